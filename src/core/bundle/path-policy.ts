@@ -1,0 +1,90 @@
+/**
+ * Which relative paths a bundle may name. One policy for manifests, archives and bundle names, so that a path that
+ * passed once is safe on every backend and on every common file system.
+ */
+declare const relativePathBrand: unique symbol;
+/** A path that passed `parseRelativePath`: relative, POSIX, NFC, of safe segments. */
+export type RelativePath = string & { readonly [relativePathBrand]: true };
+
+/** Names that begin so belong to the publisher: state, lock, staging. They are never outputs and never "content". */
+export const reservedPrefix = '.publisher';
+
+const maxSegmentBytes = 255;
+const maxPathBytes = 1024;
+// C0, DEL and C1 controls, and the line and paragraph separators that terminals and logs would break at.
+const controlCharacters = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/u;
+
+export type PathVerdict = { ok: true; path: RelativePath } | { ok: false; reason: string };
+
+/** Judges one path on its own. Pure. */
+export function parseRelativePath(text: string): PathVerdict {
+  const refuse = (reason: string): PathVerdict => ({ ok: false, reason });
+  if (text === '') return refuse('is empty');
+  if (!text.isWellFormed()) return refuse('is not well-formed Unicode');
+  if (text.startsWith('/')) return refuse('is absolute; paths are relative to the bundle');
+  if (text.includes('\\')) return refuse('holds a backslash; separate segments by "/"');
+  if (controlCharacters.test(text)) return refuse('holds a control character');
+  if (text.normalize('NFC') !== text) return refuse('is not in Unicode normalisation form C');
+  if (Buffer.byteLength(text) > maxPathBytes) return refuse(`is longer than ${maxPathBytes} bytes`);
+  for (const segment of text.split('/')) {
+    if (segment === '') return refuse('has an empty segment');
+    if (segment === '.' || segment === '..') return refuse(`has the segment "${segment}"`);
+    if (Buffer.byteLength(segment) > maxSegmentBytes) return refuse(`has a segment longer than ${maxSegmentBytes} bytes`);
+    if (isReservedSegment(segment)) return refuse(`has a segment that begins with "${reservedPrefix}", which is reserved`);
+  }
+  return { ok: true, path: text as RelativePath };
+}
+
+/** Case-insensitively, because `.PUBLISHER.json` is the state file on a file system that folds case. */
+export function isReservedSegment(segment: string): boolean {
+  return foldedPath(segment).startsWith(reservedPrefix);
+}
+
+/** True where any segment of the path is reserved. */
+export function isReservedPath(path: string): boolean {
+  return path.split('/').some(isReservedSegment);
+}
+
+/** The form under which two paths are "the same" on a case-folding file system. */
+export function foldedPath(path: string): string {
+  return path.normalize('NFC').toLowerCase().toUpperCase().toLowerCase().normalize('NFC');
+}
+
+export interface PathCollision {
+  index: number;
+  reason: string;
+}
+
+/**
+ * Judges paths together: each unique after case folding, and no file that is another's directory. Returns one finding
+ * for each path that collides with an earlier one, by its index. Linear in the total length of the paths. Pure.
+ */
+export function findCollisions(paths: readonly RelativePath[]): PathCollision[] {
+  const files = new Map<string, string>();
+  const collisions: PathCollision[] = [];
+  const folded = paths.map(foldedPath);
+  folded.forEach((key, index) => {
+    const path = paths[index] as RelativePath;
+    const earlier = files.get(key);
+    if (earlier === undefined) files.set(key, path);
+    else
+      collisions.push({
+        index,
+        reason: earlier === path ? 'is listed twice' : `differs from "${earlier}" only in letter case`,
+      });
+  });
+  folded.forEach((key, index) => {
+    for (let slash = key.indexOf('/'); slash !== -1; slash = key.indexOf('/', slash + 1)) {
+      const file = files.get(key.slice(0, slash));
+      if (file === undefined) continue;
+      collisions.push({ index, reason: `lies below "${file}", which is listed as a file` });
+      break;
+    }
+  });
+  return collisions;
+}
+
+/** Ascending UTF-16 code units: the one order of paths everywhere (JavaScript's own `<`, never `localeCompare`). */
+export function compareCodeUnits(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}

@@ -1,0 +1,34 @@
+import type { SourceIdentity } from '../catalog/catalog.ts';
+import type { Digest } from '../digest.ts';
+import type { Finding } from '../finding.ts';
+import type { Body } from '../storage/storage.ts';
+import type { RelativePath } from './path-policy.ts';
+
+/** One file that a manifest lists, with what is known of it before any byte is read. */
+export interface BundleFile {
+  path: RelativePath;
+  kind: string;
+  contentType: string | null;
+  size: number;
+  /** Null where the manifest does not declare it: whoever needs it computes it from `body`. */
+  digest: Digest | null;
+  body: Body;
+}
+
+/**
+ * A bundle that is complete: its manifest is valid and every listed file is present with the declared size. Bytes have not been
+ * read; declared digests are verified while they are copied, by `validate`, and on upload.
+ */
+export interface SourceBundle {
+  identity: SourceIdentity;
+  /** Relative to the source root; `.` for a bundle at the root. */
+  path: string;
+  name: string | null;
+  /** The manifest's `created`, as an instant. */
+  created: Date;
+  /** SHA-256 over the RFC 8785 form of the normalised manifest. */
+  manifestDigest: Digest;
+  files: BundleFile[];
+  /** What a person should know and what does not stop the publication (files not listed, links skipped, …). */
+  warnings: Finding[];
+}

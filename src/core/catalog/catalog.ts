@@ -1,0 +1,103 @@
+import type { RelativePath } from '../bundle/path-policy.ts';
+import type { Digest } from '../digest.ts';
+
+/** The names the publisher keeps for itself at a destination bundle path. */
+export const stateName = '.publisher.json';
+export const lockName = '.publisher.lock';
+export const stagingName = '.publisher.tmp';
+
+export const catalogVersion = 4;
+
+/** Who published an output: one pipeline through one destination. */
+export interface Owner {
+  pipelineId: string;
+  destinationId: string;
+}
+
+/** Where an output came from; stable over runs: never a staging path, a run id or a digest. */
+export interface SourceIdentity {
+  backend: 'local' | 'sftp' | 's3' | 'http_upload';
+  /** The configured location, or the pipeline's id for uploads. */
+  id: string;
+  /** The bundle's path relative to the source root; `.` for a bundle at the root. */
+  path: string;
+}
+
+/** What the publisher derived for an output. A change in any of it defeats `skip_same`. */
+export interface GeneratedMetadata {
+  contentType: string | null;
+  cacheControl: string | null;
+  /** For generated outputs: which generator, its version, and the digest of what it was made from. */
+  generator: { name: string; version: number; inputs: Digest } | null;
+}
+
+export interface OutputRecord {
+  path: RelativePath;
+  owner: Owner;
+  source: SourceIdentity;
+  kind: string;
+  digest: Digest;
+  /** Bytes. */
+  size: number;
+  /** RFC 3339, UTC. Refreshed by every publication of the output that is not `skip_same`. */
+  updatedAt: string;
+  generated: GeneratedMetadata;
+  url: string | null;
+}
+
+export type AttemptAction = 'publish_new' | 'upsert_additive' | 'replace_catalog' | 'force_replace';
+
+/**
+ * The intent: what an attempt that has not committed may have touched. While it stands, its paths count as recorded, the state is
+ * never `skip_same`, and no record of a path in it vouches for bytes.
+ */
+export interface Pending {
+  attemptId: string;
+  owner: Owner;
+  action: AttemptAction;
+  startedAt: string;
+  holder: Holder;
+  /** Counts the renewals of the lease where the lease lives in the state (object stores). */
+  renewals: number;
+  /** Full records, so that whoever comes next can settle each path by looking at its bytes. */
+  outputs: OutputRecord[];
+  removes: RelativePath[];
+}
+
+/** Which process holds a lease. In containers every process is pid 1, hence the random instance id. */
+export interface Holder {
+  host: string;
+  pid: number;
+  /** Linux boot id; null elsewhere. */
+  bootId: string | null;
+  /** Identity of the pid namespace and start time of the process, so that a pid says something; null elsewhere. */
+  process: string | null;
+  instanceId: string;
+}
+
+/** What `.publisher.json` holds, schema version 4. Outputs are sorted by path, each path once. */
+export interface Catalog {
+  generation: number;
+  updatedAt: string;
+  outputs: OutputRecord[];
+  pending: Pending | null;
+}
+
+/** A record of a superseded state, as far as that version told. */
+export interface LegacyRecord {
+  path: RelativePath;
+  /** Only v3 names its owner and the file's digest and size. */
+  v3: { owner: Owner; digest: Digest; size: number; updatedAt: string } | null;
+}
+
+/** What was found under the state's name. A state that cannot be read is an error, never one of these. */
+export type CatalogState =
+  | { kind: 'absent' }
+  | { kind: 'valid'; catalog: Catalog }
+  | { kind: 'legacy'; version: 1 | 2 | 3; records: LegacyRecord[] }
+  | { kind: 'future'; version: number }
+  | { kind: 'invalid'; reason: string };
+
+export function sameOwner(a: Owner, b: Owner): boolean {
+  return a.pipelineId === b.pipelineId && a.destinationId === b.destinationId;
+}

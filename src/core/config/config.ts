@@ -1,0 +1,115 @@
+/**
+ * The configuration after parsing: every default filled in, every unit converted (milliseconds, bytes), every path absolute.
+ * `schema.ts` makes these values from YAML and nothing else makes them.
+ */
+export interface Config {
+  /** Absolute path of the file it was read from; relative paths in it were resolved against its directory. */
+  file: string;
+  secrets: { directory: string | null };
+  uploadTokens: UploadTokenConfig[];
+  server: ServerConfig;
+  pipelines: PipelineConfig[];
+}
+
+export interface UploadTokenConfig {
+  id: string;
+  valueEnv: string;
+  pipelines: string[];
+}
+
+export interface ServerConfig {
+  http: {
+    host: string;
+    port: number;
+    /** Begins and ends with `/`. */
+    basePath: string;
+    /** Addresses or CIDR ranges (or express's names `loopback`, `linklocal`, `uniquelocal`) whose X-Forwarded-* is believed. */
+    trustedProxies: string[];
+    retentionMs: number;
+    queueSize: number;
+    maxConcurrency: number;
+    uploadTimeoutMs: number;
+    idleTimeoutMs: number;
+    shutdownTimeoutMs: number;
+    protectRuns: boolean;
+  };
+  staging: { directory: string };
+  queue: { driver: 'memory' } | { driver: 'bullmq'; redisUrlEnv: string; prefix: string };
+}
+
+export interface PipelineConfig {
+  id: string;
+  source: SourceConfig;
+  destinations: DestinationConfig[];
+  sceneMaps: { contentRules: 'warning' | 'error' };
+}
+
+export type SourceConfig = LocalLocation | SftpLocation | S3Location | UploadSourceConfig;
+
+export interface UploadSourceConfig {
+  backend: 'http_upload';
+  maxUploadSize: number;
+  maxFiles: number;
+}
+
+export interface LocalLocation {
+  backend: 'local';
+  path: string;
+}
+
+export interface SftpLocation {
+  backend: 'sftp';
+  host: string;
+  port: number;
+  user: string;
+  path: string;
+  sshKeyFile: string | null;
+  sshKeyPassphraseEnv: string | null;
+  /** Path of the agent's socket; null: `SSH_AUTH_SOCK`, where it is set. */
+  sshAgentSocket: string | null;
+  hostKeyPolicy: 'strict' | 'accept-new' | 'off';
+  knownHostsFile: string;
+  /** Requests in flight on one connection; 1 for servers that allow no more. */
+  maxRequests: number;
+}
+
+export interface S3Location {
+  backend: 's3';
+  bucket: string;
+  /** '' or ends with `/`. */
+  prefix: string;
+  endpoint: string | null;
+  region: string | null;
+  pathStyle: boolean;
+  credentials: { accessKeyIdEnv: string; secretAccessKeyEnv: string } | null;
+}
+
+export type DestinationLocation = LocalLocation | SftpLocation | (S3Location & { allowBucketRoot: boolean });
+
+export interface DestinationConfig {
+  id: string;
+  location: DestinationLocation;
+  mapping: 'preserve_relative' | 'fixed';
+  workflow: 'additive' | 'replacement';
+  /** Ends with `/`; null where not configured. */
+  publicBaseUrl: string | null;
+  cacheControl: string | null;
+  outputs: GeneratedOutputs;
+  prune: PrunePolicy;
+  /** Files written side by side. */
+  fileConcurrency: number;
+}
+
+/** Which generated outputs a destination asks for. */
+export interface GeneratedOutputs {
+  checksums: boolean;
+  archive: boolean;
+  index: boolean;
+  sceneMapPage: boolean;
+}
+
+export interface PrunePolicy {
+  enabled: boolean;
+  keepLatest: number | null;
+  olderThanMs: number | null;
+}

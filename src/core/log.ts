@@ -1,0 +1,10 @@
+/** What the core needs of a logger; pino's `Logger` is one as it stands. */
+export interface Log {
+  debug(fields: object, message: string): void;
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+  error(fields: object, message: string): void;
+}
+
+const nothing = (): void => undefined;
+export const silentLog: Log = { debug: nothing, info: nothing, warn: nothing, error: nothing };

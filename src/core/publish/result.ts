@@ -1,0 +1,68 @@
+import type { ErrorRecord } from '../errors.ts';
+import type { Finding } from '../finding.ts';
+import type { Action, PlannedChange, Reason } from './plan.ts';
+
+/** What was done, or in a dry run would be done, with one bundle at one destination. Plain data. */
+export interface ActionResult {
+  /** The bundle's path relative to the source root; `.` for the root. */
+  bundle: string;
+  /** Relative to the destination root; `.` for the root. */
+  destinationPath: string;
+  action: Action | 'error';
+  reason: Reason | null;
+  changes: PlannedChange[];
+  /** Every planned output with its URL where one is configured. */
+  outputs: { path: string; kind: string; digest: string; size: number; url: string | null }[];
+  outputsWritten: number;
+  outputsRemoved: number;
+  bytesWritten: number;
+  error: ErrorRecord | null;
+}
+
+export interface DestinationResult {
+  destinationId: string;
+  /** Backend and location, without secrets. */
+  location: string;
+  status: 'ok' | 'failed';
+  actions: ActionResult[];
+  warnings: Finding[];
+  /** What failed before or outside any single bundle (the storage did not open); else null. */
+  error: ErrorRecord | null;
+}
+
+export interface PipelineResult {
+  pipelineId: string;
+  status: 'ok' | 'failed' | 'skipped';
+  bundles: number;
+  destinations: DestinationResult[];
+  warnings: Finding[];
+  /** What failed before any destination was looked at (the source cannot be read); else null. */
+  error: ErrorRecord | null;
+}
+
+/** Counted separately, as the specification of `run` asks. */
+export interface Counters {
+  publish_new: number;
+  upsert_additive: number;
+  replace_catalog: number;
+  skip_same: number;
+  force_replace: number;
+  fail_unmanaged: number;
+  fail_conflict: number;
+  failed_destinations: number;
+}
+
+export interface RunResult {
+  dryRun: boolean;
+  force: boolean;
+  pipelines: PipelineResult[];
+  counters: Counters;
+  warnings: Finding[];
+}
+
+/** How far a publication is; for progress bars and run records. */
+export type Progress =
+  | { type: 'planned'; destinationId: string; destinationPath: string; action: Action; outputs: number; bytes: number }
+  | { type: 'bytes'; destinationId: string; count: number }
+  | { type: 'output'; destinationId: string; path: string }
+  | { type: 'done'; destinationId: string; result: ActionResult };

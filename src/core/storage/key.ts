@@ -1,0 +1,38 @@
+import { parseRelativePath, type RelativePath } from '../bundle/path-policy.ts';
+import { WaybillError } from '../errors.ts';
+
+declare const keyBrand: unique symbol;
+/** A name within a storage: a relative path, or one of the publisher's own reserved names. */
+export type Key = string & { readonly [keyBrand]: true };
+
+/** Every relative path is a key. */
+export function keyOf(path: RelativePath): Key {
+  return path as string as Key;
+}
+
+/** Joins segments that are already keys (or reserved names written in code). */
+export function joinKey(directory: Key | '', name: string): Key {
+  return (directory === '' ? name : `${directory}/${name}`) as Key;
+}
+
+/** A name as a storage reported it. Nothing is promised beyond that it came from a listing of that storage. */
+export function listedKey(name: string): Key {
+  return name as Key;
+}
+
+export function parentOf(key: Key): Key | '' {
+  const slash = key.lastIndexOf('/');
+  return slash === -1 ? '' : (key.slice(0, slash) as Key);
+}
+
+export function nameOf(key: string): string {
+  return key.slice(key.lastIndexOf('/') + 1);
+}
+
+/** Parses a destination bundle path; `.` is the root. */
+export function parseBundlePath(text: string): Key | '' {
+  if (text === '.' || text === '') return '';
+  const verdict = parseRelativePath(text);
+  if (!verdict.ok) throw new WaybillError('invalid_bundle', `bundle path "${text}" ${verdict.reason}`);
+  return keyOf(verdict.path);
+}
