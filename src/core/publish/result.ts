@@ -33,7 +33,10 @@ export interface DestinationResult {
 export interface PipelineResult {
   pipelineId: string;
   status: 'ok' | 'failed' | 'skipped';
+  /** Bundles found. */
   bundles: number;
+  /** Bundles that could not be published at all because they are invalid. */
+  invalidBundles: { bundle: string; error: ErrorRecord }[];
   destinations: DestinationResult[];
   warnings: Finding[];
   /** What failed before any destination was looked at (the source cannot be read); else null. */
