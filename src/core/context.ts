@@ -9,10 +9,17 @@ export interface CoreContext {
   clock: Clock;
   log: Log;
   secrets: Secrets;
-  /** Opens a source or destination. The caller closes it. `readOnly`: a dry run, which may leave no trace at all. */
+  /** Opens a source or destination. The caller closes it. */
   openStorage: OpenStorage;
   signal?: AbortSignal;
 }
 
 export type StorageLocation = DestinationLocation | Exclude<SourceConfig, { backend: 'http_upload' }>;
-export type OpenStorage = (location: StorageLocation, options: { readOnly: boolean }) => Promise<Storage>;
+export type OpenStorage = (location: StorageLocation, options: OpenOptions) => Promise<Storage>;
+
+export interface OpenOptions {
+  /** Nothing may be changed: a source, or the destination of a dry run, which may leave no trace at all. */
+  readOnly: boolean;
+  /** A root that is not there is `storage_not_found`, as it is for sources, instead of being made by the first write. */
+  mustExist?: boolean;
+}

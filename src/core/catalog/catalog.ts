@@ -1,5 +1,6 @@
 import type { RelativePath } from '../bundle/path-policy.ts';
 import type { Digest } from '../digest.ts';
+import type { Key } from '../storage/key.ts';
 
 /** The names the publisher keeps for itself at a destination bundle path. */
 export const stateName = '.publisher.json';
@@ -45,7 +46,7 @@ export interface OutputRecord {
   url: string | null;
 }
 
-export type AttemptAction = 'publish_new' | 'upsert_additive' | 'replace_catalog' | 'force_replace';
+export type AttemptAction = 'publish_new' | 'upsert_additive' | 'replace_catalog' | 'force_replace' | 'prune';
 
 /**
  * The intent: what an attempt that has not committed may have touched. While it stands, its paths count as recorded, the state is
@@ -56,12 +57,14 @@ export interface Pending {
   owner: Owner;
   action: AttemptAction;
   startedAt: string;
-  holder: Holder;
+  /** Null once the attempt has ended without finishing: nobody is at it any more. */
+  holder: Holder | null;
   /** Counts the renewals of the lease where the lease lives in the state (object stores). */
   renewals: number;
   /** Full records, so that whoever comes next can settle each path by looking at its bytes. */
   outputs: OutputRecord[];
-  removes: RelativePath[];
+  /** Names of files as the storage lists them: a forced replacement removes files that no bundle could name. */
+  removes: Key[];
 }
 
 /** Which process holds a lease. In containers every process is pid 1, hence the random instance id. */

@@ -1,6 +1,7 @@
 import type { AttemptAction, CatalogState, GeneratedMetadata, OutputRecord, Owner, SourceIdentity } from '../catalog/catalog.ts';
 import type { RelativePath } from '../bundle/path-policy.ts';
 import type { Digest } from '../digest.ts';
+import type { Key } from '../storage/key.ts';
 import type { Body } from '../storage/storage.ts';
 
 /** An output as it should be at the destination: all of a record but the moment, and the bytes to make it so. */
@@ -18,7 +19,7 @@ export interface PlannedOutput {
 
 /** The labels of the specification's decision table, `error` apart: that one is no decision. */
 export type Action =
-  | AttemptAction
+  | Exclude<AttemptAction, 'prune'>
   | 'skip_same'
   | 'fail_unmanaged'
   | 'fail_conflict';
@@ -40,6 +41,7 @@ export type ReasonCode =
   | 'path_unrecorded'
   | 'path_of_other_owner'
   | 'path_in_nested_bundle'
+  | 'path_blocked'
   | 'state_invalid'
   | 'state_unsupported';
 
@@ -51,12 +53,12 @@ export interface Observation {
   /** Planned paths that exist in storage and that no valid state records. Looked for only where the state is valid or legacy. */
   unrecorded: RelativePath[];
   /** Managed bundle paths strictly below this one, relative to it. Looked for only where a planned path or a forced delete could hit them. */
-  nested: RelativePath[];
+  nested: string[];
 }
 
 /** One thing the plan does, for people and JSON. */
 export interface PlannedChange {
-  path: RelativePath;
+  path: string;
   /** `add`: not recorded before. `update`: recorded with other metadata. `refresh`: recorded the same, written again. `remove`. */
   change: 'add' | 'update' | 'refresh' | 'remove';
 }
@@ -73,8 +75,8 @@ export interface Plan {
   reason: Reason;
   /** Every planned output, written anew, sorted by path. */
   writes: PlannedOutput[];
-  /** Paths of this owner that go after all writes succeeded. For `force_replace`: see `clears`. */
-  removes: RelativePath[];
+  /** Files that go after all writes succeeded: outputs of this owner that a replacement omits, and what an interrupted attempt of this owner was to remove. */
+  removes: Key[];
   /** True for `force_replace`: everything below the bundle path but the publisher's own names goes. */
   clears: boolean;
   /** Records of the catalog that stay as they are. */

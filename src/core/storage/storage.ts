@@ -13,11 +13,11 @@ import type { Key } from './key.ts';
  * is safe and may help. A failure is never turned into a success, and a time-out is a failure.
  */
 export interface Storage {
-  /** For people: backend and location, without secrets, e.g. `local /srv/www`. */
+  /** For messages: what it is, without secrets and without paths of the host, since messages travel further than this machine. */
   readonly label: string;
   readonly facts: StorageFacts;
 
-  /** The file under `key`, or undefined where there is none (also where `key` is a directory). */
+  /** What is under `key`, links not followed, or undefined where nothing is. Object stores know only files. */
   stat(key: Key): Promise<FileStat | undefined>;
 
   /**
@@ -38,17 +38,19 @@ export interface Storage {
   write(key: Key, body: Body, options: WriteOptions): Promise<Written>;
 
   /**
-   * Moves a file over `to`, replacing what is there in one step where `facts.rename` is `atomic`. Fails with
-   * `storage_not_found` where `from` is not there. Only storages whose `facts.rename` is not `none` have it; the others throw.
+   * Moves files, one after another in the order given, each replacing what is under its new key (in one step where `facts.rename`
+   * is `atomic`). The bytes of every `from` are on disk before the first name changes, and all the names are on disk when the call returns. Fails
+   * with `storage_not_found` at the first `from` that is not there; the moves before it are done, it and those after it are not. Storages whose `facts.rename`
+   * is `none` throw `storage_permanent`.
    */
-  rename(from: Key, to: Key): Promise<void>;
+  rename(moves: readonly Move[]): Promise<void>;
 
   /** Removes the file; where there is none, that is success. */
   remove(key: Key): Promise<void>;
 
   /**
-   * Makes everything below `directory` unreachable under its old keys at once (where `facts.rename` is not `none`), then
-   * removes it. Where there is nothing, that is success.
+   * Removes everything below `directory`, and it. Where `facts.rename` is not `none`, all of it vanishes from its old keys in one step
+   * first, so that whoever still works in there fails instead of leaving things behind. Where there is nothing, that is success.
    */
   removeTree(directory: Key): Promise<void>;
 
@@ -65,19 +67,30 @@ export interface StorageFacts {
   rename: 'atomic' | 'replace_in_steps' | 'none';
   /** Which conditions `write` honours: `full` (absent and version), `create` (absent only), `none`. */
   conditionalWrites: 'full' | 'create' | 'none';
+  /** The directory of this machine that the root is; null where the bytes are elsewhere. */
+  localRoot: string | null;
 }
 
 export interface FileStat {
+  type: EntryType;
+  /** Bytes; 0 where the type is not `file`. */
   size: number;
   /** Identifies the content for `WriteOptions.ifVersion`; null where the backend has none. */
   version: string | null;
 }
 
+export type EntryType = 'file' | 'directory' | 'link' | 'other';
+
 export interface Entry {
   key: Key;
-  type: 'file' | 'directory' | 'link' | 'other';
+  type: EntryType;
   /** Bytes; 0 where the type is not `file`. */
   size: number;
+}
+
+export interface Move {
+  from: Key;
+  to: Key;
 }
 
 /** Bytes that can be read again from the start, so that a retry is just another `open()`. */
@@ -93,8 +106,8 @@ export interface Body {
 
 /**
  * `replace`: in place of whatever is there, in one step. `create`: only where nothing is, else `storage_exists`; of any
- * number of contenders exactly one succeeds. `scratch`: for names that nobody else reads and that a rename follows; it may leave partial
- * bytes under the key when it fails, makes no directories above the last two segments' parent, and is synced to disk.
+ * number of contenders exactly one succeeds, and nobody ever sees it half written. `scratch`: for names that nobody else reads and
+ * that a rename follows; it may leave partial bytes under the key when it fails.
  */
 export type WriteMode = 'replace' | 'create' | 'scratch';
 

@@ -1,0 +1,215 @@
+import { compareCodeUnits, findCollisions } from '../bundle/path-policy.ts';
+import {
+  catalogVersion,
+  type AttemptAction,
+  type Catalog,
+  type CatalogState,
+  type GeneratedMetadata,
+  type Holder,
+  type OutputRecord,
+  type Owner,
+  type Pending,
+  type SourceIdentity,
+} from './catalog.ts';
+import { parseLegacy } from './legacy.ts';
+import {
+  asArray,
+  asDigest,
+  asInstant,
+  asInteger,
+  asObject,
+  asOwner,
+  asPath,
+  asStoredKey,
+  asString,
+  asStringOrNull,
+  asUrlOrNull,
+  Malformed,
+  oneOf,
+} from './shape.ts';
+
+/**
+ * Reads the bytes of a `.publisher.json`. Strict: whatever is not exactly a state of a known version is `invalid`, with the reason, because a state
+ * that is half understood would be half kept. Unknown keys alone are tolerated (and dropped at the next commit). Pure.
+ */
+export function parseState(bytes: Uint8Array): CatalogState {
+  try {
+    const document = parseJson(bytes);
+    const version = document['schema_version'] ?? document['version'];
+    if (typeof version !== 'number' || !Number.isInteger(version) || version < 1)
+      throw new Malformed('schema_version', 'is not a positive integer');
+    if (version > catalogVersion) return { kind: 'future', version };
+    if (version < catalogVersion) return parseLegacy(version as 1 | 2 | 3, document);
+    if (document['schema_version'] !== version) throw new Malformed('schema_version', 'is missing');
+    return { kind: 'valid', catalog: parseCatalog(document) };
+  } catch (error) {
+    if (error instanceof Malformed) return { kind: 'invalid', reason: error.message };
+    throw error;
+  }
+}
+
+/** Writes a catalog as `.publisher.json`: outputs sorted by path, one record a line, so that `diff` reads well. Pure. */
+export function serialiseCatalog(catalog: Catalog): string {
+  const outputs = catalog.outputs.toSorted((a, b) => compareCodeUnits(a.path, b.path)).map(recordToJson);
+  const pending = catalog.pending === null ? null : pendingToJson(catalog.pending);
+  return [
+    '{',
+    `  "schema_version": ${catalogVersion},`,
+    `  "generation": ${catalog.generation},`,
+    `  "updated_at": ${JSON.stringify(catalog.updatedAt)},`,
+    `  "outputs": ${oneALine(outputs, '    ', '  ')},`,
+    pending === null
+      ? '  "pending": null'
+      : [
+          '  "pending": {',
+          ...Object.entries(pending.head).map(([key, value]) => `    ${JSON.stringify(key)}: ${JSON.stringify(value)},`),
+          `    "outputs": ${oneALine(pending.outputs, '      ', '    ')},`,
+          `    "removes": ${oneALine(pending.removes, '      ', '    ')}`,
+          '  }',
+        ].join('\n'),
+    '}',
+    '',
+  ].join('\n');
+}
+
+function oneALine(values: unknown[], indent: string, closing: string): string {
+  if (values.length === 0) return '[]';
+  return `[\n${values.map((value) => indent + JSON.stringify(value)).join(',\n')}\n${closing}]`;
+}
+
+function recordToJson(record: OutputRecord): object {
+  return {
+    path: record.path,
+    owner: ownerToJson(record.owner),
+    source: record.source,
+    kind: record.kind,
+    digest: record.digest,
+    size: record.size,
+    updated_at: record.updatedAt,
+    generated: generatedToJson(record.generated),
+    url: record.url,
+  };
+}
+
+function ownerToJson(owner: Owner): object {
+  return { pipeline_id: owner.pipelineId, destination_id: owner.destinationId };
+}
+
+function generatedToJson({ contentType, cacheControl, generator }: GeneratedMetadata): object {
+  return {
+    ...(contentType === null ? {} : { content_type: contentType }),
+    ...(cacheControl === null ? {} : { cache_control: cacheControl }),
+    ...(generator === null ? {} : { generator }),
+  };
+}
+
+function pendingToJson(pending: Pending): { head: object; outputs: object[]; removes: string[] } {
+  return {
+    head: {
+      attempt_id: pending.attemptId,
+      owner: ownerToJson(pending.owner),
+      action: pending.action,
+      started_at: pending.startedAt,
+      holder: pending.holder === null ? null : holderToJson(pending.holder),
+      renewals: pending.renewals,
+    },
+    outputs: pending.outputs.map(recordToJson),
+    removes: pending.removes,
+  };
+}
+
+function parseJson(bytes: Uint8Array): Record<string, unknown> {
+  let document: unknown;
+  try {
+    document = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
+  } catch (error) {
+    throw new Malformed('', `is not JSON: ${error instanceof Error ? error.message : String(error)}`);
+  }
+  return asObject(document, '');
+}
+
+function parseCatalog(document: Record<string, unknown>): Catalog {
+  const outputs = parseRecords(document['outputs'], 'outputs');
+  return {
+    generation: asInteger(document['generation'], 'generation'),
+    updatedAt: asInstant(document['updated_at'], 'updated_at'),
+    outputs,
+    pending: document['pending'] === null ? null : parsePending(asObject(document['pending'], 'pending')),
+  };
+}
+
+function parseRecords(value: unknown, at: string): OutputRecord[] {
+  const records = asArray(value, at).map((item, index) => parseRecord(asObject(item, `${at}[${index}]`), `${at}[${index}]`));
+  const [collision] = findCollisions(records.map(({ path }) => path));
+  if (collision !== undefined) throw new Malformed(`${at}[${collision.index}].path`, collision.reason);
+  return records;
+}
+
+function parseRecord(record: Record<string, unknown>, at: string): OutputRecord {
+  return {
+    path: asPath(record['path'], `${at}.path`),
+    owner: asOwner(asObject(record['owner'], `${at}.owner`), `${at}.owner`),
+    source: parseSource(asObject(record['source'], `${at}.source`), `${at}.source`),
+    kind: asString(record['kind'], `${at}.kind`),
+    digest: asDigest(record['digest'], `${at}.digest`),
+    size: asInteger(record['size'], `${at}.size`),
+    updatedAt: asInstant(record['updated_at'], `${at}.updated_at`),
+    generated: parseGenerated(asObject(record['generated'], `${at}.generated`), `${at}.generated`),
+    url: asUrlOrNull(record['url'], `${at}.url`),
+  };
+}
+
+function parseSource(source: Record<string, unknown>, at: string): SourceIdentity {
+  return {
+    backend: oneOf(source['backend'], ['local', 'sftp', 's3', 'http_upload'] as const, `${at}.backend`),
+    id: asString(source['id'], `${at}.id`),
+    path: asString(source['path'], `${at}.path`),
+  };
+}
+
+function parseGenerated(generated: Record<string, unknown>, at: string): GeneratedMetadata {
+  const generator = generated['generator'];
+  return {
+    contentType: asStringOrNull(generated['content_type'] ?? null, `${at}.content_type`),
+    cacheControl: asStringOrNull(generated['cache_control'] ?? null, `${at}.cache_control`),
+    generator: generator === undefined ? null : parseGenerator(asObject(generator, `${at}.generator`), `${at}.generator`),
+  };
+}
+
+function parseGenerator(generator: Record<string, unknown>, at: string): NonNullable<GeneratedMetadata['generator']> {
+  return {
+    name: asString(generator['name'], `${at}.name`),
+    version: asInteger(generator['version'], `${at}.version`),
+    inputs: asDigest(generator['inputs'], `${at}.inputs`),
+  };
+}
+
+const attemptActions = ['publish_new', 'upsert_additive', 'replace_catalog', 'force_replace', 'prune'] as const satisfies AttemptAction[];
+
+function parsePending(pending: Record<string, unknown>): Pending {
+  return {
+    attemptId: asString(pending['attempt_id'], 'pending.attempt_id'),
+    owner: asOwner(asObject(pending['owner'], 'pending.owner'), 'pending.owner'),
+    action: oneOf(pending['action'], attemptActions, 'pending.action'),
+    startedAt: asInstant(pending['started_at'], 'pending.started_at'),
+    holder: pending['holder'] === null ? null : parseHolder(pending['holder'], 'pending.holder'),
+    renewals: asInteger(pending['renewals'], 'pending.renewals'),
+    outputs: parseRecords(pending['outputs'], 'pending.outputs'),
+    removes: asArray(pending['removes'], 'pending.removes').map((path, index) => asStoredKey(path, `pending.removes[${index}]`)),
+  };
+}
+
+export function holderToJson({ host, pid, bootId, process, instanceId }: Holder): object {
+  return { host, pid, boot_id: bootId, process, instance_id: instanceId };
+}
+
+export function parseHolder(value: unknown, at: string): Holder {
+  const holder = asObject(value, at);
+  return {
+    host: asString(holder['host'], `${at}.host`),
+    pid: asInteger(holder['pid'], `${at}.pid`),
+    bootId: asStringOrNull(holder['boot_id'], `${at}.boot_id`),
+    process: asStringOrNull(holder['process'], `${at}.process`),
+    instanceId: asString(holder['instance_id'], `${at}.instance_id`),
+  };
+}

@@ -1,0 +1,87 @@
+import { isReservedPath, parseRelativePath, type RelativePath } from '../bundle/path-policy.ts';
+import { parseDigest, type Digest } from '../digest.ts';
+import { listedKey, type Key } from '../storage/key.ts';
+import type { Owner } from './catalog.ts';
+
+/** The small readers that the state codecs are made of: each returns a value of its type or throws `Malformed` with the place. */
+export class Malformed extends Error {
+  constructor(at: string, problem: string) {
+    super(at === '' ? problem : `${at} ${problem}`);
+  }
+}
+
+export function asObject(value: unknown, at: string): Record<string, unknown> {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new Malformed(at, 'is not an object');
+  return value as Record<string, unknown>;
+}
+
+export function asArray(value: unknown, at: string): unknown[] {
+  if (!Array.isArray(value)) throw new Malformed(at, 'is not an array');
+  return value;
+}
+
+/** Not empty. */
+export function asString(value: unknown, at: string): string {
+  if (typeof value !== 'string' || value === '') throw new Malformed(at, 'is not a string with something in it');
+  return value;
+}
+
+export function asStringOrNull(value: unknown, at: string): string | null {
+  return value === null ? null : asString(value, at);
+}
+
+/** Zero or more, and exact as a number. */
+export function asInteger(value: unknown, at: string): number {
+  if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < 0) throw new Malformed(at, 'is not a whole number');
+  return value;
+}
+
+const instantForm = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})$/;
+
+/** RFC 3339, given back as written. */
+export function asInstant(value: unknown, at: string): string {
+  const text = asString(value, at);
+  if (!instantForm.test(text) || Number.isNaN(Date.parse(text))) throw new Malformed(at, 'is not an RFC 3339 time');
+  return text;
+}
+
+export function asUrlOrNull(value: unknown, at: string): string | null {
+  if (value === null) return null;
+  const text = asString(value, at);
+  if (!URL.canParse(text)) throw new Malformed(at, 'is not a URL');
+  return text;
+}
+
+export function oneOf<const T extends string>(value: unknown, allowed: readonly T[], at: string): T {
+  const found = allowed.find((candidate) => candidate === value);
+  if (found === undefined) throw new Malformed(at, `is not one of ${allowed.join(', ')}`);
+  return found;
+}
+
+export function asPath(value: unknown, at: string): RelativePath {
+  const text = asString(value, at);
+  const verdict = parseRelativePath(text);
+  if (!verdict.ok) throw new Malformed(at, `${JSON.stringify(text)} ${verdict.reason}`);
+  return verdict.path;
+}
+
+export function asOwner(owner: Record<string, unknown>, at: string): Owner {
+  return {
+    pipelineId: asString(owner['pipeline_id'], `${at}.pipeline_id`),
+    destinationId: asString(owner['destination_id'], `${at}.destination_id`),
+  };
+}
+
+export function asDigest(value: unknown, at: string): Digest {
+  const digest = parseDigest(asString(value, at));
+  if (digest === undefined) throw new Malformed(at, 'is not "sha256:" and 64 lower-case hexadecimal digits');
+  return digest;
+}
+
+/** The name of a file found in storage, which need not be one that a bundle may have, but must lie below the bundle path. */
+export function asStoredKey(value: unknown, at: string): Key {
+  const text = asString(value, at);
+  const escapes = text.split('/').some((segment) => segment === '' || segment === '.' || segment === '..');
+  if (escapes || text.includes('\0') || isReservedPath(text)) throw new Malformed(at, `${JSON.stringify(text)} is no name of a file below the bundle path`);
+  return listedKey(text);
+}

@@ -1,0 +1,35 @@
+import { hasCode } from '../errors.ts';
+import { readAll } from '../storage/body.ts';
+import { joinKey } from '../storage/key.ts';
+import type { Storage } from '../storage/storage.ts';
+import { stateName, type CatalogState } from './catalog.ts';
+import { parseState } from './codec.ts';
+
+export const stateKey = joinKey('', stateName);
+
+/** Half a million records; a larger file is not a state. */
+const stateLimitBytes = 256 * 1024 * 1024;
+
+export interface StoredState {
+  state: CatalogState;
+  /** The bytes as they were found, so that a clean failure can put them back; null where there were none. */
+  raw: Buffer | null;
+  version: string | null;
+}
+
+/** Reads the state at a bundle path. What cannot be read throws: an unreadable state is never "no state". */
+export async function readState(storage: Storage): Promise<StoredState> {
+  const found = storage.facts.conditionalWrites === 'full' ? await storage.stat(stateKey) : null;
+  const raw = await readRaw(storage);
+  if (raw === null) return { state: { kind: 'absent' }, raw, version: null };
+  return { state: parseState(raw), raw, version: found?.version ?? null };
+}
+
+export async function readRaw(storage: Storage): Promise<Buffer | null> {
+  try {
+    return await readAll(storage, stateKey, stateLimitBytes);
+  } catch (error) {
+    if (hasCode(error, 'storage_not_found')) return null;
+    throw error;
+  }
+}

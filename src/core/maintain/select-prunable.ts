@@ -1,0 +1,48 @@
+import { compareCodeUnits } from '../bundle/path-policy.ts';
+import { sameOwner, type OutputRecord, type Owner } from '../catalog/catalog.ts';
+import type { PrunePolicy } from '../config/config.ts';
+
+export interface PruneCandidate {
+  /** The managed bundle path; `.` for the root. */
+  destinationPath: string;
+  record: OutputRecord;
+}
+
+/** What becomes of one managed output, and why. */
+export interface PruneDecision extends PruneCandidate {
+  prune: boolean;
+  reason: string;
+}
+
+/**
+ * Decides by each output's `updated_at`, over all managed bundle paths of the destination together: the newest `keepLatest` outputs of the owner stay; of the rest go
+ * those older than `olderThanMs`, or all where no age is set. Equal times are ordered by path. Pure.
+ */
+export function selectPrunable(
+  candidates: readonly PruneCandidate[],
+  owner: Owner,
+  policy: PrunePolicy,
+  now: Date,
+): PruneDecision[] {
+  const ours = candidates
+    .filter(({ record }) => sameOwner(record.owner, owner))
+    .sort((a, b) => Date.parse(b.record.updatedAt) - Date.parse(a.record.updatedAt) || compareCodeUnits(placeOf(a), placeOf(b)));
+  return ours.map((candidate, index) => {
+    const ageMs = now.getTime() - Date.parse(candidate.record.updatedAt);
+    if (policy.keepLatest !== null && index < policy.keepLatest)
+      return { ...candidate, prune: false, reason: `among the newest ${policy.keepLatest}` };
+    if (policy.olderThanMs !== null && ageMs <= policy.olderThanMs) return { ...candidate, prune: false, reason: 'not old enough' };
+    const reasons = [
+      ...(policy.keepLatest === null ? [] : [`not among the newest ${policy.keepLatest}`]),
+      ...(policy.olderThanMs === null ? [] : ['older than the policy allows']),
+    ];
+    // Without any bound nothing may go: a policy that says nothing is no order to delete everything.
+    return reasons.length === 0
+      ? { ...candidate, prune: false, reason: 'the policy sets no bound' }
+      : { ...candidate, prune: true, reason: reasons.join(' and ') };
+  });
+}
+
+function placeOf({ destinationPath, record }: PruneCandidate): string {
+  return `${destinationPath}/${record.path}`;
+}

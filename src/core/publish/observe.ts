@@ -1,0 +1,83 @@
+import pMap from 'p-map';
+import type { RelativePath } from '../bundle/path-policy.ts';
+import { isReservedPath } from '../bundle/path-policy.ts';
+import { lockName, stateName } from '../catalog/catalog.ts';
+import { readState, type StoredState } from '../catalog/store.ts';
+import { joinKey, keyOf, nameOf, type Key } from '../storage/key.ts';
+import type { Storage } from '../storage/storage.ts';
+import { isSettledByState, recordedPaths, type DecisionInput } from './decide.ts';
+import type { Observation } from './plan.ts';
+
+const looksAtOnce = 16;
+
+/**
+ * Looks at a destination bundle path, and only as far as the decision needs: one read of the state where it settles everything, a look at
+ * each unrecorded planned path where the state is valid, the listing only where there is no state to go by. Never writes. `storage` is rooted at the bundle path.
+ */
+export async function observe(
+  storage: Storage,
+  input: Pick<DecisionInput, 'owner' | 'workflow' | 'planned' | 'force'>,
+  stored?: StoredState,
+): Promise<Observation> {
+  const { state } = stored ?? (await readState(storage));
+  if (isSettledByState(input, state)) return { state, contentPresent: false, unrecorded: [], nested: [] };
+  if (state.kind === 'valid' || state.kind === 'legacy') {
+    const recorded = recordedPaths(state);
+    const candidates = input.planned.map(({ path }) => path).filter((path) => !recorded.has(path));
+    const unrecorded = state.kind === 'legacy' ? [] : await presentAmong(storage, candidates);
+    const nested = input.force ? (await survey(storage, false)).nested : await nestedAbove(storage, candidates);
+    return { state, contentPresent: true, unrecorded, nested };
+  }
+  const { contentPresent, nested } = await survey(storage, !input.force);
+  return { state, contentPresent, unrecorded: [], nested };
+}
+
+async function presentAmong(storage: Storage, paths: RelativePath[]): Promise<RelativePath[]> {
+  const found = await pMap(paths, async (path) => ((await storage.stat(keyOf(path))) === undefined ? [] : [path]), {
+    concurrency: looksAtOnce,
+  });
+  return found.flat();
+}
+
+/** The directories of these paths that are managed bundle paths of their own. */
+async function nestedAbove(storage: Storage, paths: RelativePath[]): Promise<string[]> {
+  const directories = new Set<string>();
+  for (const path of paths)
+    for (let slash = path.indexOf('/'); slash !== -1; slash = path.indexOf('/', slash + 1)) directories.add(path.slice(0, slash));
+  const managed = await pMap(
+    directories,
+    async (directory) => ((await storage.stat(joinKey(directory as Key, stateName))) === undefined ? [] : [directory]),
+    { concurrency: looksAtOnce },
+  );
+  return managed.flat();
+}
+
+/**
+ * Walks the bundle path, level by level: is there any content that is nobody's, and which managed bundle paths lie below? Managed ones are not
+ * entered. With `untilContent` the walk ends at the first content, and `nested` is then not complete.
+ */
+export async function survey(storage: Storage, untilContent: boolean): Promise<{ contentPresent: boolean; nested: string[] }> {
+  const nested: string[] = [];
+  const pending: (Key | '')[] = [''];
+  let contentPresent = false;
+  for (let directory = pending.pop(); directory !== undefined; directory = pending.pop()) {
+    const directories: Key[] = [];
+    let isManaged = false;
+    let hasContent = false;
+    for await (const { key, type } of storage.list(directory, { recursive: false })) {
+      const name = nameOf(key);
+      if (directory !== '' && (name === stateName || name === lockName)) isManaged = true;
+      else if (isReservedPath(name)) continue;
+      else if (type === 'directory') directories.push(key);
+      else hasContent = true;
+    }
+    if (isManaged) {
+      nested.push(directory);
+      continue;
+    }
+    contentPresent ||= hasContent;
+    if (contentPresent && untilContent) break;
+    pending.push(...directories);
+  }
+  return { contentPresent, nested };
+}

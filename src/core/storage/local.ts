@@ -1,0 +1,247 @@
+import { lstatSync, readdirSync, renameSync, type Dirent } from 'node:fs';
+import { link, lstat, mkdir, realpath, rm, rmdir, stat, unlink } from 'node:fs/promises';
+import { randomUUID } from 'node:crypto';
+import path from 'node:path';
+import { setImmediate as breathe } from 'node:timers/promises';
+import { WaybillError } from '../errors.ts';
+import { alreadyExists, notFound, readOnly as refuseReadOnly } from './errors.ts';
+import { joinKey, listedKey, parentOf, type Key } from './key.ts';
+import { errnoOf, localFailure } from './local-errors.ts';
+import { copyToFile, readChunks } from './local-copy.ts';
+import { makeDurable, syncDirectories } from './local-sync.ts';
+import type { Entry, EntryType, FileStat, Move, Storage, WriteOptions, Written } from './storage.ts';
+
+/** Listings hand the event loop back after this many entries, so that timers (the lease's above all) run. */
+const entriesPerBreath = 2048;
+
+/**
+ * A directory of this machine. The root may be missing: it lists as empty and the first write makes it.
+ *
+ * Below the root no symbolic link is followed when writing: a link is an entry of its own, never a way out. Metadata calls are synchronous
+ * where there are many of them, because a system call of three microseconds costs fifty when it goes through the thread pool.
+ */
+export async function localStorage(root: string, options: { readOnly?: boolean; mustExist?: boolean } = {}): Promise<Storage> {
+  if (options.mustExist === true) await requireDirectory(root);
+  const base = await realpath(root).catch(() => path.resolve(root));
+  const knownDirectories = new Set<string>();
+  const unsynced = new Set<string>();
+  const at = (key: Key | ''): string => path.join(base, key);
+  const fail = (key: string, error: unknown): WaybillError => localFailure(storage, key, error);
+
+  const storage: Storage = {
+    label: 'local storage',
+    facts: { rename: 'atomic', conditionalWrites: 'create', localRoot: base },
+
+    async stat(key): Promise<FileStat | undefined> {
+      try {
+        const found = await lstat(at(key));
+        return { type: typeOf(found), size: found.isFile() ? found.size : 0, version: null };
+      } catch (error) {
+        if (isAbsent(error)) return undefined;
+        throw fail(key, error);
+      }
+    },
+
+    async *list(directory, { recursive }): AsyncIterable<Entry> {
+      let sinceBreath = 0;
+      const pending: (Key | '')[] = [directory];
+      for (let current = pending.pop(); current !== undefined; current = pending.pop()) {
+        for (const dirent of readDirectory(current)) {
+          const key = listedKey(joinKey(current, dirent.name));
+          const type = typeOf(dirent);
+          if (type === 'directory' && recursive) pending.push(key);
+          else {
+            const size = type === 'file' ? sizeOf(key) : 0;
+            if (size !== undefined) yield { key, type, size };
+          }
+          sinceBreath += 1;
+          if (sinceBreath % entriesPerBreath === 0) await breathe();
+        }
+      }
+    },
+
+    async *read(key): AsyncIterable<Uint8Array> {
+      try {
+        yield* readChunks(at(key));
+      } catch (error) {
+        throw isAbsent(error) ? notFound(storage, key, error) : fail(key, error);
+      }
+    },
+
+    async write(key, body, write): Promise<Written> {
+      if (options.readOnly === true) throw refuseReadOnly(storage, key);
+      try {
+        if (write.mode === 'scratch') {
+          const written = await inDirectoryOf(key, () => copyToFile(key, at(key), body, write));
+          unsynced.add(at(key));
+          return written;
+        }
+        return await writeWhole(key, body, write);
+      } catch (error) {
+        throw fail(key, error);
+      }
+    },
+
+    async rename(moves: readonly Move[]): Promise<void> {
+      const froms = moves.map(({ from }) => at(from));
+      try {
+        await makeDurable(froms.filter((from) => unsynced.delete(from)));
+      } catch (error) {
+        throw fail(moves[0]?.from ?? '', error);
+      }
+      const touched = new Set<string>();
+      for (const [index, { from, to }] of moves.entries()) {
+        if (options.readOnly === true) throw refuseReadOnly(storage, to);
+        try {
+          await inDirectoryOf(to, async () => renameSync(froms[index] as string, at(to)));
+        } catch (error) {
+          if (isAbsent(error)) throw notFound(storage, from, error);
+          throw fail(to, error);
+        }
+        touched.add(path.dirname(at(to)));
+        if ((index + 1) % entriesPerBreath === 0) await breathe();
+      }
+      await syncDirectories(touched);
+    },
+
+    async remove(key): Promise<void> {
+      if (options.readOnly === true) throw refuseReadOnly(storage, key);
+      try {
+        await unlink(at(key));
+      } catch (error) {
+        if (!isAbsent(error)) throw fail(key, error);
+      }
+      await removeEmptyDirectories(parentOf(key));
+    },
+
+    async removeTree(directory): Promise<void> {
+      if (options.readOnly === true) throw refuseReadOnly(storage, directory);
+      const aside = `${at(directory)}.gone-${randomUUID()}`;
+      try {
+        renameSync(at(directory), aside);
+      } catch (error) {
+        if (isAbsent(error)) return;
+        throw fail(directory, error);
+      }
+      forget(at(directory));
+      await rm(aside, { recursive: true, force: true });
+      await removeEmptyDirectories(parentOf(directory));
+    },
+
+    async close(): Promise<void> {
+      knownDirectories.clear();
+      unsynced.clear();
+    },
+  };
+  return storage;
+
+  function readDirectory(directory: Key | ''): Dirent[] {
+    try {
+      return readdirSync(at(directory), { withFileTypes: true });
+    } catch (error) {
+      if (isAbsent(error)) return [];
+      throw fail(directory === '' ? '.' : directory, error);
+    }
+  }
+
+  /** Undefined where the file went away between the listing and now: then it is simply not there. */
+  function sizeOf(key: Key): number | undefined {
+    try {
+      return lstatSync(at(key)).size;
+    } catch (error) {
+      if (isAbsent(error)) return undefined;
+      throw fail(key, error);
+    }
+  }
+
+  /** Writes beside the target under a name that sweeps know, then puts it in place in one step. */
+  async function writeWhole(key: Key, body: Parameters<Storage['write']>[1], write: WriteOptions): Promise<Written> {
+    const scratch = joinKey(joinKey(parentOf(key), '.publisher.tmp'), `write-${randomUUID()}`);
+    const target = at(key);
+    try {
+      const written = await inDirectoryOf(scratch, () => copyToFile(key, at(scratch), body, write));
+      await makeDurable([at(scratch)]);
+      if (write.mode === 'create') await link(at(scratch), target);
+      else renameSync(at(scratch), target);
+      await syncDirectories([path.dirname(target)]);
+      return written;
+    } catch (error) {
+      if (errnoOf(error) === 'EEXIST' && write.mode === 'create') throw alreadyExists(storage, key, error);
+      throw error;
+    } finally {
+      await unlink(at(scratch)).catch(() => undefined);
+      await removeEmptyDirectories(parentOf(scratch));
+    }
+  }
+
+  /** Runs `work` with the key's directory made; once more where someone removed it, being empty, in between. */
+  async function inDirectoryOf<T>(key: Key, work: () => Promise<T>): Promise<T> {
+    for (let attempt = 1; ; attempt += 1) {
+      await makeDirectory(parentOf(key));
+      try {
+        return await work();
+      } catch (error) {
+        const directory = path.dirname(at(key));
+        const isGone = isAbsent(error) && (await lstat(directory).catch(() => undefined)) === undefined;
+        if (!isGone || attempt === 5) throw error;
+        forget(directory);
+      }
+    }
+  }
+
+  async function makeDirectory(directory: Key | ''): Promise<void> {
+    const absolute = at(directory);
+    if (knownDirectories.has(absolute)) return;
+    if (directory === '') await mkdir(absolute, { recursive: true });
+    else {
+      await makeDirectory(parentOf(directory));
+      await mkdir(absolute).catch((error: unknown) => {
+        if (errnoOf(error) !== 'EEXIST') throw error;
+      });
+      const found = await lstat(absolute);
+      if (!found.isDirectory())
+        throw new WaybillError('storage_permanent', `${storage.label}: "${directory}" is not a directory`, {
+          hint: found.isSymbolicLink()
+            ? 'it is a symbolic link, which waybill does not follow below a root; replace it by a directory, or configure its target as a root'
+            : 'move it away, or publish under another path',
+        });
+    }
+    knownDirectories.add(absolute);
+  }
+
+  /** Up to and not including the root. Someone else may remove or fill a directory at the same moment: both are fine. */
+  async function removeEmptyDirectories(directory: Key | ''): Promise<void> {
+    for (let current = directory; current !== ''; current = parentOf(current)) {
+      knownDirectories.delete(at(current));
+      try {
+        await rmdir(at(current));
+      } catch (error) {
+        if (isAbsent(error)) continue;
+        return;
+      }
+    }
+  }
+
+  function forget(directory: string): void {
+    for (const known of knownDirectories)
+      if (known === directory || known.startsWith(directory + path.sep)) knownDirectories.delete(known);
+  }
+}
+
+async function requireDirectory(root: string): Promise<void> {
+  const found = await stat(root).catch((error: unknown) => {
+    throw localFailure({ label: 'local storage' }, root, error);
+  });
+  if (!found.isDirectory()) throw new WaybillError('storage_permanent', `local storage: "${root}" is not a directory`);
+}
+
+/** Nothing is there: the name itself is missing, or something on the way to it is a file. */
+function isAbsent(error: unknown): boolean {
+  return errnoOf(error) === 'ENOENT' || errnoOf(error) === 'ENOTDIR';
+}
+
+function typeOf(found: Pick<Dirent, 'isFile' | 'isDirectory' | 'isSymbolicLink'>): EntryType {
+  if (found.isFile()) return 'file';
+  if (found.isDirectory()) return 'directory';
+  return found.isSymbolicLink() ? 'link' : 'other';
+}

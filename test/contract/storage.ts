@@ -1,0 +1,240 @@
+import { createHash, randomBytes } from 'node:crypto';
+import type { Test } from 'tap';
+import { hasCode, type ErrorCode } from '../../src/core/errors.ts';
+import { digestOf } from '../../src/core/digest.ts';
+import { bytesBody, readAll } from '../../src/core/storage/body.ts';
+import { listedKey as key } from '../../src/core/storage/key.ts';
+import type { Body, Entry, Storage } from '../../src/core/storage/storage.ts';
+
+/**
+ * The storage contract as tests. Every backend runs all of it: `open` gives a fresh, empty storage; called again with the same
+ * place it opens a second storage on the same bytes.
+ */
+export interface StorageWorld {
+  open(): Promise<Storage>;
+}
+
+export async function storageContract(t: Test, newWorld: (t: Test) => Promise<StorageWorld>): Promise<void> {
+  const scenario = (name: string, work: (t: Test, storage: Storage, world: StorageWorld) => Promise<void>): void => {
+    t.test(name, async (t) => {
+      const world = await newWorld(t);
+      const storage = await world.open();
+      t.teardown(() => storage.close());
+      await work(t, storage, world);
+    });
+  };
+  const put = async (storage: Storage, name: string, text: string): Promise<void> =>
+    void (await storage.write(key(name), bytesBody(text), { mode: 'replace' }));
+  const get = async (storage: Storage, name: string): Promise<string> => (await readAll(storage, key(name), 1 << 26)).toString();
+  const names = async (storage: Storage, directory = '', recursive = true): Promise<string[]> =>
+    (await entries(storage, directory, recursive)).map((entry) => entry.key as string).sort();
+
+  scenario('round trip: what is written is read, with its size and digest', async (t, storage) => {
+    const written = await storage.write(key('a/b/c.txt'), bytesBody('hello'), { mode: 'replace', digest: digestOf('hello') });
+    t.equal(written.size, 5);
+    t.equal(written.digest, digestOf('hello'));
+    t.equal(await get(storage, 'a/b/c.txt'), 'hello');
+    t.match(await storage.stat(key('a/b/c.txt')), { type: 'file', size: 5 });
+    await put(storage, 'a/b/c.txt', 'bye');
+    t.equal(await get(storage, 'a/b/c.txt'), 'bye', 'the second value replaces the first');
+  });
+
+  scenario('empty and large bodies', async (t, storage) => {
+    await put(storage, 'empty', '');
+    t.match(await storage.stat(key('empty')), { type: 'file', size: 0 });
+    t.equal(await get(storage, 'empty'), '');
+    const large = randomBytes(9 * 1024 * 1024 + 17);
+    await storage.write(key('large'), chunked(large, 700_001), { mode: 'replace', digest: digestOf(large) });
+    const hash = createHash('sha256');
+    for await (const chunk of storage.read(key('large'))) hash.update(chunk);
+    t.equal(`sha256:${hash.digest('hex')}`, digestOf(large));
+  });
+
+  for (const mode of ['replace', 'create'] as const)
+    scenario(`a body that fails midway leaves what was there (${mode})`, async (t, storage) => {
+      if (mode === 'replace') await put(storage, 'x', 'old');
+      const broken: Body = {
+        size: 10,
+        async *open() {
+          yield Buffer.from('half');
+          throw new Error('the source went away');
+        },
+      };
+      await t.rejects(storage.write(key('x'), broken, { mode }));
+      if (mode === 'replace') t.equal(await get(storage, 'x'), 'old');
+      else t.equal(await storage.stat(key('x')), undefined);
+      t.same(await names(storage), mode === 'replace' ? ['x'] : [], 'nothing else is visible');
+    });
+
+  for (const [what, body, digest] of [
+    ['short', { ...bytesBody('four'), size: 5 }, undefined],
+    ['long', { ...bytesBody('sixsix'), size: 5 }, undefined],
+    ['other', bytesBody('other'), digestOf('wanted')],
+  ] as const)
+    scenario(`a body that is not what was promised is refused and not stored (${what})`, async (t, storage) => {
+      await put(storage, 'x', 'old');
+      const options = { mode: 'replace' as const, ...(digest === undefined ? {} : { digest }) };
+      await rejectsWith(t, storage.write(key('x'), body, options), 'body_mismatch');
+      t.equal(await get(storage, 'x'), 'old');
+      t.same(await names(storage), ['x']);
+    });
+
+  scenario('an aborted write leaves nothing visible', async (t, storage) => {
+    const controller = new AbortController();
+    const body: Body = {
+      size: 1 << 20,
+      async *open() {
+        yield Buffer.alloc(1 << 19);
+        controller.abort(new Error('stop'));
+        yield Buffer.alloc(1 << 19);
+      },
+    };
+    await t.rejects(storage.write(key('x'), body, { mode: 'replace', signal: controller.signal }));
+    t.same(await names(storage), []);
+  });
+
+  scenario('listing: recursive gives files only, one level gives directories too', async (t, storage) => {
+    for (const name of ['top', 'd/one', 'd/two', 'd/e/three', 'dd/four']) await put(storage, name, name);
+    t.same(await names(storage), ['d/e/three', 'd/one', 'd/two', 'dd/four', 'top']);
+    t.same(await names(storage, '', false), ['d', 'dd', 'top']);
+    t.same(await names(storage, 'd', false), ['d/e', 'd/one', 'd/two']);
+    t.same(await names(storage, 'd'), ['d/e/three', 'd/one', 'd/two'], 'a prefix of a name is not a directory');
+    t.same(await names(storage, 'nowhere'), []);
+    const byName = new Map((await entries(storage, '', false)).map((entry) => [entry.key as string, entry]));
+    t.match(byName.get('top'), { type: 'file', size: 3 });
+    t.match(byName.get('d'), { type: 'directory', size: 0 });
+  });
+
+  scenario('listing past a page', async (t, storage) => {
+    const count = 2100;
+    const all = Array.from({ length: count }, (_, index) => `many/f${String(index).padStart(5, '0')}`);
+    for (let index = 0; index < count; index += 50)
+      await Promise.all(all.slice(index, index + 50).map((name) => put(storage, name, '')));
+    t.same(await names(storage, 'many'), all);
+  });
+
+  scenario('odd names', async (t, storage) => {
+    const odd = ['späce d', 'a+b=c&d', 'hash#?%25', '100%', '日本語/名前', "it's \"quoted\"", 'x;y,z', '~tilde', '(a)[b]{c}', '*', '🦊', '-dash', '..dots'];
+    for (const name of odd) await put(storage, `odd/${name}`, name);
+    for (const name of odd) t.equal(await get(storage, `odd/${name}`), name);
+    t.same(await names(storage, 'odd'), odd.map((name) => `odd/${name}`).sort());
+  });
+
+  scenario('what is not there: stat, read, remove', async (t, storage) => {
+    t.equal(await storage.stat(key('no')), undefined);
+    t.equal(await storage.stat(key('no/deeper')), undefined);
+    await rejectsWith(t, get(storage, 'no'), 'storage_not_found');
+    await storage.remove(key('no'));
+    await storage.remove(key('no/deeper'));
+    await storage.removeTree(key('no'));
+  });
+
+  scenario('remove takes one file and leaves its neighbours', async (t, storage) => {
+    for (const name of ['a/b/c', 'a/d', 'ab']) await put(storage, name, name);
+    await storage.remove(key('a/b/c'));
+    t.same(await names(storage), ['a/d', 'ab']);
+    t.same(await names(storage, 'a', false), ['a/d'], 'an emptied directory is gone');
+  });
+
+  scenario('removeTree takes all below a directory and nothing beside it', async (t, storage) => {
+    for (const name of ['a/b/c', 'a/b/d/e', 'a/bb', 'b']) await put(storage, name, name);
+    await storage.removeTree(key('a/b'));
+    t.same(await names(storage), ['a/bb', 'b']);
+  });
+
+  scenario('exclusive creation is won once by twenty contenders', async (t, storage, world) => {
+    if (storage.facts.conditionalWrites === 'none') return;
+    const contenders = await Promise.all(Array.from({ length: 20 }, () => world.open()));
+    const outcomes = await Promise.allSettled(
+      contenders.map((contender, index) => contender.write(key('.publisher.lock'), bytesBody(`${index}`), { mode: 'create' })),
+    );
+    const winners = outcomes.flatMap(({ status }, index) => (status === 'fulfilled' ? [index] : []));
+    t.equal(winners.length, 1);
+    t.equal(await get(storage, '.publisher.lock'), `${winners[0]}`);
+    for (const outcome of outcomes)
+      if (outcome.status === 'rejected') t.ok(hasCode(outcome.reason, 'storage_exists'), String(outcome.reason));
+    t.same(await names(storage), ['.publisher.lock']);
+    await Promise.all(contenders.map((contender) => contender.close()));
+  });
+
+  scenario('compare and swap is won once by twenty contenders', async (t, storage, world) => {
+    if (storage.facts.conditionalWrites !== 'full') return;
+    const { version } = await storage.write(key('state'), bytesBody('0'), { mode: 'create' });
+    const contenders = await Promise.all(Array.from({ length: 20 }, () => world.open()));
+    const outcomes = await Promise.allSettled(
+      contenders.map((contender, index) =>
+        contender.write(key('state'), bytesBody(`${index}`), { mode: 'replace', ifVersion: version ?? '' }),
+      ),
+    );
+    t.equal(outcomes.filter(({ status }) => status === 'fulfilled').length, 1);
+    for (const outcome of outcomes)
+      if (outcome.status === 'rejected') t.ok(hasCode(outcome.reason, 'storage_conflict'), String(outcome.reason));
+    t.not((await storage.stat(key('state')))?.version, version);
+    await Promise.all(contenders.map((contender) => contender.close()));
+  });
+
+  scenario('rename: from scratch into place, in order, over what is there', async (t, storage) => {
+    if (storage.facts.rename === 'none') {
+      await rejectsWith(t, storage.rename([{ from: key('a'), to: key('b') }]), 'storage_permanent');
+      return;
+    }
+    await put(storage, 'x/old', 'old');
+    for (const index of [0, 1, 2])
+      await storage.write(key(`.publisher.tmp/1/output-${index}`), bytesBody(`new ${index}`), { mode: 'scratch' });
+    await storage.rename([
+      { from: key('.publisher.tmp/1/output-0'), to: key('x/old') },
+      { from: key('.publisher.tmp/1/output-1'), to: key('x/y/z/deep') },
+    ]);
+    t.equal(await get(storage, 'x/old'), 'new 0');
+    t.equal(await get(storage, 'x/y/z/deep'), 'new 1');
+    const moves = ['missing', 'output-2'].map((name) => ({ from: key(`.publisher.tmp/1/${name}`), to: key(name) }));
+    await rejectsWith(t, storage.rename(moves), 'storage_not_found');
+    t.equal(await storage.stat(key('output-2')), undefined, 'what follows a failed move is not done');
+    t.equal(await get(storage, '.publisher.tmp/1/output-2'), 'new 2');
+  });
+
+  scenario('rename of many files at once', async (t, storage) => {
+    if (storage.facts.rename === 'none') return;
+    const many = Array.from({ length: 100 }, (_, index) => index);
+    for (const index of many) await storage.write(key(`.publisher.tmp/1/${index}`), bytesBody(`${index}`), { mode: 'scratch' });
+    await storage.rename(many.map((index) => ({ from: key(`.publisher.tmp/1/${index}`), to: key(`out/${index % 7}/${index}`) })));
+    t.equal((await names(storage, 'out')).length, 100);
+    t.equal(await get(storage, 'out/3/94'), '94');
+  });
+
+  scenario('a second storage sees what the first wrote', async (t, storage, world) => {
+    const other = await world.open();
+    await put(storage, 'shared', 'yes');
+    t.equal(await get(other, 'shared'), 'yes');
+    await other.close();
+  });
+
+  scenario('closed twice', async (t, storage) => {
+    await storage.close();
+    await storage.close();
+    t.pass('the second call does nothing');
+  });
+}
+
+async function entries(storage: Storage, directory: string, recursive: boolean): Promise<Entry[]> {
+  const found: Entry[] = [];
+  for await (const entry of storage.list(directory === '' ? '' : key(directory), { recursive })) found.push(entry);
+  return found;
+}
+
+export async function rejectsWith(t: Test, promise: Promise<unknown>, code: ErrorCode): Promise<void> {
+  const outcome = await promise.then(
+    () => 'no error',
+    (error: unknown) => error,
+  );
+  t.ok(hasCode(outcome, code), `fails with ${code}`, { found: String(outcome) });
+}
+
+function chunked(bytes: Buffer, size: number): Body {
+  return {
+    size: bytes.length,
+    async *open() {
+      for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
+    },
+  };
+}

@@ -1,0 +1,80 @@
+import { existsSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
+import path from 'node:path';
+import t from 'tap';
+import { bytesBody, storedBody } from '../../../src/core/storage/body.ts';
+import { listedKey as key } from '../../../src/core/storage/key.ts';
+import { localStorage } from '../../../src/core/storage/local.ts';
+import { within } from '../../../src/core/storage/within.ts';
+import { rejectsWith, storageContract } from '../../contract/storage.ts';
+
+t.test('local', (t) =>
+  storageContract(t, async (t) => {
+    const root = t.testdir();
+    return { open: async () => localStorage(root) };
+  }),
+);
+
+t.test('local, seen through a sub-directory', (t) =>
+  storageContract(t, async (t) => {
+    const root = t.testdir();
+    return { open: async () => within(await localStorage(root), key('deep/inside')) };
+  }),
+);
+
+t.test('a root that is not there lists as empty, is made by the first write, and is an error for a source', async (t) => {
+  const root = path.join(t.testdir(), 'not', 'yet');
+  await rejectsWith(t, localStorage(root, { mustExist: true }), 'storage_not_found');
+  const storage = await localStorage(root);
+  t.equal(await storage.stat(key('x')), undefined);
+  t.notOk(existsSync(root), 'looking makes nothing');
+  await storage.write(key('x'), bytesBody('x'), { mode: 'replace' });
+  t.equal(readFileSync(path.join(root, 'x'), 'utf8'), 'x');
+});
+
+t.test('a symbolic link below the root is an entry and never a way out', async (t) => {
+  const root = t.testdir({ outside: { precious: 'precious' }, root: {} });
+  const inside = path.join(root, 'root');
+  symlinkSync('../outside', path.join(inside, 'way'));
+  symlinkSync('nowhere', path.join(inside, 'dangling'));
+  const storage = await localStorage(inside);
+  t.match(await storage.stat(key('way')), { type: 'link' });
+  t.match(await storage.stat(key('dangling')), { type: 'link' }, 'a dangling link is there, too');
+  await rejectsWith(t, storage.write(key('way/new'), bytesBody('x'), { mode: 'replace' }), 'storage_permanent');
+  await storage.write(key('.publisher.tmp/1/x'), bytesBody('x'), { mode: 'scratch' });
+  await rejectsWith(t, storage.rename([{ from: key('.publisher.tmp/1/x'), to: key('way/precious') }]), 'storage_permanent');
+  t.same(readdirSync(path.join(root, 'outside')), ['precious']);
+  t.equal(readFileSync(path.join(root, 'outside/precious'), 'utf8'), 'precious');
+  await storage.remove(key('way'));
+  t.ok(existsSync(path.join(root, 'outside/precious')), 'removing the link leaves what it points to');
+});
+
+t.test('files are copied from file to file with the same checks as streams', async (t) => {
+  const root = t.testdir({ from: { small: 'small', grown: 'grown larger' }, to: {} });
+  const from = await localStorage(path.join(root, 'from'));
+  const to = await localStorage(path.join(root, 'to'));
+  await to.write(key('small'), storedBody(from, key('small'), 5), { mode: 'replace' });
+  t.equal(readFileSync(path.join(root, 'to/small'), 'utf8'), 'small');
+  await rejectsWith(t, to.write(key('grown'), storedBody(from, key('grown'), 5), { mode: 'scratch' }), 'body_mismatch');
+  await rejectsWith(t, to.write(key('gone'), storedBody(from, key('gone'), 5), { mode: 'scratch' }), 'storage_not_found');
+});
+
+t.test('opened read-only, it changes nothing', async (t) => {
+  const root = t.testdir({ a: 'a' });
+  const storage = await localStorage(root, { readOnly: true });
+  await rejectsWith(t, storage.write(key('b'), bytesBody('b'), { mode: 'replace' }), 'storage_denied');
+  await rejectsWith(t, storage.rename([{ from: key('a'), to: key('b') }]), 'storage_denied');
+  await rejectsWith(t, storage.remove(key('a')), 'storage_denied');
+  await rejectsWith(t, storage.removeTree(key('a')), 'storage_denied');
+  t.same(readdirSync(root), ['a']);
+});
+
+t.test('a file in the way of a directory is told as such', async (t) => {
+  const storage = await localStorage(t.testdir({ a: 'a file' }));
+  await rejectsWith(t, storage.write(key('a/b'), bytesBody('x'), { mode: 'replace' }), 'storage_permanent');
+  t.equal(await storage.stat(key('a/b')), undefined);
+});
+
+t.test('a directory in the place of a file is told as such', async (t) => {
+  const storage = await localStorage(t.testdir({ dir: { full: '' } }));
+  await rejectsWith(t, storage.write(key('dir'), bytesBody('x'), { mode: 'replace' }), 'storage_permanent');
+});
