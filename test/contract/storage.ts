@@ -15,7 +15,10 @@ export interface StorageWorld {
 }
 
 export async function storageContract(t: Test, newWorld: (t: Test) => Promise<StorageWorld>): Promise<void> {
-  const scenario = (name: string, work: (t: Test, storage: Storage, world: StorageWorld) => Promise<void>): void => {
+  const scenario = (
+    name: string,
+    work: (t: Test, storage: Storage, world: StorageWorld) => Promise<void>,
+  ): void => {
     t.test(name, async (t) => {
       const world = await newWorld(t);
       const storage = await world.open();
@@ -23,14 +26,19 @@ export async function storageContract(t: Test, newWorld: (t: Test) => Promise<St
       await work(t, storage, world);
     });
   };
-  const put = async (storage: Storage, name: string, text: string): Promise<void> =>
-    void (await storage.write(key(name), bytesBody(text), { mode: 'replace' }));
-  const get = async (storage: Storage, name: string): Promise<string> => (await readAll(storage, key(name), 1 << 26)).toString();
+  const put = async (storage: Storage, name: string, text: string): Promise<void> => {
+    await storage.write(key(name), bytesBody(text), { mode: 'replace' });
+  };
+  const get = async (storage: Storage, name: string): Promise<string> =>
+    (await readAll(storage, key(name), 1 << 26)).toString();
   const names = async (storage: Storage, directory = '', recursive = true): Promise<string[]> =>
     (await entries(storage, directory, recursive)).map((entry) => entry.key as string).sort();
 
   scenario('round trip: what is written is read, with its size and digest', async (t, storage) => {
-    const written = await storage.write(key('a/b/c.txt'), bytesBody('hello'), { mode: 'replace', digest: digestOf('hello') });
+    const written = await storage.write(key('a/b/c.txt'), bytesBody('hello'), {
+      mode: 'replace',
+      digest: digestOf('hello'),
+    });
     t.equal(written.size, 5);
     t.equal(written.digest, digestOf('hello'));
     t.equal(await get(storage, 'a/b/c.txt'), 'hello');
@@ -71,13 +79,16 @@ export async function storageContract(t: Test, newWorld: (t: Test) => Promise<St
     ['long', { ...bytesBody('sixsix'), size: 5 }, undefined],
     ['other', bytesBody('other'), digestOf('wanted')],
   ] as const)
-    scenario(`a body that is not what was promised is refused and not stored (${what})`, async (t, storage) => {
-      await put(storage, 'x', 'old');
-      const options = { mode: 'replace' as const, ...(digest === undefined ? {} : { digest }) };
-      await rejectsWith(t, storage.write(key('x'), body, options), 'body_mismatch');
-      t.equal(await get(storage, 'x'), 'old');
-      t.same(await names(storage), ['x']);
-    });
+    scenario(
+      `a body that is not what was promised is refused and not stored (${what})`,
+      async (t, storage) => {
+        await put(storage, 'x', 'old');
+        const options = { mode: 'replace' as const, ...(digest === undefined ? {} : { digest }) };
+        await rejectsWith(t, storage.write(key('x'), body, options), 'body_mismatch');
+        t.equal(await get(storage, 'x'), 'old');
+        t.same(await names(storage), ['x']);
+      },
+    );
 
   scenario('an aborted write leaves nothing visible', async (t, storage) => {
     const controller = new AbortController();
@@ -98,7 +109,11 @@ export async function storageContract(t: Test, newWorld: (t: Test) => Promise<St
     t.same(await names(storage), ['d/e/three', 'd/one', 'd/two', 'dd/four', 'top']);
     t.same(await names(storage, '', false), ['d', 'dd', 'top']);
     t.same(await names(storage, 'd', false), ['d/e', 'd/one', 'd/two']);
-    t.same(await names(storage, 'd'), ['d/e/three', 'd/one', 'd/two'], 'a prefix of a name is not a directory');
+    t.same(
+      await names(storage, 'd'),
+      ['d/e/three', 'd/one', 'd/two'],
+      'a prefix of a name is not a directory',
+    );
     t.same(await names(storage, 'nowhere'), []);
     const byName = new Map((await entries(storage, '', false)).map((entry) => [entry.key as string, entry]));
     t.match(byName.get('top'), { type: 'file', size: 3 });
@@ -114,7 +129,21 @@ export async function storageContract(t: Test, newWorld: (t: Test) => Promise<St
   });
 
   scenario('odd names', async (t, storage) => {
-    const odd = ['späce d', 'a+b=c&d', 'hash#?%25', '100%', '日本語/名前', "it's \"quoted\"", 'x;y,z', '~tilde', '(a)[b]{c}', '*', '🦊', '-dash', '..dots'];
+    const odd = [
+      'späce d',
+      'a+b=c&d',
+      'hash#?%25',
+      '100%',
+      '日本語/名前',
+      'it\'s "quoted"',
+      'x;y,z',
+      '~tilde',
+      '(a)[b]{c}',
+      '*',
+      '🦊',
+      '-dash',
+      '..dots',
+    ];
     for (const name of odd) await put(storage, `odd/${name}`, name);
     for (const name of odd) t.equal(await get(storage, `odd/${name}`), name);
     t.same(await names(storage, 'odd'), odd.map((name) => `odd/${name}`).sort());
@@ -127,6 +156,9 @@ export async function storageContract(t: Test, newWorld: (t: Test) => Promise<St
     await storage.remove(key('no'));
     await storage.remove(key('no/deeper'));
     await storage.removeTree(key('no'));
+    await put(storage, 'directory/file', 'x');
+    await storage.remove(key('directory'));
+    t.same(await names(storage), ['directory/file'], 'a directory is no file');
   });
 
   scenario('remove takes one file and leaves its neighbours', async (t, storage) => {
@@ -146,13 +178,16 @@ export async function storageContract(t: Test, newWorld: (t: Test) => Promise<St
     if (storage.facts.conditionalWrites === 'none') return;
     const contenders = await Promise.all(Array.from({ length: 20 }, () => world.open()));
     const outcomes = await Promise.allSettled(
-      contenders.map((contender, index) => contender.write(key('.publisher.lock'), bytesBody(`${index}`), { mode: 'create' })),
+      contenders.map((contender, index) =>
+        contender.write(key('.publisher.lock'), bytesBody(`${index}`), { mode: 'create' }),
+      ),
     );
     const winners = outcomes.flatMap(({ status }, index) => (status === 'fulfilled' ? [index] : []));
     t.equal(winners.length, 1);
     t.equal(await get(storage, '.publisher.lock'), `${winners[0]}`);
     for (const outcome of outcomes)
-      if (outcome.status === 'rejected') t.ok(hasCode(outcome.reason, 'storage_exists'), String(outcome.reason));
+      if (outcome.status === 'rejected')
+        t.ok(hasCode(outcome.reason, 'storage_exists'), String(outcome.reason));
     t.same(await names(storage), ['.publisher.lock']);
     await Promise.all(contenders.map((contender) => contender.close()));
   });
@@ -168,7 +203,8 @@ export async function storageContract(t: Test, newWorld: (t: Test) => Promise<St
     );
     t.equal(outcomes.filter(({ status }) => status === 'fulfilled').length, 1);
     for (const outcome of outcomes)
-      if (outcome.status === 'rejected') t.ok(hasCode(outcome.reason, 'storage_conflict'), String(outcome.reason));
+      if (outcome.status === 'rejected')
+        t.ok(hasCode(outcome.reason, 'storage_conflict'), String(outcome.reason));
     t.not((await storage.stat(key('state')))?.version, version);
     await Promise.all(contenders.map((contender) => contender.close()));
   });
@@ -180,14 +216,19 @@ export async function storageContract(t: Test, newWorld: (t: Test) => Promise<St
     }
     await put(storage, 'x/old', 'old');
     for (const index of [0, 1, 2])
-      await storage.write(key(`.publisher.tmp/1/output-${index}`), bytesBody(`new ${index}`), { mode: 'scratch' });
+      await storage.write(key(`.publisher.tmp/1/output-${index}`), bytesBody(`new ${index}`), {
+        mode: 'scratch',
+      });
     await storage.rename([
       { from: key('.publisher.tmp/1/output-0'), to: key('x/old') },
       { from: key('.publisher.tmp/1/output-1'), to: key('x/y/z/deep') },
     ]);
     t.equal(await get(storage, 'x/old'), 'new 0');
     t.equal(await get(storage, 'x/y/z/deep'), 'new 1');
-    const moves = ['missing', 'output-2'].map((name) => ({ from: key(`.publisher.tmp/1/${name}`), to: key(name) }));
+    const moves = ['missing', 'output-2'].map((name) => ({
+      from: key(`.publisher.tmp/1/${name}`),
+      to: key(name),
+    }));
     await rejectsWith(t, storage.rename(moves), 'storage_not_found');
     t.equal(await storage.stat(key('output-2')), undefined, 'what follows a failed move is not done');
     t.equal(await get(storage, '.publisher.tmp/1/output-2'), 'new 2');
@@ -196,8 +237,11 @@ export async function storageContract(t: Test, newWorld: (t: Test) => Promise<St
   scenario('rename of many files at once', async (t, storage) => {
     if (storage.facts.rename === 'none') return;
     const many = Array.from({ length: 100 }, (_, index) => index);
-    for (const index of many) await storage.write(key(`.publisher.tmp/1/${index}`), bytesBody(`${index}`), { mode: 'scratch' });
-    await storage.rename(many.map((index) => ({ from: key(`.publisher.tmp/1/${index}`), to: key(`out/${index % 7}/${index}`) })));
+    for (const index of many)
+      await storage.write(key(`.publisher.tmp/1/${index}`), bytesBody(`${index}`), { mode: 'scratch' });
+    await storage.rename(
+      many.map((index) => ({ from: key(`.publisher.tmp/1/${index}`), to: key(`out/${index % 7}/${index}`) })),
+    );
     t.equal((await names(storage, 'out')).length, 100);
     t.equal(await get(storage, 'out/3/94'), '94');
   });
@@ -218,7 +262,8 @@ export async function storageContract(t: Test, newWorld: (t: Test) => Promise<St
 
 async function entries(storage: Storage, directory: string, recursive: boolean): Promise<Entry[]> {
   const found: Entry[] = [];
-  for await (const entry of storage.list(directory === '' ? '' : key(directory), { recursive })) found.push(entry);
+  for await (const entry of storage.list(directory === '' ? '' : key(directory), { recursive }))
+    found.push(entry);
   return found;
 }
 

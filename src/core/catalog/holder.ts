@@ -1,29 +1,35 @@
 import { randomUUID } from 'node:crypto';
 import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
+import { threadId } from 'node:worker_threads';
 import type { Holder } from './catalog.ts';
 
-/** Who this process is, for leases. Each call is a holder of its own: two attempts of one process are two. */
-export function currentHolder(): Holder {
-  return {
-    host: hostname(),
-    pid: process.pid,
-    bootId: bootId(),
-    process: processIdentity(process.pid),
-    instanceId: randomUUID(),
-  };
+/** The holders of this thread that are at work. What is in no lock of theirs any more, this thread knows to be dead. */
+const atWork = new Set<string>();
+
+/** A new holder of this process and thread, at work until `retire` is called. Two attempts of one process are two holders. */
+export function newHolder(): Holder {
+  const instanceId = `${threadId}-${randomUUID()}`;
+  atWork.add(instanceId);
+  return { host: hostname(), pid: process.pid, bootId: bootId(), process: processIdentity(process.pid), instanceId };
+}
+
+export function retire(holder: Holder): void {
+  atWork.delete(holder.instanceId);
 }
 
 /**
- * True only where it is certain that the holder's process has ended: it ran on this host, in this boot and this pid namespace, and its pid is
- * free or has gone to another process. Everything else is "not known to be dead".
+ * True only where it is certain that nobody is behind the holder any more: it ran on this host, in this boot and this pid namespace, and its pid is
+ * free or has gone to another process; or it was this very thread, which knows better. Everything else is "not known to be dead".
  */
 export function isKnownDead(holder: Holder): boolean {
   if (holder.host !== hostname() || holder.bootId === null || holder.bootId !== bootId()) return false;
   const [namespace] = holder.process?.split(' ') ?? [];
   const [ours] = processIdentity(process.pid)?.split(' ') ?? [];
   if (namespace === undefined || namespace !== ours) return false;
-  return processIdentity(holder.pid) !== holder.process;
+  if (processIdentity(holder.pid) !== holder.process) return true;
+  const isThisThread = holder.pid === process.pid && holder.instanceId.startsWith(`${threadId}-`);
+  return isThisThread && !atWork.has(holder.instanceId);
 }
 
 function bootId(): string | null {

@@ -5,7 +5,7 @@ import type { Storage } from '../storage/storage.ts';
 import { lockName, stagingName, type Catalog, type Holder } from './catalog.ts';
 import { holderToJson, parseHolder, serialiseCatalog } from './codec.ts';
 import { startHeartbeat } from './heartbeat.ts';
-import { currentHolder, isKnownDead } from './holder.ts';
+import { isKnownDead, newHolder, retire } from './holder.ts';
 import { destinationBusy, type Lease, type LeaseOptions } from './lease.ts';
 import { readRaw, readState, stateKey } from './store.ts';
 import { watchLease } from './watch.ts';
@@ -32,24 +32,36 @@ export function stagingOf(attemptId: string): Key {
  */
 export async function acquireLockLease(storage: Storage, options: LeaseOptions): Promise<Lease> {
   const { clock, attemptId, times, signal } = options;
-  const holder = currentHolder();
+  const holder = newHolder();
   const judge = watchLease(times, clock.monotonic());
-
-  for (;;) {
-    signal?.throwIfAborted();
-    if (await createLock(storage, holder)) {
-      await sweepStaging(storage, attemptId);
-      if (await isMine(storage, holder)) return holdLock(storage, options, holder);
-      continue;
+  try {
+    for (;;) {
+      signal?.throwIfAborted();
+      if (await createLock(storage, holder)) {
+        await sweepStaging(storage, attemptId);
+        if (await isMine(storage, holder)) return await holdLock(storage, options, holder);
+        continue;
+      }
+      const text = await readLock(storage);
+      if (text === null) continue;
+      const other = holderIn(text);
+      const verdict = other !== null && isKnownDead(other) ? 'stale' : judge(text, clock.monotonic());
+      if (verdict === 'stale') await stealLock(storage, attemptId, text);
+      else if (verdict === 'busy') throw destinationBusy(storage, other);
+      else await clock.sleep(times.pollEveryMs, signal);
     }
-    const text = await readLock(storage);
-    if (text === null) continue;
-    const other = holderIn(text);
-    const verdict = other !== null && isKnownDead(other) ? 'stale' : judge(text, clock.monotonic());
-    if (verdict === 'stale') await stealLock(storage, attemptId, text);
-    else if (verdict === 'busy') throw destinationBusy(storage, other);
-    else await clock.sleep(times.pollEveryMs, signal);
+  } catch (error) {
+    retire(holder);
+    throw error;
   }
+}
+
+/** True where a lock lies at the bundle path whose holder is known to be dead: the next lease would sweep up after it. */
+export async function isAbandoned(storage: Storage): Promise<boolean> {
+  if ((await storage.stat(lockKey)) === undefined) return false;
+  const text = await readLock(storage);
+  const holder = text === null ? null : holderIn(text);
+  return holder !== null && isKnownDead(holder);
 }
 
 /** True where the lock is ours now. A lost answer is settled by reading back. */
@@ -133,6 +145,7 @@ async function holdLock(storage: Storage, options: LeaseOptions, holder: Holder)
   };
 
   async function giveBack(): Promise<void> {
+    retire(holder);
     try {
       await storage.removeTree(staging);
       if (await isMine(storage, holder)) await storage.remove(lockKey);

@@ -4,7 +4,7 @@ import type { Storage } from '../storage/storage.ts';
 import type { Catalog, Pending } from './catalog.ts';
 import { parseState, serialiseCatalog } from './codec.ts';
 import { startHeartbeat } from './heartbeat.ts';
-import { currentHolder, isKnownDead } from './holder.ts';
+import { isKnownDead, newHolder, retire } from './holder.ts';
 import { destinationBusy, type Lease, type LeaseOptions } from './lease.ts';
 import { readRaw, readState, stateKey, type StoredState } from './store.ts';
 import { watchLease } from './watch.ts';
@@ -39,6 +39,7 @@ function pendingOf({ state }: StoredState): Pending | null {
 
 function holdState(storage: Storage, options: LeaseOptions, found: StoredState): Lease {
   const { attemptId, clock, log } = options;
+  const holder = newHolder();
   let version = found.version;
   let isThere = found.raw !== null;
   let written: Catalog | null = null;
@@ -53,7 +54,7 @@ function holdState(storage: Storage, options: LeaseOptions, found: StoredState):
 
   return {
     attemptId,
-    holder: currentHolder(),
+    holder,
     signal: heartbeat.signal,
     check: () => heartbeat.check(),
     found,
@@ -80,6 +81,7 @@ function holdState(storage: Storage, options: LeaseOptions, found: StoredState):
 
     async release(): Promise<void> {
       await heartbeat.stop();
+      retire(holder);
       await inTurn(async () => {
         // An attempt that failed half-way leaves its intent; without a holder in it, the next attempt need not wait for it to grow stale.
         if (written?.pending?.attemptId === attemptId) await put({ ...written, pending: { ...written.pending, holder: null } });

@@ -1,15 +1,12 @@
-import { randomUUID } from 'node:crypto';
-import { acquireLease } from '../catalog/acquire-lease.ts';
 import type { Catalog, OutputRecord, Owner, Pending } from '../catalog/catalog.ts';
 import type { Lease } from '../catalog/lease.ts';
-import { defaultLeaseTimes } from '../catalog/lease.ts';
 import { observeBytes } from '../catalog/observe-bytes.ts';
 import { pathsToSettle, settle } from '../catalog/settle.ts';
 import { readState } from '../catalog/store.ts';
+import { sweepAbandoned, withLease } from '../catalog/with-lease.ts';
 import type { PrunePolicy } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
 import { errorRecord, hasCode, WaybillError, type ErrorRecord } from '../errors.ts';
-import { withReleasers } from '../lifecycle.ts';
 import { keyOf, parseBundlePath } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/within.ts';
@@ -42,11 +39,13 @@ export async function prune(context: CoreContext, root: Storage, options: PruneO
     });
   const report: PruneReport = { decisions: [], removed: [], errors: [] };
   const candidates: PruneCandidate[] = [];
+  const readable: string[] = [];
   for (const path of await managedPaths(root)) {
     const destinationPath = reportedPath(path);
     try {
       const { outputs } = validCatalog((await readState(within(root, path))).state);
       for (const record of outputs) candidates.push({ destinationPath, record });
+      readable.push(destinationPath);
     } catch (error) {
       report.errors.push({ destinationPath, error: errorRecord(error) });
     }
@@ -54,10 +53,11 @@ export async function prune(context: CoreContext, root: Storage, options: PruneO
   report.decisions = selectPrunable(candidates, options.owner, options.policy, context.clock.now());
   if (options.dryRun) return report;
 
-  for (const [destinationPath, records] of groupByPath(report.decisions)) {
+  const goes = groupByPath(report.decisions);
+  for (const destinationPath of readable) {
     const confirmed = (path: string): void => void report.removed.push({ destinationPath, path });
     try {
-      await prunePath(context, within(root, parseBundlePath(destinationPath)), options.owner, records, confirmed);
+      await prunePath(context, within(root, parseBundlePath(destinationPath)), options.owner, goes.get(destinationPath) ?? [], confirmed);
     } catch (error) {
       report.errors.push({ destinationPath, error: errorRecord(error) });
     }
@@ -83,22 +83,16 @@ async function prunePath(
   planned: readonly OutputRecord[],
   confirmed: (path: string) => void,
 ): Promise<void> {
-  const { clock, log, signal } = context;
-  await withReleasers(async (onRelease) => {
-    const lease = await acquireLease(storage, {
-      clock,
-      log,
-      times: defaultLeaseTimes,
-      attemptId: randomUUID(),
-      ...(signal === undefined ? {} : { signal }),
-    });
-    onRelease(() => lease.release());
+  const { clock, signal } = context;
+  const { state } = await readState(storage);
+  if (planned.length === 0 && state.kind === 'valid' && state.catalog.pending === null) return sweepAbandoned(context, storage);
+  await withLease(context, storage, async (lease) => {
     const catalog = await settledCatalog(storage, lease);
     // What was published again since the decision is no longer what the decision was about.
     const decided = new Map<string, OutputRecord>(planned.map((record) => [record.path, record]));
     const goes = catalog.outputs.filter(({ path, updatedAt }) => decided.get(path)?.updatedAt === updatedAt);
-    if (goes.length === 0) return;
-    await lease.writeState(intent(catalog, lease, owner, goes, clock.now()));
+    const wasInterrupted = lease.found.state.kind === 'valid' && lease.found.state.catalog.pending !== null;
+    if (goes.length === 0 && !wasInterrupted) return;
     const announced = intent(catalog, lease, owner, goes, clock.now());
     await lease.writeState(announced);
     const { gone, failure } = await removeAll(storage, lease, goes, signal);

@@ -1,12 +1,9 @@
-import { randomUUID } from 'node:crypto';
 import { compareCodeUnits, isReservedPath } from '../bundle/path-policy.ts';
-import { acquireLease } from '../catalog/acquire-lease.ts';
 import { sameOwner, stateName, type Catalog, type CatalogState, type OutputRecord, type Owner } from '../catalog/catalog.ts';
-import { defaultLeaseTimes } from '../catalog/lease.ts';
 import { readState } from '../catalog/store.ts';
+import { sweepAbandoned, withLease } from '../catalog/with-lease.ts';
 import type { CoreContext } from '../context.ts';
 import { errorRecord, WaybillError, type ErrorRecord } from '../errors.ts';
-import { withReleasers } from '../lifecycle.ts';
 import { nameOf, type Key } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/within.ts';
@@ -57,6 +54,7 @@ async function reconcilePath(
   try {
     const look = await compare(storage, (await readState(storage)).state, nested, options);
     if (!options.dryRun && look.missing.some(({ repaired }) => repaired)) await repair(context, storage, nested, options);
+    else if (!options.dryRun) await sweepAbandoned(context, storage);
     return { destinationPath, ...look, error: null };
   } catch (error) {
     return { destinationPath, missing: [], unmanaged: [], error: errorRecord(error) };
@@ -87,22 +85,14 @@ function isRepaired(owner: Owner, options: ReconcileOptions): boolean {
 
 /** Looks again under the lease: what was missing may have been published meanwhile. */
 async function repair(context: CoreContext, storage: Storage, nested: readonly string[], options: ReconcileOptions): Promise<void> {
-  const { clock, log, signal } = context;
-  await withReleasers(async (onRelease) => {
-    const lease = await acquireLease(storage, {
-      clock,
-      log,
-      times: defaultLeaseTimes,
-      attemptId: randomUUID(),
-      ...(signal === undefined ? {} : { signal }),
-    });
-    onRelease(() => lease.release());
+  await withLease(context, storage, async (lease) => {
     const catalog = validCatalog(lease.found.state);
     const present = await listFiles(storage, nested);
     const stays = ({ path, owner }: OutputRecord): boolean => present.has(path) || !isRepaired(owner, options);
     const outputs = catalog.outputs.filter(stays);
     if (outputs.length === catalog.outputs.length) return;
-    await lease.writeState({ ...catalog, generation: catalog.generation + 1, updatedAt: clock.now().toISOString(), outputs });
+    const updatedAt = context.clock.now().toISOString();
+    await lease.writeState({ ...catalog, generation: catalog.generation + 1, updatedAt, outputs });
   });
 }
 

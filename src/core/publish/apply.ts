@@ -37,7 +37,8 @@ export interface Applied {
  * 1. settle: what an earlier attempt left half done, and this plan does not touch, is recorded as it truly is;
  * 2. intent: the state names every path that this attempt may touch, before it touches any;
  * 3. stage: every output is written whole and verified, out of sight where the storage can rename, in place where it cannot;
- * 4. fence: is the lease still ours? Then what was staged is moved into place, and what the plan omits is removed;
+ * 4. fence: is the lease still ours? Then what was staged is moved into place, and what the plan omits is removed. Where a directory becomes a
+ *    file or a file a directory, what is in the way goes first: all that replaces it is staged by then;
  * 5. commit: the state records what is there, and the intent is gone.
  *
  * On a clean failure what the attempt created is removed, and the state is put back as it was found, unless something visible was
@@ -52,8 +53,11 @@ export async function apply(plan: Plan, options: ApplyOptions): Promise<Applied>
     await lease.writeState(intent(plan, options, base, removes));
     await attempt.stage();
     await lease.fence();
-    await attempt.putInPlace(removes);
-    await attempt.removeOmitted(removes);
+    const inTheWay = storage.facts.rename === 'none' ? [] : blockers(plan.writes, removes);
+    await attempt.remove(inTheWay);
+    await attempt.putInPlace();
+    const already = new Set(inTheWay);
+    await attempt.remove(removes.filter((key) => !already.has(key)));
     await lease.writeState(committed(plan, lease, base, clock.now()));
     return { outputsWritten: plan.writes.length, outputsRemoved: removes.length, bytesWritten: totalSize(plan.writes) };
   } catch (failure) {
@@ -152,22 +156,16 @@ class Attempt {
     });
   }
 
-  /** Where a directory must become a file or a file a directory, what is in the way goes first; all of it is staged by now. */
-  async putInPlace(removes: readonly Key[]): Promise<void> {
+  async putInPlace(): Promise<void> {
     const { storage, lease } = this.#options;
     if (storage.facts.rename === 'none') return;
-    for (const key of blockers(this.#plan.writes, removes)) {
-      lease.check();
-      this.#visibleChange = true;
-      await storage.remove(key);
-    }
     const moves = this.#plan.writes.map((output, index) => ({ from: this.#stagedKey(index), to: keyOf(output.path) }));
     for (const { to } of moves) this.#touches(to);
     lease.check();
     await storage.rename(moves);
   }
 
-  async removeOmitted(removes: readonly Key[]): Promise<void> {
+  async remove(removes: readonly Key[]): Promise<void> {
     const { storage, lease, concurrency } = this.#options;
     await inParallel(removes, concurrency, async (key) => {
       lease.check();

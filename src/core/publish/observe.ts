@@ -24,7 +24,7 @@ export async function observe(
   if (state.kind === 'valid' || state.kind === 'legacy') {
     const recorded = recordedPaths(state);
     const candidates = input.planned.map(({ path }) => path).filter((path) => !recorded.has(path));
-    const unrecorded = state.kind === 'legacy' ? [] : await presentAmong(storage, candidates);
+    const unrecorded = state.kind === 'legacy' ? [] : await presentAmong(storage, candidates, recorded);
     const nested = input.force ? (await survey(storage, false)).nested : await nestedAbove(storage, candidates);
     return { state, contentPresent: true, unrecorded, nested };
   }
@@ -32,11 +32,16 @@ export async function observe(
   return { state, contentPresent, unrecorded: [], nested };
 }
 
-async function presentAmong(storage: Storage, paths: RelativePath[]): Promise<RelativePath[]> {
-  const found = await pMap(paths, async (path) => ((await storage.stat(keyOf(path))) === undefined ? [] : [path]), {
-    concurrency: looksAtOnce,
-  });
-  return found.flat();
+/** Which of these paths are taken. A directory that holds nothing but recorded files is not in the way: those can go. */
+async function presentAmong(storage: Storage, paths: RelativePath[], recorded: ReadonlySet<string>): Promise<RelativePath[]> {
+  const isTaken = async (path: RelativePath): Promise<boolean> => {
+    const found = await storage.stat(keyOf(path));
+    if (found?.type !== 'directory') return found !== undefined;
+    for await (const { key } of storage.list(keyOf(path), { recursive: true })) if (!recorded.has(key)) return true;
+    return false;
+  };
+  const taken = await pMap(paths, async (path) => ((await isTaken(path)) ? [path] : []), { concurrency: looksAtOnce });
+  return taken.flat();
 }
 
 /** The directories of these paths that are managed bundle paths of their own. */

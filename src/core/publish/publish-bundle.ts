@@ -1,18 +1,16 @@
-import { randomUUID } from 'node:crypto';
 import type { SourceBundle } from '../bundle/source-bundle.ts';
-import { acquireLease } from '../catalog/acquire-lease.ts';
 import type { Owner } from '../catalog/catalog.ts';
-import { defaultLeaseTimes, type LeaseTimes } from '../catalog/lease.ts';
+import type { LeaseTimes } from '../catalog/lease.ts';
 import { isContention } from '../catalog/state-lease.ts';
 import { readState } from '../catalog/store.ts';
+import { sweepAbandoned, withLease } from '../catalog/with-lease.ts';
 import type { DestinationConfig } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
 import { errorRecord, WaybillError } from '../errors.ts';
-import { withReleasers } from '../lifecycle.ts';
 import { parseBundlePath } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/within.ts';
-import { apply, type Applied } from './apply.ts';
+import { apply, type Applied, type ApplyOptions } from './apply.ts';
 import { changesDestination, decide, type DecisionInput } from './decide.ts';
 import { observe } from './observe.ts';
 import { planOutputs } from './outputs.ts';
@@ -56,6 +54,7 @@ export async function publishBundle(
     const input = { ...publication, workflow: publication.destination.workflow, planned };
     const plan = decide({ ...input, observed: await observe(storage, input, stored) });
     tellPlan(publication, plan);
+    if (plan.action === 'skip_same' && !publication.dryRun) await sweepAbandoned(context, storage);
     if (publication.dryRun || !changesDestination(plan.action)) return resultOf(publication, plan, planned, null);
     const done = await execute(context, storage, publication, input);
     return resultOf(publication, done.plan, planned, done.applied);
@@ -74,38 +73,33 @@ async function execute(
 ): Promise<{ plan: Plan; applied: Applied | null }> {
   for (let decision = 1; ; decision += 1) {
     try {
-      return await withReleasers(async (onRelease) => {
-        const { clock, log, signal } = context;
-        const times = publication.leaseTimes ?? defaultLeaseTimes;
-        const lease = await acquireLease(storage, {
-          clock,
-          log,
-          times,
-          attemptId: randomUUID(),
-          ...(signal === undefined ? {} : { signal }),
-        });
-        onRelease(() => lease.release());
-        const plan = decide({ ...input, observed: await observe(storage, input, lease.found) });
-        if (!changesDestination(plan.action)) return { plan, applied: null };
-        const { onProgress, destination } = publication;
-        const destinationId = destination.id;
-        const applied = await apply(plan, {
-          storage,
-          lease,
-          clock,
-          log,
-          concurrency: destination.fileConcurrency,
-          ...(signal === undefined ? {} : { signal }),
-          onBytes: (count) => onProgress?.({ type: 'bytes', destinationId, count }),
-          onOutput: (path) => onProgress?.({ type: 'output', destinationId, path }),
-        });
-        return { plan, applied };
-      });
+      return await withLease(
+        context,
+        storage,
+        async (lease) => {
+          const plan = decide({ ...input, observed: await observe(storage, input, lease.found) });
+          if (!changesDestination(plan.action)) return { plan, applied: null };
+          return { plan, applied: await apply(plan, { ...applyOptions(context, publication), storage, lease }) };
+        },
+        publication.leaseTimes,
+      );
     } catch (error) {
       if (!isContention(error) || decision === decisionsAtMost) throw error;
       context.log.info({ destination: publication.destination.id, decision }, 'another publisher was quicker; looking again');
     }
   }
+}
+
+function applyOptions({ clock, log, signal }: CoreContext, { destination, onProgress }: BundlePublication): Omit<ApplyOptions, 'storage' | 'lease'> {
+  const destinationId = destination.id;
+  return {
+    clock,
+    log,
+    concurrency: destination.fileConcurrency,
+    ...(signal === undefined ? {} : { signal }),
+    onBytes: (count) => onProgress?.({ type: 'bytes', destinationId, count }),
+    onOutput: (path) => onProgress?.({ type: 'output', destinationId, path }),
+  };
 }
 
 function tellPlan({ onProgress, destination, destinationPath }: BundlePublication, plan: Plan): void {

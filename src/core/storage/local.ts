@@ -109,7 +109,9 @@ export async function localStorage(root: string, options: { readOnly?: boolean; 
       try {
         await unlink(at(key));
       } catch (error) {
-        if (!isAbsent(error)) throw fail(key, error);
+        // A directory of that name is no file: there is nothing to remove (Linux says EISDIR, others EPERM).
+        const isNoFile = isAbsent(error) || (await lstat(at(key)).catch(() => undefined))?.isDirectory() === true;
+        if (!isNoFile) throw fail(key, error);
       }
       await removeEmptyDirectories(parentOf(key));
     },

@@ -1,0 +1,162 @@
+/** The reference part of `docs/configuration.md`, made from the JSON Schema of the configuration. */
+import { format, resolveConfig } from 'prettier';
+import type { JsonSchema } from '../src/core/config/json-schema.ts';
+
+const begin = '<!-- reference: made by "npm run generate", do not edit -->';
+const end = '<!-- end of reference -->';
+
+/** Puts the reference between the two marks of the page, formatted as the rest of the project is. */
+export async function withReference(page: string, reference: string): Promise<string> {
+  const [head, rest] = page.split(begin);
+  const tail = rest?.split(end)[1];
+  if (head === undefined || tail === undefined)
+    throw new Error(`docs/configuration.md lacks the lines ${begin} and ${end}`);
+  const options = await resolveConfig(import.meta.filename);
+  return format(`${head}${begin}\n\n${reference}\n\n${end}${tail}`, { ...options, parser: 'markdown' });
+}
+
+export function configReference(schema: JsonSchema): string {
+  const sections: string[] = [];
+  describeMap('', schema, sections);
+  return sections.join('\n\n');
+}
+
+/** A table of the map's own values, then a section for each map, list of maps or choice of maps within. */
+function describeMap(path: string, schema: JsonSchema, sections: string[]): void {
+  const settings = propertiesOf(schema);
+  const leaves = settings.filter(({ inner }) => inner === undefined);
+  if (path !== '') sections.push([`### \`${path}\``, schema['description']].filter(Boolean).join('\n\n'));
+  if (leaves.length > 0) sections.push(table(leaves, schema));
+  for (const { name, schema: setting, inner, listed } of settings) {
+    if (inner === undefined) continue;
+    const below = `${path === '' ? '' : `${path}.`}${name}${listed ? '[]' : ''}`;
+    const about = { ...inner, description: setting['description'] };
+    if (inner['anyOf'] === undefined) describeMap(below, about, sections);
+    else describeVariants(below, about, sections);
+  }
+}
+
+function describeVariants(path: string, schema: JsonSchema, sections: string[]): void {
+  const variants = schema['anyOf'] as JsonSchema[];
+  const [first = {}] = variants;
+  const discriminator = propertiesOf(first).find(({ schema: setting }) => 'const' in setting)?.name ?? '';
+  const kinds = variants.map((variant) => ({
+    variant,
+    kind: String(propertiesOf(variant).find(({ name }) => name === discriminator)?.schema['const']),
+  }));
+  const shared = propertiesOf(first)
+    .map(({ name }) => name)
+    .filter(
+      (name) => name !== discriminator && variants.every((variant) => sameSetting(name, variant, first)),
+    );
+
+  sections.push(`### \`${path}\`\n\n${String(schema['description'])}`);
+  sections.push(
+    `\`${discriminator}\` (required) is one of ${kinds.map(({ kind }) => `\`${kind}\``).join(', ')}.`,
+  );
+  const pick = (source: JsonSchema, wanted: (name: string) => boolean): JsonSchema => ({
+    ...source,
+    properties: Object.fromEntries(
+      Object.entries(source['properties'] as JsonSchema).filter(([name]) => wanted(name)),
+    ),
+  });
+  for (const { variant, kind } of kinds) {
+    const own = pick(variant, (name) => name !== discriminator && !shared.includes(name));
+    const about = propertiesOf(variant).find(({ name }) => name === discriminator)?.schema['description'];
+    sections.push(`#### \`${path}\` with \`${discriminator}: ${kind}\`\n\n${String(about)}`);
+    describeTable(own, sections);
+  }
+  if (shared.length === 0) return;
+  sections.push(`#### \`${path}\` with any \`${discriminator}\``);
+  describeMapBody(
+    path,
+    pick(first, (name) => shared.includes(name)),
+    sections,
+  );
+}
+
+function describeTable(schema: JsonSchema, sections: string[]): void {
+  const settings = propertiesOf(schema);
+  if (settings.length > 0) sections.push(table(settings, schema));
+}
+
+function describeMapBody(path: string, schema: JsonSchema, sections: string[]): void {
+  describeTable(
+    {
+      ...schema,
+      properties: Object.fromEntries(
+        propertiesOf(schema)
+          .filter(({ inner }) => inner === undefined)
+          .map(({ name, schema: setting }) => [name, setting]),
+      ),
+    },
+    sections,
+  );
+  for (const { name, schema: setting, inner } of propertiesOf(schema))
+    if (inner !== undefined)
+      describeMap(`${path}.${name}`, { ...inner, description: setting['description'] }, sections);
+}
+
+interface Setting {
+  name: string;
+  schema: JsonSchema;
+  /** The map that the setting is, or is a list of. */
+  inner: JsonSchema | undefined;
+  listed: boolean;
+}
+
+function propertiesOf(schema: JsonSchema): Setting[] {
+  return Object.entries((schema['properties'] ?? {}) as Record<string, JsonSchema>).map(([name, setting]) => {
+    const listed = setting['type'] === 'array';
+    const inner = listed ? (setting['items'] as JsonSchema) : setting;
+    const isMap =
+      inner['properties'] !== undefined ||
+      (inner['anyOf'] as JsonSchema[] | undefined)?.some((item) => item['properties'] !== undefined);
+    return { name, schema: setting, inner: isMap ? inner : undefined, listed };
+  });
+}
+
+function sameSetting(name: string, a: JsonSchema, b: JsonSchema): boolean {
+  const of = (schema: JsonSchema): string => JSON.stringify((schema['properties'] as JsonSchema)[name]);
+  return of(a) === of(b);
+}
+
+function table(settings: Setting[], parent: JsonSchema): string {
+  const required = (parent['required'] ?? []) as string[];
+  const rows = settings.map(({ name, schema }) => {
+    const fallback = required.includes(name)
+      ? '**required**'
+      : schema['default'] === undefined
+        ? ''
+        : `\`${plain(schema['default'])}\``;
+    const [example] = (schema['examples'] ?? []) as unknown[];
+    const meaning =
+      (typeof schema['description'] === 'string' ? schema['description'] : '') +
+      (example === undefined ? '' : ` Example: \`${plain(example)}\``);
+    return [`\`${name}\``, typeOf(schema), fallback, meaning]
+      .map((cell) => cell.replaceAll('|', '\\|'))
+      .join(' | ');
+  });
+  return [
+    '| setting | type | default | meaning |',
+    '| --- | --- | --- | --- |',
+    ...rows.map((row) => `| ${row} |`),
+  ].join('\n');
+}
+
+function typeOf(schema: JsonSchema): string {
+  if (Array.isArray(schema['enum'])) return schema['enum'].map((value) => `\`${String(value)}\``).join(', ');
+  if (schema['type'] === 'array') return `list of: ${typeOf(schema['items'] as JsonSchema)}`;
+  if (schema['type'] === 'integer')
+    return `whole number, ${String(schema['minimum'])} to ${String(schema['maximum'])}`;
+  if (typeof schema['title'] === 'string') return schema['title'];
+  return schema['type'] === 'string' ? 'text' : String(schema['type']);
+}
+
+function plain(value: unknown): string {
+  return typeof value === 'string'
+    ? value === ''
+      ? "''"
+      : value
+    : JSON.stringify(value).replaceAll('"', '');
+}

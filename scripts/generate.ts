@@ -1,0 +1,50 @@
+/**
+ * `npm run generate`: writes every file that is made from code. `--check` writes nothing and fails where one is out of date.
+ */
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { configJsonSchema } from '../src/core/config/json-schema.ts';
+import { configReference, withReference } from './config-reference.ts';
+
+interface Generated {
+  /** Relative to the root of the project. */
+  file: string;
+  make: () => string | Promise<string>;
+}
+
+const root = join(import.meta.dirname, '..');
+
+const generated: Generated[] = [
+  { file: 'schemas/config.schema.json', make: () => json(configJsonSchema()) },
+  {
+    file: 'docs/configuration.md',
+    make: () => withReference(read('docs/configuration.md') ?? '', configReference(configJsonSchema())),
+  },
+];
+
+const check = process.argv.includes('--check');
+for (const { file, make } of generated) {
+  const text = await make();
+  if (read(file) === text) continue;
+  if (check) {
+    console.error(`${file} is out of date; run "npm run generate"`);
+    process.exitCode = 1;
+  } else {
+    mkdirSync(dirname(join(root, file)), { recursive: true });
+    writeFileSync(join(root, file), text);
+    console.log(`wrote ${file}`);
+  }
+}
+
+function json(value: unknown): string {
+  return `${JSON.stringify(value, null, 2)}\n`;
+}
+
+function read(file: string): string | undefined {
+  try {
+    return readFileSync(join(root, file), 'utf8');
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
+    throw error;
+  }
+}

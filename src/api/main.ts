@@ -1,0 +1,137 @@
+import type { RequestListener } from 'node:http';
+import { homedir } from 'node:os';
+import { stageUpload } from '../core/bundle/staging.ts';
+import { systemClock } from '../core/clock.ts';
+import type { Config } from '../core/config/config.ts';
+import { loadConfig } from '../core/config/load.ts';
+import { loadSecrets } from '../core/config/secrets.ts';
+import { WaybillError } from '../core/errors.ts';
+import { describeFinding } from '../core/finding.ts';
+import type { Log } from '../core/log.ts';
+import { createCoordinator, prepareStaging } from '../workers/coordinator.ts';
+import { createApp } from './app.ts';
+import { resolveTokens } from './auth.ts';
+import { listen } from './http-server.ts';
+import type { UploadPipeline } from './ports.ts';
+
+export interface ServeOptions {
+  configFile: string;
+  log: Log;
+  env: NodeJS.ProcessEnv;
+  /** Called once when the daemon takes requests, with the base URL. */
+  onListening?: (url: string) => void;
+  /** Whether anyone reads lines of level debug of the worker threads. */
+  verbose?: boolean;
+}
+
+export interface Served {
+  /** Where it listens, with the base path; ends with `/`. */
+  url: string;
+  /** Drains, publishes what was accepted as far as `shutdown_timeout` allows, and stops. A second call waits for the first. */
+  close(): Promise<{ unfinished: string[] }>;
+}
+
+/**
+ * Runs the daemon. Throws, before anything was begun, where the configuration, the secrets, the staging directory or the address
+ * do not serve. Signals are the caller's: it calls `close`.
+ */
+export async function serve({
+  configFile,
+  log,
+  env,
+  onListening,
+  verbose = false,
+}: ServeOptions): Promise<Served> {
+  const { config, warnings } = await loadConfig(configFile, { home: env['HOME'] ?? homedir() });
+  if (config.server.queue.driver !== 'memory') {
+    throw new WaybillError(
+      'config_invalid',
+      `server.queue.driver "${config.server.queue.driver}" is not part of this version`,
+      {
+        hint: 'use `driver: memory`',
+      },
+    );
+  }
+  const secrets = await loadSecrets({ directory: config.secrets.directory, env });
+  for (const warning of [...warnings, ...secrets.warnings])
+    log.warn({ code: warning.code }, describeFinding(warning));
+  const tokens = resolveTokens(config.uploadTokens, secrets);
+
+  // Listening comes before the sweep of staging: a second daemon of the same configuration fails here and sweeps nothing.
+  const gate = openingGate();
+  const server = await listen(gate.listener, config.server.http);
+  try {
+    const { swept } = await prepareStaging(config.server.staging.directory);
+    if (swept.length > 0)
+      log.info({ directories: swept.length }, 'removed uploads that an earlier process had staged');
+  } catch (error) {
+    await server.close();
+    throw error;
+  }
+
+  const coordinator = createCoordinator({
+    config,
+    env: definedValues(env),
+    clock: systemClock,
+    log,
+    verbose,
+  });
+  const stopping = new AbortController();
+  let draining = false;
+  const app = createApp({
+    http: config.server.http,
+    clock: systemClock,
+    log,
+    tokens,
+    pipelines: uploadPipelines(config),
+    queue: coordinator.queue,
+    staging: coordinator.staging,
+    stage: stageUpload,
+    stopping: stopping.signal,
+    isDraining: () => draining,
+  });
+  await coordinator.start();
+  gate.open(app);
+  const url = `${server.origin}${config.server.http.basePath}`;
+  log.info({ url, pipelines: [...uploadPipelines(config).keys()] }, 'listening');
+  onListening?.(url);
+
+  const stop = async (): Promise<{ unfinished: string[] }> => {
+    draining = true;
+    const { shutdownTimeoutMs } = config.server.http;
+    const { unfinished } = await coordinator.queue.close(shutdownTimeoutMs);
+    stopping.abort(
+      new WaybillError('shutting_down', 'the daemon stopped before the upload was whole', {
+        hint: 'upload again shortly',
+      }),
+    );
+    await server.close();
+    await coordinator.close(shutdownTimeoutMs);
+    log.info({ unfinished }, 'stopped');
+    return { unfinished };
+  };
+  let stopped: Promise<{ unfinished: string[] }> | undefined;
+  return { url, close: () => (stopped ??= stop()) };
+}
+
+/** Holds requests back until the daemon is ready for them; it opens once. */
+function openingGate(): { listener: RequestListener; open: (listener: RequestListener) => void } {
+  let open: (listener: RequestListener) => void = () => undefined;
+  const opened = new Promise<RequestListener>((resolve) => (open = resolve));
+  return { listener: (req, res) => void opened.then((listener) => listener(req, res)), open };
+}
+
+function uploadPipelines(config: Config): Map<string, UploadPipeline> {
+  const pipelines = new Map<string, UploadPipeline>();
+  for (const { id, source } of config.pipelines) {
+    if (source.backend === 'http_upload')
+      pipelines.set(id, { id, maxUploadSize: source.maxUploadSize, maxFiles: source.maxFiles });
+  }
+  return pipelines;
+}
+
+function definedValues(env: NodeJS.ProcessEnv): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined),
+  );
+}

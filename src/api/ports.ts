@@ -1,0 +1,46 @@
+import type { ServerConfig } from '../core/config/config.ts';
+import type { Clock } from '../core/clock.ts';
+import type { Digest } from '../core/digest.ts';
+import type { Log } from '../core/log.ts';
+import type { StagingArea } from '../workers/coordinator.ts';
+import type { JobQueue } from '../workers/queue.ts';
+import type { Token } from './auth.ts';
+
+/** Everything that the routes work with; wired by `main.ts`, or by a test. */
+export interface ApiPorts {
+  http: ServerConfig['http'];
+  clock: Clock;
+  log: Log;
+  tokens: readonly Token[];
+  /** The pipelines that take uploads, by id. */
+  pipelines: ReadonlyMap<string, UploadPipeline>;
+  queue: JobQueue;
+  staging: StagingArea;
+  stage: StageUpload;
+  /** Aborts when uploads that are still being received have to end. */
+  stopping: AbortSignal;
+  isDraining: () => boolean;
+}
+
+export interface UploadPipeline {
+  id: string;
+  /** Bytes, of the archive and of what it holds. */
+  maxUploadSize: number;
+  maxFiles: number;
+}
+
+/** `stageUpload` of the core. */
+export type StageUpload = (request: {
+  input: AsyncIterable<Uint8Array>;
+  directory: string;
+  limits: { maxUploadSize: number; maxFiles: number };
+  signal: AbortSignal;
+  pipelineId: string;
+}) => Promise<StagedUpload>;
+
+/** What a request needs to know of a bundle that is staged and valid. */
+export interface StagedUpload {
+  directory: string;
+  bundlePath: string;
+  manifestDigest: Digest;
+}

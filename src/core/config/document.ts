@@ -1,0 +1,84 @@
+/**
+ * The configuration as it stands in YAML once `schema.ts` has accepted it: the file's own names and units, every fixed default
+ * filled in. `resolve.ts` turns it into a `Config`; nothing else reads it.
+ */
+export interface ConfigDocument {
+  secrets: { directory?: string };
+  upload_tokens: { id: string; value_env: string; pipelines: string[] }[];
+  server: {
+    http: {
+      listen: string;
+      base_path: string;
+      trusted_proxies: string[];
+      retention: string;
+      queue_size: number;
+      max_concurrency: number;
+      upload_timeout: string;
+      idle_timeout: string;
+      shutdown_timeout: string;
+      protect_runs: boolean;
+    };
+    staging: { directory: string };
+    queue: { driver: 'memory' } | { driver: 'bullmq'; redis_url_env: string; prefix: string };
+  };
+  pipelines: PipelineDocument[];
+}
+
+export interface PipelineDocument {
+  id: string;
+  source: SourceDocument;
+  destinations: DestinationDocument[];
+  scene_maps: { content_rules: 'warning' | 'error' };
+}
+
+export interface LocalDocument {
+  backend: 'local';
+  path: string;
+}
+
+export interface SftpDocument {
+  backend: 'sftp';
+  host: string;
+  port: number;
+  user: string;
+  path: string;
+  ssh_key_file?: string;
+  ssh_key_passphrase_env?: string;
+  ssh_agent_socket?: string;
+  host_key_policy: 'strict' | 'accept-new' | 'off';
+  known_hosts_file: string;
+  max_requests: number;
+}
+
+export interface S3Document {
+  backend: 's3';
+  bucket: string;
+  prefix: string;
+  endpoint?: string;
+  region?: string;
+  path_style?: boolean;
+  access_key_id_env?: string;
+  secret_access_key_env?: string;
+}
+
+export interface UploadDocument {
+  backend: 'http_upload';
+  max_upload_size: string | number;
+  max_files: number;
+}
+
+export type LocationDocument = LocalDocument | SftpDocument | S3Document;
+export type SourceDocument = LocationDocument | UploadDocument;
+export type DestinationLocationDocument =
+  LocalDocument | SftpDocument | (S3Document & { allow_bucket_root: boolean });
+
+export type DestinationDocument = DestinationLocationDocument & {
+  id: string;
+  mapping: 'preserve_relative' | 'fixed';
+  workflow: 'additive' | 'replacement';
+  public_base_url?: string;
+  cache_control?: string;
+  outputs: { checksums: boolean; archive: boolean; index: boolean; scene_map_page: boolean };
+  retention: { prune: { enabled: boolean; keep_latest?: number; older_than?: string } };
+  file_concurrency: number;
+};

@@ -1,0 +1,66 @@
+import type joi from 'joi';
+import joiToJson from 'joi-to-json';
+import { configSchema } from './schema.ts';
+
+export type JsonSchema = Record<string, unknown>;
+
+// The package is CommonJS and exports the function itself, which its types, written for bundlers, do not say.
+const parse = joiToJson as unknown as typeof joiToJson.parse;
+
+// As draft-07 says it itself; the converter's own form (`oneOf`) gives messages that no one understands.
+const bothOrNone = (schema: JsonSchema, { peers }: { peers: string[] }): void => {
+  schema['dependencies'] = Object.fromEntries(
+    peers.map((name) => [name, peers.filter((other) => other !== name)]),
+  );
+};
+
+/** The JSON Schema (draft-07, which editors know best) of the configuration file, made from the schema that `loadConfig` uses. */
+export function configJsonSchema(): JsonSchema {
+  const converted: unknown = parse(
+    configSchema as joi.Schema,
+    'json',
+    {},
+    { logicalOpParser: { and: bothOrNone } },
+  );
+  return {
+    $schema: 'http://json-schema.org/draft-07/schema#',
+    title: 'waybill configuration',
+    ...(mend(converted) as JsonSchema),
+  };
+}
+
+/** Sets right what the conversion does not know: Joi's own markers, its case for "none of the variants", and repetitions. */
+function mend(node: unknown): unknown {
+  if (Array.isArray(node)) return node.map(mend);
+  if (typeof node !== 'object' || node === null) return node;
+  const mended: JsonSchema = {};
+  for (const [key, value] of Object.entries(node)) {
+    // `properties` is the one place where keys are names of settings and not keywords.
+    if (key === 'properties' || key === 'dependencies')
+      mended[key] = Object.fromEntries(
+        Object.entries(value as JsonSchema).map(([name, schema]) => [name, mend(schema)]),
+      );
+    else if (key === 'default' && isDeepDefault(value)) continue;
+    else if (key === 'anyOf' && Array.isArray(value))
+      mended[key] = value.filter((item) => !isOpen(item)).map(mend);
+    else
+      mended[key] =
+        key === 'default' || key === 'examples' || key === 'enum' || key === 'const' ? value : mend(value);
+  }
+  return mended;
+}
+
+/** `.default()` of a map means "the defaults of its keys", which JSON Schema has no word for. */
+function isDeepDefault(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && 'special' in value;
+}
+
+/** The only map that takes unknown keys is the one that catches a wrong discriminator. */
+function isOpen(item: unknown): boolean {
+  return (
+    typeof item === 'object' &&
+    item !== null &&
+    'additionalProperties' in item &&
+    item.additionalProperties === true
+  );
+}

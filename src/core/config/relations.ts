@@ -1,0 +1,222 @@
+import type joi from 'joi';
+import { posix } from 'node:path';
+import type { DestinationLocation, SourceConfig } from './config.ts';
+import { resolveDestination, resolveSource } from './resolve.ts';
+import { destinationSchema, sourceSchema, validationOptions } from './schema.ts';
+import { didYouMean, type Fault } from './schema-findings.ts';
+import type { PathBase } from './values.ts';
+import type { KeyPath } from './yaml-text.ts';
+
+/**
+ * What concerns several settings at once. Works on the raw document and skips whatever part the schema refused, so that
+ * these findings come together with the schema's own. Paths are compared as text: symbolic links are not followed. Pure.
+ */
+export function relationFaults(document: unknown, base: PathBase): Fault[] {
+  const pipelines = itemsOf(document, ['pipelines']);
+  const tokens = itemsOf(document, ['upload_tokens']);
+  return [
+    ...duplicateIds(pipelines, 'pipeline'),
+    ...duplicateIds(tokens, 'upload token'),
+    ...pipelines.flatMap(({ value, path }) =>
+      duplicateIds(itemsOf(value, ['destinations'], path), 'destination'),
+    ),
+    ...tokenFaults(tokens, pipelines),
+    ...pipelines.flatMap((pipeline) => locationFaults(pipeline, base)),
+    ...uploadsWithoutToken(pipelines, tokens),
+    ...(isMap(document) && isEmptyList(document['pipelines'] ?? []) ? [noPipelines] : []),
+  ];
+}
+
+const noPipelines: Fault = {
+  severity: 'warning',
+  code: 'no_pipelines',
+  path: ['pipelines'],
+  part: 'key',
+  message: 'there are no pipelines, so there is nothing to publish',
+};
+
+interface Item {
+  value: unknown;
+  path: KeyPath;
+}
+
+function duplicateIds(items: Item[], what: string): Fault[] {
+  const seen = new Set<string>();
+  return items.flatMap(({ value, path }): Fault[] => {
+    const id = textOf(value, 'id');
+    if (id === undefined) return [];
+    if (!seen.has(id)) {
+      seen.add(id);
+      return [];
+    }
+    return [
+      fault(
+        'duplicate_id',
+        [...path, 'id'],
+        `another ${what} before this one has the same id; ids are unique`,
+      ),
+    ];
+  });
+}
+
+function tokenFaults(tokens: Item[], pipelines: Item[]): Fault[] {
+  const backends = new Map(
+    pipelines.map(({ value }) => [
+      textOf(value, 'id'),
+      textOf(isMap(value) ? value['source'] : undefined, 'backend'),
+    ]),
+  );
+  // A pipeline whose backend cannot be told may be the one that is meant.
+  const uploads = [...backends].flatMap(([id, backend = 'http_upload']) =>
+    id !== undefined && backend === 'http_upload' ? [id] : [],
+  );
+  return tokens.flatMap((token) =>
+    itemsOf(token.value, ['pipelines'], token.path).flatMap(({ value, path }): Fault[] => {
+      if (typeof value !== 'string' || !/^[a-z0-9][a-z0-9_-]{0,63}$/.test(value)) return [];
+      if (!backends.has(value)) {
+        const choices =
+          uploads.length > 0
+            ? `; expected one of ${uploads.join(', ')}`
+            : '; there is no pipeline with an http_upload source';
+        return [
+          fault(
+            'unknown_pipeline',
+            path,
+            `there is no pipeline "${value}"${didYouMean(value, uploads) || choices}`,
+          ),
+        ];
+      }
+      const backend = backends.get(value);
+      if (backend === undefined || backend === 'http_upload') return [];
+      return [
+        fault(
+          'unknown_pipeline',
+          path,
+          `the pipeline "${value}" takes no uploads; its source must be http_upload for a token to name it`,
+        ),
+      ];
+    }),
+  );
+}
+
+function uploadsWithoutToken(pipelines: Item[], tokens: Item[]): Fault[] {
+  const named = new Set(
+    tokens.flatMap(({ value }) => itemsOf(value, ['pipelines'])).map(({ value }) => value),
+  );
+  return pipelines.flatMap(({ value, path }): Fault[] => {
+    const id = textOf(value, 'id');
+    if (
+      id === undefined ||
+      named.has(id) ||
+      textOf(isMap(value) ? value['source'] : undefined, 'backend') !== 'http_upload'
+    )
+      return [];
+    const message = 'no entry of upload_tokens names this pipeline, so nobody can upload to it';
+    return [{ ...fault('upload_token_missing', [...path, 'id'], message), severity: 'warning' }];
+  });
+}
+
+function locationFaults(pipeline: Item, base: PathBase): Fault[] {
+  const source = isMap(pipeline.value) ? sound(sourceSchema, pipeline.value['source']) : undefined;
+  const sourcePlace = source === undefined ? undefined : placeOf(resolveSource(source, base));
+  const earlier = new Map<string, number>();
+  return itemsOf(pipeline.value, ['destinations'], pipeline.path).flatMap(
+    ({ value, path }, index): Fault[] => {
+      const destination = sound(destinationSchema, value);
+      const place =
+        destination === undefined ? undefined : placeOf(resolveDestination(destination, base).location);
+      if (destination === undefined || place === undefined) return [];
+      const at = [...path, destination.backend === 's3' ? 'bucket' : 'path'];
+      if (destination.backend === 'local' && place.root === '/')
+        return [
+          fault('invalid_value', at, 'found the root of the file system; expected a directory of its own'),
+        ];
+
+      const faults: Fault[] = [];
+      const key = JSON.stringify([place.container, place.root]);
+      const same = earlier.get(key);
+      if (same === undefined) earlier.set(key, index);
+      else
+        faults.push(
+          fault(
+            'same_location',
+            at,
+            `this is the very location of destinations[${same}]; two destinations of a pipeline cannot share one`,
+          ),
+        );
+
+      if (sourcePlace !== undefined && overlap(sourcePlace, place))
+        faults.push(
+          fault(
+            'overlapping_locations',
+            at,
+            'this location and that of the source of the pipeline are the same, or one lies inside the other; expected them apart, or outputs and bundles would mix',
+          ),
+        );
+      return faults;
+    },
+  );
+}
+
+interface Place {
+  /** What the root is within: this machine, a server, a bucket. */
+  container: string;
+  root: string;
+}
+
+function placeOf(location: SourceConfig | DestinationLocation): Place | undefined {
+  switch (location.backend) {
+    case 'local':
+      return { container: 'local', root: location.path };
+    case 'sftp': {
+      // A relative path begins at the login directory of the user.
+      const start = location.path.startsWith('/') ? '' : `~${location.user}/`;
+      const root = posix.normalize(start + location.path).replace(/(?<=.)\/+$/, '');
+      return { container: `sftp ${location.host.toLowerCase()}:${location.port}`, root };
+    }
+    case 's3':
+      return {
+        container: `s3 ${location.endpoint ?? ''} ${location.bucket}`,
+        root: `/${location.prefix}`.replace(/(?<=.)\/$/, ''),
+      };
+    case 'http_upload':
+      return undefined;
+  }
+}
+
+function overlap(a: Place, b: Place): boolean {
+  const inside = (inner: string, outer: string): boolean =>
+    inner === outer || inner.startsWith(outer.endsWith('/') ? outer : `${outer}/`);
+  return a.container === b.container && (inside(a.root, b.root) || inside(b.root, a.root));
+}
+
+/** The part with its defaults where the schema accepts it. */
+function sound<T>(schema: joi.Schema<T>, value: unknown): T | undefined {
+  if (value === undefined) return undefined;
+  const result = schema.validate(value, { ...validationOptions, abortEarly: true });
+  return result.error === undefined ? result.value : undefined;
+}
+
+function itemsOf(value: unknown, [key]: [string], path: KeyPath = []): Item[] {
+  const list = isMap(value) ? value[key] : undefined;
+  return Array.isArray(list)
+    ? list.map((item: unknown, index) => ({ value: item, path: [...path, key, index] }))
+    : [];
+}
+
+function isEmptyList(value: unknown): boolean {
+  return Array.isArray(value) && value.length === 0;
+}
+
+function textOf(value: unknown, key: string): string | undefined {
+  const text = isMap(value) ? value[key] : undefined;
+  return typeof text === 'string' ? text : undefined;
+}
+
+function isMap(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function fault(code: Fault['code'], path: KeyPath, message: string): Fault {
+  return { severity: 'error', code, path, part: 'value', message };
+}

@@ -1,0 +1,183 @@
+import joi from 'joi';
+import { durationPattern, parseDuration, parseSize, sizePattern } from './units.ts';
+import {
+  checkPath,
+  checkRemotePath,
+  isHost,
+  isProxyRange,
+  parseBasePath,
+  parseBaseUrl,
+  parseEndpoint,
+  parseListen,
+  parsePrefix,
+  type Verdict,
+} from './values.ts';
+
+/**
+ * The kinds of values that settings have. Each says in one phrase what it expects: the phrase is the schema's message for every
+ * failure (`*`), and `schema-findings.ts` builds the sentence around it. A check that knows better adds `reason`.
+ */
+
+// The `title` is the kind of text, for editors and for the type column of the reference.
+function expects<S extends joi.Schema>(schema: S, expected: string, title?: string): S {
+  const told = schema.messages({ '*': expected });
+  return (title === undefined ? told : told.meta({ title })) as S;
+}
+
+// No control characters anywhere: such a value is a slip of the hand (a pasted key) or an attempt to forge log lines or headers.
+const singleLine = /^[^\u0000-\u001f\u007f-\u009f\u2028\u2029]{1,4096}$/;
+
+function text(
+  expected: string,
+  title: string,
+  check?: (value: string) => Verdict<unknown>,
+): joi.StringSchema {
+  const schema = joi.string().pattern(singleLine);
+  return expects(check === undefined ? schema : schema.custom(checked(check)), expected, title);
+}
+
+function checked(check: (value: string) => Verdict<unknown>): joi.CustomValidator<string> {
+  return (value, helpers) => {
+    const verdict = check(value);
+    return verdict.ok ? value : helpers.error('waybill.reason', { reason: verdict.reason });
+  };
+}
+
+export function matching(pattern: RegExp, expected: string, title?: string): joi.StringSchema {
+  return expects(joi.string().pattern(pattern), expected, title);
+}
+
+export const id = (): joi.StringSchema =>
+  matching(
+    /^[a-z0-9][a-z0-9_-]{0,63}$/,
+    'an id of at most 64 lower-case letters, digits, _ and -, beginning with a letter or digit',
+    'id',
+  );
+
+/** A name that ends in `_env` asks for the name of a variable; what is found there is never shown, since it may be the secret. */
+export const environmentName = (): joi.StringSchema =>
+  matching(
+    /^[A-Za-z_][A-Za-z0-9_]{0,254}$/,
+    'the name of an environment variable (letters, digits and _), never the secret value itself',
+    'variable name',
+  );
+
+export const path = (): joi.StringSchema => text('the path of a file or directory', 'path', checkPath);
+export const remotePath = (): joi.StringSchema =>
+  text('the path of a directory on the server', 'remote path', checkRemotePath);
+export const prefix = (): joi.StringSchema =>
+  expects(
+    joi.string().allow('').custom(checked(parsePrefix)),
+    'a prefix of keys such as live/ or maps/live/',
+    'prefix',
+  );
+export const listen = (): joi.StringSchema =>
+  text('host:port such as 127.0.0.1:8080 or [::1]:8080', 'host:port', parseListen);
+export const basePath = (): joi.StringSchema => text('a path such as /waybill/', 'URL path', parseBasePath);
+export const baseUrl = (): joi.StringSchema =>
+  text('an absolute URL such as https://maps.example.org/', 'URL', parseBaseUrl);
+export const endpoint = (): joi.StringSchema =>
+  text('an absolute URL such as https://s3.example.org', 'URL', parseEndpoint);
+export const host = (): joi.StringSchema =>
+  text(
+    'a host name or an address, without a port',
+    'host',
+    is(isHost, 'it is neither a name nor an address'),
+  );
+export const proxyRange = (): joi.StringSchema =>
+  text(
+    'an address, a CIDR range such as 10.0.0.0/8, or loopback, linklocal or uniquelocal',
+    'address range',
+    is(isProxyRange, 'it is none of these'),
+  );
+export const cacheControl = (): joi.StringSchema =>
+  matching(/^[\u0020-\u007e]{1,1024}$/, 'a Cache-Control value such as "public, max-age=60", in ASCII');
+
+function is(test: (value: string) => boolean, reason: string): (value: string) => Verdict<unknown> {
+  return (value) => (test(value) ? { ok: true, value } : { ok: false, reason });
+}
+
+export const boolean = (): joi.BooleanSchema => expects(joi.boolean(), 'true or false');
+
+export const integer = (min: number, max: number): joi.NumberSchema =>
+  expects(joi.number().integer().min(min).max(max), `a whole number from ${min} to ${max}`);
+
+export function choice(...values: string[]): joi.StringSchema {
+  const expected = values.length === 1 ? `"${values.join()}"` : `one of ${values.join(', ')}`;
+  return expects(joi.string().valid(...values), expected);
+}
+
+export function duration({ atLeast, atMost }: { atLeast: string; atMost: string }): joi.StringSchema {
+  const [min = 0, max = 0] = [parseDuration(atLeast), parseDuration(atMost)];
+  const schema = joi
+    .string()
+    .pattern(new RegExp(durationPattern))
+    .custom((value: string, helpers) => {
+      const ms = parseDuration(value);
+      if (ms === undefined) return helpers.error('waybill.reason', {});
+      if (ms < min) return helpers.error('waybill.reason', { reason: `it is less than ${atLeast}` });
+      return ms > max ? helpers.error('waybill.reason', { reason: `it is more than ${atMost}` }) : value;
+    });
+  return expects(
+    schema,
+    'a duration: a whole number with a unit, such as 500ms, 30s, 15m, 24h or 7d',
+    `duration, ${atLeast} to ${atMost}`,
+  );
+}
+
+/** Bytes, as a number or with a unit. */
+export function size({ atLeast }: { atLeast: number }): joi.AlternativesSchema {
+  const withUnit = joi
+    .string()
+    .pattern(new RegExp(sizePattern))
+    .custom((value: string, helpers) =>
+      (parseSize(value) ?? -1) >= atLeast ? value : helpers.error('waybill.reason', {}),
+    );
+  return expects(
+    joi.alternatives().try(withUnit, joi.number().integer().min(atLeast)),
+    'a size such as 512MiB, 2GB or 10KiB, or a whole number of bytes',
+    'size',
+  );
+}
+
+export function list(
+  items: joi.Schema,
+  { min, expected }: { min: number; expected: string },
+): joi.ArraySchema {
+  const schema = joi.array().items(items);
+  return expects(min === 0 ? schema : schema.min(min), expected);
+}
+
+/** A map with these keys and no others; `T` is what it looks like once it was accepted. */
+export function map<T = unknown>(keys: Record<string, joi.Schema>): joi.ObjectSchema<T> {
+  const known = Object.keys(keys);
+  const schema = joi.object<T>(keys);
+  const expected = `a map with the ${known.length === 1 ? 'key' : 'keys'} ${known.join(', ')}`;
+  return expects(schema, expected).error(tellKnownKeys(known));
+}
+
+/** Joi reports an unknown key without the known ones, which "did you mean" needs. */
+function tellKnownKeys(known: string[]): joi.ValidationErrorFunction {
+  return (reports) => {
+    for (const report of reports)
+      if (report.code === 'object.unknown') (report.local as Record<string, unknown>)['known'] ??= known;
+    return reports;
+  };
+}
+
+/** A map whose keys depend on the value of one of them. */
+export function variants<T = unknown>(
+  discriminator: string,
+  what: string,
+  maps: Record<string, joi.Schema>,
+): joi.AlternativesSchema<T> {
+  const names = Object.keys(maps);
+  const expected = `${what}: a map with the key ${discriminator} (one of ${names.join(', ')}) and what belongs to it`;
+  // Where the discriminator itself is wrong it is the only finding: nothing can be said of the rest.
+  const undecided = expects(joi.object({ [discriminator]: choice(...names).required() }).unknown(), expected);
+  const cases = Object.entries(maps).map(([name, then]) => ({ is: name, then }));
+  return expects(
+    joi.alternatives<T>().conditional(`.${discriminator}`, { switch: cases, otherwise: undecided }),
+    expected,
+  );
+}

@@ -1,0 +1,73 @@
+import { WaybillError } from '../errors.ts';
+import { finding } from '../finding.ts';
+import type { Config, DestinationLocation, SourceConfig } from './config.ts';
+import type { Secrets } from './secrets.ts';
+
+export interface SecretReference {
+  /** Of the environment variable. */
+  name: string;
+  /** For people: `destination "cdn" of pipeline "maps"`. */
+  neededBy: string;
+}
+
+export interface ReferenceOptions {
+  /** Only these pipelines; all of them by default. */
+  pipelineIds?: readonly string[];
+  /** The values of the upload tokens that name one of the pipelines, which only the API needs. */
+  uploadTokens?: boolean;
+  /** What the queue needs, which only the daemon does. */
+  queue?: boolean;
+}
+
+/** Every secret that the pipelines need, once for each thing that needs it, in the order of the configuration. Pure. */
+export function referencedSecrets(config: Config, options: ReferenceOptions = {}): SecretReference[] {
+  const { pipelineIds, uploadTokens = false, queue = false } = options;
+  const chosen = config.pipelines.filter(({ id }) => pipelineIds?.includes(id) ?? true);
+  const references = chosen.flatMap(({ id, source, destinations }) => [
+    ...locationSecrets(source, `the source of pipeline "${id}"`),
+    ...destinations.flatMap((destination) =>
+      locationSecrets(destination.location, `destination "${destination.id}" of pipeline "${id}"`),
+    ),
+  ]);
+  if (uploadTokens)
+    for (const token of config.uploadTokens)
+      if (pipelineIds === undefined || token.pipelines.some((id) => pipelineIds.includes(id)))
+        references.push({ name: token.valueEnv, neededBy: `upload token "${token.id}"` });
+  if (queue && config.server.queue.driver === 'bullmq')
+    references.push({ name: config.server.queue.redisUrlEnv, neededBy: 'server.queue' });
+  return references;
+}
+
+/** Throws one `secrets_invalid` that names every secret that is missing or empty; for before any work with storage begins. */
+export function requireSecrets(secrets: Secrets, references: readonly SecretReference[]): void {
+  const missing = references.filter(({ name }) => secrets.get(name) === undefined);
+  if (missing.length === 0) return;
+  const names = [...new Set(missing.map(({ name }) => name))];
+  throw new WaybillError(
+    'secrets_invalid',
+    `${names.length === 1 ? 'a secret is' : `${names.length} secrets are`} missing or empty: ${missing.map(({ name, neededBy }) => `${name} (needed by ${neededBy})`).join(', ')}`,
+    {
+      hint: 'set environment variables of these names, or put the values in files of these names in secrets.directory',
+      findings: missing.map(({ name, neededBy }) =>
+        finding('error', 'secret_missing', `the secret ${name}, needed by ${neededBy}, is missing or empty`),
+      ),
+    },
+  );
+}
+
+function locationSecrets(location: SourceConfig | DestinationLocation, neededBy: string): SecretReference[] {
+  switch (location.backend) {
+    case 'sftp':
+      return location.sshKeyPassphraseEnv === null ? [] : [{ name: location.sshKeyPassphraseEnv, neededBy }];
+    case 's3':
+      return location.credentials === null
+        ? []
+        : [location.credentials.accessKeyIdEnv, location.credentials.secretAccessKeyEnv].map((name) => ({
+            name,
+            neededBy,
+          }));
+    case 'local':
+    case 'http_upload':
+      return [];
+  }
+}

@@ -1,0 +1,80 @@
+/** Durations and sizes as people write them in the configuration and on the command line, and as they like to read them. Pure. */
+
+const durationForm = /^(\d{1,16})(ms|s|m|h|d)$/;
+const sizeForm = /^(\d{1,16})(B|kB|KB|KiB|MB|MiB|GB|GiB|TB|TiB)?$/;
+
+/** The forms as regular expressions without flags, for schemas. */
+export const durationPattern = durationForm.source;
+export const sizePattern = sizeForm.source;
+
+const durationUnits = { d: 86_400_000, h: 3_600_000, m: 60_000, s: 1000, ms: 1 } as const;
+
+const sizeUnits = {
+  B: 1,
+  kB: 1e3,
+  KB: 1e3,
+  KiB: 2 ** 10,
+  MB: 1e6,
+  MiB: 2 ** 20,
+  GB: 1e9,
+  GiB: 2 ** 30,
+  TB: 1e12,
+  TiB: 2 ** 40,
+} as const;
+
+/**
+ * Milliseconds of `500ms`, `30s`, `15m`, `24h` or `7d`: a whole number and one unit, without a space. Undefined where the
+ * text is no such thing, or more than a safe integer of milliseconds.
+ */
+export function parseDuration(text: string): number | undefined {
+  const [, count, unit] = durationForm.exec(text) ?? [];
+  if (count === undefined) return undefined;
+  return safe(Number(count) * durationUnits[unit as keyof typeof durationUnits]);
+}
+
+/**
+ * Bytes of `512MiB`, `2GB`, `10KiB`, `1024` or the number 1024. `KiB MiB GiB TiB` count by 1024, `kB KB MB GB TB` by 1000.
+ * Undefined where it is no such thing, or more than a safe integer of bytes.
+ */
+export function parseSize(value: string | number): number | undefined {
+  if (typeof value === 'number') return value >= 0 ? safe(value) : undefined;
+  const [, count, unit = 'B'] = sizeForm.exec(value) ?? [];
+  if (count === undefined) return undefined;
+  return safe(Number(count) * sizeUnits[unit as keyof typeof sizeUnits]);
+}
+
+/** `512 MiB`, `1.5 GiB`, `17 B`: bytes for people, with at most one decimal. */
+export function formatSize(bytes: number): string {
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
+  let value = Math.abs(bytes);
+  let unit = 0;
+  // 1023.95 would be shown as 1024 of the smaller unit.
+  while (value >= 1023.95 && unit < units.length - 1) {
+    value /= 1024;
+    unit += 1;
+  }
+  return `${bytes < 0 ? '-' : ''}${Number(value.toFixed(unit === 0 ? 0 : 1))} ${units[unit] ?? 'B'}`;
+}
+
+/** `24h`, `1h 30m`, `2.5s`, `340ms`: milliseconds for people, in the two largest units that say something. */
+export function formatDuration(ms: number): string {
+  const sign = ms < 0 ? '-' : '';
+  const whole = Math.round(Math.abs(ms));
+  if (whole < 1000) return `${sign}${whole}ms`;
+  if (whole < 10_000) return `${sign}${Number((whole / 1000).toFixed(1))}s`;
+  // Rounded to what the two largest units can show, so that 59.9996 s becomes 1m and not 60s.
+  const step =
+    whole < durationUnits.h ? durationUnits.s : whole < durationUnits.d ? durationUnits.m : durationUnits.h;
+  let rest = Math.round(whole / step) * step;
+  const parts: string[] = [];
+  for (const unit of ['d', 'h', 'm', 's'] as const) {
+    const count = Math.floor(rest / durationUnits[unit]);
+    rest -= count * durationUnits[unit];
+    if (count > 0) parts.push(`${count}${unit}`);
+  }
+  return sign + parts.slice(0, 2).join(' ');
+}
+
+function safe(value: number): number | undefined {
+  return Number.isSafeInteger(value) ? value : undefined;
+}

@@ -1,0 +1,245 @@
+import { isUtf8 } from 'node:buffer';
+import {
+  isAlias,
+  isMap,
+  isNode,
+  isScalar,
+  isSeq,
+  LineCounter,
+  parseDocument,
+  type Document,
+  type Pair,
+  type YAMLMap,
+} from 'yaml';
+
+/** Keys and indexes from the top of the document to a value. */
+export type KeyPath = readonly (string | number)[];
+
+/** Lines and columns count from 1. */
+export interface Position {
+  line: number;
+  column: number;
+}
+
+export interface YamlProblem extends Position {
+  code: 'yaml_syntax' | 'duplicate_key' | 'unknown_key';
+  path: KeyPath | null;
+  message: string;
+}
+
+export interface YamlText {
+  value: unknown;
+  /** What is wrong and does not keep `value` from being judged. */
+  problems: YamlProblem[];
+  /** Where the value (or the key of the value) stands; where it is missing, the nearest map or list around it. */
+  locate(path: KeyPath, part: 'key' | 'value'): Position;
+}
+
+/** Far deeper than any configuration, far shallower than what would exhaust the stack. */
+const maxDepth = 64;
+/** Repetitions by aliases that are honest use; a bomb needs thousands. */
+const maxAliasCount = 1000;
+
+/**
+ * Reads one YAML 1.2 document from bytes, with the position of everything in it. The sentences hold no text of the file but
+ * keys, since any value may be a secret. Never throws.
+ */
+export function readYaml(
+  bytes: Uint8Array,
+): { ok: true; yaml: YamlText } | { ok: false; problems: YamlProblem[] } {
+  const encoding = encodingProblem(bytes);
+  if (encoding !== undefined) return { ok: false, problems: [encoding] };
+  const text = new TextDecoder().decode(bytes);
+  const lines = new LineCounter();
+  const at = (offset: number): Position => {
+    const { line, col } = lines.linePos(offset);
+    return { line: Math.max(line, 1), column: Math.max(col, 1) };
+  };
+  const syntax = (offset: number, message: string): YamlProblem => ({
+    code: 'yaml_syntax',
+    path: null,
+    message,
+    ...at(offset),
+  });
+  const failed = (...problems: YamlProblem[]) => ({ ok: false as const, problems });
+
+  try {
+    // Duplicate keys are looked for below: the parser's own search is quadratic.
+    const document = parseDocument(text, {
+      lineCounter: lines,
+      prettyErrors: false,
+      stringKeys: true,
+      uniqueKeys: false,
+      logLevel: 'error',
+    });
+    const complaints = [...document.errors, ...document.warnings];
+    if (complaints.length > 0) {
+      // Of several complaints about one place the first is the cause.
+      const byPlace = new Map(complaints.toReversed().map((complaint) => [complaint.pos[0], complaint]));
+      return failed(
+        ...[...byPlace.values()]
+          .toReversed()
+          .map(({ code, pos }) => syntax(pos[0], sentences[code] ?? `this is not valid YAML (${code})`)),
+      );
+    }
+    if (document.contents === null || (isScalar(document.contents) && document.contents.value === null))
+      return failed(syntax(0, 'the file is empty'));
+    const { problems, fatal } = inspect(document, at);
+    if (fatal) return failed(...problems);
+    const value: unknown = document.toJS({ maxAliasCount });
+    return { ok: true, yaml: { value, problems, locate: locator(document, at) } };
+  } catch (error) {
+    if (error instanceof RangeError)
+      return failed(syntax(0, `the file is nested deeper than ${maxDepth} levels`));
+    if (error instanceof ReferenceError) return failed(syntax(0, tooManyAliases));
+    return failed(syntax(0, 'this is not valid YAML'));
+  }
+}
+
+const tooManyAliases = 'aliases ("*name") repeat their anchors too often, or an anchor holds itself';
+
+const sentences: Readonly<Record<string, string>> = {
+  ALIAS_PROPS: 'an alias ("*name") takes no anchor or tag of its own',
+  BAD_ALIAS: 'an alias ("*…") needs a name; put text that begins with "*" in quotes',
+  BAD_COLLECTION_TYPE: 'the tag does not fit what it stands before',
+  BAD_DIRECTIVE: 'a directive ("%…") is not valid; put text that begins with "%" in quotes',
+  BAD_DQ_ESCAPE: 'a backslash in double quotes begins no valid escape; write it twice or use single quotes',
+  BAD_INDENT: 'the indentation does not fit the lines around it',
+  BAD_PROP_ORDER: 'an anchor or a tag stands before the "-", "?" or ":" that it must follow',
+  BAD_SCALAR_START: 'a plain value cannot begin with this character; put the value in quotes',
+  BLOCK_AS_IMPLICIT_KEY:
+    'a nested map or list stands where a key on one line is needed; check the indentation and the ":" above',
+  BLOCK_IN_FLOW: 'a block map or list cannot stand within { } or [ ]',
+  DUPLICATE_KEY: 'the key stands twice in this map',
+  IMPOSSIBLE: 'this is not valid YAML',
+  KEY_OVER_1024_CHARS: 'the key is too long, or a ":" is missing',
+  MISSING_CHAR: 'a character is missing here: a closing quote, a comma, a colon, or a space after one',
+  MULTILINE_IMPLICIT_KEY: 'a key spans several lines; a ":" or a quote is missing above',
+  MULTIPLE_ANCHORS: 'a value has more than one anchor',
+  MULTIPLE_DOCS:
+    'a second document begins here; a configuration is one document, without "---" in its middle',
+  MULTIPLE_TAGS: 'a value has more than one tag',
+  RESOURCE_EXHAUSTION: 'maps and lists are nested too deeply here',
+  NON_STRING_KEY: 'keys are plain text',
+  TAB_AS_INDENT: 'a tab is used as indentation; YAML takes spaces only',
+  TAG_RESOLVE_FAILED: 'a tag ("!…") is not known; put text that begins with "!" in quotes',
+  UNEXPECTED_TOKEN:
+    'something stands here that does not belong; check quotes, commas, brackets and indentation',
+};
+
+function encodingProblem(bytes: Uint8Array): YamlProblem | undefined {
+  const problem = (line: number, message: string): YamlProblem => ({
+    code: 'yaml_syntax',
+    path: null,
+    line,
+    column: 1,
+    message,
+  });
+  if ((bytes[0] === 0xff && bytes[1] === 0xfe) || (bytes[0] === 0xfe && bytes[1] === 0xff))
+    return problem(1, 'the file is UTF-16; save it as UTF-8');
+  if (!isUtf8(bytes)) {
+    let line = 1;
+    for (let start = 0; start < bytes.length; line += 1) {
+      const newline = bytes.indexOf(0x0a, start);
+      const end = newline === -1 ? bytes.length : newline;
+      if (!isUtf8(bytes.subarray(start, end))) break;
+      start = end + 1;
+    }
+    return problem(line, 'this line is not UTF-8; save the file as UTF-8');
+  }
+  const nul = bytes.indexOf(0);
+  if (nul === -1) return undefined;
+  return problem(
+    bytes.subarray(0, nul).filter((byte) => byte === 0x0a).length + 1,
+    'this line holds a NUL character; the file is no text',
+  );
+}
+
+/** Looks at every node once, without recursion: duplicate keys, keys that would corrupt an object, and depth. */
+function inspect(
+  document: Document.Parsed,
+  at: (offset: number) => Position,
+): { problems: YamlProblem[]; fatal: boolean } {
+  const problems: YamlProblem[] = [];
+  let fatal = false;
+  const anchors = new Set<string>();
+  const aliases: { name: string; path: KeyPath; offset: number }[] = [];
+  const pending: { node: unknown; path: KeyPath }[] = [{ node: document.contents, path: [] }];
+  for (let next = pending.pop(); next !== undefined; next = pending.pop()) {
+    const { node, path } = next;
+    if (path.length > maxDepth) throw new RangeError('too deep');
+    if (isAlias(node)) aliases.push({ name: node.source, path, offset: offsetOf(node) });
+    else if (isNode(node) && node.anchor !== undefined) anchors.add(node.anchor);
+    if (isSeq(node))
+      node.items.forEach((item, index) => pending.push({ node: item, path: [...path, index] }));
+    if (!isMap(node)) continue;
+    const seen = new Map<string, number>();
+    for (const pair of node.items) {
+      const key = keyOf(pair);
+      const offset = offsetOf(pair.key);
+      const here = [...path, key];
+      const earlier = seen.get(key);
+      if (earlier !== undefined)
+        problems.push({
+          code: 'duplicate_key',
+          path: here,
+          message: `the key stands twice in this map; the first is on line ${at(earlier).line}`,
+          ...at(offset),
+        });
+      else seen.set(key, offset);
+      if (key === '__proto__') {
+        problems.push({ code: 'unknown_key', path: here, message: 'unknown key', ...at(offset) });
+        fatal = true;
+      }
+      pending.push({ node: pair.value, path: here });
+    }
+  }
+  if (aliases.length > maxAliasCount) throw new ReferenceError('too many aliases');
+  for (const { name, path, offset } of aliases) {
+    if (anchors.has(name)) continue;
+    fatal = true;
+    const message = 'an alias ("*name") names no anchor; put text that begins with "*" in quotes';
+    problems.push({ code: 'yaml_syntax', path, message, ...at(offset) });
+  }
+  return { problems, fatal };
+}
+
+/** Finds positions by path; each map is indexed once, since a bad file may have a finding for every key. */
+function locator(document: Document.Parsed, at: (offset: number) => Position): YamlText['locate'] {
+  const indexes = new WeakMap<object, Map<string, Pair>>();
+  const pairOf = (map: YAMLMap, key: string | number): Pair | undefined => {
+    // Of duplicate keys the last stays, which is the one whose value counts.
+    const index = indexes.get(map) ?? new Map(map.items.map((pair) => [keyOf(pair), pair]));
+    indexes.set(map, index);
+    return index.get(String(key));
+  };
+  return (path, part) => {
+    let node: unknown = document.contents;
+    let offset = offsetOf(node);
+    for (const [depth, step] of path.entries()) {
+      const parent = isAlias(node) ? node.resolve(document) : node;
+      if (isMap(parent)) {
+        const pair = pairOf(parent, step);
+        if (pair === undefined) break;
+        if (part === 'key' && depth === path.length - 1) return at(offsetOf(pair.key));
+        node = pair.value;
+        // `key:` with nothing after it has a value that stands nowhere.
+        offset = isScalar(node) && node.value === null ? offsetOf(pair.key) : offsetOf(node);
+      } else if (isSeq(parent) && typeof step === 'number' && step < parent.items.length) {
+        node = parent.items[step];
+        offset = offsetOf(node);
+      } else break;
+    }
+    return at(offset);
+  };
+}
+
+function keyOf(pair: Pair): string {
+  return isScalar(pair.key) ? String(pair.key.value) : '';
+}
+
+function offsetOf(node: unknown): number {
+  if (node === null || typeof node !== 'object' || !('range' in node) || !Array.isArray(node.range)) return 0;
+  const [start] = node.range as unknown[];
+  return typeof start === 'number' ? start : 0;
+}

@@ -1,0 +1,39 @@
+import { compareCodeUnits } from '../bundle/path-policy.ts';
+import type { DestinationConfig } from '../config/config.ts';
+import { finding, type Finding } from '../finding.ts';
+
+export interface MappedBundle<T> {
+  bundle: T;
+  /** Relative to the destination root; `.` for the root. */
+  destinationPath: string;
+}
+
+export interface MappableBundle {
+  /** Relative to the source root; `.` for a bundle at the root. */
+  path: string;
+  created: Date;
+}
+
+/**
+ * Where each bundle lands. `preserve_relative`: every bundle at its own path, sorted by it. `fixed`: the newest bundle at the root, the one whose
+ * path sorts first where several are equally new; a warning names it. Pure.
+ */
+export function mapBundles<T extends MappableBundle>(
+  mapping: DestinationConfig['mapping'],
+  bundles: readonly T[],
+): { selected: MappedBundle<T>[]; warnings: Finding[] } {
+  const sorted = [...bundles].sort((a, b) => compareCodeUnits(a.path, b.path));
+  if (mapping === 'preserve_relative') {
+    return { selected: sorted.map((bundle) => ({ bundle, destinationPath: bundle.path })), warnings: [] };
+  }
+  const [first, ...rest] = sorted;
+  if (first === undefined) return { selected: [], warnings: [] };
+  const newest = rest.reduce((best, bundle) => (bundle.created > best.created ? bundle : best), first);
+  return { selected: [{ bundle: newest, destinationPath: '.' }], warnings: [selectionWarning(newest, rest.length)] };
+}
+
+function selectionWarning({ path, created }: MappableBundle, others: number): Finding {
+  const passedOver = others === 0 ? 'it is the only bundle' : `${others} other ${others === 1 ? 'bundle was' : 'bundles were'} not selected`;
+  const message = `target=.: "${path}", created ${created.toISOString()}, was selected for the destination root; ${passedOver}`;
+  return finding('warning', 'fixed_bundle_selected', message, { file: path });
+}

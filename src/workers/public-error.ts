@@ -1,0 +1,35 @@
+import { errorTable, type ErrorRecord } from '../core/errors.ts';
+import type { Finding } from '../core/finding.ts';
+
+/**
+ * An error as strangers may read it, in a run record that needs no token: paths of this machine become `<path>`, and what was not
+ * foreseen says only that. The log has the original under the same run id. Pure.
+ */
+export function publicError(error: ErrorRecord): ErrorRecord {
+  if (error.code === 'internal_error') {
+    return { ...error, message: errorTable.internal_error.about, hint: null, findings: [] };
+  }
+  return {
+    ...error,
+    message: withoutPaths(error.message),
+    hint: error.hint === null ? null : withoutPaths(error.hint),
+    findings: error.findings.map(publicFinding),
+  };
+}
+
+function publicFinding(finding: Finding): Finding {
+  return {
+    ...finding,
+    message: withoutPaths(finding.message),
+    file: finding.file === null ? null : withoutPaths(finding.file),
+  };
+}
+
+// A quoted path may hold spaces; a bare one ends at the first. A slash inside a word, a URL or a relative path begins none.
+const quotedPath = /(["'`])(?:\/|~\/|[A-Za-z]:\\)[^"'`]*\1/g;
+const barePath = /(?<![\w:/.~%-])(?:\/|~\/)[^\s"'`,;:)\]}]+/g;
+
+/** The text with every absolute path replaced by `<path>`. */
+export function withoutPaths(text: string): string {
+  return text.replaceAll(quotedPath, '$1<path>$1').replaceAll(barePath, '<path>');
+}

@@ -1,0 +1,28 @@
+import { systemClock } from '../core/clock.ts';
+import type { Config } from '../core/config/config.ts';
+import { loadSecrets } from '../core/config/secrets.ts';
+import { storageOpener } from '../core/storage/registry.ts';
+import { processJob } from './process-job.ts';
+import { answerTask, type ThreadOutcome, type ThreadTask } from './thread-channel.ts';
+
+/** What a worker thread is started with. The configuration as the daemon read it, so that both sides always agree on it. */
+export interface ThreadData {
+  config: Config;
+  env: Record<string, string>;
+  /** Whether anyone reads lines of level debug. */
+  verbose: boolean;
+}
+
+/** The body of a worker thread: a function from a task to its outcome. Secrets are read for each job, so that a rotated one counts at once. */
+export function publishTask({
+  config,
+  env,
+  verbose,
+}: ThreadData): (task: ThreadTask) => Promise<ThreadOutcome> {
+  return (task) =>
+    answerTask(task, verbose, async (job, { signal, onProgress, log }) => {
+      const secrets = await loadSecrets({ directory: config.secrets.directory, env });
+      const openStorage = storageOpener({ clock: systemClock, log });
+      return processJob(job, config, { clock: systemClock, log, secrets, openStorage, signal }, onProgress);
+    });
+}

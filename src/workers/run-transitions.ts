@@ -1,0 +1,128 @@
+import type { ErrorRecord } from '../core/errors.ts';
+import type { ActionResult, DestinationResult, Progress, RunResult } from '../core/publish/result.ts';
+import type { PublishJob } from './job.ts';
+import { publicError } from './public-error.ts';
+import type { RunDestination, RunRecord } from './run-record.ts';
+
+/*
+ * The life of a run's record:
+ *
+ *   accepted ──► queued ──► running ──► succeeded
+ *                   │          └──────► failed     a destination failed, the worker broke, or the daemon stopped it
+ *                   └─────────────────► failed     the daemon stopped before the run's turn came
+ *
+ * Each arrow is one function from a record to the next, pure, and the only maker of records: whatever queue is in use, they read
+ * the same. Records are readable without a token, so errors pass `publicError` on their way in.
+ */
+
+export function acceptedRun(job: PublishJob, at: Date): RunRecord {
+  return {
+    run_id: job.runId,
+    pipeline_id: job.pipelineId,
+    status: 'accepted',
+    accepted_at: at.toISOString(),
+    queued_at: null,
+    started_at: null,
+    finished_at: null,
+    destinations: [],
+    progress: null,
+    summary: null,
+    error: null,
+  };
+}
+
+export function queuedRun(record: RunRecord, at: Date): RunRecord {
+  return { ...record, status: 'queued', queued_at: at.toISOString() };
+}
+
+export function startedRun(record: RunRecord, at: Date): RunRecord {
+  const progress = { outputs_done: 0, outputs_total: 0, bytes_done: 0, bytes_total: 0 };
+  return { ...record, status: 'running', started_at: at.toISOString(), progress };
+}
+
+/** Adds one message of the worker; a record that does not run takes none. */
+export function progressedRun(record: RunRecord, message: Progress): RunRecord {
+  const { progress } = record;
+  if (record.status !== 'running' || progress === null) return record;
+  switch (message.type) {
+    case 'planned':
+      return {
+        ...record,
+        progress: {
+          ...progress,
+          outputs_total: progress.outputs_total + message.outputs,
+          bytes_total: progress.bytes_total + message.bytes,
+        },
+      };
+    case 'bytes':
+      return { ...record, progress: { ...progress, bytes_done: progress.bytes_done + message.count } };
+    case 'output':
+      return { ...record, progress: { ...progress, outputs_done: progress.outputs_done + 1 } };
+    case 'done':
+      return {
+        ...record,
+        destinations: [...record.destinations, destinationOfAction(message.destinationId, message.result)],
+      };
+  }
+}
+
+/** The worker answered. `error` tells what stopped the run as a whole; what failed at one destination stands there. */
+export function finishedRun(record: RunRecord, result: RunResult, at: Date): RunRecord {
+  const error =
+    result.pipelines
+      .map((pipeline) => pipeline.error ?? pipeline.invalidBundles[0]?.error ?? null)
+      .find((one) => one !== null) ?? null;
+  const ok = error === null && result.pipelines.every(({ status }) => status === 'ok');
+  return {
+    ...record,
+    status: ok ? 'succeeded' : 'failed',
+    finished_at: at.toISOString(),
+    destinations: result.pipelines.flatMap(({ destinations }) => destinations.flatMap(destinationsOfResult)),
+    progress: null,
+    summary: result.counters,
+    error: error === null ? null : publicError(error),
+  };
+}
+
+/** The worker broke, or never had its turn. What destinations had reported until then stays. */
+export function failedRun(record: RunRecord, error: ErrorRecord, at: Date): RunRecord {
+  return {
+    ...record,
+    status: 'failed',
+    finished_at: at.toISOString(),
+    progress: null,
+    error: publicError(error),
+  };
+}
+
+export function isFinished(record: RunRecord): boolean {
+  return record.status === 'succeeded' || record.status === 'failed';
+}
+
+function destinationsOfResult(destination: DestinationResult): RunDestination[] {
+  const rows = destination.actions.map((action) => destinationOfAction(destination.destinationId, action));
+  if (destination.error === null) return rows;
+  const error = publicError(destination.error);
+  return [
+    ...rows,
+    {
+      destination_id: destination.destinationId,
+      action: 'error',
+      destination_path: null,
+      outputs_written: 0,
+      outputs_removed: 0,
+      error,
+    },
+  ];
+}
+
+function destinationOfAction(destinationId: string, result: ActionResult): RunDestination {
+  return {
+    destination_id: destinationId,
+    action: result.action,
+    destination_path: result.destinationPath,
+    outputs_written: result.outputsWritten,
+    outputs_removed: result.outputsRemoved,
+    error: result.error === null ? null : publicError(result.error),
+  };
+}

@@ -1,0 +1,43 @@
+import { mkdir, readdir, rm } from 'node:fs/promises';
+import path from 'node:path';
+import { customAlphabet } from 'nanoid';
+import { WaybillError } from '../core/errors.ts';
+
+/*
+ * Each upload is staged inside a directory of its own, directly below `server.staging.directory` and named so that it is known
+ * again: whatever else lies in the staging directory is somebody's and is never touched.
+ */
+const nameForm = /^upload-[0-9a-z]{16}$/;
+const randomName = customAlphabet('0123456789abcdefghijklmnopqrstuvwxyz', 16);
+
+/** Makes a new, empty directory for one upload and returns its path. */
+export async function newUploadDirectory(staging: string): Promise<string> {
+  const directory = path.join(staging, `upload-${randomName()}`);
+  await mkdir(directory, { mode: 0o700 });
+  return directory;
+}
+
+/** Removes the upload directory that is, or holds, `staged`. Refuses a path that is in none. */
+export async function removeUploadDirectory(staging: string, staged: string): Promise<void> {
+  const name = path.relative(staging, staged).split(path.sep)[0] ?? '';
+  if (!nameForm.test(name)) {
+    throw new WaybillError(
+      'internal_error',
+      `refused to remove ${staged}: it is not in an upload's staging directory`,
+    );
+  }
+  await rm(path.join(staging, name), { recursive: true, force: true });
+}
+
+/** Removes every upload directory below `staging`; returns their names. A staging directory that is not there holds none. */
+export async function sweepUploadDirectories(staging: string): Promise<string[]> {
+  const entries = await readdir(staging, { withFileTypes: true }).catch((error: unknown) => {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return [];
+    throw error;
+  });
+  const names = entries
+    .filter((entry) => entry.isDirectory() && nameForm.test(entry.name))
+    .map(({ name }) => name);
+  await Promise.all(names.map((name) => rm(path.join(staging, name), { recursive: true, force: true })));
+  return names;
+}

@@ -1,0 +1,181 @@
+import { createHash } from 'node:crypto';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import net from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import type { Test } from 'tap';
+import { createApp } from '../../src/api/app.ts';
+import { listen } from '../../src/api/http-server.ts';
+import type { ApiPorts, StageUpload } from '../../src/api/ports.ts';
+import { systemClock } from '../../src/core/clock.ts';
+import { digestOf } from '../../src/core/digest.ts';
+import { silentLog, type Log } from '../../src/core/log.ts';
+import { memoryQueue } from '../../src/workers/memory-queue.ts';
+import { newUploadDirectory, removeUploadDirectory } from '../../src/workers/staged-directories.ts';
+
+export const tokens = { maps: 'token-of-maps', docs: 'token-of-docs' };
+
+export interface Api {
+  origin: string;
+  ports: ApiPorts;
+  /** Aborts `ports.stopping`. */
+  stop: (reason: Error) => void;
+  /** What is in the staging directory. */
+  staged: () => Promise<string[]>;
+  lines: { fields: Record<string, unknown>; message: string }[];
+}
+
+export interface ApiSettings {
+  http?: Partial<ApiPorts['http']>;
+  stage?: StageUpload;
+  draining?: boolean;
+  maxUploadSize?: number;
+}
+
+/** The whole HTTP side over a real socket, queue and staging directory; nothing is published. */
+export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api> {
+  const directory = await mkdtemp(path.join(tmpdir(), 'waybill-api-'));
+  const lines: Api['lines'] = [];
+  const note = (fields: object, message: string): void => void lines.push({ fields: { ...fields }, message });
+  const log: Log = { ...silentLog, info: note, error: note };
+  const http = {
+    host: '127.0.0.1',
+    port: 0,
+    basePath: '/',
+    trustedProxies: [],
+    retentionMs: 60_000,
+    queueSize: 10,
+    maxConcurrency: 1,
+    uploadTimeoutMs: 600_000,
+    idleTimeoutMs: 600_000,
+    shutdownTimeoutMs: 0,
+    protectRuns: false,
+    ...settings.http,
+  };
+  const stopping = new AbortController();
+  const queue = memoryQueue({ ...http, clock: systemClock, log, onExpire: async () => undefined });
+  const limits = { maxUploadSize: settings.maxUploadSize ?? 1_000, maxFiles: 10 };
+  const ports: ApiPorts = {
+    http,
+    clock: systemClock,
+    log,
+    tokens: [
+      { id: 'ci', hash: sha256(tokens.maps), pipelines: new Set(['maps']) },
+      { id: 'writer', hash: sha256(tokens.docs), pipelines: new Set(['docs']) },
+    ],
+    pipelines: new Map(['maps', 'docs'].map((id) => [id, { id, ...limits }])),
+    queue,
+    staging: {
+      create: () => newUploadDirectory(directory),
+      discard: (staged) => removeUploadDirectory(directory, staged),
+    },
+    stage: settings.stage ?? stageAnything,
+    stopping: stopping.signal,
+    isDraining: () => settings.draining ?? false,
+  };
+  const server = await listen(createApp(ports), http);
+  t.teardown(async () => {
+    stopping.abort(new Error('the test is over'));
+    await queue.close(0);
+    await server.close();
+    await rm(directory, { recursive: true, force: true });
+  });
+  return {
+    origin: server.origin,
+    ports,
+    stop: (reason) => stopping.abort(reason),
+    staged: () => readdir(directory),
+    lines,
+  };
+}
+
+/** Takes every body for a bundle whose manifest is the body. */
+export const stageAnything: StageUpload = async ({ input, directory }) => {
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of input) chunks.push(chunk);
+  return { directory, bundlePath: 'session-1', manifestDigest: digestOf(Buffer.concat(chunks)) };
+};
+
+export interface UploadOptions {
+  pipeline?: string;
+  token?: string | null;
+  headers?: Record<string, string>;
+  body?: string;
+}
+
+/** Uploads with what a good client sends, but for what the options say. */
+export function upload(
+  origin: string,
+  { pipeline = 'maps', token = tokens.maps, headers = {}, body = 'x' }: UploadOptions = {},
+): Promise<Response> {
+  return fetch(`${origin}/v1/pipelines/${pipeline}/upload`, {
+    method: 'POST',
+    headers: {
+      'content-type': 'application/x-tar',
+      ...(token === null ? {} : { authorization: `Bearer ${token}` }),
+      ...headers,
+    },
+    body,
+  });
+}
+
+/** A TCP connection on which the test writes the request itself. */
+export interface RawConnection {
+  socket: net.Socket;
+  /** Everything received so far. */
+  received: () => string;
+  /** Resolves once what was received matches. */
+  until: (form: RegExp) => Promise<string>;
+  /** Resolves with everything once the server has closed. */
+  closed: Promise<string>;
+}
+
+export async function connect(t: Test, origin: string): Promise<RawConnection> {
+  const { hostname, port } = new URL(origin);
+  const socket = net.connect({ host: hostname, port: Number(port) });
+  t.teardown(() => socket.destroy());
+  let text = '';
+  let look: () => void = () => undefined;
+  socket.setEncoding('latin1').on('data', (chunk: string) => {
+    text += chunk;
+    look();
+  });
+  const closed = new Promise<string>((resolve, reject) => {
+    socket.on('close', () => resolve(text)).on('error', reject);
+  });
+  // A reset also rejects `until`'s waiters through the test's time-out; a test that expects none awaits `closed`.
+  closed.catch(() => undefined);
+  await new Promise<void>((resolve) => socket.once('connect', () => resolve()));
+  return {
+    socket,
+    received: () => text,
+    closed,
+    until: (form) =>
+      new Promise((resolve) => {
+        look = () => {
+          if (form.test(text)) resolve(text);
+        };
+        look();
+      }),
+  };
+}
+
+/** The head of an upload, to be written on a raw connection. */
+export function uploadHead(
+  headers: Record<string, string | number> = {},
+  path = '/v1/pipelines/maps/upload',
+): string {
+  const all = {
+    Host: 'x',
+    Authorization: `Bearer ${tokens.maps}`,
+    'Content-Type': 'application/x-tar',
+    ...headers,
+  };
+  return `POST ${path} HTTP/1.1\r\n${Object.entries(all)
+    .map(([name, value]) => `${name}: ${value}\r\n`)
+    .join('')}\r\n`;
+}
+
+function sha256(text: string): Buffer {
+  return createHash('sha256').update(text).digest();
+}

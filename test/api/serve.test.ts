@@ -1,0 +1,256 @@
+import {
+  mkdtempSync,
+  mkdirSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { gzipSync } from 'node:zlib';
+import * as tar from 'tar';
+import t, { type Test } from 'tap';
+import { serve, type Served } from '../../src/api/main.ts';
+import { silentLog } from '../../src/core/log.ts';
+import type { RunRecord } from '../../src/workers/run-record.ts';
+
+const token = 'the-token-of-ci';
+
+function temporaryDirectory(t: Test): string {
+  const directory = mkdtempSync(path.join(tmpdir(), 'waybill-serve-'));
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  return directory;
+}
+
+/** A root with a configuration of one upload pipeline and one local destination, `public`. */
+function configure(
+  t: Test,
+  http = 'listen: "127.0.0.1:0"',
+  queue = 'driver: memory',
+): { root: string; configFile: string } {
+  const root = temporaryDirectory(t);
+  const configFile = path.join(root, 'waybill.yaml');
+  const yaml = `
+upload_tokens: [{id: ci, value_env: TOKEN_CI, pipelines: [maps]}]
+server:
+  http: {${http}}
+  staging: {directory: ./staging}
+  queue: {${queue}}
+pipelines:
+  - id: maps
+    source: {backend: http_upload, max_upload_size: 1MiB, max_files: 5}
+    destinations: [{id: web, backend: local, path: ./public}]
+`;
+  writeFileSync(configFile, yaml);
+  mkdirSync(path.join(root, 'public'));
+  return { root, configFile };
+}
+
+async function start(t: Test, http?: string): Promise<{ served: Served; root: string }> {
+  const { root, configFile } = configure(t, http);
+  const served = await serve({ configFile, log: silentLog, env: { TOKEN_CI: token, HOME: root } });
+  t.teardown(() => served.close());
+  return { served, root };
+}
+
+function upload(
+  served: Served,
+  body: Uint8Array<ArrayBuffer>,
+  headers: Record<string, string> = {},
+): Promise<Response> {
+  return fetch(`${served.url}v1/pipelines/maps/upload`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token}`, 'content-type': 'application/x-tar', ...headers },
+    body,
+  });
+}
+
+async function follow(served: Served, response: Response): Promise<RunRecord> {
+  const url = new URL(response.headers.get('location') ?? '', served.url);
+  for (;;) {
+    const run = (await (await fetch(url)).json()) as RunRecord;
+    if (run.finished_at !== null) return run;
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+/** A tar of `files` and a manifest that lists `listed`. */
+async function archive(
+  t: Test,
+  files: Record<string, string>,
+  listed: object[] | string[] = Object.keys(files),
+) {
+  const directory = temporaryDirectory(t);
+  const manifest = { schema_version: 1, name: 'session-42', created: '2026-11-20T01:02:03Z', files: listed };
+  writeFileSync(path.join(directory, 'manifest.json'), JSON.stringify(manifest));
+  for (const [name, text] of Object.entries(files)) writeFileSync(path.join(directory, name), text);
+  return tarOf(directory, ['manifest.json', ...Object.keys(files)]);
+}
+
+async function tarOf(cwd: string, names: string[]): Promise<Uint8Array<ArrayBuffer>> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of tar.create({ cwd, portable: true }, names)) chunks.push(chunk);
+  return new Uint8Array(Buffer.concat(chunks));
+}
+
+t.test(
+  'an uploaded bundle is published, its run tells so, and closing leaves nothing in staging',
+  async (t) => {
+    const bundle = await archive(t, { 'scenes.json': '{}', 'notes.txt': 'hello' });
+    const { served, root } = await start(t);
+    const response = await upload(served, new Uint8Array(gzipSync(bundle)), {
+      'content-type': 'application/gzip',
+    });
+    t.equal(response.status, 202);
+    t.match(await follow(served, response), {
+      status: 'succeeded',
+      error: null,
+      summary: { publish_new: 1, failed_destinations: 0 },
+      destinations: [
+        { destination_id: 'web', action: 'publish_new', destination_path: 'session-42', outputs_written: 2 },
+      ],
+    });
+    t.equal(readFileSync(path.join(root, 'public/session-42/notes.txt'), 'utf8'), 'hello');
+    t.ok(existsSync(path.join(root, 'public/session-42/.publisher.json')));
+    const again = await follow(served, await upload(served, bundle));
+    t.match(
+      again,
+      { status: 'succeeded', destinations: [{ action: 'skip_same' }] },
+      'the same bundle as a plain tar is the same',
+    );
+    t.equal(readdirSync(path.join(root, 'staging')).length, 2);
+    t.same(await served.close(), { unfinished: [] });
+    t.same(readdirSync(path.join(root, 'staging')), []);
+  },
+);
+
+t.test('a key is compared by the manifest, not by the bytes of the archive', async (t) => {
+  const { served } = await start(t);
+  const headers = { 'idempotency-key': 'k' };
+  const first = await upload(served, await archive(t, { 'a.txt': 'a', 'b.txt': 'b' }), headers);
+  const reordered = await archive(t, { 'b.txt': 'b', 'a.txt': 'a' });
+  const again = await upload(served, new Uint8Array(gzipSync(reordered)), {
+    ...headers,
+    'content-type': 'application/gzip',
+  });
+  t.equal(again.headers.get('idempotency-replayed'), 'true');
+  t.same(await again.json(), await first.json());
+  const other = await upload(served, await archive(t, { 'a.txt': 'a' }), headers);
+  t.equal(other.status, 409);
+});
+
+t.test('an archive that is not a complete bundle gets no run id and leaves nothing', async (t) => {
+  const { served, root } = await start(t);
+  const good = await archive(t, { 'a.txt': 'a'.repeat(2_000) });
+  const linked = temporaryDirectory(t);
+  writeFileSync(path.join(linked, 'manifest.json'), '{"created":"2026-11-20T01:02:03Z","files":["a.txt"]}');
+  symlinkSync('/etc/passwd', path.join(linked, 'a.txt'));
+  const wrongDigest = [{ path: 'a.txt', digest: `sha256:${'0'.repeat(64)}` }];
+  const gzip = { 'content-type': 'application/gzip' };
+  const manyFiles = Object.fromEntries(Array.from({ length: 9 }, (_, n) => [`${n}.txt`, 'x']));
+  const cases: [string, Uint8Array<ArrayBuffer>, number, string, Record<string, string>?][] = [
+    ['no body', new Uint8Array(0), 400, 'malformed_archive'],
+    ['not a tar', new Uint8Array(Buffer.from('this is no archive'.repeat(100))), 400, 'malformed_archive'],
+    ['cut short', good.slice(0, 2_000), 400, 'malformed_archive'],
+    ['gzip cut short', new Uint8Array(gzipSync(good)).slice(0, 60), 400, 'malformed_archive', gzip],
+    ['too many files', await archive(t, manyFiles), 413, 'too_many_files'],
+    [
+      'extracts to too much',
+      new Uint8Array(gzipSync(await archive(t, { 'a.txt': 'ab'.repeat(1024 * 1024) }))),
+      413,
+      '',
+      gzip,
+    ],
+    ['a link', await tarOf(linked, ['manifest.json', 'a.txt']), 422, 'unsafe_archive_entry'],
+    ['a file missing', await archive(t, { 'a.txt': 'a' }, ['a.txt', 'b.txt']), 422, 'invalid_bundle'],
+    ['a wrong digest', await archive(t, { 'a.txt': 'a' }, wrongDigest), 422, 'invalid_bundle'],
+    ['no manifest', await tarOf(linked, ['a.txt']), 422, ''],
+  ];
+  for (const [name, body, status, code, headers] of cases) {
+    const response = await upload(served, body, headers);
+    const text = await response.text();
+    t.equal(response.status, status, `${name}: ${text}`);
+    t.match(text, `"code":"${code}`, name);
+    t.notMatch(text, /run_id|"stack"|waybill-serve-/, name);
+  }
+  t.same(readdirSync(path.join(root, 'staging')), []);
+});
+
+t.test(
+  'a destination that refuses fails the run, and the record tells no path of this machine',
+  async (t) => {
+    const { served, root } = await start(t);
+    mkdirSync(path.join(root, 'public/session-42'));
+    writeFileSync(path.join(root, 'public/session-42/theirs.txt'), 'theirs');
+    const run = await follow(served, await upload(served, await archive(t, { 'a.txt': 'a' })));
+    t.match(run, {
+      status: 'failed',
+      summary: { fail_unmanaged: 1, failed_destinations: 1 },
+      destinations: [{ action: 'fail_unmanaged' }],
+    });
+    rmSync(path.join(root, 'public'), { recursive: true });
+    writeFileSync(path.join(root, 'public'), 'a file where a directory should be');
+    const broken = await follow(served, await upload(served, await archive(t, { 'a.txt': 'a' })));
+    t.match(broken, { status: 'failed', destinations: [{ destination_id: 'web', action: 'error' }] });
+    t.notMatch(JSON.stringify([run, broken]), root);
+    t.notMatch(JSON.stringify([run, broken]), token);
+  },
+);
+
+t.test('after the retention the record is gone and its staged bundle with it', async (t) => {
+  const { served, root } = await start(t, 'listen: "127.0.0.1:0", retention: 1s');
+  const response = await upload(served, await archive(t, { 'a.txt': 'a' }));
+  const url = new URL(response.headers.get('location') ?? '', served.url);
+  let status = 200;
+  for (; status === 200; status = (await fetch(url)).status)
+    await new Promise((resolve) => setImmediate(resolve));
+  t.equal(status, 404);
+  while (readdirSync(path.join(root, 'staging')).length > 0)
+    await new Promise((resolve) => setImmediate(resolve));
+  t.equal(readFileSync(path.join(root, 'public/session-42/a.txt'), 'utf8'), 'a', 'what was published stays');
+});
+
+t.test('a start sweeps what an earlier process staged', async (t) => {
+  const { root, configFile } = configure(t);
+  const left = path.join(root, 'staging/upload-0123456789abcdef');
+  mkdirSync(left, { recursive: true });
+  const urls: string[] = [];
+  const served = await serve({
+    configFile,
+    log: silentLog,
+    env: { TOKEN_CI: token },
+    onListening: (url) => urls.push(url),
+  });
+  t.teardown(() => served.close());
+  t.notOk(existsSync(left));
+  t.same(urls, [served.url]);
+  t.equal((await fetch(`${served.url}healthz`)).status, 200);
+});
+
+t.test('what does not serve is told before anything begins, and nothing keeps listening', async (t) => {
+  const good = configure(t);
+  const fails = (configFile: string, expected: { code: string; message?: RegExp }, env: NodeJS.ProcessEnv = { TOKEN_CI: token }) =>
+    t.rejects(serve({ configFile, log: silentLog, env }), expected);
+  await fails(path.join(good.root, 'none.yaml'), { code: 'config_unreadable' });
+  await fails(good.configFile, { code: 'secrets_invalid', message: /TOKEN_CI/ }, {});
+
+  const blocked = configure(t);
+  writeFileSync(path.join(blocked.root, 'staging'), 'a file where a directory should be');
+  await fails(blocked.configFile, { code: 'config_invalid', message: /server\.staging\.directory/ });
+
+  const { served, root } = await start(t);
+  await upload(served, await archive(t, { 'a.txt': 'a' }));
+  const { host } = new URL(served.url);
+  const second = configure(t, `listen: "${host}"`);
+  rmSync(path.join(second.root, 'staging'), { recursive: true, force: true });
+  symlinkSync(path.join(root, 'staging'), path.join(second.root, 'staging'));
+  await fails(second.configFile, { code: 'config_invalid', message: /cannot listen/ });
+  t.equal(
+    readdirSync(path.join(root, 'staging')).length,
+    1,
+    'and the daemon that has the address loses nothing',
+  );
+});

@@ -1,0 +1,199 @@
+import t from 'tap';
+import { WaybillError } from '../../src/core/errors.ts';
+import { connect, startApi, stageAnything, tokens, upload, uploadHead } from './harness.ts';
+import type { StageUpload } from '../../src/api/ports.ts';
+
+t.test(
+  'with Expect: 100-continue nothing of the body is asked for until all checks have passed',
+  async (t) => {
+    const { origin } = await startApi(t);
+    const { socket, until, received } = await connect(t, origin);
+    socket.write(uploadHead({ Expect: '100-continue', 'Content-Length': 4 }));
+    await until(/\r\n\r\n/);
+    t.equal(received(), 'HTTP/1.1 100 Continue\r\n\r\n');
+    socket.write('body');
+    t.match(await until(/202 Accepted[^]*\}/), /"status":"accepted"/);
+  },
+);
+
+t.test('with Expect: 100-continue every refusal comes instead of the 100', async (t) => {
+  const { origin, ports } = await startApi(t, { http: { queueSize: 1 } });
+  const path = '/v1/pipelines/maps/upload';
+  const cases: [Record<string, string | number>, string, string][] = [
+    [{ Authorization: 'Bearer guess' }, path, '401'],
+    [{}, '/v1/pipelines/none/upload', '404'],
+    [{}, '/nowhere', '404'],
+    [{ Authorization: `Bearer ${tokens.docs}` }, path, '403'],
+    [{ 'Idempotency-Key': 'x'.repeat(300) }, path, '400'],
+    [{ 'Content-Type': 'text/plain' }, path, '415'],
+    [{ 'Content-Length': 1001 }, path, '413'],
+  ];
+  const refused = async (headers: Record<string, string | number>, where: string, status: string) => {
+    const { socket, until } = await connect(t, origin);
+    socket.write(uploadHead({ Expect: '100-continue', 'Content-Length': 4, ...headers }, where));
+    const answer = await until(/\r\n\r\n\{.*\}/);
+    t.match(answer, new RegExp(`^HTTP/1.1 ${status} `));
+    t.match(answer, /\r\nConnection: close\r\n/i);
+  };
+  for (const [headers, where, status] of cases) await refused(headers, where, status);
+  await ports.queue.reserve({ pipelineId: 'maps' });
+  await refused({}, path, '503');
+});
+
+t.test('a client that is still sending gets the whole answer and no reset', async (t) => {
+  const { origin } = await startApi(t, { maxUploadSize: 50_000_000 });
+  const { socket, until, closed } = await connect(t, origin);
+  const length = 20_000_000;
+  socket.write(uploadHead({ Authorization: 'Bearer guess', 'Content-Length': length }));
+  await until(/\r\n\r\n\{.*\}/);
+  // Still sending after the answer is there, as a client does that looks only when it is done.
+  const chunk = Buffer.alloc(1_000_000);
+  for (let sent = 0; sent < length; sent += chunk.length) {
+    if (!socket.write(chunk)) await new Promise((resolve) => socket.once('drain', resolve));
+  }
+  t.match(await closed, /^HTTP\/1.1 401 [^]*"code":"unauthorized"/);
+});
+
+t.test('a refusal in the middle of the body is answered while the client is still sending', async (t) => {
+  const stage: StageUpload = async ({ input }) => {
+    for await (const chunk of input) if (chunk.length > 0) break;
+    throw new WaybillError('upload_too_large', 'more than the pipeline takes');
+  };
+  const { origin, staged } = await startApi(t, { stage });
+  const { socket, until, closed } = await connect(t, origin);
+  socket.write(uploadHead({ 'Transfer-Encoding': 'chunked' }));
+  socket.write('4\r\nbody\r\n');
+  await until(/\r\n\r\n\{.*\}/);
+  t.same(await staged(), [], 'staging was cleared before the answer');
+  socket.write('4\r\nmore\r\n0\r\n\r\n');
+  t.match(await closed, /^HTTP\/1.1 413 [^]*"code":"upload_too_large"/);
+});
+
+t.test('a refused client that goes on for ever is cut off', async (t) => {
+  const { origin } = await startApi(t);
+  const { socket, closed } = await connect(t, origin);
+  socket.write(uploadHead({ Authorization: 'Bearer guess', 'Transfer-Encoding': 'chunked' }));
+  const chunk = Buffer.concat([Buffer.from('100000\r\n'), Buffer.alloc(0x100000), Buffer.from('\r\n')]);
+  const pump = (): void => {
+    while (!socket.destroyed && socket.write(chunk));
+    socket.once('drain', pump);
+  };
+  pump();
+  // The reset is what is asked for here.
+  await closed.catch(() => undefined);
+  t.ok(socket.destroyed);
+});
+
+t.test(
+  'an upload that its client leaves costs a staging directory nothing and the daemon nothing',
+  async (t) => {
+    let begun: () => void = () => undefined;
+    let ended: (error: unknown) => void = () => undefined;
+    const stage: StageUpload = async (request) => {
+      begun();
+      return stageAnything(request).catch((error: unknown) => {
+        ended(error);
+        throw error;
+      });
+    };
+    const { origin, staged, ports } = await startApi(t, { stage });
+    for (const leave of ['destroy', 'resetAndDestroy'] as const) {
+      const isBegun = new Promise<void>((resolve) => (begun = resolve));
+      const isEnded = new Promise<unknown>((resolve) => (ended = resolve));
+      const { socket, closed } = await connect(t, origin);
+      socket.write(`${uploadHead({ 'Content-Length': 100 })}some`);
+      await isBegun;
+      t.equal((await staged()).length, 1);
+      socket[leave]();
+      t.match(await isEnded, { code: 'aborted' });
+      await closed.catch(() => undefined);
+      await until(async () => (await staged()).length === 0 && (await ports.queue.depth()).reserved === 0);
+    }
+    t.equal((await upload(origin)).status, 202, 'and the next upload is taken');
+  },
+);
+
+t.test('a body that stalls is 408 with its slot and directory given back', async (t) => {
+  const { origin, staged, ports } = await startApi(t, { http: { idleTimeoutMs: 20 } });
+  const { socket, closed, until: received } = await connect(t, origin);
+  socket.write(`${uploadHead({ 'Content-Length': 100 })}some`);
+  await received(/\r\n\r\n\{.*\}/);
+  t.same(await staged(), []);
+  socket.end();
+  t.match(await closed, /^HTTP\/1.1 408 [^]*"code":"upload_timeout"/);
+  await until(async () => (await ports.queue.depth()).reserved === 0);
+});
+
+t.test('a body that takes longer than upload_timeout is 408, however steadily it comes', async (t) => {
+  const { origin, staged } = await startApi(t, { http: { uploadTimeoutMs: 50 }, maxUploadSize: 1e9 });
+  const { socket, until: received } = await connect(t, origin);
+  socket.write(uploadHead({ 'Content-Length': 1e8 }));
+  const trickle = setInterval(() => socket.write('x'), 1);
+  t.teardown(() => clearInterval(trickle));
+  t.match(await received(/\r\n\r\n\{.*\}/), /^HTTP\/1.1 408 [^]*"code":"upload_timeout"/);
+  t.same(await staged(), []);
+});
+
+t.test("time that staging takes is not the client's idleness", async (t) => {
+  const stage: StageUpload = async (request) => {
+    const { input } = request;
+    async function* slowly(): AsyncIterable<Uint8Array> {
+      for await (const chunk of input) {
+        await new Promise((resolve) => setTimeout(resolve, 60));
+        yield chunk;
+      }
+    }
+    return stageAnything({ ...request, input: slowly() });
+  };
+  const { origin } = await startApi(t, { stage, http: { idleTimeoutMs: 30 } });
+  const { socket, until: received } = await connect(t, origin);
+  socket.write(`${uploadHead({ 'Content-Length': 4 })}body`);
+  t.match(await received(/\}/), /^HTTP\/1.1 202 /);
+});
+
+t.test('an upload that is being received when the daemon stops is told so', async (t) => {
+  let begun: () => void = () => undefined;
+  const isBegun = new Promise<void>((resolve) => (begun = resolve));
+  const stage: StageUpload = (request) => {
+    begun();
+    return stageAnything(request);
+  };
+  const { origin, stop, staged } = await startApi(t, { stage });
+  const { socket, until: received } = await connect(t, origin);
+  socket.write(`${uploadHead({ 'Content-Length': 100 })}some`);
+  await isBegun;
+  stop(new WaybillError('shutting_down', 'the daemon stopped before the upload was whole'));
+  t.match(await received(/\r\n\r\n\{.*\}/), /^HTTP\/1.1 503 [^]*"code":"shutting_down"/);
+  t.same(await staged(), []);
+  socket.destroy();
+});
+
+t.test('a connection is kept after a good upload and after a refusal whose body was read', async (t) => {
+  const { origin } = await startApi(t);
+  const { socket, until: received } = await connect(t, origin);
+  socket.write(`${uploadHead({ 'Content-Length': 4 })}body`);
+  await received(/202 Accepted[^]*\}/);
+  socket.write('GET /runs/none HTTP/1.1\r\nHost: x\r\n\r\n');
+  await received(/404 Not Found[^]*\}/);
+  socket.write('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n');
+  t.match(await received(/200 OK[^]*\}/), /"status":"ok"/);
+});
+
+t.test('bytes that are no HTTP are refused and the daemon goes on', async (t) => {
+  const { origin } = await startApi(t);
+  for (const bytes of [
+    '\x16\x03\x01\x02\x00',
+    'GET /healthz HTTP/1.1\r\nNo colon\r\n\r\n',
+    `${uploadHead({ 'Transfer-Encoding': 'chunked' })}zz\r\n`,
+  ]) {
+    const { socket, closed } = await connect(t, origin);
+    socket.write(bytes, 'latin1');
+    t.match(await closed.catch(() => 'HTTP/1.1 400'), /^HTTP\/1.1 4\d\d/);
+  }
+  t.equal((await fetch(`${origin}/healthz`)).status, 200);
+});
+
+/** Looks until it is so; the test's own time-out ends a vain search. */
+async function until(isSo: () => Promise<boolean>): Promise<void> {
+  while (!(await isSo())) await new Promise((resolve) => setImmediate(resolve));
+}

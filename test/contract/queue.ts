@@ -1,0 +1,482 @@
+import type { Test } from 'tap';
+import { digestOf } from '../../src/core/digest.ts';
+import { WaybillError } from '../../src/core/errors.ts';
+import type { ActionResult, Counters, RunResult } from '../../src/core/publish/result.ts';
+import type { JobResult, PublishJob } from '../../src/workers/job.ts';
+import type { JobProcessor, JobQueue } from '../../src/workers/queue.ts';
+import type { RunRecord } from '../../src/workers/run-record.ts';
+
+export interface QueueSettings {
+  queueSize: number;
+  maxConcurrency: number;
+  retentionMs: number;
+  onExpire: (record: RunRecord, job: PublishJob) => Promise<void>;
+}
+
+/** What a test of an implementation brings: a fresh queue, and a way to let time pass for it. */
+export interface QueueHarness {
+  queue: JobQueue;
+  /** Lets at least `ms` milliseconds pass and everything that was due in them happen. */
+  elapse: (ms: number) => Promise<void>;
+}
+
+/** The contract of `JobQueue` in executable form; every implementation runs it. */
+export function queueContract(t: Test, open: (settings: QueueSettings) => Promise<QueueHarness>): void {
+  const start = async (t: Test, settings: Partial<QueueSettings> = {}) => {
+    const expired: string[] = [];
+    const harness = await open({
+      queueSize: 10,
+      maxConcurrency: 10,
+      retentionMs: 60_000,
+      onExpire: async (record) => void expired.push(record.run_id),
+      ...settings,
+    });
+    t.teardown(() => harness.queue.close(0));
+    return { ...harness, expired };
+  };
+
+  t.test('a run goes from accepted over queued and running to succeeded', async (t) => {
+    const { queue } = await start(t);
+    const { record } = await submit(queue, 'maps.1');
+    t.match(record, { run_id: 'maps.1', pipeline_id: 'maps', status: 'accepted', error: null });
+    t.match(await queue.find('maps.1'), { status: 'queued', started_at: null });
+    t.same(await queue.depth(), { reserved: 0, queued: 1, running: 0 });
+
+    const workers = gatedWorkers();
+    await queue.start(workers.process);
+    await workers.started('maps.1');
+    t.match(await queue.find('maps.1'), { status: 'running', finished_at: null, summary: null });
+    t.same(await queue.depth(), { reserved: 0, queued: 0, running: 1 });
+
+    workers.finish('maps.1', runResult('ok'));
+    const done = await finished(queue, 'maps.1');
+    t.match(done, { status: 'succeeded', progress: null, error: null, summary: { publish_new: 1 } });
+    t.match(done.destinations, [
+      { destination_id: 'web', action: 'publish_new', destination_path: 'session-1', outputs_written: 2 },
+    ]);
+    for (const at of [done.accepted_at, done.queued_at, done.started_at, done.finished_at])
+      t.ok(Date.parse(at ?? ''), 'is dated');
+  });
+
+  t.test('a failed destination fails the run and stands in it', async (t) => {
+    const { queue } = await start(t);
+    await queue.start(async () => runResult('failed'));
+    await submit(queue, 'maps.1');
+    t.match(await finished(queue, 'maps.1'), {
+      status: 'failed',
+      error: null,
+      destinations: [
+        { destination_id: 'web', action: 'fail_unmanaged', error: { code: 'unmanaged_content' } },
+      ],
+    });
+  });
+
+  t.test('a worker that throws fails the run with its error', async (t) => {
+    const { queue } = await start(t);
+    await queue.start(async () => {
+      throw new WaybillError('worker_failed', 'the worker thread broke');
+    });
+    await submit(queue, 'maps.1');
+    t.match(await finished(queue, 'maps.1'), {
+      status: 'failed',
+      error: { code: 'worker_failed', retryable: true },
+    });
+  });
+
+  t.test('progress shows while the run is running', async (t) => {
+    const { queue } = await start(t);
+    const workers = gatedWorkers();
+    await queue.start(workers.process);
+    await submit(queue, 'maps.1');
+    const { onProgress } = await workers.started('maps.1');
+    onProgress({
+      type: 'planned',
+      destinationId: 'web',
+      destinationPath: '.',
+      action: 'publish_new',
+      outputs: 2,
+      bytes: 30,
+    });
+    onProgress({ type: 'bytes', destinationId: 'web', count: 10 });
+    onProgress({ type: 'bytes', destinationId: 'web', count: 5 });
+    onProgress({ type: 'output', destinationId: 'web', path: 'a.txt' });
+    const shown = await until(
+      () => queue.find('maps.1'),
+      (record) => record?.progress?.outputs_done === 1,
+    );
+    t.same(shown?.progress, { outputs_done: 1, outputs_total: 2, bytes_done: 15, bytes_total: 30 });
+    onProgress({ type: 'done', destinationId: 'web', result: actionResult('publish_new') });
+    await until(
+      () => queue.find('maps.1'),
+      (record) => record?.destinations.length === 1,
+    );
+    workers.finish('maps.1', runResult('ok'));
+    t.equal(
+      (await finished(queue, 'maps.1')).destinations.length,
+      1,
+      'and the result replaces what progress had told',
+    );
+  });
+
+  t.test(
+    'one pipeline runs one job at a time, in the order of acceptance; others do not wait for it',
+    async (t) => {
+      const { queue } = await start(t, { maxConcurrency: 3 });
+      const workers = gatedWorkers();
+      await queue.start(workers.process);
+      for (const id of ['maps.1', 'maps.2', 'maps.3', 'docs.1']) await submit(queue, id);
+      await workers.started('maps.1');
+      await workers.started('docs.1');
+      t.same(await queue.depth(), { reserved: 0, queued: 2, running: 2 });
+      for (const id of ['maps.1', 'maps.2', 'maps.3']) {
+        await workers.started(id);
+        workers.finish(id, runResult('ok'));
+      }
+      workers.finish('docs.1', runResult('ok'));
+      await finished(queue, 'maps.3');
+      t.same(
+        workers.order.filter((id) => id.startsWith('maps')),
+        ['maps.1', 'maps.2', 'maps.3'],
+      );
+      t.equal(workers.most('maps'), 1, 'never two of one pipeline at once');
+    },
+  );
+
+  t.test('max_concurrency bounds the jobs of all pipelines together', async (t) => {
+    const { queue } = await start(t, { maxConcurrency: 2 });
+    const workers = gatedWorkers();
+    await queue.start(workers.process);
+    const ids = ['a.1', 'b.1', 'c.1', 'd.1', 'e.1'];
+    for (const id of ids) await submit(queue, id);
+    for (const id of ids) {
+      await workers.started(id);
+      workers.finish(id, runResult('ok'));
+    }
+    for (const id of ids) t.equal((await finished(queue, id)).status, 'succeeded');
+    t.equal(workers.most(), 2);
+  });
+
+  t.test('slots: reserved and queued uploads are bounded, and a released slot is free again', async (t) => {
+    const { queue } = await start(t, { queueSize: 2 });
+    const first = await queue.reserve({ pipelineId: 'maps' });
+    await submit(queue, 'maps.1');
+    t.same(await queue.depth(), { reserved: 1, queued: 1, running: 0 });
+    await t.rejects(queue.reserve({ pipelineId: 'maps' }), { code: 'queue_full' });
+    await first.release();
+    await first.release();
+    await submit(queue, 'maps.2');
+    await t.rejects(
+      queue.reserve({ pipelineId: 'docs' }),
+      { code: 'queue_full' },
+      'a second release freed nothing',
+    );
+  });
+
+  t.test('the same key with the same manifest gives the first run back and queues nothing', async (t) => {
+    const { queue } = await start(t);
+    const key = { tokenId: 'ci', key: 'k1' };
+    await submit(queue, 'maps.1', { key, manifest: 'A' });
+    const again = await submit(queue, 'maps.2', { key, manifest: 'A' });
+    t.match(again, { replayed: true, record: { run_id: 'maps.1' } });
+    t.equal(await queue.find('maps.2'), undefined);
+    t.same(await queue.depth(), { reserved: 0, queued: 1, running: 0 });
+  });
+
+  t.test('the same key with another manifest is a conflict and leaves the first run alone', async (t) => {
+    const { queue } = await start(t);
+    const key = { tokenId: 'ci', key: 'k1' };
+    await submit(queue, 'maps.1', { key, manifest: 'A' });
+    await t.rejects(submit(queue, 'maps.2', { key, manifest: 'B' }), { code: 'idempotency_conflict' });
+    t.same(await queue.depth(), { reserved: 0, queued: 1, running: 0 }, 'and its slot is free');
+    t.match(await submit(queue, 'maps.3', { key, manifest: 'A' }), {
+      replayed: true,
+      record: { run_id: 'maps.1' },
+    });
+  });
+
+  t.test('a key is scoped to token, pipeline and key', async (t) => {
+    const { queue } = await start(t);
+    await submit(queue, 'maps.1', { key: { tokenId: 'ci', key: 'k1' }, manifest: 'A' });
+    t.equal(
+      (await submit(queue, 'maps.2', { key: { tokenId: 'ci', key: 'k2' }, manifest: 'B' })).replayed,
+      false,
+    );
+    t.equal(
+      (await submit(queue, 'maps.3', { key: { tokenId: 'cron', key: 'k1' }, manifest: 'B' })).replayed,
+      false,
+    );
+    t.equal(
+      (await submit(queue, 'docs.1', { key: { tokenId: 'ci', key: 'k1' }, manifest: 'B' })).replayed,
+      false,
+    );
+  });
+
+  t.test(
+    'of two requests with one key at once the second is told to come back; after a release it may',
+    async (t) => {
+      const { queue } = await start(t);
+      const idempotency = { tokenId: 'ci', key: 'k1' };
+      const first = await queue.reserve({ pipelineId: 'maps', idempotency });
+      await t.rejects(queue.reserve({ pipelineId: 'maps', idempotency }), {
+        code: 'idempotency_in_progress',
+        retryable: true,
+      });
+      t.match(await queue.depth(), { reserved: 1 }, 'and holds no slot');
+      await first.release();
+      t.match(await submit(queue, 'maps.2', { key: idempotency, manifest: 'A' }), { replayed: false });
+    },
+  );
+
+  t.test('two replays of one key at once both get the first run', async (t) => {
+    const { queue } = await start(t);
+    const idempotency = { tokenId: 'ci', key: 'k1' };
+    await submit(queue, 'maps.1', { key: idempotency, manifest: 'A' });
+    const replays = await Promise.all([1, 2].map(() => queue.reserve({ pipelineId: 'maps', idempotency })));
+    const answers = await Promise.all(
+      replays.map((admission, n) => admission.accept(jobOf(`maps.${n + 2}`), digestOf('A'))),
+    );
+    t.same(
+      answers.map(({ record, replayed }) => [record.run_id, replayed]),
+      [
+        ['maps.1', true],
+        ['maps.1', true],
+      ],
+    );
+  });
+
+  t.test(
+    'a finished run is kept for the retention, then forgotten with its key; one that is not finished stays',
+    async (t) => {
+      const { queue, elapse, expired } = await start(t, { retentionMs: 1_000 });
+      const workers = gatedWorkers();
+      await queue.start(workers.process);
+      const key = { tokenId: 'ci', key: 'k1' };
+      await submit(queue, 'maps.1', { key, manifest: 'A' });
+      await submit(queue, 'docs.1');
+      await workers.started('maps.1');
+      workers.finish('maps.1', runResult('ok'));
+      await finished(queue, 'maps.1');
+      await elapse(1_001);
+      await until(
+        async () => expired,
+        (ids) => ids.length > 0,
+      );
+      t.same(expired, ['maps.1']);
+      t.equal(await queue.find('maps.1'), undefined);
+      t.match(await queue.find('docs.1'), { run_id: 'docs.1' });
+      t.match(await submit(queue, 'maps.2', { key, manifest: 'B' }), { replayed: false });
+      workers.finish('docs.1', runResult('ok'));
+      workers.finish('maps.2', runResult('ok'));
+      await finished(queue, 'maps.2');
+    },
+  );
+
+  t.test("list gives a pipeline's runs, newest first", async (t) => {
+    const { queue } = await start(t);
+    for (const id of ['maps.1', 'docs.1', 'maps.2']) await submit(queue, id);
+    t.same(
+      (await queue.list('maps')).map(({ run_id }) => run_id),
+      ['maps.2', 'maps.1'],
+    );
+    t.same(await queue.list('none'), []);
+  });
+
+  t.test("a record that was handed out cannot change the queue's own", async (t) => {
+    const { queue } = await start(t);
+    await submit(queue, 'maps.1');
+    const record = await queue.find('maps.1');
+    if (record !== undefined) record.status = 'failed';
+    t.match(await queue.find('maps.1'), { status: 'queued' });
+  });
+
+  t.test('draining refuses new uploads; those that hold a slot may still be accepted, and run', async (t) => {
+    const { queue } = await start(t);
+    const admission = await queue.reserve({ pipelineId: 'maps' });
+    queue.drain();
+    await t.rejects(queue.reserve({ pipelineId: 'maps' }), { code: 'shutting_down' });
+    await admission.accept(jobOf('maps.1'), digestOf('A'));
+    await queue.start(async () => runResult('ok'));
+    t.equal((await finished(queue, 'maps.1')).status, 'succeeded');
+  });
+
+  t.test('close waits for running jobs and those behind them', async (t) => {
+    const { queue } = await start(t);
+    const workers = gatedWorkers();
+    await queue.start(workers.process);
+    await submit(queue, 'maps.1');
+    await submit(queue, 'maps.2');
+    await workers.started('maps.1');
+    const closed = queue.close(3_600_000);
+    workers.finish('maps.1', runResult('ok'));
+    await workers.started('maps.2');
+    workers.finish('maps.2', runResult('ok'));
+    t.same(await closed, { unfinished: [] });
+  });
+
+  t.test('close aborts what runs too long, starts nothing more, and names what was left', async (t) => {
+    const { queue, elapse } = await start(t);
+    const workers = gatedWorkers();
+    await queue.start(workers.process);
+    await submit(queue, 'maps.1');
+    await submit(queue, 'maps.2');
+    const late = await queue.reserve({ pipelineId: 'docs' });
+    const { signal } = await workers.started('maps.1');
+    const closed = queue.close(500);
+    await elapse(501);
+    t.same(await closed, { unfinished: ['maps.1', 'maps.2'] });
+    t.ok(signal.aborted);
+    t.same(workers.order, ['maps.1']);
+    t.same(
+      await queue.close(500),
+      { unfinished: ['maps.1', 'maps.2'] },
+      'a second call gives the same answer',
+    );
+    await t.rejects(late.accept(jobOf('docs.1'), digestOf('A')), { code: 'shutting_down' });
+  });
+}
+
+async function submit(
+  queue: JobQueue,
+  runId: string,
+  { key, manifest = runId }: { key?: { tokenId: string; key: string }; manifest?: string } = {},
+): Promise<{ record: RunRecord; replayed: boolean }> {
+  const job = jobOf(runId);
+  const admission = await queue.reserve({
+    pipelineId: job.pipelineId,
+    ...(key === undefined ? {} : { idempotency: key }),
+  });
+  return admission.accept(job, digestOf(manifest));
+}
+
+/** `maps.1` is a run of the pipeline `maps`. */
+function jobOf(runId: string): PublishJob {
+  const pipelineId = runId.split('.', 1)[0] ?? '';
+  return { runId, pipelineId, staged: `/staging/${runId}`, bundlePath: 'session-1' };
+}
+
+async function finished(queue: JobQueue, runId: string): Promise<RunRecord> {
+  const record = await until(
+    () => queue.find(runId),
+    (found) => found?.status === 'succeeded' || found?.status === 'failed',
+  );
+  return record as RunRecord;
+}
+
+/** Looks until what it sees is right; the test's own time-out ends a vain search. */
+async function until<T>(look: () => Promise<T>, right: (seen: T) => boolean): Promise<T> {
+  for (;;) {
+    const seen = await look();
+    if (right(seen)) return seen;
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+type WorkerContext = Parameters<JobProcessor>[1];
+
+/** Workers that say when they begin and end when they are told; an abort ends them with its reason. */
+function gatedWorkers() {
+  const contexts = new Map<string, WorkerContext>();
+  const results = new Map<string, JobResult>();
+  const endings = new Map<string, (result: JobResult) => void>();
+  const order: string[] = [];
+  const running = new Set<string>();
+  const peaks = new Map<string, number>();
+  const note = (group: string, count: number) => peaks.set(group, Math.max(peaks.get(group) ?? 0, count));
+  const process: JobProcessor = async (job, context) => {
+    order.push(job.runId);
+    running.add(job.runId);
+    note('', running.size);
+    note(job.pipelineId, [...running].filter((id) => id.startsWith(`${job.pipelineId}.`)).length);
+    contexts.set(job.runId, context);
+    try {
+      return await new Promise<JobResult>((resolve, reject) => {
+        const early = results.get(job.runId);
+        if (early !== undefined) resolve(early);
+        endings.set(job.runId, resolve);
+        context.signal.addEventListener('abort', () => reject(context.signal.reason as Error));
+      });
+    } finally {
+      running.delete(job.runId);
+    }
+  };
+  return {
+    process,
+    order,
+    most: (pipelineId = '') => peaks.get(pipelineId) ?? 0,
+    started: async (runId: string) =>
+      (await until(
+        async () => contexts.get(runId),
+        (context) => context !== undefined,
+      )) as WorkerContext,
+    finish: (runId: string, result: JobResult) => {
+      results.set(runId, result);
+      endings.get(runId)?.(result);
+    },
+  };
+}
+
+export function runResult(outcome: 'ok' | 'failed'): JobResult {
+  const action = outcome === 'ok' ? 'publish_new' : 'fail_unmanaged';
+  const run: RunResult = {
+    dryRun: false,
+    force: false,
+    pipelines: [
+      {
+        pipelineId: 'maps',
+        status: outcome,
+        bundles: 1,
+        invalidBundles: [],
+        destinations: [
+          {
+            destinationId: 'web',
+            location: 'local',
+            status: outcome,
+            actions: [actionResult(action)],
+            warnings: [],
+            error: null,
+          },
+        ],
+        warnings: [],
+        error: null,
+      },
+    ],
+    counters: { ...noActions, [action]: 1, failed_destinations: outcome === 'ok' ? 0 : 1 },
+    warnings: [],
+  };
+  return { run };
+}
+
+function actionResult(action: 'publish_new' | 'fail_unmanaged'): ActionResult {
+  const failed = action === 'fail_unmanaged';
+  return {
+    bundle: 'session-1',
+    destinationPath: 'session-1',
+    action,
+    reason: null,
+    changes: [],
+    outputs: [],
+    outputsWritten: failed ? 0 : 2,
+    outputsRemoved: 0,
+    bytesWritten: 0,
+    error: failed
+      ? {
+          code: 'unmanaged_content',
+          message: 'session-1 holds content',
+          hint: null,
+          retryable: false,
+          findings: [],
+        }
+      : null,
+  };
+}
+
+const noActions: Counters = {
+  publish_new: 0,
+  upsert_additive: 0,
+  replace_catalog: 0,
+  skip_same: 0,
+  force_replace: 0,
+  fail_unmanaged: 0,
+  fail_conflict: 0,
+  failed_destinations: 0,
+};

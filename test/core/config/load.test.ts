@@ -1,0 +1,569 @@
+import { chmod, mkdir, writeFile } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { join, relative } from 'node:path';
+import t from 'tap';
+import { WaybillError } from '../../../src/core/errors.ts';
+import { keyPath, loadConfig } from '../../../src/core/config/load.ts';
+import { complaintsOf, findingsOf, parse, withDestination, withHttp } from './parse.ts';
+
+const minimal = withDestination('backend: local, path: ./out');
+
+async function failure(work: Promise<unknown>): Promise<WaybillError> {
+  try {
+    await work;
+  } catch (error) {
+    if (error instanceof WaybillError) return error;
+    throw error;
+  }
+  throw new Error('it did not fail');
+}
+
+t.test('the smallest configuration gets every default', async (t) => {
+  const { config, warnings } = parse(minimal);
+  t.same(warnings, []);
+  t.strictSame(config, {
+    file: '/etc/waybill/c.yml',
+    secrets: { directory: null },
+    uploadTokens: [],
+    server: {
+      http: {
+        host: '127.0.0.1',
+        port: 8080,
+        basePath: '/',
+        trustedProxies: ['loopback'],
+        retentionMs: 86_400_000,
+        queueSize: 32,
+        maxConcurrency: 2,
+        uploadTimeoutMs: 1_800_000,
+        idleTimeoutMs: 60_000,
+        shutdownTimeoutMs: 30_000,
+        protectRuns: false,
+      },
+      staging: { directory: '/etc/waybill/staging' },
+      queue: { driver: 'memory' },
+    },
+    pipelines: [
+      {
+        id: 'p',
+        source: { backend: 'local', path: '/etc/waybill/in' },
+        destinations: [
+          {
+            id: 'd',
+            location: { backend: 'local', path: '/etc/waybill/out' },
+            mapping: 'preserve_relative',
+            workflow: 'additive',
+            publicBaseUrl: null,
+            cacheControl: null,
+            outputs: { checksums: false, archive: false, index: false, sceneMapPage: false },
+            prune: { enabled: false, keepLatest: null, olderThanMs: null },
+            fileConcurrency: 8,
+          },
+        ],
+        sceneMaps: { contentRules: 'warning' },
+      },
+    ],
+  });
+});
+
+t.test('the complete example loads without a warning', async (t) => {
+  const { config, warnings } = await loadConfig('examples/config/full.yml', { home: homedir() });
+  t.same(warnings, []);
+  t.same(
+    config.pipelines.map(({ source }) => source.backend),
+    ['http_upload', 'local', 'sftp', 's3'],
+  );
+  t.match(config.pipelines[0]?.destinations, [
+    {
+      prune: { enabled: true, keepLatest: 20, olderThanMs: 90 * 86_400_000 },
+      publicBaseUrl: 'https://maps.example.org/',
+    },
+    {
+      location: {
+        backend: 'sftp',
+        port: 22,
+        sshKeyFile: join(homedir(), '.ssh/id_ed25519'),
+        maxRequests: 64,
+      },
+      mapping: 'fixed',
+    },
+    {
+      location: {
+        credentials: { accessKeyIdEnv: 'MAPS_KEY', secretAccessKeyEnv: 'MAPS_SECRET' },
+        pathStyle: true,
+        allowBucketRoot: false,
+      },
+    },
+  ]);
+});
+
+t.test('SFTP and S3 settings have their own defaults', async (t) => {
+  const [sftp, plain, endpoint, chosen] = [
+    'backend: sftp, host: h, user: u, path: in/x',
+    'backend: s3, bucket: b',
+    'backend: s3, bucket: b, endpoint: "http://127.0.0.1:9000/"',
+    'backend: s3, bucket: b, endpoint: "https://s3.example.org/base/", path_style: false, allow_bucket_root: true',
+  ].map((settings) => parse(withDestination(settings)).config.pipelines[0]?.destinations[0]?.location);
+  t.strictSame(sftp, {
+    backend: 'sftp',
+    host: 'h',
+    port: 22,
+    user: 'u',
+    path: 'in/x',
+    sshKeyFile: null,
+    sshKeyPassphraseEnv: null,
+    sshAgentSocket: null,
+    hostKeyPolicy: 'accept-new',
+    knownHostsFile: '/home/me/.ssh/known_hosts',
+    maxRequests: 64,
+  });
+  t.strictSame(plain, {
+    backend: 's3',
+    bucket: 'b',
+    prefix: '',
+    endpoint: null,
+    region: null,
+    pathStyle: false,
+    credentials: null,
+    allowBucketRoot: false,
+  });
+  t.match(endpoint, { endpoint: 'http://127.0.0.1:9000', pathStyle: true });
+  t.match(chosen, { endpoint: 'https://s3.example.org/base', pathStyle: false, allowBucketRoot: true });
+});
+
+t.test('values are brought into one form', async (t) => {
+  const http = (settings: string) => parse(withHttp(settings)).config.server.http;
+  for (const [listen, host, port] of [
+    ['0.0.0.0:80', '0.0.0.0', 80],
+    ['"[::1]:8080"', '::1', 8080],
+    ['"[::]:0"', '::', 0],
+    ['localhost:65535', 'localhost', 65_535],
+  ] as const)
+    t.match(http(`listen: ${listen}`), { host, port }, listen);
+  for (const [text, base] of [
+    ['waybill', '/waybill/'],
+    ['/waybill', '/waybill/'],
+    ['/a/b/', '/a/b/'],
+    ['/', '/'],
+  ] as const)
+    t.equal(http(`base_path: ${text}`).basePath, base, text);
+  t.same(http('trusted_proxies: []').trustedProxies, []);
+  t.same(http('trusted_proxies: [10.0.0.0/8, "fd00::/8", uniquelocal]').trustedProxies, [
+    '10.0.0.0/8',
+    'fd00::/8',
+    'uniquelocal',
+  ]);
+
+  const destination = (settings: string) =>
+    parse(withDestination(settings)).config.pipelines[0]?.destinations[0];
+  for (const [text, url] of [
+    ['https://maps.example.org', 'https://maps.example.org/'],
+    ['http://h/a/b', 'http://h/a/b/'],
+    ['HTTPS://H/é/', 'https://h/%C3%A9/'],
+  ] as const)
+    t.equal(destination(`backend: local, path: x, public_base_url: "${text}"`)?.publicBaseUrl, url, text);
+  for (const [text, prefix] of [
+    ['live', 'live/'],
+    ['/live/', 'live/'],
+    ['a/b', 'a/b/'],
+    ['""', ''],
+    ['/', ''],
+  ] as const)
+    t.match(destination(`backend: s3, bucket: b, prefix: ${text}`)?.location, { prefix }, text);
+  for (const [text, path] of [
+    ['~/site', '/home/me/site'],
+    ['../site/./x//y/', '/etc/site/x/y'],
+    ['/srv/site', '/srv/site'],
+  ] as const)
+    t.match(destination(`backend: local, path: ${text}`)?.location, { path }, text);
+
+  const size = (text: string) =>
+    parse(
+      `pipelines: [{id: p, source: {backend: http_upload, max_upload_size: ${text}}, destinations: [{id: d, backend: local, path: x}]}]`,
+    ).config.pipelines[0]?.source;
+  t.match(size('2GB'), { maxUploadSize: 2_000_000_000, maxFiles: 10_000 });
+  t.match(size('1024'), { maxUploadSize: 1024 });
+});
+
+t.test('BullMQ needs the name of a variable and has a prefix', async (t) => {
+  const queue = (settings: string) => `${minimal}\nserver: {queue: ${settings}}`;
+  t.same(parse(queue('{driver: bullmq, redis_url_env: R}')).config.server.queue, {
+    driver: 'bullmq',
+    redisUrlEnv: 'R',
+    prefix: 'waybill',
+  });
+  t.match(complaintsOf(queue('{driver: bullmq}')), [/server\.queue\.redis_url_env: is missing/]);
+  t.match(complaintsOf(queue('{driver: memory, redis_url_env: R}')), [
+    /server\.queue\.redis_url_env: unknown key/,
+  ]);
+});
+
+t.test('everything wrong is told at once, in the order of the file, with its place', async (t) => {
+  const text = `server:
+  http: {listen: "::1:80", retention: 30}
+pipelines:
+  - id: maps
+    sorce: {backend: local, path: x}
+    destinations:
+      - {id: web, backend: locl, path: ./p}
+      - id: c
+        backend: s3
+        bucket: b
+        access_key_id_env: K
+      - id:
+        backend: local
+        path: ./q
+        file_concurrency: 65
+`;
+  t.same(complaintsOf(text), [
+    'c.yml:2:18 server.http.listen: found the text "::1:80": an IPv6 address stands in brackets, as in [::1]:8080; expected host:port such as 127.0.0.1:8080 or [::1]:8080',
+    'c.yml:2:39 server.http.retention: found the number 30; expected a duration: a whole number with a unit, such as 500ms, 30s, 15m, 24h or 7d',
+    'c.yml:4:5 pipelines[0].source: is missing; expected a source: a map with the key backend (one of local, sftp, s3, http_upload) and what belongs to it',
+    'c.yml:5:5 pipelines[0].sorce: unknown key; did you mean "source"?',
+    'c.yml:7:28 pipelines[0].destinations[0].backend: found the text "locl"; expected one of local, sftp, s3; did you mean "local"?',
+    'c.yml:11:9 pipelines[0].destinations[1].secret_access_key_env: is missing; access_key_id_env is set, and the two are set together or not at all',
+    'c.yml:12:9 pipelines[0].destinations[2].id: found nothing (null); expected an id of at most 64 lower-case letters, digits, _ and -, beginning with a letter or digit',
+    'c.yml:15:27 pipelines[0].destinations[2].file_concurrency: found the number 65; expected a whole number from 1 to 64',
+  ]);
+});
+
+t.test('each bad value is refused at its own key', async (t) => {
+  const local = 'backend: local, path: x';
+  const sftp = 'backend: sftp, host: h, user: u, path: /x';
+  const s3 = 'backend: s3, bucket: b';
+  const destinations: [settings: string, pointer: string, message: RegExp][] = [
+    ['backend: http_upload', '.backend', /one of local, sftp, s3$/],
+    ['path: x', '.backend', /is missing/],
+    ['backend: local', '.path', /is missing/],
+    ['backend: local, path: ""', '.path', /an empty text/],
+    ['backend: local, path: ~root/x', '.path', /only "~\/"/],
+    ['backend: local, path: /', '.path', /root of the file system/],
+    ['backend: local, path: "a\\0b"', '.path', /expected the path/],
+    [`${local}, host: h`, '.host', /unknown key; the keys here are/],
+    [`${local}, mapping: flat`, '.mapping', /one of preserve_relative, fixed/],
+    [`${local}, workflow: replace`, '.workflow', /expected one of additive, replacement/],
+    [`${local}, force: true`, '.force', /--force does/],
+    [`${local}, file_concurrency: 0`, '.file_concurrency', /1 to 64/],
+    [`${local}, file_concurrency: "8"`, '.file_concurrency', /the text "8"/],
+    [`${local}, file_concurrency: 1.5`, '.file_concurrency', /whole number/],
+    [`${local}, file_concurrency: 99999999999999999999`, '.file_concurrency', /whole number/],
+    [`${local}, outputs: {checksums: yes}`, '.outputs.checksums', /true or false/],
+    [`${local}, outputs: [checksums]`, '.outputs', /found a list; expected a map/],
+    [`${local}, public_base_url: maps.example.org`, '.public_base_url', /https:\/\//],
+    [`${local}, public_base_url: "ftp://h/"`, '.public_base_url', /https:\/\//],
+    [`${local}, public_base_url: "https://h/?"`, '.public_base_url', /query/],
+    [`${local}, public_base_url: "https://h/#a"`, '.public_base_url', /fragment/],
+    [`${local}, public_base_url: "https://u:geheim@h/"`, '.public_base_url', /user name or password/],
+    [`${local}, public_base_url: "https://"`, '.public_base_url', /not a URL/],
+    [`${local}, cache_control: "a\\nb"`, '.cache_control', /Cache-Control/],
+    [`${local}, retention: {prune: {enabled: true}}`, '.retention.prune', /nothing says what stays/],
+    [`${local}, retention: {prune: {keep_latest: -1}}`, '.retention.prune.keep_latest', /whole number/],
+    [`${local}, retention: {prune: {older_than: 90}}`, '.retention.prune.older_than', /with a unit/],
+    [`${sftp}, password: geheim`, '.password', /not supported; use ssh_key_file or an SSH agent/],
+    [`${sftp}, port: 0`, '.port', /1 to 65535/],
+    [`${sftp}, host_key_policy: off`, '', /^$/],
+    [`${sftp}, host_key_policy: none`, '.host_key_policy', /strict, accept-new, off/],
+    [`${sftp}, max_requests: 0`, '.max_requests', /whole number/],
+    ['backend: sftp, host: "h:22", user: u, path: /x', '.host', /without a port/],
+    ['backend: sftp, host: 300.1.1.1, user: u, path: /x', '.host', /neither a name nor an address/],
+    ['backend: sftp, host: h, user: "u@h", path: /x', '.user', /a user name/],
+    ['backend: sftp, host: h, user: u, path: ~/x', '.path', /do not expand/],
+    ['backend: sftp, host: h, user: u, path: a/../b', '.path', /"\.\."/],
+    ['backend: s3', '.bucket', /is missing/],
+    ['backend: s3, bucket: a/b', '.bucket', /name of a bucket/],
+    [`${s3}, prefix: a//b`, '.prefix', /empty segment/],
+    [`${s3}, prefix: ../b`, '.prefix', /"\.\."/],
+    [`${s3}, prefix: .publisher.tmp`, '.prefix', /reserved/],
+    [`${s3}, endpoint: s3.example.org`, '.endpoint', /https:\/\//],
+    [`${s3}, secret_access_key_env: K`, '.access_key_id_env', /set together/],
+    [
+      `${s3}, secret_access_key: K`,
+      '.secret_access_key',
+      /name an environment variable in secret_access_key_env/,
+    ],
+  ];
+  for (const [settings, pointer, message] of destinations) {
+    if (pointer === '') {
+      t.doesNotThrow(() => parse(withDestination(settings)), settings);
+      continue;
+    }
+    const found = findingsOf(withDestination(settings));
+    t.match(
+      found,
+      [{ severity: 'error', pointer: `pipelines[0].destinations[0]${pointer}`, message }],
+      settings,
+    );
+    t.equal(found.length, 1, `${settings}: one finding`);
+  }
+
+  const http: [settings: string, key: string, message: RegExp][] = [
+    ['listen: 8080', 'listen', /the number 8080/],
+    ['listen: localhost', 'listen', /port is missing/],
+    ['listen: ":8080"', 'listen', /host is missing/],
+    ['listen: "h:http"', 'listen', /not a port/],
+    ['listen: "h:65536"', 'listen', /at most 65535/],
+    ['listen: "[::1:80"', 'listen', /brackets/],
+    ['listen: "[h]:80"', 'listen', /not an IPv6/],
+    ['base_path: /a//b', 'base_path', /empty segment/],
+    ['base_path: /a/../b', 'base_path', /"\.\."/],
+    ['base_path: "/a?b"', 'base_path', /only letters/],
+    ['base_path: "/:id"', 'base_path', /only letters/],
+    ['retention: 0s', 'retention', /less than 1s/],
+    ['idle_timeout: 25d', 'idle_timeout', /more than 24d/],
+    ['upload_timeout: 30 m', 'upload_timeout', /with a unit/],
+    ['queue_size: 0', 'queue_size', /whole number/],
+    ['max_concurrency: .inf', 'max_concurrency', /whole number/],
+    ['protect_runs: 1', 'protect_runs', /true or false/],
+    ['trusted_proxies: loopback', 'trusted_proxies', /expected a list/],
+    ['trusted_proxies: [10.0.0.0/33]', 'trusted_proxies[0]', /CIDR/],
+  ];
+  for (const [settings, key, message] of http) {
+    const found = findingsOf(withHttp(settings));
+    t.match(found, [{ pointer: `server.http.${key}`, message }], settings);
+    t.equal(found.length, 1, `${settings}: one finding`);
+  }
+});
+
+t.test('settings that concern each other are checked together, even beside other mistakes', async (t) => {
+  const upload = (id: string) =>
+    `{id: ${id}, source: {backend: http_upload}, destinations: [{id: d, backend: local, path: ./${id}}]}`;
+  const plain =
+    '{id: files, source: {backend: local, path: /in}, destinations: [{id: d, backend: local, path: /out}]}';
+  const token = (pipelines: string) => `{id: ci, value_env: T, pipelines: ${pipelines}}`;
+  const messages = (pipelines: string[], tokens: string[]) =>
+    findingsOf(`pipelines: [${pipelines.join()}]\nupload_tokens: [${tokens.join()}]`).map(
+      ({ code, pointer, message }) => `${code} ${pointer ?? ''} ${message}`,
+    );
+
+  t.match(messages([upload('maps')], [token('[mapz]')]), [
+    /^upload_token_missing pipelines\[0\]\.id/,
+    /^unknown_pipeline upload_tokens\[0\]\.pipelines\[0\] there is no pipeline "mapz"; did you mean "maps"/,
+  ]);
+  t.match(messages([plain], [token('[files]')]), [
+    /^unknown_pipeline upload_tokens\[0\]\.pipelines\[0\] .*takes no uploads/,
+  ]);
+  t.match(messages([upload('a'), upload('a')], [token('[a]')]), [/^duplicate_id pipelines\[1\]\.id/]);
+  t.match(messages([upload('a')], [token('[a]'), token('[a]')]), [/^duplicate_id upload_tokens\[1\]\.id/]);
+  t.match(messages([upload('a')], [token('[]')]), [
+    /^upload_token_missing/,
+    /^invalid_value upload_tokens\[0\]\.pipelines found an empty list/,
+  ]);
+
+  const destinations = (...settings: string[]) =>
+    findingsOf(
+      `pipelines: [{id: p, unknown: 1, source: {backend: local, path: ./in}, destinations: [${settings.map((item) => `{${item}}`).join()}]}]`,
+    )
+      .filter(({ code }) => code !== 'unknown_key')
+      .map(({ code, pointer }) => `${code} ${pointer ?? ''}`);
+  const at = (index: number, key: string) => `pipelines[0].destinations[${index}].${key}`;
+  t.same(destinations('id: a, backend: local, path: a', 'id: a, backend: local, path: b'), [
+    `duplicate_id ${at(1, 'id')}`,
+  ]);
+  t.same(destinations('id: a, backend: local, path: a', 'id: b, backend: local, path: ./x/../a/'), [
+    `same_location ${at(1, 'path')}`,
+  ]);
+  t.same(
+    destinations(
+      'id: a, backend: sftp, host: H, user: u, path: /a',
+      'id: b, backend: sftp, host: h, user: v, path: /a/',
+      'id: c, backend: sftp, host: h, port: 23, user: u, path: /a',
+    ),
+    [`same_location ${at(1, 'path')}`],
+  );
+  t.same(
+    destinations(
+      'id: a, backend: sftp, host: h, user: u, path: a',
+      'id: b, backend: sftp, host: h, user: v, path: a',
+    ),
+    [],
+  );
+  t.same(
+    destinations(
+      'id: a, backend: s3, bucket: b, prefix: x',
+      'id: b, backend: s3, bucket: b, prefix: x/',
+      'id: c, backend: s3, bucket: b, prefix: y',
+      'id: d, backend: s3, bucket: b, prefix: x, endpoint: "https://h"',
+    ),
+    [`same_location ${at(1, 'bucket')}`],
+  );
+  for (const path of ['in', 'in/sub', '.', '/etc'])
+    t.same(
+      destinations(`id: a, backend: local, path: ${path}`),
+      [`overlapping_locations ${at(0, 'path')}`],
+      path,
+    );
+  t.same(
+    destinations('id: a, backend: local, path: inn'),
+    [],
+    'a common beginning of the name is no overlap',
+  );
+});
+
+t.test('what deserves a word and is no mistake is a warning', async (t) => {
+  t.match(parse('pipelines: []').warnings, [{ severity: 'warning', code: 'no_pipelines' }]);
+  const { config, warnings } = parse(
+    'pipelines:\n  - id: p\n    source: {backend: http_upload}\n    destinations: [{id: d, backend: local, path: x}]\n',
+  );
+  t.match(warnings, [
+    { severity: 'warning', code: 'upload_token_missing', pointer: 'pipelines[0].id', line: 2, column: 9 },
+  ]);
+  t.equal(config.pipelines.length, 1);
+});
+
+t.test('what may be a secret is never repeated', async (t) => {
+  const secret = 'hunter2-S3cr3t/Token+0123456789';
+  const places = [
+    `secrets: "${secret}"`,
+    `upload_tokens: ["${secret}"]`,
+    `upload_tokens: "${secret}"`,
+    `upload_tokens: [{id: "${secret}", value_env: "${secret}", value: "${secret}", pipelines: ["${secret}"]}]`,
+    `pipelines: ["${secret}"]`,
+    `unknown: "${secret}"`,
+    `server: {queue: {driver: bullmq, redis_url_env: "redis://:${secret}@h"}}`,
+    `server: {queue: "${secret}"}`,
+    withDestination(`backend: sftp, host: h, user: u, path: /x, password: "${secret}"`),
+    withDestination(`backend: sftp, host: h, user: u, path: /x, ssh_key_passphrase_env: "${secret}"`),
+    withDestination(
+      `backend: sftp, host: h, user: u, path: /x, ssh_key_file: "-----BEGIN OPENSSH PRIVATE KEY-----\\n${secret}"`,
+    ),
+    withDestination(`backend: sftp, host: "u:${secret}@h", user: "u:${secret}", path: /x`),
+    withDestination(
+      `backend: s3, bucket: b, access_key_id_env: "${secret}", secret_access_key_env: "${secret}"`,
+    ),
+    withDestination(
+      `backend: s3, bucket: "${secret}", region: "${secret}", endpoint: "https://k:${secret}@h"`,
+    ),
+    withDestination(`backend: local, path: x, public_base_url: "https://u:${secret}@h/"`),
+    `a: *${secret}`,
+    `a: !${secret} 1`,
+    `a: "${secret}\nb: 1`,
+    `a: %${secret}`,
+    `a: @${secret}`,
+    `password: ${secret}: ${secret}`,
+  ];
+  for (const text of places) {
+    const complaints = complaintsOf(text).join('\n');
+    t.notMatch(complaints, 'hunter2', text.slice(0, 60));
+    t.notMatch(complaints, 'S3cr3t', text.slice(0, 60));
+  }
+});
+
+t.test('what is no YAML document in UTF-8 is told with its line', async (t) => {
+  const bad: [text: string | Uint8Array, line: number, message: RegExp][] = [
+    ['', 1, /empty/],
+    ['# nothing\n', 1, /empty/],
+    ['---\n', 1, /empty/],
+    ['pipelines:\n\t- id: a\n', 2, /a tab is used as indentation/],
+    ['pipelines: []\n---\npipelines: []\n', 2, /second document/],
+    ['pipelines: [\n', 2, /character is missing|indentation/],
+    ['secrets: {directory: "x}\n', 2, /missing/],
+    ['a: b: c\n', 1, /spans|nested map/],
+    [Buffer.from('pipelines: []\n# caf\xe9\n', 'latin1'), 2, /not UTF-8/],
+    [Buffer.from('\ufeffpipelines: []\n', 'utf16le'), 1, /UTF-16/],
+    ['a: 1\nb: \0\n', 2, /NUL/],
+    ['? [a]\n: 1\n', 1, /keys are plain text/],
+    ['pipelines: *missing\n', 1, /names no anchor/],
+    ['pipelines: !!js/function x\n', 1, /tag/],
+    [`a: ${'['.repeat(50_000)}`, 1, /nested/],
+    [`a: ${'['.repeat(70)}${']'.repeat(70)}`, 1, /nested/],
+    [
+      `a: &a [x, x, x, x, x, x, x, x, x]\n${['b', 'c', 'd', 'e', 'f', 'g', 'h']
+        .map(
+          (name, index) =>
+            `${name}: &${name} [${Array(9)
+              .fill(`*${'abcdefgh'.charAt(index)}`)
+              .join()}]\n`,
+        )
+        .join('')}`,
+      1,
+      /aliases/,
+    ],
+    ['__proto__: {pipelines: []}\n', 1, /unknown key/],
+  ];
+  for (const [text, line, message] of bad)
+    t.match(findingsOf(text)[0], { line, message }, JSON.stringify(text.slice(0, 30)));
+});
+
+t.test('duplicate keys are told beside everything else', async (t) => {
+  t.same(complaintsOf(`pipelines: 1\nserver: {}\nserver: {htp: 1}\n`), [
+    'c.yml:1:12 pipelines: found the number 1; expected a list of pipelines'.replace(
+      'the number 1;',
+      'the number 1;',
+    ),
+    'c.yml:3:1 server: the key stands twice in this map; the first is on line 2',
+    'c.yml:3:10 server.htp: unknown key; did you mean "http"?',
+  ]);
+});
+
+t.test('a byte order mark, anchors and aliases are fine', async (t) => {
+  t.equal(parse(`\ufeff${minimal}`).config.pipelines.length, 1);
+  const text = `pipelines:
+  - {id: a, source: {backend: local, path: in}, destinations: [{id: d, backend: local, path: out, outputs: &all {index: true}}]}
+  - {id: b, source: {backend: local, path: in}, destinations: [{id: d, backend: local, path: out, outputs: *all}]}
+`;
+  t.ok(parse(text).config.pipelines[1]?.destinations[0]?.outputs.index);
+  const [inAnchor, inAlias] = findingsOf(text.replace('index', 'indexx'));
+  t.match(
+    [inAnchor, inAlias],
+    [{ line: 2 }, { line: 2, pointer: 'pipelines[1].destinations[0].outputs.indexx' }],
+    'a mistake in an anchor is told where it stands',
+  );
+  t.match(complaintsOf(`${minimal}\nsecrets:\n  <<: {directory: x}\n`), [/merge keys/]);
+});
+
+t.test('a file with a hundred thousand mistakes is still answered', async (t) => {
+  const lines = Array.from({ length: 150_000 }, (_, index) => `k${index}: 1\n`).join('');
+  t.match(findingsOf(lines)[0], { code: 'unknown_key', line: 1 });
+});
+
+t.test('paths of keys are unambiguous', async (t) => {
+  t.equal(keyPath(['pipelines', 0, 'destinations', 1, 'path']), 'pipelines[0].destinations[1].path');
+  t.equal(keyPath(['a', 'b.c\n']), 'a["b.c\\n"]');
+  t.equal(keyPath([]), '');
+});
+
+t.test('a file that cannot be read is config_unreadable, one too large is not read', async (t) => {
+  const directory = t.testdir({});
+  const load = (file: string) => failure(loadConfig(file, { home: '/home/me' }));
+  t.match(await load(join(directory, 'none.yml')), {
+    code: 'config_unreadable',
+    message: /none\.yml cannot be read: there is no such file/,
+    hint: /--config/,
+  });
+  await mkdir(join(directory, 'sub'));
+  t.match(await load(join(directory, 'sub')), { code: 'config_unreadable', message: /is a directory/ });
+  await writeFile(join(directory, 'big.yml'), '#'.repeat(4 * 1024 * 1024 + 1));
+  t.match(await load(join(directory, 'big.yml')), {
+    code: 'config_invalid',
+    findings: [{ message: /larger than 4 MiB/ }],
+  });
+  await writeFile(join(directory, 'limit.yml'), `${minimal}\n`.padEnd(4 * 1024 * 1024, '#'));
+  t.equal((await loadConfig(join(directory, 'limit.yml'), { home: '/' })).config.pipelines.length, 1);
+});
+
+t.test('a file without read permission is config_unreadable', async (t) => {
+  const directory = t.testdir({ 'c.yml': minimal });
+  const file = join(directory, 'c.yml');
+  await chmod(file, 0o000);
+  // The superuser reads it all the same; what must hold for everyone is that nothing else than these two happens.
+  if (process.getuid?.() === 0) t.equal((await loadConfig(file, { home: '/' })).config.pipelines.length, 1);
+  else
+    t.match(await failure(loadConfig(file, { home: '/' })), {
+      code: 'config_unreadable',
+      message: /permission denied/,
+    });
+});
+
+t.test('findings name the file as it was given, the configuration has it absolute', async (t) => {
+  const directory = t.testdir({ 'good.yml': minimal, 'bad.yml': 'pipelinez: []' });
+  const given = (name: string) => relative(process.cwd(), join(directory, name));
+  const { config } = await loadConfig(given('good.yml'), { home: '/home/me' });
+  t.equal(config.file, join(directory, 'good.yml'));
+  t.match(config.pipelines[0]?.destinations[0]?.location, { path: join(directory, 'out') });
+  const error = await failure(loadConfig(given('bad.yml'), { home: '/home/me' }));
+  t.match(error, { code: 'config_invalid', hint: /docs\/configuration\.md/ });
+  t.match(error.findings, [
+    { severity: 'error', code: 'unknown_key' },
+    { severity: 'warning', code: 'no_pipelines' },
+  ]);
+  t.equal(error.findings[0]?.file, given('bad.yml'));
+});

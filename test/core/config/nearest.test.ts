@@ -1,0 +1,24 @@
+import t from 'tap';
+import { nearest } from '../../../src/core/config/nearest.ts';
+
+const known = ['id', 'path', 'host', 'host_key_policy', 'prefix', 'public_base_url', 'workflow'];
+
+t.test('slips of the hand find the word that was meant', async (t) => {
+  for (const [word, meant] of [
+    ['pth', 'path'],
+    ['paht', 'path'],
+    ['Path', 'path'],
+    ['host-key-policy', 'host_key_policy'],
+    ['hostkeypolicy', 'host_key_policy'],
+    ['prefx', 'prefix'],
+    ['public_url', 'public_base_url'],
+    ['path', 'path'],
+  ] as const)
+    t.equal(nearest(word, known), meant, word);
+});
+
+t.test('what is like nothing finds nothing', async (t) => {
+  for (const word of ['', 'colour', 'x'.repeat(100_000), 'retention'])
+    t.equal(nearest(word, known), undefined, word.slice(0, 20));
+  t.equal(nearest('path', []), undefined);
+});

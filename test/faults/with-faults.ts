@@ -1,0 +1,100 @@
+import { WaybillError } from '../../src/core/errors.ts';
+import type { Body, Storage, WriteOptions, Written } from '../../src/core/storage/storage.ts';
+
+/**
+ * before: the call fails and was not applied. after: it was applied, and its answer was lost. partial: half the bytes were taken, then it failed. hang: no
+ * answer until the caller's deadline, which drivers turn into a transient failure. crash: this call and all later ones fail, so that nothing
+ * can be cleaned up: the process is dead.
+ */
+export const faultKinds = ['before', 'after', 'partial', 'hang', 'crash'] as const;
+export type FaultKind = (typeof faultKinds)[number];
+
+export interface Fault {
+  kind: FaultKind;
+  /** Which operation, counted from 1. */
+  at: number;
+  /** How the failure is told; a permanent one is known not to have been applied and is not tried again. */
+  code: 'storage_transient' | 'storage_permanent';
+}
+
+export interface FaultLog {
+  /** Every operation in the order it was called, e.g. `write .publisher.json`. */
+  operations: string[];
+  fired: boolean;
+  mutations: number;
+}
+
+export class Crash extends Error {}
+
+/** A storage that fails once, as scheduled. A rename of several files is as many operations as files. */
+export function withFaults(storage: Storage, fault: Fault | null, log: FaultLog): Storage {
+  let dead = false;
+
+  async function step<T>(name: string, mutates: boolean, work: () => Promise<T>, half?: () => Promise<unknown>): Promise<T> {
+    if (dead) throw new Crash('the process is dead');
+    log.operations.push(name);
+    if (log.operations.length !== fault?.at) {
+      if (mutates) log.mutations += 1;
+      return work();
+    }
+    log.fired = true;
+    const failure = new WaybillError(fault.code, `injected: ${fault.kind} at ${fault.at}, ${name}`);
+    switch (fault.kind) {
+      case 'before':
+      case 'hang':
+        throw failure;
+      case 'after':
+        await work();
+        if (mutates) log.mutations += 1;
+        throw failure;
+      case 'partial':
+        await (half ?? work)();
+        throw failure;
+      case 'crash':
+        dead = true;
+        throw new Crash(failure.message);
+    }
+  }
+
+  return {
+    label: storage.label,
+    facts: storage.facts,
+    stat: (key) => step(`stat ${key}`, false, () => storage.stat(key)),
+    async *list(directory, how) {
+      await step(`list ${directory}`, false, async () => undefined);
+      yield* storage.list(directory, how);
+    },
+    async *read(key) {
+      await step(`read ${key}`, false, async () => undefined);
+      yield* storage.read(key);
+    },
+    write(key, body, how): Promise<Written> {
+      const half = async (): Promise<unknown> =>
+        storage.write(key, halfOf(body), withoutDigest(how)).catch(() => undefined);
+      return step(`write ${key}`, true, () => storage.write(key, body, how), half);
+    },
+    async rename(moves) {
+      for (const move of moves) await step(`rename ${move.from} ${move.to}`, true, () => storage.rename([move]));
+    },
+    remove: (key) => step(`remove ${key}`, true, () => storage.remove(key)),
+    removeTree: (directory) => step(`removeTree ${directory}`, true, () => storage.removeTree(directory)),
+    close: () => storage.close(),
+  };
+}
+
+/** Ends early, with a failure: as a connection that breaks. */
+function halfOf(body: Body): Body {
+  return {
+    size: body.size,
+    async *open() {
+      for await (const chunk of body.open()) {
+        yield chunk.subarray(0, Math.floor(chunk.length / 2));
+        throw new Error('the connection broke');
+      }
+    },
+  };
+}
+
+function withoutDigest({ mode, headers }: WriteOptions): WriteOptions {
+  return headers === undefined ? { mode } : { mode, headers };
+}

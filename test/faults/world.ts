@@ -1,0 +1,178 @@
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import type { Test } from 'tap';
+import { digestOf } from '../../src/core/digest.ts';
+import type { RelativePath } from '../../src/core/bundle/path-policy.ts';
+import type { SourceBundle } from '../../src/core/bundle/source-bundle.ts';
+import { acquireLease } from '../../src/core/catalog/acquire-lease.ts';
+import type { CatalogState, Owner } from '../../src/core/catalog/catalog.ts';
+import { defaultLeaseTimes } from '../../src/core/catalog/lease.ts';
+import { readState } from '../../src/core/catalog/store.ts';
+import type { Clock } from '../../src/core/clock.ts';
+import type { DestinationConfig } from '../../src/core/config/config.ts';
+import type { CoreContext } from '../../src/core/context.ts';
+import { silentLog } from '../../src/core/log.ts';
+import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
+import type { ActionResult } from '../../src/core/publish/result.ts';
+import { bytesBody, readAll } from '../../src/core/storage/body.ts';
+import { listedKey } from '../../src/core/storage/key.ts';
+import { localStorage } from '../../src/core/storage/local.ts';
+import { memoryStorage, type MemoryDisk } from '../../src/core/storage/memory.ts';
+import type { Storage } from '../../src/core/storage/storage.ts';
+import { within } from '../../src/core/storage/within.ts';
+import { withRetry } from '../../src/core/storage/with-retry.ts';
+
+/** A destination that storages can be opened on again and again, as after a reboot. */
+export interface World {
+  name: string;
+  open(): Promise<Storage>;
+}
+
+export const worldKinds = ['memory files', 'memory objects', 'local'] as const;
+export type WorldKind = (typeof worldKinds)[number];
+
+export function newWorld(kind: WorldKind, t: Test): World {
+  if (kind === 'local') {
+    // In memory where the machine has a place for that: thousands of worlds would otherwise wait for a disk.
+    const root = mkdtempSync(path.join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'waybill-world-'));
+    t.teardown(() => rmSync(root, { recursive: true, force: true }));
+    return { name: kind, open: async () => localStorage(root) };
+  }
+  const disk: MemoryDisk = new Map();
+  const flavour = kind === 'memory files' ? 'files' : 'objects';
+  return { name: kind, open: async () => memoryStorage({ disk, flavour }) };
+}
+
+/**
+ * Time that passes only by waiting for others. A lease is never renewed on it (runs are instant), and a contender's wait for a dead holder
+ * takes no real time.
+ */
+export function testClock(): Clock {
+  let elapsed = 0;
+  const epoch = Date.parse('2026-11-20T00:00:00Z');
+  return {
+    now: () => new Date(epoch + elapsed),
+    monotonic: () => elapsed,
+    async sleep(ms, signal) {
+      if (ms !== defaultLeaseTimes.renewEveryMs) {
+        elapsed += ms;
+        return;
+      }
+      await new Promise<void>((_, reject) => {
+        signal?.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
+        if (signal?.aborted === true) reject(signal.reason as Error);
+      });
+    },
+  };
+}
+
+export type Files = Readonly<Record<string, string>>;
+
+export const owner: Owner = { pipelineId: 'maps', destinationId: 'web' };
+export const otherOwner: Owner = { pipelineId: 'other', destinationId: 'web' };
+export const bundlePath = 'bundle';
+
+export function bundleOf(files: Files, path = bundlePath): SourceBundle {
+  return {
+    identity: { backend: 'local', id: '/source', path },
+    path,
+    name: null,
+    created: new Date('2026-11-20T00:00:00Z'),
+    manifestDigest: digestOf(JSON.stringify(files)),
+    files: Object.entries(files).map(([name, text]) => ({
+      path: name as RelativePath,
+      kind: 'file',
+      contentType: null,
+      size: Buffer.byteLength(text),
+      digest: digestOf(text),
+      body: bytesBody(text),
+    })),
+    warnings: [],
+  } as unknown as SourceBundle;
+}
+
+export function destinationOf(workflow: 'additive' | 'replacement', id = 'web'): DestinationConfig {
+  return {
+    id,
+    location: { backend: 'local', path: '/destination' },
+    mapping: 'preserve_relative',
+    workflow,
+    publicBaseUrl: null,
+    cacheControl: null,
+    outputs: { checksums: false, archive: false, index: false, sceneMapPage: false },
+    prune: { enabled: true, keepLatest: 1, olderThanMs: null },
+    fileConcurrency: 1,
+  };
+}
+
+export function contextWith(clock: Clock): CoreContext {
+  return {
+    clock,
+    log: silentLog,
+    secrets: { get: () => undefined, require: () => '', warnings: [] },
+    openStorage: async () => Promise.reject(new Error('not used')),
+  };
+}
+
+export interface Publication {
+  files: Files;
+  workflow?: 'additive' | 'replacement';
+  force?: boolean;
+  dryRun?: boolean;
+  as?: Owner;
+}
+
+export async function publishTo(root: Storage, publication: Publication, clock: Clock = testClock()): Promise<ActionResult> {
+  const as = publication.as ?? owner;
+  return publishBundle(contextWith(clock), root, {
+    bundle: bundleOf(publication.files),
+    owner: as,
+    destination: destinationOf(publication.workflow ?? 'additive', as.destinationId),
+    destinationPath: bundlePath,
+    dryRun: publication.dryRun ?? false,
+    force: publication.force ?? false,
+  });
+}
+
+/** A storage that tries again at once, as production does after a pause. */
+export function retrying(storage: Storage, retries: number): Storage {
+  return withRetry(storage, { policy: { retries, baseMs: 0, capMs: 0 }, clock: testClock() });
+}
+
+export async function put(storage: Storage, name: string, text: string): Promise<void> {
+  await storage.write(listedKey(name), bytesBody(text), { mode: 'replace' });
+}
+
+/** Every file of the destination with its text. */
+export async function snapshot(storage: Storage): Promise<Map<string, string>> {
+  const files = new Map<string, string>();
+  for await (const { key } of storage.list('', { recursive: true })) files.set(key, (await readAll(storage, key, 1 << 20)).toString());
+  return files;
+}
+
+export async function stateOf(root: Storage, path = bundlePath): Promise<CatalogState> {
+  return (await readState(within(root, listedKey(path)))).state;
+}
+
+/** What must hold at any moment at all: a state without an intent tells the truth about every file it records. */
+export async function untruths(root: Storage, path = bundlePath): Promise<string[]> {
+  const state = await stateOf(root, path);
+  if (state.kind !== 'valid' || state.catalog.pending !== null) return [];
+  const files = await snapshot(within(root, listedKey(path)));
+  return state.catalog.outputs.flatMap((record) => {
+    const text = files.get(record.path);
+    if (text === undefined) return [`${record.path} is recorded and missing`];
+    return digestOf(text) === record.digest ? [] : [`${record.path} holds ${JSON.stringify(text)}, not what is recorded`];
+  });
+}
+
+/** Names of the publisher's own that a finished publication leaves: the state alone. */
+export function litter(files: ReadonlyMap<string, string>): string[] {
+  return [...files.keys()].filter((name) => name.includes('.publisher') && !name.endsWith('/.publisher.json'));
+}
+
+export async function leaseOf(root: Storage, clock: Clock, attemptId: string): ReturnType<typeof acquireLease> {
+  return acquireLease(within(root, listedKey(bundlePath)), { clock, log: silentLog, attemptId, times: defaultLeaseTimes });
+}
+

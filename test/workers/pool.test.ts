@@ -1,0 +1,127 @@
+import t, { type Test } from 'tap';
+import { systemClock } from '../../src/core/clock.ts';
+import { WaybillError } from '../../src/core/errors.ts';
+import { silentLog } from '../../src/core/log.ts';
+import type { JobProgress, PublishJob } from '../../src/workers/job.ts';
+import { workerPool, type WorkerPool, type WorkerPoolOptions } from '../../src/workers/pool.ts';
+
+type Setting = Partial<WorkerPoolOptions> & { worker: string };
+
+function open(t: Test, { worker, ...options }: Setting): WorkerPool {
+  const pool = workerPool({
+    clock: systemClock,
+    log: silentLog,
+    file: new URL(`../fixtures/workers/${worker}.mjs`, import.meta.url),
+    threads: 1,
+    data: {},
+    env: {},
+    graceMs: 60_000,
+    ...options,
+  });
+  t.teardown(() => pool.close());
+  return pool;
+}
+
+const published = { run: { dryRun: false, force: false, pipelines: [], counters: {}, warnings: [] } };
+const never = new AbortController().signal;
+const quiet = { signal: never, onProgress: () => undefined };
+const jobOf = (bundlePath: string): PublishJob => ({
+  runId: 'maps.1',
+  pipelineId: 'maps',
+  staged: '/staging/x',
+  bundlePath,
+});
+
+t.test(
+  'a thread gets its data and environment; its progress and log arrive, all before the answer',
+  async (t) => {
+    const lines: object[] = [];
+    const log = { ...silentLog, info: (fields: object) => void lines.push(fields) };
+    const pool = open(t, { worker: 'well-behaved', data: { answer: 42 }, env: { SEEN: 'yes' }, log });
+    const progress: JobProgress[] = [];
+    const result = await pool.process(jobOf('.'), { signal: never, onProgress: (one) => progress.push(one) });
+    t.same(result, published);
+    t.equal(progress.length, 100);
+    t.same(lines, [{ run_id: 'maps.1', pipeline_id: 'maps', saw: { answer: 42 }, env: 'yes' }]);
+  },
+);
+
+for (const [fault, told] of [
+  ['throw', /thrown by the worker/],
+  ['throw-later', /thrown outside the job/],
+  ['reject-later', /rejected outside the job/],
+  ['exit', /exited with code: 0/],
+  ['out-of-memory', /memory/],
+] as const) {
+  t.test(
+    `a thread that breaks (${fault}) fails its run with worker_failed, and the next run works`,
+    async (t) => {
+      const pool = open(t, { worker: 'misbehaving', limits: { maxOldGenerationSizeMb: 48 } });
+      await t.rejects(pool.process(jobOf(fault), quiet), {
+        name: 'WaybillError',
+        code: 'worker_failed',
+        message: told,
+      });
+      t.same(await pool.process(jobOf('.'), quiet), published);
+    },
+  );
+}
+
+t.test(
+  'a worker module that cannot be loaded, or has no publish, fails the run instead of hanging it',
+  async (t) => {
+    for (const worker of ['unloadable', 'nothing-exported']) {
+      await t.rejects(open(t, { worker }).process(jobOf('.'), quiet), { code: 'worker_failed' }, worker);
+    }
+  },
+);
+
+t.test('a thread that does not even start fails the run instead of hanging it', async (t) => {
+  const pool = open(t, {
+    worker: 'well-behaved',
+    limits: { maxOldGenerationSizeMb: 1, maxYoungGenerationSizeMb: 1 },
+  });
+  await t.rejects(pool.process(jobOf('.'), quiet), { code: 'worker_failed' });
+});
+
+t.test('a broken thread does not touch the job of another', async (t) => {
+  const pool = open(t, { worker: 'misbehaving', threads: 2 });
+  const abort = new AbortController();
+  let begun: () => void = () => undefined;
+  const waits = new Promise<void>((resolve) => (begun = resolve));
+  const waiting = pool.process(jobOf('wait'), { signal: abort.signal, onProgress: () => begun() });
+  await waits;
+  for (const fault of ['exit', 'throw-later'])
+    await t.rejects(pool.process(jobOf(fault), quiet), { code: 'worker_failed' });
+  t.same(await pool.process(jobOf('.'), quiet), published);
+  abort.abort(new WaybillError('aborted', 'the test is over'));
+  await t.rejects(waiting, { code: 'aborted', message: 'the test is over' });
+});
+
+t.test('an abort reaches the thread as a message, so that the publication ends by itself', async (t) => {
+  const pool = open(t, { worker: 'well-behaved' });
+  const abort = new AbortController();
+  const onProgress = (): void => abort.abort(new WaybillError('aborted', 'the daemon stops'));
+  await t.rejects(pool.process(jobOf('wait'), { signal: abort.signal, onProgress }), {
+    code: 'aborted',
+    message: 'the daemon stops',
+  });
+  t.same(await pool.process(jobOf('.'), quiet), published, 'and the thread goes on');
+});
+
+t.test('a thread that does not heed an abort is ended after the grace, and the next run works', async (t) => {
+  const pool = open(t, { worker: 'misbehaving', graceMs: 10 });
+  const abort = new AbortController();
+  const onProgress = (): void => abort.abort(new WaybillError('aborted', 'the daemon stops'));
+  await t.rejects(pool.process(jobOf('hang'), { signal: abort.signal, onProgress }), {
+    code: 'aborted',
+    message: /did not stop within 10 ms/,
+  });
+  t.same(await pool.process(jobOf('.'), quiet), published);
+});
+
+t.test('a run that was aborted before its turn never reaches a thread', async (t) => {
+  const pool = open(t, { worker: 'misbehaving' });
+  const aborted = AbortSignal.abort(new WaybillError('aborted', 'the daemon stops'));
+  await t.rejects(pool.process(jobOf('exit'), { ...quiet, signal: aborted }), { code: 'aborted' });
+});
