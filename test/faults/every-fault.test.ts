@@ -47,7 +47,11 @@ interface Scenario {
   untouched: Files;
 }
 
-const beside: Files = { 'sibling.txt': 'a sibling', 'bundle-2/file': 'a neighbour', 'top/other': 'elsewhere' };
+const beside: Files = {
+  'sibling.txt': 'a sibling',
+  'bundle-2/file': 'a neighbour',
+  'top/other': 'elsewhere',
+};
 const guests: Files = { [`${bundlePath}/unmanaged.txt`]: 'not ours' };
 
 async function putAll(root: Storage, files: Files): Promise<void> {
@@ -145,7 +149,12 @@ const scenarios: Scenario[] = [
   },
   {
     action: 'legacy state published over',
-    prepare: (root) => putAll(root, { ...beside, [`${bundlePath}/.publisher.json`]: '{"version": 2, "files": ["a.txt"]}', [`${bundlePath}/a.txt`]: 'old' }),
+    prepare: (root) =>
+      putAll(root, {
+        ...beside,
+        [`${bundlePath}/.publisher.json`]: '{"version": 2, "files": ["a.txt"]}',
+        [`${bundlePath}/a.txt`]: 'old',
+      }),
     work: (root) => succeeds(publishTo(root, { files: v2 })),
     rerun: (root) => succeeds(publishTo(root, { files: v2 })),
     outcome: v2,
@@ -201,7 +210,12 @@ for (const kind of worldKinds)
             here += 1;
             const fault: Fault = { kind: faultKind, at, code };
             const wrong = await walk(t, kind, scenario, fault, retries);
-            failures.push(...wrong.map((what) => `${faultKind} (${code}, ${retries} retries) at ${at} ${operations[at - 1] ?? ''}: ${what}`));
+            failures.push(
+              ...wrong.map(
+                (what) =>
+                  `${faultKind} (${code}, ${retries} retries) at ${at} ${operations[at - 1] ?? ''}: ${what}`,
+              ),
+            );
           }
       walked += here;
       t.same(failures.slice(0, 10), [], `${operations.length} operations, ${here} fault points walked`);
@@ -224,7 +238,13 @@ async function countOperations(t: Test, kind: WorldKind, scenario: Scenario): Pr
 }
 
 /** One fault point; returns what was not as it must be. */
-async function walk(t: Test, kind: WorldKind, scenario: Scenario, fault: Fault, retries: number): Promise<string[]> {
+async function walk(
+  t: Test,
+  kind: WorldKind,
+  scenario: Scenario,
+  fault: Fault,
+  retries: number,
+): Promise<string[]> {
   const world = newWorld(kind, t);
   await scenario.prepare(await world.open());
   const before = await snapshot(await world.open());
@@ -238,7 +258,8 @@ async function walk(t: Test, kind: WorldKind, scenario: Scenario, fault: Fault, 
 
   const rebooted = await world.open();
   // A reconciliation begins with a state that does not tell the truth; that is what it is for.
-  if (scenario.action !== 'reconcile') wrong.push(...(await untruths(rebooted)).map((what) => `after the fault ${what}`));
+  if (scenario.action !== 'reconcile')
+    wrong.push(...(await untruths(rebooted)).map((what) => `after the fault ${what}`));
   const afterFault = await snapshot(rebooted);
   for (const [name, text] of Object.entries(scenario.untouched))
     if (afterFault.get(name) !== text) wrong.push(`after the fault "${name}" was touched`);
@@ -253,13 +274,16 @@ async function shortfalls(world: World, scenario: Scenario): Promise<string[]> {
   const storage = await world.open();
   const wrong = await untruths(storage);
   const state = await stateOf(storage);
-  if (state.kind !== 'valid' || state.catalog.pending !== null) wrong.push(`the state is ${state.kind} or has an intent`);
+  if (state.kind !== 'valid' || state.catalog.pending !== null)
+    wrong.push(`the state is ${state.kind} or has an intent`);
   const files = await snapshot(storage);
   wrong.push(...litter(files).map((name) => `"${name}" was left behind`));
   const expected = new Map(Object.entries(scenario.untouched));
   for (const [name, text] of Object.entries(scenario.outcome)) expected.set(`${bundlePath}/${name}`, text);
-  for (const [name, text] of expected) if (files.get(name) !== text) wrong.push(`"${name}" holds ${String(files.get(name))}`);
-  for (const name of files.keys()) if (!expected.has(name) && !name.endsWith('.publisher.json')) wrong.push(`"${name}" is there`);
+  for (const [name, text] of expected)
+    if (files.get(name) !== text) wrong.push(`"${name}" holds ${String(files.get(name))}`);
+  for (const name of files.keys())
+    if (!expected.has(name) && !name.endsWith('.publisher.json')) wrong.push(`"${name}" is there`);
 
   const log = newLog();
   if (!(await scenario.rerun(withFaults(await world.open(), null, log)))) wrong.push('one more run failed');
@@ -270,9 +294,15 @@ async function shortfalls(world: World, scenario: Scenario): Promise<string[]> {
 /** No output that was there before may be removed until every write of the plan has succeeded. */
 function earlyDeletes(log: FaultLog, before: ReadonlyMap<string, string>, scenario: Scenario): string[] {
   if (scenario.action === 'prune') return [];
-  const removal = log.operations.findIndex((name) => name.startsWith('remove ') && before.has(name.slice(7)) && !name.includes('.publisher'));
-  const lastWrite = log.operations.findLastIndex((name) => /^write .*(output-|\/(a\.txt|new\/d\.txt)$)/.test(name));
-  return removal !== -1 && removal < lastWrite ? [`${log.operations[removal] ?? ''} came before the last write`] : [];
+  const removal = log.operations.findIndex(
+    (name) => name.startsWith('remove ') && before.has(name.slice(7)) && !name.includes('.publisher'),
+  );
+  const lastWrite = log.operations.findLastIndex((name) =>
+    /^write .*(output-|\/(a\.txt|new\/d\.txt)$)/.test(name),
+  );
+  return removal !== -1 && removal < lastWrite
+    ? [`${log.operations[removal] ?? ''} came before the last write`]
+    : [];
 }
 
 function newLog(): FaultLog {

@@ -30,7 +30,12 @@ export class Crash extends Error {}
 export function withFaults(storage: Storage, fault: Fault | null, log: FaultLog): Storage {
   let dead = false;
 
-  async function step<T>(name: string, mutates: boolean, work: () => Promise<T>, half?: () => Promise<unknown>): Promise<T> {
+  async function step<T>(
+    name: string,
+    mutates: boolean,
+    work: () => Promise<T>,
+    half?: () => Promise<unknown>,
+  ): Promise<T> {
     if (dead) throw new Crash('the process is dead');
     log.operations.push(name);
     if (log.operations.length !== fault?.at) {
@@ -74,7 +79,8 @@ export function withFaults(storage: Storage, fault: Fault | null, log: FaultLog)
       return step(`write ${key}`, true, () => storage.write(key, body, how), half);
     },
     async rename(moves) {
-      for (const move of moves) await step(`rename ${move.from} ${move.to}`, true, () => storage.rename([move]));
+      for (const move of moves)
+        await step(`rename ${move.from} ${move.to}`, true, () => storage.rename([move]));
     },
     remove: (key) => step(`remove ${key}`, true, () => storage.remove(key)),
     removeTree: (directory) => step(`removeTree ${directory}`, true, () => storage.removeTree(directory)),

@@ -123,7 +123,11 @@ export interface Publication {
   as?: Owner;
 }
 
-export async function publishTo(root: Storage, publication: Publication, clock: Clock = testClock()): Promise<ActionResult> {
+export async function publishTo(
+  root: Storage,
+  publication: Publication,
+  clock: Clock = testClock(),
+): Promise<ActionResult> {
   const as = publication.as ?? owner;
   return publishBundle(contextWith(clock), root, {
     bundle: bundleOf(publication.files),
@@ -147,7 +151,8 @@ export async function put(storage: Storage, name: string, text: string): Promise
 /** Every file of the destination with its text. */
 export async function snapshot(storage: Storage): Promise<Map<string, string>> {
   const files = new Map<string, string>();
-  for await (const { key } of storage.list('', { recursive: true })) files.set(key, (await readAll(storage, key, 1 << 20)).toString());
+  for await (const { key } of storage.list('', { recursive: true }))
+    files.set(key, (await readAll(storage, key, 1 << 20)).toString());
   return files;
 }
 
@@ -163,16 +168,28 @@ export async function untruths(root: Storage, path = bundlePath): Promise<string
   return state.catalog.outputs.flatMap((record) => {
     const text = files.get(record.path);
     if (text === undefined) return [`${record.path} is recorded and missing`];
-    return digestOf(text) === record.digest ? [] : [`${record.path} holds ${JSON.stringify(text)}, not what is recorded`];
+    return digestOf(text) === record.digest
+      ? []
+      : [`${record.path} holds ${JSON.stringify(text)}, not what is recorded`];
   });
 }
 
 /** Names of the publisher's own that a finished publication leaves: the state alone. */
 export function litter(files: ReadonlyMap<string, string>): string[] {
-  return [...files.keys()].filter((name) => name.includes('.publisher') && !name.endsWith('/.publisher.json'));
+  return [...files.keys()].filter(
+    (name) => name.includes('.publisher') && !name.endsWith('/.publisher.json'),
+  );
 }
 
-export async function leaseOf(root: Storage, clock: Clock, attemptId: string): ReturnType<typeof acquireLease> {
-  return acquireLease(within(root, listedKey(bundlePath)), { clock, log: silentLog, attemptId, times: defaultLeaseTimes });
+export async function leaseOf(
+  root: Storage,
+  clock: Clock,
+  attemptId: string,
+): ReturnType<typeof acquireLease> {
+  return acquireLease(within(root, listedKey(bundlePath)), {
+    clock,
+    log: silentLog,
+    attemptId,
+    times: defaultLeaseTimes,
+  });
 }
-

@@ -28,6 +28,8 @@ export interface SourceBundle {
   created: Date;
   /** SHA-256 over the RFC 8785 form of the normalised manifest. */
   manifestDigest: Digest;
+  /** `manifest.json` byte for byte, with the digest of those bytes. */
+  manifestFile: { digest: Digest; body: Body };
   files: BundleFile[];
   /** What a person should know and what does not stop the publication (files not listed, links skipped, …). */
   warnings: Finding[];

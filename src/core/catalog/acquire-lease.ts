@@ -5,5 +5,7 @@ import { acquireStateLease } from './state-lease.ts';
 
 /** Takes the lease of the bundle path that `storage` is rooted at; throws `destination_busy` where a live holder keeps it. */
 export async function acquireLease(storage: Storage, options: LeaseOptions): Promise<Lease> {
-  return storage.facts.rename === 'none' ? acquireStateLease(storage, options) : acquireLockLease(storage, options);
+  return storage.facts.rename === 'none'
+    ? acquireStateLease(storage, options)
+    : acquireLockLease(storage, options);
 }

@@ -62,7 +62,9 @@ export function serialiseCatalog(catalog: Catalog): string {
       ? '  "pending": null'
       : [
           '  "pending": {',
-          ...Object.entries(pending.head).map(([key, value]) => `    ${JSON.stringify(key)}: ${JSON.stringify(value)},`),
+          ...Object.entries(pending.head).map(
+            ([key, value]) => `    ${JSON.stringify(key)}: ${JSON.stringify(value)},`,
+          ),
           `    "outputs": ${oneALine(pending.outputs, '      ', '    ')},`,
           `    "removes": ${oneALine(pending.removes, '      ', '    ')}`,
           '  }',
@@ -139,7 +141,9 @@ function parseCatalog(document: Record<string, unknown>): Catalog {
 }
 
 function parseRecords(value: unknown, at: string): OutputRecord[] {
-  const records = asArray(value, at).map((item, index) => parseRecord(asObject(item, `${at}[${index}]`), `${at}[${index}]`));
+  const records = asArray(value, at).map((item, index) =>
+    parseRecord(asObject(item, `${at}[${index}]`), `${at}[${index}]`),
+  );
   const [collision] = findCollisions(records.map(({ path }) => path));
   if (collision !== undefined) throw new Malformed(`${at}[${collision.index}].path`, collision.reason);
   return records;
@@ -172,11 +176,17 @@ function parseGenerated(generated: Record<string, unknown>, at: string): Generat
   return {
     contentType: asStringOrNull(generated['content_type'] ?? null, `${at}.content_type`),
     cacheControl: asStringOrNull(generated['cache_control'] ?? null, `${at}.cache_control`),
-    generator: generator === undefined ? null : parseGenerator(asObject(generator, `${at}.generator`), `${at}.generator`),
+    generator:
+      generator === undefined
+        ? null
+        : parseGenerator(asObject(generator, `${at}.generator`), `${at}.generator`),
   };
 }
 
-function parseGenerator(generator: Record<string, unknown>, at: string): NonNullable<GeneratedMetadata['generator']> {
+function parseGenerator(
+  generator: Record<string, unknown>,
+  at: string,
+): NonNullable<GeneratedMetadata['generator']> {
   return {
     name: asString(generator['name'], `${at}.name`),
     version: asInteger(generator['version'], `${at}.version`),
@@ -184,7 +194,13 @@ function parseGenerator(generator: Record<string, unknown>, at: string): NonNull
   };
 }
 
-const attemptActions = ['publish_new', 'upsert_additive', 'replace_catalog', 'force_replace', 'prune'] as const satisfies AttemptAction[];
+const attemptActions = [
+  'publish_new',
+  'upsert_additive',
+  'replace_catalog',
+  'force_replace',
+  'prune',
+] as const satisfies AttemptAction[];
 
 function parsePending(pending: Record<string, unknown>): Pending {
   return {
@@ -195,7 +211,9 @@ function parsePending(pending: Record<string, unknown>): Pending {
     holder: pending['holder'] === null ? null : parseHolder(pending['holder'], 'pending.holder'),
     renewals: asInteger(pending['renewals'], 'pending.renewals'),
     outputs: parseRecords(pending['outputs'], 'pending.outputs'),
-    removes: asArray(pending['removes'], 'pending.removes').map((path, index) => asStoredKey(path, `pending.removes[${index}]`)),
+    removes: asArray(pending['removes'], 'pending.removes').map((path, index) =>
+      asStoredKey(path, `pending.removes[${index}]`),
+    ),
   };
 }
 

@@ -11,7 +11,13 @@ const atWork = new Set<string>();
 export function newHolder(): Holder {
   const instanceId = `${threadId}-${randomUUID()}`;
   atWork.add(instanceId);
-  return { host: hostname(), pid: process.pid, bootId: bootId(), process: processIdentity(process.pid), instanceId };
+  return {
+    host: hostname(),
+    pid: process.pid,
+    bootId: bootId(),
+    process: processIdentity(process.pid),
+    instanceId,
+  };
 }
 
 export function retire(holder: Holder): void {

@@ -66,7 +66,11 @@ export function leaseLost(storage: Pick<Storage, 'label'>, why: string): Waybill
 
 export function destinationBusy(storage: Pick<Storage, 'label'>, holder: Holder | null): WaybillError {
   const who = holder === null ? 'another publisher' : `process ${holder.pid} on ${holder.host}`;
-  return new WaybillError('destination_busy', `${storage.label}: ${who} is publishing to it and did not finish in time`, {
-    hint: 'wait for it, then run again',
-  });
+  return new WaybillError(
+    'destination_busy',
+    `${storage.label}: ${who} is publishing to it and did not finish in time`,
+    {
+      hint: 'wait for it, then run again',
+    },
+  );
 }

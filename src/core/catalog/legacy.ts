@@ -14,7 +14,10 @@ export function parseLegacy(version: 1 | 2 | 3, document: Record<string, unknown
 const recordsOf: Record<1 | 2 | 3, (document: Record<string, unknown>) => LegacyRecord[]> = {
   1: () => [],
   2: (document) =>
-    asArray(document['files'] ?? [], 'files').map((path, index) => ({ path: asPath(path, `files[${index}]`), v3: null })),
+    asArray(document['files'] ?? [], 'files').map((path, index) => ({
+      path: asPath(path, `files[${index}]`),
+      v3: null,
+    })),
   3: (document) => {
     const owner = {
       pipelineId: asString(document['pipeline_id'], 'pipeline_id'),

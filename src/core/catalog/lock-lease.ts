@@ -95,7 +95,8 @@ async function sweepStaging(storage: Storage, attemptId: string): Promise<void> 
   const strays: { key: Key; type: string }[] = [];
   for await (const { key, type } of storage.list(stagingRoot, { recursive: false }))
     if (nameOf(key) !== attemptId) strays.push({ key, type });
-  for (const { key, type } of strays) await (type === 'directory' ? storage.removeTree(key) : storage.remove(key));
+  for (const { key, type } of strays)
+    await (type === 'directory' ? storage.removeTree(key) : storage.remove(key));
 }
 
 async function holdLock(storage: Storage, options: LeaseOptions, holder: Holder): Promise<Lease> {
@@ -150,7 +151,10 @@ async function holdLock(storage: Storage, options: LeaseOptions, holder: Holder)
       await storage.removeTree(staging);
       if (await isMine(storage, holder)) await storage.remove(lockKey);
     } catch (error) {
-      options.log.warn({ storage: storage.label, err: error }, 'the lease was not given back; the next attempt takes it over');
+      options.log.warn(
+        { storage: storage.label, err: error },
+        'the lease was not given back; the next attempt takes it over',
+      );
     }
   }
 
@@ -164,7 +168,12 @@ async function holdLock(storage: Storage, options: LeaseOptions, holder: Holder)
     await storage.write(next, bytesBody(bytes), { mode: 'scratch' });
     heartbeat.check();
     await fence();
-    await settleWrite(storage, bytes, async () => storage.rename([{ from: next, to: stateKey }]), async () => readRaw(storage));
+    await settleWrite(
+      storage,
+      bytes,
+      async () => storage.rename([{ from: next, to: stateKey }]),
+      async () => readRaw(storage),
+    );
   }
 }
 
@@ -194,4 +203,3 @@ function holderIn(text: string): Holder | null {
     return null;
   }
 }
-

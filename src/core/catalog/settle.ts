@@ -23,7 +23,9 @@ export function pathsToSettle(catalog: Catalog, handled: ReadonlySet<string>): s
  * plan of its owner finds the difference. Pure.
  */
 export function settle(catalog: Catalog, observed: Observed): OutputRecord[] {
-  const intended = new Map<string, OutputRecord>(catalog.pending?.outputs.map((record) => [record.path, record]));
+  const intended = new Map<string, OutputRecord>(
+    catalog.pending?.outputs.map((record) => [record.path, record]),
+  );
   const recorded = new Map<string, OutputRecord>(catalog.outputs.map((record) => [record.path, record]));
   for (const [path, truth] of observed) {
     if (truth === null) {

@@ -11,7 +11,8 @@ export class Malformed extends Error {
 }
 
 export function asObject(value: unknown, at: string): Record<string, unknown> {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new Malformed(at, 'is not an object');
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw new Malformed(at, 'is not an object');
   return value as Record<string, unknown>;
 }
 
@@ -22,7 +23,8 @@ export function asArray(value: unknown, at: string): unknown[] {
 
 /** Not empty. */
 export function asString(value: unknown, at: string): string {
-  if (typeof value !== 'string' || value === '') throw new Malformed(at, 'is not a string with something in it');
+  if (typeof value !== 'string' || value === '')
+    throw new Malformed(at, 'is not a string with something in it');
   return value;
 }
 
@@ -32,7 +34,8 @@ export function asStringOrNull(value: unknown, at: string): string | null {
 
 /** Zero or more, and exact as a number. */
 export function asInteger(value: unknown, at: string): number {
-  if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < 0) throw new Malformed(at, 'is not a whole number');
+  if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < 0)
+    throw new Malformed(at, 'is not a whole number');
   return value;
 }
 
@@ -41,7 +44,8 @@ const instantForm = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d
 /** RFC 3339, given back as written. */
 export function asInstant(value: unknown, at: string): string {
   const text = asString(value, at);
-  if (!instantForm.test(text) || Number.isNaN(Date.parse(text))) throw new Malformed(at, 'is not an RFC 3339 time');
+  if (!instantForm.test(text) || Number.isNaN(Date.parse(text)))
+    throw new Malformed(at, 'is not an RFC 3339 time');
   return text;
 }
 
@@ -82,6 +86,7 @@ export function asDigest(value: unknown, at: string): Digest {
 export function asStoredKey(value: unknown, at: string): Key {
   const text = asString(value, at);
   const escapes = text.split('/').some((segment) => segment === '' || segment === '.' || segment === '..');
-  if (escapes || text.includes('\0') || isReservedPath(text)) throw new Malformed(at, `${JSON.stringify(text)} is no name of a file below the bundle path`);
+  if (escapes || text.includes('\0') || isReservedPath(text))
+    throw new Malformed(at, `${JSON.stringify(text)} is no name of a file below the bundle path`);
   return listedKey(text);
 }

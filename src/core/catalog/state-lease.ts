@@ -84,9 +84,13 @@ function holdState(storage: Storage, options: LeaseOptions, found: StoredState):
       retire(holder);
       await inTurn(async () => {
         // An attempt that failed half-way leaves its intent; without a holder in it, the next attempt need not wait for it to grow stale.
-        if (written?.pending?.attemptId === attemptId) await put({ ...written, pending: { ...written.pending, holder: null } });
+        if (written?.pending?.attemptId === attemptId)
+          await put({ ...written, pending: { ...written.pending, holder: null } });
       }).catch((error: unknown) => {
-        log.warn({ storage: storage.label, err: error }, 'the lease was not given back; the next attempt takes it over');
+        log.warn(
+          { storage: storage.label, err: error },
+          'the lease was not given back; the next attempt takes it over',
+        );
       });
     },
   };
@@ -111,9 +115,11 @@ function holdState(storage: Storage, options: LeaseOptions, found: StoredState):
       storage,
       bytes,
       async () => {
-        if (!isThere && conditionalWrites !== 'none') version = (await storage.write(stateKey, body, { mode: 'create', headers })).version;
+        if (!isThere && conditionalWrites !== 'none')
+          version = (await storage.write(stateKey, body, { mode: 'create', headers })).version;
         else if (conditionalWrites === 'full' && version !== null)
-          version = (await storage.write(stateKey, body, { mode: 'replace', ifVersion: version, headers })).version;
+          version = (await storage.write(stateKey, body, { mode: 'replace', ifVersion: version, headers }))
+            .version;
         else await putAndReadBack(bytes);
       },
       async () => {
@@ -129,10 +135,14 @@ function holdState(storage: Storage, options: LeaseOptions, found: StoredState):
   async function putAndReadBack(bytes: Buffer): Promise<void> {
     const before = await readRaw(storage);
     if (before !== null && isAnothers(before)) throw heartbeat.lose('another publisher took it over');
-    await storage.write(stateKey, bytesBody(bytes), { mode: 'replace', headers: { contentType: 'application/json' } });
+    await storage.write(stateKey, bytesBody(bytes), {
+      mode: 'replace',
+      headers: { contentType: 'application/json' },
+    });
     await clock.sleep(settlePauseMs, options.signal);
     const after = await readRaw(storage);
-    if (after?.equals(bytes) !== true) throw heartbeat.lose('another publisher wrote the state at the same time');
+    if (after?.equals(bytes) !== true)
+      throw heartbeat.lose('another publisher wrote the state at the same time');
     log.debug({ storage: storage.label }, 'the state was written without conditions and read back');
   }
 

@@ -15,7 +15,13 @@ export async function withLease<T>(
 ): Promise<T> {
   return withReleasers(async (onRelease) => {
     const attemptId = randomUUID();
-    const lease = await acquireLease(storage, { clock, log, times, attemptId, ...(signal === undefined ? {} : { signal }) });
+    const lease = await acquireLease(storage, {
+      clock,
+      log,
+      times,
+      attemptId,
+      ...(signal === undefined ? {} : { signal }),
+    });
     onRelease(() => lease.release());
     return work(lease);
   });
@@ -25,6 +31,10 @@ export async function withLease<T>(
  * Where a publisher was killed between its commit and the end of its lease, there is nothing left to publish, and its lock and staging would lie there until
  * there is. Taking and giving back the lease is what sweeps them up.
  */
-export async function sweepAbandoned(context: Pick<CoreContext, 'clock' | 'log' | 'signal'>, storage: Storage): Promise<void> {
-  if (storage.facts.rename !== 'none' && (await isAbandoned(storage))) await withLease(context, storage, async () => undefined);
+export async function sweepAbandoned(
+  context: Pick<CoreContext, 'clock' | 'log' | 'signal'>,
+  storage: Storage,
+): Promise<void> {
+  if (storage.facts.rename !== 'none' && (await isAbandoned(storage)))
+    await withLease(context, storage, async () => undefined);
 }

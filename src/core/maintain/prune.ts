@@ -32,7 +32,11 @@ export interface PruneReport {
  * Removes old managed outputs of one owner by the destination's policy. Deletes only what the plan names, and records each
  * deletion only once it is confirmed: after a failure the state tells exactly what is left.
  */
-export async function prune(context: CoreContext, root: Storage, options: PruneOptions): Promise<PruneReport> {
+export async function prune(
+  context: CoreContext,
+  root: Storage,
+  options: PruneOptions,
+): Promise<PruneReport> {
   if (!options.policy.enabled)
     throw new WaybillError('prune_disabled', 'pruning is not enabled for this destination', {
       hint: 'set retention.prune.enabled: true, and keep_latest or older_than',
@@ -57,7 +61,13 @@ export async function prune(context: CoreContext, root: Storage, options: PruneO
   for (const destinationPath of readable) {
     const confirmed = (path: string): void => void report.removed.push({ destinationPath, path });
     try {
-      await prunePath(context, within(root, parseBundlePath(destinationPath)), options.owner, goes.get(destinationPath) ?? [], confirmed);
+      await prunePath(
+        context,
+        within(root, parseBundlePath(destinationPath)),
+        options.owner,
+        goes.get(destinationPath) ?? [],
+        confirmed,
+      );
     } catch (error) {
       report.errors.push({ destinationPath, error: errorRecord(error) });
     }
@@ -85,7 +95,8 @@ async function prunePath(
 ): Promise<void> {
   const { clock, signal } = context;
   const { state } = await readState(storage);
-  if (planned.length === 0 && state.kind === 'valid' && state.catalog.pending === null) return sweepAbandoned(context, storage);
+  if (planned.length === 0 && state.kind === 'valid' && state.catalog.pending === null)
+    return sweepAbandoned(context, storage);
   await withLease(context, storage, async (lease) => {
     const catalog = await settledCatalog(storage, lease);
     // What was published again since the decision is no longer what the decision was about.
@@ -146,7 +157,13 @@ async function settledCatalog(storage: Storage, lease: Lease): Promise<Catalog> 
   return { ...catalog, outputs: settle(catalog, observed), pending: null };
 }
 
-function intent(catalog: Catalog, lease: Lease, owner: Owner, goes: readonly OutputRecord[], now: Date): Catalog & { pending: Pending } {
+function intent(
+  catalog: Catalog,
+  lease: Lease,
+  owner: Owner,
+  goes: readonly OutputRecord[],
+  now: Date,
+): Catalog & { pending: Pending } {
   return {
     ...catalog,
     pending: {

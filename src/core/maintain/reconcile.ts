@@ -1,5 +1,12 @@
 import { compareCodeUnits, isReservedPath } from '../bundle/path-policy.ts';
-import { sameOwner, stateName, type Catalog, type CatalogState, type OutputRecord, type Owner } from '../catalog/catalog.ts';
+import {
+  sameOwner,
+  stateName,
+  type Catalog,
+  type CatalogState,
+  type OutputRecord,
+  type Owner,
+} from '../catalog/catalog.ts';
 import { readState } from '../catalog/store.ts';
 import { sweepAbandoned, withLease } from '../catalog/with-lease.ts';
 import type { CoreContext } from '../context.ts';
@@ -29,12 +36,20 @@ export interface ReconcileReport {
  * Holds the catalogs of a destination against what the storage lists, and removes the records of outputs that are gone. Never
  * deletes or adopts a file, reads no bytes, and leaves a state alone that it cannot read as one.
  */
-export async function reconcile(context: CoreContext, root: Storage, options: ReconcileOptions): Promise<ReconcileReport[]> {
+export async function reconcile(
+  context: CoreContext,
+  root: Storage,
+  options: ReconcileOptions,
+): Promise<ReconcileReport[]> {
   const paths = await managedPaths(root);
   if (paths.length === 0)
-    throw new WaybillError('bundle_not_found', `the destination holds no ${stateName}: nothing was published to it yet`, {
-      hint: 'publish first, or check the path of the destination',
-    });
+    throw new WaybillError(
+      'bundle_not_found',
+      `the destination holds no ${stateName}: nothing was published to it yet`,
+      {
+        hint: 'publish first, or check the path of the destination',
+      },
+    );
   const reports: ReconcileReport[] = [];
   for (const path of paths) {
     const nested = paths.filter((other) => other !== path && (path === '' || other.startsWith(`${path}/`)));
@@ -53,7 +68,8 @@ async function reconcilePath(
 ): Promise<ReconcileReport> {
   try {
     const look = await compare(storage, (await readState(storage)).state, nested, options);
-    if (!options.dryRun && look.missing.some(({ repaired }) => repaired)) await repair(context, storage, nested, options);
+    if (!options.dryRun && look.missing.some(({ repaired }) => repaired))
+      await repair(context, storage, nested, options);
     else if (!options.dryRun) await sweepAbandoned(context, storage);
     return { destinationPath, ...look, error: null };
   } catch (error) {
@@ -84,11 +100,17 @@ function isRepaired(owner: Owner, options: ReconcileOptions): boolean {
 }
 
 /** Looks again under the lease: what was missing may have been published meanwhile. */
-async function repair(context: CoreContext, storage: Storage, nested: readonly string[], options: ReconcileOptions): Promise<void> {
+async function repair(
+  context: CoreContext,
+  storage: Storage,
+  nested: readonly string[],
+  options: ReconcileOptions,
+): Promise<void> {
   await withLease(context, storage, async (lease) => {
     const catalog = validCatalog(lease.found.state);
     const present = await listFiles(storage, nested);
-    const stays = ({ path, owner }: OutputRecord): boolean => present.has(path) || !isRepaired(owner, options);
+    const stays = ({ path, owner }: OutputRecord): boolean =>
+      present.has(path) || !isRepaired(owner, options);
     const outputs = catalog.outputs.filter(stays);
     if (outputs.length === catalog.outputs.length) return;
     const updatedAt = context.clock.now().toISOString();
@@ -103,13 +125,21 @@ export function validCatalog(state: CatalogState): Catalog {
     case 'absent':
       throw new WaybillError('state_conflict', 'the state is gone; it was there a moment ago');
     case 'legacy':
-      throw new WaybillError('state_conflict', `the state has the superseded schema version ${state.version}`, {
-        hint: 'publish once; that rewrites it as version 4',
-      });
+      throw new WaybillError(
+        'state_conflict',
+        `the state has the superseded schema version ${state.version}`,
+        {
+          hint: 'publish once; that rewrites it as version 4',
+        },
+      );
     case 'future':
-      throw new WaybillError('state_conflict', `the state has schema version ${state.version}, which is newer than this waybill understands`, {
-        hint: 'use a newer waybill',
-      });
+      throw new WaybillError(
+        'state_conflict',
+        `the state has schema version ${state.version}, which is newer than this waybill understands`,
+        {
+          hint: 'use a newer waybill',
+        },
+      );
     case 'invalid':
       throw new WaybillError('state_conflict', `the state is invalid: ${state.reason}`, {
         hint: 'restore it from a backup, or publish once with --force, which replaces everything below that path',

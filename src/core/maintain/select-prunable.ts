@@ -26,12 +26,17 @@ export function selectPrunable(
 ): PruneDecision[] {
   const ours = candidates
     .filter(({ record }) => sameOwner(record.owner, owner))
-    .sort((a, b) => Date.parse(b.record.updatedAt) - Date.parse(a.record.updatedAt) || compareCodeUnits(placeOf(a), placeOf(b)));
+    .sort(
+      (a, b) =>
+        Date.parse(b.record.updatedAt) - Date.parse(a.record.updatedAt) ||
+        compareCodeUnits(placeOf(a), placeOf(b)),
+    );
   return ours.map((candidate, index) => {
     const ageMs = now.getTime() - Date.parse(candidate.record.updatedAt);
     if (policy.keepLatest !== null && index < policy.keepLatest)
       return { ...candidate, prune: false, reason: `among the newest ${policy.keepLatest}` };
-    if (policy.olderThanMs !== null && ageMs <= policy.olderThanMs) return { ...candidate, prune: false, reason: 'not old enough' };
+    if (policy.olderThanMs !== null && ageMs <= policy.olderThanMs)
+      return { ...candidate, prune: false, reason: 'not old enough' };
     const reasons = [
       ...(policy.keepLatest === null ? [] : [`not among the newest ${policy.keepLatest}`]),
       ...(policy.olderThanMs === null ? [] : ['older than the policy allows']),

@@ -13,7 +13,12 @@ export interface VerifyReport {
   verified: number;
   bytes: number;
   /** Every output that is not what its record says. */
-  differing: { path: string; problem: 'missing' | 'size' | 'digest'; expected: string; found: string | null }[];
+  differing: {
+    path: string;
+    problem: 'missing' | 'size' | 'digest';
+    expected: string;
+    found: string | null;
+  }[];
   /** An attempt that did not finish: its paths are not vouched for, and not looked at. */
   interrupted: boolean;
   error: ErrorRecord | null;
@@ -26,19 +31,37 @@ export async function verify(
 ): Promise<VerifyReport[]> {
   const paths = await managedPaths(root);
   if (paths.length === 0)
-    throw new WaybillError('bundle_not_found', `the destination holds no ${stateName}: nothing was published to it yet`, {
-      hint: 'publish first, or check the path of the destination',
-    });
+    throw new WaybillError(
+      'bundle_not_found',
+      `the destination holds no ${stateName}: nothing was published to it yet`,
+      {
+        hint: 'publish first, or check the path of the destination',
+      },
+    );
   const reports: VerifyReport[] = [];
   for (const path of paths) reports.push(await verifyPath(within(root, path), reportedPath(path), options));
   return reports;
 }
 
-async function verifyPath(storage: Storage, destinationPath: string, options: Parameters<typeof verify>[1]): Promise<VerifyReport> {
-  const report: VerifyReport = { destinationPath, verified: 0, bytes: 0, differing: [], interrupted: false, error: null };
+async function verifyPath(
+  storage: Storage,
+  destinationPath: string,
+  options: Parameters<typeof verify>[1],
+): Promise<VerifyReport> {
+  const report: VerifyReport = {
+    destinationPath,
+    verified: 0,
+    bytes: 0,
+    differing: [],
+    interrupted: false,
+    error: null,
+  };
   try {
     const { outputs, pending } = validCatalog((await readState(storage)).state);
-    const unvouched = new Set<string>([...(pending?.outputs.map(({ path }) => path) ?? []), ...(pending?.removes ?? [])]);
+    const unvouched = new Set<string>([
+      ...(pending?.outputs.map(({ path }) => path) ?? []),
+      ...(pending?.removes ?? []),
+    ]);
     const vouched = outputs.filter(({ path }) => !unvouched.has(path));
     const observed = await observeBytes(
       storage,
@@ -50,8 +73,10 @@ async function verifyPath(storage: Storage, destinationPath: string, options: Pa
       report.verified += 1;
       report.bytes += truth?.size ?? 0;
       if (truth === null) report.differing.push({ path, problem: 'missing', expected: digest, found: null });
-      else if (truth.size !== size) report.differing.push({ path, problem: 'size', expected: `${size}`, found: `${truth.size}` });
-      else if (truth.digest !== digest) report.differing.push({ path, problem: 'digest', expected: digest, found: truth.digest });
+      else if (truth.size !== size)
+        report.differing.push({ path, problem: 'size', expected: `${size}`, found: `${truth.size}` });
+      else if (truth.digest !== digest)
+        report.differing.push({ path, problem: 'digest', expected: digest, found: truth.digest });
     }
     report.interrupted = pending !== null;
   } catch (error) {

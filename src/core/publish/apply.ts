@@ -59,7 +59,11 @@ export async function apply(plan: Plan, options: ApplyOptions): Promise<Applied>
     const already = new Set(inTheWay);
     await attempt.remove(removes.filter((key) => !already.has(key)));
     await lease.writeState(committed(plan, lease, base, clock.now()));
-    return { outputsWritten: plan.writes.length, outputsRemoved: removes.length, bytesWritten: totalSize(plan.writes) };
+    return {
+      outputsWritten: plan.writes.length,
+      outputsRemoved: removes.length,
+      bytesWritten: totalSize(plan.writes),
+    };
   } catch (failure) {
     await attempt.undo(failure);
     throw failure;
@@ -85,7 +89,12 @@ async function everythingBut(storage: Storage, writes: readonly PlannedOutput[])
   return removes;
 }
 
-function intent(plan: Plan, { lease, clock }: ApplyOptions, base: readonly OutputRecord[], removes: readonly Key[]): Catalog {
+function intent(
+  plan: Plan,
+  { lease, clock }: ApplyOptions,
+  base: readonly OutputRecord[],
+  removes: readonly Key[],
+): Catalog {
   const startedAt = clock.now().toISOString();
   const pending: Pending = {
     attemptId: lease.attemptId,
@@ -100,7 +109,10 @@ function intent(plan: Plan, { lease, clock }: ApplyOptions, base: readonly Outpu
   // The old records of what is about to be written or removed stay until the commit: they say what was there.
   const touched = new Set<string>([...plan.writes.map(({ path }) => path), ...removes]);
   const { state } = lease.found;
-  const before = state.kind === 'valid' && !plan.clears ? state.catalog.outputs.filter(({ path }) => touched.has(path)) : [];
+  const before =
+    state.kind === 'valid' && !plan.clears
+      ? state.catalog.outputs.filter(({ path }) => touched.has(path))
+      : [];
   const updatedAt = state.kind === 'valid' ? state.catalog.updatedAt : startedAt;
   return { generation: generationOf(lease), updatedAt, outputs: [...base, ...before], pending };
 }
@@ -159,7 +171,10 @@ class Attempt {
   async putInPlace(): Promise<void> {
     const { storage, lease } = this.#options;
     if (storage.facts.rename === 'none') return;
-    const moves = this.#plan.writes.map((output, index) => ({ from: this.#stagedKey(index), to: keyOf(output.path) }));
+    const moves = this.#plan.writes.map((output, index) => ({
+      from: this.#stagedKey(index),
+      to: keyOf(output.path),
+    }));
     for (const { to } of moves) this.#touches(to);
     lease.check();
     await storage.rename(moves);
@@ -185,7 +200,10 @@ class Attempt {
       await inParallel(this.#created, concurrency, async (key) => storage.remove(key));
       if (!this.#visibleChange) await lease.restoreState();
     } catch (error) {
-      log.warn({ storage: storage.label, err: error }, 'the failed attempt was not cleaned up; the next run finishes it');
+      log.warn(
+        { storage: storage.label, err: error },
+        'the failed attempt was not cleaned up; the next run finishes it',
+      );
     }
   }
 
@@ -203,7 +221,11 @@ class Attempt {
 function pathsThatMayExist(plan: Plan, { found: { state } }: Lease): Set<string> {
   if (state.kind === 'valid' && !plan.clears) {
     const { outputs, pending } = state.catalog;
-    return new Set<string>([...outputs.map(({ path }) => path), ...(pending?.outputs.map(({ path }) => path) ?? []), ...(pending?.removes ?? [])]);
+    return new Set<string>([
+      ...outputs.map(({ path }) => path),
+      ...(pending?.outputs.map(({ path }) => path) ?? []),
+      ...(pending?.removes ?? []),
+    ]);
   }
   return plan.action === 'publish_new' ? new Set() : new Set(plan.writes.map(({ path }) => path));
 }
@@ -212,7 +234,9 @@ function blockers(writes: readonly PlannedOutput[], removes: readonly Key[]): Ke
   const files = new Set<string>(writes.map(({ path }) => path));
   const directories = new Set<string>();
   for (const path of files) for (const ancestor of ancestorsOf(path)) directories.add(ancestor);
-  return removes.filter((key) => directories.has(key) || ancestorsOf(key).some((ancestor) => files.has(ancestor)));
+  return removes.filter(
+    (key) => directories.has(key) || ancestorsOf(key).some((ancestor) => files.has(ancestor)),
+  );
 }
 
 function ancestorsOf(path: string): string[] {
@@ -220,8 +244,14 @@ function ancestorsOf(path: string): string[] {
   return segments.slice(1).map((_, index) => segments.slice(0, index + 1).join('/'));
 }
 
-function headersOf({ generated: { contentType, cacheControl } }: PlannedOutput): { contentType?: string; cacheControl?: string } {
-  return { ...(contentType === null ? {} : { contentType }), ...(cacheControl === null ? {} : { cacheControl }) };
+function headersOf({ generated: { contentType, cacheControl } }: PlannedOutput): {
+  contentType?: string;
+  cacheControl?: string;
+} {
+  return {
+    ...(contentType === null ? {} : { contentType }),
+    ...(cacheControl === null ? {} : { cacheControl }),
+  };
 }
 
 function anySignal(lease: AbortSignal, outer: AbortSignal | undefined): AbortSignal {

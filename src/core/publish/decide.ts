@@ -31,21 +31,43 @@ export interface DecisionInput {
 export function decide(input: DecisionInput): Plan {
   const { observed, planned, workflow } = input;
   if (workflow === 'replacement' && planned.length === 0)
-    throw new WaybillError('empty_plan', `${input.destinationPath}: the plan has no outputs, and a replacement by nothing would remove everything`, {
-      hint: 'check the source; to empty a destination on purpose, use `waybill prune`',
-    });
+    throw new WaybillError(
+      'empty_plan',
+      `${input.destinationPath}: the plan has no outputs, and a replacement by nothing would remove everything`,
+      {
+        hint: 'check the source; to empty a destination on purpose, use `waybill prune`',
+      },
+    );
   const { state } = observed;
   switch (state.kind) {
     case 'absent':
-      if (!observed.contentPresent) return proceed(input, 'publish_new', reason('destination_empty', 'there is no state and no content'));
-      return refuseOrForce(input, 'fail_unmanaged', reason('content_unmanaged', 'the destination holds content and no state: it is not managed by waybill'));
+      if (!observed.contentPresent) {
+        const nested = nestedCollision(input);
+        if (nested !== null) return refuseOrForce(input, 'fail_unmanaged', nested);
+        return proceed(input, 'publish_new', reason('destination_empty', 'there is no state and no content'));
+      }
+      return refuseOrForce(
+        input,
+        'fail_unmanaged',
+        reason(
+          'content_unmanaged',
+          'the destination holds content and no state: it is not managed by waybill',
+        ),
+      );
     case 'invalid':
-      return refuseOrForce(input, 'fail_conflict', reason('state_invalid', `the state is invalid: ${state.reason}`));
+      return refuseOrForce(
+        input,
+        'fail_conflict',
+        reason('state_invalid', `the state is invalid: ${state.reason}`),
+      );
     case 'future':
       return refuseOrForce(
         input,
         'fail_conflict',
-        reason('state_unsupported', `the state has schema version ${state.version}, which is newer than this waybill understands`),
+        reason(
+          'state_unsupported',
+          `the state has schema version ${state.version}, which is newer than this waybill understands`,
+        ),
       );
     case 'legacy':
     case 'valid': {
@@ -54,20 +76,39 @@ export function decide(input: DecisionInput): Plan {
       if (collision !== null) return refuseOrForce(input, 'fail_unmanaged', collision);
       const removes = omitted(input, known);
       const why = reasonToPublish(input, state, known, removes);
-      if (why === null) return plan(input, 'skip_same', reason('all_recorded', 'every planned output is recorded as it is planned'), {});
-      return proceed(input, workflow === 'replacement' ? 'replace_catalog' : 'upsert_additive', why, known, removes);
+      if (why === null)
+        return plan(
+          input,
+          'skip_same',
+          reason('all_recorded', 'every planned output is recorded as it is planned'),
+          {},
+        );
+      return proceed(
+        input,
+        workflow === 'replacement' ? 'replace_catalog' : 'upsert_additive',
+        why,
+        known,
+        removes,
+      );
     }
   }
 }
 
 /** True where a valid state settles the matter alone, so that nothing else of the destination needs to be looked at. Pure. */
-export function isSettledByState(input: Pick<DecisionInput, 'owner' | 'workflow' | 'planned'>, state: CatalogState): boolean {
+export function isSettledByState(
+  input: Pick<DecisionInput, 'owner' | 'workflow' | 'planned'>,
+  state: CatalogState,
+): boolean {
   if (state.kind !== 'valid' || state.catalog.pending !== null) return false;
-  const recorded = new Map<string, OutputRecord>(state.catalog.outputs.map((record) => [record.path, record]));
+  const recorded = new Map<string, OutputRecord>(
+    state.catalog.outputs.map((record) => [record.path, record]),
+  );
   if (!input.planned.every((output) => isRecordedAs(recorded.get(output.path), output))) return false;
   if (input.workflow === 'additive') return true;
   const planned = new Set<string>(input.planned.map(({ path }) => path));
-  return state.catalog.outputs.every((record) => planned.has(record.path) || !sameOwner(record.owner, input.owner));
+  return state.catalog.outputs.every(
+    (record) => planned.has(record.path) || !sameOwner(record.owner, input.owner),
+  );
 }
 
 /** Paths that a state makes ours to write: recorded ones, and those that an interrupted attempt announced. Pure. */
@@ -75,7 +116,11 @@ export function recordedPaths(state: CatalogState): Set<string> {
   if (state.kind === 'legacy') return new Set(state.records.map(({ path }) => path));
   if (state.kind !== 'valid') return new Set();
   const { outputs, pending } = state.catalog;
-  return new Set<string>([...outputs.map(({ path }) => path), ...(pending?.outputs.map(({ path }) => path) ?? []), ...(pending?.removes ?? [])]);
+  return new Set<string>([
+    ...outputs.map(({ path }) => path),
+    ...(pending?.outputs.map(({ path }) => path) ?? []),
+    ...(pending?.removes ?? []),
+  ]);
 }
 
 /** The seven things that `skip_same` compares (the path, the seventh, is what the record was found by). */
@@ -116,7 +161,10 @@ interface Known {
 
 const nothingKnown: Known = { records: [], holders: new Map(), unfinished: [] };
 
-function knownRecords(state: Extract<CatalogState, { kind: 'valid' | 'legacy' }>, input: DecisionInput): Known {
+function knownRecords(
+  state: Extract<CatalogState, { kind: 'valid' | 'legacy' }>,
+  input: DecisionInput,
+): Known {
   if (state.kind === 'legacy') {
     const records = state.records.flatMap((record) => carriedOver(record, input));
     return { records, holders: new Map(records.map(({ path, owner }) => [path, owner])), unfinished: [] };
@@ -154,21 +202,27 @@ function carriedOver({ path, v3 }: LegacyRecord, { owner, destinationPath }: Dec
 
 function findCollision(input: DecisionInput, known: Known): Reason | null {
   const { observed, planned, owner } = input;
-  const [nested] = nestedCollisions(input);
-  if (nested !== undefined)
-    return reason('path_in_nested_bundle', `the planned path "${nested.path}" lies in "${nested.bundle}", which is a managed bundle path of its own`);
+  const nested = nestedCollision(input);
+  if (nested !== null) return nested;
   for (const { path } of planned) {
     const holder = known.holders.get(path);
     if (holder !== undefined && holder !== null && !sameOwner(holder, owner))
-      return reason('path_of_other_owner', `the planned path "${path}" belongs to ${holder.pipelineId}/${holder.destinationId}`);
+      return reason(
+        'path_of_other_owner',
+        `the planned path "${path}" belongs to ${holder.pipelineId}/${holder.destinationId}`,
+      );
   }
   // A superseded state is a sentinel of the whole bundle path: what is planned may replace what is there.
   if (observed.state.kind === 'valid') {
     const [first] = observed.unrecorded;
-    if (first !== undefined) {
-      const others = observed.unrecorded.length - 1;
-      return reason('path_unrecorded', `the planned path "${first}"${others > 0 ? ` and ${others} more` : ''} exists and is not recorded`);
-    }
+    const others = observed.unrecorded.length - 1;
+    if (first !== undefined)
+      return reason(
+        'path_unrecorded',
+        others === 0
+          ? `the planned path "${first}" exists and is not recorded`
+          : `the planned path "${first}" and ${others} more exist and are not recorded`,
+      );
   }
   return findBlockedPath(input, known);
 }
@@ -177,27 +231,42 @@ function findCollision(input: DecisionInput, known: Known): Reason | null {
 function findBlockedPath(input: DecisionInput, known: Known): Reason | null {
   const planned = new Set<string>(input.planned.map(({ path }) => path));
   const goes = new Set<string>(omitted(input, known));
-  const stays = new Set<string>([...known.holders.keys()].filter((path) => !planned.has(path) && !goes.has(path)));
+  const stays = new Set<string>(
+    [...known.holders.keys()].filter((path) => !planned.has(path) && !goes.has(path)),
+  );
   for (const path of planned)
     for (const ancestor of ancestors(path))
-      if (stays.has(ancestor)) return reason('path_blocked', `the planned path "${path}" lies below "${ancestor}", which is a published file that stays`);
+      if (stays.has(ancestor))
+        return reason(
+          'path_blocked',
+          `the planned path "${path}" lies below "${ancestor}", which is a published file that stays`,
+        );
   for (const path of stays)
     for (const ancestor of ancestors(path))
-      if (planned.has(ancestor)) return reason('path_blocked', `the planned path "${ancestor}" is a directory of "${path}", which is a published file that stays`);
+      if (planned.has(ancestor))
+        return reason(
+          'path_blocked',
+          `the planned path "${ancestor}" is a directory of "${path}", which is a published file that stays`,
+        );
   return null;
 }
 
-function nestedCollisions({ observed, planned }: DecisionInput): { path: string; bundle: string }[] {
-  if (observed.nested.length === 0) return [];
+function nestedCollision({ observed, planned }: DecisionInput): Reason | null {
   const nested = new Set(observed.nested);
-  return planned.flatMap(({ path }) => {
-    const bundle = [...ancestors(path)].find((ancestor) => nested.has(ancestor)) ?? (nested.has(path) ? path : undefined);
-    return bundle === undefined ? [] : [{ path, bundle }];
-  });
+  if (nested.size === 0) return null;
+  for (const { path } of planned)
+    for (const place of [...ancestors(path), path])
+      if (nested.has(place))
+        return reason(
+          'path_in_nested_bundle',
+          `the planned path "${path}" lies in "${place}", which is a managed bundle path of its own`,
+        );
+  return null;
 }
 
 function* ancestors(path: string): Iterable<string> {
-  for (let slash = path.indexOf('/'); slash !== -1; slash = path.indexOf('/', slash + 1)) yield path.slice(0, slash);
+  for (let slash = path.indexOf('/'); slash !== -1; slash = path.indexOf('/', slash + 1))
+    yield path.slice(0, slash);
 }
 
 /** Outputs of this owner that the plan omits (where the workflow removes them), and what an interrupted attempt had still to remove. */
@@ -219,13 +288,30 @@ function reasonToPublish(
   removes: Key[],
 ): Reason | null {
   if (state.kind === 'legacy')
-    return reason('legacy_state', `the state has the superseded schema version ${state.version} and is rewritten as version 4`);
+    return reason(
+      'legacy_state',
+      `the state has the superseded schema version ${state.version} and is rewritten as version 4`,
+    );
   if (state.catalog.pending !== null)
-    return reason('attempt_interrupted', `attempt ${state.catalog.pending.attemptId} did not finish; what it began is done over`);
+    return reason(
+      'attempt_interrupted',
+      `attempt ${state.catalog.pending.attemptId} did not finish; what it began is done over`,
+    );
   const recorded = new Map<string, OutputRecord>(known.records.map((record) => [record.path, record]));
   const differing = planned.filter((output) => !isRecordedAs(recorded.get(output.path), output));
-  if (differing.length > 0) return reason('outputs_differ', `${differing.length} of ${planned.length} planned outputs differ from their records`);
-  return removes.length > 0 ? reason('outputs_omitted', `${removes.length} recorded outputs are no longer planned`) : null;
+  if (differing.length > 0)
+    return reason(
+      'outputs_differ',
+      `${differing.length} of ${planned.length} planned outputs differ from their records`,
+    );
+  return removes.length > 0
+    ? reason(
+        'outputs_omitted',
+        removes.length === 1
+          ? '1 recorded output is no longer planned'
+          : `${removes.length} recorded outputs are no longer planned`,
+      )
+    : null;
 }
 
 function refuseOrForce(input: DecisionInput, action: 'fail_unmanaged' | 'fail_conflict', why: Reason): Plan {
@@ -240,13 +326,22 @@ function refuseOrForce(input: DecisionInput, action: 'fail_unmanaged' | 'fail_co
   return { ...proceed(input, 'force_replace', why), clears: true };
 }
 
-function proceed(input: DecisionInput, action: Action, why: Reason, known: Known = nothingKnown, removes: Key[] = []): Plan {
+function proceed(
+  input: DecisionInput,
+  action: Action,
+  why: Reason,
+  known: Known = nothingKnown,
+  removes: Key[] = [],
+): Plan {
   const written = new Set<string>(input.planned.map(({ path }) => path));
   const gone = new Set<string>(removes);
   const recorded = new Map<string, OutputRecord>(known.records.map((record) => [record.path, record]));
   const changes: PlannedChange[] = input.planned.map((output) => {
     const record = recorded.get(output.path);
-    return { path: output.path, change: record === undefined ? 'add' : isRecordedAs(record, output) ? 'refresh' : 'update' };
+    return {
+      path: output.path,
+      change: record === undefined ? 'add' : isRecordedAs(record, output) ? 'refresh' : 'update',
+    };
   });
   for (const path of removes) changes.push({ path, change: 'remove' });
   return plan(input, action, why, {
@@ -257,7 +352,12 @@ function proceed(input: DecisionInput, action: Action, why: Reason, known: Known
   });
 }
 
-function plan(input: DecisionInput, action: Action, why: Reason, parts: Partial<Pick<Plan, 'writes' | 'removes' | 'keeps' | 'changes'>>): Plan {
+function plan(
+  input: DecisionInput,
+  action: Action,
+  why: Reason,
+  parts: Partial<Pick<Plan, 'writes' | 'removes' | 'keeps' | 'changes'>>,
+): Plan {
   return {
     owner: input.owner,
     destinationPath: input.destinationPath,
@@ -280,4 +380,3 @@ function reason(code: Reason['code'], message: string): Reason {
 export function changesDestination(action: Action): boolean {
   return action !== 'skip_same' && action !== 'fail_unmanaged' && action !== 'fail_conflict';
 }
-

@@ -29,11 +29,17 @@ export function mapBundles<T extends MappableBundle>(
   const [first, ...rest] = sorted;
   if (first === undefined) return { selected: [], warnings: [] };
   const newest = rest.reduce((best, bundle) => (bundle.created > best.created ? bundle : best), first);
-  return { selected: [{ bundle: newest, destinationPath: '.' }], warnings: [selectionWarning(newest, rest.length)] };
+  return {
+    selected: [{ bundle: newest, destinationPath: '.' }],
+    warnings: [selectionWarning(newest, rest.length)],
+  };
 }
 
 function selectionWarning({ path, created }: MappableBundle, others: number): Finding {
-  const passedOver = others === 0 ? 'it is the only bundle' : `${others} other ${others === 1 ? 'bundle was' : 'bundles were'} not selected`;
+  const passedOver =
+    others === 0
+      ? 'it is the only bundle'
+      : `${others} other ${others === 1 ? 'bundle was' : 'bundles were'} not selected`;
   const message = `target=.: "${path}", created ${created.toISOString()}, was selected for the destination root; ${passedOver}`;
   return finding('warning', 'fixed_bundle_selected', message, { file: path });
 }

@@ -25,7 +25,9 @@ export async function observe(
     const recorded = recordedPaths(state);
     const candidates = input.planned.map(({ path }) => path).filter((path) => !recorded.has(path));
     const unrecorded = state.kind === 'legacy' ? [] : await presentAmong(storage, candidates, recorded);
-    const nested = input.force ? (await survey(storage, false)).nested : await nestedAbove(storage, candidates);
+    const nested = input.force
+      ? (await survey(storage, false)).nested
+      : await nestedAbove(storage, candidates);
     return { state, contentPresent: true, unrecorded, nested };
   }
   const { contentPresent, nested } = await survey(storage, !input.force);
@@ -33,14 +35,21 @@ export async function observe(
 }
 
 /** Which of these paths are taken. A directory that holds nothing but recorded files is not in the way: those can go. */
-async function presentAmong(storage: Storage, paths: RelativePath[], recorded: ReadonlySet<string>): Promise<RelativePath[]> {
+async function presentAmong(
+  storage: Storage,
+  paths: RelativePath[],
+  recorded: ReadonlySet<string>,
+): Promise<RelativePath[]> {
   const isTaken = async (path: RelativePath): Promise<boolean> => {
     const found = await storage.stat(keyOf(path));
     if (found?.type !== 'directory') return found !== undefined;
-    for await (const { key } of storage.list(keyOf(path), { recursive: true })) if (!recorded.has(key)) return true;
+    for await (const { key } of storage.list(keyOf(path), { recursive: true }))
+      if (!recorded.has(key)) return true;
     return false;
   };
-  const taken = await pMap(paths, async (path) => ((await isTaken(path)) ? [path] : []), { concurrency: looksAtOnce });
+  const taken = await pMap(paths, async (path) => ((await isTaken(path)) ? [path] : []), {
+    concurrency: looksAtOnce,
+  });
   return taken.flat();
 }
 
@@ -48,10 +57,12 @@ async function presentAmong(storage: Storage, paths: RelativePath[], recorded: R
 async function nestedAbove(storage: Storage, paths: RelativePath[]): Promise<string[]> {
   const directories = new Set<string>();
   for (const path of paths)
-    for (let slash = path.indexOf('/'); slash !== -1; slash = path.indexOf('/', slash + 1)) directories.add(path.slice(0, slash));
+    for (let slash = path.indexOf('/'); slash !== -1; slash = path.indexOf('/', slash + 1))
+      directories.add(path.slice(0, slash));
   const managed = await pMap(
     directories,
-    async (directory) => ((await storage.stat(joinKey(directory as Key, stateName))) === undefined ? [] : [directory]),
+    async (directory) =>
+      (await storage.stat(joinKey(directory as Key, stateName))) === undefined ? [] : [directory],
     { concurrency: looksAtOnce },
   );
   return managed.flat();
@@ -61,7 +72,10 @@ async function nestedAbove(storage: Storage, paths: RelativePath[]): Promise<str
  * Walks the bundle path, level by level: is there any content that is nobody's, and which managed bundle paths lie below? Managed ones are not
  * entered. With `untilContent` the walk ends at the first content, and `nested` is then not complete.
  */
-export async function survey(storage: Storage, untilContent: boolean): Promise<{ contentPresent: boolean; nested: string[] }> {
+export async function survey(
+  storage: Storage,
+  untilContent: boolean,
+): Promise<{ contentPresent: boolean; nested: string[] }> {
   const nested: string[] = [];
   const pending: (Key | '')[] = [''];
   let contentPresent = false;

@@ -55,11 +55,15 @@ export async function publishBundle(
     const plan = decide({ ...input, observed: await observe(storage, input, stored) });
     tellPlan(publication, plan);
     if (plan.action === 'skip_same' && !publication.dryRun) await sweepAbandoned(context, storage);
-    if (publication.dryRun || !changesDestination(plan.action)) return resultOf(publication, plan, planned, null);
+    if (publication.dryRun || !changesDestination(plan.action))
+      return resultOf(publication, plan, planned, null);
     const done = await execute(context, storage, publication, input);
     return resultOf(publication, done.plan, planned, done.applied);
   } catch (error) {
-    context.log.error({ err: error, destination: publication.destination.id, bundle: publication.bundle.path }, 'publication failed');
+    context.log.error(
+      { err: error, destination: publication.destination.id, bundle: publication.bundle.path },
+      'publication failed',
+    );
     return failedResult(publication, planned, stopped(error, context.signal));
   }
 }
@@ -79,18 +83,27 @@ async function execute(
         async (lease) => {
           const plan = decide({ ...input, observed: await observe(storage, input, lease.found) });
           if (!changesDestination(plan.action)) return { plan, applied: null };
-          return { plan, applied: await apply(plan, { ...applyOptions(context, publication), storage, lease }) };
+          return {
+            plan,
+            applied: await apply(plan, { ...applyOptions(context, publication), storage, lease }),
+          };
         },
         publication.leaseTimes,
       );
     } catch (error) {
       if (!isContention(error) || decision === decisionsAtMost) throw error;
-      context.log.info({ destination: publication.destination.id, decision }, 'another publisher was quicker; looking again');
+      context.log.info(
+        { destination: publication.destination.id, decision },
+        'another publisher was quicker; looking again',
+      );
     }
   }
 }
 
-function applyOptions({ clock, log, signal }: CoreContext, { destination, onProgress }: BundlePublication): Omit<ApplyOptions, 'storage' | 'lease'> {
+function applyOptions(
+  { clock, log, signal }: CoreContext,
+  { destination, onProgress }: BundlePublication,
+): Omit<ApplyOptions, 'storage' | 'lease'> {
   const destinationId = destination.id;
   return {
     clock,
@@ -104,7 +117,14 @@ function applyOptions({ clock, log, signal }: CoreContext, { destination, onProg
 
 function tellPlan({ onProgress, destination, destinationPath }: BundlePublication, plan: Plan): void {
   const bytes = plan.writes.reduce((sum, { size }) => sum + size, 0);
-  onProgress?.({ type: 'planned', destinationId: destination.id, destinationPath, action: plan.action, outputs: plan.writes.length, bytes });
+  onProgress?.({
+    type: 'planned',
+    destinationId: destination.id,
+    destinationPath,
+    action: plan.action,
+    outputs: plan.writes.length,
+    bytes,
+  });
 }
 
 function resultOf(
@@ -138,7 +158,11 @@ function refusal({ action, reason, destinationPath }: Plan): ActionResult['error
   );
 }
 
-function failedResult(publication: BundlePublication, planned: readonly PlannedOutput[], error: unknown): ActionResult {
+function failedResult(
+  publication: BundlePublication,
+  planned: readonly PlannedOutput[],
+  error: unknown,
+): ActionResult {
   return {
     bundle: publication.bundle.path,
     destinationPath: publication.destinationPath,
@@ -157,5 +181,8 @@ function failedResult(publication: BundlePublication, planned: readonly PlannedO
 function stopped(error: unknown, signal: AbortSignal | undefined): unknown {
   if (signal?.aborted !== true || error !== signal.reason) return error;
   if (error instanceof WaybillError) return error;
-  return new WaybillError('aborted', 'the publication was stopped before it finished', { cause: error, hint: 'run again to finish it' });
+  return new WaybillError('aborted', 'the publication was stopped before it finished', {
+    cause: error,
+    hint: 'run again to finish it',
+  });
 }

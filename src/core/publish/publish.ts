@@ -26,7 +26,10 @@ export interface PublishOptions {
  * Publishes what a configured source holds to the pipeline's destinations, which work side by side and fail apart. Never throws for
  * what goes wrong at the source or at a destination: the result tells it.
  */
-export async function publishPipeline(context: CoreContext, options: PublishOptions): Promise<PipelineResult> {
+export async function publishPipeline(
+  context: CoreContext,
+  options: PublishOptions,
+): Promise<PipelineResult> {
   const { pipeline } = options;
   const { source } = pipeline;
   if (source.backend === 'http_upload') return skipped(pipeline);
@@ -37,7 +40,11 @@ export async function publishPipeline(context: CoreContext, options: PublishOpti
       const found = await discoverBundles(storage);
       const invalid = found.invalid.map(({ path, error }) => ({ bundle: path, error: errorRecord(error) }));
       const load = loadOnce((candidate) =>
-        loadBundle(storage, candidate, { backend: source.backend, id: sourceId(source), sceneMaps: pipeline.sceneMaps }),
+        loadBundle(storage, candidate, {
+          backend: source.backend,
+          id: sourceId(source),
+          sceneMaps: pipeline.sceneMaps,
+        }),
       );
       const destinations = await publishToAll(context, options, async (destination) =>
         selectFor(destination, found.candidates, invalid, load),
@@ -45,8 +52,17 @@ export async function publishPipeline(context: CoreContext, options: PublishOpti
       const broken = await load.failures();
       const warnings = [...found.warnings, ...(await load.warnings())];
       if (found.candidates.length + invalid.length === 0)
-        warnings.push(finding('warning', 'no_bundles', 'the source holds no bundle: no directory in it has a manifest.json'));
-      return resultOf(pipeline, found.candidates.length + invalid.length, destinations, warnings, [...invalid, ...broken]);
+        warnings.push(
+          finding(
+            'warning',
+            'no_bundles',
+            'the source holds no bundle: no directory in it has a manifest.json',
+          ),
+        );
+      return resultOf(pipeline, found.candidates.length + invalid.length, destinations, warnings, [
+        ...invalid,
+        ...broken,
+      ]);
     });
   } catch (error) {
     return { ...resultOf(pipeline, 0, [], [], []), status: 'failed', error: errorRecord(error) };
@@ -60,7 +76,11 @@ export async function publishBundles(
 ): Promise<PipelineResult> {
   const destinations = await publishToAll(context, options, async ({ mapping }) => {
     const { selected, warnings } = mapBundles(mapping, options.bundles);
-    return { bundles: selected.map(({ bundle, destinationPath }) => ({ bundle, destinationPath })), warnings, error: null };
+    return {
+      bundles: selected.map(({ bundle, destinationPath }) => ({ bundle, destinationPath })),
+      warnings,
+      error: null,
+    };
   });
   const warnings = options.bundles.flatMap((bundle) => bundle.warnings);
   return resultOf(options.pipeline, options.bundles.length, destinations, warnings, []);
@@ -87,9 +107,13 @@ async function selectFor(
 ): Promise<Selection> {
   const { selected, warnings } = mapBundles(destination.mapping, candidates);
   if (destination.mapping === 'fixed' && invalid[0] !== undefined) {
-    const error = new WaybillError('invalid_bundle', `"${invalid[0].bundle}" has an invalid manifest, so it is not known which bundle is the newest`, {
-      hint: 'mend or remove that bundle',
-    });
+    const error = new WaybillError(
+      'invalid_bundle',
+      `"${invalid[0].bundle}" has an invalid manifest, so it is not known which bundle is the newest`,
+      {
+        hint: 'mend or remove that bundle',
+      },
+    );
     return { bundles: [], warnings, error: errorRecord(error) };
   }
   const bundles: MappedBundle<SourceBundle>[] = [];
@@ -127,7 +151,8 @@ function loadOnce(load: (candidate: BundleCandidate) => Promise<SourceBundle>): 
       (await all()).flatMap(([bundle, outcome]) =>
         outcome instanceof WaybillError ? [{ bundle, error: errorRecord(outcome) }] : [],
       ),
-    warnings: async () => (await all()).flatMap(([, outcome]) => (outcome instanceof WaybillError ? [] : outcome.warnings)),
+    warnings: async () =>
+      (await all()).flatMap(([, outcome]) => (outcome instanceof WaybillError ? [] : outcome.warnings)),
   });
 }
 
@@ -138,7 +163,9 @@ async function publishToAll(
 ): Promise<DestinationResult[]> {
   const { destinationIds } = options;
   const chosen = options.pipeline.destinations.filter(({ id }) => destinationIds?.includes(id) ?? true);
-  return Promise.all(chosen.map((destination) => publishToDestination(context, options, destination, select)));
+  return Promise.all(
+    chosen.map((destination) => publishToDestination(context, options, destination, select)),
+  );
 }
 
 async function publishToDestination(
@@ -186,8 +213,12 @@ async function publishToDestination(
 }
 
 function rootWarnings(destination: DestinationConfig, { action }: ActionResult, dryRun: boolean): Finding[] {
-  if (destination.mapping !== 'fixed' || (action !== 'force_replace' && action !== 'replace_catalog')) return [];
-  const what = action === 'force_replace' ? 'everything below the destination root' : 'the outputs of this pipeline at the destination root';
+  if (destination.mapping !== 'fixed' || (action !== 'force_replace' && action !== 'replace_catalog'))
+    return [];
+  const what =
+    action === 'force_replace'
+      ? 'everything below the destination root'
+      : 'the outputs of this pipeline at the destination root';
   const message = `target=.: ${what} ${dryRun ? 'would be' : 'was'} replaced (${describeLocation(destination.location)})`;
   return [finding('warning', 'destination_root_replaced', message)];
 }
@@ -200,16 +231,30 @@ function resultOf(
   invalidBundles: InvalidBundle[],
 ): PipelineResult {
   const failed = invalidBundles.length > 0 || destinations.some(({ status }) => status === 'failed');
-  return { pipelineId: id, status: failed ? 'failed' : 'ok', bundles, invalidBundles, destinations, warnings, error: null };
+  return {
+    pipelineId: id,
+    status: failed ? 'failed' : 'ok',
+    bundles,
+    invalidBundles,
+    destinations,
+    warnings,
+    error: null,
+  };
 }
 
 function skipped(pipeline: PipelineConfig): PipelineResult {
-  const notice = finding('warning', 'upload_pipeline_skipped', `pipeline "${pipeline.id}" takes uploads; \`waybill serve\` publishes it`);
+  const notice = finding(
+    'warning',
+    'upload_pipeline_skipped',
+    `pipeline "${pipeline.id}" takes uploads; \`waybill serve\` publishes it`,
+  );
   return { ...resultOf(pipeline, 0, [], [notice], []), status: 'skipped' };
 }
 
 /** Which kind of source a pipeline must have to be read from here. */
-export function readableSource(pipeline: PipelineConfig): Exclude<SourceConfig, { backend: 'http_upload' }> & StorageLocation {
+export function readableSource(
+  pipeline: PipelineConfig,
+): Exclude<SourceConfig, { backend: 'http_upload' }> & StorageLocation {
   const { source } = pipeline;
   if (source.backend === 'http_upload')
     throw new WaybillError('usage', `pipeline "${pipeline.id}" takes uploads and has no source to read`, {

@@ -56,11 +56,19 @@ export function checkBody(
   expected: { size: number; digest?: Digest | undefined },
 ): void {
   if (actual.size !== expected.size)
-    throw new WaybillError('body_mismatch', `"${name}": ${actual.size} bytes were read where ${expected.size} were expected`, {
-      hint: 'the source changed while it was read; run again when it is complete',
-    });
+    throw new WaybillError(
+      'body_mismatch',
+      `"${name}": ${actual.size} bytes were read where ${expected.size} were expected`,
+      {
+        hint: 'the source changed while it was read; run again when it is complete',
+      },
+    );
   if (expected.digest !== undefined && actual.digest !== expected.digest)
-    throw new WaybillError('body_mismatch', `"${name}": the bytes have the digest ${actual.digest} where ${expected.digest} was expected`, {
-      hint: 'the source changed, or its manifest declares a wrong digest; mend the bundle and run again',
-    });
+    throw new WaybillError(
+      'body_mismatch',
+      `"${name}": the bytes have the digest ${actual.digest} where ${expected.digest} was expected`,
+      {
+        hint: 'the source changed, or its manifest declares a wrong digest; mend the bundle and run again',
+      },
+    );
 }

@@ -11,9 +11,14 @@ export function alreadyExists(storage: Pick<Storage, 'label'>, key: string, caus
 }
 
 export function versionConflict(storage: Pick<Storage, 'label'>, key: string, cause?: unknown): WaybillError {
-  return new WaybillError('storage_conflict', `${storage.label}: "${key}" was changed by someone else`, { cause });
+  return new WaybillError('storage_conflict', `${storage.label}: "${key}" was changed by someone else`, {
+    cause,
+  });
 }
 
 export function readOnly(storage: Pick<Storage, 'label'>, key: string): WaybillError {
-  return new WaybillError('storage_denied', `${storage.label}: was opened read-only, so "${key}" cannot be changed`);
+  return new WaybillError(
+    'storage_denied',
+    `${storage.label}: was opened read-only, so "${key}" cannot be changed`,
+  );
 }

@@ -40,7 +40,12 @@ async function readChunk(handle: FileHandle, bytes: number): Promise<Buffer> {
 }
 
 /** Copies a body into a new or emptied file, hashing on the way, and holds it against what was promised. Not synced. */
-export async function copyToFile(name: string, file: string, body: Body, options: WriteOptions): Promise<Written> {
+export async function copyToFile(
+  name: string,
+  file: string,
+  body: Body,
+  options: WriteOptions,
+): Promise<Written> {
   options.signal?.throwIfAborted();
   if (body.localPath !== undefined && body.size <= smallFileBytes && pace < slowCopyMs) {
     const started = performance.now();
@@ -60,7 +65,7 @@ function copySmallFile(name: string, from: string, to: string, body: Body, optio
   checkBody(name, { size, digest }, { size: body.size, digest: options.digest });
   const target = openSync(to, 'w', 0o644);
   try {
-    for (let done = 0; done < size; ) done += writeSync(target, bytes, done, size - done);
+    for (let done = 0; done < size;) done += writeSync(target, bytes, done, size - done);
   } finally {
     closeSync(target);
   }
@@ -115,7 +120,7 @@ async function copyStream(name: string, file: string, body: Body, options: Write
 }
 
 async function writeFully(handle: FileHandle, bytes: Uint8Array): Promise<void> {
-  for (let done = 0; done < bytes.byteLength; ) {
+  for (let done = 0; done < bytes.byteLength;) {
     const { bytesWritten } = await handle.write(bytes, done, bytes.byteLength - done, null);
     done += bytesWritten;
   }

@@ -7,7 +7,10 @@ const codes: Record<string, { code: ErrorCode; hint?: string }> = {
   EPERM: { code: 'storage_denied', hint: 'give the user that waybill runs as the right to it' },
   EROFS: { code: 'storage_denied', hint: 'the file system is mounted read-only' },
   ENOSPC: { code: 'storage_full', hint: 'free some space and run again; nothing was lost' },
-  EDQUOT: { code: 'storage_full', hint: 'raise the quota or free some space and run again; nothing was lost' },
+  EDQUOT: {
+    code: 'storage_full',
+    hint: 'raise the quota or free some space and run again; nothing was lost',
+  },
   EFBIG: { code: 'storage_full', hint: 'the file system or a limit allows no file of this size' },
   EAGAIN: { code: 'storage_transient' },
   EBUSY: { code: 'storage_transient' },
@@ -26,7 +29,10 @@ export function errnoOf(error: unknown): string | undefined {
 export function localFailure(storage: Pick<Storage, 'label'>, key: string, error: unknown): WaybillError {
   if (error instanceof WaybillError) return error;
   const errno = errnoOf(error);
-  const { code, hint } = (errno !== undefined ? codes[errno] : undefined) ?? { code: 'storage_permanent' as const, hint: undefined };
+  const { code, hint } = (errno !== undefined ? codes[errno] : undefined) ?? {
+    code: 'storage_permanent' as const,
+    hint: undefined,
+  };
   const message = `${storage.label}: "${key}": ${describe(error)}`;
   return new WaybillError(code, message, hint === undefined ? { cause: error } : { cause: error, hint });
 }

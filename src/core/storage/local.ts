@@ -20,7 +20,10 @@ const entriesPerBreath = 2048;
  * Below the root no symbolic link is followed when writing: a link is an entry of its own, never a way out. Metadata calls are synchronous
  * where there are many of them, because a system call of three microseconds costs fifty when it goes through the thread pool.
  */
-export async function localStorage(root: string, options: { readOnly?: boolean; mustExist?: boolean } = {}): Promise<Storage> {
+export async function localStorage(
+  root: string,
+  options: { readOnly?: boolean; mustExist?: boolean } = {},
+): Promise<Storage> {
   if (options.mustExist === true) await requireDirectory(root);
   const base = await realpath(root).catch(() => path.resolve(root));
   const knownDirectories = new Set<string>();
@@ -110,7 +113,8 @@ export async function localStorage(root: string, options: { readOnly?: boolean; 
         await unlink(at(key));
       } catch (error) {
         // A directory of that name is no file: there is nothing to remove (Linux says EISDIR, others EPERM).
-        const isNoFile = isAbsent(error) || (await lstat(at(key)).catch(() => undefined))?.isDirectory() === true;
+        const isNoFile =
+          isAbsent(error) || (await lstat(at(key)).catch(() => undefined))?.isDirectory() === true;
         if (!isNoFile) throw fail(key, error);
       }
       await removeEmptyDirectories(parentOf(key));
@@ -157,7 +161,11 @@ export async function localStorage(root: string, options: { readOnly?: boolean; 
   }
 
   /** Writes beside the target under a name that sweeps know, then puts it in place in one step. */
-  async function writeWhole(key: Key, body: Parameters<Storage['write']>[1], write: WriteOptions): Promise<Written> {
+  async function writeWhole(
+    key: Key,
+    body: Parameters<Storage['write']>[1],
+    write: WriteOptions,
+  ): Promise<Written> {
     const scratch = joinKey(joinKey(parentOf(key), '.publisher.tmp'), `write-${randomUUID()}`);
     const target = at(key);
     try {
@@ -234,7 +242,8 @@ async function requireDirectory(root: string): Promise<void> {
   const found = await stat(root).catch((error: unknown) => {
     throw localFailure({ label: 'local storage' }, root, error);
   });
-  if (!found.isDirectory()) throw new WaybillError('storage_permanent', `local storage: "${root}" is not a directory`);
+  if (!found.isDirectory())
+    throw new WaybillError('storage_permanent', `local storage: "${root}" is not a directory`);
 }
 
 /** Nothing is there: the name itself is missing, or something on the way to it is a file. */

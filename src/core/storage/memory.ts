@@ -37,7 +37,11 @@ export function memoryStorage(options: MemoryOptions): Storage {
     async stat(key): Promise<FileStat | undefined> {
       const file = disk.get(key);
       if (file !== undefined)
-        return { type: 'file', size: file.bytes.length, version: flavour === 'objects' ? file.version : null };
+        return {
+          type: 'file',
+          size: file.bytes.length,
+          version: flavour === 'objects' ? file.version : null,
+        };
       const isDirectory = flavour === 'files' && [...disk.keys()].some((name) => name.startsWith(`${key}/`));
       return isDirectory ? { type: 'directory', size: 0, version: null } : undefined;
     },
@@ -65,18 +69,24 @@ export function memoryStorage(options: MemoryOptions): Storage {
       const bytes = await collect(key, body, write);
       // Nothing is awaited from here on: the check and the change are one step.
       const present = disk.get(key);
-      if (write.mode === 'create' && present !== undefined && honours('create')) throw alreadyExists(storage, key);
+      if (write.mode === 'create' && present !== undefined && honours('create'))
+        throw alreadyExists(storage, key);
       if (write.ifVersion !== undefined && present?.version !== write.ifVersion && honours('full'))
         throw versionConflict(storage, key);
       refuseTreeConflict(key);
       versions += 1;
       const file = { ...bytes, version: String(versions) };
       disk.set(key, file);
-      return { size: file.bytes.length, digest: file.digest, version: flavour === 'objects' ? file.version : null };
+      return {
+        size: file.bytes.length,
+        digest: file.digest,
+        version: flavour === 'objects' ? file.version : null,
+      };
     },
 
     async rename(moves: readonly Move[]): Promise<void> {
-      if (flavour === 'objects') throw new WaybillError('storage_permanent', `${storage.label}: has no rename`);
+      if (flavour === 'objects')
+        throw new WaybillError('storage_permanent', `${storage.label}: has no rename`);
       for (const { from, to } of moves) {
         refuseReadOnly(to);
         const file = disk.get(from);
@@ -117,13 +127,21 @@ export function memoryStorage(options: MemoryOptions): Storage {
     if (flavour === 'objects') return;
     for (let slash = key.indexOf('/'); slash !== -1; slash = key.indexOf('/', slash + 1))
       if (disk.has(key.slice(0, slash)))
-        throw new WaybillError('storage_permanent', `${storage.label}: "${key.slice(0, slash)}" is a file, not a directory`);
+        throw new WaybillError(
+          'storage_permanent',
+          `${storage.label}: "${key.slice(0, slash)}" is a file, not a directory`,
+        );
     for (const name of disk.keys())
-      if (name.startsWith(`${key}/`)) throw new WaybillError('storage_permanent', `${storage.label}: "${key}" is a directory`);
+      if (name.startsWith(`${key}/`))
+        throw new WaybillError('storage_permanent', `${storage.label}: "${key}" is a directory`);
   }
 }
 
-async function collect(key: Key, body: Body, options: WriteOptions): Promise<{ bytes: Buffer; digest: Digest }> {
+async function collect(
+  key: Key,
+  body: Body,
+  options: WriteOptions,
+): Promise<{ bytes: Buffer; digest: Digest }> {
   const hash = startDigest();
   const chunks: Buffer[] = [];
   let size = 0;

@@ -16,7 +16,10 @@ export function storageOpener(
   return async (location, options) => {
     const storage = await openDriver(location, options);
     const onRetry = (failure: unknown, attempt: number, pauseMs: number): void =>
-      context.log.warn({ storage: storage.label, attempt, pauseMs, err: failure }, 'storage call failed, trying again');
+      context.log.warn(
+        { storage: storage.label, attempt, pauseMs, err: failure },
+        'storage call failed, trying again',
+      );
     return withRetry(withLog(storage, context.log, context.clock), { policy, clock: context.clock, onRetry });
   };
 }
@@ -29,8 +32,12 @@ async function openDriver(location: StorageLocation, options: OpenOptions): Prom
     }
     case 'sftp':
     case 's3':
-      throw new WaybillError('config_invalid', `the backend "${location.backend}" is not part of this version`, {
-        hint: 'use a local directory; SFTP and S3 come with the next version',
-      });
+      throw new WaybillError(
+        'config_invalid',
+        `the backend "${location.backend}" is not part of this version`,
+        {
+          hint: 'use a local directory; SFTP and S3 come with the next version',
+        },
+      );
   }
 }

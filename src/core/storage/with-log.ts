@@ -12,7 +12,10 @@ export function withLog(storage: Storage, log: Log, clock: Clock): Storage {
       log.debug({ storage: storage.label, operation, ...fields, ms: milliseconds() }, 'storage');
       return result;
     } catch (error) {
-      log.debug({ storage: storage.label, operation, ...fields, ms: milliseconds(), err: error }, 'storage failed');
+      log.debug(
+        { storage: storage.label, operation, ...fields, ms: milliseconds(), err: error },
+        'storage failed',
+      );
       throw error;
     }
   };

@@ -25,7 +25,8 @@ export function withRetry(storage: Storage, options: RetryOptions): Storage {
           return await storage.write(key, body, how);
         } catch (failure) {
           // The answer to the lost try may have been "created"; only reading back can tell, and that is the caller's to do.
-          if (attempt > 1 && (hasCode(failure, 'storage_exists') || hasCode(failure, 'storage_conflict'))) throw lost;
+          if (attempt > 1 && (hasCode(failure, 'storage_exists') || hasCode(failure, 'storage_conflict')))
+            throw lost;
           lost = failure;
           throw failure;
         }

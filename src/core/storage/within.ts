@@ -9,13 +9,20 @@ import type { Entry, Storage } from './storage.ts';
 export function within(whole: Storage, directory: Key | ''): Storage {
   if (directory === '') return { ...whole, close: async () => undefined };
   const outer = (key: Key): Key => joinKey(directory, key);
-  const inner = (entry: Entry): Entry => ({ ...entry, key: listedKey(entry.key.slice(directory.length + 1)) });
+  const inner = (entry: Entry): Entry => ({
+    ...entry,
+    key: listedKey(entry.key.slice(directory.length + 1)),
+  });
   return {
     label: `${whole.label}, ${directory}`,
-    facts: { ...whole.facts, localRoot: whole.facts.localRoot === null ? null : path.join(whole.facts.localRoot, directory) },
+    facts: {
+      ...whole.facts,
+      localRoot: whole.facts.localRoot === null ? null : path.join(whole.facts.localRoot, directory),
+    },
     stat: (key) => whole.stat(outer(key)),
     async *list(below, options) {
-      for await (const entry of whole.list(below === '' ? directory : outer(below), options)) yield inner(entry);
+      for await (const entry of whole.list(below === '' ? directory : outer(below), options))
+        yield inner(entry);
     },
     read: (key) => whole.read(outer(key)),
     write: (key, body, options) => whole.write(outer(key), body, options),

@@ -21,15 +21,18 @@ t.test('local, seen through a sub-directory', (t) =>
   }),
 );
 
-t.test('a root that is not there lists as empty, is made by the first write, and is an error for a source', async (t) => {
-  const root = path.join(t.testdir(), 'not', 'yet');
-  await rejectsWith(t, localStorage(root, { mustExist: true }), 'storage_not_found');
-  const storage = await localStorage(root);
-  t.equal(await storage.stat(key('x')), undefined);
-  t.notOk(existsSync(root), 'looking makes nothing');
-  await storage.write(key('x'), bytesBody('x'), { mode: 'replace' });
-  t.equal(readFileSync(path.join(root, 'x'), 'utf8'), 'x');
-});
+t.test(
+  'a root that is not there lists as empty, is made by the first write, and is an error for a source',
+  async (t) => {
+    const root = path.join(t.testdir(), 'not', 'yet');
+    await rejectsWith(t, localStorage(root, { mustExist: true }), 'storage_not_found');
+    const storage = await localStorage(root);
+    t.equal(await storage.stat(key('x')), undefined);
+    t.notOk(existsSync(root), 'looking makes nothing');
+    await storage.write(key('x'), bytesBody('x'), { mode: 'replace' });
+    t.equal(readFileSync(path.join(root, 'x'), 'utf8'), 'x');
+  },
+);
 
 t.test('a symbolic link below the root is an entry and never a way out', async (t) => {
   const root = t.testdir({ outside: { precious: 'precious' }, root: {} });
@@ -39,9 +42,17 @@ t.test('a symbolic link below the root is an entry and never a way out', async (
   const storage = await localStorage(inside);
   t.match(await storage.stat(key('way')), { type: 'link' });
   t.match(await storage.stat(key('dangling')), { type: 'link' }, 'a dangling link is there, too');
-  await rejectsWith(t, storage.write(key('way/new'), bytesBody('x'), { mode: 'replace' }), 'storage_permanent');
+  await rejectsWith(
+    t,
+    storage.write(key('way/new'), bytesBody('x'), { mode: 'replace' }),
+    'storage_permanent',
+  );
   await storage.write(key('.publisher.tmp/1/x'), bytesBody('x'), { mode: 'scratch' });
-  await rejectsWith(t, storage.rename([{ from: key('.publisher.tmp/1/x'), to: key('way/precious') }]), 'storage_permanent');
+  await rejectsWith(
+    t,
+    storage.rename([{ from: key('.publisher.tmp/1/x'), to: key('way/precious') }]),
+    'storage_permanent',
+  );
   t.same(readdirSync(path.join(root, 'outside')), ['precious']);
   t.equal(readFileSync(path.join(root, 'outside/precious'), 'utf8'), 'precious');
   await storage.remove(key('way'));
@@ -54,8 +65,16 @@ t.test('files are copied from file to file with the same checks as streams', asy
   const to = await localStorage(path.join(root, 'to'));
   await to.write(key('small'), storedBody(from, key('small'), 5), { mode: 'replace' });
   t.equal(readFileSync(path.join(root, 'to/small'), 'utf8'), 'small');
-  await rejectsWith(t, to.write(key('grown'), storedBody(from, key('grown'), 5), { mode: 'scratch' }), 'body_mismatch');
-  await rejectsWith(t, to.write(key('gone'), storedBody(from, key('gone'), 5), { mode: 'scratch' }), 'storage_not_found');
+  await rejectsWith(
+    t,
+    to.write(key('grown'), storedBody(from, key('grown'), 5), { mode: 'scratch' }),
+    'body_mismatch',
+  );
+  await rejectsWith(
+    t,
+    to.write(key('gone'), storedBody(from, key('gone'), 5), { mode: 'scratch' }),
+    'storage_not_found',
+  );
 });
 
 t.test('opened read-only, it changes nothing', async (t) => {

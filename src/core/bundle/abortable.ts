@@ -1,0 +1,26 @@
+/**
+ * The same chunks, until the signal aborts: then the iteration throws the signal's reason at once, even while the input is silent. The input
+ * is told to close, and nobody waits for it.
+ */
+export async function* abortable(input: AsyncIterable<Uint8Array>, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+  const iterator = input[Symbol.asyncIterator]();
+  let stop: (reason: Error) => void = () => undefined;
+  const onAbort = (): void => stop(signal.reason instanceof Error ? signal.reason : new Error(String(signal.reason)));
+  signal.addEventListener('abort', onAbort);
+  try {
+    for (;;) {
+      signal.throwIfAborted();
+      // A promise for each step: one long-lived promise in a race would keep every chunk it ever raced against.
+      const step = await new Promise<IteratorResult<Uint8Array>>((resolve, reject) => {
+        stop = reject;
+        iterator.next().then(resolve, reject);
+      });
+      if (step.done === true) return;
+      yield step.value;
+    }
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+    // A generator that waits for its next chunk closes only after that: the caller must not wait with it.
+    iterator.return?.().then(undefined, () => undefined);
+  }
+}

@@ -1,0 +1,101 @@
+import { createGunzip } from 'node:zlib';
+import { WaybillError } from '../errors.ts';
+import { pipeThrough } from './pipe-through.ts';
+
+/** An honest archive may compress well at its start; before this many bytes came out, the ratio says nothing. */
+const ratioMattersAfter = 16 * 2 ** 20;
+const maxExpansion = 200;
+const sniffedBytes = 6;
+
+const otherFormats: [magic: number[], name: string][] = [
+  [[0x50, 0x4b], 'a ZIP file'],
+  [[0x28, 0xb5, 0x2f, 0xfd], 'compressed with zstd'],
+  [[0x42, 0x5a, 0x68], 'compressed with bzip2'],
+  [[0xfd, 0x37, 0x7a, 0x58, 0x5a], 'compressed with xz'],
+];
+
+/**
+ * The bytes of the tar archive, decompressed where they begin as gzip does. Throws `malformed_archive` where the gzip data is damaged, cut
+ * short anywhere or followed by anything, and `archive_bomb` where it expands more than 200 : 1 after the first 16 MiB.
+ */
+export async function* decompress(input: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  const source = input[Symbol.asyncIterator]();
+  const start: Uint8Array[] = [];
+  for (let size = 0; size < sniffedBytes; ) {
+    const step = await source.next();
+    if (step.done === true) break;
+    start.push(step.value);
+    size += step.value.byteLength;
+  }
+  const head = Buffer.concat(start);
+  refuseOtherFormats(head);
+  const whole = resume(head, source);
+  if (startsWith(head, [0x1f, 0x8b])) yield* gunzip(whole);
+  else yield* whole;
+}
+
+async function* gunzip(input: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  const engine = createGunzip();
+  let fed = 0;
+  let expanded = 0;
+  let failure: { error: unknown } | null = null;
+  async function* counted(): AsyncGenerator<Uint8Array> {
+    try {
+      for await (const chunk of input) {
+        fed += chunk.byteLength;
+        yield chunk;
+      }
+    } catch (error) {
+      failure = { error };
+      throw error;
+    }
+  }
+  try {
+    for await (const chunk of pipeThrough(counted(), engine)) {
+      expanded += chunk.byteLength;
+      if (expanded > ratioMattersAfter && expanded > fed * maxExpansion) throw bomb();
+      yield chunk;
+    }
+  } catch (error) {
+    if (error instanceof WaybillError) throw error;
+    const readFailure = failure as { error: unknown } | null;
+    if (readFailure !== null) throw readFailure.error;
+    // The engine stops at the end of the gzip data; what makes it stop with bytes to spare is what follows.
+    throw engine.readableEnded && engine.bytesWritten < fed ? trailing(error) : damaged(error);
+  }
+  if (engine.bytesWritten < fed) throw trailing();
+}
+
+async function* resume(head: Buffer, rest: AsyncIterator<Uint8Array>): AsyncGenerator<Uint8Array> {
+  try {
+    if (head.byteLength > 0) yield head;
+    for (let step = await rest.next(); step.done !== true; step = await rest.next()) yield step.value;
+  } finally {
+    await rest.return?.();
+  }
+}
+
+function refuseOtherFormats(head: Buffer): void {
+  const other = otherFormats.find(([magic]) => startsWith(head, magic));
+  if (other === undefined) return;
+  throw new WaybillError('malformed_archive', `the upload is ${other[1]}, not a tar archive`, { hint: 'send a tar or a tar.gz' });
+}
+
+function startsWith(bytes: Uint8Array, magic: readonly number[]): boolean {
+  return magic.every((byte, index) => bytes[index] === byte);
+}
+
+function damaged(cause: unknown): WaybillError {
+  const detail = cause instanceof Error ? cause.message : String(cause);
+  return new WaybillError('malformed_archive', `the gzip data is damaged or cut short (${detail})`, { cause, hint: 'upload it again' });
+}
+
+function trailing(cause?: unknown): WaybillError {
+  return new WaybillError('malformed_archive', 'something follows the end of the gzip data', { cause, hint: 'send the archive and nothing else' });
+}
+
+function bomb(): WaybillError {
+  return new WaybillError('archive_bomb', `the archive expands to more than ${maxExpansion} times its own size`, {
+    hint: 'send it as a plain tar if its content is really that repetitive',
+  });
+}

@@ -1,0 +1,145 @@
+import type { SourceIdentity } from '../catalog/catalog.ts';
+import { digestOf, type Digest } from '../digest.ts';
+import { WaybillError } from '../errors.ts';
+import { finding, type Finding } from '../finding.ts';
+import { inParallel } from '../parallel.ts';
+import { readAll, storedBody } from '../storage/body.ts';
+import { joinKey, nameOf, type Key } from '../storage/key.ts';
+import type { Body, Entry, Storage } from '../storage/storage.ts';
+import { checkSceneMapFile, defaultSceneMapRules, type SceneMapRules } from './check-scene-map.ts';
+import { hasErrors, invalidBundle } from './invalid-bundle.ts';
+import { linkAbove, listBundle, unlistedWarning, whatIsWrong } from './listed-files.ts';
+import { manifestDigest, manifestName, maxManifestBytes, parseManifest, type Manifest } from './manifest.ts';
+import { compareCodeUnits, isReservedSegment, parseRelativePath } from './path-policy.ts';
+import type { BundleFile, SourceBundle } from './source-bundle.ts';
+
+/** A bundle that was found and whose manifest is valid; whether its files are there, `loadBundle` says. */
+export interface BundleCandidate {
+  /** Relative to the source root; `.` for a bundle at the root. */
+  path: string;
+  directory: Key | '';
+  created: Date;
+  manifest: Manifest;
+  manifestDigest: Digest;
+  /** `manifest.json` itself. */
+  manifestFile: { size: number; digest: Digest };
+}
+
+export interface Discovery {
+  /** Sorted by path, as `invalid` is. */
+  candidates: BundleCandidate[];
+  invalid: { path: string; error: WaybillError }[];
+  warnings: Finding[];
+}
+
+/** Listings and manifests under way at once. */
+const concurrency = 16;
+
+/**
+ * Finds the bundles below the root of a source, level by level. A directory with a `manifest.json` is a bundle and is not looked into.
+ * Directories whose names begin with a dot, links and special files are passed over with a warning. A listing or read that fails, fails the whole
+ * discovery with that `storage_*` error: a part of a source is never taken for all of it.
+ */
+export async function discoverBundles(storage: Storage): Promise<Discovery> {
+  const found: Discovery = { candidates: [], invalid: [], warnings: [] };
+  for (let level: (Key | '')[] = ['']; level.length > 0; ) {
+    const next: Key[] = [];
+    await inParallel(level, concurrency, async (directory) => {
+      const entries: Entry[] = [];
+      for await (const entry of storage.list(directory, { recursive: false })) entries.push(entry);
+      const manifest = entries.find(({ key, type }) => type === 'file' && nameOf(key) === manifestName);
+      if (manifest === undefined) next.push(...directoriesToSearch(entries, found.warnings));
+      else await readCandidate(storage, directory, manifest, found);
+    });
+    level = next;
+  }
+  found.candidates.sort((a, b) => compareCodeUnits(a.path, b.path));
+  found.invalid.sort((a, b) => compareCodeUnits(a.path, b.path));
+  found.warnings.sort((a, b) => compareCodeUnits(a.file ?? '', b.file ?? ''));
+  return found;
+}
+
+export interface BundleSource {
+  backend: SourceIdentity['backend'];
+  /** The configured location, or the pipeline's id for uploads. */
+  id: string;
+  sceneMaps?: SceneMapRules;
+}
+
+const sceneMapsAtOnce = 4;
+
+/**
+ * Makes a candidate a bundle: one recursive listing of its directory, in which every listed file must be a regular file of the declared
+ * size, and a check of its scene maps, the only files that are read. Throws `invalid_bundle` with all findings, or the storage's own error.
+ * `bodyOf` tells how bytes are read; left out, they come from `storage`.
+ */
+export async function loadBundle(
+  storage: Storage,
+  candidate: BundleCandidate,
+  source: BundleSource,
+  bodyOf: (key: Key, size: number) => Body = (key, size) => storedBody(storage, key, size),
+): Promise<SourceBundle> {
+  const { directory, manifest } = candidate;
+  const listing = await listBundle(storage, directory, manifest.files);
+  const findings: Finding[] = [];
+  const files: BundleFile[] = [];
+  manifest.files.forEach(({ path, kind, contentType, size, digest }, index) => {
+    const entry = listing.present.get(path);
+    const wrong = whatIsWrong(entry, size, () => linkAbove(path, listing.links));
+    if (wrong !== null) findings.push(finding('error', wrong.code, wrong.message, { file: path, pointer: `/files/${index}` }));
+    else if (entry !== undefined) files.push({ path, kind, contentType, size: entry.size, digest, body: bodyOf(entry.key, entry.size) });
+  });
+  await inParallel(files, sceneMapsAtOnce, async (file) => {
+    findings.push(...(await checkSceneMapFile(file, source.sceneMaps ?? defaultSceneMapRules)));
+  });
+  findings.push(...unlistedWarning(candidate.path, listing.unlisted));
+  if (hasErrors(findings)) throw invalidBundle(candidate.path === '.' ? 'the source root' : `"${candidate.path}"`, findings);
+  const { size: manifestSize, digest: manifestFileDigest } = candidate.manifestFile;
+  return {
+    identity: { backend: source.backend, id: source.id, path: candidate.path },
+    path: candidate.path,
+    name: manifest.name,
+    created: manifest.created,
+    manifestDigest: candidate.manifestDigest,
+    manifestFile: { digest: manifestFileDigest, body: bodyOf(joinKey(directory, manifestName), manifestSize) },
+    files,
+    warnings: findings,
+  };
+}
+
+function directoriesToSearch(entries: readonly Entry[], warnings: Finding[]): Key[] {
+  const directories: Key[] = [];
+  const skip = (code: string, file: string, message: string): void => void warnings.push(finding('warning', code, message, { file }));
+  for (const { key, type } of entries) {
+    const name = nameOf(key);
+    if (type === 'file' || isReservedSegment(name)) continue;
+    if (type === 'link') skip('link_skipped', key, 'is a symbolic link, which is not followed; put the bundle itself here');
+    else if (type === 'other') skip('special_file_skipped', key, 'is neither a file nor a directory and was passed over');
+    else if (name.startsWith('.')) skip('dot_directory_skipped', key, 'begins with a dot, so it was not searched for bundles');
+    else directories.push(key);
+  }
+  return directories;
+}
+
+async function readCandidate(storage: Storage, directory: Key | '', { key, size }: Entry, found: Discovery): Promise<void> {
+  const path = directory === '' ? '.' : directory;
+  const refuse = (findings: Finding[]): void => void found.invalid.push({ path, error: invalidBundle(`"${path}"`, findings) });
+  if (path !== '.') {
+    const verdict = parseRelativePath(path);
+    if (!verdict.ok) return refuse([finding('error', 'unsafe_bundle_path', `the path of the bundle ${verdict.reason}`, { file: path })]);
+  }
+  if (size > maxManifestBytes)
+    return refuse([finding('error', 'manifest_too_large', `has ${size} bytes, and a manifest may have ${maxManifestBytes}`, { file: key })]);
+  const bytes = await readAll(storage, key, maxManifestBytes);
+  const { manifest, findings } = parseManifest(bytes, key);
+  if (manifest === null) return refuse(findings);
+  found.candidates.push({
+    path,
+    directory,
+    created: manifest.created,
+    manifest,
+    manifestDigest: manifestDigest(manifest),
+    manifestFile: { size: bytes.byteLength, digest: digestOf(bytes) },
+  });
+}
+

@@ -1,0 +1,65 @@
+import { finding, type Finding } from '../finding.ts';
+import { joinKey, type Key } from '../storage/key.ts';
+import type { Entry, Storage } from '../storage/storage.ts';
+import { manifestName, type ManifestFile } from './manifest.ts';
+import { compareCodeUnits, isReservedPath } from './path-policy.ts';
+
+const namesInWarning = 5;
+
+/** A bundle should hold nothing that its manifest does not list; one warning names some of it. */
+export function unlistedWarning(bundle: string, unlisted: string[]): Finding[] {
+  if (unlisted.length === 0) return [];
+  const named = unlisted.sort(compareCodeUnits).slice(0, namesInWarning);
+  const more = unlisted.length - named.length;
+  const list = named.map((name) => JSON.stringify(name)).join(', ') + (more > 0 ? ` and ${more} more` : '');
+  const count = unlisted.length === 1 ? '1 file is' : `${unlisted.length} files are`;
+  return [finding('warning', 'unlisted_files', `${count} not in the manifest and will not be published: ${list}`, { file: bundle })];
+}
+
+/** What one recursive listing of a bundle's directory says about the files that its manifest lists. */
+export interface Listing {
+  /** By path, what the listing showed of the files that the manifest lists. */
+  present: Map<string, Entry>;
+  links: Set<string>;
+  unlisted: string[];
+}
+
+export async function listBundle(storage: Storage, directory: Key | '', files: readonly ManifestFile[]): Promise<Listing> {
+  const listed = new Set<string>(files.map(({ path }) => path));
+  const listing: Listing = { present: new Map(), links: new Set(), unlisted: [] };
+  const prefix = joinKey(directory, '').length;
+  const start = directory === '' ? 0 : prefix;
+  for await (const entry of storage.list(directory, { recursive: true })) {
+    const path = entry.key.slice(start);
+    if (entry.type === 'link') listing.links.add(path);
+    if (listed.has(path)) listing.present.set(path, entry);
+    else if (path !== manifestName && !isReservedPath(path)) listing.unlisted.push(path);
+  }
+  return listing;
+}
+
+/** What keeps a listed file from being published; null where nothing does. */
+export function whatIsWrong(
+  entry: Entry | undefined,
+  size: number | null,
+  linkAboveIt: () => string | undefined,
+): { code: string; message: string } | null {
+  if (entry === undefined) {
+    const link = linkAboveIt();
+    if (link === undefined) return { code: 'file_missing', message: 'is listed in the manifest and is not there' };
+    return { code: 'file_is_link', message: `lies below the symbolic link "${link}", and links are not followed` };
+  }
+  if (entry.type === 'link') return { code: 'file_is_link', message: 'is a symbolic link, and a bundle holds regular files only' };
+  if (entry.type !== 'file') return { code: 'file_not_regular', message: 'is not a regular file' };
+  if (size !== null && entry.size !== size)
+    return { code: 'size_mismatch', message: `should have ${size} bytes, and has ${entry.size}` };
+  return null;
+}
+
+/** The symbolic link that a path goes through, where there is one. */
+export function linkAbove(path: string, links: ReadonlySet<string>): string | undefined {
+  if (links.size === 0) return undefined;
+  for (let slash = path.indexOf('/'); slash !== -1; slash = path.indexOf('/', slash + 1))
+    if (links.has(path.slice(0, slash))) return path.slice(0, slash);
+  return undefined;
+}

@@ -1,0 +1,181 @@
+import canonicalize from 'canonicalize';
+import { digestOf, hexOf, parseDigest, type Digest } from '../digest.ts';
+import { finding, type Finding } from '../finding.ts';
+import { escapeSegment } from './json-scan.ts';
+import { compactTimestamp, parseCreated, parseKind, parseMediaType, type FieldVerdict } from './manifest-fields.ts';
+import { readJsonDocument, type JsonObject, type JsonValue, type Problem } from './manifest-json.ts';
+import { compareCodeUnits, findCollisions, foldedPath, parseRelativePath, type RelativePath } from './path-policy.ts';
+
+export const manifestName = 'manifest.json';
+export const maxManifestBytes = 64 * 2 ** 20;
+
+/** A manifest that keeps every rule. */
+export interface Manifest {
+  name: RelativePath | null;
+  created: Date;
+  /** In the order of the manifest. */
+  files: ManifestFile[];
+  /** The document as it was written, with the keys that this version does not know. */
+  document: JsonObject;
+}
+
+export interface ManifestFile {
+  path: RelativePath;
+  kind: string;
+  contentType: string | null;
+  /** Null where the manifest does not declare it; likewise `digest`. */
+  size: number | null;
+  digest: Digest | null;
+}
+
+/**
+ * Reads a manifest and says everything that is wrong with it, each with JSON Pointer, line and column. `file` names it in the
+ * findings. The manifest is null where any finding is an error. Pure; 50,000 files take well under a second.
+ */
+export function parseManifest(bytes: Uint8Array, file: string): { manifest: Manifest | null; findings: Finding[] } {
+  if (bytes.byteLength > maxManifestBytes) {
+    const message = `has ${bytes.byteLength} bytes, and a manifest may have ${maxManifestBytes}; split the bundle`;
+    return { manifest: null, findings: [finding('error', 'manifest_too_large', message, { file })] };
+  }
+  const document = readJsonDocument(bytes, file);
+  const { problems, value } = document;
+  const manifest = value === undefined ? null : readManifest(value, problems);
+  const findings = value === undefined || problems.length > 0 ? document.locate(problems) : [];
+  return { manifest: findings.length > 0 ? null : manifest, findings };
+}
+
+/** What `manifestDigest` covers: defaults filled in, `created` in UTC, files sorted by path, unknown keys kept. Pure. */
+export function normaliseManifest(manifest: Manifest): JsonObject {
+  const { document, files } = manifest;
+  const entries = document['files'] as JsonValue[];
+  const normalised = files.map(({ path, kind, contentType, size, digest }, index) => {
+    const entry = entries[index];
+    const known = { path, kind, content_type: contentType, size, digest };
+    return isObject(entry) ? { ...entry, ...known } : known;
+  });
+  normalised.sort((a, b) => compareCodeUnits(a.path, b.path));
+  return {
+    ...document,
+    schema_version: 1,
+    name: manifest.name,
+    created: manifest.created.toISOString(),
+    metadata: document['metadata'] ?? {},
+    files: normalised,
+  };
+}
+
+/** SHA-256 over the RFC 8785 form of the normalised manifest: equal for manifests that say the same. Pure. */
+export function manifestDigest(manifest: Manifest): Digest {
+  return digestOf(canonicalJson(normaliseManifest(manifest)));
+}
+
+/** The relative path that an upload has as a bundle: its `name`, or when it was made and the first digits of its digest. Pure. */
+export function uploadBundlePath(manifest: Manifest, digest: Digest): string {
+  return manifest.name ?? `${compactTimestamp(manifest.created)}-${hexOf(digest).slice(0, 8)}`;
+}
+
+/** RFC 8785. */
+export function canonicalJson(value: unknown): string {
+  return canonicalize(value) as string;
+}
+
+function readManifest(value: JsonValue, problems: Problem[]): Manifest | null {
+  const tell = (code: string, pointer: string, message: string): null => {
+    problems.push({ code, pointer, message });
+    return null;
+  };
+  if (!isObject(value)) return tell('wrong_type', '', `must be a JSON object, and is ${nameOfType(value)}`);
+  const version = value['schema_version'] ?? 1;
+  if (version !== 1) tell('unsupported_version', '/schema_version', `schema_version must be 1, and is ${JSON.stringify(version)}`);
+  const metadata = value['metadata'] ?? {};
+  if (!isObject(metadata)) tell('wrong_type', '/metadata', `metadata must be an object, and is ${nameOfType(metadata)}`);
+
+  const created =
+    value['created'] === undefined
+      ? tell('missing_key', '/created', 'the key "created" is missing: when the bundle was made, like "2026-11-20T01:02:03Z"')
+      : readText(value, '', 'created', parseCreated, tell);
+  const name = readText(value, '', 'name', pathVerdict, tell);
+  const files = readFiles(value['files'], tell);
+  return created === null || files === null ? null : { name, created, files, document: value };
+}
+
+type Tell = (code: string, pointer: string, message: string) => null;
+
+function readFiles(listed: JsonValue | undefined, tell: Tell): ManifestFile[] | null {
+  if (listed === undefined) return tell('missing_key', '/files', 'the key "files" is missing: the list of the files of the bundle');
+  if (!Array.isArray(listed)) return tell('wrong_type', '/files', `files must be a list, and is ${nameOfType(listed)}`);
+  if (listed.length === 0) return tell('no_files', '/files', 'files is empty; a bundle has at least one file');
+  const files: ManifestFile[] = [];
+  const indexes: number[] = [];
+  listed.forEach((entry, index) => {
+    const file = readFile(entry, `/files/${index}`, tell);
+    if (file === null) return;
+    files.push(file);
+    indexes.push(index);
+  });
+  for (const { index, reason } of findCollisions(files.map(({ path }) => path))) {
+    const path = files[index]?.path ?? '';
+    tell('path_collision', `/files/${indexes[index] ?? 0}`, `the path "${path}" ${reason}`);
+  }
+  return files;
+}
+
+function readFile(entry: JsonValue, pointer: string, tell: Tell): ManifestFile | null {
+  if (typeof entry === 'string') return readFile({ path: entry }, pointer, (code, _inner, message) => tell(code, pointer, message));
+  if (!isObject(entry)) return tell('wrong_type', pointer, `must be a path or an object with a path, and is ${nameOfType(entry)}`);
+  const path =
+    entry['path'] == null
+      ? tell('missing_key', `${pointer}/path`, 'the key "path" is missing')
+      : readText(entry, pointer, 'path', filePathVerdict, tell);
+  const digest = readText(entry, pointer, 'digest', digestVerdict, tell);
+  const kind = readText(entry, pointer, 'kind', parseKind, tell) ?? 'file';
+  const contentType = readText(entry, pointer, 'content_type', parseMediaType, tell);
+  const size = readSize(entry['size'] ?? null, pointer, tell);
+  return path === null ? null : { path, kind, contentType, size, digest };
+}
+
+/** An optional text: null where it is absent, `null`, or wrong (which is told). */
+function readText<T>(object: JsonObject, pointer: string, key: string, parse: (text: string) => FieldVerdict<T>, tell: Tell): T | null {
+  const value = object[key];
+  if (value === undefined || (value === null && key !== 'created')) return null;
+  const place = `${pointer}/${escapeSegment(key)}`;
+  if (typeof value !== 'string') return tell('wrong_type', place, `${key} must be a string, and is ${nameOfType(value)}`);
+  const verdict = parse(value);
+  return verdict.ok ? verdict.value : tell(`invalid_${key}`, place, `${key} ${JSON.stringify(shortened(value))} ${verdict.reason}`);
+}
+
+function readSize(size: JsonValue, pointer: string, tell: Tell): number | null {
+  if (size === null) return null;
+  if (typeof size === 'number' && Number.isSafeInteger(size) && size >= 0) return size;
+  const found = typeof size === 'number' ? String(size) : nameOfType(size);
+  return tell('invalid_size', `${pointer}/size`, `size must be a whole number of bytes from 0 on, and is ${found}`);
+}
+
+function pathVerdict(text: string): FieldVerdict<RelativePath> {
+  const verdict = parseRelativePath(text);
+  return verdict.ok ? { ok: true, value: verdict.path } : verdict;
+}
+
+function filePathVerdict(text: string): FieldVerdict<RelativePath> {
+  if (foldedPath(text) === manifestName) return { ok: false, reason: 'is the manifest itself, which is not published; leave it out' };
+  return pathVerdict(text);
+}
+
+function digestVerdict(text: string): FieldVerdict<Digest> {
+  const digest = parseDigest(text);
+  return digest === undefined ? { ok: false, reason: 'is not "sha256:" and 64 lower-case hexadecimal digits' } : { ok: true, value: digest };
+}
+
+function isObject(value: JsonValue | undefined): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function nameOfType(value: JsonValue): string {
+  if (value === null) return 'null';
+  if (Array.isArray(value)) return 'a list';
+  return typeof value === 'object' ? 'an object' : `a ${typeof value}`;
+}
+
+function shortened(text: string): string {
+  return text.length > 120 ? `${text.slice(0, 120)}…` : text;
+}

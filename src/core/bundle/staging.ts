@@ -1,0 +1,170 @@
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { digestOf, parseDigest, type Digest } from '../digest.ts';
+import { asWaybillError, WaybillError } from '../errors.ts';
+import { finding, type Finding } from '../finding.ts';
+import { inParallel } from '../parallel.ts';
+import { storedBody } from '../storage/body.ts';
+import { keyOf } from '../storage/key.ts';
+import { localStorage } from '../storage/local.ts';
+import { errnoOf } from '../storage/local-errors.ts';
+import type { Storage } from '../storage/storage.ts';
+import { abortable } from './abortable.ts';
+import { extractArchive, type ArchiveLimits, type Extraction } from './archive.ts';
+import { checkSceneMapFile, defaultSceneMapRules, wrongDigest, wrongSize, type SceneMapRules } from './check-scene-map.ts';
+import { hasErrors, invalidBundle } from './invalid-bundle.ts';
+import { unlistedWarning } from './listed-files.ts';
+import { manifestDigest, manifestName, parseManifest, uploadBundlePath, type Manifest } from './manifest.ts';
+import type { RelativePath } from './path-policy.ts';
+import type { BundleFile, SourceBundle } from './source-bundle.ts';
+
+/*
+ * A staged bundle is a directory with two things: `files`, the archive's content, and `staged.json`, what was measured while it was
+ * extracted, so that whoever publishes it need not read the files to know their digests.
+ */
+const filesName = 'files';
+const factsName = 'staged.json';
+const sceneMapsAtOnce = 4;
+
+export interface StageRequest {
+  /** tar or tar.gz. */
+  input: AsyncIterable<Uint8Array>;
+  /** Absolute; made where it is missing. Removed on any failure. */
+  directory: string;
+  limits: ArchiveLimits;
+  signal: AbortSignal;
+  pipelineId: string;
+  sceneMaps?: SceneMapRules;
+}
+
+export interface StagedBundle {
+  directory: string;
+  manifest: Manifest;
+  manifestDigest: Digest;
+  /** The bundle's relative path: the manifest's `name`, or one made of its time and digest. */
+  bundlePath: string;
+  /** How many files the manifest lists, and their bytes. */
+  files: number;
+  bytes: number;
+}
+
+/**
+ * Extracts an upload and proves that it is one complete, valid bundle: every size, digest and scene map. Throws the codes of
+ * `extractArchive`, `invalid_bundle` with all findings, `insufficient_storage`, or the signal's reason; the directory is gone then.
+ */
+export async function stageUpload(request: StageRequest): Promise<StagedBundle> {
+  try {
+    return await stage(request);
+  } catch (error) {
+    await rm(request.directory, { recursive: true, force: true });
+    throw request.signal.aborted ? stopReason(request.signal) : stagingFailure(error);
+  }
+}
+
+/** Opens what `stageUpload` left in `directory`. Throws `bundle_not_found` where it is gone. */
+export async function openStagedBundle(directory: string, pipelineId: string, bundlePath: string): Promise<SourceBundle> {
+  const facts = await readFacts(directory);
+  const bytes = await readFile(path.join(directory, filesName, manifestName)).catch((error: unknown) => {
+    throw gone(error);
+  });
+  const { manifest, findings } = parseManifest(bytes, manifestName);
+  if (manifest === null) throw invalidBundle('the staged bundle', findings);
+  const storage = await localStorage(path.join(directory, filesName), { readOnly: true });
+  return {
+    identity: { backend: 'http_upload', id: pipelineId, path: bundlePath },
+    path: bundlePath,
+    name: manifest.name,
+    created: manifest.created,
+    manifestDigest: manifestDigest(manifest),
+    manifestFile: { digest: digestOf(bytes), body: storedBody(storage, keyOf(manifestName as RelativePath), bytes.byteLength) },
+    files: bundleFiles(storage, manifest, (index) => facts.files[index]),
+    warnings: facts.warnings,
+  };
+}
+
+/** Turns a failure to write into the code that tells a client so; everything else passes as it is. */
+export function stagingFailure(error: unknown): unknown {
+  const errno = errnoOf(error);
+  if (errno === 'ENOSPC' || errno === 'EDQUOT')
+    return new WaybillError('insufficient_storage', 'the staging disk is full', { cause: error, hint: 'try again later' });
+  return error;
+}
+
+async function stage({ input, directory, limits, signal, sceneMaps }: StageRequest): Promise<StagedBundle> {
+  signal.throwIfAborted();
+  const files = path.join(directory, filesName);
+  await mkdir(files, { recursive: true, mode: 0o700 });
+  const extraction = await extractArchive({ input: abortable(input, signal), directory: files, limits });
+  const { manifest, findings } = parseManifest(await readFile(path.join(files, manifestName)), manifestName);
+  if (manifest === null) throw invalidBundle('the upload', findings);
+
+  findings.push(...compare(manifest, extraction));
+  if (!hasErrors(findings)) {
+    const storage = await localStorage(files, { readOnly: true });
+    const listed = bundleFiles(storage, manifest, (index) => extraction.files.get(manifest.files[index]?.path as RelativePath));
+    await inParallel(listed, sceneMapsAtOnce, async (file) => {
+      findings.push(...(await checkSceneMapFile(file, sceneMaps ?? defaultSceneMapRules)));
+    });
+  }
+  if (hasErrors(findings)) throw invalidBundle('the upload', findings);
+  const measured = manifest.files.map((file) => extraction.files.get(file.path) as FileFacts);
+  await writeFile(path.join(directory, factsName), JSON.stringify({ files: measured, warnings: findings }), { flag: 'wx', mode: 0o600 });
+  signal.throwIfAborted();
+  const digest = manifestDigest(manifest);
+  return {
+    directory,
+    manifest,
+    manifestDigest: digest,
+    bundlePath: uploadBundlePath(manifest, digest),
+    files: measured.length,
+    bytes: measured.reduce((sum, { size }) => sum + size, 0),
+  };
+}
+
+/** Every listed file must be there with its declared size and digest. */
+function compare(manifest: Manifest, { files }: Extraction): Finding[] {
+  const findings: Finding[] = [];
+  manifest.files.forEach(({ path, size, digest }, index) => {
+    const found = files.get(path);
+    const pointer = `/files/${index}`;
+    if (found === undefined)
+      findings.push(finding('error', 'file_missing', 'is listed in the manifest and is not in the archive', { file: path, pointer }));
+    else if (size !== null && found.size !== size) findings.push({ ...wrongSize({ path, size }, found.size), pointer });
+    else if (digest !== null && found.digest !== digest) findings.push({ ...wrongDigest({ path, digest }, found.digest), pointer });
+  });
+  const listed = new Set<string>([manifestName, ...manifest.files.map(({ path }) => path)]);
+  return [...findings, ...unlistedWarning(manifestName, [...files.keys()].filter((file) => !listed.has(file)))];
+}
+
+interface FileFacts {
+  size: number;
+  digest: Digest;
+}
+
+function bundleFiles(storage: Storage, { files }: Manifest, factsOf: (index: number) => FileFacts | undefined): BundleFile[] {
+  return files.map(({ path, kind, contentType }, index) => {
+    const facts = factsOf(index);
+    if (facts === undefined) throw gone();
+    const { size, digest } = facts;
+    return { path, kind, contentType, size, digest, body: storedBody(storage, keyOf(path), size) };
+  });
+}
+
+async function readFacts(directory: string): Promise<{ files: FileFacts[]; warnings: Finding[] }> {
+  const text = await readFile(path.join(directory, factsName), 'utf8').catch((error: unknown) => {
+    throw gone(error);
+  });
+  // Written by `stage` in this very form, in a directory that only this user can write to.
+  const facts = JSON.parse(text) as { files: FileFacts[]; warnings: Finding[] };
+  if (!facts.files.every(({ size, digest }) => Number.isSafeInteger(size) && parseDigest(digest) !== undefined)) throw gone();
+  return facts;
+}
+
+function gone(cause?: unknown): WaybillError {
+  return new WaybillError('bundle_not_found', 'the staged bundle is not there any more, or not whole', { cause, hint: 'upload it again' });
+}
+
+function stopReason({ reason }: AbortSignal): WaybillError {
+  if (reason instanceof WaybillError) return reason;
+  return new WaybillError('aborted', 'the upload was stopped before it was staged', { cause: asWaybillError(reason), hint: 'upload it again' });
+}

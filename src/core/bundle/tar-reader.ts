@@ -1,0 +1,190 @@
+import { Header } from 'tar';
+import { WaybillError, type ErrorCode } from '../errors.ts';
+import { byteSource, type ByteSource } from './byte-source.ts';
+import { readPaxRecords } from './pax-records.ts';
+
+/** One file or directory of an archive. */
+export interface TarEntry {
+  type: 'file' | 'directory';
+  /** As it stands in the archive: judge it before use. */
+  name: string;
+  /** Bytes. */
+  size: number;
+  /** The bytes, once, before the next entry is asked for; what is left unread is passed over. */
+  read(): AsyncGenerator<Buffer>;
+}
+
+const blockBytes = 512;
+const maxMetaBytes = 2 ** 20;
+/** A file has a pax header, a GNU long name, or for a link a long target: more in a row than that is somebody playing. */
+const maxMetaInARow = 4;
+const maxPaddingBytes = 16 * 2 ** 20;
+const zeros = Buffer.alloc(blockBytes);
+
+/**
+ * The entries of a tar archive (ustar, pax, GNU) in order, read strictly: what tar programs warn about and go on, or read in different ways,
+ * ends the reading. Files and directories are all it knows; anything else throws `unsafe_archive_entry`. Damage and any cut throw
+ * `malformed_archive`: the two zero blocks that end an archive are required, and only zeros may follow them.
+ *
+ * The header codec is the tar package's. Its parser is not used, because it keeps all that follows the end marker in memory, decodes
+ * names that straddle two chunks wrongly, and forgives a broken pax header.
+ */
+export async function* readTar(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<TarEntry> {
+  const source = byteSource(chunks);
+  try {
+    let isFirst = true;
+    for (;;) {
+      const { header, name, size } = await nextHeader(source, isFirst);
+      isFirst = false;
+      if (header === null) return;
+      const body = source.slices(size);
+      yield { type: header.type === 'Directory' ? 'directory' : 'file', name, size, read: () => body };
+      for await (const rest of body) void rest;
+      await skipPadding(source, size);
+    }
+  } finally {
+    await source.close();
+  }
+}
+
+type HeaderStep = { header: Header; name: string; size: number } | { header: null; name: ''; size: 0 };
+
+/** Reads up to the next file or directory, taking in what headers before it say about it; null at the end of the archive. */
+async function nextHeader(source: ByteSource, isFirst: boolean): Promise<HeaderStep> {
+  let name: string | undefined;
+  let size: number | undefined;
+  for (let metas = 0; ; metas += 1) {
+    const block = await source.take(blockBytes);
+    if (block.byteLength < blockBytes) throw cutShort(isFirst && metas === 0, block.byteLength);
+    if (block.equals(zeros)) {
+      if (metas > 0) throw malformed('the archive ends after a header that describes the next file');
+      await readEnd(source);
+      return { header: null, name: '', size: 0 };
+    }
+    const header = decodeHeader(block, isFirst && metas === 0);
+    const claimed = header.path ?? '';
+    if (header.type === 'File' || header.type === 'Directory') {
+      if ((header.linkpath ?? '') !== '') throw unsafe(claimed, 'is a file that names the target of a link');
+      const realSize = header.type === 'Directory' ? 0 : (size ?? header.size);
+      if (realSize === undefined || !Number.isSafeInteger(realSize)) throw malformed(`the size of ${quoted(claimed)} is not a number`);
+      return { header, name: name ?? claimed, size: realSize };
+    }
+    if (metas === maxMetaInARow) throw malformed('too many headers describe one file');
+    const says = await readMeta(source, header, block);
+    if (says.name !== undefined && name !== undefined) throw malformed('a file is given two names');
+    name ??= says.name;
+    size ??= says.size;
+  }
+}
+
+interface MetaSays {
+  name?: string | undefined;
+  size?: number | undefined;
+}
+
+async function readMeta(source: ByteSource, header: Header, block: Buffer): Promise<MetaSays> {
+  const { type, size = 0, path = '' } = header;
+  const isKnown = ['ExtendedHeader', 'GlobalExtendedHeader', 'NextFileHasLongPath', 'NextFileHasLongLinkpath'].includes(type);
+  if (!isKnown) throw unsafe(path, `is ${typeName(header, block)}`);
+  if (size > maxMetaBytes) throw malformed(`a header of ${size} bytes describes the next file`);
+  const body = await source.take(size);
+  if (body.byteLength < size) throw cutShort(false, body.byteLength);
+  await skipPadding(source, size);
+  if (type === 'NextFileHasLongLinkpath') return {}; // The link it describes is refused when it comes.
+  if (type === 'NextFileHasLongPath') return { name: decodeName(trimNul(body)) };
+  const records = readPaxRecords(body);
+  if ([...records.keys()].some((key) => key.startsWith('GNU.sparse.'))) throw unsafe(path, 'is a sparse file');
+  const [name, length] = [records.get('path'), records.get('size')];
+  if (type === 'GlobalExtendedHeader') {
+    if (name !== undefined || length !== undefined) throw malformed('a global header gives all files one name or size');
+    return {};
+  }
+  if (length !== undefined && !/^\d{1,15}$/.test(length.toString('latin1'))) throw malformed('a pax header gives a size that is not a number');
+  return {
+    name: name === undefined || name.byteLength === 0 ? undefined : decodeName(name),
+    size: length === undefined ? undefined : Number(length.toString('latin1')),
+  };
+}
+
+function decodeHeader(block: Buffer, isFirst: boolean): Header {
+  let header: Header;
+  try {
+    header = new Header(block, 0);
+  } catch (cause) {
+    throw malformed('a header holds a number that is out of range', cause);
+  }
+  if (!header.cksumValid) {
+    if (isFirst) throw malformed('the upload is not a tar archive');
+    throw malformed('a header has a wrong checksum: the archive is damaged');
+  }
+  return header;
+}
+
+/** After the first zero block: the second, and then nothing but padding. */
+async function readEnd(source: ByteSource): Promise<void> {
+  const second = await source.take(blockBytes);
+  if (second.byteLength < blockBytes) throw cutShort(false, second.byteLength);
+  if (!second.equals(zeros)) throw malformed('a zero block stands in the middle of the archive');
+  let padding = 0;
+  for (let chunk = await source.next(); chunk !== null; chunk = await source.next()) {
+    padding += chunk.byteLength;
+    if (padding > maxPaddingBytes) throw malformed('the archive has endless padding');
+    if (!isZero(chunk)) throw malformed('something follows the end of the archive');
+  }
+}
+
+function isZero(chunk: Buffer): boolean {
+  for (let at = 0; at < chunk.byteLength; at += blockBytes) {
+    const piece = chunk.subarray(at, at + blockBytes);
+    if (!piece.equals(zeros.subarray(0, piece.byteLength))) return false;
+  }
+  return true;
+}
+
+async function skipPadding(source: ByteSource, size: number): Promise<void> {
+  const padding = (blockBytes - (size % blockBytes)) % blockBytes;
+  const skipped = await source.take(padding);
+  if (skipped.byteLength < padding) throw cutShort(false, skipped.byteLength);
+}
+
+function decodeName(bytes: Buffer): string {
+  if (bytes.includes(0)) throw unsafe(bytes.toString('utf8'), 'holds a NUL in its name');
+  return bytes.toString('utf8');
+}
+
+function trimNul(bytes: Buffer): Buffer {
+  return bytes.at(-1) === 0 ? bytes.subarray(0, -1) : bytes;
+}
+
+function typeName({ type }: Header, block: Buffer): string {
+  const names: Record<string, string> = {
+    Link: 'a hard link',
+    SymbolicLink: 'a symbolic link',
+    CharacterDevice: 'a character device',
+    BlockDevice: 'a block device',
+    FIFO: 'a named pipe',
+    SparseFile: 'a sparse file',
+  };
+  return names[type] ?? `of the type ${quoted(String.fromCharCode(block[156] ?? 0))}`;
+}
+
+export function quoted(name: string): string {
+  return JSON.stringify(name.length > 200 ? `${name.slice(0, 200)}…` : name);
+}
+
+function unsafe(name: string, reason: string): WaybillError {
+  return archiveError('unsafe_archive_entry', `the archive entry ${quoted(name)} ${reason}`, 'send regular files and directories only');
+}
+
+export function malformed(message: string, cause?: unknown): WaybillError {
+  return archiveError('malformed_archive', message, 'make the archive again with tar and upload it whole', cause);
+}
+
+function cutShort(isEmpty: boolean, found: number): WaybillError {
+  if (isEmpty && found === 0) return malformed('the upload is empty');
+  return malformed(isEmpty ? 'the upload is not a tar archive' : 'the archive is cut short');
+}
+
+function archiveError(code: ErrorCode, message: string, hint: string, cause?: unknown): WaybillError {
+  return new WaybillError(code, message, cause === undefined ? { hint } : { hint, cause });
+}

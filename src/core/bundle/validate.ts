@@ -1,0 +1,70 @@
+import { hasCode } from '../errors.ts';
+import { finding, type Finding } from '../finding.ts';
+import { inParallel } from '../parallel.ts';
+import { checkBody, measure } from '../storage/body.ts';
+import { checkSceneMapFile, defaultSceneMapRules, wrongDigest, wrongSize, type SceneMapRules } from './check-scene-map.ts';
+import { compareCodeUnits } from './path-policy.ts';
+import type { BundleFile, SourceBundle } from './source-bundle.ts';
+
+export interface ValidateOptions {
+  /** Called with the number of bytes of each chunk that was read. */
+  onBytes?: (count: number) => void;
+  /** Files read side by side; 8 where it is left out. */
+  concurrency?: number;
+  sceneMaps?: SceneMapRules;
+}
+
+const filesAtOnce = 8;
+
+/**
+ * Reads every byte of a bundle and tells each file whose size, digest or scene map is wrong, sorted by path. What is merely doubtful stands in
+ * `bundle.warnings` already. A read that fails for another reason than a missing file is thrown.
+ */
+export async function validateBundle(bundle: SourceBundle, options: ValidateOptions = {}): Promise<Finding[]> {
+  const findings: Finding[] = [];
+  await inParallel(bundle.files, options.concurrency ?? filesAtOnce, async (file) => {
+    findings.push(...(await validateFile(file, options)));
+  });
+  return findings.sort((a, b) => compareCodeUnits(a.file ?? '', b.file ?? ''));
+}
+
+const completed = new WeakMap<SourceBundle, Promise<SourceBundle & { files: DigestedFile[] }>>();
+
+export type DigestedFile = BundleFile & { digest: NonNullable<BundleFile['digest']> };
+
+/**
+ * The bundle with every digest known: files whose manifest declares none are read, once however many destinations ask. Throws
+ * `body_mismatch` where a file does not have the size it was listed with.
+ */
+export function withDigests(bundle: SourceBundle, concurrency = filesAtOnce): Promise<SourceBundle & { files: DigestedFile[] }> {
+  const known = completed.get(bundle);
+  if (known !== undefined) return known;
+  const completing = complete(bundle, concurrency);
+  completed.set(bundle, completing);
+  completing.catch(() => completed.delete(bundle));
+  return completing;
+}
+
+async function complete(bundle: SourceBundle, concurrency: number): Promise<SourceBundle & { files: DigestedFile[] }> {
+  const files = [...bundle.files];
+  const missing = [...files.entries()].filter(([, { digest }]) => digest === null);
+  await inParallel(missing, concurrency, async ([index, file]) => {
+    const found = await measure(file.body.open());
+    checkBody(file.path, found, { size: file.size });
+    files[index] = { ...file, digest: found.digest };
+  });
+  return { ...bundle, files: files as DigestedFile[] };
+}
+
+async function validateFile(file: BundleFile, { onBytes, sceneMaps }: ValidateOptions): Promise<Finding[]> {
+  try {
+    const found = await measure(file.body.open(), onBytes);
+    if (found.size !== file.size) return [wrongSize(file, found.size)];
+    if (file.digest !== null && found.digest !== file.digest) return [wrongDigest(file, found.digest)];
+    const doubts = await checkSceneMapFile(file, sceneMaps ?? defaultSceneMapRules);
+    return doubts.filter(({ severity }) => severity === 'error');
+  } catch (error) {
+    if (!hasCode(error, 'storage_not_found')) throw error;
+    return [finding('error', 'file_missing', 'is listed in the manifest and is not there', { file: file.path })];
+  }
+}

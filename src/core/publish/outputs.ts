@@ -1,0 +1,106 @@
+import mime from 'mime';
+import { invalidBundle } from '../bundle/invalid-bundle.ts';
+import { compareCodeUnits, findCollisions } from '../bundle/path-policy.ts';
+import type { SourceBundle } from '../bundle/source-bundle.ts';
+import { withDigests, type DigestedFile } from '../bundle/validate.ts';
+import type { GeneratedMetadata, OutputRecord, Owner } from '../catalog/catalog.ts';
+import type { DestinationConfig } from '../config/config.ts';
+import { WaybillError } from '../errors.ts';
+import { finding } from '../finding.ts';
+import { measure } from '../storage/body.ts';
+import type { GeneratedFile, Generator, GeneratorInput, Sibling } from './generate/generator.ts';
+import { generators } from './generate/generators.ts';
+import type { PlannedOutput } from './plan.ts';
+
+export interface OutputsOptions {
+  owner: Owner;
+  destination: Pick<DestinationConfig, 'outputs' | 'publicBaseUrl' | 'cacheControl' | 'mapping'>;
+  /** Relative to the destination root; `.` for the root. */
+  destinationPath: string;
+  /** What the catalog records there now: a generated output that is recorded as made from the same inputs is not made again to plan. */
+  recorded: readonly OutputRecord[];
+}
+
+/**
+ * All that a bundle is to be at a destination: its listed files and the generated outputs that are switched on, sorted by path. Reads bytes only
+ * of files without a declared digest, and to generate what is not recorded. Throws `invalid_bundle` where a generated output has the name
+ * of a listed file, `body_mismatch` where a file is not what the bundle says, or the source's own error.
+ */
+export async function planOutputs(bundle: SourceBundle, options: OutputsOptions): Promise<PlannedOutput[]> {
+  refuseSceneMapPage(options);
+  const digested = await withDigests(bundle);
+  const planned = digested.files.map((file) => plannedFile(digested, file, options));
+  const recorded = new Map<string, OutputRecord>();
+  const wanted = generators.filter(({ switchedBy }) => options.destination.outputs[switchedBy]);
+  if (wanted.length > 0) for (const record of options.recorded) recorded.set(record.path, record);
+  const siblings: Sibling[] = [];
+  for (const generator of wanted) {
+    const file = await generator.describe({ bundle: digested, siblings: [...siblings] } satisfies GeneratorInput);
+    const output = await plannedGenerated(digested, generator, file, recorded.get(file.path), options);
+    siblings.push(output);
+    planned.push(output);
+  }
+  if (wanted.length > 0) refuseCollisions(bundle, planned);
+  return planned.sort((a, b) => compareCodeUnits(a.path, b.path));
+}
+
+function plannedFile(bundle: SourceBundle, file: DigestedFile, options: OutputsOptions): PlannedOutput {
+  const { path, kind, digest, size, body } = file;
+  const contentType = file.contentType ?? contentTypeOf(path);
+  return { path, kind, digest, size, body, ...commonTo(bundle, path, { contentType, generator: null }, options) };
+}
+
+async function plannedGenerated(
+  bundle: SourceBundle,
+  { name, version }: Generator,
+  file: GeneratedFile,
+  record: OutputRecord | undefined,
+  options: OutputsOptions,
+): Promise<PlannedOutput> {
+  const { path, kind, contentType, inputs } = file;
+  const before = record?.generated.generator ?? null;
+  const isRecorded = before?.name === name && before.version === version && before.inputs === inputs;
+  const { digest, size } = record !== undefined && isRecorded ? record : await measure(file.open());
+  const common = commonTo(bundle, path, { contentType, generator: { name, version, inputs } }, options);
+  return { path, kind, digest, size, body: { size, open: () => file.open() }, ...common };
+}
+
+function commonTo(
+  bundle: SourceBundle,
+  path: string,
+  derived: Pick<GeneratedMetadata, 'contentType' | 'generator'>,
+  { owner, destination, destinationPath }: OutputsOptions,
+): Pick<PlannedOutput, 'generated' | 'url' | 'source' | 'owner'> {
+  return {
+    generated: { ...derived, cacheControl: destination.cacheControl },
+    url: destination.publicBaseUrl === null ? null : urlOf(destination.publicBaseUrl, destinationPath, path),
+    source: bundle.identity,
+    owner,
+  };
+}
+
+function urlOf(base: string, destinationPath: string, path: string): string {
+  const whole = destinationPath === '.' ? path : `${destinationPath}/${path}`;
+  return base + whole.split('/').map(encodeURIComponent).join('/');
+}
+
+function contentTypeOf(path: string): string {
+  const type = mime.getType(path) ?? 'application/octet-stream';
+  return type.startsWith('text/') ? `${type}; charset=utf-8` : type;
+}
+
+function refuseCollisions(bundle: SourceBundle, planned: readonly PlannedOutput[]): void {
+  const findings = findCollisions(planned.map(({ path }) => path)).map(({ index, reason }) => {
+    const { path, generated } = planned[index] as PlannedOutput;
+    const whose = generated.generator === null ? 'the listed file' : `the generated output "${generated.generator.name}"`;
+    return finding('error', 'generated_path_taken', `${whose} has the path "${path}", which ${reason}`, { file: path });
+  });
+  if (findings.length > 0) throw invalidBundle(`"${bundle.path}"`, findings);
+}
+
+function refuseSceneMapPage({ destination }: OutputsOptions): void {
+  if (!destination.outputs.sceneMapPage) return;
+  throw new WaybillError('config_invalid', 'outputs.scene_map_page is not part of this version', {
+    hint: 'remove scene_map_page from the outputs of the destination',
+  });
+}

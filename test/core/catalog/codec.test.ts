@@ -1,0 +1,161 @@
+import fc from 'fast-check';
+import t from 'tap';
+import type { RelativePath } from '../../../src/core/bundle/path-policy.ts';
+import { parseRelativePath } from '../../../src/core/bundle/path-policy.ts';
+import type { Catalog, OutputRecord, Pending } from '../../../src/core/catalog/catalog.ts';
+import { parseState, serialiseCatalog } from '../../../src/core/catalog/codec.ts';
+import { digestOf } from '../../../src/core/digest.ts';
+import { listedKey } from '../../../src/core/storage/key.ts';
+
+const digest = fc.string().map(digestOf);
+const instant = fc.date({ min: new Date('2000-01-01'), max: new Date('2100-01-01'), noInvalidDate: true }).map((date) => date.toISOString());
+const name = fc.string({ minLength: 1, maxLength: 20 });
+const owner = fc.record({ pipelineId: name, destinationId: name });
+const path = fc
+  .array(fc.constantFrom('a', 'b', 'späce d', '名前', '#?%', 'x.y', '{}', '"'), { minLength: 1, maxLength: 4 })
+  .map((segments) => segments.join('/') as RelativePath);
+const record: fc.Arbitrary<OutputRecord> = fc.record({
+  path,
+  owner,
+  source: fc.record({ backend: fc.constantFrom('local' as const, 'sftp' as const, 's3' as const, 'http_upload' as const), id: name, path: name }),
+  kind: name,
+  digest,
+  size: fc.maxSafeNat(),
+  updatedAt: instant,
+  generated: fc.record({
+    contentType: fc.option(name),
+    cacheControl: fc.option(name),
+    generator: fc.option(fc.record({ name, version: fc.nat(), inputs: digest })),
+  }),
+  url: fc.option(fc.webUrl()),
+});
+const records = fc.uniqueArray(record, { selector: (item) => item.path, maxLength: 8 }).map(withoutNesting);
+const pending: fc.Arbitrary<Pending> = fc.record({
+  attemptId: name,
+  owner,
+  action: fc.constantFrom('publish_new' as const, 'upsert_additive' as const, 'replace_catalog' as const, 'force_replace' as const, 'prune' as const),
+  startedAt: instant,
+  holder: fc.option(fc.record({ host: name, pid: fc.nat(), bootId: fc.option(name), process: fc.option(name), instanceId: name })),
+  renewals: fc.nat(),
+  outputs: records,
+  removes: fc.array(path.map(listedKey)),
+});
+const catalog: fc.Arbitrary<Catalog> = fc.record({ generation: fc.nat(), updatedAt: instant, outputs: records, pending: fc.option(pending) });
+
+t.test('parse(serialise(catalog)) is the catalog, sorted by path', async (t) => {
+  fc.assert(
+    fc.property(catalog, (value) => {
+      const state = parseState(Buffer.from(serialiseCatalog(value)));
+      t.same(state, { kind: 'valid', catalog: { ...value, outputs: sorted(value.outputs), pending: value.pending && { ...value.pending, outputs: value.pending.outputs } } });
+    }),
+    { numRuns: 300 },
+  );
+});
+
+t.test('the order of outputs does not change the text, and each record is one line', async (t) => {
+  fc.assert(
+    fc.property(records, instant, (outputs, updatedAt) => {
+      const text = serialiseCatalog({ generation: 1, updatedAt, outputs, pending: null });
+      t.equal(text, serialiseCatalog({ generation: 1, updatedAt, outputs: [...outputs].reverse(), pending: null }));
+      t.equal(text.split('\n').filter((line) => line.includes('"digest":')).length, outputs.length);
+    }),
+  );
+});
+
+const base = {
+  schema_version: 4,
+  generation: 1,
+  updated_at: '2026-11-20T00:00:00Z',
+  outputs: [
+    {
+      path: 'a',
+      owner: { pipeline_id: 'p', destination_id: 'd' },
+      source: { backend: 'local', id: '/s', path: 'b' },
+      kind: 'file',
+      digest: digestOf('a'),
+      size: 1,
+      updated_at: '2026-11-20T00:00:00Z',
+      generated: {},
+      url: null,
+    },
+  ],
+  pending: null,
+};
+const [first] = base.outputs;
+
+t.test('what is not exactly a state is invalid, and the reason names the place', async (t) => {
+  t.equal(parse(base).kind, 'valid');
+  const cases: [string, unknown, RegExp][] = [
+    ['not JSON', '{"schema_version": 4', /is not JSON/],
+    ['not UTF-8', Buffer.from([0x7b, 0xff, 0x7d]), /is not JSON/],
+    ['empty', '', /is not JSON/],
+    ['an array', [], /is not an object/],
+    ['no version', { ...base, schema_version: undefined }, /schema_version/],
+    ['version as text', { ...base, schema_version: '4' }, /schema_version/],
+    ['version zero', { ...base, schema_version: 0 }, /schema_version/],
+    ['four under the old name', { ...base, schema_version: undefined, version: 4 }, /schema_version/],
+    ['no outputs', { ...base, outputs: undefined }, /outputs is not an array/],
+    ['no pending', { ...base, pending: undefined }, /pending is not an object/],
+    ['negative generation', { ...base, generation: -1 }, /generation/],
+    ['time without a zone', { ...base, updated_at: '2026-11-20T00:00:00' }, /updated_at/],
+    ['duplicate paths', { ...base, outputs: [first, first] }, /outputs\[1\]\.path is listed twice/],
+    ['paths that differ in case only', { ...base, outputs: [first, { ...first, path: 'A' }] }, /only in letter case/],
+    ['an escaping path', { ...base, outputs: [{ ...first, path: '../a' }] }, /outputs\[0\]\.path/],
+    ['an absolute path', { ...base, outputs: [{ ...first, path: '/etc/passwd' }] }, /absolute/],
+    ['a reserved path', { ...base, outputs: [{ ...first, path: '.publisher.lock' }] }, /reserved/],
+    ['an owner without ids', { ...base, outputs: [{ ...first, owner: {} }] }, /outputs\[0\]\.owner\.pipeline_id/],
+    ['a foreign backend', { ...base, outputs: [{ ...first, source: { backend: 'ftp', id: 'x', path: 'y' } }] }, /backend/],
+    ['a short digest', { ...base, outputs: [{ ...first, digest: 'sha256:00' }] }, /digest/],
+    ['a fractional size', { ...base, outputs: [{ ...first, size: 1.5 }] }, /size/],
+    ['a url that is none', { ...base, outputs: [{ ...first, url: 'nowhere' }] }, /url/],
+    ['an escaping removal', { ...base, pending: intent({ removes: ['../x'] }) }, /pending\.removes\[0\]/],
+    ['an unknown action', { ...base, pending: intent({ action: 'guess' }) }, /pending\.action/],
+  ];
+  for (const [what, document, reason] of cases) {
+    const state = parse(document);
+    t.equal(state.kind, 'invalid', what);
+    if (state.kind === 'invalid') t.match(state.reason, reason, what);
+  }
+});
+
+t.test('legacy, future and unknown keys', async (t) => {
+  t.same(parse({ version: 1, published_at: '2026-01-01T00:00:00Z' }), { kind: 'legacy', version: 1, records: [] });
+  t.same(parse({ version: 2, files: ['a', 'b/c'] }), { kind: 'legacy', version: 2, records: [{ path: 'a', v3: null }, { path: 'b/c', v3: null }] });
+  const v3 = { schema_version: 3, pipeline_id: 'p', destination_id: 'd', outputs: [{ path: 'a', digest: digestOf('a'), size: 1, updated_at: '2026-01-01T00:00:00Z' }] };
+  t.match(parse(v3), { kind: 'legacy', version: 3, records: [{ path: 'a', v3: { owner: { pipelineId: 'p', destinationId: 'd' }, size: 1 } }] });
+  t.equal(parse({ ...v3, outputs: [{ path: '../a' }] }).kind, 'invalid');
+  t.equal(parse({ version: 2, files: ['/abs'] }).kind, 'invalid');
+  t.same(parse({ schema_version: 5 }), { kind: 'future', version: 5 });
+  t.same(parse({ version: 99 }), { kind: 'future', version: 99 });
+  t.equal(parse({ ...base, note: 'from a friend' }).kind, 'valid');
+});
+
+t.test('arbitrary bytes never throw', async (t) => {
+  fc.assert(fc.property(fc.uint8Array(), (bytes) => t.ok(parseState(bytes).kind)));
+  fc.assert(fc.property(fc.json(), (text) => t.ok(parseState(Buffer.from(text)).kind)));
+});
+
+function intent(overrides: object): object {
+  const { owner: ownerJson } = base.outputs[0]!;
+  return { attempt_id: 'x', owner: ownerJson, action: 'prune', started_at: '2026-11-20T00:00:00Z', holder: null, renewals: 0, outputs: [], removes: [], ...overrides };
+}
+
+function parse(document: unknown): ReturnType<typeof parseState> {
+  if (Buffer.isBuffer(document)) return parseState(document);
+  return parseState(Buffer.from(typeof document === 'string' ? document : JSON.stringify(document)));
+}
+
+function sorted(outputs: readonly OutputRecord[]): OutputRecord[] {
+  return [...outputs].sort((a, b) => (a.path < b.path ? -1 : 1));
+}
+
+/** A catalog never holds a file below a file. */
+function withoutNesting(outputs: OutputRecord[]): OutputRecord[] {
+  const taken = new Set<string>();
+  return sorted(outputs).filter(({ path: candidate }) => {
+    const ancestors = candidate.split('/').map((_, index, all) => all.slice(0, index).join('/'));
+    if (!parseRelativePath(candidate).ok || ancestors.some((ancestor) => taken.has(ancestor))) return false;
+    taken.add(candidate);
+    return true;
+  });
+}

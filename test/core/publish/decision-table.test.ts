@@ -1,0 +1,331 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import t from 'tap';
+import type { RelativePath } from '../../../src/core/bundle/path-policy.ts';
+import type {
+  Catalog,
+  CatalogState,
+  OutputRecord,
+  Owner,
+  Pending,
+} from '../../../src/core/catalog/catalog.ts';
+import { digestOf } from '../../../src/core/digest.ts';
+import { WaybillError } from '../../../src/core/errors.ts';
+import { decide, type DecisionInput } from '../../../src/core/publish/decide.ts';
+import type { Observation, PlannedOutput } from '../../../src/core/publish/plan.ts';
+import { bytesBody } from '../../../src/core/storage/body.ts';
+import { listedKey } from '../../../src/core/storage/key.ts';
+
+/**
+ * The specification's decision table as a golden file: one named case for each row, and one for each thing that flips a row into another.
+ * `UPDATE_GOLDEN=1` writes the file anew; read the difference before you commit it.
+ */
+
+const golden = new URL('golden/decision-table.txt', import.meta.url);
+const owner: Owner = { pipelineId: 'maps', destinationId: 'web' };
+const stranger: Owner = { pipelineId: 'other', destinationId: 'web' };
+
+function output(path: string, overrides: Partial<PlannedOutput> = {}): PlannedOutput {
+  return {
+    path: path as RelativePath,
+    owner,
+    source: { backend: 'local', id: '/source', path: 'bundle' },
+    kind: 'file',
+    digest: digestOf(path),
+    size: 1,
+    generated: { contentType: 'text/plain', cacheControl: null, generator: null },
+    url: null,
+    body: bytesBody('x'),
+    ...overrides,
+  };
+}
+
+function record(path: string, overrides: Partial<OutputRecord> = {}): OutputRecord {
+  const { body: _body, ...rest } = output(path);
+  return { ...rest, updatedAt: '2026-11-20T00:00:00.000Z', ...overrides };
+}
+
+const catalog = (outputs: OutputRecord[], pending: Pending | null = null): CatalogState => ({
+  kind: 'valid',
+  catalog: { generation: 1, updatedAt: '2026-11-20T00:00:00.000Z', outputs, pending } satisfies Catalog,
+});
+
+const intent = (overrides: Partial<Pending> = {}): Pending => ({
+  attemptId: 'attempt-1',
+  owner,
+  action: 'upsert_additive',
+  startedAt: '2026-11-20T00:00:00.000Z',
+  holder: null,
+  renewals: 0,
+  outputs: [],
+  removes: [],
+  ...overrides,
+});
+
+interface Case {
+  name: string;
+  state: CatalogState;
+  planned?: PlannedOutput[];
+  workflow?: DecisionInput['workflow'];
+  force?: boolean;
+  observed?: Partial<Omit<Observation, 'state'>>;
+}
+
+const absent: CatalogState = { kind: 'absent' };
+const invalid: CatalogState = { kind: 'invalid', reason: 'outputs is not an array' };
+const future: CatalogState = { kind: 'future', version: 5 };
+const a = output('a');
+const ownA = record('a');
+const v3: CatalogState = {
+  kind: 'legacy',
+  version: 3,
+  records: [
+    {
+      path: 'a' as RelativePath,
+      v3: { owner, digest: digestOf('a'), size: 1, updatedAt: '2026-01-01T00:00:00Z' },
+    },
+    {
+      path: 'old' as RelativePath,
+      v3: { owner, digest: digestOf('old'), size: 1, updatedAt: '2026-01-01T00:00:00Z' },
+    },
+    {
+      path: 'theirs' as RelativePath,
+      v3: { owner: stranger, digest: digestOf('t'), size: 1, updatedAt: '2026-01-01T00:00:00Z' },
+    },
+  ],
+};
+
+const rows: Record<string, Case[]> = {
+  'No valid state and no destination content': [
+    { name: 'additive', state: absent },
+    { name: 'replacement', state: absent, workflow: 'replacement' },
+    { name: 'force changes nothing', state: absent, force: true },
+    { name: 'only managed bundle paths below', state: absent, observed: { nested: ['b'] } },
+  ],
+  'No valid state, destination content exists, no --force': [
+    { name: 'content', state: absent, observed: { contentPresent: true } },
+    {
+      name: 'content, replacement',
+      state: absent,
+      workflow: 'replacement',
+      observed: { contentPresent: true },
+    },
+  ],
+  'Planned output path exists in storage but is not recorded in valid state, no --force': [
+    { name: 'one path', state: catalog([]), observed: { unrecorded: ['a' as RelativePath] } },
+    {
+      name: 'two paths',
+      state: catalog([record('z')]),
+      planned: [a, output('b')],
+      observed: { unrecorded: ['a', 'b'] as RelativePath[] },
+    },
+    { name: 'recorded by another owner', state: catalog([record('a', { owner: stranger })]) },
+    {
+      name: 'announced by the interrupted attempt of another owner',
+      state: catalog([], intent({ owner: stranger, outputs: [record('a', { owner: stranger })] })),
+    },
+    {
+      name: 'inside a managed bundle path, nothing published yet',
+      state: absent,
+      planned: [output('b/a')],
+      observed: { nested: ['b'] },
+    },
+    {
+      name: 'inside a managed bundle path',
+      state: catalog([]),
+      planned: [output('b/a')],
+      observed: { nested: ['b'] },
+    },
+    { name: 'below a file that stays', state: catalog([record('a')]), planned: [output('a/b')] },
+    { name: 'a directory of a file that stays', state: catalog([record('a/b')]), planned: [a] },
+  ],
+  'Valid state, workflow additive, planned outputs differ from record': [
+    { name: 'nothing recorded', state: catalog([]) },
+    { name: 'kind', state: catalog([record('a', { kind: 'scene_map' })]) },
+    { name: 'digest', state: catalog([record('a', { digest: digestOf('other') })]) },
+    { name: 'size', state: catalog([record('a', { size: 2 })]) },
+    {
+      name: 'source identity',
+      state: catalog([record('a', { source: { backend: 'local', id: '/other', path: 'bundle' } })]),
+    },
+    {
+      name: 'source path',
+      state: catalog([record('a', { source: { backend: 'local', id: '/source', path: 'moved' } })]),
+    },
+    {
+      name: 'content type',
+      state: catalog([
+        record('a', { generated: { contentType: 'text/html', cacheControl: null, generator: null } }),
+      ]),
+    },
+    {
+      name: 'cache control',
+      state: catalog([
+        record('a', { generated: { contentType: 'text/plain', cacheControl: 'no-store', generator: null } }),
+      ]),
+    },
+    {
+      name: 'generator',
+      state: catalog([
+        record('a', {
+          generated: {
+            contentType: 'text/plain',
+            cacheControl: null,
+            generator: { name: 'index', version: 1, inputs: digestOf('i') },
+          },
+        }),
+      ]),
+    },
+    { name: 'url', state: catalog([record('a', { url: 'https://example.org/a' })]) },
+    { name: 'unrelated outputs stay', state: catalog([record('b'), record('c', { owner: stranger })]) },
+    {
+      name: 'an interrupted attempt, though all is recorded',
+      state: catalog([ownA], intent({ outputs: [ownA] })),
+    },
+    { name: 'an interrupted attempt of another owner', state: catalog([ownA], intent({ owner: stranger })) },
+    {
+      name: 'an interrupted forced replacement had files to remove',
+      state: catalog([], intent({ action: 'force_replace', outputs: [ownA], removes: [listedKey('junk')] })),
+    },
+    {
+      name: 'an interrupted prune decides anew',
+      state: catalog([ownA, record('b')], intent({ action: 'prune', removes: [listedKey('b')] })),
+    },
+    { name: 'force changes nothing where nothing is in the way', state: catalog([]), force: true },
+  ],
+  'Valid state, workflow replacement': [
+    { name: 'an omitted output goes', state: catalog([ownA, record('b')]), workflow: 'replacement' },
+    {
+      name: 'another owner stays',
+      state: catalog([record('b', { owner: stranger })]),
+      workflow: 'replacement',
+    },
+    {
+      name: 'a file becomes a directory',
+      state: catalog([ownA]),
+      planned: [output('a/b')],
+      workflow: 'replacement',
+    },
+    {
+      name: 'announced by our interrupted attempt and omitted now',
+      state: catalog([ownA], intent({ outputs: [record('b')] })),
+      workflow: 'replacement',
+    },
+  ],
+  'Valid state and planned outputs match recorded metadata': [
+    { name: 'additive', state: catalog([ownA]) },
+    { name: 'additive, with more recorded', state: catalog([ownA, record('b')]) },
+    {
+      name: 'replacement',
+      state: catalog([ownA, record('b', { owner: stranger })]),
+      workflow: 'replacement',
+    },
+    { name: 'force changes nothing', state: catalog([ownA]), force: true },
+  ],
+  'Invalid state or unsupported future state, no --force': [
+    { name: 'invalid', state: invalid, observed: { contentPresent: true } },
+    { name: 'future', state: future },
+  ],
+  'Unmanaged content, path collision, invalid or unsupported state, with --force': [
+    { name: 'unmanaged content', state: absent, force: true, observed: { contentPresent: true } },
+    {
+      name: 'path collision',
+      state: catalog([]),
+      force: true,
+      observed: { unrecorded: ['a' as RelativePath] },
+    },
+    { name: 'path of another owner', state: catalog([record('a', { owner: stranger })]), force: true },
+    { name: 'invalid', state: invalid, force: true },
+    { name: 'future', state: future, force: true },
+    {
+      name: 'would delete another managed bundle path',
+      state: invalid,
+      force: true,
+      observed: { nested: ['b'] },
+    },
+  ],
+  'Superseded legacy state': [
+    { name: 'v1', state: { kind: 'legacy', version: 1, records: [] } },
+    { name: 'v2', state: { kind: 'legacy', version: 2, records: [{ path: 'a' as RelativePath, v3: null }] } },
+    { name: 'v3, records of the same owner are carried over', state: v3 },
+    { name: 'v3, replacement', state: v3, workflow: 'replacement' },
+    {
+      name: 'never skip_same',
+      state: v3,
+      planned: [output('a', { source: { backend: 'local', id: 'legacy', path: 'bundle' } })],
+    },
+  ],
+  'Setup, planning or execution failure for a destination': [
+    { name: 'a replacement by nothing', state: catalog([ownA]), planned: [], workflow: 'replacement' },
+  ],
+};
+
+t.test('the decision table', async (t) => {
+  const text = Object.entries(rows)
+    .map(([row, cases]) => `${row}\n${cases.map(tell).join('')}`)
+    .join('\n');
+  if (process.env['UPDATE_GOLDEN']) writeFileSync(golden, text);
+  t.equal(text, readFileSync(golden, 'utf8'));
+});
+
+t.test('every label and every reason occurs in it', async (t) => {
+  const text = readFileSync(golden, 'utf8');
+  for (const label of [
+    'publish_new',
+    'upsert_additive',
+    'replace_catalog',
+    'skip_same',
+    'force_replace',
+    'fail_unmanaged',
+    'fail_conflict',
+    'error',
+  ])
+    t.match(text, new RegExp(`→ ${label}\\b`));
+  for (const reason of [
+    'destination_empty',
+    'outputs_differ',
+    'outputs_omitted',
+    'attempt_interrupted',
+    'legacy_state',
+    'all_recorded',
+    'content_unmanaged',
+    'path_unrecorded',
+    'path_of_other_owner',
+    'path_in_nested_bundle',
+    'path_blocked',
+    'state_invalid',
+    'state_unsupported',
+  ])
+    t.match(text, new RegExp(`\\(${reason}\\)`));
+});
+
+function tell({
+  name,
+  state,
+  planned = [a],
+  workflow = 'additive',
+  force = false,
+  observed = {},
+}: Case): string {
+  const input: DecisionInput = {
+    owner,
+    workflow,
+    force,
+    destinationPath: 'bundle',
+    planned,
+    observed: { state, contentPresent: false, unrecorded: [], nested: [], ...observed },
+  };
+  const head = `  ${name}\n`;
+  try {
+    const plan = decide(input);
+    const effects = [
+      ...plan.changes.map(({ path, change }) => `${change} ${path}`),
+      ...plan.keeps.map(({ path }) => `keep ${path}`),
+      ...(plan.clears ? ['clear all else'] : []),
+    ];
+    const tail = effects.length === 0 ? 'nothing is written' : effects.join(', ');
+    return `${head}    → ${plan.action} (${plan.reason.code}): ${plan.reason.message}\n      ${tail}\n`;
+  } catch (error) {
+    if (!(error instanceof WaybillError)) throw error;
+    return `${head}    → error (${error.code}): ${error.message}\n`;
+  }
+}
