@@ -3,7 +3,19 @@ import t from 'tap';
 import type { Clock } from '../../src/core/clock.ts';
 import type { ActionResult } from '../../src/core/publish/result.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
-import { litter, newWorld, otherOwner, publishTo, put, snapshot, stateOf, testClock, untruths, worldKinds, type Publication } from './world.ts';
+import {
+  litter,
+  newWorld,
+  otherOwner,
+  publishTo,
+  put,
+  snapshot,
+  stateOf,
+  testClock,
+  untruths,
+  worldKinds,
+  type Publication,
+} from './world.ts';
 
 /** Two publishers on one destination: the result is that of one after the other, in some order, and nothing is lost. */
 
@@ -16,7 +28,10 @@ const pairs: Record<string, [Publication, Publication]> = {
     { files: { 'a.txt': 'old', 'old.txt': 'o' }, workflow: 'replacement' },
     { files: { 'a.txt': 'new', 'new.txt': 'n' }, workflow: 'replacement' },
   ],
-  'two owners that want one path': [{ files: { 'a.txt': 'ours' } }, { files: { 'a.txt': 'theirs' }, as: otherOwner }],
+  'two owners that want one path': [
+    { files: { 'a.txt': 'ours' } },
+    { files: { 'a.txt': 'theirs' }, as: otherOwner },
+  ],
 };
 
 /** Why a publisher may lose: it waited in vain, was overtaken, or found the other's output in its way. */
@@ -39,7 +54,8 @@ for (const kind of ['memory files', 'memory objects'] as const)
           );
           const storage = await world.open();
           for (const { error } of await results)
-            if (error !== null && !honestLosses.has(error.code)) throw new Error(`${error.code}: ${error.message}`);
+            if (error !== null && !honestLosses.has(error.code))
+              throw new Error(`${error.code}: ${error.message}`);
           expectNothing(await untruths(storage));
           // Whoever lost comes again, and then all is as if they had come one after the other.
           const wins = (await results).map(({ error }) => error === null);
@@ -57,41 +73,48 @@ for (const kind of ['memory files', 'memory objects'] as const)
     });
 
 for (const kind of worldKinds)
-  t.test(`${kind}: a holder that sleeps past its lease, at any operation, does not commit when it wakes`, async (t) => {
-    const slow: Publication = { files: { 'a.txt': 'slow', 'slow.txt': 's' }, workflow: 'replacement' };
-    const quick: Publication = { files: { 'a.txt': 'quick', 'quick.txt': 'q' }, workflow: 'replacement' };
-    const before: Publication = { files: { 'a.txt': 'before', 'before.txt': 'b' }, workflow: 'replacement' };
-    let overtaken = 0;
-    let pauses = 0;
-    for (let at = 1; ; at += 1) {
-      const world = newWorld(kind, t);
-      await put(await world.open(), 'sibling', 'untouched');
-      await publishTo(await world.open(), before);
-      const sleeper = sleepingAfter(await world.open(), at);
-      const slowResult = publishTo(sleeper.storage, slow, sleeper.clock);
-      const asleep = await Promise.race([sleeper.asleep.then(() => true), slowResult.then(() => false)]);
-      if (!asleep) break;
-      pauses += 1;
-      const quickResult = await publishTo(await world.open(), quick);
-      sleeper.wake();
-      const { action, error } = await slowResult;
-      const storage = await world.open();
-      t.same(await untruths(storage), [], `asleep after operation ${at}: the state tells the truth`);
-      const wasLast = (await snapshot(storage)).get('bundle/a.txt');
-      if (error?.code === 'lease_lost') overtaken += 1;
-      if (error !== null && wasLast !== 'quick') t.fail(`asleep after operation ${at}: ${action} failed and ${String(wasLast)} is published`);
-      t.equal(quickResult.error, null, `asleep after operation ${at}: the other one published`);
-      t.equal((await publishTo(await world.open(), quick)).error, null);
-      const files = await snapshot(storage);
-      t.equal(files.get('bundle/a.txt'), 'quick');
-      t.equal(files.get('sibling'), 'untouched');
-      t.same(litter(files), [], `asleep after operation ${at}: nothing is left`);
-      const state = await stateOf(storage);
-      t.ok(state.kind === 'valid' && state.catalog.pending === null);
-    }
-    t.ok(pauses > 8, `${pauses} places to fall asleep`);
-    t.ok(overtaken > 3, `${overtaken} times overtaken`);
-  });
+  t.test(
+    `${kind}: a holder that sleeps past its lease, at any operation, does not commit when it wakes`,
+    async (t) => {
+      const slow: Publication = { files: { 'a.txt': 'slow', 'slow.txt': 's' }, workflow: 'replacement' };
+      const quick: Publication = { files: { 'a.txt': 'quick', 'quick.txt': 'q' }, workflow: 'replacement' };
+      const before: Publication = {
+        files: { 'a.txt': 'before', 'before.txt': 'b' },
+        workflow: 'replacement',
+      };
+      let overtaken = 0;
+      let pauses = 0;
+      for (let at = 1; ; at += 1) {
+        const world = newWorld(kind, t);
+        await put(await world.open(), 'sibling', 'untouched');
+        await publishTo(await world.open(), before);
+        const sleeper = sleepingAfter(await world.open(), at);
+        const slowResult = publishTo(sleeper.storage, slow, sleeper.clock);
+        const asleep = await Promise.race([sleeper.asleep.then(() => true), slowResult.then(() => false)]);
+        if (!asleep) break;
+        pauses += 1;
+        const quickResult = await publishTo(await world.open(), quick);
+        sleeper.wake();
+        const { action, error } = await slowResult;
+        const storage = await world.open();
+        t.same(await untruths(storage), [], `asleep after operation ${at}: the state tells the truth`);
+        const wasLast = (await snapshot(storage)).get('bundle/a.txt');
+        if (error?.code === 'lease_lost') overtaken += 1;
+        if (error !== null && wasLast !== 'quick')
+          t.fail(`asleep after operation ${at}: ${action} failed and ${String(wasLast)} is published`);
+        t.equal(quickResult.error, null, `asleep after operation ${at}: the other one published`);
+        t.equal((await publishTo(await world.open(), quick)).error, null);
+        const files = await snapshot(storage);
+        t.equal(files.get('bundle/a.txt'), 'quick');
+        t.equal(files.get('sibling'), 'untouched');
+        t.same(litter(files), [], `asleep after operation ${at}: nothing is left`);
+        const state = await stateOf(storage);
+        t.ok(state.kind === 'valid' && state.catalog.pending === null);
+      }
+      t.ok(pauses > 8, `${pauses} places to fall asleep`);
+      t.ok(overtaken > 3, `${overtaken} times overtaken`);
+    },
+  );
 
 /** Every operation waits for its turn, which the scheduler draws. */
 function scheduled(storage: Storage, scheduler: fc.Scheduler): Storage {
@@ -100,7 +123,10 @@ function scheduled(storage: Storage, scheduler: fc.Scheduler): Storage {
 }
 
 /** After the operation `at` the process is stopped; when it is woken, two hundred seconds have passed for it. */
-function sleepingAfter(storage: Storage, at: number): { storage: Storage; clock: Clock; asleep: Promise<void>; wake: () => void } {
+function sleepingAfter(
+  storage: Storage,
+  at: number,
+): { storage: Storage; clock: Clock; asleep: Promise<void>; wake: () => void } {
   const clock = testClock();
   const asleep = signal();
   const woken = signal();
@@ -112,7 +138,12 @@ function sleepingAfter(storage: Storage, at: number): { storage: Storage; clock:
     await woken.given;
     await clock.sleep(200_000);
   };
-  return { storage: around(storage, async () => undefined, after), clock, asleep: asleep.given, wake: woken.give };
+  return {
+    storage: around(storage, async () => undefined, after),
+    clock,
+    asleep: asleep.given,
+    wake: woken.give,
+  };
 }
 
 function signal(): { given: Promise<void>; give: () => void } {
@@ -121,7 +152,11 @@ function signal(): { given: Promise<void>; give: () => void } {
   return { given, give };
 }
 
-function around(storage: Storage, before: (label: string) => Promise<void>, after: () => Promise<void>): Storage {
+function around(
+  storage: Storage,
+  before: (label: string) => Promise<void>,
+  after: () => Promise<void>,
+): Storage {
   const step = async <T>(label: string, work: () => Promise<T>): Promise<T> => {
     await before(label);
     const result = await work();
@@ -154,7 +189,8 @@ async function oneAfterTheOther(...publications: Publication[]): Promise<string>
   const world = newWorld('memory files', t);
   const results: ActionResult[] = [];
   for (const publication of publications) results.push(await publishTo(await world.open(), publication));
-  for (const { error } of results) if (error !== null && !honestLosses.has(error.code)) throw new Error(error.message);
+  for (const { error } of results)
+    if (error !== null && !honestLosses.has(error.code)) throw new Error(error.message);
   return describe(await snapshot(await world.open()));
 }
 
@@ -173,4 +209,3 @@ function describe(files: ReadonlyMap<string, string>): string {
 function expectNothing(found: readonly string[]): void {
   if (found.length > 0) throw new Error(found.join('; '));
 }
-

@@ -23,7 +23,7 @@ interface Frame {
 
 const scalar = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/y;
 const space = /[ \t\n\r]*/y;
-const badEscape = /\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})/;
+const escape = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y;
 
 class NotJson extends Error {
   readonly offset: number;
@@ -133,9 +133,8 @@ function endOfString(text: string, start: number): number {
     if (code === 0x22) return at + 1;
     if (code < 0x20) throw new NotJson(at, 'a control character stands in a string; write it as an escape');
     if (code !== 0x5c) continue;
-    if (badEscape.test(text.slice(at, at + 6))) {
-      if (text[at + 1] !== undefined) throw new NotJson(at, 'a backslash is not followed by a valid escape');
-    }
+    escape.lastIndex = at;
+    if (!escape.test(text)) throw new NotJson(at, 'a backslash is not followed by a valid escape');
     at += 1;
   }
   throw new NotJson(text.length, 'the text ends inside a string');

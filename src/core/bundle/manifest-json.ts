@@ -17,48 +17,71 @@ export interface Problem {
 const maxDepth = 64;
 /** A message with ten thousand findings helps nobody. */
 const maxFindings = 100;
+/** `{`, `[` and `,` together. Each may cost a hundred times its byte once parsed, and the bytes come from anyone. */
+const maxStructure = 2_000_000;
+
+/** Collects what is wrong; beyond what will be shown it only counts. */
+export class Problems {
+  readonly shown: Problem[] = [];
+  #count = 0;
+
+  get count(): number {
+    return this.#count;
+  }
+
+  tell(code: string, pointer: string, message: string): null {
+    this.#count += 1;
+    if (this.shown.length < maxFindings) this.shown.push({ code, pointer, message });
+    return null;
+  }
+}
 
 export interface JsonDocument {
   /** Undefined where the bytes are not JSON. */
   value: JsonValue | undefined;
-  problems: Problem[];
-  /** Problems as findings with line and column, in the order of the text. Scans the text once, so it is called once, at the end. */
-  locate(problems: readonly Problem[]): Finding[];
+  /** What is wrong so far; the reader of the value adds to it. */
+  problems: Problems;
+  /** The problems as findings with line and column, in the order of the text. */
+  locate(): Finding[];
 }
 
 /** Bytes to a JSON value, telling all that `JSON.parse` forgives or does not explain. Linear in the number of bytes. Pure. */
 export function readJsonDocument(bytes: Uint8Array, file: string): JsonDocument {
+  const problems = new Problems();
+  const broken = (finding: Finding): JsonDocument => ({ value: undefined, problems, locate: () => [finding] });
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  if (isTooComplex(buffer)) {
+    const message = `holds more than ${maxStructure} lists, objects and values; split the bundle`;
+    return broken(finding('error', 'manifest_too_complex', message, { file }));
+  }
   const raw = buffer.toString('utf8');
   const badByte = firstBadByte(buffer, raw);
   if (badByte !== null) {
     const place = placeOf(raw, buffer.subarray(0, badByte).toString('utf8').length);
-    const bad = finding('error', 'invalid_utf8', 'is not valid UTF-8; save it as UTF-8', { file, pointer: '', ...place });
-    return { value: undefined, problems: [], locate: () => [bad] };
+    return broken(finding('error', 'invalid_utf8', 'is not valid UTF-8; save it as UTF-8', { file, pointer: '', ...place }));
   }
   const hasMark = raw.startsWith('\ufeff');
   const text = hasMark ? raw.slice(1) : raw;
-  const problems: Problem[] = [];
-  if (hasMark) problems.push({ code: 'byte_order_mark', pointer: '', message: 'begins with a byte order mark; save it as UTF-8 without one' });
+  if (hasMark) problems.tell('byte_order_mark', '', 'begins with a byte order mark; save it as UTF-8 without one');
 
   let value: JsonValue | undefined;
   try {
     value = JSON.parse(text) as JsonValue;
-    problems.push(...oddValues(text, value));
+    tellOddValues(text, value, problems);
   } catch {
     // The scan below says what is wrong, and where, in the same words on every version of Node.
     value = undefined;
   }
-  return { value, problems, locate: (all) => locate(text, file, value === undefined, all) };
+  return { value, problems, locate: () => locate(text, file, value === undefined, problems) };
 }
 
-function locate(text: string, file: string, isBroken: boolean, problems: readonly Problem[]): Finding[] {
-  if (!isBroken && problems.length === 0) return [];
+function locate(text: string, file: string, isBroken: boolean, problems: Problems): Finding[] {
+  if (!isBroken && problems.count === 0) return [];
   const scan = scanJson(
     text,
-    problems.map(({ pointer }) => pointer),
+    problems.shown.map(({ pointer }) => pointer),
   );
-  const placed = problems
+  const placed = problems.shown
     .filter(({ code }) => code !== 'duplicate_key')
     .map((problem) => ({ ...problem, offset: scan.offsetOf(problem.pointer) }));
   for (const { pointer, offset } of scan.duplicates)
@@ -70,20 +93,18 @@ function locate(text: string, file: string, isBroken: boolean, problems: readonl
   const lines = lineCounter(text);
   for (const { code, message, pointer, offset } of placed.slice(0, maxFindings))
     findings.push(finding('error', code, message, { file, pointer, ...lines(offset) }));
-  if (placed.length > maxFindings)
-    findings.push(finding('error', 'more_findings', `${placed.length - maxFindings} more things are wrong; mend these first`, { file }));
+  const more = placed.length + problems.count - problems.shown.length - findings.length;
+  if (more > 0) findings.push(finding('error', 'more_findings', `${more} more things are wrong; mend these first`, { file }));
   return findings;
 }
 
 /** Looks at every value once: duplicate keys (the text has more keys than the value), nesting, strings and numbers that have no JSON form. */
-function oddValues(text: string, root: JsonValue): Problem[] {
-  const problems: Problem[] = [];
+function tellOddValues(text: string, root: JsonValue, problems: Problems): void {
   let keys = 0;
+  let isTooDeep = false;
   const pending: Container[] = [];
   const look = (value: JsonValue, parent: Container | null, segment: string | number): void => {
-    const tell = (code: string, message: string): void => {
-      if (problems.length <= maxFindings) problems.push({ code, message, pointer: pointerTo(parent, segment) });
-    };
+    const tell = (code: string, message: string): null => problems.tell(code, pointerTo(parent, segment), message);
     if (typeof value === 'string') {
       if (!value.isWellFormed()) tell('lone_surrogate', 'holds half of a surrogate pair, which is no character');
     } else if (typeof value === 'number') {
@@ -91,7 +112,10 @@ function oddValues(text: string, root: JsonValue): Problem[] {
     } else if (typeof value === 'object' && value !== null) {
       const depth = parent === null ? 1 : parent.depth + 1;
       if (depth <= maxDepth) pending.push({ value, parent, segment, depth });
-      else tell('too_deep', `is nested deeper than ${maxDepth} levels`);
+      else {
+        isTooDeep = true;
+        tell('too_deep', `is nested deeper than ${maxDepth} levels`);
+      }
     }
   };
   look(root, null, '');
@@ -108,9 +132,8 @@ function oddValues(text: string, root: JsonValue): Problem[] {
     }
   }
   // Below `maxDepth` nothing was counted, and such a document is refused anyway.
-  const isCounted = problems.length === 0;
-  if (isCounted && countKeys(text) !== keys) problems.push({ code: 'duplicate_key', pointer: '', message: 'has a key twice' });
-  return problems;
+  const isCounted = !isTooDeep;
+  if (isCounted && countKeys(text) !== keys) problems.tell('duplicate_key', '', 'has a key twice');
 }
 
 interface Container {
@@ -122,6 +145,12 @@ interface Container {
 
 function pointerTo(parent: Container | null, segment: string | number): string {
   return parent === null ? '' : `${pointerTo(parent.parent, parent.segment)}/${escapeSegment(segment)}`;
+}
+
+function isTooComplex(bytes: Buffer): boolean {
+  let structure = 0;
+  for (const byte of bytes) if (byte === 0x2c || byte === 0x5b || byte === 0x7b) structure += 1;
+  return structure > maxStructure;
 }
 
 /** How many keys a valid JSON text has: the strings that a colon follows. Native searches make it some ten times quicker than a scan. */

@@ -3,11 +3,12 @@ import { digestOf, hexOf, parseDigest, type Digest } from '../digest.ts';
 import { finding, type Finding } from '../finding.ts';
 import { escapeSegment } from './json-scan.ts';
 import { compactTimestamp, parseCreated, parseKind, parseMediaType, type FieldVerdict } from './manifest-fields.ts';
-import { readJsonDocument, type JsonObject, type JsonValue, type Problem } from './manifest-json.ts';
+import { readJsonDocument, type JsonObject, type JsonValue, type Problems } from './manifest-json.ts';
 import { compareCodeUnits, findCollisions, foldedPath, parseRelativePath, type RelativePath } from './path-policy.ts';
 
 export const manifestName = 'manifest.json';
 export const maxManifestBytes = 64 * 2 ** 20;
+const maxListedFiles = 250_000;
 
 /** A manifest that keeps every rule. */
 export interface Manifest {
@@ -40,7 +41,7 @@ export function parseManifest(bytes: Uint8Array, file: string): { manifest: Mani
   const document = readJsonDocument(bytes, file);
   const { problems, value } = document;
   const manifest = value === undefined ? null : readManifest(value, problems);
-  const findings = value === undefined || problems.length > 0 ? document.locate(problems) : [];
+  const findings = value === undefined || problems.count > 0 ? document.locate() : [];
   return { manifest: findings.length > 0 ? null : manifest, findings };
 }
 
@@ -79,11 +80,8 @@ export function canonicalJson(value: unknown): string {
   return canonicalize(value) as string;
 }
 
-function readManifest(value: JsonValue, problems: Problem[]): Manifest | null {
-  const tell = (code: string, pointer: string, message: string): null => {
-    problems.push({ code, pointer, message });
-    return null;
-  };
+function readManifest(value: JsonValue, problems: Problems): Manifest | null {
+  const tell: Tell = (code, pointer, message) => problems.tell(code, pointer, message);
   if (!isObject(value)) return tell('wrong_type', '', `must be a JSON object, and is ${nameOfType(value)}`);
   const version = value['schema_version'] ?? 1;
   if (version !== 1) tell('unsupported_version', '/schema_version', `schema_version must be 1, and is ${JSON.stringify(version)}`);
@@ -105,6 +103,8 @@ function readFiles(listed: JsonValue | undefined, tell: Tell): ManifestFile[] | 
   if (listed === undefined) return tell('missing_key', '/files', 'the key "files" is missing: the list of the files of the bundle');
   if (!Array.isArray(listed)) return tell('wrong_type', '/files', `files must be a list, and is ${nameOfType(listed)}`);
   if (listed.length === 0) return tell('no_files', '/files', 'files is empty; a bundle has at least one file');
+  if (listed.length > maxListedFiles)
+    return tell('too_many_listed_files', '/files', `files lists ${listed.length} files, and a bundle may have ${maxListedFiles}; split it`);
   const files: ManifestFile[] = [];
   const indexes: number[] = [];
   listed.forEach((entry, index) => {

@@ -14,6 +14,9 @@ const maxPathBytes = 1024;
 // C0, DEL and C1 controls, and the line and paragraph separators that terminals and logs would break at.
 const controlCharacters = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/u;
 
+// Most paths are printable ASCII, where length is bytes and folding is lower case: that is several times quicker.
+const plain = /^[\x20-\x7e]*$/;
+
 export type PathVerdict = { ok: true; path: RelativePath } | { ok: false; reason: string };
 
 /** Judges one path on its own. Pure. */
@@ -23,13 +26,15 @@ export function parseRelativePath(text: string): PathVerdict {
   if (!text.isWellFormed()) return refuse('is not well-formed Unicode');
   if (text.startsWith('/')) return refuse('is absolute; paths are relative to the bundle');
   if (text.includes('\\')) return refuse('holds a backslash; separate segments by "/"');
-  if (controlCharacters.test(text)) return refuse('holds a control character');
-  if (text.normalize('NFC') !== text) return refuse('is not in Unicode normalisation form C');
-  if (Buffer.byteLength(text) > maxPathBytes) return refuse(`is longer than ${maxPathBytes} bytes`);
+  const isPlain = plain.test(text);
+  if (!isPlain && controlCharacters.test(text)) return refuse('holds a control character');
+  if (!isPlain && text.normalize('NFC') !== text) return refuse('is not in Unicode normalisation form C');
+  const bytesOf = (part: string): number => (isPlain ? part.length : Buffer.byteLength(part));
+  if (bytesOf(text) > maxPathBytes) return refuse(`is longer than ${maxPathBytes} bytes`);
   for (const segment of text.split('/')) {
     if (segment === '') return refuse('has an empty segment');
     if (segment === '.' || segment === '..') return refuse(`has the segment "${segment}"`);
-    if (Buffer.byteLength(segment) > maxSegmentBytes) return refuse(`has a segment longer than ${maxSegmentBytes} bytes`);
+    if (bytesOf(segment) > maxSegmentBytes) return refuse(`has a segment longer than ${maxSegmentBytes} bytes`);
     if (isReservedSegment(segment)) return refuse(`has a segment that begins with "${reservedPrefix}", which is reserved`);
   }
   return { ok: true, path: text as RelativePath };
@@ -47,6 +52,7 @@ export function isReservedPath(path: string): boolean {
 
 /** The form under which two paths are "the same" on a case-folding file system. */
 export function foldedPath(path: string): string {
+  if (plain.test(path)) return path.toLowerCase();
   return path.normalize('NFC').toLowerCase().toUpperCase().toLowerCase().normalize('NFC');
 }
 

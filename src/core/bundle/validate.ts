@@ -1,3 +1,4 @@
+import type { Digest } from '../digest.ts';
 import { hasCode } from '../errors.ts';
 import { finding, type Finding } from '../finding.ts';
 import { inParallel } from '../parallel.ts';
@@ -28,15 +29,21 @@ export async function validateBundle(bundle: SourceBundle, options: ValidateOpti
   return findings.sort((a, b) => compareCodeUnits(a.file ?? '', b.file ?? ''));
 }
 
-const completed = new WeakMap<SourceBundle, Promise<SourceBundle & { files: DigestedFile[] }>>();
+export interface DigestedFile extends BundleFile {
+  digest: Digest;
+}
 
-export type DigestedFile = BundleFile & { digest: NonNullable<BundleFile['digest']> };
+export interface DigestedBundle extends SourceBundle {
+  files: DigestedFile[];
+}
+
+const completed = new WeakMap<SourceBundle, Promise<DigestedBundle>>();
 
 /**
  * The bundle with every digest known: files whose manifest declares none are read, once however many destinations ask. Throws
  * `body_mismatch` where a file does not have the size it was listed with.
  */
-export function withDigests(bundle: SourceBundle, concurrency = filesAtOnce): Promise<SourceBundle & { files: DigestedFile[] }> {
+export function withDigests(bundle: SourceBundle, concurrency = filesAtOnce): Promise<DigestedBundle> {
   const known = completed.get(bundle);
   if (known !== undefined) return known;
   const completing = complete(bundle, concurrency);
@@ -45,7 +52,7 @@ export function withDigests(bundle: SourceBundle, concurrency = filesAtOnce): Pr
   return completing;
 }
 
-async function complete(bundle: SourceBundle, concurrency: number): Promise<SourceBundle & { files: DigestedFile[] }> {
+async function complete(bundle: SourceBundle, concurrency: number): Promise<DigestedBundle> {
   const files = [...bundle.files];
   const missing = [...files.entries()].filter(([, { digest }]) => digest === null);
   await inParallel(missing, concurrency, async ([index, file]) => {

@@ -8,7 +8,7 @@ import type { DestinationConfig } from '../config/config.ts';
 import { WaybillError } from '../errors.ts';
 import { finding } from '../finding.ts';
 import { measure } from '../storage/body.ts';
-import type { GeneratedFile, Generator, GeneratorInput, Sibling } from './generate/generator.ts';
+import type { GeneratedFile, Generator, Sibling } from './generate/generator.ts';
 import { generators } from './generate/generators.ts';
 import type { PlannedOutput } from './plan.ts';
 
@@ -35,7 +35,7 @@ export async function planOutputs(bundle: SourceBundle, options: OutputsOptions)
   if (wanted.length > 0) for (const record of options.recorded) recorded.set(record.path, record);
   const siblings: Sibling[] = [];
   for (const generator of wanted) {
-    const file = await generator.describe({ bundle: digested, siblings: [...siblings] } satisfies GeneratorInput);
+    const file = await generator.describe({ bundle: digested, siblings: [...siblings] });
     const output = await plannedGenerated(digested, generator, file, recorded.get(file.path), options);
     siblings.push(output);
     planned.push(output);
@@ -92,8 +92,9 @@ function contentTypeOf(path: string): string {
 function refuseCollisions(bundle: SourceBundle, planned: readonly PlannedOutput[]): void {
   const findings = findCollisions(planned.map(({ path }) => path)).map(({ index, reason }) => {
     const { path, generated } = planned[index] as PlannedOutput;
-    const whose = generated.generator === null ? 'the listed file' : `the generated output "${generated.generator.name}"`;
-    return finding('error', 'generated_path_taken', `${whose} has the path "${path}", which ${reason}`, { file: path });
+    const what = generated.generator === null ? 'the listed file' : `the generated output "${generated.generator.name}"`;
+    const message = `${what} "${path}" ${reason}; leave the file out of the manifest, or switch that output off`;
+    return finding('error', 'generated_path_taken', message, { file: path });
   });
   if (findings.length > 0) throw invalidBundle(`"${bundle.path}"`, findings);
 }

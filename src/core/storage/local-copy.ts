@@ -8,6 +8,7 @@ import { localFailure } from './local-errors.ts';
 import type { Body, WriteOptions, Written } from './storage.ts';
 
 const chunkBytes = 1 << 20;
+const chunksPerFlush = 64;
 /** A file up to this size is copied by synchronous calls: four of them beat four trips through the thread pool by far … */
 const smallFileBytes = 1 << 16;
 /** … unless the file system is slow (a network one): then the calls go side by side through the pool. */
@@ -55,7 +56,9 @@ export async function copyToFile(
     if (copiesSinceBreath % 64 === 0) await breathe();
     return written;
   }
-  return copyStream(name, file, body, options);
+  return body.localPath === undefined
+    ? copyStream(name, file, body, options)
+    : copyLargeFile(name, body.localPath, file, body, options);
 }
 
 function copySmallFile(name: string, from: string, to: string, body: Body, options: WriteOptions): Written {
@@ -91,6 +94,64 @@ function readSmallFile(name: string, file: string, promised: number): number {
     throw localFailure({ label: 'source' }, name, error);
   }
   return size;
+}
+
+/**
+ * From file to file through three buffers that are used again and again: one is being read into, one hashed, one written. What has been written is sent to
+ * the disk from time to time meanwhile, so that the sync at the end has little left to wait for.
+ */
+async function copyLargeFile(
+  name: string,
+  from: string,
+  to: string,
+  body: Body,
+  options: WriteOptions,
+): Promise<Written> {
+  const source = await open(from, 'r').catch((error: unknown) => {
+    throw localFailure({ label: 'source' }, name, error);
+  });
+  const target = await open(to, 'w', 0o644).catch(async (error: unknown) => {
+    await source.close();
+    throw error;
+  });
+  try {
+    const hash = startDigest();
+    const buffers = [0, 1, 2].map(() => Buffer.allocUnsafeSlow(chunkBytes));
+    const read = async (turn: number): Promise<Buffer> => {
+      const buffer = buffers[turn % buffers.length] as Buffer;
+      const { bytesRead } = await source.read(buffer, 0, chunkBytes, null);
+      return buffer.subarray(0, bytesRead);
+    };
+    let size = 0;
+    let writing: Promise<unknown> = Promise.resolve();
+    let flushing: Promise<unknown> = Promise.resolve();
+    let next = read(0);
+    for (let turn = 1; size <= body.size; turn += 1) {
+      options.signal?.throwIfAborted();
+      const chunk = await next;
+      if (chunk.byteLength === 0) break;
+      await writing;
+      writing = writeFully(target, chunk);
+      // The buffer of two turns ago is free again; failures are met where these promises are awaited.
+      next = read(turn);
+      for (const promise of [writing, next]) promise.catch(() => undefined);
+      hash.update(chunk);
+      size += chunk.byteLength;
+      options.onBytes?.(chunk.byteLength);
+      if (turn % chunksPerFlush === 0) {
+        await flushing;
+        flushing = target.datasync();
+        flushing.catch(() => undefined);
+      }
+    }
+    await Promise.all([writing, flushing, next]);
+    const written = { size, digest: finishDigest(hash), version: null };
+    checkBody(name, written, { size: body.size, digest: options.digest });
+    return written;
+  } finally {
+    await source.close();
+    await target.close();
+  }
 }
 
 async function copyStream(name: string, file: string, body: Body, options: WriteOptions): Promise<Written> {

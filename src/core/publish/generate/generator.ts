@@ -1,13 +1,12 @@
-import type { DigestedFile } from '../../bundle/validate.ts';
+import type { DigestedBundle } from '../../bundle/validate.ts';
 import type { RelativePath } from '../../bundle/path-policy.ts';
-import type { SourceBundle } from '../../bundle/source-bundle.ts';
 import { digestOf, type Digest } from '../../digest.ts';
 import type { GeneratedOutputs } from '../../config/config.ts';
 
-/** What every generator may look at. A bundle whose digests are all known, files sorted by path. */
+/** What every generator may look at. */
 export interface GeneratorInput {
-  bundle: SourceBundle & { files: DigestedFile[] };
-  /** Which generated outputs the destination gets, by path, except the one that is made from the others. */
+  bundle: DigestedBundle;
+  /** The generated outputs that are described already. */
   siblings: readonly Sibling[];
 }
 

@@ -1,0 +1,17 @@
+/**
+ * `npm run bench -- NAME…`: measures waybill beside what a user would pick instead, both in one run, turn by turn; prints medians and ratios. A
+ * machine's noise moves the seconds, so quote the ratios.
+ */
+import { local } from './local.ts';
+
+const benches: Record<string, () => Promise<boolean>> = { local };
+
+const names = process.argv.slice(2);
+const unknown = names.filter((name) => !(name in benches));
+if (unknown.length > 0 || names.length === 0) {
+  console.error(`usage: npm run bench -- NAME…   (one or more of: ${Object.keys(benches).join(', ')})`);
+  process.exit(2);
+}
+let reached = true;
+for (const name of names) reached = (await benches[name]!()) && reached;
+process.exit(reached ? 0 : 1);

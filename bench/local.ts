@@ -1,0 +1,147 @@
+import { spawnSync } from 'node:child_process';
+import { createHash, randomFillSync } from 'node:crypto';
+import { closeSync, existsSync, mkdirSync, openSync, rmSync, writeFileSync, writeSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { compare, goal, print, type Contender } from './measure.ts';
+
+/**
+ * Local to local, beside `rclone copy` on the same files. waybill hashes every byte, publishes through a catalog and has everything on the
+ * disk when it ends; rclone copies and leaves the rest to the page cache.
+ */
+export async function local(): Promise<boolean> {
+  requireRclone();
+  // Beside the system's temporary directory where that is memory: a disk is what is measured.
+  const root = path.join(process.env['WAYBILL_BENCH_DIRECTORY'] ?? tmpdir(), 'waybill-bench-local');
+  rmSync(root, { recursive: true, force: true });
+  try {
+    const reached = [
+      copies(root, 'one file of 1 GiB', 1, 1 << 30, 1.4),
+      copies(root, '5,000 files of 8 KiB', 5_000, 8 << 10, 1.5),
+      memory(root, '50,000 files of 1 KiB', 50_000, 1 << 10, 300),
+      help(),
+    ];
+    return reached.every(Boolean);
+  } finally {
+    rmSync(root, { recursive: true, force: true });
+  }
+}
+
+const waybill = [process.execPath, 'dist/cli/main.js'];
+const helpCommand = [...waybill, '--help'];
+
+function copies(root: string, title: string, count: number, size: number, ratio: number): boolean {
+  const place = layOut(path.join(root, `${count}`), count, size);
+  const publish: Contender = {
+    name: 'waybill run',
+    command: runOf(place.config),
+    before: () => remove(place.ours),
+  };
+  const rclone: Contender = {
+    name: 'rclone copy',
+    command: ['rclone', 'copy', place.bundle, place.theirs],
+    before: () => remove(place.theirs),
+  };
+  const [ours, theirs] = compare([publish, rclone]);
+  print(`${title}: publish`, [ours!, theirs!]);
+  const faster = theirs!.seconds / ours!.seconds;
+  const isFaster = goal(`${faster.toFixed(2)} × rclone copy (goal ${ratio} ×)`, faster >= ratio);
+  const isSmall = goal(`peak memory ${ours!.peakMiB.toFixed(0)} MiB (goal under 150)`, ours!.peakMiB < 150);
+
+  spawnSync(runOf(place.config)[0]!, runOf(place.config).slice(1), { stdio: 'ignore' });
+  const [again, bare] = compare([
+    { name: 'waybill run, nothing to do', command: runOf(place.config) },
+    { name: 'waybill --help', command: helpCommand },
+  ]);
+  print(`${title}: nothing to do`, [again!, bare!]);
+  const factor = again!.seconds / bare!.seconds;
+  const isQuick = goal(`${factor.toFixed(2)} × waybill --help (goal under 2 ×)`, factor < 2);
+  const isStillSmall = goal(
+    `peak memory ${again!.peakMiB.toFixed(0)} MiB (goal under 150)`,
+    again!.peakMiB < 150,
+  );
+  rmSync(place.root, { recursive: true, force: true });
+  return isFaster && isSmall && isQuick && isStillSmall;
+}
+
+function memory(root: string, title: string, count: number, size: number, limitMiB: number): boolean {
+  const place = layOut(path.join(root, `${count}`), count, size);
+  const [ours] = compare(
+    [{ name: 'waybill run', command: runOf(place.config), before: () => remove(place.ours) }],
+    3,
+  );
+  print(`${title}: publish`, [ours!]);
+  rmSync(place.root, { recursive: true, force: true });
+  return goal(
+    `peak memory ${ours!.peakMiB.toFixed(0)} MiB (goal under ${limitMiB})`,
+    ours!.peakMiB < limitMiB,
+  );
+}
+
+function help(): boolean {
+  const [ours, node] = compare(
+    [
+      { name: 'waybill --help', command: helpCommand },
+      { name: 'node -e 0', command: [process.execPath, '-e', '0'] },
+    ],
+    9,
+  );
+  print('start-up', [ours!, node!]);
+  return goal(
+    `waybill --help in ${(ours!.seconds * 1000).toFixed(0)} ms (goal under 150)`,
+    ours!.seconds < 0.15,
+  );
+}
+
+interface Place {
+  root: string;
+  bundle: string;
+  config: string;
+  ours: string;
+  theirs: string;
+}
+
+/** A bundle of random files with a manifest that declares their digests, and a configuration that publishes it. */
+function layOut(root: string, count: number, size: number): Place {
+  const bundle = path.join(root, 'source', 'bundle');
+  mkdirSync(bundle, { recursive: true });
+  const chunk = Buffer.allocUnsafe(Math.min(size, 1 << 20));
+  const files = Array.from({ length: count }, (_, index) => {
+    const name = `d${index % 50}/file-${index}.bin`;
+    mkdirSync(path.dirname(path.join(bundle, name)), { recursive: true });
+    const hash = createHash('sha256');
+    const file = openSync(path.join(bundle, name), 'w');
+    for (let written = 0; written < size; written += chunk.length) {
+      randomFillSync(chunk);
+      hash.update(chunk);
+      writeSync(file, chunk);
+    }
+    closeSync(file);
+    return { path: name, size, digest: `sha256:${hash.digest('hex')}` };
+  });
+  writeFileSync(
+    path.join(bundle, 'manifest.json'),
+    JSON.stringify({ schema_version: 1, created: '2026-11-20T00:00:00Z', files }),
+  );
+  const config = path.join(root, 'config.yml');
+  const ours = path.join(root, 'ours');
+  writeFileSync(
+    config,
+    `pipelines:\n  - id: bench\n    source: {backend: local, path: ./source}\n    destinations:\n      - {id: out, backend: local, path: ./ours}\n`,
+  );
+  return { root, bundle, config, ours, theirs: path.join(root, 'theirs') };
+}
+
+function runOf(config: string): string[] {
+  return [...waybill, 'run', '--config', config, '--format', 'json'];
+}
+
+function remove(directory: string): void {
+  rmSync(directory, { recursive: true, force: true });
+}
+
+function requireRclone(): void {
+  if (spawnSync('rclone', ['version'], { stdio: 'ignore' }).error !== undefined)
+    throw new Error('rclone is what this bench compares with: install it (Debian: apt-get install rclone)');
+  if (!existsSync('dist/cli/main.js')) throw new Error('build first: npm run build');
+}

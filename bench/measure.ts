@@ -1,0 +1,94 @@
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+
+export interface Sample {
+  /** Seconds of the whole process, start to end. */
+  seconds: number;
+  /** Peak resident memory in MiB. */
+  peakMiB: number;
+}
+
+const rusage = `
+import json, os, resource, subprocess, sys, time
+started = time.monotonic()
+code = subprocess.call(sys.argv[2:], stdout=subprocess.DEVNULL)
+seconds = time.monotonic() - started
+peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+json.dump({'seconds': seconds, 'peakMiB': peak, 'code': code}, open(sys.argv[1], 'w'))
+`;
+
+/** Runs a command to its end and measures it as a whole, as the operating system accounts for it. Throws where it fails. */
+export function measure(command: readonly string[]): Sample {
+  const directory = mkdtempSync(path.join(tmpdir(), 'waybill-bench-'));
+  try {
+    const report = path.join(directory, 'report.json');
+    const result = spawnSync('python3', ['-c', rusage, report, ...command], {
+      stdio: ['ignore', 'inherit', 'pipe'],
+      encoding: 'utf8',
+    });
+    if (result.error) throw result.error;
+    const { code, ...sample } = JSON.parse(readFileSync(report, 'utf8')) as Sample & { code: number };
+    if (code !== 0) throw new Error(`${command.join(' ')} ended with ${code}\n${result.stderr}`);
+    return sample;
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+export interface Contender {
+  name: string;
+  command: readonly string[];
+  /** Runs before each measurement, unmeasured. */
+  before?: () => void;
+}
+
+export interface Summary {
+  name: string;
+  seconds: number;
+  minimum: number;
+  maximum: number;
+  peakMiB: number;
+}
+
+/** One warm-up each, then `rounds` in turns, so that whatever slows the machine slows both. */
+export function compare(contenders: readonly Contender[], rounds = 5): Summary[] {
+  const samples = contenders.map((): Sample[] => []);
+  for (let round = 0; round <= rounds; round += 1)
+    contenders.forEach(({ command, before }, index) => {
+      before?.();
+      // What earlier turns left to be written to the disk must not be charged to this one.
+      spawnSync('sync');
+      const sample = measure(command);
+      if (round > 0) samples[index]!.push(sample);
+    });
+  return contenders.map(({ name }, index) => {
+    const seconds = samples[index]!.map((sample) => sample.seconds).sort((a, b) => a - b);
+    return {
+      name,
+      seconds: median(seconds),
+      minimum: seconds[0]!,
+      maximum: seconds.at(-1)!,
+      peakMiB: Math.max(...samples[index]!.map(({ peakMiB }) => peakMiB)),
+    };
+  });
+}
+
+function median(sorted: readonly number[]): number {
+  return sorted[Math.floor(sorted.length / 2)]!;
+}
+
+export function print(title: string, summaries: readonly Summary[]): void {
+  console.log(`\n${title}`);
+  for (const { name, seconds, minimum, maximum, peakMiB } of summaries)
+    console.log(
+      `  ${name.padEnd(28)} ${seconds.toFixed(3).padStart(8)} s   (${minimum.toFixed(3)} to ${maximum.toFixed(3)})   ${peakMiB.toFixed(0).padStart(5)} MiB`,
+    );
+}
+
+/** Prints one goal and whether it was reached. */
+export function goal(text: string, reached: boolean): boolean {
+  console.log(`  ${reached ? 'reached    ' : 'NOT reached'}  ${text}`);
+  return reached;
+}
