@@ -148,6 +148,8 @@ t.test('an archive that is not a complete bundle gets no run id and leaves nothi
   const linked = temporaryDirectory(t);
   writeFileSync(path.join(linked, 'manifest.json'), '{"created":"2026-11-20T01:02:03Z","files":["a.txt"]}');
   symlinkSync('/etc/passwd', path.join(linked, 'a.txt'));
+  const bare = temporaryDirectory(t);
+  writeFileSync(path.join(bare, 'a.txt'), 'a');
   const wrongDigest = [{ path: 'a.txt', digest: `sha256:${'0'.repeat(64)}` }];
   const gzip = { 'content-type': 'application/gzip' };
   const manyFiles = Object.fromEntries(Array.from({ length: 9 }, (_, n) => [`${n}.txt`, 'x']));
@@ -167,7 +169,7 @@ t.test('an archive that is not a complete bundle gets no run id and leaves nothi
     ['a link', await tarOf(linked, ['manifest.json', 'a.txt']), 422, 'unsafe_archive_entry'],
     ['a file missing', await archive(t, { 'a.txt': 'a' }, ['a.txt', 'b.txt']), 422, 'invalid_bundle'],
     ['a wrong digest', await archive(t, { 'a.txt': 'a' }, wrongDigest), 422, 'invalid_bundle'],
-    ['no manifest', await tarOf(linked, ['a.txt']), 422, ''],
+    ['no manifest', await tarOf(bare, ['a.txt']), 422, 'invalid_bundle'],
   ];
   for (const [name, body, status, code, headers] of cases) {
     const response = await upload(served, body, headers);
@@ -232,8 +234,11 @@ t.test('a start sweeps what an earlier process staged', async (t) => {
 
 t.test('what does not serve is told before anything begins, and nothing keeps listening', async (t) => {
   const good = configure(t);
-  const fails = (configFile: string, expected: { code: string; message?: RegExp }, env: NodeJS.ProcessEnv = { TOKEN_CI: token }) =>
-    t.rejects(serve({ configFile, log: silentLog, env }), expected);
+  const fails = (
+    configFile: string,
+    expected: { code: string; message?: RegExp },
+    env: NodeJS.ProcessEnv = { TOKEN_CI: token },
+  ) => t.rejects(serve({ configFile, log: silentLog, env }), expected);
   await fails(path.join(good.root, 'none.yaml'), { code: 'config_unreadable' });
   await fails(good.configFile, { code: 'secrets_invalid', message: /TOKEN_CI/ }, {});
 

@@ -22,13 +22,13 @@ const { root, files, leaseTimes } = JSON.parse(process.argv[2] ?? '{}') as {
 
 const bundle = bundleOf(files);
 const last = bundle.files.at(-1)!;
-const { size, open } = last.body;
+const original = last.body;
 last.body = {
-  size,
+  size: original.size,
   async *open() {
     process.stdout.write('staging\n');
     await once(process.stdin, 'data');
-    yield* open();
+    yield* original.open();
   },
 };
 

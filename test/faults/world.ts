@@ -79,7 +79,6 @@ export function bundleOf(files: Files, path = bundlePath): SourceBundle {
     path,
     name: null,
     created: new Date('2026-11-20T00:00:00Z'),
-    manifestDigest: digestOf(JSON.stringify(files)),
     files: Object.entries(files).map(([name, text]) => ({
       path: name as RelativePath,
       kind: 'file',

@@ -2,10 +2,14 @@
  * The same chunks, until the signal aborts: then the iteration throws the signal's reason at once, even while the input is silent. The input
  * is told to close, and nobody waits for it.
  */
-export async function* abortable(input: AsyncIterable<Uint8Array>, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+export async function* abortable(
+  input: AsyncIterable<Uint8Array>,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array> {
   const iterator = input[Symbol.asyncIterator]();
   let stop: (reason: Error) => void = () => undefined;
-  const onAbort = (): void => stop(signal.reason instanceof Error ? signal.reason : new Error(String(signal.reason)));
+  const onAbort = (): void =>
+    stop(signal.reason instanceof Error ? signal.reason : new Error(String(signal.reason)));
   signal.addEventListener('abort', onAbort);
   try {
     for (;;) {

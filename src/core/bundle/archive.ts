@@ -55,7 +55,8 @@ export async function extractArchive({ input, directory, limits }: ExtractReques
     }
     tree.addFile(entryPath);
     extraction.bytes += entry.size;
-    if (extraction.bytes > limits.maxUploadSize) throw tooLarge('what the archive holds', limits.maxUploadSize);
+    if (extraction.bytes > limits.maxUploadSize)
+      throw tooLarge('what the archive holds', limits.maxUploadSize);
     makeDirectory(directory, path.posix.dirname(entryPath), made);
     const digest = await writeEntry(entry, path.join(directory, entryPath));
     extraction.files.set(entryPath, { size: entry.size, digest });
@@ -87,20 +88,26 @@ function judgePath({ name, type }: TarEntry): RelativePath | null {
 }
 
 /** Which paths are taken, as a file system that folds case sees them, so that no file is ever written over another or below one. */
-function pathTree({ maxFiles }: ArchiveLimits): { addFile(path: RelativePath): void; addDirectory(path: RelativePath): void } {
+function pathTree({ maxFiles }: ArchiveLimits): {
+  addFile(path: RelativePath): void;
+  addDirectory(path: RelativePath): void;
+} {
   const files = new Map<string, string>();
   const directories = new Set<string>();
   const maxDirectories = 4 * maxFiles + maxDepth;
 
   const addDirectories = (path: RelativePath, folded: string): void => {
-    for (let slash = folded.indexOf('/'); slash !== -1; slash = folded.indexOf('/', slash + 1)) addOne(path, folded.slice(0, slash));
+    for (let slash = folded.indexOf('/'); slash !== -1; slash = folded.indexOf('/', slash + 1))
+      addOne(path, folded.slice(0, slash));
   };
   const addOne = (path: RelativePath, folded: string): void => {
     const file = files.get(folded);
     if (file !== undefined) throw unsafe(path, `needs a directory where the file ${quoted(file)} is`);
     directories.add(folded);
     if (directories.size > maxDirectories)
-      throw new WaybillError('too_many_files', `the archive holds more than ${maxDirectories} directories`, { hint: 'use fewer directories' });
+      throw new WaybillError('too_many_files', `the archive holds more than ${maxDirectories} directories`, {
+        hint: 'use fewer directories',
+      });
   };
 
   return {
@@ -152,7 +159,7 @@ async function writeEntry(entry: TarEntry, file: string): Promise<Digest> {
   try {
     for await (const chunk of entry.read()) {
       hash.update(chunk);
-      for (let done = 0; done < chunk.byteLength; ) done += (await handle.write(chunk, done)).bytesWritten;
+      for (let done = 0; done < chunk.byteLength;) done += (await handle.write(chunk, done)).bytesWritten;
     }
   } finally {
     await handle.close();
@@ -170,16 +177,23 @@ function manifestMissing(files: Iterable<string>): WaybillError {
 }
 
 function manifestTwice(path: string, earlier: string): WaybillError {
-  const message = path === earlier ? 'the archive has it twice' : `the archive has ${quoted(earlier)} and ${quoted(path)}`;
+  const message =
+    path === earlier ? 'the archive has it twice' : `the archive has ${quoted(earlier)} and ${quoted(path)}`;
   return invalidBundle('the upload', [finding('error', 'manifest_twice', message, { file: manifestName })]);
 }
 
 function tooLarge(what: string, maxBytes: number): WaybillError {
-  return new WaybillError('upload_too_large', `${what} is larger than ${maxBytes} bytes, which is what the source allows`, {
-    hint: 'split the bundle, or have max_upload_size raised',
-  });
+  return new WaybillError(
+    'upload_too_large',
+    `${what} is larger than ${maxBytes} bytes, which is what the source allows`,
+    {
+      hint: 'split the bundle, or have max_upload_size raised',
+    },
+  );
 }
 
 function unsafe(name: string, reason: string): WaybillError {
-  return new WaybillError('unsafe_archive_entry', `the archive entry ${quoted(name)} ${reason}`, { hint: 'docs/manifest.md says which paths a bundle may hold' });
+  return new WaybillError('unsafe_archive_entry', `the archive entry ${quoted(name)} ${reason}`, {
+    hint: 'docs/manifest.md says which paths a bundle may hold',
+  });
 }

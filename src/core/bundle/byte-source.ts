@@ -6,6 +6,8 @@ export interface ByteSource {
   take(count: number): Promise<Buffer>;
   /** This many bytes in pieces as they come. Throws `malformed_archive` where the stream ends before. */
   slices(count: number): AsyncGenerator<Buffer>;
+  /** Passes over up to this many bytes, at least one, and tells how many. Throws `malformed_archive` where the stream ends before. */
+  skip(count: number): Promise<number>;
   /** What comes next, in whatever length; null at the end. */
   next(): Promise<Buffer | null>;
   close(): Promise<void>;
@@ -42,15 +44,26 @@ export function byteSource(chunks: AsyncIterable<Uint8Array>): ByteSource {
       return Buffer.concat(pieces);
     },
     async *slices(count) {
-      for (let missing = count; missing > 0; ) {
-        if (!(await refill()))
-          throw new WaybillError('malformed_archive', 'the archive is cut short', { hint: 'make the archive again and upload it whole' });
+      for (let missing = count; missing > 0;) {
+        if (!(await refill())) throw cutShort();
         const piece = cut(missing);
         missing -= piece.byteLength;
         yield piece;
       }
     },
+    async skip(count) {
+      if (!(await refill())) throw cutShort();
+      return cut(count).byteLength;
+    },
     next: async () => ((await refill()) ? cut(held.byteLength) : null),
-    close: async () => void (await iterator.return?.()),
+    close: async () => {
+      await iterator.return?.();
+    },
   };
+}
+
+function cutShort(): WaybillError {
+  return new WaybillError('malformed_archive', 'the archive is cut short', {
+    hint: 'make the archive again and upload it whole',
+  });
 }

@@ -13,9 +13,14 @@ export const defaultSceneMapRules: SceneMapRules = { contentRules: 'warning' };
  */
 export async function checkSceneMapFile(file: BundleFile, rules: SceneMapRules): Promise<Finding[]> {
   if (file.kind !== sceneMapKind) return [];
-  const invalid = (code: string, message: string): Finding[] => [finding('error', code, message, { file: file.path })];
+  const invalid = (code: string, message: string): Finding[] => [
+    finding('error', code, message, { file: file.path }),
+  ];
   if (file.size > maxSceneMapBytes)
-    return invalid('scene_map_too_large', `has ${file.size} bytes, and a scene map may have ${maxSceneMapBytes}`);
+    return invalid(
+      'scene_map_too_large',
+      `has ${file.size} bytes, and a scene map may have ${maxSceneMapBytes}`,
+    );
   const chunks: Uint8Array[] = [];
   let size = 0;
   for await (const chunk of file.body.open()) {
@@ -31,11 +36,18 @@ export async function checkSceneMapFile(file: BundleFile, rules: SceneMapRules):
 }
 
 export function wrongSize({ path, size }: Pick<BundleFile, 'path' | 'size'>, found: number): Finding {
-  return finding('error', 'size_mismatch', `should have ${size} bytes, and has ${found > size ? 'more' : found}`, { file: path });
+  return finding(
+    'error',
+    'size_mismatch',
+    `should have ${size} bytes, and has ${found > size ? 'more' : found}`,
+    { file: path },
+  );
 }
 
 export function wrongDigest({ path, digest }: Pick<BundleFile, 'path' | 'digest'>, found: string): Finding {
-  return finding('error', 'digest_mismatch', `should have the digest ${String(digest)}, and has ${found}`, { file: path });
+  return finding('error', 'digest_mismatch', `should have the digest ${String(digest)}, and has ${found}`, {
+    file: path,
+  });
 }
 
 function applyRules(findings: Finding[], rules: SceneMapRules): Finding[] {

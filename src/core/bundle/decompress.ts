@@ -21,7 +21,7 @@ const otherFormats: [magic: number[], name: string][] = [
 export async function* decompress(input: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   const source = input[Symbol.asyncIterator]();
   const start: Uint8Array[] = [];
-  for (let size = 0; size < sniffedBytes; ) {
+  for (let size = 0; size < sniffedBytes;) {
     const step = await source.next();
     if (step.done === true) break;
     start.push(step.value);
@@ -78,7 +78,9 @@ async function* resume(head: Buffer, rest: AsyncIterator<Uint8Array>): AsyncGene
 function refuseOtherFormats(head: Buffer): void {
   const other = otherFormats.find(([magic]) => startsWith(head, magic));
   if (other === undefined) return;
-  throw new WaybillError('malformed_archive', `the upload is ${other[1]}, not a tar archive`, { hint: 'send a tar or a tar.gz' });
+  throw new WaybillError('malformed_archive', `the upload is ${other[1]}, not a tar archive`, {
+    hint: 'send a tar or a tar.gz',
+  });
 }
 
 function startsWith(bytes: Uint8Array, magic: readonly number[]): boolean {
@@ -87,15 +89,25 @@ function startsWith(bytes: Uint8Array, magic: readonly number[]): boolean {
 
 function damaged(cause: unknown): WaybillError {
   const detail = cause instanceof Error ? cause.message : String(cause);
-  return new WaybillError('malformed_archive', `the gzip data is damaged or cut short (${detail})`, { cause, hint: 'upload it again' });
+  return new WaybillError('malformed_archive', `the gzip data is damaged or cut short (${detail})`, {
+    cause,
+    hint: 'upload it again',
+  });
 }
 
 function trailing(cause?: unknown): WaybillError {
-  return new WaybillError('malformed_archive', 'something follows the end of the gzip data', { cause, hint: 'send the archive and nothing else' });
+  return new WaybillError('malformed_archive', 'something follows the end of the gzip data', {
+    cause,
+    hint: 'send the archive and nothing else',
+  });
 }
 
 function bomb(): WaybillError {
-  return new WaybillError('archive_bomb', `the archive expands to more than ${maxExpansion} times its own size`, {
-    hint: 'send it as a plain tar if its content is really that repetitive',
-  });
+  return new WaybillError(
+    'archive_bomb',
+    `the archive expands to more than ${maxExpansion} times its own size`,
+    {
+      hint: 'send it as a plain tar if its content is really that repetitive',
+    },
+  );
 }

@@ -9,7 +9,7 @@ import type { Body, Entry, Storage } from '../storage/storage.ts';
 import { checkSceneMapFile, defaultSceneMapRules, type SceneMapRules } from './check-scene-map.ts';
 import { hasErrors, invalidBundle } from './invalid-bundle.ts';
 import { linkAbove, listBundle, unlistedWarning, whatIsWrong } from './listed-files.ts';
-import { manifestDigest, manifestName, maxManifestBytes, parseManifest, type Manifest } from './manifest.ts';
+import { manifestName, maxManifestBytes, parseManifest, type Manifest } from './manifest.ts';
 import { compareCodeUnits, isReservedSegment, parseRelativePath } from './path-policy.ts';
 import type { BundleFile, SourceBundle } from './source-bundle.ts';
 
@@ -20,7 +20,6 @@ export interface BundleCandidate {
   directory: Key | '';
   created: Date;
   manifest: Manifest;
-  manifestDigest: Digest;
   /** `manifest.json` itself. */
   manifestFile: { size: number; digest: Digest };
 }
@@ -42,14 +41,14 @@ const concurrency = 16;
  */
 export async function discoverBundles(storage: Storage): Promise<Discovery> {
   const found: Discovery = { candidates: [], invalid: [], warnings: [] };
-  for (let level: (Key | '')[] = ['']; level.length > 0; ) {
+  for (let level: (Key | '')[] = ['']; level.length > 0;) {
     const next: Key[] = [];
     await inParallel(level, concurrency, async (directory) => {
       const entries: Entry[] = [];
       for await (const entry of storage.list(directory, { recursive: false })) entries.push(entry);
       const manifest = entries.find(({ key, type }) => type === 'file' && nameOf(key) === manifestName);
       if (manifest === undefined) next.push(...directoriesToSearch(entries, found.warnings));
-      else await readCandidate(storage, directory, manifest, found);
+      else addCandidate(found, directory, await readCandidate(storage, directory, manifest));
     });
     level = next;
   }
@@ -86,60 +85,80 @@ export async function loadBundle(
   manifest.files.forEach(({ path, kind, contentType, size, digest }, index) => {
     const entry = listing.present.get(path);
     const wrong = whatIsWrong(entry, size, () => linkAbove(path, listing.links));
-    if (wrong !== null) findings.push(finding('error', wrong.code, wrong.message, { file: path, pointer: `/files/${index}` }));
-    else if (entry !== undefined) files.push({ path, kind, contentType, size: entry.size, digest, body: bodyOf(entry.key, entry.size) });
+    if (wrong !== null)
+      findings.push(finding('error', wrong.code, wrong.message, { file: path, pointer: `/files/${index}` }));
+    else if (entry !== undefined)
+      files.push({ path, kind, contentType, size: entry.size, digest, body: bodyOf(entry.key, entry.size) });
   });
   await inParallel(files, sceneMapsAtOnce, async (file) => {
     findings.push(...(await checkSceneMapFile(file, source.sceneMaps ?? defaultSceneMapRules)));
   });
   findings.push(...unlistedWarning(candidate.path, listing.unlisted));
-  if (hasErrors(findings)) throw invalidBundle(candidate.path === '.' ? 'the source root' : `"${candidate.path}"`, findings);
+  if (hasErrors(findings))
+    throw invalidBundle(candidate.path === '.' ? 'the source root' : `"${candidate.path}"`, findings);
   const { size: manifestSize, digest: manifestFileDigest } = candidate.manifestFile;
   return {
     identity: { backend: source.backend, id: source.id, path: candidate.path },
     path: candidate.path,
     name: manifest.name,
     created: manifest.created,
-    manifestDigest: candidate.manifestDigest,
-    manifestFile: { digest: manifestFileDigest, body: bodyOf(joinKey(directory, manifestName), manifestSize) },
+    manifestFile: {
+      digest: manifestFileDigest,
+      body: bodyOf(joinKey(directory, manifestName), manifestSize),
+    },
     files,
     warnings: findings,
   };
 }
 
+function addCandidate(found: Discovery, directory: Key | '', read: BundleCandidate | Finding[]): void {
+  const path = directory === '' ? '.' : directory;
+  if (Array.isArray(read)) found.invalid.push({ path, error: invalidBundle(`"${path}"`, read) });
+  else found.candidates.push(read);
+}
+
 function directoriesToSearch(entries: readonly Entry[], warnings: Finding[]): Key[] {
   const directories: Key[] = [];
-  const skip = (code: string, file: string, message: string): void => void warnings.push(finding('warning', code, message, { file }));
+  const skip = (code: string, file: string, message: string): void =>
+    void warnings.push(finding('warning', code, message, { file }));
   for (const { key, type } of entries) {
     const name = nameOf(key);
     if (type === 'file' || isReservedSegment(name)) continue;
-    if (type === 'link') skip('link_skipped', key, 'is a symbolic link, which is not followed; put the bundle itself here');
-    else if (type === 'other') skip('special_file_skipped', key, 'is neither a file nor a directory and was passed over');
-    else if (name.startsWith('.')) skip('dot_directory_skipped', key, 'begins with a dot, so it was not searched for bundles');
+    if (type === 'link')
+      skip('link_skipped', key, 'is a symbolic link, which is not followed; put the bundle itself here');
+    else if (type === 'other')
+      skip('special_file_skipped', key, 'is neither a file nor a directory and was passed over');
+    else if (name.startsWith('.'))
+      skip('dot_directory_skipped', key, 'begins with a dot, so it was not searched for bundles');
     else directories.push(key);
   }
   return directories;
 }
 
-async function readCandidate(storage: Storage, directory: Key | '', { key, size }: Entry, found: Discovery): Promise<void> {
+/** A candidate, or what is wrong with the manifest or the path of the bundle. */
+async function readCandidate(
+  storage: Storage,
+  directory: Key | '',
+  { key, size }: Entry,
+): Promise<BundleCandidate | Finding[]> {
   const path = directory === '' ? '.' : directory;
-  const refuse = (findings: Finding[]): void => void found.invalid.push({ path, error: invalidBundle(`"${path}"`, findings) });
-  if (path !== '.') {
-    const verdict = parseRelativePath(path);
-    if (!verdict.ok) return refuse([finding('error', 'unsafe_bundle_path', `the path of the bundle ${verdict.reason}`, { file: path })]);
+  const verdict = parseRelativePath(path);
+  if (path !== '.' && !verdict.ok) {
+    const message = `the path of the bundle ${verdict.reason}`;
+    return [finding('error', 'unsafe_bundle_path', message, { file: path })];
   }
-  if (size > maxManifestBytes)
-    return refuse([finding('error', 'manifest_too_large', `has ${size} bytes, and a manifest may have ${maxManifestBytes}`, { file: key })]);
+  if (size > maxManifestBytes) {
+    const message = `has ${size} bytes, and a manifest may have ${maxManifestBytes}`;
+    return [finding('error', 'manifest_too_large', message, { file: key })];
+  }
   const bytes = await readAll(storage, key, maxManifestBytes);
   const { manifest, findings } = parseManifest(bytes, key);
-  if (manifest === null) return refuse(findings);
-  found.candidates.push({
+  if (manifest === null) return findings;
+  return {
     path,
     directory,
     created: manifest.created,
     manifest,
-    manifestDigest: manifestDigest(manifest),
     manifestFile: { size: bytes.byteLength, digest: digestOf(bytes) },
-  });
+  };
 }
-

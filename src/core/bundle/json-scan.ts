@@ -142,7 +142,8 @@ function endOfString(text: string, start: number): number {
 
 function unexpected(text: string, at: number, expected: string): NotJson {
   const character = text.codePointAt(at);
-  const found = character === undefined ? 'the text ends' : `found ${JSON.stringify(String.fromCodePoint(character))}`;
+  const found =
+    character === undefined ? 'the text ends' : `found ${JSON.stringify(String.fromCodePoint(character))}`;
   return new NotJson(at, `expected ${expected}, but ${found}`);
 }
 

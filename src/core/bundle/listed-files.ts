@@ -13,7 +13,11 @@ export function unlistedWarning(bundle: string, unlisted: string[]): Finding[] {
   const more = unlisted.length - named.length;
   const list = named.map((name) => JSON.stringify(name)).join(', ') + (more > 0 ? ` and ${more} more` : '');
   const count = unlisted.length === 1 ? '1 file is' : `${unlisted.length} files are`;
-  return [finding('warning', 'unlisted_files', `${count} not in the manifest and will not be published: ${list}`, { file: bundle })];
+  return [
+    finding('warning', 'unlisted_files', `${count} not in the manifest and will not be published: ${list}`, {
+      file: bundle,
+    }),
+  ];
 }
 
 /** What one recursive listing of a bundle's directory says about the files that its manifest lists. */
@@ -24,7 +28,11 @@ export interface Listing {
   unlisted: string[];
 }
 
-export async function listBundle(storage: Storage, directory: Key | '', files: readonly ManifestFile[]): Promise<Listing> {
+export async function listBundle(
+  storage: Storage,
+  directory: Key | '',
+  files: readonly ManifestFile[],
+): Promise<Listing> {
   const listed = new Set<string>(files.map(({ path }) => path));
   const listing: Listing = { present: new Map(), links: new Set(), unlisted: [] };
   const prefix = joinKey(directory, '').length;
@@ -46,10 +54,15 @@ export function whatIsWrong(
 ): { code: string; message: string } | null {
   if (entry === undefined) {
     const link = linkAboveIt();
-    if (link === undefined) return { code: 'file_missing', message: 'is listed in the manifest and is not there' };
-    return { code: 'file_is_link', message: `lies below the symbolic link "${link}", and links are not followed` };
+    if (link === undefined)
+      return { code: 'file_missing', message: 'is listed in the manifest and is not there' };
+    return {
+      code: 'file_is_link',
+      message: `lies below the symbolic link "${link}", and links are not followed`,
+    };
   }
-  if (entry.type === 'link') return { code: 'file_is_link', message: 'is a symbolic link, and a bundle holds regular files only' };
+  if (entry.type === 'link')
+    return { code: 'file_is_link', message: 'is a symbolic link, and a bundle holds regular files only' };
   if (entry.type !== 'file') return { code: 'file_not_regular', message: 'is not a regular file' };
   if (size !== null && entry.size !== size)
     return { code: 'size_mismatch', message: `should have ${size} bytes, and has ${entry.size}` };

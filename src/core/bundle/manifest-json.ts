@@ -48,7 +48,11 @@ export interface JsonDocument {
 /** Bytes to a JSON value, telling all that `JSON.parse` forgives or does not explain. Linear in the number of bytes. Pure. */
 export function readJsonDocument(bytes: Uint8Array, file: string): JsonDocument {
   const problems = new Problems();
-  const broken = (finding: Finding): JsonDocument => ({ value: undefined, problems, locate: () => [finding] });
+  const broken = (finding: Finding): JsonDocument => ({
+    value: undefined,
+    problems,
+    locate: () => [finding],
+  });
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (isTooComplex(buffer)) {
     const message = `holds more than ${maxStructure} lists, objects and values; split the bundle`;
@@ -58,11 +62,18 @@ export function readJsonDocument(bytes: Uint8Array, file: string): JsonDocument 
   const badByte = firstBadByte(buffer, raw);
   if (badByte !== null) {
     const place = placeOf(raw, buffer.subarray(0, badByte).toString('utf8').length);
-    return broken(finding('error', 'invalid_utf8', 'is not valid UTF-8; save it as UTF-8', { file, pointer: '', ...place }));
+    return broken(
+      finding('error', 'invalid_utf8', 'is not valid UTF-8; save it as UTF-8', {
+        file,
+        pointer: '',
+        ...place,
+      }),
+    );
   }
   const hasMark = raw.startsWith('\ufeff');
   const text = hasMark ? raw.slice(1) : raw;
-  if (hasMark) problems.tell('byte_order_mark', '', 'begins with a byte order mark; save it as UTF-8 without one');
+  if (hasMark)
+    problems.tell('byte_order_mark', '', 'begins with a byte order mark; save it as UTF-8 without one');
 
   let value: JsonValue | undefined;
   try {
@@ -85,8 +96,19 @@ function locate(text: string, file: string, isBroken: boolean, problems: Problem
     .filter(({ code }) => code !== 'duplicate_key')
     .map((problem) => ({ ...problem, offset: scan.offsetOf(problem.pointer) }));
   for (const { pointer, offset } of scan.duplicates)
-    placed.push({ code: 'duplicate_key', pointer, offset, message: 'this key stands here for the second time; keep one' });
-  if (scan.error !== null) placed.push({ code: 'invalid_json', pointer: '', ...scan.error, message: `is not JSON: ${scan.error.message}` });
+    placed.push({
+      code: 'duplicate_key',
+      pointer,
+      offset,
+      message: 'this key stands here for the second time; keep one',
+    });
+  if (scan.error !== null)
+    placed.push({
+      code: 'invalid_json',
+      pointer: '',
+      ...scan.error,
+      message: `is not JSON: ${scan.error.message}`,
+    });
   placed.sort((a, b) => a.offset - b.offset);
 
   const findings: Finding[] = [];
@@ -94,27 +116,34 @@ function locate(text: string, file: string, isBroken: boolean, problems: Problem
   for (const { code, message, pointer, offset } of placed.slice(0, maxFindings))
     findings.push(finding('error', code, message, { file, pointer, ...lines(offset) }));
   const more = placed.length + problems.count - problems.shown.length - findings.length;
-  if (more > 0) findings.push(finding('error', 'more_findings', `${more} more things are wrong; mend these first`, { file }));
+  if (more > 0)
+    findings.push(
+      finding('error', 'more_findings', `${more} more things are wrong; mend these first`, { file }),
+    );
   return findings;
 }
 
 /** Looks at every value once: duplicate keys (the text has more keys than the value), nesting, strings and numbers that have no JSON form. */
 function tellOddValues(text: string, root: JsonValue, problems: Problems): void {
-  let keys = 0;
-  let isTooDeep = false;
+  const seen = { keys: 0, isTooDeep: false };
   const pending: Container[] = [];
   const look = (value: JsonValue, parent: Container | null, segment: string | number): void => {
-    const tell = (code: string, message: string): null => problems.tell(code, pointerTo(parent, segment), message);
     if (typeof value === 'string') {
-      if (!value.isWellFormed()) tell('lone_surrogate', 'holds half of a surrogate pair, which is no character');
+      if (!value.isWellFormed())
+        problems.tell(
+          'lone_surrogate',
+          pointerTo(parent, segment),
+          'holds half of a surrogate pair, which is no character',
+        );
     } else if (typeof value === 'number') {
-      if (!Number.isFinite(value)) tell('number_out_of_range', 'is too large a number');
+      if (!Number.isFinite(value))
+        problems.tell('number_out_of_range', pointerTo(parent, segment), 'is too large a number');
     } else if (typeof value === 'object' && value !== null) {
       const depth = parent === null ? 1 : parent.depth + 1;
       if (depth <= maxDepth) pending.push({ value, parent, segment, depth });
       else {
-        isTooDeep = true;
-        tell('too_deep', `is nested deeper than ${maxDepth} levels`);
+        seen.isTooDeep = true;
+        problems.tell('too_deep', pointerTo(parent, segment), `is nested deeper than ${maxDepth} levels`);
       }
     }
   };
@@ -126,14 +155,13 @@ function tellOddValues(text: string, root: JsonValue, problems: Problems): void 
       continue;
     }
     for (const key of Object.keys(value)) {
-      keys += 1;
+      seen.keys += 1;
       look(key, container, key);
       look(value[key] as JsonValue, container, key);
     }
   }
   // Below `maxDepth` nothing was counted, and such a document is refused anyway.
-  const isCounted = !isTooDeep;
-  if (isCounted && countKeys(text) !== keys) problems.tell('duplicate_key', '', 'has a key twice');
+  if (!seen.isTooDeep && countKeys(text) !== seen.keys) problems.tell('duplicate_key', '', 'has a key twice');
 }
 
 interface Container {
@@ -149,14 +177,18 @@ function pointerTo(parent: Container | null, segment: string | number): string {
 
 function isTooComplex(bytes: Buffer): boolean {
   let structure = 0;
-  for (const byte of bytes) if (byte === 0x2c || byte === 0x5b || byte === 0x7b) structure += 1;
+  // By index: an iterator over a buffer takes ten times as long.
+  for (let at = bytes.length - 1; at >= 0; at -= 1) {
+    const byte = bytes[at];
+    if (byte === 0x2c || byte === 0x5b || byte === 0x7b) structure += 1;
+  }
   return structure > maxStructure;
 }
 
 /** How many keys a valid JSON text has: the strings that a colon follows. Native searches make it some ten times quicker than a scan. */
 function countKeys(text: string): number {
   let keys = 0;
-  for (let open = text.indexOf('"'); open !== -1; ) {
+  for (let open = text.indexOf('"'); open !== -1;) {
     let close = text.indexOf('"', open + 1);
     while (isEscaped(text, close)) close = text.indexOf('"', close + 1);
     let after = close + 1;
@@ -192,7 +224,11 @@ function lineCounter(text: string): (offset: number) => { line: number; column: 
   let line = 1;
   let lineStart = 0;
   return (offset) => {
-    for (let next = text.indexOf('\n', lineStart); next !== -1 && next < offset; next = text.indexOf('\n', lineStart)) {
+    for (
+      let next = text.indexOf('\n', lineStart);
+      next !== -1 && next < offset;
+      next = text.indexOf('\n', lineStart)
+    ) {
       line += 1;
       lineStart = next + 1;
     }

@@ -1,10 +1,21 @@
 import canonicalize from 'canonicalize';
 import { digestOf, hexOf, parseDigest, type Digest } from '../digest.ts';
 import { finding, type Finding } from '../finding.ts';
-import { escapeSegment } from './json-scan.ts';
-import { compactTimestamp, parseCreated, parseKind, parseMediaType, type FieldVerdict } from './manifest-fields.ts';
+import {
+  compactTimestamp,
+  parseCreated,
+  parseKind,
+  parseMediaType,
+  type FieldVerdict,
+} from './manifest-fields.ts';
 import { readJsonDocument, type JsonObject, type JsonValue, type Problems } from './manifest-json.ts';
-import { compareCodeUnits, findCollisions, foldedPath, parseRelativePath, type RelativePath } from './path-policy.ts';
+import {
+  compareCodeUnits,
+  findCollisions,
+  foldedPath,
+  parseRelativePath,
+  type RelativePath,
+} from './path-policy.ts';
 
 export const manifestName = 'manifest.json';
 export const maxManifestBytes = 64 * 2 ** 20;
@@ -33,7 +44,10 @@ export interface ManifestFile {
  * Reads a manifest and says everything that is wrong with it, each with JSON Pointer, line and column. `file` names it in the
  * findings. The manifest is null where any finding is an error. Pure; 50,000 files take well under a second.
  */
-export function parseManifest(bytes: Uint8Array, file: string): { manifest: Manifest | null; findings: Finding[] } {
+export function parseManifest(
+  bytes: Uint8Array,
+  file: string,
+): { manifest: Manifest | null; findings: Finding[] } {
   if (bytes.byteLength > maxManifestBytes) {
     const message = `has ${bytes.byteLength} bytes, and a manifest may have ${maxManifestBytes}; split the bundle`;
     return { manifest: null, findings: [finding('error', 'manifest_too_large', message, { file })] };
@@ -84,13 +98,23 @@ function readManifest(value: JsonValue, problems: Problems): Manifest | null {
   const tell: Tell = (code, pointer, message) => problems.tell(code, pointer, message);
   if (!isObject(value)) return tell('wrong_type', '', `must be a JSON object, and is ${nameOfType(value)}`);
   const version = value['schema_version'] ?? 1;
-  if (version !== 1) tell('unsupported_version', '/schema_version', `schema_version must be 1, and is ${JSON.stringify(version)}`);
+  if (version !== 1)
+    tell(
+      'unsupported_version',
+      '/schema_version',
+      `schema_version must be 1, and is ${JSON.stringify(version)}`,
+    );
   const metadata = value['metadata'] ?? {};
-  if (!isObject(metadata)) tell('wrong_type', '/metadata', `metadata must be an object, and is ${nameOfType(metadata)}`);
+  if (!isObject(metadata))
+    tell('wrong_type', '/metadata', `metadata must be an object, and is ${nameOfType(metadata)}`);
 
   const created =
     value['created'] === undefined
-      ? tell('missing_key', '/created', 'the key "created" is missing: when the bundle was made, like "2026-11-20T01:02:03Z"')
+      ? tell(
+          'missing_key',
+          '/created',
+          'the key "created" is missing: when the bundle was made, like "2026-11-20T01:02:03Z"',
+        )
       : readText(value, '', 'created', parseCreated, tell);
   const name = readText(value, '', 'name', pathVerdict, tell);
   const files = readFiles(value['files'], tell);
@@ -100,11 +124,18 @@ function readManifest(value: JsonValue, problems: Problems): Manifest | null {
 type Tell = (code: string, pointer: string, message: string) => null;
 
 function readFiles(listed: JsonValue | undefined, tell: Tell): ManifestFile[] | null {
-  if (listed === undefined) return tell('missing_key', '/files', 'the key "files" is missing: the list of the files of the bundle');
-  if (!Array.isArray(listed)) return tell('wrong_type', '/files', `files must be a list, and is ${nameOfType(listed)}`);
-  if (listed.length === 0) return tell('no_files', '/files', 'files is empty; a bundle has at least one file');
+  if (listed === undefined)
+    return tell('missing_key', '/files', 'the key "files" is missing: the list of the files of the bundle');
+  if (!Array.isArray(listed))
+    return tell('wrong_type', '/files', `files must be a list, and is ${nameOfType(listed)}`);
+  if (listed.length === 0)
+    return tell('no_files', '/files', 'files is empty; a bundle has at least one file');
   if (listed.length > maxListedFiles)
-    return tell('too_many_listed_files', '/files', `files lists ${listed.length} files, and a bundle may have ${maxListedFiles}; split it`);
+    return tell(
+      'too_many_listed_files',
+      '/files',
+      `files lists ${listed.length} files, and a bundle may have ${maxListedFiles}; split it`,
+    );
   const files: ManifestFile[] = [];
   const indexes: number[] = [];
   listed.forEach((entry, index) => {
@@ -121,8 +152,14 @@ function readFiles(listed: JsonValue | undefined, tell: Tell): ManifestFile[] | 
 }
 
 function readFile(entry: JsonValue, pointer: string, tell: Tell): ManifestFile | null {
-  if (typeof entry === 'string') return readFile({ path: entry }, pointer, (code, _inner, message) => tell(code, pointer, message));
-  if (!isObject(entry)) return tell('wrong_type', pointer, `must be a path or an object with a path, and is ${nameOfType(entry)}`);
+  if (typeof entry === 'string')
+    return readFile({ path: entry }, pointer, (code, _inner, message) => tell(code, pointer, message));
+  if (!isObject(entry))
+    return tell(
+      'wrong_type',
+      pointer,
+      `must be a path or an object with a path, and is ${nameOfType(entry)}`,
+    );
   const path =
     entry['path'] == null
       ? tell('missing_key', `${pointer}/path`, 'the key "path" is missing')
@@ -135,20 +172,36 @@ function readFile(entry: JsonValue, pointer: string, tell: Tell): ManifestFile |
 }
 
 /** An optional text: null where it is absent, `null`, or wrong (which is told). */
-function readText<T>(object: JsonObject, pointer: string, key: string, parse: (text: string) => FieldVerdict<T>, tell: Tell): T | null {
+function readText<T>(
+  object: JsonObject,
+  pointer: string,
+  key: string,
+  parse: (text: string) => FieldVerdict<T>,
+  tell: Tell,
+): T | null {
   const value = object[key];
   if (value === undefined || (value === null && key !== 'created')) return null;
-  const place = `${pointer}/${escapeSegment(key)}`;
-  if (typeof value !== 'string') return tell('wrong_type', place, `${key} must be a string, and is ${nameOfType(value)}`);
+  if (typeof value !== 'string')
+    return tell('wrong_type', `${pointer}/${key}`, `${key} must be a string, and is ${nameOfType(value)}`);
   const verdict = parse(value);
-  return verdict.ok ? verdict.value : tell(`invalid_${key}`, place, `${key} ${JSON.stringify(shortened(value))} ${verdict.reason}`);
+  return verdict.ok
+    ? verdict.value
+    : tell(
+        `invalid_${key}`,
+        `${pointer}/${key}`,
+        `${key} ${JSON.stringify(shortened(value))} ${verdict.reason}`,
+      );
 }
 
 function readSize(size: JsonValue, pointer: string, tell: Tell): number | null {
   if (size === null) return null;
   if (typeof size === 'number' && Number.isSafeInteger(size) && size >= 0) return size;
   const found = typeof size === 'number' ? String(size) : nameOfType(size);
-  return tell('invalid_size', `${pointer}/size`, `size must be a whole number of bytes from 0 on, and is ${found}`);
+  return tell(
+    'invalid_size',
+    `${pointer}/size`,
+    `size must be a whole number of bytes from 0 on, and is ${found}`,
+  );
 }
 
 function pathVerdict(text: string): FieldVerdict<RelativePath> {
@@ -157,13 +210,16 @@ function pathVerdict(text: string): FieldVerdict<RelativePath> {
 }
 
 function filePathVerdict(text: string): FieldVerdict<RelativePath> {
-  if (foldedPath(text) === manifestName) return { ok: false, reason: 'is the manifest itself, which is not published; leave it out' };
+  if (foldedPath(text) === manifestName)
+    return { ok: false, reason: 'is the manifest itself, which is not published; leave it out' };
   return pathVerdict(text);
 }
 
 function digestVerdict(text: string): FieldVerdict<Digest> {
   const digest = parseDigest(text);
-  return digest === undefined ? { ok: false, reason: 'is not "sha256:" and 64 lower-case hexadecimal digits' } : { ok: true, value: digest };
+  return digest === undefined
+    ? { ok: false, reason: 'is not "sha256:" and 64 lower-case hexadecimal digits' }
+    : { ok: true, value: digest };
 }
 
 function isObject(value: JsonValue | undefined): value is JsonObject {

@@ -17,11 +17,12 @@ const controlCharacters = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/u;
 // Most paths are printable ASCII, where length is bytes and folding is lower case: that is several times quicker.
 const plain = /^[\x20-\x7e]*$/;
 
+const ascii = /^[\x20-\x7e]*$/;
+
 export type PathVerdict = { ok: true; path: RelativePath } | { ok: false; reason: string };
 
 /** Judges one path on its own. Pure. */
 export function parseRelativePath(text: string): PathVerdict {
-  const refuse = (reason: string): PathVerdict => ({ ok: false, reason });
   if (text === '') return refuse('is empty');
   if (!text.isWellFormed()) return refuse('is not well-formed Unicode');
   if (text.startsWith('/')) return refuse('is absolute; paths are relative to the bundle');
@@ -29,15 +30,21 @@ export function parseRelativePath(text: string): PathVerdict {
   const isPlain = plain.test(text);
   if (!isPlain && controlCharacters.test(text)) return refuse('holds a control character');
   if (!isPlain && text.normalize('NFC') !== text) return refuse('is not in Unicode normalisation form C');
-  const bytesOf = (part: string): number => (isPlain ? part.length : Buffer.byteLength(part));
-  if (bytesOf(text) > maxPathBytes) return refuse(`is longer than ${maxPathBytes} bytes`);
+  if ((isPlain ? text.length : Buffer.byteLength(text)) > maxPathBytes)
+    return refuse(`is longer than ${maxPathBytes} bytes`);
   for (const segment of text.split('/')) {
     if (segment === '') return refuse('has an empty segment');
     if (segment === '.' || segment === '..') return refuse(`has the segment "${segment}"`);
-    if (bytesOf(segment) > maxSegmentBytes) return refuse(`has a segment longer than ${maxSegmentBytes} bytes`);
-    if (isReservedSegment(segment)) return refuse(`has a segment that begins with "${reservedPrefix}", which is reserved`);
+    if ((isPlain ? segment.length : Buffer.byteLength(segment)) > maxSegmentBytes)
+      return refuse(`has a segment longer than ${maxSegmentBytes} bytes`);
+    if (isReservedSegment(segment))
+      return refuse(`has a segment that begins with "${reservedPrefix}", which is reserved`);
   }
   return { ok: true, path: text as RelativePath };
+}
+
+function refuse(reason: string): PathVerdict {
+  return { ok: false, reason };
 }
 
 /** Case-insensitively, because `.PUBLISHER.json` is the state file on a file system that folds case. */
@@ -52,6 +59,7 @@ export function isReservedPath(path: string): boolean {
 
 /** The form under which two paths are "the same" on a case-folding file system. */
 export function foldedPath(path: string): string {
+  if (ascii.test(path)) return path.toLowerCase();
   if (plain.test(path)) return path.toLowerCase();
   return path.normalize('NFC').toLowerCase().toUpperCase().toLowerCase().normalize('NFC');
 }

@@ -2,7 +2,10 @@ import type { Duplex } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 
 /** Bytes through a Node transform, with its back-pressure. Whichever side fails, the iteration throws that error and both sides are closed. */
-export async function* pipeThrough(input: AsyncIterable<Uint8Array>, transform: Duplex): AsyncGenerator<Buffer> {
+export async function* pipeThrough(
+  input: AsyncIterable<Uint8Array>,
+  transform: Duplex,
+): AsyncGenerator<Buffer> {
   const feeding = pipeline(input, transform);
   feeding.catch(() => undefined); // Thrown below, or told by the iteration itself.
   for await (const chunk of transform) yield chunk as Buffer;

@@ -26,8 +26,6 @@ export interface SourceBundle {
   name: string | null;
   /** The manifest's `created`, as an instant. */
   created: Date;
-  /** SHA-256 over the RFC 8785 form of the normalised manifest. */
-  manifestDigest: Digest;
   /** `manifest.json` byte for byte, with the digest of those bytes. */
   manifestFile: { digest: Digest; body: Body };
   files: BundleFile[];

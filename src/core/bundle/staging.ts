@@ -11,7 +11,13 @@ import { errnoOf } from '../storage/local-errors.ts';
 import type { Storage } from '../storage/storage.ts';
 import { abortable } from './abortable.ts';
 import { extractArchive, type ArchiveLimits, type Extraction } from './archive.ts';
-import { checkSceneMapFile, defaultSceneMapRules, wrongDigest, wrongSize, type SceneMapRules } from './check-scene-map.ts';
+import {
+  checkSceneMapFile,
+  defaultSceneMapRules,
+  wrongDigest,
+  wrongSize,
+  type SceneMapRules,
+} from './check-scene-map.ts';
 import { hasErrors, invalidBundle } from './invalid-bundle.ts';
 import { unlistedWarning } from './listed-files.ts';
 import { manifestDigest, manifestName, parseManifest, uploadBundlePath, type Manifest } from './manifest.ts';
@@ -62,7 +68,11 @@ export async function stageUpload(request: StageRequest): Promise<StagedBundle> 
 }
 
 /** Opens what `stageUpload` left in `directory`. Throws `bundle_not_found` where it is gone. */
-export async function openStagedBundle(directory: string, pipelineId: string, bundlePath: string): Promise<SourceBundle> {
+export async function openStagedBundle(
+  directory: string,
+  pipelineId: string,
+  bundlePath: string,
+): Promise<SourceBundle> {
   const facts = await readFacts(directory);
   const bytes = await readFile(path.join(directory, filesName, manifestName)).catch((error: unknown) => {
     throw gone(error);
@@ -75,8 +85,10 @@ export async function openStagedBundle(directory: string, pipelineId: string, bu
     path: bundlePath,
     name: manifest.name,
     created: manifest.created,
-    manifestDigest: manifestDigest(manifest),
-    manifestFile: { digest: digestOf(bytes), body: storedBody(storage, keyOf(manifestName as RelativePath), bytes.byteLength) },
+    manifestFile: {
+      digest: digestOf(bytes),
+      body: storedBody(storage, keyOf(manifestName as RelativePath), bytes.byteLength),
+    },
     files: bundleFiles(storage, manifest, (index) => facts.files[index]),
     warnings: facts.warnings,
   };
@@ -86,7 +98,10 @@ export async function openStagedBundle(directory: string, pipelineId: string, bu
 export function stagingFailure(error: unknown): unknown {
   const errno = errnoOf(error);
   if (errno === 'ENOSPC' || errno === 'EDQUOT')
-    return new WaybillError('insufficient_storage', 'the staging disk is full', { cause: error, hint: 'try again later' });
+    return new WaybillError('insufficient_storage', 'the staging disk is full', {
+      cause: error,
+      hint: 'try again later',
+    });
   return error;
 }
 
@@ -101,14 +116,19 @@ async function stage({ input, directory, limits, signal, sceneMaps }: StageReque
   findings.push(...compare(manifest, extraction));
   if (!hasErrors(findings)) {
     const storage = await localStorage(files, { readOnly: true });
-    const listed = bundleFiles(storage, manifest, (index) => extraction.files.get(manifest.files[index]?.path as RelativePath));
+    const listed = bundleFiles(storage, manifest, (index) =>
+      extraction.files.get(manifest.files[index]?.path as RelativePath),
+    );
     await inParallel(listed, sceneMapsAtOnce, async (file) => {
       findings.push(...(await checkSceneMapFile(file, sceneMaps ?? defaultSceneMapRules)));
     });
   }
   if (hasErrors(findings)) throw invalidBundle('the upload', findings);
   const measured = manifest.files.map((file) => extraction.files.get(file.path) as FileFacts);
-  await writeFile(path.join(directory, factsName), JSON.stringify({ files: measured, warnings: findings }), { flag: 'wx', mode: 0o600 });
+  await writeFile(path.join(directory, factsName), JSON.stringify({ files: measured, warnings: findings }), {
+    flag: 'wx',
+    mode: 0o600,
+  });
   signal.throwIfAborted();
   const digest = manifestDigest(manifest);
   return {
@@ -128,12 +148,25 @@ function compare(manifest: Manifest, { files }: Extraction): Finding[] {
     const found = files.get(path);
     const pointer = `/files/${index}`;
     if (found === undefined)
-      findings.push(finding('error', 'file_missing', 'is listed in the manifest and is not in the archive', { file: path, pointer }));
-    else if (size !== null && found.size !== size) findings.push({ ...wrongSize({ path, size }, found.size), pointer });
-    else if (digest !== null && found.digest !== digest) findings.push({ ...wrongDigest({ path, digest }, found.digest), pointer });
+      findings.push(
+        finding('error', 'file_missing', 'is listed in the manifest and is not in the archive', {
+          file: path,
+          pointer,
+        }),
+      );
+    else if (size !== null && found.size !== size)
+      findings.push({ ...wrongSize({ path, size }, found.size), pointer });
+    else if (digest !== null && found.digest !== digest)
+      findings.push({ ...wrongDigest({ path, digest }, found.digest), pointer });
   });
   const listed = new Set<string>([manifestName, ...manifest.files.map(({ path }) => path)]);
-  return [...findings, ...unlistedWarning(manifestName, [...files.keys()].filter((file) => !listed.has(file)))];
+  return [
+    ...findings,
+    ...unlistedWarning(
+      manifestName,
+      [...files.keys()].filter((file) => !listed.has(file)),
+    ),
+  ];
 }
 
 interface FileFacts {
@@ -141,7 +174,11 @@ interface FileFacts {
   digest: Digest;
 }
 
-function bundleFiles(storage: Storage, { files }: Manifest, factsOf: (index: number) => FileFacts | undefined): BundleFile[] {
+function bundleFiles(
+  storage: Storage,
+  { files }: Manifest,
+  factsOf: (index: number) => FileFacts | undefined,
+): BundleFile[] {
   return files.map(({ path, kind, contentType }, index) => {
     const facts = factsOf(index);
     if (facts === undefined) throw gone();
@@ -156,15 +193,24 @@ async function readFacts(directory: string): Promise<{ files: FileFacts[]; warni
   });
   // Written by `stage` in this very form, in a directory that only this user can write to.
   const facts = JSON.parse(text) as { files: FileFacts[]; warnings: Finding[] };
-  if (!facts.files.every(({ size, digest }) => Number.isSafeInteger(size) && parseDigest(digest) !== undefined)) throw gone();
+  if (
+    !facts.files.every(({ size, digest }) => Number.isSafeInteger(size) && parseDigest(digest) !== undefined)
+  )
+    throw gone();
   return facts;
 }
 
 function gone(cause?: unknown): WaybillError {
-  return new WaybillError('bundle_not_found', 'the staged bundle is not there any more, or not whole', { cause, hint: 'upload it again' });
+  return new WaybillError('bundle_not_found', 'the staged bundle is not there any more, or not whole', {
+    cause,
+    hint: 'upload it again',
+  });
 }
 
 function stopReason({ reason }: AbortSignal): WaybillError {
   if (reason instanceof WaybillError) return reason;
-  return new WaybillError('aborted', 'the upload was stopped before it was staged', { cause: asWaybillError(reason), hint: 'upload it again' });
+  return new WaybillError('aborted', 'the upload was stopped before it was staged', {
+    cause: asWaybillError(reason),
+    hint: 'upload it again',
+  });
 }

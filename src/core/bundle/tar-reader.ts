@@ -37,9 +37,15 @@ export async function* readTar(chunks: AsyncIterable<Uint8Array>): AsyncGenerato
       const { header, name, size } = await nextHeader(source, isFirst);
       isFirst = false;
       if (header === null) return;
-      const body = source.slices(size);
-      yield { type: header.type === 'Directory' ? 'directory' : 'file', name, size, read: () => body };
-      for await (const rest of body) void rest;
+      let unread = size;
+      const read = async function* (): AsyncGenerator<Buffer> {
+        for await (const piece of source.slices(unread)) {
+          unread -= piece.byteLength;
+          yield piece;
+        }
+      };
+      yield { type: header.type === 'Directory' ? 'directory' : 'file', name, size, read };
+      while (unread > 0) unread -= await source.skip(unread);
       await skipPadding(source, size);
     }
   } finally {
@@ -66,7 +72,8 @@ async function nextHeader(source: ByteSource, isFirst: boolean): Promise<HeaderS
     if (header.type === 'File' || header.type === 'Directory') {
       if ((header.linkpath ?? '') !== '') throw unsafe(claimed, 'is a file that names the target of a link');
       const realSize = header.type === 'Directory' ? 0 : (size ?? header.size);
-      if (realSize === undefined || !Number.isSafeInteger(realSize)) throw malformed(`the size of ${quoted(claimed)} is not a number`);
+      if (realSize === undefined || !Number.isSafeInteger(realSize))
+        throw malformed(`the size of ${quoted(claimed)} is not a number`);
       return { header, name: name ?? claimed, size: realSize };
     }
     if (metas === maxMetaInARow) throw malformed('too many headers describe one file');
@@ -84,7 +91,12 @@ interface MetaSays {
 
 async function readMeta(source: ByteSource, header: Header, block: Buffer): Promise<MetaSays> {
   const { type, size = 0, path = '' } = header;
-  const isKnown = ['ExtendedHeader', 'GlobalExtendedHeader', 'NextFileHasLongPath', 'NextFileHasLongLinkpath'].includes(type);
+  const isKnown = [
+    'ExtendedHeader',
+    'GlobalExtendedHeader',
+    'NextFileHasLongPath',
+    'NextFileHasLongLinkpath',
+  ].includes(type);
   if (!isKnown) throw unsafe(path, `is ${typeName(header, block)}`);
   if (size > maxMetaBytes) throw malformed(`a header of ${size} bytes describes the next file`);
   const body = await source.take(size);
@@ -93,13 +105,16 @@ async function readMeta(source: ByteSource, header: Header, block: Buffer): Prom
   if (type === 'NextFileHasLongLinkpath') return {}; // The link it describes is refused when it comes.
   if (type === 'NextFileHasLongPath') return { name: decodeName(trimNul(body)) };
   const records = readPaxRecords(body);
-  if ([...records.keys()].some((key) => key.startsWith('GNU.sparse.'))) throw unsafe(path, 'is a sparse file');
+  if ([...records.keys()].some((key) => key.startsWith('GNU.sparse.')))
+    throw unsafe(path, 'is a sparse file');
   const [name, length] = [records.get('path'), records.get('size')];
   if (type === 'GlobalExtendedHeader') {
-    if (name !== undefined || length !== undefined) throw malformed('a global header gives all files one name or size');
+    if (name !== undefined || length !== undefined)
+      throw malformed('a global header gives all files one name or size');
     return {};
   }
-  if (length !== undefined && !/^\d{1,15}$/.test(length.toString('latin1'))) throw malformed('a pax header gives a size that is not a number');
+  if (length !== undefined && !/^\d{1,15}$/.test(length.toString('latin1')))
+    throw malformed('a pax header gives a size that is not a number');
   return {
     name: name === undefined || name.byteLength === 0 ? undefined : decodeName(name),
     size: length === undefined ? undefined : Number(length.toString('latin1')),
@@ -173,11 +188,20 @@ export function quoted(name: string): string {
 }
 
 function unsafe(name: string, reason: string): WaybillError {
-  return archiveError('unsafe_archive_entry', `the archive entry ${quoted(name)} ${reason}`, 'send regular files and directories only');
+  return archiveError(
+    'unsafe_archive_entry',
+    `the archive entry ${quoted(name)} ${reason}`,
+    'send regular files and directories only',
+  );
 }
 
 export function malformed(message: string, cause?: unknown): WaybillError {
-  return archiveError('malformed_archive', message, 'make the archive again with tar and upload it whole', cause);
+  return archiveError(
+    'malformed_archive',
+    message,
+    'make the archive again with tar and upload it whole',
+    cause,
+  );
 }
 
 function cutShort(isEmpty: boolean, found: number): WaybillError {

@@ -3,7 +3,13 @@ import { hasCode } from '../errors.ts';
 import { finding, type Finding } from '../finding.ts';
 import { inParallel } from '../parallel.ts';
 import { checkBody, measure } from '../storage/body.ts';
-import { checkSceneMapFile, defaultSceneMapRules, wrongDigest, wrongSize, type SceneMapRules } from './check-scene-map.ts';
+import {
+  checkSceneMapFile,
+  defaultSceneMapRules,
+  wrongDigest,
+  wrongSize,
+  type SceneMapRules,
+} from './check-scene-map.ts';
 import { compareCodeUnits } from './path-policy.ts';
 import type { BundleFile, SourceBundle } from './source-bundle.ts';
 
@@ -21,7 +27,10 @@ const filesAtOnce = 8;
  * Reads every byte of a bundle and tells each file whose size, digest or scene map is wrong, sorted by path. What is merely doubtful stands in
  * `bundle.warnings` already. A read that fails for another reason than a missing file is thrown.
  */
-export async function validateBundle(bundle: SourceBundle, options: ValidateOptions = {}): Promise<Finding[]> {
+export async function validateBundle(
+  bundle: SourceBundle,
+  options: ValidateOptions = {},
+): Promise<Finding[]> {
   const findings: Finding[] = [];
   await inParallel(bundle.files, options.concurrency ?? filesAtOnce, async (file) => {
     findings.push(...(await validateFile(file, options)));
@@ -72,6 +81,8 @@ async function validateFile(file: BundleFile, { onBytes, sceneMaps }: ValidateOp
     return doubts.filter(({ severity }) => severity === 'error');
   } catch (error) {
     if (!hasCode(error, 'storage_not_found')) throw error;
-    return [finding('error', 'file_missing', 'is listed in the manifest and is not there', { file: file.path })];
+    return [
+      finding('error', 'file_missing', 'is listed in the manifest and is not there', { file: file.path }),
+    ];
   }
 }

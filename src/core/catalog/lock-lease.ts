@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { hasCode } from '../errors.ts';
 import { bytesBody, readAll } from '../storage/body.ts';
 import { joinKey, nameOf, type Key } from '../storage/key.ts';
@@ -43,10 +44,12 @@ export async function acquireLockLease(storage: Storage, options: LeaseOptions):
         continue;
       }
       const text = await readLock(storage);
-      if (text === null) continue;
-      const other = holderIn(text);
-      const verdict = other !== null && isKnownDead(other) ? 'stale' : judge(text, clock.monotonic());
-      if (verdict === 'stale') await stealLock(storage, attemptId, text);
+      const other = text === null ? null : holderIn(text);
+      // A lock that went away between the two looks counts as a sign of life; were it there and unreadable for ever, this would still end.
+      const verdict =
+        other !== null && isKnownDead(other) ? 'stale' : judge(text ?? randomUUID(), clock.monotonic());
+      if (text === null && verdict === 'wait') continue;
+      if (text !== null && verdict === 'stale') await stealLock(storage, attemptId, text);
       else if (verdict === 'busy') throw destinationBusy(storage, other);
       else await clock.sleep(times.pollEveryMs, signal);
     }

@@ -47,7 +47,14 @@ export async function planOutputs(bundle: SourceBundle, options: OutputsOptions)
 function plannedFile(bundle: SourceBundle, file: DigestedFile, options: OutputsOptions): PlannedOutput {
   const { path, kind, digest, size, body } = file;
   const contentType = file.contentType ?? contentTypeOf(path);
-  return { path, kind, digest, size, body, ...commonTo(bundle, path, { contentType, generator: null }, options) };
+  return {
+    path,
+    kind,
+    digest,
+    size,
+    body,
+    ...commonTo(bundle, path, { contentType, generator: null }, options),
+  };
 }
 
 async function plannedGenerated(
@@ -92,7 +99,8 @@ function contentTypeOf(path: string): string {
 function refuseCollisions(bundle: SourceBundle, planned: readonly PlannedOutput[]): void {
   const findings = findCollisions(planned.map(({ path }) => path)).map(({ index, reason }) => {
     const { path, generated } = planned[index] as PlannedOutput;
-    const what = generated.generator === null ? 'the listed file' : `the generated output "${generated.generator.name}"`;
+    const what =
+      generated.generator === null ? 'the listed file' : `the generated output "${generated.generator.name}"`;
     const message = `${what} "${path}" ${reason}; leave the file out of the manifest, or switch that output off`;
     return finding('error', 'generated_path_taken', message, { file: path });
   });

@@ -15,7 +15,9 @@ const artifactType = 'current_session_scene_map';
 
 /** The least that makes a file a scene map: a JSON object in UTF-8 that says it is one. */
 export const checkSceneMap: SceneMapCheck = (bytes, file) => {
-  const invalid = (code: string, message: string, pointer: string): Finding[] => [finding('error', code, message, { file, pointer })];
+  const invalid = (code: string, message: string, pointer: string): Finding[] => [
+    finding('error', code, message, { file, pointer }),
+  ];
   let value: unknown;
   try {
     value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));

@@ -1,4 +1,3 @@
-import path from 'node:path';
 import { finishDigest, startDigest, type Digest } from '../digest.ts';
 import { WaybillError } from '../errors.ts';
 import type { Body, Storage } from './storage.ts';
@@ -18,7 +17,7 @@ export function bytesBody(bytes: Uint8Array | string): Body {
 export function storedBody(storage: Storage, key: Key, size: number): Body {
   const { localRoot } = storage.facts;
   const body = { size, open: () => storage.read(key) };
-  return localRoot === null ? body : { ...body, localPath: path.join(localRoot, key) };
+  return localRoot === null ? body : { ...body, localPath: `${localRoot}/${key}` };
 }
 
 /** The whole of a small file; `storage_permanent` where it is larger than `limit` bytes. */

@@ -28,7 +28,8 @@ export async function localStorage(
   const base = await realpath(root).catch(() => path.resolve(root));
   const knownDirectories = new Set<string>();
   const unsynced = new Set<string>();
-  const at = (key: Key | ''): string => path.join(base, key);
+  // Keys are normal already; `path.join` would look at each of their characters once more.
+  const at = (key: Key | ''): string => (key === '' ? base : `${base}/${key}`);
   const fail = (key: string, error: unknown): WaybillError => localFailure(storage, key, error);
 
   const storage: Storage = {
@@ -171,16 +172,21 @@ export async function localStorage(
     try {
       const written = await inDirectoryOf(scratch, () => copyToFile(key, at(scratch), body, write));
       await makeDurable([at(scratch)]);
-      if (write.mode === 'create') await link(at(scratch), target);
+      if (write.mode === 'create') await linkOnce(key, scratch);
       else renameSync(at(scratch), target);
       await syncDirectories([path.dirname(target)]);
       return written;
-    } catch (error) {
-      if (errnoOf(error) === 'EEXIST' && write.mode === 'create') throw alreadyExists(storage, key, error);
-      throw error;
     } finally {
       await unlink(at(scratch)).catch(() => undefined);
       await removeEmptyDirectories(parentOf(scratch));
+    }
+  }
+
+  async function linkOnce(key: Key, scratch: Key): Promise<void> {
+    try {
+      await link(at(scratch), at(key));
+    } catch (error) {
+      throw errnoOf(error) === 'EEXIST' ? alreadyExists(storage, key, error) : error;
     }
   }
 
@@ -202,20 +208,12 @@ export async function localStorage(
   async function makeDirectory(directory: Key | ''): Promise<void> {
     const absolute = at(directory);
     if (knownDirectories.has(absolute)) return;
-    if (directory === '') await mkdir(absolute, { recursive: true });
-    else {
-      await makeDirectory(parentOf(directory));
-      await mkdir(absolute).catch((error: unknown) => {
-        if (errnoOf(error) !== 'EEXIST') throw error;
-      });
-      const found = await lstat(absolute);
-      if (!found.isDirectory())
-        throw new WaybillError('storage_permanent', `${storage.label}: "${directory}" is not a directory`, {
-          hint: found.isSymbolicLink()
-            ? 'it is a symbolic link, which waybill does not follow below a root; replace it by a directory, or configure its target as a root'
-            : 'move it away, or publish under another path',
-        });
-    }
+    if (directory !== '') await makeDirectory(parentOf(directory));
+    await mkdir(absolute, { recursive: directory === '' }).catch((error: unknown) => {
+      if (errnoOf(error) !== 'EEXIST') throw error;
+    });
+    const found = await lstat(absolute);
+    if (!found.isDirectory()) throw notADirectory(storage, directory, found.isSymbolicLink());
     knownDirectories.add(absolute);
   }
 
@@ -244,6 +242,15 @@ async function requireDirectory(root: string): Promise<void> {
   });
   if (!found.isDirectory())
     throw new WaybillError('storage_permanent', `local storage: "${root}" is not a directory`);
+}
+
+function notADirectory(storage: Storage, directory: Key | '', isLink: boolean): WaybillError {
+  const what = directory === '' ? 'the root' : `"${directory}"`;
+  return new WaybillError('storage_permanent', `${storage.label}: ${what} is not a directory`, {
+    hint: isLink
+      ? 'it is a symbolic link, which waybill does not follow below a root; replace it by a directory, or configure its target as a root'
+      : 'move what is there away, or publish to another path',
+  });
 }
 
 /** Nothing is there: the name itself is missing, or something on the way to it is a file. */

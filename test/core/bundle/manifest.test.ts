@@ -1,6 +1,12 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { manifestDigest, normaliseManifest, parseManifest, uploadBundlePath, type Manifest } from '../../../src/core/bundle/manifest.ts';
+import {
+  manifestDigest,
+  normaliseManifest,
+  parseManifest,
+  uploadBundlePath,
+  type Manifest,
+} from '../../../src/core/bundle/manifest.ts';
 import { parseCreated, parseMediaType } from '../../../src/core/bundle/manifest-fields.ts';
 import { scanJson } from '../../../src/core/bundle/json-scan.ts';
 
@@ -8,7 +14,10 @@ const digest = `sha256:${'9f'.repeat(32)}`;
 const created = '2026-11-20T01:02:03Z';
 
 function parse(document: unknown): ReturnType<typeof parseManifest> {
-  return parseManifest(Buffer.from(typeof document === 'string' ? document : JSON.stringify(document)), 'manifest.json');
+  return parseManifest(
+    Buffer.from(typeof document === 'string' ? document : JSON.stringify(document)),
+    'manifest.json',
+  );
 }
 
 function valid(document: unknown): Manifest {
@@ -18,14 +27,31 @@ function valid(document: unknown): Manifest {
 }
 
 t.test('a manifest is read with its defaults filled in', async (t) => {
-  const full = { path: 'maps/scenes.json', size: 1234, digest, kind: 'scene_map', content_type: 'application/json' };
-  const manifest = valid({ schema_version: 1, name: 'session-42', created, files: [full, 'notes/readme.txt'], metadata: {}, later: 1 });
+  const full = {
+    path: 'maps/scenes.json',
+    size: 1234,
+    digest,
+    kind: 'scene_map',
+    content_type: 'application/json',
+  };
+  const manifest = valid({
+    schema_version: 1,
+    name: 'session-42',
+    created,
+    files: [full, 'notes/readme.txt'],
+    metadata: {},
+    later: 1,
+  });
   t.match(manifest, { name: 'session-42', created: new Date(created) });
   t.same(manifest.files, [
     { path: 'maps/scenes.json', size: 1234, digest, kind: 'scene_map', contentType: 'application/json' },
     { path: 'notes/readme.txt', size: null, digest: null, kind: 'file', contentType: null },
   ]);
-  t.equal(valid({ created, files: [{ path: 'a', size: null, kind: null }], name: null, metadata: null }).name, null, 'null is as good as absent');
+  t.equal(
+    valid({ created, files: [{ path: 'a', size: null, kind: null }], name: null, metadata: null }).name,
+    null,
+    'null is as good as absent',
+  );
 });
 
 t.test('everything that is wrong is told at once, with its place', async (t) => {
@@ -78,7 +104,13 @@ t.test('bytes that are no clean JSON are told with their place', async (t) => {
     ['two documents', Buffer.from('{}\n{}'), 'invalid_json', 2, 1],
     ['bad escape', Buffer.from('{"a": "\\x"}'), 'invalid_json', 1, 8],
     ['raw line break in a string', Buffer.from('{"a": "\n"}'), 'invalid_json', 1, 8],
-    ['invalid UTF-8', Buffer.concat([Buffer.from('{\n"é": "'), Buffer.from([0xff, 0xfe]), Buffer.from('"}')]), 'invalid_utf8', 2, 7],
+    [
+      'invalid UTF-8',
+      Buffer.concat([Buffer.from('{\n"é": "'), Buffer.from([0xff, 0xfe]), Buffer.from('"}')]),
+      'invalid_utf8',
+      2,
+      7,
+    ],
     ['not an object', Buffer.from('[]'), 'wrong_type', 1, 1],
   ];
   for (const [name, bytes, code, line, column] of cases) {
@@ -88,18 +120,33 @@ t.test('bytes that are no clean JSON are told with their place', async (t) => {
   }
 });
 
-t.test('a byte order mark, duplicate keys and values without a JSON form are told beside the rest', async (t) => {
-  const codes = (text: string): string[] => parse(text).findings.map(({ code }) => code);
-  const body = `"created":"${created}","files":["a"]`;
-  t.same(codes(`\ufeff{${body}}`), ['byte_order_mark']);
-  t.same(codes(`{${body},"files":["b"]}`), ['duplicate_key']);
-  t.same(codes(`{${body},"metadata":{"x":1,"\\u0078":2}}`), ['duplicate_key'], 'an escape does not hide it');
-  t.same(codes(`{${body},"metadata":{"a\\"b":1,"c\\\\":"x:y"}}`), [], 'quotes and colons inside strings do not confuse the count');
-  t.same(codes(`{${body},"metadata":{"__proto__":{"a":1},"constructor":1}}`), []);
-  t.same(codes(`{${body},"metadata":{"x":"\\ud800"}}`), ['lone_surrogate']);
-  t.same(codes(`{${body},"metadata":{"x":1e999}}`), ['number_out_of_range']);
-  t.same(codes(`{${body},"metadata":{"x":${'['.repeat(100_000)}${']'.repeat(100_000)}}}`), ['too_deep'], 'and the stack is safe');
-});
+t.test(
+  'a byte order mark, duplicate keys and values without a JSON form are told beside the rest',
+  async (t) => {
+    const codes = (text: string): string[] => parse(text).findings.map(({ code }) => code);
+    const body = `"created":"${created}","files":["a"]`;
+    t.same(codes(`\ufeff{${body}}`), ['byte_order_mark']);
+    t.same(codes(`{${body},"files":["b"]}`), ['duplicate_key']);
+    t.same(
+      codes(`{${body},"metadata":{"x":1,"\\u0078":2}}`),
+      ['duplicate_key'],
+      'an escape does not hide it',
+    );
+    t.same(
+      codes(`{${body},"metadata":{"a\\"b":1,"c\\\\":"x:y"}}`),
+      [],
+      'quotes and colons inside strings do not confuse the count',
+    );
+    t.same(codes(`{${body},"metadata":{"__proto__":{"a":1},"constructor":1}}`), []);
+    t.same(codes(`{${body},"metadata":{"x":"\\ud800"}}`), ['lone_surrogate']);
+    t.same(codes(`{${body},"metadata":{"x":1e999}}`), ['number_out_of_range']);
+    t.same(
+      codes(`{${body},"metadata":{"x":${'['.repeat(100_000)}${']'.repeat(100_000)}}}`),
+      ['too_deep'],
+      'and the stack is safe',
+    );
+  },
+);
 
 t.test('a flood of findings is cut off and counted', async (t) => {
   const { findings } = parse({ created, files: Array.from({ length: 5000 }, () => 5) });
@@ -128,24 +175,76 @@ t.test('created must be a moment that exists, with a zone', async (t) => {
     ['0001-01-01T00:00:00Z', '0001-01-01T00:00:00.000Z'],
   ];
   for (const [text, iso] of good) t.match(parseCreated(text), { ok: true, value: new Date(iso) }, text);
-  const bad = ['2026-11-20', '2026-11-20T01:02:03', '2026-11-20 01:02:03Z', '2026-02-29T00:00:00Z', '1900-02-29T00:00:00Z', '2026-13-01T00:00:00Z',
-    '2026-04-31T00:00:00Z', '2026-01-00T00:00:00Z', '2026-01-01T24:00:00Z', '2026-01-01T00:60:00Z', '2026-06-30T23:59:60Z', '2026-01-01T00:00:00+24:00',
-    '9999-12-31T23:59:59-01:00', '0000-01-01T00:00:00+01:00', '2026-1-1T00:00:00Z', ''];
+  const bad = [
+    '2026-11-20',
+    '2026-11-20T01:02:03',
+    '2026-11-20 01:02:03Z',
+    '2026-02-29T00:00:00Z',
+    '1900-02-29T00:00:00Z',
+    '2026-13-01T00:00:00Z',
+    '2026-04-31T00:00:00Z',
+    '2026-01-00T00:00:00Z',
+    '2026-01-01T24:00:00Z',
+    '2026-01-01T00:60:00Z',
+    '2026-06-30T23:59:60Z',
+    '2026-01-01T00:00:00+24:00',
+    '9999-12-31T23:59:59-01:00',
+    '0000-01-01T00:00:00+01:00',
+    '2026-1-1T00:00:00Z',
+    '',
+  ];
   for (const text of bad) t.match(parseCreated(text), { ok: false }, text);
 });
 
 t.test('media types', async (t) => {
-  for (const text of ['text/html', 'text/html; charset=utf-8', 'application/vnd.a+json;a="b \\" c"', 'image/svg+xml']) t.ok(parseMediaType(text).ok, text);
-  for (const text of ['', 'text', 'text/', 'text/html;', 'text/html\r\nX: y', 'te xt/html', `a/${'b'.repeat(300)}`, 'text/html; a="\n"']) t.notOk(parseMediaType(text).ok, text);
+  for (const text of [
+    'text/html',
+    'text/html; charset=utf-8',
+    'application/vnd.a+json;a="b \\" c"',
+    'image/svg+xml',
+  ])
+    t.ok(parseMediaType(text).ok, text);
+  for (const text of [
+    '',
+    'text',
+    'text/',
+    'text/html;',
+    'text/html\r\nX: y',
+    'te xt/html',
+    `a/${'b'.repeat(300)}`,
+    'text/html; a="\n"',
+  ])
+    t.notOk(parseMediaType(text).ok, text);
 });
 
 t.test('manifests that say the same have one digest, and others have another', async (t) => {
   const base = valid({ created, files: ['b', { path: 'a', size: 1 }] });
-  const same = valid({ files: [{ size: 1, path: 'a', kind: 'file' }, { path: 'b' }], created: '2026-11-20T02:02:03+01:00', schema_version: 1, metadata: {} });
+  const same = valid({
+    files: [{ size: 1, path: 'a', kind: 'file' }, { path: 'b' }],
+    created: '2026-11-20T02:02:03+01:00',
+    schema_version: 1,
+    metadata: {},
+  });
   t.equal(manifestDigest(base), manifestDigest(same));
-  t.same(Object.keys(normaliseManifest(base)).sort(), ['created', 'files', 'metadata', 'name', 'schema_version']);
-  for (const other of [{ files: ['b', { path: 'a', size: 2 }] }, { files: ['b', 'a'] }, { name: 'x' }, { metadata: { a: 1 } }, { unknown: 1 }])
-    t.not(manifestDigest(valid({ created, files: ['b', { path: 'a', size: 1 }], ...other })), manifestDigest(base), JSON.stringify(other));
+  t.same(Object.keys(normaliseManifest(base)).sort(), [
+    'created',
+    'files',
+    'metadata',
+    'name',
+    'schema_version',
+  ]);
+  for (const other of [
+    { files: ['b', { path: 'a', size: 2 }] },
+    { files: ['b', 'a'] },
+    { name: 'x' },
+    { metadata: { a: 1 } },
+    { unknown: 1 },
+  ])
+    t.not(
+      manifestDigest(valid({ created, files: ['b', { path: 'a', size: 1 }], ...other })),
+      manifestDigest(base),
+      JSON.stringify(other),
+    );
 });
 
 t.test('an upload is called by its name, or by its time and digest', async (t) => {
@@ -156,38 +255,84 @@ t.test('an upload is called by its name, or by its time and digest', async (t) =
 });
 
 t.test('the order of files and of keys does not matter (property)', async () => {
-  const files = fc.uniqueArray(fc.record({ path: fc.stringMatching(/^[a-z]{1,6}$/), size: fc.nat() }), { selector: ({ path }) => path, minLength: 1 });
+  const files = fc.uniqueArray(fc.record({ path: fc.stringMatching(/^[a-z]{1,6}$/), size: fc.nat() }), {
+    selector: ({ path }) => path,
+    minLength: 1,
+  });
   fc.assert(
-    fc.property(files, fc.dictionary(fc.string({ unit: 'grapheme' }), fc.jsonValue({ maxDepth: 3 })), (list, metadata) => {
-      const one = parse({ created, files: list, metadata }).manifest;
-      const reversed = Object.fromEntries(Object.entries(metadata).reverse());
-      const other = parse({ metadata: reversed, files: [...list].reverse(), created }).manifest;
-      return one !== null && other !== null && manifestDigest(one) === manifestDigest(other);
-    }),
+    fc.property(
+      files,
+      fc.dictionary(fc.string({ unit: 'grapheme' }), fc.jsonValue({ maxDepth: 3 })),
+      (list, metadata) => {
+        const one = parse({ created, files: list, metadata }).manifest;
+        const reversed = Object.fromEntries(Object.entries(metadata).reverse());
+        const other = parse({ metadata: reversed, files: [...list].reverse(), created }).manifest;
+        return one !== null && other !== null && manifestDigest(one) === manifestDigest(other);
+      },
+    ),
   );
 });
 
 t.test('the scan agrees with JSON.parse on what is JSON, whatever the text (property)', async () => {
-  const noise = fc.string({ unit: fc.constantFrom(...'{}[]",:\\u01ae.-+ \n', 'true', 'null') });
+  const noise = fc.string({
+    unit: fc.constantFrom(
+      '{',
+      '}',
+      '[',
+      ']',
+      '"',
+      ',',
+      ':',
+      '\\',
+      'u',
+      '0',
+      '1',
+      'a',
+      'e',
+      '.',
+      '-',
+      '+',
+      ' ',
+      '\n',
+      'true',
+      'null',
+    ),
+  });
   fc.assert(
-    fc.property(fc.oneof(noise, fc.json(), fc.json().chain((text) => fc.nat(text.length).map((end) => text.slice(0, end)))), (text) => {
-      let isJson = true;
-      try {
-        JSON.parse(text);
-      } catch {
-        isJson = false;
-      }
-      return (scanJson(text).error === null) === isJson;
-    }),
+    fc.property(
+      fc.oneof(
+        noise,
+        fc.json(),
+        fc.json().chain((text) => fc.nat(text.length).map((end) => text.slice(0, end))),
+      ),
+      (text) => {
+        let isJson = true;
+        try {
+          JSON.parse(text);
+        } catch {
+          isJson = false;
+        }
+        return (scanJson(text).error === null) === isJson;
+      },
+    ),
     { numRuns: 3000 },
   );
 });
 
-t.test('any bytes at all give a manifest or an error finding, and never an exception (property)', async () => {
-  fc.assert(
-    fc.property(fc.oneof(fc.uint8Array(), fc.json().map((text) => Buffer.from(text))), (bytes) => {
-      const { manifest, findings } = parseManifest(bytes, 'm');
-      return (manifest === null) === findings.some(({ severity }) => severity === 'error');
-    }),
-  );
-});
+t.test(
+  'any bytes at all give a manifest or an error finding, and never an exception (property)',
+  async () => {
+    fc.assert(
+      fc.property(
+        fc.oneof(
+          fc.uint8Array(),
+          fc.json().map((text) => Buffer.from(text)),
+        ),
+        (bytes) => {
+          const { manifest, findings } = parseManifest(bytes, 'm');
+          return (manifest === null) === findings.some(({ severity }) => severity === 'error');
+        },
+      ),
+    );
+  },
+);

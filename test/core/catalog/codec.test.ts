@@ -8,16 +8,25 @@ import { digestOf } from '../../../src/core/digest.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 
 const digest = fc.string().map(digestOf);
-const instant = fc.date({ min: new Date('2000-01-01'), max: new Date('2100-01-01'), noInvalidDate: true }).map((date) => date.toISOString());
+const instant = fc
+  .date({ min: new Date('2000-01-01'), max: new Date('2100-01-01'), noInvalidDate: true })
+  .map((date) => date.toISOString());
 const name = fc.string({ minLength: 1, maxLength: 20 });
 const owner = fc.record({ pipelineId: name, destinationId: name });
 const path = fc
-  .array(fc.constantFrom('a', 'b', 'späce d', '名前', '#?%', 'x.y', '{}', '"'), { minLength: 1, maxLength: 4 })
+  .array(fc.constantFrom('a', 'b', 'späce d', '名前', '#?%', 'x.y', '{}', '"'), {
+    minLength: 1,
+    maxLength: 4,
+  })
   .map((segments) => segments.join('/') as RelativePath);
 const record: fc.Arbitrary<OutputRecord> = fc.record({
   path,
   owner,
-  source: fc.record({ backend: fc.constantFrom('local' as const, 'sftp' as const, 's3' as const, 'http_upload' as const), id: name, path: name }),
+  source: fc.record({
+    backend: fc.constantFrom('local' as const, 'sftp' as const, 's3' as const, 'http_upload' as const),
+    id: name,
+    path: name,
+  }),
   kind: name,
   digest,
   size: fc.maxSafeNat(),
@@ -33,20 +42,46 @@ const records = fc.uniqueArray(record, { selector: (item) => item.path, maxLengt
 const pending: fc.Arbitrary<Pending> = fc.record({
   attemptId: name,
   owner,
-  action: fc.constantFrom('publish_new' as const, 'upsert_additive' as const, 'replace_catalog' as const, 'force_replace' as const, 'prune' as const),
+  action: fc.constantFrom(
+    'publish_new' as const,
+    'upsert_additive' as const,
+    'replace_catalog' as const,
+    'force_replace' as const,
+    'prune' as const,
+  ),
   startedAt: instant,
-  holder: fc.option(fc.record({ host: name, pid: fc.nat(), bootId: fc.option(name), process: fc.option(name), instanceId: name })),
+  holder: fc.option(
+    fc.record({
+      host: name,
+      pid: fc.nat(),
+      bootId: fc.option(name),
+      process: fc.option(name),
+      instanceId: name,
+    }),
+  ),
   renewals: fc.nat(),
   outputs: records,
   removes: fc.array(path.map(listedKey)),
 });
-const catalog: fc.Arbitrary<Catalog> = fc.record({ generation: fc.nat(), updatedAt: instant, outputs: records, pending: fc.option(pending) });
+const catalog: fc.Arbitrary<Catalog> = fc.record({
+  generation: fc.nat(),
+  updatedAt: instant,
+  outputs: records,
+  pending: fc.option(pending),
+});
 
 t.test('parse(serialise(catalog)) is the catalog, sorted by path', async (t) => {
   fc.assert(
     fc.property(catalog, (value) => {
       const state = parseState(Buffer.from(serialiseCatalog(value)));
-      t.same(state, { kind: 'valid', catalog: { ...value, outputs: sorted(value.outputs), pending: value.pending && { ...value.pending, outputs: value.pending.outputs } } });
+      t.same(state, {
+        kind: 'valid',
+        catalog: {
+          ...value,
+          outputs: sorted(value.outputs),
+          pending: value.pending && { ...value.pending, outputs: value.pending.outputs },
+        },
+      });
     }),
     { numRuns: 300 },
   );
@@ -56,7 +91,10 @@ t.test('the order of outputs does not change the text, and each record is one li
   fc.assert(
     fc.property(records, instant, (outputs, updatedAt) => {
       const text = serialiseCatalog({ generation: 1, updatedAt, outputs, pending: null });
-      t.equal(text, serialiseCatalog({ generation: 1, updatedAt, outputs: [...outputs].reverse(), pending: null }));
+      t.equal(
+        text,
+        serialiseCatalog({ generation: 1, updatedAt, outputs: [...outputs].reverse(), pending: null }),
+      );
       t.equal(text.split('\n').filter((line) => line.includes('"digest":')).length, outputs.length);
     }),
   );
@@ -99,12 +137,24 @@ t.test('what is not exactly a state is invalid, and the reason names the place',
     ['negative generation', { ...base, generation: -1 }, /generation/],
     ['time without a zone', { ...base, updated_at: '2026-11-20T00:00:00' }, /updated_at/],
     ['duplicate paths', { ...base, outputs: [first, first] }, /outputs\[1\]\.path is listed twice/],
-    ['paths that differ in case only', { ...base, outputs: [first, { ...first, path: 'A' }] }, /only in letter case/],
+    [
+      'paths that differ in case only',
+      { ...base, outputs: [first, { ...first, path: 'A' }] },
+      /only in letter case/,
+    ],
     ['an escaping path', { ...base, outputs: [{ ...first, path: '../a' }] }, /outputs\[0\]\.path/],
     ['an absolute path', { ...base, outputs: [{ ...first, path: '/etc/passwd' }] }, /absolute/],
     ['a reserved path', { ...base, outputs: [{ ...first, path: '.publisher.lock' }] }, /reserved/],
-    ['an owner without ids', { ...base, outputs: [{ ...first, owner: {} }] }, /outputs\[0\]\.owner\.pipeline_id/],
-    ['a foreign backend', { ...base, outputs: [{ ...first, source: { backend: 'ftp', id: 'x', path: 'y' } }] }, /backend/],
+    [
+      'an owner without ids',
+      { ...base, outputs: [{ ...first, owner: {} }] },
+      /outputs\[0\]\.owner\.pipeline_id/,
+    ],
+    [
+      'a foreign backend',
+      { ...base, outputs: [{ ...first, source: { backend: 'ftp', id: 'x', path: 'y' } }] },
+      /backend/,
+    ],
     ['a short digest', { ...base, outputs: [{ ...first, digest: 'sha256:00' }] }, /digest/],
     ['a fractional size', { ...base, outputs: [{ ...first, size: 1.5 }] }, /size/],
     ['a url that is none', { ...base, outputs: [{ ...first, url: 'nowhere' }] }, /url/],
@@ -119,10 +169,30 @@ t.test('what is not exactly a state is invalid, and the reason names the place',
 });
 
 t.test('legacy, future and unknown keys', async (t) => {
-  t.same(parse({ version: 1, published_at: '2026-01-01T00:00:00Z' }), { kind: 'legacy', version: 1, records: [] });
-  t.same(parse({ version: 2, files: ['a', 'b/c'] }), { kind: 'legacy', version: 2, records: [{ path: 'a', v3: null }, { path: 'b/c', v3: null }] });
-  const v3 = { schema_version: 3, pipeline_id: 'p', destination_id: 'd', outputs: [{ path: 'a', digest: digestOf('a'), size: 1, updated_at: '2026-01-01T00:00:00Z' }] };
-  t.match(parse(v3), { kind: 'legacy', version: 3, records: [{ path: 'a', v3: { owner: { pipelineId: 'p', destinationId: 'd' }, size: 1 } }] });
+  t.same(parse({ version: 1, published_at: '2026-01-01T00:00:00Z' }), {
+    kind: 'legacy',
+    version: 1,
+    records: [],
+  });
+  t.same(parse({ version: 2, files: ['a', 'b/c'] }), {
+    kind: 'legacy',
+    version: 2,
+    records: [
+      { path: 'a', v3: null },
+      { path: 'b/c', v3: null },
+    ],
+  });
+  const v3 = {
+    schema_version: 3,
+    pipeline_id: 'p',
+    destination_id: 'd',
+    outputs: [{ path: 'a', digest: digestOf('a'), size: 1, updated_at: '2026-01-01T00:00:00Z' }],
+  };
+  t.match(parse(v3), {
+    kind: 'legacy',
+    version: 3,
+    records: [{ path: 'a', v3: { owner: { pipelineId: 'p', destinationId: 'd' }, size: 1 } }],
+  });
   t.equal(parse({ ...v3, outputs: [{ path: '../a' }] }).kind, 'invalid');
   t.equal(parse({ version: 2, files: ['/abs'] }).kind, 'invalid');
   t.same(parse({ schema_version: 5 }), { kind: 'future', version: 5 });
@@ -137,7 +207,17 @@ t.test('arbitrary bytes never throw', async (t) => {
 
 function intent(overrides: object): object {
   const { owner: ownerJson } = base.outputs[0]!;
-  return { attempt_id: 'x', owner: ownerJson, action: 'prune', started_at: '2026-11-20T00:00:00Z', holder: null, renewals: 0, outputs: [], removes: [], ...overrides };
+  return {
+    attempt_id: 'x',
+    owner: ownerJson,
+    action: 'prune',
+    started_at: '2026-11-20T00:00:00Z',
+    holder: null,
+    renewals: 0,
+    outputs: [],
+    removes: [],
+    ...overrides,
+  };
 }
 
 function parse(document: unknown): ReturnType<typeof parseState> {

@@ -40,8 +40,19 @@ function output(path: string, overrides: Partial<PlannedOutput> = {}): PlannedOu
 }
 
 function record(path: string, overrides: Partial<OutputRecord> = {}): OutputRecord {
-  const { body: _body, ...rest } = output(path);
-  return { ...rest, updatedAt: '2026-11-20T00:00:00.000Z', ...overrides };
+  const { kind, digest, size, generated, url, source } = output(path);
+  return {
+    path: path as RelativePath,
+    owner,
+    source,
+    kind,
+    digest,
+    size,
+    generated,
+    url,
+    updatedAt: '2026-11-20T00:00:00.000Z',
+    ...overrides,
+  };
 }
 
 const catalog = (outputs: OutputRecord[], pending: Pending | null = null): CatalogState => ({

@@ -2,19 +2,35 @@ import fc from 'fast-check';
 import t from 'tap';
 import { mapBundles } from '../../../src/core/publish/mapping.ts';
 
-const bundle = (path: string, created: string): { path: string; created: Date } => ({ path, created: new Date(created) });
+const bundle = (path: string, created: string): { path: string; created: Date } => ({
+  path,
+  created: new Date(created),
+});
 
 t.test('preserve_relative publishes every bundle at its own path, in the order of code units', async (t) => {
-  const { selected, warnings } = mapBundles('preserve_relative', [bundle('b', '2026-01-01Z'), bundle('a/c', '2026-01-01Z'), bundle('Z', '2026-01-01Z')]);
-  t.same(selected.map(({ destinationPath }) => destinationPath), ['Z', 'a/c', 'b']);
+  const { selected, warnings } = mapBundles('preserve_relative', [
+    bundle('b', '2026-01-01Z'),
+    bundle('a/c', '2026-01-01Z'),
+    bundle('Z', '2026-01-01Z'),
+  ]);
+  t.same(
+    selected.map(({ destinationPath }) => destinationPath),
+    ['Z', 'a/c', 'b'],
+  );
   t.same(warnings, []);
 });
 
 t.test('fixed publishes the newest at the root, and says which', async (t) => {
-  const { selected, warnings } = mapBundles('fixed', [bundle('old', '2025-01-01Z'), bundle('b', '2026-01-01Z'), bundle('B', '2026-01-01Z')]);
+  const { selected, warnings } = mapBundles('fixed', [
+    bundle('old', '2025-01-01Z'),
+    bundle('b', '2026-01-01Z'),
+    bundle('B', '2026-01-01Z'),
+  ]);
   t.match(selected, [{ destinationPath: '.', bundle: { path: 'B' } }]);
   t.equal(selected.length, 1);
-  t.match(warnings, [{ severity: 'warning', message: /^target=\.: "B".*2 other bundles were not selected$/ }]);
+  t.match(warnings, [
+    { severity: 'warning', message: /^target=\.: "B".*2 other bundles were not selected$/ },
+  ]);
 });
 
 t.test('fixed with one bundle still names it, and with none selects none', async (t) => {
@@ -23,9 +39,15 @@ t.test('fixed with one bundle still names it, and with none selects none', async
 });
 
 t.test('the order in which bundles were found never matters (property)', async () => {
-  const bundles = fc.uniqueArray(fc.record({ path: fc.string({ minLength: 1 }), created: fc.integer({ min: 0, max: 3 }).map((n) => new Date(n)) }), {
-    selector: ({ path }) => path,
-  });
+  const bundles = fc.uniqueArray(
+    fc.record({
+      path: fc.string({ minLength: 1 }),
+      created: fc.integer({ min: 0, max: 3 }).map((n) => new Date(n)),
+    }),
+    {
+      selector: ({ path }) => path,
+    },
+  );
   fc.assert(
     fc.property(bundles, fc.constantFrom('fixed' as const, 'preserve_relative' as const), (list, mapping) => {
       const one = mapBundles(mapping, list);

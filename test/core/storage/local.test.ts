@@ -97,3 +97,9 @@ t.test('a directory in the place of a file is told as such', async (t) => {
   const storage = await localStorage(t.testdir({ dir: { full: '' } }));
   await rejectsWith(t, storage.write(key('dir'), bytesBody('x'), { mode: 'replace' }), 'storage_permanent');
 });
+
+t.test('a root that is a file is told as such, also to who creates exclusively', async (t) => {
+  const storage = await localStorage(path.join(t.testdir({ root: 'a file' }), 'root'));
+  for (const mode of ['create', 'replace', 'scratch'] as const)
+    await rejectsWith(t, storage.write(key('bundle/x'), bytesBody('x'), { mode }), 'storage_permanent');
+});

@@ -28,9 +28,10 @@ export const archiveGenerator: Generator = {
       inputs: digestInputs(
         files.map(({ path, digest }) => [path, digest]),
         bundle.created.toISOString(),
-        [process.versions['zlib'], process.arch, compressionLevel],
+        [process.versions.zlib, process.arch, compressionLevel],
       ),
-      open: () => pipeThrough(inPieces(writeTar(files, bundle.created)), createGzip({ level: compressionLevel })),
+      open: () =>
+        pipeThrough(inPieces(writeTar(files, bundle.created)), createGzip({ level: compressionLevel })),
     };
   },
 };
@@ -51,7 +52,7 @@ async function* inPieces(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Buff
   let piece = Buffer.allocUnsafe(pieceBytes);
   let used = 0;
   for await (const chunk of chunks) {
-    for (let at = 0; at < chunk.byteLength; ) {
+    for (let at = 0; at < chunk.byteLength;) {
       const count = Math.min(pieceBytes - used, chunk.byteLength - at);
       piece.set(chunk.subarray(at, at + count), used);
       used += count;

@@ -15,7 +15,11 @@ export const checksumsGenerator: Generator = {
     kind: 'checksums',
     contentType: 'text/plain; charset=utf-8',
     inputs: digestInputs(covered(input)),
-    open: keptBytes(() => covered(input).map(([path, hex]) => `${hex}  ${path}\n`).join('')),
+    open: keptBytes(() =>
+      covered(input)
+        .map(([path, hex]) => `${hex}  ${path}\n`)
+        .join(''),
+    ),
   }),
 };
 

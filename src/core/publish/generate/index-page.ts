@@ -55,7 +55,17 @@ function pageOf({ bundle, siblings }: GeneratorInput): Page {
   };
 }
 
-function row({ path, kind, size, digest }: { path: string; kind: string; size: number; digest: string }): Row {
+function row({
+  path,
+  kind,
+  size,
+  digest,
+}: {
+  path: string;
+  kind: string;
+  size: number;
+  digest: string;
+}): Row {
   // With `./` no path is ever taken for a scheme.
   const href = `./${path.split('/').map(encodeURIComponent).join('/')}`;
   return { href, path, kind, size: readableSize(size), digest };

@@ -1,0 +1,156 @@
+import { spawn, spawnSync, type SpawnSyncReturns } from 'node:child_process';
+import { once } from 'node:events';
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, readdirSync, readFileSync, watch, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { performance } from 'node:perf_hooks';
+import t, { type Test } from 'tap';
+
+/**
+ * The built program, killed with SIGKILL while it publishes: at moments drawn from a seed over the length of a run, and at each step that shows itself in the
+ * destination. Whatever is left, the next run finishes it without force, `verify` finds every byte, and one more run has nothing to do.
+ */
+
+const program = path.resolve('dist/cli/main.js');
+const seed = Number(process.env['WAYBILL_TEST_SEED'] ?? 20_261_120);
+const randomKills = 24;
+let survived = 0;
+
+t.test('killed at random times', async (t) => {
+  t.comment(`seed ${seed}`);
+  const random = generator(seed);
+  const place = layOut(t);
+  const started = performance.now();
+  t.equal(run(place).status, 0);
+  const length = performance.now() - started;
+  let version = 1;
+  for (let kill = 1; kill <= randomKills; kill += 1) {
+    version += 1;
+    writeBundle(place, version);
+    const after = random() * length;
+    await killedAfter(place, async () => new Promise((resolve) => setTimeout(resolve, after)));
+    check(
+      t,
+      place,
+      version,
+      `kill ${kill} of ${randomKills}, after ${after.toFixed(0)} of ${length.toFixed(0)} ms`,
+    );
+  }
+});
+
+for (const [step, shows] of Object.entries({
+  'the lease': (name: string) => name.endsWith('.publisher.lock'),
+  'the intent': (name: string) => name.endsWith('.publisher.json'),
+  'the staging': (name: string) => name.includes('output-'),
+  'the first output in place': (name: string) => /^bundle\/(d\d\/)?file-\d+$/.test(name),
+}))
+  t.test(`killed when ${step} shows in the destination`, async (t) => {
+    const place = layOut(t);
+    mkdirSync(path.join(place.root, 'out/bundle/.publisher.tmp'), { recursive: true });
+    const seen = new Promise<void>((resolve) => {
+      const watcher = watch(path.join(place.root, 'out'), { recursive: true }, (_, name) => {
+        if (name !== null && shows(name)) resolve();
+      });
+      t.teardown(() => watcher.close());
+    });
+    const wasKilled = await killedAfter(place, async () => seen);
+    t.comment(wasKilled ? 'killed' : 'the run ended before the signal came');
+    check(t, place, 1, step);
+  });
+
+t.test('kills survived', async (t) => {
+  t.equal(survived, randomKills + 4);
+  t.comment(`${survived} kills survived`);
+});
+
+interface Place {
+  root: string;
+  config: string;
+}
+
+function layOut(t: Test): Place {
+  const root = t.testdir({
+    source: { bundle: {} },
+    'config.yml': [
+      'pipelines:',
+      '  - id: maps',
+      '    source: {backend: local, path: ./source}',
+      '    destinations:',
+      '      - {id: web, backend: local, path: ./out, workflow: replacement, outputs: {checksums: true, index: true}}',
+      '',
+    ].join('\n'),
+  });
+  const place = { root, config: path.join(root, 'config.yml') };
+  writeBundle(place, 1);
+  return place;
+}
+
+const filesInBundle = 120;
+
+/** Version n has other bytes in half of its files, and other names in a tenth of them. */
+function writeBundle({ root }: Place, version: number): void {
+  const names = Array.from({ length: filesInBundle }, (_, index) => {
+    const name = index % 10 === 0 ? `file-${index + (version % 3) * 1000}` : `d${index % 4}/file-${index}`;
+    const file = path.join(root, 'source/bundle', name);
+    mkdirSync(path.dirname(file), { recursive: true });
+    writeFileSync(file, `${index % 2 === 0 ? version : 0} ${index} `.repeat(500));
+    return name;
+  });
+  const created = new Date(Date.parse('2026-11-20T00:00:00Z') + version * 1000).toISOString();
+  writeFileSync(path.join(root, 'source/bundle/manifest.json'), JSON.stringify({ created, files: names }));
+}
+
+async function killedAfter({ config }: Place, moment: () => Promise<void>): Promise<boolean> {
+  const child = spawn(process.execPath, [program, 'run', '--config', config], { stdio: 'ignore' });
+  const ended = once(child, 'exit') as Promise<[number | null, NodeJS.Signals | null]>;
+  await Promise.race([moment(), ended]);
+  child.kill('SIGKILL');
+  return (await ended)[1] === 'SIGKILL';
+}
+
+function check(t: Test, place: Place, version: number, when: string): void {
+  const rerun = run(place);
+  t.equal(rerun.status, 0, `${when}: the rerun succeeds without force\n${rerun.stderr}`);
+  const verified = waybill('verify', '--config', place.config);
+  t.equal(verified.status, 0, `${when}: every recorded byte is there\n${verified.stdout}${verified.stderr}`);
+  const again = JSON.parse(waybill('run', '--config', place.config, '--format', 'json').stdout) as {
+    counters: Record<string, number>;
+  };
+  t.equal(again.counters['skip_same'], 1, `${when}: one more run has nothing to do`);
+  const out = path.join(place.root, 'out');
+  const left = readdirSync(out, { recursive: true, encoding: 'utf8' }).filter((name) =>
+    /\.publisher\.(tmp|lock)/.test(name),
+  );
+  t.same(left, [], `${when}: nothing is left behind`);
+  const { files } = JSON.parse(
+    readFileSync(path.join(place.root, 'source/bundle/manifest.json'), 'utf8'),
+  ) as { files: string[] };
+  const differing = files.filter(
+    (name) => digest(path.join(place.root, 'source/bundle', name)) !== digest(path.join(out, 'bundle', name)),
+  );
+  t.same(differing, [], `${when}: version ${version} is published`);
+  if (rerun.status === 0 && differing.length === 0) survived += 1;
+}
+
+function digest(file: string): string | null {
+  return existsSync(file) ? createHash('sha256').update(readFileSync(file)).digest('hex') : null;
+}
+
+function run({ config }: Place): SpawnSyncReturns<string> {
+  return waybill('run', '--config', config);
+}
+
+function waybill(...args: string[]): SpawnSyncReturns<string> {
+  return spawnSync(process.execPath, [program, ...args], { encoding: 'utf8' });
+}
+
+/** Mulberry32: small, and the same everywhere. */
+function generator(from: number): () => number {
+  let state = from >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
