@@ -1,0 +1,186 @@
+import { discoverBundles, loadBundle } from '../../core/bundle/discover.ts';
+import { readState } from '../../core/catalog/store.ts';
+import type { CatalogState } from '../../core/catalog/catalog.ts';
+import type { DestinationConfig } from '../../core/config/config.ts';
+import { formatSize } from '../../core/config/units.ts';
+import type { CoreContext } from '../../core/context.ts';
+import { errorRecord, type ErrorRecord } from '../../core/errors.ts';
+import type { Finding } from '../../core/finding.ts';
+import { withReleasers } from '../../core/lifecycle.ts';
+import { mapBundles, type MappableBundle } from '../../core/publish/mapping.ts';
+import { readableSource } from '../../core/publish/publish.ts';
+import { parseBundlePath } from '../../core/storage/key.ts';
+import { describeLocation, sourceId } from '../../core/storage/location.ts';
+import { within } from '../../core/storage/within.ts';
+import type { ConfiguredOptions } from '../options.ts';
+import { columns, makeOutput, plural, type Output } from '../output.ts';
+import { pipelineOf, setUp } from '../set-up.ts';
+
+interface BundleView {
+  path: string;
+  name: string | null;
+  created: string | null;
+  files: number;
+  bytes: number;
+  valid: boolean;
+  error: ErrorRecord | null;
+}
+
+interface DestinationView {
+  destinationId: string;
+  location: string;
+  mapping: DestinationConfig['mapping'];
+  workflow: DestinationConfig['workflow'];
+  targets: {
+    bundle: string;
+    destinationPath: string;
+    state: string;
+    generation: number | null;
+    outputs: number | null;
+    interrupted: boolean;
+  }[];
+  error: ErrorRecord | null;
+}
+
+export type InspectOptions = ConfiguredOptions & { pipeline: string };
+
+/** `waybill inspect`: a source and how its destinations stand, from listings, manifests and states alone; no file bytes are read. */
+export async function inspect(options: InspectOptions): Promise<number> {
+  const output = makeOutput({ json: options.format === 'json', color: options.color });
+  const { config, context, warnings } = await setUp({
+    config: options.config,
+    pipelineIds: [options.pipeline],
+    verbose: options.verbose,
+  });
+  const pipeline = pipelineOf(config, options.pipeline);
+  const source = readableSource(pipeline);
+  return withReleasers(async (onRelease) => {
+    const storage = await context.openStorage(source, { readOnly: true, mustExist: true });
+    onRelease(() => storage.close());
+    const found = await discoverBundles(storage);
+    const bundles: BundleView[] = found.invalid.map(({ path, error }) => unreadable(path, null, error));
+    for (const candidate of found.candidates) {
+      try {
+        const bundle = await loadBundle(storage, candidate, {
+          backend: source.backend,
+          id: sourceId(source),
+        });
+        warnings.push(...bundle.warnings);
+        const bytes = bundle.files.reduce((sum, { size }) => sum + size, 0);
+        bundles.push({
+          path: bundle.path,
+          name: bundle.name,
+          created: bundle.created.toISOString(),
+          files: bundle.files.length,
+          bytes,
+          valid: true,
+          error: null,
+        });
+      } catch (error) {
+        bundles.push(unreadable(candidate.path, candidate.created, error));
+      }
+    }
+    bundles.sort((a, b) => (a.path < b.path ? -1 : 1));
+    const destinations: DestinationView[] = [];
+    for (const destination of pipeline.destinations)
+      destinations.push(await view(context, destination, found.candidates));
+    const report = {
+      pipelineId: pipeline.id,
+      source: { backend: source.backend, location: describeLocation(source) },
+      bundles,
+      destinations,
+      warnings: [...warnings, ...found.warnings],
+    };
+    if (output.isJson) output.json('inspect', report);
+    else print(report, output);
+    return bundles.every(({ valid }) => valid) && destinations.every(({ error }) => error === null) ? 0 : 1;
+  });
+}
+
+function unreadable(path: string, created: Date | null, error: unknown): BundleView {
+  return {
+    path,
+    name: null,
+    created: created?.toISOString() ?? null,
+    files: 0,
+    bytes: 0,
+    valid: false,
+    error: errorRecord(error),
+  };
+}
+
+async function view(
+  context: CoreContext,
+  destination: DestinationConfig,
+  candidates: readonly MappableBundle[],
+): Promise<DestinationView> {
+  const { id, mapping, workflow, location } = destination;
+  const seen: DestinationView = {
+    destinationId: id,
+    location: describeLocation(location),
+    mapping,
+    workflow,
+    targets: [],
+    error: null,
+  };
+  try {
+    await withReleasers(async (onRelease) => {
+      const storage = await context.openStorage(location, { readOnly: true });
+      onRelease(() => storage.close());
+      for (const { bundle, destinationPath } of mapBundles(mapping, candidates).selected) {
+        const { state } = await readState(within(storage, parseBundlePath(destinationPath)));
+        seen.targets.push({ bundle: bundle.path, destinationPath, ...stateView(state) });
+      }
+    });
+  } catch (error) {
+    seen.error = errorRecord(error);
+  }
+  return seen;
+}
+
+function stateView(state: CatalogState): {
+  state: string;
+  generation: number | null;
+  outputs: number | null;
+  interrupted: boolean;
+} {
+  if (state.kind !== 'valid')
+    return { state: state.kind, generation: null, outputs: null, interrupted: false };
+  const { generation, outputs, pending } = state.catalog;
+  return { state: 'valid', generation, outputs: outputs.length, interrupted: pending !== null };
+}
+
+interface Report {
+  pipelineId: string;
+  source: { backend: string; location: string };
+  bundles: BundleView[];
+  destinations: DestinationView[];
+  warnings: Finding[];
+}
+
+function print({ pipelineId, source, bundles, destinations, warnings }: Report, output: Output): void {
+  const { style } = output;
+  for (const warning of warnings) output.warn(warning);
+  output.data(`${style.bold(pipelineId)}  ${source.backend}  ${style.dim(source.location)}`);
+  const rows = bundles.map(({ path, created, files, bytes, valid, error }) => [
+    valid ? style.green('✓') : style.red('✗'),
+    path,
+    created ?? '-',
+    valid ? `${plural(files, 'file')}, ${formatSize(bytes)}` : style.red(error?.message ?? ''),
+  ]);
+  for (const line of columns(rows, '  ')) output.data(line);
+  if (bundles.length === 0) output.data('  no bundles');
+  for (const { destinationId, location, mapping, workflow, targets, error } of destinations) {
+    output.data(`${style.cyan(destinationId)}  ${mapping}, ${workflow}  ${style.dim(location)}`);
+    if (error !== null) output.data(`  ${style.red(error.message)}`);
+    const states = targets.map((target) => [
+      `target=${target.destinationPath}`,
+      `from ${target.bundle}`,
+      target.generation === null
+        ? `state ${target.state}`
+        : `generation ${target.generation}, ${plural(target.outputs ?? 0, 'output')}`,
+      target.interrupted ? style.yellow('interrupted; the next run finishes it') : '',
+    ]);
+    for (const line of columns(states, '  ')) output.data(line);
+  }
+}

@@ -1,0 +1,72 @@
+import { WaybillError } from '../../core/errors.ts';
+import { withReleasers } from '../../core/lifecycle.ts';
+import { prune, type PruneReport } from '../../core/maintain/prune.ts';
+import type { DestinationOptions } from '../options.ts';
+import { columns, makeOutput, plural, type Output } from '../output.ts';
+import { destinationOf, pipelineOf, setUp } from '../set-up.ts';
+
+export type PruneOptions = DestinationOptions & { dryRun?: boolean; apply?: boolean };
+
+/** `waybill prune`. */
+export async function pruneDestination(options: PruneOptions): Promise<number> {
+  const dryRun = options.dryRun === true;
+  if (!dryRun && options.apply !== true)
+    throw new WaybillError('usage', 'prune needs --dry-run or --apply', {
+      hint: 'look with --dry-run first; --apply deletes',
+    });
+  const output = makeOutput({ json: options.format === 'json', color: options.color });
+  const { config, context, warnings } = await setUp({
+    config: options.config,
+    pipelineIds: [options.pipeline],
+    verbose: options.verbose,
+  });
+  const { location, prune: policy } = destinationOf(
+    pipelineOf(config, options.pipeline),
+    options.destination,
+  );
+  const owner = { pipelineId: options.pipeline, destinationId: options.destination };
+  const report = await withReleasers(async (onRelease) => {
+    const storage = await context.openStorage(location, { readOnly: dryRun });
+    onRelease(() => storage.close());
+    return prune(context, storage, { owner, policy, dryRun });
+  });
+  if (output.isJson) {
+    const decisions = report.decisions.map(({ destinationPath, record, prune: goes, reason }) => ({
+      destinationPath,
+      path: record.path,
+      updatedAt: record.updatedAt,
+      prune: goes,
+      reason,
+    }));
+    output.json('prune', {
+      dryRun,
+      pipelineId: options.pipeline,
+      destinationId: options.destination,
+      ...report,
+      decisions,
+      warnings,
+    });
+  } else {
+    for (const warning of warnings) output.warn(warning);
+    print(report, dryRun, output);
+  }
+  return report.errors.length === 0 ? 0 : 1;
+}
+
+function print({ decisions, removed, errors }: PruneReport, dryRun: boolean, output: Output): void {
+  const { style } = output;
+  const rows = decisions.map(({ destinationPath, record, prune: goes, reason }) => [
+    goes ? style.yellow('prune') : style.dim('keep'),
+    destinationPath === '.' ? record.path : `${destinationPath}/${record.path}`,
+    record.updatedAt,
+    style.dim(reason),
+  ]);
+  for (const line of columns(rows)) output.data(line);
+  for (const { destinationPath, error } of errors)
+    output.data(`${style.red('failed')}  target=${destinationPath}: ${error.message}`);
+  const planned = decisions.filter(({ prune: goes }) => goes).length;
+  const what = dryRun
+    ? `${plural(planned, 'output')} would be removed; nothing was deleted`
+    : `${plural(removed.length, 'output')} of ${planned} removed`;
+  output.data(`${errors.length > 0 ? style.red('failed') : style.green('done')}  ${what}`);
+}

@@ -1,0 +1,66 @@
+import { withReleasers } from '../../core/lifecycle.ts';
+import { reconcile, type ReconcileReport } from '../../core/maintain/reconcile.ts';
+import type { DestinationOptions } from '../options.ts';
+import { makeOutput, plural, type Output } from '../output.ts';
+import { destinationOf, pipelineOf, setUp } from '../set-up.ts';
+
+export type ReconcileOptions = DestinationOptions & { dryRun: boolean; allOwners: boolean };
+
+/** `waybill reconcile-state`. */
+export async function reconcileState(options: ReconcileOptions): Promise<number> {
+  const output = makeOutput({ json: options.format === 'json', color: options.color });
+  const { config, context, warnings } = await setUp({
+    config: options.config,
+    pipelineIds: [options.pipeline],
+    verbose: options.verbose,
+  });
+  const { location } = destinationOf(pipelineOf(config, options.pipeline), options.destination);
+  const paths = await withReleasers(async (onRelease) => {
+    const storage = await context.openStorage(location, { readOnly: options.dryRun });
+    onRelease(() => storage.close());
+    const owner = { pipelineId: options.pipeline, destinationId: options.destination };
+    return reconcile(context, storage, { owner, dryRun: options.dryRun, allOwners: options.allOwners });
+  });
+  if (output.isJson)
+    output.json('reconcile-state', {
+      dryRun: options.dryRun,
+      pipelineId: options.pipeline,
+      destinationId: options.destination,
+      paths,
+      warnings,
+    });
+  else {
+    for (const warning of warnings) output.warn(warning);
+    print(paths, options.dryRun, output);
+  }
+  return paths.every(({ error }) => error === null) ? 0 : 1;
+}
+
+function print(paths: readonly ReconcileReport[], dryRun: boolean, output: Output): void {
+  const { style } = output;
+  let repaired = 0;
+  for (const { destinationPath, missing, unmanaged, error } of paths) {
+    output.data(`target=${destinationPath}`);
+    if (error !== null)
+      output.data(
+        `  ${style.red(error.message)}${error.hint === null ? '' : `\n  ${style.cyan('next:')} ${error.hint}`}`,
+      );
+    for (const { path, owner, repaired: goes } of missing) {
+      if (goes) repaired += 1;
+      const verb = goes
+        ? dryRun
+          ? 'record would be removed'
+          : 'record removed'
+        : 'of another owner, kept (--all-owners)';
+      output.data(
+        `  ${style.yellow('missing')}    ${path}  ${style.dim(`${owner.pipelineId}/${owner.destinationId}, ${verb}`)}`,
+      );
+    }
+    for (const path of unmanaged) output.data(`  ${style.dim('unmanaged')}  ${path}`);
+    if (error === null && missing.length + unmanaged.length === 0)
+      output.data(`  ${style.green('✓')} every record has its file, and every file its record`);
+  }
+  const failed = paths.some(({ error }) => error !== null);
+  const what = `${plural(repaired, 'record')} ${dryRun ? 'would be removed; nothing was written' : 'removed'}`;
+  output.data(`${failed ? style.red('failed') : style.green('done')}  ${what}`);
+}

@@ -1,0 +1,88 @@
+import { WaybillError } from '../../core/errors.ts';
+import { finding, type Finding } from '../../core/finding.ts';
+import { publishPipeline } from '../../core/publish/publish.ts';
+import type { PipelineResult, RunResult } from '../../core/publish/result.ts';
+import { allSucceeded, countActions } from '../../core/publish/summary.ts';
+import type { ConfiguredOptions } from '../options.ts';
+import { makeOutput } from '../output.ts';
+import { progressBar } from '../progress.ts';
+import { printRun } from '../run-text.ts';
+import { pipelineOf, setUp, type SetUp } from '../set-up.ts';
+import { stopSignal } from '../stop-signal.ts';
+
+export interface RunOptions extends ConfiguredOptions {
+  pipeline?: string[];
+  destination?: string[];
+  dryRun: boolean;
+  force: boolean;
+}
+
+/** `waybill run`: pipelines one after another, their destinations side by side. */
+export async function run(options: RunOptions): Promise<number> {
+  const output = makeOutput({ json: options.format === 'json', color: options.color });
+  const stop = stopSignal();
+  try {
+    const prepared = await setUp({
+      config: options.config,
+      verbose: options.verbose,
+      signal: stop.signal,
+      ...(options.pipeline === undefined ? {} : { pipelineIds: options.pipeline }),
+    });
+    const result = await runAll(prepared, options);
+    if (output.isJson) output.json('run', result);
+    else printRun(result, output, options.verbose);
+    return stop.exitCode() ?? (allSucceeded(result.pipelines) ? 0 : 1);
+  } finally {
+    stop.release();
+  }
+}
+
+async function runAll({ config, context, warnings }: SetUp, options: RunOptions): Promise<RunResult> {
+  const chosen = options.pipeline?.map((id) => pipelineOf(config, id)) ?? config.pipelines;
+  refuseUnknownDestinations(chosen, options.destination);
+  const pipelines: PipelineResult[] = [];
+  for (const pipeline of chosen) {
+    if (context.signal?.aborted === true) break;
+    const ids = options.destination;
+    if (ids !== undefined && !pipeline.destinations.some(({ id }) => ids.includes(id))) continue;
+    const bar = progressBar(options.format === 'text' && !options.dryRun);
+    try {
+      const { dryRun, force } = options;
+      const { onProgress } = bar;
+      pipelines.push(
+        await publishPipeline(context, {
+          pipeline,
+          dryRun,
+          force,
+          onProgress,
+          ...(ids === undefined ? {} : { destinationIds: ids }),
+        }),
+      );
+    } finally {
+      bar.stop();
+    }
+  }
+  return {
+    dryRun: options.dryRun,
+    force: options.force,
+    pipelines,
+    counters: countActions(pipelines),
+    warnings: [...warnings, ...notices(chosen.length)],
+  };
+}
+
+function refuseUnknownDestinations(
+  chosen: SetUp['config']['pipelines'],
+  ids: readonly string[] | undefined,
+): void {
+  const known = new Set(chosen.flatMap(({ destinations }) => destinations.map(({ id }) => id)));
+  for (const id of ids ?? [])
+    if (!known.has(id))
+      throw new WaybillError('usage', `there is no destination named "${id}"`, {
+        hint: `known: ${[...known].join(', ')}`,
+      });
+}
+
+function notices(pipelines: number): Finding[] {
+  return pipelines === 0 ? [finding('warning', 'nothing_to_run', 'the configuration has no pipeline')] : [];
+}

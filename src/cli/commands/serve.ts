@@ -1,0 +1,48 @@
+import { once } from 'node:events';
+import { pino, type Logger } from 'pino';
+import { serve } from '../../api/main.ts';
+import type { ConfiguredOptions } from '../options.ts';
+
+export type ServeOptions = Pick<ConfiguredOptions, 'config' | 'verbose' | 'color'>;
+
+/** `waybill serve`: until SIGINT or SIGTERM; a second signal ends the process at once. */
+export async function serveForever(options: ServeOptions): Promise<number> {
+  const log = await makeLog(options);
+  const served = await serve({
+    configFile: options.config,
+    log,
+    env: process.env,
+    verbose: options.verbose,
+    onListening: (url) => log.info({ url }, `listening on ${url}`),
+  });
+  const stop = new AbortController();
+  const ask = (signal: NodeJS.Signals): void => {
+    if (stop.signal.aborted) process.exit(signal === 'SIGINT' ? 130 : 143);
+    log.info({ signal }, 'draining; once more to end at once');
+    stop.abort();
+  };
+  process.on('SIGINT', ask).on('SIGTERM', ask);
+  await once(stop.signal, 'abort');
+  const { unfinished } = await served.close();
+  if (unfinished.length > 0) log.warn({ unfinished }, 'these runs were not finished; upload again');
+  log.info({}, 'stopped');
+  return 0;
+}
+
+async function makeLog({ verbose, color }: { verbose: boolean; color: boolean }): Promise<Logger> {
+  const settings = { level: verbose ? 'debug' : 'info' };
+  if (!process.stderr.isTTY)
+    return pino(
+      { ...settings, timestamp: () => `,"time":"${new Date().toISOString()}"` },
+      pino.destination(2),
+    );
+  const { default: pretty } = await import('pino-pretty');
+  return pino(
+    settings,
+    pretty({
+      destination: 2,
+      colorize: color && process.env['NO_COLOR'] === undefined,
+      ignore: 'pid,hostname',
+    }),
+  );
+}

@@ -1,0 +1,176 @@
+import path from 'node:path';
+import {
+  discoverBundles,
+  loadBundle,
+  type BundleCandidate,
+  type BundleSource,
+} from '../../core/bundle/discover.ts';
+import { validateBundle } from '../../core/bundle/validate.ts';
+import { systemClock } from '../../core/clock.ts';
+import { formatSize } from '../../core/config/units.ts';
+import type { CoreContext } from '../../core/context.ts';
+import { WaybillError } from '../../core/errors.ts';
+import { describeFinding, type Finding } from '../../core/finding.ts';
+import { silentLog } from '../../core/log.ts';
+import { readableSource } from '../../core/publish/publish.ts';
+import { sourceId } from '../../core/storage/location.ts';
+import { storageOpener } from '../../core/storage/registry.ts';
+import type { Storage } from '../../core/storage/storage.ts';
+import type { CommonOptions } from '../options.ts';
+import { makeOutput, plural, type Output } from '../output.ts';
+import { progressBar, type ProgressBar } from '../progress.ts';
+import { pipelineOf, setUp } from '../set-up.ts';
+
+export interface ValidateOptions extends CommonOptions {
+  config?: string;
+  pipeline?: string;
+}
+
+interface BundleReport {
+  bundle: string;
+  valid: boolean;
+  files: number;
+  bytes: number;
+  findings: readonly Finding[];
+}
+
+/** `waybill validate`: one directory, or all that a configured source holds, read in full. */
+export async function validate(bundlePath: string | undefined, options: ValidateOptions): Promise<number> {
+  const output = makeOutput({ json: options.format === 'json', color: options.color });
+  const bar = progressBar(!output.isJson);
+  try {
+    const { reports, warnings } =
+      bundlePath === undefined ? await ofSource(options, bar) : await ofDirectory(bundlePath, options, bar);
+    const valid = reports.every((report) => report.valid) && reports.length > 0;
+    if (output.isJson) output.json('validate', { valid, bundles: reports, warnings });
+    else print(reports, warnings, output);
+    return valid ? 0 : 1;
+  } finally {
+    bar.stop();
+  }
+}
+
+interface Validation {
+  reports: BundleReport[];
+  warnings: readonly Finding[];
+}
+
+async function ofDirectory(
+  bundlePath: string,
+  options: ValidateOptions,
+  bar: ProgressBar,
+): Promise<Validation> {
+  if (options.config !== undefined || options.pipeline !== undefined)
+    throw new WaybillError('usage', 'give a bundle path, or --config and --pipeline, not both');
+  const openStorage = storageOpener({ clock: systemClock, log: silentLog });
+  const storage = await openStorage(
+    { backend: 'local', path: path.resolve(bundlePath) },
+    { readOnly: true, mustExist: true },
+  );
+  const { candidates, invalid, warnings } = await discoverBundles(storage);
+  const root = candidates.filter((candidate) => candidate.path === '.');
+  const broken = invalid.filter((bundle) => bundle.path === '.');
+  if (root.length + broken.length === 0)
+    throw new WaybillError('bundle_not_found', `"${bundlePath}" has no manifest.json`, {
+      hint:
+        candidates.length > 0
+          ? `bundles lie below it: ${candidates
+              .slice(0, 5)
+              .map((candidate) => candidate.path)
+              .join(', ')}`
+          : 'name the directory that holds the manifest',
+    });
+  return check(storage, root, broken, warnings, { backend: 'local', id: path.resolve(bundlePath) }, bar);
+}
+
+async function ofSource(options: ValidateOptions, bar: ProgressBar): Promise<Validation> {
+  if (options.config === undefined || options.pipeline === undefined)
+    throw new WaybillError('usage', 'give a bundle path, or --config together with --pipeline');
+  const { config, context, warnings } = await setUp({
+    config: options.config,
+    pipelineIds: [options.pipeline],
+    verbose: options.verbose,
+  });
+  const pipeline = pipelineOf(config, options.pipeline);
+  const source = readableSource(pipeline);
+  const storage = await open(context, source);
+  try {
+    const found = await discoverBundles(storage);
+    const identity = { backend: source.backend, id: sourceId(source), sceneMaps: pipeline.sceneMaps };
+    return await check(
+      storage,
+      found.candidates,
+      found.invalid,
+      [...warnings, ...found.warnings],
+      identity,
+      bar,
+    );
+  } finally {
+    await storage.close();
+  }
+}
+
+function open(context: CoreContext, source: Parameters<CoreContext['openStorage']>[0]): Promise<Storage> {
+  return context.openStorage(source, { readOnly: true, mustExist: true });
+}
+
+async function check(
+  storage: Storage,
+  candidates: readonly BundleCandidate[],
+  invalid: readonly { path: string; error: WaybillError }[],
+  warnings: readonly Finding[],
+  source: BundleSource,
+  { onBytes }: ProgressBar,
+): Promise<Validation> {
+  const reports = invalid.map(({ path: bundle, error }) => broken(bundle, error));
+  for (const candidate of candidates) {
+    try {
+      const bundle = await loadBundle(storage, candidate, source);
+      const findings = [
+        ...bundle.warnings,
+        ...(await validateBundle(bundle, {
+          onBytes,
+          ...(source.sceneMaps === undefined ? {} : { sceneMaps: source.sceneMaps }),
+        })),
+      ];
+      reports.push({
+        bundle: bundle.path,
+        valid: findings.every(({ severity }) => severity !== 'error'),
+        files: bundle.files.length,
+        bytes: bundle.files.reduce((sum, { size }) => sum + size, 0),
+        findings,
+      });
+    } catch (error) {
+      if (!(error instanceof WaybillError) || error.code !== 'invalid_bundle') throw error;
+      reports.push(broken(candidate.path, error));
+    }
+  }
+  reports.sort((a, b) => (a.bundle < b.bundle ? -1 : 1));
+  return { reports, warnings };
+}
+
+function broken(bundle: string, error: WaybillError): BundleReport {
+  return { bundle, valid: false, files: 0, bytes: 0, findings: error.findings };
+}
+
+function print(reports: readonly BundleReport[], warnings: readonly Finding[], output: Output): void {
+  const { style } = output;
+  for (const warning of warnings) output.warn(warning);
+  for (const { bundle, valid, files, bytes, findings } of reports) {
+    const detail = files === 0 ? '' : `  ${plural(files, 'file')}, ${formatSize(bytes)}`;
+    output.data(`${valid ? style.green('valid  ') : style.red('invalid')}  ${bundle}${detail}`);
+    for (const finding of findings)
+      output.data(
+        `  ${finding.severity === 'error' ? style.red('error  ') : style.yellow('warning')}  ${describeFinding(finding)}`,
+      );
+  }
+  const bad = reports.filter(({ valid }) => !valid).length;
+  if (reports.length === 0)
+    output.data(`${style.red('failed')}  the source holds no bundle: no directory in it has a manifest.json`);
+  else
+    output.data(
+      bad === 0
+        ? `${style.green('done')}  ${plural(reports.length, 'bundle')} valid`
+        : `${style.red('failed')}  ${bad} of ${plural(reports.length, 'bundle')} invalid`,
+    );
+}

@@ -1,0 +1,99 @@
+import { formatSize } from '../../core/config/units.ts';
+import { errorRecord, WaybillError, type ErrorRecord } from '../../core/errors.ts';
+import { withReleasers } from '../../core/lifecycle.ts';
+import { verify, type VerifyReport } from '../../core/maintain/verify.ts';
+import { describeLocation } from '../../core/storage/location.ts';
+import type { ConfiguredOptions } from '../options.ts';
+import { makeOutput, plural, type Output } from '../output.ts';
+import { progressBar } from '../progress.ts';
+import { destinationOf, pipelineOf, setUp } from '../set-up.ts';
+
+interface DestinationVerification {
+  pipelineId: string;
+  destinationId: string;
+  location: string;
+  clean: boolean;
+  paths: VerifyReport[];
+  error: ErrorRecord | null;
+}
+
+export type VerifyOptions = ConfiguredOptions & { pipeline?: string; destination?: string };
+
+/** `waybill verify`: reads every recorded output again. */
+export async function verifyDestinations(options: VerifyOptions): Promise<number> {
+  const output = makeOutput({ json: options.format === 'json', color: options.color });
+  if (options.destination !== undefined && options.pipeline === undefined)
+    throw new WaybillError('usage', '--destination needs --pipeline beside it');
+  const ids = options.pipeline === undefined ? undefined : [options.pipeline];
+  const { config, context, warnings } = await setUp({
+    config: options.config,
+    verbose: options.verbose,
+    ...(ids === undefined ? {} : { pipelineIds: ids }),
+  });
+  const pipelines = ids === undefined ? config.pipelines : ids.map((id) => pipelineOf(config, id));
+  const results: DestinationVerification[] = [];
+  const bar = progressBar(!output.isJson);
+  for (const pipeline of pipelines) {
+    const chosen =
+      options.destination === undefined
+        ? pipeline.destinations
+        : [destinationOf(pipeline, options.destination)];
+    for (const { id, location, fileConcurrency } of chosen) {
+      const base = { pipelineId: pipeline.id, destinationId: id, location: describeLocation(location) };
+      try {
+        const paths = await withReleasers(async (onRelease) => {
+          const storage = await context.openStorage(location, { readOnly: true });
+          onRelease(() => storage.close());
+          return verify(storage, { concurrency: fileConcurrency, onBytes: bar.onBytes });
+        });
+        results.push({ ...base, clean: paths.every(isClean), paths, error: null });
+      } catch (error) {
+        results.push({ ...base, clean: false, paths: [], error: errorRecord(error) });
+      }
+    }
+  }
+  bar.stop();
+  const clean = results.every((result) => result.clean);
+  if (output.isJson) output.json('verify', { clean, destinations: results, warnings });
+  else {
+    for (const warning of warnings) output.warn(warning);
+    print(results, clean, output);
+  }
+  return clean ? 0 : 1;
+}
+
+function isClean({ differing, error, interrupted }: VerifyReport): boolean {
+  return differing.length === 0 && error === null && !interrupted;
+}
+
+function print(results: readonly DestinationVerification[], clean: boolean, output: Output): void {
+  const { style } = output;
+  for (const { pipelineId, destinationId, location, paths, error } of results) {
+    output.data(`${style.cyan(`${pipelineId}/${destinationId}`)}  ${style.dim(location)}`);
+    if (error !== null)
+      output.data(
+        `  ${style.red(error.message)}${error.hint === null ? '' : `\n  ${style.cyan('next:')} ${error.hint}`}`,
+      );
+    for (const path of paths) {
+      const { destinationPath, verified, bytes, differing, interrupted } = path;
+      const state = isClean(path) ? style.green('✓') : style.red('✗');
+      output.data(
+        `  ${state} target=${destinationPath}  ${plural(verified, 'output')}, ${formatSize(bytes)} read`,
+      );
+      if (interrupted)
+        output.data(
+          `    ${style.yellow('an attempt did not finish; run `waybill run` (or upload again) to finish it')}`,
+        );
+      if (path.error !== null) output.data(`    ${style.red(path.error.message)}`);
+      for (const { path: name, problem, expected, found } of differing)
+        output.data(
+          `    ${style.red(problem.padEnd(7))}  ${name}  expected ${expected}${found === null ? '' : `, found ${found}`}`,
+        );
+    }
+  }
+  output.data(
+    clean
+      ? `${style.green('clean')}  every recorded output is as it was published`
+      : `${style.red('failed')}  publish again to mend what differs`,
+  );
+}

@@ -1,0 +1,160 @@
+#!/usr/bin/env node
+import { readFileSync } from 'node:fs';
+import { Command, CommanderError, Option } from 'commander';
+import { asWaybillError } from '../core/errors.ts';
+import type { CheckOptions } from './commands/config-check.ts';
+import type { InspectOptions } from './commands/inspect.ts';
+import type { PruneOptions } from './commands/prune.ts';
+import type { ReconcileOptions } from './commands/reconcile-state.ts';
+import type { RunOptions } from './commands/run.ts';
+import type { ServeOptions } from './commands/serve.ts';
+import type { ValidateOptions } from './commands/validate.ts';
+import type { VerifyOptions } from './commands/verify.ts';
+import { exitCodes } from './exit-codes.ts';
+
+/**
+ * The command line. Only commander is loaded to tell the help; each command loads what it needs when it runs.
+ */
+
+// A reader that has seen enough (`| head`) is no failure.
+for (const stream of [process.stdout, process.stderr])
+  stream.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1));
+
+const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
+  version: string;
+};
+
+const program = new Command('waybill')
+  .description(
+    'Publishes bundles of files to destinations with a managed catalog, from the command line or as a daemon.',
+  )
+  .version(version, '--version', 'print the version')
+  .helpOption('-h, --help', 'print help')
+  .showSuggestionAfterError()
+  .showHelpAfterError('(waybill <command> --help shows what it takes)')
+  .exitOverride()
+  .addHelpText(
+    'after',
+    `
+Exit codes: 0 done, 1 something failed (a destination, a validation), 2 usage, configuration or secrets.
+Data goes to stdout; diagnostics and progress go to stderr.`,
+  );
+
+const configOption = (): Option =>
+  new Option('-c, --config <file>', 'configuration file (YAML)').makeOptionMandatory();
+const formatOption = (): Option =>
+  new Option('--format <format>', 'how results are printed').choices(['text', 'json']).default('text');
+const pipelineOption = (): Option => new Option('-p, --pipeline <id>', 'pipeline').makeOptionMandatory();
+const destinationOption = (): Option =>
+  new Option('-d, --destination <id>', 'destination of the pipeline').makeOptionMandatory();
+const collect = (value: string, before: string[] | undefined): string[] => [...(before ?? []), value];
+
+function command(name: string, description: string): Command {
+  return program
+    .command(name)
+    .description(description)
+    .option('--no-color', 'no colours, whatever the terminal')
+    .option('--verbose', 'log every storage call to stderr', false);
+}
+
+command('run', 'publish what the sources hold to all destinations')
+  .addOption(configOption())
+  .option('-p, --pipeline <id>', 'only this pipeline (may be given again)', collect)
+  .option('-d, --destination <id>', 'only destinations of this name (may be given again)', collect)
+  .option('--dry-run', 'decide and print, write nothing at all', false)
+  .option(
+    '--force',
+    'replace unmanaged content and unusable states: deletes everything below the destination bundle path',
+    false,
+  )
+  .addOption(formatOption())
+  .action(async (options: RunOptions) => exit((await import('./commands/run.ts')).run(options)));
+
+command('validate', 'check a bundle, or every bundle of a configured source, byte for byte')
+  .argument('[bundle_path]', 'directory of a bundle')
+  .option('-c, --config <file>', 'configuration file (YAML)')
+  .option('-p, --pipeline <id>', 'pipeline whose source is checked')
+  .addOption(formatOption())
+  .action(async (bundlePath: string | undefined, options: ValidateOptions) =>
+    exit((await import('./commands/validate.ts')).validate(bundlePath, options)),
+  );
+
+command('inspect', 'show what a configured source holds and how its destinations stand; writes nothing')
+  .addOption(configOption())
+  .addOption(pipelineOption())
+  .addOption(formatOption())
+  .action(async (options: InspectOptions) => exit((await import('./commands/inspect.ts')).inspect(options)));
+
+command('verify', 'read published outputs again and hold them against the catalog')
+  .addOption(configOption())
+  .option('-p, --pipeline <id>', 'only this pipeline')
+  .option('-d, --destination <id>', 'only this destination')
+  .addOption(formatOption())
+  .action(async (options: VerifyOptions) =>
+    exit((await import('./commands/verify.ts')).verifyDestinations(options)),
+  );
+
+command('reconcile-state', 'remove the records of outputs that are gone from a catalog; deletes no file')
+  .addOption(configOption())
+  .addOption(pipelineOption())
+  .addOption(destinationOption())
+  .option('--dry-run', 'tell what is missing, repair nothing', false)
+  .option(
+    '--all-owners',
+    'repair the records of every owner, not only of this pipeline and destination',
+    false,
+  )
+  .addOption(formatOption())
+  .action(async (options: ReconcileOptions) =>
+    exit((await import('./commands/reconcile-state.ts')).reconcileState(options)),
+  );
+
+command('prune', 'remove old published outputs by the retention.prune policy of a destination')
+  .addOption(configOption())
+  .addOption(pipelineOption())
+  .addOption(destinationOption())
+  .addOption(new Option('--dry-run', 'tell what would go, delete nothing').conflicts('apply'))
+  .addOption(new Option('--apply', 'delete what the policy says').conflicts('dryRun'))
+  .addOption(formatOption())
+  .action(async (options: PruneOptions) =>
+    exit((await import('./commands/prune.ts')).pruneDestination(options)),
+  );
+
+command('serve', 'run the daemon: uploads over HTTP, published as they come')
+  .addOption(configOption())
+  .action(async (options: ServeOptions) => exit((await import('./commands/serve.ts')).serveForever(options)));
+
+const config = program.command('config').description('look at configuration files');
+config
+  .command('check')
+  .description('check a configuration file and its secrets directory, and tell everything that is wrong')
+  .addOption(configOption())
+  .option('--no-color', 'no colours, whatever the terminal')
+  .addOption(formatOption())
+  .action(async (options: CheckOptions) =>
+    exit((await import('./commands/config-check.ts')).checkConfig(options)),
+  );
+config
+  .command('schema')
+  .description('print the JSON Schema of the configuration, for editors')
+  .action(async () => exit((await import('./commands/config-check.ts')).printSchema()));
+
+for (const each of [...program.commands, ...config.commands]) each.exitOverride();
+
+try {
+  await program.parseAsync();
+} catch (error) {
+  if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? 0 : 2;
+  else {
+    const failure = asWaybillError(error);
+    const { tellError } = await import('./output.ts');
+    tellError(failure);
+    if (failure.code === 'internal_error' && error instanceof Error)
+      process.stderr.write(`${error.stack ?? ''}\n`);
+    process.exitCode = exitCodes[failure.code];
+  }
+}
+
+async function exit(code: Promise<number>): Promise<void> {
+  process.exitCode = await code;
+}

@@ -1,0 +1,81 @@
+import pc from 'picocolors';
+import stringWidth from 'string-width';
+import type { WaybillError } from '../core/errors.ts';
+import { describeFinding, type Finding } from '../core/finding.ts';
+
+/** Where a command writes: data to `out`, everything else to `err`. Colours only where a person looks. */
+export interface Output {
+  readonly isJson: boolean;
+  readonly style: Style;
+  data(text: string): void;
+  note(text: string): void;
+  warn(finding: Finding): void;
+  /** The one JSON document of a command. */
+  json(kind: string, body: object): void;
+}
+
+export type Style = Pick<typeof pc, 'bold' | 'dim' | 'red' | 'green' | 'yellow' | 'cyan'>;
+
+export function makeOutput(options: { json: boolean; color: boolean }): Output {
+  const wantsColour = options.color && process.env['NO_COLOR'] === undefined && process.stdout.isTTY;
+  const style = pc.createColors(wantsColour);
+  return {
+    isJson: options.json,
+    style,
+    data: (text) => void process.stdout.write(`${text}\n`),
+    note: (text) => void process.stderr.write(`${text}\n`),
+    warn(finding) {
+      if (!options.json) process.stderr.write(`${style.yellow('warning')}  ${describeFinding(finding)}\n`);
+    },
+    json: (kind, body) =>
+      void process.stdout.write(
+        `${JSON.stringify({ schema_version: 1, kind, ...snakeCased(body) }, null, 2)}\n`,
+      ),
+  };
+}
+
+/** Tells what failed, every single finding of it, and what to do next. */
+export function tellError(error: WaybillError, style: Style = pc.createColors(process.stderr.isTTY)): void {
+  const lines = [`${style.red('error')}  ${error.message}`];
+  for (const finding of error.findings) lines.push(`       ${describeFinding(finding)}`);
+  if (error.hint !== undefined) lines.push(`${style.cyan('next')}   ${error.hint}`);
+  process.stderr.write(`${lines.join('\n')}\n`);
+}
+
+/** Rows in columns as wide as their widest cell; the last is not padded. */
+export function columns(rows: readonly (readonly string[])[], indent = ''): string[] {
+  const widths: number[] = [];
+  for (const row of rows)
+    row.forEach((cell, index) => (widths[index] = Math.max(widths[index] ?? 0, stringWidth(cell))));
+  return rows.map((row) =>
+    (
+      indent +
+      row
+        .map((cell, index) =>
+          index === row.length - 1 ? cell : cell + ' '.repeat((widths[index] ?? 0) - stringWidth(cell)),
+        )
+        .join('  ')
+    ).trimEnd(),
+  );
+}
+
+export function plural(count: number, one: string, many = `${one}s`): string {
+  return `${count} ${count === 1 ? one : many}`;
+}
+
+/** The core's names in JSON's spelling; values, and keys that are spelt so already, stay as they are. */
+export function snakeCased(value: object): object {
+  return convert(value) as object;
+}
+
+function convert(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(convert);
+  if (value instanceof Date) return value.toISOString();
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([key, inner]) => [
+      key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
+      convert(inner),
+    ]),
+  );
+}

@@ -1,0 +1,71 @@
+import { homedir } from 'node:os';
+import { systemClock } from '../core/clock.ts';
+import type { Config, DestinationConfig, PipelineConfig } from '../core/config/config.ts';
+import { loadConfig } from '../core/config/load.ts';
+import { referencedSecrets, requireSecrets } from '../core/config/secret-references.ts';
+import { loadSecrets } from '../core/config/secrets.ts';
+import type { CoreContext } from '../core/context.ts';
+import { WaybillError } from '../core/errors.ts';
+import type { Finding } from '../core/finding.ts';
+import { silentLog, type Log } from '../core/log.ts';
+import { storageOpener } from '../core/storage/registry.ts';
+
+export interface SetUp {
+  config: Config;
+  context: CoreContext;
+  warnings: Finding[];
+}
+
+/**
+ * Configuration and secrets, resolved in full before any storage is touched: what fails here is fatal. The credentials of the named
+ * pipelines (all of them, where none is named) must be there.
+ */
+export async function setUp(options: {
+  config: string;
+  pipelineIds?: readonly string[];
+  verbose?: boolean;
+  signal?: AbortSignal;
+}): Promise<SetUp> {
+  const { config, warnings } = await loadConfig(options.config, { home: homedir() });
+  for (const id of options.pipelineIds ?? []) pipelineOf(config, id);
+  const secrets = await loadSecrets({ directory: config.secrets.directory, env: process.env });
+  requireSecrets(
+    secrets,
+    referencedSecrets(
+      config,
+      options.pipelineIds === undefined ? {} : { pipelineIds: [...options.pipelineIds] },
+    ),
+  );
+  const log: Log = options.verbose === true ? await verboseLog() : silentLog;
+  const context: CoreContext = {
+    clock: systemClock,
+    log,
+    secrets,
+    openStorage: storageOpener({ clock: systemClock, log }),
+    ...(options.signal === undefined ? {} : { signal: options.signal }),
+  };
+  return { config, context, warnings: [...warnings, ...secrets.warnings] };
+}
+
+export function pipelineOf(config: Config, id: string): PipelineConfig {
+  return named(config.pipelines, id, 'pipeline');
+}
+
+export function destinationOf(pipeline: PipelineConfig, id: string): DestinationConfig {
+  return named(pipeline.destinations, id, `destination of pipeline "${pipeline.id}"`);
+}
+
+function named<T extends { id: string }>(items: readonly T[], id: string, what: string): T {
+  const found = items.find((item) => item.id === id);
+  if (found !== undefined) return found;
+  const known = items.map((item) => item.id).join(', ');
+  throw new WaybillError('usage', `there is no ${what} named "${id}"`, {
+    hint: known === '' ? 'the configuration has none' : `known: ${known}`,
+  });
+}
+
+async function verboseLog(): Promise<Log> {
+  const { pino } = await import('pino');
+  const log: Log = pino({ level: 'debug' }, pino.destination(2));
+  return log;
+}
