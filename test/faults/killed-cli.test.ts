@@ -14,6 +14,7 @@ import t, { type Test } from 'tap';
 const program = path.resolve('dist/cli/main.js');
 const seed = Number(process.env['WAYBILL_TEST_SEED'] ?? 20_261_120);
 const randomKills = 24;
+const filesInBundle = 120;
 let survived = 0;
 
 t.test('killed at random times', async (t) => {
@@ -84,8 +85,6 @@ function layOut(t: Test): Place {
   writeBundle(place, 1);
   return place;
 }
-
-const filesInBundle = 120;
 
 /** Version n has other bytes in half of its files, and other names in a tenth of them. */
 function writeBundle({ root }: Place, version: number): void {

@@ -1,0 +1,274 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import * as tar from 'tar';
+import t from 'tap';
+import { configuration, document, fingerprint, manifest, program, root, waybill, web } from './process.ts';
+
+const bundle = { 'manifest.json': manifest(['a.txt', 'sub/b.txt']), 'a.txt': 'a', sub: { 'b.txt': 'b' } };
+
+t.test('help and version', async (t) => {
+  const help = waybill(['--help']);
+  t.match(help, { status: 0, stderr: '' });
+  for (const name of ['run', 'validate', 'inspect', 'verify', 'reconcile-state', 'prune', 'serve', 'config'])
+    t.match(help.stdout, new RegExp(`^ {2}${name}\\b`, 'm'));
+  t.match(waybill(['run', '--help']).stdout, /--force/);
+  t.match(waybill(['--version']).stdout, /^\d+\.\d+\.\d+\n$/);
+});
+
+t.test('wrong usage: exit 2, nothing on stdout, and what would be right', async (t) => {
+  t.match(waybill(['rum']), { status: 2, stdout: '', stderr: /Did you mean run/ });
+  t.match(waybill(['run']), { status: 2, stdout: '', stderr: /--config/ });
+  t.match(waybill(['run', '-c', 'x', '--dry-rum']), {
+    status: 2,
+    stdout: '',
+    stderr: /Did you mean --dry-run/,
+  });
+  t.match(waybill(['run', '-c', 'x', '--format', 'xml']), { status: 2, stdout: '', stderr: /text, json/ });
+  t.match(waybill(['validate']), { status: 2, stdout: '', stderr: /bundle path/ });
+  t.match(waybill(['validate', 'x', '-c', 'y']), { status: 2, stdout: '' });
+  t.match(waybill(['prune', '-c', 'x', '-p', 'p', '-d', 'd']), {
+    status: 2,
+    stdout: '',
+    stderr: /--dry-run or --apply/,
+  });
+  t.match(waybill(['prune', '-c', 'x', '-p', 'p', '-d', 'd', '--dry-run', '--apply']), {
+    status: 2,
+    stdout: '',
+  });
+});
+
+t.test('validate reads every byte, of a directory and of a source', async (t) => {
+  const wrong = { path: 'a.txt', digest: `sha256:${'0'.repeat(64)}` };
+  const place = t.testdir({
+    source: {
+      good: bundle,
+      bad: { 'manifest.json': manifest([wrong, 'gone.txt']), 'a.txt': 'a' },
+      altered: { 'manifest.json': manifest([wrong]), 'a.txt': 'a' },
+    },
+    'c.yml': configuration([web]),
+  });
+  t.match(waybill(['validate', 'source/good'], { cwd: place }), {
+    status: 0,
+    stdout: /valid {4}\. {2}2 files, 2 B/,
+  });
+  t.match(waybill(['validate', 'source'], { cwd: place }), {
+    status: 1,
+    stderr: /no manifest\.json[^]*altered, bad, good/,
+  });
+  t.match(waybill(['validate', 'nowhere'], { cwd: place }), { status: 1, stdout: '', stderr: /nowhere/ });
+  const ended = waybill(['validate', '-c', 'c.yml', '-p', 'maps', '--format', 'json'], { cwd: place });
+  t.equal(ended.status, 1);
+  const told = document(t, ended) as {
+    valid: boolean;
+    bundles: { bundle: string; valid: boolean; findings: { code: string; file: string }[] }[];
+  };
+  t.equal(told.valid, false);
+  t.match(told.bundles, [
+    { bundle: 'altered', valid: false, findings: [{ code: 'digest_mismatch', file: 'a.txt' }] },
+    { bundle: 'bad', valid: false, findings: [{ code: 'file_missing', file: 'gone.txt' }] },
+    { bundle: 'good', valid: true, findings: [] },
+  ]);
+  t.match(
+    waybill(['validate', '-c', 'c.yml', '-p', 'maps'], { cwd: place }).stdout,
+    /failed {2}2 of 3 bundles invalid/,
+  );
+});
+
+t.test('inspect tells the source and how the destinations stand, and writes nothing', async (t) => {
+  const place = t.testdir({ source: { one: bundle }, 'c.yml': configuration([web, root]) });
+  const before = fingerprint(place);
+  const fresh = waybill(['inspect', '-c', 'c.yml', '-p', 'maps', '--format', 'json'], { cwd: place });
+  t.equal(fresh.status, 0);
+  t.same(fingerprint(place), before);
+  t.match(document(t, fresh), {
+    bundles: [{ path: 'one', files: 2, bytes: 2, valid: true }],
+    destinations: [{ targets: [{ state: 'absent' }] }, { targets: [{ destination_path: '.' }] }],
+  });
+  waybill(['run', '-c', 'c.yml'], { cwd: place });
+  t.match(
+    waybill(['inspect', '-c', 'c.yml', '-p', 'maps'], { cwd: place }).stdout,
+    /target=one {2}from one {2}generation 1, 2 outputs/,
+  );
+});
+
+t.test('verify finds what was altered, cut and removed', async (t) => {
+  const place = t.testdir({
+    source: { one: { ...bundle, 'manifest.json': manifest(['a.txt', 'sub/b.txt', 'c.txt']), 'c.txt': 'c' } },
+    'c.yml': configuration([web]),
+  });
+  t.match(waybill(['verify', '-c', 'c.yml'], { cwd: place }), { status: 1, stdout: /nothing was published/ });
+  waybill(['run', '-c', 'c.yml'], { cwd: place });
+  t.match(waybill(['verify', '-c', 'c.yml', '-p', 'maps', '-d', 'web'], { cwd: place }), {
+    status: 0,
+    stdout: /clean/,
+  });
+  writeFileSync(path.join(place, 'web/one/a.txt'), 'A');
+  writeFileSync(path.join(place, 'web/one/c.txt'), 'longer');
+  rmSync(path.join(place, 'web/one/sub/b.txt'));
+  const ended = waybill(['verify', '-c', 'c.yml', '--format', 'json'], { cwd: place });
+  t.equal(ended.status, 1);
+  const told = document(t, ended) as {
+    destinations: { paths: { differing: { path: string; problem: string }[] }[] }[];
+  };
+  t.match(told.destinations[0]?.paths[0]?.differing, [
+    { path: 'a.txt', problem: 'digest' },
+    { path: 'c.txt', problem: 'size' },
+    { path: 'sub/b.txt', problem: 'missing' },
+  ]);
+});
+
+t.test('reconcile-state repairs records of its own owner, or of all, and touches no file', async (t) => {
+  const place = t.testdir({
+    source: { one: bundle },
+    'c.yml': configuration([web]),
+    'other.yml': configuration([web]).replace('id: maps', 'id: other'),
+  });
+  waybill(['run', '-c', 'c.yml'], { cwd: place });
+  mkdirSync(path.join(place, 'more/one'), { recursive: true });
+  writeFileSync(path.join(place, 'more/one/manifest.json'), manifest(['theirs.txt']));
+  writeFileSync(path.join(place, 'more/one/theirs.txt'), 'theirs');
+  writeFileSync(
+    path.join(place, 'other.yml'),
+    readFileSync(path.join(place, 'other.yml'), 'utf8').replace('./source', './more'),
+  );
+  t.equal(waybill(['run', '-c', 'other.yml'], { cwd: place }).status, 0);
+  rmSync(path.join(place, 'web/one/a.txt'));
+  rmSync(path.join(place, 'web/one/theirs.txt'));
+  writeFileSync(path.join(place, 'web/one/stray.txt'), 'stray');
+  const arguments_ = ['reconcile-state', '-c', 'c.yml', '-p', 'maps', '-d', 'web', '--format', 'json'];
+
+  const before = fingerprint(place);
+  const dry = document(t, waybill([...arguments_, '--dry-run'], { cwd: place })) as {
+    paths: { missing: object[]; unmanaged: string[] }[];
+  };
+  t.same(fingerprint(place), before);
+  t.match(dry.paths[0], {
+    missing: [
+      { path: 'a.txt', repaired: true },
+      { path: 'theirs.txt', repaired: false },
+    ],
+    unmanaged: ['stray.txt'],
+  });
+  const recorded = (): string[] =>
+    (
+      JSON.parse(readFileSync(path.join(place, 'web/one/.publisher.json'), 'utf8')) as {
+        outputs: { path: string }[];
+      }
+    ).outputs.map((output) => output.path);
+  t.equal(waybill(arguments_, { cwd: place }).status, 0);
+  t.same(recorded(), ['sub/b.txt', 'theirs.txt']);
+  t.equal(waybill([...arguments_, '--all-owners'], { cwd: place }).status, 0);
+  t.same(recorded(), ['sub/b.txt']);
+  t.ok(existsSync(path.join(place, 'web/one/stray.txt')));
+  t.match(waybill(['run', '-c', 'c.yml'], { cwd: place }), { status: 0, stdout: /upsert_additive/ });
+});
+
+t.test('prune needs to be enabled, tells what it would do, and does it', async (t) => {
+  const place = t.testdir({
+    source: { one: bundle },
+    'off.yml': configuration([web]),
+    'c.yml': configuration([`${web}, retention: {prune: {enabled: true, keep_latest: 1}}`]),
+  });
+  waybill(['run', '-c', 'c.yml'], { cwd: place });
+  const prune = (config: string, ...more: string[]): ReturnType<typeof waybill> =>
+    waybill(['prune', '-c', config, '-p', 'maps', '-d', 'web', ...more], { cwd: place });
+  t.match(prune('off.yml', '--dry-run'), {
+    status: 2,
+    stdout: '',
+    stderr: /retention\.prune\.enabled: true/,
+  });
+  const before = fingerprint(place);
+  t.match(prune('c.yml', '--dry-run'), {
+    status: 0,
+    stdout: /keep {3}one\/a\.txt[^]*prune {2}one\/sub\/b\.txt[^]*1 output would be removed/,
+  });
+  t.same(fingerprint(place), before);
+  const applied = prune('c.yml', '--apply', '--format', 'json');
+  t.equal(applied.status, 0);
+  t.match(document(t, applied), { removed: [{ destination_path: 'one', path: 'sub/b.txt' }] });
+  t.notOk(existsSync(path.join(place, 'web/one/sub')));
+  t.equal(waybill(['verify', '-c', 'c.yml'], { cwd: place }).status, 0);
+});
+
+t.test('config check and config schema', async (t) => {
+  const place = t.testdir({ 'c.yml': configuration([web]), 'bad.yml': 'pipelines: [' });
+  t.match(waybill(['config', 'check', '-c', 'c.yml'], { cwd: place }), {
+    status: 0,
+    stdout: /valid.*1 pipeline/,
+  });
+  document(t, waybill(['config', 'check', '-c', 'c.yml', '--format', 'json'], { cwd: place }));
+  t.match(waybill(['config', 'check', '-c', 'bad.yml'], { cwd: place }), {
+    status: 2,
+    stdout: '',
+    stderr: /bad\.yml:1/,
+  });
+  t.same(
+    JSON.parse(waybill(['config', 'schema']).stdout),
+    JSON.parse(readFileSync('schemas/config.schema.json', 'utf8')),
+  );
+});
+
+t.test('serve: an upload by curl is published, and SIGTERM ends it', async (t) => {
+  const place = t.testdir({
+    bundle: {
+      ...bundle,
+      'manifest.json': manifest(['a.txt', 'sub/b.txt'], '2026-11-20T01:02:03Z', { name: 'session-42' }),
+    },
+    'c.yml': [
+      'upload_tokens: [{id: ci, value_env: TOKEN_CI, pipelines: [maps]}]',
+      'server: {http: {listen: "127.0.0.1:0"}, staging: {directory: ./staging}}',
+      'pipelines: [{id: maps, source: {backend: http_upload}, destinations: [{id: web, backend: local, path: ./web}]}]',
+    ].join('\n'),
+  });
+  await tar.create({ cwd: path.join(place, 'bundle'), file: path.join(place, 'bundle.tar.gz'), gzip: true }, [
+    '.',
+  ]);
+  const child = spawn(process.execPath, [program, 'serve', '-c', 'c.yml'], {
+    cwd: place,
+    env: { PATH: process.env['PATH'], TOKEN_CI: 'canary-token' },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  t.teardown(() => child.kill('SIGKILL'));
+  let logged = '';
+  let url = '';
+  for await (const line of createInterface({ input: child.stderr })) {
+    logged += `${line}\n`;
+    url = (JSON.parse(line) as { url?: string }).url ?? '';
+    if (url !== '') break;
+  }
+  child.stderr.on('data', (chunk: Buffer) => (logged += chunk.toString()));
+  const curl = spawn(
+    'curl',
+    [
+      '-sS',
+      '--data-binary',
+      '@bundle.tar.gz',
+      '-H',
+      'Authorization: Bearer canary-token',
+      '-H',
+      'Content-Type: application/gzip',
+      `${url}v1/pipelines/maps/upload`,
+    ],
+    { cwd: place },
+  );
+  let answer = '';
+  curl.stdout.on('data', (chunk: Buffer) => (answer += chunk.toString()));
+  await once(curl, 'close');
+  const { run_id: runId, status } = JSON.parse(answer) as { run_id: string; status: string };
+  t.equal(status, 'accepted');
+  let run: { status: string } = { status };
+  while (run.status !== 'succeeded' && run.status !== 'failed')
+    run = (await (await fetch(`${url}runs/${runId}`)).json()) as { status: string };
+  t.match(run, {
+    status: 'succeeded',
+    destinations: [{ action: 'publish_new', destination_path: 'session-42', outputs_written: 2 }],
+  });
+  t.equal(readFileSync(path.join(place, 'web/session-42/sub/b.txt'), 'utf8'), 'b');
+  child.kill('SIGTERM');
+  const [code] = (await once(child, 'exit')) as [number];
+  t.equal(code, 0);
+  t.notMatch(logged, 'canary-token');
+});

@@ -1,0 +1,69 @@
+import { spawnSync } from 'node:child_process';
+import { readdirSync, lstatSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import type { Test } from 'tap';
+
+export const program = path.resolve('dist/cli/main.js');
+
+export interface Ended {
+  status: number | null;
+  stdout: string;
+  stderr: string;
+}
+
+/** Runs the built program to its end, with nothing of this process's environment but the path. */
+export function waybill(
+  args: readonly string[],
+  options: { cwd?: string; env?: Record<string, string> } = {},
+): Ended {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [program, ...args], {
+    encoding: 'utf8',
+    cwd: options.cwd ?? process.cwd(),
+    env: { PATH: process.env['PATH'] ?? '', HOME: '/nonexistent', ...options.env },
+  });
+  return { status, stdout, stderr };
+}
+
+const validateOutput = new Ajv2020({ allErrors: true }).compile(
+  JSON.parse(readFileSync('schemas/cli-output.schema.json', 'utf8')) as object,
+);
+
+/** The one JSON document on stdout, held against the published schema. */
+export function document(t: Test, { stdout }: Ended): unknown {
+  const parsed: unknown = JSON.parse(stdout);
+  validateOutput(parsed);
+  t.same(validateOutput.errors ?? [], [], 'the document is as the schema says');
+  return parsed;
+}
+
+/** Every file below a directory, with what would show that it was touched. */
+export function fingerprint(directory: string): Record<string, string> {
+  const entries = readdirSync(directory, { recursive: true, encoding: 'utf8' }).sort();
+  return Object.fromEntries(
+    entries.map((name) => {
+      const { mtimeMs, ino, size, mode } = lstatSync(path.join(directory, name));
+      return [name, `${mtimeMs} ${ino} ${size} ${mode}`];
+    }),
+  );
+}
+
+export function manifest(files: unknown[], created = '2026-11-20T01:02:03Z', more: object = {}): string {
+  return JSON.stringify({ schema_version: 1, created, files, ...more });
+}
+
+/** A configuration with one pipeline, `maps`, from `./source`. */
+export function configuration(destinations: string[], more = ''): string {
+  return [
+    ...(more === '' ? [] : [more]),
+    'pipelines:',
+    '  - id: maps',
+    '    source: {backend: local, path: ./source}',
+    '    destinations:',
+    ...destinations.map((destination) => `      - {${destination}}`),
+    '',
+  ].join('\n');
+}
+
+export const web = 'id: web, backend: local, path: ./web';
+export const root = 'id: root, backend: local, path: ./root, mapping: fixed';

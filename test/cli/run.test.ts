@@ -1,0 +1,347 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import t from 'tap';
+import { configuration, document, fingerprint, manifest, program, root, waybill, web } from './process.ts';
+
+interface RunDocument {
+  counters: Record<string, number>;
+  warnings: { code: string; message: string }[];
+  pipelines: {
+    status: string;
+    warnings: { code: string }[];
+    invalid_bundles: {
+      bundle: string;
+      error: { findings: { file: string; line: number; message: string }[] };
+    }[];
+    error: { code: string } | null;
+    destinations: {
+      destination_id: string;
+      status: string;
+      warnings: { code: string; message: string }[];
+      actions: {
+        destination_path: string;
+        action: string;
+        outputs: { path: string; url: string | null }[];
+        changes: { path: string; change: string }[];
+        error: { code: string; hint: string } | null;
+      }[];
+    }[];
+  }[];
+}
+
+function runDocument(...from: Parameters<typeof document>): RunDocument {
+  return document(...from) as RunDocument;
+}
+
+const source = {
+  one: { 'manifest.json': manifest(['a.txt', 'sub/b.txt']), 'a.txt': 'a', sub: { 'b.txt': 'b' } },
+  two: { 'manifest.json': manifest(['a.txt'], '2026-11-21T00:00:00Z'), 'a.txt': 'newer' },
+};
+
+t.test('published, then nothing to do, under both mappings', async (t) => {
+  const place = t.testdir({
+    source,
+    'c.yml': configuration([
+      `${web}, outputs: {checksums: true}, public_base_url: "https://maps.example.org/x"`,
+      root,
+    ]),
+  });
+  const config = path.join(place, 'c.yml');
+  const first = waybill(['run', '--config', config, '--format', 'json']);
+  t.equal(first.status, 0);
+  t.equal(first.stderr, '', 'warnings are inside the document');
+  const { counters, pipelines } = runDocument(t, first);
+  t.match(counters, { publish_new: 3, skip_same: 0, failed_destinations: 0 });
+  const [published] = pipelines;
+  t.same(
+    published?.destinations.map(({ destination_id, actions }) => [
+      destination_id,
+      actions.map(({ destination_path }) => destination_path),
+    ]),
+    [
+      ['web', ['one', 'two']],
+      ['root', ['.']],
+    ],
+  );
+  t.equal(
+    published?.destinations[0]?.actions[0]?.outputs.find(({ path: name }) => name === 'sub/b.txt')?.url,
+    'https://maps.example.org/x/one/sub/b.txt',
+  );
+  t.match(published?.destinations[1]?.warnings, [
+    { code: 'fixed_bundle_selected', message: /target=\.: "two"/ },
+  ]);
+  t.equal(readFileSync(path.join(place, 'root/a.txt'), 'utf8'), 'newer', 'the newest bundle is at the root');
+  t.match(
+    execFileSync('sha256sum', ['-c', 'SHA256SUMS'], { cwd: path.join(place, 'web/one'), encoding: 'utf8' }),
+    /a\.txt: OK\nsub\/b\.txt: OK/,
+  );
+
+  const before = fingerprint(place);
+  const second = waybill(['run', '--config', config, '--format', 'json']);
+  t.equal(second.status, 0);
+  t.match(runDocument(t, second).counters, { publish_new: 0, skip_same: 3 });
+  t.same(fingerprint(place), before, 'nothing was touched');
+});
+
+t.test('text: what a person sees', async (t) => {
+  const place = t.testdir({ source, 'c.yml': configuration([web, root]) });
+  const { status, stdout, stderr } = waybill(['run', '-c', 'c.yml'], { cwd: place });
+  t.equal(status, 0);
+  t.equal(
+    stdout.replaceAll(place, 'PLACE'),
+    [
+      'maps  2 bundles',
+      '  web  PLACE/web',
+      '    ✓  target=one  publish_new  2 outputs, 2 B  there is no state and no content',
+      '    ✓  target=two  publish_new  1 output, 5 B   there is no state and no content',
+      '  root  PLACE/root',
+      '    ✓  target=.  publish_new  1 output, 5 B  there is no state and no content',
+      'done  publish_new=3',
+      '',
+    ].join('\n'),
+  );
+  t.match(stderr, /warning {2}.*target=\.: "two"/);
+  t.notMatch(stdout + stderr, '\u001b[', 'no colours where nobody looks');
+});
+
+t.test('--dry-run decides the same and changes nothing', async (t) => {
+  const place = t.testdir({ source, 'c.yml': configuration([web, root]) });
+  const before = fingerprint(place);
+  const dry = runDocument(
+    t,
+    waybill(['run', '-c', 'c.yml', '--dry-run', '--format', 'json'], { cwd: place }),
+  );
+  t.same(fingerprint(place), before);
+  t.match(dry.counters, { publish_new: 3 });
+  t.same(dry.pipelines[0]?.destinations[0]?.actions[0]?.changes, [
+    { path: 'a.txt', change: 'add' },
+    { path: 'sub/b.txt', change: 'add' },
+  ]);
+  const text = waybill(['run', '-c', 'c.yml', '--dry-run'], { cwd: place });
+  t.match(text.stdout, /add {2}sub\/b\.txt/);
+  t.match(text.stdout, /dry run, nothing was written/);
+  t.same(fingerprint(place), before);
+});
+
+t.test(
+  'unmanaged content is refused with the way out, and force replaces only the bundle path',
+  async (t) => {
+    const place = t.testdir({
+      source,
+      web: { one: { 'theirs.txt': 'theirs', deep: { er: 'x' } }, sibling: 'stays' },
+      'c.yml': configuration([web]),
+    });
+    const refused = waybill(['run', '-c', 'c.yml', '--format', 'json'], { cwd: place });
+    t.equal(refused.status, 1);
+    const told = runDocument(t, refused);
+    t.match(
+      told.counters,
+      { fail_unmanaged: 1, publish_new: 1, failed_destinations: 1 },
+      'the other bundle is published',
+    );
+    t.match(told.pipelines[0]?.destinations[0]?.actions[0]?.error, {
+      code: 'unmanaged_content',
+      hint: /--force/,
+    });
+    t.equal(readFileSync(path.join(place, 'web/one/theirs.txt'), 'utf8'), 'theirs');
+    t.match(
+      waybill(['run', '-c', 'c.yml'], { cwd: place }).stdout,
+      /✗ {2}target=one {2}fail_unmanaged[^]*next:[^]*--force/,
+    );
+
+    const forced = waybill(['run', '-c', 'c.yml', '--force', '--format', 'json'], { cwd: place });
+    t.equal(forced.status, 0);
+    t.match(runDocument(t, forced).counters, { force_replace: 1, skip_same: 1 });
+    t.notOk(existsSync(path.join(place, 'web/one/theirs.txt')));
+    t.notOk(existsSync(path.join(place, 'web/one/deep')));
+    t.equal(readFileSync(path.join(place, 'web/sibling'), 'utf8'), 'stays');
+    t.match(runDocument(t, waybill(['run', '-c', 'c.yml', '--format', 'json'], { cwd: place })).counters, {
+      skip_same: 2,
+    });
+  },
+);
+
+t.test('an invalid and a future state are refused, and force starts over', async (t) => {
+  for (const [state, what] of [
+    ['{"schema_version": 4', /invalid/],
+    ['{"schema_version": 7}', /newer/],
+  ] as const) {
+    const place = t.testdir({
+      source: { one: source.one },
+      web: { one: { '.publisher.json': state } },
+      'c.yml': configuration([web]),
+    });
+    const refused = waybill(['run', '-c', 'c.yml'], { cwd: place });
+    t.equal(refused.status, 1);
+    t.match(refused.stdout, /fail_conflict/);
+    t.match(refused.stdout, what);
+    t.equal(readFileSync(path.join(place, 'web/one/.publisher.json'), 'utf8'), state);
+    t.equal(waybill(['run', '-c', 'c.yml', '--force'], { cwd: place }).status, 0);
+    t.equal(waybill(['verify', '-c', 'c.yml'], { cwd: place }).status, 0);
+  }
+});
+
+t.test('one destination fails, the others are still published', async (t) => {
+  const place = t.testdir({
+    source: { one: source.one },
+    broken: 'a file, not a directory',
+    'c.yml': configuration([`id: broken, backend: local, path: ./broken`, web]),
+  });
+  const ended = waybill(['run', '-c', 'c.yml', '--format', 'json'], { cwd: place });
+  t.equal(ended.status, 1);
+  const { counters, pipelines } = runDocument(t, ended);
+  t.match(counters, { publish_new: 1, failed_destinations: 1 });
+  t.same(
+    pipelines[0]?.destinations.map(({ status }) => status),
+    ['failed', 'ok'],
+  );
+});
+
+t.test('an invalid bundle is named with its place, and keeps only itself from being published', async (t) => {
+  const place = t.testdir({
+    source: { ...source, bad: { 'manifest.json': '{\n  "created": "yesterday",\n  "files": ["../x"]\n}' } },
+    'c.yml': configuration([web, root]),
+  });
+  const ended = waybill(['run', '-c', 'c.yml', '--format', 'json'], { cwd: place });
+  t.equal(ended.status, 1);
+  const { counters, pipelines } = runDocument(t, ended);
+  t.match(
+    counters,
+    { publish_new: 2, failed_destinations: 1 },
+    'the newest bundle cannot be told, so the root is left alone',
+  );
+  t.match(pipelines[0]?.invalid_bundles, [
+    { bundle: 'bad', error: { findings: [{ file: 'bad/manifest.json', line: 2 }, { line: 3 }] } },
+  ]);
+  t.notOk(existsSync(path.join(place, 'root/.publisher.json')));
+});
+
+t.test('a source that is not there fails its pipeline; an empty one is a warning', async (t) => {
+  const place = t.testdir({ 'c.yml': configuration([web]) });
+  const missing = waybill(['run', '-c', 'c.yml', '--format', 'json'], { cwd: place });
+  t.equal(missing.status, 1);
+  t.equal(runDocument(t, missing).pipelines[0]?.error?.code, 'storage_not_found');
+  mkdirSync(path.join(place, 'source'));
+  const empty = waybill(['run', '-c', 'c.yml', '--format', 'json'], { cwd: place });
+  t.equal(empty.status, 0);
+  t.match(runDocument(t, empty).pipelines[0]?.warnings, [{ code: 'no_bundles' }]);
+});
+
+t.test(
+  'upload pipelines are skipped with a notice; one pipeline and one destination can be chosen',
+  async (t) => {
+    const uploads =
+      '  - {id: up, source: {backend: http_upload}, destinations: [{id: web, backend: local, path: ./up}]}\n';
+    const place = t.testdir({ source: { one: source.one }, 'c.yml': configuration([web, root]) + uploads });
+    const all = runDocument(
+      t,
+      waybill(['run', '-c', 'c.yml', '-d', 'web', '--format', 'json'], { cwd: place }),
+    );
+    t.match(all.pipelines, [
+      { status: 'ok', destinations: [{ destination_id: 'web' }] },
+      { status: 'skipped', warnings: [{ code: 'upload_pipeline_skipped' }] },
+    ]);
+    t.notOk(existsSync(path.join(place, 'root')));
+    const wrong = waybill(['run', '-c', 'c.yml', '-p', 'nope'], { cwd: place });
+    t.match(wrong, { status: 2, stdout: '', stderr: /no pipeline named "nope"[^]*known: maps, up/ });
+    t.match(waybill(['run', '-c', 'c.yml', '-d', 'nope'], { cwd: place }), {
+      status: 2,
+      stdout: '',
+      stderr: /no destination named "nope"/,
+    });
+  },
+);
+
+t.test('replacement removes what the bundle no longer has', async (t) => {
+  const place = t.testdir({
+    source: { one: source.one },
+    'c.yml': configuration([`${web}, workflow: replacement`]),
+  });
+  waybill(['run', '-c', 'c.yml'], { cwd: place });
+  writeFileSync(path.join(place, 'source/one/manifest.json'), manifest(['a.txt']));
+  const ended = waybill(['run', '-c', 'c.yml'], { cwd: place });
+  t.match(ended.stdout, /replace_catalog {2}1 output, 1 B, 1 removed/);
+  t.notOk(existsSync(path.join(place, 'web/one/sub')));
+});
+
+t.test('a wrong configuration tells everything at once, on stderr alone', async (t) => {
+  const place = t.testdir({
+    'c.yml':
+      'pipelines:\n  - id: Maps!\n    sauce: {}\n    destinations:\n      - {id: web, backend: local, workflow: sideways}\n',
+  });
+  const ended = waybill(['run', '-c', 'c.yml', '--format', 'json'], { cwd: place });
+  t.equal(ended.status, 2);
+  t.equal(ended.stdout, '', 'no document on a fatal set-up');
+  for (const told of [/c\.yml:2:\d+/, /sauce/, /workflow/, /path/]) t.match(ended.stderr, told);
+  t.match(waybill(['run', '-c', 'none.yml'], { cwd: place }), { status: 2, stdout: '', stderr: /none\.yml/ });
+});
+
+t.test('secrets: fatal before any storage work, and one warning without values', async (t) => {
+  const token = 'upload_tokens: [{id: ci, value_env: TOKEN_CI, pipelines: [up]}]\n';
+  const uploads =
+    '  - {id: up, source: {backend: http_upload}, destinations: [{id: web, backend: local, path: ./up}]}\n';
+  const place = t.testdir({
+    source: { one: source.one },
+    secrets: { TOKEN_CI: 'from-the-file' },
+    'bad-secrets': { 'not a name': 'x' },
+    'c.yml': `secrets: {directory: ./secrets}\n${token}${configuration([web])}${uploads}`,
+    'bad.yml': `secrets: {directory: ./bad-secrets}\n${configuration([web])}`,
+    'gone.yml': `secrets: {directory: ./gone}\n${configuration([web])}`,
+  });
+  for (const file of ['bad.yml', 'gone.yml']) {
+    const ended = waybill(['run', '-c', file, '--format', 'json'], { cwd: place });
+    t.equal(ended.status, 2, file);
+    t.equal(ended.stdout, '', file);
+    t.notOk(existsSync(path.join(place, 'web')), `${file}: nothing was published`);
+  }
+  const ended = waybill(['run', '-c', 'c.yml'], { cwd: place, env: { TOKEN_CI: 'from-the-environment' } });
+  t.equal(ended.status, 0);
+  t.match(ended.stderr, /warning.*TOKEN_CI/);
+  t.notMatch(ended.stdout + ended.stderr, /from-the-/);
+  const asJson = waybill(['run', '-c', 'c.yml', '--format', 'json'], {
+    cwd: place,
+    env: { TOKEN_CI: 'from-the-environment' },
+  });
+  t.equal(asJson.stderr, '');
+  t.match(runDocument(t, asJson).warnings, [{ message: /TOKEN_CI/ }]);
+  t.notMatch(asJson.stdout, /from-the-/);
+});
+
+t.test('a reader that stops reading is no failure', async (t) => {
+  const bundles = Object.fromEntries(
+    Array.from({ length: 300 }, (_, index) => [
+      `bundle-${index}`,
+      { ...source.one, sub: { ...source.one.sub } },
+    ]),
+  );
+  const place = t.testdir({ source: bundles, 'c.yml': configuration([web]) });
+  const { status, stderr } = spawnSync(
+    'bash',
+    [
+      '-o',
+      'pipefail',
+      '-c',
+      `"${process.execPath}" "${program}" run -c c.yml --dry-run --verbose 2>/dev/null | head -n 1`,
+    ],
+    {
+      cwd: place,
+      encoding: 'utf8',
+    },
+  );
+  t.equal(status, 0, stderr);
+});
+
+t.test('stopped by a signal it cleans up after itself, and the next run finishes', async (t) => {
+  const place = t.testdir({ source: { one: source.one }, 'c.yml': configuration([web]) });
+  const interrupted = spawnSync(
+    'timeout',
+    ['--signal=INT', '0.001', process.execPath, program, 'run', '-c', 'c.yml'],
+    { cwd: place },
+  );
+  t.ok(interrupted.status !== null);
+  t.equal(waybill(['run', '-c', 'c.yml'], { cwd: place }).status, 0);
+  t.equal(waybill(['verify', '-c', 'c.yml'], { cwd: place }).status, 0);
+  rmSync(path.join(place, 'web/one/a.txt'));
+  t.match(waybill(['verify', '-c', 'c.yml'], { cwd: place }), { status: 1, stdout: /missing {2}a\.txt/ });
+});
