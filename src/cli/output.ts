@@ -28,9 +28,7 @@ export function makeOutput(options: { json: boolean; color: boolean }): Output {
       if (!options.json) process.stderr.write(`${style.yellow('warning')}  ${describeFinding(finding)}\n`);
     },
     json: (kind, body) =>
-      void process.stdout.write(
-        `${JSON.stringify({ schema_version: 1, kind, ...snakeCased(body) }, null, 2)}\n`,
-      ),
+      void process.stdout.write(`${JSON.stringify({ schemaVersion: 1, kind, ...body }, inSnakeCase, 2)}\n`),
   };
 }
 
@@ -63,19 +61,12 @@ export function plural(count: number, one: string, many = `${one}s`): string {
   return `${count} ${count === 1 ? one : many}`;
 }
 
-/** The core's names in JSON's spelling; values, and keys that are spelt so already, stay as they are. */
-export function snakeCased(value: object): object {
-  return convert(value) as object;
+/** The core's names in JSON's spelling, object by object as they are written: a run may have a hundred thousand of them. */
+function inSnakeCase(_key: string, value: unknown): unknown {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [snakeCase(key), inner as unknown]));
 }
 
-function convert(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(convert);
-  if (value instanceof Date) return value.toISOString();
-  if (typeof value !== 'object' || value === null) return value;
-  return Object.fromEntries(
-    Object.entries(value).map(([key, inner]) => [
-      key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
-      convert(inner),
-    ]),
-  );
+function snakeCase(name: string): string {
+  return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }

@@ -19,7 +19,8 @@ export interface BundleCandidate {
   path: string;
   directory: Key | '';
   created: Date;
-  manifest: Manifest;
+  /** Without the JSON that it was read from: a source may hold many large ones. */
+  manifest: Pick<Manifest, 'name' | 'files'>;
   /** `manifest.json` itself. */
   manifestFile: { size: number; digest: Digest };
 }
@@ -101,7 +102,7 @@ export async function loadBundle(
     identity: { backend: source.backend, id: source.id, path: candidate.path },
     path: candidate.path,
     name: manifest.name,
-    created: manifest.created,
+    created: candidate.created,
     manifestFile: {
       digest: manifestFileDigest,
       body: bodyOf(joinKey(directory, manifestName), manifestSize),
@@ -158,7 +159,7 @@ async function readCandidate(
     path,
     directory,
     created: manifest.created,
-    manifest,
+    manifest: { name: manifest.name, files: manifest.files },
     manifestFile: { size: bytes.byteLength, digest: digestOf(bytes) },
   };
 }

@@ -1,21 +1,28 @@
-import { closeSync, openSync, readSync, writeSync } from 'node:fs';
+import { close, closeSync, open as openFile, openSync, read as readFile, readSync, writeSync } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
-import { performance } from 'node:perf_hooks';
 import { setImmediate as breathe } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { finishDigest, startDigest } from '../digest.ts';
 import { checkBody } from './body.ts';
 import { localFailure } from './local-errors.ts';
+import { pacer } from './pacer.ts';
 import type { Body, WriteOptions, Written } from './storage.ts';
 
 const chunkBytes = 1 << 20;
-const chunksPerFlush = 64;
-/** A file up to this size is copied by synchronous calls: four of them beat four trips through the thread pool by far … */
+/** How far a large file is read ahead of what is hashed and written: a disk answers several requests sooner than one. */
+const chunksAhead = 3;
+
+/**
+ * A file up to this size is copied by synchronous calls where those are quick, because three system calls of some microseconds beat three trips through
+ * the thread pool by far. Where reading waits for a disk, the waiting is done side by side in the pool; where writing does (a
+ * network file system), all of it is.
+ */
 const smallFileBytes = 1 << 16;
-/** … unless the file system is slow (a network one): then the calls go side by side through the pool. */
-const slowCopyMs = 2;
-let pace = 0;
+const reading = pacer({ slowMs: 0.04 });
+const writing = pacer({ slowMs: 2 });
 let copiesSinceBreath = 0;
 const shared = Buffer.allocUnsafeSlow(smallFileBytes + 1);
+const [openLater, readLater, closeLater] = [promisify(openFile), promisify(readFile), promisify(close)];
 
 /** The bytes of a file, the next chunk being read while the last is used. */
 export async function* readChunks(file: string): AsyncIterable<Uint8Array> {
@@ -48,25 +55,28 @@ export async function copyToFile(
   options: WriteOptions,
 ): Promise<Written> {
   options.signal?.throwIfAborted();
-  if (body.localPath !== undefined && body.size <= smallFileBytes && pace < slowCopyMs) {
-    const started = performance.now();
-    const written = copySmallFile(name, body.localPath, file, body, options);
-    pace = 0.9 * pace + 0.1 * (performance.now() - started);
-    copiesSinceBreath += 1;
-    if (copiesSinceBreath % 64 === 0) await breathe();
-    return written;
-  }
-  return body.localPath === undefined
-    ? copyStream(name, file, body, options)
-    : copyLargeFile(name, body.localPath, file, body, options);
+  if (body.localPath === undefined) return copyStream(name, file, body, options);
+  if (body.size > smallFileBytes) return copyLargeFile(name, body.localPath, file, body, options);
+  if (writing.isSlow()) return copyStream(name, file, body, options);
+  copiesSinceBreath += 1;
+  if (copiesSinceBreath % 64 === 0) await breathe();
+  const bytes = reading.isSlow()
+    ? await readSmallFileLater(name, body.localPath, body.size)
+    : reading.time(() => readSmallFile(name, body.localPath as string, body.size));
+  return writing.time(() => writeSmallFile(name, file, bytes, body, options));
 }
 
-function copySmallFile(name: string, from: string, to: string, body: Body, options: WriteOptions): Written {
-  const size = readSmallFile(name, from, body.size);
-  const bytes = shared.subarray(0, size);
+function writeSmallFile(
+  name: string,
+  file: string,
+  bytes: Buffer,
+  body: Body,
+  options: WriteOptions,
+): Written {
+  const size = bytes.byteLength;
   const digest = finishDigest(startDigest().update(bytes));
   checkBody(name, { size, digest }, { size: body.size, digest: options.digest });
-  const target = openSync(to, 'w', 0o644);
+  const target = openSync(file, 'w', 0o644);
   try {
     for (let done = 0; done < size;) done += writeSync(target, bytes, done, size - done);
   } finally {
@@ -76,30 +86,50 @@ function copySmallFile(name: string, from: string, to: string, body: Body, optio
   return { size, digest, version: null };
 }
 
-/** Reads into `shared` and returns how much there was: at most one byte more than promised, so that a file that grew is noticed. */
-function readSmallFile(name: string, file: string, promised: number): number {
-  let size = 0;
+/** What is in the file, at most one byte more than promised, so that a file that grew is noticed. The bytes are good until the next call. */
+function readSmallFile(name: string, file: string, promised: number): Buffer {
   try {
     const source = openSync(file, 'r');
     try {
+      let size = 0;
       while (size <= promised) {
         const count = readSync(source, shared, size, promised + 1 - size, null);
         if (count === 0) break;
         size += count;
       }
+      return shared.subarray(0, size);
     } finally {
       closeSync(source);
     }
   } catch (error) {
     throw localFailure({ label: 'source' }, name, error);
   }
-  return size;
 }
 
-/**
- * From file to file through three buffers that are used again and again: one is being read into, one hashed, one written. What has been written is sent to
- * the disk from time to time meanwhile, so that the sync at the end has little left to wait for.
- */
+/** The same through the thread pool, into a buffer of its own. */
+async function readSmallFileLater(name: string, file: string, promised: number): Promise<Buffer> {
+  try {
+    const source = await openLater(file, 'r');
+    try {
+      const buffer = Buffer.allocUnsafe(promised + 1);
+      let size = 0;
+      while (size <= promised) {
+        const { bytesRead } = await readLater(source, buffer, size, promised + 1 - size, null);
+        if (bytesRead === 0) break;
+        size += bytesRead;
+        // A regular file gives all it has at once; one more read would only say so.
+        if (size === promised) break;
+      }
+      return buffer.subarray(0, size);
+    } finally {
+      await closeLater(source);
+    }
+  } catch (error) {
+    throw localFailure({ label: 'source' }, name, error);
+  }
+}
+
+/** From file to file through three buffers that are used again and again: one is being read into, one hashed, one written. */
 async function copyLargeFile(
   name: string,
   from: string,
@@ -116,35 +146,37 @@ async function copyLargeFile(
   });
   try {
     const hash = startDigest();
-    const buffers = [0, 1, 2].map(() => Buffer.allocUnsafeSlow(chunkBytes));
+    const buffers = Array.from({ length: chunksAhead + 2 }, () => Buffer.allocUnsafeSlow(chunkBytes));
     const read = async (turn: number): Promise<Buffer> => {
       const buffer = buffers[turn % buffers.length] as Buffer;
-      const { bytesRead } = await source.read(buffer, 0, chunkBytes, null);
+      const { bytesRead } = await source.read(buffer, 0, chunkBytes, turn * chunkBytes);
       return buffer.subarray(0, bytesRead);
     };
+    const ahead: Promise<Buffer>[] = [];
+    const readAhead = (): void => {
+      const chunk = read(nextRead);
+      chunk.catch(() => undefined); // Met where the chunk is awaited, or of no matter any more.
+      ahead.push(chunk);
+      nextRead += 1;
+    };
+    let nextRead = 0;
     let size = 0;
-    let writing: Promise<unknown> = Promise.resolve();
-    let flushing: Promise<unknown> = Promise.resolve();
-    let next = read(0);
-    for (let turn = 1; size <= body.size; turn += 1) {
+    let writingChunk: Promise<unknown> = Promise.resolve();
+    while (ahead.length < chunksAhead) readAhead();
+    for (let next = ahead.shift(); next !== undefined && size <= body.size; next = ahead.shift()) {
       options.signal?.throwIfAborted();
       const chunk = await next;
       if (chunk.byteLength === 0) break;
-      await writing;
-      writing = writeFully(target, chunk);
-      // The buffer of two turns ago is free again; failures are met where these promises are awaited.
-      next = read(turn);
-      for (const promise of [writing, next]) promise.catch(() => undefined);
+      await writingChunk; // Its buffer is the one that is read into next.
+      writingChunk = writeFully(target, chunk);
+      writingChunk.catch(() => undefined);
+      readAhead();
       hash.update(chunk);
       size += chunk.byteLength;
       options.onBytes?.(chunk.byteLength);
-      if (turn % chunksPerFlush === 0) {
-        await flushing;
-        flushing = target.datasync();
-        flushing.catch(() => undefined);
-      }
     }
-    await Promise.all([writing, flushing, next]);
+    await writingChunk;
+    await Promise.all(ahead);
     const written = { size, digest: finishDigest(hash), version: null };
     checkBody(name, written, { size: body.size, digest: options.digest });
     return written;
