@@ -4,7 +4,9 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { configJsonSchema } from '../src/core/config/json-schema.ts';
+import { withCliReference } from './cli-reference.ts';
 import { configReference, withReference } from './config-reference.ts';
+import { errorReference } from './error-reference.ts';
 
 interface Generated {
   /** Relative to the root of the project. */
@@ -20,6 +22,8 @@ const generated: Generated[] = [
     file: 'docs/configuration.md',
     make: () => withReference(read('docs/configuration.md') ?? '', configReference(configJsonSchema())),
   },
+  { file: 'docs/errors.md', make: errorReference },
+  { file: 'docs/cli.md', make: () => withCliReference(read('docs/cli.md') ?? '') },
 ];
 
 const check = process.argv.includes('--check');

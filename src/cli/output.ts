@@ -1,5 +1,5 @@
+import { stripVTControlCharacters } from 'node:util';
 import pc from 'picocolors';
-import stringWidth from 'string-width';
 import type { WaybillError } from '../core/errors.ts';
 import { describeFinding, type Finding } from '../core/finding.ts';
 
@@ -44,17 +44,22 @@ export function tellError(error: WaybillError, style: Style = pc.createColors(pr
 export function columns(rows: readonly (readonly string[])[], indent = ''): string[] {
   const widths: number[] = [];
   for (const row of rows)
-    row.forEach((cell, index) => (widths[index] = Math.max(widths[index] ?? 0, stringWidth(cell))));
+    row.forEach((cell, index) => (widths[index] = Math.max(widths[index] ?? 0, widthOf(cell))));
   return rows.map((row) =>
     (
       indent +
       row
         .map((cell, index) =>
-          index === row.length - 1 ? cell : cell + ' '.repeat((widths[index] ?? 0) - stringWidth(cell)),
+          index === row.length - 1 ? cell : cell + ' '.repeat((widths[index] ?? 0) - widthOf(cell)),
         )
         .join('  ')
     ).trimEnd(),
   );
+}
+
+/** In code points, colours not counted: near enough for a column, and a table of widths would cost more to load than the rest of the output. */
+function widthOf(cell: string): number {
+  return Array.from(stripVTControlCharacters(cell)).length;
 }
 
 export function plural(count: number, one: string, many = `${one}s`): string {
