@@ -58,8 +58,6 @@ export function compare(contenders: readonly Contender[], rounds = 5): Summary[]
   for (let round = 0; round <= rounds; round += 1)
     contenders.forEach(({ command, before }, index) => {
       before?.();
-      // What earlier turns left to be written to the disk must not be charged to this one.
-      spawnSync('sync');
       const sample = measure(command);
       if (round > 0) samples[index]!.push(sample);
     });

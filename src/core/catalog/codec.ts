@@ -49,34 +49,63 @@ export function parseState(bytes: Uint8Array): CatalogState {
 }
 
 /** Writes a catalog as `.publisher.json`: outputs sorted by path, one record a line, so that `diff` reads well. Pure. */
-export function serialiseCatalog(catalog: Catalog): string {
-  const outputs = catalog.outputs.toSorted((a, b) => compareCodeUnits(a.path, b.path)).map(recordToJson);
-  const pending = catalog.pending === null ? null : pendingToJson(catalog.pending);
-  return [
-    '{',
-    `  "schema_version": ${catalogVersion},`,
-    `  "generation": ${catalog.generation},`,
-    `  "updated_at": ${JSON.stringify(catalog.updatedAt)},`,
-    `  "outputs": ${oneALine(outputs, '    ', '  ')},`,
-    pending === null
-      ? '  "pending": null'
-      : [
-          '  "pending": {',
-          ...Object.entries(pending.head).map(
-            ([key, value]) => `    ${JSON.stringify(key)}: ${JSON.stringify(value)},`,
-          ),
-          `    "outputs": ${oneALine(pending.outputs, '      ', '    ')},`,
-          `    "removes": ${oneALine(pending.removes, '      ', '    ')}`,
-          '  }',
-        ].join('\n'),
-    '}',
-    '',
-  ].join('\n');
+export function serialiseCatalog(catalog: Catalog): Buffer {
+  return joinLines(catalogLines(catalog));
 }
 
-function oneALine(values: unknown[], indent: string, closing: string): string {
-  if (values.length === 0) return '[]';
-  return `[\n${values.map((value) => indent + JSON.stringify(value)).join(',\n')}\n${closing}]`;
+function* catalogLines(catalog: Catalog): Iterable<string> {
+  const { pending } = catalog;
+  yield '{';
+  yield `  "schema_version": ${catalogVersion},`;
+  yield `  "generation": ${catalog.generation},`;
+  yield `  "updated_at": ${JSON.stringify(catalog.updatedAt)},`;
+  yield* listLines('  "outputs": ', sortedByPath(catalog.outputs), recordToJson, '  ', ',');
+  if (pending === null) yield '  "pending": null';
+  else {
+    yield '  "pending": {';
+    for (const [key, value] of Object.entries(pendingHead(pending)))
+      yield `    ${JSON.stringify(key)}: ${JSON.stringify(value)},`;
+    yield* listLines('    "outputs": ', pending.outputs, recordToJson, '    ', ',');
+    yield* listLines('    "removes": ', pending.removes, (key) => key, '    ', '');
+    yield '  }';
+  }
+  yield '}';
+}
+
+function* listLines<T>(
+  head: string,
+  values: readonly T[],
+  toJson: (value: T) => unknown,
+  indent: string,
+  end: string,
+): Iterable<string> {
+  if (values.length === 0) {
+    yield `${head}[]${end}`;
+    return;
+  }
+  yield `${head}[`;
+  for (const [index, value] of values.entries())
+    yield `${indent}  ${JSON.stringify(toJson(value))}${index === values.length - 1 ? '' : ','}`;
+  yield `${indent}]${end}`;
+}
+
+/** So many lines become bytes at a time: a catalog of a hundred thousand records never stands in memory as text as well. */
+const linesAtOnce = 512;
+
+function joinLines(lines: Iterable<string>): Buffer {
+  const parts: Buffer[] = [];
+  let some: string[] = [];
+  const flush = (): void => {
+    if (some.length > 0) parts.push(Buffer.from(`${some.join('\n')}\n`));
+    some = [];
+  };
+  for (const line of lines) if (some.push(line) === linesAtOnce) flush();
+  flush();
+  return Buffer.concat(parts);
+}
+
+function sortedByPath(outputs: readonly OutputRecord[]): OutputRecord[] {
+  return outputs.toSorted((a, b) => compareCodeUnits(a.path, b.path));
 }
 
 function recordToJson(record: OutputRecord): object {
@@ -105,18 +134,14 @@ function generatedToJson({ contentType, cacheControl, generator }: GeneratedMeta
   };
 }
 
-function pendingToJson(pending: Pending): { head: object; outputs: object[]; removes: string[] } {
+function pendingHead(pending: Pending): object {
   return {
-    head: {
-      attempt_id: pending.attemptId,
-      owner: ownerToJson(pending.owner),
-      action: pending.action,
-      started_at: pending.startedAt,
-      holder: pending.holder === null ? null : holderToJson(pending.holder),
-      renewals: pending.renewals,
-    },
-    outputs: pending.outputs.map(recordToJson),
-    removes: pending.removes,
+    attempt_id: pending.attemptId,
+    owner: ownerToJson(pending.owner),
+    action: pending.action,
+    started_at: pending.startedAt,
+    holder: pending.holder === null ? null : holderToJson(pending.holder),
+    renewals: pending.renewals,
   };
 }
 

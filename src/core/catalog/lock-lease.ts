@@ -130,7 +130,7 @@ async function holdLock(storage: Storage, options: LeaseOptions, holder: Holder)
     check: () => heartbeat.check(),
 
     async writeState(catalog: Catalog): Promise<void> {
-      await replaceState(Buffer.from(serialiseCatalog(catalog)));
+      await replaceState(serialiseCatalog(catalog));
     },
 
     async restoreState(): Promise<void> {

@@ -103,7 +103,7 @@ function holdState(storage: Storage, options: LeaseOptions, found: StoredState):
   }
 
   async function put(catalog: Catalog): Promise<void> {
-    await putBytes(Buffer.from(serialiseCatalog(catalog)));
+    await putBytes(serialiseCatalog(catalog));
     written = catalog;
   }
 

@@ -15,9 +15,29 @@ export function bytesBody(bytes: Uint8Array | string): Body {
 
 /** A file of a storage, as a body; with its path where it is a file of this machine. */
 export function storedBody(storage: Storage, key: Key, size: number): Body {
-  const { localRoot } = storage.facts;
-  const body = { size, open: () => storage.read(key) };
-  return localRoot === null ? body : { ...body, localPath: `${localRoot}/${key}` };
+  return new StoredBody(storage, key, size);
+}
+
+/** A class and not a closure: a bundle may have a hundred thousand of them. */
+class StoredBody implements Body {
+  readonly size: number;
+  readonly #storage: Storage;
+  readonly #key: Key;
+
+  constructor(storage: Storage, key: Key, size: number) {
+    this.size = size;
+    this.#storage = storage;
+    this.#key = key;
+  }
+
+  get localPath(): string | undefined {
+    const { localRoot } = this.#storage.facts;
+    return localRoot === null ? undefined : `${localRoot}/${this.#key}`;
+  }
+
+  open(): AsyncIterable<Uint8Array> {
+    return this.#storage.read(this.#key);
+  }
 }
 
 /** The whole of a small file; `storage_permanent` where it is larger than `limit` bytes. */

@@ -101,7 +101,7 @@ export interface Body {
    * Where the bytes are a file of this machine, its path: a local storage then copies from file to file, without
    * passing each chunk through an iterator. Optional because it is an accelerator, never a different meaning.
    */
-  readonly localPath?: string;
+  readonly localPath?: string | undefined;
 }
 
 /**

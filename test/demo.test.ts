@@ -1,0 +1,130 @@
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import t, { type Test } from 'tap';
+import { digestOf } from '../src/core/digest.ts';
+import { document, waybill } from './cli/process.ts';
+
+/** Starts the demo as `npm run demo` does, with its data in a directory of the test. */
+function startDemo(t: Test, args: string[]): { demo: ChildProcess; temporary: string; output: () => string } {
+  const temporary = t.testdir({});
+  const demo = spawn(process.execPath, ['--import=tsx', 'examples/demo/demo.ts', ...args], {
+    env: { ...process.env, TMPDIR: temporary },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const chunks: Buffer[] = [];
+  for (const stream of [demo.stdout, demo.stderr]) stream.on('data', (chunk: Buffer) => chunks.push(chunk));
+  t.teardown(() => demo.kill('SIGKILL'));
+  return { demo, temporary, output: () => Buffer.concat(chunks).toString() };
+}
+
+async function exitCode(demo: ChildProcess): Promise<unknown> {
+  const [code] = (await once(demo, 'close')) as unknown[];
+  return code;
+}
+
+/** What is at a published bundle path is exactly what its SHA256SUMS says, the catalog records, and the bundle holds. */
+function assertPublished(t: Test, directory: string): void {
+  const lines = readFileSync(path.join(directory, 'SHA256SUMS'), 'utf8').trimEnd().split('\n');
+  for (const line of lines) {
+    const [hex, file] = line.split('  ') as [string, string];
+    t.equal(digestOf(readFileSync(path.join(directory, file))), `sha256:${hex}`, file);
+  }
+  const catalog = JSON.parse(readFileSync(path.join(directory, '.publisher.json'), 'utf8')) as {
+    outputs: unknown[];
+    pending: unknown;
+  };
+  t.equal(catalog.pending, null);
+  t.equal(catalog.outputs.length, lines.length + 1, 'each file in the list and the list itself are recorded');
+}
+
+t.test('npm run demo -- --once publishes everything, says where, and exits 0', async (t) => {
+  const { demo, temporary, output } = startDemo(t, ['--once']);
+  t.equal(await exitCode(demo), 0, output());
+  const [name = ''] = readdirSync(temporary).filter((entry) => entry.startsWith('waybill-demo-'));
+  const directory = path.join(temporary, name);
+  for (const bundle of ['site/session-42', 'latest', 'library/session-42', 'library/session-41', 'newest'])
+    assertPublished(t, path.join(directory, 'public', bundle));
+  t.ok(existsSync(path.join(directory, 'public/latest/session-42.tar.gz')), 'with the archive');
+  t.ok(existsSync(path.join(directory, 'public/latest/index.html')), 'with the index');
+  t.same(readdirSync(path.join(directory, 'staging')), [], 'the daemon left nothing in staging');
+
+  for (const told of [directory, '202 Accepted', 'skip_same=3', 'preserve_relative', 'fixed', 'daemon.log'])
+    t.match(output(), told);
+  t.notOk(output().includes('\u001B'), 'no colours where nobody looks');
+});
+
+t.test('every command that the demo shows works, and Ctrl-C ends it', async (t) => {
+  if (spawnSync('curl', ['--version']).error !== undefined) return t.skip('curl is not installed');
+  const { demo, output } = startDemo(t, []);
+  while (!output().includes('Ctrl-C ends')) await once(demo.stdout ?? demo, 'data');
+
+  const commands = [...output().matchAll(/^ {2}\$ (.*(?:\\\n.*)*)$/gm)].map(([, command = '']) => command);
+  t.equal(commands.length, 8, output());
+  for (const command of commands) {
+    const { status, stdout, stderr } = await bash(command);
+    t.equal(status, 0, `${command}\n${stderr}`);
+    if (command.startsWith('curl --data-binary')) t.match(JSON.parse(stdout), { status: 'accepted' });
+    else if (command.startsWith('curl')) t.match(JSON.parse(stdout), { status: 'succeeded' });
+  }
+  const page = /http:\S+\/index\.html/.exec(output())?.[0] ?? '';
+  t.match(await (await fetch(page)).text(), 'weather/observation.json');
+
+  demo.kill('SIGINT');
+  t.equal(await exitCode(demo), 0, output());
+  await t.rejects(fetch(page), 'nothing listens any more');
+});
+
+t.test('a demo that cannot publish fails and says why', async (t) => {
+  const { demo, temporary, output } = startDemo(t, ['--once', '--nonsense']);
+  t.equal(await exitCode(demo), 2);
+  t.match(output(), '--nonsense');
+  t.same(readdirSync(temporary), []);
+
+  const { status, stderr } = spawnSync(
+    process.execPath,
+    ['--import=tsx', 'examples/demo/demo.ts', '--once'],
+    {
+      env: { ...process.env, TMPDIR: path.join(temporary, 'missing') },
+      encoding: 'utf8',
+    },
+  );
+  t.equal(status, 1);
+  t.match(stderr, /failed.*missing/);
+});
+
+t.test('the demo configuration publishes, then skips, and its checksums hold', async (t) => {
+  // The paths of the configuration are relative to it, so a copy of it publishes into the test's directory.
+  const root = t.testdir({
+    examples: { demo: { bundles: t.fixture('symlink', path.resolve('examples/demo/bundles')) } },
+  });
+  const config = path.join(root, 'examples/demo/config.yml');
+  spawnSync('cp', ['examples/demo/config.yml', config]);
+  const actionsOf = (format: string[]): unknown =>
+    (
+      document(t, waybill(['run', '--config', config, ...format])) as {
+        pipelines: { destinations: { actions: { action: string }[] }[] }[];
+      }
+    ).pipelines.flatMap(({ destinations }) =>
+      destinations.flatMap(({ actions }) => actions.map(({ action }) => action)),
+    );
+  t.same(actionsOf(['--format', 'json']), ['publish_new', 'publish_new', 'publish_new']);
+  t.same(actionsOf(['--format', 'json']), ['skip_same', 'skip_same', 'skip_same']);
+  t.match(waybill(['run', '--config', config]), { status: 0, stdout: /skip_same=3/ });
+  for (const bundle of ['site/session-41', 'site/session-42', 'latest'])
+    t.match(
+      spawnSync('sha256sum', ['-c', 'SHA256SUMS'], { cwd: path.join(root, 'demo-run', bundle) }),
+      { status: 0 },
+      bundle,
+    );
+  t.match(waybill(['verify', '--config', config]), { status: 0, stdout: /clean/ });
+});
+
+async function bash(command: string): Promise<{ status: unknown; stdout: string; stderr: string }> {
+  const child = spawn('bash', ['-c', command], { stdio: ['ignore', 'pipe', 'pipe'] });
+  const texts = { stdout: '', stderr: '' };
+  child.stdout.on('data', (chunk: Buffer) => (texts.stdout += chunk.toString()));
+  child.stderr.on('data', (chunk: Buffer) => (texts.stderr += chunk.toString()));
+  return { status: await exitCode(child), ...texts };
+}
