@@ -46,7 +46,7 @@ function copies(root: string, title: string, count: number, size: number, ratio:
   const publish: Contender = {
     name: 'waybill run',
     command: runOf(place.config),
-    before: () => remove(place.ours),
+    before: () => fresh(place, place.ours),
   };
   const rclone: Contender = {
     name: 'rclone copy',
