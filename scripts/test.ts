@@ -23,13 +23,17 @@ process.exit(status);
 function run(args: string[], stdio: 'inherit' | 'pipe'): number {
   const result = spawnSync('node_modules/.bin/tap', args, { stdio, encoding: 'utf8' });
   if (result.error) throw result.error;
-  if (stdio === 'pipe' && result.status !== 0) fail(`tap ${args.join(' ')} failed:\n${result.stdout}${result.stderr}`);
+  if (stdio === 'pipe' && result.status !== 0)
+    fail(`tap ${args.join(' ')} failed:\n${result.stdout}${result.stderr}`);
   return result.status ?? 1;
 }
 
 /** Reads tap's own closing comment, `# { total: 3, pass: 3 }`; whatever it leaves out is zero. */
 function readCounts(): Record<'pass' | 'fail' | 'skip' | 'todo', number> {
-  const closing = readFileSync(report, 'utf8').match(/^# \{.*\}$/gm)?.at(-1) ?? '';
+  const closing =
+    readFileSync(report, 'utf8')
+      .match(/^# \{.*\}$/gm)
+      ?.at(-1) ?? '';
   const count = (name: string): number => Number(new RegExp(`\\b${name}: (\\d+)`).exec(closing)?.[1] ?? 0);
   return { pass: count('pass'), fail: count('fail'), skip: count('skip'), todo: count('todo') };
 }
