@@ -9,61 +9,133 @@ import type { Finding } from './finding.ts';
  */
 export const errorTable = {
   // set-up
-  usage: { retryable: false, about: 'The command line is wrong: a flag, an argument or a combination of them.' },
+  usage: {
+    retryable: false,
+    about: 'The command line is wrong: a flag, an argument or a combination of them.',
+  },
   config_unreadable: { retryable: false, about: 'The configuration file cannot be read.' },
-  config_invalid: { retryable: false, about: 'The configuration file was read and something in it is not right.' },
-  secrets_invalid: { retryable: false, about: 'A secret is missing or empty, or the secrets directory is missing, unreadable or holds a bad file name.' },
+  config_invalid: {
+    retryable: false,
+    about: 'The configuration file was read and something in it is not right.',
+  },
+  secrets_invalid: {
+    retryable: false,
+    about:
+      'A secret is missing or empty, or the secrets directory is missing, unreadable or holds a bad file name.',
+  },
 
   // bundles
   bundle_not_found: { retryable: false, about: 'No bundle was found where one was expected.' },
-  invalid_bundle: { retryable: false, about: 'The bundle breaks a rule: its manifest is missing or invalid, a file is missing, or a size or digest differs.' },
+  invalid_bundle: {
+    retryable: false,
+    about:
+      'The bundle breaks a rule: its manifest is missing or invalid, a file is missing, or a size or digest differs.',
+  },
   malformed_archive: { retryable: false, about: 'The upload is not a tar archive, or it is cut short.' },
-  unsafe_archive_entry: { retryable: false, about: 'The archive holds a link, a device, or a path that is unsafe or duplicate.' },
-  upload_too_large: { retryable: false, about: 'The archive or what it holds is larger than the source allows.' },
+  unsafe_archive_entry: {
+    retryable: false,
+    about: 'The archive holds a link, a device, or a path that is unsafe or duplicate.',
+  },
+  upload_too_large: {
+    retryable: false,
+    about: 'The archive or what it holds is larger than the source allows.',
+  },
   too_many_files: { retryable: false, about: 'The archive holds more files than the source allows.' },
   archive_bomb: { retryable: false, about: 'The archive expands far beyond its own size.' },
 
   // storage
   storage_not_found: { retryable: false, about: 'The object, file or root directory is not there.' },
   storage_exists: { retryable: false, about: 'An exclusive creation found the name taken.' },
-  storage_conflict: { retryable: false, about: 'A conditional write found another version than the one it expected.' },
+  storage_conflict: {
+    retryable: false,
+    about: 'A conditional write found another version than the one it expected.',
+  },
   storage_denied: { retryable: false, about: 'The storage refused for lack of rights.' },
   storage_full: { retryable: false, about: 'No space is left on the storage.' },
-  storage_permanent: { retryable: false, about: 'The storage failed in a way that trying again does not mend.' },
-  storage_transient: { retryable: true, about: 'The storage failed for now: a connection lost, a time-out, a busy server.' },
-  body_mismatch: { retryable: false, about: 'The bytes that were read are not of the size or digest that was planned.' },
+  storage_permanent: {
+    retryable: false,
+    about: 'The storage failed in a way that trying again does not mend.',
+  },
+  storage_transient: {
+    retryable: true,
+    about: 'The storage failed for now: a connection lost, a time-out, a busy server.',
+  },
+  body_mismatch: {
+    retryable: false,
+    about: 'The bytes that were read are not of the size or digest that was planned.',
+  },
 
   // publication
-  unmanaged_content: { retryable: false, about: 'The destination holds content that waybill does not manage, or a planned path is taken.' },
-  state_conflict: { retryable: false, about: 'The destination state is invalid, or of a newer version than this one.' },
-  empty_plan: { retryable: false, about: 'A replacement with no outputs would remove all that was published.' },
-  nested_managed_path: { retryable: false, about: 'A forced replacement would delete another bundle path that is managed.' },
-  destination_busy: { retryable: true, about: 'Another publisher holds the destination and did not finish in time.' },
-  lease_lost: { retryable: true, about: 'The lease on the destination was lost in the middle of the attempt; nothing was committed.' },
-  commit_unknown: { retryable: true, about: 'The result of the commit is unknown; nothing was deleted and the next run decides.' },
+  unmanaged_content: {
+    retryable: false,
+    about: 'The destination holds content that waybill does not manage, or a planned path is taken.',
+  },
+  state_conflict: {
+    retryable: false,
+    about: 'The destination state is invalid, or of a newer version than this one.',
+  },
+  empty_plan: {
+    retryable: false,
+    about: 'A replacement with no outputs would remove all that was published.',
+  },
+  nested_managed_path: {
+    retryable: false,
+    about: 'A forced replacement would delete another bundle path that is managed.',
+  },
+  destination_busy: {
+    retryable: true,
+    about: 'Another publisher holds the destination and did not finish in time.',
+  },
+  lease_lost: {
+    retryable: true,
+    about: 'The lease on the destination was lost in the middle of the attempt; nothing was committed.',
+  },
+  commit_unknown: {
+    retryable: true,
+    about: 'The result of the commit is unknown; nothing was deleted and the next run decides.',
+  },
   aborted: { retryable: true, about: 'The attempt was told to stop.' },
-  prune_disabled: { retryable: false, about: 'Pruning needs `retention.prune.enabled: true` on the destination.' },
+  prune_disabled: {
+    retryable: false,
+    about: 'Pruning needs `retention.prune.enabled: true` on the destination.',
+  },
   verification_failed: { retryable: false, about: 'Published bytes differ from what the catalog records.' },
 
   // runs
-  worker_failed: { retryable: true, about: 'The worker thread ended, ran out of memory or did not answer while it published.' },
+  worker_failed: {
+    retryable: true,
+    about: 'The worker thread ended, ran out of memory or did not answer while it published.',
+  },
 
   // HTTP
+  invalid_request: {
+    retryable: false,
+    about: 'The body or a parameter of the request is not what this route takes.',
+  },
   not_found: { retryable: false, about: 'No such route.' },
   method_not_allowed: { retryable: false, about: 'The route exists and does not take this method.' },
   unauthorized: { retryable: false, about: 'No bearer token, a malformed one, or one that is not known.' },
   pipeline_not_found: { retryable: false, about: 'No such pipeline, or its source is not `http_upload`.' },
   run_not_found: { retryable: false, about: 'No such run, or its record has expired.' },
   forbidden: { retryable: false, about: 'The token is not for this pipeline.' },
-  invalid_idempotency_key: { retryable: false, about: 'The Idempotency-Key is not 1 to 255 printable ASCII characters.' },
-  unsupported_media_type: { retryable: false, about: 'The Content-Type is not one of the archive types, or a Content-Encoding was sent.' },
+  invalid_idempotency_key: {
+    retryable: false,
+    about: 'The Idempotency-Key is not 1 to 255 printable ASCII characters.',
+  },
+  unsupported_media_type: {
+    retryable: false,
+    about: 'The Content-Type is not one of the archive types, or a Content-Encoding was sent.',
+  },
   shutting_down: { retryable: true, about: 'The daemon is draining and takes no new uploads.' },
   queue_full: { retryable: true, about: 'All upload slots are taken.' },
   idempotency_in_progress: { retryable: true, about: 'A request with this key is still being staged.' },
   idempotency_conflict: { retryable: false, about: 'This key was used with another manifest.' },
   upload_timeout: { retryable: true, about: 'The body stalled or took too long.' },
   insufficient_storage: { retryable: true, about: 'The staging disk is full.' },
-  internal_error: { retryable: false, about: 'A defect in waybill, or a failure it did not foresee; the log has the details.' },
+  internal_error: {
+    retryable: false,
+    about: 'A defect in waybill, or a failure it did not foresee; the log has the details.',
+  },
 } as const satisfies Record<string, { retryable: boolean; about: string }>;
 
 export type ErrorCode = keyof typeof errorTable;
@@ -113,7 +185,13 @@ export function asWaybillError(thrown: unknown): WaybillError {
 
 export function errorRecord(thrown: unknown): ErrorRecord {
   const error = asWaybillError(thrown);
-  return { code: error.code, message: error.message, hint: error.hint ?? null, retryable: error.retryable, findings: error.findings };
+  return {
+    code: error.code,
+    message: error.message,
+    hint: error.hint ?? null,
+    retryable: error.retryable,
+    findings: error.findings,
+  };
 }
 
 export function hasCode(thrown: unknown, code: ErrorCode): boolean {

@@ -5,7 +5,9 @@
  */
 export type Release = () => void | Promise<void>;
 
-export async function withReleasers<T>(work: (onRelease: (release: Release) => void) => Promise<T>): Promise<T> {
+export async function withReleasers<T>(
+  work: (onRelease: (release: Release) => void) => Promise<T>,
+): Promise<T> {
   const releases: Release[] = [];
   let result: T;
   try {

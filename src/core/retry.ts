@@ -32,7 +32,8 @@ export async function retry<T>(options: RetryOptions, work: (attempt: number) =>
     try {
       return await work(attempt);
     } catch (failure) {
-      if (!hasCode(failure, 'storage_transient') || attempt > policy.retries || signal?.aborted) throw failure;
+      if (!hasCode(failure, 'storage_transient') || attempt > policy.retries || signal?.aborted)
+        throw failure;
       const pauseMs = Math.floor(random() * Math.min(policy.capMs, policy.baseMs * 2 ** (attempt - 1)));
       options.onRetry?.(failure, attempt, pauseMs);
       await clock.sleep(pauseMs, signal);

@@ -29,8 +29,10 @@ export function parseRelativePath(text: string): PathVerdict {
   for (const segment of text.split('/')) {
     if (segment === '') return refuse('has an empty segment');
     if (segment === '.' || segment === '..') return refuse(`has the segment "${segment}"`);
-    if (Buffer.byteLength(segment) > maxSegmentBytes) return refuse(`has a segment longer than ${maxSegmentBytes} bytes`);
-    if (isReservedSegment(segment)) return refuse(`has a segment that begins with "${reservedPrefix}", which is reserved`);
+    if (Buffer.byteLength(segment) > maxSegmentBytes)
+      return refuse(`has a segment longer than ${maxSegmentBytes} bytes`);
+    if (isReservedSegment(segment))
+      return refuse(`has a segment that begins with "${reservedPrefix}", which is reserved`);
   }
   return { ok: true, path: text as RelativePath };
 }

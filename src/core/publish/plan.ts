@@ -1,4 +1,11 @@
-import type { AttemptAction, CatalogState, GeneratedMetadata, OutputRecord, Owner, SourceIdentity } from '../catalog/catalog.ts';
+import type {
+  AttemptAction,
+  CatalogState,
+  GeneratedMetadata,
+  OutputRecord,
+  Owner,
+  SourceIdentity,
+} from '../catalog/catalog.ts';
 import type { RelativePath } from '../bundle/path-policy.ts';
 import type { Digest } from '../digest.ts';
 import type { Body } from '../storage/storage.ts';
@@ -17,11 +24,7 @@ export interface PlannedOutput {
 }
 
 /** The labels of the specification's decision table, `error` apart: that one is no decision. */
-export type Action =
-  | AttemptAction
-  | 'skip_same'
-  | 'fail_unmanaged'
-  | 'fail_conflict';
+export type Action = AttemptAction | 'skip_same' | 'fail_unmanaged' | 'fail_conflict';
 
 /** Why the action was chosen: a stable code and a sentence that names the paths or values that decided. */
 export interface Reason {

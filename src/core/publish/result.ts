@@ -65,7 +65,14 @@ export interface RunResult {
 
 /** How far a publication is; for progress bars and run records. */
 export type Progress =
-  | { type: 'planned'; destinationId: string; destinationPath: string; action: Action; outputs: number; bytes: number }
+  | {
+      type: 'planned';
+      destinationId: string;
+      destinationPath: string;
+      action: Action;
+      outputs: number;
+      bytes: number;
+    }
   | { type: 'bytes'; destinationId: string; count: number }
   | { type: 'output'; destinationId: string; path: string }
   | { type: 'done'; destinationId: string; result: ActionResult };
