@@ -146,7 +146,7 @@ function textReport(checked: readonly CheckedFile[]): string {
 
 /** Text from documents, without what would steer a terminal. */
 function printable(text: string): string {
-  return text.replace(/[[\p{Cc}\p{Cf}]--[\n\u200c\u200d]]/gv, '\uFFFD');
+  return text.replace(/(?![\n\u200c\u200d])[\p{Cc}\p{Cf}]/gu, '\uFFFD');
 }
 
 async function renderFile(

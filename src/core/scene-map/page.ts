@@ -39,7 +39,7 @@ function read(name: string): string {
   return readFileSync(new URL(`../../../templates/pages/${name}`, import.meta.url), 'utf8');
 }
 
-function pageView(map: SceneMap, { findings = [], documentHref }: PageOptions): object & { style: string } {
+function pageView(map: SceneMap, { findings = [], documentHref }: PageOptions): PageView {
   const stats = sceneMapStats(map);
   const offered = stats.participants.slice(0, maxParticipantFilters);
   const numbers = new Map(offered.map(({ name }, index) => [name, index]));
@@ -61,6 +61,10 @@ function pageView(map: SceneMap, { findings = [], documentHref }: PageOptions): 
     timeline: timeline(map, numbers),
     scenes: map.scenes.map((scene, index) => sceneView(scene, index, numbers, byScene.get(index) ?? [])),
   };
+}
+
+interface PageView extends Record<string, unknown> {
+  style: string;
 }
 
 function participantRule(index: number): string {
@@ -161,5 +165,5 @@ function sceneOf({ pointer }: Finding): number | null {
 
 /** Control characters do nothing good in a page, and a lone surrogate has no UTF-8. Markup is the template's to escape. */
 function clean(text: string): string {
-  return text.toWellFormed().replace(/[[\p{Cc}]--[\n\t]]/gv, '\uFFFD');
+  return text.toWellFormed().replace(/(?![\n\t])\p{Cc}/gu, '\uFFFD');
 }
