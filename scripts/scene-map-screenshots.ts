@@ -13,6 +13,11 @@ try {
     for (const width of [360, 1280]) {
       const page = await browser.newPage({ viewport: { width, height: 900 }, colorScheme });
       await page.setContent(renderSceneMapPage(map, { findings }));
+      // As tall as the page: what is outside the window is not painted.
+      await page.setViewportSize({
+        width,
+        height: await page.evaluate('document.documentElement.scrollHeight + 400'),
+      });
       await page.screenshot({ path: `docs/images/scene-map-${width}-${colorScheme}.png`, fullPage: true });
       await page.close();
     }

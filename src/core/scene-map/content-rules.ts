@@ -23,15 +23,14 @@ export function contentFindings(map: SceneMap, transcript?: Transcript): Placele
 
 function checkScope({ session_scope: scope }: SceneMap, found: PlacelessFinding[]): void {
   const { first_segment_id: first, last_segment_id: last } = scope;
-  checkInteger(first, '/session_scope/first_segment_id', found);
-  checkInteger(last, '/session_scope/last_segment_id', found);
+  if (!Number.isSafeInteger(first)) tellUnsafe(first, '/session_scope/first_segment_id', found);
+  if (!Number.isSafeInteger(last)) tellUnsafe(last, '/session_scope/last_segment_id', found);
   if (first <= last) return;
   const message = `The scope begins at segment ${first}, after its end at ${last}; first_segment_id must not be larger than last_segment_id.`;
   found.push({ code: 'scope_reversed', message, pointer: '/session_scope/first_segment_id' });
 }
 
-function checkInteger(id: number, pointer: string, found: PlacelessFinding[]): void {
-  if (Number.isSafeInteger(id)) return;
+function tellUnsafe(id: number, pointer: string, found: PlacelessFinding[]): void {
   const message = `${id} is too large to be held exactly; segment ids lie between -9007199254740991 and 9007199254740991.`;
   found.push({ code: 'unsafe_integer', message, pointer });
 }
@@ -40,17 +39,18 @@ function checkInteger(id: number, pointer: string, found: PlacelessFinding[]): v
 function checkSpans({ scenes }: SceneMap, found: PlacelessFinding[]): boolean {
   let inOrder = true;
   let before: Scene | undefined;
-  for (const [index, scene] of scenes.entries()) {
+  for (let index = 0; index < scenes.length; index++) {
+    const scene = scenes[index] as Scene;
     const { start_segment_id: start, end_segment_id: end } = scene;
-    checkInteger(start, startOf(index), found);
-    checkInteger(end, endOf(index), found);
+    if (!Number.isSafeInteger(start)) tellUnsafe(start, startOf(index), found);
+    if (!Number.isSafeInteger(end)) tellUnsafe(end, endOf(index), found);
     if (start > end) {
-      const message = `${named(scene, index)} starts at segment ${start}, after its end at ${end}; the start must not be larger than the end.`;
+      const message = `${sentenceStart(scene, index)} starts at segment ${start}, after its end at ${end}; the start must not be larger than the end.`;
       found.push({ code: 'scene_reversed', message, pointer: startOf(index) });
     }
     if (before !== undefined && start < before.start_segment_id) {
       inOrder = false;
-      const message = `${named(scene, index)} starts at segment ${start}, before ${named(before, index - 1)}, which starts at ${before.start_segment_id}; put the scenes in order.`;
+      const message = `${sentenceStart(scene, index)} starts at segment ${start}, before ${named(before, index - 1)}, which starts at ${before.start_segment_id}; put the scenes in order.`;
       found.push({ code: 'out_of_order', message, pointer: startOf(index) });
     }
     before = scene;
@@ -58,66 +58,83 @@ function checkSpans({ scenes }: SceneMap, found: PlacelessFinding[]): boolean {
   return inOrder;
 }
 
-interface Span {
-  scene: Scene;
-  index: number;
-}
-
 /** Walks the scenes by their starts, from the first segment of the scope to the last. */
 function checkCover(map: SceneMap, transcript: Transcript | undefined, found: PlacelessFinding[]): void {
   const { first_segment_id: first, last_segment_id: last } = map.session_scope;
-  const spans: Span[] = map.scenes
-    .map((scene, index) => ({ scene, index }))
-    .filter(({ scene }) => scene.start_segment_id <= scene.end_segment_id);
-  spans.sort((a, b) => a.scene.start_segment_id - b.scene.start_segment_id || a.index - b.index);
   let reached = first - 1;
-  let holder: Span | undefined;
-  for (const span of spans) {
-    const { start_segment_id: start, end_segment_id: end } = span.scene;
+  let holder: Scene | undefined;
+  let holderIndex = -1;
+  for (const index of byStart(map.scenes)) {
+    const scene = map.scenes[index] as Scene;
+    const { start_segment_id: start, end_segment_id: end } = scene;
     if (start < first)
       tellOutside(
-        span,
-        startOf(span.index),
+        scene,
+        index,
+        startOf(index),
         `starts at segment ${start}, before the scope, which begins at ${first}`,
         found,
       );
     if (end > last)
       tellOutside(
-        span,
-        endOf(span.index),
+        scene,
+        index,
+        endOf(index),
         `ends at segment ${end}, after the scope, which ends at ${last}`,
         found,
       );
     if (holder !== undefined && start <= reached) {
-      const shared = idsBetween(start, Math.min(end, reached), transcript);
-      const message = `${named(span.scene, span.index)} overlaps ${named(holder.scene, holder.index)}: ${shared?.text ?? range(start, Math.min(end, reached))} ${shared?.one === true ? 'is' : 'are'} in both.`;
-      found.push({ code: 'overlap', message, pointer: startOf(span.index) });
-    } else {
+      const to = Math.min(end, reached);
+      const shared = idsBetween(start, to, transcript) ?? { text: range(start, to), one: start === to };
+      const message = `${sentenceStart(scene, index)} overlaps ${named(holder, holderIndex)}: ${shared.text} ${shared.one ? 'is' : 'are'} in both.`;
+      found.push({ code: 'overlap', message, pointer: startOf(index) });
+    } else if (start > reached + 1) {
       const missing = idsBetween(Math.max(reached + 1, first), Math.min(start - 1, last), transcript);
       const between =
         holder === undefined
-          ? `before ${named(span.scene, span.index)}, the first`
-          : `between ${named(holder.scene, holder.index)} and ${named(span.scene, span.index)}`;
+          ? `before ${named(scene, index)}, the first`
+          : `between ${named(holder, holderIndex)} and ${named(scene, index)}`;
       if (missing !== null)
-        found.push({ code: 'gap', message: tellGap(missing, between), pointer: startOf(span.index) });
+        found.push({ code: 'gap', message: tellGap(missing, between), pointer: startOf(index) });
     }
     if (holder === undefined || end > reached) {
       reached = Math.max(end, first - 1);
-      holder = span;
+      holder = scene;
+      holderIndex = index;
     }
   }
   const rest = idsBetween(Math.max(reached + 1, first), last, transcript);
   if (rest === null) return;
-  const pointer = holder === undefined ? '/scenes' : endOf(holder.index);
+  const pointer = holder === undefined ? '/scenes' : endOf(holderIndex);
   const after =
-    holder === undefined
-      ? 'as no scene has a valid span'
-      : `after ${named(holder.scene, holder.index)}, the last`;
+    holder === undefined ? 'as no scene has a valid span' : `after ${named(holder, holderIndex)}, the last`;
   found.push({ code: 'gap', message: tellGap(rest, after), pointer });
 }
 
-function tellOutside({ scene, index }: Span, pointer: string, what: string, found: PlacelessFinding[]): void {
-  found.push({ code: 'outside_scope', message: `${named(scene, index)} ${what}.`, pointer });
+/** Indexes of the scenes whose spans are sound, by their starts; most maps are in order already. */
+function byStart(scenes: readonly Scene[]): number[] {
+  const order: number[] = [];
+  let sorted = true;
+  let highest = Number.NEGATIVE_INFINITY;
+  for (let index = 0; index < scenes.length; index++) {
+    const { start_segment_id: start, end_segment_id: end } = scenes[index] as Scene;
+    if (start > end) continue;
+    if (start < highest) sorted = false;
+    highest = start;
+    order.push(index);
+  }
+  const startAt = (index: number): number => scenes[index]?.start_segment_id ?? 0;
+  return sorted ? order : order.sort((a, b) => startAt(a) - startAt(b) || a - b);
+}
+
+function tellOutside(
+  scene: Scene,
+  index: number,
+  pointer: string,
+  what: string,
+  found: PlacelessFinding[],
+): void {
+  found.push({ code: 'outside_scope', message: `${sentenceStart(scene, index)} ${what}.`, pointer });
 }
 
 function tellGap({ text, one }: Ids, between: string): string {
@@ -163,6 +180,7 @@ function lowerBound(ids: readonly number[], id: number): number {
 }
 
 function checkIds({ scenes }: SceneMap, inOrder: boolean, found: PlacelessFinding[]): void {
+  if (plainlyAscending(scenes)) return;
   const firstUse = new Map<string, number>();
   const highest = new Map<string, string>();
   for (const [index, { scene_id: id }] of scenes.entries()) {
@@ -190,36 +208,58 @@ function checkIds({ scenes }: SceneMap, inOrder: boolean, found: PlacelessFindin
   }
 }
 
+/** One prefix and numbers that only rise, which nearly every map has: then ids are unique and sequential, and no table is needed. */
+function plainlyAscending(scenes: readonly Scene[]): boolean {
+  let prefix: string | undefined;
+  let last = -1;
+  for (const { scene_id: id } of scenes) {
+    let split = id.length;
+    let number = 0;
+    for (let factor = 1; split > 0 && isDigit(id.charCodeAt(split - 1)); factor *= 10)
+      number += (id.charCodeAt(--split) - 0x30) * factor;
+    prefix ??= id.slice(0, split);
+    if (split !== prefix.length || !id.startsWith(prefix) || number <= last || id.length - split > 15)
+      return false;
+    last = number;
+  }
+  return true;
+}
+
 function isDigit(code: number): boolean {
   return code >= 0x30 && code <= 0x39;
 }
 
 function checkTexts(map: SceneMap, found: PlacelessFinding[]): void {
-  checkText(
-    map.session_scope.source_description,
-    '/session_scope/source_description',
-    'source_description',
-    found,
-  );
-  for (const [index, scene] of map.scenes.entries()) {
-    checkText(scene.short_title, `/scenes/${index}/short_title`, 'short_title', found);
-    checkText(scene.boundary_note, `/scenes/${index}/boundary_note`, 'boundary_note', found);
-    for (const [at, name] of scene.main_participants.entries())
-      checkText(name, `/scenes/${index}/main_participants/${at}`, 'A participant', found);
-    checkText(scene.summary, `/scenes/${index}/summary`, 'summary', found);
-    if (surelyWithin(scene.summary, 3)) continue;
-    const sentences = countSentences(scene.summary);
+  const { source_description: description } = map.session_scope;
+  if (isBlank(description)) tellBlank('source_description', '/session_scope/source_description', found);
+  // Counted loops, and pointers made only for what is found: this runs for each of, perhaps, a hundred thousand scenes.
+  for (let index = 0; index < map.scenes.length; index++) {
+    const scene = map.scenes[index] as Scene;
+    const { summary, main_participants: people } = scene;
+    if (isBlank(scene.short_title)) tellBlank('short_title', `/scenes/${index}/short_title`, found);
+    if (isBlank(summary)) tellBlank('summary', `/scenes/${index}/summary`, found);
+    if (isBlank(scene.boundary_note)) tellBlank('boundary_note', `/scenes/${index}/boundary_note`, found);
+    for (let at = 0; at < people.length; at++) {
+      if (isBlank(people[at] ?? ''))
+        tellBlank('A participant', `/scenes/${index}/main_participants/${at}`, found);
+    }
+    if (surelyWithin(summary, 3)) continue;
+    const sentences = countSentences(summary);
     if (sentences <= 3) continue;
     const message = `The summary of ${named(scene, index)} has ${sentences} sentences; one to three are asked for.`;
     found.push({ code: 'summary_too_long', message, pointer: `/scenes/${index}/summary` });
   }
-  for (const [at, caveat] of map.boundary_caveats.entries())
-    checkText(caveat, `/boundary_caveats/${at}`, 'A caveat', found);
+  for (const [at, caveat] of map.boundary_caveats.entries()) {
+    if (isBlank(caveat)) tellBlank('A caveat', `/boundary_caveats/${at}`, found);
+  }
 }
 
-function checkText(text: string, pointer: string, name: string, found: PlacelessFinding[]): void {
-  if (text.charCodeAt(0) > 0x20 && text.charCodeAt(0) < 0x7f) return;
-  if (/[^\s\p{C}]/u.test(text)) return;
+function isBlank(text: string): boolean {
+  const first = text.charCodeAt(0);
+  return !(first > 0x20 && first < 0x7f) && !/[^\s\p{C}]/u.test(text);
+}
+
+function tellBlank(name: string, pointer: string, found: PlacelessFinding[]): void {
   found.push({
     code: 'empty_string',
     message: `${name} is empty; say something or, in a list, leave it out.`,
@@ -246,6 +286,10 @@ function checkBoundariesExist(map: SceneMap, transcript: Transcript, found: Plac
 
 function named({ scene_id: id }: Scene, index: number): string {
   return `scene ${index + 1} (${quoted(id)})`;
+}
+
+function sentenceStart(scene: Scene, index: number): string {
+  return `S${named(scene, index).slice(1)}`;
 }
 
 function startOf(index: number): string {

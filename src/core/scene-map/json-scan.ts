@@ -1,4 +1,4 @@
-/** What one pass over the bytes of JSON text tells without parsing it. */
+/** What one pass over JSON text tells without parsing it. */
 export interface JsonScan {
   /** Objects and arrays that open. */
   containers: number;
@@ -12,22 +12,33 @@ const quote = 0x22;
 const backslash = 0x5c;
 
 /** One pass, no allocation; text that is not JSON gives numbers that mean little and does no harm. */
-export function scanJson(bytes: Uint8Array): JsonScan {
+export function scanJson(text: string): JsonScan {
   let containers = 0;
   let depth = 0;
   let deepest = 0;
   let colons = 0;
-  const end = bytes.length;
+  const end = text.length;
+  // This pass is most of what a sound document costs beside parsing: strings are skipped by `indexOf`, which the engine does many bytes at once.
   for (let index = 0; index < end; index++) {
-    const byte = bytes[index];
-    if (byte === quote) {
-      index++;
-      for (; index < end && bytes[index] !== quote; index++) if (bytes[index] === backslash) index++;
-    } else if (byte === 0x3a) colons++;
-    else if (byte === 0x7b || byte === 0x5b) {
-      containers++;
-      if (++depth > deepest) deepest = depth;
-    } else if (byte === 0x7d || byte === 0x5d) depth--;
+    const code = text.charCodeAt(index);
+    if (code <= 0x20) continue;
+    if (code === quote) {
+      index = text.indexOf('"', index + 1);
+      while (index !== -1 && isEscaped(text, index)) index = text.indexOf('"', index + 1);
+      if (index === -1) break;
+    } else if (code >= 0x5b) {
+      if (code === 0x7b || code === 0x5b) {
+        containers++;
+        if (++depth > deepest) deepest = depth;
+      } else if (code === 0x7d || code === 0x5d) depth--;
+    } else if (code === 0x3a) colons++;
   }
   return { containers, depth: deepest, colons };
+}
+
+/** Whether an odd number of backslashes stands before the quote. */
+function isEscaped(text: string, at: number): boolean {
+  let before = at - 1;
+  while (text.charCodeAt(before) === backslash) before--;
+  return (at - before) % 2 === 0;
 }

@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import type { Finding } from '../finding.ts';
 import { contentFindings } from './content-rules.ts';
 import { type PlacelessFinding, sceneMapFinding } from './finding-codes.ts';
-import { scanJson } from './json-scan.ts';
+import { type JsonScan, scanJson } from './json-scan.ts';
 import { findPlaces, lineIndex, parseBroken, quoted, type TextProblem } from './json-text.ts';
 import { maxContainers, maxDepth, maxDocumentBytes, maxFindings } from './limits.ts';
 import { validate as isValid } from './quick-validator.js';
@@ -35,13 +35,16 @@ export function checkSceneMap(bytes: Uint8Array, file: string, options: CheckOpt
  * rules; only a document with findings is read a second time, to say where each of them is.
  */
 export function readSceneMap(bytes: Uint8Array, file: string, options: CheckOptions = {}): SceneMapCheck {
-  const refusal = refuse(bytes, file, options.maxBytes ?? maxDocumentBytes);
-  if (refusal.finding !== null) return { map: null, findings: [refusal.finding] };
-
+  const refusedBytes = refuseBytes(bytes, file, options.maxBytes ?? maxDocumentBytes);
+  if (refusedBytes !== null) return { map: null, findings: [refusedBytes] };
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8');
+  const scan = scanJson(text);
+  const refusedShape = refuseShape(scan, file);
+  if (refusedShape !== null) return { map: null, findings: [refusedShape] };
+
   const { value, problems } = parseText(text);
   const valid = isValid(value);
-  const broken = problems.length > 0 || (valid && refusal.colons !== propertiesOf(value as SceneMap));
+  const broken = problems.length > 0 || (valid && scan.colons !== propertiesOf(value as SceneMap));
   const rules =
     valid && options.schemaOnly !== true ? contentFindings(value as SceneMap, options.transcript) : [];
   if (valid && !broken && rules.length === 0) return { map: value as SceneMap, findings: [] };
@@ -54,28 +57,25 @@ export function readSceneMap(bytes: Uint8Array, file: string, options: CheckOpti
   return { map: valid && !errors ? (value as SceneMap) : null, findings: cap(findings, file) };
 }
 
-/** What is refused before parsing, for the sake of memory or because nothing sensible can follow. */
-function refuse(
-  bytes: Uint8Array,
-  file: string,
-  maxBytes: number,
-): { finding: Finding | null; colons: number } {
-  const no = (finding: Finding): { finding: Finding; colons: number } => ({ finding, colons: 0 });
+function refuseBytes(bytes: Uint8Array, file: string, maxBytes: number): Finding | null {
   if (bytes.length > maxBytes) {
     const message = `The document has ${bytes.length} bytes; at most ${maxBytes} are read.`;
-    return no(sceneMapFinding('document_too_large', message, { file }));
+    return sceneMapFinding('document_too_large', message, { file });
   }
-  if (!isUtf8(bytes)) return no(invalidUtf8(bytes, file));
-  const { containers, depth, colons } = scanJson(bytes);
+  return isUtf8(bytes) ? null : invalidUtf8(bytes, file);
+}
+
+/** What is refused before parsing, for the sake of memory. */
+function refuseShape({ depth, containers }: JsonScan, file: string): Finding | null {
   if (depth > maxDepth) {
     const message = `Objects and arrays are nested ${depth} deep; at most ${maxDepth} are read, and a scene map needs 4.`;
-    return no(sceneMapFinding('nesting_too_deep', message, { file }));
+    return sceneMapFinding('nesting_too_deep', message, { file });
   }
   if (containers > maxContainers) {
     const message = `The document holds ${containers} objects and arrays; at most ${maxContainers} are read.`;
-    return no(sceneMapFinding('document_too_large', message, { file }));
+    return sceneMapFinding('document_too_large', message, { file });
   }
-  return { finding: null, colons };
+  return null;
 }
 
 function invalidUtf8(bytes: Uint8Array, file: string): Finding {
