@@ -49,7 +49,7 @@ function clip(value: unknown, limit: number, depth: number): unknown {
   if (Array.isArray(value)) {
     if (value.length <= limit) return value;
     let wrong = 0;
-    return value.map((item: unknown) => (typeof item === 'string' || wrong++ < limit ? item : ''));
+    return value.map((item: unknown) => (typeof item === 'string' || wrong++ <= limit ? item : ''));
   }
   if (!isObject(value)) return value;
   let unknown = 0;

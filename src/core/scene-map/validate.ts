@@ -95,9 +95,12 @@ function invalidUtf8(bytes: Uint8Array, file: string): Finding {
     if (decodes(middle)) low = middle;
     else high = middle - 1;
   }
-  const before = Buffer.from(bytes.subarray(0, low)).toString('utf8');
+  // Streaming keeps back a character that is begun and not finished, which is the wrong one.
+  const before = new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes.subarray(0, low), {
+    stream: true,
+  });
   const utf16 = bytes[0] === 0xff || bytes[0] === 0xfe ? ' It looks like UTF-16.' : '';
-  const message = `The text is not UTF-8: byte ${low + 1} fits no character.${utf16} Save it as UTF-8.`;
+  const message = `The text is not UTF-8: byte ${Buffer.byteLength(before) + 1} fits no character.${utf16} Save it as UTF-8.`;
   return sceneMapFinding('invalid_utf8', message, { file, ...lineIndex(before)(before.length) });
 }
 
