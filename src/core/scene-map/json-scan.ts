@@ -10,6 +10,7 @@ export interface JsonScan {
 
 const quote = 0x22;
 const backslash = 0x5c;
+const colon = 0x3a;
 
 /** One pass, no allocation; text that is not JSON gives numbers that mean little and does no harm. */
 export function scanJson(text: string): JsonScan {
@@ -24,14 +25,19 @@ export function scanJson(text: string): JsonScan {
     if (code <= 0x20) continue;
     if (code === quote) {
       index = text.indexOf('"', index + 1);
-      while (index !== -1 && isEscaped(text, index)) index = text.indexOf('"', index + 1);
+      while (text.charCodeAt(index - 1) === backslash && isEscaped(text, index))
+        index = text.indexOf('"', index + 1);
       if (index === -1) break;
+      if (text.charCodeAt(index + 1) === colon) {
+        colons++;
+        index++;
+      }
     } else if (code >= 0x5b) {
       if (code === 0x7b || code === 0x5b) {
         containers++;
         if (++depth > deepest) deepest = depth;
       } else if (code === 0x7d || code === 0x5d) depth--;
-    } else if (code === 0x3a) colons++;
+    } else if (code === colon) colons++;
   }
   return { containers, depth: deepest, colons };
 }

@@ -102,6 +102,7 @@ function classesOf(scene: Scene, numbers: ReadonlyMap<string, number>): string {
 }
 
 const width = 1000;
+const thinnest = 0.5;
 const laneHeight = 30;
 const barHeights = { High: 24, Medium: 15, Low: 7 } as const;
 
@@ -115,22 +116,24 @@ interface Timeline {
   bars: { number: number; x: string; y: number; width: string; height: number; classes: string }[];
 }
 
-/** Bars to scale from the first to the last segment that is known; the lane tells the mode and the height the confidence. */
+/**
+ * Bars to scale along the scope; the lane tells the mode and the height the confidence. What lies outside the scope is cut off at its edge,
+ * so that one far id does not press all others into a line.
+ */
 function timeline(map: SceneMap, numbers: ReadonlyMap<string, number>): Timeline {
-  let first = Math.min(map.session_scope.first_segment_id, map.session_scope.last_segment_id);
-  let last = Math.max(map.session_scope.first_segment_id, map.session_scope.last_segment_id);
-  for (const { start_segment_id: start, end_segment_id: end } of map.scenes) {
-    first = Math.min(first, start, end);
-    last = Math.max(last, start, end);
-  }
+  const { first_segment_id: from, last_segment_id: to } = map.session_scope;
+  const first = Math.min(from, to);
+  const last = Math.max(from, to);
   const scale = width / (last - first + 1);
   const bars = map.scenes.map((scene, index) => {
+    const left = clamp((scene.start_segment_id - first) * scale);
+    const right = clamp((scene.end_segment_id - first + 1) * scale);
     const height = barHeights[scene.boundary_confidence];
     return {
       number: index + 1,
-      x: ((scene.start_segment_id - first) * scale).toFixed(3),
-      y: modes.indexOf(scene.primary_mode) * laneHeight + laneHeight - 3 - height,
-      width: Math.max(segmentsOf(scene) * scale, 0.5).toFixed(3),
+      x: Math.min(left, width - thinnest).toFixed(3),
+      y: (modes.indexOf(scene.primary_mode) + 1) * laneHeight - 3 - height,
+      width: Math.max(right - left, thinnest).toFixed(3),
       height,
       classes: classesOf(scene, numbers),
     };
@@ -144,6 +147,10 @@ function timeline(map: SceneMap, numbers: ReadonlyMap<string, number>): Timeline
     last,
     bars,
   };
+}
+
+function clamp(x: number): number {
+  return Math.min(Math.max(x, 0), width);
 }
 
 function groupByScene(findings: readonly Finding[]): Map<number, Finding[]> {

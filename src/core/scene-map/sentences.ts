@@ -16,7 +16,7 @@ export function surelyWithin(text: string, limit: number): boolean {
   let last = -1;
   for (let index = 0; index < text.length; index++) {
     const code = text.charCodeAt(index);
-    if (code > 0x2000 || code === 0x0a || (code > 0x7f && nonLatinEnd.test(text.charAt(index)))) return false;
+    if (code === 0x0a || (code > 0x7f && mayEnd(code))) return false;
     if (code === 0x2e || code === 0x21 || code === 0x3f) {
       ends++;
       last = index;
@@ -25,7 +25,15 @@ export function surelyWithin(text: string, limit: number): boolean {
   return last === text.length - 1 ? ends <= limit : ends < limit;
 }
 
-const nonLatinEnd = /\p{Sentence_Terminal}/u;
+/** Whether a character outside ASCII can end a sentence; letters with accents, dashes and curly quotes, which are common, are told at once. */
+function mayEnd(code: number): boolean {
+  if (code < 0x0589) return code === 0x85;
+  if (code >= 0x2010 && code <= 0x201f) return false;
+  return code >= 0x2020 && code <= 0x2029 ? true : nonLatinEnd.test(String.fromCharCode(code));
+}
+
+// Half of a surrogate pair is not looked at closer.
+const nonLatinEnd = /[\p{Sentence_Terminal}\p{Cs}]/u;
 let segmenter: Intl.Segmenter | undefined;
 
 function inParagraph(text: string): number {

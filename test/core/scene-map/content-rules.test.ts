@@ -226,6 +226,14 @@ t.test('the quick look never lets a long summary through', async (t) => {
     '।',
     '؟',
     '܀',
+    '\u0085',
+    '\u2024',
+    '‼',
+    '𑂾',
+    '‘',
+    '’',
+    '\u2029',
+    'ſ',
   );
   fc.assert(
     fc.property(fc.array(words, { maxLength: 30 }), (parts) => {
