@@ -10,6 +10,7 @@ import { performance } from 'node:perf_hooks';
 import { renderSceneMapPage } from '../src/core/scene-map/page.ts';
 import { validate } from '../src/core/scene-map/quick-validator.js';
 import { checkSceneMap } from '../src/core/scene-map/validate.ts';
+import { startChromium } from '../test/services/chromium.ts';
 import { soundMap } from '../test/core/scene-map/maps.ts';
 
 for (const [name, text] of texts()) {
@@ -33,6 +34,30 @@ const first = time(() => void renderSceneMapPage(page));
 print(
   `page of 2,000 scenes: first ${first.toFixed(0)} ms, then ${median(Array.from({ length: 9 }, () => time(() => void renderSceneMapPage(page)))).toFixed(0)} ms (target 300)`,
 );
+
+const browser = await startChromium();
+try {
+  const tab = await browser.newPage({ viewport: { width: 1280, height: 900 } });
+  await tab.setContent(renderSceneMapPage(page));
+  const frames = await tab.evaluate<number[]>(`new Promise((resolve) => {
+    const times = [];
+    let last = performance.now();
+    const step = (now) => {
+      times.push(now - last);
+      last = now;
+      scrollBy(0, 400);
+      if (times.length < 240) requestAnimationFrame(step);
+      else resolve(times.slice(1));
+    };
+    requestAnimationFrame(step);
+  })`);
+  const late = frames.filter((frame) => frame > 34).length;
+  print(
+    `scrolling it in Chromium: median frame ${median(frames).toFixed(1)} ms, ${late} of ${frames.length} frames over 34 ms`,
+  );
+} finally {
+  await browser.close();
+}
 
 const directory = mkdtempSync(join(tmpdir(), 'waybill-bench-'));
 try {
