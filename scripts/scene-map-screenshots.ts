@@ -13,11 +13,16 @@ try {
     for (const width of [360, 1280]) {
       const page = await browser.newPage({ viewport: { width, height: 900 }, colorScheme });
       await page.setContent(renderSceneMapPage(map, { findings }));
-      // As tall as the page: what is outside the window is not painted.
-      await page.setViewportSize({
-        width,
-        height: await page.evaluate('document.documentElement.scrollHeight + 400'),
-      });
+      // As tall as the page, for what is outside the window is not painted; then once more, as what is painted has its true height.
+      for (let pass = 0; pass < 2; pass++) {
+        await page.setViewportSize({
+          width,
+          height: await page.evaluate<number>('document.body.offsetHeight'),
+        });
+        await page.evaluate(
+          'new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))',
+        );
+      }
       await page.screenshot({ path: `docs/images/scene-map-${width}-${colorScheme}.png`, fullPage: true });
       await page.close();
     }
