@@ -2,6 +2,7 @@ import { distance } from 'fastest-levenshtein';
 import type { ErrorObject } from 'ajv';
 import type { FindingCode, PlacelessFinding } from './finding-codes.ts';
 import { validate } from './full-validator.js';
+import type { Scene, SceneMap, SessionScope } from './schema-types.ts';
 import { escapePointer, quoted } from './json-text.ts';
 
 /**
@@ -55,7 +56,7 @@ function clip(value: unknown, limit: number, depth: number): unknown {
   let unknown = 0;
   const kept: Record<string, unknown> = {};
   for (const key of Object.keys(value)) {
-    if (!knownProperties.has(key) && unknown++ > limit) continue;
+    if (!Object.hasOwn(known, key) && unknown++ > limit) continue;
     const inner = key === 'scenes' ? value[key] : clip(value[key], limit, depth + 1);
     // `__proto__` is an own property of parsed JSON; plain assignment would set the prototype and hide it.
     Object.defineProperty(kept, key, { value: inner, enumerable: true, configurable: true, writable: true });
@@ -67,20 +68,25 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-const topLevel = ['artifact_type', 'session_scope', 'scenes', 'boundary_caveats'];
-const scope = ['source_description', 'first_segment_id', 'last_segment_id'];
-const scene = [
-  'scene_id',
-  'start_segment_id',
-  'end_segment_id',
-  'short_title',
-  'primary_mode',
-  'main_participants',
-  'summary',
-  'boundary_note',
-  'boundary_confidence',
-];
-const knownProperties = new Set([...topLevel, ...scope, ...scene]);
+/** The compiler holds this to the schema's types. */
+const known: Record<keyof SceneMap | keyof SessionScope | keyof Scene, true> = {
+  artifact_type: true,
+  session_scope: true,
+  scenes: true,
+  boundary_caveats: true,
+  source_description: true,
+  first_segment_id: true,
+  last_segment_id: true,
+  scene_id: true,
+  start_segment_id: true,
+  end_segment_id: true,
+  short_title: true,
+  primary_mode: true,
+  main_participants: true,
+  summary: true,
+  boundary_note: true,
+  boundary_confidence: true,
+};
 
 function tell(error: ErrorObject, firstScene: number): PlacelessFinding {
   const pointer = error.instancePath.replace(
