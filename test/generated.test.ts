@@ -2,6 +2,8 @@ import { spawnSync } from 'node:child_process';
 import t from 'tap';
 
 t.test('every file that is made from code is up to date', async (t) => {
-  const { status, stderr } = spawnSync(process.execPath, ['--import=tsx', 'scripts/generate.ts', '--check'], { encoding: 'utf8' });
+  const { status, stderr } = spawnSync(process.execPath, ['--import=tsx', 'scripts/generate.ts', '--check'], {
+    encoding: 'utf8',
+  });
   t.equal(status, 0, stderr);
 });

@@ -5,6 +5,7 @@ import { sendProblem } from './problem.ts';
 import { requestLog } from './request-log.ts';
 import { health } from './routes/health.ts';
 import { showRun } from './routes/runs.ts';
+import { sceneMapRoutes } from './routes/scene-maps.ts';
 import { upload } from './routes/upload.ts';
 
 /** The HTTP API over its ports: which path leads where, and nothing else. */
@@ -13,6 +14,8 @@ export function createApp(ports: ApiPorts): Express {
   routes.route('/healthz').get(health(ports)).all(onlyMethods('GET, HEAD'));
   routes.route('/runs/:runId').get(showRun(ports)).all(onlyMethods('GET, HEAD'));
   routes.route('/v1/pipelines/:pipelineId/upload').post(upload(ports)).all(onlyMethods('POST'));
+
+  routes.use(sceneMapRoutes());
 
   const app = express();
   app.disable('x-powered-by').disable('etag');

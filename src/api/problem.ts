@@ -41,6 +41,7 @@ export const statusOf: Record<ErrorCode, number> = {
 
   worker_failed: 500,
 
+  invalid_request: 400,
   not_found: 404,
   method_not_allowed: 405,
   unauthorized: 401,

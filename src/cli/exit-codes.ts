@@ -32,6 +32,7 @@ export const exitCodes: Record<ErrorCode, 1 | 2> = {
   prune_disabled: 2,
   verification_failed: 1,
   worker_failed: 1,
+  invalid_request: 1,
   not_found: 1,
   method_not_allowed: 1,
   unauthorized: 1,

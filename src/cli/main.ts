@@ -7,6 +7,7 @@ import type { InspectOptions } from './commands/inspect.ts';
 import type { PruneOptions } from './commands/prune.ts';
 import type { ReconcileOptions } from './commands/reconcile-state.ts';
 import type { RunOptions } from './commands/run.ts';
+import { sceneMapCommand } from './commands/scene-map.ts';
 import type { ServeOptions } from './commands/serve.ts';
 import type { ValidateOptions } from './commands/validate.ts';
 import type { VerifyOptions } from './commands/verify.ts';
@@ -139,7 +140,16 @@ config
   .description('print the JSON Schema of the configuration, for editors')
   .action(async () => exit((await import('./commands/config-check.ts')).printSchema()));
 
-for (const each of [...program.commands, ...config.commands]) each.exitOverride();
+program.addCommand(
+  sceneMapCommand({
+    stdin: process.stdin,
+    stdout: process.stdout,
+    stderr: process.stderr,
+    setExitCode: (code) => (process.exitCode = code),
+  }),
+);
+
+for (const group of program.commands) for (const each of [group, ...group.commands]) each.exitOverride();
 
 try {
   await program.parseAsync();

@@ -108,6 +108,10 @@ export const errorTable = {
   },
 
   // HTTP
+  invalid_request: {
+    retryable: false,
+    about: 'The body or a parameter of the request is not what this route takes.',
+  },
   not_found: { retryable: false, about: 'No such route.' },
   method_not_allowed: { retryable: false, about: 'The route exists and does not take this method.' },
   unauthorized: { retryable: false, about: 'No bearer token, a malformed one, or one that is not known.' },

@@ -1,7 +1,7 @@
 import type { PipelineConfig } from '../config/config.ts';
 import { digestOf } from '../digest.ts';
 import { finding, type Finding } from '../finding.ts';
-import { checkSceneMap, maxSceneMapBytes, sceneMapKind } from '../scene-map/hook.ts';
+import { checkSceneMapBytes, maxSceneMapBytes, sceneMapKind } from '../scene-map/hook.ts';
 import type { BundleFile } from './source-bundle.ts';
 
 export type SceneMapRules = PipelineConfig['sceneMaps'];
@@ -32,7 +32,7 @@ export async function checkSceneMapFile(file: BundleFile, rules: SceneMapRules):
   const bytes = Buffer.concat(chunks);
   const digest = digestOf(bytes);
   if (file.digest !== null && digest !== file.digest) return [wrongDigest(file, digest)];
-  return applyRules(checkSceneMap(bytes, file.path), rules);
+  return applyRules(await checkSceneMapBytes(bytes, file.path), rules);
 }
 
 export function wrongSize({ path, size }: Pick<BundleFile, 'path' | 'size'>, found: number): Finding {

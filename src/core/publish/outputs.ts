@@ -5,11 +5,9 @@ import type { SourceBundle } from '../bundle/source-bundle.ts';
 import { withDigests, type DigestedFile } from '../bundle/validate.ts';
 import type { GeneratedMetadata, OutputRecord, Owner } from '../catalog/catalog.ts';
 import type { DestinationConfig } from '../config/config.ts';
-import { WaybillError } from '../errors.ts';
 import { finding } from '../finding.ts';
 import { measure } from '../storage/body.ts';
 import type { GeneratedFile, Generator, Sibling } from './generate/generator.ts';
-import { generators } from './generate/generators.ts';
 import type { PlannedOutput } from './plan.ts';
 
 export interface OutputsOptions {
@@ -27,21 +25,28 @@ export interface OutputsOptions {
  * of a listed file, `body_mismatch` where a file is not what the bundle says, or the source's own error.
  */
 export async function planOutputs(bundle: SourceBundle, options: OutputsOptions): Promise<PlannedOutput[]> {
-  refuseSceneMapPage(options);
   const digested = await withDigests(bundle);
   const planned = digested.files.map((file) => plannedFile(digested, file, options));
   const recorded = new Map<string, OutputRecord>();
-  const wanted = generators.filter(({ switchedBy }) => options.destination.outputs[switchedBy]);
+  const wanted = await wantedGenerators(options.destination.outputs);
   if (wanted.length > 0) for (const record of options.recorded) recorded.set(record.path, record);
   const siblings: Sibling[] = [];
   for (const generator of wanted) {
-    const file = await generator.describe({ bundle: digested, siblings: [...siblings] });
-    const output = await plannedGenerated(digested, generator, file, recorded.get(file.path), options);
-    siblings.push(output);
-    planned.push(output);
+    for (const file of await generator.describe({ bundle: digested, siblings: [...siblings] })) {
+      const output = await plannedGenerated(digested, generator, file, recorded.get(file.path), options);
+      siblings.push(output);
+      planned.push(output);
+    }
   }
   if (wanted.length > 0) refuseCollisions(bundle, planned);
   return planned.sort((a, b) => compareCodeUnits(a.path, b.path));
+}
+
+/** The generators are loaded where a destination asks for one: they bring a template engine along. */
+async function wantedGenerators(outputs: DestinationConfig['outputs']): Promise<Generator[]> {
+  if (!Object.values(outputs).includes(true)) return [];
+  const { generators } = await import('./generate/generators.ts');
+  return generators.filter(({ switchedBy }) => outputs[switchedBy]);
 }
 
 function plannedFile(bundle: SourceBundle, file: DigestedFile, options: OutputsOptions): PlannedOutput {
@@ -105,11 +110,4 @@ function refuseCollisions(bundle: SourceBundle, planned: readonly PlannedOutput[
     return finding('error', 'generated_path_taken', message, { file: path });
   });
   if (findings.length > 0) throw invalidBundle(`"${bundle.path}"`, findings);
-}
-
-function refuseSceneMapPage({ destination }: OutputsOptions): void {
-  if (!destination.outputs.sceneMapPage) return;
-  throw new WaybillError('config_invalid', 'outputs.scene_map_page is not part of this version', {
-    hint: 'remove scene_map_page from the outputs of the destination',
-  });
 }

@@ -12,6 +12,7 @@ import {
 } from '../../../src/core/bundle/staging.ts';
 import { validateBundle } from '../../../src/core/bundle/validate.ts';
 import { asWaybillError, type ErrorCode, type WaybillError } from '../../../src/core/errors.ts';
+import { sceneMapText } from '../../fixtures/scene-map.ts';
 import {
   bundleTar,
   endMarker,
@@ -63,7 +64,7 @@ const long = (length: number): string => 'a/'.repeat(length / 2 - 1).slice(0, le
 
 t.test('a tar and a tar.gz are staged, in chunks of any size, and open as the same bundle', async (t) => {
   const files = {
-    'maps/scènes.json': '{"artifact_type":"current_session_scene_map"}',
+    'maps/scènes.json': sceneMapText,
     'notes/readme.txt': 'hello',
     empty: '',
   };
@@ -79,7 +80,7 @@ t.test('a tar and a tar.gz are staged, in chunks of any size, and open as the sa
     for (const chunk of [1, 511, 512, 513, 65_536]) {
       const { staged, directory, error } = await stage(bytes, { chunk });
       t.equal(error, undefined);
-      t.match(staged, { directory, bundlePath: 'session-42', files: 3, bytes: 50 });
+      t.match(staged, { directory, bundlePath: 'session-42', files: 3, bytes: sceneMapText.length + 5 });
       const bundle = await openStagedBundle(directory, 'maps', 'session-42');
       t.match(bundle, {
         identity: { backend: 'http_upload', id: 'maps', path: 'session-42' },

@@ -1,6 +1,8 @@
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import fc from 'fast-check';
+import type { SourceBundle } from '../../../src/core/bundle/source-bundle.ts';
+import { sceneMapText } from '../../fixtures/scene-map.ts';
 import t from 'tap';
 import { discoverBundles, loadBundle, type BundleCandidate } from '../../../src/core/bundle/discover.ts';
 import { validateBundle, withDigests } from '../../../src/core/bundle/validate.ts';
@@ -185,18 +187,30 @@ t.test('a scene map must be one', async (t) => {
       'map.json': text,
     });
   const load = async (storage: Storage): Promise<unknown> => loadBundle(storage, await only(storage), source);
-  const good = '{"artifact_type":"current_session_scene_map"}';
+  const good = sceneMapText;
   await t.resolves(load(await storageOf(good)));
-  for (const [text, code] of [
-    ['no', 'scene_map_not_json'],
-    ['[]', 'scene_map_not_object'],
-    ['{"artifact_type":"x"}', 'scene_map_wrong_type'],
-    ['{}', 'scene_map_wrong_type'],
-  ])
-    await t.rejects(load(await storageOf(text!)), {
+  const odd = good.replace('"Narrative"', '"Sideways"');
+  for (const [text, pointer] of [
+    ['no', null],
+    ['[]', ''],
+    ['{}', ''],
+    [odd, '/scenes/0/primary_mode'],
+  ] as const)
+    await t.rejects(load(await storageOf(text)), {
       code: 'invalid_bundle',
-      findings: [{ code, file: 'map.json' }],
+      findings: [{ severity: 'error', file: 'map.json', pointer, line: 1 }],
     });
+  const gap = good.replace('"last_segment_id":9', '"last_segment_id":10');
+  const rules = async (contentRules: 'warning' | 'error'): Promise<SourceBundle> => {
+    const storage = await storageOf(gap);
+    return loadBundle(storage, await only(storage), { ...source, sceneMaps: { contentRules } });
+  };
+  t.match((await rules('warning')).warnings, [{ severity: 'warning', file: 'map.json' }]);
+  await t.rejects(
+    rules('error'),
+    { code: 'invalid_bundle' },
+    'content rules count where the pipeline says so',
+  );
   await t.rejects(load(await storageOf(good, { digest: digestOf('other') })), {
     code: 'invalid_bundle',
     findings: [{ code: 'digest_mismatch' }],

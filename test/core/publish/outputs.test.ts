@@ -3,6 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import fc from 'fast-check';
+import { sceneMapText } from '../../fixtures/scene-map.ts';
 import t from 'tap';
 import { discoverBundles, loadBundle } from '../../../src/core/bundle/discover.ts';
 import type { SourceBundle } from '../../../src/core/bundle/source-bundle.ts';
@@ -289,11 +290,18 @@ t.test('a generated output never takes the place of a listed file', async (t) =>
   }
 });
 
-t.test('the scene map page is refused with what to do', async (t) => {
-  await t.rejects(planOutputs(await bundleOf({ a: 'A' }), options({ ...nothing, sceneMapPage: true })), {
-    code: 'config_invalid',
-    hint: /remove/,
+t.test('each scene map gets a page beside it, made once and then taken from the record', async (t) => {
+  const bundle = await bundleOf({ 'maps/scenes.json': sceneMapText, a: 'A' }, [
+    { path: 'maps/scenes.json', kind: 'scene_map' },
+    'a',
+  ]);
+  const [, page] = await planOutputs(bundle, options({ ...nothing, sceneMapPage: true }));
+  t.match(page, {
+    path: 'maps/scenes.html',
+    kind: 'scene_map_page',
+    generated: { contentType: 'text/html; charset=utf-8' },
   });
+  t.match((await bytesOf(page!)).toString(), /<!doctype html>[^]*All of it/i);
 });
 
 t.test(

@@ -20,19 +20,21 @@ export const archiveGenerator: Generator = {
   switchedBy: 'archive',
   describe: async ({ bundle }) => {
     const files = filesOf(bundle);
-    return {
-      path: archiveName(bundle),
-      kind: 'archive',
-      contentType: 'application/gzip',
-      // The same tar is compressed to other bytes by another zlib: then the archive counts as changed, and is written anew.
-      inputs: digestInputs(
-        files.map(({ path, digest }) => [path, digest]),
-        bundle.created.toISOString(),
-        [process.versions.zlib, process.arch, compressionLevel],
-      ),
-      open: () =>
-        pipeThrough(inPieces(writeTar(files, bundle.created)), createGzip({ level: compressionLevel })),
-    };
+    return [
+      {
+        path: archiveName(bundle),
+        kind: 'archive',
+        contentType: 'application/gzip',
+        // The same tar is compressed to other bytes by another zlib: then the archive counts as changed, and is written anew.
+        inputs: digestInputs(
+          files.map(({ path, digest }) => [path, digest]),
+          bundle.created.toISOString(),
+          [process.versions.zlib, process.arch, compressionLevel],
+        ),
+        open: () =>
+          pipeThrough(inPieces(writeTar(files, bundle.created)), createGzip({ level: compressionLevel })),
+      },
+    ];
   },
 };
 

@@ -10,17 +10,19 @@ export const checksumsGenerator: Generator = {
   name: 'checksums',
   version: 1,
   switchedBy: 'checksums',
-  describe: async (input) => ({
-    path: 'SHA256SUMS' as RelativePath,
-    kind: 'checksums',
-    contentType: 'text/plain; charset=utf-8',
-    inputs: digestInputs(covered(input)),
-    open: keptBytes(() =>
-      covered(input)
-        .map(([path, hex]) => `${hex}  ${path}\n`)
-        .join(''),
-    ),
-  }),
+  describe: async (input) => [
+    {
+      path: 'SHA256SUMS' as RelativePath,
+      kind: 'checksums',
+      contentType: 'text/plain; charset=utf-8',
+      inputs: digestInputs(covered(input)),
+      open: keptBytes(() =>
+        covered(input)
+          .map(([path, hex]) => `${hex}  ${path}\n`)
+          .join(''),
+      ),
+    },
+  ],
 };
 
 function covered({ bundle, siblings }: GeneratorInput): [path: string, hex: string][] {

@@ -37,7 +37,8 @@ export interface Generator {
   name: string;
   version: number;
   switchedBy: keyof GeneratedOutputs;
-  describe(input: GeneratorInput): Promise<GeneratedFile>;
+  /** One file or several, or none where the bundle has nothing to make them from. */
+  describe(input: GeneratorInput): Promise<GeneratedFile[]>;
 }
 
 /** Digest of inputs: of values whose JSON form is the same each time (lists and scalars). */

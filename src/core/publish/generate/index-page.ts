@@ -16,13 +16,15 @@ export const indexGenerator: Generator = {
     template ??= readFile(templateFile, 'utf8');
     const source = await template;
     const page = pageOf(input);
-    return {
-      path: 'index.html' as RelativePath,
-      kind: 'index',
-      contentType: 'text/html; charset=utf-8',
-      inputs: digestInputs(source, page),
-      open: keptBytes(() => ejs.render(source, page, { strict: true, localsName: 'page' })),
-    };
+    return [
+      {
+        path: 'index.html' as RelativePath,
+        kind: 'index',
+        contentType: 'text/html; charset=utf-8',
+        inputs: digestInputs(source, page),
+        open: keptBytes(() => ejs.render(source, page, { strict: true, localsName: 'page' })),
+      },
+    ];
   },
 };
 

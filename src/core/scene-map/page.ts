@@ -1,0 +1,173 @@
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import ejs from 'ejs';
+import type { Finding } from '../finding.ts';
+import type { Scene, SceneMap } from './schema-types.ts';
+import { confidences, modes, sceneMapStats, segmentsOf } from './stats.ts';
+
+export interface PageOptions {
+  /** What the check found; told at the head of the page and at each scene it concerns. */
+  findings?: readonly Finding[];
+  /** A link back, for instance to the listing of the bundle: a relative path. */
+  documentHref?: string;
+}
+
+/** More participants than these are listed in the scenes but get no filter; each filter is a style rule. */
+const maxParticipantFilters = 100;
+
+/**
+ * One self-contained HTML page of a valid scene map. It has no script at all, so that nothing from the document can run: filters are form
+ * controls and style rules. The same map gives the same bytes.
+ */
+export function renderSceneMapPage(map: SceneMap, options: PageOptions = {}): string {
+  const view = pageView(map, options);
+  return template()({ ...view, styleHash: createHash('sha256').update(view.style).digest('base64') });
+}
+
+let compiled: ejs.TemplateFunction | undefined;
+let baseStyle: string | undefined;
+
+function template(): ejs.TemplateFunction {
+  compiled ??= ejs.compile(read('scene-map.ejs'), { strict: true, localsName: 'page', rmWhitespace: true });
+  return compiled;
+}
+
+function read(name: string): string {
+  return readFileSync(new URL(`../../../templates/pages/${name}`, import.meta.url), 'utf8');
+}
+
+function pageView(map: SceneMap, { findings = [], documentHref }: PageOptions): PageView {
+  const stats = sceneMapStats(map);
+  const offered = stats.participants.slice(0, maxParticipantFilters);
+  const numbers = new Map(offered.map(({ name }, index) => [name, index]));
+  const byScene = groupByScene(findings);
+  baseStyle ??= read('scene-map.css');
+  const style = baseStyle + offered.map((_, index) => participantRule(index)).join('');
+  return {
+    style,
+    documentHref: documentHref ?? null,
+    clean,
+    scope: map.session_scope,
+    stats,
+    modes,
+    confidences,
+    participants: offered.map(({ name, scenes }, index) => ({ name: clean(name), scenes, index })),
+    moreParticipants: stats.participants.length - offered.length,
+    caveats: map.boundary_caveats.map(clean),
+    findings: findings.map((one) => ({ ...one, message: clean(one.message), scene: sceneOf(one) })),
+    timeline: timeline(map, numbers),
+    scenes: map.scenes.map((scene, index) => sceneView(scene, index, numbers, byScene.get(index) ?? [])),
+  };
+}
+
+interface PageView extends Record<string, unknown> {
+  style: string;
+}
+
+function participantRule(index: number): string {
+  return `main:has(#p${index}:checked) :is(.scene,.bar):not(.p${index}){display:none}`;
+}
+
+function sceneView(
+  scene: Scene,
+  index: number,
+  numbers: ReadonlyMap<string, number>,
+  findings: readonly Finding[],
+): object {
+  return {
+    number: index + 1,
+    id: clean(scene.scene_id),
+    title: clean(scene.short_title),
+    mode: scene.primary_mode,
+    confidence: scene.boundary_confidence,
+    start: scene.start_segment_id,
+    end: scene.end_segment_id,
+    segments: segmentsOf(scene),
+    participants: scene.main_participants.map(clean),
+    summary: clean(scene.summary),
+    note: clean(scene.boundary_note),
+    findings: findings.map(({ message }) => clean(message)),
+    classes: classesOf(scene, numbers),
+  };
+}
+
+function classesOf(scene: Scene, numbers: ReadonlyMap<string, number>): string {
+  const people = new Set(
+    scene.main_participants.map((name) => numbers.get(name)).filter((number) => number !== undefined),
+  );
+  return [scene.primary_mode.toLowerCase(), ...[...people].map((number) => `p${number}`)].join(' ');
+}
+
+const width = 1000;
+const thinnest = 0.5;
+const laneHeight = 30;
+const barHeights = { High: 24, Medium: 15, Low: 7 } as const;
+
+interface Timeline {
+  width: number;
+  height: number;
+  laneHeight: number;
+  first: number;
+  middle: number;
+  last: number;
+  bars: { number: number; x: string; y: number; width: string; height: number; classes: string }[];
+}
+
+/**
+ * Bars to scale along the scope; the lane tells the mode and the height the confidence. What lies outside the scope is cut off at its edge,
+ * so that one far id does not press all others into a line.
+ */
+function timeline(map: SceneMap, numbers: ReadonlyMap<string, number>): Timeline {
+  const { first_segment_id: from, last_segment_id: to } = map.session_scope;
+  const first = Math.min(from, to);
+  const last = Math.max(from, to);
+  const scale = width / (last - first + 1);
+  const bars = map.scenes.map((scene, index) => {
+    const left = clamp((scene.start_segment_id - first) * scale);
+    const right = clamp((scene.end_segment_id - first + 1) * scale);
+    const height = barHeights[scene.boundary_confidence];
+    return {
+      number: index + 1,
+      x: Math.min(left, width - thinnest).toFixed(3),
+      y: (modes.indexOf(scene.primary_mode) + 1) * laneHeight - 3 - height,
+      width: Math.max(right - left, thinnest).toFixed(3),
+      height,
+      classes: classesOf(scene, numbers),
+    };
+  });
+  return {
+    width,
+    height: laneHeight * modes.length,
+    laneHeight,
+    first,
+    middle: Math.round((first + last) / 2),
+    last,
+    bars,
+  };
+}
+
+function clamp(x: number): number {
+  return Math.min(Math.max(x, 0), width);
+}
+
+function groupByScene(findings: readonly Finding[]): Map<number, Finding[]> {
+  const groups = new Map<number, Finding[]>();
+  for (const one of findings) {
+    const scene = sceneOf(one);
+    if (scene === null) continue;
+    const group = groups.get(scene) ?? [];
+    groups.set(scene, group);
+    group.push(one);
+  }
+  return groups;
+}
+
+function sceneOf({ pointer }: Finding): number | null {
+  const match = /^\/scenes\/(\d+)(?:\/|$)/.exec(pointer ?? '');
+  return match === null ? null : Number(match[1]);
+}
+
+/** Control characters do nothing good in a page, and a lone surrogate has no UTF-8. Markup is the template's to escape. */
+function clean(text: string): string {
+  return text.toWellFormed().replace(/(?![\n\t])\p{Cc}/gu, '\uFFFD');
+}

@@ -1,0 +1,89 @@
+import type { Finding } from '../finding.ts';
+import { findingCodes } from './finding-codes.ts';
+
+/** What was found in one document. */
+export interface CheckedFile {
+  file: string;
+  findings: readonly Finding[];
+}
+
+export interface SceneMapReport {
+  schema_version: 1;
+  /** No errors: the document is one under the schema. */
+  valid: boolean;
+  /** No findings at all. */
+  clean: boolean;
+  files: { file: string; valid: boolean; findings: readonly Finding[] }[];
+}
+
+/** The JSON document that the CLI prints and the HTTP API answers. */
+export function sceneMapReport(checked: readonly CheckedFile[]): SceneMapReport {
+  const files = checked.map(({ file, findings }) => ({
+    file,
+    valid: !findings.some(({ severity }) => severity === 'error'),
+    findings,
+  }));
+  return {
+    schema_version: 1,
+    valid: files.every(({ valid }) => valid),
+    clean: files.every(({ findings }) => findings.length === 0),
+    files,
+  };
+}
+
+/** SARIF 2.1.0, as code scanners read it. */
+export function sarifReport(checked: readonly CheckedFile[]): object {
+  const used = [...new Set(checked.flatMap(({ findings }) => findings.map(({ code }) => code)))].sort();
+  const about = new Map<string, string>(
+    Object.entries(findingCodes).map(([code, entry]) => [code, entry.about]),
+  );
+  return {
+    $schema: 'https://json.schemastore.org/sarif-2.1.0.json',
+    version: '2.1.0',
+    runs: [
+      {
+        tool: {
+          driver: {
+            name: 'waybill scene-map',
+            rules: used.map((id) => ({ id, shortDescription: { text: about.get(id) ?? id } })),
+          },
+        },
+        columnKind: 'utf16CodeUnits',
+        results: checked.flatMap(({ findings }) => findings.map(sarifResult)),
+      },
+    ],
+  };
+}
+
+function sarifResult({ severity, code, message, file, pointer, line, column }: Finding): object {
+  const region =
+    line === null ? {} : { region: { startLine: line, ...(column === null ? {} : { startColumn: column }) } };
+  const uri = (file ?? '').split('/').map(encodeURIComponent).join('/');
+  return {
+    ruleId: code,
+    level: severity,
+    message: { text: message },
+    locations: [
+      {
+        physicalLocation: { artifactLocation: { uri }, ...region },
+        ...(pointer === null ? {} : { logicalLocations: [{ fullyQualifiedName: pointer }] }),
+      },
+    ],
+  };
+}
+
+/** One line of GitHub's workflow commands: an annotation at the place of the finding. */
+export function githubAnnotation({ severity, code, message, file, line, column, pointer }: Finding): string {
+  const properties = { file, line, col: column, title: `scene map: ${code}` };
+  const listed = Object.entries(properties)
+    .filter(([, value]) => value !== null)
+    .map(
+      ([name, value]) => `${name}=${escapeData(String(value)).replaceAll(':', '%3A').replaceAll(',', '%2C')}`,
+    );
+  const place = pointer === null || pointer === '' ? '' : ` (${pointer})`;
+  return `::${severity} ${listed.join(',')}::${escapeData(message + place)}`;
+}
+
+function escapeData(text: string): string {
+  return text.replaceAll('%', '%25').replaceAll('\r', '%0D').replaceAll('\n', '%0A');
+}

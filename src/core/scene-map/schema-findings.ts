@@ -1,0 +1,194 @@
+import { distance } from 'fastest-levenshtein';
+import type { ErrorObject } from 'ajv';
+import type { FindingCode, PlacelessFinding } from './finding-codes.ts';
+import { validate } from './full-validator.js';
+import type { Scene, SceneMap, SessionScope } from './schema-types.ts';
+import { escapePointer, quoted } from './json-text.ts';
+
+/**
+ * Everything in which a parsed document breaks the schema, in sentences, up to `limit` findings and one more where there are others.
+ * The work is bounded whatever the document holds: scenes are looked at in slices, and excess beyond the limit is not examined.
+ */
+export function schemaFindings(document: unknown, limit: number): PlacelessFinding[] {
+  const found: PlacelessFinding[] = [];
+  for (const { value, firstScene, whole } of slices(document, limit)) {
+    if (validate(value)) continue;
+    for (const error of validate.errors ?? []) {
+      const told = tell(error, firstScene);
+      if (whole || told.pointer.startsWith('/scenes/')) found.push(told);
+    }
+    if (found.length > limit) break;
+  }
+  return found;
+}
+
+const sliceLength = 50;
+
+interface Slice {
+  value: unknown;
+  firstScene: number;
+  /** The first slice, which speaks for everything that is not a scene too. */
+  whole: boolean;
+}
+
+function* slices(document: unknown, limit: number): Generator<Slice> {
+  const clipped = clip(document, limit, 0);
+  if (!isObject(document) || !isObject(clipped) || !Array.isArray(document['scenes'])) {
+    yield { value: clipped, firstScene: 0, whole: true };
+    return;
+  }
+  const scenes: unknown[] = document['scenes'];
+  for (let start = 0; start === 0 || start < scenes.length; start += sliceLength) {
+    const part = scenes.slice(start, start + sliceLength).map((scene) => clip(scene, limit, 1));
+    yield { value: { ...clipped, scenes: part }, firstScene: start, whole: start === 0 };
+  }
+}
+
+/** A copy in which no object has many more unknown properties, and no array of strings many more mistakes, than can be told. */
+function clip(value: unknown, limit: number, depth: number): unknown {
+  if (depth > 2) return value;
+  if (Array.isArray(value)) {
+    if (value.length <= limit) return value;
+    let wrong = 0;
+    return value.map((item: unknown) => (typeof item === 'string' || wrong++ <= limit ? item : ''));
+  }
+  if (!isObject(value)) return value;
+  let unknown = 0;
+  const kept: Record<string, unknown> = {};
+  for (const key of Object.keys(value)) {
+    if (!Object.hasOwn(known, key) && unknown++ > limit) continue;
+    const inner = key === 'scenes' ? value[key] : clip(value[key], limit, depth + 1);
+    // `__proto__` is an own property of parsed JSON; plain assignment would set the prototype and hide it.
+    Object.defineProperty(kept, key, { value: inner, enumerable: true, configurable: true, writable: true });
+  }
+  return kept;
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** The compiler holds this to the schema's types. */
+const known: Record<keyof SceneMap | keyof SessionScope | keyof Scene, true> = {
+  artifact_type: true,
+  session_scope: true,
+  scenes: true,
+  boundary_caveats: true,
+  source_description: true,
+  first_segment_id: true,
+  last_segment_id: true,
+  scene_id: true,
+  start_segment_id: true,
+  end_segment_id: true,
+  short_title: true,
+  primary_mode: true,
+  main_participants: true,
+  summary: true,
+  boundary_note: true,
+  boundary_confidence: true,
+};
+
+function tell(error: ErrorObject, firstScene: number): PlacelessFinding {
+  const pointer = error.instancePath.replace(
+    /^\/scenes\/(\d+)/,
+    (_, index: string) => `/scenes/${Number(index) + firstScene}`,
+  );
+  const params = error.params as Record<string, unknown>;
+  const where = nameOf(pointer);
+  switch (error.keyword) {
+    case 'required': {
+      const missing = String(params['missingProperty']);
+      return {
+        code: 'missing_property',
+        message: `${where} lacks the property ${quoted(missing)}, which is required.`,
+        pointer,
+      };
+    }
+    case 'additionalProperties': {
+      const name = String(params['additionalProperty']);
+      const allowed = Object.keys((error.parentSchema as { properties: object }).properties);
+      const near = nearest(name, allowed);
+      const right = near === null ? `Allowed are ${allowed.join(', ')}.` : `Did you mean ${quoted(near)}?`;
+      const message = `${where} has the unknown property ${quoted(name)}. ${right}`;
+      return { code: 'unknown_property', message, pointer: `${pointer}/${escapePointer(name)}`, atKey: true };
+    }
+    case 'enum': {
+      const allowed = params['allowedValues'] as string[];
+      const near = typeof error.data === 'string' ? nearest(error.data, allowed) : null;
+      const hint = near === null ? '' : ` Did you mean ${quoted(near)}?`;
+      return {
+        code: 'not_in_enumeration',
+        message: `${where} is ${shown(error.data)} and must be one of ${allowed.join(', ')}.${hint}`,
+        pointer,
+      };
+    }
+    case 'const':
+      return {
+        code: 'wrong_constant',
+        message: `${where} is ${shown(error.data)} and must be ${quoted(String(params['allowedValue']))}.`,
+        pointer,
+      };
+    case 'pattern':
+      return {
+        code: 'pattern_mismatch',
+        message: `${where} is ${shown(error.data)} and must end with a digit from 0 to 9.`,
+        pointer,
+      };
+    case 'minItems':
+      return {
+        code: 'too_few_items',
+        message: `${where} is empty and must hold at least one scene.`,
+        pointer,
+      };
+    case 'type':
+      return wrongType(where, error, pointer);
+    default: {
+      const code: FindingCode = 'wrong_type';
+      return { code, message: `${where} ${error.message ?? 'is not what the schema asks for'}.`, pointer };
+    }
+  }
+}
+
+function wrongType(where: string, error: ErrorObject, pointer: string): PlacelessFinding {
+  const wanted = String((error.params as Record<string, unknown>)['type']);
+  const article =
+    { string: 'a string', integer: 'an integer', object: 'an object', array: 'an array' }[wanted] ?? wanted;
+  const quotes =
+    wanted === 'integer' && typeof error.data === 'string' && /^-?\d+$/.test(error.data)
+      ? ' Remove the quotes.'
+      : '';
+  return {
+    code: 'wrong_type',
+    message: `${where} is ${shown(error.data)} and must be ${article}.${quotes}`,
+    pointer,
+  };
+}
+
+function nameOf(pointer: string): string {
+  if (pointer === '') return 'The document';
+  const inScene = /^\/scenes\/(\d+)(?:\/(.*))?$/.exec(pointer);
+  if (inScene === null) return pointer.slice(1).replaceAll('/', '.');
+  return inScene[2] === undefined
+    ? `Scene ${Number(inScene[1]) + 1}`
+    : `${inScene[2].replaceAll('/', '.')} of scene ${Number(inScene[1]) + 1}`;
+}
+
+function shown(value: unknown): string {
+  if (typeof value === 'string') return `the string ${quoted(value)}`;
+  if (Array.isArray(value)) return 'an array';
+  if (typeof value === 'object' && value !== null) return 'an object';
+  return typeof value === 'number' ? `the number ${value}` : String(value);
+}
+
+/** The allowed word that was most likely meant, if one is near. */
+function nearest(word: string, allowed: readonly string[]): string | null {
+  if (word.length > 60) return null;
+  const plain = (text: string): string => text.toLowerCase().replace(/[^a-z0-9]/g, '');
+  const ranked = allowed
+    .map((candidate) => ({ candidate, apart: distance(plain(word), plain(candidate)) }))
+    .sort((a, b) => a.apart - b.apart);
+  const best = ranked[0];
+  return best !== undefined && best.apart <= Math.max(1, Math.floor(best.candidate.length / 4))
+    ? best.candidate
+    : null;
+}

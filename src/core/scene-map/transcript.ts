@@ -1,0 +1,169 @@
+import { parse } from 'csv-parse/sync';
+import { WaybillError } from '../errors.ts';
+
+/** What the content rules need of a transcript: its segment ids. */
+export interface Transcript {
+  format: TranscriptFormat;
+  /** Ascending, each once, at least one. */
+  ids: readonly number[];
+}
+
+export type TranscriptFormat = 'json' | 'jsonl' | 'csv' | 'webvtt' | 'srt';
+
+export interface TranscriptOptions {
+  /** Names under which a segment's id is looked for, in this order; `segment_id` alone by default. JSON, JSON Lines and CSV. */
+  idKeys?: readonly string[];
+  /** WebVTT and SRT: the number written over a cue, its place in the file (from 1), or the number where every cue has one. */
+  cueIds?: 'number' | 'order' | 'auto';
+}
+
+/**
+ * Reads the segment ids of a transcript: a JSON array, JSON Lines or CSV with an integer `segment_id`, WebVTT or SRT. The format is seen from
+ * the content. Throws `usage` with the reason and the line for whatever is none of them.
+ */
+export function readTranscript(bytes: Uint8Array, file: string, options: TranscriptOptions = {}): Transcript {
+  const text = decode(bytes, file);
+  const keys = options.idKeys ?? ['segment_id'];
+  const start = text.trimStart();
+  if (start === '') throw refused(file, 'it is empty');
+  if (/^WEBVTT(?:[ \t\n]|$)/.test(text))
+    return made('webvtt', cueIds(text, file, options.cueIds ?? 'auto'), file);
+  if (start.startsWith('[')) return made('json', fromJson(text, file, keys), file);
+  if (start.startsWith('{')) return made('jsonl', fromJsonLines(text, file, keys), file);
+  if (/^(?:[^\n]*\n)?\d+:\d\d:\d\d[,.]\d{3}[ \t]*-->/.test(start))
+    return made('srt', cueIds(text, file, options.cueIds ?? 'auto'), file);
+  if (/[,;\t]/.test(firstLine(start)) || keys.includes(unquote(firstLine(start))))
+    return made('csv', fromCsv(start, file, keys), file);
+  throw refused(file, 'it is neither a JSON array, JSON Lines, CSV with a header, WebVTT nor SRT');
+}
+
+function decode(bytes: Uint8Array, file: string): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true })
+      .decode(bytes)
+      .replaceAll('\r\n', '\n')
+      .replaceAll('\r', '\n');
+  } catch (error) {
+    throw refused(file, 'it is not UTF-8 text', error);
+  }
+}
+
+function made(format: TranscriptFormat, ids: number[], file: string): Transcript {
+  if (ids.length === 0) throw refused(file, 'it has no segments');
+  return { format, ids: [...new Set(ids)].sort((a, b) => a - b) };
+}
+
+function fromJson(text: string, file: string, keys: readonly string[]): number[] {
+  const items = parseJson(text, file, null);
+  if (!Array.isArray(items)) throw refused(file, 'a JSON transcript is one array of segments');
+  return items.map((item: unknown, index) => idOf(item, keys, `item ${index}`, file));
+}
+
+function fromJsonLines(text: string, file: string, keys: readonly string[]): number[] {
+  const ids: number[] = [];
+  for (const [index, line] of text.split('\n').entries()) {
+    if (line.trim() === '') continue;
+    const item = parseJson(line, file, index + 1);
+    if (index === 0 && holdsList(item))
+      throw refused(file, 'it is a JSON object with a list inside; give the array of segments itself');
+    ids.push(idOf(item, keys, `line ${index + 1}`, file));
+  }
+  return ids;
+}
+
+function holdsList(item: unknown): boolean {
+  return (
+    typeof item === 'object' &&
+    item !== null &&
+    Object.values(item).some(
+      (value) => Array.isArray(value) && value.length > 0 && typeof value[0] === 'object',
+    )
+  );
+}
+
+function parseJson(text: string, file: string, line: number | null): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw refused(
+      file,
+      line === null
+        ? 'it begins like a JSON array and is no JSON'
+        : `line ${line} is no JSON object of its own (JSON Lines)`,
+      error,
+    );
+  }
+}
+
+function idOf(item: unknown, keys: readonly string[], place: string, file: string): number {
+  if (typeof item !== 'object' || item === null) throw refused(file, `${place} is no object`);
+  const record = item as Record<string, unknown>;
+  const key = keys.find((name) => Object.hasOwn(record, name));
+  if (key === undefined) throw refused(file, `${place} has no ${keys.join(' or ')}`);
+  const id = record[key];
+  if (typeof id !== 'number' || !Number.isSafeInteger(id))
+    throw refused(file, `${key} of ${place} is no integer`);
+  return id;
+}
+
+function fromCsv(text: string, file: string, keys: readonly string[]): number[] {
+  const header = firstLine(text);
+  const delimiter = ['\t', ';', ','].find((one) => header.includes(one)) ?? ',';
+  let rows: string[][];
+  try {
+    rows = parse(text, { delimiter, skip_empty_lines: true, trim: true });
+  } catch (error) {
+    throw refused(file, `it is no CSV: ${error instanceof Error ? error.message : String(error)}`, error);
+  }
+  const names = rows[0] ?? [];
+  const column = keys.map((key) => names.indexOf(key)).find((at) => at !== -1);
+  if (column === undefined) throw refused(file, `its header has no column ${keys.join(' or ')}`);
+  return rows.slice(1).map((row, index) => {
+    const cell = row[column] ?? '';
+    if (!/^-?\d+$/.test(cell) || !Number.isSafeInteger(Number(cell))) {
+      throw refused(
+        file,
+        `row ${index + 2} has ${JSON.stringify(cell.slice(0, 40))} as ${names[column] ?? ''}, which is no integer`,
+      );
+    }
+    return Number(cell);
+  });
+}
+
+const timing = /^(?:\d+:)?\d\d:\d\d[.,]\d{3}[ \t]*-->[ \t]*(?:\d+:)?\d\d:\d\d[.,]\d{3}(?:[ \t].*)?$/;
+
+/** The cues of WebVTT or SRT: a timing line, and over it, perhaps, a number. */
+function cueIds(text: string, file: string, choice: 'number' | 'order' | 'auto'): number[] {
+  const numbers: (number | null)[] = [];
+  const lines = text.split('\n');
+  for (const [index, line] of lines.entries()) {
+    if (!line.includes('-->')) continue;
+    if (!timing.test(line.trim())) throw refused(file, `line ${index + 1} is no cue timing`);
+    const above = (lines[index - 1] ?? '').trim();
+    numbers.push(/^\d+$/.test(above) && Number.isSafeInteger(Number(above)) ? Number(above) : null);
+  }
+  const order = numbers.map((_, index) => index + 1);
+  const written = numbers.filter((number) => number !== null);
+  if (choice === 'order' || (choice === 'auto' && written.length < numbers.length)) return order;
+  const without = numbers.indexOf(null);
+  if (without !== -1)
+    throw refused(file, `cue ${without + 1} has no number over it; count them by order instead`);
+  if (new Set(written).size < written.length)
+    throw refused(file, 'a cue number is used twice; count the cues by order instead');
+  return written;
+}
+
+function firstLine(text: string): string {
+  return text.split('\n', 1)[0] ?? '';
+}
+
+function unquote(text: string): string {
+  return text.trim().replace(/^"(.*)"$/, '$1');
+}
+
+function refused(file: string, reason: string, cause?: unknown): WaybillError {
+  return new WaybillError('usage', `The transcript ${file} cannot be used: ${reason}.`, {
+    hint: 'Known are a JSON array, JSON Lines or CSV with an integer segment_id (or a key that you name), WebVTT and SRT.',
+    cause,
+  });
+}

@@ -1,0 +1,258 @@
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import {
+  cruise,
+  type ICruiseResult,
+  type IReachabilityForbiddenRuleType,
+  type IRegularForbiddenRuleType,
+} from 'dependency-cruiser';
+import t from 'tap';
+import ts from 'typescript';
+
+/** Files in which deciding is done: functions of values. */
+const pureFiles = [
+  'bundle/path-policy.ts',
+  'catalog/codec.ts',
+  'catalog/legacy.ts',
+  'catalog/settle.ts',
+  'maintain/select-prunable.ts',
+  'publish/decide.ts',
+  'publish/mapping.ts',
+  'publish/plan.ts',
+].map((file) => `src/core/${file}`);
+
+/** Which files may import a package, as a pattern for the whole path; packages that are not here may be imported anywhere. */
+const homes: Record<string, string> = {
+  '@aws-sdk/[^/]+': 'src/core/storage/s3\\.ts',
+  '@smithy/[^/]+': 'src/core/storage/s3\\.ts',
+  'ssh2-sftp-client': 'src/core/storage/sftp\\.ts',
+  ssh2: 'src/core/storage/(sftp|known-hosts)\\.ts',
+  express: 'src/api/.+',
+  busboy: 'src/api/.+',
+  multer: 'src/api/.+',
+  bullmq: 'src/workers/bullmq[^/]*\\.ts',
+  ioredis: 'src/(workers/bullmq[^/]*|core/notify/sinks/redis)\\.ts',
+  piscina: 'src/workers/pool\\.ts',
+  commander: 'src/cli/.+',
+  'cli-progress': 'src/cli/.+',
+  picocolors: 'src/cli/.+',
+  joi: 'src/core/config/.+',
+  'joi-to-json': 'src/core/config/.+',
+  yaml: 'src/core/config/.+',
+  tar: 'src/core/(bundle|publish/generate)/.+',
+  ejs: 'src/core/(publish/generate|scene-map)/.+',
+  tsx: 'src/workers/thread-from-source\\.mjs',
+};
+
+const layers = ['core', 'workers', 'api', 'cli'];
+
+type Rule = (IRegularForbiddenRuleType | IReachabilityForbiddenRuleType) & { name: string };
+
+const rules: Rule[] = [
+  // cli → api → workers → core: a layer imports itself and what stands before it here.
+  ...layers.slice(1).map((layer, index) => ({
+    name: `nothing-below-imports-${layer}`,
+    severity: 'error' as const,
+    from: { path: `^src/(${layers.slice(0, index + 1).join('|')})/` },
+    to: { path: `^src/${layer}/` },
+  })),
+  {
+    name: 'cli-does-not-reach-into-workers',
+    severity: 'error',
+    from: { path: '^src/cli/' },
+    to: { path: '^src/workers/' },
+  },
+  { name: 'no-cycle', severity: 'error', from: {}, to: { circular: true } },
+  { name: 'every-import-resolves', severity: 'error', from: {}, to: { couldNotResolve: true } },
+  {
+    name: 'src-imports-only-src-and-packages',
+    severity: 'error',
+    from: { path: '^src/' },
+    to: { path: '^(test|bench|scripts|examples)/' },
+  },
+  {
+    name: 'pure-files-reach-nothing-outside',
+    severity: 'error',
+    from: { path: `^(${pureFiles.map((file) => file.replaceAll('.', '\\.')).join('|')})$` },
+    to: {
+      path: '^(node:)?(fs|os|process|child_process|net|http|timers|perf_hooks|worker_threads)(/|$)',
+      reachable: true,
+    },
+  },
+  ...Object.entries(homes).map(([name, home]) => ({
+    name: `only-at-home: ${name}`,
+    severity: 'error' as const,
+    from: { path: '^src/', pathNot: `^${home}$` },
+    to: { path: `(^|/)(node_modules/)?(@types/)?${name}(/|$)`, pathNot: '^src/' },
+  })),
+];
+
+async function imports(root: string): Promise<ICruiseResult> {
+  const { output } = await cruise(['src'], {
+    baseDir: path.resolve(root),
+    ruleSet: { forbidden: rules },
+    validate: true,
+    // Imports of types count too: a cycle of types is a cycle of thoughts.
+    tsPreCompilationDeps: true,
+    tsConfig: { fileName: path.resolve('tsconfig.json') },
+    doNotFollow: { path: 'node_modules' },
+    enhancedResolveOptions: {
+      exportsFields: ['exports'],
+      conditionNames: ['import', 'node', 'types', 'default'],
+    },
+  });
+  if (typeof output === 'string') throw new TypeError('a report instead of a result');
+  return output;
+}
+
+function violations({ summary }: ICruiseResult): string[] {
+  return summary.violations.map(({ rule, from, to }) => `${rule.name}: ${from} → ${to}`);
+}
+
+/**
+ * What code uses of its surroundings without an import: `process.argv` (and `process` with it), `Date.now`, `new Date()`, `fetch()`. Names of properties
+ * and parameters are not uses.
+ */
+function ambientUses(text: string): Set<string> {
+  const uses = new Set<string>();
+  const visit = (node: ts.Node): void => {
+    if (ts.isPropertyAccessExpression(node) && ts.isIdentifier(node.expression)) {
+      uses.add(node.expression.text).add(`${node.expression.text}.${node.name.text}`);
+    } else if (
+      ts.isVariableDeclaration(node) &&
+      node.initializer !== undefined &&
+      ts.isIdentifier(node.initializer)
+    ) {
+      uses.add(node.initializer.text);
+    } else if (ts.isCallExpression(node) && ts.isIdentifier(node.expression)) {
+      uses.add(`${node.expression.text}()`);
+    } else if (ts.isNewExpression(node) && (node.arguments ?? []).length === 0) {
+      uses.add(`new ${node.expression.getText()}()`);
+    }
+    ts.forEachChild(node, visit);
+  };
+  visit(ts.createSourceFile('source.ts', text, ts.ScriptTarget.Latest, true));
+  return uses;
+}
+
+const ofTheCommandLine = [
+  'process.argv',
+  'process.exit',
+  'process.exitCode',
+  'process.env',
+  'process.stdout',
+  'process.stderr',
+];
+const impure = [
+  'process',
+  'performance',
+  'globalThis',
+  'Date.now',
+  'new Date()',
+  'Date()',
+  'Math.random',
+  'setTimeout()',
+  'fetch()',
+];
+
+function usesIn(file: string, names: readonly string[]): string[] {
+  const uses = ambientUses(readFileSync(file, 'utf8'));
+  return names.filter((name) => uses.has(name)).map((name) => `${file}: ${name}`);
+}
+
+/** The files that run when one of these is called: what they import, and what that imports, types left out. */
+function closureOf(files: readonly string[], { modules }: ICruiseResult): string[] {
+  const bySource = new Map(modules.map((module) => [module.source, module]));
+  const reached = new Set(files);
+  for (const file of reached)
+    for (const { resolved, dependencyTypes } of bySource.get(file)?.dependencies ?? [])
+      if (resolved.startsWith('src/') && !dependencyTypes.includes('type-only')) reached.add(resolved);
+  return [...reached];
+}
+
+t.test('imports follow the arrows, without a cycle, and each package stays at home', async (t) => {
+  const result = await imports('.');
+  t.ok(result.summary.totalCruised > 100, 'the whole of src was read');
+  t.same(violations(result), []);
+});
+
+t.test('deciding is pure, and so is everything that it calls', async (t) => {
+  const result = await imports('.');
+  const known = new Set(result.modules.map(({ source }) => source));
+  t.same(
+    pureFiles.filter((file) => !known.has(file)),
+    [],
+    'the pure files are where this test looks for them',
+  );
+  const closure = closureOf(pureFiles, result);
+  t.ok(closure.length > pureFiles.length);
+  t.same(
+    closure.flatMap((file) => usesIn(file, impure)),
+    [],
+  );
+});
+
+t.test('only the command line knows arguments, environment, standard streams and exit codes', async (t) => {
+  const files = ['core', 'workers', 'api'].flatMap(filesIn);
+  t.ok(files.length > 90);
+  t.same(
+    files.flatMap((file) => usesIn(file, ofTheCommandLine)),
+    [],
+  );
+});
+
+t.test('every rule refuses what it is for', async (t) => {
+  const at: Record<string, string> = {
+    'nothing-below-imports-workers': 'core/up.ts',
+    'nothing-below-imports-api': 'workers/up.ts',
+    'nothing-below-imports-cli': 'api/up.ts',
+    'cli-does-not-reach-into-workers': 'cli/down.ts',
+    'no-cycle': 'core/first.ts',
+    'every-import-resolves': 'core/lost.ts',
+    'src-imports-only-src-and-packages': 'core/tested.ts',
+    'pure-files-reach-nothing-outside': 'core/publish/decide.ts',
+  };
+  const files: Record<string, string> = {
+    'core/up.ts': "import '../workers/some.ts';",
+    'workers/some.ts': 'export {};',
+    'workers/up.ts': "import '../api/some.ts';",
+    'api/some.ts': 'export {};',
+    'api/up.ts': "import '../cli/some.ts';",
+    'cli/some.ts': 'export {};',
+    'cli/down.ts': "import '../workers/some.ts';",
+    'core/first.ts': "import type { Second } from './second.ts';\nexport interface First { second: Second }",
+    'core/second.ts': "import type { First } from './first.ts';\nexport interface Second { first: First }",
+    'core/lost.ts': "import './nowhere.ts';",
+    'core/tested.ts': "import '../../test/some.ts';",
+    'core/publish/decide.ts': "import '../through.ts';",
+    'core/through.ts': "import 'node:fs';",
+  };
+  for (const [index, name] of Object.keys(homes).entries()) {
+    const file = `core/stray-${index}.ts`;
+    at[`only-at-home: ${name}`] = file;
+    files[file] = `import '${name.replace('[^/]+', 'anything')}';`;
+  }
+  const root = t.testdir({ test: { 'some.ts': 'export {};' } });
+  for (const [file, text] of Object.entries(files)) {
+    mkdirSync(path.join(root, 'src', path.dirname(file)), { recursive: true });
+    writeFileSync(path.join(root, 'src', file), text);
+  }
+  const found = violations(await imports(root));
+  for (const { name } of rules)
+    t.ok(
+      found.some((violation) => violation.startsWith(`${name}: src/${at[name] ?? 'missing'} `)),
+      name,
+    );
+
+  const impureCode =
+    'const a = process.env; const b = new Date(); const c = Date.now(); process.exitCode = 1;';
+  for (const use of ['process', 'process.env', 'new Date()', 'Date.now', 'process.exitCode'])
+    t.ok(ambientUses(impureCode).has(use), use);
+  t.notOk(ambientUses('const a = new Date(0); // process.env').size > 0);
+});
+
+function filesIn(layer: string): string[] {
+  return readdirSync(`src/${layer}`, { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.ts'))
+    .map((name) => path.posix.join('src', layer, name));
+}

@@ -1,0 +1,146 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import net from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import t, { type Test } from 'tap';
+import { errorTable } from '../src/core/errors.ts';
+
+const pages = [
+  'README.md',
+  'ARCHITECTURE.md',
+  'CHANGELOG.md',
+  'CONTRIBUTING.md',
+  'SECURITY.md',
+  ...readdirSync('docs')
+    .filter((name) => name.endsWith('.md'))
+    .map((name) => `docs/${name}`),
+];
+
+t.test('every relative link leads to a file, and to a heading that is there', async (t) => {
+  let followed = 0;
+  for (const page of pages) {
+    for (const link of linksOf(readFileSync(page, 'utf8'))) {
+      if (/^[a-z]+:/.test(link)) continue;
+      const [file = '', heading] = link.split('#');
+      const target = file === '' ? page : path.join(path.dirname(page), file);
+      t.ok(existsSync(target), `${page} links to ${link}`);
+      if (heading !== undefined)
+        t.ok(headingsOf(readFileSync(target, 'utf8')).includes(heading), `${page} links to ${link}`);
+      followed += 1;
+    }
+  }
+  t.ok(followed > 30, `${followed} links were followed`);
+});
+
+t.test('every page of docs/ is in both tables of contents', async (t) => {
+  const inReadme = linksOf(readFileSync('README.md', 'utf8'));
+  const inContents = linksOf(readFileSync('docs/README.md', 'utf8'));
+  for (const page of pages.filter((name) => name.startsWith('docs/') && name !== 'docs/README.md')) {
+    t.ok(inReadme.includes(page), `README.md leads to ${page}`);
+    t.ok(inContents.includes(path.basename(page)), `docs/README.md leads to ${page}`);
+  }
+});
+
+t.test('every error code is documented', async (t) => {
+  const text = readFileSync('docs/errors.md', 'utf8');
+  for (const code of Object.keys(errorTable)) t.match(text, `\`${code}\``, code);
+});
+
+t.test('the catalog page shows catalogs that waybill reads', async (t) => {
+  const { parseState } = await import('../src/core/catalog/codec.ts');
+  const examples = blocksOf(readFileSync('docs/catalog-format.md', 'utf8'), 'json');
+  const states = examples.map((text) => parseState(Buffer.from(text)));
+  t.match(states, [
+    { kind: 'valid' },
+    { kind: 'legacy', version: 1 },
+    { kind: 'legacy', version: 2 },
+    { kind: 'legacy', version: 3 },
+  ]);
+});
+
+const needsCurl = {
+  skip: spawnSync('curl', ['--version']).error === undefined ? false : 'curl is not installed',
+};
+
+t.test('every command of the five-minute tour works, pasted in order', needsCurl, async (t) => {
+  const tour = /^## A five-minute tour$(.*?)^## /ms.exec(readFileSync('README.md', 'utf8'))?.[1] ?? '';
+  const blocks = blocksOf(tour, 'sh');
+  t.ok(blocks.length >= 8, 'the tour was found');
+  const port = await freePort();
+  const clone = makeClone(t);
+  // Each block tells that it was begun, so that a failure says where.
+  const script = blocks.map((block, index) => `echo "block ${index}"\n${block}`).join('\n');
+  const { status, output } = await bash(script.replaceAll('8080', String(port)), clone);
+  t.equal(status, 0, output);
+  for (const seen of [
+    'publish_new=3', // the dry run, and the run
+    'skip_same=3',
+    'session-42.tar.gz: OK',
+    'exit code 1',
+    'fail_unmanaged',
+    'not yours',
+    '"status":"ok"',
+    '"status":"accepted"',
+    '"status":"succeeded"',
+  ])
+    t.ok(output.includes(seen), `${seen} is seen`);
+  t.notOk(existsSync(path.join(clone, 'demo-run')), 'the tour tidies up');
+});
+
+/** What a fresh clone holds after `npm ci`. A copy, since `npx waybill` builds once more when it is first called in a directory. */
+function makeClone(t: Test): string {
+  const clone = mkdtempSync(path.join(tmpdir(), 'waybill-tour-'));
+  t.teardown(() => rmSync(clone, { recursive: true, force: true }));
+  const left = new Set(['.git', '.tap', 'node_modules', 'demo-run', 'test', 'bench']);
+  for (const name of readdirSync('.').filter((entry) => !left.has(entry)))
+    cpSync(name, path.join(clone, name), { recursive: true });
+  symlinkSync(path.resolve('node_modules'), path.join(clone, 'node_modules'));
+  return clone;
+}
+
+async function bash(script: string, cwd: string): Promise<{ status: unknown; output: string }> {
+  const child = spawn('bash', ['-e', '-o', 'pipefail', '-c', script], {
+    cwd,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let output = '';
+  for (const stream of [child.stdout, child.stderr])
+    stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
+  const [status] = (await once(child, 'close')) as unknown[];
+  return { status, output };
+}
+
+async function freePort(): Promise<number> {
+  const server = net.createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as net.AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
+}
+
+function withoutCode(markdown: string): string {
+  return markdown.replaceAll(/^```.*?^```$/gms, '').replaceAll(/`[^`\n]*`(?!\])/g, '');
+}
+
+function linksOf(markdown: string): string[] {
+  return [...withoutCode(markdown).matchAll(/\]\(([^)\s]+)\)/g)].map(([, link = '']) => link);
+}
+
+/** As code forges make anchors of headings. */
+function headingsOf(markdown: string): string[] {
+  return [...markdown.replaceAll(/^```.*?^```$/gms, '').matchAll(/^#+ (.*)$/gm)].map(([, title = '']) =>
+    title
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N}\s_-]/gu, '')
+      .replaceAll(' ', '-'),
+  );
+}
+
+function blocksOf(markdown: string, language: string): string[] {
+  return [...markdown.matchAll(new RegExp(`^\`\`\`${language}\\n(.*?)^\`\`\`$`, 'gms'))].map(
+    ([, text = '']) => text,
+  );
+}

@@ -1,0 +1,154 @@
+import { readFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import type { Browser, Page } from 'playwright-core';
+import t from 'tap';
+import { renderSceneMapPage } from '../../src/core/scene-map/page.ts';
+import type { SceneMap } from '../../src/core/scene-map/schema-types.ts';
+import { readSceneMap } from '../../src/core/scene-map/validate.ts';
+import { soundMap } from '../core/scene-map/maps.ts';
+import { startChromium } from '../services/chromium.ts';
+
+const axeFile = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
+const widths = [360, 1280];
+let browser: Browser;
+t.before(async () => {
+  browser = await startChromium();
+});
+t.teardown(() => browser.close());
+
+async function open(html: string, options: Parameters<Browser['newPage']>[0] = {}): Promise<Page> {
+  const page = await browser.newPage(options);
+  t.teardown(() => page.close());
+  await page.setContent(html);
+  return page;
+}
+
+async function exampleHtml(): Promise<string> {
+  const file = 'examples/scene-maps/session-42-findings.json';
+  const { map, findings } = readSceneMap(await readFile(file), file);
+  if (map === null) throw new Error('the example must be valid');
+  return renderSceneMapPage(map, { findings });
+}
+
+const shown = (page: Page): Promise<number> => page.locator('.scene:visible').count();
+
+t.test('the same map gives the same bytes, which ask for nothing from outside', async (t) => {
+  const html = await exampleHtml();
+  t.equal(html, await exampleHtml());
+  t.notMatch(html, /<script|\sstyle=|https?:|\son\w+=/i);
+  t.match(html, /Content-Security-Policy" content="default-src 'none'; style-src 'sha256-[^']+'/);
+  const page = await open(html);
+  t.equal(
+    await page.evaluate('getComputedStyle(document.querySelector(".scenes")).listStyleType'),
+    'none',
+    'the policy lets the style through',
+  );
+});
+
+t.test('axe finds nothing, at both widths, light and dark; nothing is wider than the window', async (t) => {
+  const html = await exampleHtml();
+  for (const width of widths) {
+    for (const colorScheme of ['light', 'dark'] as const) {
+      const page = await open(html, { viewport: { width, height: 900 }, colorScheme, bypassCSP: true });
+      await page.addScriptTag({ path: axeFile });
+      const violations = await page.evaluate(
+        'axe.run().then(({violations}) => violations.map(({id, nodes}) => [id, nodes.map((node) => node.html)]))',
+      );
+      t.same(violations, [], `${width} ${colorScheme}`);
+      t.equal(await page.evaluate('document.documentElement.scrollWidth'), width);
+    }
+  }
+});
+
+t.test('filters work by keyboard and without script', async (t) => {
+  const page = await open(await exampleHtml(), { javaScriptEnabled: false });
+  t.equal(await shown(page), 7);
+  await page.locator('#m-combat').focus();
+  await page.keyboard.press('Space');
+  t.equal(await shown(page), 6);
+  t.equal(await page.locator('.bar:visible').count(), 6, 'the timeline follows');
+  await page.keyboard.press('Space');
+  await page.locator('#everyone').focus();
+  for (let step = 0; step < 5; step++) await page.keyboard.press('ArrowDown');
+  t.ok(await page.getByRole('radio', { name: /Captain Merrow/ }).isChecked());
+  t.equal(await shown(page), 1);
+  await page.getByRole('button', { name: 'Show all scenes' }).focus();
+  await page.keyboard.press('Enter');
+  t.equal(await shown(page), 7);
+});
+
+t.test('everything of the document is in the page, with the findings at their scenes', async (t) => {
+  const page = await open(await exampleHtml());
+  await page.getByRole('link', { name: 'Go to scene 5' }).click();
+  t.ok(await page.locator('#scene-5:target').isVisible());
+  t.match(
+    await page.locator('#scene-5').innerText(),
+    /Ambush on the stair[^]*128 to 219[^]*High confidence[^]*The Salt Wardens[^]*Boundary: Initiative[^]*overlaps scene 4/,
+  );
+  t.match(await page.locator('main').innerText(), /Caveats[^]*Segments 120 to 131/);
+});
+
+t.test('in print all is on paper but the filters', async (t) => {
+  const page = await open(await exampleHtml());
+  await page.emulateMedia({ media: 'print' });
+  t.equal(await page.locator('.filters').isVisible(), false);
+  t.equal(await shown(page), 7);
+});
+
+t.test('a hostile document stays text', async (t) => {
+  const attack = `</style></title><script>document.title='owned'</script><img src=x onerror="document.title='owned'">"'\`\u202E\u0000<%= 1 %>\uD800`;
+  const map: SceneMap = soundMap(2);
+  map.session_scope.source_description = attack;
+  map.boundary_caveats = [attack];
+  for (const scene of map.scenes)
+    Object.assign(scene, {
+      short_title: attack,
+      summary: attack,
+      boundary_note: attack,
+      scene_id: `${attack}1`,
+      main_participants: [attack, 'javascript:alert(1)'],
+    });
+  const page = await open(
+    renderSceneMapPage(map, {
+      findings: [
+        {
+          severity: 'warning',
+          code: 'gap',
+          message: attack,
+          file: null,
+          pointer: '/scenes/0',
+          line: 1,
+          column: 1,
+        },
+      ],
+    }),
+    { bypassCSP: true },
+  );
+  t.equal(await page.locator('script, img, a[href^="javascript"]').count(), 0);
+  t.match(await page.title(), /<script>/, 'the title holds the text and no script changed it');
+  t.match(await page.locator('h1').innerText(), /<script>document\.title='owned'/);
+});
+
+t.test(
+  'odd maps make a page: no participants, empty texts, reversed scenes, far ids, many people',
+  async (t) => {
+    const map = soundMap(300);
+    for (const [index, scene] of map.scenes.entries()) scene.main_participants = [`Person ${index}`];
+    map.scenes[0]!.main_participants = [];
+    map.scenes[1]!.short_title = '';
+    map.scenes[2]!.end_segment_id = -5;
+    map.scenes[3]!.start_segment_id = Number.MIN_SAFE_INTEGER;
+    const page = await open(renderSceneMapPage(map));
+    t.equal(await shown(page), 300);
+    t.equal(await page.locator('input[type=radio]').count(), 101);
+    t.match(await page.locator('.filters').innerText(), /199 more/);
+    t.notMatch(await page.locator('svg').innerHTML(), /NaN|Infinity| (?:x|y|width|height)="-/);
+  },
+);
+
+t.test('a page of 2,000 scenes is whole, and a filter still answers', async (t) => {
+  const page = await open(renderSceneMapPage(soundMap(2_000)));
+  t.equal(await page.locator('.scene').count(), 2_000);
+  await page.locator('#m-combat').press('Space');
+  t.equal(await shown(page), 1_500);
+});
