@@ -291,10 +291,10 @@ t.test('a generated output never takes the place of a listed file', async (t) =>
 });
 
 t.test('each scene map gets a page beside it, made once and then taken from the record', async (t) => {
-  const bundle = await bundleOf({ 'maps/scenes.json': sceneMapText, a: 'A' }, [
-    { path: 'maps/scenes.json', kind: 'scene_map' },
-    'a',
-  ]);
+  const bundle = await bundleOf(
+    { 'maps/scenes.json': sceneMapText, a: 'A' },
+    { files: [{ path: 'maps/scenes.json', kind: 'scene_map' }, 'a'] },
+  );
   const [, page] = await planOutputs(bundle, options({ ...nothing, sceneMapPage: true }));
   t.match(page, {
     path: 'maps/scenes.html',
