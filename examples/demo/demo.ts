@@ -125,17 +125,17 @@ pipelines:
     source: { backend: http_upload, max_upload_size: 64MiB }
     destinations:
       - { id: site, backend: local, path: ./public/site, mapping: preserve_relative, public_base_url: ${web}/site/,
-          outputs: { checksums: true, index: true, archive: true } }
+          outputs: { checksums: true, index: true, archive: true, scene_map_page: true } }
       - { id: latest, backend: local, path: ./public/latest, mapping: fixed, workflow: replacement,
-          public_base_url: ${web}/latest/, outputs: { checksums: true, index: true, archive: true } }
+          public_base_url: ${web}/latest/, outputs: { checksums: true, index: true, archive: true, scene_map_page: true } }
 
   - id: library # bundles are found below a directory
     source: { backend: local, path: ${JSON.stringify(bundles)} }
     destinations:
       - { id: library, backend: local, path: ./public/library, mapping: preserve_relative,
-          public_base_url: ${web}/library/, outputs: { checksums: true, index: true, archive: true } }
+          public_base_url: ${web}/library/, outputs: { checksums: true, index: true, archive: true, scene_map_page: true } }
       - { id: newest, backend: local, path: ./public/newest, mapping: fixed,
-          public_base_url: ${web}/newest/, outputs: { checksums: true, index: true, archive: true } }
+          public_base_url: ${web}/newest/, outputs: { checksums: true, index: true, archive: true, scene_map_page: true } }
 `;
 }
 
@@ -251,6 +251,7 @@ function pointTheWay({ directory, web, daemon, token, runUrl, configFile, isOnce
           ['uploaded bundle', `${web}/site/session-42/index.html`],
           ['newest bundle', `${web}/latest/index.html`],
           ['the picture', `${web}/latest/pictures/forecast.png`],
+          ['a scene map', `${web}/latest/maps/scenes.html`],
           ['readiness', `${daemon}healthz`],
         ]),
     ['files', `${site}/`],

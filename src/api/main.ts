@@ -123,9 +123,9 @@ function openingGate(): { listener: RequestListener; open: (listener: RequestLis
 
 function uploadPipelines(config: Config): Map<string, UploadPipeline> {
   const pipelines = new Map<string, UploadPipeline>();
-  for (const { id, source } of config.pipelines) {
+  for (const { id, source, sceneMaps } of config.pipelines) {
     if (source.backend === 'http_upload')
-      pipelines.set(id, { id, maxUploadSize: source.maxUploadSize, maxFiles: source.maxFiles });
+      pipelines.set(id, { id, maxUploadSize: source.maxUploadSize, maxFiles: source.maxFiles, sceneMaps });
   }
   return pipelines;
 }

@@ -1,4 +1,4 @@
-import type { ServerConfig } from '../core/config/config.ts';
+import type { PipelineConfig, ServerConfig } from '../core/config/config.ts';
 import type { Clock } from '../core/clock.ts';
 import type { Digest } from '../core/digest.ts';
 import type { Log } from '../core/log.ts';
@@ -27,6 +27,7 @@ export interface UploadPipeline {
   /** Bytes, of the archive and of what it holds. */
   maxUploadSize: number;
   maxFiles: number;
+  sceneMaps: PipelineConfig['sceneMaps'];
 }
 
 /** `stageUpload` of the core. */
@@ -36,6 +37,7 @@ export type StageUpload = (request: {
   limits: { maxUploadSize: number; maxFiles: number };
   signal: AbortSignal;
   pipelineId: string;
+  sceneMaps: PipelineConfig['sceneMaps'];
 }) => Promise<StagedUpload>;
 
 /** What a request needs to know of a bundle that is staged and valid. */

@@ -54,7 +54,11 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
   };
   const stopping = new AbortController();
   const queue = memoryQueue({ ...http, clock: systemClock, log, onExpire: async () => undefined });
-  const limits = { maxUploadSize: settings.maxUploadSize ?? 1_000, maxFiles: 10 };
+  const limits = {
+    maxUploadSize: settings.maxUploadSize ?? 1_000,
+    maxFiles: 10,
+    sceneMaps: { contentRules: 'warning' as const },
+  };
   const ports: ApiPorts = {
     http,
     clock: systemClock,

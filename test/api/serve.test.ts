@@ -169,6 +169,12 @@ t.test('an archive that is not a complete bundle gets no run id and leaves nothi
     ['a link', await tarOf(linked, ['manifest.json', 'a.txt']), 422, 'unsafe_archive_entry'],
     ['a file missing', await archive(t, { 'a.txt': 'a' }, ['a.txt', 'b.txt']), 422, 'invalid_bundle'],
     ['a wrong digest', await archive(t, { 'a.txt': 'a' }, wrongDigest), 422, 'invalid_bundle'],
+    [
+      'an invalid scene map',
+      await archive(t, { 'm.json': '{\n"artifact_type": 4}' }, [{ path: 'm.json', kind: 'scene_map' }]),
+      422,
+      'invalid_bundle',
+    ],
     ['no manifest', await tarOf(bare, ['a.txt']), 422, 'invalid_bundle'],
   ];
   for (const [name, body, status, code, headers] of cases) {
@@ -177,6 +183,7 @@ t.test('an archive that is not a complete bundle gets no run id and leaves nothi
     t.equal(response.status, status, `${name}: ${text}`);
     t.match(text, `"code":"${code}`, name);
     t.notMatch(text, /run_id|"stack"|waybill-serve-/, name);
+    if (name === 'an invalid scene map') t.match(text, '"pointer":"/artifact_type","line":2');
   }
   t.same(readdirSync(path.join(root, 'staging')), []);
 });

@@ -77,6 +77,22 @@ t.test('validate reads every byte, of a directory and of a source', async (t) =>
   );
 });
 
+t.test('a bundle whose scene map is invalid is refused with the pointer and the line', async (t) => {
+  const map = readFileSync('examples/scene-maps/session-42-invalid.json', 'utf8');
+  const place = t.testdir({
+    source: {
+      bad: { 'manifest.json': manifest([{ path: 'scenes.json', kind: 'scene_map' }]), 'scenes.json': map },
+    },
+    'c.yml': configuration([web]),
+  });
+  const place42 = /scenes\.json:\d+:\d+ \/scenes\/\d+/;
+  t.match(waybill(['validate', 'source/bad'], { cwd: place }), { status: 1, stdout: place42 });
+  t.match(waybill(['run', '-c', 'c.yml'], { cwd: place }), { status: 1, stdout: place42 });
+  t.notOk(existsSync(path.join(place, 'web')), 'nothing of it is published');
+  t.match(waybill(['scene-map', 'validate', 'source/bad/scenes.json'], { cwd: place }), { status: 1 });
+  t.match(waybill(['scene-map', 'validate'], { cwd: place }), { status: 2, stdout: '' });
+});
+
 t.test('inspect tells the source and how the destinations stand, and writes nothing', async (t) => {
   const place = t.testdir({ source: { one: bundle }, 'c.yml': configuration([web, root]) });
   const before = fingerprint(place);

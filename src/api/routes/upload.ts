@@ -139,13 +139,14 @@ async function receive(
   const timer = setTimeout(() => abort.abort(tooSlow(uploadTimeoutMs)), uploadTimeoutMs);
   const body = requestBody(req, { idleTimeoutMs, signal: abort.signal });
   try {
-    const { maxUploadSize, maxFiles } = pipeline;
+    const { maxUploadSize, maxFiles, sceneMaps } = pipeline;
     return await ports.stage({
       input: body.chunks,
       directory,
       limits: { maxUploadSize, maxFiles },
       signal: abort.signal,
       pipelineId: pipeline.id,
+      sceneMaps,
     });
   } catch (error) {
     // An archive that ended because the client stalled is not a malformed archive.
