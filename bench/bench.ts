@@ -4,7 +4,13 @@
  */
 import { local } from './local.ts';
 
-const benches: Record<string, () => Promise<boolean>> = { local };
+const benches: Record<string, () => Promise<boolean>> = {
+  local,
+  'scene-map': async () => {
+    await import('./scene-map.ts');
+    return true;
+  },
+};
 
 const names = process.argv.slice(2);
 const unknown = names.filter((name) => !(name in benches));

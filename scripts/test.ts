@@ -15,6 +15,7 @@ const status = run(['--reporter=base', `--output-file=${report}`, ...process.arg
 
 const counts = readCounts();
 const skipped = counts.skip + counts.todo;
+for (const line of toldByTheTests()) console.log(line);
 console.log(`\n${counts.pass} passed, ${counts.fail} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`);
 if (counts.pass === 0) fail('no test ran');
 if (skipped > 0 && process.env['CI']) fail('a test was skipped, which CI does not allow');
@@ -36,6 +37,15 @@ function readCounts(): Record<'pass' | 'fail' | 'skip' | 'todo', number> {
       ?.at(-1) ?? '';
   const count = (name: string): number => Number(new RegExp(`\\b${name}: (\\d+)`).exec(closing)?.[1] ?? 0);
   return { pass: count('pass'), fail: count('fail'), skip: count('skip'), todo: count('todo') };
+}
+
+/** What the fault tests counted, which is worth seeing beside the number of tests: the totals, which are the largest of their kind. */
+function toldByTheTests(): string[] {
+  const text = readFileSync(report, 'utf8');
+  return ['fault points walked', 'kills survived'].flatMap((what) => {
+    const counted = [...text.matchAll(new RegExp(`(\\d+) ${what}`, 'g'))].map(([, count]) => Number(count));
+    return counted.length === 0 ? [] : [`${Math.max(...counted)} ${what}`];
+  });
 }
 
 function fail(message: string): never {
