@@ -17,9 +17,11 @@ import { exitCodes } from './exit-codes.ts';
  * The command line. Only commander is loaded to tell the help; each command loads what it needs when it runs.
  */
 
-// A reader that has seen enough (`| head`) is no failure.
+// A reader that has seen enough (`| head`) is no failure, and hides none.
 for (const stream of [process.stdout, process.stderr])
-  stream.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1));
+  stream.on('error', (error: NodeJS.ErrnoException) =>
+    process.exit(error.code === 'EPIPE' ? (process.exitCode ?? 0) : 1),
+  );
 
 const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
   version: string;
@@ -31,6 +33,9 @@ const program = new Command('waybill')
   )
   .version(version, '--version', 'print the version')
   .helpOption('-h, --help', 'print help')
+  .option('--no-color', 'no colours, whatever the terminal')
+  .configureHelp({ showGlobalOptions: true })
+  .hook('preAction', (_, command) => void command.setOptionValue('color', takesColour()))
   .showSuggestionAfterError()
   .showHelpAfterError('(waybill <command> --help shows what it takes)')
   .exitOverride()
@@ -54,7 +59,6 @@ function command(name: string, description: string): Command {
   return program
     .command(name)
     .description(description)
-    .option('--no-color', 'no colours, whatever the terminal')
     .option('--verbose', 'log every storage call to stderr', false);
 }
 
@@ -130,7 +134,6 @@ config
   .command('check')
   .description('check a configuration file and its secrets directory, and tell everything that is wrong')
   .addOption(configOption())
-  .option('--no-color', 'no colours, whatever the terminal')
   .addOption(formatOption())
   .action(async (options: CheckOptions) =>
     exit((await import('./commands/config-check.ts')).checkConfig(options)),
@@ -158,11 +161,15 @@ try {
   else {
     const failure = asWaybillError(error);
     const { tellError } = await import('./output.ts');
-    tellError(failure);
+    tellError(failure, { color: takesColour() });
     if (failure.code === 'internal_error' && error instanceof Error)
       process.stderr.write(`${error.stack ?? ''}\n`);
     process.exitCode = exitCodes[failure.code];
   }
+}
+
+function takesColour(): boolean {
+  return program.opts<{ color: boolean }>().color;
 }
 
 async function exit(code: Promise<number>): Promise<void> {

@@ -2,42 +2,46 @@ import { stripVTControlCharacters } from 'node:util';
 import pc from 'picocolors';
 import type { WaybillError } from '../core/errors.ts';
 import { describeFinding, type Finding } from '../core/finding.ts';
+import { silentLog, type Log } from '../core/log.ts';
 
 /** Where a command writes: data to `out`, everything else to `err`. Colours only where a person looks. */
 export interface Output {
   readonly isJson: boolean;
   readonly style: Style;
-  data(text: string): void;
-  note(text: string): void;
-  warn(finding: Finding): void;
+  /** One line. What is no text in it, a line break too, is shown escaped: names come from outside. */
+  readonly data: (line: string) => void;
+  readonly warn: (finding: Finding) => void;
   /** The one JSON document of a command. */
-  json(kind: string, body: object): void;
+  readonly json: (kind: string, body: object) => void;
+  /** Tells what the core warns of while it works on stderr, in either format: a lease that could not be renewed, a call tried again. */
+  readonly log: Log;
 }
 
 export type Style = Pick<typeof pc, 'bold' | 'dim' | 'red' | 'green' | 'yellow' | 'cyan'>;
 
 export function makeOutput(options: { json: boolean; color: boolean }): Output {
-  const wantsColour = options.color && process.env['NO_COLOR'] === undefined && process.stdout.isTTY;
-  const style = pc.createColors(wantsColour);
+  const out = lineWriter(process.stdout, options.color);
+  const err = lineWriter(process.stderr, options.color);
+  const warn = (text: string): void => err.line(`${err.style.yellow('warning')}  ${text}`);
   return {
     isJson: options.json,
-    style,
-    data: (text) => void process.stdout.write(`${text}\n`),
-    note: (text) => void process.stderr.write(`${text}\n`),
+    style: out.style,
+    data: out.line,
     warn(finding) {
-      if (!options.json) process.stderr.write(`${style.yellow('warning')}  ${describeFinding(finding)}\n`);
+      if (!options.json) warn(describeFinding(finding));
     },
     json: (kind, body) =>
       void process.stdout.write(`${JSON.stringify({ schemaVersion: 1, kind, ...body }, inSnakeCase, 2)}\n`),
+    log: { ...silentLog, warn: (fields, message) => warn(describeLogged(fields, message)) },
   };
 }
 
 /** Tells what failed, every single finding of it, and what to do next. */
-export function tellError(error: WaybillError, style: Style = pc.createColors(process.stderr.isTTY)): void {
-  const lines = [`${style.red('error')}  ${error.message}`];
-  for (const finding of error.findings) lines.push(`       ${describeFinding(finding)}`);
-  if (error.hint !== undefined) lines.push(`${style.cyan('next')}   ${error.hint}`);
-  process.stderr.write(`${lines.join('\n')}\n`);
+export function tellError(error: WaybillError, options: { color: boolean }): void {
+  const { line, style } = lineWriter(process.stderr, options.color);
+  line(`${style.red('error')}  ${error.message}`);
+  for (const finding of error.findings) line(`       ${describeFinding(finding)}`);
+  if (error.hint !== undefined) line(`${style.cyan('next')}   ${error.hint}`);
 }
 
 /** Rows in columns as wide as their widest cell; the last is not padded. */
@@ -64,6 +68,40 @@ function widthOf(cell: string): number {
 
 export function plural(count: number, one: string, many = `${one}s`): string {
   return `${count} ${count === 1 ? one : many}`;
+}
+
+function lineWriter(
+  stream: NodeJS.WriteStream,
+  color: boolean,
+): { style: Style; line: (text: string) => void } {
+  const { NO_COLOR, TERM } = process.env;
+  // An empty NO_COLOR counts as none: no-color.org.
+  const isColoured = color && (NO_COLOR ?? '') === '' && TERM !== 'dumb' && stream.isTTY;
+  return {
+    style: pc.createColors(isColoured),
+    line: (text) => void stream.write(`${printable(text, isColoured)}\n`),
+  };
+}
+
+/** Our own colours, and everything that a terminal would act on or that turns text around: a name must not be able to move the cursor or forge a line. */
+const notText = /(\u{1b}\[\d{1,2}m)|[\p{Cc}\p{Zl}\p{Zp}\u{202a}-\u{202e}\u{2066}-\u{2069}]/gu;
+
+function printable(text: string, keepColours: boolean): string {
+  return text.replace(notText, (found, colour: string | undefined) =>
+    keepColours && colour !== undefined ? found : Array.from(found, escaped).join(''),
+  );
+}
+
+function escaped(char: string): string {
+  const code = char.charCodeAt(0);
+  if (code >= 0x20 && code < 0x7f) return char;
+  return code < 0x20 ? JSON.stringify(char).slice(1, -1) : `\\u${code.toString(16).padStart(4, '0')}`;
+}
+
+function describeLogged(fields: object, message: string): string {
+  const { storage, err } = fields as { storage?: unknown; err?: unknown };
+  const where = typeof storage === 'string' ? `${storage}: ` : '';
+  return `${where}${message}${err instanceof Error ? ` (${err.message})` : ''}`;
 }
 
 /** The core's names in JSON's spelling, object by object as they are written: a run may have a hundred thousand of them. */

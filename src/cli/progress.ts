@@ -1,7 +1,9 @@
+import { formatSize } from '../core/config/units.ts';
 import type { Progress } from '../core/publish/result.ts';
 
 export interface ProgressBar {
   onProgress: (progress: Progress) => void;
+  /** For work whose length is not known beforehand: what it has read is counted, without a bar. */
   onBytes: (count: number) => void;
   stop: () => void;
 }
@@ -15,53 +17,51 @@ export function progressBar(isWanted: boolean): ProgressBar {
   if (!isWanted || !process.stderr.isTTY) return { onProgress: nothing, onBytes: nothing, stop: nothing };
   let total = 0;
   let done = 0;
-  let bar: { update: (value: number) => void; setTotal: (value: number) => void; stop: () => void } | null =
-    null;
+  let bar: { update: () => void; stop: () => void } | null = null;
   let isStopped = false;
   const show = setTimeout(() => {
     void import('cli-progress').then(({ default: { SingleBar, Presets } }) => {
-      if (isStopped || total === 0) return;
+      if (isStopped || total + done === 0) return;
+      const format =
+        total === 0
+          ? '{done} read, {duration_formatted}'
+          : '{bar} {percentage}%  {done} of {all}  {eta_formatted} left';
       const single = new SingleBar(
-        {
-          stream: process.stderr,
-          clearOnComplete: true,
-          hideCursor: true,
-          format: '{bar} {percentage}%  {done} of {all} MiB  {eta_formatted} left',
-          formatValue: (value: number) => String(value),
-        },
+        { stream: process.stderr, clearOnComplete: true, hideCursor: true, format },
         Presets.shades_classic,
       );
-      single.start(total, done, { done: mebibytes(done), all: mebibytes(total) });
+      const told = (): object => ({ done: formatSize(done), all: formatSize(total) });
+      single.start(Math.max(total, 1), done, told());
       bar = {
-        update: (value) => single.update(value, { done: mebibytes(value), all: mebibytes(total) }),
-        setTotal: (value) => single.setTotal(value),
+        update: () => {
+          if (total > 0) single.setTotal(total);
+          single.update(done, told());
+        },
         stop: () => single.stop(),
       };
     });
   }, quickMs);
+  // However the process ends, the terminal gets its cursor and its line wrapping back.
+  const stop = (): void => {
+    isStopped = true;
+    clearTimeout(show);
+    process.off('exit', stop);
+    bar?.stop();
+    bar = null;
+  };
+  process.on('exit', stop);
   const onBytes = (count: number): void => {
     done += count;
-    bar?.update(done);
+    bar?.update();
   };
   return {
     onProgress(progress) {
       if (progress.type === 'planned') {
         total += progress.bytes;
-        bar?.setTotal(total);
+        bar?.update();
       } else if (progress.type === 'bytes') onBytes(progress.count);
     },
-    onBytes(count) {
-      total = Math.max(total, done + count);
-      onBytes(count);
-    },
-    stop() {
-      isStopped = true;
-      clearTimeout(show);
-      bar?.stop();
-    },
+    onBytes,
+    stop,
   };
-}
-
-function mebibytes(bytes: number): string {
-  return (bytes / (1 << 20)).toFixed(0);
 }

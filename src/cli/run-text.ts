@@ -10,14 +10,18 @@ import type {
 } from '../core/publish/result.ts';
 import { columns, plural, type Output } from './output.ts';
 
-/** Longer lists of changes are cut, unless everything was asked for. */
+/** So many changes of one destination are listed, unless everything was asked for. */
 const changesShown = 20;
 
 /** A run as people read it: data to stdout, warnings to stderr. */
-export function printRun(result: RunResult, output: Output, verbose: boolean): void {
+export function printRun(
+  result: RunResult,
+  output: Output,
+  { verbose, stopped }: { verbose: boolean; stopped: boolean },
+): void {
   for (const warning of result.warnings) output.warn(warning);
   for (const pipeline of result.pipelines) printPipeline(pipeline, result, output, verbose);
-  output.data(summary(result, output));
+  output.data(summary(result, output, stopped));
 }
 
 function printPipeline(pipeline: PipelineResult, result: RunResult, output: Output, verbose: boolean): void {
@@ -25,9 +29,8 @@ function printPipeline(pipeline: PipelineResult, result: RunResult, output: Outp
   for (const warning of pipeline.warnings) output.warn(warning);
   if (pipeline.status === 'skipped') return;
   output.data(`${style.bold(pipeline.pipelineId)}  ${plural(pipeline.bundles, 'bundle')}`);
-  for (const { bundle, error } of pipeline.invalidBundles)
-    output.data(told(`bundle ${bundle}`, error, output, '  '));
-  if (pipeline.error !== null) output.data(told('source', pipeline.error, output, '  '));
+  for (const { bundle, error } of pipeline.invalidBundles) tell(`bundle ${bundle}`, error, output, '  ');
+  if (pipeline.error !== null) tell('source', pipeline.error, output, '  ');
   for (const destination of pipeline.destinations) printDestination(destination, result, output, verbose);
 }
 
@@ -40,7 +43,7 @@ function printDestination(
   const { style } = output;
   for (const warning of destination.warnings) output.warn(warning);
   output.data(`  ${style.cyan(destination.destinationId)}  ${style.dim(destination.location)}`);
-  if (destination.error !== null) output.data(told('failed', destination.error, output, '    '));
+  if (destination.error !== null) tell('failed', destination.error, output, '    ');
   const rows = destination.actions.map((action) => [
     mark(action, output),
     `target=${action.destinationPath}`,
@@ -48,24 +51,30 @@ function printDestination(
     amount(action, dryRun),
     style.dim(action.reason?.message ?? ''),
   ]);
-  for (const [index, line] of columns(rows, '    ').entries()) {
+  const lines = columns(rows, '    ');
+  let left = verbose ? Infinity : changesShown;
+  let unsaid = 0;
+  for (const [index, line] of lines.entries()) {
     output.data(line);
     const action = destination.actions[index];
     if (action === undefined) continue;
-    if (action.error !== null) output.data(told('failed', action.error, output, '      '));
-    if (dryRun || verbose) printChanges(action, output, verbose);
+    if (action.error !== null) tell('failed', action.error, output, '      ');
+    if (!dryRun && !verbose) continue;
+    const shown = action.changes.slice(0, left);
+    printChanges(shown, output);
+    left -= shown.length;
+    unsaid += action.changes.length - shown.length;
   }
+  if (unsaid > 0)
+    output.data(style.dim(`      … and ${plural(unsaid, 'more change')} (--verbose shows all)`));
 }
 
-function printChanges({ changes }: ActionResult, output: Output, verbose: boolean): void {
-  const shown = verbose ? changes : changes.slice(0, changesShown);
+function printChanges(changes: ActionResult['changes'], output: Output): void {
   for (const line of columns(
-    shown.map(({ change, path }) => [change, path]),
+    changes.map(({ change, path }) => [change, path]),
     '      ',
   ))
     output.data(output.style.dim(line));
-  if (shown.length < changes.length)
-    output.data(output.style.dim(`      … and ${changes.length - shown.length} more (--verbose shows all)`));
 }
 
 function mark({ error, action }: ActionResult, { style }: Output): string {
@@ -86,21 +95,24 @@ function amount(
   return parts.join(', ');
 }
 
-function told(what: string, error: ErrorRecord, { style }: Output, indent: string): string {
-  const lines = [`${indent}${style.red(`${what}: ${error.message}`)}  ${style.dim(`(${error.code})`)}`];
-  for (const finding of error.findings) lines.push(`${indent}  ${describeFinding(finding)}`);
-  if (error.hint !== null) lines.push(`${indent}  ${style.cyan('next:')} ${error.hint}`);
-  return lines.join('\n');
+function tell(what: string, error: ErrorRecord, { data, style }: Output, indent: string): void {
+  data(`${indent}${style.red(`${what}: ${error.message}`)}  ${style.dim(`(${error.code})`)}`);
+  const findings = error.findings.map(describeFinding);
+  // A message often names the one thing that is wrong already.
+  const isSaid = findings.length === 1 && error.message.includes(findings[0] ?? '');
+  if (!isSaid) for (const finding of findings) data(`${indent}  ${finding}`);
+  if (error.hint !== null) data(`${indent}  ${style.cyan('next:')} ${error.hint}`);
 }
 
-function summary({ counters, dryRun, pipelines }: RunResult, { style }: Output): string {
+function summary({ counters, dryRun, pipelines }: RunResult, { style }: Output, stopped: boolean): string {
   const counted = (Object.entries(counters) as [keyof Counters, number][])
     .filter(([, count]) => count > 0)
     .map(([name, count]) => `${name}=${count}`);
   const invalid = pipelines.reduce((sum, { invalidBundles }) => sum + invalidBundles.length, 0);
   if (invalid > 0) counted.push(`invalid_bundles=${invalid}`);
-  const text = counted.length === 0 ? 'nothing to do' : counted.join('  ');
+  const text = counted.length > 0 ? counted.join('  ') : stopped ? 'nothing was begun' : 'nothing to do';
   const failed = pipelines.some(({ status }) => status === 'failed');
   const head = dryRun ? 'dry run, nothing was written: ' : '';
+  if (stopped) return `${style.yellow('stopped')}  ${head}${text}; run again to finish`;
   return `${failed ? style.red('failed') : style.green('done')}  ${head}${text}`;
 }

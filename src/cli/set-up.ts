@@ -2,13 +2,15 @@ import { homedir } from 'node:os';
 import { systemClock } from '../core/clock.ts';
 import type { Config, DestinationConfig, PipelineConfig } from '../core/config/config.ts';
 import { loadConfig } from '../core/config/load.ts';
+import { nearest } from '../core/config/nearest.ts';
 import { referencedSecrets, requireSecrets } from '../core/config/secret-references.ts';
 import { loadSecrets } from '../core/config/secrets.ts';
 import type { CoreContext } from '../core/context.ts';
 import { WaybillError } from '../core/errors.ts';
 import type { Finding } from '../core/finding.ts';
-import { silentLog, type Log } from '../core/log.ts';
+import type { Log } from '../core/log.ts';
 import { storageOpener } from '../core/storage/registry.ts';
+import type { Output } from './output.ts';
 
 export interface SetUp {
   config: Config;
@@ -22,6 +24,7 @@ export interface SetUp {
  */
 export async function setUp(options: {
   config: string;
+  output: Output;
   pipelineIds?: readonly string[];
   verbose?: boolean;
   signal?: AbortSignal;
@@ -36,7 +39,7 @@ export async function setUp(options: {
       options.pipelineIds === undefined ? {} : { pipelineIds: [...options.pipelineIds] },
     ),
   );
-  const log: Log = options.verbose === true ? await verboseLog() : silentLog;
+  const log: Log = options.verbose === true ? await verboseLog() : options.output.log;
   const context: CoreContext = {
     clock: systemClock,
     log,
@@ -58,9 +61,19 @@ export function destinationOf(pipeline: PipelineConfig, id: string): Destination
 function named<T extends { id: string }>(items: readonly T[], id: string, what: string): T {
   const found = items.find((item) => item.id === id);
   if (found !== undefined) return found;
-  const known = items.map((item) => item.id).join(', ');
-  throw new WaybillError('usage', `there is no ${what} named "${id}"`, {
-    hint: known === '' ? 'the configuration has none' : `known: ${known}`,
+  throw unknownName(
+    what,
+    id,
+    items.map((item) => item.id),
+  );
+}
+
+/** The usage error for a name that the configuration does not have. */
+export function unknownName(what: string, name: string, known: readonly string[]): WaybillError {
+  const meant = nearest(name, known);
+  const guess = meant === undefined ? '' : `did you mean "${meant}"? `;
+  return new WaybillError('usage', `there is no ${what} named "${name}"`, {
+    hint: known.length === 0 ? 'the configuration has none' : `${guess}known: ${known.join(', ')}`,
   });
 }
 

@@ -1,28 +1,47 @@
-import { WaybillError } from '../core/errors.ts';
+import { hasCode, WaybillError } from '../core/errors.ts';
 
-export interface StopSignal {
-  readonly signal: AbortSignal;
-  /** 130 or 143 once a signal came; else null. */
-  exitCode(): number | null;
-  release(): void;
-}
+type Stop = 'SIGINT' | 'SIGTERM';
+const exitCodeOf: Record<Stop, 130 | 143> = { SIGINT: 130, SIGTERM: 143 };
 
-/** The first SIGINT or SIGTERM asks the work to stop and clean up after itself; a second one ends the process at once. */
-export function stopSignal(): StopSignal {
+/**
+ * Runs what can stop half-way. The first SIGINT or SIGTERM asks it to stop and clean up after itself, and makes the exit code 130 or 143; a second one
+ * ends the process at once. That it was stopped is no failure to tell, so `aborted` does not get out.
+ */
+export async function untilStopped(work: (signal: AbortSignal) => Promise<number>): Promise<number> {
   const controller = new AbortController();
-  let code: number | null = null;
-  const on = (name: 'SIGINT' | 'SIGTERM') => () => {
-    const exitCode = name === 'SIGINT' ? 130 : 143;
-    if (code !== null) process.exit(exitCode);
-    code = exitCode;
+  let stoppedBy: Stop | null = null;
+  const release = onStop((name) => {
+    if (stoppedBy !== null) process.exit(exitCodeOf[name]);
+    stoppedBy = name;
     process.stderr.write(`${name}: stopping and cleaning up; once more to end at once\n`);
     controller.abort(new WaybillError('aborted', `stopped by ${name}`, { hint: 'run again to finish' }));
-  };
-  const handlers = { SIGINT: on('SIGINT'), SIGTERM: on('SIGTERM') };
+  });
+  const exitCode = (): number | null => (stoppedBy === null ? null : exitCodeOf[stoppedBy]);
+  try {
+    const done = await work(controller.signal);
+    return exitCode() ?? done;
+  } catch (error) {
+    const code = exitCode();
+    if (code === null || !hasCode(error, 'aborted')) throw error;
+    process.stderr.write('stopped; run again to finish\n');
+    return code;
+  } finally {
+    release();
+  }
+}
+
+/** Runs what only reads, and has nothing to clean up but the terminal: a signal ends the process, the orderly way. */
+export async function endedBySignal(work: () => Promise<number>): Promise<number> {
+  const release = onStop((name) => process.exit(exitCodeOf[name]));
+  try {
+    return await work();
+  } finally {
+    release();
+  }
+}
+
+function onStop(handle: (name: Stop) => void): () => void {
+  const handlers = { SIGINT: () => handle('SIGINT'), SIGTERM: () => handle('SIGTERM') };
   process.on('SIGINT', handlers.SIGINT).on('SIGTERM', handlers.SIGTERM);
-  return {
-    signal: controller.signal,
-    exitCode: () => code,
-    release: () => void process.off('SIGINT', handlers.SIGINT).off('SIGTERM', handlers.SIGTERM),
-  };
+  return () => void process.off('SIGINT', handlers.SIGINT).off('SIGTERM', handlers.SIGTERM);
 }

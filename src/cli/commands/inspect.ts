@@ -5,7 +5,7 @@ import type { DestinationConfig } from '../../core/config/config.ts';
 import { formatSize } from '../../core/config/units.ts';
 import type { CoreContext } from '../../core/context.ts';
 import { errorRecord, type ErrorRecord } from '../../core/errors.ts';
-import type { Finding } from '../../core/finding.ts';
+import { finding, type Finding } from '../../core/finding.ts';
 import { withReleasers } from '../../core/lifecycle.ts';
 import { mapBundles, type MappableBundle } from '../../core/publish/mapping.ts';
 import { readableSource } from '../../core/publish/publish.ts';
@@ -49,6 +49,7 @@ export async function inspect(options: InspectOptions): Promise<number> {
   const output = makeOutput({ json: options.format === 'json', color: options.color });
   const { config, context, warnings } = await setUp({
     config: options.config,
+    output,
     pipelineIds: [options.pipeline],
     verbose: options.verbose,
   });
@@ -84,6 +85,15 @@ export async function inspect(options: InspectOptions): Promise<number> {
     const destinations: DestinationView[] = [];
     for (const destination of pipeline.destinations)
       destinations.push(await view(context, destination, found.candidates));
+    const [unread] = found.invalid;
+    if (unread !== undefined && pipeline.destinations.some(({ mapping }) => mapping === 'fixed'))
+      warnings.push(
+        finding(
+          'warning',
+          'newest_unknown',
+          `"${unread.path}" has an invalid manifest, so it is not known which bundle is the newest: \`waybill run\` fails at destinations with mapping fixed`,
+        ),
+      );
     const report = {
       pipelineId: pipeline.id,
       source: { backend: source.backend, location: describeLocation(source) },

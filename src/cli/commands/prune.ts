@@ -4,6 +4,7 @@ import { prune, type PruneReport } from '../../core/maintain/prune.ts';
 import type { DestinationOptions } from '../options.ts';
 import { columns, makeOutput, plural, type Output } from '../output.ts';
 import { destinationOf, pipelineOf, setUp } from '../set-up.ts';
+import { untilStopped } from '../stop-signal.ts';
 
 export type PruneOptions = DestinationOptions & { dryRun?: boolean; apply?: boolean };
 
@@ -15,8 +16,19 @@ export async function pruneDestination(options: PruneOptions): Promise<number> {
       hint: 'look with --dry-run first; --apply deletes',
     });
   const output = makeOutput({ json: options.format === 'json', color: options.color });
+  return untilStopped((signal) => pruneNow(options, dryRun, output, signal));
+}
+
+async function pruneNow(
+  options: PruneOptions,
+  dryRun: boolean,
+  output: Output,
+  signal: AbortSignal,
+): Promise<number> {
   const { config, context, warnings } = await setUp({
     config: options.config,
+    output,
+    signal,
     pipelineIds: [options.pipeline],
     verbose: options.verbose,
   });

@@ -3,14 +3,21 @@ import { reconcile, type ReconcileReport } from '../../core/maintain/reconcile.t
 import type { DestinationOptions } from '../options.ts';
 import { makeOutput, plural, type Output } from '../output.ts';
 import { destinationOf, pipelineOf, setUp } from '../set-up.ts';
+import { untilStopped } from '../stop-signal.ts';
 
 export type ReconcileOptions = DestinationOptions & { dryRun: boolean; allOwners: boolean };
 
 /** `waybill reconcile-state`. */
 export async function reconcileState(options: ReconcileOptions): Promise<number> {
   const output = makeOutput({ json: options.format === 'json', color: options.color });
+  return untilStopped((signal) => repair(options, output, signal));
+}
+
+async function repair(options: ReconcileOptions, output: Output, signal: AbortSignal): Promise<number> {
   const { config, context, warnings } = await setUp({
     config: options.config,
+    output,
+    signal,
     pipelineIds: [options.pipeline],
     verbose: options.verbose,
   });
@@ -41,10 +48,8 @@ function print(paths: readonly ReconcileReport[], dryRun: boolean, output: Outpu
   let repaired = 0;
   for (const { destinationPath, missing, unmanaged, error } of paths) {
     output.data(`target=${destinationPath}`);
-    if (error !== null)
-      output.data(
-        `  ${style.red(error.message)}${error.hint === null ? '' : `\n  ${style.cyan('next:')} ${error.hint}`}`,
-      );
+    if (error !== null) output.data(`  ${style.red(error.message)}`);
+    if (error !== null && error.hint !== null) output.data(`  ${style.cyan('next:')} ${error.hint}`);
     for (const { path, owner, repaired: goes } of missing) {
       if (goes) repaired += 1;
       const verb = goes

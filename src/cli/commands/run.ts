@@ -1,4 +1,3 @@
-import { WaybillError } from '../../core/errors.ts';
 import { finding, type Finding } from '../../core/finding.ts';
 import { publishPipeline } from '../../core/publish/publish.ts';
 import type { PipelineResult, RunResult } from '../../core/publish/result.ts';
@@ -7,8 +6,8 @@ import type { ConfiguredOptions } from '../options.ts';
 import { makeOutput } from '../output.ts';
 import { progressBar } from '../progress.ts';
 import { printRun } from '../run-text.ts';
-import { pipelineOf, setUp, type SetUp } from '../set-up.ts';
-import { stopSignal } from '../stop-signal.ts';
+import { pipelineOf, setUp, unknownName, type SetUp } from '../set-up.ts';
+import { untilStopped } from '../stop-signal.ts';
 
 export interface RunOptions extends ConfiguredOptions {
   pipeline?: string[];
@@ -20,25 +19,24 @@ export interface RunOptions extends ConfiguredOptions {
 /** `waybill run`: pipelines one after another, their destinations side by side. */
 export async function run(options: RunOptions): Promise<number> {
   const output = makeOutput({ json: options.format === 'json', color: options.color });
-  const stop = stopSignal();
-  try {
+  return untilStopped(async (signal) => {
     const prepared = await setUp({
       config: options.config,
+      output,
       verbose: options.verbose,
-      signal: stop.signal,
+      signal,
       ...(options.pipeline === undefined ? {} : { pipelineIds: options.pipeline }),
     });
     const result = await runAll(prepared, options);
     if (output.isJson) output.json('run', result);
-    else printRun(result, output, options.verbose);
-    return stop.exitCode() ?? (allSucceeded(result.pipelines) ? 0 : 1);
-  } finally {
-    stop.release();
-  }
+    else printRun(result, output, { verbose: options.verbose, stopped: signal.aborted });
+    return allSucceeded(result.pipelines) ? 0 : 1;
+  });
 }
 
 async function runAll({ config, context, warnings }: SetUp, options: RunOptions): Promise<RunResult> {
-  const chosen = options.pipeline?.map((id) => pipelineOf(config, id)) ?? config.pipelines;
+  const named = options.pipeline === undefined ? undefined : [...new Set(options.pipeline)];
+  const chosen = named?.map((id) => pipelineOf(config, id)) ?? config.pipelines;
   refuseUnknownDestinations(chosen, options.destination);
   const pipelines: PipelineResult[] = [];
   for (const pipeline of chosen) {
@@ -76,11 +74,7 @@ function refuseUnknownDestinations(
   ids: readonly string[] | undefined,
 ): void {
   const known = new Set(chosen.flatMap(({ destinations }) => destinations.map(({ id }) => id)));
-  for (const id of ids ?? [])
-    if (!known.has(id))
-      throw new WaybillError('usage', `there is no destination named "${id}"`, {
-        hint: `known: ${[...known].join(', ')}`,
-      });
+  for (const id of ids ?? []) if (!known.has(id)) throw unknownName('destination', id, [...known]);
 }
 
 function notices(pipelines: number): Finding[] {

@@ -13,7 +13,6 @@ export async function serveForever(options: ServeOptions): Promise<number> {
     log,
     env: process.env,
     verbose: options.verbose,
-    onListening: (url) => log.info({ url }, `listening on ${url}`),
   });
   const stop = new AbortController();
   const ask = (signal: NodeJS.Signals): void => {
@@ -25,7 +24,6 @@ export async function serveForever(options: ServeOptions): Promise<number> {
   await once(stop.signal, 'abort');
   const { unfinished } = await served.close();
   if (unfinished.length > 0) log.warn({ unfinished }, 'these runs were not finished; upload again');
-  log.info({}, 'stopped');
   return 0;
 }
 
@@ -41,7 +39,8 @@ async function makeLog({ verbose, color }: { verbose: boolean; color: boolean })
     settings,
     pretty({
       destination: 2,
-      colorize: color && process.env['NO_COLOR'] === undefined,
+      colorize: color && (process.env['NO_COLOR'] ?? '') === '' && process.env['TERM'] !== 'dumb',
+      singleLine: true,
       ignore: 'pid,hostname',
     }),
   );

@@ -1,3 +1,4 @@
+import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import {
   discoverBundles,
@@ -20,6 +21,7 @@ import type { CommonOptions } from '../options.ts';
 import { makeOutput, plural, type Output } from '../output.ts';
 import { progressBar, type ProgressBar } from '../progress.ts';
 import { pipelineOf, setUp } from '../set-up.ts';
+import { endedBySignal } from '../stop-signal.ts';
 
 export interface ValidateOptions extends CommonOptions {
   config?: string;
@@ -38,16 +40,21 @@ interface BundleReport {
 export async function validate(bundlePath: string | undefined, options: ValidateOptions): Promise<number> {
   const output = makeOutput({ json: options.format === 'json', color: options.color });
   const bar = progressBar(!output.isJson);
-  try {
-    const { reports, warnings } =
-      bundlePath === undefined ? await ofSource(options, bar) : await ofDirectory(bundlePath, options, bar);
-    const valid = reports.every((report) => report.valid) && reports.length > 0;
-    if (output.isJson) output.json('validate', { valid, bundles: reports, warnings });
-    else print(reports, warnings, output);
-    return valid ? 0 : 1;
-  } finally {
-    bar.stop();
-  }
+  return endedBySignal(async () => {
+    try {
+      const { reports, warnings } =
+        bundlePath === undefined
+          ? await ofSource(options, output, bar)
+          : await ofDirectory(bundlePath, options, bar);
+      bar.stop();
+      const valid = reports.every((report) => report.valid) && reports.length > 0;
+      if (output.isJson) output.json('validate', { valid, bundles: reports, warnings });
+      else print(reports, warnings, output);
+      return valid ? 0 : 1;
+    } finally {
+      bar.stop();
+    }
+  });
 }
 
 interface Validation {
@@ -62,6 +69,11 @@ async function ofDirectory(
 ): Promise<Validation> {
   if (options.config !== undefined || options.pipeline !== undefined)
     throw new WaybillError('usage', 'give a bundle path, or --config and --pipeline, not both');
+  const found = bundlePath === '' ? null : await stat(bundlePath).catch(() => null);
+  if (bundlePath === '' || (found !== null && !found.isDirectory()))
+    throw new WaybillError('bundle_not_found', `"${bundlePath}" is no directory, and a bundle is one`, {
+      hint: 'name the directory that holds the manifest',
+    });
   const openStorage = storageOpener({ clock: systemClock, log: silentLog });
   const storage = await openStorage(
     { backend: 'local', path: path.resolve(bundlePath) },
@@ -83,11 +95,12 @@ async function ofDirectory(
   return check(storage, root, broken, warnings, { backend: 'local', id: path.resolve(bundlePath) }, bar);
 }
 
-async function ofSource(options: ValidateOptions, bar: ProgressBar): Promise<Validation> {
+async function ofSource(options: ValidateOptions, output: Output, bar: ProgressBar): Promise<Validation> {
   if (options.config === undefined || options.pipeline === undefined)
     throw new WaybillError('usage', 'give a bundle path, or --config together with --pipeline');
   const { config, context, warnings } = await setUp({
     config: options.config,
+    output,
     pipelineIds: [options.pipeline],
     verbose: options.verbose,
   });
@@ -165,12 +178,15 @@ function print(reports: readonly BundleReport[], warnings: readonly Finding[], o
       );
   }
   const bad = reports.filter(({ valid }) => !valid).length;
+  const files = reports.reduce((sum, report) => sum + report.files, 0);
+  const bytes = reports.reduce((sum, report) => sum + report.bytes, 0);
+  const amount = style.dim(`${plural(files, 'file')}, ${formatSize(bytes)}`);
   if (reports.length === 0)
     output.data(`${style.red('failed')}  the source holds no bundle: no directory in it has a manifest.json`);
   else
     output.data(
       bad === 0
-        ? `${style.green('done')}  ${plural(reports.length, 'bundle')} valid`
-        : `${style.red('failed')}  ${bad} of ${plural(reports.length, 'bundle')} invalid`,
+        ? `${style.green('done')}  ${plural(reports.length, 'bundle')} valid  ${amount}`
+        : `${style.red('failed')}  ${bad} of ${plural(reports.length, 'bundle')} invalid  ${amount}`,
     );
 }

@@ -7,6 +7,7 @@ import type { ConfiguredOptions } from '../options.ts';
 import { makeOutput, plural, type Output } from '../output.ts';
 import { progressBar } from '../progress.ts';
 import { destinationOf, pipelineOf, setUp } from '../set-up.ts';
+import { endedBySignal } from '../stop-signal.ts';
 
 interface DestinationVerification {
   pipelineId: string;
@@ -24,21 +25,29 @@ export async function verifyDestinations(options: VerifyOptions): Promise<number
   const output = makeOutput({ json: options.format === 'json', color: options.color });
   if (options.destination !== undefined && options.pipeline === undefined)
     throw new WaybillError('usage', '--destination needs --pipeline beside it');
+  return endedBySignal(() => verifyAll(options, output));
+}
+
+async function verifyAll(options: VerifyOptions, output: Output): Promise<number> {
   const ids = options.pipeline === undefined ? undefined : [options.pipeline];
   const { config, context, warnings } = await setUp({
     config: options.config,
+    output,
     verbose: options.verbose,
     ...(ids === undefined ? {} : { pipelineIds: ids }),
   });
   const pipelines = ids === undefined ? config.pipelines : ids.map((id) => pipelineOf(config, id));
-  const results: DestinationVerification[] = [];
-  const bar = progressBar(!output.isJson);
-  for (const pipeline of pipelines) {
-    const chosen =
+  const chosen = pipelines.map((pipeline) => ({
+    pipeline,
+    destinations:
       options.destination === undefined
         ? pipeline.destinations
-        : [destinationOf(pipeline, options.destination)];
-    for (const { id, location, fileConcurrency } of chosen) {
+        : [destinationOf(pipeline, options.destination)],
+  }));
+  const results: DestinationVerification[] = [];
+  const bar = progressBar(!output.isJson);
+  for (const { pipeline, destinations } of chosen) {
+    for (const { id, location, fileConcurrency } of destinations) {
       const base = { pipelineId: pipeline.id, destinationId: id, location: describeLocation(location) };
       try {
         const paths = await withReleasers(async (onRelease) => {
@@ -62,6 +71,11 @@ export async function verifyDestinations(options: VerifyOptions): Promise<number
   return clean ? 0 : 1;
 }
 
+function tell({ message, hint }: ErrorRecord, { data, style }: Output): void {
+  data(`  ${style.red(message)}`);
+  if (hint !== null) data(`  ${style.cyan('next:')} ${hint}`);
+}
+
 function isClean({ differing, error, interrupted }: VerifyReport): boolean {
   return differing.length === 0 && error === null && !interrupted;
 }
@@ -70,10 +84,7 @@ function print(results: readonly DestinationVerification[], clean: boolean, outp
   const { style } = output;
   for (const { pipelineId, destinationId, location, paths, error } of results) {
     output.data(`${style.cyan(`${pipelineId}/${destinationId}`)}  ${style.dim(location)}`);
-    if (error !== null)
-      output.data(
-        `  ${style.red(error.message)}${error.hint === null ? '' : `\n  ${style.cyan('next:')} ${error.hint}`}`,
-      );
+    if (error !== null) tell(error, output);
     for (const path of paths) {
       const { destinationPath, verified, bytes, differing, interrupted } = path;
       const state = isClean(path) ? style.green('✓') : style.red('✗');

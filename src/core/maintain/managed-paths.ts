@@ -1,5 +1,6 @@
 import { isReservedPath } from '../bundle/path-policy.ts';
 import { stateName } from '../catalog/catalog.ts';
+import { WaybillError } from '../errors.ts';
 import { nameOf, type Key } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 
@@ -15,6 +16,19 @@ export async function managedPaths(storage: Storage): Promise<(Key | '')[]> {
     }
   }
   return managed;
+}
+
+/** The same, for work that makes no sense where nothing was published: throws `bundle_not_found`. */
+export async function requireManagedPaths(storage: Storage): Promise<(Key | '')[]> {
+  const paths = await managedPaths(storage);
+  if (paths.length > 0) return paths;
+  throw new WaybillError(
+    'bundle_not_found',
+    `the destination holds no ${stateName}: nothing was published to it yet`,
+    {
+      hint: 'publish first, or check the path of the destination',
+    },
+  );
 }
 
 /** As reports name it. */

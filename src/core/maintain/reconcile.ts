@@ -1,7 +1,6 @@
 import { compareCodeUnits, isReservedPath } from '../bundle/path-policy.ts';
 import {
   sameOwner,
-  stateName,
   type Catalog,
   type CatalogState,
   type OutputRecord,
@@ -14,7 +13,7 @@ import { errorRecord, WaybillError, type ErrorRecord } from '../errors.ts';
 import { nameOf, type Key } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/within.ts';
-import { managedPaths, reportedPath } from './managed-paths.ts';
+import { reportedPath, requireManagedPaths } from './managed-paths.ts';
 
 export interface ReconcileOptions {
   owner: Owner;
@@ -41,15 +40,7 @@ export async function reconcile(
   root: Storage,
   options: ReconcileOptions,
 ): Promise<ReconcileReport[]> {
-  const paths = await managedPaths(root);
-  if (paths.length === 0)
-    throw new WaybillError(
-      'bundle_not_found',
-      `the destination holds no ${stateName}: nothing was published to it yet`,
-      {
-        hint: 'publish first, or check the path of the destination',
-      },
-    );
+  const paths = await requireManagedPaths(root);
   const reports: ReconcileReport[] = [];
   for (const path of paths) {
     const nested = paths.filter((other) => other !== path && (path === '' || other.startsWith(`${path}/`)));

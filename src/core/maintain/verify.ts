@@ -1,10 +1,9 @@
-import { stateName } from '../catalog/catalog.ts';
 import { observeBytes } from '../catalog/observe-bytes.ts';
 import { readState } from '../catalog/store.ts';
-import { errorRecord, WaybillError, type ErrorRecord } from '../errors.ts';
+import { errorRecord, type ErrorRecord } from '../errors.ts';
 import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/within.ts';
-import { managedPaths, reportedPath } from './managed-paths.ts';
+import { reportedPath, requireManagedPaths } from './managed-paths.ts';
 import { validCatalog } from './reconcile.ts';
 
 export interface VerifyReport {
@@ -29,15 +28,7 @@ export async function verify(
   root: Storage,
   options: { concurrency: number; onBytes?: (count: number) => void },
 ): Promise<VerifyReport[]> {
-  const paths = await managedPaths(root);
-  if (paths.length === 0)
-    throw new WaybillError(
-      'bundle_not_found',
-      `the destination holds no ${stateName}: nothing was published to it yet`,
-      {
-        hint: 'publish first, or check the path of the destination',
-      },
-    );
+  const paths = await requireManagedPaths(root);
   const reports: VerifyReport[] = [];
   for (const path of paths) reports.push(await verifyPath(within(root, path), reportedPath(path), options));
   return reports;

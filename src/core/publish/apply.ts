@@ -198,6 +198,8 @@ class Attempt {
       lease.check();
       await lease.fence();
       await inParallel(this.#created, concurrency, async (key) => storage.remove(key));
+      // Gives back the room that the staged outputs took: on a full disk the state would not fit beside them.
+      if (storage.facts.rename !== 'none') await storage.removeTree(stagingOf(lease.attemptId));
       if (!this.#visibleChange) await lease.restoreState();
     } catch (error) {
       log.warn(
