@@ -35,9 +35,16 @@ const program = new Command('waybill')
   .helpOption('-h, --help', 'print help')
   .option('--no-color', 'no colours, whatever the terminal')
   .configureHelp({ showGlobalOptions: true })
-  .hook('preAction', (_, command) => void command.setOptionValue('color', takesColour()))
+  .configureOutput({ outputError: (text, write) => write(inOurWords(text)) })
+  .hook('preAction', (_, command) => {
+    command.setOptionValue('color', takesColour());
+    // Here, and not as defaults, so that the help does not say of every switch that it is off.
+    for (const option of command.options)
+      if (option.isBoolean() && command.getOptionValue(option.attributeName()) === undefined)
+        command.setOptionValue(option.attributeName(), false);
+  })
   .showSuggestionAfterError()
-  .showHelpAfterError('(waybill <command> --help shows what it takes)')
+  .showHelpAfterError('next   waybill <command> --help shows what it takes')
   .exitOverride()
   .addHelpText(
     'after',
@@ -59,18 +66,17 @@ function command(name: string, description: string): Command {
   return program
     .command(name)
     .description(description)
-    .option('--verbose', 'log every storage call to stderr', false);
+    .option('--verbose', 'log every storage call to stderr, cut no list short');
 }
 
 command('run', 'publish what the sources hold to all destinations')
   .addOption(configOption())
   .option('-p, --pipeline <id>', 'only this pipeline (may be given again)', collect)
   .option('-d, --destination <id>', 'only destinations of this name (may be given again)', collect)
-  .option('--dry-run', 'decide and print, write nothing at all', false)
+  .option('--dry-run', 'decide and print, write nothing at all')
   .option(
     '--force',
     'replace unmanaged content and unusable states: deletes everything below the destination bundle path',
-    false,
   )
   .addOption(formatOption())
   .action(async (options: RunOptions) => exit((await import('./commands/run.ts')).run(options)));
@@ -103,12 +109,8 @@ command('reconcile-state', 'remove the records of outputs that are gone from a c
   .addOption(configOption())
   .addOption(pipelineOption())
   .addOption(destinationOption())
-  .option('--dry-run', 'tell what is missing, repair nothing', false)
-  .option(
-    '--all-owners',
-    'repair the records of every owner, not only of this pipeline and destination',
-    false,
-  )
+  .option('--dry-run', 'tell what is missing, repair nothing')
+  .option('--all-owners', 'repair the records of every owner, not only of this pipeline and destination')
   .addOption(formatOption())
   .action(async (options: ReconcileOptions) =>
     exit((await import('./commands/reconcile-state.ts')).reconcileState(options)),
@@ -152,7 +154,8 @@ program.addCommand(
   }),
 );
 
-for (const group of program.commands) for (const each of [group, ...group.commands]) each.exitOverride();
+for (const group of program.commands)
+  for (const each of [group, ...group.commands]) each.copyInheritedSettings(program);
 
 try {
   await program.parseAsync();
@@ -166,6 +169,11 @@ try {
       process.stderr.write(`${error.stack ?? ''}\n`);
     process.exitCode = exitCodes[failure.code];
   }
+}
+
+/** Commander's errors in the form of all others. */
+function inOurWords(text: string): string {
+  return text.replace(/^error: /, 'error  ').replace(/^\((Did you mean .*)\)$/m, 'next   $1');
 }
 
 function takesColour(): boolean {

@@ -1,3 +1,4 @@
+import { isatty } from 'node:tty';
 import { stripVTControlCharacters } from 'node:util';
 import pc from 'picocolors';
 import type { WaybillError } from '../core/errors.ts';
@@ -71,12 +72,12 @@ export function plural(count: number, one: string, many = `${one}s`): string {
 }
 
 function lineWriter(
-  stream: NodeJS.WriteStream,
+  stream: NodeJS.WriteStream & { fd: number },
   color: boolean,
 ): { style: Style; line: (text: string) => void } {
   const { NO_COLOR, TERM } = process.env;
   // An empty NO_COLOR counts as none: no-color.org.
-  const isColoured = color && (NO_COLOR ?? '') === '' && TERM !== 'dumb' && stream.isTTY;
+  const isColoured = color && (NO_COLOR ?? '') === '' && TERM !== 'dumb' && isatty(stream.fd);
   return {
     style: pc.createColors(isColoured),
     line: (text) => void stream.write(`${printable(text, isColoured)}\n`),

@@ -29,6 +29,12 @@ t.test('wrong usage: exit 2, nothing on stdout, and what would be right', async 
   t.match(waybill(['run', '-c', 'x', '--format', 'xml']), { status: 2, stdout: '', stderr: /text, json/ });
   t.match(waybill(['validate']), { status: 2, stdout: '', stderr: /bundle path/ });
   t.match(waybill(['validate', 'x', '-c', 'y']), { status: 2, stdout: '' });
+  t.match(waybill(['scene-map', 'validate', 'x', '--schema-onl']), {
+    status: 2,
+    stdout: '',
+    stderr: /^error {2}unknown option.*\nnext {3}Did you mean --schema-only\?\n/,
+  });
+  t.match(waybill(['config']), { status: 2, stdout: '', stderr: /check \[options\]/ });
   t.match(waybill(['prune', '-c', 'x', '-p', 'p', '-d', 'd']), {
     status: 2,
     stdout: '',
@@ -134,6 +140,46 @@ t.test('verify finds what was altered, cut and removed', async (t) => {
     { path: 'c.txt', problem: 'size' },
     { path: 'sub/b.txt', problem: 'missing' },
   ]);
+});
+
+t.test('what verify says to do mends what was altered, where a run alone trusts its records', async (t) => {
+  const place = t.testdir({ source: { one: bundle }, 'c.yml': configuration([web]) });
+  const command = (name: string, ...more: string[]): ReturnType<typeof waybill> =>
+    waybill([name, '-c', 'c.yml', '-p', 'maps', '-d', 'web', ...more], { cwd: place });
+  const altered = path.join(place, 'web/one/a.txt');
+  command('run');
+  writeFileSync(altered, 'A');
+  t.match(command('verify'), {
+    status: 1,
+    stdout:
+      /failed {2}1 output not as published\nnext: remove what differs, then `waybill reconcile-state` and `waybill run`/,
+  });
+  t.match(command('run').stdout, /skip_same/);
+  rmSync(altered);
+  t.match(command('reconcile-state').stdout, /1 record removed/);
+  t.match(command('run').stdout, /upsert_additive/);
+  t.equal(readFileSync(altered, 'utf8'), 'a');
+  t.equal(command('verify').status, 0);
+});
+
+t.test('inspect says where a run could not tell the newest bundle', async (t) => {
+  const place = t.testdir({
+    source: { one: bundle, bad: { 'manifest.json': '{}' } },
+    'c.yml': configuration([web, root]),
+  });
+  const ended = waybill(['inspect', '-c', 'c.yml', '-p', 'maps', '--format', 'json'], { cwd: place });
+  t.equal(ended.status, 1);
+  t.match(document(t, ended), { warnings: [{ code: 'newest_unknown', message: /"bad"/ }] });
+});
+
+t.test('validate takes a directory, and says so', async (t) => {
+  const place = t.testdir({ bundle });
+  for (const wrong of ['bundle/manifest.json', ''])
+    t.match(waybill(['validate', wrong], { cwd: place }), {
+      status: 1,
+      stdout: '',
+      stderr: /is no directory[^]*next {3}name the directory that holds the manifest/,
+    });
 });
 
 t.test('reconcile-state repairs records of its own owner, or of all, and touches no file', async (t) => {

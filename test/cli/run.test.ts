@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
 import { configuration, document, fingerprint, manifest, program, root, waybill, web } from './process.ts';
@@ -332,16 +332,63 @@ t.test('a reader that stops reading is no failure', async (t) => {
   t.equal(status, 0, stderr);
 });
 
-t.test('stopped by a signal it cleans up after itself, and the next run finishes', async (t) => {
-  const place = t.testdir({ source: { one: source.one }, 'c.yml': configuration([web]) });
-  const interrupted = spawnSync(
-    'timeout',
-    ['--signal=INT', '0.001', process.execPath, program, 'run', '-c', 'c.yml'],
+t.test('a failure stays one where the reader stops reading', async (t) => {
+  const place = t.testdir({
+    source: { one: source.one },
+    web: 'a file, not a directory',
+    'c.yml': configuration([web]),
+  });
+  const { status } = spawnSync(
+    'bash',
+    ['-o', 'pipefail', '-c', `"${process.execPath}" "${program}" run -c c.yml 2>/dev/null | true`],
     { cwd: place },
   );
-  t.ok(interrupted.status !== null);
-  t.equal(waybill(['run', '-c', 'c.yml'], { cwd: place }).status, 0);
-  t.equal(waybill(['verify', '-c', 'c.yml'], { cwd: place }).status, 0);
-  rmSync(path.join(place, 'web/one/a.txt'));
-  t.match(waybill(['verify', '-c', 'c.yml'], { cwd: place }), { status: 1, stdout: /missing {2}a\.txt/ });
+  t.equal(status, 1);
+});
+
+t.test('a name from outside cannot steer the terminal or forge a line', async (t) => {
+  const name = 'b\u001b[2J\u009b31m\ndone  publish_new=9';
+  const place = t.testdir({ source: { one: source.one }, 'c.yml': configuration([web]) });
+  mkdirSync(path.join(place, 'source', name));
+  writeFileSync(path.join(place, 'source', name, 'manifest.json'), manifest(['a.txt']));
+  for (const command of ['run', 'validate', 'inspect']) {
+    const { stdout, stderr } = waybill([command, '-c', 'c.yml', '-p', 'maps'], { cwd: place });
+    t.match(stdout, /b\\u001b\[2J\\u009b31m\\ndone/, `${command} shows it escaped`);
+    t.notMatch(stdout + stderr, new RegExp('[\\u001b\\u009b]'), command);
+    t.notMatch(stdout, /^done {2}publish_new=9/m, command);
+  }
+});
+
+t.test('a pipeline named twice runs once, and a name that is nearly right is guessed', async (t) => {
+  const place = t.testdir({ source: { one: source.one }, 'c.yml': configuration([web]) });
+  const { stdout } = waybill(['run', '-c', 'c.yml', '-p', 'maps', '-p', 'maps'], { cwd: place });
+  t.match(stdout, /\ndone {2}publish_new=1\n$/);
+  for (const wrong of [
+    ['-p', 'mpas'],
+    ['-d', 'wbe'],
+  ])
+    t.match(waybill(['run', '-c', 'c.yml', ...wrong], { cwd: place }), {
+      status: 2,
+      stdout: '',
+      stderr: /next {3}did you mean "(maps|web)"\? known: (maps|web)/,
+    });
+});
+
+t.test('a long list of changes is cut at 20 for each destination, unless all was asked for', async (t) => {
+  const names = Array.from({ length: 15 }, (_, index) => `f${index}`);
+  const bundle = {
+    'manifest.json': manifest(names),
+    ...Object.fromEntries(names.map((name) => [name, name])),
+  };
+  const place = t.testdir({
+    source: { one: { ...bundle }, two: { ...bundle } },
+    'c.yml': configuration([web, 'id: other, backend: local, path: ./other']),
+  });
+  const dryRun = ['run', '-c', 'c.yml', '--dry-run'];
+  const cut = waybill(dryRun, { cwd: place }).stdout;
+  t.equal(cut.match(/^ {6}add {2}/gm)?.length, 40);
+  t.equal(cut.match(/… and 10 more changes \(--verbose shows all\)/g)?.length, 2);
+  const whole = waybill([...dryRun, '--verbose'], { cwd: place }).stdout;
+  t.equal(whole.match(/^ {6}add {2}/gm)?.length, 60);
+  t.notMatch(whole, /more change/);
 });

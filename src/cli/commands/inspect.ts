@@ -172,9 +172,9 @@ function print({ pipelineId, source, bundles, destinations, warnings }: Report, 
   const { style } = output;
   for (const warning of warnings) output.warn(warning);
   output.data(`${style.bold(pipelineId)}  ${source.backend}  ${style.dim(source.location)}`);
-  const rows = bundles.map(({ path, created, files, bytes, valid, error }) => [
+  const rows = bundles.map(({ path, name, created, files, bytes, valid, error }) => [
     valid ? style.green('✓') : style.red('✗'),
-    path,
+    name === null || name === path ? path : `${path} (${name})`,
     created ?? '-',
     valid ? `${plural(files, 'file')}, ${formatSize(bytes)}` : style.red(error?.message ?? ''),
   ]);

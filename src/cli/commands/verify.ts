@@ -102,9 +102,19 @@ function print(results: readonly DestinationVerification[], clean: boolean, outp
         );
     }
   }
-  output.data(
-    clean
-      ? `${style.green('clean')}  every recorded output is as it was published`
-      : `${style.red('failed')}  publish again to mend what differs`,
-  );
+  if (clean) {
+    output.data(`${style.green('clean')}  every recorded output is as it was published`);
+    return;
+  }
+  const differing = results.flatMap(({ paths }) => paths.flatMap((path) => path.differing));
+  const what =
+    differing.length === 0
+      ? 'not all could be verified'
+      : `${plural(differing.length, 'output')} not as published`;
+  output.data(`${style.red('failed')}  ${what}`);
+  // `run` trusts the records and would say `skip_same`.
+  if (differing.length > 0)
+    output.data(
+      `${style.cyan('next:')} remove what differs, then \`waybill reconcile-state\` and \`waybill run\` publish it again`,
+    );
 }

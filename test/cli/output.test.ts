@@ -1,0 +1,33 @@
+import t from 'tap';
+import { columns, makeOutput } from '../../src/cli/output.ts';
+
+t.test('what the core warns of reaches stderr in either format, and nothing less grave does', async (t) => {
+  const err = t.capture(process.stderr, 'write', () => true);
+  for (const json of [false, true]) {
+    const { log } = makeOutput({ json, color: false });
+    log.debug({}, 'read');
+    log.info({}, 'looking again');
+    log.warn({ storage: 'local storage "web"', err: new Error('EIO\n') }, 'the lease could not be renewed');
+    const line = 'warning  local storage "web": the lease could not be renewed (EIO\\n)\n';
+    t.same(
+      err().map(({ args }) => args[0]),
+      [line],
+    );
+  }
+});
+
+t.test(
+  'columns are as wide as their widest cell, colours not counted, and lines have no blanks at their ends',
+  async (t) => {
+    t.same(
+      columns(
+        [
+          ['a', '\u001b[32mlonger\u001b[39m', ''],
+          ['bcd', 'x', 'last'],
+        ],
+        ' ',
+      ),
+      [' a    \u001b[32mlonger\u001b[39m', ' bcd  x       last'],
+    );
+  },
+);
