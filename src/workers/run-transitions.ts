@@ -95,10 +95,6 @@ export function failedRun(record: RunRecord, error: ErrorRecord, at: Date): RunR
   };
 }
 
-export function isFinished(record: RunRecord): boolean {
-  return record.status === 'succeeded' || record.status === 'failed';
-}
-
 function destinationsOfResult(destination: DestinationResult): RunDestination[] {
   const rows = destination.actions.map((action) => destinationOfAction(destination.destinationId, action));
   if (destination.error === null) return rows;
