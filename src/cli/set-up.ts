@@ -44,7 +44,7 @@ export async function setUp(options: {
     clock: systemClock,
     log,
     secrets,
-    openStorage: storageOpener({ clock: systemClock, log }),
+    openStorage: storageOpener({ clock: systemClock, log, secrets }),
     ...(options.signal === undefined ? {} : { signal: options.signal }),
   };
   return { config, context, warnings: [...warnings, ...secrets.warnings] };

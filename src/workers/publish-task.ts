@@ -22,7 +22,7 @@ export function publishTask({
   return (task) =>
     answerTask(task, verbose, async (job, { signal, onProgress, log }) => {
       const secrets = await loadSecrets({ directory: config.secrets.directory, env });
-      const openStorage = storageOpener({ clock: systemClock, log });
+      const openStorage = storageOpener({ clock: systemClock, log, secrets });
       return processJob(job, config, { clock: systemClock, log, secrets, openStorage, signal }, onProgress);
     });
 }

@@ -7,15 +7,13 @@ import {
   type BundleSource,
 } from '../../core/bundle/discover.ts';
 import { validateBundle } from '../../core/bundle/validate.ts';
-import { systemClock } from '../../core/clock.ts';
 import { formatSize } from '../../core/config/units.ts';
 import type { CoreContext } from '../../core/context.ts';
 import { WaybillError } from '../../core/errors.ts';
 import { describeFinding, type Finding } from '../../core/finding.ts';
-import { silentLog } from '../../core/log.ts';
 import { readableSource } from '../../core/publish/publish.ts';
 import { sourceId } from '../../core/storage/location.ts';
-import { storageOpener } from '../../core/storage/registry.ts';
+import { localStorage } from '../../core/storage/local.ts';
 import type { Storage } from '../../core/storage/storage.ts';
 import type { CommonOptions } from '../options.ts';
 import { makeOutput, plural, type Output } from '../output.ts';
@@ -74,11 +72,7 @@ async function ofDirectory(
     throw new WaybillError('bundle_not_found', `"${bundlePath}" is no directory, and a bundle is one`, {
       hint: 'name the directory that holds the manifest',
     });
-  const openStorage = storageOpener({ clock: systemClock, log: silentLog });
-  const storage = await openStorage(
-    { backend: 'local', path: path.resolve(bundlePath) },
-    { readOnly: true, mustExist: true },
-  );
+  const storage = await localStorage(path.resolve(bundlePath), { readOnly: true, mustExist: true });
   const { candidates, invalid, warnings } = await discoverBundles(storage);
   const root = candidates.filter((candidate) => candidate.path === '.');
   const broken = invalid.filter((bundle) => bundle.path === '.');

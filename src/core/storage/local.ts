@@ -34,12 +34,17 @@ export async function localStorage(
 
   const storage: Storage = {
     label: 'local storage',
-    facts: { rename: 'atomic', conditionalWrites: 'create', localRoot: base },
+    facts: { rename: 'atomic', conditionalWrites: 'create', localRoot: base, clockOffsetMs: 0 },
 
     async stat(key): Promise<FileStat | undefined> {
       try {
         const found = await lstat(at(key));
-        return { type: typeOf(found), size: found.isFile() ? found.size : 0, version: null };
+        return {
+          type: typeOf(found),
+          size: found.isFile() ? found.size : 0,
+          version: null,
+          modifiedAt: found.mtime,
+        };
       } catch (error) {
         if (isAbsent(error)) return undefined;
         throw fail(key, error);

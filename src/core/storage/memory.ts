@@ -31,8 +31,13 @@ export function memoryStorage(options: MemoryOptions): Storage {
     label: `memory (${flavour})`,
     facts:
       flavour === 'files'
-        ? { rename: 'atomic', conditionalWrites: 'create', localRoot: null }
-        : { rename: 'none', conditionalWrites: options.conditionalWrites ?? 'full', localRoot: null },
+        ? { rename: 'atomic', conditionalWrites: 'create', localRoot: null, clockOffsetMs: 0 }
+        : {
+            rename: 'none',
+            conditionalWrites: options.conditionalWrites ?? 'full',
+            localRoot: null,
+            clockOffsetMs: 0,
+          },
 
     async stat(key): Promise<FileStat | undefined> {
       const file = disk.get(key);
@@ -41,9 +46,10 @@ export function memoryStorage(options: MemoryOptions): Storage {
           type: 'file',
           size: file.bytes.length,
           version: flavour === 'objects' ? file.version : null,
+          modifiedAt: null,
         };
       const isDirectory = flavour === 'files' && [...disk.keys()].some((name) => name.startsWith(`${key}/`));
-      return isDirectory ? { type: 'directory', size: 0, version: null } : undefined;
+      return isDirectory ? { type: 'directory', size: 0, version: null, modifiedAt: null } : undefined;
     },
 
     async *list(directory, { recursive }): AsyncIterable<Entry> {

@@ -10,7 +10,7 @@ import { withRetry } from './with-retry.ts';
  * costs a hundred times what the command line does to start.
  */
 export function storageOpener(
-  context: Pick<CoreContext, 'clock' | 'log'>,
+  context: Pick<CoreContext, 'clock' | 'log' | 'secrets'>,
   policy: RetryPolicy = defaultRetryPolicy,
 ): CoreContext['openStorage'] {
   return async (location, options) => {

@@ -69,6 +69,11 @@ export interface StorageFacts {
   conditionalWrites: 'full' | 'create' | 'none';
   /** The directory of this machine that the root is; null where the bytes are elsewhere. */
   localRoot: string | null;
+  /**
+   * The server's clock less ours in milliseconds, as the answers of the opening told it; 0 for this machine, null where nothing tells. A clock
+   * that is minutes off makes S3 refuse signatures.
+   */
+  clockOffsetMs: number | null;
 }
 
 export interface FileStat {
@@ -77,6 +82,8 @@ export interface FileStat {
   size: number;
   /** Identifies the content for `WriteOptions.ifVersion`; null where the backend has none. */
   version: string | null;
+  /** By the clock of whoever holds the bytes; null where the backend does not tell. For people and probes: nothing is decided by it. */
+  modifiedAt: Date | null;
 }
 
 export type EntryType = 'file' | 'directory' | 'link' | 'other';
