@@ -291,15 +291,17 @@ function atEndpoint(endpoint: string): {
 } {
   return {
     endpoint,
-    region: regionOfChain,
+    region: regionOfChain(),
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
   };
 }
 
 /** The region of the SDK's own configuration; most servers that are not AWS have one region and do not care for its name. */
-async function regionOfChain(): Promise<string> {
-  return new S3Client({}).config.region().catch(() => 'us-east-1');
+function regionOfChain(): () => Promise<string> {
+  let region: Promise<string> | undefined;
+  // Asked for with every request.
+  return () => (region ??= new S3Client({}).config.region().catch(() => 'us-east-1'));
 }
 
 /** The SDK announces on standard error which versions of Node its future releases need; the release in use is pinned. */
