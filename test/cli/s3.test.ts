@@ -85,9 +85,10 @@ async function waybill(args: string[], env: Record<string, string> = secrets): P
 
 async function listing(bucket: string): Promise<Record<string, string>> {
   const { Contents } = await client.send(new ListObjectsV2Command({ Bucket: bucket }));
-  return Object.fromEntries(
-    (Contents ?? []).map(({ Key, ETag, LastModified }) => [Key, `${ETag} ${LastModified?.toISOString()}`]),
-  );
+  const found: Record<string, string> = {};
+  for (const { Key = '', ETag = '', LastModified } of Contents ?? [])
+    found[Key] = `${ETag} ${LastModified?.toISOString() ?? ''}`;
+  return found;
 }
 
 t.test(
@@ -189,10 +190,7 @@ t.test(
     const { config } = await layOut(t);
     proxy.seen.length = 0;
     for (const env of [{ MAPS_KEY: 'k' }, { MAPS_KEY: 'k', MAPS_SECRET: '' }]) {
-      const ended = await waybill(
-        ['run', '--config', config, '--format', 'json'],
-        env as Record<string, string>,
-      );
+      const ended = await waybill(['run', '--config', config, '--format', 'json'], env);
       t.match(ended, { status: 2, stdout: '', stderr: /MAPS_SECRET/ });
     }
     t.equal(proxy.seen.length, 0);

@@ -282,8 +282,8 @@ for (const [name, change, expected] of refusals)
   t.test(`told with its remedy: ${name}`, async (t) => {
     const changed = change();
     const isVerdict = 'status' in changed;
-    if (isVerdict) proxy.judge = () => changed as Verdict;
-    t.match(await failure(open(isVerdict ? place() : { ...place(), ...(changed as S3Location) })), expected);
+    if (isVerdict) proxy.judge = () => changed;
+    t.match(await failure(open(isVerdict ? place() : { ...place(), ...changed })), expected);
   });
 
 t.test('credentials that are wrong, without showing them', async (t) => {
