@@ -200,3 +200,32 @@ t.test(
     t.notMatch(wrong.stdout + wrong.stderr, /wrong-0123456789/);
   },
 );
+
+t.test('without an endpoint and credentials of its own, the SDK is asked for both, as it is', async (t) => {
+  const bucket = await server.newBucket();
+  const place = t.testdir({
+    source: { one: { 'manifest.json': manifest(['a.txt', 'large.bin']), 'a.txt': 'a', 'large.bin': large } },
+    'c.yml': [
+      'pipelines:',
+      '  - id: maps',
+      '    source: {backend: local, path: ./source}',
+      '    destinations:',
+      `      - {id: cdn, backend: s3, bucket: ${bucket}, path_style: true}`,
+    ].join('\n'),
+  });
+  const run = ['run', '--config', path.join(place, 'c.yml'), '--format', 'json'];
+  const chain = {
+    AWS_ENDPOINT_URL_S3: proxy.endpoint,
+    AWS_REGION: 'us-east-1',
+    AWS_ACCESS_KEY_ID: server.user.accessKeyId,
+    AWS_SECRET_ACCESS_KEY: server.user.secretAccessKey,
+    AWS_REQUEST_CHECKSUM_CALCULATION: 'WHEN_REQUIRED',
+  };
+  for (const counters of [{ publish_new: 1 }, { skip_same: 1 }])
+    t.match(document(t, await waybill(run, chain)), { counters });
+  t.same(Object.keys(await listing(bucket)).sort(), ['one/.publisher.json', 'one/a.txt', 'one/large.bin']);
+  const nothing = { ...chain, AWS_SECRET_ACCESS_KEY: '', AWS_EC2_METADATA_DISABLED: 'true' };
+  const refused = await waybill(run, nothing);
+  t.equal(refused.status, 1);
+  t.match(refused.stdout, /no credentials were found/);
+});

@@ -31,7 +31,7 @@ export function s3Client(options: S3ClientOptions): S3Wire {
   const Bucket = location.bucket;
 
   return {
-    isEncrypted: location.endpoint === null || location.endpoint.startsWith('https:'),
+    isEncrypted: location.endpoint?.startsWith('https:') ?? false,
     clockOffsetMs,
 
     async put(key, bytes, { sha256, headers, condition, signal }) {
