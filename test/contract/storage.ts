@@ -175,7 +175,7 @@ export async function storageContract(t: Test, newWorld: (t: Test) => Promise<St
   });
 
   scenario('exclusive creation is won once by twenty contenders', async (t, storage, world) => {
-    if (storage.facts.conditionalWrites === 'none') return;
+    if ((await storage.facts.conditionalWrites()) === 'none') return;
     const contenders = await Promise.all(Array.from({ length: 20 }, () => world.open()));
     const outcomes = await Promise.allSettled(
       contenders.map((contender, index) =>
@@ -193,7 +193,7 @@ export async function storageContract(t: Test, newWorld: (t: Test) => Promise<St
   });
 
   scenario('compare and swap is won once by twenty contenders', async (t, storage, world) => {
-    if (storage.facts.conditionalWrites !== 'full') return;
+    if ((await storage.facts.conditionalWrites()) !== 'full') return;
     const { version } = await storage.write(key('state'), bytesBody('0'), { mode: 'create' });
     const contenders = await Promise.all(Array.from({ length: 20 }, () => world.open()));
     const outcomes = await Promise.allSettled(
