@@ -82,7 +82,7 @@ function cells(
     latencyMs === null ? '-' : `${latencyMs.median.toFixed(1)} ms`,
     clockOffsetMs === null ? 'unknown' : signedSeconds(clockOffsetMs),
     inWords[rename],
-    conditionalWrites,
+    conditionalWrites ?? '-',
     tried
       .map((right) => (rights[right].answer === 'yes' ? style.green(right) : style.red(`no ${right}`)))
       .join(' '),

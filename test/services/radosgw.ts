@@ -36,7 +36,7 @@ export interface Radosgw {
 }
 
 /** Starts a server and ends it with the test; what is not installed is installed. */
-export async function startRadosgw(t: Test): Promise<Radosgw> {
+export async function startRadosgw(t: Pick<Test, 'teardown'>): Promise<Radosgw> {
   await install();
   const inMemory = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
   const directory = mkdtempSync(path.join(inMemory, 'waybill-radosgw-'));
@@ -199,6 +199,9 @@ rgw dns name =
 rgw enable usage log = false
 rgw enable ops log = false
 rgw gc max objs = 4
+rgw gc obj min wait = 2
+rgw gc processor period = 2
+rgw gc processor max time = 2
 rgw lc max objs = 4
 rgw reshard num logs = 4
 rgw dynamic resharding = false

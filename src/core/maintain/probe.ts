@@ -3,7 +3,7 @@ import type { Clock } from '../clock.ts';
 import { errorRecord, hasCode, type ErrorRecord } from '../errors.ts';
 import { bytesBody, readAll } from '../storage/body.ts';
 import { joinKey, listedKey, type Key } from '../storage/key.ts';
-import type { Storage, StorageFacts } from '../storage/storage.ts';
+import type { ConditionalWrites, Storage, StorageFacts } from '../storage/storage.ts';
 
 /** What a storage can do, as it showed when it was tried. */
 export interface Probe {
@@ -12,8 +12,8 @@ export interface Probe {
   /** The server's clock less ours in milliseconds; null where nothing told. */
   clockOffsetMs: number | null;
   rename: StorageFacts['rename'];
-  /** What the storage says of itself, unless the trial showed it to be wrong: then `none`. */
-  conditionalWrites: StorageFacts['conditionalWrites'];
+  /** What the storage says of itself, unless the trial showed it to be wrong: then `none`. Null where nothing may be written. */
+  conditionalWrites: ConditionalWrites | null;
   rights: Record<Right, Verdict>;
 }
 
@@ -53,7 +53,7 @@ export async function probeStorage(
     latencyMs: await latency(storage, clock),
     clockOffsetMs: storage.facts.clockOffsetMs,
     rename: storage.facts.rename,
-    conditionalWrites: storage.facts.conditionalWrites,
+    conditionalWrites: null,
     rights,
   };
 
@@ -78,8 +78,7 @@ async function probeWrites(storage: Storage, clock: Clock, probe: Probe, attempt
     if (!(await attempt('create', () => storage.write(key, bytesBody('1'), { mode: 'create' })))) return;
     probe.clockOffsetMs ??= await clockOffset(storage, key, clock);
     await attempt('read', () => readAll(storage, key, 16));
-    if (probe.conditionalWrites !== 'none' && !(await refusesSecondCreation(storage, key)))
-      probe.conditionalWrites = 'none';
+    probe.conditionalWrites = await conditionalWrites(storage, key);
     await attempt('replace', () => storage.write(key, bytesBody('2'), { mode: 'replace' }));
     if (
       probe.rename !== 'none' &&
@@ -91,6 +90,11 @@ async function probeWrites(storage: Storage, clock: Clock, probe: Probe, attempt
     // Whatever a failed step may have left of the two.
     if (current === moved) await storage.remove(key).catch(() => undefined);
   }
+}
+
+async function conditionalWrites(storage: Storage, key: Key): Promise<ConditionalWrites> {
+  const honoured = await storage.facts.conditionalWrites();
+  return honoured === 'none' || (await refusesSecondCreation(storage, key)) ? honoured : 'none';
 }
 
 async function refusesSecondCreation(storage: Storage, key: Key): Promise<boolean> {
