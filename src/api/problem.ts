@@ -32,6 +32,7 @@ export const statusOf: Record<ErrorCode, number> = {
   state_conflict: 500,
   empty_plan: 500,
   nested_managed_path: 500,
+  bucket_root_protected: 500,
   destination_busy: 500,
   lease_lost: 500,
   commit_unknown: 500,

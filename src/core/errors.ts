@@ -82,6 +82,10 @@ export const errorTable = {
     retryable: false,
     about: 'A forced replacement would delete another bundle path that is managed.',
   },
+  bucket_root_protected: {
+    retryable: false,
+    about: 'A forced replacement at the root of a bucket would empty it; that needs `allow_bucket_root: true`.',
+  },
   destination_busy: {
     retryable: true,
     about: 'Another publisher holds the destination and did not finish in time.',

@@ -213,7 +213,8 @@ export async function walkScenario(
         // A lost answer and a hang are transient by nature, and a crash has no code.
         if (code === 'storage_permanent' && kind !== 'before' && kind !== 'partial') continue;
         if (kind === 'crash' && retries > 0) continue;
-        if (!everyCode && (code === 'storage_permanent' || retries > 0)) continue;
+        // Without retries a hang is the same as a failure before.
+        if (!everyCode && (code === 'storage_permanent' || retries > 0 || kind === 'hang')) continue;
         points.push({ fault: { kind, at, code }, retries });
       }
   const failures: string[] = [];

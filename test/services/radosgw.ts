@@ -207,7 +207,7 @@ rgw reshard num logs = 4
 rgw dynamic resharding = false
 rgw override bucket index max shards = 1
 rgw max chunk size = 4194304
-rgw multipart min part size = 1024
+rgw multipart min part size = 1
 `;
 }
 

@@ -1,6 +1,7 @@
 import { isReservedPath } from '../bundle/path-policy.ts';
 import type { AttemptAction, Catalog, OutputRecord, Pending } from '../catalog/catalog.ts';
 import type { Lease } from '../catalog/lease.ts';
+import { isStoredKey } from '../catalog/shape.ts';
 import { stagingOf } from '../catalog/lock-lease.ts';
 import { absentAmong, observeBytes, sweepUnfinished } from '../catalog/observe-bytes.ts';
 import { pathsToSettle, settle } from '../catalog/settle.ts';
@@ -109,7 +110,8 @@ function intent(
     holder: lease.holder,
     renewals: 0,
     outputs: plan.writes.map((output) => recordOf(output, startedAt)),
-    removes: [...removes],
+    // Left behind by a crash, what no state can name is unmanaged content, as it was before.
+    removes: removes.filter(isStoredKey),
   };
   // The old records of what is about to be written or removed stay until the commit: they say what was there.
   const touched = new Set<string>([...plan.writes.map(({ path }) => path), ...removes]);

@@ -18,7 +18,7 @@ import type { Clock } from '../clock.ts';
 import type { S3Location } from '../config/config.ts';
 import { hasCode, WaybillError } from '../errors.ts';
 import type { Condition } from './s3-conditions.ts';
-import { answerName, s3Error, type S3Failure, type S3Place } from './s3-errors.ts';
+import { answerName, otherServer, s3Error, type S3Failure, type S3Place } from './s3-errors.ts';
 import { decodeListed, headersOf, ifMatch, unquoted } from './s3-forms.ts';
 import type { S3Wire, Upload } from './s3-wire.ts';
 
@@ -118,7 +118,8 @@ export function s3Client({ location, place, credentials, clock }: S3ClientOption
         );
         return { size: ContentLength ?? 0, version: unquoted(ETag), modifiedAt: LastModified ?? null };
       } catch (error) {
-        if (hasCode(error, 'storage_not_found')) return undefined;
+        // The answer to HEAD has no body, and so no code: 404 is all that it can say.
+        if (hasCode(error, 'storage_not_found') || answerName(error) === 'NotFound') return undefined;
         throw error;
       }
     },
@@ -137,8 +138,9 @@ export function s3Client({ location, place, credentials, clock }: S3ClientOption
           { abortSignal },
         ),
       );
+      if (page.IsTruncated === undefined) throw noListing(prefix);
       const next = page.NextContinuationToken ?? '';
-      if (page.IsTruncated === true && (next === '' || next === token)) throw cutShort(prefix);
+      if (page.IsTruncated && (next === '' || next === token)) throw cutShort(prefix);
       const name = decodeListed(page.EncodingType);
       return {
         objects: (page.Contents ?? []).map(({ Key, Size, LastModified }) => ({
@@ -147,7 +149,7 @@ export function s3Client({ location, place, credentials, clock }: S3ClientOption
           modifiedAt: LastModified ?? null,
         })),
         prefixes: (page.CommonPrefixes ?? []).map(({ Prefix }) => name(Prefix)),
-        next: page.IsTruncated === true ? next : null,
+        next: page.IsTruncated ? next : null,
       };
     },
 
@@ -271,6 +273,15 @@ export function s3Client({ location, place, credentials, clock }: S3ClientOption
       'storage_permanent',
       `${place.label}: the server cut the listing of "${prefix}" short and does not tell how to go on`,
       { hint: 'a part of a listing is never taken for all of it; this is a defect of the server' },
+    );
+  }
+
+  /** The SDK reads any XML, and HTML too, as a listing of nothing. */
+  function noListing(prefix: string): WaybillError {
+    return new WaybillError(
+      'storage_permanent',
+      `${place.label}: the server answered the listing of "${prefix}" with something that is no listing`,
+      { hint: otherServer },
     );
   }
 

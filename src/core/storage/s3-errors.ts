@@ -21,13 +21,13 @@ interface Meaning {
   hint?: string;
 }
 
-const otherServer = 'check endpoint and path_style: this does not look like the answer of an S3 server';
+export const otherServer =
+  'check endpoint and path_style: this does not look like the answer of an S3 server';
 const clockHint = 'set the clock of this machine (chrony, systemd-timesyncd), then run again';
 
 /** By the codes of S3 and the names of errors of Node; what is not here is judged by its status. */
 const meanings: Record<string, Meaning> = {
   NoSuchKey: { code: 'storage_not_found' },
-  NotFound: { code: 'storage_not_found' },
   NoSuchUpload: {
     code: 'storage_permanent',
     message: 'the multipart upload is gone: another publisher or a lifecycle rule has aborted it',

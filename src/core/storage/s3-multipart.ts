@@ -50,6 +50,8 @@ export async function uploadInParts(
   } catch (error) {
     await parts.stop(error);
     await wire.abortUpload(upload).catch((failure: unknown) => options.onAbortFailed(upload, failure));
+    // Whoever took the lease over has aborted the upload, too; that the lease is lost says more than that the upload is gone.
+    write.signal?.throwIfAborted();
     throw error;
   }
 }

@@ -1,0 +1,37 @@
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import type { Radosgw } from './radosgw.ts';
+
+const run = promisify(execFile);
+
+/** Runs rclone, with the remote `s3:` on a server; what is not installed is installed. Returns what it printed, and throws where it fails. */
+export async function rclone({ endpoint, user }: Radosgw, args: readonly string[]): Promise<string> {
+  await install();
+  const remote = {
+    TYPE: 's3',
+    PROVIDER: 'Ceph',
+    ENDPOINT: endpoint,
+    ACCESS_KEY_ID: user.accessKeyId,
+    SECRET_ACCESS_KEY: user.secretAccessKey,
+  };
+  const settings = Object.entries(remote).map(([name, value]) => [`RCLONE_CONFIG_S3_${name}`, value]);
+  const env = { PATH: process.env['PATH'], HOME: '/nonexistent', ...Object.fromEntries(settings) };
+  const { stdout, stderr } = await run('rclone', ['--config', '', ...args], { env });
+  return stdout + stderr;
+}
+
+async function install(): Promise<void> {
+  const isThere = await run('rclone', ['version']).then(
+    () => true,
+    () => false,
+  );
+  if (isThere) return;
+  try {
+    await run('apt-get', ['update', '-qq']);
+    await run('apt-get', ['install', '-y', '-qq', '--no-install-recommends', 'rclone'], {
+      env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' },
+    });
+  } catch (cause) {
+    throw new Error('These tests need rclone, and apt-get could not install it.', { cause });
+  }
+}
