@@ -10,6 +10,7 @@ import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
 import type { Test } from 'tap';
 import type { S3Location } from '../../src/core/config/config.ts';
 import type { Secrets } from '../../src/core/config/secrets.ts';
+import { requirePrograms } from './debian.ts';
 
 const run = promisify(execFile);
 const packages = ['radosgw', 'ceph-mon', 'ceph-osd'];
@@ -37,7 +38,7 @@ export interface Radosgw {
 
 /** Starts a server and ends it with the test; what is not installed is installed. */
 export async function startRadosgw(t: Pick<Test, 'teardown'>): Promise<Radosgw> {
-  await install();
+  await requirePrograms(programs, packages);
   const inMemory = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
   const directory = mkdtempSync(path.join(inMemory, 'waybill-radosgw-'));
   const children: ChildProcess[] = [];
@@ -229,29 +230,6 @@ async function end(child: ChildProcess): Promise<void> {
   const ended = once(child, 'exit');
   child.kill('SIGKILL');
   await ended;
-}
-
-async function install(): Promise<void> {
-  const missing = await Promise.all(
-    programs.map(async (name) =>
-      run('which', [name]).then(
-        () => false,
-        () => true,
-      ),
-    ),
-  );
-  if (!missing.includes(true)) return;
-  try {
-    await run('apt-get', ['update', '-qq']);
-    await run('apt-get', ['install', '-y', '-qq', '--no-install-recommends', ...packages], {
-      env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' },
-      maxBuffer: 64 * 1024 * 1024,
-    });
-  } catch (cause) {
-    throw new Error(`These tests need ${packages.join(', ')}, and apt-get could not install them.`, {
-      cause,
-    });
-  }
 }
 
 async function freePort(): Promise<number> {
