@@ -1,7 +1,10 @@
 import type { Progress, RunResult } from '../core/publish/result.ts';
 
-/** What a worker needs to publish one staged bundle. Plain data: it crosses threads and, in BullMQ mode, hosts. */
-export interface PublishJob {
+/** What a worker needs to publish. Plain data: it crosses threads and, in BullMQ mode, hosts. `staged` tells the two kinds apart. */
+export type PublishJob = StagedJob | SourceJob;
+
+/** One bundle that was uploaded. */
+export interface StagedJob {
   runId: string;
   pipelineId: string;
   /** The staged bundle's directory, absolute; in BullMQ mode the key of the staged archive. */
@@ -10,9 +13,25 @@ export interface PublishJob {
   bundlePath: string;
 }
 
+/** Whatever the pipeline's own source holds when the run begins. */
+export interface SourceJob {
+  runId: string;
+  pipelineId: string;
+  staged: null;
+}
+
 export type JobProgress = Progress;
 
 /** A publication's outcome is data even when destinations failed; only a worker that broke throws. */
 export interface JobResult {
   run: RunResult;
+  /** What became of the events of this run, for the metrics; left out where there were none. */
+  deliveries?: readonly EventDelivery[];
+}
+
+/** One event at one notifier, after the last try. */
+export interface EventDelivery {
+  /** Of the configuration. */
+  notifierId: string;
+  result: 'delivered' | 'failed';
 }
