@@ -11,6 +11,7 @@ import type { Log } from '../core/log.ts';
 import { createCoordinator, prepareStaging } from '../workers/coordinator.ts';
 import { createApp } from './app.ts';
 import { resolveToken, resolveTokens, type Token } from './auth.ts';
+import { countingStage } from './count-uploads.ts';
 import { listen } from './http-server.ts';
 import { createMetrics } from './metrics.ts';
 import type { UploadPipeline } from './ports.ts';
@@ -100,7 +101,7 @@ export async function serve({
     sourcePipelines: sourcePipelines(config),
     queue: coordinator.queue,
     staging: coordinator.staging,
-    stage: metrics === null ? stageUpload : metrics.counting(stageUpload),
+    stage: metrics === null ? stageUpload : countingStage(stageUpload, metrics),
     metrics,
     metricsToken,
     stopping: stopping.signal,

@@ -4,7 +4,6 @@ import type { EventDelivery } from '../workers/job.ts';
 import type { ThreadStats } from '../workers/pool.ts';
 import type { JobQueue } from '../workers/queue.ts';
 import type { RunObserver } from '../workers/run-observer.ts';
-import type { StageUpload } from './ports.ts';
 
 /** What the daemon counts. Every label is bounded by the configuration, the routes or a closed list: never a path, a run id or a client. */
 export interface Metrics {
@@ -12,8 +11,10 @@ export interface Metrics {
   request(done: AnsweredRequest): void;
   /** One upload that was answered: `accepted`, `replayed`, or the code of the refusal. */
   upload(done: { pipelineId: string | null; result: string }): void;
-  /** The function with the bytes it reads and what it extracts counted. */
-  counting(stage: StageUpload): StageUpload;
+  /** Bytes of an archive that were read. */
+  received(pipelineId: string, bytes: number): void;
+  /** Bytes of the files of a staged bundle. */
+  extracted(pipelineId: string, bytes: number): void;
   runs: RunObserver;
   recordDelivery(delivery: EventDelivery): void;
   /** Everything in Prometheus's text format, and its media type. */
@@ -121,13 +122,8 @@ export function createMetrics(options: MetricsOptions): Metrics {
       requestSeconds.observe(labels, seconds);
     },
     upload: ({ pipelineId, result }) => uploads.inc({ pipeline: pipelineId ?? 'none', result }),
-    counting: (stage) => async (request) => {
-      const labels = { pipeline: request.pipelineId };
-      const input = counted(request.input, (bytes) => received.inc(labels, bytes));
-      const staged = await stage({ ...request, input });
-      extracted.inc(labels, staged.bytes);
-      return staged;
-    },
+    received: (pipeline, bytes) => received.inc({ pipeline }, bytes),
+    extracted: (pipeline, bytes) => extracted.inc({ pipeline }, bytes),
     runs: {
       started: ({ pipelineId, waitedSeconds }) =>
         waitSeconds.observe({ pipeline: pipelineId }, waitedSeconds),
@@ -211,14 +207,4 @@ function watchDaemon(registers: Registry[], { version, nodeVersion, depth, threa
       this.inc(threads().replaced);
     },
   });
-}
-
-async function* counted(
-  input: AsyncIterable<Uint8Array>,
-  count: (bytes: number) => void,
-): AsyncGenerator<Uint8Array> {
-  for await (const chunk of input) {
-    count(chunk.length);
-    yield chunk;
-  }
 }

@@ -33,12 +33,11 @@ export function queryParameters<T>(
   };
 }
 
-/** A reader that holds a parsed body to a schema. Throws `invalid_request` with the first thing that is wrong. */
-export function bodySchema<T>(schema: JsonSchema, hint: string): (body: unknown) => T {
-  const isValid = new Ajv2020().compile<T>(schema);
+/** Holds parsed bodies to a schema. Throws `invalid_request` with the first thing that is wrong. */
+export function bodyCheck(schema: JsonSchema, hint: string): (body: unknown) => void {
+  const isValid = new Ajv2020().compile(schema);
   return (body) => {
-    if (isValid(body)) return body;
-    throw refusal('property', isValid.errors, hint);
+    if (!isValid(body)) throw refusal('property', isValid.errors, hint);
   };
 }
 

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Test } from 'tap';
 import { createApp } from '../../src/api/app.ts';
+import { countingStage } from '../../src/api/count-uploads.ts';
 import { listen } from '../../src/api/http-server.ts';
 import { createMetrics } from '../../src/api/metrics.ts';
 import type { ApiPorts, StageUpload } from '../../src/api/ports.ts';
@@ -90,7 +91,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
       create: () => newUploadDirectory(directory),
       discard: (staged) => removeUploadDirectory(directory, staged),
     },
-    stage: metrics.counting(settings.stage ?? stageAnything),
+    stage: countingStage(settings.stage ?? stageAnything, metrics),
     stopping: stopping.signal,
     isDraining: () => settings.draining ?? false,
   };

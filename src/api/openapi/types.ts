@@ -30,7 +30,7 @@ export interface Operation {
 }
 
 /** JSON Schema 2020-12. */
-export type JsonSchema = { readonly [keyword: string]: unknown };
+export type JsonSchema = Readonly<Record<string, unknown>>;
 
 export interface Parameter {
   name: string;

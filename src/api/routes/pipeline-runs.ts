@@ -10,7 +10,7 @@ import type { JsonSchema } from '../openapi/types.ts';
 import { pipelineToken } from '../pipeline-access.ts';
 import type { ApiPorts } from '../ports.ts';
 import { requestContext } from '../request-context.ts';
-import { bodySchema, queryParameters } from '../request-schema.ts';
+import { bodyCheck, queryParameters } from '../request-schema.ts';
 import type { Route } from '../route.ts';
 import { readSmallJson } from '../small-json-body.ts';
 
@@ -19,10 +19,13 @@ import { readSmallJson } from '../small-json-body.ts';
  * at the machine, for one invocation.
  */
 const runRequest: JsonSchema = { type: 'object', additionalProperties: false, properties: {} };
-const runRequestOf = bodySchema<Record<string, never>>(
+const checkRunRequest = bodyCheck(
   runRequest,
   'send no body or {}; to force or to try without writing, call `waybill run` on the command line',
 );
+
+// Requests do not differ, so a key that was used is always a repetition.
+const sameRequest = digestOf('{}');
 
 /** An operator starts a run of a pipeline that has a source of its own: the same queue, the same records as an upload's. */
 export const startRunRoute: Route = {
@@ -65,14 +68,12 @@ function startRun(ports: ApiPorts): RequestHandler<{ pipelineId: string }> {
       });
     }
     const key = idempotencyKey(req);
-    const body = await readSmallJson(req, res);
-    const request = runRequestOf(body ?? {});
+    checkRunRequest((await readSmallJson(req, res)) ?? {});
     const idempotency = key === undefined ? {} : { idempotency: { tokenId: token.id, key } };
     const admission = await ports.queue.reserve({ pipelineId, ...idempotency });
     try {
       const runId = newRunId(pipelineId, ports.clock.now());
-      const asked = digestOf(JSON.stringify(request));
-      const { record, replayed } = await admission.accept({ runId, pipelineId, staged: null }, asked);
+      const { record, replayed } = await admission.accept({ runId, pipelineId, staged: null }, sameRequest);
       requestContext(req).fields['run_id'] = record.run_id;
       if (replayed) res.setHeader('Idempotency-Replayed', 'true');
       res.status(202).location(`${ports.http.basePath}runs/${encodeURIComponent(record.run_id)}`);
