@@ -1,6 +1,5 @@
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client';
 import type { RunResult } from '../core/publish/result.ts';
-import type { EventDelivery } from '../workers/job.ts';
 import type { ThreadStats } from '../workers/pool.ts';
 import type { JobQueue } from '../workers/queue.ts';
 import type { RunObserver } from '../workers/run-observer.ts';
@@ -16,7 +15,8 @@ export interface Metrics {
   /** Bytes of the files of a staged bundle. */
   extracted(pipelineId: string, bytes: number): void;
   runs: RunObserver;
-  recordDelivery(delivery: EventDelivery): void;
+  /** One event at one notifier, after the last try. */
+  recordDelivery(delivery: { notifierId: string; delivered: boolean }): void;
   /** Everything in Prometheus's text format, and its media type. */
   contentType: string;
   text(): Promise<string>;
@@ -38,6 +38,9 @@ export interface MetricsOptions {
   depth: () => ReturnType<JobQueue['depth']>;
   threads: () => ThreadStats;
 }
+
+// Whatever else a client may send is one series.
+const knownMethods = new Set(['GET', 'HEAD', 'POST']);
 
 // A request without a body takes milliseconds, a large upload many minutes.
 const requestBuckets = [0.005, 0.02, 0.1, 0.5, 2, 10, 60, 300, 1800];
@@ -109,15 +112,13 @@ export function createMetrics(options: MetricsOptions): Metrics {
     'notifier',
     'result',
   ]);
-  const recordDelivery = ({ notifierId, result }: EventDelivery): void =>
-    deliveries.inc({ notifier: notifierId, result });
 
   for (const pipeline of options.pipelineIds)
     for (const status of ['succeeded', 'failed']) runs.inc({ pipeline, status }, 0);
 
   return {
     request: ({ method, route, status, seconds }) => {
-      const labels = { method: route === null ? 'any' : method, route: route ?? 'none' };
+      const labels = { method: knownMethods.has(method) ? method : 'other', route: route ?? 'none' };
       requests.inc({ ...labels, status: status ?? 'none' });
       requestSeconds.observe(labels, seconds);
     },
@@ -131,10 +132,10 @@ export function createMetrics(options: MetricsOptions): Metrics {
         runs.inc({ pipeline: pipelineId, status: succeeded ? 'succeeded' : 'failed' });
         runSeconds.observe({ pipeline: pipelineId }, seconds);
         if (result !== null) countPublications(result.run, publication);
-        for (const delivery of result?.deliveries ?? []) recordDelivery(delivery);
       },
     },
-    recordDelivery,
+    recordDelivery: ({ notifierId, delivered }) =>
+      deliveries.inc({ notifier: notifierId, result: delivered ? 'delivered' : 'failed' }),
     contentType: register.contentType,
     text: () => register.metrics(),
   };

@@ -25,13 +25,4 @@ export type JobProgress = Progress;
 /** A publication's outcome is data even when destinations failed; only a worker that broke throws. */
 export interface JobResult {
   run: RunResult;
-  /** What became of the events of this run, for the metrics; left out where there were none. */
-  deliveries?: readonly EventDelivery[];
-}
-
-/** One event at one notifier, after the last try. */
-export interface EventDelivery {
-  /** Of the configuration. */
-  notifierId: string;
-  result: 'delivered' | 'failed';
 }

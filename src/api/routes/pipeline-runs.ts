@@ -68,7 +68,8 @@ function startRun(ports: ApiPorts): RequestHandler<{ pipelineId: string }> {
       });
     }
     const key = idempotencyKey(req);
-    checkRunRequest((await readSmallJson(req, res)) ?? {});
+    const body = await readSmallJson(req, res);
+    if (body !== undefined) checkRunRequest(body);
     const idempotency = key === undefined ? {} : { idempotency: { tokenId: token.id, key } };
     const admission = await ports.queue.reserve({ pipelineId, ...idempotency });
     try {
