@@ -155,8 +155,16 @@ export interface ErrorDetails {
   findings?: readonly Finding[];
 }
 
+const brand = Symbol.for('waybill.error');
+
 /** The one error class: a code of the closed list, a sentence that names the place, and what to do. */
 export class WaybillError extends Error {
+  /** By a mark and not by the class: the bundled command line and the daemon's modules that it loads have each their own copy of it. */
+  static override [Symbol.hasInstance](thrown: unknown): boolean {
+    return thrown instanceof Error && brand in thrown;
+  }
+
+  readonly [brand] = true;
   override readonly name = 'WaybillError';
   readonly code: ErrorCode;
   readonly hint: string | undefined;

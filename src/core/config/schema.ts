@@ -356,4 +356,10 @@ export const configSchema = map<ConfigDocument>({
 );
 
 /** Nothing is converted (`"8080"` is no number), and everything that is wrong is told at once. */
-export const validationOptions: joi.ValidationOptions = { abortEarly: false, convert: false };
+/** Every failure's message is the label of the schema that failed, which says what was expected there. */
+export const validationOptions: joi.ValidationOptions = {
+  abortEarly: false,
+  convert: false,
+  messages: { '*': '{#label}' },
+  errors: { wrap: { label: false } },
+};
