@@ -111,7 +111,7 @@ t.test('force and whatever else cannot be asked for is refused, and nothing is q
     headers: json,
     body: new Blob([' '.repeat(20_000)]).stream(),
     duplex: 'half',
-  } as RequestInit);
+  });
   t.match(await streamed.json(), { code: 'invalid_request' }, 'a length that is not told is counted');
   t.same(await ports.queue.depth(), { reserved: 0, queued: 0, running: 0 });
   for (const init of [{}, { headers: json }, { headers: json, body: '{}' }])

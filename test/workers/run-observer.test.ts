@@ -39,7 +39,11 @@ t.test('a run tells how long it waited, how long it took and how it ended', asyn
 t.test('a worker that breaks is told too, and its error goes on', async (t) => {
   const { told, process } = observed(() => Promise.reject(new Error('the thread broke')));
   await t.rejects(process(job, context), { message: 'the thread broke' });
-  t.match(told.at(-1), { succeeded: false, hasResult: false });
+  const end = { pipelineId: 'files', seconds: 0, succeeded: false, hasResult: false };
+  t.strictSame(
+    told.filter((one) => typeof one === 'object' && one !== null && 'succeeded' in one),
+    [end],
+  );
 });
 
 t.test('a queue that is away neither stops nor fails a run', async (t) => {
