@@ -40,7 +40,8 @@ const homes: Record<string, string> = {
   'joi-to-json': 'src/core/config/.+',
   yaml: 'src/core/config/.+',
   tar: 'src/core/(bundle|publish/generate)/.+',
-  ejs: 'src/core/(publish/generate|scene-map)/.+',
+  ejs: 'src/(core/(publish/generate|scene-map)/.+|api/api-page\\.ts)',
+  'prom-client': 'src/api/metrics\\.ts',
   tsx: 'src/workers/thread-from-source\\.mjs',
 };
 

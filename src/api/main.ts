@@ -4,15 +4,18 @@ import { stageUpload } from '../core/bundle/staging.ts';
 import { systemClock } from '../core/clock.ts';
 import type { Config } from '../core/config/config.ts';
 import { loadConfig } from '../core/config/load.ts';
-import { loadSecrets } from '../core/config/secrets.ts';
+import { loadSecrets, type Secrets } from '../core/config/secrets.ts';
 import { WaybillError } from '../core/errors.ts';
 import { describeFinding } from '../core/finding.ts';
 import type { Log } from '../core/log.ts';
 import { createCoordinator, prepareStaging } from '../workers/coordinator.ts';
 import { createApp } from './app.ts';
-import { resolveTokens } from './auth.ts';
+import { resolveToken, resolveTokens, type Token } from './auth.ts';
+import { countingStage } from './count-uploads.ts';
 import { listen } from './http-server.ts';
+import { createMetrics } from './metrics.ts';
 import type { UploadPipeline } from './ports.ts';
+import { productVersion } from './version.ts';
 
 export interface ServeOptions {
   configFile: string;
@@ -56,6 +59,7 @@ export async function serve({
   for (const warning of [...warnings, ...secrets.warnings])
     log.warn({ code: warning.code }, describeFinding(warning));
   const tokens = resolveTokens(config.uploadTokens, secrets);
+  const metricsToken = metricsTokenOf(config, secrets);
 
   // Listening comes before the sweep of staging: a second daemon of the same configuration fails here and sweeps nothing.
   const gate = openingGate();
@@ -69,12 +73,22 @@ export async function serve({
     throw error;
   }
 
+  const metrics = config.server.metrics.enabled
+    ? createMetrics({
+        version: productVersion(),
+        nodeVersion: process.version,
+        pipelineIds: config.pipelines.map(({ id }) => id),
+        depth: () => coordinator.queue.depth(),
+        threads: () => coordinator.threads(),
+      })
+    : null;
   const coordinator = createCoordinator({
     config,
     env: definedValues(env),
     clock: systemClock,
     log,
     verbose,
+    ...(metrics === null ? {} : { observer: metrics.runs }),
   });
   const stopping = new AbortController();
   let draining = false;
@@ -84,9 +98,12 @@ export async function serve({
     log,
     tokens,
     pipelines: uploadPipelines(config),
+    sourcePipelines: sourcePipelines(config),
     queue: coordinator.queue,
     staging: coordinator.staging,
-    stage: stageUpload,
+    stage: metrics === null ? stageUpload : countingStage(stageUpload, metrics),
+    metrics,
+    metricsToken,
     stopping: stopping.signal,
     isDraining: () => draining,
   });
@@ -128,6 +145,18 @@ function uploadPipelines(config: Config): Map<string, UploadPipeline> {
       pipelines.set(id, { id, maxUploadSize: source.maxUploadSize, maxFiles: source.maxFiles, sceneMaps });
   }
   return pipelines;
+}
+
+function sourcePipelines(config: Config): Set<string> {
+  return new Set(
+    config.pipelines.filter(({ source }) => source.backend !== 'http_upload').map(({ id }) => id),
+  );
+}
+
+function metricsTokenOf({ server }: Config, secrets: Secrets): Token | null {
+  const { enabled, tokenEnv } = server.metrics;
+  if (!enabled || tokenEnv === null) return null;
+  return resolveToken({ id: 'metrics', valueEnv: tokenEnv, pipelines: [] }, 'server.metrics', secrets);
 }
 
 function definedValues(env: NodeJS.ProcessEnv): Record<string, string> {

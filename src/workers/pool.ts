@@ -32,8 +32,18 @@ export interface WorkerPoolOptions {
 
 export interface WorkerPool {
   process: JobProcessor;
+  stats: () => ThreadStats;
   /** Ends every thread. Jobs that still run fail with `worker_failed`. */
   close(): Promise<void>;
+}
+
+export interface ThreadStats {
+  /** Threads that are there now; they come with work and go when idle. */
+  threads: number;
+  /** Of these, how many publish. */
+  busy: number;
+  /** Threads that broke or had to be ended, since the start; each was replaced when there was work again. */
+  replaced: number;
 }
 
 // Publications stream; a thread that needs more has a defect, and must not take the daemon with it.
@@ -65,6 +75,7 @@ export function workerPool(options: WorkerPoolOptions): WorkerPool {
     resourceLimits: options.limits ?? defaultLimits,
   });
   const unanswered = new Set<(failure: unknown) => void>();
+  let replaced = 0;
   // Told here: a thread that broke between two jobs, and one that broke before it took its first. Where no thread is left, a job that
   // waits for one would wait for ever.
   pool.on('error', (error: unknown) => {
@@ -110,6 +121,7 @@ export function workerPool(options: WorkerPoolOptions): WorkerPool {
         return resultOf(outcome);
       } catch (failure) {
         if (failure instanceof WaybillError) throw failure;
+        replaced += 1;
         if (breakage !== undefined) throw broken(breakage);
         throw terminate.signal.aborted ? ended(options.graceMs) : broken(failure);
       } finally {
@@ -119,6 +131,11 @@ export function workerPool(options: WorkerPoolOptions): WorkerPool {
         port1.close();
       }
     },
+    stats: () => ({
+      threads: pool.threads.length,
+      busy: Math.min(unanswered.size, pool.threads.length),
+      replaced,
+    }),
     close: () => pool.destroy(),
   };
 }

@@ -63,6 +63,7 @@ for (const [fault, told] of [
         message: told,
       });
       t.same(await pool.process(jobOf('.'), quiet), published);
+      t.same(pool.stats(), { threads: 1, busy: 0, replaced: 1 });
     },
   );
 }

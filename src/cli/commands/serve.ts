@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { pino, type Logger } from 'pino';
 import { serve } from '../../api/main.ts';
+import { isoMicroseconds } from '../log-time.ts';
 import type { ConfiguredOptions } from '../options.ts';
 
 export type ServeOptions = Pick<ConfiguredOptions, 'config' | 'verbose' | 'color'>;
@@ -30,10 +31,7 @@ export async function serveForever(options: ServeOptions): Promise<number> {
 async function makeLog({ verbose, color }: { verbose: boolean; color: boolean }): Promise<Logger> {
   const settings = { level: verbose ? 'debug' : 'info' };
   if (!process.stderr.isTTY)
-    return pino(
-      { ...settings, timestamp: () => `,"time":"${new Date().toISOString()}"` },
-      pino.destination(2),
-    );
+    return pino({ ...settings, timestamp: () => `,"time":"${isoMicroseconds()}"` }, pino.destination(2));
   const { default: pretty } = await import('pino-pretty');
   return pino(
     settings,

@@ -33,6 +33,11 @@ export interface ServerConfig {
     shutdownTimeoutMs: number;
     protectRuns: boolean;
   };
+  metrics: {
+    enabled: boolean;
+    /** Of the environment variable that holds the token; null: no token is asked for. */
+    tokenEnv: string | null;
+  };
   staging: { directory: string };
   queue: { driver: 'memory' } | { driver: 'bullmq'; redisUrlEnv: string; prefix: string };
 }

@@ -18,6 +18,7 @@ export interface ConfigDocument {
       shutdown_timeout: string;
       protect_runs: boolean;
     };
+    metrics: { enabled: boolean; token_env?: string };
     staging: { directory: string };
     queue: { driver: 'memory' } | { driver: 'bullmq'; redis_url_env: string; prefix: string };
   };

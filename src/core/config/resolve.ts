@@ -49,7 +49,10 @@ export function resolveConfig(document: ConfigDocument, place: { file: string; h
   };
 }
 
-function resolveServer({ http, staging, queue }: ConfigDocument['server'], base: PathBase): ServerConfig {
+function resolveServer(
+  { http, metrics, staging, queue }: ConfigDocument['server'],
+  base: PathBase,
+): ServerConfig {
   return {
     http: {
       ...accepted(parseListen(http.listen)),
@@ -63,6 +66,7 @@ function resolveServer({ http, staging, queue }: ConfigDocument['server'], base:
       shutdownTimeoutMs: milliseconds(http.shutdown_timeout),
       protectRuns: http.protect_runs,
     },
+    metrics: { enabled: metrics.enabled, tokenEnv: metrics.token_env ?? null },
     staging: { directory: resolvePath(staging.directory, base) },
     queue:
       queue.driver === 'memory'

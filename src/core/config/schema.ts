@@ -1,5 +1,6 @@
 import type joi from 'joi';
 import type { ConfigDocument, DestinationDocument, SourceDocument } from './document.ts';
+import { metricsSchema } from './schema-metrics.ts';
 import {
   basePath,
   baseUrl,
@@ -50,7 +51,9 @@ const uploadToken = map({
     .example('WAYBILL_TOKEN_CI'),
   pipelines: list(id(), { min: 1, expected: 'a list of pipeline ids, at least one' })
     .required()
-    .description('Ids of the pipelines that the token may upload to; their sources are http_upload.'),
+    .description(
+      'Ids of the pipelines that the token may upload to, or, where they have a source of their own, may start; it also lists their runs.',
+    ),
 });
 
 const http = map({
@@ -122,6 +125,7 @@ const queue = variants('driver', 'where accepted uploads wait', {
 
 const server = map({
   http: http.default(),
+  metrics: metricsSchema.default(),
   staging: map({
     directory: path()
       .default('./staging')
@@ -342,7 +346,7 @@ export const configSchema = map<ConfigDocument>({
   secrets: secrets.default(),
   upload_tokens: list(uploadToken, { min: 0, expected: 'a list of upload tokens' })
     .default([])
-    .description('Tokens that producers upload with.'),
+    .description('Tokens that producers upload with, and that operators start runs with.'),
   server: server.default(),
   pipelines: list(pipeline, { min: 0, expected: 'a list of pipelines' })
     .default([])

@@ -13,7 +13,7 @@ export interface SecretReference {
 export interface ReferenceOptions {
   /** Only these pipelines; all of them by default. */
   pipelineIds?: readonly string[];
-  /** The values of the upload tokens that name one of the pipelines, which only the API needs. */
+  /** What only the API needs: the values of the upload tokens that name one of the pipelines, and the token of the metrics. */
   uploadTokens?: boolean;
   /** What the queue needs, which only the daemon does. */
   queue?: boolean;
@@ -33,6 +33,9 @@ export function referencedSecrets(config: Config, options: ReferenceOptions = {}
     for (const token of config.uploadTokens)
       if (pipelineIds === undefined || token.pipelines.some((id) => pipelineIds.includes(id)))
         references.push({ name: token.valueEnv, neededBy: `upload token "${token.id}"` });
+  const { enabled, tokenEnv } = config.server.metrics;
+  if (uploadTokens && enabled && tokenEnv !== null)
+    references.push({ name: tokenEnv, neededBy: 'server.metrics' });
   if (queue && config.server.queue.driver === 'bullmq')
     references.push({ name: config.server.queue.redisUrlEnv, neededBy: 'server.queue' });
   return references;

@@ -45,6 +45,7 @@ t.test('every setting is described to people, in the reference and in the comple
     'prune',
     'staging',
     'http',
+    'metrics',
     'scene_maps',
     'upload_tokens',
     'queue',
