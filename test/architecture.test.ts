@@ -34,6 +34,7 @@ const homes: Record<string, string> = {
   ioredis: 'src/(workers/bullmq[^/]*|core/notify/sinks/redis)\\.ts',
   piscina: 'src/workers/pool\\.ts',
   commander: 'src/cli/.+',
+  'ipaddr.js': 'src/core/notify/address-policy\\.ts',
   'cli-progress': 'src/cli/.+',
   picocolors: 'src/cli/.+',
   joi: 'src/core/config/.+',

@@ -4,6 +4,7 @@ import type { Clock } from '../core/clock.ts';
 import type { Config } from '../core/config/config.ts';
 import { WaybillError } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
+import type { Occurrence } from '../core/notify/event.ts';
 import { memoryQueue } from './memory-queue.ts';
 import { publishThread, workerPool } from './pool.ts';
 import type { ThreadData } from './publish-task.ts';
@@ -17,6 +18,8 @@ export interface CoordinatorOptions {
   log: Log;
   /** Whether anyone reads lines of level debug of the worker threads. */
   verbose: boolean;
+  /** What publications have to tell, for notifiers. */
+  notify: (occurrence: Occurrence) => void;
   /** Another module than the publishing one; for tests of what the daemon does when threads misbehave. */
   workerFile?: URL;
 }
@@ -65,6 +68,7 @@ export function createCoordinator(options: CoordinatorOptions): Coordinator {
     data,
     env: options.env,
     graceMs: abortGraceMs,
+    notify: options.notify,
   });
   return {
     queue,

@@ -10,6 +10,7 @@ import { Piscina } from 'piscina';
 import type { Clock } from '../core/clock.ts';
 import { asWaybillError, WaybillError } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
+import type { Occurrence } from '../core/notify/event.ts';
 import type { JobProgress, JobResult, PublishJob } from './job.ts';
 import type { JobProcessor } from './queue.ts';
 import type { FromThread, ThreadOutcome, ThreadTask, ToThread } from './thread-channel.ts';
@@ -28,6 +29,8 @@ export interface WorkerPoolOptions {
   /** How long an aborted job may take to stop by itself before its thread is ended, in milliseconds. */
   graceMs: number;
   limits?: ResourceLimits;
+  /** What the threads have to tell of committed publications, for notifiers. */
+  notify: (occurrence: Occurrence) => void;
 }
 
 export interface WorkerPool {
@@ -93,7 +96,7 @@ export function workerPool(options: WorkerPoolOptions): WorkerPool {
           () => undefined,
         );
       };
-      const deliver = (message: FromThread): void => receive(message, job, options.log, onProgress);
+      const deliver = (message: FromThread): void => receive(message, job, options, onProgress);
       port1.on('message', deliver);
       signal.addEventListener('abort', onAbort, { once: true });
       unanswered.add(giveUp);
@@ -126,10 +129,11 @@ export function workerPool(options: WorkerPoolOptions): WorkerPool {
 function receive(
   message: FromThread,
   job: PublishJob,
-  log: Log,
+  { log, notify }: WorkerPoolOptions,
   onProgress: (progress: JobProgress) => void,
 ): void {
   if (message.type === 'progress') onProgress(message.progress);
+  else if (message.type === 'occurrence') notify(message.occurrence);
   else
     log[message.level](
       { run_id: job.runId, pipeline_id: job.pipelineId, ...message.fields },

@@ -20,6 +20,7 @@ export async function processJob(
     bundles: [bundle],
     dryRun: false,
     force: false,
+    runId: job.runId,
     onProgress,
   });
   const pipelines = [published];

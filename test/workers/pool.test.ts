@@ -16,6 +16,7 @@ function open(t: Test, { worker, ...options }: Setting): WorkerPool {
     data: {},
     env: {},
     graceMs: 60_000,
+    notify: () => undefined,
     ...options,
   });
   t.teardown(() => pool.close());
