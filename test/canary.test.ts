@@ -177,9 +177,11 @@ t.test('the daemon tells no secret: log, run records, problems, states, events',
     await ask(`${right} and more`, upload, new Uint8Array(1));
     await ask(`Basic ${secrets.TOKEN}`, upload, new Uint8Array(1));
     await ask(right, 'nowhere');
+    await fetch(`${url}runs/${secrets.TOKEN}`);
     await cutOff(url, secrets.TOKEN);
   });
   t.ok(answers.some((text) => text.includes('"succeeded"')));
+  t.match(log, /runs\/\[secret\]/, 'a token that a client put into a path is cleaned away');
   clean(t, log, 'the log');
   clean(t, answers.join('\n'), 'the answers');
   clean(t, written(place.directory), 'what is on disk');

@@ -72,6 +72,16 @@ t.test('every event is as its schema says, and none tells a path of this machine
   t.equal(occurrences.length, 8);
 });
 
+t.test('the examples of the documentation are events', async (t) => {
+  const page = readFileSync('docs/events.md', 'utf8');
+  const examples = [...page.matchAll(/^```json\n(.*?)^```$/gms)].map(([, text = '']) => text);
+  t.equal(examples.length, 3);
+  for (const text of examples) {
+    validate(JSON.parse(text));
+    t.same(validate.errors ?? [], []);
+  }
+});
+
 t.test('nothing is told where nothing changed', async (t) => {
   t.equal(publicationOccurrence(owner, bundle, resultOf({ action: 'skip_same' }), null), null);
   t.equal(pruneOccurrence(owner, [], 3), null);
