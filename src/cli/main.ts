@@ -91,9 +91,13 @@ command('validate', 'check a bundle, or every bundle of a configured source, byt
     exit((await import('./commands/validate.ts')).validate(bundlePath, options)),
   );
 
-command('inspect', 'show what a configured source holds and how its destinations stand; writes nothing')
+command('inspect', 'show what a configured source holds and how its destinations stand')
   .addOption(configOption())
   .addOption(pipelineOption())
+  .option(
+    '--probe',
+    'try what source and destinations can do: latency, clock, rights, rename, conditional writes; writes and removes one small file at each destination',
+  )
   .addOption(formatOption())
   .action(async (options: InspectOptions) => exit((await import('./commands/inspect.ts')).inspect(options)));
 
