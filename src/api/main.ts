@@ -35,6 +35,9 @@ export interface Served {
   close(): Promise<{ unfinished: string[] }>;
 }
 
+// What is still to be told when the last run is over.
+const tellingGraceMs = 10_000;
+
 /**
  * Runs the daemon. Throws, before anything was begun, where the configuration, the secrets, the staging directory or the address
  * do not serve. Signals are the caller's: it calls `close`.
@@ -119,7 +122,7 @@ export async function serve({
     await coordinator.close(shutdownTimeoutMs);
     // No more is published; what is still to be told gets one more try.
     stopped.abort();
-    await told.notifier.close(shutdownTimeoutMs);
+    await told.notifier.close(tellingGraceMs);
     log.info({ unfinished }, 'stopped');
     return { unfinished };
   };

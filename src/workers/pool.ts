@@ -8,9 +8,10 @@ import { fileURLToPath } from 'node:url';
 import { inspect } from 'node:util';
 import { Piscina } from 'piscina';
 import type { Clock } from '../core/clock.ts';
-import { asWaybillError, WaybillError } from '../core/errors.ts';
+import { asWaybillError, errorRecord, WaybillError } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
 import type { Occurrence } from '../core/notify/event.ts';
+import { runFailure } from '../core/notify/occurrences.ts';
 import type { JobProgress, JobResult, PublishJob } from './job.ts';
 import type { JobProcessor } from './queue.ts';
 import type { FromThread, ThreadOutcome, ThreadTask, ToThread } from './thread-channel.ts';
@@ -76,7 +77,7 @@ export function workerPool(options: WorkerPoolOptions): WorkerPool {
   });
 
   return {
-    process: async (job, { signal, onProgress }) => {
+    process: tellingFailures(options, async (job, { signal, onProgress }) => {
       if (signal.aborted) throw asWaybillError(signal.reason);
       const { port1, port2 } = new MessageChannel();
       const terminate = new AbortController();
@@ -121,8 +122,20 @@ export function workerPool(options: WorkerPoolOptions): WorkerPool {
         settled.abort();
         port1.close();
       }
-    },
+    }),
     close: () => pool.destroy(),
+  };
+}
+
+/** What failed at a destination the thread has told already; this is for a run that came to no end. */
+function tellingFailures({ notify }: WorkerPoolOptions, process: JobProcessor): JobProcessor {
+  return async (job, context) => {
+    try {
+      return await process(job, context);
+    } catch (failure) {
+      notify(runFailure(job.pipelineId, job.runId, errorRecord(failure)));
+      throw failure;
+    }
   };
 }
 

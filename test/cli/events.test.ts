@@ -176,14 +176,13 @@ t.test('prune tells what it removed, and nothing in a dry run', async (t) => {
 });
 
 t.test('SIGTERM while a receiver fails: the try that runs is the last, and the program ends', async (t) => {
-  let child: ChildProcess | undefined;
   const receiver = await startReceiver(t, (response) => {
-    child?.kill('SIGTERM');
+    child.kill('SIGTERM');
     // Only once the signal has been told of does the answer come.
-    child?.stderr?.on('data', () => void (response.writableEnded || response.writeHead(503).end()));
+    child.stderr?.once('data', () => response.writeHead(503).end());
   });
   const place = layOut(t, [hook(receiver.url, 'timeout: 60s')]);
-  child = place.start(['run']);
+  const child = place.start(['run']);
   const { status, stderr } = await ended(child);
   t.equal(status, 143);
   t.equal(receiver.received.length, 1);
@@ -192,10 +191,9 @@ t.test('SIGTERM while a receiver fails: the try that runs is the last, and the p
 });
 
 t.test('SIGKILL between commit and delivery: published, and the event is lost', async (t) => {
-  let child: ChildProcess | undefined;
-  const receiver = await startReceiver(t, () => child?.kill('SIGKILL'));
+  const receiver = await startReceiver(t, () => child.kill('SIGKILL'));
   const place = layOut(t, [hook(receiver.url)]);
-  child = place.start(['run']);
+  const child = place.start(['run']);
   await once(child, 'close');
   t.equal(receiver.received.length, 1);
   t.match(await place.run('run'), { status: 0, stdout: /skip_same=1/ });

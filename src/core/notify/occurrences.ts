@@ -79,6 +79,11 @@ export function sourceFailures(
   return error === null ? invalid : [...invalid, failureOccurrence(about, error)];
 }
 
+/** A run of the daemon that came to no end: its worker thread broke, or what was staged is gone. */
+export function runFailure(pipelineId: string, runId: string, error: ErrorRecord): Occurrence {
+  return failureOccurrence({ ...nowhere, pipeline_id: pipelineId, run_id: runId }, error);
+}
+
 /** What a prune removed; nothing to tell where that is nothing. */
 export function pruneOccurrence(
   { pipelineId, destinationId }: Owner,
