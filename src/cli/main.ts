@@ -4,6 +4,7 @@ import { Command, CommanderError, Option } from 'commander';
 import { asWaybillError, type WaybillError } from '../core/errors.ts';
 import type { CheckOptions } from './commands/config-check.ts';
 import type { InspectOptions } from './commands/inspect.ts';
+import type { NotifyTestOptions } from './commands/notify-test.ts';
 import type { PruneOptions } from './commands/prune.ts';
 import type { ReconcileOptions } from './commands/reconcile-state.ts';
 import type { RunOptions } from './commands/run.ts';
@@ -134,6 +135,18 @@ command('prune', 'remove old published outputs by the retention.prune policy of 
 command('serve', 'run the daemon: uploads over HTTP, published as they come')
   .addOption(configOption())
   .action(async (options: ServeOptions) => exit((await import('./commands/serve.ts')).serveForever(options)));
+
+const notify = program.command('notify').description('look after notifiers');
+notify
+  .command('test')
+  .description('send a test event to the notifiers, one try each, and tell how it went')
+  .option('--verbose', 'log to stderr in detail')
+  .addOption(configOption())
+  .option('-n, --notifier <id>', 'only this notifier (may be given again)', collect)
+  .addOption(formatOption())
+  .action(async (options: NotifyTestOptions) =>
+    exit((await import('./commands/notify-test.ts')).notifyTest(options)),
+  );
 
 const config = program.command('config').description('look at configuration files');
 config

@@ -4,6 +4,7 @@ import type { Clock } from '../core/clock.ts';
 import type { Config } from '../core/config/config.ts';
 import { WaybillError } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
+import type { Occurrence } from '../core/notify/event.ts';
 import { memoryQueue } from './memory-queue.ts';
 import { publishThread, workerPool, type ThreadStats } from './pool.ts';
 import type { ThreadData } from './publish-task.ts';
@@ -20,6 +21,8 @@ export interface CoordinatorOptions {
   verbose: boolean;
   /** Is told of every run that a thread takes up. */
   observer?: RunObserver;
+  /** What publications have to tell, for notifiers. */
+  notify: (occurrence: Occurrence) => void;
   /** Another module than the publishing one; for tests of what the daemon does when threads misbehave. */
   workerFile?: URL;
 }
@@ -71,6 +74,7 @@ export function createCoordinator(options: CoordinatorOptions): Coordinator {
     data,
     env: options.env,
     graceMs: abortGraceMs,
+    notify: options.notify,
   });
   return {
     queue,

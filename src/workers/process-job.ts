@@ -14,7 +14,7 @@ export async function processJob(
   onProgress: (progress: JobProgress) => void,
 ): Promise<JobResult> {
   const pipeline = pipelineOf(job, config);
-  const options = { pipeline, dryRun: false, force: false, onProgress };
+  const options = { pipeline, dryRun: false, force: false, runId: job.runId, onProgress };
   const published =
     job.staged === null
       ? await publishPipeline(context, options)

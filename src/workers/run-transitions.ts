@@ -1,7 +1,7 @@
 import type { ErrorRecord } from '../core/errors.ts';
 import type { ActionResult, DestinationResult, Progress, RunResult } from '../core/publish/result.ts';
 import type { PublishJob } from './job.ts';
-import { publicError } from './public-error.ts';
+import { publicError } from '../core/public-error.ts';
 import type { RunDestination, RunRecord } from './run-record.ts';
 
 /*

@@ -29,6 +29,7 @@ pipelines:
     clock,
     log: silentLog,
     verbose: false,
+    notify: () => undefined,
     workerFile,
   });
   t.teardown(() => coordinator.close(0));

@@ -14,6 +14,7 @@ import type { KeyPath } from './yaml-text.ts';
 export function relationFaults(document: unknown, base: PathBase): Fault[] {
   const pipelines = itemsOf(document, ['pipelines']);
   const tokens = itemsOf(document, ['upload_tokens']);
+  const notifiers = itemsOf(document, ['notifiers']);
   return [
     ...duplicateIds(pipelines, 'pipeline'),
     ...duplicateIds(tokens, 'upload token'),
@@ -21,6 +22,8 @@ export function relationFaults(document: unknown, base: PathBase): Fault[] {
       duplicateIds(itemsOf(value, ['destinations'], path), 'destination'),
     ),
     ...tokenFaults(tokens, pipelines),
+    ...duplicateIds(notifiers, 'notifier'),
+    ...notifierFaults(notifiers, pipelines),
     ...pipelines.flatMap((pipeline) => locationFaults(pipeline, base)),
     ...uploadsWithoutToken(pipelines, tokens),
     ...(isMap(document) && isEmptyList(document['pipelines'] ?? []) ? [noPipelines] : []),
@@ -74,6 +77,17 @@ function tokenFaults(tokens: Item[], pipelines: Item[]): Fault[] {
         ),
       ];
     }),
+  );
+}
+
+function notifierFaults(notifiers: Item[], pipelines: Item[]): Fault[] {
+  const ids = pipelines.flatMap(({ value }) => textOf(value, 'id') ?? []);
+  return notifiers.flatMap((notifier) =>
+    itemsOf(notifier.value, ['pipelines'], notifier.path).flatMap(({ value, path }): Fault[] =>
+      typeof value !== 'string' || ids.includes(value)
+        ? []
+        : [fault('unknown_pipeline', path, `there is no pipeline "${value}"${didYouMean(value, ids)}`)],
+    ),
   );
 }
 

@@ -63,6 +63,7 @@ t.test('the smallest configuration gets every default', async (t) => {
         sceneMaps: { contentRules: 'warning' },
       },
     ],
+    notifiers: [],
   });
 });
 
