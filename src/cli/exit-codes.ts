@@ -38,6 +38,7 @@ export const exitCodes: Record<ErrorCode, 1 | 2> = {
   method_not_allowed: 1,
   unauthorized: 1,
   pipeline_not_found: 1,
+  pipeline_takes_uploads: 1,
   run_not_found: 1,
   forbidden: 1,
   invalid_idempotency_key: 1,

@@ -10,6 +10,7 @@ import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
 import type { Test } from 'tap';
 import type { S3Location } from '../../src/core/config/config.ts';
 import type { Secrets } from '../../src/core/config/secrets.ts';
+import { requirePrograms } from './debian.ts';
 
 const run = promisify(execFile);
 const packages = ['radosgw', 'ceph-mon', 'ceph-osd'];
@@ -36,8 +37,8 @@ export interface Radosgw {
 }
 
 /** Starts a server and ends it with the test; what is not installed is installed. */
-export async function startRadosgw(t: Test): Promise<Radosgw> {
-  await install();
+export async function startRadosgw(t: Pick<Test, 'teardown'>): Promise<Radosgw> {
+  await requirePrograms(programs, packages);
   const inMemory = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
   const directory = mkdtempSync(path.join(inMemory, 'waybill-radosgw-'));
   const children: ChildProcess[] = [];
@@ -199,6 +200,9 @@ rgw dns name =
 rgw enable usage log = false
 rgw enable ops log = false
 rgw gc max objs = 4
+rgw gc obj min wait = 2
+rgw gc processor period = 2
+rgw gc processor max time = 2
 rgw lc max objs = 4
 rgw reshard num logs = 4
 rgw dynamic resharding = false
@@ -226,29 +230,6 @@ async function end(child: ChildProcess): Promise<void> {
   const ended = once(child, 'exit');
   child.kill('SIGKILL');
   await ended;
-}
-
-async function install(): Promise<void> {
-  const missing = await Promise.all(
-    programs.map(async (name) =>
-      run('which', [name]).then(
-        () => false,
-        () => true,
-      ),
-    ),
-  );
-  if (!missing.includes(true)) return;
-  try {
-    await run('apt-get', ['update', '-qq']);
-    await run('apt-get', ['install', '-y', '-qq', '--no-install-recommends', ...packages], {
-      env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' },
-      maxBuffer: 64 * 1024 * 1024,
-    });
-  } catch (cause) {
-    throw new Error(`These tests need ${packages.join(', ')}, and apt-get could not install them.`, {
-      cause,
-    });
-  }
 }
 
 async function freePort(): Promise<number> {

@@ -1,12 +1,13 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
+import { requirePrograms } from './debian.ts';
 import type { Radosgw } from './radosgw.ts';
 
 const run = promisify(execFile);
 
 /** Runs rclone, with the remote `s3:` on a server; what is not installed is installed. Returns what it printed, and throws where it fails. */
 export async function rclone({ endpoint, user }: Radosgw, args: readonly string[]): Promise<string> {
-  await install();
+  await requirePrograms(['rclone'], ['rclone']);
   const remote = {
     TYPE: 's3',
     PROVIDER: 'Ceph',
@@ -18,20 +19,4 @@ export async function rclone({ endpoint, user }: Radosgw, args: readonly string[
   for (const [name, value] of Object.entries(remote)) env[`RCLONE_CONFIG_S3_${name}`] = value;
   const { stdout, stderr } = await run('rclone', ['--config', '', ...args], { env });
   return stdout + stderr;
-}
-
-async function install(): Promise<void> {
-  const isThere = await run('rclone', ['version']).then(
-    () => true,
-    () => false,
-  );
-  if (isThere) return;
-  try {
-    await run('apt-get', ['update', '-qq']);
-    await run('apt-get', ['install', '-y', '-qq', '--no-install-recommends', 'rclone'], {
-      env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' },
-    });
-  } catch (cause) {
-    throw new Error('These tests need rclone, and apt-get could not install it.', { cause });
-  }
 }

@@ -7,6 +7,7 @@ import { sweepAbandoned, withLease } from '../catalog/with-lease.ts';
 import type { PrunePolicy } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
 import { errorRecord, hasCode, WaybillError, type ErrorRecord } from '../errors.ts';
+import { pruneOccurrence } from '../notify/occurrences.ts';
 import { keyOf, parseBundlePath, type Key } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/within.ts';
@@ -72,6 +73,8 @@ export async function prune(
       report.errors.push({ destinationPath, error: errorRecord(error) });
     }
   }
+  const occurrence = pruneOccurrence(options.owner, report.removed, report.errors.length);
+  if (occurrence !== null) context.notify?.(occurrence);
   return report;
 }
 
