@@ -132,6 +132,35 @@ t.test(
   },
 );
 
+t.test('inspect --probe tells what the servers can do, and leaves nothing', async (t) => {
+  const { config, target } = await layOut(t);
+  const before = await listing(target);
+  const inspect = ['inspect', '--config', config, '--pipeline', 'maps', '--probe', '--format', 'json'];
+  const granted = { answer: 'yes', error: null };
+  const expected = (conditional: string): object => ({
+    probes: [
+      { destination_id: null, error: null },
+      {
+        destination_id: 'cdn',
+        error: null,
+        probe: {
+          rename: 'none',
+          conditional_writes: conditional,
+          clock_offset_ms: Number,
+          rights: { list: granted, create: granted, read: granted, replace: granted, remove: granted },
+        },
+      },
+      { destination_id: 'disk', error: null },
+    ],
+  });
+  t.match(document(t, await waybill(inspect)), expected('full'));
+  proxy.judge = ({ ifMatch, ifNoneMatch }) =>
+    (ifMatch ?? ifNoneMatch) === undefined ? 'pass' : { status: 501, code: 'NotImplemented' };
+  t.teardown(() => (proxy.judge = () => 'pass'));
+  t.match(document(t, await waybill(inspect)), expected('none'));
+  t.same(await listing(target), before);
+});
+
 t.test('published, compared with rclone, verified, lost, repaired, pruned', async (t) => {
   const { config, disk, source, target } = await layOut(t);
   const first = await waybill(['run', '--config', config, '--format', 'json']);
