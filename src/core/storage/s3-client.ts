@@ -27,7 +27,7 @@ export interface S3ClientOptions extends SdkOptions {
 /** The SDK, as `S3Wire`. */
 export function s3Client(options: S3ClientOptions): S3Wire {
   const { location, place, clock } = options;
-  const { client, clockOffsetMs, signAs, putDirectly } = openSdk(options);
+  const { client, clockOffsetMs, signAs, direct } = openSdk(options);
   const Bucket = location.bucket;
 
   return {
@@ -36,8 +36,12 @@ export function s3Client(options: S3ClientOptions): S3Wire {
 
     async put(key, bytes, { sha256, headers, condition, signal }) {
       const etag = await call(key, bytes.byteLength, signal, async (abortSignal) => {
-        if (putDirectly !== null)
-          return putDirectly(key, bytes, plainHeaders(headers, sha256, condition), sha256, abortSignal);
+        if (direct !== null) {
+          const content = { bytes, sha256, headers: plainHeaders(headers, sha256, condition) };
+          const { headers: answered, body } = await direct('PUT', key, abortSignal, content);
+          body.resume();
+          return answered['etag'];
+        }
         const input = {
           Bucket,
           Key: key,
@@ -53,10 +57,12 @@ export function s3Client(options: S3ClientOptions): S3Wire {
     },
 
     async get(key) {
-      const { Body } = await call(key, 0, undefined, (abortSignal) =>
-        client.send(new GetObjectCommand({ Bucket, Key: key }), { abortSignal }),
+      const body = await call(key, 0, undefined, async (abortSignal) =>
+        direct === null
+          ? (await client.send(new GetObjectCommand({ Bucket, Key: key }), { abortSignal })).Body
+          : (await direct('GET', key, abortSignal)).body,
       );
-      return chunksOf(key, Body as AsyncIterable<Uint8Array>);
+      return chunksOf(key, body as AsyncIterable<Uint8Array>);
     },
 
     async head(key) {
@@ -103,9 +109,11 @@ export function s3Client(options: S3ClientOptions): S3Wire {
 
     async remove(key) {
       await unlessGone('NoSuchKey', () =>
-        call(key, 0, undefined, (abortSignal) =>
-          client.send(new DeleteObjectCommand({ Bucket, Key: key }), { abortSignal }),
-        ),
+        call(key, 0, undefined, async (abortSignal) => {
+          if (direct === null)
+            await client.send(new DeleteObjectCommand({ Bucket, Key: key }), { abortSignal });
+          else (await direct('DELETE', key, abortSignal)).body.resume();
+        }),
       );
     },
 
