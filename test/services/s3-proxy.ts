@@ -80,6 +80,8 @@ function forward(
   const onward = http.request({ host: '127.0.0.1', port, method, path, headers, agent }, (answered) => {
     response.writeHead(answered.statusCode ?? 502, answered.headers);
     if (verdict === 'pass') answered.pipe(response);
+    else if (answered.headers['content-length'] === '0')
+      answered.resume().once('end', () => response.destroy());
     else
       answered.once('data', (chunk: Buffer) => {
         response.write(chunk.subarray(0, Math.ceil(chunk.length / 2)), () => response.destroy());
