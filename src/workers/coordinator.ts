@@ -54,7 +54,7 @@ export function createCoordinator(options: CoordinatorOptions): Coordinator {
     queueSize: http.queueSize,
     maxConcurrency: http.maxConcurrency,
     retentionMs: http.retentionMs,
-    onExpire: (_record, job) => directories.discard(job.staged),
+    onExpire: (job) => directories.discard(job.staged),
   });
   const data: ThreadData = { config, env: { ...options.env }, verbose: options.verbose };
   const pool = workerPool({
