@@ -16,6 +16,7 @@ export function createApp(ports: ApiPorts): Express {
   routes.route('/v1/pipelines/:pipelineId/upload').post(upload(ports)).all(onlyMethods('POST'));
 
   routes.use(sceneMapRoutes());
+  if (ports.board != null) routes.use('/admin/queues', ports.board);
 
   const app = express();
   app.disable('x-powered-by').disable('etag');

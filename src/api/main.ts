@@ -1,3 +1,4 @@
+import type { RequestHandler } from 'express';
 import type { RequestListener } from 'node:http';
 import { homedir } from 'node:os';
 import { stageUpload } from '../core/bundle/staging.ts';
@@ -8,9 +9,12 @@ import { loadSecrets } from '../core/config/secrets.ts';
 import { WaybillError } from '../core/errors.ts';
 import { describeFinding } from '../core/finding.ts';
 import type { Log } from '../core/log.ts';
-import { createCoordinator, prepareStaging } from '../workers/coordinator.ts';
+import type { SharedCoordinator } from '../workers/bullmq-coordinator.ts';
+import type { Coordinator } from '../workers/coordinator.ts';
+import { openCoordinator, requireBullmq } from '../workers/open-coordinator.ts';
+import { resolveAdminToken } from './admin-token.ts';
 import { createApp } from './app.ts';
-import { resolveTokens } from './auth.ts';
+import { resolveTokens, type Token } from './auth.ts';
 import { listen } from './http-server.ts';
 import type { UploadPipeline } from './ports.ts';
 
@@ -22,6 +26,8 @@ export interface ServeOptions {
   onListening?: (url: string) => void;
   /** Whether anyone reads lines of level debug of the worker threads. */
   verbose?: boolean;
+  /** Whether this process publishes too; where not, workers elsewhere do. */
+  workers?: boolean;
 }
 
 export interface Served {
@@ -41,40 +47,29 @@ export async function serve({
   env,
   onListening,
   verbose = false,
+  workers = true,
 }: ServeOptions): Promise<Served> {
   const { config, warnings } = await loadConfig(configFile, { home: env['HOME'] ?? homedir() });
-  if (config.server.queue.driver !== 'memory') {
-    throw new WaybillError(
-      'config_invalid',
-      `server.queue.driver "${config.server.queue.driver}" is not part of this version`,
-      {
-        hint: 'use `driver: memory`',
-      },
-    );
-  }
+  if (!workers) requireBullmq(config, 'an API without workers');
   const secrets = await loadSecrets({ directory: config.secrets.directory, env });
   for (const warning of [...warnings, ...secrets.warnings])
     log.warn({ code: warning.code }, describeFinding(warning));
   const tokens = resolveTokens(config.uploadTokens, secrets);
+  const adminToken = resolveAdminToken(config, secrets);
 
   // Listening comes before the sweep of staging: a second daemon of the same configuration fails here and sweeps nothing.
   const gate = openingGate();
   const server = await listen(gate.listener, config.server.http);
-  try {
-    const { swept } = await prepareStaging(config.server.staging.directory);
-    if (swept.length > 0)
-      log.info({ directories: swept.length }, 'removed uploads that an earlier process had staged');
-  } catch (error) {
-    await server.close();
-    throw error;
-  }
-
-  const coordinator = createCoordinator({
+  const coordinator = await openCoordinator({
     config,
     env: definedValues(env),
     clock: systemClock,
     log,
     verbose,
+    secrets,
+  }).catch(async (error: unknown) => {
+    await server.close();
+    throw error;
   });
   const stopping = new AbortController();
   let draining = false;
@@ -89,8 +84,9 @@ export async function serve({
     stage: stageUpload,
     stopping: stopping.signal,
     isDraining: () => draining,
+    board: adminToken === null ? null : await boardOf(coordinator, adminToken, config),
   });
-  await coordinator.start();
+  if (workers) await coordinator.start();
   gate.open(app);
   const url = `${server.origin}${config.server.http.basePath}`;
   log.info({ url, pipelines: [...uploadPipelines(config).keys()] }, 'listening');
@@ -121,6 +117,16 @@ function openingGate(): { listener: RequestListener; open: (listener: RequestLis
   return { listener: (req, res) => void opened.then((listener) => listener(req, res)), open };
 }
 
+async function boardOf(
+  coordinator: Coordinator,
+  token: Token,
+  config: Config,
+): Promise<RequestHandler | null> {
+  if (!('board' in coordinator)) return null;
+  const { queueBoard } = await import('./routes/queue-board.ts');
+  return queueBoard((coordinator as SharedCoordinator).board, token, config.server.http.basePath);
+}
+
 function uploadPipelines(config: Config): Map<string, UploadPipeline> {
   const pipelines = new Map<string, UploadPipeline>();
   for (const { id, source, sceneMaps } of config.pipelines) {
@@ -130,7 +136,7 @@ function uploadPipelines(config: Config): Map<string, UploadPipeline> {
   return pipelines;
 }
 
-function definedValues(env: NodeJS.ProcessEnv): Record<string, string> {
+export function definedValues(env: NodeJS.ProcessEnv): Record<string, string> {
   return Object.fromEntries(
     Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined),
   );

@@ -32,7 +32,10 @@ export interface Admissions {
   close(): Promise<void>;
 }
 
-type Accepted = { record: RunRecord; replayed: boolean };
+interface Accepted {
+  record: RunRecord;
+  replayed: boolean;
+}
 
 /**
  * A slot and its key carry the id of the one request that holds them and run out unless that request's process renews them: an API that

@@ -10,7 +10,7 @@ export interface RedisLink {
    * Runs a call of Redis. Throws `queue_unavailable` where Redis cannot be reached, or cannot answer or keep anything now; what a call
    * throws else is a defect. Nothing that is thrown holds the URL or the arguments of a command.
    */
-  ask<T>(work: () => Promise<T>): Promise<T>;
+  ask: <T>(work: () => Promise<T>) => Promise<T>;
   /** For how long the connection has been up without a break, in milliseconds; 0 while it is down. */
   upForMs(): number;
   /** Another connection of the same settings; closed with this one. */

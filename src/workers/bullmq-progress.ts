@@ -4,7 +4,7 @@ import { progressedRun } from './run-transitions.ts';
 
 /** The record of a run that is under way, kept here and saved now and then. */
 export interface ProgressSaver {
-  add(message: JobProgress): void;
+  add: (message: JobProgress) => void;
   record(): RunRecord;
   /** Saves no more; resolves when nothing is under way. */
   stop(): Promise<void>;

@@ -153,7 +153,7 @@ async function tick(clock: Clock, signal: AbortSignal, work: () => Promise<void>
       told = false;
     } catch (error) {
       const isAway = error instanceof WaybillError && error.code === 'queue_unavailable';
-      if (!told && !isAway && !signal.aborted) log.error({ err: error }, 'housekeeping of the queue failed');
+      if (!told && !isAway) log.error({ err: error }, 'housekeeping of the queue failed');
       told = true;
     }
     await clock.sleep(tickMs, signal).catch(() => undefined);

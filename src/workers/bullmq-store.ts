@@ -89,10 +89,15 @@ export function runStore(link: RedisLink, prefix: string): RunStore {
   return {
     reserve: async ({ id, key }, queueSize) =>
       (await run('reserve', id, queueSize, slotLifeMs, key)) as 'ok' | 'full' | 'busy',
-    renew: async ({ id, key }, staged) =>
-      void (await run('renew', id, slotLifeMs, key, staged ?? '', stagedLifeMs)),
-    release: async ({ id, key }) => void (await run('release', id, key)),
-    stage: async (staged) => void (await run('stage', staged, stagedLifeMs)),
+    renew: async ({ id, key }, staged) => {
+      await run('renew', id, slotLifeMs, key, staged ?? '', stagedLifeMs);
+    },
+    release: async ({ id, key }) => {
+      await run('release', id, key);
+    },
+    stage: async (staged) => {
+      await run('stage', staged, stagedLifeMs);
+    },
     replay: async ({ key }, digest) => {
       if (key === '') return null;
       const [outcome, record] = (await run('replay', key, digest)) as string[];
@@ -109,11 +114,13 @@ export function runStore(link: RedisLink, prefix: string): RunStore {
     },
     outbox: (pipelineId) => link.ask(() => redis.zrange(at(`outbox:${pipelineId}`), '0', '-1')),
     outboxes: () => link.ask(() => redis.smembers(at('outboxes'))),
-    handedOver: async (pipelineId, runIds) => void (await run('handedOver', pipelineId, ...runIds)),
+    handedOver: async (pipelineId, runIds) => {
+      await run('handedOver', pipelineId, ...runIds);
+    },
     take: async (runId, owner) => {
       const [record, job, takes] = (await run('take', runId, owner)) as string[];
       if (record === undefined || job === undefined) return null;
-      return { record: parse<RunRecord>(record), job: parse<PublishJob>(job), takes: Number(takes) };
+      return { record: recordOf(record), job: jobOf(job), takes: Number(takes) };
     },
     save: async (owner, record) => (await run('save', record.run_id, owner, JSON.stringify(record))) === 1,
     finish: async (owner, record, retentionMs) =>
@@ -122,12 +129,12 @@ export function runStore(link: RedisLink, prefix: string): RunStore {
       (await run('giveBack', record.run_id, owner, JSON.stringify(record))) === 1,
     find: async (runId) => {
       const [record = ''] = (await run('find', runId)) as string[];
-      return record === '' ? undefined : parse<RunRecord>(record);
+      return record === '' ? undefined : recordOf(record);
     },
     list: async (pipelineId) => {
       const ids = await link.ask(() => redis.zrevrange(at(`runs:${pipelineId}`), 0, -1));
       const records = (await run('find', ...ids)) as string[];
-      return records.filter((record) => record !== '').map((record) => parse<RunRecord>(record));
+      return records.filter((record) => record !== '').map((record) => recordOf(record));
     },
     depth: async () => {
       const [reserved = 0, queued = 0, running = 0] = (await run('depth')) as number[];
@@ -136,12 +143,16 @@ export function runStore(link: RedisLink, prefix: string): RunStore {
     expired: async (most) => {
       const found = (await run('expired', most)) as string[];
       return found.flatMap((runId, index) =>
-        index % 2 === 0 ? [{ runId, job: parse<PublishJob | null>(found[index + 1] || 'null') }] : [],
+        index % 2 === 0 ? [{ runId, job: optionalJob(found[index + 1]) }] : [],
       );
     },
-    forget: async (runId) => void (await run('forget', runId)),
+    forget: async (runId) => {
+      await run('forget', runId);
+    },
     unwanted: async (most) => (await run('unwanted', most)) as string[],
-    forgetStaged: async (staged) => void (await link.ask(() => redis.zrem(at('unwanted'), staged))),
+    forgetStaged: async (staged) => {
+      await link.ask(() => redis.zrem(at('unwanted'), staged));
+    },
     hold: async ({ lockKey, activeKey, stalledKey, token, jobId }, ms) =>
       (await run('hold', lockKey, activeKey, stalledKey, token, ms, jobId)) === 1,
   };
@@ -149,11 +160,11 @@ export function runStore(link: RedisLink, prefix: string): RunStore {
 
 function replayOf(outcome: string, record: string | undefined): Replay {
   return outcome === 'replay' && record !== undefined
-    ? { outcome, record: parse<RunRecord>(record) }
+    ? { outcome, record: recordOf(record) }
     : { outcome: 'conflict' };
 }
 
-/** Only this file writes these values. */
-function parse<T>(text: string): T {
-  return JSON.parse(text) as T;
-}
+// Only this file writes these values.
+const recordOf = (text: string): RunRecord => JSON.parse(text) as RunRecord;
+const jobOf = (text: string): PublishJob => JSON.parse(text) as PublishJob;
+const optionalJob = (text = ''): PublishJob | null => (text === '' ? null : jobOf(text));

@@ -39,7 +39,7 @@ export interface StagingArea {
 }
 
 // An aborted publication gets this long to clean up and give its lease back before its thread is ended.
-const abortGraceMs = 10_000;
+export const abortGraceMs = 10_000;
 
 export function createCoordinator(options: CoordinatorOptions): Coordinator {
   const { config, clock, log } = options;

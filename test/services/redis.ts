@@ -50,7 +50,7 @@ export async function startRedis(
     child = started;
     await new Promise<void>((resolve, reject) => {
       let log = '';
-      started.stdout?.on('data', (chunk: Buffer) => {
+      started.stdout.on('data', (chunk: Buffer) => {
         log += chunk.toString();
         if (log.includes('Ready to accept connections')) resolve();
       });

@@ -3,7 +3,12 @@ import { pino, type Logger } from 'pino';
 import { serve } from '../../api/main.ts';
 import type { ConfiguredOptions } from '../options.ts';
 
-export type ServeOptions = Pick<ConfiguredOptions, 'config' | 'verbose' | 'color'>;
+export type DaemonOptions = Pick<ConfiguredOptions, 'config' | 'verbose' | 'color'>;
+
+export interface ServeOptions extends DaemonOptions {
+  /** `--no-workers` */
+  workers: boolean;
+}
 
 /** `waybill serve`: until SIGINT or SIGTERM; a second signal ends the process at once. */
 export async function serveForever(options: ServeOptions): Promise<number> {
@@ -13,7 +18,16 @@ export async function serveForever(options: ServeOptions): Promise<number> {
     log,
     env: process.env,
     verbose: options.verbose,
+    workers: options.workers,
   });
+  return untilSignalled(log, served);
+}
+
+/** Until SIGINT or SIGTERM; then it closes the daemon, and a second signal ends the process at once. */
+export async function untilSignalled(
+  log: Logger,
+  daemon: { close(): Promise<{ unfinished: string[] }> },
+): Promise<number> {
   const stop = new AbortController();
   const ask = (signal: NodeJS.Signals): void => {
     if (stop.signal.aborted) process.exit(signal === 'SIGINT' ? 130 : 143);
@@ -22,12 +36,12 @@ export async function serveForever(options: ServeOptions): Promise<number> {
   };
   process.on('SIGINT', ask).on('SIGTERM', ask);
   await once(stop.signal, 'abort');
-  const { unfinished } = await served.close();
-  if (unfinished.length > 0) log.warn({ unfinished }, 'these runs were not finished; upload again');
+  const { unfinished } = await daemon.close();
+  if (unfinished.length > 0) log.warn({ unfinished }, 'these runs were interrupted');
   return 0;
 }
 
-async function makeLog({ verbose, color }: { verbose: boolean; color: boolean }): Promise<Logger> {
+export async function makeLog({ verbose, color }: { verbose: boolean; color: boolean }): Promise<Logger> {
   const settings = { level: verbose ? 'debug' : 'info' };
   if (!process.stderr.isTTY)
     return pino(

@@ -18,10 +18,21 @@ export interface ConfigDocument {
       shutdown_timeout: string;
       protect_runs: boolean;
     };
-    staging: { directory: string };
-    queue: { driver: 'memory' } | { driver: 'bullmq'; redis_url_env: string; prefix: string };
+    admin_token_env?: string;
+    staging: StagingDocument;
+    queue: { driver: 'memory' } | BullmqDocument;
   };
   pipelines: PipelineDocument[];
+}
+
+export type StagingDocument = { backend: 'local'; directory: string } | SftpDocument | S3Document;
+
+export interface BullmqDocument {
+  driver: 'bullmq';
+  redis_url_env: string;
+  prefix: string;
+  worker_timeout: string;
+  scratch_directory: string;
 }
 
 export interface PipelineDocument {

@@ -1,5 +1,6 @@
 import type joi from 'joi';
 import type { ConfigDocument, DestinationDocument, SourceDocument } from './document.ts';
+import { stagingSchema } from './schema-staging.ts';
 import {
   basePath,
   baseUrl,
@@ -117,24 +118,18 @@ const queue = variants('driver', 'where accepted uploads wait', {
     prefix: matching(/^[A-Za-z0-9_.:{}-]{1,64}$/, 'a name of letters, digits, dots, colons, braces, _ and -')
       .default('waybill')
       .description('Begins every key in Redis, so that several installations can share one.'),
+    worker_timeout: duration({ atLeast: '3s', atMost: '1h' })
+      .default('30s')
+      .description(
+        'A worker that Redis has not heard of for so long is taken for dead, and its runs are given to others.',
+      ),
+    scratch_directory: path()
+      .default('./scratch')
+      .description(
+        'Directory of this machine, not shared: bundles are extracted here while they are received and while they are published. It needs room for the uploads that are being received and max_concurrency bundles.',
+      ),
   }),
 });
-
-const server = map({
-  http: http.default(),
-  staging: map({
-    directory: path()
-      .default('./staging')
-      .description(
-        'Directory of staged uploads; it needs room for queue_size bundles and belongs to the daemon alone.',
-      ),
-  })
-    .default()
-    .description('Where uploads wait until they are published.'),
-  queue: queue
-    .default({ driver: 'memory' })
-    .description('Where accepted uploads wait: in this process, or in Redis.'),
-}).description('The daemon (waybill serve).');
 
 const local = {
   path: path()
@@ -219,6 +214,24 @@ const sftpBackend = {
   backend: choice('sftp').required().description('A directory of an SSH server, over SFTP.'),
 };
 const s3Backend = { backend: choice('s3').required().description('A bucket of an S3-compatible storage.') };
+
+const server = map({
+  http: http.default(),
+  staging: stagingSchema({
+    sftp: map({ ...sftpBackend, ...sftp }),
+    s3: map({ ...s3Backend, ...s3 }).and('access_key_id_env', 'secret_access_key_env'),
+  })
+    .default({ backend: 'local', directory: './staging' })
+    .description('Where uploads wait until they are published.'),
+  queue: queue
+    .default({ driver: 'memory' })
+    .description('Where accepted uploads wait: in this process, or in Redis.'),
+  admin_token_env: environmentName()
+    .description(
+      'Environment variable, or file in secrets.directory, that holds the token for admin/queues, the board of the queues in bullmq mode. Without it there is no board.',
+    )
+    .example('WAYBILL_ADMIN_TOKEN'),
+}).description('The daemon (waybill serve).');
 
 export const sourceSchema = variants<SourceDocument>('backend', 'a source', {
   local: map({ ...localBackend, ...local }),
