@@ -3,7 +3,7 @@ import type { Clock } from '../core/clock.ts';
 import type { Digest } from '../core/digest.ts';
 import { WaybillError } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
-import { scopeKey, slotLifeMs, type Replay, type RunStore, type Slot } from './bullmq-store.ts';
+import { scopeKey, type Replay, type RunStore, type Slot } from './bullmq-store.ts';
 import type { PublishJob } from './job.ts';
 import type { Admission, AdmissionRequest } from './queue.ts';
 import type { RunRecord } from './run-record.ts';
@@ -14,6 +14,7 @@ export interface AdmissionsOptions {
   log: Log;
   store: RunStore;
   queueSize: number;
+  workerTimeoutMs: number;
   shared: {
     share(job: PublishJob, name: string): Promise<PublishJob>;
     remove(name: string): Promise<void>;
@@ -39,7 +40,7 @@ interface Accepted {
 
 /**
  * A slot and its key carry the id of the one request that holds them and run out unless that request's process renews them: an API that
- * dies blocks nobody for longer than `slotLifeMs`. So does the name in shared staging, but for longer, since bytes go with it.
+ * dies blocks nobody for longer than `workerTimeoutMs`. So does the name in shared staging, but for longer, since bytes go with it.
  */
 export function admissions(options: AdmissionsOptions): Admissions {
   const { store, log } = options;
@@ -58,7 +59,10 @@ export function admissions(options: AdmissionsOptions): Admissions {
     if (outcome === 'busy') throw inProgress();
 
     let staged: string | null = null;
-    const timer = setInterval(() => void store.renew(slot, staged).catch(() => undefined), slotLifeMs / 3);
+    const timer = setInterval(
+      () => void store.renew(slot, staged).catch(() => undefined),
+      options.workerTimeoutMs / 3,
+    );
     const stop = (): void => {
       clearInterval(timer);
       open.delete(slot.id);

@@ -134,6 +134,8 @@ export function dispatcher(options: DispatcherOptions): Dispatcher {
     const taken = await insist(() => store.take(runId, token));
     // Its worker died after the run was recorded and before BullMQ knew.
     if (taken === null) return insist(() => pipelines.end(job, token, null));
+    const fields = { run_id: runId, pipeline_id: taken.job.pipelineId };
+    log.info({ ...fields, take: taken.takes }, 'run started');
     const begun = startedRun({ ...taken.record, destinations: [] }, clock.now());
     await insist(() => store.save(token, begun));
     const progress = progressSaver(begun, (record) => store.save(token, record));
@@ -142,6 +144,7 @@ export function dispatcher(options: DispatcherOptions): Dispatcher {
     const record = recordOf(progress.record(), outcome);
     if (closing.signal.aborted && record.status !== 'succeeded') {
       interrupted.push(runId);
+      log.info(fields, 'run given back');
       await insist(() => store.giveBack(token, queuedRun({ ...taken.record }, clock.now())));
       return insist(() => pipelines.giveBack(job, token));
     }
@@ -150,6 +153,7 @@ export function dispatcher(options: DispatcherOptions): Dispatcher {
       log.warn({ run_id: runId }, 'another worker has taken this run over; its outcome here is dropped');
       return;
     }
+    log.info({ ...fields, status: record.status }, 'run finished');
     if ('error' in outcome) log.error({ run_id: runId, err: outcome.error }, 'run failed');
     await insist(() => pipelines.end(job, token, record));
   }

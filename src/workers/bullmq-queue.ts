@@ -20,7 +20,7 @@ export interface BullmqQueueOptions {
   /** Jobs at once on this host. */
   maxConcurrency: number;
   retentionMs: number;
-  /** A worker that was not heard of for so long has died, and its runs are given to others. */
+  /** A process that was not heard of for so long has died: its runs are given to others, and what it was receiving is forgotten. */
   workerTimeoutMs: number;
   shared: SharedBundles;
   /** Called when a finished run is forgotten, by whichever host comes first: again where that host died in between. */
@@ -61,7 +61,7 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
   const { clock, log, workerTimeoutMs } = options;
   const { url, urlEnv, prefix } = options.redis;
   const link = await linkRedis({ url, urlEnv, log, monotonic: () => clock.monotonic() });
-  const store = runStore(link, prefix);
+  const store = runStore(link, prefix, workerTimeoutMs);
   const pipelines = await pipelineQueues({ ...options, prefix, link, store }).catch((error: unknown) => {
     link.close();
     throw error;

@@ -67,10 +67,8 @@ export interface JobLock {
   jobId: string;
 }
 
-/** An API that was not heard of for so long counts as dead: its slots and keys are free. */
-export const slotLifeMs = 30_000;
-/** An archive in shared staging stays so long after the last sign of whoever put it there. */
-const stagedLifeMs = 10 * 60_000;
+/** An archive in shared staging outlives the last sign of whoever put it there by so many times as slots and keys do: bytes go with it. */
+const stagedLives = 20;
 
 export function scopeKey(
   pipelineId: string,
@@ -81,7 +79,9 @@ export function scopeKey(
   return createHash('sha256').update(scope).digest('hex');
 }
 
-export function runStore(link: RedisLink, prefix: string): RunStore {
+/** `slotLifeMs`: an API that was not heard of for so long counts as dead, and its slots and keys are free. */
+export function runStore(link: RedisLink, prefix: string, slotLifeMs: number): RunStore {
+  const stagedLifeMs = stagedLives * slotLifeMs;
   const { redis } = link;
   const run = (name: ScriptName, ...args: (string | number)[]): Promise<unknown> =>
     link.ask(() => runScript(redis, name, [prefix, ...args]));

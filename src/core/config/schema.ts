@@ -121,7 +121,7 @@ const queue = variants('driver', 'where accepted uploads wait', {
     worker_timeout: duration({ atLeast: '3s', atMost: '1h' })
       .default('30s')
       .description(
-        'A worker that Redis has not heard of for so long is taken for dead, and its runs are given to others.',
+        'A daemon or worker that Redis has not heard of for so long is taken for dead: its runs are given to others, and the uploads that it was receiving no longer hold slots or idempotency keys.',
       ),
     scratch_directory: path()
       .default('./scratch')
