@@ -28,7 +28,7 @@ export interface LinkOptions {
 }
 
 const firstConnectionMs = 10_000;
-const commandTimeoutMs = 5_000;
+const commandTimeoutMs = 3_000;
 const longestPauseMs = 1_000;
 
 /** Replies that tell of Redis's condition and not of our call. */
@@ -63,7 +63,11 @@ export async function linkRedis({ url, urlEnv, log, monotonic }: LinkOptions): P
   redis.on('error', (error: Error) => (lastFailure = plain(error).message));
   redis.on('ready', () => {
     upSince = monotonic();
-    if (told) log.info({}, 'redis is back');
+    if (told) {
+      log.info({}, 'redis is back');
+      // Theirs may be dead without knowing it.
+      for (const other of others) other.disconnect(true);
+    }
     told = false;
   });
   redis.on('close', () => {
@@ -83,6 +87,8 @@ export async function linkRedis({ url, urlEnv, log, monotonic }: LinkOptions): P
       try {
         return await work();
       } catch (error) {
+        // Nobody answers, and nothing closed the connection either: a cut line. A new one counts as Redis being back, with all that follows from it.
+        if (error instanceof Error && error.message === 'Command timed out') redis.disconnect(true);
         throw asUnavailable(error);
       }
     },

@@ -3,6 +3,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
 import t from 'tap';
+import { startChromium } from '../services/chromium.ts';
 import { startRedis } from '../services/redis.ts';
 import {
   acceptedId,
@@ -17,6 +18,9 @@ import {
   token,
   upload,
 } from './processes.ts';
+
+// Servers start and stop, and time-outs pass.
+t.setTimeout(240_000);
 
 const password = 'canary-of-redis-5f1d';
 
@@ -217,4 +221,20 @@ t.test('the board of the queues is behind the admin token, and answers below the
     const queues = await fetch(`${board}/api/queues`, { headers: { authorization } });
     t.match(await queues.json(), { queues: [{ name: 'p1', readOnlyMode: true }] });
   }
+
+  const browser = await startChromium();
+  t.teardown(() => browser.close());
+  const page = await browser.newPage({ httpCredentials: { username: 'admin', password: adminToken } });
+  const complaints: string[] = [];
+  page.on('console', (message) => {
+    if (message.type() === 'error') complaints.push(message.text());
+  });
+  page.on('pageerror', (error) => complaints.push(error.message));
+  await page.goto(board);
+  await page.getByText('p1').first().waitFor();
+  t.same(
+    complaints.filter((text) => !text.includes('https://fonts.googleapis.com/')),
+    [],
+    'the browser shows it under its content security policy, which keeps it from asking strangers for fonts',
+  );
 });

@@ -22,6 +22,8 @@ export interface Place {
 export interface PlaceSettings {
   redisUrl: string;
   pipelines?: number;
+  /** The address of the APIs. */
+  listen?: string;
   http?: string;
   /** More of `server.queue`. */
   queue?: string;
@@ -39,7 +41,7 @@ export function layOut(t: Pick<Test, 'teardown'>, settings: PlaceSettings): Plac
   const yaml = `
 upload_tokens: [{id: ci, value_env: TOKEN_CI, pipelines: [${pipelines.join(', ')}]}]
 server:
-  http: {listen: '127.0.0.1:0', queue_size: 200, ${settings.http ?? ''}}
+  http: {listen: '${settings.listen ?? '127.0.0.1'}:0', queue_size: 200, ${settings.http ?? ''}}
   admin_token_env: TOKEN_ADMIN
   staging: ${settings.staging ?? '{directory: ./staging}'}
   queue: {driver: bullmq, redis_url_env: REDIS_URL, worker_timeout: 3s${settings.queue ?? ''}}

@@ -14,6 +14,9 @@ import {
   upload,
 } from './processes.ts';
 
+// Servers start and stop, and time-outs pass.
+t.setTimeout(240_000);
+
 /**
  * Two hosts, each with a network of its own: the API on the first, a worker on each, Redis and shared staging between them on a third. A hundred
  * uploads, one worker killed in the midst.
@@ -28,7 +31,7 @@ t.test(
     const place = layOut(t, {
       redisUrl: redis.url,
       pipelines: 10,
-      http: `listen: '${a.address}:0'`,
+      listen: a.address,
     });
     const api = await launchApi(t, place, ['serve', '--no-workers'], a.through);
     const [doomed, other] = await Promise.all([
@@ -37,10 +40,12 @@ t.test(
     ]);
     const names = Array.from({ length: 100 }, (_, index) => `b${String(index).padStart(3, '0')}`);
     const pipelineOf = (index: number): string => place.pipelines[index % 10] as string;
-    // In the midst: some runs are done, and one has just begun.
+    // In the midst: it has done some runs, and has just begun another.
+    const finishedRuns = (): number => doomed.lines.filter(({ msg }) => msg === 'run finished').length;
     const killed = doomed
-      .until(({ msg }) => msg === 'run finished')
-      .then(async (done) => doomed.until(({ msg, time }) => msg === 'run started' && time > done.time))
+      .until(() => finishedRuns() >= 15)
+      .then(() => doomed.lines.at(-1)?.time ?? '')
+      .then((since) => doomed.until(({ msg, time }) => msg === 'run started' && time > since))
       .then(() => doomed.kill('SIGKILL'));
     const ids: string[] = [];
     for (const [index, name] of names.entries())
@@ -81,7 +86,7 @@ t.test(
     const [c, d] = network.hosts as [(typeof network.hosts)[0], (typeof network.hosts)[0]];
     const redis = await startRedis({ host: network.address, password: 'a-password' });
     t.teardown(() => redis.close());
-    const place = layOut(t, { redisUrl: redis.url, pipelines: 4, http: `listen: '${c.address}:0'` });
+    const place = layOut(t, { redisUrl: redis.url, pipelines: 4, listen: c.address });
     const api = await launchApi(t, place, ['serve', '--no-workers'], c.through);
     const cut = await launchWorker(t, place, d.through);
     const ids: string[] = [];
