@@ -5,18 +5,23 @@ import { stageUpload } from '../core/bundle/staging.ts';
 import { systemClock } from '../core/clock.ts';
 import type { Config } from '../core/config/config.ts';
 import { loadConfig } from '../core/config/load.ts';
-import { loadSecrets } from '../core/config/secrets.ts';
+import { secretValues } from '../core/config/secret-references.ts';
+import { loadSecrets, type Secrets } from '../core/config/secrets.ts';
 import { WaybillError } from '../core/errors.ts';
 import { describeFinding } from '../core/finding.ts';
 import type { Log } from '../core/log.ts';
+import { loggedNotifier } from '../core/notify/logged-notifier.ts';
 import type { SharedCoordinator } from '../workers/bullmq-coordinator.ts';
 import type { Coordinator } from '../workers/coordinator.ts';
 import { openCoordinator, requireBullmq } from '../workers/open-coordinator.ts';
 import { resolveAdminToken } from './admin-token.ts';
 import { createApp } from './app.ts';
-import { resolveTokens, type Token } from './auth.ts';
+import { resolveToken, resolveTokens, type Token } from './auth.ts';
+import { countingStage } from './count-uploads.ts';
 import { listen } from './http-server.ts';
+import { createMetrics } from './metrics.ts';
 import type { UploadPipeline } from './ports.ts';
+import { productVersion } from './version.ts';
 
 export interface ServeOptions {
   configFile: string;
@@ -28,6 +33,8 @@ export interface ServeOptions {
   verbose?: boolean;
   /** Whether this process publishes too; where not, workers elsewhere do. */
   workers?: boolean;
+  /** Called with the values of all secrets as soon as they are known, before any of them is used. */
+  onSecrets?: (values: string[]) => void;
 }
 
 export interface Served {
@@ -36,6 +43,9 @@ export interface Served {
   /** Drains, publishes what was accepted as far as `shutdown_timeout` allows, and stops. A second call waits for the first. */
   close(): Promise<{ unfinished: string[] }>;
 }
+
+// What is still to be told when the last run is over.
+export const tellingGraceMs = 10_000;
 
 /**
  * Runs the daemon. Throws, before anything was begun, where the configuration, the secrets, the staging directory or the address
@@ -48,24 +58,47 @@ export async function serve({
   onListening,
   verbose = false,
   workers = true,
+  onSecrets,
 }: ServeOptions): Promise<Served> {
   const { config, warnings } = await loadConfig(configFile, { home: env['HOME'] ?? homedir() });
   if (!workers) requireBullmq(config, 'an API without workers');
   const secrets = await loadSecrets({ directory: config.secrets.directory, env });
-  for (const warning of [...warnings, ...secrets.warnings])
+  onSecrets?.(secretValues(config, secrets));
+  const stopped = new AbortController();
+  const clock = systemClock;
+  const told = await loggedNotifier(config.notifiers, {
+    clock,
+    log,
+    secrets,
+    hurry: stopped.signal,
+    onOutcome: ({ notifierId, delivered }) => metrics?.recordDelivery({ notifierId, delivered }),
+  });
+  for (const warning of [...warnings, ...secrets.warnings, ...told.warnings])
     log.warn({ code: warning.code }, describeFinding(warning));
   const tokens = resolveTokens(config.uploadTokens, secrets);
+  const metricsToken = metricsTokenOf(config, secrets);
   const adminToken = resolveAdminToken(config, secrets);
 
   // Listening comes before the sweep of staging: a second daemon of the same configuration fails here and sweeps nothing.
   const gate = openingGate();
   const server = await listen(gate.listener, config.server.http);
-  const coordinator = await openCoordinator({
+  const metrics = config.server.metrics.enabled
+    ? createMetrics({
+        version: productVersion(),
+        nodeVersion: process.version,
+        pipelineIds: config.pipelines.map(({ id }) => id),
+        depth: () => coordinator.queue.depth(),
+        threads: () => coordinator.threads(),
+      })
+    : null;
+  const coordinator: Coordinator = await openCoordinator({
     config,
     env: definedValues(env),
     clock: systemClock,
     log,
     verbose,
+    ...(metrics === null ? {} : { observer: metrics.runs }),
+    notify: (occurrence) => told.notifier.notify(occurrence),
     secrets,
   }).catch(async (error: unknown) => {
     await server.close();
@@ -79,9 +112,12 @@ export async function serve({
     log,
     tokens,
     pipelines: uploadPipelines(config),
+    sourcePipelines: sourcePipelines(config),
     queue: coordinator.queue,
     staging: coordinator.staging,
-    stage: stageUpload,
+    stage: metrics === null ? stageUpload : countingStage(stageUpload, metrics),
+    metrics,
+    metricsToken,
     stopping: stopping.signal,
     isDraining: () => draining,
     board: adminToken === null ? null : await boardOf(coordinator, adminToken, config),
@@ -103,11 +139,14 @@ export async function serve({
     );
     await server.close();
     await coordinator.close(shutdownTimeoutMs);
+    // No more is published; what is still to be told gets one more try.
+    stopped.abort();
+    await told.notifier.close(tellingGraceMs);
     log.info({ unfinished }, 'stopped');
     return { unfinished };
   };
-  let stopped: Promise<{ unfinished: string[] }> | undefined;
-  return { url, close: () => (stopped ??= stop()) };
+  let closing: Promise<{ unfinished: string[] }> | undefined;
+  return { url, close: () => (closing ??= stop()) };
 }
 
 /** Holds requests back until the daemon is ready for them; it opens once. */
@@ -134,6 +173,18 @@ function uploadPipelines(config: Config): Map<string, UploadPipeline> {
       pipelines.set(id, { id, maxUploadSize: source.maxUploadSize, maxFiles: source.maxFiles, sceneMaps });
   }
   return pipelines;
+}
+
+function sourcePipelines(config: Config): Set<string> {
+  return new Set(
+    config.pipelines.filter(({ source }) => source.backend !== 'http_upload').map(({ id }) => id),
+  );
+}
+
+function metricsTokenOf({ server }: Config, secrets: Secrets): Token | null {
+  const { enabled, tokenEnv } = server.metrics;
+  if (!enabled || tokenEnv === null) return null;
+  return resolveToken({ id: 'metrics', valueEnv: tokenEnv, pipelines: [] }, 'server.metrics', secrets);
 }
 
 export function definedValues(env: NodeJS.ProcessEnv): Record<string, string> {

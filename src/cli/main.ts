@@ -4,6 +4,7 @@ import { Command, CommanderError, Option } from 'commander';
 import { asWaybillError, type WaybillError } from '../core/errors.ts';
 import type { CheckOptions } from './commands/config-check.ts';
 import type { InspectOptions } from './commands/inspect.ts';
+import type { NotifyTestOptions } from './commands/notify-test.ts';
 import type { PruneOptions } from './commands/prune.ts';
 import type { ReconcileOptions } from './commands/reconcile-state.ts';
 import type { RunOptions } from './commands/run.ts';
@@ -90,9 +91,13 @@ command('validate', 'check a bundle, or every bundle of a configured source, byt
     exit((await import('./commands/validate.ts')).validate(bundlePath, options)),
   );
 
-command('inspect', 'show what a configured source holds and how its destinations stand; writes nothing')
+command('inspect', 'show what a configured source holds and how its destinations stand')
   .addOption(configOption())
   .addOption(pipelineOption())
+  .option(
+    '--probe',
+    'try what source and destinations can do: latency, clock, rights, rename, conditional writes; writes and removes one small file at each destination',
+  )
   .addOption(formatOption())
   .action(async (options: InspectOptions) => exit((await import('./commands/inspect.ts')).inspect(options)));
 
@@ -153,6 +158,18 @@ code 0. A second one ends at once, and other workers take up its runs after serv
   )
   .action(async (options: DaemonOptions) =>
     exit((await import('./commands/worker.ts')).workForever(options)),
+  );
+
+const notify = program.command('notify').description('look after notifiers');
+notify
+  .command('test')
+  .description('send a test event to the notifiers, one try each, and tell how it went')
+  .option('--verbose', 'log to stderr in detail')
+  .addOption(configOption())
+  .option('-n, --notifier <id>', 'only this notifier (may be given again)', collect)
+  .addOption(formatOption())
+  .action(async (options: NotifyTestOptions) =>
+    exit((await import('./commands/notify-test.ts')).notifyTest(options)),
   );
 
 const config = program.command('config').description('look at configuration files');

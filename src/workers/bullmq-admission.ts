@@ -108,10 +108,12 @@ export function admissions(options: AdmissionsOptions): Admissions {
       await giveBack(slot);
       return answerReplay(known);
     }
-    const name = `upload-${randomUUID()}.tar`;
-    await store.stage(name);
-    onStaging(name);
-    const shared = await options.shared.share(job, name);
+    const name = job.staged === null ? null : `upload-${randomUUID()}.tar`;
+    if (name !== null) {
+      await store.stage(name);
+      onStaging(name);
+    }
+    const shared = name === null ? job : await options.shared.share(job, name);
     if (isClosed()) throw shuttingDown();
     const record = acceptedRun(job, options.clock.now());
     const waiting = queuedRun(record, options.clock.now());
@@ -142,7 +144,8 @@ export function admissions(options: AdmissionsOptions): Admissions {
   const isClosed = (): boolean => phase === 'closed';
 
   /** Where it fails, the name is swept later. */
-  async function unshare(name: string): Promise<void> {
+  async function unshare(name: string | null): Promise<void> {
+    if (name === null) return;
     await options.shared
       .remove(name)
       .catch((error: unknown) => log.warn({ err: error }, 'a shared bundle could not be removed now'));

@@ -8,6 +8,7 @@ import type { PublishJob } from './job.ts';
 import { publishThread, workerPool } from './pool.ts';
 import type { ThreadData } from './publish-task.ts';
 import type { JobProcessor } from './queue.ts';
+import { observedProcessor } from './run-observer.ts';
 import { openScratch } from './scratch-directory.ts';
 import { openSharedStaging } from './shared-staging.ts';
 import { newUploadDirectory, removeUploadDirectory } from './staged-directories.ts';
@@ -39,23 +40,22 @@ export async function createBullmqCoordinator(
     clock,
     log,
     redis: { url, urlEnv: settings.redisUrlEnv, prefix: settings.prefix },
-    pipelineIds: config.pipelines
-      .filter(({ source }) => source.backend === 'http_upload')
-      .map(({ id }) => id),
+    pipelineIds: config.pipelines.map(({ id }) => id),
     queueSize: http.queueSize,
     maxConcurrency: http.maxConcurrency,
     retentionMs: http.retentionMs,
     workerTimeoutMs: settings.workerTimeoutMs,
     shared: {
       share: async (job, name) => {
+        if (job.staged === null) return job;
         const answer = await shared.share(job, name);
         await discard(job.staged);
         return answer;
       },
       remove: (name) => shared.remove(name),
     },
-    onExpire: async ({ archive }) => {
-      if (archive !== undefined) await shared.remove(archive.name);
+    onExpire: async (job) => {
+      if (job.staged !== null && job.archive !== undefined) await shared.remove(job.archive.name);
     },
   }).catch(async (error: unknown) => {
     await Promise.all([scratch.close(), shared.close()]);
@@ -70,8 +70,10 @@ export async function createBullmqCoordinator(
     data,
     env: options.env,
     graceMs: abortGraceMs,
+    notify: options.notify,
   });
   const process: JobProcessor = async (job: PublishJob, context) => {
+    if (job.staged === null) return pool.process(job, context);
     const directory = await newUploadDirectory(scratch.directory);
     try {
       return await pool.process({ ...job, staged: directory }, context);
@@ -85,7 +87,13 @@ export async function createBullmqCoordinator(
     queue,
     board: boardQueues(queue.queues.values()),
     staging: { create: () => newUploadDirectory(scratch.directory), discard },
-    start: () => queue.start(process),
+    threads: pool.stats,
+    start: () =>
+      queue.start(
+        options.observer === undefined
+          ? process
+          : observedProcessor(process, { queue, clock, observer: options.observer }),
+      ),
     close: async (timeoutMs) => {
       const answer = await queue.close(timeoutMs);
       await pool.close();

@@ -2,7 +2,7 @@ import { Queue, Worker, type Job } from 'bullmq';
 import type { Log } from '../core/log.ts';
 import { plain, type RedisLink } from './bullmq-link.ts';
 import type { JobLock, RunStore } from './bullmq-store.ts';
-import { publicError } from './public-error.ts';
+import { publicError } from '../core/public-error.ts';
 import type { RunRecord } from './run-record.ts';
 
 /** What BullMQ keeps of a run: enough to know it again on the board. The run itself is in the store. */

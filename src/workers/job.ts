@@ -1,8 +1,11 @@
 import type { Digest } from '../core/digest.ts';
 import type { Progress, RunResult } from '../core/publish/result.ts';
 
-/** What a worker needs to publish one staged bundle. Plain data: it crosses threads and, in BullMQ mode, hosts. */
-export interface PublishJob {
+/** What a worker needs to publish. Plain data: it crosses threads and, in BullMQ mode, hosts. `staged` tells the two kinds apart. */
+export type PublishJob = StagedJob | SourceJob;
+
+/** One bundle that was uploaded. */
+export interface StagedJob {
   runId: string;
   pipelineId: string;
   /** The staged bundle's directory, absolute. Where there is an `archive`: the empty directory that it is to be brought to. */
@@ -18,6 +21,13 @@ export interface StagedArchive {
   name: string;
   size: number;
   digest: Digest;
+}
+
+/** Whatever the pipeline's own source holds when the run begins. */
+export interface SourceJob {
+  runId: string;
+  pipelineId: string;
+  staged: null;
 }
 
 export type JobProgress = Progress;

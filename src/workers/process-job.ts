@@ -3,12 +3,12 @@ import { openStagedBundle } from '../core/bundle/staging.ts';
 import type { Config, PipelineConfig } from '../core/config/config.ts';
 import type { CoreContext } from '../core/context.ts';
 import { WaybillError } from '../core/errors.ts';
-import { publishBundles } from '../core/publish/publish.ts';
+import { publishBundles, publishPipeline } from '../core/publish/publish.ts';
 import { countActions } from '../core/publish/summary.ts';
 import { withReleasers } from '../core/lifecycle.ts';
-import type { JobProgress, JobResult, PublishJob, StagedArchive } from './job.ts';
+import type { JobProgress, JobResult, PublishJob, StagedArchive, StagedJob } from './job.ts';
 
-/** Publishes one staged bundle to every destination of its pipeline. What failed at a destination is in the result, not thrown. */
+/** Publishes one staged bundle, or what the pipeline's source holds, to every destination of its pipeline. What failed at a destination is in the result, not thrown. */
 export async function processJob(
   job: PublishJob,
   config: Config,
@@ -16,15 +16,15 @@ export async function processJob(
   onProgress: (progress: JobProgress) => void,
 ): Promise<JobResult> {
   const pipeline = pipelineOf(job, config);
-  if (job.archive !== undefined) await fetchArchive(job.archive, job, config, context);
-  const bundle = await openStagedBundle(job.staged, job.pipelineId, job.bundlePath);
-  const published = await publishBundles(context, {
-    pipeline,
-    bundles: [bundle],
-    dryRun: false,
-    force: false,
-    onProgress,
-  });
+  if (job.staged !== null && job.archive !== undefined) await fetchArchive(job.archive, job, config, context);
+  const options = { pipeline, dryRun: false, force: false, runId: job.runId, onProgress };
+  const published =
+    job.staged === null
+      ? await publishPipeline(context, options)
+      : await publishBundles(context, {
+          ...options,
+          bundles: [await openStagedBundle(job.staged, job.pipelineId, job.bundlePath)],
+        });
   const pipelines = [published];
   return { run: { dryRun: false, force: false, pipelines, counters: countActions(pipelines), warnings: [] } };
 }
@@ -32,7 +32,7 @@ export async function processJob(
 /** Brings the bundle from shared staging into the job's directory. */
 async function fetchArchive(
   archive: StagedArchive,
-  job: PublishJob,
+  job: StagedJob,
   config: Config,
   { openStorage, signal }: CoreContext,
 ): Promise<void> {
@@ -41,9 +41,7 @@ async function fetchArchive(
     throw new WaybillError(
       'config_invalid',
       `run ${job.runId} lies in shared staging, and none is configured here`,
-      {
-        hint: 'give every daemon and worker the same configuration',
-      },
+      { hint: 'give every daemon and worker the same configuration' },
     );
   await withReleasers(async (onRelease) => {
     const storage = await openStorage(shared, { readOnly: true, mustExist: true });

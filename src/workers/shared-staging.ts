@@ -6,12 +6,12 @@ import { WaybillError } from '../core/errors.ts';
 import { bytesBody } from '../core/storage/body.ts';
 import { listedKey } from '../core/storage/key.ts';
 import type { Storage } from '../core/storage/storage.ts';
-import type { PublishJob } from './job.ts';
+import type { StagedJob } from './job.ts';
 
 /** Where bundles wait between the host that received them and the one that publishes them: one archive each, under names of ours. */
 export interface SharedStaging {
   /** Writes the staged bundle of the job as `name`. */
-  share(job: PublishJob, name: string): Promise<PublishJob>;
+  share(job: StagedJob, name: string): Promise<StagedJob>;
   remove(name: string): Promise<void>;
   close(): Promise<void>;
 }

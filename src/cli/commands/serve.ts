@@ -1,6 +1,8 @@
+import type { Logger } from 'pino';
 import { once } from 'node:events';
-import { pino, type Logger } from 'pino';
 import { serve } from '../../api/main.ts';
+import { newRedaction } from '../../core/redaction.ts';
+import { makeLogger } from '../logger.ts';
 import type { ConfiguredOptions } from '../options.ts';
 
 export type DaemonOptions = Pick<ConfiguredOptions, 'config' | 'verbose' | 'color'>;
@@ -12,13 +14,15 @@ export interface ServeOptions extends DaemonOptions {
 
 /** `waybill serve`: until SIGINT or SIGTERM; a second signal ends the process at once. */
 export async function serveForever(options: ServeOptions): Promise<number> {
-  const log = await makeLog(options);
+  const redaction = newRedaction();
+  const log = await makeLogger({ ...options, pretty: true, redaction });
   const served = await serve({
     configFile: options.config,
     log,
     env: process.env,
     verbose: options.verbose,
     workers: options.workers,
+    onSecrets: (values) => redaction.add(values),
   });
   return untilSignalled(log, served);
 }
@@ -39,23 +43,4 @@ export async function untilSignalled(
   const { unfinished } = await daemon.close();
   if (unfinished.length > 0) log.warn({ unfinished }, 'these runs were interrupted');
   return 0;
-}
-
-export async function makeLog({ verbose, color }: { verbose: boolean; color: boolean }): Promise<Logger> {
-  const settings = { level: verbose ? 'debug' : 'info' };
-  if (!process.stderr.isTTY)
-    return pino(
-      { ...settings, timestamp: () => `,"time":"${new Date().toISOString()}"` },
-      pino.destination(2),
-    );
-  const { default: pretty } = await import('pino-pretty');
-  return pino(
-    settings,
-    pretty({
-      destination: 2,
-      colorize: color && (process.env['NO_COLOR'] ?? '') === '' && process.env['TERM'] !== 'dumb',
-      singleLine: true,
-      ignore: 'pid,hostname',
-    }),
-  );
 }

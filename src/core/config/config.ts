@@ -1,3 +1,5 @@
+import type { SubscribableType } from '../notify/event.ts';
+
 /**
  * The configuration after parsing: every default filled in, every unit converted (milliseconds, bytes), every path absolute.
  * `schema.ts` makes these values from YAML and nothing else makes them.
@@ -9,6 +11,7 @@ export interface Config {
   uploadTokens: UploadTokenConfig[];
   server: ServerConfig;
   pipelines: PipelineConfig[];
+  notifiers: NotifierConfig[];
 }
 
 export interface UploadTokenConfig {
@@ -32,6 +35,11 @@ export interface ServerConfig {
     idleTimeoutMs: number;
     shutdownTimeoutMs: number;
     protectRuns: boolean;
+  };
+  metrics: {
+    enabled: boolean;
+    /** Of the environment variable that holds the token; null: no token is asked for. */
+    tokenEnv: string | null;
   };
   /** Of the token for the board of the queues; null where there is none. */
   adminTokenEnv: string | null;
@@ -127,3 +135,22 @@ export interface PrunePolicy {
   keepLatest: number | null;
   olderThanMs: number | null;
 }
+
+export type NotifierConfig = {
+  id: string;
+  events: SubscribableType[];
+  /** Only what is about these; null: all of them. */
+  pipelines: string[] | null;
+} & (
+  | { kind: 'log' }
+  | { kind: 'file'; path: string }
+  | {
+      kind: 'webhook';
+      url: string;
+      secretEnv: string;
+      timeoutMs: number;
+      /** Addresses and CIDR ranges that are connected to although they are link-local, unspecified or of a metadata service. */
+      allowAddresses: string[];
+    }
+  | { kind: 'redis'; redisUrlEnv: string; channel: string; timeoutMs: number }
+);

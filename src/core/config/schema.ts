@@ -1,5 +1,7 @@
 import type joi from 'joi';
 import type { ConfigDocument, DestinationDocument, SourceDocument } from './document.ts';
+import { metricsSchema } from './schema-metrics.ts';
+import { notifierSchema } from './schema-notifiers.ts';
 import { stagingSchema } from './schema-staging.ts';
 import {
   basePath,
@@ -51,7 +53,9 @@ const uploadToken = map({
     .example('WAYBILL_TOKEN_CI'),
   pipelines: list(id(), { min: 1, expected: 'a list of pipeline ids, at least one' })
     .required()
-    .description('Ids of the pipelines that the token may upload to; their sources are http_upload.'),
+    .description(
+      'Ids of the pipelines that the token may upload to, or, where they have a source of their own, may start; it also lists their runs.',
+    ),
 });
 
 const http = map({
@@ -217,6 +221,7 @@ const s3Backend = { backend: choice('s3').required().description('A bucket of an
 
 const server = map({
   http: http.default(),
+  metrics: metricsSchema.default(),
   staging: stagingSchema({
     sftp: map({ ...sftpBackend, ...sftp }),
     s3: map({ ...s3Backend, ...s3 }).and('access_key_id_env', 'secret_access_key_env'),
@@ -355,11 +360,14 @@ export const configSchema = map<ConfigDocument>({
   secrets: secrets.default(),
   upload_tokens: list(uploadToken, { min: 0, expected: 'a list of upload tokens' })
     .default([])
-    .description('Tokens that producers upload with.'),
+    .description('Tokens that producers upload with, and that operators start runs with.'),
   server: server.default(),
   pipelines: list(pipeline, { min: 0, expected: 'a list of pipelines' })
     .default([])
     .description('What is published: each pipeline connects one source to one or more destinations.'),
+  notifiers: list(notifierSchema, { min: 0, expected: 'a list of notifiers' })
+    .default([])
+    .description('Who is told of publications, after they are committed. See docs/events.md.'),
 }).description(
   'Configuration of waybill. Unknown keys are refused. Durations: 500ms 30s 15m 24h 7d. Sizes: 512MiB 2GB 10KiB or whole bytes.',
 );
