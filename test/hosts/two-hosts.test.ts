@@ -1,7 +1,10 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
+import { ListObjectsV2Command } from '@aws-sdk/client-s3';
 import t from 'tap';
+import { startRadosgw } from '../services/radosgw.ts';
 import { startRedis } from '../services/redis.ts';
+import { forward } from './forward.ts';
 import { startNetwork } from './network.ts';
 import {
   acceptedId,
@@ -18,7 +21,7 @@ import {
 t.setTimeout(240_000);
 
 /**
- * Two hosts, each with a network of its own: the API on the first, a worker on each, Redis and shared staging between them on a third. A hundred
+ * Two hosts, each with a network of its own: the API on the first, a worker on each, Redis and S3 staging between them on a third. A hundred
  * uploads, one worker killed in the midst.
  */
 t.test(
@@ -28,9 +31,14 @@ t.test(
     const [a, b] = network.hosts as [(typeof network.hosts)[0], (typeof network.hosts)[0]];
     const redis = await startRedis({ host: network.address, password: 'a-password' });
     t.teardown(() => redis.close());
+    const s3 = await startRadosgw(t);
+    const bucket = await s3.newBucket();
+    const port = await forward(t, network.address, s3.port);
     const place = layOut(t, {
       redisUrl: redis.url,
       pipelines: 10,
+      staging: `{backend: s3, bucket: ${bucket}, prefix: staged/, endpoint: 'http://${network.address}:${port}', region: us-east-1, access_key_id_env: S3_KEY, secret_access_key_env: S3_SECRET}`,
+      env: { S3_KEY: s3.user.accessKeyId, S3_SECRET: s3.user.secretAccessKey },
       listen: a.address,
     });
     const api = await launchApi(t, place, ['serve', '--no-workers'], a.through);
@@ -73,6 +81,13 @@ t.test(
         readFileSync(path.join(place.root, 'public', pipelineOf(index), name, 'name.txt'), 'utf8'),
         name,
       );
+    const listing = await s3.client().send(new ListObjectsV2Command({ Bucket: bucket }));
+    t.equal(
+      listing.Contents?.filter(({ Key }) => /^staged\/upload-[0-9a-f-]{36}\.tar$/.test(Key ?? '')).length,
+      100,
+      'each retained run has its archive in the bucket',
+    );
+    t.equal(listing.KeyCount, 100, 'and nothing else is there');
     t.comment(
       `100 uploads, ${interrupted.length} interrupted by the kill, ${other.lines.filter(({ msg }) => msg === 'run started').length} run by the surviving host`,
     );
