@@ -49,6 +49,8 @@ export async function linkRedis({ url, urlEnv, log, monotonic }: LinkOptions): P
       enableOfflineQueue: false,
       autoResendUnfulfilledCommands: false,
       maxRetriesPerRequest: null,
+      // Its own way fails unheard where the connection breaks again at once; who subscribes does so at each `ready`.
+      autoResubscribe: false,
       connectTimeout: commandTimeoutMs,
       commandTimeout: commandTimeoutMs,
       retryStrategy: (times) => Math.min(50 * 2 ** Math.min(times, 10), longestPauseMs),
