@@ -8,7 +8,6 @@ import type { RunRecord } from './run-record.ts';
 /** What BullMQ keeps of a run: enough to know it again on the board. The run itself is in the store. */
 export interface Ticket {
   run_id: string;
-  bundle_path: string;
 }
 
 /** BullMQ's queues, one for each pipeline; each lets one job be active at a time, whatever the number of hosts. */
@@ -91,7 +90,7 @@ export async function pipelineQueues(options: PipelineQueuesOptions): Promise<Pi
       if (runIds.length === 0) return;
       const jobs = runIds.map((runId) => ({
         name: 'publish',
-        data: { run_id: runId, bundle_path: '' },
+        data: { run_id: runId },
         opts: { jobId: runId, attempts: 1, removeOnComplete: keep, removeOnFail: keep },
       }));
       await link.ask(() => queue.addBulk(jobs));

@@ -1,8 +1,9 @@
 import { once } from 'node:events';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
 import t from 'tap';
+import { manifestOf } from '../fixtures/tar.ts';
 import { startChromium } from '../services/chromium.ts';
 import { startRedis } from '../services/redis.ts';
 import {
@@ -183,7 +184,11 @@ t.test('a worker that is told to stop ends with 0; with the queue in memory ther
   const place = layOut(t, { redisUrl: redis.url });
   const worker = await launchWorker(t, place);
   t.equal(await worker.kill('SIGTERM'), 0);
-  const { writeFileSync } = await import('node:fs');
+  const [alone, api] = [await launchWorker(t, place), await launchApi(t, place, ['serve'])];
+  await redis.stop();
+  await alone.until(({ msg }) => msg.startsWith('redis is away'));
+  t.equal(await alone.kill('SIGTERM'), 0, 'while Redis is away too');
+  t.equal(await api.kill('SIGTERM'), 0);
   writeFileSync(
     place.config,
     readFileSync(place.config, 'utf8').replace(/queue: \{driver.*\}/, 'queue: {driver: memory}'),
@@ -194,6 +199,31 @@ t.test('a worker that is told to stop ends with 0; with the queue in memory ther
     t.equal(status, 2);
     t.match(refused.output(), /server\.queue\.driver is "memory"/);
   }
+});
+
+t.test('a run of a pipeline with a source of its own is taken by a worker like any other', async (t) => {
+  const redis = await startRedis();
+  t.teardown(() => redis.close());
+  const place = layOut(t, { redisUrl: redis.url });
+  mkdirSync(path.join(place.root, 'source/one'), { recursive: true });
+  writeFileSync(path.join(place.root, 'source/one/manifest.json'), manifestOf(['a.txt']));
+  writeFileSync(path.join(place.root, 'source/one/a.txt'), 'hello');
+  writeFileSync(
+    place.config,
+    readFileSync(place.config, 'utf8')
+      .replace('pipelines: [p1]', 'pipelines: [p1, files]')
+      .concat(
+        '  - {id: files, source: {backend: local, path: ./source}, destinations: [{id: web, backend: local, path: ./public/files}]}\n',
+      ),
+  );
+  const api = await launchApi(t, place);
+  await launchWorker(t, place);
+  const started = await fetch(`${api.url}v1/pipelines/files/runs`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token}` },
+  });
+  t.match(await follow(api.url, await acceptedId(started)), { status: 'succeeded' });
+  t.equal(readFileSync(path.join(place.root, 'public/files/one/a.txt'), 'utf8'), 'hello');
 });
 
 t.test('the board of the queues is behind the admin token, and answers below the base path', async (t) => {
