@@ -224,3 +224,62 @@ t.test('a Redis that is not there, or a URL that is none, is told without the UR
     message: /^((?!secret-word).)*$/,
   });
 });
+
+t.test(
+  'what a host that stops has to interrupt goes back to the head of its pipeline, and another host runs it',
+  async (t) => {
+    const redis = await service(t);
+    const [one, two] = [await host(t, redis), await host(t, redis)];
+    let begin: () => void = () => undefined;
+    const began = new Promise<void>((resolve) => (begin = resolve));
+    await one.start(async (_job, { signal }) => {
+      begin();
+      return new Promise((_resolve, reject) =>
+        signal.addEventListener('abort', () => reject(signal.reason as Error)),
+      );
+    });
+    await submit(one, 'maps.1');
+    await submit(one, 'maps.2');
+    await began;
+    t.same(await one.close(0), { unfinished: ['maps.1'] });
+    t.match(await two.find('maps.1'), { status: 'queued', started_at: null, error: null });
+    const runs: string[] = [];
+    await two.start(async ({ runId }) => {
+      runs.push(runId);
+      return runResult('ok');
+    });
+    for (const id of ['maps.1', 'maps.2'])
+      t.match(
+        await until(
+          () => two.find(id),
+          (record) => record?.finished_at != null,
+        ),
+        { status: 'succeeded' },
+      );
+    t.same(runs, ['maps.1', 'maps.2']);
+  },
+);
+
+t.test(
+  'a run that brings down worker after worker fails at last, and the next one has its turn',
+  async (t) => {
+    const redis = await service(t);
+    const queue = await host(t, redis);
+    await submit(queue, 'maps.1');
+    await submit(queue, 'maps.2');
+    await redis.cli('HSET', 'waybill:run:maps.1', 'takes', '5');
+    const runs: string[] = [];
+    await queue.start(async ({ runId }) => {
+      runs.push(runId);
+      return runResult('ok');
+    });
+    const over = (id: string) =>
+      until(
+        () => queue.find(id),
+        (record) => record?.finished_at != null,
+      );
+    t.match(await over('maps.1'), { status: 'failed', error: { code: 'worker_failed' } });
+    t.match(await over('maps.2'), { status: 'succeeded' });
+    t.same(runs, ['maps.2']);
+  },
+);
