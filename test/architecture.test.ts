@@ -36,6 +36,7 @@ const homes: Record<string, string> = {
   multer: 'src/api/.+',
   bullmq: 'src/workers/bullmq[^/]*\\.ts',
   ioredis: 'src/(workers/bullmq[^/]*|core/notify/sinks/redis)\\.ts',
+  '@bull-board/[^/]+': 'src/(workers/bullmq-board-queues|api/routes/queue-board)\\.ts',
   piscina: 'src/workers/pool\\.ts',
   commander: 'src/cli/.+',
   'ipaddr.js': 'src/core/notify/address-policy\\.ts',

@@ -14,6 +14,7 @@ export function createApp(ports: ApiPorts): Express {
   app.set('trust proxy', ports.http.trustedProxies);
   app.use(requestLog(ports.log, ports.clock));
   if (ports.metrics !== null) app.use(countRequests(ports.metrics, ports.clock));
+  if (ports.board != null) app.use(`${ports.http.basePath}admin/queues`, ports.board);
   app.use(ports.http.basePath, createRouter(routes, ports));
   app.use(noSuchRoute);
   app.use(answerError);

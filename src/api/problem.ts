@@ -54,6 +54,7 @@ export const statusOf: Record<ErrorCode, number> = {
   unsupported_media_type: 415,
   shutting_down: 503,
   queue_full: 503,
+  queue_unavailable: 503,
   idempotency_in_progress: 409,
   idempotency_conflict: 409,
   upload_timeout: 408,
@@ -65,6 +66,7 @@ export const statusOf: Record<ErrorCode, number> = {
 export const retryAfterSeconds: Partial<Record<ErrorCode, number>> = {
   shutting_down: 30,
   queue_full: 10,
+  queue_unavailable: 10,
   idempotency_in_progress: 5,
   insufficient_storage: 60,
 };

@@ -122,6 +122,15 @@ const broken =
     if (api.ports.metrics !== null) Object.assign(api.ports.metrics, { text: fail });
     return call(api);
   };
+const away =
+  (call: Call): Call =>
+  (api) => {
+    const fail = async (): Promise<never> => {
+      throw new WaybillError('queue_unavailable', 'away by the will of the test');
+    };
+    Object.assign(api.ports.queue, { find: fail, list: fail, reserve: fail, depth: fail });
+    return call(api);
+  };
 const key = { 'idempotency-key': 'k' };
 const keyInUse = (tokenId: string, pipelineId: string) => ({
   pipelineId,
@@ -143,6 +152,7 @@ const provocations: Record<string, Record<string, Provocation>> = {
     unsupported_media_type: ({ origin }) => upload(origin, { headers: { 'content-type': 'text/plain' } }),
     shutting_down: drained(({ origin }) => upload(origin)),
     queue_full: [full, occupied(({ origin }) => upload(origin), { pipelineId: 'docs' })],
+    queue_unavailable: away(({ origin }) => upload(origin)),
     upload_too_large: ({ origin }) => upload(origin, { body: 'x'.repeat(1001) }),
     idempotency_in_progress: occupied(
       ({ origin }) => upload(origin, { headers: key }),
@@ -167,6 +177,7 @@ const provocations: Record<string, Record<string, Provocation>> = {
     run_not_found: get('/runs/none'),
     unauthorized: [protectRuns, get('/runs/none')],
     forbidden: [protectRuns, ofAnUpload((path) => get(path, authorized(tokens.docs)))],
+    queue_unavailable: away(get('/runs/none')),
     internal_error: broken(get('/runs/none')),
   },
   startRun: {
@@ -183,6 +194,7 @@ const provocations: Record<string, Record<string, Provocation>> = {
     }),
     shutting_down: drained(start()),
     queue_full: [full, occupied(start(), { pipelineId: 'docs' })],
+    queue_unavailable: away(start()),
     idempotency_in_progress: occupied(start('files', { headers: key }), keyInUse('writer', 'files')),
     internal_error: broken(start()),
   },
@@ -196,6 +208,7 @@ const provocations: Record<string, Record<string, Provocation>> = {
     forbidden: list('', tokens.docs),
     invalid_request: list('?limit=0'),
     run_not_found: list('?before=maps.none'),
+    queue_unavailable: away(list()),
     internal_error: broken(list()),
   },
   validateSceneMap: {
@@ -212,6 +225,7 @@ const provocations: Record<string, Record<string, Provocation>> = {
   getHealth: {
     200: get('/healthz'),
     shutting_down: [{ draining: true }, get('/healthz')],
+    queue_unavailable: away(get('/healthz')),
     internal_error: broken(get('/healthz')),
   },
   getMetrics: {

@@ -116,6 +116,8 @@ function answer(sftp: SFTPWrapper, home: string): void {
       sftp.status(id, status.OK);
     });
 
+  // Who asks no more waits until the server hangs up, too.
+  sftp.on('end', () => sftp.end());
   sftp.on('REALPATH', (id, name) =>
     sftp.name(id, [{ filename: at(name), longname: at(name), attrs: {} as Attributes }]),
   );

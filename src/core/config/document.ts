@@ -21,11 +21,22 @@ export interface ConfigDocument {
       protect_runs: boolean;
     };
     metrics: { enabled: boolean; token_env?: string };
-    staging: { directory: string };
-    queue: { driver: 'memory' } | { driver: 'bullmq'; redis_url_env: string; prefix: string };
+    admin_token_env?: string;
+    staging: StagingDocument;
+    queue: { driver: 'memory' } | BullmqDocument;
   };
   pipelines: PipelineDocument[];
   notifiers: NotifierDocument[];
+}
+
+export type StagingDocument = { backend: 'local'; directory: string } | SftpDocument | S3Document;
+
+export interface BullmqDocument {
+  driver: 'bullmq';
+  redis_url_env: string;
+  prefix: string;
+  worker_timeout: string;
+  scratch_directory: string;
 }
 
 export interface PipelineDocument {
