@@ -39,6 +39,8 @@ export const statusOf: Record<ErrorCode, number> = {
   prune_disabled: 500,
   verification_failed: 500,
 
+  database_unavailable: 503,
+  schema_mismatch: 500,
   worker_failed: 500,
 
   invalid_request: 400,
@@ -65,6 +67,7 @@ const retryAfterSeconds: Partial<Record<ErrorCode, number>> = {
   queue_full: 10,
   idempotency_in_progress: 5,
   insufficient_storage: 60,
+  database_unavailable: 5,
 };
 
 /** An RFC 9457 problem document. `type` is `about:blank`, so `title` is the status phrase and `code` tells what happened. */

@@ -22,7 +22,22 @@ export interface ConfigDocument {
     queue: { driver: 'memory' } | { driver: 'bullmq'; redis_url_env: string; prefix: string };
   };
   pipelines: PipelineDocument[];
+  databases: DatabaseDocument[];
+  templates: { base_dir: string };
+  weather: { cache: string };
 }
+
+export type DatabaseDocument =
+  | {
+      name: string;
+      driver: 'postgres';
+      url_env: string;
+      schema: string;
+      pool_size: number;
+      statement_timeout: string;
+      connect_timeout: string;
+    }
+  | { name: string; driver: 'pglite'; directory: string; schema: string };
 
 export interface PipelineDocument {
   id: string;

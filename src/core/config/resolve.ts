@@ -20,6 +20,7 @@ import type {
   SftpDocument,
   SourceDocument,
 } from './document.ts';
+import { resolveDatabase } from './resolve-weather.ts';
 import { parseDuration, parseSize } from './units.ts';
 import {
   parseBasePath,
@@ -46,6 +47,9 @@ export function resolveConfig(document: ConfigDocument, place: { file: string; h
     })),
     server: resolveServer(document.server, base),
     pipelines: document.pipelines.map((pipeline) => resolvePipeline(pipeline, base)),
+    databases: document.databases.map((database) => resolveDatabase(database, base)),
+    templates: { baseDir: document.templates.base_dir },
+    weather: { cacheMs: milliseconds(document.weather.cache) },
   };
 }
 

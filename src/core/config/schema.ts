@@ -1,5 +1,6 @@
 import type joi from 'joi';
 import type { ConfigDocument, DestinationDocument, SourceDocument } from './document.ts';
+import { databases, templates, weather } from './schema-weather.ts';
 import {
   basePath,
   baseUrl,
@@ -347,6 +348,9 @@ export const configSchema = map<ConfigDocument>({
   pipelines: list(pipeline, { min: 0, expected: 'a list of pipelines' })
     .default([])
     .description('What is published: each pipeline connects one source to one or more destinations.'),
+  databases,
+  templates: templates.default(),
+  weather: weather.default(),
 }).description(
   'Configuration of waybill. Unknown keys are refused. Durations: 500ms 30s 15m 24h 7d. Sizes: 512MiB 2GB 10KiB or whole bytes.',
 );
