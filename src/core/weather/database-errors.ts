@@ -70,7 +70,7 @@ const network = new Set([
   'POOL_TIMEOUT',
 ]);
 
-/** Classes 08 (connection), 28 (authorization), 53 (resources), 57P0 (shutdown) and 57014 (cut by the statement time-out), 25006 aside. */
+/** Classes 08 (connection), 28 (authorization), 53 (resources), 57P0 (shutdown) and 57014 (cut by the statement time-out). */
 function isUnavailable(code: string): boolean {
   return network.has(code) || /^(08...|28...|53...|57P0.|57014)$/.test(code);
 }
