@@ -53,6 +53,11 @@ async function loadOne(target: Target, record: Loadable): Promise<void> {
     }
     case 'outlook': {
       const run_id = await runOf(target, 'outlook_runs', received(record.run), 'day, issued_at, valid_from');
+      // Only some of the files of a run name the forecaster.
+      await target.query('update outlook_runs set forecaster = coalesce(forecaster, $1) where run_id = $2', [
+        record.run.forecaster,
+        run_id,
+      ]);
       return insert(
         target,
         'outlooks',

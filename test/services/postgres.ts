@@ -23,9 +23,9 @@ export interface PostgresServer {
 /** A PostgreSQL of its own on a free port of loopback, as a foreground child: Debian's package, which is installed where it is missing. */
 export async function startPostgres(): Promise<PostgresServer> {
   const bin = (await find()) ?? (await install());
-  const user = process.getuid?.() === 0 ? await userOf('postgres') : {};
+  const user: { uid?: number; gid?: number } = process.getuid?.() === 0 ? await userOf('postgres') : {};
   const directory = await mkdtemp(join(tmpdir(), 'waybill-postgres-'));
-  if (user.uid !== undefined) await chown(directory, user.uid, user.gid);
+  if (user.uid !== undefined && user.gid !== undefined) await chown(directory, user.uid, user.gid);
   const data = join(directory, 'data');
   await ended(
     spawn(
