@@ -1,5 +1,7 @@
 import type joi from 'joi';
 import type { ConfigDocument, DestinationDocument, SourceDocument } from './document.ts';
+import { metricsSchema } from './schema-metrics.ts';
+import { notifierSchema } from './schema-notifiers.ts';
 import { databases, templates, weather } from './schema-weather.ts';
 import {
   basePath,
@@ -51,7 +53,9 @@ const uploadToken = map({
     .example('WAYBILL_TOKEN_CI'),
   pipelines: list(id(), { min: 1, expected: 'a list of pipeline ids, at least one' })
     .required()
-    .description('Ids of the pipelines that the token may upload to; their sources are http_upload.'),
+    .description(
+      'Ids of the pipelines that the token may upload to, or, where they have a source of their own, may start; it also lists their runs.',
+    ),
 });
 
 const http = map({
@@ -123,6 +127,7 @@ const queue = variants('driver', 'where accepted uploads wait', {
 
 const server = map({
   http: http.default(),
+  metrics: metricsSchema.default(),
   staging: map({
     directory: path()
       .default('./staging')
@@ -343,11 +348,14 @@ export const configSchema = map<ConfigDocument>({
   secrets: secrets.default(),
   upload_tokens: list(uploadToken, { min: 0, expected: 'a list of upload tokens' })
     .default([])
-    .description('Tokens that producers upload with.'),
+    .description('Tokens that producers upload with, and that operators start runs with.'),
   server: server.default(),
   pipelines: list(pipeline, { min: 0, expected: 'a list of pipelines' })
     .default([])
     .description('What is published: each pipeline connects one source to one or more destinations.'),
+  notifiers: list(notifierSchema, { min: 0, expected: 'a list of notifiers' })
+    .default([])
+    .description('Who is told of publications, after they are committed. See docs/events.md.'),
   databases,
   templates: templates.default(),
   weather: weather.default(),
@@ -356,4 +364,10 @@ export const configSchema = map<ConfigDocument>({
 );
 
 /** Nothing is converted (`"8080"` is no number), and everything that is wrong is told at once. */
-export const validationOptions: joi.ValidationOptions = { abortEarly: false, convert: false };
+/** Every failure's message is the label of the schema that failed, which says what was expected there. */
+export const validationOptions: joi.ValidationOptions = {
+  abortEarly: false,
+  convert: false,
+  messages: { '*': '{#label}' },
+  errors: { wrap: { label: false } },
+};

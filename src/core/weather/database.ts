@@ -3,7 +3,7 @@ import type { DatabaseConfig } from '../config/config.ts';
 import type { Secrets } from '../config/secrets.ts';
 
 /** Runs the queries that drizzle builds; the same for every driver. */
-export type Queries = PgDatabase<PgQueryResultHKT, Record<string, never>>;
+export type Queries = PgDatabase<PgQueryResultHKT>;
 
 /** A weather database, opened for reading alone. What its methods throw has passed `databaseError`. */
 export interface WeatherDatabase {
