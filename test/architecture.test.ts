@@ -30,8 +30,8 @@ const pureFiles = [
 
 /** Which files may import a package, as a pattern for the whole path; packages that are not here may be imported anywhere. */
 const homes: Record<string, string> = {
-  '@aws-sdk/[^/]+': 'src/core/storage/s3-client\\.ts',
-  '@smithy/[^/]+': 'src/core/storage/s3-client\\.ts',
+  '@aws-sdk/[^/]+': 'src/core/storage/s3-(client|sdk)\\.ts',
+  '@smithy/[^/]+': 'src/core/storage/s3-(client|sdk)\\.ts',
   'ssh2-sftp-client': 'src/core/storage/sftp\\.ts',
   ssh2: 'src/core/storage/(sftp|known-hosts)\\.ts',
   express: 'src/api/.+',

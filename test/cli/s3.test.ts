@@ -85,9 +85,10 @@ async function waybill(args: string[], env: Record<string, string> = secrets): P
 
 async function listing(bucket: string): Promise<Record<string, string>> {
   const { Contents } = await client.send(new ListObjectsV2Command({ Bucket: bucket }));
-  return Object.fromEntries(
-    (Contents ?? []).map(({ Key, ETag, LastModified }) => [Key, `${ETag} ${LastModified?.toISOString()}`]),
-  );
+  const found: Record<string, string> = {};
+  for (const { Key = '', ETag = '', LastModified } of Contents ?? [])
+    found[Key] = `${ETag} ${LastModified?.toISOString() ?? ''}`;
+  return found;
 }
 
 t.test(
@@ -130,6 +131,35 @@ t.test(
     t.same([...new Set(proxy.seen.map(({ method }) => method))].sort(), ['GET']);
   },
 );
+
+t.test('inspect --probe tells what the servers can do, and leaves nothing', async (t) => {
+  const { config, target } = await layOut(t);
+  const before = await listing(target);
+  const inspect = ['inspect', '--config', config, '--pipeline', 'maps', '--probe', '--format', 'json'];
+  const granted = { answer: 'yes', error: null };
+  const expected = (conditional: string): object => ({
+    probes: [
+      { destination_id: null, error: null },
+      {
+        destination_id: 'cdn',
+        error: null,
+        probe: {
+          rename: 'none',
+          conditional_writes: conditional,
+          clock_offset_ms: Number,
+          rights: { list: granted, create: granted, read: granted, replace: granted, remove: granted },
+        },
+      },
+      { destination_id: 'disk', error: null },
+    ],
+  });
+  t.match(document(t, await waybill(inspect)), expected('full'));
+  proxy.judge = ({ ifMatch, ifNoneMatch }) =>
+    (ifMatch ?? ifNoneMatch) === undefined ? 'pass' : { status: 501, code: 'NotImplemented' };
+  t.teardown(() => (proxy.judge = () => 'pass'));
+  t.match(document(t, await waybill(inspect)), expected('none'));
+  t.same(await listing(target), before);
+});
 
 t.test('published, compared with rclone, verified, lost, repaired, pruned', async (t) => {
   const { config, disk, source, target } = await layOut(t);
@@ -189,10 +219,7 @@ t.test(
     const { config } = await layOut(t);
     proxy.seen.length = 0;
     for (const env of [{ MAPS_KEY: 'k' }, { MAPS_KEY: 'k', MAPS_SECRET: '' }]) {
-      const ended = await waybill(
-        ['run', '--config', config, '--format', 'json'],
-        env as Record<string, string>,
-      );
+      const ended = await waybill(['run', '--config', config, '--format', 'json'], env);
       t.match(ended, { status: 2, stdout: '', stderr: /MAPS_SECRET/ });
     }
     t.equal(proxy.seen.length, 0);
@@ -202,3 +229,32 @@ t.test(
     t.notMatch(wrong.stdout + wrong.stderr, /wrong-0123456789/);
   },
 );
+
+t.test('without an endpoint and credentials of its own, the SDK is asked for both, as it is', async (t) => {
+  const bucket = await server.newBucket();
+  const place = t.testdir({
+    source: { one: { 'manifest.json': manifest(['a.txt', 'large.bin']), 'a.txt': 'a', 'large.bin': large } },
+    'c.yml': [
+      'pipelines:',
+      '  - id: maps',
+      '    source: {backend: local, path: ./source}',
+      '    destinations:',
+      `      - {id: cdn, backend: s3, bucket: ${bucket}, path_style: true}`,
+    ].join('\n'),
+  });
+  const run = ['run', '--config', path.join(place, 'c.yml'), '--format', 'json'];
+  const chain = {
+    AWS_ENDPOINT_URL_S3: proxy.endpoint,
+    AWS_REGION: 'us-east-1',
+    AWS_ACCESS_KEY_ID: server.user.accessKeyId,
+    AWS_SECRET_ACCESS_KEY: server.user.secretAccessKey,
+    AWS_REQUEST_CHECKSUM_CALCULATION: 'WHEN_REQUIRED',
+  };
+  for (const counters of [{ publish_new: 1 }, { skip_same: 1 }])
+    t.match(document(t, await waybill(run, chain)), { counters });
+  t.same(Object.keys(await listing(bucket)).sort(), ['one/.publisher.json', 'one/a.txt', 'one/large.bin']);
+  const nothing = { ...chain, AWS_SECRET_ACCESS_KEY: '', AWS_EC2_METADATA_DISABLED: 'true' };
+  const refused = await waybill(run, nothing);
+  t.equal(refused.status, 1);
+  t.match(refused.stdout, /no credentials were found/);
+});

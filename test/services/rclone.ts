@@ -15,8 +15,8 @@ export async function rclone({ endpoint, user }: Radosgw, args: readonly string[
     ACCESS_KEY_ID: user.accessKeyId,
     SECRET_ACCESS_KEY: user.secretAccessKey,
   };
-  const settings = Object.entries(remote).map(([name, value]) => [`RCLONE_CONFIG_S3_${name}`, value]);
-  const env = { PATH: process.env['PATH'], HOME: '/nonexistent', ...Object.fromEntries(settings) };
+  const env: Record<string, string> = { PATH: process.env['PATH'] ?? '', HOME: '/nonexistent' };
+  for (const [name, value] of Object.entries(remote)) env[`RCLONE_CONFIG_S3_${name}`] = value;
   const { stdout, stderr } = await run('rclone', ['--config', '', ...args], { env });
   return stdout + stderr;
 }

@@ -37,9 +37,10 @@ export interface S3Proxy {
 }
 
 /** A proxy in front of a real S3 server. Signatures stay good: the host of the request is passed on, and what is changed is sent anew with the tests' own keys. */
-export async function startS3Proxy(t: Test, { port, client }: Radosgw): Promise<S3Proxy> {
+export async function startS3Proxy(t: Test, upstreamServer: Radosgw): Promise<S3Proxy> {
   const upstream = new http.Agent({ keepAlive: true });
-  const own = client();
+  const { port } = upstreamServer;
+  const own = upstreamServer.client();
   const proxy: S3Proxy = { endpoint: '', seen: [], judge: () => 'pass' };
   const server = http.createServer((request, response) => {
     const seen: SeenRequest = {
@@ -79,6 +80,8 @@ function forward(
   const onward = http.request({ host: '127.0.0.1', port, method, path, headers, agent }, (answered) => {
     response.writeHead(answered.statusCode ?? 502, answered.headers);
     if (verdict === 'pass') answered.pipe(response);
+    else if (answered.headers['content-length'] === '0')
+      answered.resume().once('end', () => response.destroy());
     else
       answered.once('data', (chunk: Buffer) => {
         response.write(chunk.subarray(0, Math.ceil(chunk.length / 2)), () => response.destroy());

@@ -75,7 +75,7 @@ async function probeWrites(storage: Storage, clock: Clock, probe: Probe, attempt
   const moved = joinKey(directory, 'b');
   let current = key;
   try {
-    if (!(await attempt('create', () => storage.write(key, bytesBody('1'), { mode: 'create' })))) return;
+    if (!(await attempt('create', () => create(storage, key)))) return;
     probe.clockOffsetMs ??= await clockOffset(storage, key, clock);
     await attempt('read', () => readAll(storage, key, 16));
     probe.conditionalWrites = await conditionalWrites(storage, key);
@@ -90,6 +90,12 @@ async function probeWrites(storage: Storage, clock: Clock, probe: Probe, attempt
     // Whatever a failed step may have left of the two.
     if (current === moved) await storage.remove(key).catch(() => undefined);
   }
+}
+
+/** Exclusively where the storage can: one that cannot refuses to try. */
+async function create(storage: Storage, key: Key): Promise<unknown> {
+  const mode = (await storage.facts.conditionalWrites()) === 'none' ? 'replace' : 'create';
+  return storage.write(key, bytesBody('1'), { mode });
 }
 
 async function conditionalWrites(storage: Storage, key: Key): Promise<ConditionalWrites> {

@@ -1,5 +1,3 @@
-import http from 'node:http';
-import https from 'node:https';
 import {
   AbortMultipartUploadCommand,
   CompleteMultipartUploadCommand,
@@ -10,105 +8,61 @@ import {
   ListMultipartUploadsCommand,
   ListObjectsV2Command,
   PutObjectCommand,
-  S3Client,
   UploadPartCommand,
 } from '@aws-sdk/client-s3';
-import { NodeHttpHandler } from '@smithy/node-http-handler';
-import type { Clock } from '../clock.ts';
-import type { S3Location } from '../config/config.ts';
 import { hasCode, WaybillError } from '../errors.ts';
-import type { Condition } from './s3-conditions.ts';
-import { answerName, otherServer, s3Error, type S3Failure, type S3Place } from './s3-errors.ts';
-import { decodeListed, headersOf, ifMatch, unquoted } from './s3-forms.ts';
+import { answerName, failureOf, otherServer, s3Error, type S3Place } from './s3-errors.ts';
+import { conditionOf, decodeListed, headersOf, plainHeaders, unquoted } from './s3-forms.ts';
+import { openSdk, type SdkOptions } from './s3-sdk.ts';
 import type { S3Wire, Upload } from './s3-wire.ts';
 
-/** More than twice the most files that are written side by side, for their parts and for what is read meanwhile. */
-const mostSockets = 160;
-const connectWithinMs = 10_000;
-/** Without a byte for this long a connection is given up. */
-const silenceMs = 120_000;
 /** A call may take this long, and longer by its body at the pace of the slowest line that is worth waiting for. */
 const answerWithinMs = 180_000;
 const slowestBytesPerMs = 16;
 
-export interface S3ClientOptions {
-  location: S3Location;
+export interface S3ClientOptions extends SdkOptions {
   place: S3Place;
-  /** Null: the default chain of the SDK, as it is. */
-  credentials: { accessKeyId: string; secretAccessKey: string } | null;
-  clock: Clock;
 }
 
-/** The SDK, as `S3Wire`. The only file that knows it. */
-export function s3Client({ location, place, credentials, clock }: S3ClientOptions): S3Wire {
-  const agent = { keepAlive: true, maxSockets: mostSockets };
-  const requestHandler = new NodeHttpHandler({
-    httpAgent: new http.Agent(agent),
-    httpsAgent: new https.Agent(agent),
-    connectionTimeout: connectWithinMs,
-    socketTimeout: silenceMs,
-  });
-  const client = withoutWarning(
-    () =>
-      new S3Client({
-        ...(location.endpoint === null ? {} : atEndpoint(location.endpoint)),
-        ...(location.region === null ? {} : { region: location.region }),
-        ...(credentials === null ? {} : { credentials }),
-        forcePathStyle: location.pathStyle,
-        maxAttempts: 1,
-        expectContinueHeader: false,
-        requestHandler,
-      }),
-  );
+/** The SDK, as `S3Wire`. */
+export function s3Client(options: S3ClientOptions): S3Wire {
+  const { location, place, clock } = options;
+  const { client, clockOffsetMs, signAs, direct } = openSdk(options);
   const Bucket = location.bucket;
-  const signedHashes = new WeakMap<object, string>();
-  let clockOffsetMs: number | null = null;
-
-  client.middlewareStack.add(
-    (next) => async (args) => {
-      const hash = signedHashes.get(args.input);
-      const request = args.request as { headers: Record<string, string> };
-      if (hash !== undefined) request.headers['x-amz-content-sha256'] = hash;
-      return next(args);
-    },
-    { step: 'build', name: 'waybillPayloadHash' },
-  );
-  client.middlewareStack.add(
-    (next) => async (args) => {
-      const result = await next(args);
-      const { headers } = result.response as { headers: Record<string, string> };
-      const date = Date.parse(headers['date'] ?? '');
-      if (!Number.isNaN(date)) clockOffsetMs = date - clock.now().getTime();
-      return result;
-    },
-    { step: 'deserialize', priority: 'low', name: 'waybillClock' },
-  );
 
   return {
-    isEncrypted: location.endpoint === null || location.endpoint.startsWith('https:'),
-    clockOffsetMs: () => clockOffsetMs,
+    isEncrypted: location.endpoint?.startsWith('https:') ?? false,
+    clockOffsetMs,
 
     async put(key, bytes, { sha256, headers, condition, signal }) {
-      const input = {
-        Bucket,
-        Key: key,
-        Body: bytes,
-        ContentLength: bytes.byteLength,
-        ...headersOf(headers, sha256),
-        ...conditionOf(condition),
-      };
-      signedHashes.set(input, sha256);
-      const { ETag } = await call(key, bytes.byteLength, signal, (abortSignal) =>
-        client.send(new PutObjectCommand(input), { abortSignal }),
-      );
-      return unquoted(ETag);
+      const etag = await call(key, bytes.byteLength, signal, async (abortSignal) => {
+        if (direct !== null) {
+          const content = { bytes, sha256, headers: plainHeaders(headers, sha256, condition) };
+          const { headers: answered, body } = await direct('PUT', key, abortSignal, content);
+          body.resume();
+          return answered['etag'];
+        }
+        const input = {
+          Bucket,
+          Key: key,
+          Body: bytes,
+          ContentLength: bytes.byteLength,
+          ...headersOf(headers, sha256),
+          ...conditionOf(condition),
+        };
+        signAs(input, sha256);
+        return (await client.send(new PutObjectCommand(input), { abortSignal })).ETag;
+      });
+      return unquoted(etag);
     },
 
     async get(key) {
-      const { Body } = await call(key, 0, undefined, (abortSignal) =>
-        client.send(new GetObjectCommand({ Bucket, Key: key }), { abortSignal }),
+      const body = await call(key, 0, undefined, async (abortSignal) =>
+        direct === null
+          ? (await client.send(new GetObjectCommand({ Bucket, Key: key }), { abortSignal })).Body
+          : (await direct('GET', key, abortSignal)).body,
       );
-      return chunksOf(key, Body as AsyncIterable<Uint8Array>);
+      return chunksOf(key, body as AsyncIterable<Uint8Array>);
     },
 
     async head(key) {
@@ -155,9 +109,11 @@ export function s3Client({ location, place, credentials, clock }: S3ClientOption
 
     async remove(key) {
       await unlessGone('NoSuchKey', () =>
-        call(key, 0, undefined, (abortSignal) =>
-          client.send(new DeleteObjectCommand({ Bucket, Key: key }), { abortSignal }),
-        ),
+        call(key, 0, undefined, async (abortSignal) => {
+          if (direct === null)
+            await client.send(new DeleteObjectCommand({ Bucket, Key: key }), { abortSignal });
+          else (await direct('DELETE', key, abortSignal)).body.resume();
+        }),
       );
     },
 
@@ -173,7 +129,7 @@ export function s3Client({ location, place, credentials, clock }: S3ClientOption
 
     async putPart({ key, uploadId: UploadId, number: PartNumber }, bytes, { sha256, signal }) {
       const input = { Bucket, Key: key, UploadId, PartNumber, Body: bytes, ContentLength: bytes.byteLength };
-      signedHashes.set(input, sha256 ?? 'UNSIGNED-PAYLOAD');
+      signAs(input, sha256 ?? 'UNSIGNED-PAYLOAD');
       const { ETag } = await call(key, bytes.byteLength, signal, (abortSignal) =>
         client.send(new UploadPartCommand(input), { abortSignal }),
       );
@@ -293,67 +249,10 @@ export function s3Client({ location, place, credentials, clock }: S3ClientOption
   }
 }
 
-/** Servers older than the SDK's default checksums answer 501 to them. Bodies are guarded by their signed SHA-256. */
-function atEndpoint(endpoint: string): {
-  endpoint: string;
-  region: () => Promise<string>;
-  requestChecksumCalculation: 'WHEN_REQUIRED';
-  responseChecksumValidation: 'WHEN_REQUIRED';
-} {
-  return {
-    endpoint,
-    region: regionOfChain(),
-    requestChecksumCalculation: 'WHEN_REQUIRED',
-    responseChecksumValidation: 'WHEN_REQUIRED',
-  };
-}
-
-/** The region of the SDK's own configuration; most servers that are not AWS have one region and do not care for its name. */
-function regionOfChain(): () => Promise<string> {
-  let region: Promise<string> | undefined;
-  // Asked for with every request.
-  return () => (region ??= new S3Client({}).config.region().catch(() => 'us-east-1'));
-}
-
-/** The SDK announces on standard error which versions of Node its future releases need; the release in use is pinned. */
-function withoutWarning<T>(construct: () => T): T {
-  const { emitWarning } = process;
-  process.emitWarning = () => undefined;
-  try {
-    return construct();
-  } finally {
-    process.emitWarning = emitWarning;
-  }
-}
-
-function conditionOf(condition: Condition | undefined): { IfNoneMatch?: string; IfMatch?: string } {
-  if (condition === undefined) return {};
-  return 'absent' in condition ? { IfNoneMatch: '*' } : { IfMatch: ifMatch(condition) };
-}
-
 async function unlessGone(name: string, work: () => Promise<unknown>): Promise<void> {
   try {
     await work();
   } catch (error) {
     if (answerName(error) !== name) throw error;
   }
-}
-
-/** Errors of the SDK, of the network and of Node, in one shape. */
-function failureOf(thrown: unknown): S3Failure {
-  const error = thrown as {
-    name?: string;
-    code?: unknown;
-    message?: string;
-    $metadata?: { httpStatusCode?: number };
-    $response?: { statusCode?: number; headers?: Record<string, string> };
-  };
-  const name = error.name ?? 'Error';
-  const isPlain = name === 'Error' || name === 'AggregateError' || name === 'TypeError';
-  return {
-    name: isPlain && typeof error.code === 'string' ? error.code : name,
-    message: error.message ?? '',
-    status: error.$metadata?.httpStatusCode ?? error.$response?.statusCode ?? null,
-    headers: error.$response?.headers ?? {},
-  };
 }

@@ -196,3 +196,22 @@ function inShort({ name, message, status }: S3Failure): string {
   const answer = status === null ? name : `${name}, status ${status}`;
   return words === '' || words === name ? answer : `${words} (${answer})`;
 }
+
+/** Errors of the SDK, of the network and of Node, in one shape. Pure. */
+export function failureOf(thrown: unknown): S3Failure {
+  const error = thrown as {
+    name?: string;
+    code?: unknown;
+    message?: string;
+    $metadata?: { httpStatusCode?: number };
+    $response?: { statusCode?: number; headers?: Record<string, string> };
+  };
+  const name = error.name ?? 'Error';
+  const isPlain = name === 'Error' || name === 'AggregateError' || name === 'TypeError';
+  return {
+    name: isPlain && typeof error.code === 'string' ? error.code : name,
+    message: error.message ?? '',
+    status: error.$metadata?.httpStatusCode ?? error.$response?.statusCode ?? null,
+    headers: error.$response?.headers ?? {},
+  };
+}

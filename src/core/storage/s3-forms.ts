@@ -9,7 +9,7 @@ export function unquoted(etag: string | undefined): string {
   return (etag ?? '').replace(/^"(.*)"$/, '$1');
 }
 
-export function ifMatch({ version, form }: Extract<Condition, { version: string }>): string {
+function ifMatch({ version, form }: Extract<Condition, { version: string }>): string {
   return form === 'quoted' ? `"${version}"` : version;
 }
 
@@ -21,6 +21,27 @@ export function headersOf(
     ...(contentType === undefined ? {} : { ContentType: contentType }),
     ...(cacheControl === undefined ? {} : { CacheControl: cacheControl }),
     ...(sha256 === null ? {} : { Metadata: { [digestMetadata]: sha256 } }),
+  };
+}
+
+export function conditionOf(condition: Condition | undefined): { IfNoneMatch?: string; IfMatch?: string } {
+  if (condition === undefined) return {};
+  return 'absent' in condition ? { IfNoneMatch: '*' } : { IfMatch: ifMatch(condition) };
+}
+
+/** The same as headers of HTTP. */
+export function plainHeaders(
+  { contentType, cacheControl }: ObjectHeaders,
+  sha256: string,
+  condition: Condition | undefined,
+): Record<string, string> {
+  const { IfNoneMatch, IfMatch } = conditionOf(condition);
+  return {
+    'content-type': contentType ?? 'application/octet-stream',
+    ...(cacheControl === undefined ? {} : { 'cache-control': cacheControl }),
+    [`x-amz-meta-${digestMetadata}`]: sha256,
+    ...(IfNoneMatch === undefined ? {} : { 'if-none-match': IfNoneMatch }),
+    ...(IfMatch === undefined ? {} : { 'if-match': IfMatch }),
   };
 }
 

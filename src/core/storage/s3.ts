@@ -2,13 +2,14 @@ import { randomUUID } from 'node:crypto';
 import type { Clock } from '../clock.ts';
 import type { S3Location } from '../config/config.ts';
 import type { Secrets } from '../config/secrets.ts';
-import { digestOf, finishDigest, hexOf, startDigest } from '../digest.ts';
+import { digestOf, hexOf, type Digest } from '../digest.ts';
 import { hasCode, WaybillError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { inParallel } from '../parallel.ts';
-import { defaultRetryPolicy, type RetryPolicy } from '../retry.ts';
-import { checkBody } from './body.ts';
+import { defaultRetryPolicy, retry, type RetryPolicy } from '../retry.ts';
+import { measure } from './body.ts';
 import { byteBudget } from './byte-budget.ts';
+import { collect } from './collect.ts';
 import { alreadyExists, readOnly as refuseReadOnly } from './errors.ts';
 import { joinKey, listedKey, type Key } from './key.ts';
 import { describeLocation } from './location.ts';
@@ -25,7 +26,7 @@ export interface S3StorageOptions {
   clock: Clock;
   log: Log;
   secrets: Secrets;
-  /** How parts of large bodies are tried again, each by itself. */
+  /** How parts of large bodies are tried again, each by itself, and writes on a condition. */
   retry?: RetryPolicy;
   /** Larger bodies are sent in parts of this size. S3 asks for 5 MiB at least. */
   partBytes?: number;
@@ -149,13 +150,15 @@ export async function s3Storage(location: S3Location, options: S3StorageOptions)
     const giveBack = await budget.take(body.size);
     try {
       const { bytes, ...read } = await collect(key, body, write);
-      const version = await wire.put(at(key), bytes, {
-        sha256: hexOf(read.digest),
-        headers: write.headers ?? {},
-        condition,
-        signal: write.signal,
-      });
-      return { ...read, version };
+      const put = async (): Promise<string> =>
+        wire.put(at(key), bytes, {
+          sha256: hexOf(read.digest),
+          headers: write.headers ?? {},
+          condition,
+          signal: write.signal,
+        });
+      const mine = { key: at(key), ...read };
+      return { ...read, version: await (condition === undefined ? put() : putSurely(put, mine)) };
     } catch (error) {
       if (write.mode === 'create' && hasCode(error, 'storage_conflict'))
         throw alreadyExists(storage, key, error);
@@ -163,6 +166,29 @@ export async function s3Storage(location: S3Location, options: S3StorageOptions)
     } finally {
       giveBack();
     }
+  }
+
+  /**
+   * Servers answer a race of conditional writes with 409, or 500, and the write may have been applied or not. Tried again, it may then break its own condition:
+   * what is there tells. Bytes of another cannot be replaced by a late arrival of ours, since that, too, carries the condition.
+   */
+  async function putSurely(
+    put: () => Promise<string>,
+    mine: { key: string; size: number; digest: Digest },
+  ): Promise<string> {
+    let isUncertain = false;
+    return retry(multipart.retry, async () => {
+      try {
+        return await put();
+      } catch (error) {
+        isUncertain ||= hasCode(error, 'storage_transient');
+        if (!isUncertain || !hasCode(error, 'storage_conflict')) throw error;
+        const found = await wire.head(mine.key);
+        if (found?.size !== mine.size || (await measure(await wire.get(mine.key))).digest !== mine.digest)
+          throw error;
+        return found.version;
+      }
+    });
   }
 
   async function conditionOf(key: Key, { mode, ifVersion }: WriteOptions): Promise<Condition | undefined> {
@@ -256,26 +282,4 @@ function resolve(
     accessKeyId: secrets.require(accessKeyIdEnv, label),
     secretAccessKey: secrets.require(secretAccessKeyEnv, label),
   };
-}
-
-async function collect(
-  key: Key,
-  body: Body,
-  { signal, digest, onBytes }: WriteOptions,
-): Promise<{ bytes: Uint8Array } & Pick<Written, 'size' | 'digest'>> {
-  const hash = startDigest();
-  const chunks: Uint8Array[] = [];
-  let size = 0;
-  for await (const chunk of body.open()) {
-    signal?.throwIfAborted();
-    size += chunk.byteLength;
-    if (size > body.size) break;
-    hash.update(chunk);
-    chunks.push(chunk);
-    onBytes?.(chunk.byteLength);
-  }
-  const read = { size, digest: finishDigest(hash) };
-  checkBody(key, read, { size: body.size, digest });
-  const [only] = chunks;
-  return { ...read, bytes: chunks.length === 1 && only !== undefined ? only : Buffer.concat(chunks) };
 }

@@ -92,6 +92,12 @@ t.test('a fresh publication writes each file with one request, and asks little e
     requests('GET').filter((key) => key !== ''),
     ['p/bundle/.publisher.json'],
   );
+
+  proxy.seen.length = 0;
+  const renamed = Object.fromEntries(Object.keys(files).map((name) => [`${name}-2`, 'new']));
+  t.match(await publish(location, renamed), { action: 'replace_catalog', outputsRemoved: 60 });
+  const asked = proxy.seen.filter(({ method }) => method === 'GET' || method === 'HEAD').length;
+  t.ok(asked <= 16, `${asked} questions before 60 new names are written`);
 });
 
 t.test('a dry run leaves no trace', async (t) => {
@@ -125,9 +131,7 @@ t.test(
 
     proxy.seen.length = 0;
     proxy.judge = ({ method, url }) =>
-      method === 'PUT' && url.endsWith('/fresh/b?x-id=PutObject')
-        ? { status: 400, code: 'InvalidRequest' }
-        : 'pass';
+      method === 'PUT' && url.endsWith('/fresh/b') ? { status: 400, code: 'InvalidRequest' } : 'pass';
     t.match(await publish(location, { a: '1', b: '1' }, { destinationPath: 'fresh' }), { action: 'error' });
     t.same(
       requests('DELETE'),

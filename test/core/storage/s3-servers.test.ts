@@ -181,6 +181,26 @@ t.test('a server that stays busy is told as such', async (t) => {
   t.match(error, { code: 'storage_transient', message: /slow down/, hint: /file_concurrency/ });
 });
 
+t.test('a conditional write whose answer was lost is found to be ours, or not', async (t) => {
+  const storage = await s3Storage(place(), options);
+  const failing = once('cut_response', ({ method }) => method === 'PUT');
+  await storage.facts.conditionalWrites();
+  proxy.judge = ({ method }) => (method === 'PUT' ? failing.judge({ method } as SeenRequest) : 'pass');
+  const lost = await storage.write(key('state'), bytesBody('ours'), { mode: 'create' });
+  t.equal(lost.version, (await storage.stat(key('state')))?.version);
+  proxy.judge = () => 'pass';
+  const { version } = await storage.write(key('state'), bytesBody('theirs'), { mode: 'replace' });
+  const busy = once({ status: 409, code: 'ConditionalRequestConflict' }, ({ method }) => method === 'PUT');
+  proxy.judge = busy.judge;
+  const late = storage.write(key('state'), bytesBody('late'), {
+    mode: 'replace',
+    ifVersion: lost.version ?? '',
+  });
+  t.equal((await failure(late)).code, 'storage_conflict');
+  t.equal(busy.count(), 1);
+  t.equal((await storage.stat(key('state')))?.version, version);
+});
+
 t.test('a listing that is cut short is an error and never the whole', async (t) => {
   const storage = await open();
   proxy.judge = () => ({
@@ -282,8 +302,8 @@ for (const [name, change, expected] of refusals)
   t.test(`told with its remedy: ${name}`, async (t) => {
     const changed = change();
     const isVerdict = 'status' in changed;
-    if (isVerdict) proxy.judge = () => changed as Verdict;
-    t.match(await failure(open(isVerdict ? place() : { ...place(), ...(changed as S3Location) })), expected);
+    if (isVerdict) proxy.judge = () => changed;
+    t.match(await failure(open(isVerdict ? place() : { ...place(), ...changed })), expected);
   });
 
 t.test('credentials that are wrong, without showing them', async (t) => {

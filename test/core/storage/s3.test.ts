@@ -9,7 +9,8 @@ import { locationOf, secretsOf, startRadosgw } from '../../services/radosgw.ts';
 
 const server = await startRadosgw(t);
 const bucket = await server.newBucket();
-const options = { clock: systemClock, log: silentLog, secrets: secretsOf(server.user) };
+const retry = { retries: 5, baseMs: 20, capMs: 20 };
+const options = { clock: systemClock, log: silentLog, secrets: secretsOf(server.user), retry };
 let worlds = 0;
 
 t.test('S3', (t) =>
