@@ -40,6 +40,8 @@ export const statusOf: Record<ErrorCode, number> = {
   prune_disabled: 500,
   verification_failed: 500,
 
+  database_unavailable: 503,
+  schema_mismatch: 500,
   worker_failed: 500,
 
   invalid_request: 400,
@@ -69,6 +71,7 @@ export const retryAfterSeconds: Partial<Record<ErrorCode, number>> = {
   queue_unavailable: 10,
   idempotency_in_progress: 5,
   insufficient_storage: 60,
+  database_unavailable: 5,
 };
 
 /** An RFC 9457 problem document. `type` is `about:blank`, so `title` is the status phrase and `code` tells what happened. */

@@ -32,6 +32,8 @@ export const exitCodes: Record<ErrorCode, 1 | 2> = {
   aborted: 1,
   prune_disabled: 2,
   verification_failed: 1,
+  database_unavailable: 1,
+  schema_mismatch: 1,
   worker_failed: 1,
   invalid_request: 1,
   not_found: 1,

@@ -106,6 +106,16 @@ export const errorTable = {
   },
   verification_failed: { retryable: false, about: 'Published bytes differ from what the catalog records.' },
 
+  // weather
+  database_unavailable: {
+    retryable: true,
+    about: 'The weather database cannot be reached, is overloaded, or did not answer in time.',
+  },
+  schema_mismatch: {
+    retryable: false,
+    about: 'The weather tables do not have the shape of the contract (`docs/weather-contract.md`).',
+  },
+
   // runs
   worker_failed: {
     retryable: true,

@@ -12,6 +12,33 @@ export interface Config {
   server: ServerConfig;
   pipelines: PipelineConfig[];
   notifiers: NotifierConfig[];
+  /** Weather databases; the first is the one that is read. */
+  databases: DatabaseConfig[];
+  /** As written: a relative path begins at the working directory, which only the command line knows. */
+  templates: { baseDir: string };
+  weather: {
+    /** How long rendered answers are kept; 0 keeps none. */
+    cacheMs: number;
+  };
+}
+
+export type DatabaseConfig = PostgresConfig | PgliteConfig;
+
+export interface PostgresConfig {
+  name: string;
+  driver: 'postgres';
+  schema: string;
+  urlEnv: string;
+  poolSize: number;
+  statementTimeoutMs: number;
+  connectTimeoutMs: number;
+}
+
+export interface PgliteConfig {
+  name: string;
+  driver: 'pglite';
+  schema: string;
+  directory: string;
 }
 
 export interface UploadTokenConfig {

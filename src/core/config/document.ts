@@ -27,6 +27,9 @@ export interface ConfigDocument {
   };
   pipelines: PipelineDocument[];
   notifiers: NotifierDocument[];
+  databases: DatabaseDocument[];
+  templates: { base_dir: string };
+  weather: { cache: string };
 }
 
 export type StagingDocument = { backend: 'local'; directory: string } | SftpDocument | S3Document;
@@ -38,6 +41,18 @@ export interface BullmqDocument {
   worker_timeout: string;
   scratch_directory: string;
 }
+
+export type DatabaseDocument =
+  | {
+      name: string;
+      driver: 'postgres';
+      url_env: string;
+      schema: string;
+      pool_size: number;
+      statement_timeout: string;
+      connect_timeout: string;
+    }
+  | { name: string; driver: 'pglite'; directory: string; schema: string };
 
 export interface PipelineDocument {
   id: string;

@@ -15,9 +15,11 @@ export function relationFaults(document: unknown, base: PathBase): Fault[] {
   const pipelines = itemsOf(document, ['pipelines']);
   const tokens = itemsOf(document, ['upload_tokens']);
   const notifiers = itemsOf(document, ['notifiers']);
+  const databases = itemsOf(document, ['databases']);
   return [
     ...duplicateIds(pipelines, 'pipeline'),
     ...duplicateIds(tokens, 'upload token'),
+    ...duplicateIds(databases, 'database', 'name'),
     ...pipelines.flatMap(({ value, path }) =>
       duplicateIds(itemsOf(value, ['destinations'], path), 'destination'),
     ),
@@ -27,7 +29,9 @@ export function relationFaults(document: unknown, base: PathBase): Fault[] {
     ...pipelines.flatMap((pipeline) => locationFaults(pipeline, base)),
     ...uploadsWithoutToken(pipelines, tokens),
     ...stagingFaults(document, base),
-    ...(isMap(document) && isEmptyList(document['pipelines'] ?? []) ? [noPipelines] : []),
+    ...(isMap(document) && isEmptyList(document['pipelines'] ?? []) && databases.length === 0
+      ? [noPipelines]
+      : []),
   ];
 }
 
@@ -44,10 +48,10 @@ interface Item {
   path: KeyPath;
 }
 
-function duplicateIds(items: Item[], what: string): Fault[] {
+function duplicateIds(items: Item[], what: string, key = 'id'): Fault[] {
   const seen = new Set<string>();
   return items.flatMap(({ value, path }): Fault[] => {
-    const id = textOf(value, 'id');
+    const id = textOf(value, key);
     if (id === undefined) return [];
     if (!seen.has(id)) {
       seen.add(id);
@@ -56,8 +60,8 @@ function duplicateIds(items: Item[], what: string): Fault[] {
     return [
       fault(
         'duplicate_id',
-        [...path, 'id'],
-        `another ${what} before this one has the same id; ids are unique`,
+        [...path, key],
+        `another ${what} before this one has the same ${key}; ${key}s are unique`,
       ),
     ];
   });

@@ -23,6 +23,7 @@ import type {
   SourceDocument,
   StagingDocument,
 } from './document.ts';
+import { resolveDatabase } from './resolve-weather.ts';
 import { parseDuration, parseSize } from './units.ts';
 import {
   parseBasePath,
@@ -51,6 +52,9 @@ export function resolveConfig(document: ConfigDocument, place: { file: string; h
     server: resolveServer(document.server, base),
     pipelines: document.pipelines.map((pipeline) => resolvePipeline(pipeline, base)),
     notifiers: document.notifiers.map((notifier) => resolveNotifier(notifier, base)),
+    databases: document.databases.map((database) => resolveDatabase(database, base)),
+    templates: { baseDir: document.templates.base_dir },
+    weather: { cacheMs: milliseconds(document.weather.cache) },
   };
 }
 

@@ -4,6 +4,7 @@ import { metricsSchema } from './schema-metrics.ts';
 import { notifierSchema } from './schema-notifiers.ts';
 import { queueSchema } from './schema-queue.ts';
 import { stagingSchema } from './schema-staging.ts';
+import { databases, templates, weather } from './schema-weather.ts';
 import {
   basePath,
   baseUrl,
@@ -339,6 +340,9 @@ export const configSchema = map<ConfigDocument>({
   notifiers: list(notifierSchema, { min: 0, expected: 'a list of notifiers' })
     .default([])
     .description('Who is told of publications, after they are committed. See docs/events.md.'),
+  databases,
+  templates: templates.default(),
+  weather: weather.default(),
 }).description(
   'Configuration of waybill. Unknown keys are refused. Durations: 500ms 30s 15m 24h 7d. Sizes: 512MiB 2GB 10KiB or whole bytes.',
 );

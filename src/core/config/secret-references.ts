@@ -19,11 +19,13 @@ export interface ReferenceOptions {
   queue?: boolean;
   /** What the notifiers of these pipelines need, which only commands that publish or prune do. */
   notifiers?: boolean;
+  /** The URLs of the weather databases, which only the weather reader needs. */
+  databases?: boolean;
 }
 
 /** Every secret that the pipelines need, once for each thing that needs it, in the order of the configuration. Pure. */
 export function referencedSecrets(config: Config, options: ReferenceOptions = {}): SecretReference[] {
-  const { pipelineIds, uploadTokens = false, queue = false, notifiers = false } = options;
+  const { pipelineIds, uploadTokens = false, queue = false, notifiers = false, databases = false } = options;
   const chosen = config.pipelines.filter(({ id }) => pipelineIds?.includes(id) ?? true);
   const references = chosen.flatMap(({ id, source, destinations }) => [
     ...locationSecrets(source, `the source of pipeline "${id}"`),
@@ -46,6 +48,10 @@ export function referencedSecrets(config: Config, options: ReferenceOptions = {}
     references.push({ name: config.server.adminTokenEnv, neededBy: 'server.admin_token_env' });
   if (notifiers)
     for (const notifier of notifiersOf(config, pipelineIds)) references.push(...notifierSecrets(notifier));
+  if (databases)
+    for (const database of config.databases)
+      if (database.driver === 'postgres')
+        references.push({ name: database.urlEnv, neededBy: `database "${database.name}"` });
   return references;
 }
 

@@ -1,0 +1,75 @@
+import {
+  duration,
+  environmentName,
+  id,
+  integer,
+  list,
+  map,
+  matching,
+  path,
+  choice,
+  variants,
+} from './schema-types.ts';
+
+const name = id().required().description('Name of the database, for logs and errors.').example('primary');
+
+const schema = matching(
+  /^[a-z_][a-z0-9_]{0,62}$/,
+  'the name of a database schema: lower-case letters, digits and _',
+)
+  .default('weather')
+  .description('Schema that holds the weather tables.');
+
+const statementTimeout = duration({ atLeast: '10ms', atMost: '10m' })
+  .default('5s')
+  .description('Longest time that one query may take; then it is cut and the request answered with 503.');
+
+const database = variants('driver', 'a weather database', {
+  postgres: map({
+    name,
+    driver: choice('postgres').required().description('A PostgreSQL server.'),
+    url_env: environmentName()
+      .required()
+      .description(
+        'Environment variable, or file in secrets.directory, that holds the URL of the database. The URL itself never stands here.',
+      )
+      .example('WEATHER_DATABASE_URL'),
+    schema,
+    pool_size: integer(1, 1000).default(8).description('Connections that are open at once.'),
+    statement_timeout: statementTimeout,
+    connect_timeout: duration({ atLeast: '1s', atMost: '5m' })
+      .default('5s')
+      .description('Longest time that opening a connection, or waiting for a free one, may take.'),
+  }),
+  pglite: map({
+    name,
+    driver: choice('pglite')
+      .required()
+      .description('An embedded database in a directory, with no server; it takes some 800 MB of memory.'),
+    directory: path()
+      .required()
+      .description('Directory of the embedded database; one process at a time opens it.')
+      .example('./weather-data'),
+    schema,
+  }),
+});
+
+export const databases = list(database, { min: 0, expected: 'a list of weather databases' })
+  .default([])
+  .description(
+    'Where weather records are read. All are opened and probed at start; the first is the one that is read.',
+  );
+
+export const templates = map({
+  base_dir: path()
+    .default('./templates/weather')
+    .description(
+      'Directory of the text templates of the weather reader; a relative one begins at the working directory of the process, not at this file.',
+    ),
+}).description('Templates of text output.');
+
+export const weather = map({
+  cache: duration({ atLeast: '0s', atMost: '60s' })
+    .default('1s')
+    .description('How long a rendered answer is kept for identical reads; 0s keeps none.'),
+}).description('The weather reader. Alone (waybill weather) it listens on server.http.listen.');

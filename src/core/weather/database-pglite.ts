@@ -1,0 +1,65 @@
+import { PGlite } from '@electric-sql/pglite';
+import { sql } from 'drizzle-orm';
+import { drizzle } from 'drizzle-orm/pglite';
+import { stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { PgliteConfig } from '../config/config.ts';
+import { WaybillError } from '../errors.ts';
+import type { Queries, WeatherDatabase } from './database.ts';
+import { databaseError } from './database-errors.ts';
+import { lockDirectory } from './directory-lock.ts';
+
+/** The embedded database of a directory, which must be there. Reads wait for each other: it has one session. */
+export async function openPglite({ name, directory, schema }: PgliteConfig): Promise<WeatherDatabase> {
+  await mustHoldDatabase(name, directory);
+  const unlock = await lockDirectory(directory);
+  try {
+    const client = await PGlite.create(directory);
+    await client.exec(
+      `set default_transaction_read_only = on; set search_path = "${schema}"; set timezone = 'UTC'`,
+    );
+    return guardedDatabase(name, drizzle(client), async () => {
+      await client.close();
+      await unlock();
+    });
+  } catch (error) {
+    await unlock();
+    throw databaseError(error, name);
+  }
+}
+
+function guardedDatabase(name: string, queries: Queries, close: () => Promise<void>): WeatherDatabase {
+  const guarded = async <T>(work: () => Promise<T>): Promise<T> => {
+    try {
+      return await work();
+    } catch (error) {
+      throw databaseError(error, name);
+    }
+  };
+  return {
+    name,
+    one: (work) => guarded(() => work(queries)),
+    snapshot: (work) =>
+      guarded(() =>
+        queries.transaction(work, { isolationLevel: 'repeatable read', accessMode: 'read only' }),
+      ),
+    probe: () =>
+      guarded(async () => {
+        await queries.execute(sql`select 1`);
+      }),
+    close,
+  };
+}
+
+/** PGlite would create an empty database, and the reader creates nothing. */
+async function mustHoldDatabase(name: string, directory: string): Promise<void> {
+  const file = await stat(join(directory, 'PG_VERSION')).catch(() => null);
+  if (file?.isFile() === true) return;
+  throw new WaybillError(
+    'database_unavailable',
+    `the database "${name}" is not there: ${directory} holds none`,
+    {
+      hint: 'let the feeder create it (examples/feeder), or correct "directory"',
+    },
+  );
+}

@@ -1,0 +1,100 @@
+import { sql } from 'drizzle-orm';
+import { drizzle } from 'drizzle-orm/postgres-js';
+import postgres from 'postgres';
+import type { PostgresConfig } from '../config/config.ts';
+import { WaybillError } from '../errors.ts';
+import type { Queries, WeatherDatabase } from './database.ts';
+import { databaseError } from './database-errors.ts';
+
+const closeSeconds = 5;
+const longestBackoffSeconds = 1;
+
+/** A pool of connections that can only read: the session refuses writes, whatever the role may do. */
+export function openPostgres(config: PostgresConfig, url: string): WeatherDatabase {
+  const client = connect(config, url);
+  const queries = drizzle(client) as unknown as Queries;
+  const gate = openGate(config.poolSize, config.connectTimeoutMs);
+  const guarded = async <T>(work: () => Promise<T>): Promise<T> => {
+    try {
+      return await gate(work);
+    } catch (error) {
+      throw databaseError(error, config.name);
+    }
+  };
+  return {
+    name: config.name,
+    one: (work) => guarded(() => work(queries)),
+    snapshot: (work) =>
+      guarded(() =>
+        queries.transaction(work, { isolationLevel: 'repeatable read', accessMode: 'read only' }),
+      ),
+    probe: () =>
+      guarded(async () => {
+        await queries.execute(sql`select 1`);
+      }),
+    close: () => client.end({ timeout: closeSeconds }),
+  };
+}
+
+function connect(config: PostgresConfig, url: string): postgres.Sql {
+  try {
+    return postgres(url, {
+      max: config.poolSize,
+      connect_timeout: Math.ceil(config.connectTimeoutMs / 1000),
+      backoff: (attempt: number) => Math.min(0.05 * 2 ** attempt, longestBackoffSeconds),
+      // Asks for the array types of the server at every connection, which drizzle parses by itself.
+      fetch_types: false,
+      onnotice: () => undefined,
+      connection: {
+        application_name: 'waybill-weather',
+        default_transaction_read_only: true,
+        statement_timeout: config.statementTimeoutMs,
+        search_path: config.schema,
+        TimeZone: 'UTC',
+        DateStyle: 'ISO',
+      },
+    });
+  } catch {
+    // The reason of a URL that cannot be parsed holds the URL, and with it the password.
+    throw new WaybillError('secrets_invalid', `the secret ${config.urlEnv} is not the URL of a database`, {
+      hint: 'expected postgres://user:password@host:5432/database',
+    });
+  }
+}
+
+/** Lets `size` pieces of work in at once; one that waits longer than `patienceMs` is turned away. */
+function openGate(size: number, patienceMs: number): <T>(work: () => Promise<T>) => Promise<T> {
+  let free = size;
+  const waiting = new Set<() => void>();
+  const enter = (): Promise<void> =>
+    new Promise((resolve, reject) => {
+      if (free > 0) {
+        free -= 1;
+        resolve();
+        return;
+      }
+      const admit = (): void => {
+        clearTimeout(timer);
+        waiting.delete(admit);
+        resolve();
+      };
+      const timer = setTimeout(() => {
+        waiting.delete(admit);
+        reject(Object.assign(new Error('no free connection'), { code: 'POOL_TIMEOUT' }));
+      }, patienceMs);
+      waiting.add(admit);
+    });
+  const leave = (): void => {
+    const [next] = waiting;
+    if (next === undefined) free += 1;
+    else next();
+  };
+  return async (work) => {
+    await enter();
+    try {
+      return await work();
+    } finally {
+      leave();
+    }
+  };
+}

@@ -1,0 +1,16 @@
+import type { PgDatabase, PgQueryResultHKT } from 'drizzle-orm/pg-core';
+
+/** Runs the queries that drizzle builds; the same for every driver. */
+export type Queries = PgDatabase<PgQueryResultHKT>;
+
+/** A weather database, opened for reading alone. What its methods throw has passed `databaseError`. */
+export interface WeatherDatabase {
+  readonly name: string;
+  /** For one statement, which is a snapshot by itself. */
+  one<T>(work: (queries: Queries) => Promise<T>): Promise<T>;
+  /** For several statements: they see one and the same snapshot. */
+  snapshot<T>(work: (queries: Queries) => Promise<T>): Promise<T>;
+  /** Asks the database for a sign of life. */
+  probe(): Promise<void>;
+  close(): Promise<void>;
+}

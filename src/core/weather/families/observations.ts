@@ -1,0 +1,119 @@
+import { and, desc, eq, getTableColumns, sql, type SQL } from 'drizzle-orm';
+import type { Queries, WeatherDatabase } from '../database.ts';
+import { instant } from '../instant.ts';
+import {
+  columnName,
+  measuredColumns,
+  type MeasuredRow,
+  type ObservationRow,
+  type StationRow,
+} from '../observation-row.ts';
+import type { ObservationQuery } from '../queries.ts';
+import type { WeatherReader } from '../reader.ts';
+import type {
+  CloudData,
+  MeasuredData,
+  ObservationData,
+  PresentWeatherData,
+  StationData,
+} from '../records.ts';
+import { observationClouds, observations, observationWeather, stations } from '../tables.ts';
+import { converterOf, observationUnits, type Converter } from '../units.ts';
+
+/** The newest observation of a station, or of any. */
+export function observationsReader(database: WeatherDatabase): WeatherReader['observations'] {
+  return async ({ station, units }: ObservationQuery) => {
+    const [row] = await database.one((queries) =>
+      station === null
+        ? selectObservations(queries).orderBy(desc(observations.observedAt), observations.stationId).limit(1)
+        : selectObservations(queries, eq(observations.stationId, station))
+            .orderBy(desc(observations.observedAt))
+            .limit(1),
+    );
+    if (row === undefined) return { data: null, lastModified: null };
+    return { data: observationData(row, converterOf(units)), lastModified: row.receivedAt };
+  };
+}
+
+const ownColumns = getTableColumns(observations);
+const belongs = (table: typeof observationWeather | typeof observationClouds): SQL | undefined =>
+  and(eq(table.stationId, observations.stationId), eq(table.observedAt, observations.observedAt));
+
+/** Observations with their station, weather and clouds: one statement, so one snapshot. */
+export function selectObservations(queries: Queries, where?: SQL) {
+  const weather = sql<PresentWeatherData[]>`(select coalesce(json_agg(json_build_object(
+    'intensity', ${observationWeather.intensity}, 'modifier', ${observationWeather.modifier},
+    'phenomenon', ${observationWeather.phenomenon}, 'raw', ${observationWeather.raw},
+    'inVicinity', ${observationWeather.inVicinity}) order by ${observationWeather.position}), '[]')
+    from ${observationWeather} where ${belongs(observationWeather)})`;
+  const clouds = sql<CloudData[]>`(select coalesce(json_agg(json_build_object(
+    'amount', ${observationClouds.amount}, 'base', ${observationClouds.baseM})
+    order by ${observationClouds.position}), '[]')
+    from ${observationClouds} where ${belongs(observationClouds)})`;
+  return queries
+    .select({ ...ownColumns, station: getTableColumns(stations), presentWeather: weather, clouds })
+    .from(observations)
+    .innerJoin(stations, eq(stations.stationId, observations.stationId))
+    .where(where)
+    .$dynamic();
+}
+
+export function measuredData(row: MeasuredRow, convert: Converter): MeasuredData {
+  return {
+    temperature: convert.temperature(row.temperatureC),
+    dewpoint: convert.temperature(row.dewpointC),
+    relativeHumidity: convert.percentage(row.relativeHumidityPct),
+    windDirection: convert.windDirection(row.windDirectionDeg),
+    windSpeed: convert.windSpeed(row.windSpeedKmh),
+    windGust: convert.windSpeed(row.windGustKmh),
+    altimeter: convert.pressure(row.altimeterPa),
+    seaLevelPressure: convert.pressure(row.seaLevelPressurePa),
+    visibility: convert.visibility(row.visibilityM),
+    temperatureMax24h: convert.temperature(row.temperatureMax24hC),
+    temperatureMin24h: convert.temperature(row.temperatureMin24hC),
+    precipitation1h: convert.precipitation(row.precipitation1hMm),
+    precipitation3h: convert.precipitation(row.precipitation3hMm),
+    precipitation6h: convert.precipitation(row.precipitation6hMm),
+    heatIndex: convert.temperature(row.heatIndexC),
+    windChill: convert.temperature(row.windChillC),
+  };
+}
+
+export function stationData(station: StationRow, convert: Converter): StationData {
+  return {
+    id: station.stationId,
+    name: station.name,
+    latitude: station.latitudeDeg,
+    longitude: station.longitudeDeg,
+    elevation: convert.elevation(station.elevationM),
+  };
+}
+
+export function cloudData(clouds: readonly CloudData[], convert: Converter): CloudData[] {
+  return clouds.map(({ amount, base }) => ({ amount, base: convert.cloudBase(base) }));
+}
+
+function observationData(row: ObservationRow, convert: Converter): ObservationData {
+  return {
+    station: stationData(row.station, convert),
+    observedAt: instant(row.observedAt),
+    timeZone: row.station.timeZone,
+    receivedAt: instant(row.receivedAt),
+    textDescription: row.textDescription,
+    rawMessage: row.rawMessage,
+    ...measuredData(row, convert),
+    presentWeather: row.presentWeather,
+    clouds: cloudData(row.clouds, convert),
+    quality: qualityOf(row),
+    units: observationUnits(convert),
+  };
+}
+
+/** `temperature_c` of `qc` is `temperature` of `quality`: the same columns, without their units. */
+function qualityOf({ qc }: ObservationRow): ObservationData['quality'] {
+  const letters = measuredColumns.map((column) => [
+    column.replace(/(Pct|Deg|Kmh|Pa|Mm|C|M)$/, ''),
+    qc[columnName(column)] ?? null,
+  ]);
+  return Object.fromEntries(letters) as ObservationData['quality'];
+}

@@ -1,0 +1,50 @@
+import type { CloudData, PresentWeatherData } from './records.ts';
+
+/** The measured columns of an observation, in stored units. */
+export const measuredColumns = [
+  'temperatureC',
+  'dewpointC',
+  'relativeHumidityPct',
+  'windDirectionDeg',
+  'windSpeedKmh',
+  'windGustKmh',
+  'altimeterPa',
+  'seaLevelPressurePa',
+  'visibilityM',
+  'temperatureMax24hC',
+  'temperatureMin24hC',
+  'precipitation1hMm',
+  'precipitation3hMm',
+  'precipitation6hMm',
+  'heatIndexC',
+  'windChillC',
+] as const;
+
+export type MeasuredColumn = (typeof measuredColumns)[number];
+export type MeasuredRow = Record<MeasuredColumn, number | null>;
+
+export interface StationRow {
+  stationId: string;
+  name: string;
+  latitudeDeg: number;
+  longitudeDeg: number;
+  elevationM: number | null;
+  timeZone: string;
+}
+
+export interface ObservationRow extends MeasuredRow {
+  observedAt: Date;
+  receivedAt: Date;
+  textDescription: string | null;
+  rawMessage: string | null;
+  /** Quality letters by the name of the column in the table: `{"temperature_c": "V"}`. */
+  qc: Record<string, string>;
+  station: StationRow;
+  presentWeather: PresentWeatherData[];
+  clouds: CloudData[];
+}
+
+/** `temperatureMax24hC` → `temperature_max_24h_c`, the name in the table and in `qc`. */
+export function columnName(column: MeasuredColumn): string {
+  return column.replace(/(?<=[a-z])(?=[0-9])|(?=[A-Z])/g, '_').toLowerCase();
+}

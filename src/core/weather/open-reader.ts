@@ -1,0 +1,92 @@
+import type { Clock } from '../clock.ts';
+import type { DatabaseConfig } from '../config/config.ts';
+import type { Secrets } from '../config/secrets.ts';
+import { asWaybillError, WaybillError } from '../errors.ts';
+import type { WeatherDatabase } from './database.ts';
+import { openDatabase } from './open-database.ts';
+import { alertsReader } from './families/alerts.ts';
+import { convectiveOutlooksReader, outlookDiscussionsReader } from './families/convective-outlooks.ts';
+import { currentConditionsReader } from './families/current-conditions.ts';
+import { forecastDiscussionsReader } from './families/forecast-discussions.ts';
+import { hourlyForecastsReader } from './families/hourly-forecasts.ts';
+import { narrativeForecastsReader } from './families/narrative-forecasts.ts';
+import { observationsReader } from './families/observations.ts';
+import { weatherStoriesReader } from './families/weather-stories.ts';
+import type { WeatherReader } from './reader.ts';
+
+export interface OpenReaderOptions {
+  databases: readonly DatabaseConfig[];
+  secrets: Secrets;
+  clock: Clock;
+}
+
+/** The steps of starting the reader, by which a failure is told: `weather: <context>: <reason>`. */
+export type StartContext = 'load config' | 'open databases' | 'select primary database' | 'build app';
+
+/**
+ * Opens and probes every configured database and returns the reader of the first. What goes wrong is told with its context before the
+ * message: `config.databases requires at least one entry`, `open databases: …`, `select primary database: …`.
+ */
+export async function openWeatherDatabases(options: OpenReaderOptions): Promise<WeatherReader> {
+  if (options.databases.length === 0)
+    throw new WaybillError('config_invalid', 'config.databases requires at least one entry', {
+      hint: 'name a database under "databases"; docs/weather-contract.md says what it must hold',
+    });
+  const databases = await inContext('open databases', () => openAll(options));
+  const primary = await inContext('select primary database', () => selectPrimary(databases));
+  return readerOf(primary, options.clock, () => closeAll(databases));
+}
+
+/** The same failure with the step that it happened in before its message. */
+export async function inContext<T>(context: StartContext, work: () => Promise<T> | T): Promise<T> {
+  try {
+    return await work();
+  } catch (thrown) {
+    const { code, message, hint, cause, findings } = asWaybillError(thrown);
+    throw new WaybillError(code, `${context}: ${message}`, {
+      ...(hint === undefined ? {} : { hint }),
+      cause,
+      findings,
+    });
+  }
+}
+
+function readerOf(database: WeatherDatabase, clock: Clock, close: () => Promise<void>): WeatherReader {
+  return {
+    observations: observationsReader(database),
+    currentConditions: currentConditionsReader(database, clock),
+    alerts: alertsReader(database, clock),
+    hourlyForecasts: hourlyForecastsReader(database),
+    narrativeForecasts: narrativeForecastsReader(database),
+    forecastDiscussions: forecastDiscussionsReader(database),
+    weatherStories: weatherStoriesReader(database),
+    convectiveOutlooks: convectiveOutlooksReader(database, clock),
+    outlookDiscussions: outlookDiscussionsReader(database),
+    close,
+  };
+}
+
+async function openAll({ databases, secrets }: OpenReaderOptions): Promise<WeatherDatabase[]> {
+  const opened: WeatherDatabase[] = [];
+  try {
+    for (const config of databases) {
+      const database = await openDatabase(config, secrets);
+      opened.push(database);
+      await database.probe();
+    }
+    return opened;
+  } catch (error) {
+    await closeAll(opened).catch(() => undefined);
+    throw error;
+  }
+}
+
+function selectPrimary([primary]: WeatherDatabase[]): WeatherDatabase {
+  if (primary === undefined) throw new WaybillError('internal_error', 'no database was opened');
+  return primary;
+}
+
+async function closeAll(databases: readonly WeatherDatabase[]): Promise<void> {
+  const results = await Promise.allSettled(databases.map((database) => database.close()));
+  for (const result of results) if (result.status === 'rejected') throw result.reason;
+}

@@ -1,0 +1,38 @@
+import { readFile } from 'node:fs/promises';
+import { getTableColumns, getTableName, is } from 'drizzle-orm';
+import { PgTable } from 'drizzle-orm/pg-core';
+import { join } from 'node:path';
+import t from 'tap';
+import { createTables, openDirectory } from '../../../examples/feeder/targets.ts';
+import * as tables from '../../../src/core/weather/tables.ts';
+
+t.test('the tables of the reader are those of the contract, column by column', async (t) => {
+  const target = await openDirectory(join(t.testdir({}), 'database'));
+  await createTables(target);
+  const rows = await target.query(
+    `select table_name, column_name, case when data_type = 'ARRAY' then 'text[]' else data_type end as type, is_nullable
+     from information_schema.columns where table_schema = 'weather'`,
+    [],
+  );
+  await target.close();
+  const told = rows.map(
+    (row) =>
+      `${String(row['table_name'])}.${String(row['column_name'])} ${String(row['type'])}${row['is_nullable'] === 'NO' ? ' not null' : ''}`,
+  );
+  const known = Object.values<unknown>(tables)
+    .filter((table) => is(table, PgTable))
+    .flatMap((table) =>
+      Object.values(getTableColumns(table)).map(
+        (column) =>
+          `${getTableName(table)}.${column.name} ${column.getSQLType()}${column.notNull ? ' not null' : ''}`,
+      ),
+    );
+  t.ok(known.length > 130);
+  t.same(known.sort(), told.sort());
+});
+
+t.test('the page of the contract holds the SQL that the feeder runs', async (t) => {
+  const page = await readFile('docs/weather-contract.md', 'utf8');
+  const sql = await readFile('examples/feeder/weather-contract.sql', 'utf8');
+  t.equal(/```sql\n([\s\S]*?)```/.exec(page)?.[1], sql);
+});

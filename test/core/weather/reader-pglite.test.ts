@@ -1,0 +1,39 @@
+import { join } from 'node:path';
+import t from 'tap';
+import { openDirectory } from '../../../examples/feeder/targets.ts';
+import { loadSecrets } from '../../../src/core/config/secrets.ts';
+import { openWeatherDatabases } from '../../../src/core/weather/open-reader.ts';
+import { clockAt, readerSuite } from './suite.ts';
+
+const secrets = await loadSecrets({ directory: null, env: {} });
+
+t.test('the reader on the embedded database', async (t) => {
+  const directory = join(t.testdir({}), 'database');
+  const databases = [{ name: 'embedded', driver: 'pglite', schema: 'weather', directory } as const];
+  await readerSuite(t, {
+    openTarget: () => openDirectory(directory),
+    openReader: (clock) => openWeatherDatabases({ databases, secrets, clock }),
+  });
+
+  await t.test('two processes cannot open one directory', async (t) => {
+    const clock = clockAt('2026-01-01T00:00:00Z');
+    const reader = await openWeatherDatabases({ databases, secrets, clock });
+    await t.rejects(openWeatherDatabases({ databases, secrets, clock }), {
+      code: 'database_unavailable',
+      message: /^open databases: the embedded database .* is open already/,
+    });
+    await reader.close();
+    const again = await openWeatherDatabases({ databases, secrets, clock });
+    await again.close();
+  });
+
+  await t.test('a directory without a database is told, and none is made', async (t) => {
+    const clock = clockAt('2026-01-01T00:00:00Z');
+    const nowhere = [
+      { name: 'embedded', driver: 'pglite', schema: 'weather', directory: `${directory}-none` } as const,
+    ];
+    await t.rejects(openWeatherDatabases({ databases: nowhere, secrets, clock }), {
+      message: /^open databases: .* is not there/,
+    });
+  });
+});

@@ -1,0 +1,130 @@
+import { execFile, spawn, type ChildProcess } from 'node:child_process';
+import { chown, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+
+const run = promisify(execFile);
+const versions = '/usr/lib/postgresql';
+
+export interface PostgresServer {
+  port: number;
+  /** Of a role and a database; without a role the superuser. */
+  url(role?: string): string;
+  /** What the server logged so far: with `log_statement=all`, every statement. */
+  log(): Promise<string>;
+  stop(): Promise<void>;
+  start(): Promise<void>;
+  /** Ends the server and removes its files. */
+  remove(): Promise<void>;
+}
+
+/** A PostgreSQL of its own on a free port of loopback, as a foreground child: Debian's package, which is installed where it is missing. */
+export async function startPostgres(): Promise<PostgresServer> {
+  const bin = (await find()) ?? (await install());
+  const user: { uid?: number; gid?: number } = process.getuid?.() === 0 ? await userOf('postgres') : {};
+  const directory = await mkdtemp(join(tmpdir(), 'waybill-postgres-'));
+  if (user.uid !== undefined && user.gid !== undefined) await chown(directory, user.uid, user.gid);
+  const data = join(directory, 'data');
+  await ended(
+    spawn(
+      join(bin, 'initdb'),
+      ['-D', data, '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--no-sync', '--locale=C.UTF-8'],
+      { ...user, cwd: directory, stdio: 'ignore' },
+    ),
+  );
+  const port = await freePort();
+  const log = join(directory, 'data', 'server.log');
+  let child: ChildProcess | undefined;
+
+  const start = async (): Promise<void> => {
+    const settings = {
+      port,
+      listen_addresses: '127.0.0.1',
+      unix_socket_directories: directory,
+      fsync: 'off',
+      log_statement: 'all',
+      logging_collector: 'on',
+      log_directory: '.',
+      log_filename: 'server.log',
+      log_line_prefix: '%a|',
+    };
+    const started = spawn(
+      join(bin, 'postgres'),
+      ['-D', data, ...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])],
+      { ...user, cwd: directory, stdio: 'ignore' },
+    );
+    child = started;
+    for (;;) {
+      const ready = await run(join(bin, 'pg_isready'), ['-h', '127.0.0.1', '-p', String(port)]).catch(
+        () => null,
+      );
+      if (ready !== null) return;
+      if (started.exitCode !== null) throw new Error(`postgres ended with ${started.exitCode}`);
+    }
+  };
+  const stop = async (): Promise<void> => {
+    const running = child;
+    child = undefined;
+    if (running?.exitCode !== null) return;
+    const exit = new Promise((resolve) => running.once('exit', resolve));
+    // Fast shutdown: clients are cut off.
+    running.kill('SIGINT');
+    await exit;
+  };
+  await start();
+  return {
+    port,
+    url: (role = 'postgres') => `postgres://${role}@127.0.0.1:${port}/postgres`,
+    log: () => readFile(log, 'utf8'),
+    start,
+    stop,
+    remove: async () => {
+      await stop();
+      await rm(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+async function find(): Promise<string | undefined> {
+  const found = (await readdir(versions).catch(() => [])).sort((a, b) => Number(b) - Number(a))[0];
+  return found === undefined ? undefined : join(versions, found, 'bin');
+}
+
+async function install(): Promise<string> {
+  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
+  const options = { env, maxBuffer: 64 * 1024 * 1024 };
+  try {
+    await run('apt-get', ['update', '-qq'], options);
+    await run('apt-get', ['install', '-y', '-qq', '--no-install-recommends', 'postgresql'], options);
+  } catch (cause) {
+    throw new Error('These tests need PostgreSQL, and apt-get could not install it.', { cause });
+  }
+  const found = await find();
+  if (found === undefined) throw new Error(`PostgreSQL was installed and is not in ${versions}.`);
+  return found;
+}
+
+async function userOf(name: string): Promise<{ uid: number; gid: number }> {
+  const [uid, gid] = await Promise.all(
+    ['-u', '-g'].map(async (flag) => Number((await run('id', [flag, name])).stdout)),
+  );
+  return { uid: uid ?? 0, gid: gid ?? 0 };
+}
+
+async function ended(child: ChildProcess): Promise<void> {
+  const code = await new Promise<number | null>((resolve, reject) =>
+    child.once('exit', resolve).once('error', reject),
+  );
+  if (code !== 0) throw new Error(`initdb ended with ${code}`);
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const address = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  if (address === null || typeof address === 'string') throw new Error('no port');
+  return address.port;
+}
