@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process';
 import { randomInt } from 'node:crypto';
 import { promisify } from 'node:util';
 import type { Test } from 'tap';
+import { requirePrograms } from '../services/debian.ts';
 
 const run = promisify(execFile);
 
@@ -25,7 +26,7 @@ export interface Network {
 
 /** Hosts as network namespaces; they and their wires are gone when the test is over. Throws where this machine cannot have any, and says what it takes. */
 export async function startNetwork(t: Pick<Test, 'teardown'>, names: readonly string[]): Promise<Network> {
-  await installed();
+  await requirePrograms(['ip'], ['iproute2']);
   // A net of its own for each start, within the range that RFC 2544 keeps for tests.
   const net = randomInt(0, 64);
   const id = `wb${process.pid.toString(36)}`;
@@ -66,19 +67,4 @@ function impossible(cause: unknown): never {
     'These tests need two network namespaces, which this machine does not allow. Run them as root, in a container with --cap-add NET_ADMIN --cap-add SYS_ADMIN.',
     { cause },
   );
-}
-
-async function installed(): Promise<void> {
-  if ((await run('which', ['ip']).catch(() => null)) !== null) return;
-  try {
-    await run('apt-get', ['update', '-qq']);
-    await run('apt-get', ['install', '-y', '-qq', '--no-install-recommends', 'iproute2'], {
-      env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' },
-      maxBuffer: 64 * 1024 * 1024,
-    });
-  } catch (cause) {
-    throw new Error('These tests need ip (iproute2), and apt-get could not install it. Install it.', {
-      cause,
-    });
-  }
 }
