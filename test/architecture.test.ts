@@ -32,8 +32,8 @@ const pureFiles = [
 const homes: Record<string, string> = {
   '@aws-sdk/[^/]+': 'src/core/storage/s3-(client|sdk)\\.ts',
   '@smithy/[^/]+': 'src/core/storage/s3-(client|sdk)\\.ts',
-  'ssh2-sftp-client': 'src/core/storage/sftp\\.ts',
-  ssh2: 'src/core/storage/(sftp|known-hosts)\\.ts',
+  'ssh2-sftp-client': 'src/core/storage/sftp-session\\.ts',
+  ssh2: 'src/core/storage/sftp[^/]*\\.ts',
   express: 'src/api/.+',
   busboy: 'src/api/.+',
   multer: 'src/api/.+',

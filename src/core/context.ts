@@ -25,4 +25,6 @@ export interface OpenOptions {
   readOnly: boolean;
   /** A root that is not there is `storage_not_found`, as it is for sources, instead of being made by the first write. */
   mustExist?: boolean;
+  /** Nothing is written on this machine either, such as the key of a host that is new. */
+  dryRun?: boolean;
 }

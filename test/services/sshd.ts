@@ -5,6 +5,7 @@ import { tmpdir, userInfo } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import type { Test } from 'tap';
+import type { Secrets } from '../../src/core/config/secrets.ts';
 import type { SftpLocation } from '../../src/core/config/config.ts';
 import { pathOf, requirePrograms } from './debian.ts';
 import { freePort } from './free-port.ts';
@@ -106,6 +107,9 @@ export function sftpLocationOf(server: SftpServer, place: string): SftpLocation 
     maxRequests: 64,
   };
 }
+
+/** For clients that need none: their key is a file. */
+export const noSecrets: Secrets = { get: () => undefined, require: () => '', warnings: [] };
 
 /** Keys of the server and of its one client, made anew. */
 export async function makeKeys(

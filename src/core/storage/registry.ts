@@ -1,5 +1,4 @@
 import type { CoreContext, OpenOptions, StorageLocation } from '../context.ts';
-import { WaybillError } from '../errors.ts';
 import { defaultRetryPolicy, retry, type RetryPolicy } from '../retry.ts';
 import type { Storage } from './storage.ts';
 import { withLog } from './with-log.ts';
@@ -40,13 +39,9 @@ async function openDriver(
       const { s3Storage } = await import('./s3.ts');
       return s3Storage(location, { ...context, readOnly: options.readOnly });
     }
-    case 'sftp':
-      throw new WaybillError(
-        'config_invalid',
-        `the backend "${location.backend}" is not part of this version`,
-        {
-          hint: 'use a local directory or S3; SFTP comes with the next version',
-        },
-      );
+    case 'sftp': {
+      const { sftpStorage } = await import('./sftp.ts');
+      return sftpStorage(location, { ...context, ...options });
+    }
   }
 }

@@ -1,0 +1,62 @@
+import { mkdirSync, symlinkSync } from 'node:fs';
+import path from 'node:path';
+import t from 'tap';
+import { silentLog } from '../../../src/core/log.ts';
+import { listedKey as key } from '../../../src/core/storage/key.ts';
+import { sftpStorage } from '../../../src/core/storage/sftp.ts';
+import { bytesBody } from '../../../src/core/storage/body.ts';
+import { within } from '../../../src/core/storage/within.ts';
+import { storageContract } from '../../contract/storage.ts';
+import { startPlainSftpServer } from '../../services/plain-sftp-server.ts';
+import { noSecrets, sftpLocationOf, startSshd, type SftpServer } from '../../services/sshd.ts';
+
+const servers = { OpenSSH: await startSshd(t), 'a server without extensions': await startPlainSftpServer(t) };
+const options = { log: silentLog, secrets: noSecrets };
+let worlds = 0;
+
+function newPlace(server: SftpServer): string {
+  worlds += 1;
+  return path.join(server.root, `world ${worlds}`);
+}
+
+for (const [name, server] of Object.entries(servers)) {
+  t.test(name, (t) =>
+    storageContract(t, async () => {
+      const location = sftpLocationOf(server, newPlace(server));
+      return { open: async () => sftpStorage(location, options) };
+    }),
+  );
+}
+
+t.test('OpenSSH, one request at a time, seen through a sub-directory', (t) =>
+  storageContract(t, async () => {
+    const location = { ...sftpLocationOf(servers.OpenSSH, newPlace(servers.OpenSSH)), maxRequests: 1 };
+    return { open: async () => within(await sftpStorage(location, options), key('deep/inside')) };
+  }),
+);
+
+t.test('facts: what the server can do is found out', async (t) => {
+  for (const [server, rename] of [
+    [servers.OpenSSH, 'atomic'],
+    [servers['a server without extensions'], 'replace_in_steps'],
+  ] as const) {
+    const storage = await sftpStorage(sftpLocationOf(server, newPlace(server)), options);
+    t.equal(storage.facts.rename, rename);
+    t.equal(await storage.facts.conditionalWrites(), 'create');
+    await storage.close();
+  }
+});
+
+t.test('a symbolic link on the way is not followed', async (t) => {
+  const server = servers.OpenSSH;
+  const place = newPlace(server);
+  mkdirSync(path.join(place, 'real'), { recursive: true });
+  symlinkSync('real', path.join(place, 'link'));
+  const storage = await sftpStorage(sftpLocationOf(server, place), options);
+  t.teardown(() => storage.close());
+  await t.rejects(storage.write(key('link/x'), bytesBody('x'), { mode: 'replace' }), {
+    code: 'storage_permanent',
+    message: /"link" is not a directory/,
+  });
+  t.match(await storage.stat(key('link')), { type: 'link', size: 0 });
+});
