@@ -1,20 +1,24 @@
 /**
- * A publisher as a process of its own, for tests that stop and kill it. Publishes two files, to a directory or to S3; the second half of the second one comes only
+ * A publisher as a process of its own, for tests that stop and kill it. Publishes two files, to a directory, to SFTP or to S3; the second half of the second one comes only
  * when a line arrives on standard input, and `staging` is printed when it gets there.
  */
 import { once } from 'node:events';
 import { systemClock } from '../../src/core/clock.ts';
 import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
-import type { S3Location } from '../../src/core/config/config.ts';
+import type { S3Location, SftpLocation } from '../../src/core/config/config.ts';
+import type { Storage } from '../../src/core/storage/storage.ts';
 import { silentLog } from '../../src/core/log.ts';
+import { sftpStorage } from '../../src/core/storage/sftp.ts';
 import { localStorage } from '../../src/core/storage/local.ts';
 import { s3Storage } from '../../src/core/storage/s3.ts';
 import { secretsOf, type S3User } from '../services/radosgw.ts';
+import { noSecrets } from '../services/sshd.ts';
 import { bundleOf, bundlePath, contextWith, destinationOf, owner } from './world.ts';
 
-const { root, s3, files, leaseTimes } = JSON.parse(process.argv[2] ?? '{}') as {
+const { root, s3, sftp, files, leaseTimes } = JSON.parse(process.argv[2] ?? '{}') as {
   root: string;
   s3?: { location: S3Location; user: S3User; partBytes: number };
+  sftp?: SftpLocation;
   files: Record<string, string>;
   leaseTimes: {
     renewEveryMs: number;
@@ -42,15 +46,7 @@ last.body = {
   },
 };
 
-const storage =
-  s3 === undefined
-    ? await localStorage(root)
-    : await s3Storage(s3.location, {
-        clock: systemClock,
-        log: silentLog,
-        secrets: secretsOf(s3.user),
-        partBytes: s3.partBytes,
-      });
+const storage = await open();
 const result = await publishBundle(contextWith(systemClock), storage, {
   bundle,
   owner,
@@ -63,3 +59,10 @@ const result = await publishBundle(contextWith(systemClock), storage, {
 process.stdout.write(`${JSON.stringify({ action: result.action, code: result.error?.code ?? null })}\n`);
 process.stdin.destroy();
 await storage.close();
+
+async function open(): Promise<Storage> {
+  if (sftp !== undefined) return sftpStorage(sftp, { log: silentLog, secrets: noSecrets });
+  if (s3 === undefined) return localStorage(root);
+  const { location, user, partBytes } = s3;
+  return s3Storage(location, { clock: systemClock, log: silentLog, secrets: secretsOf(user), partBytes });
+}

@@ -1,7 +1,4 @@
-import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { ListMultipartUploadsCommand } from '@aws-sdk/client-s3';
 import { systemClock } from '../../src/core/clock.ts';
@@ -10,6 +7,7 @@ import { silentLog } from '../../src/core/log.ts';
 import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
 import { s3Storage } from '../../src/core/storage/s3.ts';
 import { locationOf, secretsOf, startRadosgw } from '../services/radosgw.ts';
+import { startPublisher, type OtherPublisher } from './other-publisher.ts';
 import {
   bundleOf,
   bundlePath,
@@ -126,23 +124,6 @@ async function publish(
   });
 }
 
-function start(
-  t: Test,
-  location: S3Location,
-): { process: ChildProcess; line: (start: string) => Promise<string> } {
-  const script = fileURLToPath(new URL('publisher-process.ts', import.meta.url));
-  const s3 = { location, user: server.user, partBytes };
-  const child = spawn(
-    process.execPath,
-    ['--import=tsx', script, JSON.stringify({ s3, files: slow, leaseTimes })],
-    { stdio: ['pipe', 'pipe', 'inherit'] },
-  );
-  t.teardown(() => child.kill('SIGKILL'));
-  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
-  const line = async (start: string): Promise<string> => {
-    for (let next = await lines.next(); next.done !== true; next = await lines.next())
-      if (next.value.startsWith(start)) return next.value;
-    throw new Error(`the process ended without a line that begins with ${start}`);
-  };
-  return { process: child, line };
+function start(t: Test, location: S3Location): OtherPublisher {
+  return startPublisher(t, { s3: { location, user: server.user, partBytes }, files: slow, leaseTimes });
 }

@@ -42,7 +42,7 @@ async function pruneNow(
   const owner = { pipelineId: options.pipeline, destinationId: options.destination };
   const told = await withNotifier(prepared, { dryRun, pipelineIds: [options.pipeline] }, async (context) =>
     withReleasers(async (onRelease) => {
-      const storage = await context.openStorage(location, { readOnly: dryRun });
+      const storage = await context.openStorage(location, { readOnly: dryRun, dryRun });
       onRelease(() => storage.close());
       return prune(context, storage, { owner, policy, dryRun });
     }),

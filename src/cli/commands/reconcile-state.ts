@@ -23,7 +23,10 @@ async function repair(options: ReconcileOptions, output: Output, signal: AbortSi
   });
   const { location } = destinationOf(pipelineOf(config, options.pipeline), options.destination);
   const paths = await withReleasers(async (onRelease) => {
-    const storage = await context.openStorage(location, { readOnly: options.dryRun });
+    const storage = await context.openStorage(location, {
+      readOnly: options.dryRun,
+      dryRun: options.dryRun,
+    });
     onRelease(() => storage.close());
     const owner = { pipelineId: options.pipeline, destinationId: options.destination };
     return reconcile(context, storage, { owner, dryRun: options.dryRun, allOwners: options.allOwners });

@@ -46,7 +46,11 @@ async function publishFromSource(context: CoreContext, options: PublishOptions):
   if (source.backend === 'http_upload') return skipped(pipeline);
   try {
     return await withReleasers(async (onRelease) => {
-      const storage = await context.openStorage(source, { readOnly: true, mustExist: true });
+      const storage = await context.openStorage(source, {
+        readOnly: true,
+        mustExist: true,
+        dryRun: options.dryRun,
+      });
       onRelease(() => storage.close());
       const found = await discoverBundles(storage);
       const invalid = found.invalid.map(({ path, error }) => ({ bundle: path, error: errorRecord(error) }));
@@ -204,7 +208,10 @@ async function publishToDestination(
     result.error = error;
     await withReleasers(async (onRelease) => {
       if (bundles.length === 0) return;
-      const storage = await context.openStorage(destination.location, { readOnly: options.dryRun });
+      const storage = await context.openStorage(destination.location, {
+        readOnly: options.dryRun,
+        dryRun: options.dryRun,
+      });
       onRelease(() => storage.close());
       for (const { bundle, destinationPath } of bundles) {
         const publication = { ...options, bundle, destination, destinationPath, owner };

@@ -1,0 +1,26 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import type { Test } from 'tap';
+
+/** Another publisher, as a process of its own; `line` gives its next line that begins so. */
+export interface OtherPublisher {
+  process: ChildProcess;
+  line: (start: string) => Promise<string>;
+}
+
+/** `task` is what `publisher-process.ts` takes. */
+export function startPublisher(t: Pick<Test, 'teardown'>, task: object): OtherPublisher {
+  const script = fileURLToPath(new URL('publisher-process.ts', import.meta.url));
+  const child = spawn(process.execPath, ['--import=tsx', script, JSON.stringify(task)], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  t.teardown(() => child.kill('SIGKILL'));
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  const line = async (start: string): Promise<string> => {
+    for (let next = await lines.next(); next.done !== true; next = await lines.next())
+      if (next.value.startsWith(start)) return next.value;
+    throw new Error(`the process ended without a line that begins with ${start}`);
+  };
+  return { process: child, line };
+}

@@ -1,0 +1,105 @@
+import { once } from 'node:events';
+import path from 'node:path';
+import t, { type Test } from 'tap';
+import { systemClock } from '../../src/core/clock.ts';
+import { silentLog } from '../../src/core/log.ts';
+import type { SftpLocation } from '../../src/core/config/config.ts';
+import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
+import { sftpStorage } from '../../src/core/storage/sftp.ts';
+import type { Storage } from '../../src/core/storage/storage.ts';
+import { noSecrets, sftpLocationOf, startSshd } from '../services/sshd.ts';
+import { startPublisher } from './other-publisher.ts';
+import {
+  bundleOf,
+  bundlePath,
+  contextWith,
+  destinationOf,
+  litter,
+  owner,
+  snapshot,
+  untruths,
+  type Files,
+} from './world.ts';
+
+/** Two real processes on one SFTP destination, real signals, and leases of a second instead of minutes. */
+
+const leaseTimes = {
+  renewEveryMs: 200,
+  abortAfterMs: 600,
+  staleAfterMs: 800,
+  waitMs: 60_000,
+  pollEveryMs: 20,
+};
+const slow: Files = { 'a.txt': 'slow', 'slow.txt': 's'.repeat(5000) };
+const quick: Files = { 'a.txt': 'quick', 'quick.txt': 'q' };
+const server = await startSshd(t);
+
+t.test('a process stopped in mid-file and woken after it lost its lease does not commit', async (t) => {
+  const location = sftpLocationOf(server, path.join(server.root, 'stopped'));
+  const child = startPublisher(t, { sftp: location, files: slow, leaseTimes });
+  await child.line('staging');
+  child.process.kill('SIGSTOP');
+  t.equal((await publish(location, quick)).error, null);
+  child.process.kill('SIGCONT');
+  child.process.stdin?.write('go on\n');
+  const { action } = JSON.parse(await child.line('{')) as { action: string };
+  t.equal(action, 'error');
+  await check(t, location);
+});
+
+t.test('a publisher that waits for a live one goes on when that one is done', async (t) => {
+  const location = sftpLocationOf(server, path.join(server.root, 'live'));
+  const child = startPublisher(t, { sftp: location, files: slow, leaseTimes });
+  await child.line('staging');
+  const waiting = publish(location, quick);
+  child.process.stdin?.write('go on\n');
+  t.match(JSON.parse(await child.line('{')), { action: 'publish_new', code: null });
+  t.match(await waiting, { action: 'replace_catalog', error: null });
+  await check(t, location);
+});
+
+t.test('a killed process is overtaken at once', async (t) => {
+  const location = sftpLocationOf(server, path.join(server.root, 'killed'));
+  const child = startPublisher(t, { sftp: location, files: slow, leaseTimes });
+  await child.line('staging');
+  child.process.kill('SIGKILL');
+  await once(child.process, 'exit');
+  const result = await publish(location, quick, { ...leaseTimes, staleAfterMs: 3_600_000 });
+  t.match(result, { action: 'replace_catalog', reason: { code: 'attempt_interrupted' }, error: null });
+  await check(t, location);
+});
+
+async function check(t: Test, location: SftpLocation): Promise<void> {
+  const storage = await open(location);
+  const files = await snapshot(storage);
+  t.equal(files.get(`${bundlePath}/a.txt`), 'quick');
+  t.equal(files.get(`${bundlePath}/slow.txt`), undefined);
+  t.same(litter(files), []);
+  t.same(await untruths(storage), []);
+  await storage.close();
+}
+
+async function open(location: SftpLocation): Promise<Storage> {
+  return sftpStorage(location, { log: silentLog, secrets: noSecrets });
+}
+
+async function publish(
+  location: SftpLocation,
+  files: Files,
+  times = leaseTimes,
+): ReturnType<typeof publishBundle> {
+  const storage = await open(location);
+  try {
+    return await publishBundle(contextWith(systemClock), storage, {
+      bundle: bundleOf(files),
+      owner,
+      destination: destinationOf('replacement'),
+      destinationPath: bundlePath,
+      dryRun: false,
+      force: false,
+      leaseTimes: times,
+    });
+  } finally {
+    await storage.close();
+  }
+}
