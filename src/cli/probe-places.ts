@@ -89,7 +89,8 @@ function cells(
   ];
 }
 
+/** Servers tell whole seconds, and some time passes on the way: what is less than two is none. */
 function signedSeconds(ms: number): string {
   const seconds = Math.round(ms / 1000);
-  return seconds === 0 ? 'agrees' : `${seconds > 0 ? '+' : '−'}${Math.abs(seconds)} s`;
+  return Math.abs(ms) < 2000 ? 'agrees' : `${seconds > 0 ? '+' : '−'}${Math.abs(seconds)} s`;
 }
