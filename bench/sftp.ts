@@ -1,0 +1,40 @@
+import { mkdirSync, rmSync } from 'node:fs';
+import path from 'node:path';
+import { startSshd } from '../test/services/sshd.ts';
+import { remote } from './remote.ts';
+
+/** Local → SFTP (OpenSSH on this machine), beside rclone on the same server. */
+export async function sftp(): Promise<boolean> {
+  const releases: (() => unknown)[] = [];
+  try {
+    const server = await startSshd({ teardown: (release) => void releases.push(release) });
+    const { host, port, user, root, clientKeyFile } = server;
+    Object.assign(process.env, {
+      RCLONE_CONFIG_BENCH_TYPE: 'sftp',
+      RCLONE_CONFIG_BENCH_HOST: host,
+      RCLONE_CONFIG_BENCH_PORT: String(port),
+      RCLONE_CONFIG_BENCH_USER: user,
+      RCLONE_CONFIG_BENCH_KEY_FILE: clientKeyFile,
+    });
+    return remote(
+      {
+        name: 'SFTP',
+        destination: (directory) =>
+          `backend: sftp, host: ${host}, port: ${port}, user: ${user}, path: "${root}/${directory}", ssh_key_file: "${clientKeyFile}", known_hosts_file: "${server.knownHostsFile}"`,
+        rclone: (directory) => `bench:${root}/${directory}`,
+        rcloneFlags: [
+          [],
+          ['--transfers', '16', '--checkers', '16'],
+          ['--transfers', '16', '--checkers', '16', '--sftp-disable-hashcheck'],
+        ],
+        clear: (directory) => {
+          rmSync(path.join(root, directory), { recursive: true, force: true });
+          mkdirSync(path.join(root, directory));
+        },
+      },
+      { large: 1.0, small: 1.2, nothing: 2 },
+    );
+  } finally {
+    for (const release of releases.reverse()) await release();
+  }
+}
