@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import net from 'node:net';
 import type { SFTPWrapper } from 'ssh2';
 import SftpClient from 'ssh2-sftp-client';
 import type { SftpLocation } from '../config/config.ts';
@@ -68,10 +69,10 @@ export async function openSession(options: SessionOptions): Promise<SftpSession>
   client.on('close', () => lose('the connection was closed'));
 
   let sftp: SFTPWrapper;
+  const socket = net.connect({ host: location.host, port: location.port, noDelay: true });
   try {
     sftp = await client.connect({
-      host: location.host,
-      port: location.port,
+      sock: socket,
       username: location.user,
       authHandler,
       // Always installed, since without one any key would do; and answered by the callback, since a promise counts as a yes.
@@ -112,6 +113,11 @@ export async function openSession(options: SessionOptions): Promise<SftpSession>
             lose(`the server did not answer within ${answerWithinMs / 1000} s`);
             void endOf(client);
           }, answerWithinMs);
+          // What is asked for in one go leaves in one go: a request has several packets, and each would be a system call.
+          if (socket.writableCorked === 0) {
+            socket.cork();
+            process.nextTick(() => socket.uncork());
+          }
           send(sftp, (error, value) => (error instanceof Error ? reject(error) : resolve(value as T)));
         });
       } finally {
