@@ -1,19 +1,8 @@
 import { spawnSync } from 'node:child_process';
-import { createHash, randomFillSync } from 'node:crypto';
-import {
-  closeSync,
-  existsSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  readSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-  writeSync,
-} from 'node:fs';
+import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { readAll, writeBundle } from './bundle-files.ts';
 import { compare, goal, print, type Contender } from './measure.ts';
 
 /**
@@ -38,7 +27,7 @@ export async function local(): Promise<boolean> {
   }
 }
 
-const waybill = [process.execPath, 'dist/cli/main.js'];
+export const waybill = [process.execPath, 'dist/cli/main.js'];
 const helpCommand = [...waybill, '--help'];
 
 function copies(root: string, title: string, count: number, size: number, ratio: number): boolean {
@@ -115,25 +104,7 @@ interface Place {
 /** A bundle of random files with a manifest that declares their digests, and a configuration that publishes it. */
 function layOut(root: string, count: number, size: number): Place {
   const bundle = path.join(root, 'source', 'bundle');
-  mkdirSync(bundle, { recursive: true });
-  const chunk = Buffer.allocUnsafe(Math.min(size, 1 << 20));
-  const files = Array.from({ length: count }, (_, index) => {
-    const name = `d${index % 50}/file-${index}.bin`;
-    mkdirSync(path.dirname(path.join(bundle, name)), { recursive: true });
-    const hash = createHash('sha256');
-    const file = openSync(path.join(bundle, name), 'w');
-    for (let written = 0; written < size; written += chunk.length) {
-      randomFillSync(chunk);
-      hash.update(chunk);
-      writeSync(file, chunk);
-    }
-    closeSync(file);
-    return { path: name, size, digest: `sha256:${hash.digest('hex')}` };
-  });
-  writeFileSync(
-    path.join(bundle, 'manifest.json'),
-    JSON.stringify({ schema_version: 1, created: '2026-11-20T00:00:00Z', files }),
-  );
+  writeBundle(bundle, count, size);
   const config = path.join(root, 'config.yml');
   const ours = path.join(root, 'ours');
   writeFileSync(
@@ -151,20 +122,10 @@ function runOf(config: string): string[] {
 function fresh({ bundle }: Place, destination: string): void {
   rmSync(destination, { recursive: true, force: true });
   spawnSync('sync');
-  for (const name of readdirSync(bundle, { recursive: true, encoding: 'utf8' })) {
-    const file = path.join(bundle, name);
-    if (statSync(file).isFile()) readThrough(file);
-  }
+  readAll(bundle);
 }
 
-function readThrough(file: string): void {
-  const chunk = Buffer.allocUnsafe(1 << 20);
-  const handle = openSync(file, 'r');
-  while (readSync(handle, chunk) > 0);
-  closeSync(handle);
-}
-
-function requireRclone(): void {
+export function requireRclone(): void {
   if (spawnSync('rclone', ['version'], { stdio: 'ignore' }).error !== undefined)
     throw new Error('rclone is what this bench compares with: install it (Debian: apt-get install rclone)');
   if (!existsSync('dist/cli/main.js')) throw new Error('build first: npm run build');

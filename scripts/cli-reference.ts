@@ -8,6 +8,7 @@ const commands = [
   ['reconcile-state'],
   ['prune'],
   ['serve'],
+  ['notify', 'test'],
   ['config', 'check'],
   ['config', 'schema'],
 ];

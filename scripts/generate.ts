@@ -3,6 +3,8 @@
  */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { openApiDocument } from '../src/api/openapi/document.ts';
+import { routes } from '../src/api/routes.ts';
 import { configJsonSchema } from '../src/core/config/json-schema.ts';
 import { withCliReference } from './cli-reference.ts';
 import { configReference, withReference } from './config-reference.ts';
@@ -23,6 +25,7 @@ const generated: Generated[] = [
     make: () => withReference(read('docs/configuration.md') ?? '', configReference(configJsonSchema())),
   },
   { file: 'docs/errors.md', make: errorReference },
+  { file: 'schemas/openapi.json', make: () => json(openApiDocument(routes, '/')) },
   { file: 'docs/cli.md', make: () => withCliReference(read('docs/cli.md') ?? '') },
 ];
 

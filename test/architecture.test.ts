@@ -19,6 +19,10 @@ const pureFiles = [
   'weather/current-conditions.ts',
   'weather/derived.ts',
   'weather/units.ts',
+  'notify/address-policy.ts',
+  'notify/event.ts',
+  'notify/occurrences.ts',
+  'notify/signature.ts',
   'publish/decide.ts',
   'publish/mapping.ts',
   'publish/plan.ts',
@@ -26,8 +30,8 @@ const pureFiles = [
 
 /** Which files may import a package, as a pattern for the whole path; packages that are not here may be imported anywhere. */
 const homes: Record<string, string> = {
-  '@aws-sdk/[^/]+': 'src/core/storage/s3\\.ts',
-  '@smithy/[^/]+': 'src/core/storage/s3\\.ts',
+  '@aws-sdk/[^/]+': 'src/core/storage/s3-(client|sdk)\\.ts',
+  '@smithy/[^/]+': 'src/core/storage/s3-(client|sdk)\\.ts',
   'ssh2-sftp-client': 'src/core/storage/sftp\\.ts',
   ssh2: 'src/core/storage/(sftp|known-hosts)\\.ts',
   express: 'src/api/.+',
@@ -40,13 +44,15 @@ const homes: Record<string, string> = {
   'drizzle-orm': 'src/core/weather/.+',
   piscina: 'src/workers/pool\\.ts',
   commander: 'src/cli/.+',
+  'ipaddr.js': 'src/core/notify/address-policy\\.ts',
   'cli-progress': 'src/cli/.+',
   picocolors: 'src/cli/.+',
   joi: 'src/core/config/.+',
   'joi-to-json': 'src/core/config/.+',
   yaml: 'src/core/config/.+',
   tar: 'src/core/(bundle|publish/generate)/.+',
-  ejs: 'src/core/(publish/generate|scene-map)/.+',
+  ejs: 'src/(core/(publish/generate|scene-map)/.+|api/api-page\\.ts)',
+  'prom-client': 'src/api/metrics\\.ts',
   tsx: 'src/workers/thread-from-source\\.mjs',
 };
 

@@ -1,44 +1,28 @@
 import express, { type ErrorRequestHandler, type Express, type RequestHandler } from 'express';
 import { WaybillError } from '../core/errors.ts';
+import { countRequests } from './count-requests.ts';
 import type { ApiPorts } from './ports.ts';
 import { sendProblem } from './problem.ts';
 import { requestLog } from './request-log.ts';
-import { health } from './routes/health.ts';
-import { showRun } from './routes/runs.ts';
-import { sceneMapRoutes } from './routes/scene-maps.ts';
-import { upload } from './routes/upload.ts';
+import { createRouter } from './router.ts';
+import { routes } from './routes.ts';
 
-/** The HTTP API over its ports: which path leads where, and nothing else. */
+/** The HTTP API over its ports: what every request passes through, and the routes. */
 export function createApp(ports: ApiPorts): Express {
-  const routes = express.Router({ strict: true, caseSensitive: true });
-  routes.route('/healthz').get(health(ports)).all(onlyMethods('GET, HEAD'));
-  routes.route('/runs/:runId').get(showRun(ports)).all(onlyMethods('GET, HEAD'));
-  routes.route('/v1/pipelines/:pipelineId/upload').post(upload(ports)).all(onlyMethods('POST'));
-
-  routes.use(sceneMapRoutes());
-
   const app = express();
   app.disable('x-powered-by').disable('etag');
   app.set('trust proxy', ports.http.trustedProxies);
   app.use(requestLog(ports.log, ports.clock));
-  app.use(ports.http.basePath, routes);
+  if (ports.metrics !== null) app.use(countRequests(ports.metrics, ports.clock));
+  app.use(ports.http.basePath, createRouter(routes, ports));
   app.use(noSuchRoute);
   app.use(answerError);
   return app;
 }
 
-function onlyMethods(allow: string): RequestHandler {
-  return (req, res) => {
-    res.setHeader('Allow', allow);
-    throw new WaybillError('method_not_allowed', `${req.method} is not possible here`, {
-      hint: `use ${allow}`,
-    });
-  };
-}
-
 const noSuchRoute: RequestHandler = () => {
   throw new WaybillError('not_found', 'there is nothing under this path', {
-    hint: 'docs/http-api.md lists the routes',
+    hint: 'GET /docs, under the base path, shows the routes',
   });
 };
 

@@ -19,17 +19,8 @@ export function resolveTokens(configs: readonly UploadTokenConfig[], secrets: Se
   const byHash = new Map<string, UploadTokenConfig>();
   return configs.map((config) => {
     const { id, valueEnv, pipelines } = config;
-    const value = secrets.require(valueEnv, `upload token "${id}"`);
-    if (!tokenForm.test(value)) {
-      throw new WaybillError(
-        'secrets_invalid',
-        `the value of ${valueEnv} cannot be sent as a bearer token (upload token "${id}")`,
-        {
-          hint: 'use letters, digits and - . _ ~ + / only, for example the output of `openssl rand -hex 32`',
-        },
-      );
-    }
-    const hash = sha256(value);
+    const token = resolveToken({ id, valueEnv, pipelines }, `upload token "${id}"`, secrets);
+    const { hash } = token;
     const other = byHash.get(hash.toString('hex'));
     if (other !== undefined) {
       throw new WaybillError(
@@ -41,8 +32,27 @@ export function resolveTokens(configs: readonly UploadTokenConfig[], secrets: Se
       );
     }
     byHash.set(hash.toString('hex'), config);
-    return { id, hash, pipelines: new Set(pipelines) };
+    return token;
   });
+}
+
+/** One token, whatever it is for. Throws `secrets_invalid` where its value is missing or cannot be sent as a bearer token. */
+export function resolveToken(
+  { id, valueEnv, pipelines }: UploadTokenConfig,
+  neededBy: string,
+  secrets: Secrets,
+): Token {
+  const value = secrets.require(valueEnv, neededBy);
+  if (!tokenForm.test(value)) {
+    throw new WaybillError(
+      'secrets_invalid',
+      `the value of ${valueEnv} cannot be sent as a bearer token (${neededBy})`,
+      {
+        hint: 'use letters, digits and - . _ ~ + / only, for example the output of `openssl rand -hex 32`',
+      },
+    );
+  }
+  return { id, hash: sha256(value), pipelines: new Set(pipelines) };
 }
 
 /**

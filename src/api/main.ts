@@ -4,15 +4,20 @@ import { stageUpload } from '../core/bundle/staging.ts';
 import { systemClock } from '../core/clock.ts';
 import type { Config } from '../core/config/config.ts';
 import { loadConfig } from '../core/config/load.ts';
-import { loadSecrets } from '../core/config/secrets.ts';
+import { secretValues } from '../core/config/secret-references.ts';
+import { loadSecrets, type Secrets } from '../core/config/secrets.ts';
 import { WaybillError } from '../core/errors.ts';
 import { describeFinding } from '../core/finding.ts';
 import type { Log } from '../core/log.ts';
+import { loggedNotifier } from '../core/notify/logged-notifier.ts';
 import { createCoordinator, prepareStaging } from '../workers/coordinator.ts';
 import { createApp } from './app.ts';
-import { resolveTokens } from './auth.ts';
+import { resolveToken, resolveTokens, type Token } from './auth.ts';
+import { countingStage } from './count-uploads.ts';
 import { listen } from './http-server.ts';
+import { createMetrics } from './metrics.ts';
 import type { UploadPipeline } from './ports.ts';
+import { productVersion } from './version.ts';
 
 export interface ServeOptions {
   configFile: string;
@@ -22,6 +27,8 @@ export interface ServeOptions {
   onListening?: (url: string) => void;
   /** Whether anyone reads lines of level debug of the worker threads. */
   verbose?: boolean;
+  /** Called with the values of all secrets as soon as they are known, before any of them is used. */
+  onSecrets?: (values: string[]) => void;
 }
 
 export interface Served {
@@ -30,6 +37,9 @@ export interface Served {
   /** Drains, publishes what was accepted as far as `shutdown_timeout` allows, and stops. A second call waits for the first. */
   close(): Promise<{ unfinished: string[] }>;
 }
+
+// What is still to be told when the last run is over.
+const tellingGraceMs = 10_000;
 
 /**
  * Runs the daemon. Throws, before anything was begun, where the configuration, the secrets, the staging directory or the address
@@ -41,6 +51,7 @@ export async function serve({
   env,
   onListening,
   verbose = false,
+  onSecrets,
 }: ServeOptions): Promise<Served> {
   const { config, warnings } = await loadConfig(configFile, { home: env['HOME'] ?? homedir() });
   if (config.server.queue.driver !== 'memory') {
@@ -53,9 +64,20 @@ export async function serve({
     );
   }
   const secrets = await loadSecrets({ directory: config.secrets.directory, env });
-  for (const warning of [...warnings, ...secrets.warnings])
+  onSecrets?.(secretValues(config, secrets));
+  const stopped = new AbortController();
+  const clock = systemClock;
+  const told = await loggedNotifier(config.notifiers, {
+    clock,
+    log,
+    secrets,
+    hurry: stopped.signal,
+    onOutcome: ({ notifierId, delivered }) => metrics?.recordDelivery({ notifierId, delivered }),
+  });
+  for (const warning of [...warnings, ...secrets.warnings, ...told.warnings])
     log.warn({ code: warning.code }, describeFinding(warning));
   const tokens = resolveTokens(config.uploadTokens, secrets);
+  const metricsToken = metricsTokenOf(config, secrets);
 
   // Listening comes before the sweep of staging: a second daemon of the same configuration fails here and sweeps nothing.
   const gate = openingGate();
@@ -69,12 +91,23 @@ export async function serve({
     throw error;
   }
 
+  const metrics = config.server.metrics.enabled
+    ? createMetrics({
+        version: productVersion(),
+        nodeVersion: process.version,
+        pipelineIds: config.pipelines.map(({ id }) => id),
+        depth: () => coordinator.queue.depth(),
+        threads: () => coordinator.threads(),
+      })
+    : null;
   const coordinator = createCoordinator({
     config,
     env: definedValues(env),
     clock: systemClock,
     log,
     verbose,
+    ...(metrics === null ? {} : { observer: metrics.runs }),
+    notify: (occurrence) => told.notifier.notify(occurrence),
   });
   const stopping = new AbortController();
   let draining = false;
@@ -84,9 +117,12 @@ export async function serve({
     log,
     tokens,
     pipelines: uploadPipelines(config),
+    sourcePipelines: sourcePipelines(config),
     queue: coordinator.queue,
     staging: coordinator.staging,
-    stage: stageUpload,
+    stage: metrics === null ? stageUpload : countingStage(stageUpload, metrics),
+    metrics,
+    metricsToken,
     stopping: stopping.signal,
     isDraining: () => draining,
   });
@@ -107,11 +143,14 @@ export async function serve({
     );
     await server.close();
     await coordinator.close(shutdownTimeoutMs);
+    // No more is published; what is still to be told gets one more try.
+    stopped.abort();
+    await told.notifier.close(tellingGraceMs);
     log.info({ unfinished }, 'stopped');
     return { unfinished };
   };
-  let stopped: Promise<{ unfinished: string[] }> | undefined;
-  return { url, close: () => (stopped ??= stop()) };
+  let closing: Promise<{ unfinished: string[] }> | undefined;
+  return { url, close: () => (closing ??= stop()) };
 }
 
 /** Holds requests back until the daemon is ready for them; it opens once. */
@@ -128,6 +167,18 @@ function uploadPipelines(config: Config): Map<string, UploadPipeline> {
       pipelines.set(id, { id, maxUploadSize: source.maxUploadSize, maxFiles: source.maxFiles, sceneMaps });
   }
   return pipelines;
+}
+
+function sourcePipelines(config: Config): Set<string> {
+  return new Set(
+    config.pipelines.filter(({ source }) => source.backend !== 'http_upload').map(({ id }) => id),
+  );
+}
+
+function metricsTokenOf({ server }: Config, secrets: Secrets): Token | null {
+  const { enabled, tokenEnv } = server.metrics;
+  if (!enabled || tokenEnv === null) return null;
+  return resolveToken({ id: 'metrics', valueEnv: tokenEnv, pipelines: [] }, 'server.metrics', secrets);
 }
 
 function definedValues(env: NodeJS.ProcessEnv): Record<string, string> {

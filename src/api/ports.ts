@@ -5,6 +5,7 @@ import type { Log } from '../core/log.ts';
 import type { StagingArea } from '../workers/coordinator.ts';
 import type { JobQueue } from '../workers/queue.ts';
 import type { Token } from './auth.ts';
+import type { Metrics } from './metrics.ts';
 
 /** Everything that the routes work with; wired by `main.ts`, or by a test. */
 export interface ApiPorts {
@@ -14,9 +15,15 @@ export interface ApiPorts {
   tokens: readonly Token[];
   /** The pipelines that take uploads, by id. */
   pipelines: ReadonlyMap<string, UploadPipeline>;
+  /** Ids of the pipelines that have a source of their own, which operators may start. */
+  sourcePipelines: ReadonlySet<string>;
   queue: JobQueue;
   staging: StagingArea;
   stage: StageUpload;
+  /** Null where the configuration switches them off. */
+  metrics: Metrics | null;
+  /** What `/metrics` asks for; null: nothing. */
+  metricsToken: Token | null;
   /** Aborts when uploads that are still being received have to end. */
   stopping: AbortSignal;
   isDraining: () => boolean;
@@ -45,4 +52,6 @@ export interface StagedUpload {
   directory: string;
   bundlePath: string;
   manifestDigest: Digest;
+  /** Of the files that the manifest lists. */
+  bytes: number;
 }

@@ -32,6 +32,7 @@ export const statusOf: Record<ErrorCode, number> = {
   state_conflict: 500,
   empty_plan: 500,
   nested_managed_path: 500,
+  bucket_root_protected: 500,
   destination_busy: 500,
   lease_lost: 500,
   commit_unknown: 500,
@@ -48,6 +49,7 @@ export const statusOf: Record<ErrorCode, number> = {
   method_not_allowed: 405,
   unauthorized: 401,
   pipeline_not_found: 404,
+  pipeline_takes_uploads: 409,
   run_not_found: 404,
   forbidden: 403,
   invalid_idempotency_key: 400,
@@ -62,7 +64,7 @@ export const statusOf: Record<ErrorCode, number> = {
 };
 
 /** Seconds after which trying again makes sense, for the codes where the client cannot know. */
-const retryAfterSeconds: Partial<Record<ErrorCode, number>> = {
+export const retryAfterSeconds: Partial<Record<ErrorCode, number>> = {
   shutting_down: 30,
   queue_full: 10,
   idempotency_in_progress: 5,

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { asWaybillError, WaybillError } from '../core/errors.ts';
+import { requestContext } from './request-context.ts';
 
 export interface RequestBody {
   /** The bytes, once. Leaving it early keeps the connection usable for an answer. */
@@ -18,6 +19,7 @@ export function requestBody(
   { idleTimeoutMs, signal }: { idleTimeoutMs: number; signal: AbortSignal },
 ): RequestBody {
   let failure: WaybillError | undefined;
+  const context = requestContext(req);
   const fail = (error: WaybillError): WaybillError => (failure = error);
 
   async function* read(): AsyncGenerator<Uint8Array> {
@@ -31,6 +33,7 @@ export function requestBody(
         if (signal.aborted) throw fail(asWaybillError(signal.reason));
         const chunk = req.read() as Buffer | null;
         if (chunk !== null) {
+          context.received = (context.received ?? 0) + chunk.length;
           yield chunk;
           continue;
         }

@@ -1,4 +1,4 @@
-import type { RequestHandler } from 'express';
+import type { Request, RequestHandler, Response } from 'express';
 import type { Clock } from '../core/clock.ts';
 import type { Log } from '../core/log.ts';
 import { requestContext } from './request-context.ts';
@@ -16,9 +16,12 @@ export function requestLog(log: Log, clock: Clock): RequestHandler {
       const line = {
         request_id: context.id,
         method: req.method,
+        route: context.route ?? null,
         path,
         client: req.ip,
         status: res.headersSent ? res.statusCode : null,
+        bytes_received: receivedBytes(req),
+        bytes_sent: sentBytes(req, res),
         ms: Math.round(clock.monotonic() - started),
         ...context.fields,
       };
@@ -28,4 +31,17 @@ export function requestLog(log: Log, clock: Clock): RequestHandler {
     });
     next();
   };
+}
+
+/** Of the body, as far as it was read. */
+function receivedBytes(req: Request): number {
+  const { received } = requestContext(req);
+  if (received !== undefined) return received;
+  return req.complete ? Number(req.headers['content-length'] ?? 0) : 0;
+}
+
+/** Of the body. Every answer tells its length before it is written. */
+function sentBytes(req: Request, res: Response): number {
+  const hasBody = res.headersSent && req.method !== 'HEAD' && res.statusCode !== 304;
+  return hasBody ? Number(res.getHeader('content-length') ?? 0) : 0;
 }

@@ -1,9 +1,10 @@
 #!/usr/bin/env node
 import { readFileSync } from 'node:fs';
 import { Command, CommanderError, Option } from 'commander';
-import { asWaybillError } from '../core/errors.ts';
+import { asWaybillError, type WaybillError } from '../core/errors.ts';
 import type { CheckOptions } from './commands/config-check.ts';
 import type { InspectOptions } from './commands/inspect.ts';
+import type { NotifyTestOptions } from './commands/notify-test.ts';
 import type { PruneOptions } from './commands/prune.ts';
 import type { ReconcileOptions } from './commands/reconcile-state.ts';
 import type { RunOptions } from './commands/run.ts';
@@ -90,9 +91,13 @@ command('validate', 'check a bundle, or every bundle of a configured source, byt
     exit((await import('./commands/validate.ts')).validate(bundlePath, options)),
   );
 
-command('inspect', 'show what a configured source holds and how its destinations stand; writes nothing')
+command('inspect', 'show what a configured source holds and how its destinations stand')
   .addOption(configOption())
   .addOption(pipelineOption())
+  .option(
+    '--probe',
+    'try what source and destinations can do: latency, clock, rights, rename, conditional writes; writes and removes one small file at each destination',
+  )
   .addOption(formatOption())
   .action(async (options: InspectOptions) => exit((await import('./commands/inspect.ts')).inspect(options)));
 
@@ -131,6 +136,18 @@ command('serve', 'run the daemon: uploads over HTTP, published as they come')
   .addOption(configOption())
   .action(async (options: ServeOptions) => exit((await import('./commands/serve.ts')).serveForever(options)));
 
+const notify = program.command('notify').description('look after notifiers');
+notify
+  .command('test')
+  .description('send a test event to the notifiers, one try each, and tell how it went')
+  .option('--verbose', 'log to stderr in detail')
+  .addOption(configOption())
+  .option('-n, --notifier <id>', 'only this notifier (may be given again)', collect)
+  .addOption(formatOption())
+  .action(async (options: NotifyTestOptions) =>
+    exit((await import('./commands/notify-test.ts')).notifyTest(options)),
+  );
+
 const config = program.command('config').description('look at configuration files');
 config
   .command('check')
@@ -157,18 +174,23 @@ program.addCommand(
 for (const group of program.commands)
   for (const each of [group, ...group.commands]) each.copyInheritedSettings(program);
 
-try {
-  await program.parseAsync();
-} catch (error) {
-  if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? 0 : 2;
-  else {
-    const failure = asWaybillError(error);
-    const { tellError } = await import('./output.ts');
-    tellError(failure, { color: takesColour() });
-    if (failure.code === 'internal_error' && error instanceof Error)
-      process.stderr.write(`${error.stack ?? ''}\n`);
-    process.exitCode = exitCodes[failure.code];
+void main();
+
+async function main(): Promise<void> {
+  try {
+    await program.parseAsync();
+  } catch (error) {
+    if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? 0 : 2;
+    else await tell(asWaybillError(error), error);
   }
+}
+
+async function tell(failure: WaybillError, thrown: unknown): Promise<void> {
+  const { tellError } = await import('./output.ts');
+  tellError(failure, { color: takesColour() });
+  if (failure.code === 'internal_error' && thrown instanceof Error)
+    process.stderr.write(`${thrown.stack ?? ''}\n`);
+  process.exitCode = exitCodes[failure.code];
 }
 
 /** Commander's errors in the form of all others. */

@@ -14,7 +14,10 @@ export interface Output {
   readonly warn: (finding: Finding) => void;
   /** The one JSON document of a command. */
   readonly json: (kind: string, body: object) => void;
-  /** Tells what the core warns of while it works on stderr, in either format: a lease that could not be renewed, a call tried again. */
+  /**
+   * Tells what the core warns of while it works on stderr, in either format: a lease that could not be renewed, a call tried again. And the
+   * events of notifiers of kind `log`, which somebody asked for.
+   */
   readonly log: Log;
 }
 
@@ -33,7 +36,13 @@ export function makeOutput(options: { json: boolean; color: boolean }): Output {
     },
     json: (kind, body) =>
       void process.stdout.write(`${JSON.stringify({ schemaVersion: 1, kind, ...body }, inSnakeCase, 2)}\n`),
-    log: { ...silentLog, warn: (fields, message) => warn(describeLogged(fields, message)) },
+    log: {
+      ...silentLog,
+      info(fields) {
+        if ('event' in fields) err.line(`event  ${JSON.stringify(fields.event)}`);
+      },
+      warn: (fields, message) => warn(describeLogged(fields, message)),
+    },
   };
 }
 

@@ -3,8 +3,8 @@ import { systemClock } from '../core/clock.ts';
 import type { Config, DestinationConfig, PipelineConfig } from '../core/config/config.ts';
 import { loadConfig } from '../core/config/load.ts';
 import { nearest } from '../core/config/nearest.ts';
-import { referencedSecrets, requireSecrets } from '../core/config/secret-references.ts';
-import { loadSecrets } from '../core/config/secrets.ts';
+import { referencedSecrets, requireSecrets, secretValues } from '../core/config/secret-references.ts';
+import { loadSecrets, type Secrets } from '../core/config/secrets.ts';
 import type { CoreContext } from '../core/context.ts';
 import { WaybillError } from '../core/errors.ts';
 import type { Finding } from '../core/finding.ts';
@@ -28,18 +28,20 @@ export async function setUp(options: {
   pipelineIds?: readonly string[];
   verbose?: boolean;
   signal?: AbortSignal;
+  /** The command publishes or prunes, so what its notifiers need must be there too. */
+  notifies?: boolean;
 }): Promise<SetUp> {
   const { config, warnings } = await loadConfig(options.config, { home: homedir() });
   for (const id of options.pipelineIds ?? []) pipelineOf(config, id);
   const secrets = await loadSecrets({ directory: config.secrets.directory, env: process.env });
   requireSecrets(
     secrets,
-    referencedSecrets(
-      config,
-      options.pipelineIds === undefined ? {} : { pipelineIds: [...options.pipelineIds] },
-    ),
+    referencedSecrets(config, {
+      notifiers: options.notifies === true,
+      ...(options.pipelineIds === undefined ? {} : { pipelineIds: [...options.pipelineIds] }),
+    }),
   );
-  const log: Log = options.verbose === true ? await verboseLog() : options.output.log;
+  const log: Log = options.verbose === true ? await verboseLog(config, secrets) : options.output.log;
   const context: CoreContext = {
     clock: systemClock,
     log,
@@ -77,8 +79,12 @@ export function unknownName(what: string, name: string, known: readonly string[]
   });
 }
 
-async function verboseLog(): Promise<Log> {
-  const { pino } = await import('pino');
-  const log: Log = pino({ level: 'debug' }, pino.destination(2));
-  return log;
+async function verboseLog(config: Config, secrets: Secrets): Promise<Log> {
+  const [{ makeLogger }, { newRedaction }] = await Promise.all([
+    import('./logger.ts'),
+    import('../core/redaction.ts'),
+  ]);
+  const redaction = newRedaction();
+  redaction.add(secretValues(config, secrets));
+  return makeLogger({ verbose: true, color: false, pretty: false, redaction });
 }

@@ -2,6 +2,7 @@ import type { Clock } from './clock.ts';
 import type { Secrets } from './config/secrets.ts';
 import type { DestinationLocation, SourceConfig } from './config/config.ts';
 import type { Log } from './log.ts';
+import type { Occurrence } from './notify/event.ts';
 import type { Storage } from './storage/storage.ts';
 
 /** Everything from outside that the core works with; wired once by the CLI, the daemon or a test. */
@@ -12,6 +13,8 @@ export interface CoreContext {
   /** Opens a source or destination. The caller closes it. */
   openStorage: OpenStorage;
   signal?: AbortSignal;
+  /** Tells what happened, once it is committed; returns at once. Where it is left out nobody is told. */
+  notify?: (occurrence: Occurrence) => void;
 }
 
 export type StorageLocation = DestinationLocation | Exclude<SourceConfig, { backend: 'http_upload' }>;

@@ -82,6 +82,10 @@ export const errorTable = {
     retryable: false,
     about: 'A forced replacement would delete another bundle path that is managed.',
   },
+  bucket_root_protected: {
+    retryable: false,
+    about: 'A forced replacement at the root of a bucket would empty it; that needs `allow_bucket_root: true`.',
+  },
   destination_busy: {
     retryable: true,
     about: 'Another publisher holds the destination and did not finish in time.',
@@ -125,7 +129,14 @@ export const errorTable = {
   not_found: { retryable: false, about: 'No such route.' },
   method_not_allowed: { retryable: false, about: 'The route exists and does not take this method.' },
   unauthorized: { retryable: false, about: 'No bearer token, a malformed one, or one that is not known.' },
-  pipeline_not_found: { retryable: false, about: 'No such pipeline, or its source is not `http_upload`.' },
+  pipeline_not_found: {
+    retryable: false,
+    about: 'No such pipeline, or, for an upload, its source is not `http_upload`.',
+  },
+  pipeline_takes_uploads: {
+    retryable: false,
+    about: 'The pipeline publishes what is uploaded to it and has no source that a run could read.',
+  },
   run_not_found: { retryable: false, about: 'No such run, or its record has expired.' },
   forbidden: { retryable: false, about: 'The token is not for this pipeline.' },
   invalid_idempotency_key: {
@@ -158,8 +169,16 @@ export interface ErrorDetails {
   findings?: readonly Finding[];
 }
 
+const brand = Symbol.for('waybill.error');
+
 /** The one error class: a code of the closed list, a sentence that names the place, and what to do. */
 export class WaybillError extends Error {
+  /** By a mark and not by the class: the bundled command line and the daemon's modules that it loads have each their own copy of it. */
+  static override [Symbol.hasInstance](thrown: unknown): boolean {
+    return thrown instanceof Error && brand in thrown;
+  }
+
+  readonly [brand] = true;
   override readonly name = 'WaybillError';
   readonly code: ErrorCode;
   readonly hint: string | undefined;

@@ -4,10 +4,12 @@ import type { Clock } from '../core/clock.ts';
 import type { Config } from '../core/config/config.ts';
 import { WaybillError } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
+import type { Occurrence } from '../core/notify/event.ts';
 import { memoryQueue } from './memory-queue.ts';
-import { publishThread, workerPool } from './pool.ts';
+import { publishThread, workerPool, type ThreadStats } from './pool.ts';
 import type { ThreadData } from './publish-task.ts';
 import type { JobQueue } from './queue.ts';
+import { observedProcessor, type RunObserver } from './run-observer.ts';
 import { newUploadDirectory, removeUploadDirectory, sweepUploadDirectories } from './staged-directories.ts';
 
 export interface CoordinatorOptions {
@@ -17,6 +19,10 @@ export interface CoordinatorOptions {
   log: Log;
   /** Whether anyone reads lines of level debug of the worker threads. */
   verbose: boolean;
+  /** Is told of every run that a thread takes up. */
+  observer?: RunObserver;
+  /** What publications have to tell, for notifiers. */
+  notify: (occurrence: Occurrence) => void;
   /** Another module than the publishing one; for tests of what the daemon does when threads misbehave. */
   workerFile?: URL;
 }
@@ -26,6 +32,7 @@ export interface Coordinator {
   queue: JobQueue;
   /** Where uploads wait. A directory made here belongs to the upload, and from acceptance on to its run, with which it goes. */
   staging: StagingArea;
+  threads(): ThreadStats;
   /** Begins to publish. */
   start(): Promise<void>;
   /** Stops as `JobQueue.close` tells, ends the threads, and clears staging. */
@@ -54,7 +61,9 @@ export function createCoordinator(options: CoordinatorOptions): Coordinator {
     queueSize: http.queueSize,
     maxConcurrency: http.maxConcurrency,
     retentionMs: http.retentionMs,
-    onExpire: (_record, job) => directories.discard(job.staged),
+    onExpire: async (_record, job) => {
+      if (job.staged !== null) await directories.discard(job.staged);
+    },
   });
   const data: ThreadData = { config, env: { ...options.env }, verbose: options.verbose };
   const pool = workerPool({
@@ -65,11 +74,18 @@ export function createCoordinator(options: CoordinatorOptions): Coordinator {
     data,
     env: options.env,
     graceMs: abortGraceMs,
+    notify: options.notify,
   });
   return {
     queue,
     staging: directories,
-    start: () => queue.start(pool.process),
+    threads: pool.stats,
+    start: () =>
+      queue.start(
+        options.observer === undefined
+          ? pool.process
+          : observedProcessor(pool.process, { queue, clock, observer: options.observer }),
+      ),
     close: async (timeoutMs) => {
       const answer = await queue.close(timeoutMs);
       await pool.close();

@@ -1,13 +1,23 @@
 import type { Progress, RunResult } from '../core/publish/result.ts';
 
-/** What a worker needs to publish one staged bundle. Plain data: it crosses threads and, in BullMQ mode, hosts. */
-export interface PublishJob {
+/** What a worker needs to publish. Plain data: it crosses threads and, in BullMQ mode, hosts. `staged` tells the two kinds apart. */
+export type PublishJob = StagedJob | SourceJob;
+
+/** One bundle that was uploaded. */
+export interface StagedJob {
   runId: string;
   pipelineId: string;
   /** The staged bundle's directory, absolute; in BullMQ mode the key of the staged archive. */
   staged: string;
   /** Relative path under which `preserve_relative` publishes it. */
   bundlePath: string;
+}
+
+/** Whatever the pipeline's own source holds when the run begins. */
+export interface SourceJob {
+  runId: string;
+  pipelineId: string;
+  staged: null;
 }
 
 export type JobProgress = Progress;

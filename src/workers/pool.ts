@@ -8,8 +8,10 @@ import { fileURLToPath } from 'node:url';
 import { inspect } from 'node:util';
 import { Piscina } from 'piscina';
 import type { Clock } from '../core/clock.ts';
-import { asWaybillError, WaybillError } from '../core/errors.ts';
+import { asWaybillError, errorRecord, WaybillError } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
+import type { Occurrence } from '../core/notify/event.ts';
+import { runFailure } from '../core/notify/occurrences.ts';
 import type { JobProgress, JobResult, PublishJob } from './job.ts';
 import type { JobProcessor } from './queue.ts';
 import type { FromThread, ThreadOutcome, ThreadTask, ToThread } from './thread-channel.ts';
@@ -28,12 +30,24 @@ export interface WorkerPoolOptions {
   /** How long an aborted job may take to stop by itself before its thread is ended, in milliseconds. */
   graceMs: number;
   limits?: ResourceLimits;
+  /** What the threads have to tell of committed publications, for notifiers. */
+  notify: (occurrence: Occurrence) => void;
 }
 
 export interface WorkerPool {
   process: JobProcessor;
+  stats: () => ThreadStats;
   /** Ends every thread. Jobs that still run fail with `worker_failed`. */
   close(): Promise<void>;
+}
+
+export interface ThreadStats {
+  /** Threads that are there now; they come with work and go when idle. */
+  threads: number;
+  /** Of these, how many publish. */
+  busy: number;
+  /** Threads that broke or had to be ended, since the start; each was replaced when there was work again. */
+  replaced: number;
 }
 
 // Publications stream; a thread that needs more has a defect, and must not take the daemon with it.
@@ -65,6 +79,7 @@ export function workerPool(options: WorkerPoolOptions): WorkerPool {
     resourceLimits: options.limits ?? defaultLimits,
   });
   const unanswered = new Set<(failure: unknown) => void>();
+  let replaced = 0;
   // Told here: a thread that broke between two jobs, and one that broke before it took its first. Where no thread is left, a job that
   // waits for one would wait for ever.
   pool.on('error', (error: unknown) => {
@@ -73,7 +88,7 @@ export function workerPool(options: WorkerPoolOptions): WorkerPool {
   });
 
   return {
-    process: async (job, { signal, onProgress }) => {
+    process: tellingFailures(options, async (job, { signal, onProgress }) => {
       if (signal.aborted) throw asWaybillError(signal.reason);
       const { port1, port2 } = new MessageChannel();
       const terminate = new AbortController();
@@ -93,7 +108,7 @@ export function workerPool(options: WorkerPoolOptions): WorkerPool {
           () => undefined,
         );
       };
-      const deliver = (message: FromThread): void => receive(message, job, options.log, onProgress);
+      const deliver = (message: FromThread): void => receive(message, job, options, onProgress);
       port1.on('message', deliver);
       signal.addEventListener('abort', onAbort, { once: true });
       unanswered.add(giveUp);
@@ -110,6 +125,7 @@ export function workerPool(options: WorkerPoolOptions): WorkerPool {
         return resultOf(outcome);
       } catch (failure) {
         if (failure instanceof WaybillError) throw failure;
+        replaced += 1;
         if (breakage !== undefined) throw broken(breakage);
         throw terminate.signal.aborted ? ended(options.graceMs) : broken(failure);
       } finally {
@@ -118,18 +134,36 @@ export function workerPool(options: WorkerPoolOptions): WorkerPool {
         settled.abort();
         port1.close();
       }
-    },
+    }),
+    stats: () => ({
+      threads: pool.threads.length,
+      busy: Math.min(unanswered.size, pool.threads.length),
+      replaced,
+    }),
     close: () => pool.destroy(),
+  };
+}
+
+/** What failed at a destination the thread has told already; this is for a run that came to no end. */
+function tellingFailures({ notify }: WorkerPoolOptions, process: JobProcessor): JobProcessor {
+  return async (job, context) => {
+    try {
+      return await process(job, context);
+    } catch (failure) {
+      notify(runFailure(job.pipelineId, job.runId, errorRecord(failure)));
+      throw failure;
+    }
   };
 }
 
 function receive(
   message: FromThread,
   job: PublishJob,
-  log: Log,
+  { log, notify }: WorkerPoolOptions,
   onProgress: (progress: JobProgress) => void,
 ): void {
   if (message.type === 'progress') onProgress(message.progress);
+  else if (message.type === 'occurrence') notify(message.occurrence);
   else
     log[message.level](
       { run_id: job.runId, pipeline_id: job.pipelineId, ...message.fields },

@@ -20,9 +20,10 @@ export function publishTask({
   verbose,
 }: ThreadData): (task: ThreadTask) => Promise<ThreadOutcome> {
   return (task) =>
-    answerTask(task, verbose, async (job, { signal, onProgress, log }) => {
+    answerTask(task, verbose, async (job, { signal, onProgress, log, notify }) => {
       const secrets = await loadSecrets({ directory: config.secrets.directory, env });
       const openStorage = storageOpener({ clock: systemClock, log, secrets });
-      return processJob(job, config, { clock: systemClock, log, secrets, openStorage, signal }, onProgress);
+      const context = { clock: systemClock, log, secrets, openStorage, signal, notify };
+      return processJob(job, config, context, onProgress);
     });
 }

@@ -2,7 +2,8 @@ import type { ErrorRecord } from '../core/errors.ts';
 import type { Action } from '../core/publish/plan.ts';
 import type { Counters } from '../core/publish/result.ts';
 
-export type RunStatus = 'accepted' | 'queued' | 'running' | 'succeeded' | 'failed';
+export const runStatuses = ['accepted', 'queued', 'running', 'succeeded', 'failed'] as const;
+export type RunStatus = (typeof runStatuses)[number];
 
 /** The body of `GET /runs/{run_id}`, in the names of that JSON. Holds no path of the host and no secret. */
 export interface RunRecord {

@@ -1,7 +1,7 @@
 import type { ErrorRecord } from '../core/errors.ts';
 import type { ActionResult, DestinationResult, Progress, RunResult } from '../core/publish/result.ts';
 import type { PublishJob } from './job.ts';
-import { publicError } from './public-error.ts';
+import { publicError } from '../core/public-error.ts';
 import type { RunDestination, RunRecord } from './run-record.ts';
 
 /*
@@ -68,20 +68,28 @@ export function progressedRun(record: RunRecord, message: Progress): RunRecord {
 
 /** The worker answered. `error` tells what stopped the run as a whole; what failed at one destination stands there. */
 export function finishedRun(record: RunRecord, result: RunResult, at: Date): RunRecord {
-  const error =
-    result.pipelines
-      .map((pipeline) => pipeline.error ?? pipeline.invalidBundles[0]?.error ?? null)
-      .find((one) => one !== null) ?? null;
-  const ok = error === null && result.pipelines.every(({ status }) => status === 'ok');
+  const error = errorOf(result);
   return {
     ...record,
-    status: ok ? 'succeeded' : 'failed',
+    status: hasSucceeded(result) ? 'succeeded' : 'failed',
     finished_at: at.toISOString(),
     destinations: result.pipelines.flatMap(({ destinations }) => destinations.flatMap(destinationsOfResult)),
     progress: null,
     summary: result.counters,
     error: error === null ? null : publicError(error),
   };
+}
+
+/** Whether nothing failed, at the source or at any destination. */
+export function hasSucceeded(result: RunResult): boolean {
+  return errorOf(result) === null && result.pipelines.every(({ status }) => status === 'ok');
+}
+
+function errorOf(result: RunResult): ErrorRecord | null {
+  const errors = result.pipelines.map(
+    (pipeline) => pipeline.error ?? pipeline.invalidBundles[0]?.error ?? null,
+  );
+  return errors.find((one) => one !== null) ?? null;
 }
 
 /** The worker broke, or never had its turn. What destinations had reported until then stays. */

@@ -1,6 +1,7 @@
 import type { MessagePort } from 'node:worker_threads';
 import { errorRecord, WaybillError, type ErrorRecord } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
+import type { Occurrence } from '../core/notify/event.ts';
 import type { JobProgress, JobResult, PublishJob } from './job.ts';
 
 /** What crosses between the pool and its threads. Both ends of the protocol are told here and nowhere else. */
@@ -20,6 +21,7 @@ export interface ToThread {
 
 export type FromThread =
   | { type: 'progress'; progress: JobProgress }
+  | { type: 'occurrence'; occurrence: Occurrence }
   | { type: 'log'; level: keyof Log; fields: object; message: string };
 
 export interface ThreadWork {
@@ -27,6 +29,8 @@ export interface ThreadWork {
   onProgress: (progress: JobProgress) => void;
   /** Writes through the daemon's own logger, which adds the run's id. */
   log: Log;
+  /** Delivered by the daemon itself: a run is over when its bundle is published, and not when everyone was told. */
+  notify: (occurrence: Occurrence) => void;
 }
 
 // A message for each chunk would cost more than the chunk.
@@ -54,7 +58,8 @@ export async function answerTask(
     error: line('error'),
   };
   try {
-    return { ok: true, result: await work(job, { signal: abort.signal, onProgress, log }) };
+    const notify = (occurrence: Occurrence): void => post({ type: 'occurrence', occurrence });
+    return { ok: true, result: await work(job, { signal: abort.signal, onProgress, log, notify }) };
   } catch (error) {
     log.error({ err: error }, 'the publication did not come to an end');
     return { ok: false, error: errorRecord(error) };

@@ -5,7 +5,9 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Test } from 'tap';
 import { createApp } from '../../src/api/app.ts';
+import { countingStage } from '../../src/api/count-uploads.ts';
 import { listen } from '../../src/api/http-server.ts';
+import { createMetrics } from '../../src/api/metrics.ts';
 import type { ApiPorts, StageUpload } from '../../src/api/ports.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { digestOf } from '../../src/core/digest.ts';
@@ -13,7 +15,8 @@ import { silentLog, type Log } from '../../src/core/log.ts';
 import { memoryQueue } from '../../src/workers/memory-queue.ts';
 import { newUploadDirectory, removeUploadDirectory } from '../../src/workers/staged-directories.ts';
 
-export const tokens = { maps: 'token-of-maps', docs: 'token-of-docs' };
+/** `maps` and `docs` take uploads; the token of `docs` may also start `files`. */
+export const tokens = { maps: 'token-of-maps', docs: 'token-of-docs', metrics: 'token-of-metrics' };
 
 export interface Api {
   origin: string;
@@ -30,6 +33,8 @@ export interface ApiSettings {
   stage?: StageUpload;
   draining?: boolean;
   maxUploadSize?: number;
+  /** What `/metrics` asks for. */
+  metricsToken?: string;
 }
 
 /** The whole HTTP side over a real socket, queue and staging directory; nothing is published. */
@@ -54,6 +59,13 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
   };
   const stopping = new AbortController();
   const queue = memoryQueue({ ...http, clock: systemClock, log, onExpire: async () => undefined });
+  const metrics = createMetrics({
+    version: '1.2.3',
+    nodeVersion: process.version,
+    pipelineIds: ['maps', 'docs', 'files'],
+    depth: () => queue.depth(),
+    threads: () => ({ threads: 2, busy: 1, replaced: 3 }),
+  });
   const limits = {
     maxUploadSize: settings.maxUploadSize ?? 1_000,
     maxFiles: 10,
@@ -65,15 +77,21 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     log,
     tokens: [
       { id: 'ci', hash: sha256(tokens.maps), pipelines: new Set(['maps']) },
-      { id: 'writer', hash: sha256(tokens.docs), pipelines: new Set(['docs']) },
+      { id: 'writer', hash: sha256(tokens.docs), pipelines: new Set(['docs', 'files']) },
     ],
     pipelines: new Map(['maps', 'docs'].map((id) => [id, { id, ...limits }])),
+    sourcePipelines: new Set(['files']),
     queue,
+    metrics,
+    metricsToken:
+      settings.metricsToken === undefined
+        ? null
+        : { id: 'metrics', hash: sha256(settings.metricsToken), pipelines: new Set() },
     staging: {
       create: () => newUploadDirectory(directory),
       discard: (staged) => removeUploadDirectory(directory, staged),
     },
-    stage: settings.stage ?? stageAnything,
+    stage: countingStage(settings.stage ?? stageAnything, metrics),
     stopping: stopping.signal,
     isDraining: () => settings.draining ?? false,
   };
@@ -97,7 +115,8 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
 export const stageAnything: StageUpload = async ({ input, directory }) => {
   const chunks: Uint8Array[] = [];
   for await (const chunk of input) chunks.push(chunk);
-  return { directory, bundlePath: 'session-1', manifestDigest: digestOf(Buffer.concat(chunks)) };
+  const body = Buffer.concat(chunks);
+  return { directory, bundlePath: 'session-1', manifestDigest: digestOf(body), bytes: 2 * body.length };
 };
 
 export interface UploadOptions {

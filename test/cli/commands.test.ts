@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import * as tar from 'tar';
@@ -114,6 +114,35 @@ t.test('inspect tells the source and how the destinations stand, and writes noth
     waybill(['inspect', '-c', 'c.yml', '-p', 'maps'], { cwd: place }).stdout,
     /target=one {2}from one {2}generation 1, 2 outputs/,
   );
+});
+
+t.test('inspect --probe tells what places can do, and leaves what it published as it was', async (t) => {
+  const place = t.testdir({ source: { one: bundle }, 'c.yml': configuration([web, root]) });
+  waybill(['run', '-c', 'c.yml'], { cwd: place });
+  const before = readdirSync(place, { recursive: true });
+  const probed = waybill(['inspect', '-c', 'c.yml', '-p', 'maps', '--probe', '--format', 'json'], {
+    cwd: place,
+  });
+  t.equal(probed.status, 0, probed.stderr);
+  t.match(document(t, probed), {
+    probes: [
+      {
+        destination_id: null,
+        probe: { rights: { list: { answer: 'yes' }, create: { answer: 'not_tried' } } },
+      },
+      {
+        destination_id: 'web',
+        probe: { rename: 'atomic', rights: { remove: { answer: 'yes' } } },
+        error: null,
+      },
+      { probe: { clock_offset_ms: 0 } },
+    ],
+  });
+  t.match(
+    waybill(['inspect', '-c', 'c.yml', '-p', 'maps', '--probe'], { cwd: place }).stdout,
+    /\(source\) .*list\n.*web .*agrees .*atomic .*create .*list read create replace rename remove/,
+  );
+  t.same(readdirSync(place, { recursive: true }), before);
 });
 
 t.test('verify finds what was altered, cut and removed', async (t) => {

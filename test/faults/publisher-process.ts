@@ -1,15 +1,20 @@
 /**
- * A publisher as a process of its own, for tests that stop and kill it. Publishes two files; the second one's bytes end only when a line arrives on
- * standard input, and `staging` is printed when it gets there.
+ * A publisher as a process of its own, for tests that stop and kill it. Publishes two files, to a directory or to S3; the second half of the second one comes only
+ * when a line arrives on standard input, and `staging` is printed when it gets there.
  */
 import { once } from 'node:events';
 import { systemClock } from '../../src/core/clock.ts';
 import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
+import type { S3Location } from '../../src/core/config/config.ts';
+import { silentLog } from '../../src/core/log.ts';
 import { localStorage } from '../../src/core/storage/local.ts';
+import { s3Storage } from '../../src/core/storage/s3.ts';
+import { secretsOf, type S3User } from '../services/radosgw.ts';
 import { bundleOf, bundlePath, contextWith, destinationOf, owner } from './world.ts';
 
-const { root, files, leaseTimes } = JSON.parse(process.argv[2] ?? '{}') as {
+const { root, s3, files, leaseTimes } = JSON.parse(process.argv[2] ?? '{}') as {
   root: string;
+  s3?: { location: S3Location; user: S3User; partBytes: number };
   files: Record<string, string>;
   leaseTimes: {
     renewEveryMs: number;
@@ -26,13 +31,27 @@ const original = last.body;
 last.body = {
   size: original.size,
   async *open() {
+    const chunks: Uint8Array[] = [];
+    for await (const chunk of original.open()) chunks.push(chunk);
+    const bytes = Buffer.concat(chunks);
+    const half = bytes.length >> 1;
+    if (half > 0) yield bytes.subarray(0, half);
     process.stdout.write('staging\n');
     await once(process.stdin, 'data');
-    yield* original.open();
+    yield bytes.subarray(half);
   },
 };
 
-const result = await publishBundle(contextWith(systemClock), await localStorage(root), {
+const storage =
+  s3 === undefined
+    ? await localStorage(root)
+    : await s3Storage(s3.location, {
+        clock: systemClock,
+        log: silentLog,
+        secrets: secretsOf(s3.user),
+        partBytes: s3.partBytes,
+      });
+const result = await publishBundle(contextWith(systemClock), storage, {
   bundle,
   owner,
   destination: destinationOf('replacement'),
@@ -43,3 +62,4 @@ const result = await publishBundle(contextWith(systemClock), await localStorage(
 });
 process.stdout.write(`${JSON.stringify({ action: result.action, code: result.error?.code ?? null })}\n`);
 process.stdin.destroy();
+await storage.close();

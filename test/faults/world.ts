@@ -29,7 +29,19 @@ export interface World {
   open(): Promise<Storage>;
 }
 
-export const worldKinds = ['memory files', 'memory objects', 'local'] as const;
+/** What a server honours of conditional writes decides how the lease is taken on an object store. */
+const honouredBy = {
+  'memory objects': 'full',
+  'memory objects, create only': 'create',
+  'memory objects, no conditions': 'none',
+} as const;
+export const worldKinds = [
+  'memory files',
+  'memory objects',
+  'memory objects, create only',
+  'memory objects, no conditions',
+  'local',
+] as const;
 export type WorldKind = (typeof worldKinds)[number];
 
 export function newWorld(kind: WorldKind, t: Test): World {
@@ -40,8 +52,10 @@ export function newWorld(kind: WorldKind, t: Test): World {
     return { name: kind, open: async () => localStorage(root) };
   }
   const disk: MemoryDisk = new Map();
-  const flavour = kind === 'memory files' ? 'files' : 'objects';
-  return { name: kind, open: async () => memoryStorage({ disk, flavour }) };
+  if (kind === 'memory files')
+    return { name: kind, open: async () => memoryStorage({ disk, flavour: 'files' }) };
+  const conditionalWrites = honouredBy[kind];
+  return { name: kind, open: async () => memoryStorage({ disk, flavour: 'objects', conditionalWrites }) };
 }
 
 /**

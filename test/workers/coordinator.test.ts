@@ -29,6 +29,7 @@ pipelines:
     clock,
     log: silentLog,
     verbose: false,
+    notify: () => undefined,
     workerFile,
   });
   t.teardown(() => coordinator.close(0));
@@ -78,4 +79,16 @@ t.test('closing clears staging', async (t) => {
   t.equal(readdirSync(staging).length, 1);
   t.same(await coordinator.close(1_000), { unfinished: [] });
   t.same(readdirSync(staging), []);
+});
+
+t.test('a run that has nothing staged expires like any other, and takes nothing with it', async (t) => {
+  const { coordinator, clock, staging } = await start(t);
+  const kept = await coordinator.staging.create();
+  const admission = await coordinator.queue.reserve({ pipelineId: 'maps' });
+  await admission.accept({ runId: 'maps.1', pipelineId: 'maps', staged: null }, digestOf('{}'));
+  while ((await coordinator.queue.find('maps.1'))?.finished_at == null)
+    await new Promise((resolve) => setImmediate(resolve));
+  await clock.advance(3_600_001);
+  t.equal(await coordinator.queue.find('maps.1'), undefined);
+  t.same(readdirSync(staging), [path.basename(kept)]);
 });

@@ -2,6 +2,7 @@ import t, { type Test } from 'tap';
 import { systemClock } from '../../src/core/clock.ts';
 import { WaybillError } from '../../src/core/errors.ts';
 import { silentLog } from '../../src/core/log.ts';
+import type { Occurrence } from '../../src/core/notify/event.ts';
 import type { JobProgress, PublishJob } from '../../src/workers/job.ts';
 import { workerPool, type WorkerPool, type WorkerPoolOptions } from '../../src/workers/pool.ts';
 
@@ -16,6 +17,7 @@ function open(t: Test, { worker, ...options }: Setting): WorkerPool {
     data: {},
     env: {},
     graceMs: 60_000,
+    notify: () => undefined,
     ...options,
   });
   t.teardown(() => pool.close());
@@ -46,7 +48,7 @@ t.test(
   },
 );
 
-for (const [fault, told] of [
+for (const [fault, message] of [
   ['throw', /thrown by the worker/],
   ['throw-later', /thrown outside the job/],
   ['reject-later', /rejected outside the job/],
@@ -56,13 +58,21 @@ for (const [fault, told] of [
   t.test(
     `a thread that breaks (${fault}) fails its run with worker_failed, and the next run works`,
     async (t) => {
-      const pool = open(t, { worker: 'misbehaving', limits: { maxOldGenerationSizeMb: 48 } });
+      const told: Occurrence[] = [];
+      const notify = (occurrence: Occurrence): void => void told.push(occurrence);
+      const pool = open(t, { worker: 'misbehaving', limits: { maxOldGenerationSizeMb: 48 }, notify });
       await t.rejects(pool.process(jobOf(fault), quiet), {
         name: 'WaybillError',
         code: 'worker_failed',
-        message: told,
+        message,
       });
       t.same(await pool.process(jobOf('.'), quiet), published);
+      t.same(pool.stats(), { threads: 1, busy: 0, replaced: 1 });
+      t.match(
+        told,
+        [{ type: 'bundle.publish_failed', data: { run_id: 'maps.1', error: { code: 'worker_failed' } } }],
+        'notifiers are told of it',
+      );
     },
   );
 }

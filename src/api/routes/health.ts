@@ -1,9 +1,34 @@
 import type { RequestHandler } from 'express';
 import { WaybillError } from '../../core/errors.ts';
+import { jsonContent } from '../openapi/json-content.ts';
 import type { ApiPorts } from '../ports.ts';
+import type { Route } from '../route.ts';
 
 /** Readiness: 200 while uploads are taken, 503 while draining. */
-export function health(ports: Pick<ApiPorts, 'isDraining'>): RequestHandler {
+export const healthRoute: Route = {
+  method: 'get',
+  path: '/healthz',
+  operationId: 'getHealth',
+  tag: 'daemon',
+  summary: 'Readiness',
+  description: 'Needs no token. 503 while the daemon is stopping.',
+  access: 'open',
+  responses: {
+    200: {
+      description: 'Uploads are taken.',
+      content: jsonContent({
+        type: 'object',
+        additionalProperties: false,
+        required: ['status'],
+        properties: { status: { const: 'ok' } },
+      }),
+    },
+  },
+  problems: ['shutting_down'],
+  handle: (ports) => health(ports),
+};
+
+function health(ports: Pick<ApiPorts, 'isDraining'>): RequestHandler {
   return (_req, res) => {
     if (ports.isDraining())
       throw new WaybillError('shutting_down', 'the daemon is stopping and takes no new uploads');

@@ -2,13 +2,46 @@ import type { RequestHandler } from 'express';
 import { WaybillError } from '../../core/errors.ts';
 import { authenticate } from '../auth.ts';
 import { challenge } from '../challenge.ts';
+import { jsonContent, runIdParameter } from '../openapi/json-content.ts';
 import type { ApiPorts } from '../ports.ts';
 import { requestContext } from '../request-context.ts';
+import type { Route } from '../route.ts';
+import { sendWithEtag } from '../send-with-etag.ts';
 
 /** One run's record. By default the run id is the capability; with `protect_runs` a token of the run's pipeline is asked for. */
-export function showRun(
-  ports: Pick<ApiPorts, 'http' | 'queue' | 'tokens'>,
-): RequestHandler<{ runId: string }> {
+export const showRunRoute: Route = {
+  method: 'get',
+  path: '/runs/{run_id}',
+  operationId: 'getRun',
+  tag: 'runs',
+  summary: 'What became of a run',
+  description:
+    'The run id is all that is needed, unless `server.http.protect_runs` asks for a token of the pipeline. Records are kept for `server.http.retention` after the end of the run.',
+  access: 'optional',
+  parameters: [
+    runIdParameter,
+    {
+      name: 'If-None-Match',
+      in: 'header',
+      description: 'The `ETag` of an earlier answer; 304 while nothing has changed since.',
+      schema: { type: 'string' },
+    },
+  ],
+  responses: {
+    200: {
+      description: 'The record.',
+      headers: {
+        ETag: { description: 'Changes with the record.', required: true, schema: { type: 'string' } },
+      },
+      content: jsonContent('RunRecord'),
+    },
+    304: { description: 'The record is as it was.' },
+  },
+  problems: ['run_not_found', 'forbidden'],
+  handle: (ports) => showRun(ports),
+};
+
+function showRun(ports: Pick<ApiPorts, 'http' | 'queue' | 'tokens'>): RequestHandler<{ runId: string }> {
   return async (req, res) => {
     const token = ports.http.protectRuns
       ? challenge(req, res, () => authenticate(req.headers.authorization, ports.tokens))
@@ -23,6 +56,6 @@ export function showRun(
     if (token !== undefined && !token.pipelines.has(record.pipeline_id)) {
       throw new WaybillError('forbidden', `the token "${token.id}" is not for the pipeline of this run`);
     }
-    res.json(record);
+    sendWithEtag(res, 'application/json; charset=utf-8', JSON.stringify(record));
   };
 }

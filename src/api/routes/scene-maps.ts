@@ -1,30 +1,72 @@
-import { createHash } from 'node:crypto';
-import express, {
-  type NextFunction,
-  type Request,
-  type RequestHandler,
-  type Response,
-  Router,
-} from 'express';
+import express, { type NextFunction, type Request, type RequestHandler, type Response } from 'express';
 import multer, { MulterError } from 'multer';
 import { WaybillError } from '../../core/errors.ts';
 import type { Transcript } from '../../core/scene-map/transcript.ts';
+import { jsonContent, schemaRef } from '../openapi/json-content.ts';
+import { queryParameters } from '../request-schema.ts';
+import type { Route } from '../route.ts';
+import { sendWithEtag } from '../send-with-etag.ts';
 
 /** The daemon answers other requests meanwhile: documents are smaller here than on the command line. */
 export const maxRequestBytes = 4 * 1024 * 1024;
 
-/**
- * `POST /v1/scene-maps/validate` and `GET /v1/schemas/scene-map.json`.
- *
- * The document is the JSON body, or the part `file` of a form with, if wanted, the part `transcript`; `?schema_only=true` leaves the content
- * rules out. The answer is 200 with the report whether or not the document is valid. Errors are passed on as `WaybillError`.
- */
-export function sceneMapRoutes(): Router {
-  const router = Router();
-  router.route('/v1/scene-maps/validate').post(takeBody, answer).all(refuseMethod('POST'));
-  router.route('/v1/schemas/scene-map.json').get(sendSchema).all(refuseMethod('GET, HEAD'));
-  return router;
-}
+const validateQuery = queryParameters<{ schema_only: 'true' | 'false' | '' }>({
+  schema_only: {
+    description: 'Leaves the content rules out.',
+    schema: { type: 'string', enum: ['true', 'false', ''], default: 'false' },
+  },
+});
+
+/** The answer is 200 with the report whether or not the document is valid. */
+export const validateSceneMapRoute: Route = {
+  method: 'post',
+  path: '/v1/scene-maps/validate',
+  operationId: 'validateSceneMap',
+  tag: 'scene maps',
+  summary: 'Check a session scene map',
+  description: 'Needs no token and keeps nothing. 200 with the report whether or not the document is valid.',
+  access: 'open',
+  parameters: validateQuery.parameters,
+  body: {
+    description: `The document, at most ${maxRequestBytes} bytes. In a form the part \`file\`, with a \`transcript\` beside it where the segments are to be checked too.`,
+    required: true,
+    content: {
+      'application/json': { schema: schemaRef('SceneMap') },
+      'multipart/form-data': {
+        schema: {
+          type: 'object',
+          required: ['file'],
+          properties: {
+            file: { type: 'string', contentMediaType: 'application/json' },
+            transcript: { type: 'string', contentMediaType: 'application/octet-stream' },
+          },
+        },
+      },
+    },
+  },
+  responses: { 200: { description: 'The report.', content: jsonContent('SceneMapReport') } },
+  problems: ['unsupported_media_type', 'upload_too_large', 'invalid_request'],
+  handle: () => [takeBody, answer],
+};
+
+export const sceneMapSchemaRoute: Route = {
+  method: 'get',
+  path: '/v1/schemas/scene-map.json',
+  operationId: 'getSceneMapSchema',
+  tag: 'scene maps',
+  summary: 'The JSON Schema of session scene maps',
+  access: 'open',
+  responses: {
+    200: {
+      description: 'The schema (2020-12).',
+      headers: { ETag: { description: 'Of the schema.', required: true, schema: { type: 'string' } } },
+      content: { 'application/schema+json': { schema: { type: 'object', required: ['$schema', '$id'] } } },
+    },
+    304: { description: 'The schema is as it was.' },
+  },
+  problems: [],
+  handle: () => sendSchema,
+};
 
 const json = express.raw({ type: isJson, limit: maxRequestBytes, inflate: false });
 const form = multer({
@@ -82,7 +124,7 @@ function bodyError(error: unknown): WaybillError {
 
 const answer: RequestHandler = async (request, response) => {
   const { document, name, transcript } = partsOf(request);
-  const schemaOnly = flag(request.query['schema_only'], 'schema_only');
+  const schemaOnly = validateQuery.read(request).schema_only !== 'false';
   const [{ checkSceneMap }, { sceneMapReport }] = await Promise.all([
     import('../../core/scene-map/validate.ts'),
     import('../../core/scene-map/report.ts'),
@@ -132,30 +174,8 @@ async function openTranscript(file: Express.Multer.File): Promise<Transcript> {
   }
 }
 
-function flag(value: unknown, name: string): boolean {
-  if (value === undefined || value === 'false') return false;
-  if (value === 'true' || value === '') return true;
-  throw new WaybillError('invalid_request', `The parameter ${name} is true or false.`, {
-    hint: `Write ?${name}=true.`,
-  });
-}
-
 const sendSchema: RequestHandler = async (_request, response) => {
   const { sceneMapSchemaText } = await import('../../core/scene-map/schema-file.ts');
-  const text = sceneMapSchemaText();
-  response.set({
-    'Content-Type': 'application/schema+json; charset=utf-8',
-    'Cache-Control': 'public, max-age=3600',
-    ETag: `"${createHash('sha256').update(text).digest('hex').slice(0, 32)}"`,
-  });
-  response.send(text);
+  response.set('Cache-Control', 'public, max-age=3600');
+  sendWithEtag(response, 'application/schema+json; charset=utf-8', sceneMapSchemaText());
 };
-
-function refuseMethod(allowed: string): RequestHandler {
-  return (request, response) => {
-    response.set('Allow', allowed);
-    throw new WaybillError('method_not_allowed', `${request.path} does not take ${request.method}.`, {
-      hint: `Use ${allowed}.`,
-    });
-  };
-}

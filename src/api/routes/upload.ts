@@ -1,22 +1,65 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { RequestHandler } from 'express';
-import { hasCode, WaybillError } from '../../core/errors.ts';
+import { hasCode, WaybillError, type ErrorCode } from '../../core/errors.ts';
 import type { Admission } from '../../workers/queue.ts';
 import { newRunId } from '../../workers/run-id.ts';
 import { authenticate, type Token } from '../auth.ts';
 import { challenge } from '../challenge.ts';
+import { idempotencyKey, idempotencyKeyParameter } from '../idempotency-key.ts';
+import { acceptedResponse } from '../openapi/accepted-response.ts';
+import { pipelineIdParameter } from '../openapi/json-content.ts';
 import type { ApiPorts, StagedUpload, UploadPipeline } from '../ports.ts';
 import { requestBody } from '../request-body.ts';
 import { requestContext } from '../request-context.ts';
+import type { Route } from '../route.ts';
 
 const archiveTypes = ['application/x-tar', 'application/gzip', 'application/x-gzip'];
-const idempotencyKeyForm = /^[\x20-\x7e]{1,255}$/;
+
+/** What any way of uploading can be refused with. */
+export const uploadProblems: readonly ErrorCode[] = [
+  'pipeline_not_found',
+  'forbidden',
+  'invalid_idempotency_key',
+  'unsupported_media_type',
+  'shutting_down',
+  'queue_full',
+  'upload_too_large',
+  'idempotency_in_progress',
+  'malformed_archive',
+  'too_many_files',
+  'archive_bomb',
+  'unsafe_archive_entry',
+  'invalid_bundle',
+  'idempotency_conflict',
+  'upload_timeout',
+  'insufficient_storage',
+];
 
 /**
  * Takes one bundle. All that can be told from the request's head is checked before a byte of the body is asked for, in the order that
  * docs/http-api.md lists; only a staged and valid bundle gets a run id.
  */
-export function upload(ports: ApiPorts): RequestHandler<{ pipelineId: string }> {
+export const uploadRoute: Route = {
+  method: 'post',
+  path: '/v1/pipelines/{pipeline_id}/upload',
+  operationId: 'uploadBundle',
+  tag: 'uploads',
+  summary: 'Upload one bundle',
+  description:
+    'A tar or tar.gz archive with one `manifest.json` at its root and every file that it lists. Answered once the bundle is staged and found valid; publishing goes on after it.',
+  access: 'token',
+  parameters: [pipelineIdParameter, idempotencyKeyParameter],
+  body: {
+    description: 'The archive, as it is.',
+    required: true,
+    content: Object.fromEntries(archiveTypes.map((type) => [type, {}])),
+  },
+  responses: { 202: acceptedResponse },
+  problems: uploadProblems,
+  handle: (ports) => upload(ports),
+};
+
+function upload(ports: ApiPorts): RequestHandler<{ pipelineId: string }> {
   return async (req, res) => {
     const { pipeline, admission } = await admit(ports, req, res);
     try {
@@ -79,20 +122,6 @@ function allowedPipeline(ports: ApiPorts, token: Token, id: string): UploadPipel
   throw new WaybillError('forbidden', `the token "${token.id}" is not for the pipeline "${pipeline.id}"`, {
     hint: 'use the token of this pipeline, or have the pipeline added to upload_tokens',
   });
-}
-
-function idempotencyKey(req: IncomingMessage): string | undefined {
-  const values = req.headersDistinct['idempotency-key'];
-  if (values === undefined) return undefined;
-  const [key] = values;
-  if (key !== undefined && values.length === 1 && idempotencyKeyForm.test(key)) return key;
-  throw new WaybillError(
-    'invalid_idempotency_key',
-    'the Idempotency-Key is not one header of 1 to 255 printable ASCII characters',
-    {
-      hint: 'a UUID serves well',
-    },
-  );
 }
 
 function checkMediaType(req: IncomingMessage, res: ServerResponse): void {

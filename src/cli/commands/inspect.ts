@@ -14,6 +14,7 @@ import { describeLocation, sourceId } from '../../core/storage/location.ts';
 import { within } from '../../core/storage/within.ts';
 import type { ConfiguredOptions } from '../options.ts';
 import { columns, makeOutput, plural, type Output } from '../output.ts';
+import { hasAllRights, printProbes, probePlaces, type PlaceProbe } from '../probe-places.ts';
 import { pipelineOf, setUp } from '../set-up.ts';
 
 interface BundleView {
@@ -42,9 +43,12 @@ interface DestinationView {
   error: ErrorRecord | null;
 }
 
-export type InspectOptions = ConfiguredOptions & { pipeline: string };
+export type InspectOptions = ConfiguredOptions & { pipeline: string; probe: boolean };
 
-/** `waybill inspect`: a source and how its destinations stand, from listings, manifests and states alone; no file bytes are read. */
+/**
+ * `waybill inspect`: a source and how its destinations stand, from listings, manifests and states alone; no file bytes are read and, but
+ * for what `--probe` tries at the destinations, nothing is written.
+ */
 export async function inspect(options: InspectOptions): Promise<number> {
   const output = makeOutput({ json: options.format === 'json', color: options.color });
   const { config, context, warnings } = await setUp({
@@ -85,6 +89,7 @@ export async function inspect(options: InspectOptions): Promise<number> {
     const destinations: DestinationView[] = [];
     for (const destination of pipeline.destinations)
       destinations.push(await view(context, destination, found.candidates));
+    const probes = options.probe ? await probePlaces(context, pipeline, storage) : null;
     const [unread] = found.invalid;
     if (unread !== undefined && pipeline.destinations.some(({ mapping }) => mapping === 'fixed'))
       warnings.push(
@@ -99,11 +104,13 @@ export async function inspect(options: InspectOptions): Promise<number> {
       source: { backend: source.backend, location: describeLocation(source) },
       bundles,
       destinations,
+      probes,
       warnings: [...warnings, ...found.warnings],
     };
     if (output.isJson) output.json('inspect', report);
     else print(report, output);
-    return bundles.every(({ valid }) => valid) && destinations.every(({ error }) => error === null) ? 0 : 1;
+    const works = destinations.every(({ error }) => error === null) && (probes ?? []).every(hasAllRights);
+    return bundles.every(({ valid }) => valid) && works ? 0 : 1;
   });
 }
 
@@ -165,10 +172,14 @@ interface Report {
   source: { backend: string; location: string };
   bundles: BundleView[];
   destinations: DestinationView[];
+  probes: PlaceProbe[] | null;
   warnings: Finding[];
 }
 
-function print({ pipelineId, source, bundles, destinations, warnings }: Report, output: Output): void {
+function print(
+  { pipelineId, source, bundles, destinations, probes, warnings }: Report,
+  output: Output,
+): void {
   const { style } = output;
   for (const warning of warnings) output.warn(warning);
   output.data(`${style.bold(pipelineId)}  ${source.backend}  ${style.dim(source.location)}`);
@@ -193,4 +204,5 @@ function print({ pipelineId, source, bundles, destinations, warnings }: Report, 
     ]);
     for (const line of columns(states, '  ')) output.data(line);
   }
+  if (probes !== null) printProbes(probes, output);
 }

@@ -4,7 +4,9 @@ import { prune, type PruneReport } from '../../core/maintain/prune.ts';
 import type { DestinationOptions } from '../options.ts';
 import { columns, makeOutput, plural, type Output } from '../output.ts';
 import { destinationOf, pipelineOf, setUp } from '../set-up.ts';
+
 import { untilStopped } from '../stop-signal.ts';
+import { withNotifier } from '../with-notifier.ts';
 
 export type PruneOptions = DestinationOptions & { dryRun?: boolean; apply?: boolean };
 
@@ -25,23 +27,28 @@ async function pruneNow(
   output: Output,
   signal: AbortSignal,
 ): Promise<number> {
-  const { config, context, warnings } = await setUp({
+  const prepared = await setUp({
     config: options.config,
     output,
     signal,
     pipelineIds: [options.pipeline],
+    notifies: true,
     verbose: options.verbose,
   });
   const { location, prune: policy } = destinationOf(
-    pipelineOf(config, options.pipeline),
+    pipelineOf(prepared.config, options.pipeline),
     options.destination,
   );
   const owner = { pipelineId: options.pipeline, destinationId: options.destination };
-  const report = await withReleasers(async (onRelease) => {
-    const storage = await context.openStorage(location, { readOnly: dryRun });
-    onRelease(() => storage.close());
-    return prune(context, storage, { owner, policy, dryRun });
-  });
+  const told = await withNotifier(prepared, { dryRun, pipelineIds: [options.pipeline] }, async (context) =>
+    withReleasers(async (onRelease) => {
+      const storage = await context.openStorage(location, { readOnly: dryRun });
+      onRelease(() => storage.close());
+      return prune(context, storage, { owner, policy, dryRun });
+    }),
+  );
+  const report = told.result;
+  const warnings = [...prepared.warnings, ...told.warnings];
   if (output.isJson) {
     const decisions = report.decisions.map(({ destinationPath, record, prune: goes, reason }) => ({
       destinationPath,

@@ -7,7 +7,9 @@ import { makeOutput } from '../output.ts';
 import { progressBar } from '../progress.ts';
 import { printRun } from '../run-text.ts';
 import { pipelineOf, setUp, unknownName, type SetUp } from '../set-up.ts';
+
 import { untilStopped } from '../stop-signal.ts';
+import { withNotifier } from '../with-notifier.ts';
 
 export interface RunOptions extends ConfiguredOptions {
   pipeline?: string[];
@@ -25,9 +27,15 @@ export async function run(options: RunOptions): Promise<number> {
       output,
       verbose: options.verbose,
       signal,
+      notifies: true,
       ...(options.pipeline === undefined ? {} : { pipelineIds: options.pipeline }),
     });
-    const result = await runAll(prepared, options);
+    const told = await withNotifier(
+      prepared,
+      { dryRun: options.dryRun, pipelineIds: options.pipeline },
+      async (context) => runAll({ ...prepared, context }, options),
+    );
+    const result = { ...told.result, warnings: [...told.result.warnings, ...told.warnings] };
     if (output.isJson) output.json('run', result);
     else printRun(result, output, { verbose: options.verbose, stopped: signal.aborted });
     return allSucceeded(result.pipelines) ? 0 : 1;

@@ -1,18 +1,21 @@
 import { once } from 'node:events';
-import { pino, type Logger } from 'pino';
 import { serve } from '../../api/main.ts';
+import { newRedaction } from '../../core/redaction.ts';
+import { makeLogger } from '../logger.ts';
 import type { ConfiguredOptions } from '../options.ts';
 
 export type ServeOptions = Pick<ConfiguredOptions, 'config' | 'verbose' | 'color'>;
 
 /** `waybill serve`: until SIGINT or SIGTERM; a second signal ends the process at once. */
 export async function serveForever(options: ServeOptions): Promise<number> {
-  const log = await makeLog(options);
+  const redaction = newRedaction();
+  const log = await makeLogger({ ...options, pretty: true, redaction });
   const served = await serve({
     configFile: options.config,
     log,
     env: process.env,
     verbose: options.verbose,
+    onSecrets: (values) => redaction.add(values),
   });
   const stop = new AbortController();
   const ask = (signal: NodeJS.Signals): void => {
@@ -25,23 +28,4 @@ export async function serveForever(options: ServeOptions): Promise<number> {
   const { unfinished } = await served.close();
   if (unfinished.length > 0) log.warn({ unfinished }, 'these runs were not finished; upload again');
   return 0;
-}
-
-async function makeLog({ verbose, color }: { verbose: boolean; color: boolean }): Promise<Logger> {
-  const settings = { level: verbose ? 'debug' : 'info' };
-  if (!process.stderr.isTTY)
-    return pino(
-      { ...settings, timestamp: () => `,"time":"${new Date().toISOString()}"` },
-      pino.destination(2),
-    );
-  const { default: pretty } = await import('pino-pretty');
-  return pino(
-    settings,
-    pretty({
-      destination: 2,
-      colorize: color && (process.env['NO_COLOR'] ?? '') === '' && process.env['TERM'] !== 'dumb',
-      singleLine: true,
-      ignore: 'pid,hostname',
-    }),
-  );
 }

@@ -1,7 +1,7 @@
 import pMap from 'p-map';
 import { hasCode } from '../errors.ts';
 import { measure } from '../storage/body.ts';
-import { listedKey } from '../storage/key.ts';
+import { listedKey, type Key } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import type { Observed } from './settle.ts';
 
@@ -24,4 +24,16 @@ export async function observeBytes(
     { concurrency: options.concurrency ?? 8 },
   );
   return new Map(entries);
+}
+
+export function absentAmong(observed: Observed): Key[] {
+  return [...observed].flatMap(([path, truth]) => (truth === null ? [listedKey(path)] : []));
+}
+
+/**
+ * Removes what an interrupted attempt left of files that it never finished. Storages that rename keep such things in staging, which is swept with the lease;
+ * object stores keep them under the names themselves. Needs the lease.
+ */
+export async function sweepUnfinished(storage: Storage, absent: readonly Key[]): Promise<void> {
+  if (storage.facts.rename === 'none') for (const key of absent) await storage.remove(key);
 }

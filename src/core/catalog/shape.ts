@@ -85,8 +85,13 @@ export function asDigest(value: unknown, at: string): Digest {
 /** The name of a file found in storage, which need not be one that a bundle may have, but must lie below the bundle path. */
 export function asStoredKey(value: unknown, at: string): Key {
   const text = asString(value, at);
-  const escapes = text.split('/').some((segment) => segment === '' || segment === '.' || segment === '..');
-  if (escapes || text.includes('\0') || isReservedPath(text))
+  if (!isStoredKey(text))
     throw new Malformed(at, `${JSON.stringify(text)} is no name of a file below the bundle path`);
   return listedKey(text);
+}
+
+/** Object stores also hold names that no file system could, such as `a//b` or `a/../b`; a state never names them. */
+export function isStoredKey(text: string): boolean {
+  const escapes = text.split('/').some((segment) => segment === '' || segment === '.' || segment === '..');
+  return !escapes && !text.includes('\0') && !isReservedPath(text);
 }

@@ -1,33 +1,41 @@
 import { hasCode } from '../errors.ts';
 import { bytesBody } from '../storage/body.ts';
-import type { Storage } from '../storage/storage.ts';
+import { versionConflict } from '../storage/errors.ts';
+import type { ConditionalWrites, ObjectHeaders, Storage } from '../storage/storage.ts';
 import type { Catalog, Pending } from './catalog.ts';
 import { parseState, serialiseCatalog } from './codec.ts';
 import { startHeartbeat } from './heartbeat.ts';
 import { isKnownDead, newHolder, retire } from './holder.ts';
 import { destinationBusy, type Lease, type LeaseOptions } from './lease.ts';
-import { readRaw, readState, stateKey, type StoredState } from './store.ts';
+import { readRaw, readState, readVersionedState, stateKey, type StoredState } from './store.ts';
 import { watchLease } from './watch.ts';
 import { settleWrite } from './write-result.ts';
 
-/** Where a server honours no conditions: how long to wait before reading back who won. */
+/** Where a server honours no conditions: how long to wait before reading back who took the lease. A write that is longer under way than this is not seen. */
 const settlePauseMs = 2_000;
 
 /**
  * The lease on object stores: it lives in `pending` of the state itself, and is taken by writing the intent on condition that the state is
  * still the one that was read. Acquiring therefore only waits until no other attempt is alive in there; the first
  * `writeState` is what takes the lease, and its `storage_conflict` says that someone else was quicker.
+ *
+ * Where the server honours conditions only for creation, that holds for the first publication; later ones, and all of them where it honours none, look, write, wait and
+ * read back. That is as much as can be had there: two publishers that write within one pause may both go on.
  */
 export async function acquireStateLease(storage: Storage, options: LeaseOptions): Promise<Lease> {
   const { clock, times, signal } = options;
+  const honoured = await storage.facts.conditionalWrites();
   const judge = watchLease(times, clock.monotonic());
   for (;;) {
     signal?.throwIfAborted();
-    const found = await readState(storage);
+    const found =
+      honoured === 'full'
+        ? await readVersionedState(storage)
+        : { ...(await readState(storage)), version: null };
     const pending = pendingOf(found);
     const isHeld = pending?.holder != null && !isKnownDead(pending.holder);
     const verdict = isHeld ? judge(`${pending.attemptId} ${pending.renewals}`, clock.monotonic()) : 'stale';
-    if (verdict === 'stale') return holdState(storage, options, found);
+    if (verdict === 'stale') return holdState(storage, options, found, honoured);
     if (verdict === 'busy') throw destinationBusy(storage, pending?.holder ?? null);
     await clock.sleep(times.pollEveryMs, signal);
   }
@@ -37,7 +45,12 @@ function pendingOf({ state }: StoredState): Pending | null {
   return state.kind === 'valid' ? state.catalog.pending : null;
 }
 
-function holdState(storage: Storage, options: LeaseOptions, found: StoredState): Lease {
+function holdState(
+  storage: Storage,
+  options: LeaseOptions,
+  found: StoredState & { version: string | null },
+  honoured: ConditionalWrites,
+): Lease {
   const { attemptId, clock, log } = options;
   const holder = newHolder();
   let version = found.version;
@@ -74,7 +87,10 @@ function holdState(storage: Storage, options: LeaseOptions, found: StoredState):
       await inTurn(async () => {
         if (found.raw !== null) await putBytes(found.raw);
         // No store has a conditional delete that can be relied on; that we own the state was just confirmed by the fence.
-        else if (isThere) await storage.remove(stateKey);
+        else if (isThere) {
+          await storage.remove(stateKey);
+          isThere = false;
+        }
         written = null;
       });
     },
@@ -110,46 +126,50 @@ function holdState(storage: Storage, options: LeaseOptions, found: StoredState):
   async function putBytes(bytes: Buffer): Promise<void> {
     const body = bytesBody(bytes);
     const headers = { contentType: 'application/json', cacheControl: 'no-cache' };
-    const { conditionalWrites } = storage.facts;
     await settleWrite(
       storage,
       bytes,
       async () => {
-        if (!isThere && conditionalWrites !== 'none')
+        if (!isThere && honoured !== 'none')
           version = (await storage.write(stateKey, body, { mode: 'create', headers })).version;
-        else if (conditionalWrites === 'full' && version !== null)
+        else if (honoured === 'full' && version !== null)
           version = (await storage.write(stateKey, body, { mode: 'replace', ifVersion: version, headers }))
             .version;
-        else await putAndReadBack(bytes);
+        else await putUnconditionally(bytes, headers);
       },
       async () => {
         const present = await readRaw(storage);
-        if (present?.equals(bytes) === true) version = (await storage.stat(stateKey))?.version ?? null;
+        if (present?.equals(bytes) === true && honoured === 'full')
+          version = (await storage.stat(stateKey))?.version ?? null;
         return present;
       },
     );
     isThere = true;
   }
 
-  /** The best that can be done where a server ignores conditions: write, wait until others in flight have landed, see whose write stayed. */
-  async function putAndReadBack(bytes: Buffer): Promise<void> {
-    const before = await readRaw(storage);
-    if (before !== null && isAnothers(before)) throw heartbeat.lose('another publisher took it over');
-    await storage.write(stateKey, bytesBody(bytes), {
-      mode: 'replace',
-      headers: { contentType: 'application/json' },
-    });
+  /** Looks whose the state is, and writes it. Who takes the lease so also waits until other writes under way have landed, and looks whose stayed. */
+  async function putUnconditionally(bytes: Buffer, headers: ObjectHeaders): Promise<void> {
+    const takes = written === null;
+    if (isAnothers(await readRaw(storage))) throw overtaken();
+    heartbeat.check();
+    await storage.write(stateKey, bytesBody(bytes), { mode: 'replace', headers });
+    if (!takes) return;
     await clock.sleep(settlePauseMs, options.signal);
-    const after = await readRaw(storage);
-    if (after?.equals(bytes) !== true)
-      throw heartbeat.lose('another publisher wrote the state at the same time');
-    log.debug({ storage: storage.label }, 'the state was written without conditions and read back');
+    heartbeat.check();
+    if ((await readRaw(storage))?.equals(bytes) !== true) throw overtaken();
   }
 
-  function isAnothers(raw: Buffer): boolean {
-    if (written === null) return found.raw?.equals(raw) !== true;
-    const state = parseState(raw);
-    return state.kind !== 'valid' || state.catalog.pending?.attemptId !== attemptId;
+  function isAnothers(raw: Buffer | null): boolean {
+    if (written === null) return raw === null ? found.raw !== null : found.raw?.equals(raw) !== true;
+    const state = raw === null ? null : parseState(raw);
+    return state?.kind !== 'valid' || state.catalog.pending?.attemptId !== attemptId;
+  }
+
+  /** Who has not taken the lease yet looks again; who had it has lost it. */
+  function overtaken(): Error {
+    return written === null
+      ? versionConflict(storage, stateKey)
+      : heartbeat.lose('another publisher took it over');
   }
 }
 

@@ -14,15 +14,21 @@ export interface StoredState {
   state: CatalogState;
   /** The bytes as they were found, so that a clean failure can put them back; null where there were none. */
   raw: Buffer | null;
-  version: string | null;
 }
 
 /** Reads the state at a bundle path. What cannot be read throws: an unreadable state is never "no state". */
 export async function readState(storage: Storage): Promise<StoredState> {
-  const found = storage.facts.conditionalWrites === 'full' ? await storage.stat(stateKey) : null;
   const raw = await readRaw(storage);
-  if (raw === null) return { state: { kind: 'absent' }, raw, version: null };
-  return { state: parseState(raw), raw, version: found?.version ?? null };
+  return { state: raw === null ? { kind: 'absent' } : parseState(raw), raw };
+}
+
+/** The same with its version, for who is to replace it on that condition. The version is asked for first: where the state changes in between, the condition fails. */
+export async function readVersionedState(
+  storage: Storage,
+): Promise<StoredState & { version: string | null }> {
+  const found = await storage.stat(stateKey);
+  if (found === undefined) return { state: { kind: 'absent' }, raw: null, version: null };
+  return { ...(await readState(storage)), version: found.version };
 }
 
 export async function readRaw(storage: Storage): Promise<Buffer | null> {

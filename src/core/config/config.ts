@@ -1,3 +1,5 @@
+import type { SubscribableType } from '../notify/event.ts';
+
 /**
  * The configuration after parsing: every default filled in, every unit converted (milliseconds, bytes), every path absolute.
  * `schema.ts` makes these values from YAML and nothing else makes them.
@@ -9,6 +11,7 @@ export interface Config {
   uploadTokens: UploadTokenConfig[];
   server: ServerConfig;
   pipelines: PipelineConfig[];
+  notifiers: NotifierConfig[];
   /** Weather databases; the first is the one that is read. */
   databases: DatabaseConfig[];
   /** As written: a relative path begins at the working directory, which only the command line knows. */
@@ -59,6 +62,11 @@ export interface ServerConfig {
     idleTimeoutMs: number;
     shutdownTimeoutMs: number;
     protectRuns: boolean;
+  };
+  metrics: {
+    enabled: boolean;
+    /** Of the environment variable that holds the token; null: no token is asked for. */
+    tokenEnv: string | null;
   };
   staging: { directory: string };
   queue: { driver: 'memory' } | { driver: 'bullmq'; redisUrlEnv: string; prefix: string };
@@ -140,3 +148,22 @@ export interface PrunePolicy {
   keepLatest: number | null;
   olderThanMs: number | null;
 }
+
+export type NotifierConfig = {
+  id: string;
+  events: SubscribableType[];
+  /** Only what is about these; null: all of them. */
+  pipelines: string[] | null;
+} & (
+  | { kind: 'log' }
+  | { kind: 'file'; path: string }
+  | {
+      kind: 'webhook';
+      url: string;
+      secretEnv: string;
+      timeoutMs: number;
+      /** Addresses and CIDR ranges that are connected to although they are link-local, unspecified or of a metadata service. */
+      allowAddresses: string[];
+    }
+  | { kind: 'redis'; redisUrlEnv: string; channel: string; timeoutMs: number }
+);

@@ -1,3 +1,5 @@
+import type { SubscribableType } from '../notify/event.ts';
+
 /**
  * The configuration as it stands in YAML once `schema.ts` has accepted it: the file's own names and units, every fixed default
  * filled in. `resolve.ts` turns it into a `Config`; nothing else reads it.
@@ -18,6 +20,7 @@ export interface ConfigDocument {
       shutdown_timeout: string;
       protect_runs: boolean;
     };
+    metrics: { enabled: boolean; token_env?: string };
     staging: { directory: string };
     queue: { driver: 'memory' } | { driver: 'bullmq'; redis_url_env: string; prefix: string };
   };
@@ -25,6 +28,7 @@ export interface ConfigDocument {
   databases: DatabaseDocument[];
   templates: { base_dir: string };
   weather: { cache: string };
+  notifiers: NotifierDocument[];
 }
 
 export type DatabaseDocument =
@@ -97,3 +101,14 @@ export type DestinationDocument = DestinationLocationDocument & {
   retention: { prune: { enabled: boolean; keep_latest?: number; older_than?: string } };
   file_concurrency: number;
 };
+
+export type NotifierDocument = {
+  id: string;
+  events: SubscribableType[];
+  pipelines?: string[];
+} & (
+  | { kind: 'log' }
+  | { kind: 'file'; path: string }
+  | { kind: 'webhook'; url: string; secret_env: string; timeout: string; allow_addresses: string[] }
+  | { kind: 'redis'; redis_url_env: string; channel: string; timeout: string }
+);

@@ -15,6 +15,7 @@ export function relationFaults(document: unknown, base: PathBase): Fault[] {
   const pipelines = itemsOf(document, ['pipelines']);
   const tokens = itemsOf(document, ['upload_tokens']);
   const databases = itemsOf(document, ['databases']);
+  const notifiers = itemsOf(document, ['notifiers']);
   return [
     ...duplicateIds(pipelines, 'pipeline'),
     ...duplicateIds(tokens, 'upload token'),
@@ -23,6 +24,8 @@ export function relationFaults(document: unknown, base: PathBase): Fault[] {
       duplicateIds(itemsOf(value, ['destinations'], path), 'destination'),
     ),
     ...tokenFaults(tokens, pipelines),
+    ...duplicateIds(notifiers, 'notifier'),
+    ...notifierFaults(notifiers, pipelines),
     ...pipelines.flatMap((pipeline) => locationFaults(pipeline, base)),
     ...uploadsWithoutToken(pipelines, tokens),
     ...(isMap(document) && isEmptyList(document['pipelines'] ?? []) && databases.length === 0
@@ -64,42 +67,31 @@ function duplicateIds(items: Item[], what: string, key = 'id'): Fault[] {
 }
 
 function tokenFaults(tokens: Item[], pipelines: Item[]): Fault[] {
-  const backends = new Map(
-    pipelines.map(({ value }) => [
-      textOf(value, 'id'),
-      textOf(isMap(value) ? value['source'] : undefined, 'backend'),
-    ]),
-  );
-  // A pipeline whose backend cannot be told may be the one that is meant.
-  const uploads = [...backends].flatMap(([id, backend = 'http_upload']) =>
-    id !== undefined && backend === 'http_upload' ? [id] : [],
-  );
+  const ids = pipelines.flatMap(({ value }) => textOf(value, 'id') ?? []);
   return tokens.flatMap((token) =>
     itemsOf(token.value, ['pipelines'], token.path).flatMap(({ value, path }): Fault[] => {
-      if (typeof value !== 'string' || !/^[a-z0-9][a-z0-9_-]{0,63}$/.test(value)) return [];
-      if (!backends.has(value)) {
-        const choices =
-          uploads.length > 0
-            ? `; expected one of ${uploads.join(', ')}`
-            : '; there is no pipeline with an http_upload source';
-        return [
-          fault(
-            'unknown_pipeline',
-            path,
-            `there is no pipeline "${value}"${didYouMean(value, uploads) || choices}`,
-          ),
-        ];
-      }
-      const backend = backends.get(value);
-      if (backend === undefined || backend === 'http_upload') return [];
+      if (typeof value !== 'string' || !/^[a-z0-9][a-z0-9_-]{0,63}$/.test(value) || ids.includes(value))
+        return [];
+      const choices = ids.length > 0 ? `; expected one of ${ids.join(', ')}` : '; there are no pipelines';
       return [
         fault(
           'unknown_pipeline',
           path,
-          `the pipeline "${value}" takes no uploads; its source must be http_upload for a token to name it`,
+          `there is no pipeline "${value}"${didYouMean(value, ids) || choices}`,
         ),
       ];
     }),
+  );
+}
+
+function notifierFaults(notifiers: Item[], pipelines: Item[]): Fault[] {
+  const ids = pipelines.flatMap(({ value }) => textOf(value, 'id') ?? []);
+  return notifiers.flatMap((notifier) =>
+    itemsOf(notifier.value, ['pipelines'], notifier.path).flatMap(({ value, path }): Fault[] =>
+      typeof value !== 'string' || ids.includes(value)
+        ? []
+        : [fault('unknown_pipeline', path, `there is no pipeline "${value}"${didYouMean(value, ids)}`)],
+    ),
   );
 }
 

@@ -4,6 +4,7 @@ import type {
   DestinationConfig,
   DestinationLocation,
   LocalLocation,
+  NotifierConfig,
   PipelineConfig,
   S3Location,
   ServerConfig,
@@ -15,6 +16,7 @@ import type {
   DestinationDocument,
   DestinationLocationDocument,
   LocalDocument,
+  NotifierDocument,
   PipelineDocument,
   S3Document,
   SftpDocument,
@@ -28,6 +30,7 @@ import {
   parseEndpoint,
   parseListen,
   parsePrefix,
+  parseWebhookUrl,
   resolvePath,
   type PathBase,
   type Verdict,
@@ -50,10 +53,14 @@ export function resolveConfig(document: ConfigDocument, place: { file: string; h
     databases: document.databases.map((database) => resolveDatabase(database, base)),
     templates: { baseDir: document.templates.base_dir },
     weather: { cacheMs: milliseconds(document.weather.cache) },
+    notifiers: document.notifiers.map((notifier) => resolveNotifier(notifier, base)),
   };
 }
 
-function resolveServer({ http, staging, queue }: ConfigDocument['server'], base: PathBase): ServerConfig {
+function resolveServer(
+  { http, metrics, staging, queue }: ConfigDocument['server'],
+  base: PathBase,
+): ServerConfig {
   return {
     http: {
       ...accepted(parseListen(http.listen)),
@@ -67,6 +74,7 @@ function resolveServer({ http, staging, queue }: ConfigDocument['server'], base:
       shutdownTimeoutMs: milliseconds(http.shutdown_timeout),
       protectRuns: http.protect_runs,
     },
+    metrics: { enabled: metrics.enabled, tokenEnv: metrics.token_env ?? null },
     staging: { directory: resolvePath(staging.directory, base) },
     queue:
       queue.driver === 'memory'
@@ -177,6 +185,34 @@ function resolveS3(location: S3Document): S3Location {
         ? null
         : { accessKeyIdEnv, secretAccessKeyEnv },
   };
+}
+
+function resolveNotifier(notifier: NotifierDocument, base: PathBase): NotifierConfig {
+  const { id, events, pipelines = null } = notifier;
+  const common = { id, events, pipelines };
+  switch (notifier.kind) {
+    case 'log':
+      return { ...common, kind: 'log' };
+    case 'file':
+      return { ...common, kind: 'file', path: resolvePath(notifier.path, base) };
+    case 'webhook':
+      return {
+        ...common,
+        kind: 'webhook',
+        url: accepted(parseWebhookUrl(notifier.url)),
+        secretEnv: notifier.secret_env,
+        timeoutMs: milliseconds(notifier.timeout),
+        allowAddresses: notifier.allow_addresses,
+      };
+    case 'redis':
+      return {
+        ...common,
+        kind: 'redis',
+        redisUrlEnv: notifier.redis_url_env,
+        channel: notifier.channel,
+        timeoutMs: milliseconds(notifier.timeout),
+      };
+  }
 }
 
 function milliseconds(text: string): number {

@@ -1,6 +1,8 @@
 import type joi from 'joi';
 import type { ConfigDocument, DestinationDocument, SourceDocument } from './document.ts';
 import { databases, templates, weather } from './schema-weather.ts';
+import { metricsSchema } from './schema-metrics.ts';
+import { notifierSchema } from './schema-notifiers.ts';
 import {
   basePath,
   baseUrl,
@@ -51,7 +53,9 @@ const uploadToken = map({
     .example('WAYBILL_TOKEN_CI'),
   pipelines: list(id(), { min: 1, expected: 'a list of pipeline ids, at least one' })
     .required()
-    .description('Ids of the pipelines that the token may upload to; their sources are http_upload.'),
+    .description(
+      'Ids of the pipelines that the token may upload to, or, where they have a source of their own, may start; it also lists their runs.',
+    ),
 });
 
 const http = map({
@@ -123,6 +127,7 @@ const queue = variants('driver', 'where accepted uploads wait', {
 
 const server = map({
   http: http.default(),
+  metrics: metricsSchema.default(),
   staging: map({
     directory: path()
       .default('./staging')
@@ -343,7 +348,7 @@ export const configSchema = map<ConfigDocument>({
   secrets: secrets.default(),
   upload_tokens: list(uploadToken, { min: 0, expected: 'a list of upload tokens' })
     .default([])
-    .description('Tokens that producers upload with.'),
+    .description('Tokens that producers upload with, and that operators start runs with.'),
   server: server.default(),
   pipelines: list(pipeline, { min: 0, expected: 'a list of pipelines' })
     .default([])
@@ -351,9 +356,18 @@ export const configSchema = map<ConfigDocument>({
   databases,
   templates: templates.default(),
   weather: weather.default(),
+  notifiers: list(notifierSchema, { min: 0, expected: 'a list of notifiers' })
+    .default([])
+    .description('Who is told of publications, after they are committed. See docs/events.md.'),
 }).description(
   'Configuration of waybill. Unknown keys are refused. Durations: 500ms 30s 15m 24h 7d. Sizes: 512MiB 2GB 10KiB or whole bytes.',
 );
 
 /** Nothing is converted (`"8080"` is no number), and everything that is wrong is told at once. */
-export const validationOptions: joi.ValidationOptions = { abortEarly: false, convert: false };
+/** Every failure's message is the label of the schema that failed, which says what was expected there. */
+export const validationOptions: joi.ValidationOptions = {
+  abortEarly: false,
+  convert: false,
+  messages: { '*': '{#label}' },
+  errors: { wrap: { label: false } },
+};

@@ -1,6 +1,6 @@
 import { WaybillError } from '../errors.ts';
 import { finding } from '../finding.ts';
-import type { Config, DestinationLocation, SourceConfig } from './config.ts';
+import type { Config, DestinationLocation, NotifierConfig, SourceConfig } from './config.ts';
 import type { Secrets } from './secrets.ts';
 
 export interface SecretReference {
@@ -13,17 +13,19 @@ export interface SecretReference {
 export interface ReferenceOptions {
   /** Only these pipelines; all of them by default. */
   pipelineIds?: readonly string[];
-  /** The values of the upload tokens that name one of the pipelines, which only the API needs. */
+  /** What only the API needs: the values of the upload tokens that name one of the pipelines, and the token of the metrics. */
   uploadTokens?: boolean;
   /** What the queue needs, which only the daemon does. */
   queue?: boolean;
   /** The URLs of the weather databases, which only the weather reader needs. */
   databases?: boolean;
+  /** What the notifiers of these pipelines need, which only commands that publish or prune do. */
+  notifiers?: boolean;
 }
 
 /** Every secret that the pipelines need, once for each thing that needs it, in the order of the configuration. Pure. */
 export function referencedSecrets(config: Config, options: ReferenceOptions = {}): SecretReference[] {
-  const { pipelineIds, uploadTokens = false, queue = false, databases = false } = options;
+  const { pipelineIds, uploadTokens = false, queue = false, databases = false, notifiers = false } = options;
   const chosen = config.pipelines.filter(({ id }) => pipelineIds?.includes(id) ?? true);
   const references = chosen.flatMap(({ id, source, destinations }) => [
     ...locationSecrets(source, `the source of pipeline "${id}"`),
@@ -35,13 +37,31 @@ export function referencedSecrets(config: Config, options: ReferenceOptions = {}
     for (const token of config.uploadTokens)
       if (pipelineIds === undefined || token.pipelines.some((id) => pipelineIds.includes(id)))
         references.push({ name: token.valueEnv, neededBy: `upload token "${token.id}"` });
+  const { enabled, tokenEnv } = config.server.metrics;
+  if (uploadTokens && enabled && tokenEnv !== null)
+    references.push({ name: tokenEnv, neededBy: 'server.metrics' });
   if (queue && config.server.queue.driver === 'bullmq')
     references.push({ name: config.server.queue.redisUrlEnv, neededBy: 'server.queue' });
   if (databases)
     for (const database of config.databases)
       if (database.driver === 'postgres')
         references.push({ name: database.urlEnv, neededBy: `database "${database.name}"` });
+  if (notifiers)
+    for (const notifier of notifiersOf(config, pipelineIds)) references.push(...notifierSecrets(notifier));
   return references;
+}
+
+/** The notifiers that any of the pipelines concern; all of them where none is named. Pure. */
+export function notifiersOf(config: Config, pipelineIds?: readonly string[]): NotifierConfig[] {
+  return config.notifiers.filter(
+    ({ pipelines }) => pipelines?.some((id) => pipelineIds?.includes(id) ?? true) ?? true,
+  );
+}
+
+/** Every secret that the configuration refers to and that is there, to keep out of logs. */
+export function secretValues(config: Config, secrets: Secrets): string[] {
+  const references = referencedSecrets(config, { uploadTokens: true, queue: true, notifiers: true });
+  return references.flatMap(({ name }) => secrets.get(name) ?? []);
 }
 
 /** Throws one `secrets_invalid` that names every secret that is missing or empty; for before any work with storage begins. */
@@ -74,6 +94,19 @@ function locationSecrets(location: SourceConfig | DestinationLocation, neededBy:
           }));
     case 'local':
     case 'http_upload':
+      return [];
+  }
+}
+
+function notifierSecrets(notifier: NotifierConfig): SecretReference[] {
+  const neededBy = `notifier "${notifier.id}"`;
+  switch (notifier.kind) {
+    case 'webhook':
+      return [{ name: notifier.secretEnv, neededBy }];
+    case 'redis':
+      return [{ name: notifier.redisUrlEnv, neededBy }];
+    case 'log':
+    case 'file':
       return [];
   }
 }

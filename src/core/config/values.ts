@@ -71,6 +71,15 @@ export function parseEndpoint(text: string): Verdict<string> {
   return verdict.ok ? accept(verdict.value.href.replace(/\/+$/, '')) : verdict;
 }
 
+/** An absolute http(s) URL that may have a query, as written by the URL standard: `http://0x7f.1/` becomes `http://127.0.0.1/`. */
+export function parseWebhookUrl(text: string): Verdict<string> {
+  const [base = ''] = text.split('?');
+  if (text.includes('#')) return refuse('it has a fragment ("#"), which is never sent');
+  const verdict = parseHttpUrl(base);
+  if (!verdict.ok) return verdict;
+  return /[\s\\]/.test(text) ? refuse('it holds a space or a backslash') : accept(new URL(text).href);
+}
+
 function parseHttpUrl(text: string): Verdict<URL> {
   if (!/^https?:\/\//i.test(text)) return refuse('it does not begin with https:// or http://');
   if (/[\s\\]/.test(text)) return refuse('it holds a space or a backslash');

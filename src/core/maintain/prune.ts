@@ -1,13 +1,14 @@
 import type { Catalog, OutputRecord, Owner, Pending } from '../catalog/catalog.ts';
 import type { Lease } from '../catalog/lease.ts';
-import { observeBytes } from '../catalog/observe-bytes.ts';
+import { absentAmong, observeBytes, sweepUnfinished } from '../catalog/observe-bytes.ts';
 import { pathsToSettle, settle } from '../catalog/settle.ts';
 import { readState } from '../catalog/store.ts';
 import { sweepAbandoned, withLease } from '../catalog/with-lease.ts';
 import type { PrunePolicy } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
 import { errorRecord, hasCode, WaybillError, type ErrorRecord } from '../errors.ts';
-import { keyOf, parseBundlePath } from '../storage/key.ts';
+import { pruneOccurrence } from '../notify/occurrences.ts';
+import { keyOf, parseBundlePath, type Key } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/within.ts';
 import { managedPaths, reportedPath } from './managed-paths.ts';
@@ -72,6 +73,8 @@ export async function prune(
       report.errors.push({ destinationPath, error: errorRecord(error) });
     }
   }
+  const occurrence = pruneOccurrence(options.owner, report.removed, report.errors.length);
+  if (occurrence !== null) context.notify?.(occurrence);
   return report;
 }
 
@@ -98,7 +101,7 @@ async function prunePath(
   if (planned.length === 0 && state.kind === 'valid' && state.catalog.pending === null)
     return sweepAbandoned(context, storage);
   await withLease(context, storage, async (lease) => {
-    const catalog = await settledCatalog(storage, lease);
+    const { catalog, vanished } = await settledCatalog(storage, lease);
     // What was published again since the decision is no longer what the decision was about.
     const decided = new Map<string, OutputRecord>(planned.map((record) => [record.path, record]));
     const goes = catalog.outputs.filter(({ path, updatedAt }) => decided.get(path)?.updatedAt === updatedAt);
@@ -106,6 +109,7 @@ async function prunePath(
     if (goes.length === 0 && !wasInterrupted) return;
     const announced = intent(catalog, lease, owner, goes, clock.now());
     await lease.writeState(announced);
+    await sweepUnfinished(storage, vanished);
     const { gone, failure } = await removeAll(storage, lease, goes, signal);
     for (const path of gone) confirmed(path);
     // Without the lease the state is another's to write; the intent stands, and whoever comes next settles it.
@@ -150,11 +154,15 @@ async function removeAll(
 }
 
 /** The catalog as it truly is, also where an earlier attempt was interrupted. */
-async function settledCatalog(storage: Storage, lease: Lease): Promise<Catalog> {
+async function settledCatalog(
+  storage: Storage,
+  lease: Lease,
+): Promise<{ catalog: Catalog; vanished: Key[] }> {
   const catalog = validCatalog(lease.found.state);
-  if (catalog.pending === null) return catalog;
+  if (catalog.pending === null) return { catalog, vanished: [] };
   const observed = await observeBytes(storage, pathsToSettle(catalog, new Set()));
-  return { ...catalog, outputs: settle(catalog, observed), pending: null };
+  const outputs = settle(catalog, observed);
+  return { catalog: { ...catalog, outputs, pending: null }, vanished: absentAmong(observed) };
 }
 
 function intent(

@@ -1,8 +1,9 @@
 import { isReservedPath } from '../bundle/path-policy.ts';
 import type { AttemptAction, Catalog, OutputRecord, Pending } from '../catalog/catalog.ts';
 import type { Lease } from '../catalog/lease.ts';
+import { isStoredKey } from '../catalog/shape.ts';
 import { stagingOf } from '../catalog/lock-lease.ts';
-import { observeBytes } from '../catalog/observe-bytes.ts';
+import { absentAmong, observeBytes, sweepUnfinished } from '../catalog/observe-bytes.ts';
 import { pathsToSettle, settle } from '../catalog/settle.ts';
 import type { Clock } from '../clock.ts';
 import { hasCode } from '../errors.ts';
@@ -48,9 +49,10 @@ export async function apply(plan: Plan, options: ApplyOptions): Promise<Applied>
   const { storage, lease, clock } = options;
   const attempt = new Attempt(plan, options);
   try {
-    const base = await settled(plan, options);
+    const { base, vanished } = await settled(plan, options);
     const removes = plan.clears ? await everythingBut(storage, plan.writes) : plan.removes;
     await lease.writeState(intent(plan, options, base, removes));
+    await sweepUnfinished(storage, vanished);
     await attempt.stage();
     await lease.fence();
     const inTheWay = storage.facts.rename === 'none' ? [] : blockers(plan.writes, removes);
@@ -70,14 +72,18 @@ export async function apply(plan: Plan, options: ApplyOptions): Promise<Applied>
   }
 }
 
-/** The records that the catalog keeps beside the planned ones. */
-async function settled(plan: Plan, { storage, lease }: ApplyOptions): Promise<OutputRecord[]> {
+/** The records that the catalog keeps beside the planned ones, and what an interrupted attempt announced and did not finish. */
+async function settled(
+  plan: Plan,
+  { storage, lease }: ApplyOptions,
+): Promise<{ base: OutputRecord[]; vanished: Key[] }> {
   const { state } = lease.found;
-  if (plan.clears) return [];
-  if (state.kind !== 'valid' || state.catalog.pending === null) return plan.keeps;
+  if (plan.clears) return { base: [], vanished: [] };
+  if (state.kind !== 'valid' || state.catalog.pending === null) return { base: plan.keeps, vanished: [] };
   const handled = new Set<string>([...plan.writes.map(({ path }) => path), ...plan.removes]);
   const observed = await observeBytes(storage, pathsToSettle(state.catalog, handled));
-  return settle(state.catalog, observed).filter(({ path }) => !handled.has(path));
+  const base = settle(state.catalog, observed).filter(({ path }) => !handled.has(path));
+  return { base, vanished: absentAmong(observed) };
 }
 
 /** A forced replacement removes every file below the bundle path but the publisher's own and those it has just written. */
@@ -104,7 +110,8 @@ function intent(
     holder: lease.holder,
     renewals: 0,
     outputs: plan.writes.map((output) => recordOf(output, startedAt)),
-    removes: [...removes],
+    // Left behind by a crash, what no state can name is unmanaged content, as it was before.
+    removes: removes.filter(isStoredKey),
   };
   // The old records of what is about to be written or removed stay until the commit: they say what was there.
   const touched = new Set<string>([...plan.writes.map(({ path }) => path), ...removes]);

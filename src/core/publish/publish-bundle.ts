@@ -14,6 +14,7 @@ import { apply, type Applied, type ApplyOptions } from './apply.ts';
 import { changesDestination, decide, type DecisionInput } from './decide.ts';
 import { observe } from './observe.ts';
 import { planOutputs } from './outputs.ts';
+import { refuseBucketRoot } from './bucket-root.ts';
 import type { Plan, PlannedOutput } from './plan.ts';
 import type { ActionResult, Progress } from './result.ts';
 
@@ -53,6 +54,7 @@ export async function publishBundle(
     });
     const input = { ...publication, workflow: publication.destination.workflow, planned };
     const plan = decide({ ...input, observed: await observe(storage, input, stored) });
+    refuseBucketRoot(plan, publication.destination.location);
     tellPlan(publication, plan);
     if (plan.action === 'skip_same' && !publication.dryRun) await sweepAbandoned(context, storage);
     if (publication.dryRun || !changesDestination(plan.action))
@@ -82,6 +84,7 @@ async function execute(
         storage,
         async (lease) => {
           const plan = decide({ ...input, observed: await observe(storage, input, lease.found) });
+          refuseBucketRoot(plan, publication.destination.location);
           if (!changesDestination(plan.action)) return { plan, applied: null };
           return {
             plan,

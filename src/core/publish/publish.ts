@@ -5,6 +5,8 @@ import type { CoreContext, StorageLocation } from '../context.ts';
 import { errorRecord, WaybillError, type ErrorRecord } from '../errors.ts';
 import { finding, type Finding } from '../finding.ts';
 import { withReleasers } from '../lifecycle.ts';
+import type { Occurrence } from '../notify/event.ts';
+import { destinationFailure, publicationOccurrence, sourceFailures } from '../notify/occurrences.ts';
 import { describeLocation, sourceId } from '../storage/location.ts';
 import { mapBundles, type MappedBundle } from './mapping.ts';
 import { publishBundle } from './publish-bundle.ts';
@@ -18,6 +20,8 @@ export interface PublishOptions {
   /** Only these destinations; all where it is left out. */
   destinationIds?: readonly string[];
   onProgress?: (progress: Progress) => void;
+  /** Of the upload that is published; for events. */
+  runId?: string;
   /** Only tests pass their own. */
   leaseTimes?: LeaseTimes;
 }
@@ -30,6 +34,13 @@ export async function publishPipeline(
   context: CoreContext,
   options: PublishOptions,
 ): Promise<PipelineResult> {
+  const result = await publishFromSource(context, options);
+  if (!options.dryRun)
+    for (const failure of sourceFailures(result, options.runId ?? null)) context.notify?.(failure);
+  return result;
+}
+
+async function publishFromSource(context: CoreContext, options: PublishOptions): Promise<PipelineResult> {
   const { pipeline } = options;
   const { source } = pipeline;
   if (source.backend === 'http_upload') return skipped(pipeline);
@@ -174,6 +185,11 @@ async function publishToDestination(
   destination: DestinationConfig,
   select: (destination: DestinationConfig) => Promise<Selection>,
 ): Promise<DestinationResult> {
+  const owner = { pipelineId: options.pipeline.id, destinationId: destination.id };
+  const { dryRun, runId = null } = options;
+  const tell = (occurrence: Occurrence | null): void => {
+    if (!dryRun && occurrence !== null) context.notify?.(occurrence);
+  };
   const result: DestinationResult = {
     destinationId: destination.id,
     location: describeLocation(destination.location),
@@ -191,14 +207,10 @@ async function publishToDestination(
       const storage = await context.openStorage(destination.location, { readOnly: options.dryRun });
       onRelease(() => storage.close());
       for (const { bundle, destinationPath } of bundles) {
-        const action = await publishBundle(context, storage, {
-          ...options,
-          bundle,
-          destination,
-          destinationPath,
-          owner: { pipelineId: options.pipeline.id, destinationId: destination.id },
-        });
+        const publication = { ...options, bundle, destination, destinationPath, owner };
+        const action = await publishBundle(context, storage, publication);
         result.actions.push(action);
+        tell(publicationOccurrence(owner, bundle, action, runId));
         result.warnings.push(...rootWarnings(destination, action, options.dryRun));
         options.onProgress?.({ type: 'done', destinationId: destination.id, result: action });
         if (context.signal?.aborted === true) break;
@@ -208,6 +220,7 @@ async function publishToDestination(
     context.log.error({ err: error, destination: destination.id }, 'destination failed');
     result.error = errorRecord(error);
   }
+  if (result.error !== null) tell(destinationFailure(owner, result.error, runId));
   if (result.error !== null || result.actions.some(({ error }) => error !== null)) result.status = 'failed';
   return result;
 }

@@ -11,6 +11,7 @@ import type { Body, WriteOptions, Written } from './storage.ts';
 const chunkBytes = 1 << 20;
 /** How far a large file is read ahead of what is hashed and written: a disk answers several requests sooner than one. */
 const chunksAhead = 3;
+const flushEveryBytes = 128 << 20;
 
 /**
  * A file up to this size is copied by synchronous calls where those are quick, because three system calls of some microseconds beat three trips through
@@ -162,6 +163,7 @@ async function copyLargeFile(
     let nextRead = 0;
     let size = 0;
     let writingChunk: Promise<unknown> = Promise.resolve();
+    const flusher = earlyFlusher(target);
     while (ahead.length < chunksAhead) readAhead();
     for (let next = ahead.shift(); next !== undefined && size <= body.size; next = ahead.shift()) {
       options.signal?.throwIfAborted();
@@ -174,9 +176,11 @@ async function copyLargeFile(
       hash.update(chunk);
       size += chunk.byteLength;
       options.onBytes?.(chunk.byteLength);
+      flusher.wrote(chunk.byteLength);
     }
     await writingChunk;
     await Promise.all(ahead);
+    await flusher.done();
     const written = { size, digest: finishDigest(hash), version: null };
     checkBody(name, written, { size: body.size, digest: options.digest });
     return written;
@@ -184,6 +188,27 @@ async function copyLargeFile(
     await source.close();
     await target.close();
   }
+}
+
+/**
+ * Sends what was written to the disk while the copy goes on, so that the sync at its end finds little left to wait for. Whether a
+ * flush succeeded is of no matter here: the sync at the end tells.
+ */
+function earlyFlusher(target: FileHandle): { wrote(bytes: number): void; done(): Promise<void> } {
+  let unflushed = 0;
+  let flushing: Promise<void> | undefined;
+  return {
+    wrote: (bytes) => {
+      unflushed += bytes;
+      if (unflushed < flushEveryBytes || flushing !== undefined) return;
+      unflushed = 0;
+      flushing = target
+        .datasync()
+        .catch(() => undefined)
+        .finally(() => (flushing = undefined));
+    },
+    done: async () => flushing,
+  };
 }
 
 async function copyStream(name: string, file: string, body: Body, options: WriteOptions): Promise<Written> {

@@ -34,7 +34,7 @@ export async function localStorage(
 
   const storage: Storage = {
     label: 'local storage',
-    facts: { rename: 'atomic', conditionalWrites: 'create', localRoot: base, clockOffsetMs: 0 },
+    facts: { rename: 'atomic', conditionalWrites: async () => 'create', localRoot: base, clockOffsetMs: 0 },
 
     async stat(key): Promise<FileStat | undefined> {
       try {

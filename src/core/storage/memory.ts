@@ -3,7 +3,16 @@ import { WaybillError } from '../errors.ts';
 import { checkBody } from './body.ts';
 import { alreadyExists, notFound, readOnly, versionConflict } from './errors.ts';
 import { joinKey, listedKey, type Key } from './key.ts';
-import type { Body, Entry, FileStat, Move, Storage, StorageFacts, WriteOptions, Written } from './storage.ts';
+import type {
+  Body,
+  ConditionalWrites,
+  Entry,
+  FileStat,
+  Move,
+  Storage,
+  WriteOptions,
+  Written,
+} from './storage.ts';
 
 /** The bytes of a memory storage; several storages may be opened on one, as several processes open one disk. */
 export type MemoryDisk = Map<string, MemoryFile>;
@@ -18,7 +27,7 @@ export interface MemoryOptions {
   disk?: MemoryDisk;
   /** Behaves as a file system (renames, exclusive creation) or as an object store (conditional writes). */
   flavour: 'files' | 'objects';
-  conditionalWrites?: StorageFacts['conditionalWrites'];
+  conditionalWrites?: ConditionalWrites;
   readOnly?: boolean;
 }
 
@@ -27,17 +36,15 @@ let versions = 0;
 /** A storage in memory, for tests and dry thinking: the shortest true implementation of the contract. */
 export function memoryStorage(options: MemoryOptions): Storage {
   const { disk = new Map<string, MemoryFile>(), flavour } = options;
+  const honoured = flavour === 'files' ? 'create' : (options.conditionalWrites ?? 'full');
   const storage: Storage = {
     label: `memory (${flavour})`,
-    facts:
-      flavour === 'files'
-        ? { rename: 'atomic', conditionalWrites: 'create', localRoot: null, clockOffsetMs: 0 }
-        : {
-            rename: 'none',
-            conditionalWrites: options.conditionalWrites ?? 'full',
-            localRoot: null,
-            clockOffsetMs: 0,
-          },
+    facts: {
+      rename: flavour === 'files' ? 'atomic' : 'none',
+      conditionalWrites: async () => honoured,
+      localRoot: null,
+      clockOffsetMs: 0,
+    },
 
     async stat(key): Promise<FileStat | undefined> {
       const file = disk.get(key);
@@ -72,12 +79,12 @@ export function memoryStorage(options: MemoryOptions): Storage {
 
     async write(key, body, write): Promise<Written> {
       refuseReadOnly(key);
+      refuseCondition(key, write);
       const bytes = await collect(key, body, write);
       // Nothing is awaited from here on: the check and the change are one step.
       const present = disk.get(key);
-      if (write.mode === 'create' && present !== undefined && honours('create'))
-        throw alreadyExists(storage, key);
-      if (write.ifVersion !== undefined && present?.version !== write.ifVersion && honours('full'))
+      if (write.mode === 'create' && present !== undefined) throw alreadyExists(storage, key);
+      if (write.ifVersion !== undefined && present?.version !== write.ifVersion)
         throw versionConflict(storage, key);
       refuseTreeConflict(key);
       versions += 1;
@@ -119,9 +126,12 @@ export function memoryStorage(options: MemoryOptions): Storage {
   };
   return storage;
 
-  function honours(condition: 'create' | 'full'): boolean {
-    const has = storage.facts.conditionalWrites;
-    return has === 'full' || has === condition;
+  function refuseCondition(key: Key, { mode, ifVersion }: WriteOptions): void {
+    if ((mode === 'create' && honoured === 'none') || (ifVersion !== undefined && honoured !== 'full'))
+      throw new WaybillError(
+        'storage_permanent',
+        `${storage.label}: "${key}": such a condition is not honoured`,
+      );
   }
 
   function refuseReadOnly(key: Key): void {

@@ -1,6 +1,6 @@
 import type { CoreContext, OpenOptions, StorageLocation } from '../context.ts';
 import { WaybillError } from '../errors.ts';
-import { defaultRetryPolicy, type RetryPolicy } from '../retry.ts';
+import { defaultRetryPolicy, retry, type RetryPolicy } from '../retry.ts';
 import type { Storage } from './storage.ts';
 import { withLog } from './with-log.ts';
 import { withRetry } from './with-retry.ts';
@@ -14,7 +14,9 @@ export function storageOpener(
   policy: RetryPolicy = defaultRetryPolicy,
 ): CoreContext['openStorage'] {
   return async (location, options) => {
-    const storage = await openDriver(location, options);
+    const storage = await retry({ policy, clock: context.clock }, () =>
+      openDriver(context, location, options),
+    );
     const onRetry = (failure: unknown, attempt: number, pauseMs: number): void =>
       context.log.warn(
         { storage: storage.label, attempt, pauseMs, err: failure },
@@ -24,19 +26,26 @@ export function storageOpener(
   };
 }
 
-async function openDriver(location: StorageLocation, options: OpenOptions): Promise<Storage> {
+async function openDriver(
+  context: Pick<CoreContext, 'clock' | 'log' | 'secrets'>,
+  location: StorageLocation,
+  options: OpenOptions,
+): Promise<Storage> {
   switch (location.backend) {
     case 'local': {
       const { localStorage } = await import('./local.ts');
       return localStorage(location.path, options);
     }
+    case 's3': {
+      const { s3Storage } = await import('./s3.ts');
+      return s3Storage(location, { ...context, readOnly: options.readOnly });
+    }
     case 'sftp':
-    case 's3':
       throw new WaybillError(
         'config_invalid',
         `the backend "${location.backend}" is not part of this version`,
         {
-          hint: 'use a local directory; SFTP and S3 come with the next version',
+          hint: 'use a local directory or S3; SFTP comes with the next version',
         },
       );
   }

@@ -45,7 +45,7 @@ export interface Storage {
    */
   rename(moves: readonly Move[]): Promise<void>;
 
-  /** Removes the file; where there is none, that is success. */
+  /** Removes the file, and what an unfinished write of it left; where there is none, that is success. */
   remove(key: Key): Promise<void>;
 
   /**
@@ -58,15 +58,18 @@ export interface Storage {
   close(): Promise<void>;
 }
 
-/** What differs between backends, found when the storage is opened, never assumed from its name. */
+/** What differs between backends, found out, never assumed from its name. */
 export interface StorageFacts {
   /**
    * `atomic`: rename replaces in one step. `replace_in_steps`: old aside, new in, old away; a reader may for a moment see nothing.
    * `none`: an object store; whole objects are put in place.
    */
   rename: 'atomic' | 'replace_in_steps' | 'none';
-  /** Which conditions `write` honours: `full` (absent and version), `create` (absent only), `none`. */
-  conditionalWrites: 'full' | 'create' | 'none';
+  /**
+   * Which conditions `write` honours. A question and not a value, because an object store finds out by writing an object of its own, which it
+   * does when it is first asked; opened read-only it cannot, and fails.
+   */
+  conditionalWrites: () => Promise<ConditionalWrites>;
   /** The directory of this machine that the root is; null where the bytes are elsewhere. */
   localRoot: string | null;
   /**
@@ -75,6 +78,9 @@ export interface StorageFacts {
    */
   clockOffsetMs: number | null;
 }
+
+/** `full`: `create` and `ifVersion`. `create`: only that. `none`: neither; who writes on a condition all the same is refused with `storage_permanent`. */
+export type ConditionalWrites = 'full' | 'create' | 'none';
 
 export interface FileStat {
   type: EntryType;
@@ -122,7 +128,7 @@ export interface WriteOptions {
   mode: WriteMode;
   /** The digest the body must have. */
   digest?: Digest;
-  /** Only where the stored version is this one, else `storage_conflict`. Needs `conditionalWrites: 'full'`. */
+  /** Only where the stored version is this one, else `storage_conflict`. Needs `conditionalWrites` to be `full`. */
   ifVersion?: string;
   /** What an object store keeps beside the bytes; file systems have no place for it. */
   headers?: ObjectHeaders;

@@ -14,7 +14,10 @@ export function withRetry(storage: Storage, options: RetryOptions): Storage {
   const again = <T>(work: (attempt: number) => Promise<T>): Promise<T> => retry(options, work);
   return {
     label: storage.label,
-    facts: storage.facts,
+    facts: {
+      ...storage.facts,
+      conditionalWrites: () => again(() => storage.facts.conditionalWrites()),
+    },
     stat: (key) => again(() => storage.stat(key)),
     list: (directory, how) => againUntilFirst(options, () => storage.list(directory, how)),
     read: (key) => againUntilFirst(options, () => storage.read(key)),

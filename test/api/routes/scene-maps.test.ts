@@ -1,24 +1,13 @@
 import { readFile } from 'node:fs/promises';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import express, { type ErrorRequestHandler } from 'express';
 import t from 'tap';
-import { maxRequestBytes, sceneMapRoutes } from '../../../src/api/routes/scene-maps.ts';
-import { asWaybillError } from '../../../src/core/errors.ts';
+import { maxRequestBytes } from '../../../src/api/routes/scene-maps.ts';
 import { sceneMapSchemaText } from '../../../src/core/scene-map/schema-file.ts';
+import { startApi } from '../harness.ts';
 
-const app = express().use(sceneMapRoutes());
-const tell: ErrorRequestHandler = (error, _request, response, next) => {
-  if (response.headersSent) next(error);
-  else response.status(400).json({ code: asWaybillError(error).code });
-};
-const server = createServer(app.use(tell));
 let base = '';
 t.before(async () => {
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  base = (await startApi(t)).origin;
 });
-t.teardown(() => server.close());
 
 const example = (name: string): Promise<Buffer> => readFile(`examples/scene-maps/${name}`);
 const post = (

@@ -45,9 +45,11 @@ t.test('every setting is described to people, in the reference and in the comple
     'prune',
     'staging',
     'http',
+    'metrics',
     'scene_maps',
     'upload_tokens',
     'queue',
+    'notifiers',
   ];
   for (const [name, setting] of settings(schema)) {
     t.match(setting['description'], /^[A-Z].{15,}[.)]$/, `${name} has a sentence`);

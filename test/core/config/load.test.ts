@@ -39,6 +39,7 @@ t.test('the smallest configuration gets every default', async (t) => {
         shutdownTimeoutMs: 30_000,
         protectRuns: false,
       },
+      metrics: { enabled: true, tokenEnv: null },
       staging: { directory: '/etc/waybill/staging' },
       queue: { driver: 'memory' },
     },
@@ -62,6 +63,7 @@ t.test('the smallest configuration gets every default', async (t) => {
         sceneMaps: { contentRules: 'warning' },
       },
     ],
+    notifiers: [],
   });
 });
 
@@ -338,8 +340,9 @@ t.test('settings that concern each other are checked together, even beside other
     /^upload_token_missing pipelines\[0\]\.id/,
     /^unknown_pipeline upload_tokens\[0\]\.pipelines\[0\] there is no pipeline "mapz"; did you mean "maps"/,
   ]);
-  t.match(messages([plain], [token('[files]')]), [
-    /^unknown_pipeline upload_tokens\[0\]\.pipelines\[0\] .*takes no uploads/,
+  t.match(messages([upload('maps'), plain], [token('[files, fils]')]), [
+    /^upload_token_missing pipelines\[0\]\.id/,
+    /^unknown_pipeline upload_tokens\[0\]\.pipelines\[1\] there is no pipeline "fils"; did you mean "files"/,
   ]);
   t.match(messages([upload('a'), upload('a')], [token('[a]')]), [/^duplicate_id pipelines\[1\]\.id/]);
   t.match(messages([upload('a')], [token('[a]'), token('[a]')]), [/^duplicate_id upload_tokens\[1\]\.id/]);

@@ -1,5 +1,5 @@
-import { errorTable, type ErrorRecord } from '../core/errors.ts';
-import type { Finding } from '../core/finding.ts';
+import { errorTable, type ErrorRecord } from './errors.ts';
+import type { Finding } from './finding.ts';
 
 /**
  * An error as strangers may read it, in a run record that needs no token: paths of this machine become `<path>`, and what was not

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { errorRecord, WaybillError } from '../../src/core/errors.ts';
 import { finding } from '../../src/core/finding.ts';
-import { publicError, withoutPaths } from '../../src/workers/public-error.ts';
+import { publicError, withoutPaths } from '../../src/core/public-error.ts';
 
 t.test('paths of the machine are taken out, all else stays', async (t) => {
   const cases: [string, string][] = [

@@ -1,0 +1,115 @@
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { readAll, writeBundle } from './bundle-files.ts';
+import { compare, goal, print, type Contender, type Summary } from './measure.ts';
+import { requireRclone, waybill } from './local.ts';
+
+/** A server that both contenders publish to, and how each is told of it. */
+export interface RemotePlace {
+  name: string;
+  /** The destination's settings in waybill's configuration, all but its id, as YAML's flow style writes them. */
+  destination: (directory: string) => string;
+  /** The same place for rclone. */
+  rclone: (directory: string) => string;
+  /** Flags that make rclone as fast as it gets, each a contender of its own. */
+  rcloneFlags: readonly (readonly string[])[];
+  /** Empties the place. */
+  clear: (directory: string) => void;
+}
+
+export interface RemoteGoals {
+  large: number;
+  small: number;
+  nothing: number;
+}
+
+/** Local → server, beside `rclone copy`; and once more with nothing to do, beside `rclone sync`. */
+export function remote(place: RemotePlace, goals: RemoteGoals): boolean {
+  requireRclone();
+  const root = mkdtempSync(path.join(process.env['WAYBILL_BENCH_DIRECTORY'] ?? tmpdir(), 'waybill-bench-'));
+  try {
+    const large = publication(place, root, 'one file of 1 GiB', 1, 1 << 30, goals.large);
+    const small = publication(place, root, '5,000 files of 8 KiB', 5_000, 8 << 10, goals.small);
+    const nothing = nothingToDo(place, root, 5_000, goals.nothing);
+    return large && small && nothing;
+  } finally {
+    rmSync(root, { recursive: true, force: true });
+  }
+}
+
+const ours = 'ours';
+const theirs = 'theirs';
+
+function publication(
+  place: RemotePlace,
+  root: string,
+  title: string,
+  count: number,
+  size: number,
+  ratio: number,
+): boolean {
+  const { bundle, config } = layOut(place, root, count, size);
+  const start = (directory: string) => (): void => {
+    place.clear(directory);
+    spawnSync('sync');
+    readAll(bundle);
+  };
+  const contenders: Contender[] = [
+    { name: 'waybill run', command: [...waybill, 'run', '--config', config], before: start(ours) },
+    ...place.rcloneFlags.map((flags) => ({
+      name: ['rclone copy', ...flags].join(' '),
+      command: ['rclone', 'copy', bundle, place.rclone(theirs), ...flags],
+      before: start(theirs),
+    })),
+  ];
+  return judge(`${title} → ${place.name}: publish`, compare(contenders), ratio, 'rclone copy');
+}
+
+/** Both sides hold all of it already; follows the publication of the same bundle. */
+function nothingToDo(place: RemotePlace, root: string, count: number, ratio: number): boolean {
+  const bundle = path.join(root, `${count}`, 'source', 'bundle');
+  const config = path.join(root, `${count}`, 'config.yml');
+  for (const command of [
+    [...waybill, 'run', '--config', config],
+    ['rclone', 'copy', bundle, place.rclone(theirs)],
+  ])
+    spawnSync(command[0]!, command.slice(1), { stdio: 'ignore' });
+  const contenders: Contender[] = [
+    { name: 'waybill run', command: [...waybill, 'run', '--config', config] },
+    ...place.rcloneFlags.map((flags) => ({
+      name: ['rclone sync', ...flags].join(' '),
+      command: ['rclone', 'sync', bundle, place.rclone(theirs), ...flags],
+    })),
+  ];
+  const title = `${count.toLocaleString('en')} files → ${place.name}: nothing to do`;
+  return judge(title, compare(contenders), ratio, 'rclone sync');
+}
+
+function judge(title: string, [waybill, ...rclones]: Summary[], ratio: number, what: string): boolean {
+  print(title, [waybill!, ...rclones]);
+  const fastest = rclones.reduce((best, next) => (next.seconds < best.seconds ? next : best));
+  const factor = fastest.seconds / waybill!.seconds;
+  const isFast = goal(`${factor.toFixed(2)} × ${what} at its fastest (goal ${ratio} ×)`, factor >= ratio);
+  const { peakMiB } = waybill!;
+  return goal(`peak memory ${peakMiB.toFixed(0)} MiB (goal under 250)`, peakMiB < 250) && isFast;
+}
+
+function layOut(
+  place: RemotePlace,
+  root: string,
+  count: number,
+  size: number,
+): { bundle: string; config: string } {
+  const home = path.join(root, `${count}`);
+  const bundle = path.join(home, 'source', 'bundle');
+  mkdirSync(home);
+  writeBundle(bundle, count, size);
+  const config = path.join(home, 'config.yml');
+  writeFileSync(
+    config,
+    `pipelines:\n  - id: bench\n    source: {backend: local, path: ./source}\n    destinations:\n      - {id: out, ${place.destination(ours)}}\n`,
+  );
+  return { bundle, config };
+}

@@ -1,0 +1,131 @@
+import { readFileSync } from 'node:fs';
+import { errorTable, type ErrorCode } from '../../core/errors.ts';
+import { sceneMapSchemaText } from '../../core/scene-map/schema-file.ts';
+import { statusOf } from '../problem.ts';
+import { schemaRef } from './json-content.ts';
+import type { JsonSchema } from './types.ts';
+
+/** The schemas that routes name with `schemaRef`. Those that stand in files of their own are taken from there. */
+export function componentSchemas(): Record<string, JsonSchema> {
+  return {
+    ...fromFile('RunRecord', runRecordSchemaText()),
+    ...fromFile('SceneMap', sceneMapSchemaText()),
+    Accepted: accepted,
+    RunList: runList,
+    SceneMapReport: sceneMapReport,
+    Finding: finding,
+    Problem: problem,
+  };
+}
+
+/** The codes that a client can be answered with; the others are told as `internal_error`. */
+export const publicCodes = (Object.keys(errorTable) as ErrorCode[]).filter(
+  (code) => statusOf[code] !== 500 || code === 'internal_error',
+);
+
+const accepted: JsonSchema = {
+  description: 'A run that was accepted. Its record is under `Location`.',
+  type: 'object',
+  additionalProperties: false,
+  required: ['run_id', 'status'],
+  properties: { run_id: { type: 'string' }, status: { const: 'accepted' } },
+};
+
+const runList: JsonSchema = {
+  description: 'Retained runs of one pipeline, newest first.',
+  type: 'object',
+  additionalProperties: false,
+  required: ['runs', 'next'],
+  properties: {
+    runs: { type: 'array', items: schemaRef('RunRecord') },
+    next: {
+      description: 'Path and query of the next page; null where this is the last one.',
+      type: ['string', 'null'],
+      format: 'uri-reference',
+    },
+  },
+};
+
+const finding: JsonSchema = {
+  description: 'One result of a validation: what is wrong or worth knowing, and where.',
+  type: 'object',
+  additionalProperties: false,
+  required: ['severity', 'code', 'message', 'file', 'pointer', 'line', 'column'],
+  properties: {
+    severity: { enum: ['error', 'warning'] },
+    code: { type: 'string', pattern: '^[a-z0-9_]+$' },
+    message: { type: 'string' },
+    file: { type: ['string', 'null'] },
+    pointer: { description: 'JSON Pointer or path of keys.', type: ['string', 'null'] },
+    line: { type: ['integer', 'null'], minimum: 1 },
+    column: { type: ['integer', 'null'], minimum: 1 },
+  },
+};
+
+const sceneMapReport: JsonSchema = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['schema_version', 'valid', 'clean', 'files'],
+  properties: {
+    schema_version: { const: 1 },
+    valid: { description: 'No errors: the document is a scene map under the schema.', type: 'boolean' },
+    clean: { description: 'No findings at all.', type: 'boolean' },
+    files: {
+      type: 'array',
+      items: {
+        type: 'object',
+        additionalProperties: false,
+        required: ['file', 'valid', 'findings'],
+        properties: {
+          file: { type: 'string' },
+          valid: { type: 'boolean' },
+          findings: { type: 'array', items: schemaRef('Finding') },
+        },
+      },
+    },
+  },
+};
+
+const problem: JsonSchema = {
+  description: 'A problem document (RFC 9457).',
+  type: 'object',
+  additionalProperties: false,
+  required: ['type', 'title', 'status', 'detail', 'instance', 'code', 'retryable'],
+  properties: {
+    type: { const: 'about:blank' },
+    title: { description: 'The phrase of the status.', type: 'string' },
+    status: { type: 'integer', minimum: 400, maximum: 599 },
+    detail: { description: 'What is wrong and what to do about it.', type: 'string' },
+    instance: {
+      description: "The request's id, as in `X-Request-Id` and in the log.",
+      type: 'string',
+      pattern: '^urn:uuid:[0-9a-f-]{36}$',
+    },
+    code: { description: 'For programs; never changes its meaning.', enum: publicCodes },
+    retryable: { description: 'Whether sending the same again can help.', type: 'boolean' },
+    findings: {
+      description: 'Every single thing that is wrong, where there can be several.',
+      type: 'array',
+      items: schemaRef('Finding'),
+    },
+  },
+};
+
+function runRecordSchemaText(): string {
+  return readFileSync(new URL('../../../schemas/run-record.schema.json', import.meta.url), 'utf8');
+}
+
+/** A schema of its own file as components: its `$defs` become components too, since not every tool follows a `$id` inside a document. */
+function fromFile(name: string, text: string): Record<string, JsonSchema> {
+  const componentOf = (def: string): string =>
+    name + def.replaceAll(/(?:^|_)([a-z])/g, (_match, letter: string) => letter.toUpperCase());
+  const { $schema, $id, $defs, ...schema } = JSON.parse(
+    text.replaceAll(/"#\/\$defs\/(\w+)"/g, (_match, def: string) =>
+      JSON.stringify(`#/components/schemas/${componentOf(def)}`),
+    ),
+  ) as { $schema?: string; $id?: string; $defs?: Record<string, JsonSchema> } & JsonSchema;
+  if ($schema !== 'https://json-schema.org/draft/2020-12/schema' || $id === undefined)
+    throw new TypeError(`the schema of ${name} is not one that OpenAPI 3.1 can hold`);
+  const defs = Object.entries($defs ?? {}).map(([def, one]) => [componentOf(def), one] as const);
+  return { [name]: schema, ...Object.fromEntries(defs) };
+}

@@ -1,0 +1,118 @@
+import type { ErrorCode } from '../../core/errors.ts';
+import { errorTable } from '../../core/errors.ts';
+import { retryAfterSeconds, statusOf } from '../problem.ts';
+import { problemsOf, type Route } from '../route.ts';
+import { productVersion } from '../version.ts';
+import { componentSchemas } from './components.ts';
+import { schemaRef } from './json-content.ts';
+import type { Header, OpenApiDocument, Operation, PathItem, ResponseObject } from './types.ts';
+
+const description = `Publishes bundles that producers push, and tells what became of them.
+
+Paths are relative to \`server.http.base_path\`. \`HEAD\` is answered wherever \`GET\` is. Every refusal is a problem document (RFC 9457); besides
+those listed, a path that is none is answered 404 \`not_found\`, and another method 405 \`method_not_allowed\` with \`Allow\`.`;
+
+const tags: Record<Route['tag'], string> = {
+  uploads: 'Bundles from producers.',
+  runs: 'What became of them, and runs that operators start.',
+  'scene maps': 'Session scene maps and their schema.',
+  weather: 'Weather reads.',
+  daemon: 'The daemon itself.',
+};
+
+const requestIdHeader: Header = {
+  description: "The request's id, as in the log.",
+  required: true,
+  schema: { type: 'string', format: 'uuid' },
+};
+
+/** The OpenAPI document of these routes, as they are served under `basePath`, which begins and ends with `/`. */
+export function openApiDocument(routes: readonly Route[], basePath: string): OpenApiDocument {
+  const paths: Record<string, PathItem> = {};
+  for (const route of routes)
+    paths[route.path] = { ...paths[route.path], [route.method]: operationOf(route) };
+  const used = new Set(routes.map(({ tag }) => tag));
+  return {
+    openapi: '3.1.1',
+    info: {
+      title: 'waybill',
+      version: productVersion(),
+      description,
+      license: { name: 'MIT', identifier: 'MIT' },
+    },
+    servers: [{ url: basePath === '/' ? '/' : basePath.slice(0, -1) }],
+    tags: Object.entries(tags)
+      .filter(([name]) => used.has(name as Route['tag']))
+      .map(([name, about]) => ({ name, description: about })),
+    paths,
+    components: {
+      schemas: componentSchemas(),
+      securitySchemes: {
+        token: { type: 'http', scheme: 'bearer', description: 'The value of an entry of `upload_tokens`.' },
+      },
+    },
+  };
+}
+
+function operationOf(route: Route): Operation {
+  const { operationId, tag, summary, access, parameters, body } = route;
+  const responses: Record<string, ResponseObject> = {};
+  for (const [status, response] of Object.entries(route.responses))
+    responses[status] = withHeaders(response, { 'X-Request-Id': requestIdHeader });
+  for (const [status, codes] of byStatus(problemsOf(route))) responses[status] = problemResponse(codes);
+  return {
+    operationId,
+    tags: [tag],
+    summary,
+    ...(route.description === undefined ? {} : { description: route.description }),
+    ...(parameters === undefined ? {} : { parameters }),
+    ...(body === undefined ? {} : { requestBody: body }),
+    responses,
+    security: access === 'open' ? [] : access === 'token' ? [{ token: [] }] : [{}, { token: [] }],
+  };
+}
+
+function byStatus(codes: readonly ErrorCode[]): Map<string, ErrorCode[]> {
+  const groups = new Map<string, ErrorCode[]>();
+  for (const code of codes.toSorted((a, b) => statusOf[a] - statusOf[b])) {
+    const status = String(statusOf[code]);
+    groups.set(status, [...(groups.get(status) ?? []), code]);
+  }
+  return groups;
+}
+
+function problemResponse(codes: readonly ErrorCode[]): ResponseObject {
+  const schema = { allOf: [schemaRef('Problem')], properties: { code: { enum: codes } } };
+  return withHeaders(
+    {
+      description: codes.map((code) => `\`${code}\`: ${errorTable[code].about}`).join('\n\n'),
+      content: { 'application/problem+json': { schema } },
+    },
+    { 'X-Request-Id': requestIdHeader, ...headersOf(codes) },
+  );
+}
+
+/** Headers that come with every one of the codes are required, the others not. */
+function headersOf(codes: readonly ErrorCode[]): Record<string, Header> {
+  const headers: Record<string, Header> = {};
+  const add = (name: string, has: (code: ErrorCode) => boolean, about: Omit<Header, 'required'>): void => {
+    if (codes.some(has)) headers[name] = { ...about, required: codes.every(has) };
+  };
+  add('Retry-After', (code) => retryAfterSeconds[code] !== undefined, {
+    description: 'Seconds after which trying again makes sense.',
+    schema: { type: 'integer', minimum: 1 },
+  });
+  add('WWW-Authenticate', (code) => code === 'unauthorized', {
+    description: 'How to authenticate.',
+    schema: { type: 'string' },
+  });
+  add('Accept-Post', (code) => code === 'unsupported_media_type', {
+    description: 'The media types that this route takes.',
+    schema: { type: 'string' },
+  });
+  return headers;
+}
+
+function withHeaders(response: ResponseObject, headers: Record<string, Header>): ResponseObject {
+  return { ...response, headers: { ...headers, ...response.headers } };
+}

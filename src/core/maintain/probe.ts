@@ -1,0 +1,141 @@
+import { randomUUID } from 'node:crypto';
+import type { Clock } from '../clock.ts';
+import { errorRecord, hasCode, type ErrorRecord } from '../errors.ts';
+import { bytesBody, readAll } from '../storage/body.ts';
+import { joinKey, listedKey, type Key } from '../storage/key.ts';
+import type { ConditionalWrites, Storage, StorageFacts } from '../storage/storage.ts';
+
+/** What a storage can do, as it showed when it was tried. */
+export interface Probe {
+  /** How long the storage takes to say that nothing is under a name; milliseconds. Null where it could not say. */
+  latencyMs: { median: number; slowest: number } | null;
+  /** The server's clock less ours in milliseconds; null where nothing told. */
+  clockOffsetMs: number | null;
+  rename: StorageFacts['rename'];
+  /** What the storage says of itself, unless the trial showed it to be wrong: then `none`. Null where nothing may be written. */
+  conditionalWrites: ConditionalWrites | null;
+  rights: Record<Right, Verdict>;
+}
+
+export const rightNames = ['list', 'read', 'create', 'replace', 'rename', 'remove'] as const;
+export type Right = (typeof rightNames)[number];
+
+/** `not_tried`: this place is only read, or the storage has no such call, or a step before it failed. */
+export interface Verdict {
+  answer: 'yes' | 'no' | 'not_tried';
+  error: ErrorRecord | null;
+}
+
+const trials = 5;
+
+/**
+ * Tries what a storage can do. Where `write` is true it writes, renames and removes one small file under a reserved name
+ * (`.publisher-probe-…`), which no publication, listing or verification sees, and leaves nothing behind; otherwise it only asks. A right that is missing is
+ * an answer and not an error.
+ */
+export async function probeStorage(
+  storage: Storage,
+  clock: Clock,
+  options: { write: boolean },
+): Promise<Probe> {
+  const untried = (): Verdict => ({ answer: 'not_tried', error: null });
+  const rights = Object.fromEntries(rightNames.map((right) => [right, untried()])) as Probe['rights'];
+  const attempt = async (right: Right, work: () => Promise<unknown>): Promise<boolean> => {
+    try {
+      await work();
+      rights[right] = { answer: 'yes', error: null };
+    } catch (error) {
+      rights[right] = { answer: 'no', error: errorRecord(error) };
+    }
+    return rights[right].answer === 'yes';
+  };
+  const probe: Probe = {
+    latencyMs: await latency(storage, clock),
+    clockOffsetMs: storage.facts.clockOffsetMs,
+    rename: storage.facts.rename,
+    conditionalWrites: null,
+    rights,
+  };
+
+  await attempt('list', () => firstOf(storage.list('', { recursive: false })));
+  if (options.write) await probeWrites(storage, clock, probe, attempt);
+  return probe;
+}
+
+/** The first failure of a probe, for the exit code and the summary. */
+export function firstRefusal({ rights }: Probe): ErrorRecord | null {
+  return rightNames.map((right) => rights[right].error).find((error) => error !== null) ?? null;
+}
+
+type Attempt = (right: Right, work: () => Promise<unknown>) => Promise<boolean>;
+
+async function probeWrites(storage: Storage, clock: Clock, probe: Probe, attempt: Attempt): Promise<void> {
+  const directory = listedKey(`.publisher-probe-${randomUUID()}`);
+  const key = joinKey(directory, 'a');
+  const moved = joinKey(directory, 'b');
+  let current = key;
+  try {
+    if (!(await attempt('create', () => create(storage, key)))) return;
+    probe.clockOffsetMs ??= await clockOffset(storage, key, clock);
+    await attempt('read', () => readAll(storage, key, 16));
+    probe.conditionalWrites = await conditionalWrites(storage, key);
+    await attempt('replace', () => storage.write(key, bytesBody('2'), { mode: 'replace' }));
+    if (
+      probe.rename !== 'none' &&
+      (await attempt('rename', () => storage.rename([{ from: key, to: moved }])))
+    )
+      current = moved;
+  } finally {
+    await attempt('remove', () => storage.remove(current));
+    // Whatever a failed step may have left of the two.
+    if (current === moved) await storage.remove(key).catch(() => undefined);
+  }
+}
+
+/** Exclusively where the storage can: one that cannot refuses to try. */
+async function create(storage: Storage, key: Key): Promise<unknown> {
+  const mode = (await storage.facts.conditionalWrites()) === 'none' ? 'replace' : 'create';
+  return storage.write(key, bytesBody('1'), { mode });
+}
+
+async function conditionalWrites(storage: Storage, key: Key): Promise<ConditionalWrites> {
+  const honoured = await storage.facts.conditionalWrites();
+  return honoured === 'none' || (await refusesSecondCreation(storage, key)) ? honoured : 'none';
+}
+
+async function refusesSecondCreation(storage: Storage, key: Key): Promise<boolean> {
+  try {
+    await storage.write(key, bytesBody('1'), { mode: 'create' });
+    return false;
+  } catch (error) {
+    return hasCode(error, 'storage_exists');
+  }
+}
+
+async function clockOffset(storage: Storage, key: Key, clock: Clock): Promise<number | null> {
+  const found = await storage.stat(key).catch(() => undefined);
+  const modified = found?.modifiedAt;
+  return modified === null || modified === undefined ? null : modified.getTime() - clock.now().getTime();
+}
+
+async function latency(storage: Storage, clock: Clock): Promise<Probe['latencyMs']> {
+  const key = listedKey(`.publisher-probe-${randomUUID()}`);
+  const times: number[] = [];
+  try {
+    for (let trial = 0; trial < trials; trial += 1) {
+      const started = clock.monotonic();
+      await storage.stat(key);
+      times.push(clock.monotonic() - started);
+    }
+  } catch {
+    return null; // The listing that is tried next tells why.
+  }
+  times.sort((a, b) => a - b);
+  return { median: times[Math.floor(trials / 2)] as number, slowest: times.at(-1) as number };
+}
+
+async function firstOf(entries: AsyncIterable<unknown>): Promise<void> {
+  const iterator = entries[Symbol.asyncIterator]();
+  await iterator.next();
+  await iterator.return?.();
+}

@@ -1,0 +1,77 @@
+import type { Clock } from '../clock.ts';
+import { defaultRetryPolicy, type RetryPolicy } from '../retry.ts';
+import type { Event } from './event.ts';
+import type { Attempted, Refused, Sink } from './sink.ts';
+
+export interface DeliverOptions {
+  clock: Clock;
+  /** A number in [0, 1); only tests pass their own. */
+  random?: () => number;
+  policy?: RetryPolicy;
+  /** Gives up at once. */
+  signal: AbortSignal;
+  /** Lets the try that runs come to its end, and makes no other. */
+  hurry: AbortSignal;
+  onRetry?: (refused: Refused, attempt: number, pauseMs: number) => void;
+}
+
+export interface Delivery {
+  delivered: boolean;
+  tries: number;
+  /** Why it was not delivered; null where it was. */
+  reason: string | null;
+  gone: boolean;
+}
+
+/** A receiver that asks for a longer pause is not waited for, and not pestered before. */
+export const longestRetryAfterMs = 30_000;
+
+/**
+ * Delivers one event, in up to four tries with a pause drawn from the full jitter of `retry.ts`, or as long as the receiver asked. Never
+ * throws: what went wrong is told.
+ */
+export async function deliver(sink: Sink, event: Event, options: DeliverOptions): Promise<Delivery> {
+  const { clock, signal, hurry, policy = defaultRetryPolicy, random = Math.random } = options;
+  for (let attempt = 1; ; attempt += 1) {
+    const answer = await oneTry(sink, event, signal);
+    if (answer.ok) return { delivered: true, tries: attempt, reason: null, gone: false };
+    const given = { delivered: false, tries: attempt, reason: answer.reason, gone: answer.gone === true };
+    const asked = answer.retryAfterMs ?? 0;
+    if (!answer.retry || attempt > policy.retries || signal.aborted || hurry.aborted) return given;
+    if (asked > longestRetryAfterMs)
+      return { ...given, reason: `${answer.reason} and asked to wait ${Math.round(asked / 1000)} s` };
+    const jitter = Math.floor(random() * Math.min(policy.capMs, policy.baseMs * 2 ** (attempt - 1)));
+    const pauseMs = Math.max(asked, jitter);
+    options.onRetry?.(answer, attempt, pauseMs);
+    try {
+      await clock.sleep(pauseMs, AbortSignal.any([signal, hurry]));
+    } catch {
+      return given;
+    }
+  }
+}
+
+/** One try that ends in time, whatever the sink does. */
+async function oneTry(sink: Sink, event: Event, signal: AbortSignal): Promise<Attempted> {
+  if (signal.aborted) return { ok: false, reason: 'there was no time left for it', retry: false };
+  const ended = new AbortController();
+  const timer = setTimeout(() => ended.abort(), sink.timeoutMs);
+  const both = AbortSignal.any([signal, ended.signal]);
+  const tooLate = new Promise<Attempted>((resolve) => {
+    both.addEventListener('abort', () =>
+      resolve(
+        signal.aborted
+          ? { ok: false, reason: 'there was no time left for it', retry: false }
+          : { ok: false, reason: `no answer within ${sink.timeoutMs} ms`, retry: true },
+      ),
+    );
+  });
+  try {
+    return await Promise.race([tooLate, sink.send(event, both)]);
+  } catch {
+    // A defect of the sink; its message may hold anything.
+    return { ok: false, reason: 'the sink broke', retry: false };
+  } finally {
+    clearTimeout(timer);
+  }
+}

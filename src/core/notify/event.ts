@@ -1,0 +1,81 @@
+import type { ErrorCode } from '../errors.ts';
+
+/**
+ * What is told to the outside, in the names of its JSON: `schemas/event.schema.json` says the same. No path of this machine and no secret
+ * is in an event, and none is larger than about 24 KiB: what does not fit is counted in `outputs_omitted`.
+ */
+export const subscribableTypes = ['bundle.published', 'bundle.publish_failed', 'outputs.pruned'] as const;
+
+export interface EventData {
+  /** The publication of one bundle at one destination is committed. */
+  'bundle.published': {
+    pipeline_id: string;
+    destination_id: string;
+    /** Relative to the destination root; `.` for the root. */
+    destination_path: string;
+    /** Of the upload; null on the command line. */
+    run_id: string | null;
+    bundle: BundleFacts;
+    action: string;
+    counts: { outputs: number; outputs_written: number; outputs_removed: number; bytes_written: number };
+    outputs: OutputFacts[];
+    outputs_omitted: number;
+  };
+  /** Nothing was committed, or it is not known (`commit_unknown`). */
+  'bundle.publish_failed': {
+    pipeline_id: string;
+    /** Null where no destination was reached: the source cannot be read, the bundle is invalid. */
+    destination_id: string | null;
+    destination_path: string | null;
+    run_id: string | null;
+    /** Null where it failed before any bundle. */
+    bundle: BundleFacts | null;
+    action: string;
+    error: { code: ErrorCode; message: string; hint: string | null; retryable: boolean };
+  };
+  'outputs.pruned': {
+    pipeline_id: string;
+    destination_id: string;
+    counts: { outputs_removed: number; errors: number };
+    outputs: { destination_path: string; path: string }[];
+    outputs_omitted: number;
+  };
+  /** What `waybill notify test` sends. */
+  'notifier.test': { notifier_id: string; message: string };
+}
+
+export interface BundleFacts {
+  /** Relative to the source root; `.` for the root. */
+  path: string;
+  name: string | null;
+  /** RFC 3339, UTC. */
+  created: string | null;
+}
+
+export interface OutputFacts {
+  path: string;
+  kind: string;
+  digest: string;
+  size: number;
+  url: string | null;
+}
+
+export type EventType = keyof EventData;
+export type SubscribableType = (typeof subscribableTypes)[number];
+
+/** Something that happened, before anyone gave it an id and a time. */
+export type Occurrence = { [T in EventType]: { type: T; data: EventData[T] } }[EventType];
+
+/** An envelope of Standard Webhooks. The id stays the same through all tries of one delivery, and for every notifier. */
+export type Event = { id: string; /** When it happened: RFC 3339, UTC. */ timestamp: string } & Occurrence;
+
+export function eventOf(occurrence: Occurrence, id: string, at: Date): Event {
+  const { type, data } = occurrence;
+  // In this order, which is how people read it.
+  return { id, type, timestamp: at.toISOString(), data } as Event;
+}
+
+/** The pipeline it is about; null for what is about none. */
+export function pipelineOfEvent({ data }: Occurrence): string | null {
+  return 'pipeline_id' in data ? data.pipeline_id : null;
+}

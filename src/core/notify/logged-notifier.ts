@@ -1,0 +1,42 @@
+import type { Clock } from '../clock.ts';
+import type { NotifierConfig } from '../config/config.ts';
+import type { Secrets } from '../config/secrets.ts';
+import type { Finding } from '../finding.ts';
+import type { Log } from '../log.ts';
+import { createNotifier, type Notifier, type Outcome } from './notifier.ts';
+import { openNotifiers } from './open-notifiers.ts';
+import { outcomeWarning } from './outcome-warnings.ts';
+
+/** The notifier of a process that lives long, which tells how deliveries end in its log. Throws as `openNotifiers` does. */
+export async function loggedNotifier(
+  configs: readonly NotifierConfig[],
+  context: {
+    clock: Clock;
+    log: Log;
+    secrets: Secrets;
+    hurry: AbortSignal;
+    /** Hears of each end besides. */
+    onOutcome: (outcome: Outcome) => void;
+  },
+): Promise<{ notifier: Notifier; warnings: Finding[] }> {
+  const { notifiers, warnings } = await openNotifiers(configs, context);
+  const onOutcome = (outcome: Outcome): void => {
+    tell(outcome, context.log);
+    context.onOutcome(outcome);
+  };
+  return { notifier: createNotifier({ ...context, notifiers, onOutcome }), warnings };
+}
+
+function tell(outcome: Outcome, log: Log): void {
+  const { event, notifierId, tries } = outcome;
+  const fields = {
+    notifier: notifierId,
+    event_id: event.id,
+    event_type: event.type,
+    tries,
+    ...('run_id' in event.data ? { run_id: event.data.run_id, pipeline_id: event.data.pipeline_id } : {}),
+  };
+  const warning = outcomeWarning(outcome);
+  if (warning === null) log.debug(fields, 'event delivered');
+  else log.warn({ ...fields, code: warning.code }, warning.message);
+}

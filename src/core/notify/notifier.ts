@@ -1,0 +1,151 @@
+import { customAlphabet } from 'nanoid';
+import type { Clock } from '../clock.ts';
+import type { NotifierConfig } from '../config/config.ts';
+import type { Log } from '../log.ts';
+import type { RetryPolicy } from '../retry.ts';
+import { deliver, type Delivery } from './deliver.ts';
+import { eventOf, pipelineOfEvent, type Event, type Occurrence } from './event.ts';
+import type { Sink } from './sink.ts';
+
+/** A configured notifier with its sink open. */
+export interface OpenNotifier {
+  config: NotifierConfig;
+  sink: Sink;
+}
+
+export interface NotifierOptions {
+  notifiers: readonly OpenNotifier[];
+  clock: Clock;
+  /** Tries that failed are told at level debug; the end of a delivery is `onOutcome`'s. */
+  log: Log;
+  /** Called once for each event and each notifier that it was for. */
+  onOutcome: (outcome: Outcome) => void;
+  /** From when it aborts, events get one try each: the process was told to stop. */
+  hurry?: AbortSignal;
+  /** Only tests pass their own. */
+  policy?: RetryPolicy;
+  random?: () => number;
+}
+
+export interface Outcome extends Delivery {
+  notifierId: string;
+  kind: Sink['kind'];
+  event: Event;
+}
+
+export interface Notifier {
+  /** Makes an event of it and sees to its delivery to every notifier that wants it. Returns at once. */
+  notify(occurrence: Occurrence): void;
+  /**
+   * Waits until everything is delivered or given up, at most `withinMs`, and ten seconds where the process was told to stop; gives up the rest, and
+   * closes the sinks. What happens afterwards is told to nobody.
+   */
+  close(withinMs: number): Promise<void>;
+}
+
+/** More than this wait for a slow receiver, and what comes is given up: memory is not for that. */
+export const waitingAtMost = 10_000;
+
+const hurriedMs = 10_000;
+
+// As Standard Webhooks has them: unique, without a full stop.
+const randomId = customAlphabet('0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz', 27);
+export const newEventId = (): string => `msg_${randomId()}`;
+
+/** Every notifier has its own queue, so that a dead receiver holds up neither a publication nor another receiver. */
+export function createNotifier(options: NotifierOptions): Notifier {
+  const { clock, hurry = new AbortController().signal } = options;
+  const giveUp = new AbortController();
+  const lanes = options.notifiers.map((notifier) =>
+    laneOf(notifier, { ...options, hurry, signal: giveUp.signal }),
+  );
+  return {
+    notify(occurrence) {
+      const event = eventOf(occurrence, newEventId(), clock.now());
+      for (const lane of lanes) if (wants(lane.config, occurrence)) lane.add(event);
+    },
+    async close(withinMs) {
+      const timers: NodeJS.Timeout[] = [];
+      const giveUpIn = (ms: number): void => void timers.push(setTimeout(() => giveUp.abort(), ms));
+      const hasten = (): void => giveUpIn(hurriedMs);
+      giveUpIn(withinMs);
+      if (hurry.aborted) hasten();
+      hurry.addEventListener('abort', hasten, { once: true });
+      try {
+        await Promise.all(lanes.map(async (lane) => lane.close()));
+      } finally {
+        hurry.removeEventListener('abort', hasten);
+        for (const timer of timers) clearTimeout(timer);
+      }
+    },
+  };
+}
+
+/** Whether a notifier is subscribed to it. Pure. */
+export function wants({ events, pipelines }: NotifierConfig, occurrence: Occurrence): boolean {
+  if (!(events as readonly string[]).includes(occurrence.type)) return false;
+  const pipeline = pipelineOfEvent(occurrence);
+  return pipelines === null || pipeline === null || pipelines.includes(pipeline);
+}
+
+interface Lane {
+  config: NotifierConfig;
+  add(event: Event): void;
+  close(): Promise<void>;
+}
+
+function laneOf(
+  { config, sink }: OpenNotifier,
+  options: NotifierOptions & { signal: AbortSignal; hurry: AbortSignal },
+): Lane {
+  const { clock, log, signal, hurry, onOutcome } = options;
+  const waiting: Event[] = [];
+  const working = new Set<Promise<void>>();
+  let isGone = false;
+
+  const end = (event: Event, delivery: Delivery): void =>
+    onOutcome({ ...delivery, notifierId: config.id, kind: sink.kind, event });
+  const unsent = (reason: string, gone = false): Delivery => ({ delivered: false, tries: 0, reason, gone });
+
+  const work = async (): Promise<void> => {
+    for (let event = waiting.shift(); event !== undefined; event = waiting.shift()) {
+      if (isGone) {
+        end(event, unsent('the receiver is gone', true));
+        continue;
+      }
+      const { id: eventId, type } = event;
+      const delivery = await deliver(sink, event, {
+        clock,
+        signal,
+        hurry,
+        ...(options.policy === undefined ? {} : { policy: options.policy }),
+        ...(options.random === undefined ? {} : { random: options.random }),
+        onRetry: ({ reason }, attempt, pauseMs) =>
+          log.debug(
+            { notifier: config.id, event_id: eventId, event_type: type, attempt, pauseMs, reason },
+            'event not delivered, trying again',
+          ),
+      });
+      isGone ||= delivery.gone;
+      end(event, delivery);
+    }
+  };
+
+  return {
+    config,
+    add(event) {
+      if (waiting.length >= waitingAtMost) {
+        end(event, unsent(`${waitingAtMost} events were waiting already`));
+        return;
+      }
+      waiting.push(event);
+      if (working.size >= sink.concurrency) return;
+      const worker = work().finally(() => working.delete(worker));
+      working.add(worker);
+    },
+    async close() {
+      while (working.size > 0) await Promise.all(working);
+      await sink.close();
+    },
+  };
+}

@@ -1,0 +1,27 @@
+import type { Event } from './event.ts';
+
+/** Where events go. One factory a file in `sinks/`. */
+export interface Sink {
+  readonly kind: 'log' | 'file' | 'webhook' | 'redis';
+  /** Tries at once. More than one gives up the order. */
+  readonly concurrency: number;
+  /** The longest that one try may take, in milliseconds. */
+  readonly timeoutMs: number;
+  /** One try. What goes wrong is told in the answer, in words without a secret; nothing is thrown. */
+  send(event: Event, signal: AbortSignal): Promise<Attempted>;
+  close(): Promise<void>;
+}
+
+export type Attempted = { ok: true } | Refused;
+
+export interface Refused {
+  ok: false;
+  /** Half a sentence: `the receiver answered 503`. */
+  reason: string;
+  /** Whether another try may help. */
+  retry: boolean;
+  /** The receiver asked to wait this long. */
+  retryAfterMs?: number;
+  /** The receiver wants nothing more, ever. */
+  gone?: boolean;
+}

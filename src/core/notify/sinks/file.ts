@@ -1,0 +1,50 @@
+import { constants } from 'node:fs';
+import { open } from 'node:fs/promises';
+import type { Sink } from '../sink.ts';
+
+/** What passes by itself: a full disk, too many files open, a network file system that is away. */
+const passing = new Set([
+  'ENOSPC',
+  'EDQUOT',
+  'EMFILE',
+  'ENFILE',
+  'EAGAIN',
+  'EINTR',
+  'EIO',
+  'ESTALE',
+  'EBUSY',
+]);
+
+/**
+ * Events as JSON Lines. Each line is one write to a file opened for appending, which the system keeps whole beside other writers on a local file
+ * system. The file is opened anew for each event, so that it can be rotated by renaming it; a new one is readable by its owner alone.
+ */
+export function fileSink(path: string): Sink {
+  let endsInMidLine = false;
+  return {
+    kind: 'file',
+    concurrency: 1,
+    timeoutMs: 5_000,
+    async send(event) {
+      try {
+        // Without O_NONBLOCK a named pipe that nobody reads would be waited for, for ever.
+        const flags = constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_NONBLOCK;
+        const file = await open(path, flags, 0o600);
+        try {
+          const line = Buffer.from(`${endsInMidLine ? '\n' : ''}${JSON.stringify(event)}\n`);
+          const { bytesWritten } = await file.write(line);
+          endsInMidLine = bytesWritten > 0 && bytesWritten < line.byteLength;
+          if (bytesWritten < line.byteLength)
+            return { ok: false, reason: 'the file took only a part of the line', retry: true };
+        } finally {
+          await file.close();
+        }
+        return { ok: true };
+      } catch (error) {
+        const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
+        return { ok: false, reason: `the file cannot be written (${code})`, retry: passing.has(code) };
+      }
+    },
+    close: async () => undefined,
+  };
+}

@@ -1,0 +1,27 @@
+import { finishDigest, startDigest } from '../digest.ts';
+import { checkBody } from './body.ts';
+import type { Key } from './key.ts';
+import type { Body, WriteOptions, Written } from './storage.ts';
+
+/** All of a body in memory, held against what was promised. Without a copy where it comes in one piece. */
+export async function collect(
+  key: Key,
+  body: Body,
+  { signal, digest, onBytes }: WriteOptions,
+): Promise<{ bytes: Uint8Array } & Pick<Written, 'size' | 'digest'>> {
+  const hash = startDigest();
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of body.open()) {
+    signal?.throwIfAborted();
+    size += chunk.byteLength;
+    if (size > body.size) break;
+    hash.update(chunk);
+    chunks.push(chunk);
+    onBytes?.(chunk.byteLength);
+  }
+  const read = { size, digest: finishDigest(hash) };
+  checkBody(key, read, { size: body.size, digest });
+  const [only] = chunks;
+  return { ...read, bytes: chunks.length === 1 && only !== undefined ? only : Buffer.concat(chunks) };
+}

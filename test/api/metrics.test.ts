@@ -1,0 +1,258 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import * as tar from 'tar';
+import t, { type Test } from 'tap';
+import { serve, type Served } from '../../src/api/main.ts';
+import { createMetrics } from '../../src/api/metrics.ts';
+import { silentLog } from '../../src/core/log.ts';
+import { errorTable } from '../../src/core/errors.ts';
+import { routes } from '../../src/api/routes.ts';
+import type { RunRecord } from '../../src/workers/run-record.ts';
+import { startApi, tokens, upload } from './harness.ts';
+
+interface Scrape {
+  types: Map<string, string>;
+  samples: { name: string; labels: Record<string, string>; value: number }[];
+}
+
+async function scrape(origin: string): Promise<Scrape> {
+  const response = await fetch(`${origin}/metrics`);
+  return parse(await response.text());
+}
+
+/** Every line is a comment or a sample, or this throws. */
+function parse(text: string): Scrape {
+  const types = new Map<string, string>();
+  const samples: Scrape['samples'] = [];
+  for (const line of text.split('\n').filter((one) => one !== '')) {
+    const [, metric, type] = /^# TYPE (\S+) (\w+)$/.exec(line) ?? [];
+    if (metric !== undefined && type !== undefined) types.set(metric, type);
+    if (line.startsWith('#')) continue;
+    const [, name, labels = '', value] = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)$/.exec(line) ?? [];
+    if (name === undefined) throw new Error(`not a sample: ${line}`);
+    const pairs = [...labels.matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g)];
+    const byName = Object.fromEntries(pairs.map(([, label = '', text = '']) => [label, text]));
+    samples.push({ name, labels: byName, value: Number(value) });
+  }
+  return { types, samples };
+}
+
+function valueOf({ samples }: Scrape, name: string, labels: Record<string, string> = {}): number | undefined {
+  const found = samples.find(
+    (one) => one.name === name && Object.entries(labels).every(([label, text]) => one.labels[label] === text),
+  );
+  return found?.value;
+}
+
+async function startDaemon(t: Test, metrics = '{}', env: Record<string, string> = {}) {
+  const root = t.testdir({ public: {}, bundle: { 'a.txt': 'hello' } });
+  writeFileSync(
+    path.join(root, 'bundle/manifest.json'),
+    '{"schema_version":1,"name":"one","created":"2026-11-20T01:02:03Z","files":["a.txt"]}',
+  );
+  const configFile = path.join(root, 'waybill.yaml');
+  writeFileSync(
+    configFile,
+    `
+upload_tokens: [{id: ci, value_env: TOKEN, pipelines: [maps]}]
+server: {http: {listen: "127.0.0.1:0"}, staging: {directory: ./staging}, metrics: ${metrics}}
+pipelines:
+  - id: maps
+    source: {backend: http_upload}
+    destinations:
+      - {id: web, backend: local, path: ./public, outputs: {checksums: true}}
+      - {id: gone, backend: local, path: ./waybill.yaml}
+`,
+  );
+  const served = await serve({
+    configFile,
+    log: silentLog,
+    env: { TOKEN: tokens.maps, HOME: root, ...env },
+  });
+  t.teardown(() => served.close());
+  const archive: Buffer[] = [];
+  for await (const chunk of tar.create({ cwd: path.join(root, 'bundle'), portable: true }, ['.']))
+    archive.push(chunk);
+  return { served, origin: served.url.replace(/\/$/, ''), archive: Buffer.concat(archive) };
+}
+
+async function publish(served: Served, archive: Buffer, headers = {}): Promise<RunRecord> {
+  const response = await fetch(`${served.url}v1/pipelines/maps/upload`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${tokens.maps}`, 'content-type': 'application/x-tar', ...headers },
+    body: new Uint8Array(archive),
+  });
+  const { run_id: id } = (await response.json()) as { run_id: string };
+  for (;;) {
+    const run = (await (await fetch(`${served.url}runs/${id}`)).json()) as RunRecord;
+    if (run.finished_at !== null) return run;
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+t.test('a real publication shows in what a scrape tells, and docs/metrics.md lists all of it', async (t) => {
+  const { served, origin, archive } = await startDaemon(t);
+  const start = await scrape(origin);
+  t.equal(
+    valueOf(start, 'waybill_runs_total', { pipeline: 'maps', status: 'succeeded' }),
+    0,
+    'begins at zero',
+  );
+  const key = { 'idempotency-key': 'k' };
+  t.match(await publish(served, archive, key), { status: 'failed', summary: { publish_new: 1 } });
+  await publish(served, archive, key);
+  const seen = await scrape(origin);
+  const maps = { pipeline: 'maps' };
+  const web = { ...maps, destination: 'web', action: 'publish_new' };
+  for (const [name, labels, value] of [
+    ['waybill_uploads_total', { ...maps, result: 'accepted' }, 1],
+    ['waybill_uploads_total', { ...maps, result: 'replayed' }, 1],
+    ['waybill_upload_received_bytes_total', maps, 2 * archive.length],
+    ['waybill_upload_extracted_bytes_total', maps, 10],
+    ['waybill_runs_total', { ...maps, status: 'failed' }, 1],
+    ['waybill_runs_total', { ...maps, status: 'succeeded' }, 0],
+    ['waybill_run_duration_seconds_count', maps, 1],
+    ['waybill_run_queue_seconds_count', maps, 1],
+    ['waybill_publications_total', web, 1],
+    ['waybill_publications_total', { ...maps, destination: 'gone', action: 'error' }, 1],
+    ['waybill_outputs_written_total', web, 2],
+    ['waybill_outputs_removed_total', web, 0],
+    ['waybill_queue_depth', { state: 'running' }, 0],
+    ['waybill_worker_threads', {}, 1],
+    ['waybill_worker_threads_busy', {}, 0],
+    ['waybill_worker_threads_replaced_total', {}, 0],
+    ['waybill_http_requests_total', { method: 'POST', status: '202' }, 2],
+  ] as const)
+    t.equal(valueOf(seen, name, labels), value, `${name} ${JSON.stringify(labels)}`);
+  t.ok((valueOf(seen, 'waybill_published_bytes_total', maps) ?? 0) > 5);
+  t.ok((valueOf(seen, 'waybill_run_duration_seconds_sum', maps) ?? 0) > 0);
+  t.ok((valueOf(seen, 'process_resident_memory_bytes') ?? 0) > 1_000_000);
+
+  const documented = rowsOf(readFileSync('docs/metrics.md', 'utf8'));
+  const ours = [...seen.types].filter(([name]) => name.startsWith('waybill_'));
+  t.same(Object.fromEntries(documented.map(({ name, type }) => [name, type])), Object.fromEntries(ours));
+  for (const { name, labels } of documented) {
+    const family = seen.samples.filter((one) => one.name.replace(/_(bucket|sum|count)$/, '') === name);
+    if (name !== 'waybill_event_deliveries_total') t.ok(family.length > 0, `${name} was seen`);
+    for (const one of family)
+      t.same(
+        Object.keys(one.labels)
+          .filter((label) => label !== 'le')
+          .sort(),
+        labels,
+        `${name} has its labels`,
+      );
+  }
+  t.same(
+    [...seen.types.keys()].filter((name) => !/^(waybill|process|nodejs)_/.test(name)),
+    [],
+  );
+});
+
+t.test('no label holds what a client sends', async (t) => {
+  const { origin } = await startApi(t);
+  const canary = 'canary-4711';
+  for (const [path, init] of [
+    [`/${canary}`, {}],
+    [`/runs/${canary}?${canary}`, {}],
+    [`/v1/pipelines/${canary}/runs`, { headers: { authorization: `Bearer ${tokens.maps}` } }],
+    ['/healthz', { method: 'REPORT' }],
+    ['/nowhere', { method: 'PROPFIND' }],
+  ] as const)
+    await (await fetch(origin + path, init)).text();
+  await upload(origin, { pipeline: canary });
+  await upload(origin, { headers: { 'idempotency-key': canary, 'content-type': canary } });
+  // A refused body is read to its end before its request counts as over.
+  const ofUploads = (seen: Scrape) => seen.samples.filter(({ name }) => name === 'waybill_uploads_total');
+  let last = await scrape(origin);
+  while (ofUploads(last).length < 2) last = await scrape(origin);
+  const { samples } = last;
+  t.notMatch(JSON.stringify(samples), canary);
+  const paths = new Set<string | undefined>([...routes.map((route) => route.path), 'none']);
+  const results = new Set<string | undefined>([...Object.keys(errorTable), 'accepted', 'replayed']);
+  const methods = new Set<string | undefined>(['GET', 'HEAD', 'POST', 'other']);
+  const ofRequests = samples.filter(({ name }) => name.startsWith('waybill_http_'));
+  t.ok(ofRequests.length > 5);
+  for (const { labels } of ofRequests) {
+    t.ok(paths.has(labels['route']), `route ${labels['route'] ?? ''}`);
+    t.ok(methods.has(labels['method']), `method ${labels['method'] ?? ''}`);
+  }
+  const uploads = ofUploads(last);
+  t.same(
+    uploads.map(({ labels }) => [labels['pipeline'], labels['result']]),
+    [
+      ['none', 'pipeline_not_found'],
+      ['maps', 'unsupported_media_type'],
+    ],
+  );
+  for (const { labels } of uploads) t.ok(results.has(labels['result']));
+});
+
+t.test('the answer is what Prometheus asks for, HEAD and base path included', async (t) => {
+  const { origin } = await startApi(t, { http: { basePath: '/waybill/' } });
+  const response = await fetch(`${origin}/waybill/metrics`);
+  t.equal(response.headers.get('content-type'), 'text/plain; version=0.0.4; charset=utf-8');
+  t.match(await response.text(), /^waybill_build_info\{version="1\.2\.3",node_version="v\d+/m);
+  const head = await fetch(`${origin}/waybill/metrics`, { method: 'HEAD' });
+  t.equal(head.status, 200);
+  t.equal(await head.text(), '');
+  t.equal((await fetch(`${origin}/metrics`)).status, 404);
+});
+
+t.test('a queue that is away leaves its depth out and nothing else', async (t) => {
+  const { origin, ports } = await startApi(t);
+  ports.queue.depth = () => Promise.reject(new Error('no connection'));
+  const seen = await scrape(origin);
+  t.equal(valueOf(seen, 'waybill_queue_depth'), undefined);
+  t.equal(valueOf(seen, 'waybill_worker_threads_replaced_total'), 3);
+});
+
+t.test('metrics can be protected by a token of their own, and switched off', async (t) => {
+  const asked = await startDaemon(t, '{token_env: METRICS}', { METRICS: tokens.metrics });
+  const status = async (token?: string) =>
+    (
+      await fetch(
+        `${asked.origin}/metrics`,
+        token === undefined ? {} : { headers: { authorization: `Bearer ${token}` } },
+      )
+    ).status;
+  t.equal(await status(), 401);
+  t.equal(await status(tokens.maps), 401, 'a token of uploads is none of metrics');
+  t.equal(await status(tokens.metrics), 200);
+  const list = await fetch(`${asked.origin}/v1/pipelines/maps/runs`, {
+    headers: { authorization: `Bearer ${tokens.metrics}` },
+  });
+  t.equal(list.status, 401, 'and the other way round');
+  const off = await startDaemon(t, '{enabled: false}');
+  t.equal((await fetch(`${off.origin}/metrics`)).status, 404);
+  const { paths } = (await (await fetch(`${off.origin}/openapi.json`)).json()) as { paths: object };
+  t.notOk('/metrics' in paths);
+  await t.rejects(startDaemon(t, '{token_env: METRICS}'), { code: 'secrets_invalid', message: /METRICS/ });
+});
+
+t.test('two daemons of one process count apart, and deliveries are counted by their end', async (t) => {
+  const options = {
+    version: '1',
+    nodeVersion: 'v1',
+    pipelineIds: [],
+    depth: async () => ({ reserved: 0, queued: 0, running: 0 }),
+    threads: () => ({ threads: 0, busy: 0, replaced: 0 }),
+  };
+  const [one, other] = [createMetrics(options), createMetrics(options)];
+  for (const delivered of [true, true, false]) one.recordDelivery({ notifierId: 'hook', delivered });
+  const seen = parse(await one.text());
+  const name = 'waybill_event_deliveries_total';
+  t.equal(valueOf(seen, name, { notifier: 'hook', result: 'delivered' }), 2);
+  t.equal(valueOf(seen, name, { notifier: 'hook', result: 'failed' }), 1);
+  t.equal(valueOf(parse(await other.text()), name), undefined);
+});
+
+function rowsOf(markdown: string): { name: string; type: string; labels: string[] }[] {
+  return [...markdown.matchAll(/^\| `(waybill_\w+)` +\| (\w+) +\| ([^|]*)\|/gm)].map(
+    ([, name = '', type = '', labels = '']) => ({
+      name,
+      type,
+      labels: [...labels.matchAll(/`(\w+)`/g)].map(([, label = '']) => label).sort(),
+    }),
+  );
+}

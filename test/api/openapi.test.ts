@@ -1,0 +1,315 @@
+import { readFile } from 'node:fs/promises';
+import { Validator } from '@seriousme/openapi-schema-validator';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import addFormats from 'ajv-formats';
+import type { Router } from 'express';
+import t, { type Test } from 'tap';
+import { createApp } from '../../src/api/app.ts';
+import { openApiDocument } from '../../src/api/openapi/document.ts';
+import type { OpenApiDocument, Operation, ResponseObject } from '../../src/api/openapi/types.ts';
+import { expressPath } from '../../src/api/router.ts';
+import { routes } from '../../src/api/routes.ts';
+import { WaybillError, type ErrorCode } from '../../src/core/errors.ts';
+import { connect, startApi, tokens, upload, uploadHead, type Api, type ApiSettings } from './harness.ts';
+
+const document = openApiDocument(routes, '/');
+
+t.test('the document is one of OpenAPI 3.1', async (t) => {
+  const { valid, errors } = await new Validator().validate(structuredClone(document) as never);
+  t.ok(valid, JSON.stringify(errors));
+  const ids = operations().map(({ operation }) => operation.operationId);
+  t.equal(new Set(ids).size, ids.length, 'operation ids are unique');
+  const names = new Set(Object.keys(document.components.schemas));
+  for (const [, name] of JSON.stringify(document).matchAll(/"#\/components\/schemas\/([^"]+)"/g))
+    t.ok(names.has(name ?? ''), `${name ?? ''} is there`);
+  for (const { path, operation } of operations())
+    t.same(
+      (operation.parameters ?? []).filter((one) => one.in === 'path').map(({ name }) => name),
+      [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name),
+      `${operation.operationId} describes the parameters of its path`,
+    );
+});
+
+t.test('the daemon serves the document that is in the repository, with its own base path', async (t) => {
+  const { origin } = await startApi(t, { http: { basePath: '/waybill/' } });
+  const served = (await (await fetch(`${origin}/waybill/openapi.json`)).json()) as OpenApiDocument;
+  const file = JSON.parse(await readFile('schemas/openapi.json', 'utf8')) as OpenApiDocument;
+  t.same(served.servers, [{ url: '/waybill' }]);
+  t.same({ ...served, servers: file.servers }, file);
+});
+
+t.test('every route of the router is in the document, and the other way round', async (t) => {
+  const { ports } = await startApi(t);
+  const described = operations().map(({ method, path }) => `${method} ${expressPath(path)}`);
+  t.same(routesOf(createApp(ports).router).sort(), described.sort());
+  const without = createApp({ ...ports, metrics: null });
+  t.notOk(routesOf(without.router).includes('get /metrics'), 'what is switched off is not there');
+});
+
+t.test('a path takes the methods of the document and no other', async (t) => {
+  const { origin } = await startApi(t);
+  for (const [path, item] of Object.entries(document.paths)) {
+    const response = await fetch(origin + path.replaceAll(/[{}]/g, ''), { method: 'PATCH' });
+    t.equal(response.status, 405, path);
+    const allowed = Object.keys(item).flatMap((method) => (method === 'get' ? ['GET', 'HEAD'] : ['POST']));
+    t.same(response.headers.get('allow')?.split(', ').sort(), allowed.sort());
+    t.same(schemaErrors({ $ref: '#/components/schemas/Problem' }, await response.json()), []);
+  }
+});
+
+type Call = (api: Api) => Response | Promise<Response>;
+/** How to bring an operation to an answer: what the daemon is like, and the request. */
+type Provocation = Call | [ApiSettings, Call];
+
+const authorized = (token: string): { headers: Record<string, string> } => ({
+  headers: { authorization: `Bearer ${token}` },
+});
+const get =
+  (path: string, init: RequestInit = {}): Call =>
+  ({ origin }) =>
+    fetch(origin + path, init);
+const start =
+  (pipeline = 'files', { token = tokens.docs, headers = {}, body = null as string | null } = {}): Call =>
+  ({ origin }) =>
+    fetch(`${origin}/v1/pipelines/${pipeline}/runs`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${token}`, ...headers },
+      body,
+    });
+const list =
+  (query = '', token = tokens.maps, pipeline = 'maps'): Call =>
+  ({ origin }) =>
+    fetch(`${origin}/v1/pipelines/${pipeline}/runs${query}`, authorized(token));
+const stagingThrows = (code: ErrorCode): [ApiSettings, Call] => [
+  { stage: () => Promise.reject(new WaybillError(code, 'refused by the test')) },
+  ({ origin }) => upload(origin),
+];
+/** Asks once, and again with the answer's ETag. */
+const again =
+  (path: string): Call =>
+  async (api) => {
+    const first = await get(path)(api);
+    await first.text();
+    const headers = { 'if-none-match': first.headers.get('etag') ?? 'none', 'cache-control': 'max-age=0' };
+    return get(path, { headers })(api);
+  };
+const ofAnUpload =
+  (call: (path: string) => Call): Call =>
+  async (api) =>
+    call((await upload(api.origin)).headers.get('location') ?? 'none')(api);
+const protectRuns: ApiSettings = { http: { protectRuns: true } };
+const full: ApiSettings = { http: { queueSize: 1 } };
+const occupied =
+  (call: Call, request: Parameters<Api['ports']['queue']['reserve']>[0]): Call =>
+  async (api) => {
+    await api.ports.queue.reserve(request);
+    return call(api);
+  };
+const drained =
+  (call: Call): Call =>
+  (api) => {
+    api.ports.queue.drain();
+    return call(api);
+  };
+const broken =
+  (call: Call): Call =>
+  (api) => {
+    const fail = (): never => {
+      throw new Error('broken by the test');
+    };
+    Object.assign(api.ports.queue, { find: fail, list: fail, reserve: fail });
+    Object.assign(api.ports, { isDraining: fail });
+    if (api.ports.metrics !== null) Object.assign(api.ports.metrics, { text: fail });
+    return call(api);
+  };
+const key = { 'idempotency-key': 'k' };
+const keyInUse = (tokenId: string, pipelineId: string) => ({
+  pipelineId,
+  idempotency: { tokenId, key: 'k' },
+});
+const validate = (
+  body: NonNullable<RequestInit['body']>,
+  headers: Record<string, string> = { 'content-type': 'application/json' },
+) => get('/v1/scene-maps/validate', { method: 'POST', headers, body });
+const sceneMap = await readFile('examples/scene-maps/session-42-findings.json');
+
+const provocations: Record<string, Record<string, Provocation>> = {
+  uploadBundle: {
+    202: ({ origin }) => upload(origin),
+    unauthorized: ({ origin }) => upload(origin, { token: 'guess' }),
+    pipeline_not_found: ({ origin }) => upload(origin, { pipeline: 'files', token: tokens.docs }),
+    forbidden: ({ origin }) => upload(origin, { token: tokens.docs }),
+    invalid_idempotency_key: ({ origin }) => upload(origin, { headers: { 'idempotency-key': '' } }),
+    unsupported_media_type: ({ origin }) => upload(origin, { headers: { 'content-type': 'text/plain' } }),
+    shutting_down: drained(({ origin }) => upload(origin)),
+    queue_full: [full, occupied(({ origin }) => upload(origin), { pipelineId: 'docs' })],
+    upload_too_large: ({ origin }) => upload(origin, { body: 'x'.repeat(1001) }),
+    idempotency_in_progress: occupied(
+      ({ origin }) => upload(origin, { headers: key }),
+      keyInUse('ci', 'maps'),
+    ),
+    idempotency_conflict: async ({ origin }) => {
+      await upload(origin, { headers: key, body: 'A' });
+      return upload(origin, { headers: key, body: 'B' });
+    },
+    upload_timeout: [{ http: { idleTimeoutMs: 1 } }, stalledUpload],
+    malformed_archive: stagingThrows('malformed_archive'),
+    too_many_files: stagingThrows('too_many_files'),
+    archive_bomb: stagingThrows('archive_bomb'),
+    unsafe_archive_entry: stagingThrows('unsafe_archive_entry'),
+    invalid_bundle: stagingThrows('invalid_bundle'),
+    insufficient_storage: stagingThrows('insufficient_storage'),
+    internal_error: broken(({ origin }) => upload(origin)),
+  },
+  getRun: {
+    200: ofAnUpload((path) => get(path)),
+    304: ofAnUpload(again),
+    run_not_found: get('/runs/none'),
+    unauthorized: [protectRuns, get('/runs/none')],
+    forbidden: [protectRuns, ofAnUpload((path) => get(path, authorized(tokens.docs)))],
+    internal_error: broken(get('/runs/none')),
+  },
+  startRun: {
+    202: start('files', { headers: { 'content-type': 'application/json' }, body: '{}' }),
+    unauthorized: start('files', { token: 'guess' }),
+    pipeline_not_found: start('none'),
+    forbidden: start('files', { token: tokens.maps }),
+    pipeline_takes_uploads: start('docs'),
+    invalid_idempotency_key: start('files', { headers: { 'idempotency-key': '' } }),
+    unsupported_media_type: start('files', { headers: { 'content-type': 'text/plain' }, body: '{}' }),
+    invalid_request: start('files', {
+      headers: { 'content-type': 'application/json' },
+      body: '{"force": true}',
+    }),
+    shutting_down: drained(start()),
+    queue_full: [full, occupied(start(), { pipelineId: 'docs' })],
+    idempotency_in_progress: occupied(start('files', { headers: key }), keyInUse('writer', 'files')),
+    internal_error: broken(start()),
+  },
+  listRuns: {
+    200: async (api) => {
+      for (const body of ['A', 'B']) await upload(api.origin, { body });
+      return list('?limit=1&status=queued')(api);
+    },
+    unauthorized: list('', 'guess'),
+    pipeline_not_found: list('', tokens.maps, 'none'),
+    forbidden: list('', tokens.docs),
+    invalid_request: list('?limit=0'),
+    run_not_found: list('?before=maps.none'),
+    internal_error: broken(list()),
+  },
+  validateSceneMap: {
+    200: validate(sceneMap),
+    unsupported_media_type: validate('x', { 'content-type': 'text/plain' }),
+    upload_too_large: validate(Buffer.alloc(4 * 1024 * 1024 + 1)),
+    invalid_request: get('/v1/scene-maps/validate?schema_only=perhaps', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: '{}',
+    }),
+  },
+  getSceneMapSchema: { 200: get('/v1/schemas/scene-map.json'), 304: again('/v1/schemas/scene-map.json') },
+  getHealth: {
+    200: get('/healthz'),
+    shutting_down: [{ draining: true }, get('/healthz')],
+    internal_error: broken(get('/healthz')),
+  },
+  getMetrics: {
+    200: get('/metrics'),
+    unauthorized: [{ metricsToken: tokens.metrics }, get('/metrics', authorized(tokens.maps))],
+    internal_error: broken(get('/metrics')),
+  },
+  getOpenApi: { 200: get('/openapi.json'), 304: again('/openapi.json') },
+  getApiPage: { 200: get('/docs'), 304: again('/docs') },
+};
+
+/** These depend on nothing that could be broken from outside. */
+const neverFail = ['validateSceneMap', 'getSceneMapSchema', 'getOpenApi', 'getApiPage'];
+
+for (const { method, path, operation } of operations()) {
+  t.test(`${method.toUpperCase()} ${path} answers as the document says, in every case`, async (t) => {
+    const cases = provocations[operation.operationId] ?? {};
+    const left = new Set(casesOf(operation));
+    if (neverFail.includes(operation.operationId)) left.delete('internal_error');
+    for (const [name, provocation] of Object.entries(cases)) {
+      const [settings, call] = Array.isArray(provocation) ? provocation : [{}, provocation];
+      const response = await call(await startApi(t, settings));
+      t.ok(left.delete(name), `${name} is in the document`);
+      await holds(t, operation, response, name);
+    }
+    t.same([...left], [], 'every answer of the document was brought about');
+  });
+}
+
+/** `200`, `304`, and each code of the problems. */
+function casesOf({ responses }: Operation): string[] {
+  return Object.entries(responses).flatMap(([status, { content }]) => {
+    const problem = content?.['application/problem+json']?.schema as
+      { properties: { code: { enum: string[] } } } | undefined;
+    return problem === undefined ? [status] : problem.properties.code.enum;
+  });
+}
+
+async function holds(t: Test, { responses }: Operation, response: Response, name: string): Promise<void> {
+  const told: ResponseObject | undefined = responses[response.status];
+  if (told === undefined) return void t.fail(`${name}: status ${response.status} is not in the document`);
+  for (const [header, { required, schema }] of Object.entries(told.headers ?? {})) {
+    const value = response.headers.get(header);
+    if (required === true) t.ok(value, `${name}: ${header} is there`);
+    if (value !== null)
+      t.same(
+        schemaErrors(schema, schema['type'] === 'integer' ? Number(value) : value),
+        [],
+        `${name}: ${header}`,
+      );
+  }
+  const text = await response.text();
+  if (told.content === undefined) return void t.equal(text, '', `${name}: no body`);
+  const type = response.headers.get('content-type')?.split(';', 1)[0] ?? 'none';
+  const media = told.content[type];
+  if (media?.schema === undefined) return void t.fail(`${name}: ${type} is not in the document`);
+  const body: unknown = type.endsWith('json') ? JSON.parse(text) : text;
+  t.same(schemaErrors(media.schema, body), [], `${name}: the body is as the schema says`);
+  t.equal(
+    type === 'application/problem+json' ? (body as { code: string }).code : String(response.status),
+    name,
+  );
+}
+
+function schemaErrors(schema: object, value: unknown): unknown[] {
+  const ajv = new Ajv2020({ strict: false, allErrors: true });
+  addFormats.default(ajv);
+  const validateOne = ajv.compile({ allOf: [schema], components: document.components });
+  return validateOne(value) ? [] : (validateOne.errors ?? []);
+}
+
+function operations(): { method: string; path: string; operation: Operation }[] {
+  return Object.entries(document.paths).flatMap(([path, item]) =>
+    Object.entries(item).map(([method, operation]) => ({ method, path, operation })),
+  );
+}
+
+/** `get /runs/:runId`, of a router and those within it. */
+function routesOf(router: Router): string[] {
+  return router.stack.flatMap(({ route, handle }) => {
+    if (route !== undefined) {
+      const served = Object.keys((route as unknown as { methods: Record<string, true> }).methods);
+      return served.filter((method) => method !== '_all').map((method) => `${method} ${route.path}`);
+    }
+    return 'stack' in handle ? routesOf(handle as unknown as Router) : [];
+  });
+}
+
+/** An upload that announces a body and sends none; as a response that can be looked at like the others. */
+async function stalledUpload(api: Api): Promise<Response> {
+  const { socket, until } = await connect(t, api.origin);
+  socket.write(uploadHead({ 'Content-Length': 10 }));
+  const text = await until(/\r\n\r\n\{.*\}/);
+  const [head = '', body = ''] = text.split('\r\n\r\n');
+  const [first = '', ...lines] = head.split('\r\n');
+  const headers = lines.map((line) => /^([^:]+): (.*)$/.exec(line)?.slice(1) as [string, string]);
+  return new Response(body.slice(0, body.lastIndexOf('}') + 1).replace(/^[^{]*/, ''), {
+    status: Number(first.split(' ')[1]),
+    headers: headers.filter(([name]) => name !== 'Content-Length'),
+  });
+}

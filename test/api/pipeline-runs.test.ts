@@ -1,0 +1,193 @@
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import t, { type Test } from 'tap';
+import { serve, type Served } from '../../src/api/main.ts';
+import { silentLog } from '../../src/core/log.ts';
+import type { RunRecord } from '../../src/workers/run-record.ts';
+import { startApi, tokens, upload } from './harness.ts';
+
+interface Page {
+  runs: RunRecord[];
+  next: string | null;
+}
+
+const asOperator = { authorization: `Bearer ${tokens.docs}` };
+
+function startRun(base: string, pipeline: string, init: RequestInit = {}): Promise<Response> {
+  return fetch(`${base}/v1/pipelines/${pipeline}/runs`, {
+    method: 'POST',
+    ...init,
+    headers: { ...asOperator, ...(init.headers as Record<string, string> | undefined) },
+  });
+}
+
+/** A daemon with a pipeline of a local source, `files`, and one that takes uploads, `docs`. */
+async function startDaemon(t: Test): Promise<{ served: Served; root: string }> {
+  const root = t.testdir({ incoming: { one: {}, two: {} }, public: {} });
+  for (const name of ['one', 'two']) addBundle(root, name);
+  const configFile = path.join(root, 'waybill.yaml');
+  writeFileSync(
+    configFile,
+    `
+upload_tokens: [{id: ops, value_env: TOKEN, pipelines: [files, docs]}]
+server: {http: {listen: "127.0.0.1:0", base_path: /w/}, staging: {directory: ./staging}}
+pipelines:
+  - {id: docs, source: {backend: http_upload}, destinations: [{id: web, backend: local, path: ./docs}]}
+  - {id: files, source: {backend: local, path: ./incoming}, destinations: [{id: web, backend: local, path: ./public}]}
+`,
+  );
+  const served = await serve({ configFile, log: silentLog, env: { TOKEN: tokens.docs, HOME: root } });
+  t.teardown(() => served.close());
+  return { served, root };
+}
+
+function addBundle(root: string, name: string): void {
+  const directory = path.join(root, 'incoming', name);
+  mkdirSync(directory, { recursive: true });
+  writeFileSync(path.join(directory, 'a.txt'), name);
+  writeFileSync(
+    path.join(directory, 'manifest.json'),
+    JSON.stringify({ schema_version: 1, created: '2026-11-20T01:02:03Z', files: ['a.txt'] }),
+  );
+}
+
+async function follow(served: Served, response: Response): Promise<RunRecord> {
+  const url = new URL(response.headers.get('location') ?? '', served.url);
+  for (;;) {
+    const run = (await (await fetch(url)).json()) as RunRecord;
+    if (run.finished_at !== null) return run;
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+t.test('an operator publishes what the source holds, and sees it like any run', async (t) => {
+  const { served, root } = await startDaemon(t);
+  const base = served.url.replace(/\/$/, '');
+  const response = await startRun(base, 'files');
+  t.equal(response.status, 202);
+  const accepted = (await response.json()) as { run_id: string; status: string };
+  t.match(accepted.run_id, /^files\.\d{8}T\d{6}Z\.[0-9a-z]{10}$/);
+  t.equal(response.headers.get('location'), `/w/runs/${accepted.run_id}`);
+  const run = await follow(served, response);
+  t.match(run, { status: 'succeeded', pipeline_id: 'files', error: null, summary: { publish_new: 2 } });
+  t.same(run.destinations.map(({ destination_path }) => destination_path).sort(), ['one', 'two']);
+  t.equal(readFileSync(path.join(root, 'public/one/a.txt'), 'utf8'), 'one');
+
+  addBundle(root, 'three');
+  const second = await follow(served, await startRun(base, 'files'));
+  t.match(second, { status: 'succeeded', summary: { publish_new: 1, skip_same: 2 } });
+  const { runs, next } = (await (
+    await fetch(`${base}/v1/pipelines/files/runs`, { headers: asOperator })
+  ).json()) as Page;
+  t.same([runs, next], [[second, run], null]);
+});
+
+t.test('a source that is broken fails its run, and the daemon goes on', async (t) => {
+  const { served, root } = await startDaemon(t);
+  writeFileSync(path.join(root, 'incoming/two/manifest.json'), '{');
+  const base = served.url.replace(/\/$/, '');
+  const run = await follow(served, await startRun(base, 'files'));
+  t.match(run, { status: 'failed', error: { code: 'invalid_bundle' }, summary: { publish_new: 1 } });
+  t.notMatch(JSON.stringify(run), root, 'no path of the host is told');
+  t.equal((await fetch(`${served.url}healthz`)).status, 200);
+});
+
+t.test('force and whatever else cannot be asked for is refused, and nothing is queued', async (t) => {
+  const { origin, ports } = await startApi(t);
+  const json = { 'content-type': 'application/json' };
+  for (const [body, detail] of [
+    ['{"force": true}', /there is no property "force".*command line/],
+    ['{"dry_run": true}', /there is no property "dry_run"/],
+    ['[]', /the body must be object/],
+    ['null', /the body must be object/],
+    ['{', /the body is not JSON/],
+    [' '.repeat(20_000), /more than 16384 bytes/],
+  ] as const) {
+    const response = await startRun(origin, 'files', { headers: json, body });
+    t.equal(response.status, 400, body.slice(0, 20));
+    t.match(await response.json(), { code: 'invalid_request', detail });
+  }
+  const streamed = await startRun(origin, 'files', {
+    headers: json,
+    body: new Blob([' '.repeat(20_000)]).stream(),
+    duplex: 'half',
+  });
+  t.match(await streamed.json(), { code: 'invalid_request' }, 'a length that is not told is counted');
+  t.same(await ports.queue.depth(), { reserved: 0, queued: 0, running: 0 });
+  for (const init of [{}, { headers: json }, { headers: json, body: '{}' }])
+    t.equal((await startRun(origin, 'files', init)).status, 202);
+});
+
+t.test('of several faults the first in the documented order is told', async (t) => {
+  const { origin, ports } = await startApi(t, { http: { queueSize: 1 } });
+  await ports.queue.reserve({ pipelineId: 'docs' });
+  const bad = { 'idempotency-key': '', 'content-type': 'text/plain' };
+  for (const [pipeline, headers, body, code] of [
+    ['none', { ...bad, authorization: 'Bearer guess' }, 'x', 'unauthorized'],
+    ['none', bad, 'x', 'pipeline_not_found'],
+    ['maps', bad, 'x', 'forbidden'],
+    ['docs', bad, 'x', 'pipeline_takes_uploads'],
+    ['files', bad, 'x', 'invalid_idempotency_key'],
+    ['files', { 'content-type': 'text/plain' }, 'x', 'unsupported_media_type'],
+    ['files', { 'content-type': 'application/json' }, 'x', 'invalid_request'],
+    ['files', {}, null, 'queue_full'],
+  ] as const) {
+    const response = await startRun(origin, pipeline, { headers, body });
+    t.match(await response.json(), { code });
+  }
+});
+
+t.test('a key starts one run, however often it is sent', async (t) => {
+  const { origin, ports } = await startApi(t);
+  const headers = { 'idempotency-key': 'nightly of the 21st' };
+  const first = await startRun(origin, 'files', { headers });
+  const again = await startRun(origin, 'files', { headers });
+  t.equal(again.headers.get('idempotency-replayed'), 'true');
+  t.same(await again.json(), await first.json());
+  t.match(await ports.queue.depth(), { queued: 1 });
+});
+
+t.test('pages of runs follow each other without a gap while new runs arrive', async (t) => {
+  const { origin } = await startApi(t);
+  const ids: string[] = [];
+  const add = async (): Promise<void> => {
+    const { run_id: id } = (await (await upload(origin)).json()) as { run_id: string };
+    ids.unshift(id);
+  };
+  const page = async (path: string): Promise<Page> =>
+    (await (
+      await fetch(origin + path, { headers: { authorization: `Bearer ${tokens.maps}` } })
+    ).json()) as Page;
+  for (let run = 0; run < 5; run++) await add();
+  const wanted = [...ids];
+  const seen: string[] = [];
+  let next: string | null = '/v1/pipelines/maps/runs?limit=2&status=queued';
+  while (next !== null) {
+    const { runs, next: following }: Page = await page(next);
+    seen.push(...runs.map(({ run_id }) => run_id));
+    t.ok(runs.length <= 2);
+    next = following;
+    await add();
+  }
+  t.same(seen, wanted);
+  t.match(await page('/v1/pipelines/maps/runs?status=failed'), { runs: [], next: null });
+});
+
+t.test('wrong parameters of a list are told by name', async (t) => {
+  const { origin } = await startApi(t);
+  const headers = { authorization: `Bearer ${tokens.maps}` };
+  for (const [query, detail] of [
+    ['limit=0', /"limit" must be >= 1/],
+    ['limit=501', /"limit" must be <= 500/],
+    ['limit=two', /"limit" must be integer/],
+    ['limit=', /"limit" must be integer/],
+    ['limit=1&limit=2', /"limit" must be integer/],
+    ['status=done', /"status" must be one of accepted, queued, running, succeeded, failed/],
+    ['state=failed', /there is no parameter "state".*\?limit=/],
+    ['__proto__=1', /there is no parameter "__proto__"/],
+  ] as const) {
+    const response = await fetch(`${origin}/v1/pipelines/maps/runs?${query}`, { headers });
+    t.equal(response.status, 400, query);
+    t.match(await response.json(), { code: 'invalid_request', detail }, query);
+  }
+});

@@ -1,0 +1,62 @@
+import t from 'tap';
+import { isAddressRange, refusedAddress } from '../../../src/core/notify/address-policy.ts';
+
+t.test('link-local, metadata and unspecified addresses are refused, however they are written', async (t) => {
+  for (const address of [
+    '169.254.169.254',
+    '169.254.0.1',
+    '0.0.0.0',
+    '0.1.2.3',
+    '255.255.255.255',
+    '224.0.0.1',
+    '168.63.129.16',
+    '100.100.100.200',
+    '192.0.0.192',
+    '::',
+    'fe80::1',
+    'fe80::1%eth0',
+    'ff02::1',
+    'fd00:ec2::254',
+    'FD00:EC2:0:0:0:0:0:254',
+    'fd20:ce::254',
+    '::ffff:169.254.169.254',
+    '::ffff:a9fe:a9fe',
+    '::169.254.169.254',
+    '64:ff9b::169.254.169.254',
+    '64:ff9b::a9fe:a9fe',
+    '2002:a9fe:a9fe::1',
+    '::ffff:0.0.0.0',
+    'nonsense',
+  ])
+    t.type(refusedAddress(address, []), 'string', address);
+});
+
+t.test('loopback, private and public addresses are fine', async (t) => {
+  for (const address of [
+    '127.0.0.1',
+    '127.9.9.9',
+    '::1',
+    '10.0.0.1',
+    '172.16.3.4',
+    '192.168.1.1',
+    '100.64.0.1',
+    'fd12:3456::1',
+    '203.0.113.7',
+    '8.8.8.8',
+    '2001:4860:4860::8888',
+    '::ffff:127.0.0.1',
+    '::ffff:10.0.0.1',
+  ])
+    t.equal(refusedAddress(address, []), null, address);
+});
+
+t.test('what is allowed by name is allowed, and nothing beside it', async (t) => {
+  t.equal(refusedAddress('169.254.169.254', ['169.254.169.254']), null);
+  t.equal(refusedAddress('::ffff:169.254.169.254', ['169.254.169.254']), null);
+  t.equal(refusedAddress('169.254.7.7', ['169.254.0.0/16']), null);
+  t.equal(refusedAddress('fe80::5', ['fe80::/10']), null);
+  t.type(refusedAddress('169.254.169.253', ['169.254.169.254']), 'string');
+  t.type(refusedAddress('fe80::5', ['169.254.0.0/16']), 'string');
+  t.ok(['10.0.0.1', '10.0.0.0/8', 'fe80::/10', '::1'].every(isAddressRange));
+  t.notOk(['10.0.0.0/33', 'host', '', '10.0.0.0/'].some(isAddressRange));
+});

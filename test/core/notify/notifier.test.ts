@@ -1,0 +1,249 @@
+import { readFileSync } from 'node:fs';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import addFormats from 'ajv-formats';
+import t from 'tap';
+import type { NotifierConfig } from '../../../src/core/config/config.ts';
+import { errorRecord, WaybillError } from '../../../src/core/errors.ts';
+import { silentLog } from '../../../src/core/log.ts';
+import { eventOf, type Occurrence } from '../../../src/core/notify/event.ts';
+import { createNotifier, newEventId, wants, type Outcome } from '../../../src/core/notify/notifier.ts';
+import {
+  destinationFailure,
+  pruneOccurrence,
+  publicationOccurrence,
+  sourceFailures,
+  testOccurrence,
+} from '../../../src/core/notify/occurrences.ts';
+import { collectWarnings, outcomeWarning } from '../../../src/core/notify/outcome-warnings.ts';
+import type { Attempted, Sink } from '../../../src/core/notify/sink.ts';
+import type { ActionResult } from '../../../src/core/publish/result.ts';
+import { bundleOf } from '../../faults/world.ts';
+import { impatientClock } from './receiver.ts';
+
+const owner = { pipelineId: 'maps', destinationId: 'web' };
+const bundle = bundleOf({ 'a.txt': 'a' }, 'session-42');
+const digest = `sha256:${'0'.repeat(64)}`;
+
+function resultOf(over: Partial<ActionResult> = {}): ActionResult {
+  return {
+    bundle: 'session-42',
+    destinationPath: 'session-42',
+    action: 'publish_new',
+    reason: null,
+    changes: [],
+    outputs: [{ path: 'a.txt', kind: 'file', digest, size: 1, url: 'https://x/a.txt' }],
+    outputsWritten: 1,
+    outputsRemoved: 0,
+    bytesWritten: 1,
+    error: null,
+    ...over,
+  };
+}
+
+const ajv = new Ajv2020({ allErrors: true });
+(addFormats as unknown as (instance: Ajv2020) => void)(ajv);
+const validate = ajv.compile(JSON.parse(readFileSync('schemas/event.schema.json', 'utf8')) as object);
+const asJson = (occurrence: Occurrence | null): string =>
+  JSON.stringify(eventOf(occurrence as Occurrence, newEventId(), new Date()));
+
+const failure = errorRecord(
+  new WaybillError('storage_denied', 'may not write "/srv/private/maps/a.txt"', {
+    hint: 'look at /srv/private',
+  }),
+);
+const failed = { pipelineId: 'maps', status: 'failed' as const, bundles: 0, destinations: [], warnings: [] };
+
+t.test('every event is as its schema says, and none tells a path of this machine', async (t) => {
+  const occurrences = [
+    publicationOccurrence(owner, bundle, resultOf(), 'maps.1'),
+    publicationOccurrence(owner, bundle, resultOf({ action: 'error', error: failure }), null),
+    publicationOccurrence(owner, bundle, resultOf({ action: 'fail_unmanaged', error: failure }), null),
+    destinationFailure(owner, failure, null),
+    ...sourceFailures({ ...failed, invalidBundles: [{ bundle: 'b', error: failure }], error: failure }, null),
+    pruneOccurrence(owner, [{ destinationPath: '.', path: 'a.txt' }], 1),
+    testOccurrence('hook'),
+  ];
+  for (const occurrence of occurrences) {
+    const text = asJson(occurrence);
+    validate(JSON.parse(text));
+    t.same(validate.errors ?? [], [], occurrence?.type ?? '');
+    t.notMatch(text, /srv|private/);
+  }
+  t.equal(occurrences.length, 8);
+});
+
+t.test('the examples of the documentation are events', async (t) => {
+  const page = readFileSync('docs/events.md', 'utf8');
+  const examples = [...page.matchAll(/^```json\n(.*?)^```$/gms)].map(([, text = '']) => text);
+  t.equal(examples.length, 3);
+  for (const text of examples) {
+    validate(JSON.parse(text));
+    t.same(validate.errors ?? [], []);
+  }
+});
+
+t.test('nothing is told where nothing changed', async (t) => {
+  t.equal(publicationOccurrence(owner, bundle, resultOf({ action: 'skip_same' }), null), null);
+  t.equal(pruneOccurrence(owner, [], 3), null);
+});
+
+t.test('an event stays small, and says how much it leaves out', async (t) => {
+  const outputs = Array.from({ length: 10_000 }, (_, index) => ({
+    path: `${'é'.repeat(100)}/${index}`,
+    kind: 'file',
+    digest,
+    size: index,
+    url: null,
+  }));
+  const message = 'x'.repeat(100_000);
+  const texts = [
+    asJson(publicationOccurrence(owner, bundle, resultOf({ outputs }), null)),
+    asJson(
+      pruneOccurrence(
+        owner,
+        outputs.map(({ path }) => ({ destinationPath: 'd', path })),
+        0,
+      ),
+    ),
+    asJson(
+      publicationOccurrence(
+        owner,
+        bundle,
+        resultOf({ action: 'error', error: { ...failure, message } }),
+        null,
+      ),
+    ),
+  ];
+  for (const text of texts) t.ok(Buffer.byteLength(text) < 24 * 1024);
+  const { data } = JSON.parse(texts[0]!) as {
+    data: { outputs: unknown[]; outputs_omitted: number; counts: object };
+  };
+  t.ok(data.outputs.length > 10);
+  t.equal(data.outputs.length + data.outputs_omitted, 10_000);
+  t.match(data.counts, { outputs: 10_000 });
+});
+
+const config = (over: Partial<NotifierConfig> = {}): NotifierConfig =>
+  ({ id: 'n', kind: 'log', events: ['bundle.published'], pipelines: null, ...over }) as NotifierConfig;
+const published = publicationOccurrence(owner, bundle, resultOf(), null)!;
+const broken = publicationOccurrence(owner, bundle, resultOf({ error: failure }), null)!;
+
+t.test('a notifier gets the events and the pipelines that it asks for', async (t) => {
+  t.ok(wants(config(), published));
+  t.notOk(wants(config(), broken));
+  t.ok(wants(config({ events: ['bundle.publish_failed'] }), broken));
+  t.ok(wants(config({ pipelines: ['maps'] }), published));
+  t.notOk(wants(config({ pipelines: ['docs'] }), published));
+});
+
+function sinkOf(send: Sink['send'], over: Partial<Sink> = {}): Sink {
+  return { kind: 'log', concurrency: 1, timeoutMs: 60_000, send, close: async () => undefined, ...over };
+}
+
+function open(sinks: Record<string, Sink>, hurry?: AbortSignal) {
+  const outcomes: Outcome[] = [];
+  const notifier = createNotifier({
+    notifiers: Object.entries(sinks).map(([id, sink]) => ({ config: config({ id }), sink })),
+    clock: impatientClock(),
+    log: silentLog,
+    onOutcome: (outcome) => void outcomes.push(outcome),
+    ...(hurry === undefined ? {} : { hurry }),
+  });
+  return { notifier, outcomes };
+}
+
+t.test('every notifier gets the same event, in order; one that is dead holds up no other', async (t) => {
+  const seen: string[] = [];
+  let release: (answer: Attempted) => void = () => undefined;
+  let arrived: () => void = () => undefined;
+  const released = new Promise<Attempted>((resolve) => (release = resolve));
+  const all = new Promise<void>((resolve) => (arrived = resolve));
+  const { notifier, outcomes } = open({
+    dead: sinkOf(async () => released),
+    alive: sinkOf(async ({ id }) => {
+      seen.push(id);
+      if (seen.length === 3) arrived();
+      return { ok: true };
+    }),
+  });
+  for (let index = 0; index < 3; index += 1) notifier.notify(published);
+  await all;
+  release({ ok: false, reason: 'dead', retry: false });
+  await notifier.close(60_000);
+  t.equal(new Set(seen).size, 3);
+  const failures = outcomes.filter(({ notifierId }) => notifierId === 'dead');
+  t.same(
+    failures.map(({ event }) => event.id),
+    seen,
+    'in order, with the same ids',
+  );
+  t.match(outcomeWarning(failures[0]!), {
+    severity: 'warning',
+    code: 'event_not_delivered',
+    message: /notifier "dead": .*maps\/web.* in one try: dead/,
+  });
+});
+
+t.test('after 410 nothing more is sent', async (t) => {
+  let sent = 0;
+  const { notifier, outcomes } = open({
+    gone: sinkOf(async () => {
+      sent += 1;
+      return { ok: false, reason: 'answered 410', retry: false, gone: true };
+    }),
+  });
+  for (let index = 0; index < 5; index += 1) notifier.notify(published);
+  await notifier.close(60_000);
+  t.equal(sent, 1);
+  t.equal(outcomes.filter(({ delivered }) => !delivered).length, 5);
+});
+
+t.test('closing does not wait longer than it was told, and gives up what is left', async (t) => {
+  let closed = false;
+  const sink = sinkOf(async () => new Promise(() => undefined), { close: async () => void (closed = true) });
+  const { notifier, outcomes } = open({ hung: sink });
+  notifier.notify(published);
+  notifier.notify(published);
+  await notifier.close(20);
+  t.ok(closed);
+  t.match(outcomes, [
+    { delivered: false, reason: /no time left/ },
+    { delivered: false, tries: 1 },
+  ]);
+});
+
+t.test('told to stop, an event gets one try', async (t) => {
+  const hurry = new AbortController();
+  let tries = 0;
+  const { notifier, outcomes } = open(
+    {
+      n: sinkOf(async () => {
+        tries += 1;
+        hurry.abort();
+        return { ok: false, reason: 'answered 503', retry: true };
+      }),
+    },
+    hurry.signal,
+  );
+  notifier.notify(published);
+  notifier.notify(published);
+  await notifier.close(60_000);
+  t.equal(tries, 2);
+  t.match(outcomes, [{ tries: 1 }, { tries: 1 }]);
+});
+
+t.test('a sink that breaks is a failed delivery, and its message is not told', async (t) => {
+  const { notifier, outcomes } = open({ n: sinkOf(async () => Promise.reject(new Error('canary'))) });
+  notifier.notify(published);
+  await notifier.close(60_000);
+  t.match(outcomes, [{ delivered: false, reason: 'the sink broke' }]);
+});
+
+t.test('a dead receiver of many events does not make as many warnings', async (t) => {
+  const { onOutcome, warnings } = collectWarnings();
+  const event = eventOf(published, 'msg_1', new Date());
+  for (let index = 0; index < 500; index += 1)
+    onOutcome({ delivered: false, tries: 4, reason: 'x', gone: false, notifierId: 'n', kind: 'log', event });
+  t.equal(warnings().length, 11);
+  t.match(warnings().at(-1)?.message, /490 more/);
+});

@@ -1,0 +1,132 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, mkdirSync, readFileSync, renameSync, statSync } from 'node:fs';
+import path from 'node:path';
+import t from 'tap';
+import { Redis } from 'ioredis';
+import { eventOf, type Event } from '../../../src/core/notify/event.ts';
+import { newEventId } from '../../../src/core/notify/notifier.ts';
+import { testOccurrence } from '../../../src/core/notify/occurrences.ts';
+import { fileSink } from '../../../src/core/notify/sinks/file.ts';
+import { logSink } from '../../../src/core/notify/sinks/log.ts';
+import { redisSink } from '../../../src/core/notify/sinks/redis.ts';
+import { silentLog } from '../../../src/core/log.ts';
+import { startRedis } from '../../services/redis.ts';
+import { deadPort } from './receiver.ts';
+
+const never = new AbortController().signal;
+const event = (id = 'n'): Event => eventOf(testOccurrence(id), newEventId(), new Date());
+const lines = (file: string): Event[] =>
+  readFileSync(file, 'utf8')
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Event);
+
+t.test('log: the whole event under one key', async (t) => {
+  const told: object[] = [];
+  const sink = logSink({ ...silentLog, info: (fields) => void told.push(fields) });
+  const one = event();
+  t.same(await sink.send(one, never), { ok: true });
+  t.same(told, [{ event: one }]);
+});
+
+t.test('file: a line for each event, in a file of the owner alone, that can be rotated', async (t) => {
+  const file = path.join(t.testdir(), 'events.jsonl');
+  const sink = fileSink(file);
+  const [a, b, c] = [event(), event(), event()];
+  await sink.send(a, never);
+  await sink.send(b, never);
+  t.equal(statSync(file).mode & 0o777, 0o600);
+  renameSync(file, `${file}.1`);
+  await sink.send(c, never);
+  t.same(lines(`${file}.1`), [a, b]);
+  t.same(lines(file), [c]);
+  chmodSync(file, 0o640);
+  await sink.send(a, never);
+  t.equal(statSync(file).mode & 0o777, 0o640, 'the mode of a file that is there stays');
+});
+
+t.test('file: lines of processes that write at once stay whole', async (t) => {
+  const file = path.join(t.testdir(), 'events.jsonl');
+  const program = `
+    import { fileSink } from './src/core/notify/sinks/file.ts';
+    const sink = fileSink(process.argv[1]);
+    for (let index = 0; index < 300; index += 1)
+      await sink.send({ id: process.pid + '.' + index, text: 'x'.repeat(index * 40) }, new AbortController().signal);
+  `;
+  const writers = Array.from({ length: 4 }, async () => {
+    const child = spawn(process.execPath, ['--import=tsx', '--input-type=module', '-e', program, file], {
+      stdio: ['ignore', 'inherit', 'inherit'],
+    });
+    const [status] = (await once(child, 'close')) as [number];
+    return status;
+  });
+  t.same(await Promise.all(writers), [0, 0, 0, 0]);
+  t.equal(new Set(lines(file).map(({ id }) => id)).size, 1_200);
+});
+
+t.test('file: what does not go is told', async (t) => {
+  const directory = t.testdir();
+  mkdirSync(path.join(directory, 'dir'));
+  t.match(await fileSink(path.join(directory, 'dir')).send(event(), never), {
+    ok: false,
+    reason: /EISDIR/,
+    retry: false,
+  });
+  t.match(await fileSink(path.join(directory, 'no/file')).send(event(), never), {
+    ok: false,
+    reason: /ENOENT/,
+  });
+  t.match(await fileSink('/dev/full').send(event(), never), { ok: false, reason: /ENOSPC/, retry: true });
+});
+
+t.test('redis: who listens gets the event; a server that went and came back is found again', async (t) => {
+  const redis = await startRedis({ password: 'canary-password' });
+  t.teardown(() => redis.close());
+  const sink = redisSink({ url: redis.url, channel: 'waybill.events', timeoutMs: 5_000 });
+  t.teardown(() => sink.close());
+  const heard: Event[] = [];
+  const listen = async (): Promise<Redis> => {
+    const client = new Redis(redis.url, { retryStrategy: () => null });
+    client.on('error', () => undefined);
+    client.on('message', (_channel, text: string) => void heard.push(JSON.parse(text) as Event));
+    await client.subscribe('waybill.events');
+    t.teardown(() => client.disconnect());
+    return client;
+  };
+  const first = await listen();
+  const one = event();
+  t.same(await sink.send(one, never), { ok: true });
+  while (heard.length < 1) await once(first, 'message').catch(() => undefined);
+  t.same(heard, [one]);
+
+  await redis.stop('SIGKILL');
+  const away = await sink.send(event(), never);
+  t.match(away, { ok: false, retry: true });
+  t.notMatch(JSON.stringify(away), /canary/);
+  await redis.start();
+  const second = await listen();
+  const two = event();
+  const arrived = once(second, 'message');
+  t.same(await sink.send(two, never), { ok: true });
+  await arrived;
+  t.same(heard.at(-1), two);
+});
+
+t.test('redis: a wrong password is told without it, and nobody there without the URL', async (t) => {
+  const redis = await startRedis({ password: 'right' });
+  t.teardown(() => redis.close());
+  const wrong = redisSink({ url: redis.url.replace('right', 'canary'), channel: 'c', timeoutMs: 5_000 });
+  t.teardown(() => wrong.close());
+  const refused = await wrong.send(event(), never);
+  t.match(refused, { ok: false, reason: /WRONGPASS/, retry: false });
+  const none = redisSink({
+    url: `redis://:canary@127.0.0.1:${await deadPort()}`,
+    channel: 'c',
+    timeoutMs: 5_000,
+  });
+  t.teardown(() => none.close());
+  const nobody = await none.send(event(), never);
+  t.match(nobody, { ok: false, reason: 'Redis cannot be reached (ECONNREFUSED)', retry: true });
+  t.notMatch(JSON.stringify([refused, nobody]), /canary/);
+});

@@ -1,0 +1,356 @@
+import t from 'tap';
+import { systemClock } from '../../../src/core/clock.ts';
+import type { S3Location } from '../../../src/core/config/config.ts';
+import { digestOf } from '../../../src/core/digest.ts';
+import { WaybillError } from '../../../src/core/errors.ts';
+import { silentLog } from '../../../src/core/log.ts';
+import { bytesBody, readAll, storedBody } from '../../../src/core/storage/body.ts';
+import { listedKey as key } from '../../../src/core/storage/key.ts';
+import { s3Storage, type S3StorageOptions } from '../../../src/core/storage/s3.ts';
+import type { ConditionalWrites, Storage } from '../../../src/core/storage/storage.ts';
+import { withRetry } from '../../../src/core/storage/with-retry.ts';
+import { storageContract } from '../../contract/storage.ts';
+import { locationOf, secretsOf, startRadosgw } from '../../services/radosgw.ts';
+import { startS3Proxy, type SeenRequest, type Verdict } from '../../services/s3-proxy.ts';
+
+/** Servers as they are met: that honour fewer conditions than they answer yes to, that fail, break off, cut listings short, refuse. */
+
+const server = await startRadosgw(t);
+const proxy = await startS3Proxy(t, server);
+const bucket = await server.newBucket();
+const options: S3StorageOptions = {
+  clock: systemClock,
+  log: silentLog,
+  secrets: secretsOf(server.user),
+  partBytes: 1 << 20,
+  retry: { retries: 3, baseMs: 1, capMs: 1 },
+};
+let prefixes = 0;
+
+function place(): S3Location {
+  prefixes += 1;
+  return locationOf(proxy.endpoint, bucket, `place-${prefixes}/`);
+}
+
+/** A storage as `context.openStorage` gives it, with short pauses. */
+async function open(location = place(), more: Partial<S3StorageOptions> = {}): Promise<Storage> {
+  const storage = await s3Storage(location, { ...options, ...more });
+  return withRetry(storage, { policy: { retries: 3, baseMs: 1, capMs: 1 }, clock: systemClock });
+}
+
+const put = async (storage: Storage, name: string, text: string): Promise<unknown> =>
+  storage.write(key(name), bytesBody(text), { mode: 'replace' });
+
+async function failure(promise: Promise<unknown>): Promise<WaybillError> {
+  const outcome = await promise.catch((error: unknown) => error);
+  if (outcome instanceof WaybillError) return outcome;
+  throw new Error(`no failure: ${String(outcome)}`);
+}
+
+t.beforeEach(() => {
+  proxy.judge = () => 'pass';
+  proxy.seen.length = 0;
+});
+
+const kinds: Record<string, { honoured: ConditionalWrites; judge: (request: SeenRequest) => Verdict }> = {
+  'that ignores conditions': {
+    honoured: 'none',
+    judge: ({ ifMatch, ifNoneMatch }) =>
+      (ifMatch ?? ifNoneMatch) === undefined ? 'pass' : 'without_condition',
+  },
+  'that answers 501 to conditions': {
+    honoured: 'none',
+    judge: ({ ifMatch, ifNoneMatch }) =>
+      (ifMatch ?? ifNoneMatch) === undefined ? 'pass' : { status: 501, code: 'NotImplemented' },
+  },
+  'that ignores If-Match': {
+    honoured: 'create',
+    judge: ({ ifMatch }) => (ifMatch === undefined ? 'pass' : 'without_condition'),
+  },
+  'that wants versions in quotes': {
+    honoured: 'full',
+    judge: ({ ifMatch }) => {
+      if (ifMatch === undefined) return 'pass';
+      const [, version] = /^"(.*)"$/.exec(ifMatch) ?? [];
+      return version === undefined ? { status: 412, code: 'PreconditionFailed' } : { with_version: version };
+    },
+  },
+};
+
+for (const [name, { honoured, judge }] of Object.entries(kinds))
+  t.test(`a server ${name} is found out`, async (t) => {
+    proxy.judge = judge;
+    const location = place();
+    const warnings: object[] = [];
+    const log = { ...silentLog, warn: (fields: object) => void warnings.push(fields) };
+    const storage = await open(location, { log });
+    t.equal(await storage.facts.conditionalWrites(), honoured);
+    t.equal(await storage.facts.conditionalWrites(), honoured, 'and asked once');
+    t.equal(warnings.length, honoured === 'full' ? 0 : 1, 'a warning where two publishers could meet');
+    t.same(await names(storage), [], 'the probe leaves nothing');
+    t.test('and passes the contract', async (t) => {
+      t.before(() => (proxy.judge = judge));
+      t.beforeEach(() => (proxy.judge = judge));
+      await storageContract(t, async () => {
+        const location = place();
+        return { open: async () => s3Storage(location, { ...options, pageSize: 900 }) };
+      });
+    });
+  });
+
+t.test('opened read-only, it writes nothing, not even a probe', async (t) => {
+  const storage = await open(place(), { readOnly: true });
+  t.equal((await failure(storage.facts.conditionalWrites())).code, 'storage_denied');
+  for (const work of [put(storage, 'a', 'a'), storage.remove(key('a')), storage.removeTree(key('a'))])
+    t.equal((await failure(work)).code, 'storage_denied');
+  t.same([...new Set(proxy.seen.map(({ method }) => method))], ['GET']);
+});
+
+t.test('a passing 503, 500 or broken connection is tried again, at each call', async (t) => {
+  const passing: Verdict[] = [
+    { status: 503, code: 'SlowDown' },
+    { status: 500, code: 'InternalError' },
+    'cut_request',
+    'cut_response',
+  ];
+  for (const verdict of passing) {
+    const storage = await open();
+    const large = Buffer.alloc(3 << 20, 'x');
+    const isBody = verdict === 'cut_request';
+    const isAnswer = verdict === 'cut_response';
+    const failing = once(verdict, ({ method, url }) =>
+      isBody ? method === 'PUT' : !isAnswer || url.includes('list-type=2'),
+    );
+    proxy.judge = failing.judge;
+    await storage.write(key('large'), bytesBody(large), { mode: 'replace' });
+    failing.again();
+    await put(storage, 'small', 'small');
+    failing.again();
+    t.same(await readAll(storage, key('small'), 10), Buffer.from('small'));
+    t.ok((await readAll(storage, key('large'), 4 << 20)).equals(large));
+    failing.again();
+    t.same(await names(storage), ['large', 'small']);
+    failing.again();
+    await storage.remove(key('small'));
+    failing.again();
+    t.equal(await storage.stat(key('small')), undefined);
+    t.ok(
+      failing.count() >= (isBody ? 2 : isAnswer ? 1 : 6),
+      `${failing.count()} times failed: ${JSON.stringify(verdict)}`,
+    );
+  }
+});
+
+t.test('a source that breaks off in the middle of a file is opened again', async (t) => {
+  const source = await open();
+  const bytes = Buffer.alloc(3 << 20, 'abc');
+  await source.write(key('large'), bytesBody(bytes), { mode: 'replace' });
+  const failing = once('cut_response', ({ method, url }) => method === 'GET' && url.includes('/large'));
+  proxy.judge = failing.judge;
+  const target = await open();
+  const body = storedBody(source, key('large'), bytes.length);
+  await target.write(key('copy'), body, { mode: 'replace', digest: digestOf(bytes) });
+  t.equal(failing.count(), 1);
+  t.ok((await readAll(target, key('copy'), 4 << 20)).equals(bytes));
+});
+
+t.test('a part that fails is sent again, and not the whole', async (t) => {
+  const storage = await open();
+  const failing = once({ status: 503, code: 'SlowDown' }, ({ url }) => url.includes('partNumber=2'));
+  proxy.judge = failing.judge;
+  await storage.write(key('large'), bytesBody(Buffer.alloc(3 << 20)), { mode: 'replace' });
+  const parts = proxy.seen.filter(({ url }) => url.includes('partNumber='));
+  t.equal(parts.length, 4);
+  t.equal(failing.count(), 1);
+});
+
+t.test('an upload that cannot be finished is aborted', async (t) => {
+  const location = place();
+  const storage = await open(location);
+  proxy.judge = ({ url }) => (url.includes('partNumber=2') ? { status: 400, code: 'InvalidPart' } : 'pass');
+  const write = storage.write(key('large'), bytesBody(Buffer.alloc(3 << 20)), { mode: 'replace' });
+  t.equal((await failure(write)).code, 'storage_permanent');
+  t.same(await names(storage), []);
+  t.ok(proxy.seen.some(({ method, url }) => method === 'DELETE' && url.includes('uploadId=')));
+});
+
+t.test('a server that stays busy is told as such', async (t) => {
+  const storage = await open();
+  proxy.judge = () => ({ status: 503, code: 'SlowDown', message: 'Please reduce your request rate.' });
+  const error = await failure(put(storage, 'a', 'a'));
+  t.match(error, { code: 'storage_transient', message: /slow down/, hint: /file_concurrency/ });
+});
+
+t.test('a conditional write whose answer was lost is found to be ours, or not', async (t) => {
+  const storage = await s3Storage(place(), options);
+  const failing = once('cut_response', ({ method }) => method === 'PUT');
+  await storage.facts.conditionalWrites();
+  proxy.judge = ({ method }) => (method === 'PUT' ? failing.judge({ method } as SeenRequest) : 'pass');
+  const lost = await storage.write(key('state'), bytesBody('ours'), { mode: 'create' });
+  t.equal(lost.version, (await storage.stat(key('state')))?.version);
+  proxy.judge = () => 'pass';
+  const { version } = await storage.write(key('state'), bytesBody('theirs'), { mode: 'replace' });
+  const busy = once({ status: 409, code: 'ConditionalRequestConflict' }, ({ method }) => method === 'PUT');
+  proxy.judge = busy.judge;
+  const late = storage.write(key('state'), bytesBody('late'), {
+    mode: 'replace',
+    ifVersion: lost.version ?? '',
+  });
+  t.equal((await failure(late)).code, 'storage_conflict');
+  t.equal(busy.count(), 1);
+  t.equal((await storage.stat(key('state')))?.version, version);
+});
+
+t.test('a listing that is cut short is an error and never the whole', async (t) => {
+  const storage = await open();
+  proxy.judge = () => ({
+    status: 200,
+    body: `<ListBucketResult><IsTruncated>true</IsTruncated><Contents><Key>a</Key><Size>1</Size></Contents></ListBucketResult>`,
+  });
+  t.match(await failure(names(storage)), { code: 'storage_permanent', message: /short/ });
+});
+
+t.test('the page of some other server is no empty destination', async (t) => {
+  const storage = await open();
+  for (const status of [200, 404]) {
+    proxy.judge = () => ({ status, body: '<html><body>Welcome to nginx!</body></html>' });
+    if (status === 404) t.equal((await failure(readAll(storage, key('a'), 10))).code, 'storage_permanent');
+    t.match(await failure(open()), { code: 'storage_permanent' }, `${status}`);
+  }
+});
+
+t.test('listings go on over pages of two keys, one level and all', async (t) => {
+  const storage = await open(place(), { pageSize: 2 });
+  const all = ['a', 'b/c', 'b/d', 'b/e/f', 'g', 'h/i', 'j/k/l'];
+  for (const name of all) await put(storage, name, name);
+  t.same(await names(storage), all);
+  t.same(await names(storage, false), ['a', 'b', 'g', 'h', 'j']);
+  await storage.removeTree(key('b'));
+  t.same(await names(storage), ['a', 'g', 'h/i', 'j/k/l']);
+});
+
+t.test(
+  'keys that no bundle could have are told and can be removed; marks of directories are not there',
+  async (t) => {
+    const location = place();
+    const { PutObjectCommand } = await import('@aws-sdk/client-s3');
+    const client = server.client();
+    const odd = ['/leading', 'a//b', 'a//c//d', 'control\u0007', 'a/../b'];
+    for (const name of [...odd, 'mark/', 'a/plain'])
+      await client.send(
+        new PutObjectCommand({
+          Bucket: bucket,
+          Key: location.prefix + name,
+          Body: name.endsWith('/') ? '' : 'x',
+        }),
+      );
+    const storage = await open(location);
+    t.same(await names(storage), [...odd, 'a/plain'].sort());
+    t.same(await names(storage, false), ['/leading', 'a', 'control\u0007', 'mark'].sort());
+    for (const name of odd) await storage.remove(key(name));
+    t.same(await names(storage), ['a/plain']);
+  },
+);
+
+const refusals: [
+  string,
+  () => Partial<S3Location> | Exclude<Verdict, string>,
+  Partial<WaybillError> | object,
+][] = [
+  [
+    'no such bucket',
+    () => ({ bucket: 'nobody-made-it' }),
+    { code: 'storage_not_found', message: /no bucket "nobody-made-it"/, hint: /create it/ },
+  ],
+  [
+    'nothing listens',
+    () => ({ endpoint: 'http://127.0.0.1:1' }),
+    { code: 'storage_transient', message: /refused/, hint: /endpoint/ },
+  ],
+  [
+    'no such host',
+    () => ({ endpoint: 'http://s3.invalid' }),
+    { code: 'storage_transient', message: /name of the server/ },
+  ],
+  [
+    'no TLS there',
+    () => ({ endpoint: proxy.endpoint.replace('http:', 'https:') }),
+    { code: 'storage_permanent', hint: /http:\/\// },
+  ],
+  [
+    'another region',
+    () => ({ status: 301, code: 'PermanentRedirect', headers: { 'x-amz-bucket-region': 'eu-north-1' } }),
+    { code: 'storage_permanent', message: /eu-north-1/, hint: 'set region: eu-north-1' },
+  ],
+  [
+    'a clock that is wrong',
+    () => ({
+      status: 403,
+      code: 'RequestTimeTooSkewed',
+      headers: { date: new Date(Date.now() + 3_600_000).toUTCString() },
+    }),
+    {
+      code: 'storage_permanent',
+      message: /clock of this machine is (3599|3600|3601) s behind/,
+      hint: /clock/,
+    },
+  ],
+  ['full', () => ({ status: 507, code: 'QuotaExceeded' }), { code: 'storage_full' }],
+];
+
+for (const [name, change, expected] of refusals)
+  t.test(`told with its remedy: ${name}`, async (t) => {
+    const changed = change();
+    const isVerdict = 'status' in changed;
+    if (isVerdict) proxy.judge = () => changed;
+    t.match(await failure(open(isVerdict ? place() : { ...place(), ...changed })), expected);
+  });
+
+t.test('credentials that are wrong, without showing them', async (t) => {
+  const { user } = server;
+  const cases = [
+    [
+      { ...user, secretAccessKey: 'not-the-secret-0123456789' },
+      /secret access key is wrong/,
+      /secret_access_key_env/,
+    ],
+    [{ ...user, accessKeyId: 'NOTTHEKEY' }, /does not know the access key id/, /access_key_id_env/],
+  ] as const;
+  for (const [credentials, message, hint] of cases) {
+    const error = await failure(open(place(), { secrets: secretsOf(credentials) }));
+    t.match(error, { code: 'storage_denied', message, hint });
+    const shown = JSON.stringify([error, error.cause, { ...(error.cause as object) }, error.stack]);
+    for (const secret of [credentials.secretAccessKey, credentials.accessKeyId])
+      t.notOk(shown.includes(secret));
+  }
+});
+
+t.test('the clock of the server is told', async (t) => {
+  const { facts } = await open();
+  t.ok(facts.clockOffsetMs !== null && Math.abs(facts.clockOffsetMs) < 5000, `${facts.clockOffsetMs} ms`);
+});
+
+async function names(storage: Storage, recursive = true): Promise<string[]> {
+  const found: string[] = [];
+  for await (const { key: name } of storage.list('', { recursive })) found.push(name);
+  return found.sort();
+}
+
+/** Fails the first request that is meant, and again after each `again`. */
+function once(
+  verdict: Verdict,
+  isMeant: (request: SeenRequest) => boolean,
+): { judge: (request: SeenRequest) => Verdict; again: () => void; count: () => number } {
+  let armed = true;
+  let count = 0;
+  return {
+    judge(request) {
+      if (!armed || !isMeant(request)) return 'pass';
+      armed = false;
+      count += 1;
+      return verdict;
+    },
+    again: () => (armed = true),
+    count: () => count,
+  };
+}

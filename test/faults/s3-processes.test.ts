@@ -1,0 +1,148 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import t, { type Test } from 'tap';
+import { ListMultipartUploadsCommand } from '@aws-sdk/client-s3';
+import { systemClock } from '../../src/core/clock.ts';
+import type { S3Location } from '../../src/core/config/config.ts';
+import { silentLog } from '../../src/core/log.ts';
+import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
+import { s3Storage } from '../../src/core/storage/s3.ts';
+import { locationOf, secretsOf, startRadosgw } from '../services/radosgw.ts';
+import {
+  bundleOf,
+  bundlePath,
+  contextWith,
+  destinationOf,
+  litter,
+  owner,
+  snapshot,
+  untruths,
+  type Files,
+} from './world.ts';
+
+/** Two real processes on one S3 destination, real signals, and leases of a second instead of minutes. The slow one is in the middle of an upload in parts. */
+
+const leaseTimes = {
+  renewEveryMs: 200,
+  abortAfterMs: 600,
+  staleAfterMs: 800,
+  waitMs: 60_000,
+  pollEveryMs: 20,
+};
+const partBytes = 1024;
+const slow: Files = { 'a.txt': 'slow', 'slow.txt': 's'.repeat(5 * partBytes) };
+const quick: Files = { 'a.txt': 'quick', 'quick.txt': 'q' };
+
+const server = await startRadosgw(t);
+const bucket = await server.newBucket();
+
+t.test('a process stopped in mid-upload and woken after it lost its lease does not commit', async (t) => {
+  const location = locationOf(server.endpoint, bucket, 'stopped/');
+  const child = start(t, location);
+  await child.line('staging');
+  t.equal((await uploads()).length, 1, 'an upload is under way');
+  child.process.kill('SIGSTOP');
+  t.equal((await publish(location, quick)).error, null);
+  t.same(await uploads(), [], 'whoever takes over aborts it');
+  child.process.kill('SIGCONT');
+  child.process.stdin?.write('go on\n');
+  const { action, code } = JSON.parse(await child.line('{')) as { action: string; code: string };
+  t.equal(action, 'error');
+  t.ok(['lease_lost', 'storage_permanent'].includes(code), code);
+  await check(t, location);
+});
+
+t.test('a publisher that waits for a live one goes on when that one is done', async (t) => {
+  const location = locationOf(server.endpoint, bucket, 'live/');
+  const child = start(t, location);
+  await child.line('staging');
+  const waiting = publish(location, quick);
+  child.process.stdin?.write('go on\n');
+  t.match(JSON.parse(await child.line('{')), { action: 'publish_new', code: null });
+  t.match(await waiting, { action: 'replace_catalog', error: null });
+  await check(t, location);
+});
+
+t.test('a killed process is overtaken at once, and its upload is aborted', async (t) => {
+  const location = locationOf(server.endpoint, bucket, 'killed/');
+  const child = start(t, location);
+  await child.line('staging');
+  child.process.kill('SIGKILL');
+  await once(child.process, 'exit');
+  t.equal((await uploads()).length, 1, 'its upload is left behind');
+  const result = await publish(location, quick, { ...leaseTimes, staleAfterMs: 3_600_000 });
+  t.match(result, { action: 'replace_catalog', reason: { code: 'attempt_interrupted' }, error: null });
+  t.same(await uploads(), []);
+  await check(t, location);
+});
+
+t.test('and also where the next publication keeps nothing of it', async (t) => {
+  const location = locationOf(server.endpoint, bucket, 'killed-additive/');
+  const child = start(t, location);
+  await child.line('staging');
+  child.process.kill('SIGKILL');
+  await once(child.process, 'exit');
+  t.equal((await uploads()).length, 1);
+  t.equal((await publish(location, quick, leaseTimes, 'additive')).error, null);
+  t.same(await uploads(), []);
+});
+
+async function uploads(): Promise<unknown[]> {
+  const { Uploads } = await server.client().send(new ListMultipartUploadsCommand({ Bucket: bucket }));
+  return Uploads ?? [];
+}
+
+async function open(location: S3Location): ReturnType<typeof s3Storage> {
+  const secrets = secretsOf(server.user);
+  return s3Storage(location, { clock: systemClock, log: silentLog, secrets, partBytes });
+}
+
+async function check(t: Test, location: S3Location): Promise<void> {
+  const storage = await open(location);
+  const files = await snapshot(storage);
+  t.equal(files.get(`${bundlePath}/a.txt`), 'quick');
+  t.equal(files.get(`${bundlePath}/slow.txt`), undefined);
+  t.same(litter(files), []);
+  t.same(await untruths(storage), []);
+  t.same(await uploads(), []);
+}
+
+async function publish(
+  location: S3Location,
+  files: Files,
+  times = leaseTimes,
+  workflow: 'additive' | 'replacement' = 'replacement',
+): ReturnType<typeof publishBundle> {
+  return publishBundle(contextWith(systemClock), await open(location), {
+    bundle: bundleOf(files),
+    owner,
+    destination: destinationOf(workflow),
+    destinationPath: bundlePath,
+    dryRun: false,
+    force: false,
+    leaseTimes: times,
+  });
+}
+
+function start(
+  t: Test,
+  location: S3Location,
+): { process: ChildProcess; line: (start: string) => Promise<string> } {
+  const script = fileURLToPath(new URL('publisher-process.ts', import.meta.url));
+  const s3 = { location, user: server.user, partBytes };
+  const child = spawn(
+    process.execPath,
+    ['--import=tsx', script, JSON.stringify({ s3, files: slow, leaseTimes })],
+    { stdio: ['pipe', 'pipe', 'inherit'] },
+  );
+  t.teardown(() => child.kill('SIGKILL'));
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  const line = async (start: string): Promise<string> => {
+    for (let next = await lines.next(); next.done !== true; next = await lines.next())
+      if (next.value.startsWith(start)) return next.value;
+    throw new Error(`the process ended without a line that begins with ${start}`);
+  };
+  return { process: child, line };
+}

@@ -1,0 +1,41 @@
+import t from 'tap';
+import { ListMultipartUploadsCommand } from '@aws-sdk/client-s3';
+import { systemClock } from '../../src/core/clock.ts';
+import { silentLog } from '../../src/core/log.ts';
+import { listedKey as key } from '../../src/core/storage/key.ts';
+import { s3Storage } from '../../src/core/storage/s3.ts';
+import { within } from '../../src/core/storage/within.ts';
+import { locationOf, secretsOf, startRadosgw } from '../services/radosgw.ts';
+import { scenarios, walkScenario, type WorldFactory } from './walk.ts';
+
+/**
+ * Every fault at every storage operation of every action, on a real server; those of a replacement go in parts of one byte. A world is a directory of
+ * one bucket, which is opened once: opening and probing are no storage operations.
+ */
+
+const server = await startRadosgw(t);
+const bucket = await server.newBucket();
+const options = { clock: systemClock, log: silentLog, secrets: secretsOf(server.user) };
+let worlds = 0;
+let walked = 0;
+
+for (const scenario of scenarios) {
+  if (scenario.action.includes('trading places')) continue; // Object stores have no directories.
+  const partBytes = scenario.action === 'replace_catalog' ? 1 : 1024;
+  t.test(`S3: ${scenario.action}`, async (t) => {
+    const whole = await s3Storage(locationOf(server.endpoint, bucket), { ...options, partBytes });
+    t.teardown(() => whole.close());
+    const newWorld: WorldFactory = () => {
+      worlds += 1;
+      const directory = key(`world-${worlds}`);
+      return { name: 's3', open: async () => within(whole, directory) };
+    };
+    walked += await walkScenario(t, newWorld, scenario, { everyCode: false, concurrency: 6 });
+  });
+}
+
+t.test('the walk', async (t) => {
+  t.ok(walked > 300, `${walked} fault points walked`);
+  const { Uploads } = await server.client().send(new ListMultipartUploadsCommand({ Bucket: bucket }));
+  t.same(Uploads ?? [], [], 'no multipart upload is left');
+});

@@ -1,0 +1,310 @@
+import type { Test } from 'tap';
+import { prune, type PruneReport } from '../../src/core/maintain/prune.ts';
+import { reconcile } from '../../src/core/maintain/reconcile.ts';
+import { inParallel } from '../../src/core/parallel.ts';
+import type { Storage } from '../../src/core/storage/storage.ts';
+import { faultKinds, withFaults, type Fault, type FaultLog } from './with-faults.ts';
+import {
+  bundlePath,
+  contextWith,
+  litter,
+  otherOwner,
+  owner,
+  publishTo,
+  put,
+  retrying,
+  snapshot,
+  stateOf,
+  testClock,
+  untruths,
+  type Files,
+  type World,
+} from './world.ts';
+
+/**
+ * Every fault at every storage operation of every action: a clean run counts the operations; then, for each of them and each kind of fault, a fresh
+ * world, the fault, a reboot, and the rerun that must make everything right without force.
+ */
+
+const v1: Files = { 'a.txt': 'a1', 'dir/c.txt': 'c1' };
+const v2: Files = { 'a.txt': 'a2', 'new/d.txt': 'd2' };
+/** `dir/c.txt` becomes a file where a directory was, and `a.txt` a directory where a file was. */
+const turned: Files = { 'a.txt/inner': 'i', dir: 'now a file' };
+
+export interface Scenario {
+  action: string;
+  /** Makes the destination as it is before the fault. */
+  prepare(root: Storage): Promise<void>;
+  /** The work that the fault hits. Rejects, or returns false, where it failed. */
+  work(root: Storage): Promise<boolean>;
+  /** The same work as the next run does it, without force. */
+  rerun(root: Storage): Promise<boolean>;
+  /** What the bundle path must hold in the end, the state apart. */
+  outcome: Files;
+  /** Files that nothing may touch. */
+  untouched: Files;
+}
+
+const beside: Files = {
+  'sibling.txt': 'a sibling',
+  'bundle-2/file': 'a neighbour',
+  'top/other': 'elsewhere',
+};
+const guests: Files = { [`${bundlePath}/unmanaged.txt`]: 'not ours' };
+
+async function putAll(root: Storage, files: Files): Promise<void> {
+  for (const [name, text] of Object.entries(files)) await put(root, name, text);
+}
+
+async function succeeds(result: Promise<{ action: string; error: unknown }>): Promise<boolean> {
+  return (await result).error === null;
+}
+
+async function pruned(root: Storage): Promise<boolean> {
+  const report: PruneReport = await prune(contextWith(testClock()), root, {
+    owner,
+    policy: { enabled: true, keepLatest: 1, olderThanMs: null },
+    dryRun: false,
+  });
+  return report.errors.length === 0;
+}
+
+async function reconciled(root: Storage): Promise<boolean> {
+  const reports = await reconcile(contextWith(testClock()), root, { owner, dryRun: false, allOwners: false });
+  return reports.every(({ error }) => error === null);
+}
+
+export const scenarios: readonly Scenario[] = [
+  {
+    action: 'publish_new',
+    prepare: (root) => putAll(root, beside),
+    work: (root) => succeeds(publishTo(root, { files: v2 })),
+    rerun: (root) => succeeds(publishTo(root, { files: v2 })),
+    outcome: v2,
+    untouched: beside,
+  },
+  {
+    action: 'upsert_additive',
+    async prepare(root) {
+      await putAll(root, beside);
+      await publishTo(root, { files: v1 });
+      await publishTo(root, { files: { 'theirs.txt': 'theirs' }, as: otherOwner });
+      await putAll(root, guests);
+    },
+    work: (root) => succeeds(publishTo(root, { files: v2 })),
+    rerun: (root) => succeeds(publishTo(root, { files: v2 })),
+    outcome: { ...v1, ...v2, 'theirs.txt': 'theirs' },
+    untouched: { ...beside, ...guests },
+  },
+  {
+    action: 'replace_catalog',
+    async prepare(root) {
+      await putAll(root, beside);
+      await publishTo(root, { files: v1, workflow: 'replacement' });
+      await publishTo(root, { files: { 'theirs.txt': 'theirs' }, as: otherOwner });
+      await putAll(root, guests);
+    },
+    work: (root) => succeeds(publishTo(root, { files: v2, workflow: 'replacement' })),
+    rerun: (root) => succeeds(publishTo(root, { files: v2, workflow: 'replacement' })),
+    outcome: { ...v2, 'theirs.txt': 'theirs' },
+    untouched: { ...beside, ...guests },
+  },
+  {
+    action: 'replace_catalog, files and directories trading places',
+    async prepare(root) {
+      await publishTo(root, { files: v1, workflow: 'replacement' });
+    },
+    work: (root) => succeeds(publishTo(root, { files: turned, workflow: 'replacement' })),
+    rerun: (root) => succeeds(publishTo(root, { files: turned, workflow: 'replacement' })),
+    outcome: turned,
+    untouched: {},
+  },
+  {
+    action: 'force_replace of unmanaged content',
+    prepare: (root) => putAll(root, { ...beside, ...guests, [`${bundlePath}/a.txt`]: 'in the way' }),
+    work: (root) => succeeds(publishTo(root, { files: v2, force: true })),
+    // Where the fault struck before the intent was written, nothing was forced yet, and force is what the operator gives again.
+    async rerun(root) {
+      const begun = (await stateOf(root)).kind === 'valid';
+      return succeeds(publishTo(root, { files: v2, force: !begun }));
+    },
+    outcome: v2,
+    untouched: beside,
+  },
+  {
+    action: 'force_replace of an invalid state',
+    async prepare(root) {
+      await publishTo(root, { files: v1 });
+      await putAll(root, { ...beside, [`${bundlePath}/.publisher.json`]: '{"schema_version": 4' });
+    },
+    work: (root) => succeeds(publishTo(root, { files: v2, force: true })),
+    async rerun(root) {
+      const begun = (await stateOf(root)).kind === 'valid';
+      return succeeds(publishTo(root, { files: v2, force: !begun }));
+    },
+    outcome: v2,
+    untouched: beside,
+  },
+  {
+    action: 'legacy state published over',
+    prepare: (root) =>
+      putAll(root, {
+        ...beside,
+        [`${bundlePath}/.publisher.json`]: '{"version": 2, "files": ["a.txt"]}',
+        [`${bundlePath}/a.txt`]: 'old',
+      }),
+    work: (root) => succeeds(publishTo(root, { files: v2 })),
+    rerun: (root) => succeeds(publishTo(root, { files: v2 })),
+    outcome: v2,
+    untouched: beside,
+  },
+  {
+    action: 'prune',
+    async prepare(root) {
+      await putAll(root, { ...beside });
+      await publishTo(root, { files: { 'a.txt': 'a1', 'b.txt': 'b1', 'dir/c.txt': 'c1' } });
+      await putAll(root, guests);
+    },
+    work: pruned,
+    rerun: pruned,
+    outcome: { 'a.txt': 'a1' },
+    untouched: { ...beside, ...guests },
+  },
+  {
+    action: 'reconcile',
+    async prepare(root) {
+      await putAll(root, beside);
+      await publishTo(root, { files: v1 });
+      await root.remove('bundle/dir/c.txt' as never);
+      await putAll(root, guests);
+    },
+    work: reconciled,
+    rerun: reconciled,
+    outcome: { 'a.txt': 'a1' },
+    untouched: { ...beside, ...guests },
+  },
+];
+
+export type WorldFactory = (t: Test) => World | Promise<World>;
+
+/** Every way to fail, at each operation of the scenario; or one way for each kind of fault, where worlds are dear. */
+export interface WalkOptions {
+  everyCode: boolean;
+  /** Worlds side by side. */
+  concurrency: number;
+}
+
+/** Walks every fault point of a scenario; returns how many there were. Each must leave what the next run makes right. */
+export async function walkScenario(
+  t: Test,
+  newWorld: WorldFactory,
+  scenario: Scenario,
+  { everyCode, concurrency }: WalkOptions,
+): Promise<number> {
+  const operations = await countOperations(t, newWorld, scenario);
+  const points: { fault: Fault; retries: number }[] = [];
+  for (let at = 1; at <= operations.length; at += 1)
+    for (const kind of faultKinds)
+      for (const [code, retries] of [
+        ['storage_permanent', 0],
+        ['storage_transient', 0],
+        ['storage_transient', 3],
+      ] as const) {
+        // A lost answer and a hang are transient by nature, and a crash has no code.
+        if (code === 'storage_permanent' && kind !== 'before' && kind !== 'partial') continue;
+        if (kind === 'crash' && retries > 0) continue;
+        // Without retries a hang is the same as a failure before.
+        if (!everyCode && (code === 'storage_permanent' || retries > 0 || kind === 'hang')) continue;
+        points.push({ fault: { kind, at, code }, retries });
+      }
+  const failures: string[] = [];
+  await inParallel(points, concurrency, async ({ fault, retries }) => {
+    const wrong = await walk(t, newWorld, scenario, fault, retries);
+    const where = `${fault.kind} (${fault.code}, ${retries} retries) at ${fault.at} ${operations[fault.at - 1] ?? ''}`;
+    failures.push(...wrong.map((what) => `${where}: ${what}`));
+  });
+  t.same(failures.slice(0, 10), [], `${operations.length} operations, ${points.length} fault points walked`);
+  return points.length;
+}
+
+async function countOperations(t: Test, newWorld: WorldFactory, scenario: Scenario): Promise<string[]> {
+  const world = await newWorld(t);
+  await scenario.prepare(await world.open());
+  const log = newLog();
+  t.ok(await scenario.work(withFaults(await world.open(), null, log)), 'the clean run succeeds');
+  t.ok(log.mutations > 0, 'the clean run changes something');
+  t.same(await shortfalls(world, scenario), [], 'the clean run does what it should');
+  return log.operations;
+}
+
+/** One fault point; returns what was not as it must be. */
+async function walk(
+  t: Test,
+  newWorld: WorldFactory,
+  scenario: Scenario,
+  fault: Fault,
+  retries: number,
+): Promise<string[]> {
+  const world = await newWorld(t);
+  await scenario.prepare(await world.open());
+  const before = await snapshot(await world.open());
+  const log = newLog();
+  const root = retrying(withFaults(await world.open(), fault, log), retries);
+  const succeeded = await scenario.work(root).catch(() => false);
+  const wrong: string[] = [];
+  if (!log.fired) wrong.push('the fault never fired');
+  if (retries > 0 && !succeeded) wrong.push('a retried passing failure failed the publication');
+  wrong.push(...earlyDeletes(log, before, scenario));
+
+  const rebooted = await world.open();
+  // A reconciliation begins with a state that does not tell the truth; that is what it is for.
+  if (scenario.action !== 'reconcile')
+    wrong.push(...(await untruths(rebooted)).map((what) => `after the fault ${what}`));
+  const afterFault = await snapshot(rebooted);
+  for (const [name, text] of Object.entries(scenario.untouched))
+    if (afterFault.get(name) !== text) wrong.push(`after the fault "${name}" was touched`);
+
+  if (!(await scenario.rerun(await world.open()).catch(() => false))) wrong.push('the rerun failed');
+  wrong.push(...(await shortfalls(world, scenario)));
+  return wrong;
+}
+
+/** What must hold after a rerun: the outcome, nothing else touched or left, and one more run that changes nothing. */
+async function shortfalls(world: World, scenario: Scenario): Promise<string[]> {
+  const storage = await world.open();
+  const wrong = await untruths(storage);
+  const state = await stateOf(storage);
+  if (state.kind !== 'valid' || state.catalog.pending !== null)
+    wrong.push(`the state is ${state.kind} or has an intent`);
+  const files = await snapshot(storage);
+  wrong.push(...litter(files).map((name) => `"${name}" was left behind`));
+  const expected = new Map(Object.entries(scenario.untouched));
+  for (const [name, text] of Object.entries(scenario.outcome)) expected.set(`${bundlePath}/${name}`, text);
+  for (const [name, text] of expected)
+    if (files.get(name) !== text) wrong.push(`"${name}" holds ${String(files.get(name))}`);
+  for (const name of files.keys())
+    if (!expected.has(name) && !name.endsWith('.publisher.json')) wrong.push(`"${name}" is there`);
+
+  const log = newLog();
+  if (!(await scenario.rerun(withFaults(await world.open(), null, log)))) wrong.push('one more run failed');
+  if (log.mutations > 0) wrong.push(`one more run changed something: ${log.operations.join(', ')}`);
+  return wrong;
+}
+
+/** No output that was there before may be removed until every write of the plan has succeeded. */
+function earlyDeletes(log: FaultLog, before: ReadonlyMap<string, string>, scenario: Scenario): string[] {
+  if (scenario.action === 'prune') return [];
+  const removal = log.operations.findIndex(
+    (name) => name.startsWith('remove ') && before.has(name.slice(7)) && !name.includes('.publisher'),
+  );
+  const lastWrite = log.operations.findLastIndex((name) =>
+    /^write .*(output-|\/(a\.txt|new\/d\.txt)$)/.test(name),
+  );
+  return removal !== -1 && removal < lastWrite
+    ? [`${log.operations[removal] ?? ''} came before the last write`]
+    : [];
+}
+
+function newLog(): FaultLog {
+  return { operations: [], fired: false, mutations: 0 };
+}

@@ -1,0 +1,81 @@
+import t from 'tap';
+import { memoryStorage, type MemoryDisk } from '../../src/core/storage/memory.ts';
+import type { Storage } from '../../src/core/storage/storage.ts';
+import { litter, otherOwner, publishTo, snapshot, testClock, untruths } from './world.ts';
+
+/** Where a server honours no conditions, two publishers that reach for the lease in the same moment are told apart by reading back. */
+
+t.test('of two that write the state at once, one goes on and the other comes after it', async (t) => {
+  const disk: MemoryDisk = new Map();
+  const both = meeting(2);
+  const open = (): Storage => {
+    const storage = memoryStorage({ disk, flavour: 'objects', conditionalWrites: 'none' });
+    let isFirst = true;
+    return {
+      ...storage,
+      async write(key, body, how) {
+        // Both have looked and found nobody; now both write.
+        if (isFirst) await both();
+        isFirst = false;
+        return storage.write(key, body, how);
+      },
+    };
+  };
+  const after = meeting(2);
+  const clock = (): ReturnType<typeof testClock> => {
+    const clock = testClock();
+    let isFirst = true;
+    return {
+      ...clock,
+      async sleep(ms, signal) {
+        // Nobody's pause ends before the other's write has landed.
+        if (ms === 2_000 && isFirst) await after();
+        if (ms === 2_000) isFirst = false;
+        await new Promise((resolve) => setImmediate(resolve));
+        return clock.sleep(ms, signal);
+      },
+    };
+  };
+  const results = await Promise.all([
+    publishTo(open(), { files: { 'a.txt': 'a', mine: '1' } }, clock()),
+    publishTo(open(), { files: { 'b.txt': 'b', theirs: '2' }, as: otherOwner }, clock()),
+  ]);
+  const storage = open();
+  for (const { error } of results)
+    t.ok(
+      error === null || ['destination_busy', 'lease_lost'].includes(error.code),
+      error?.message ?? 'published',
+    );
+  t.ok(results.some(({ error }) => error === null));
+  t.same(await untruths(storage), []);
+  t.equal((await publishTo(await reopened(disk), { files: { 'a.txt': 'a', mine: '1' } })).error, null);
+  t.equal(
+    (await publishTo(await reopened(disk), { files: { 'b.txt': 'b', theirs: '2' }, as: otherOwner })).error,
+    null,
+  );
+  const files = await snapshot(storage);
+  t.same(litter(files), []);
+  t.same(await untruths(storage), []);
+  t.same([...files.keys()].filter((name) => !name.endsWith('.json')).sort(), [
+    'bundle/a.txt',
+    'bundle/b.txt',
+    'bundle/mine',
+    'bundle/theirs',
+  ]);
+});
+
+async function reopened(disk: MemoryDisk): Promise<Storage> {
+  return memoryStorage({ disk, flavour: 'objects', conditionalWrites: 'none' });
+}
+
+/** Resolves for all when so many have come. */
+function meeting(size: number): () => Promise<void> {
+  let here = 0;
+  let open = (): void => undefined;
+  const met = new Promise<void>((resolve) => (open = resolve));
+  return async () => {
+    here += 1;
+    if (here >= size) open();
+    await met;
+  };
+}

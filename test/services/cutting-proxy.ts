@@ -1,0 +1,79 @@
+import { once } from 'node:events';
+import net from 'node:net';
+import type { Test } from 'tap';
+
+/** A TCP proxy in front of a server of the tests, which breaks connections on demand. */
+export interface CuttingProxy {
+  port: number;
+  /** Cuts the connection that sends the server its `bytes`th byte from now on, and the next ones to send anything: `times` in all. */
+  cutAfter(bytes: number, times?: number): void;
+  /** From now on nothing passes in either direction, and nothing is closed, until `resume`. */
+  hang(): void;
+  resume(): void;
+  /** Cuts what is open. */
+  cutAll(): void;
+  /** Connections that were cut. */
+  cuts(): number;
+}
+
+export async function startCuttingProxy(t: Pick<Test, 'teardown'>, target: number): Promise<CuttingProxy> {
+  const pairs = new Set<readonly [net.Socket, net.Socket]>();
+  let [left, times, cut, isHanging] = [Infinity, 0, 0, false];
+  const destroy = (pair: readonly [net.Socket, net.Socket]): void => {
+    pairs.delete(pair);
+    for (const socket of pair) socket.destroy();
+  };
+  const server = net.createServer((client) => {
+    const upstream = net.connect(target, '127.0.0.1');
+    const pair = [client, upstream] as const;
+    pairs.add(pair);
+    const forward = (from: net.Socket, to: net.Socket, counts: boolean): void => {
+      from.on('data', (bytes) => {
+        if (counts) left -= bytes.length;
+        if (counts && left <= 0 && times > 0) {
+          times -= 1;
+          cut += 1;
+          left = times > 0 ? 0 : Infinity;
+          destroy(pair);
+        } else if (!to.write(bytes)) {
+          from.pause();
+          to.once('drain', () => isHanging || from.resume());
+        }
+      });
+      from.on('end', () => to.end());
+      from.on('error', () => destroy(pair));
+      from.on('close', () => destroy(pair));
+      if (isHanging) from.pause();
+    };
+    forward(client, upstream, true);
+    forward(upstream, client, false);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(async () => {
+    for (const pair of [...pairs]) destroy(pair);
+    server.close();
+    await once(server, 'close');
+  });
+  return {
+    port: (server.address() as net.AddressInfo).port,
+    cutAfter(bytes, count = 1) {
+      [left, times] = [bytes, count];
+    },
+    hang() {
+      isHanging = true;
+      for (const pair of pairs) for (const socket of pair) socket.pause();
+    },
+    resume() {
+      isHanging = false;
+      for (const pair of pairs) for (const socket of pair) socket.resume();
+    },
+    cutAll() {
+      for (const pair of [...pairs]) {
+        cut += 1;
+        destroy(pair);
+      }
+    },
+    cuts: () => cut,
+  };
+}

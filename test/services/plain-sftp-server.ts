@@ -1,0 +1,194 @@
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync, type Stats } from 'node:fs';
+import {
+  lstat,
+  mkdir,
+  open,
+  readdir,
+  rename,
+  rmdir,
+  stat,
+  unlink,
+  utimes,
+  chmod,
+  type FileHandle,
+} from 'node:fs/promises';
+import type net from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import ssh2, { type Attributes, type Connection, type SFTPWrapper } from 'ssh2';
+import type { Test } from 'tap';
+import { makeKeys, type SftpServer } from './sshd.ts';
+
+const { Server, utils } = ssh2;
+const { STATUS_CODE: status, OPEN_MODE: mode } = utils.sftp;
+
+/**
+ * A server that speaks version 3 of SFTP and nothing more: no extension at all, and a rename that refuses a name that is taken, as the
+ * protocol says. Serves this machine's directories as they are.
+ */
+export async function startPlainSftpServer(t: Pick<Test, 'teardown'>): Promise<SftpServer> {
+  const directory = mkdtempSync(path.join(tmpdir(), 'waybill-plain-sftp-'));
+  const files = await makeKeys(directory);
+  const allowed = utils.parseKey(readFileSync(`${files.clientKeyFile}.pub`));
+  if (allowed instanceof Error) throw allowed;
+  const hostKey = readFileSync(files.hostKeyFile.replace(/\.pub$/, ''));
+  const clients = new Set<Connection>();
+  const serve = (client: Connection): void => {
+    clients.add(client);
+    client.on('close', () => clients.delete(client));
+    client.on('error', () => clients.delete(client));
+    client.on('authentication', (attempt) => {
+      if (attempt.method !== 'publickey' || !attempt.key.data.equals(allowed.getPublicSSH()))
+        return attempt.reject(['publickey']);
+      const { signature, blob } = attempt;
+      if (signature === undefined || blob === undefined) return attempt.accept();
+      return allowed.verify(blob, signature, attempt.hashAlgo) ? attempt.accept() : attempt.reject();
+    });
+    client.on('ready', () =>
+      client.on('session', (accept) => accept().on('sftp', (acceptSftp) => answer(acceptSftp(), files.root))),
+    );
+  };
+
+  let server: ssh2.Server | undefined;
+  let port = 0;
+  const stop = async (): Promise<void> => {
+    if (server === undefined) return;
+    const closing = server;
+    server = undefined;
+    for (const client of clients) client.end();
+    const closed = once(closing as unknown as net.Server, 'close');
+    closing.close();
+    await closed;
+  };
+  const start = async (): Promise<void> => {
+    server = new Server({ hostKeys: [hostKey] }, serve);
+    server.listen(port, '127.0.0.1');
+    await once(server as unknown as net.Server, 'listening');
+    ({ port } = server.address() as net.AddressInfo);
+  };
+  t.teardown(async () => {
+    await stop();
+    rmSync(directory, { recursive: true, force: true });
+  });
+  await start();
+  const restart = async (): Promise<void> => {
+    await stop();
+    await start();
+  };
+  return { host: '127.0.0.1', port, user: 'publisher', ...files, restart, stop };
+}
+
+type Handle = { file: FileHandle } | { names: string[]; directory: string };
+
+/** Each request is answered when it is done; a failure is told by its kind. */
+function answer(sftp: SFTPWrapper, home: string): void {
+  const handles = new Map<number, Handle>();
+  let lastHandle = 0;
+  const at = (name: string): string => path.resolve(home, name);
+  const give = (id: number, handle: Handle): void => {
+    const key = Buffer.alloc(4);
+    key.writeUInt32BE((lastHandle += 1));
+    handles.set(lastHandle, handle);
+    sftp.handle(id, key);
+  };
+  const fileOf = (handle: Buffer): FileHandle => {
+    const found = handles.get(handle.readUInt32BE(0));
+    if (found === undefined || !('file' in found)) throw new Error('no such handle');
+    return found.file;
+  };
+  const does = (id: number, work: () => Promise<unknown>): void => {
+    work().catch((error: unknown) => sftp.status(id, codeOf(error), String(error)));
+  };
+  const succeeds = (id: number, work: () => Promise<unknown>): void =>
+    does(id, async () => {
+      await work();
+      sftp.status(id, status.OK);
+    });
+
+  sftp.on('REALPATH', (id, name) =>
+    sftp.name(id, [{ filename: at(name), longname: at(name), attrs: {} as Attributes }]),
+  );
+  sftp.on('OPEN', (id, name, flags) =>
+    does(id, async () => give(id, { file: await open(at(name), flagsOf(flags), 0o644) })),
+  );
+  sftp.on('READ', (id, handle, offset, length) =>
+    does(id, async () => {
+      const { bytesRead, buffer } = await fileOf(handle).read(Buffer.alloc(length), 0, length, offset);
+      if (bytesRead === 0) sftp.status(id, status.EOF);
+      else sftp.data(id, buffer.subarray(0, bytesRead));
+    }),
+  );
+  sftp.on('WRITE', (id, handle, offset, data) =>
+    succeeds(id, async () => fileOf(handle).write(data, 0, data.length, offset)),
+  );
+  sftp.on('FSTAT', (id, handle) =>
+    does(id, async () => sftp.attrs(id, attributesOf(await fileOf(handle).stat()))),
+  );
+  sftp.on('STAT', (id, name) => does(id, async () => sftp.attrs(id, attributesOf(await stat(at(name))))));
+  sftp.on('LSTAT', (id, name) => does(id, async () => sftp.attrs(id, attributesOf(await lstat(at(name))))));
+  sftp.on('SETSTAT', (id, name, attrs) => succeeds(id, async () => setAttributes(at(name), attrs)));
+  sftp.on('FSETSTAT', (id, handle, { mode }: Partial<Attributes>) =>
+    succeeds(id, async () => {
+      if (mode !== undefined) await fileOf(handle).chmod(mode & 0o7777);
+    }),
+  );
+  sftp.on('CLOSE', (id, handle) =>
+    succeeds(id, async () => {
+      const key = handle.readUInt32BE(0);
+      const found = handles.get(key);
+      handles.delete(key);
+      if (found !== undefined && 'file' in found) await found.file.close();
+    }),
+  );
+  sftp.on('OPENDIR', (id, name) =>
+    does(id, async () => give(id, { names: await readdir(at(name)), directory: at(name) })),
+  );
+  sftp.on('READDIR', (id, handle) =>
+    does(id, async () => {
+      const found = handles.get(handle.readUInt32BE(0));
+      if (found === undefined || !('names' in found)) throw new Error('no such handle');
+      const names = found.names.splice(0, 100);
+      if (names.length === 0) return sftp.status(id, status.EOF);
+      const entries = await Promise.all(
+        names.map(async (filename) => ({
+          filename,
+          longname: filename,
+          attrs: attributesOf(await lstat(path.join(found.directory, filename))),
+        })),
+      );
+      return sftp.name(id, entries);
+    }),
+  );
+  sftp.on('REMOVE', (id, name) => succeeds(id, async () => unlink(at(name))));
+  sftp.on('RMDIR', (id, name) => succeeds(id, async () => rmdir(at(name))));
+  sftp.on('MKDIR', (id, name) => succeeds(id, async () => mkdir(at(name))));
+  sftp.on('RENAME', (id, from, to) =>
+    succeeds(id, async () => {
+      if ((await lstat(at(to)).catch(() => undefined)) !== undefined)
+        throw new Error('the new name is taken');
+      await rename(at(from), at(to));
+    }),
+  );
+}
+
+async function setAttributes(file: string, { mode, atime, mtime }: Partial<Attributes>): Promise<void> {
+  if (mode !== undefined) await chmod(file, mode & 0o7777);
+  if (mtime !== undefined) await utimes(file, atime ?? mtime, mtime);
+}
+
+function attributesOf({ mode, uid, gid, size, atimeMs, mtimeMs }: Stats): Attributes {
+  return { mode, uid, gid, size, atime: Math.floor(atimeMs / 1000), mtime: Math.floor(mtimeMs / 1000) };
+}
+
+function flagsOf(flags: number): string {
+  if ((flags & mode.WRITE) === 0) return 'r';
+  if ((flags & mode.EXCL) !== 0) return 'wx+';
+  return (flags & mode.TRUNC) !== 0 ? 'w+' : 'r+';
+}
+
+function codeOf(error: unknown): number {
+  const { code } = error as NodeJS.ErrnoException;
+  if (code === 'ENOENT' || code === 'ENOTDIR') return status.NO_SUCH_FILE;
+  return code === 'EACCES' || code === 'EPERM' ? status.PERMISSION_DENIED : status.FAILURE;
+}

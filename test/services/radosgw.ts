@@ -1,0 +1,233 @@
+import { execFile, spawn, type ChildProcess } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, mkdtempSync, openSync, closeSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
+import type { Test } from 'tap';
+import type { S3Location } from '../../src/core/config/config.ts';
+import type { Secrets } from '../../src/core/config/secrets.ts';
+import { requirePrograms } from './debian.ts';
+import { freePort } from './free-port.ts';
+
+const run = promisify(execFile);
+const packages = ['radosgw', 'ceph-mon', 'ceph-osd'];
+const programs = ['radosgw', 'radosgw-admin', 'ceph', 'ceph-mon', 'ceph-osd', 'monmaptool'];
+
+export interface S3User {
+  id: string;
+  accessKeyId: string;
+  secretAccessKey: string;
+}
+
+/** A real S3 server: Ceph's gateway over an object store in memory, without authentication between its parts, on free loopback ports. */
+export interface Radosgw {
+  port: number;
+  endpoint: string;
+  /** Whose buckets the tests use. */
+  user: S3User;
+  addUser(id: string): Promise<S3User>;
+  newBucket(): Promise<string>;
+  /** For what waybill has no call of: buckets, policies, strange objects. */
+  client(user?: S3User): S3Client;
+  /** The gateway ends and is started again on the same data. */
+  restart(): Promise<void>;
+}
+
+/** Starts a server and ends it with the test; what is not installed is installed. */
+export async function startRadosgw(t: Pick<Test, 'teardown'>): Promise<Radosgw> {
+  await requirePrograms(programs, packages);
+  const inMemory = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
+  const directory = mkdtempSync(path.join(inMemory, 'waybill-radosgw-'));
+  const children: ChildProcess[] = [];
+  const clients: S3Client[] = [];
+  const endAll = (): void => children.forEach((child) => void child.kill('SIGKILL'));
+  process.once('exit', endAll);
+  t.teardown(async () => {
+    process.removeListener('exit', endAll);
+    for (const client of clients) client.destroy();
+    for (const child of children.reverse()) await end(child);
+    rmSync(directory, { recursive: true, force: true });
+  });
+
+  const conf = path.join(directory, 'ceph.conf');
+  const env = { ...process.env, CEPH_CONF: conf };
+  const call = async (program: string, ...args: string[]): Promise<string> =>
+    (await run(program, args, { env, maxBuffer: 1 << 26 })).stdout;
+  const start = (program: string, ...args: string[]): ChildProcess => {
+    const log = openSync(path.join(directory, 'output.log'), 'a');
+    const child = spawn(program, ['-f', ...args], { env, stdio: ['ignore', log, log] });
+    closeSync(log);
+    children.push(child);
+    return child;
+  };
+
+  const port = await freePort();
+  await layOut(directory, conf, port, await freePort(), await freePort(), call);
+  start('ceph-mon', '-i', 'a');
+  const osd = randomUUID();
+  await call('ceph', 'osd', 'new', osd);
+  await call('ceph-osd', '-i', '0', '--mkfs', '--osd-uuid', osd);
+  start('ceph-osd', '-i', '0');
+  const addUser = async (id: string): Promise<S3User> => {
+    const [accessKeyId, secretAccessKey] = [`KEY${id.toUpperCase()}`, `Secret/of+${id}=`];
+    const names = [`--uid=${id}`, `--display-name=${id}`];
+    const keys = [`--access-key=${accessKeyId}`, `--secret-key=${secretAccessKey}`];
+    await call('radosgw-admin', '-n', 'client.rgw', 'user', 'create', ...names, ...keys);
+    return { id, accessKeyId, secretAccessKey };
+  };
+  const user = await addUser('test');
+  let gateway = start('radosgw', '-n', 'client.rgw');
+  await answers(port, gateway);
+
+  const endpoint = `http://127.0.0.1:${port}`;
+  const client = (as = user): S3Client => {
+    const made = new S3Client({
+      endpoint,
+      region: 'us-east-1',
+      forcePathStyle: true,
+      credentials: as,
+      requestChecksumCalculation: 'WHEN_REQUIRED',
+      responseChecksumValidation: 'WHEN_REQUIRED',
+    });
+    clients.push(made);
+    return made;
+  };
+  const own = client();
+  return {
+    port,
+    endpoint,
+    user,
+    addUser,
+    client,
+    async newBucket() {
+      const Bucket = `bucket-${randomUUID()}`;
+      await own.send(new CreateBucketCommand({ Bucket }));
+      return Bucket;
+    },
+    async restart() {
+      await end(gateway);
+      gateway = start('radosgw', '-n', 'client.rgw');
+      await answers(port, gateway);
+    },
+  };
+}
+
+/** The location of a bucket, as the configuration would give it; `secretsOf` holds what it refers to. */
+export function locationOf(
+  endpoint: string,
+  bucket: string,
+  prefix = '',
+): S3Location & { allowBucketRoot: boolean } {
+  return {
+    backend: 's3',
+    bucket,
+    prefix,
+    endpoint,
+    region: null,
+    pathStyle: true,
+    credentials: { accessKeyIdEnv: 'TEST_KEY', secretAccessKeyEnv: 'TEST_SECRET' },
+    allowBucketRoot: false,
+  };
+}
+
+export function secretsOf({ accessKeyId, secretAccessKey }: S3User): Secrets {
+  const values: Record<string, string> = { TEST_KEY: accessKeyId, TEST_SECRET: secretAccessKey };
+  return { get: (name) => values[name], require: (name) => values[name] ?? '', warnings: [] };
+}
+
+async function layOut(
+  directory: string,
+  conf: string,
+  port: number,
+  monPort: number,
+  monPort2: number,
+  call: (program: string, ...args: string[]) => Promise<string>,
+): Promise<void> {
+  for (const name of ['mon', 'osd', 'rgw', 'run', 'log']) mkdirSync(path.join(directory, name));
+  writeFileSync(path.join(directory, 'keyring'), '');
+  const fsid = randomUUID();
+  const addresses = `[v2:127.0.0.1:${monPort},v1:127.0.0.1:${monPort2}]`;
+  writeFileSync(conf, configuration(directory, fsid, addresses, port));
+  const monmap = path.join(directory, 'monmap');
+  await call('monmaptool', '--create', '--addv', 'a', addresses, '--fsid', fsid, monmap);
+  await call('ceph-mon', '--mkfs', '-i', 'a', '--monmap', monmap);
+}
+
+function configuration(directory: string, fsid: string, addresses: string, port: number): string {
+  const messengers = ['mon client', 'mon service', 'mon cluster', 'client', 'service', 'cluster'];
+  return `[global]
+fsid = ${fsid}
+mon host = ${addresses}
+mon initial members = a
+public addr = 127.0.0.1
+cluster addr = 127.0.0.1
+auth cluster required = none
+auth service required = none
+auth client required = none
+run dir = ${directory}/run
+admin socket = ${directory}/run/$name.$pid.asok
+pid file = ${directory}/run/$name.pid
+log file = ${directory}/log/$name.log
+crash dir = ${directory}/log
+mon data = ${directory}/mon
+osd data = ${directory}/osd
+keyring = ${directory}/keyring
+osd pool default size = 1
+osd pool default min size = 1
+osd pool default pg num = 4
+osd pool default pgp num = 4
+osd pool default pg autoscale mode = off
+osd crush chooseleaf type = 0
+mon allow pool size one = true
+mon warn on pool no redundancy = false
+mon max pg per osd = 1000
+osd objectstore = memstore
+memstore device bytes = 8589934592
+osd memory target = 1073741824
+osd class load list = *
+osd class default list = *
+paxos propose interval = 0.02
+paxos min wait = 0.01
+mon osd cache size = 50
+${messengers.map((name) => `ms ${name} mode = crc`).join('\n')}
+[client.rgw]
+rgw frontends = beast endpoint=127.0.0.1:${port} tcp_nodelay=1
+rgw data = ${directory}/rgw
+rgw dns name =
+rgw enable usage log = false
+rgw enable ops log = false
+rgw gc max objs = 4
+rgw gc obj min wait = 2
+rgw gc processor period = 2
+rgw gc processor max time = 2
+rgw lc max objs = 4
+rgw reshard num logs = 4
+rgw dynamic resharding = false
+rgw override bucket index max shards = 1
+rgw max chunk size = 4194304
+rgw multipart min part size = 1
+`;
+}
+
+/** Until the gateway answers, whatever it answers; fails at once where it has ended. */
+async function answers(port: number, gateway: ChildProcess): Promise<void> {
+  for (;;) {
+    if (gateway.exitCode !== null) throw new Error(`radosgw ended with code ${gateway.exitCode}`);
+    const isUp = await fetch(`http://127.0.0.1:${port}/`).then(
+      async (response) => response.text().then(() => true),
+      () => false,
+    );
+    if (isUp) return;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+async function end(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const ended = once(child, 'exit');
+  child.kill('SIGKILL');
+  await ended;
+}

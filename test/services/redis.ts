@@ -1,0 +1,108 @@
+import { execFile, spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import net from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { promisify } from 'node:util';
+
+const run = promisify(execFile);
+
+export interface RedisService {
+  url: string;
+  port: number;
+  /** Ends the server; what it keeps on disk stays. `SIGKILL` gives it no time to write anything. */
+  stop(signal?: NodeJS.Signals): Promise<void>;
+  /** Starts it again on the same port and directory. */
+  start(): Promise<void>;
+  /** The answer of `redis-cli`, as it prints it. */
+  cli(...args: string[]): Promise<string>;
+  /** Ends it and removes its directory. */
+  close(): Promise<void>;
+}
+
+/** Debian's redis-server on a free port of `host`, with its append-only file on; installed where it is missing. */
+export async function startRedis(
+  settings: { host?: string; args?: readonly string[]; password?: string } = {},
+): Promise<RedisService> {
+  await installed();
+  const { host = '127.0.0.1', args = [], password } = settings;
+  const directory = await mkdtemp(path.join(tmpdir(), 'waybill-redis-'));
+  const port = await freePort();
+  const auth = password === undefined ? [] : ['--requirepass', password];
+  let child: ChildProcess | undefined;
+  const start = async (): Promise<void> => {
+    const base = [
+      '--port',
+      String(port),
+      '--bind',
+      host,
+      '--dir',
+      directory,
+      '--save',
+      '',
+      '--appendonly',
+      'yes',
+    ];
+    const started = spawn('redis-server', [...base, ...auth, ...args], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    child = started;
+    await new Promise<void>((resolve, reject) => {
+      let log = '';
+      started.stdout.on('data', (chunk: Buffer) => {
+        log += chunk.toString();
+        if (log.includes('Ready to accept connections')) resolve();
+      });
+      started.once('exit', () => reject(new Error(`redis-server ended:\n${log}`)));
+    });
+  };
+  const stop = async (signal: NodeJS.Signals = 'SIGTERM'): Promise<void> => {
+    const ending = child;
+    child = undefined;
+    if (ending === undefined) return;
+    const exited = once(ending, 'exit');
+    ending.kill(signal);
+    await exited;
+  };
+  await start();
+  return {
+    url: `redis://${password === undefined ? '' : `:${password}@`}${host}:${port}`,
+    port,
+    start,
+    stop,
+    cli: async (...words) => {
+      const login = password === undefined ? [] : ['-a', password, '--no-auth-warning'];
+      const { stdout } = await run('redis-cli', ['-h', host, '-p', String(port), ...login, ...words]);
+      return stdout.trim();
+    },
+    close: async () => {
+      await stop('SIGKILL');
+      await rm(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+async function installed(): Promise<void> {
+  if ((await run('which', ['redis-server']).catch(() => null)) !== null) return;
+  try {
+    await run('apt-get', ['update', '-qq']);
+    await run('apt-get', ['install', '-y', '-qq', '--no-install-recommends', 'redis-server', 'redis-tools'], {
+      env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' },
+      maxBuffer: 64 * 1024 * 1024,
+    });
+  } catch (cause) {
+    throw new Error('These tests need redis-server, and apt-get could not install it. Install it.', {
+      cause,
+    });
+  }
+}
+
+async function freePort(): Promise<number> {
+  const server = net.createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as net.AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
+}

@@ -1,0 +1,168 @@
+import { execFile, spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir, userInfo } from 'node:os';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import type { Test } from 'tap';
+import type { SftpLocation } from '../../src/core/config/config.ts';
+import { pathOf, requirePrograms } from './debian.ts';
+import { freePort } from './free-port.ts';
+
+const run = promisify(execFile);
+
+/** An SFTP server on loopback that serves directories of this machine as they are. */
+export interface SftpServer {
+  host: '127.0.0.1';
+  port: number;
+  user: string;
+  /** A directory of its own, empty at first. */
+  root: string;
+  /** Private keys that may log in: as it is, and the same behind the passphrase `passphrase`. */
+  clientKeyFile: string;
+  encryptedKeyFile: string;
+  /** The public key that the server shows. */
+  hostKeyFile: string;
+  /** Where clients of the tests keep host keys; not there at first. */
+  knownHostsFile: string;
+  restart(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export const passphrase = 'correct horse';
+
+/** Starts OpenSSH with its own SFTP server inside and ends it with the test; what is not installed is installed. */
+export async function startSshd(t: Pick<Test, 'teardown'>): Promise<SftpServer> {
+  await requirePrograms(['sshd', 'ssh-keygen', 'ps'], ['openssh-server', 'openssh-client', 'procps']);
+  const program = (await pathOf('sshd')) as string;
+  mkdirSync('/run/sshd', { recursive: true });
+  const directory = mkdtempSync(path.join(tmpdir(), 'waybill-sshd-'));
+  const files = await makeKeys(directory);
+  const port = await freePort();
+  const config = path.join(directory, 'sshd_config');
+  writeFileSync(
+    config,
+    [
+      `Port ${port}`,
+      'ListenAddress 127.0.0.1',
+      `HostKey ${path.join(directory, 'host_key')}`,
+      `AuthorizedKeysFile ${path.join(directory, 'authorized_keys')}`,
+      `PidFile none`,
+      'UsePAM no',
+      'StrictModes no',
+      'PasswordAuthentication no',
+      'KbdInteractiveAuthentication no',
+      'PermitRootLogin yes',
+      'MaxStartups 100',
+      'MaxSessions 100',
+      'LogLevel ERROR',
+      'Subsystem sftp internal-sftp',
+      '',
+    ].join('\n'),
+  );
+
+  let child: ChildProcess | undefined;
+  const stop = async (): Promise<void> => {
+    if (child === undefined) return;
+    const ended = once(child, 'exit');
+    const sessions = await childrenOf(child.pid as number);
+    child.kill('SIGKILL');
+    for (const pid of sessions) endProcess(pid);
+    await ended;
+    child = undefined;
+  };
+  const start = async (): Promise<void> => {
+    child = spawn(program, ['-D', '-e', '-f', config], { stdio: ['ignore', 'ignore', 'inherit'] });
+    await greets(port, child);
+  };
+  const atExit = (): void => void child?.kill('SIGKILL');
+  process.once('exit', atExit);
+  t.teardown(async () => {
+    process.removeListener('exit', atExit);
+    await stop();
+    rmSync(directory, { recursive: true, force: true });
+  });
+  await start();
+  const restart = async (): Promise<void> => {
+    await stop();
+    await start();
+  };
+  return { host: '127.0.0.1', port, user: userInfo().username, ...files, restart, stop };
+}
+
+/** The location of a directory of the server, as the configuration would give it. */
+export function sftpLocationOf(server: SftpServer, place: string): SftpLocation {
+  return {
+    backend: 'sftp',
+    host: server.host,
+    port: server.port,
+    user: server.user,
+    path: place,
+    sshKeyFile: server.clientKeyFile,
+    sshKeyPassphraseEnv: null,
+    sshAgentSocket: null,
+    hostKeyPolicy: 'accept-new',
+    knownHostsFile: server.knownHostsFile,
+    maxRequests: 64,
+  };
+}
+
+/** Keys of the server and of its one client, made anew. */
+export async function makeKeys(
+  directory: string,
+): Promise<
+  Pick<SftpServer, 'root' | 'clientKeyFile' | 'encryptedKeyFile' | 'hostKeyFile' | 'knownHostsFile'>
+> {
+  const at = (name: string): string => path.join(directory, name);
+  const makeKey = (name: string): Promise<unknown> =>
+    run('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', 'waybill test', '-f', at(name)]);
+  await Promise.all([makeKey('host_key'), makeKey('client_key')]);
+  const key = readFileSync(at('client_key'));
+  writeFileSync(at('encrypted_key'), key, { mode: 0o600 });
+  await run('ssh-keygen', ['-q', '-p', '-P', '', '-N', passphrase, '-f', at('encrypted_key')]);
+  writeFileSync(at('authorized_keys'), readFileSync(at('client_key.pub')));
+  mkdirSync(at('root'));
+  return {
+    root: at('root'),
+    clientKeyFile: at('client_key'),
+    encryptedKeyFile: at('encrypted_key'),
+    hostKeyFile: at('host_key.pub'),
+    knownHostsFile: at('known/known_hosts'),
+  };
+}
+
+/** Until the server says who it is; fails at once where it has ended. */
+async function greets(port: number, server: ChildProcess): Promise<void> {
+  const { connect } = await import('node:net');
+  for (;;) {
+    if (server.exitCode !== null) throw new Error(`sshd ended with code ${server.exitCode}`);
+    const isUp = await new Promise<boolean>((resolve) => {
+      const socket = connect(port, '127.0.0.1');
+      socket.once('data', () => resolve(true));
+      socket.once('error', () => resolve(false));
+      socket.once('close', () => resolve(false));
+      setTimeout(() => resolve(false), 1000).unref();
+    }).catch(() => false);
+    if (isUp) return;
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
+
+/** The processes of the sessions, which outlive the server that is killed. */
+async function childrenOf(pid: number): Promise<number[]> {
+  const found = await run('ps', ['-o', 'pid=', '--ppid', String(pid)]).catch(() => ({ stdout: '' }));
+  const direct = found.stdout
+    .split('\n')
+    .map(Number)
+    .filter((each) => each > 0);
+  const below = await Promise.all(direct.map(async (each) => childrenOf(each)));
+  return [...direct, ...below.flat()];
+}
+
+function endProcess(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+  }
+}
