@@ -14,10 +14,12 @@ import { createCoordinator, prepareStaging } from '../workers/coordinator.ts';
 import { createApp } from './app.ts';
 import { resolveToken, resolveTokens, type Token } from './auth.ts';
 import { countingStage } from './count-uploads.ts';
+import { withHotReads } from './hot-reads.ts';
 import { listen } from './http-server.ts';
 import { createMetrics } from './metrics.ts';
-import type { UploadPipeline } from './ports.ts';
+import type { ApiPorts, UploadPipeline } from './ports.ts';
 import { productVersion } from './version.ts';
+import type { OpenedWeather } from './weather-start.ts';
 
 export interface ServeOptions {
   configFile: string;
@@ -91,6 +93,11 @@ export async function serve({
     throw error;
   }
 
+  const weather = await openedWeather(config, secrets, log).catch(async (error: unknown) => {
+    await server.close();
+    throw error;
+  });
+
   const metrics = config.server.metrics.enabled
     ? createMetrics({
         version: productVersion(),
@@ -111,7 +118,7 @@ export async function serve({
   });
   const stopping = new AbortController();
   let draining = false;
-  const app = createApp({
+  const ports: ApiPorts = {
     http: config.server.http,
     clock: systemClock,
     log,
@@ -123,11 +130,12 @@ export async function serve({
     stage: metrics === null ? stageUpload : countingStage(stageUpload, metrics),
     metrics,
     metricsToken,
+    weather: weather?.service ?? null,
     stopping: stopping.signal,
     isDraining: () => draining,
-  });
+  };
   await coordinator.start();
-  gate.open(app);
+  gate.open(withHotReads(createApp(ports), ports));
   const url = `${server.origin}${config.server.http.basePath}`;
   log.info({ url, pipelines: [...uploadPipelines(config).keys()] }, 'listening');
   onListening?.(url);
@@ -143,6 +151,9 @@ export async function serve({
     );
     await server.close();
     await coordinator.close(shutdownTimeoutMs);
+    await weather
+      ?.close()
+      .catch((error: unknown) => log.error({ err: error }, 'closing the weather databases failed'));
     // No more is published; what is still to be told gets one more try.
     stopped.abort();
     await told.notifier.close(tellingGraceMs);
@@ -151,6 +162,14 @@ export async function serve({
   };
   let closing: Promise<{ unfinished: string[] }> | undefined;
   return { url, close: () => (closing ??= stop()) };
+}
+
+/** Loaded only where it is configured. */
+async function openedWeather(config: Config, secrets: Secrets, log: Log): Promise<OpenedWeather | null> {
+  if (config.databases.length === 0) return null;
+  const { openWeather, requireDatabaseSecrets } = await import('./weather-start.ts');
+  await requireDatabaseSecrets(config, secrets);
+  return openWeather({ config, secrets, clock: systemClock, log });
 }
 
 /** Holds requests back until the daemon is ready for them; it opens once. */

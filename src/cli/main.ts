@@ -12,7 +12,9 @@ import { sceneMapCommand } from './commands/scene-map.ts';
 import type { ServeOptions } from './commands/serve.ts';
 import type { ValidateOptions } from './commands/validate.ts';
 import type { VerifyOptions } from './commands/verify.ts';
+import type { WeatherOptions } from './commands/weather.ts';
 import { exitCodes } from './exit-codes.ts';
+import { singleDashConfig } from './single-dash-config.ts';
 
 /**
  * The command line. Only commander is loaded to tell the help; each command loads what it needs when it runs.
@@ -136,6 +138,13 @@ command('serve', 'run the daemon: uploads over HTTP, published as they come')
   .addOption(configOption())
   .action(async (options: ServeOptions) => exit((await import('./commands/serve.ts')).serveForever(options)));
 
+command('weather', 'serve the latest weather records of a database over HTTP')
+  .option('-c, --config <file>', 'configuration file (YAML); else READER_CONFIG, else config.yml')
+  .addHelpText('after', '\n`waybill-weather -config <file>` is the same as a program of its own.')
+  .action(async (options: WeatherOptions) =>
+    exit((await import('./commands/weather.ts')).readWeather(options)),
+  );
+
 const notify = program.command('notify').description('look after notifiers');
 notify
   .command('test')
@@ -178,11 +187,16 @@ void main();
 
 async function main(): Promise<void> {
   try {
-    await program.parseAsync();
+    await program.parseAsync(argumentsOf(process.argv));
   } catch (error) {
     if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? 0 : 2;
     else await tell(asWaybillError(error), error);
   }
+}
+
+/** `-config` of the weather reader is older than this command line. */
+function argumentsOf(argv: readonly string[]): string[] {
+  return argv[2] === 'weather' ? singleDashConfig(argv) : [...argv];
 }
 
 async function tell(failure: WaybillError, thrown: unknown): Promise<void> {

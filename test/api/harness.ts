@@ -87,6 +87,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
       settings.metricsToken === undefined
         ? null
         : { id: 'metrics', hash: sha256(settings.metricsToken), pipelines: new Set() },
+    weather: null,
     staging: {
       create: () => newUploadDirectory(directory),
       discard: (staged) => removeUploadDirectory(directory, staged),
