@@ -4,6 +4,13 @@ import type { Route } from '../route.ts';
 import { sendWeather } from '../weather-answer.ts';
 import { weatherEndpoints, type WeatherEndpoint } from '../weather-endpoints.ts';
 
+const headers: Record<string, Header> = {
+  ETag: header('Strong, of the bytes of the body.', true),
+  'Cache-Control': header('How long the answer serves.', true),
+  Vary: header('`Accept`.', true),
+  'Last-Modified': header('Of the newest record; none for alerts and where there is no data.', false),
+};
+
 /** The weather reader: one route for each endpoint, there where a database is configured. */
 export const weatherRoutes: readonly Route<Pick<ApiPorts, 'weather'>>[] = weatherEndpoints.map(
   (endpoint) => ({
@@ -35,13 +42,6 @@ export const weatherRoutes: readonly Route<Pick<ApiPorts, 'weather'>>[] = weathe
       },
   }),
 );
-
-const headers: Record<string, Header> = {
-  ETag: header('Strong, of the bytes of the body.', true),
-  'Cache-Control': header('How long the answer serves.', true),
-  Vary: header('`Accept`.', true),
-  'Last-Modified': header('Of the newest record; none for alerts and where there is no data.', false),
-};
 
 function header(description: string, required: boolean): Header {
   return { description, required, schema: { type: 'string' } };
