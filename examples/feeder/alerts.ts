@@ -23,7 +23,7 @@ export function alertsOf(collection: Json): Loadable {
   );
   const updated = optionalInstant(collection['updated'] ?? collection['@saved']);
   const newest = all
-    .map(({ alert }) => String(alert['sent_at']))
+    .map(({ alert }) => required(alert['sent_at'], 'sent'))
     .sort()
     .at(-1);
   return {

@@ -13,7 +13,9 @@ export async function openServer(url: string, schema = 'weather'): Promise<Targe
   });
   return {
     query: async (text, values) => [...(await client.unsafe(text, values as never[]))],
-    run: async (text) => void (await client.unsafe(text).simple()),
+    run: async (text) => {
+      await client.unsafe(text).simple();
+    },
     close: () => client.end(),
   };
 }
@@ -26,7 +28,9 @@ export async function openDirectory(directory: string, schema = 'weather'): Prom
   await client.exec(`set search_path = "${schema}"; set timezone = 'UTC'`);
   return {
     query: async (text, values) => (await client.query<Record<string, unknown>>(text, values)).rows,
-    run: async (text) => void (await client.exec(text)),
+    run: async (text) => {
+      await client.exec(text);
+    },
     close: async () => {
       await client.close();
       await unlock();

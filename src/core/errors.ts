@@ -84,7 +84,8 @@ export const errorTable = {
   },
   bucket_root_protected: {
     retryable: false,
-    about: 'A forced replacement at the root of a bucket would empty it; that needs `allow_bucket_root: true`.',
+    about:
+      'A forced replacement at the root of a bucket would empty it; that needs `allow_bucket_root: true`.',
   },
   destination_busy: {
     retryable: true,

@@ -67,7 +67,7 @@ export async function startPostgres(): Promise<PostgresServer> {
   const stop = async (): Promise<void> => {
     const running = child;
     child = undefined;
-    if (running === undefined || running.exitCode !== null) return;
+    if (running?.exitCode !== null) return;
     const exit = new Promise((resolve) => running.once('exit', resolve));
     // Fast shutdown: clients are cut off.
     running.kill('SIGINT');

@@ -25,10 +25,10 @@ export interface ConfigDocument {
     queue: { driver: 'memory' } | { driver: 'bullmq'; redis_url_env: string; prefix: string };
   };
   pipelines: PipelineDocument[];
+  notifiers: NotifierDocument[];
   databases: DatabaseDocument[];
   templates: { base_dir: string };
   weather: { cache: string };
-  notifiers: NotifierDocument[];
 }
 
 export type DatabaseDocument =

@@ -14,8 +14,8 @@ import type { KeyPath } from './yaml-text.ts';
 export function relationFaults(document: unknown, base: PathBase): Fault[] {
   const pipelines = itemsOf(document, ['pipelines']);
   const tokens = itemsOf(document, ['upload_tokens']);
-  const databases = itemsOf(document, ['databases']);
   const notifiers = itemsOf(document, ['notifiers']);
+  const databases = itemsOf(document, ['databases']);
   return [
     ...duplicateIds(pipelines, 'pipeline'),
     ...duplicateIds(tokens, 'upload token'),

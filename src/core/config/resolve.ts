@@ -50,10 +50,10 @@ export function resolveConfig(document: ConfigDocument, place: { file: string; h
     })),
     server: resolveServer(document.server, base),
     pipelines: document.pipelines.map((pipeline) => resolvePipeline(pipeline, base)),
+    notifiers: document.notifiers.map((notifier) => resolveNotifier(notifier, base)),
     databases: document.databases.map((database) => resolveDatabase(database, base)),
     templates: { baseDir: document.templates.base_dir },
     weather: { cacheMs: milliseconds(document.weather.cache) },
-    notifiers: document.notifiers.map((notifier) => resolveNotifier(notifier, base)),
   };
 }
 

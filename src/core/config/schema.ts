@@ -1,8 +1,8 @@
 import type joi from 'joi';
 import type { ConfigDocument, DestinationDocument, SourceDocument } from './document.ts';
-import { databases, templates, weather } from './schema-weather.ts';
 import { metricsSchema } from './schema-metrics.ts';
 import { notifierSchema } from './schema-notifiers.ts';
+import { databases, templates, weather } from './schema-weather.ts';
 import {
   basePath,
   baseUrl,
@@ -353,12 +353,12 @@ export const configSchema = map<ConfigDocument>({
   pipelines: list(pipeline, { min: 0, expected: 'a list of pipelines' })
     .default([])
     .description('What is published: each pipeline connects one source to one or more destinations.'),
-  databases,
-  templates: templates.default(),
-  weather: weather.default(),
   notifiers: list(notifierSchema, { min: 0, expected: 'a list of notifiers' })
     .default([])
     .description('Who is told of publications, after they are committed. See docs/events.md.'),
+  databases,
+  templates: templates.default(),
+  weather: weather.default(),
 }).description(
   'Configuration of waybill. Unknown keys are refused. Durations: 500ms 30s 15m 24h 7d. Sizes: 512MiB 2GB 10KiB or whole bytes.',
 );

@@ -17,15 +17,15 @@ export interface ReferenceOptions {
   uploadTokens?: boolean;
   /** What the queue needs, which only the daemon does. */
   queue?: boolean;
-  /** The URLs of the weather databases, which only the weather reader needs. */
-  databases?: boolean;
   /** What the notifiers of these pipelines need, which only commands that publish or prune do. */
   notifiers?: boolean;
+  /** The URLs of the weather databases, which only the weather reader needs. */
+  databases?: boolean;
 }
 
 /** Every secret that the pipelines need, once for each thing that needs it, in the order of the configuration. Pure. */
 export function referencedSecrets(config: Config, options: ReferenceOptions = {}): SecretReference[] {
-  const { pipelineIds, uploadTokens = false, queue = false, databases = false, notifiers = false } = options;
+  const { pipelineIds, uploadTokens = false, queue = false, notifiers = false, databases = false } = options;
   const chosen = config.pipelines.filter(({ id }) => pipelineIds?.includes(id) ?? true);
   const references = chosen.flatMap(({ id, source, destinations }) => [
     ...locationSecrets(source, `the source of pipeline "${id}"`),
@@ -42,12 +42,12 @@ export function referencedSecrets(config: Config, options: ReferenceOptions = {}
     references.push({ name: tokenEnv, neededBy: 'server.metrics' });
   if (queue && config.server.queue.driver === 'bullmq')
     references.push({ name: config.server.queue.redisUrlEnv, neededBy: 'server.queue' });
+  if (notifiers)
+    for (const notifier of notifiersOf(config, pipelineIds)) references.push(...notifierSecrets(notifier));
   if (databases)
     for (const database of config.databases)
       if (database.driver === 'postgres')
         references.push({ name: database.urlEnv, neededBy: `database "${database.name}"` });
-  if (notifiers)
-    for (const notifier of notifiersOf(config, pipelineIds)) references.push(...notifierSecrets(notifier));
   return references;
 }
 

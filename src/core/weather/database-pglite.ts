@@ -18,7 +18,7 @@ export async function openPglite({ name, directory, schema }: PgliteConfig): Pro
     await client.exec(
       `set default_transaction_read_only = on; set search_path = "${schema}"; set timezone = 'UTC'`,
     );
-    return guardedDatabase(name, drizzle(client) as unknown as Queries, async () => {
+    return guardedDatabase(name, drizzle(client), async () => {
       await client.close();
       await unlock();
     });
@@ -43,7 +43,10 @@ function guardedDatabase(name: string, queries: Queries, close: () => Promise<vo
       guarded(() =>
         queries.transaction(work, { isolationLevel: 'repeatable read', accessMode: 'read only' }),
       ),
-    probe: () => guarded(async () => void (await queries.execute(sql`select 1`))),
+    probe: () =>
+      guarded(async () => {
+        await queries.execute(sql`select 1`);
+      }),
     close,
   };
 }

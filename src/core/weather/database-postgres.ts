@@ -28,7 +28,10 @@ export function openPostgres(config: PostgresConfig, url: string): WeatherDataba
       guarded(() =>
         queries.transaction(work, { isolationLevel: 'repeatable read', accessMode: 'read only' }),
       ),
-    probe: () => guarded(async () => void (await queries.execute(sql`select 1`))),
+    probe: () =>
+      guarded(async () => {
+        await queries.execute(sql`select 1`);
+      }),
     close: () => client.end({ timeout: closeSeconds }),
   };
 }

@@ -1,9 +1,7 @@
 import type { PgDatabase, PgQueryResultHKT } from 'drizzle-orm/pg-core';
-import type { DatabaseConfig } from '../config/config.ts';
-import type { Secrets } from '../config/secrets.ts';
 
 /** Runs the queries that drizzle builds; the same for every driver. */
-export type Queries = PgDatabase<PgQueryResultHKT, Record<string, never>>;
+export type Queries = PgDatabase<PgQueryResultHKT>;
 
 /** A weather database, opened for reading alone. What its methods throw has passed `databaseError`. */
 export interface WeatherDatabase {
@@ -15,15 +13,4 @@ export interface WeatherDatabase {
   /** Asks the database for a sign of life. */
   probe(): Promise<void>;
   close(): Promise<void>;
-}
-
-/** Opens without probing. A driver and its package are loaded only where they are configured. */
-export async function openDatabase(config: DatabaseConfig, secrets: Secrets): Promise<WeatherDatabase> {
-  if (config.driver === 'pglite') {
-    const { openPglite } = await import('./database-pglite.ts');
-    return openPglite(config);
-  }
-  const url = secrets.require(config.urlEnv, `database "${config.name}"`);
-  const { openPostgres } = await import('./database-postgres.ts');
-  return openPostgres(config, url);
 }

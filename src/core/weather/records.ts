@@ -1,3 +1,4 @@
+import type { ForecastUnits, ObservationUnits } from './quantity-units.ts';
 import type { AlertSeverity, OutlookHazard } from './queries.ts';
 
 /**
@@ -6,26 +7,6 @@ import type { AlertSeverity, OutlookHazard } from './queries.ts';
  * is for display only: `UTC` where the record has none of its own.
  */
 export type Instant = string;
-
-/** The unit of each quantity; a quantity that a family does not have is not named there. */
-export interface Units {
-  temperature: 'degC' | 'degF';
-  windSpeed: 'km/h' | 'mph';
-  windDirection: 'deg';
-  pressure: 'Pa' | 'inHg';
-  visibility: 'm' | 'mi';
-  precipitation: 'mm' | 'in';
-  relativeHumidity: '%';
-  probability: '%';
-  cloudBase: 'm' | 'ft';
-  elevation: 'm' | 'ft';
-}
-
-export type ObservationUnits = Omit<Units, 'probability'>;
-export type ForecastUnits = Pick<
-  Units,
-  'temperature' | 'windSpeed' | 'relativeHumidity' | 'probability' | 'elevation'
->;
 
 export interface StationData {
   id: string;

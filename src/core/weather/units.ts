@@ -1,4 +1,4 @@
-import type { ForecastUnits, ObservationUnits, Units } from './records.ts';
+import type { ForecastUnits, ObservationUnits, Units } from './quantity-units.ts';
 import type { UnitSystem } from './queries.ts';
 
 /** Turns stored values (degC, km/h, Pa, m, mm, %) into those of a unit system, rounded once. Null stays null. Pure. */
@@ -71,8 +71,19 @@ export function converterOf(system: UnitSystem): Converter {
 }
 
 export function observationUnits({ units }: Converter): ObservationUnits {
-  const { probability: _, ...rest } = units;
-  return rest;
+  const { temperature, windSpeed, windDirection, pressure, visibility } = units;
+  const { precipitation, relativeHumidity, cloudBase, elevation } = units;
+  return {
+    temperature,
+    windSpeed,
+    windDirection,
+    pressure,
+    visibility,
+    precipitation,
+    relativeHumidity,
+    cloudBase,
+    elevation,
+  };
 }
 
 export function forecastUnits({ units }: Converter): ForecastUnits {

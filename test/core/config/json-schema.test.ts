@@ -50,6 +50,9 @@ t.test('every setting is described to people, in the reference and in the comple
     'upload_tokens',
     'queue',
     'notifiers',
+    'databases',
+    'templates',
+    'weather',
   ];
   for (const [name, setting] of settings(schema)) {
     t.match(setting['description'], /^[A-Z].{15,}[.)]$/, `${name} has a sentence`);

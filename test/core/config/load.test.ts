@@ -24,6 +24,9 @@ t.test('the smallest configuration gets every default', async (t) => {
   t.strictSame(config, {
     file: '/etc/waybill/c.yml',
     secrets: { directory: null },
+    databases: [],
+    templates: { baseDir: './templates/weather' },
+    weather: { cacheMs: 1000 },
     uploadTokens: [],
     server: {
       http: {

@@ -114,7 +114,7 @@ t.test('what the tables cannot answer', async (t) => {
   );
   const told = await reader.observations(observation).then(
     () => null,
-    (error: Error) => error,
+    (error: unknown) => error as Error,
   );
   t.match(told, { code: 'schema_mismatch' });
   t.notMatch(told?.message, /select|visibility/i, 'no SQL leaks');
@@ -163,7 +163,7 @@ t.test('what fails at the start is told with its context', async (t) => {
   });
   const told = await start([{ ...primary, urlEnv: 'BAD_URL' }]).then(
     () => null,
-    (error: Error) => error,
+    (error: unknown) => error as Error,
   );
   t.match(told, { code: 'secrets_invalid', message: /^open databases: the secret BAD_URL is not the URL/ });
   t.notMatch(JSON.stringify(told, Object.getOwnPropertyNames(told)), /hunter2/);
@@ -218,7 +218,7 @@ t.test('a server that goes away and comes back', async (t) => {
     while (running)
       await reader.observations(observation).then(
         () => (answered += 1),
-        (error: { code: string }) => failures.add(error.code),
+        (error: unknown) => failures.add((error as { code: string }).code),
       );
   });
   const until = async (condition: () => boolean): Promise<void> => {

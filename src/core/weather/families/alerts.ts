@@ -44,7 +44,7 @@ export function alertsReader(database: WeatherDatabase, clock: Clock): WeatherRe
     });
 }
 
-const { parameters: _, ...columns } = getTableColumns(alerts);
+const columns = getTableColumns(alerts);
 const severityRank = sql`array_position(array['Extreme','Severe','Moderate','Minor','Unknown'], ${alerts.severity})`;
 const zones = sql<string[]>`(select coalesce(json_agg(${alertAreas.ugc} order by ${alertAreas.ugc}), '[]')
   from ${alertAreas} where ${eq(alertAreas.alertId, alerts.alertId)})`;

@@ -35,7 +35,7 @@ export function observationsReader(database: WeatherDatabase): WeatherReader['ob
   };
 }
 
-const { stationId: _, ...ownColumns } = getTableColumns(observations);
+const ownColumns = getTableColumns(observations);
 const belongs = (table: typeof observationWeather | typeof observationClouds): SQL | undefined =>
   and(eq(table.stationId, observations.stationId), eq(table.observedAt, observations.observedAt));
 

@@ -1,0 +1,14 @@
+import type { DatabaseConfig } from '../config/config.ts';
+import type { Secrets } from '../config/secrets.ts';
+import type { WeatherDatabase } from './database.ts';
+
+/** Opens without probing. A driver and its package are loaded only where they are configured. */
+export async function openDatabase(config: DatabaseConfig, secrets: Secrets): Promise<WeatherDatabase> {
+  if (config.driver === 'pglite') {
+    const { openPglite } = await import('./database-pglite.ts');
+    return openPglite(config);
+  }
+  const url = secrets.require(config.urlEnv, `database "${config.name}"`);
+  const { openPostgres } = await import('./database-postgres.ts');
+  return openPostgres(config, url);
+}
