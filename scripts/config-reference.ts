@@ -44,6 +44,9 @@ function describeVariants(path: string, schema: JsonSchema, sections: string[]):
     variant,
     kind: String(propertiesOf(variant).find(({ name }) => name === discriminator)?.schema['const']),
   }));
+  const fallback = variants
+    .map((variant) => propertiesOf(variant).find(({ name }) => name === discriminator)?.schema['default'])
+    .find((value): value is string => typeof value === 'string');
   const shared = propertiesOf(first)
     .map(({ name }) => name)
     .filter(
@@ -52,7 +55,7 @@ function describeVariants(path: string, schema: JsonSchema, sections: string[]):
 
   sections.push(`### \`${path}\`\n\n${String(schema['description'])}`);
   sections.push(
-    `\`${discriminator}\` (required) is one of ${kinds.map(({ kind }) => `\`${kind}\``).join(', ')}.`,
+    `\`${discriminator}\` ${fallback === undefined ? '(required)' : `(default: \`${fallback}\`)`} is one of ${kinds.map(({ kind }) => `\`${kind}\``).join(', ')}.`,
   );
   const pick = (source: JsonSchema, wanted: (name: string) => boolean): JsonSchema => ({
     ...source,

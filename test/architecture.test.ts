@@ -39,6 +39,7 @@ const homes: Record<string, string> = {
   multer: 'src/api/.+',
   bullmq: 'src/workers/bullmq[^/]*\\.ts',
   ioredis: 'src/(workers/bullmq[^/]*|core/notify/sinks/redis)\\.ts',
+  '@bull-board/[^/]+': 'src/(workers/bullmq-board-queues|api/routes/queue-board)\\.ts',
   postgres: 'src/core/weather/database[^/]*\\.ts',
   '@electric-sql/pglite': 'src/core/weather/database[^/]*\\.ts',
   'drizzle-orm': 'src/core/weather/.+',

@@ -14,7 +14,7 @@ export function createApp(ports: ApiPorts): Express {
 }
 
 /** The same of some routes only, which then need fewer ports. */
-export function appOf<Ports extends Pick<ApiPorts, 'http' | 'clock' | 'log' | 'metrics'>>(
+export function appOf<Ports extends Pick<ApiPorts, 'http' | 'clock' | 'log' | 'metrics' | 'board'>>(
   served: readonly Route<Ports>[],
   ports: Ports,
 ): Express {
@@ -23,6 +23,7 @@ export function appOf<Ports extends Pick<ApiPorts, 'http' | 'clock' | 'log' | 'm
   app.set('trust proxy', ports.http.trustedProxies);
   app.use(requestLog(ports.log, ports.clock));
   if (ports.metrics !== null) app.use(countRequests(ports.metrics, ports.clock));
+  if (ports.board != null) app.use(`${ports.http.basePath}admin/queues`, ports.board);
   app.use(ports.http.basePath, createRouter(served, ports));
   app.use(noSuchRoute);
   app.use(answerError);

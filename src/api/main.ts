@@ -1,3 +1,4 @@
+import type { RequestHandler } from 'express';
 import type { RequestListener } from 'node:http';
 import { homedir } from 'node:os';
 import { stageUpload } from '../core/bundle/staging.ts';
@@ -10,7 +11,10 @@ import { WaybillError } from '../core/errors.ts';
 import { describeFinding } from '../core/finding.ts';
 import type { Log } from '../core/log.ts';
 import { loggedNotifier } from '../core/notify/logged-notifier.ts';
-import { createCoordinator, prepareStaging } from '../workers/coordinator.ts';
+import type { SharedCoordinator } from '../workers/bullmq-coordinator.ts';
+import type { Coordinator } from '../workers/coordinator.ts';
+import { openCoordinator, requireBullmq } from '../workers/open-coordinator.ts';
+import { resolveAdminToken } from './admin-token.ts';
 import { createApp } from './app.ts';
 import { resolveToken, resolveTokens, type Token } from './auth.ts';
 import { countingStage } from './count-uploads.ts';
@@ -29,6 +33,8 @@ export interface ServeOptions {
   onListening?: (url: string) => void;
   /** Whether anyone reads lines of level debug of the worker threads. */
   verbose?: boolean;
+  /** Whether this process publishes too; where not, workers elsewhere do. */
+  workers?: boolean;
   /** Called with the values of all secrets as soon as they are known, before any of them is used. */
   onSecrets?: (values: string[]) => void;
 }
@@ -41,7 +47,7 @@ export interface Served {
 }
 
 // What is still to be told when the last run is over.
-const tellingGraceMs = 10_000;
+export const tellingGraceMs = 10_000;
 
 /**
  * Runs the daemon. Throws, before anything was begun, where the configuration, the secrets, the staging directory or the address
@@ -53,18 +59,11 @@ export async function serve({
   env,
   onListening,
   verbose = false,
+  workers = true,
   onSecrets,
 }: ServeOptions): Promise<Served> {
   const { config, warnings } = await loadConfig(configFile, { home: env['HOME'] ?? homedir() });
-  if (config.server.queue.driver !== 'memory') {
-    throw new WaybillError(
-      'config_invalid',
-      `server.queue.driver "${config.server.queue.driver}" is not part of this version`,
-      {
-        hint: 'use `driver: memory`',
-      },
-    );
-  }
+  if (!workers) requireBullmq(config, 'an API without workers');
   const secrets = await loadSecrets({ directory: config.secrets.directory, env });
   onSecrets?.(secretValues(config, secrets));
   const stopped = new AbortController();
@@ -80,24 +79,15 @@ export async function serve({
     log.warn({ code: warning.code }, describeFinding(warning));
   const tokens = resolveTokens(config.uploadTokens, secrets);
   const metricsToken = metricsTokenOf(config, secrets);
+  const adminToken = resolveAdminToken(config, secrets);
 
   // Listening comes before the sweep of staging: a second daemon of the same configuration fails here and sweeps nothing.
   const gate = openingGate();
   const server = await listen(gate.listener, config.server.http);
-  try {
-    const { swept } = await prepareStaging(config.server.staging.directory);
-    if (swept.length > 0)
-      log.info({ directories: swept.length }, 'removed uploads that an earlier process had staged');
-  } catch (error) {
-    await server.close();
-    throw error;
-  }
-
   const weather = await openedWeather(config, secrets, log).catch(async (error: unknown) => {
     await server.close();
     throw error;
   });
-
   const metrics = config.server.metrics.enabled
     ? createMetrics({
         version: productVersion(),
@@ -107,7 +97,7 @@ export async function serve({
         threads: () => coordinator.threads(),
       })
     : null;
-  const coordinator = createCoordinator({
+  const coordinator: Coordinator = await openCoordinator({
     config,
     env: definedValues(env),
     clock: systemClock,
@@ -115,6 +105,11 @@ export async function serve({
     verbose,
     ...(metrics === null ? {} : { observer: metrics.runs }),
     notify: (occurrence) => told.notifier.notify(occurrence),
+    secrets,
+  }).catch(async (error: unknown) => {
+    await weather?.close();
+    await server.close();
+    throw error;
   });
   const stopping = new AbortController();
   let draining = false;
@@ -133,8 +128,9 @@ export async function serve({
     weather: weather?.service ?? null,
     stopping: stopping.signal,
     isDraining: () => draining,
+    board: adminToken === null ? null : await boardOf(coordinator, adminToken, config),
   };
-  await coordinator.start();
+  if (workers) await coordinator.start();
   gate.open(withHotReads(createApp(ports), ports));
   const url = `${server.origin}${config.server.http.basePath}`;
   log.info({ url, pipelines: [...uploadPipelines(config).keys()] }, 'listening');
@@ -179,6 +175,16 @@ function openingGate(): { listener: RequestListener; open: (listener: RequestLis
   return { listener: (req, res) => void opened.then((listener) => listener(req, res)), open };
 }
 
+async function boardOf(
+  coordinator: Coordinator,
+  token: Token,
+  config: Config,
+): Promise<RequestHandler | null> {
+  if (!('board' in coordinator)) return null;
+  const { queueBoard } = await import('./routes/queue-board.ts');
+  return queueBoard((coordinator as SharedCoordinator).board, token, config.server.http.basePath);
+}
+
 function uploadPipelines(config: Config): Map<string, UploadPipeline> {
   const pipelines = new Map<string, UploadPipeline>();
   for (const { id, source, sceneMaps } of config.pipelines) {
@@ -200,7 +206,7 @@ function metricsTokenOf({ server }: Config, secrets: Secrets): Token | null {
   return resolveToken({ id: 'metrics', valueEnv: tokenEnv, pipelines: [] }, 'server.metrics', secrets);
 }
 
-function definedValues(env: NodeJS.ProcessEnv): Record<string, string> {
+export function definedValues(env: NodeJS.ProcessEnv): Record<string, string> {
   return Object.fromEntries(
     Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined),
   );

@@ -1,3 +1,4 @@
+import type { RequestHandler } from 'express';
 import type { PipelineConfig, ServerConfig } from '../core/config/config.ts';
 import type { Clock } from '../core/clock.ts';
 import type { Digest } from '../core/digest.ts';
@@ -30,6 +31,8 @@ export interface ApiPorts {
   /** Aborts when uploads that are still being received have to end. */
   stopping: AbortSignal;
   isDraining: () => boolean;
+  /** The board of the queues, where there is one. */
+  board?: RequestHandler | null;
 }
 
 export interface UploadPipeline {

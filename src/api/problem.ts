@@ -59,6 +59,7 @@ export const statusOf: Record<ErrorCode, number> = {
   unsupported_media_type: 415,
   shutting_down: 503,
   queue_full: 503,
+  queue_unavailable: 503,
   idempotency_in_progress: 409,
   idempotency_conflict: 409,
   upload_timeout: 408,
@@ -78,6 +79,7 @@ export function isConcealed(code: ErrorCode): boolean {
 export const retryAfterSeconds: Partial<Record<ErrorCode, number>> = {
   shutting_down: 30,
   queue_full: 10,
+  queue_unavailable: 10,
   idempotency_in_progress: 5,
   insufficient_storage: 60,
   database_unavailable: 5,

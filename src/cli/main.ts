@@ -9,7 +9,7 @@ import type { PruneOptions } from './commands/prune.ts';
 import type { ReconcileOptions } from './commands/reconcile-state.ts';
 import type { RunOptions } from './commands/run.ts';
 import { sceneMapCommand } from './commands/scene-map.ts';
-import type { ServeOptions } from './commands/serve.ts';
+import type { DaemonOptions, ServeOptions } from './commands/serve.ts';
 import type { ValidateOptions } from './commands/validate.ts';
 import type { VerifyOptions } from './commands/verify.ts';
 import type { WeatherOptions } from './commands/weather.ts';
@@ -136,6 +136,15 @@ command('prune', 'remove old published outputs by the retention.prune policy of 
 
 command('serve', 'run the daemon: uploads over HTTP, published as they come')
   .addOption(configOption())
+  .option('--no-workers', 'the API alone; workers of other processes publish (needs the queue driver bullmq)')
+  .addHelpText(
+    'after',
+    `
+One process does all. With server.queue.driver: bullmq there may be more, on any number of hosts: each runs the API and workers
+(serve), the API alone (serve --no-workers) or workers alone (waybill worker).
+
+SIGTERM or SIGINT: takes no more uploads, finishes what runs within server.http.shutdown_timeout, exit code 0. A second one ends at once.`,
+  )
   .action(async (options: ServeOptions) => exit((await import('./commands/serve.ts')).serveForever(options)));
 
 command('weather', 'serve the latest weather records of a database over HTTP')
@@ -143,6 +152,21 @@ command('weather', 'serve the latest weather records of a database over HTTP')
   .addHelpText('after', '\n`waybill-weather -config <file>` is the same as a program of its own.')
   .action(async (options: WeatherOptions) =>
     exit((await import('./commands/weather.ts')).readWeather(options)),
+  );
+
+command('worker', 'publish what daemons of other processes accept (needs the queue driver bullmq)')
+  .addOption(configOption())
+  .addHelpText(
+    'after',
+    `
+Give every daemon and worker the same configuration. server.http.max_concurrency bounds the publications of this process; one pipeline never
+publishes two uploads at once, whatever the number of hosts.
+
+SIGTERM or SIGINT: takes no more runs, finishes what runs within server.http.shutdown_timeout, gives back the rest for other workers, exit
+code 0. A second one ends at once, and other workers take up its runs after server.queue.worker_timeout.`,
+  )
+  .action(async (options: DaemonOptions) =>
+    exit((await import('./commands/worker.ts')).workForever(options)),
   );
 
 const notify = program.command('notify').description('look after notifiers');

@@ -160,6 +160,10 @@ export const errorTable = {
   },
   shutting_down: { retryable: true, about: 'The daemon is draining and takes no new uploads.' },
   queue_full: { retryable: true, about: 'All upload slots are taken.' },
+  queue_unavailable: {
+    retryable: true,
+    about: 'The queue (Redis) cannot be reached or cannot keep anything at the moment.',
+  },
   idempotency_in_progress: { retryable: true, about: 'A request with this key is still being staged.' },
   idempotency_conflict: { retryable: false, about: 'This key was used with another manifest.' },
   upload_timeout: { retryable: true, about: 'The body stalled or took too long.' },

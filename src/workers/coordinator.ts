@@ -46,7 +46,7 @@ export interface StagingArea {
 }
 
 // An aborted publication gets this long to clean up and give its lease back before its thread is ended.
-const abortGraceMs = 10_000;
+export const abortGraceMs = 10_000;
 
 export function createCoordinator(options: CoordinatorOptions): Coordinator {
   const { config, clock, log } = options;
@@ -61,7 +61,7 @@ export function createCoordinator(options: CoordinatorOptions): Coordinator {
     queueSize: http.queueSize,
     maxConcurrency: http.maxConcurrency,
     retentionMs: http.retentionMs,
-    onExpire: async (_record, job) => {
+    onExpire: async (job) => {
       if (job.staged !== null) await directories.discard(job.staged);
     },
   });

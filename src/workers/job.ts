@@ -1,3 +1,4 @@
+import type { Digest } from '../core/digest.ts';
 import type { Progress, RunResult } from '../core/publish/result.ts';
 
 /** What a worker needs to publish. Plain data: it crosses threads and, in BullMQ mode, hosts. `staged` tells the two kinds apart. */
@@ -7,10 +8,19 @@ export type PublishJob = StagedJob | SourceJob;
 export interface StagedJob {
   runId: string;
   pipelineId: string;
-  /** The staged bundle's directory, absolute; in BullMQ mode the key of the staged archive. */
+  /** The staged bundle's directory, absolute. Where there is an `archive`: the empty directory that it is to be brought to. */
   staged: string;
+  /** In BullMQ mode: the bundle as it lies in shared staging. */
+  archive?: StagedArchive;
   /** Relative path under which `preserve_relative` publishes it. */
   bundlePath: string;
+}
+
+export interface StagedArchive {
+  /** Its name in shared staging. */
+  name: string;
+  size: number;
+  digest: Digest;
 }
 
 /** Whatever the pipeline's own source holds when the run begins. */

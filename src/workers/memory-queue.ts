@@ -23,7 +23,7 @@ export interface MemoryQueueOptions {
   /** How long a finished run is kept, in milliseconds. */
   retentionMs: number;
   /** Called once when a finished run is forgotten, with the job whose staged directory is now nobody's. */
-  onExpire: (record: RunRecord, job: PublishJob) => Promise<void>;
+  onExpire: (job: PublishJob) => Promise<void>;
 }
 
 interface Entry {
@@ -195,11 +195,11 @@ export function memoryQueue(options: MemoryQueueOptions): JobQueue {
     const expired = finished.filter(({ expiresAt }) => expiresAt <= now);
     if (expired.length === 0) return;
     finished = finished.filter(({ expiresAt }) => expiresAt > now);
-    for (const { job, record, scope } of expired) {
+    for (const { job, scope } of expired) {
       entries.delete(job.runId);
       if (scope !== null) keys.delete(scope);
       const work: Promise<void> = options
-        .onExpire(record, job)
+        .onExpire(job)
         .catch((error: unknown) =>
           log.error({ run_id: job.runId, err: error }, 'an expired run could not be cleared away'),
         )

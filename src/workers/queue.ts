@@ -13,7 +13,8 @@ import type { RunRecord } from './run-record.ts';
 export interface JobQueue {
   /**
    * Takes an admission slot. Throws `queue_full`, `shutting_down`, and, where the scope is one that another request is
-   * still staging, `idempotency_in_progress`.
+   * still staging, `idempotency_in_progress`. This and every other call but `drain` and `close` throws `queue_unavailable` while
+   * what keeps the queue is away.
    */
   reserve(request: AdmissionRequest): Promise<Admission>;
 
@@ -32,8 +33,9 @@ export interface JobQueue {
   drain(): void;
 
   /**
-   * Drains, waits at most `timeoutMs` for the running jobs, aborts the rest, and gives back everything. Returns what was left
-   * undone. A second call returns the first one's answer.
+   * Drains, waits at most `timeoutMs` for the jobs that run here, aborts the rest, and gives back everything. Returns the runs that it
+   * interrupted and those that are lost with this process: in memory all that waited (which therefore still get their turn within the time), in
+   * Redis none, since other hosts take them. A second call returns the first one's answer.
    */
   close(timeoutMs: number): Promise<{ unfinished: string[] }>;
 }

@@ -11,6 +11,8 @@ import { expressPath } from '../../src/api/router.ts';
 import { routes } from '../../src/api/routes.ts';
 import { WaybillError, type ErrorCode } from '../../src/core/errors.ts';
 import { connect, startApi, tokens, upload, uploadHead, type Api, type ApiSettings } from './harness.ts';
+import type { WeatherReader } from '../../src/core/weather/reader.ts';
+import { readerThat } from './weather-reader-stub.ts';
 
 const document = openApiDocument(routes, '/');
 
@@ -122,6 +124,15 @@ const broken =
     if (api.ports.metrics !== null) Object.assign(api.ports.metrics, { text: fail });
     return call(api);
   };
+const away =
+  (call: Call): Call =>
+  (api) => {
+    const fail = async (): Promise<never> => {
+      throw new WaybillError('queue_unavailable', 'away by the will of the test');
+    };
+    Object.assign(api.ports.queue, { find: fail, list: fail, reserve: fail, depth: fail });
+    return call(api);
+  };
 const key = { 'idempotency-key': 'k' };
 const keyInUse = (tokenId: string, pipelineId: string) => ({
   pipelineId,
@@ -133,7 +144,32 @@ const validate = (
 ) => get('/v1/scene-maps/validate', { method: 'POST', headers, body });
 const sceneMap = await readFile('examples/scene-maps/session-42-findings.json');
 
+const weatherReads: Record<string, string> = {
+  getObservation: '/observations',
+  getCurrentConditions: '/current-conditions',
+  listAlerts: '/alerts',
+  getHourlyForecast: '/forecasts/hourly',
+  getNarrativeForecast: '/forecasts/narrative',
+  getForecastDiscussion: '/forecast-discussions',
+  listWeatherStories: '/weather-stories',
+  getConvectiveOutlook: '/convective-outlooks',
+  getConvectiveOutlookDiscussion: '/convective-outlooks/discussions',
+};
+/** No template is ready for data of another shape. */
+const oddReader = readerThat(async () => ({ data: {}, lastModified: new Date() }));
+const ofWeather = (path: string): Record<string, Provocation> => ({
+  200: [{ reader: oddReader }, get(path)],
+  304: again(path),
+  invalid_parameter: get(`${path}?colour=red`),
+  unsupported_format: get(`${path}?format=pdf`),
+  database_unavailable: [{ reader: failingReader('database_unavailable') }, get(path)],
+  schema_mismatch: [{ reader: failingReader('schema_mismatch') }, get(path)],
+  template_error: [{ reader: oddReader }, get(`${path}?format=text`)],
+  internal_error: [{ reader: failingReader('internal_error') }, get(path)],
+});
+
 const provocations: Record<string, Record<string, Provocation>> = {
+  ...Object.fromEntries(Object.entries(weatherReads).map(([name, path]) => [name, ofWeather(path)])),
   uploadBundle: {
     202: ({ origin }) => upload(origin),
     unauthorized: ({ origin }) => upload(origin, { token: 'guess' }),
@@ -143,6 +179,7 @@ const provocations: Record<string, Record<string, Provocation>> = {
     unsupported_media_type: ({ origin }) => upload(origin, { headers: { 'content-type': 'text/plain' } }),
     shutting_down: drained(({ origin }) => upload(origin)),
     queue_full: [full, occupied(({ origin }) => upload(origin), { pipelineId: 'docs' })],
+    queue_unavailable: away(({ origin }) => upload(origin)),
     upload_too_large: ({ origin }) => upload(origin, { body: 'x'.repeat(1001) }),
     idempotency_in_progress: occupied(
       ({ origin }) => upload(origin, { headers: key }),
@@ -167,6 +204,7 @@ const provocations: Record<string, Record<string, Provocation>> = {
     run_not_found: get('/runs/none'),
     unauthorized: [protectRuns, get('/runs/none')],
     forbidden: [protectRuns, ofAnUpload((path) => get(path, authorized(tokens.docs)))],
+    queue_unavailable: away(get('/runs/none')),
     internal_error: broken(get('/runs/none')),
   },
   startRun: {
@@ -183,6 +221,7 @@ const provocations: Record<string, Record<string, Provocation>> = {
     }),
     shutting_down: drained(start()),
     queue_full: [full, occupied(start(), { pipelineId: 'docs' })],
+    queue_unavailable: away(start()),
     idempotency_in_progress: occupied(start('files', { headers: key }), keyInUse('writer', 'files')),
     internal_error: broken(start()),
   },
@@ -196,6 +235,7 @@ const provocations: Record<string, Record<string, Provocation>> = {
     forbidden: list('', tokens.docs),
     invalid_request: list('?limit=0'),
     run_not_found: list('?before=maps.none'),
+    queue_unavailable: away(list()),
     internal_error: broken(list()),
   },
   validateSceneMap: {
@@ -212,6 +252,7 @@ const provocations: Record<string, Record<string, Provocation>> = {
   getHealth: {
     200: get('/healthz'),
     shutting_down: [{ draining: true }, get('/healthz')],
+    queue_unavailable: away(get('/healthz')),
     internal_error: broken(get('/healthz')),
   },
   getMetrics: {
@@ -274,6 +315,10 @@ async function holds(t: Test, { responses }: Operation, response: Response, name
     type === 'application/problem+json' ? (body as { code: string }).code : String(response.status),
     name,
   );
+}
+
+function failingReader(code: ErrorCode): WeatherReader {
+  return readerThat(() => Promise.reject(new WaybillError(code, 'by the will of the test')));
 }
 
 function schemaErrors(schema: object, value: unknown): unknown[] {

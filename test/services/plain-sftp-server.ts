@@ -16,7 +16,13 @@ import {
 import type net from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import ssh2, { type Attributes, type Connection, type SFTPWrapper } from 'ssh2';
+import ssh2, {
+  type Attributes,
+  type AuthContext,
+  type Connection,
+  type ParsedKey,
+  type SFTPWrapper,
+} from 'ssh2';
 import type { Test } from 'tap';
 import { makeKeys, type SftpServer } from './sshd.ts';
 
@@ -39,11 +45,8 @@ export async function startPlainSftpServer(t: Pick<Test, 'teardown'>): Promise<S
     client.on('close', () => clients.delete(client));
     client.on('error', () => clients.delete(client));
     client.on('authentication', (attempt) => {
-      if (attempt.method !== 'publickey' || !attempt.key.data.equals(allowed.getPublicSSH()))
-        return attempt.reject(['publickey']);
-      const { signature, blob } = attempt;
-      if (signature === undefined || blob === undefined) return attempt.accept();
-      return allowed.verify(blob, signature, attempt.hashAlgo) ? attempt.accept() : attempt.reject();
+      if (isAllowed(attempt, allowed)) attempt.accept();
+      else attempt.reject(['publickey']);
     });
     client.on('ready', () =>
       client.on('session', (accept) => accept().on('sftp', (acceptSftp) => answer(acceptSftp(), files.root))),
@@ -79,6 +82,13 @@ export async function startPlainSftpServer(t: Pick<Test, 'teardown'>): Promise<S
   return { host: '127.0.0.1', port, user: 'publisher', ...files, restart, stop };
 }
 
+/** A question whether the key would do has no signature; the login itself has one. */
+function isAllowed(attempt: AuthContext, allowed: ParsedKey): boolean {
+  if (attempt.method !== 'publickey' || !attempt.key.data.equals(allowed.getPublicSSH())) return false;
+  const { signature, blob } = attempt;
+  return signature === undefined || blob === undefined || allowed.verify(blob, signature, attempt.hashAlgo);
+}
+
 type Handle = { file: FileHandle } | { names: string[]; directory: string };
 
 /** Each request is answered when it is done; a failure is told by its kind. */
@@ -106,6 +116,8 @@ function answer(sftp: SFTPWrapper, home: string): void {
       sftp.status(id, status.OK);
     });
 
+  // Who asks no more waits until the server hangs up, too.
+  sftp.on('end', () => sftp.end());
   sftp.on('REALPATH', (id, name) =>
     sftp.name(id, [{ filename: at(name), longname: at(name), attrs: {} as Attributes }]),
   );
@@ -149,7 +161,10 @@ function answer(sftp: SFTPWrapper, home: string): void {
       const found = handles.get(handle.readUInt32BE(0));
       if (found === undefined || !('names' in found)) throw new Error('no such handle');
       const names = found.names.splice(0, 100);
-      if (names.length === 0) return sftp.status(id, status.EOF);
+      if (names.length === 0) {
+        sftp.status(id, status.EOF);
+        return;
+      }
       const entries = await Promise.all(
         names.map(async (filename) => ({
           filename,
@@ -157,7 +172,7 @@ function answer(sftp: SFTPWrapper, home: string): void {
           attrs: attributesOf(await lstat(path.join(found.directory, filename))),
         })),
       );
-      return sftp.name(id, entries);
+      sftp.name(id, entries);
     }),
   );
   sftp.on('REMOVE', (id, name) => succeeds(id, async () => unlink(at(name))));

@@ -1,9 +1,11 @@
 import { execFile, spawn, type ChildProcess } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { chown, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { installPackages } from './debian.ts';
+import { freePort } from './free-port.ts';
 
 const run = promisify(execFile);
 const versions = '/usr/lib/postgresql';
@@ -87,20 +89,14 @@ export async function startPostgres(): Promise<PostgresServer> {
   };
 }
 
+/** The newest one that has a server: the packages of clients use the same directory. */
 async function find(): Promise<string | undefined> {
-  const found = (await readdir(versions).catch(() => [])).sort((a, b) => Number(b) - Number(a))[0];
-  return found === undefined ? undefined : join(versions, found, 'bin');
+  const names = (await readdir(versions).catch(() => [])).sort((a, b) => Number(b) - Number(a));
+  return names.map((name) => join(versions, name, 'bin')).find((bin) => existsSync(join(bin, 'initdb')));
 }
 
 async function install(): Promise<string> {
-  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
-  const options = { env, maxBuffer: 64 * 1024 * 1024 };
-  try {
-    await run('apt-get', ['update', '-qq'], options);
-    await run('apt-get', ['install', '-y', '-qq', '--no-install-recommends', 'postgresql'], options);
-  } catch (cause) {
-    throw new Error('These tests need PostgreSQL, and apt-get could not install it.', { cause });
-  }
+  await installPackages(['postgresql'], `ls ${versions}/*/bin/initdb >/dev/null 2>&1`);
   const found = await find();
   if (found === undefined) throw new Error(`PostgreSQL was installed and is not in ${versions}.`);
   return found;
@@ -118,13 +114,4 @@ async function ended(child: ChildProcess): Promise<void> {
     child.once('exit', resolve).once('error', reject),
   );
   if (code !== 0) throw new Error(`initdb ended with ${code}`);
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  if (address === null || typeof address === 'string') throw new Error('no port');
-  return address.port;
 }

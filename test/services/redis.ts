@@ -1,10 +1,11 @@
 import { execFile, spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
-import net from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
+import { requirePrograms } from './debian.ts';
+import { freePort } from './free-port.ts';
 
 const run = promisify(execFile);
 
@@ -25,7 +26,7 @@ export interface RedisService {
 export async function startRedis(
   settings: { host?: string; args?: readonly string[]; password?: string } = {},
 ): Promise<RedisService> {
-  await installed();
+  await requirePrograms(['redis-server', 'redis-cli'], ['redis-server', 'redis-tools']);
   const { host = '127.0.0.1', args = [], password } = settings;
   const directory = await mkdtemp(path.join(tmpdir(), 'waybill-redis-'));
   const port = await freePort();
@@ -81,28 +82,4 @@ export async function startRedis(
       await rm(directory, { recursive: true, force: true });
     },
   };
-}
-
-async function installed(): Promise<void> {
-  if ((await run('which', ['redis-server']).catch(() => null)) !== null) return;
-  try {
-    await run('apt-get', ['update', '-qq']);
-    await run('apt-get', ['install', '-y', '-qq', '--no-install-recommends', 'redis-server', 'redis-tools'], {
-      env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' },
-      maxBuffer: 64 * 1024 * 1024,
-    });
-  } catch (cause) {
-    throw new Error('These tests need redis-server, and apt-get could not install it. Install it.', {
-      cause,
-    });
-  }
-}
-
-async function freePort(): Promise<number> {
-  const server = net.createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as net.AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
 }

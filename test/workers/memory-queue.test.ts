@@ -7,7 +7,11 @@ import { manualClock } from './manual-clock.ts';
 
 queueContract(t, async (settings) => {
   const clock = manualClock();
-  return { queue: memoryQueue({ clock, log: silentLog, ...settings }), elapse: clock.advance };
+  return {
+    queue: memoryQueue({ clock, log: silentLog, ...settings }),
+    elapse: clock.advance,
+    waitingSurvives: false,
+  };
 });
 
 t.test(

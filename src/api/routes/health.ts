@@ -4,14 +4,13 @@ import { jsonContent } from '../openapi/json-content.ts';
 import type { ApiPorts } from '../ports.ts';
 import type { Route } from '../route.ts';
 
-/** Readiness: 200 while uploads are taken, 503 while draining. */
 export const healthRoute: Route = {
   method: 'get',
   path: '/healthz',
   operationId: 'getHealth',
   tag: 'daemon',
   summary: 'Readiness',
-  description: 'Needs no token. 503 while the daemon is stopping.',
+  description: 'Needs no token. 503 while the daemon is stopping or its queue cannot be reached.',
   access: 'open',
   responses: {
     200: {
@@ -24,14 +23,15 @@ export const healthRoute: Route = {
       }),
     },
   },
-  problems: ['shutting_down'],
+  problems: ['shutting_down', 'queue_unavailable'],
   handle: (ports) => health(ports),
 };
 
-function health(ports: Pick<ApiPorts, 'isDraining'>): RequestHandler {
-  return (_req, res) => {
+function health(ports: Pick<ApiPorts, 'isDraining' | 'queue'>): RequestHandler {
+  return async (_req, res) => {
     if (ports.isDraining())
       throw new WaybillError('shutting_down', 'the daemon is stopping and takes no new uploads');
+    await ports.queue.depth();
     res.json({ status: 'ok' });
   };
 }

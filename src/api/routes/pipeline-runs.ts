@@ -53,6 +53,7 @@ export const startRunRoute: Route = {
     'invalid_request',
     'shutting_down',
     'queue_full',
+    'queue_unavailable',
     'idempotency_in_progress',
   ],
   handle: (ports) => startRun(ports),
@@ -116,7 +117,7 @@ export const listRunsRoute: Route = {
   access: 'token',
   parameters: [pipelineIdParameter, ...listQuery.parameters],
   responses: { 200: { description: 'One page.', content: jsonContent('RunList') } },
-  problems: ['pipeline_not_found', 'forbidden', 'invalid_request', 'run_not_found'],
+  problems: ['pipeline_not_found', 'forbidden', 'invalid_request', 'run_not_found', 'queue_unavailable'],
   handle: (ports) => listRuns(ports),
 };
 

@@ -37,7 +37,7 @@ export const showRunRoute: Route = {
     },
     304: { description: 'The record is as it was.' },
   },
-  problems: ['run_not_found', 'forbidden'],
+  problems: ['run_not_found', 'forbidden', 'queue_unavailable'],
   handle: (ports) => showRun(ports),
 };
 

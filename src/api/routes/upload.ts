@@ -23,6 +23,7 @@ export const uploadProblems: readonly ErrorCode[] = [
   'unsupported_media_type',
   'shutting_down',
   'queue_full',
+  'queue_unavailable',
   'upload_too_large',
   'idempotency_in_progress',
   'malformed_archive',

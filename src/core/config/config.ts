@@ -68,8 +68,22 @@ export interface ServerConfig {
     /** Of the environment variable that holds the token; null: no token is asked for. */
     tokenEnv: string | null;
   };
-  staging: { directory: string };
-  queue: { driver: 'memory' } | { driver: 'bullmq'; redisUrlEnv: string; prefix: string };
+  /** Of the token for the board of the queues; null where there is none. */
+  adminTokenEnv: string | null;
+  staging: {
+    /** Of this machine: where uploads are received and, by workers of other hosts' uploads, extracted. */
+    directory: string;
+    /** In bullmq mode: where bundles wait between hosts. */
+    shared: LocalLocation | SftpLocation | S3Location | null;
+  };
+  queue: { driver: 'memory' } | BullmqConfig;
+}
+
+export interface BullmqConfig {
+  driver: 'bullmq';
+  redisUrlEnv: string;
+  prefix: string;
+  workerTimeoutMs: number;
 }
 
 export interface PipelineConfig {

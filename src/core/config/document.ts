@@ -21,14 +21,25 @@ export interface ConfigDocument {
       protect_runs: boolean;
     };
     metrics: { enabled: boolean; token_env?: string };
-    staging: { directory: string };
-    queue: { driver: 'memory' } | { driver: 'bullmq'; redis_url_env: string; prefix: string };
+    admin_token_env?: string;
+    staging: StagingDocument;
+    queue: { driver: 'memory' } | BullmqDocument;
   };
   pipelines: PipelineDocument[];
   notifiers: NotifierDocument[];
   databases: DatabaseDocument[];
   templates: { base_dir: string };
   weather: { cache: string };
+}
+
+export type StagingDocument = { backend: 'local'; directory: string } | SftpDocument | S3Document;
+
+export interface BullmqDocument {
+  driver: 'bullmq';
+  redis_url_env: string;
+  prefix: string;
+  worker_timeout: string;
+  scratch_directory: string;
 }
 
 export type DatabaseDocument =

@@ -4,7 +4,7 @@ import type { DestinationLocation, SourceConfig } from './config.ts';
 import { resolveDestination, resolveSource } from './resolve.ts';
 import { destinationSchema, sourceSchema, validationOptions } from './schema.ts';
 import { didYouMean, type Fault } from './schema-findings.ts';
-import type { PathBase } from './values.ts';
+import { resolvePath, type PathBase } from './values.ts';
 import type { KeyPath } from './yaml-text.ts';
 
 /**
@@ -28,6 +28,7 @@ export function relationFaults(document: unknown, base: PathBase): Fault[] {
     ...notifierFaults(notifiers, pipelines),
     ...pipelines.flatMap((pipeline) => locationFaults(pipeline, base)),
     ...uploadsWithoutToken(pipelines, tokens),
+    ...stagingFaults(document, base),
     ...(isMap(document) && isEmptyList(document['pipelines'] ?? []) && databases.length === 0
       ? [noPipelines]
       : []),
@@ -152,6 +153,36 @@ function locationFaults(pipeline: Item, base: PathBase): Fault[] {
       return faults;
     },
   );
+}
+
+/** A queue in memory has no other hosts that staging could be shared with; a queue in Redis has, and what is shared is nobody's scratch. */
+function stagingFaults(document: unknown, base: PathBase): Fault[] {
+  const server = isMap(document) ? document['server'] : undefined;
+  const staging = isMap(server) && isMap(server['staging']) ? server['staging'] : {};
+  const queue = isMap(server) && isMap(server['queue']) ? server['queue'] : {};
+  const backend = textOf(staging, 'backend') ?? 'local';
+  if (queue['driver'] !== 'bullmq')
+    return backend === 'sftp' || backend === 's3'
+      ? [
+          fault(
+            'invalid_value',
+            ['server', 'staging', 'backend'],
+            'staging elsewhere needs a queue that several hosts share; expected a directory, or queue: {driver: bullmq}',
+          ),
+        ]
+      : [];
+  const at = (path: string): string => resolvePath(path, base);
+  const scratch = at(textOf(queue, 'scratch_directory') ?? './scratch');
+  const shared = at(textOf(staging, 'directory') ?? './staging');
+  if (backend !== 'local' || !overlap({ container: '', root: scratch }, { container: '', root: shared }))
+    return [];
+  return [
+    fault(
+      'overlapping_locations',
+      ['server', 'queue'],
+      'the scratch directory of this machine and the staging directory that all hosts share are the same, or one lies inside the other; expected them apart',
+    ),
+  ];
 }
 
 interface Place {

@@ -21,6 +21,7 @@ import type {
   S3Document,
   SftpDocument,
   SourceDocument,
+  StagingDocument,
 } from './document.ts';
 import { resolveDatabase } from './resolve-weather.ts';
 import { parseDuration, parseSize } from './units.ts';
@@ -58,7 +59,7 @@ export function resolveConfig(document: ConfigDocument, place: { file: string; h
 }
 
 function resolveServer(
-  { http, metrics, staging, queue }: ConfigDocument['server'],
+  { http, metrics, staging, queue, admin_token_env }: ConfigDocument['server'],
   base: PathBase,
 ): ServerConfig {
   return {
@@ -75,12 +76,41 @@ function resolveServer(
       protectRuns: http.protect_runs,
     },
     metrics: { enabled: metrics.enabled, tokenEnv: metrics.token_env ?? null },
-    staging: { directory: resolvePath(staging.directory, base) },
-    queue:
-      queue.driver === 'memory'
-        ? { driver: 'memory' }
-        : { driver: 'bullmq', redisUrlEnv: queue.redis_url_env, prefix: queue.prefix },
+    adminTokenEnv: admin_token_env ?? null,
+    ...resolveQueue(queue, resolveStaging(staging, base), base),
   };
+}
+
+function resolveStaging(staging: StagingDocument, base: PathBase): LocalLocation | SftpLocation | S3Location {
+  switch (staging.backend) {
+    case 'local':
+      return { backend: 'local', path: resolvePath(staging.directory, base) };
+    case 'sftp':
+      return resolveSftp(staging, base);
+    case 's3':
+      return resolveS3(staging);
+  }
+}
+
+/** In memory staging is the directory that was named; in bullmq mode it is shared, and each machine has a scratch directory of its own. */
+function resolveQueue(
+  queue: ConfigDocument['server']['queue'],
+  location: LocalLocation | SftpLocation | S3Location,
+  base: PathBase,
+): Pick<ServerConfig, 'staging' | 'queue'> {
+  if (queue.driver === 'bullmq')
+    return {
+      staging: { directory: resolvePath(queue.scratch_directory, base), shared: location },
+      queue: {
+        driver: 'bullmq',
+        redisUrlEnv: queue.redis_url_env,
+        prefix: queue.prefix,
+        workerTimeoutMs: milliseconds(queue.worker_timeout),
+      },
+    };
+  // `relations.ts` has refused any other.
+  const directory = location.backend === 'local' ? location.path : '';
+  return { staging: { directory, shared: null }, queue: { driver: 'memory' } };
 }
 
 function resolvePipeline(pipeline: PipelineDocument, base: PathBase): PipelineConfig {

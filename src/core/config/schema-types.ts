@@ -21,7 +21,7 @@ import {
  */
 
 // The `title` is the kind of text, for editors and for the type column of the reference.
-function expects<S extends joi.Schema>(schema: S, expected: string, title?: string): S {
+export function expects<S extends joi.Schema>(schema: S, expected: string, title?: string): S {
   // As its label, which `validationOptions` makes the message of every failure: a message of its own costs joi thirty times as much to take in.
   const told = schema.label(expected);
   return (title === undefined ? told : told.meta({ title })) as S;

@@ -2,6 +2,8 @@ import type joi from 'joi';
 import type { ConfigDocument, DestinationDocument, SourceDocument } from './document.ts';
 import { metricsSchema } from './schema-metrics.ts';
 import { notifierSchema } from './schema-notifiers.ts';
+import { queueSchema } from './schema-queue.ts';
+import { stagingSchema } from './schema-staging.ts';
 import { databases, templates, weather } from './schema-weather.ts';
 import {
   basePath,
@@ -105,43 +107,6 @@ const http = map({
     ),
 }).description('The HTTP API of the daemon.');
 
-const queue = variants('driver', 'where accepted uploads wait', {
-  memory: map({
-    driver: choice('memory')
-      .required()
-      .description('In this process: a restart forgets runs, queue and idempotency keys.'),
-  }),
-  bullmq: map({
-    driver: choice('bullmq')
-      .required()
-      .description('In Redis, for more than one host: runs, queue and idempotency keys survive restarts.'),
-    redis_url_env: environmentName()
-      .required()
-      .description('Environment variable, or file in secrets.directory, that holds the URL of Redis.')
-      .example('WAYBILL_REDIS_URL'),
-    prefix: matching(/^[A-Za-z0-9_.:{}-]{1,64}$/, 'a name of letters, digits, dots, colons, braces, _ and -')
-      .default('waybill')
-      .description('Begins every key in Redis, so that several installations can share one.'),
-  }),
-});
-
-const server = map({
-  http: http.default(),
-  metrics: metricsSchema.default(),
-  staging: map({
-    directory: path()
-      .default('./staging')
-      .description(
-        'Directory of staged uploads; it needs room for queue_size bundles and belongs to the daemon alone.',
-      ),
-  })
-    .default()
-    .description('Where uploads wait until they are published.'),
-  queue: queue
-    .default({ driver: 'memory' })
-    .description('Where accepted uploads wait: in this process, or in Redis.'),
-}).description('The daemon (waybill serve).');
-
 const local = {
   path: path()
     .required()
@@ -225,6 +190,25 @@ const sftpBackend = {
   backend: choice('sftp').required().description('A directory of an SSH server, over SFTP.'),
 };
 const s3Backend = { backend: choice('s3').required().description('A bucket of an S3-compatible storage.') };
+
+const server = map({
+  http: http.default(),
+  metrics: metricsSchema.default(),
+  staging: stagingSchema({
+    sftp: map({ ...sftpBackend, ...sftp }),
+    s3: map({ ...s3Backend, ...s3 }).and('access_key_id_env', 'secret_access_key_env'),
+  })
+    .default({ backend: 'local', directory: './staging' })
+    .description('Where uploads wait until they are published.'),
+  queue: queueSchema
+    .default({ driver: 'memory' })
+    .description('Where accepted uploads wait: in this process, or in Redis.'),
+  admin_token_env: environmentName()
+    .description(
+      'Environment variable, or file in secrets.directory, that holds the token for admin/queues, the board of the queues in bullmq mode. Without it there is no board.',
+    )
+    .example('WAYBILL_ADMIN_TOKEN'),
+}).description('The daemon (waybill serve).');
 
 export const sourceSchema = variants<SourceDocument>('backend', 'a source', {
   local: map({ ...localBackend, ...local }),

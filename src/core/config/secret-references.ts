@@ -42,6 +42,10 @@ export function referencedSecrets(config: Config, options: ReferenceOptions = {}
     references.push({ name: tokenEnv, neededBy: 'server.metrics' });
   if (queue && config.server.queue.driver === 'bullmq')
     references.push({ name: config.server.queue.redisUrlEnv, neededBy: 'server.queue' });
+  if (queue && config.server.staging.shared !== null)
+    references.push(...locationSecrets(config.server.staging.shared, 'server.staging'));
+  if (queue && uploadTokens && config.server.adminTokenEnv !== null)
+    references.push({ name: config.server.adminTokenEnv, neededBy: 'server.admin_token_env' });
   if (notifiers)
     for (const notifier of notifiersOf(config, pipelineIds)) references.push(...notifierSecrets(notifier));
   if (databases)

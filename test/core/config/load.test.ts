@@ -43,7 +43,8 @@ t.test('the smallest configuration gets every default', async (t) => {
         protectRuns: false,
       },
       metrics: { enabled: true, tokenEnv: null },
-      staging: { directory: '/etc/waybill/staging' },
+      adminTokenEnv: null,
+      staging: { directory: '/etc/waybill/staging', shared: null },
       queue: { driver: 'memory' },
     },
     pipelines: [
@@ -195,12 +196,39 @@ t.test('BullMQ needs the name of a variable and has a prefix', async (t) => {
     driver: 'bullmq',
     redisUrlEnv: 'R',
     prefix: 'waybill',
+    workerTimeoutMs: 30_000,
   });
   t.match(complaintsOf(queue('{driver: bullmq}')), [/server\.queue\.redis_url_env: is missing/]);
   t.match(complaintsOf(queue('{driver: memory, redis_url_env: R}')), [
     /server\.queue\.redis_url_env: unknown key/,
   ]);
 });
+
+t.test(
+  'staging is a directory, or with BullMQ any storage that is shared, apart from what is not',
+  async (t) => {
+    const server = (staging: string, queue = '{driver: bullmq, redis_url_env: R}') =>
+      `${minimal}\nserver: {staging: ${staging}, queue: ${queue}}`;
+    t.match(parse(server('{directory: ./shared}')).config.server.staging, {
+      directory: '/etc/waybill/scratch',
+      shared: { backend: 'local', path: '/etc/waybill/shared' },
+    });
+    t.match(parse(server('{backend: s3, bucket: b, prefix: up}')).config.server.staging.shared, {
+      backend: 's3',
+      bucket: 'b',
+      prefix: 'up/',
+    });
+    t.match(parse(server('{backend: sftp, host: h, user: u, path: /p}')).config.server.staging.shared, {
+      backend: 'sftp',
+      path: '/p',
+    });
+    t.match(complaintsOf(server('{backend: s3, bucket: b}', '{driver: memory}')), [
+      /server\.staging\.backend/,
+    ]);
+    t.match(complaintsOf(server('{directory: ./scratch/x}')), [/scratch directory/]);
+    t.match(complaintsOf(server('{backend: ftp}')), [/server\.staging/]);
+  },
+);
 
 t.test('everything wrong is told at once, in the order of the file, with its place', async (t) => {
   const text = `server:

@@ -33,6 +33,15 @@ export async function* writeTar(files: readonly TarFile[], modified: Date): Asyn
   yield Buffer.alloc(2 * blockBytes);
 }
 
+/** How many bytes `writeTar` makes of these files. */
+export function tarSize(files: readonly TarFile[], modified: Date): number {
+  const padded = (size: number): number => Math.ceil(size / blockBytes) * blockBytes;
+  return files.reduce(
+    (sum, file) => sum + headerOf(file, modified).byteLength + padded(file.body.size),
+    2 * blockBytes,
+  );
+}
+
 function headerOf({ path, body: { size } }: TarFile, modified: Date): Buffer {
   // Whole seconds, and none before 1970, which not every tar reads.
   const mtime = new Date(Math.max(0, Math.floor(modified.getTime() / 1000)) * 1000);

@@ -1,0 +1,18 @@
+import { work } from '../../api/worker.ts';
+import { newRedaction } from '../../core/redaction.ts';
+import { makeLogger } from '../logger.ts';
+import { untilSignalled, type DaemonOptions } from './serve.ts';
+
+/** `waybill worker`: publishes until SIGINT or SIGTERM; a second signal ends the process at once. */
+export async function workForever(options: DaemonOptions): Promise<number> {
+  const redaction = newRedaction();
+  const log = await makeLogger({ ...options, pretty: true, redaction });
+  const worker = await work({
+    configFile: options.config,
+    log,
+    env: process.env,
+    verbose: options.verbose,
+    onSecrets: (values) => redaction.add(values),
+  });
+  return untilSignalled(log, worker);
+}

@@ -1,0 +1,97 @@
+import { WaybillError } from '../errors.ts';
+import { finishDigest, startDigest, type Digest } from '../digest.ts';
+import { tarSize, writeTar, type TarFile } from '../publish/generate/tar-writer.ts';
+import { checkBody } from '../storage/body.ts';
+import { listedKey } from '../storage/key.ts';
+import type { Storage } from '../storage/storage.ts';
+import { manifestName } from './manifest.ts';
+import type { BundleFile } from './source-bundle.ts';
+import { openStagedBundle, stageUpload, type StagedBundle } from './staging.ts';
+import type { SceneMapRules } from './check-scene-map.ts';
+
+/*
+ * A staged bundle on its way from the host that received it to the one that publishes it: one plain tar in shared staging, with the
+ * manifest first and nothing that the manifest does not list. Not compressed: what compresses well came compressed and was expanded once
+ * already, and hosts that share storage are near it.
+ */
+
+/** The archive as whoever wrote it tells others, so that they can check it. */
+export interface SharedArchive {
+  name: string;
+  size: number;
+  digest: Digest;
+}
+
+/** Writes the bundle that `stageUpload` left in `directory` as `name`. Every file is checked on the way against what was measured when it was received. */
+export async function storeStagedBundle(
+  storage: Storage,
+  name: string,
+  staged: { directory: string; pipelineId: string; bundlePath: string },
+): Promise<SharedArchive> {
+  const bundle = await openStagedBundle(staged.directory, staged.pipelineId, staged.bundlePath);
+  const files: TarFile[] = [{ path: manifestName, ...bundle.manifestFile }, ...bundle.files.map(tarFile)];
+  const body = {
+    size: tarSize(files, bundle.created),
+    open: () => writeTar(files, bundle.created),
+  };
+  const { size, digest } = await storage.write(listedKey(name), body, { mode: 'replace' });
+  return { name, size, digest };
+}
+
+export interface FetchRequest {
+  storage: Storage;
+  archive: SharedArchive;
+  /** Absolute; made where it is missing, and gone after a failure. */
+  directory: string;
+  pipelineId: string;
+  sceneMaps: SceneMapRules;
+  signal: AbortSignal;
+}
+
+/**
+ * Brings an archive here and stages it as if it had been uploaded to this host: every rule of archives and bundles is checked again. Throws
+ * `bundle_not_found` where the archive is gone, `body_mismatch` where it has other bytes than were written.
+ */
+export async function fetchStagedBundle(request: FetchRequest): Promise<StagedBundle> {
+  const { storage, archive, directory, pipelineId, sceneMaps, signal } = request;
+  const whole = checkedBytes(storage, archive);
+  try {
+    return await stageUpload({
+      input: whole,
+      directory,
+      // Whoever received it has applied the limits; a tar is a little larger than what it holds.
+      limits: { maxUploadSize: archive.size, maxFiles: Number.MAX_SAFE_INTEGER },
+      signal,
+      pipelineId,
+      sceneMaps,
+    });
+  } catch (error) {
+    if (error instanceof WaybillError && error.code === 'storage_not_found')
+      throw new WaybillError('bundle_not_found', 'the staged bundle is not in shared staging any more', {
+        cause: error,
+        hint: 'upload it again',
+      });
+    throw error;
+  }
+}
+
+/** The bytes, and at their end the proof that they are the ones that were written. */
+async function* checkedBytes(
+  storage: Storage,
+  { name, ...expected }: SharedArchive,
+): AsyncGenerator<Uint8Array> {
+  const hash = startDigest();
+  let size = 0;
+  for await (const chunk of storage.read(listedKey(name))) {
+    hash.update(chunk);
+    size += chunk.byteLength;
+    yield chunk;
+  }
+  checkBody(name, { size, digest: finishDigest(hash) }, expected);
+}
+
+function tarFile({ path, digest, body }: BundleFile): TarFile {
+  // `stageUpload` has measured every file.
+  if (digest === null) throw new WaybillError('internal_error', `"${path}" was staged without a digest`);
+  return { path, digest, body };
+}

@@ -1,0 +1,32 @@
+import { choice, duration, environmentName, map, matching, path, variants } from './schema-types.ts';
+
+/** `server.queue`. */
+export const queueSchema = variants('driver', 'where accepted uploads wait', {
+  memory: map({
+    driver: choice('memory')
+      .required()
+      .description('In this process: a restart forgets runs, queue and idempotency keys.'),
+  }),
+  bullmq: map({
+    driver: choice('bullmq')
+      .required()
+      .description('In Redis, for more than one host: runs, queue and idempotency keys survive restarts.'),
+    redis_url_env: environmentName()
+      .required()
+      .description('Environment variable, or file in secrets.directory, that holds the URL of Redis.')
+      .example('WAYBILL_REDIS_URL'),
+    prefix: matching(/^[A-Za-z0-9_.:{}-]{1,64}$/, 'a name of letters, digits, dots, colons, braces, _ and -')
+      .default('waybill')
+      .description('Begins every key in Redis, so that several installations can share one.'),
+    worker_timeout: duration({ atLeast: '3s', atMost: '1h' })
+      .default('30s')
+      .description(
+        'A daemon or worker that Redis has not heard of for so long is taken for dead: its runs are given to others, and the uploads that it was receiving no longer hold slots or idempotency keys.',
+      ),
+    scratch_directory: path()
+      .default('./scratch')
+      .description(
+        'Directory of this machine, not shared: bundles are extracted here while they are received and while they are published. It needs room for the uploads that are being received and max_concurrency bundles.',
+      ),
+  }),
+});

@@ -1,0 +1,37 @@
+import type { Config } from '../core/config/config.ts';
+import type { Secrets } from '../core/config/secrets.ts';
+import { WaybillError } from '../core/errors.ts';
+import {
+  createCoordinator,
+  prepareStaging,
+  type Coordinator,
+  type CoordinatorOptions,
+} from './coordinator.ts';
+
+/**
+ * The coordinator that the configuration asks for, on staging that is ready. BullMQ is loaded only where it is. Throws where the places or the
+ * queue do not serve.
+ */
+export async function openCoordinator(
+  options: CoordinatorOptions & { secrets: Secrets },
+): Promise<Coordinator> {
+  const { config, log } = options;
+  if (config.server.queue.driver === 'bullmq') {
+    const { createBullmqCoordinator } = await import('./bullmq-coordinator.ts');
+    return createBullmqCoordinator(options);
+  }
+  const { swept } = await prepareStaging(config.server.staging.directory);
+  if (swept.length > 0)
+    log.info({ directories: swept.length }, 'removed uploads that an earlier process had staged');
+  return createCoordinator(options);
+}
+
+/** Throws `config_invalid` where the queue is in the memory of one process, which no other can work on. */
+export function requireBullmq(config: Config, what: string): void {
+  if (config.server.queue.driver === 'bullmq') return;
+  throw new WaybillError(
+    'config_invalid',
+    `${what} needs a queue that several processes share, and server.queue.driver is "${config.server.queue.driver}"`,
+    { hint: 'set server.queue: {driver: bullmq, redis_url_env: …}, or run `waybill serve`, which does both' },
+  );
+}

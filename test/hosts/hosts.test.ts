@@ -1,0 +1,270 @@
+import { once } from 'node:events';
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import net from 'node:net';
+import path from 'node:path';
+import t from 'tap';
+import { manifestOf } from '../fixtures/tar.ts';
+import { startChromium } from '../services/chromium.ts';
+import { startRedis } from '../services/redis.ts';
+import {
+  acceptedId,
+  adminToken,
+  bundle,
+  follow,
+  launch,
+  launchApi,
+  launchWorker,
+  layOut,
+  overlaps,
+  token,
+  upload,
+} from './processes.ts';
+
+// Servers start and stop, and time-outs pass.
+t.setTimeout(240_000);
+
+const password = 'canary-of-redis-5f1d';
+
+t.test(
+  'two APIs and two workers: forty uploads of eight pipelines all succeed, one at a time each, though a worker is killed',
+  async (t) => {
+    const redis = await startRedis({ password });
+    t.teardown(() => redis.close());
+    const place = layOut(t, { redisUrl: redis.url, pipelines: 8 });
+    const apis = await Promise.all([launchApi(t, place), launchApi(t, place)]);
+    const [doomed, other] = await Promise.all([launchWorker(t, place), launchWorker(t, place)]);
+    const names = Array.from({ length: 40 }, (_, index) => `b${String(index).padStart(2, '0')}`);
+    const pipelineOf = (index: number): string => place.pipelines[index % 8] as string;
+    const killed = doomed
+      .until(({ msg }) => msg === 'run started')
+      .then(async (line) => {
+        await doomed.kill('SIGKILL');
+        return line;
+      });
+    const ids: string[] = [];
+    for (const [index, name] of names.entries())
+      ids.push(await acceptedId(await upload(apis[index % 2]!.url, pipelineOf(index), bundle(name))));
+    const { run_id: interrupted = '' } = await killed;
+    const records = await Promise.all(ids.map((id, index) => follow(apis[(index + 1) % 2]!.url, id)));
+    t.same(
+      records.filter(({ status }) => status !== 'succeeded'),
+      [],
+      'all succeeded',
+    );
+    t.ok(
+      other.lines.some(({ run_id, msg }) => run_id === interrupted && msg === 'run started'),
+      'the other worker took up the run of the dead one',
+    );
+    t.same(overlaps([doomed, other]), []);
+    for (const [index, name] of names.entries())
+      t.equal(
+        readFileSync(path.join(place.root, 'public', pipelineOf(index), name, 'name.txt'), 'utf8'),
+        name,
+      );
+    for (const pipeline of place.pipelines) {
+      const starts = records
+        .filter(({ pipeline_id }) => pipeline_id === pipeline)
+        .map(({ started_at }) => started_at);
+      t.same(starts, [...starts].sort(), `${pipeline} ran in the order of acceptance`);
+    }
+    t.equal(readdirSync(path.join(place.root, 'staging')).length, 40, 'one archive for each retained run');
+    t.equal(await other.kill('SIGTERM'), 0);
+    for (const api of apis) t.equal(await api.kill('SIGTERM'), 0);
+    t.equal(
+      readdirSync(path.join(place.root, 'scratch')).length,
+      1,
+      'the killed worker alone left its scratch directory',
+    );
+    for (const one of [...apis, doomed, other])
+      for (const secret of [password, token, adminToken]) t.notOk(one.output().includes(secret));
+    const kept = await redis.cli('KEYS', '*');
+    t.ok(kept.includes('waybill:run:'));
+  },
+);
+
+t.test(
+  'redis killed and started again: uploads and health tell, nothing accepted is lost, no restart is needed',
+  async (t) => {
+    const redis = await startRedis();
+    t.teardown(() => redis.close());
+    const place = layOut(t, { redisUrl: redis.url, pipelines: 2 });
+    const api = await launchApi(t, place);
+    const before = await Promise.all(
+      ['a', 'b', 'c', 'd'].map(async (name, index) =>
+        acceptedId(await upload(api.url, `p${(index % 2) + 1}`, bundle(name))),
+      ),
+    );
+    await redis.stop('SIGTERM');
+    const refused = await upload(api.url, 'p1', bundle('e'));
+    t.equal(refused.status, 503);
+    t.ok(Number(refused.headers.get('retry-after')) > 0);
+    t.match(await refused.json(), { code: 'queue_unavailable', retryable: true });
+    const health = await fetch(`${api.url}healthz`);
+    t.match([health.status, ((await health.json()) as { code: string }).code], [503, 'queue_unavailable']);
+    await redis.start();
+    for (let answer = await fetch(`${api.url}healthz`); !answer.ok; answer = await fetch(`${api.url}healthz`))
+      await answer.arrayBuffer();
+    const worker = await launchWorker(t, place);
+    const after = await acceptedId(await upload(api.url, 'p1', bundle('e')));
+    for (const id of [...before, after]) t.equal((await follow(api.url, id)).status, 'succeeded');
+    t.equal(await worker.kill('SIGTERM'), 0);
+  },
+);
+
+t.test(
+  'an API killed while it receives: its key and slot are free again, and another API takes the upload',
+  async (t) => {
+    const redis = await startRedis();
+    t.teardown(() => redis.close());
+    const place = layOut(t, { redisUrl: redis.url });
+    const [dying, other] = await Promise.all([launchApi(t, place), launchApi(t, place, ['serve'])]);
+    const body = bundle('half', 200_000);
+    const socket = net.connect(Number(new URL(dying.url).port), '127.0.0.1');
+    t.teardown(() => socket.destroy());
+    socket.on('error', () => undefined);
+    await once(socket, 'connect');
+    socket.write(
+      `POST /v1/pipelines/p1/upload HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${token}\r\nContent-Type: application/x-tar\r\nIdempotency-Key: k1\r\nContent-Length: ${body.length}\r\n\r\n`,
+    );
+    socket.write(body.subarray(0, 100_000));
+    const reserved = async (): Promise<string> => redis.cli('ZCARD', 'waybill:slots');
+    while ((await reserved()) !== '1') await new Promise((resolve) => setTimeout(resolve, 20));
+    await dying.kill('SIGKILL');
+    const first = await upload(other.url, 'p1', body, { 'idempotency-key': 'k1' });
+    t.match(
+      [first.status, ((await first.json()) as { code: string }).code],
+      [409, 'idempotency_in_progress'],
+    );
+    let retried = first;
+    while (retried.status === 409) {
+      await new Promise((resolve) => setTimeout(resolve, 200));
+      retried = await upload(other.url, 'p1', body, { 'idempotency-key': 'k1' });
+    }
+    t.equal(retried.status, 202, 'once the dead API is known to be dead');
+    t.equal((await follow(other.url, await acceptedId(retried))).status, 'succeeded');
+  },
+);
+
+t.test(
+  'an API killed after it accepted: the run goes on, and its key is known to every API; expiry clears what it staged',
+  async (t) => {
+    const redis = await startRedis();
+    t.teardown(() => redis.close());
+    const place = layOut(t, { redisUrl: redis.url, http: 'retention: 3s' });
+    const dying = await launchApi(t, place);
+    const key = { 'idempotency-key': 'k1' };
+    const id = await acceptedId(await upload(dying.url, 'p1', bundle('one'), key));
+    await dying.kill('SIGKILL');
+
+    const other = await launchApi(t, place);
+    const replay = await upload(other.url, 'p1', bundle('one'), key);
+    t.equal(replay.headers.get('idempotency-replayed'), 'true');
+    t.equal(await acceptedId(replay), id);
+    const conflict = await upload(other.url, 'p1', bundle('two'), key);
+    t.match(
+      [conflict.status, ((await conflict.json()) as { code: string }).code],
+      [409, 'idempotency_conflict'],
+    );
+    t.equal(readdirSync(path.join(place.root, 'staging')).length, 1, 'a replay stages nothing');
+
+    await launchWorker(t, place);
+    t.equal((await follow(other.url, id)).status, 'succeeded');
+    const staging = path.join(place.root, 'staging');
+    while (existsSync(staging) && readdirSync(staging).length > 0)
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    t.equal((await fetch(`${other.url}runs/${id}`)).status, 404);
+    const anew = await upload(other.url, 'p1', bundle('two'), key);
+    t.not(await acceptedId(anew), id, 'the key went with its run');
+  },
+);
+
+t.test('a worker that is told to stop ends with 0; with the queue in memory there is none', async (t) => {
+  const redis = await startRedis();
+  t.teardown(() => redis.close());
+  const place = layOut(t, { redisUrl: redis.url });
+  const worker = await launchWorker(t, place);
+  t.equal(await worker.kill('SIGTERM'), 0);
+  const [alone, api] = [await launchWorker(t, place), await launchApi(t, place, ['serve'])];
+  await redis.stop();
+  await alone.until(({ msg }) => msg.startsWith('redis is away'));
+  t.equal(await alone.kill('SIGTERM'), 0, 'while Redis is away too');
+  t.equal(await api.kill('SIGTERM'), 0);
+  writeFileSync(
+    place.config,
+    readFileSync(place.config, 'utf8').replace(/queue: \{driver.*\}/, 'queue: {driver: memory}'),
+  );
+  for (const args of [['worker'], ['serve', '--no-workers']]) {
+    const refused = launch(t, place, args);
+    const [status] = (await once(refused.child, 'exit')) as [number];
+    t.equal(status, 2);
+    t.match(refused.output(), /server\.queue\.driver is "memory"/);
+  }
+});
+
+t.test('a run of a pipeline with a source of its own is taken by a worker like any other', async (t) => {
+  const redis = await startRedis();
+  t.teardown(() => redis.close());
+  const place = layOut(t, { redisUrl: redis.url });
+  mkdirSync(path.join(place.root, 'source/one'), { recursive: true });
+  writeFileSync(path.join(place.root, 'source/one/manifest.json'), manifestOf(['a.txt']));
+  writeFileSync(path.join(place.root, 'source/one/a.txt'), 'hello');
+  writeFileSync(
+    place.config,
+    readFileSync(place.config, 'utf8')
+      .replace('pipelines: [p1]', 'pipelines: [p1, files]')
+      .concat(
+        '  - {id: files, source: {backend: local, path: ./source}, destinations: [{id: web, backend: local, path: ./public/files}]}\n',
+      ),
+  );
+  const api = await launchApi(t, place);
+  await launchWorker(t, place);
+  const started = await fetch(`${api.url}v1/pipelines/files/runs`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token}` },
+  });
+  t.match(await follow(api.url, await acceptedId(started)), { status: 'succeeded' });
+  t.equal(readFileSync(path.join(place.root, 'public/files/one/a.txt'), 'utf8'), 'hello');
+});
+
+t.test('the board of the queues is behind the admin token, and answers below the base path', async (t) => {
+  const redis = await startRedis();
+  t.teardown(() => redis.close());
+  const place = layOut(t, { redisUrl: redis.url, http: 'base_path: /way/' });
+  const { url } = await launchApi(t, place);
+  const board = `${url}admin/queues`;
+  const basic = (word: string): string => `Basic ${Buffer.from(`admin:${word}`).toString('base64')}`;
+  for (const authorization of [undefined, `Bearer ${token}`, basic('wrong'), 'Basic ='])
+    for (const at of [board, `${board}/api/queues`]) {
+      const response = await fetch(at, { headers: authorization === undefined ? {} : { authorization } });
+      t.equal(response.status, 401, authorization ?? 'without a token');
+      t.match(response.headers.get('www-authenticate'), /Basic/);
+      t.match(await response.json(), { code: 'unauthorized' });
+    }
+  for (const authorization of [`Bearer ${adminToken}`, basic(adminToken)]) {
+    const page = await fetch(board, { headers: { authorization } });
+    t.equal(page.status, 200);
+    t.match(page.headers.get('content-security-policy'), /default-src 'none'/);
+    const html = await page.text();
+    t.match(html, /\/way\/admin\/queues/);
+    const script = /src="([^"]+\.js)"/.exec(html)?.[1] ?? '';
+    t.equal((await fetch(new URL(script, `${board}/`), { headers: { authorization } })).status, 200, script);
+    const queues = await fetch(`${board}/api/queues`, { headers: { authorization } });
+    t.match(await queues.json(), { queues: [{ name: 'p1', readOnlyMode: true }] });
+  }
+
+  const browser = await startChromium();
+  t.teardown(() => browser.close());
+  const page = await browser.newPage({ httpCredentials: { username: 'admin', password: adminToken } });
+  const complaints: string[] = [];
+  page.on('console', (message) => {
+    if (message.type() === 'error') complaints.push(message.text());
+  });
+  page.on('pageerror', (error) => complaints.push(error.message));
+  await page.goto(board);
+  await page.getByText('p1').first().waitFor();
+  t.same(
+    complaints.filter((text) => !text.includes('https://fonts.googleapis.com/')),
+    [],
+    'the browser shows it under its content security policy, which keeps it from asking strangers for fonts',
+  );
+});

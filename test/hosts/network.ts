@@ -1,0 +1,70 @@
+import { execFile } from 'node:child_process';
+import { randomInt } from 'node:crypto';
+import { promisify } from 'node:util';
+import type { Test } from 'tap';
+import { requirePrograms } from '../services/debian.ts';
+
+const run = promisify(execFile);
+
+/** A host of its own: a network namespace with one wire to this machine, and nothing else on it. */
+export interface Host {
+  name: string;
+  /** Of the host. */
+  address: string;
+  /** What a command has to begin with to run on the host. */
+  through: string[];
+  /** Cuts the wire, and mends it. */
+  unplug(): Promise<void>;
+  plug(): Promise<void>;
+}
+
+export interface Network {
+  /** Of this machine, where the services are; every host reaches it. */
+  address: string;
+  hosts: Host[];
+}
+
+/** Hosts as network namespaces; they and their wires are gone when the test is over. Throws where this machine cannot have any, and says what it takes. */
+export async function startNetwork(t: Pick<Test, 'teardown'>, names: readonly string[]): Promise<Network> {
+  await requirePrograms(['ip'], ['iproute2']);
+  // A net of its own for each start, within the range that RFC 2544 keeps for tests.
+  const net = randomInt(0, 64);
+  const id = `wb${process.pid.toString(36)}`;
+  const hosts: Host[] = [];
+  let first = '';
+  for (const [index, name] of names.entries()) {
+    const [space, near, far] = [`${id}${name}`, `${id}${name}0`, `${id}${name}1`];
+    const [here, there] = [`198.19.${net * 4 + index}.1`, `198.19.${net * 4 + index}.2`];
+    await ip('netns', 'add', space).catch(impossible);
+    t.teardown(async () => {
+      await ip('netns', 'del', space);
+    });
+    await ip('link', 'add', near, 'type', 'veth', 'peer', 'name', far, 'netns', space).catch(impossible);
+    await ip('addr', 'add', `${here}/24`, 'dev', near);
+    await ip('link', 'set', near, 'up');
+    await ip('-n', space, 'addr', 'add', `${there}/24`, 'dev', far);
+    await ip('-n', space, 'link', 'set', far, 'up');
+    await ip('-n', space, 'link', 'set', 'lo', 'up');
+    await ip('-n', space, 'route', 'add', 'default', 'via', here);
+    first ||= here;
+    hosts.push({
+      name,
+      address: there,
+      through: ['ip', 'netns', 'exec', space],
+      unplug: () => ip('link', 'set', near, 'down'),
+      plug: () => ip('link', 'set', near, 'up'),
+    });
+  }
+  return { address: first, hosts };
+}
+
+async function ip(...args: string[]): Promise<void> {
+  await run('ip', args);
+}
+
+function impossible(cause: unknown): never {
+  throw new Error(
+    'These tests need two network namespaces, which this machine does not allow. Run them as root, in a container with --cap-add NET_ADMIN --cap-add SYS_ADMIN.',
+    { cause },
+  );
+}

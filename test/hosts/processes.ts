@@ -1,0 +1,218 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import type { Test } from 'tap';
+import type { RunRecord } from '../../src/workers/run-record.ts';
+import { program } from '../cli/process.ts';
+import { bundleTar } from '../fixtures/tar.ts';
+
+export const token = 'the-token-of-ci';
+export const adminToken = 'the-token-of-the-operator';
+
+export interface Place {
+  root: string;
+  config: string;
+  env: Record<string, string>;
+  pipelines: string[];
+}
+
+export interface PlaceSettings {
+  redisUrl: string;
+  pipelines?: number;
+  /** The address of the APIs. */
+  listen?: string;
+  http?: string;
+  /** More of `server.queue`. */
+  queue?: string;
+  /** The whole of `server.staging`. */
+  staging?: string;
+  env?: Record<string, string>;
+}
+
+/** A configuration for several hosts: upload pipelines p1, p2, … to the local destinations public/p1, public/p2, … */
+export function layOut(t: Pick<Test, 'teardown'>, settings: PlaceSettings): Place {
+  const root = mkdtempSync(path.join(tmpdir(), 'waybill-hosts-'));
+  t.teardown(() => rmSync(root, { recursive: true, force: true, maxRetries: 5 }));
+  const pipelines = Array.from({ length: settings.pipelines ?? 1 }, (_, index) => `p${index + 1}`);
+  const config = path.join(root, 'waybill.yml');
+  const yaml = `
+upload_tokens: [{id: ci, value_env: TOKEN_CI, pipelines: [${pipelines.join(', ')}]}]
+server:
+  http: {listen: '${settings.listen ?? '127.0.0.1'}:0', queue_size: 200, ${settings.http ?? ''}}
+  admin_token_env: TOKEN_ADMIN
+  staging: ${settings.staging ?? '{directory: ./staging}'}
+  queue: {driver: bullmq, redis_url_env: REDIS_URL, worker_timeout: 3s${settings.queue ?? ''}}
+pipelines:
+${pipelines
+  .map(
+    (id) =>
+      `  - {id: ${id}, source: {backend: http_upload}, destinations: [{id: web, backend: local, path: ./public/${id}}]}`,
+  )
+  .join('\n')}
+`;
+  writeFileSync(config, yaml);
+  const env = { TOKEN_CI: token, TOKEN_ADMIN: adminToken, REDIS_URL: settings.redisUrl, ...settings.env };
+  return { root, config, env, pipelines };
+}
+
+export interface LogLine {
+  time: string;
+  level: number;
+  msg: string;
+  run_id?: string;
+  pipeline_id?: string;
+  url?: string;
+  take?: number;
+}
+
+export interface Launched {
+  child: ChildProcess;
+  lines: LogLine[];
+  /** Everything it wrote, as it wrote it. */
+  output: () => string;
+  /** The first line, past or to come, that matches; rejects where the process ends without one. */
+  until: (matches: (line: LogLine) => boolean) => Promise<LogLine>;
+  kill: (signal: NodeJS.Signals) => Promise<number | null>;
+  killedAt: () => string | null;
+}
+
+/** A process of the built program; killed when the test is over. */
+export function launch(
+  t: Pick<Test, 'teardown'>,
+  place: Place,
+  args: readonly string[],
+  through: readonly string[] = [],
+): Launched {
+  const command = [...through, process.execPath, program, ...args, '--config', place.config];
+  const child = spawn(command[0] as string, command.slice(1), {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { PATH: process.env['PATH'] ?? '', HOME: place.root, ...place.env },
+  });
+  const exited = once(child, 'exit');
+  const lines: LogLine[] = [];
+  const waiting = new Set<() => void>();
+  let output = '';
+  let killed: string | null = null;
+  child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()));
+  createInterface({ input: child.stderr }).on('line', (line) => {
+    output += `${line}\n`;
+    if (line.startsWith('{')) lines.push(JSON.parse(line) as LogLine);
+    for (const look of waiting) look();
+  });
+  const kill = async (signal: NodeJS.Signals): Promise<number | null> => {
+    if (child.exitCode === null && child.signalCode === null) {
+      killed ??= new Date().toISOString();
+      child.kill(signal);
+      await exited;
+    }
+    return child.exitCode;
+  };
+  t.teardown(() => kill('SIGKILL'));
+  return {
+    child,
+    lines,
+    output: () => output,
+    kill,
+    killedAt: () => killed,
+    until: (matches) =>
+      new Promise((resolve, reject) => {
+        const look = (): void => {
+          const found = lines.find(matches);
+          if (found === undefined) return;
+          waiting.delete(look);
+          resolve(found);
+        };
+        waiting.add(look);
+        look();
+        void exited.then(() => reject(new Error(`the process ended:\n${output}`)));
+      }),
+  };
+}
+
+/** An API, when it listens; with its base URL. */
+export async function launchApi(
+  t: Pick<Test, 'teardown'>,
+  place: Place,
+  args: readonly string[] = ['serve', '--no-workers'],
+  through: readonly string[] = [],
+): Promise<Launched & { url: string }> {
+  const launched = launch(t, place, args, through);
+  const { url = '' } = await launched.until(({ msg }) => msg === 'listening');
+  return { ...launched, url };
+}
+
+export async function launchWorker(
+  t: Pick<Test, 'teardown'>,
+  place: Place,
+  through: readonly string[] = [],
+): Promise<Launched> {
+  const launched = launch(t, place, ['worker'], through);
+  await launched.until(({ msg }) => msg === 'working');
+  return launched;
+}
+
+/** A bundle of its own name and content. */
+export function bundle(name: string, bytes = 20_000): Buffer {
+  const body = Buffer.alloc(bytes, name);
+  return bundleTar({ 'data.bin': body, 'name.txt': name }, { name });
+}
+
+export async function upload(
+  url: string,
+  pipeline: string,
+  body: Buffer,
+  headers: Record<string, string> = {},
+): Promise<Response> {
+  return fetch(`${url}v1/pipelines/${pipeline}/upload`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token}`, 'content-type': 'application/x-tar', ...headers },
+    body: new Uint8Array(body),
+  });
+}
+
+export async function acceptedId(response: Response): Promise<string> {
+  const { run_id: id } = (await response.json()) as { run_id?: string };
+  if (response.status !== 202 || id === undefined) throw new Error(`not accepted: ${response.status}`);
+  return id;
+}
+
+/** The record of a run once it is over; a look that fails is repeated, since Redis may be away. */
+export async function follow(url: string, runId: string): Promise<RunRecord> {
+  for (;;) {
+    const response = await fetch(`${url}runs/${runId}`);
+    const record = (await response.json()) as RunRecord;
+    if (response.ok && record.finished_at !== null) return record;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+/** Every moment at which two runs of one pipeline were under way, as the workers' own logs tell; a killed worker's runs end with it. */
+export function overlaps(workers: readonly Launched[]): string[] {
+  const moments = workers.flatMap((worker) =>
+    worker.lines
+      .filter(({ msg }) => /^run (started|finished|given back)$/.test(msg))
+      .map(({ time, msg, run_id = '', pipeline_id = '' }) => ({
+        time,
+        starts: msg === 'run started',
+        run: run_id,
+        pipeline: pipeline_id,
+        worker,
+      })),
+  );
+  moments.sort((a, b) => (a.time < b.time ? -1 : a.time > b.time ? 1 : Number(a.starts) - Number(b.starts)));
+  const under = new Map<string, (typeof moments)[number]>();
+  return moments.flatMap((moment) => {
+    const before = under.get(moment.pipeline);
+    if (!moment.starts) {
+      if (before?.run === moment.run) under.delete(moment.pipeline);
+      return [];
+    }
+    under.set(moment.pipeline, moment);
+    const died = before?.worker.killedAt() ?? null;
+    const over = before === undefined || (died !== null && died <= moment.time);
+    return over ? [] : [`${moment.run} started at ${moment.time} while ${before.run} ran`];
+  });
+}

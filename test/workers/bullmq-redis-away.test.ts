@@ -1,0 +1,285 @@
+import t, { type Test } from 'tap';
+import { systemClock } from '../../src/core/clock.ts';
+import { digestOf } from '../../src/core/digest.ts';
+import type { Log } from '../../src/core/log.ts';
+import { silentLog } from '../../src/core/log.ts';
+import { bullmqQueue, type BullmqQueue, type BullmqQueueOptions } from '../../src/workers/bullmq-queue.ts';
+import type { JobResult } from '../../src/workers/job.ts';
+import { runResult } from '../contract/queue.ts';
+import { startRedis, type RedisService } from '../services/redis.ts';
+
+// Servers start and stop, and time-outs pass.
+t.setTimeout(240_000);
+
+async function service(t: Test, args: readonly string[] = []): Promise<RedisService> {
+  const redis = await startRedis({ args });
+  t.teardown(() => redis.close());
+  return redis;
+}
+
+/** One host's queue. */
+async function host(
+  t: Test,
+  redis: RedisService,
+  options: Partial<BullmqQueueOptions> = {},
+): Promise<BullmqQueue> {
+  const queue = await bullmqQueue({
+    clock: systemClock,
+    log: silentLog,
+    redis: { url: redis.url, urlEnv: 'REDIS_URL', prefix: 'waybill' },
+    pipelineIds: ['maps', 'docs'],
+    queueSize: 10,
+    maxConcurrency: 2,
+    retentionMs: 60_000,
+    workerTimeoutMs: 1_000,
+    shared: { share: async (job) => job, remove: async () => undefined },
+    onExpire: async () => undefined,
+    ...options,
+  });
+  t.teardown(() => queue.close(0));
+  return queue;
+}
+
+async function submit(
+  queue: BullmqQueue,
+  runId: string,
+  idempotency?: { tokenId: string; key: string },
+): Promise<{ replayed: boolean; record: { run_id: string } }> {
+  const [pipelineId = ''] = runId.split('.');
+  const admission = await queue.reserve({
+    pipelineId,
+    ...(idempotency === undefined ? {} : { idempotency }),
+  });
+  return admission.accept({ runId, pipelineId, staged: '/x', bundlePath: '.' }, digestOf('A'));
+}
+
+/** Looks until it is so; the test's own time-out ends a vain search. */
+async function until<T>(look: () => Promise<T>, right: (seen: T) => boolean): Promise<T> {
+  for (;;) {
+    const seen = await look().catch(() => undefined);
+    if (seen !== undefined && right(seen)) return seen;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+function gate(): {
+  began: Promise<string>;
+  process: (job: { runId: string }) => Promise<JobResult>;
+  open: () => void;
+  runs: string[];
+} {
+  let begin: (runId: string) => void = () => undefined;
+  let open: () => void = () => undefined;
+  const began = new Promise<string>((resolve) => (begin = resolve));
+  const opened = new Promise<void>((resolve) => (open = resolve));
+  const runs: string[] = [];
+  const process = async ({ runId }: { runId: string }): Promise<JobResult> => {
+    runs.push(runId);
+    begin(runId);
+    await opened;
+    return runResult('ok');
+  };
+  return { began, process, open, runs };
+}
+
+t.test(
+  'Redis killed while a job runs: the job goes on, nobody takes it, and its outcome is recorded when Redis is back',
+  async (t) => {
+    const redis = await service(t, ['--appendfsync', 'always']);
+    const [one, two] = [await host(t, redis), await host(t, redis)];
+    const [first, second] = [gate(), gate()];
+    await one.start(first.process);
+    await submit(one, 'maps.1');
+    await first.began;
+    await until(
+      () => one.find('maps.1'),
+      (record) => record?.status === 'running',
+    );
+    await two.start(second.process);
+    await submit(two, 'maps.2');
+    await redis.stop('SIGKILL');
+    await t.rejects(one.reserve({ pipelineId: 'maps' }), { code: 'queue_unavailable' });
+    await t.rejects(one.depth(), { code: 'queue_unavailable' });
+    await t.rejects(one.find('maps.1'), { code: 'queue_unavailable' });
+    // Longer than a worker may be silent: its lock has run out when Redis is back.
+    await systemClock.sleep(1_500);
+    await redis.start();
+    t.match(
+      await until(
+        () => two.find('maps.1'),
+        (record) => record !== undefined,
+      ),
+      { status: 'running' },
+    );
+    // Longer than the others wait before they look for the jobs of dead workers.
+    await systemClock.sleep(2_500);
+    t.same(
+      [first.runs, second.runs],
+      [['maps.1'], []],
+      'it was not given to another, nor the next one begun',
+    );
+    second.open();
+    await redis.stop('SIGKILL');
+    first.open();
+    await systemClock.sleep(300);
+    await redis.start();
+    for (const id of ['maps.1', 'maps.2'])
+      t.match(
+        await until(
+          () => two.find(id),
+          (record) => record?.finished_at != null,
+        ),
+        { status: 'succeeded' },
+      );
+    t.equal([...first.runs, ...second.runs].filter((id) => id === 'maps.1').length, 1, 'it ran once');
+  },
+);
+
+t.test('slots and keys of all hosts are counted together', async (t) => {
+  const redis = await service(t);
+  const [one, two] = [await host(t, redis, { queueSize: 2 }), await host(t, redis, { queueSize: 2 })];
+  const idempotency = { tokenId: 'ci', key: 'k' };
+  const admission = await one.reserve({ pipelineId: 'maps', idempotency });
+  await t.rejects(two.reserve({ pipelineId: 'maps', idempotency }), { code: 'idempotency_in_progress' });
+  const races = await Promise.allSettled(
+    Array.from({ length: 10 }, (_, index) => [one, two][index % 2]!.reserve({ pipelineId: 'maps' })),
+  );
+  t.equal(races.filter(({ status }) => status === 'fulfilled').length, 1, 'one of two slots was left');
+  await admission.accept(
+    { runId: 'maps.1', pipelineId: 'maps', staged: '/x', bundlePath: '.' },
+    digestOf('A'),
+  );
+  for (const race of races) if (race.status === 'fulfilled') await race.value.release();
+  t.match(await submit(two, 'maps.2', idempotency), { replayed: true, record: { run_id: 'maps.1' } });
+});
+
+t.test('of many hosts that stage one key at once, one is accepted', async (t) => {
+  const redis = await service(t);
+  const hosts = await Promise.all([1, 2, 3].map(() => host(t, redis, { queueSize: 100 })));
+  const answers = await Promise.allSettled(
+    Array.from({ length: 30 }, (_, index) =>
+      submit(hosts[index % 3]!, `maps.${index}`, { tokenId: 'ci', key: 'k' }),
+    ),
+  );
+  const fresh = answers.filter((answer) => answer.status === 'fulfilled' && !answer.value.replayed);
+  t.equal(fresh.length, 1);
+  for (const answer of answers)
+    if (answer.status === 'rejected') t.match(answer.reason, { code: 'idempotency_in_progress' });
+  t.match(await hosts[0]!.depth(), { reserved: 0, queued: 1 });
+});
+
+t.test(
+  'what an upload left in shared staging that was never accepted is removed, by any host; what was accepted stays',
+  async (t) => {
+    const redis = await service(t);
+    const removed: string[] = [];
+    const remove = async (name: string): Promise<void> => void removed.push(name);
+    const one = await host(t, redis, {
+      shared: { share: () => Promise.reject(new Error('the disk is full')), remove },
+    });
+    await t.rejects(submit(one, 'maps.1'), { message: 'the disk is full' });
+    let kept = '';
+    const two = await host(t, redis, {
+      shared: {
+        share: async (job, name) => {
+          kept = name;
+          return job;
+        },
+        remove,
+      },
+    });
+    await submit(two, 'maps.2');
+    const [left = ''] = (await redis.cli('ZRANGE', 'waybill:staging', '0', '-1')).split('\n');
+    t.match(left, /^upload-/);
+    // Its time is over.
+    await redis.cli('ZADD', 'waybill:staging', '1', left);
+    await until(
+      async () => removed,
+      (names) => names.includes(left),
+    );
+    t.notOk(removed.includes(kept));
+    t.equal(await redis.cli('ZCARD', 'waybill:staging'), '0');
+  },
+);
+
+t.test('a Redis that would evict is refused; one that may come to is told of', async (t) => {
+  const evicting = await service(t, ['--maxmemory', '50mb', '--maxmemory-policy', 'allkeys-lru']);
+  await t.rejects(host(t, evicting), { code: 'config_invalid', message: /allkeys-lru/ });
+  const unlimited = await service(t, ['--maxmemory-policy', 'volatile-lru', '--appendonly', 'no']);
+  const warnings: string[] = [];
+  const log: Log = { ...silentLog, warn: (_fields, message) => void warnings.push(message) };
+  await host(t, unlimited, { log });
+  t.match(warnings, [/eviction policy/, /appendonly/]);
+});
+
+t.test('a Redis that is not there, or a URL that is none, is told without the URL', async (t) => {
+  const gone = await service(t);
+  await gone.stop();
+  const url = `redis://:secret-word@127.0.0.1:${gone.port}`;
+  const refusal = await host(t, { ...gone, url }).catch((error: unknown) => error as Error);
+  t.match(refusal, { code: 'queue_unavailable', message: /REDIS_URL.*ECONNREFUSED/ });
+  t.notOk(JSON.stringify([refusal, (refusal as Error).stack]).includes('secret-word'));
+  await t.rejects(host(t, { ...gone, url: 'http://secret-word' }), {
+    code: 'secrets_invalid',
+    message: /^((?!secret-word).)*$/,
+  });
+});
+
+t.test(
+  'what a host that stops has to interrupt goes back to the head of its pipeline, and another host runs it',
+  async (t) => {
+    const redis = await service(t);
+    const [one, two] = [await host(t, redis), await host(t, redis)];
+    let begin: () => void = () => undefined;
+    const began = new Promise<void>((resolve) => (begin = resolve));
+    await one.start(async (_job, { signal }) => {
+      begin();
+      return new Promise((_resolve, reject) =>
+        signal.addEventListener('abort', () => reject(signal.reason as Error)),
+      );
+    });
+    await submit(one, 'maps.1');
+    await submit(one, 'maps.2');
+    await began;
+    t.same(await one.close(0), { unfinished: ['maps.1'] });
+    t.match(await two.find('maps.1'), { status: 'queued', started_at: null, error: null });
+    const runs: string[] = [];
+    await two.start(async ({ runId }) => {
+      runs.push(runId);
+      return runResult('ok');
+    });
+    for (const id of ['maps.1', 'maps.2'])
+      t.match(
+        await until(
+          () => two.find(id),
+          (record) => record?.finished_at != null,
+        ),
+        { status: 'succeeded' },
+      );
+    t.same(runs, ['maps.1', 'maps.2']);
+  },
+);
+
+t.test(
+  'a run that brings down worker after worker fails at last, and the next one has its turn',
+  async (t) => {
+    const redis = await service(t);
+    const queue = await host(t, redis);
+    await submit(queue, 'maps.1');
+    await submit(queue, 'maps.2');
+    await redis.cli('HSET', 'waybill:run:maps.1', 'takes', '5');
+    const runs: string[] = [];
+    await queue.start(async ({ runId }) => {
+      runs.push(runId);
+      return runResult('ok');
+    });
+    const over = (id: string) =>
+      until(
+        () => queue.find(id),
+        (record) => record?.finished_at != null,
+      );
+    t.match(await over('maps.1'), { status: 'failed', error: { code: 'worker_failed' } });
+    t.match(await over('maps.2'), { status: 'succeeded' });
+    t.same(runs, ['maps.2']);
+  },
+);
