@@ -1,9 +1,9 @@
-import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
-import express, { type Express, type Request, type Response } from 'express';
-import { countRequests } from './count-requests.ts';
+import type { IncomingMessage, RequestListener } from 'node:http';
+import express, { type Express } from 'express';
+import { countWhenOver } from './count-requests.ts';
 import type { ApiPorts } from './ports.ts';
 import { requestContext } from './request-context.ts';
-import { requestLog } from './request-log.ts';
+import { logWhenOver, type LoggedRequest } from './request-log.ts';
 import { sendWeather } from './weather-answer.ts';
 
 /**
@@ -15,9 +15,6 @@ export function withHotReads(
   { weather, metrics, log, clock }: Pick<ApiPorts, 'weather' | 'metrics' | 'log' | 'clock'>,
 ): RequestListener {
   if (weather === null) return app;
-  const logged = requestLog(log, clock);
-  const counted = metrics === null ? undefined : countRequests(metrics, clock);
-  const nothing = (): void => undefined;
   return (req, res) => {
     const answer =
       req.method === 'GET' || req.method === 'HEAD'
@@ -27,17 +24,16 @@ export function withHotReads(
       app(req, res);
       return;
     }
-    const known = asExpress(app, req, res);
-    logged(known.req, known.res, nothing);
-    void counted?.(known.req, known.res, nothing);
     requestContext(req).route = answer.endpoint.path;
+    logWhenOver(log, clock, asLogged(app, req), res);
+    if (metrics !== null) countWhenOver(metrics, clock, req, res);
     sendWeather(req, res, answer);
   };
 }
 
-/** What the log and the counters look at; express itself would change the prototype of both, which is slow. */
-function asExpress(app: Express, req: IncomingMessage, res: ServerResponse): { req: Request; res: Response } {
+/** As express would have it, which also changes the prototype of a request, and that is slow. */
+function asLogged(app: Express, req: IncomingMessage): LoggedRequest {
   const asked = { app, headers: req.headers, socket: req.socket, connection: req.socket };
-  const ip: unknown = Reflect.get(express.request, 'ip', asked);
-  return { req: Object.assign(req, { originalUrl: req.url, ip }) as Request, res: res as Response };
+  const ip = Reflect.get(express.request, 'ip', asked) as string | undefined;
+  return Object.assign(req, { originalUrl: req.url ?? '/', ip });
 }

@@ -33,7 +33,7 @@ export async function readWeather({ config, verbose }: WeatherOptions): Promise<
     await served.close();
     return 0;
   } catch (thrown) {
-    const line = weatherLine(reasonOf(thrown), new Date());
+    const line = weatherLine(reasonOf(thrown));
     process.stderr.write(`${redaction.clean(line)}\n`);
     return 1;
   } finally {
