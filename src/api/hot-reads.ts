@@ -34,6 +34,6 @@ export function withHotReads(
 /** As express would have it, which also changes the prototype of a request, and that is slow. */
 function asLogged(app: Express, req: IncomingMessage): LoggedRequest {
   const asked = { app, headers: req.headers, socket: req.socket, connection: req.socket };
-  const ip = Reflect.get(express.request, 'ip', asked) as string | undefined;
-  return Object.assign(req, { originalUrl: req.url ?? '/', ip });
+  const ip: unknown = Reflect.get(express.request, 'ip', asked);
+  return Object.assign(req, { originalUrl: req.url ?? '/', ip: typeof ip === 'string' ? ip : undefined });
 }

@@ -223,9 +223,10 @@ t.test('hot reads are logged and counted like all others', async (t) => {
   const note = (fields: object): void => void lines.push(fields as Record<string, unknown>);
   const log = { debug: note, info: note, warn: note, error: note };
   const url = await startWeather(t, { reader, clock, cacheMs: 1000, log });
-  for (const _ of [1, 2]) await (await fetch(`${url}/alerts?limit=5`)).text();
+  await (await fetch(`${url}/alerts?limit=5`)).text();
+  await (await fetch(`${url}/alerts?limit=5`)).text();
   while (lines.length < 2) await new Promise((resolve) => setImmediate(resolve));
-  const plain = lines.map(({ request_id: _id, ms: _ms, ...rest }) => rest);
+  const plain = lines.map((line) => ({ ...line, request_id: null, ms: null }));
   t.same(plain[0], plain[1]);
   t.match(plain[0], { method: 'GET', route: '/alerts', path: '/alerts', client: '127.0.0.1', status: 200 });
 });

@@ -24,7 +24,7 @@ export async function readWeather({ config, verbose }: WeatherOptions): Promise<
   process.on('SIGINT', ask).on('SIGTERM', ask);
   try {
     const served = await serveWeather({
-      configFile: config ?? (process.env['READER_CONFIG'] || 'config.yml'),
+      configFile: config ?? namedByEnvironment() ?? 'config.yml',
       log,
       env: process.env,
       onSecrets: (values) => redaction.add(values),
@@ -39,6 +39,11 @@ export async function readWeather({ config, verbose }: WeatherOptions): Promise<
   } finally {
     process.off('SIGINT', ask).off('SIGTERM', ask);
   }
+}
+
+function namedByEnvironment(): string | undefined {
+  const named = process.env['READER_CONFIG'];
+  return named === '' ? undefined : named;
 }
 
 function reasonOf(thrown: unknown): string {

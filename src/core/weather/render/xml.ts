@@ -27,7 +27,8 @@ export function renderXml(data: object | null): string {
 
 function nodeOf(name: string, value: unknown): Node {
   if (value === null || value === undefined) return { '@xsi:nil': 'true' };
-  if (typeof value !== 'object') return textOf(String(value));
+  if (typeof value === 'string') return textOf(value);
+  if (typeof value !== 'object') return JSON.stringify(value);
   if (Array.isArray(value)) {
     const child = singularOf(name);
     return { [child]: value.map((item) => nodeOf(child, item)) };
