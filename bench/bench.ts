@@ -6,6 +6,7 @@ import { local } from './local.ts';
 
 const benches: Record<string, () => Promise<boolean>> = {
   local,
+  weather: async () => (await import('./weather.ts')).weather(),
   s3: async () => (await import('./s3.ts')).s3(),
   sftp: async () => (await import('./sftp.ts')).sftp(),
   'scene-map': async () => {

@@ -1,7 +1,8 @@
 // What tsc does not do: the executable bit, and the files beside the code that the built program reads.
 import { chmodSync, copyFileSync, existsSync } from 'node:fs';
 
-if (existsSync('dist/cli/main.js')) chmodSync('dist/cli/main.js', 0o755);
+for (const program of ['dist/cli/main.js', 'dist/cli/weather.js'])
+  if (existsSync(program)) chmodSync(program, 0o755);
 
 for (const file of ['scene-map.schema.json', 'quick-validator.js', 'full-validator.js']) {
   copyFileSync(`src/core/scene-map/${file}`, `dist/core/scene-map/${file}`);

@@ -26,8 +26,10 @@ import {
   type PackedBundle,
   type RunRecord,
 } from './producer.ts';
+import { feedWeather, weatherReads } from './weather.ts';
 
 const bundles = path.join(import.meta.dirname, 'bundles');
+const templates = path.join(import.meta.dirname, '../../templates/weather');
 const preferredPort = 8080;
 const runDeadlineMs = 60_000;
 
@@ -62,6 +64,7 @@ async function demo({ isOnce }: { isOnce: boolean }): Promise<number> {
       });
       onRelease(() => web.close());
       const token = randomUUID();
+      await feedWeather(path.join(directory, 'weather'));
       const { served, configFile } = await startDaemon(directory, web.origin, token);
       onRelease(async () => {
         await served.close();
@@ -76,7 +79,8 @@ async function demo({ isOnce }: { isOnce: boolean }): Promise<number> {
         'latest/pictures/forecast.png',
         'library/session-41/notes/recap.txt',
       ]);
-      const isPublished = uploaded && ran && isOnTheWeb;
+      const isWeather = await readWeather(served.url);
+      const isPublished = uploaded && ran && isOnTheWeb && isWeather;
       pointTheWay({ directory, web: web.origin, daemon: served.url, token, runUrl, configFile, isOnce });
       conclude(isPublished);
       if (isOnce) return isPublished ? 0 : 1;
@@ -115,6 +119,10 @@ function configuration(port: number, web: string): string {
   return `# Made by "npm run demo". Paths are relative to this file.
 upload_tokens:
   - { id: producer, value_env: WAYBILL_TOKEN_DEMO, pipelines: [uploads] }
+
+databases: # the weather that the daemon serves; an example feeder has filled it
+  - { name: samples, driver: pglite, directory: ./weather }
+templates: { base_dir: ${JSON.stringify(templates)} }
 
 server:
   http: { listen: "127.0.0.1:${port}" }
@@ -229,6 +237,25 @@ async function lookUp(web: string, paths: readonly string[]): Promise<boolean> {
     paths.map(async (file) => fetch(`${web}/${file}`, { method: 'HEAD', signal: stop.signal })),
   );
   return answers.every(({ ok }) => ok);
+}
+
+/** True where each read of three families gives data. */
+async function readWeather(daemon: string): Promise<boolean> {
+  step(5, 'The daemon serves weather of a database');
+  tell(...weatherReads.flatMap((read) => shown([`curl '${daemon}${read}'`])), '');
+  const texts = await Promise.all(
+    weatherReads.map(async (read) => {
+      const answer = await fetch(`${daemon}${read}`, { signal: stop.signal });
+      return answer.ok ? answer.text() : '';
+    }),
+  );
+  tell(
+    ...(texts[0] ?? '')
+      .trimEnd()
+      .split('\n')
+      .map((line) => `  ${line}`),
+  );
+  return texts.every((text) => text !== '' && !/is available\.|xsi:nil="true"\/><\/response>/.test(text));
 }
 
 interface Whereabouts {

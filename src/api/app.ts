@@ -5,17 +5,26 @@ import type { ApiPorts } from './ports.ts';
 import { sendProblem } from './problem.ts';
 import { requestLog } from './request-log.ts';
 import { createRouter } from './router.ts';
+import type { Route } from './route.ts';
 import { routes } from './routes.ts';
 
 /** The HTTP API over its ports: what every request passes through, and the routes. */
 export function createApp(ports: ApiPorts): Express {
+  return appOf(routes, ports);
+}
+
+/** The same of some routes only, which then need fewer ports. */
+export function appOf<Ports extends Pick<ApiPorts, 'http' | 'clock' | 'log' | 'metrics' | 'board'>>(
+  served: readonly Route<Ports>[],
+  ports: Ports,
+): Express {
   const app = express();
   app.disable('x-powered-by').disable('etag');
   app.set('trust proxy', ports.http.trustedProxies);
   app.use(requestLog(ports.log, ports.clock));
   if (ports.metrics !== null) app.use(countRequests(ports.metrics, ports.clock));
   if (ports.board != null) app.use(`${ports.http.basePath}admin/queues`, ports.board);
-  app.use(ports.http.basePath, createRouter(routes, ports));
+  app.use(ports.http.basePath, createRouter(served, ports));
   app.use(noSuchRoute);
   app.use(answerError);
   return app;

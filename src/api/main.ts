@@ -18,10 +18,12 @@ import { resolveAdminToken } from './admin-token.ts';
 import { createApp } from './app.ts';
 import { resolveToken, resolveTokens, type Token } from './auth.ts';
 import { countingStage } from './count-uploads.ts';
+import { withHotReads } from './hot-reads.ts';
 import { listen } from './http-server.ts';
 import { createMetrics } from './metrics.ts';
-import type { UploadPipeline } from './ports.ts';
+import type { ApiPorts, UploadPipeline } from './ports.ts';
 import { productVersion } from './version.ts';
+import type { OpenedWeather } from './weather-start.ts';
 
 export interface ServeOptions {
   configFile: string;
@@ -82,6 +84,10 @@ export async function serve({
   // Listening comes before the sweep of staging: a second daemon of the same configuration fails here and sweeps nothing.
   const gate = openingGate();
   const server = await listen(gate.listener, config.server.http);
+  const weather = await openedWeather(config, secrets, log).catch(async (error: unknown) => {
+    await server.close();
+    throw error;
+  });
   const metrics = config.server.metrics.enabled
     ? createMetrics({
         version: productVersion(),
@@ -101,12 +107,13 @@ export async function serve({
     notify: (occurrence) => told.notifier.notify(occurrence),
     secrets,
   }).catch(async (error: unknown) => {
+    await weather?.close();
     await server.close();
     throw error;
   });
   const stopping = new AbortController();
   let draining = false;
-  const app = createApp({
+  const ports: ApiPorts = {
     http: config.server.http,
     clock: systemClock,
     log,
@@ -118,12 +125,13 @@ export async function serve({
     stage: metrics === null ? stageUpload : countingStage(stageUpload, metrics),
     metrics,
     metricsToken,
+    weather: weather?.service ?? null,
     stopping: stopping.signal,
     isDraining: () => draining,
     board: adminToken === null ? null : await boardOf(coordinator, adminToken, config),
-  });
+  };
   if (workers) await coordinator.start();
-  gate.open(app);
+  gate.open(withHotReads(createApp(ports), ports));
   const url = `${server.origin}${config.server.http.basePath}`;
   log.info({ url, pipelines: [...uploadPipelines(config).keys()] }, 'listening');
   onListening?.(url);
@@ -139,6 +147,9 @@ export async function serve({
     );
     await server.close();
     await coordinator.close(shutdownTimeoutMs);
+    await weather
+      ?.close()
+      .catch((error: unknown) => log.error({ err: error }, 'closing the weather databases failed'));
     // No more is published; what is still to be told gets one more try.
     stopped.abort();
     await told.notifier.close(tellingGraceMs);
@@ -147,6 +158,14 @@ export async function serve({
   };
   let closing: Promise<{ unfinished: string[] }> | undefined;
   return { url, close: () => (closing ??= stop()) };
+}
+
+/** Loaded only where it is configured. */
+async function openedWeather(config: Config, secrets: Secrets, log: Log): Promise<OpenedWeather | null> {
+  if (config.databases.length === 0) return null;
+  const { openWeather, requireDatabaseSecrets } = await import('./weather-start.ts');
+  await requireDatabaseSecrets(config, secrets);
+  return openWeather({ config, secrets, clock: systemClock, log });
 }
 
 /** Holds requests back until the daemon is ready for them; it opens once. */

@@ -7,6 +7,7 @@ import type { StagingArea } from '../workers/coordinator.ts';
 import type { JobQueue } from '../workers/queue.ts';
 import type { Token } from './auth.ts';
 import type { Metrics } from './metrics.ts';
+import type { WeatherService } from './weather-service.ts';
 
 /** Everything that the routes work with; wired by `main.ts`, or by a test. */
 export interface ApiPorts {
@@ -25,6 +26,8 @@ export interface ApiPorts {
   metrics: Metrics | null;
   /** What `/metrics` asks for; null: nothing. */
   metricsToken: Token | null;
+  /** Null where no database is configured. */
+  weather: WeatherService | null;
   /** Aborts when uploads that are still being received have to end. */
   stopping: AbortSignal;
   isDraining: () => boolean;

@@ -4,7 +4,7 @@ import type { Finding } from '../core/finding.ts';
 import { hasPendingBody, lingeringEnd } from './linger.ts';
 import { requestContext } from './request-context.ts';
 
-/** The status of every code. 500 also means: nothing of it is the client's business, so it is answered as `internal_error`. */
+/** The status of every code. 500 also means: nothing of it is the client's business, so it is answered as `internal_error`, but for `told500`. */
 export const statusOf: Record<ErrorCode, number> = {
   usage: 500,
   config_unreadable: 500,
@@ -42,9 +42,12 @@ export const statusOf: Record<ErrorCode, number> = {
 
   database_unavailable: 503,
   schema_mismatch: 500,
+  template_error: 500,
   worker_failed: 500,
 
   invalid_request: 400,
+  invalid_parameter: 400,
+  unsupported_format: 406,
   not_found: 404,
   method_not_allowed: 405,
   unauthorized: 401,
@@ -63,6 +66,14 @@ export const statusOf: Record<ErrorCode, number> = {
   insufficient_storage: 507,
   internal_error: 500,
 };
+
+/** Faults of ours that are told by their own name: they tell which part of the service is out of order, and their sentences hold no more. */
+const told500: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['schema_mismatch', 'template_error']);
+
+/** Whether a client is told no more than `internal_error`. */
+export function isConcealed(code: ErrorCode): boolean {
+  return statusOf[code] === 500 && !told500.has(code);
+}
 
 /** Seconds after which trying again makes sense, for the codes where the client cannot know. */
 export const retryAfterSeconds: Partial<Record<ErrorCode, number>> = {
@@ -91,8 +102,10 @@ export interface Problem {
 /** What a client is told of an error: its sentence and its hint, or, where the fault is ours, only that. Pure. */
 export function problemOf(error: WaybillError, requestId: string): Problem {
   const status = statusOf[error.code];
-  const code: ErrorCode = status === 500 ? 'internal_error' : error.code;
-  const detail = status === 500 ? errorTable.internal_error.about : sentences(error.message, error.hint);
+  const code: ErrorCode = isConcealed(error.code) ? 'internal_error' : error.code;
+  const detail = isConcealed(error.code)
+    ? errorTable.internal_error.about
+    : sentences(error.message, error.hint);
   return {
     type: 'about:blank',
     title: STATUS_CODES[status] ?? 'Error',
@@ -101,7 +114,7 @@ export function problemOf(error: WaybillError, requestId: string): Problem {
     instance: `urn:uuid:${requestId}`,
     code,
     retryable: errorTable[code].retryable,
-    ...(status !== 500 && error.findings.length > 0 ? { findings: error.findings } : {}),
+    ...(!isConcealed(error.code) && error.findings.length > 0 ? { findings: error.findings } : {}),
   };
 }
 

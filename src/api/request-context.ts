@@ -11,6 +11,8 @@ export interface RequestContext {
   route?: string;
   /** Bytes of the body that were read, where the reader counts them. */
   received?: number;
+  /** Bytes of the body of the answer, where its headers do not tell. */
+  sent?: number;
   /** What was thrown, where the fault is ours. */
   failure?: unknown;
 }

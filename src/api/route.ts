@@ -7,7 +7,7 @@ import type { ApiPorts } from './ports.ts';
  * One route, told once: the router serves it and the OpenAPI document describes it from this same value. Plain data but for `handle`, so
  * that the document can be made without a daemon.
  */
-export interface Route {
+export interface Route<Ports = ApiPorts> {
   method: 'get' | 'post';
   /** With parameters in the names of the document: `/runs/{run_id}`. A handler finds it as `req.params.runId`. */
   path: string;
@@ -26,16 +26,16 @@ export interface Route {
   /** The refusals of this route; those that every route of its `access` has need not be repeated. */
   problems: readonly ErrorCode[];
   /** Left out: always there. */
-  isPresent?: (ports: ApiPorts) => boolean;
+  isPresent?: (ports: Ports) => boolean;
   /** `document` makes the OpenAPI document of the routes that are present. */
-  handle: (ports: ApiPorts, document: () => OpenApiDocument) => Handler | readonly Handler[];
+  handle: (ports: Ports, document: () => OpenApiDocument) => Handler | readonly Handler[];
 }
 
 /** A request handler, whatever names its path parameters have. */
 export type Handler = RequestHandler<never>;
 
 /** Every code that the route can be refused with. Pure. */
-export function problemsOf({ access, problems }: Pick<Route, 'access' | 'problems'>): ErrorCode[] {
+export function problemsOf({ access, problems }: Pick<Route<never>, 'access' | 'problems'>): ErrorCode[] {
   const always: ErrorCode[] = access === 'open' ? ['internal_error'] : ['unauthorized', 'internal_error'];
   return [...new Set([...problems, ...always])];
 }

@@ -7,7 +7,10 @@ import { requestContext } from './request-context.ts';
 import type { Route } from './route.ts';
 
 /** Serves the routes that are present. A path that exists refuses every other method and names those it takes. */
-export function createRouter(routes: readonly Route[], ports: ApiPorts): Router {
+export function createRouter<Ports extends Pick<ApiPorts, 'http'>>(
+  routes: readonly Route<Ports>[],
+  ports: Ports,
+): Router {
   const router = express.Router({ strict: true, caseSensitive: true });
   const present = routes.filter(({ isPresent }) => isPresent?.(ports) ?? true);
   let made: OpenApiDocument | undefined;

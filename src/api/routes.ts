@@ -7,6 +7,7 @@ import { listRunsRoute, startRunRoute } from './routes/pipeline-runs.ts';
 import { showRunRoute } from './routes/runs.ts';
 import { sceneMapSchemaRoute, validateSceneMapRoute } from './routes/scene-maps.ts';
 import { uploadRoute } from './routes/upload.ts';
+import { weatherRoutes } from './routes/weather.ts';
 
 /** Every route of the HTTP API, in the order in which the document shows them. */
 export const routes: readonly Route[] = [
@@ -16,6 +17,7 @@ export const routes: readonly Route[] = [
   listRunsRoute,
   validateSceneMapRoute,
   sceneMapSchemaRoute,
+  ...weatherRoutes,
   healthRoute,
   metricsRoute,
   openApiRoute,

@@ -12,7 +12,9 @@ import { sceneMapCommand } from './commands/scene-map.ts';
 import type { DaemonOptions, ServeOptions } from './commands/serve.ts';
 import type { ValidateOptions } from './commands/validate.ts';
 import type { VerifyOptions } from './commands/verify.ts';
+import type { WeatherOptions } from './commands/weather.ts';
 import { exitCodes } from './exit-codes.ts';
+import { singleDashConfig } from './single-dash-config.ts';
 
 /**
  * The command line. Only commander is loaded to tell the help; each command loads what it needs when it runs.
@@ -145,6 +147,13 @@ SIGTERM or SIGINT: takes no more uploads, finishes what runs within server.http.
   )
   .action(async (options: ServeOptions) => exit((await import('./commands/serve.ts')).serveForever(options)));
 
+command('weather', 'serve the latest weather records of a database over HTTP')
+  .option('-c, --config <file>', 'configuration file (YAML); else READER_CONFIG, else config.yml')
+  .addHelpText('after', '\n`waybill-weather -config <file>` is the same as a program of its own.')
+  .action(async (options: WeatherOptions) =>
+    exit((await import('./commands/weather.ts')).readWeather(options)),
+  );
+
 command('worker', 'publish what daemons of other processes accept (needs the queue driver bullmq)')
   .addOption(configOption())
   .addHelpText(
@@ -202,11 +211,16 @@ void main();
 
 async function main(): Promise<void> {
   try {
-    await program.parseAsync();
+    await program.parseAsync(argumentsOf(process.argv));
   } catch (error) {
     if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? 0 : 2;
     else await tell(asWaybillError(error), error);
   }
+}
+
+/** `-config` of the weather reader is older than this command line. */
+function argumentsOf(argv: readonly string[]): string[] {
+  return argv[2] === 'weather' ? singleDashConfig(argv) : [...argv];
 }
 
 async function tell(failure: WaybillError, thrown: unknown): Promise<void> {

@@ -116,6 +116,8 @@ export const errorTable = {
     about: 'The weather tables do not have the shape of the contract (`docs/weather-contract.md`).',
   },
 
+  template_error: { retryable: false, about: 'The text template of this endpoint failed.' },
+
   // runs
   worker_failed: {
     retryable: true,
@@ -126,6 +128,14 @@ export const errorTable = {
   invalid_request: {
     retryable: false,
     about: 'The body or a parameter of the request is not what this route takes.',
+  },
+  invalid_parameter: {
+    retryable: false,
+    about: 'Query parameters of a weather read are unknown, repeated, empty, malformed or out of range.',
+  },
+  unsupported_format: {
+    retryable: false,
+    about: 'The format that was asked for is not offered, or the template of the text form cannot be read.',
   },
   not_found: { retryable: false, about: 'No such route.' },
   method_not_allowed: { retryable: false, about: 'The route exists and does not take this method.' },

@@ -14,6 +14,10 @@ import { digestOf } from '../../src/core/digest.ts';
 import { silentLog, type Log } from '../../src/core/log.ts';
 import { memoryQueue } from '../../src/workers/memory-queue.ts';
 import { newUploadDirectory, removeUploadDirectory } from '../../src/workers/staged-directories.ts';
+import { createWeatherService } from '../../src/api/weather-service.ts';
+import type { WeatherReader } from '../../src/core/weather/reader.ts';
+import { createTextRenderer } from '../../src/core/weather/render/text.ts';
+import { emptyReader } from './weather-reader-stub.ts';
 
 /** `maps` and `docs` take uploads; the token of `docs` may also start `files`. */
 export const tokens = { maps: 'token-of-maps', docs: 'token-of-docs', metrics: 'token-of-metrics' };
@@ -35,6 +39,8 @@ export interface ApiSettings {
   maxUploadSize?: number;
   /** What `/metrics` asks for. */
   metricsToken?: string;
+  /** Of weather; without it there is no data. */
+  reader?: WeatherReader;
 }
 
 /** The whole HTTP side over a real socket, queue and staging directory; nothing is published. */
@@ -87,6 +93,12 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
       settings.metricsToken === undefined
         ? null
         : { id: 'metrics', hash: sha256(settings.metricsToken), pipelines: new Set() },
+    weather: createWeatherService({
+      reader: settings.reader ?? emptyReader,
+      text: createTextRenderer('templates/weather'),
+      clock: systemClock,
+      cacheMs: 0,
+    }),
     staging: {
       create: () => newUploadDirectory(directory),
       discard: (staged) => removeUploadDirectory(directory, staged),

@@ -11,6 +11,8 @@ import { expressPath } from '../../src/api/router.ts';
 import { routes } from '../../src/api/routes.ts';
 import { WaybillError, type ErrorCode } from '../../src/core/errors.ts';
 import { connect, startApi, tokens, upload, uploadHead, type Api, type ApiSettings } from './harness.ts';
+import type { WeatherReader } from '../../src/core/weather/reader.ts';
+import { readerThat } from './weather-reader-stub.ts';
 
 const document = openApiDocument(routes, '/');
 
@@ -142,7 +144,32 @@ const validate = (
 ) => get('/v1/scene-maps/validate', { method: 'POST', headers, body });
 const sceneMap = await readFile('examples/scene-maps/session-42-findings.json');
 
+const weatherReads: Record<string, string> = {
+  getObservation: '/observations',
+  getCurrentConditions: '/current-conditions',
+  listAlerts: '/alerts',
+  getHourlyForecast: '/forecasts/hourly',
+  getNarrativeForecast: '/forecasts/narrative',
+  getForecastDiscussion: '/forecast-discussions',
+  listWeatherStories: '/weather-stories',
+  getConvectiveOutlook: '/convective-outlooks',
+  getConvectiveOutlookDiscussion: '/convective-outlooks/discussions',
+};
+/** No template is ready for data of another shape. */
+const oddReader = readerThat(async () => ({ data: {}, lastModified: new Date() }));
+const ofWeather = (path: string): Record<string, Provocation> => ({
+  200: [{ reader: oddReader }, get(path)],
+  304: again(path),
+  invalid_parameter: get(`${path}?colour=red`),
+  unsupported_format: get(`${path}?format=pdf`),
+  database_unavailable: [{ reader: failingReader('database_unavailable') }, get(path)],
+  schema_mismatch: [{ reader: failingReader('schema_mismatch') }, get(path)],
+  template_error: [{ reader: oddReader }, get(`${path}?format=text`)],
+  internal_error: [{ reader: failingReader('internal_error') }, get(path)],
+});
+
 const provocations: Record<string, Record<string, Provocation>> = {
+  ...Object.fromEntries(Object.entries(weatherReads).map(([name, path]) => [name, ofWeather(path)])),
   uploadBundle: {
     202: ({ origin }) => upload(origin),
     unauthorized: ({ origin }) => upload(origin, { token: 'guess' }),
@@ -288,6 +315,10 @@ async function holds(t: Test, { responses }: Operation, response: Response, name
     type === 'application/problem+json' ? (body as { code: string }).code : String(response.status),
     name,
   );
+}
+
+function failingReader(code: ErrorCode): WeatherReader {
+  return readerThat(() => Promise.reject(new WaybillError(code, 'by the will of the test')));
 }
 
 function schemaErrors(schema: object, value: unknown): unknown[] {

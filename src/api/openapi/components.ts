@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { errorTable, type ErrorCode } from '../../core/errors.ts';
 import { sceneMapSchemaText } from '../../core/scene-map/schema-file.ts';
-import { statusOf } from '../problem.ts';
+import { isConcealed } from '../problem.ts';
 import { schemaRef } from './json-content.ts';
 import type { JsonSchema } from './types.ts';
 
@@ -20,7 +20,7 @@ export function componentSchemas(): Record<string, JsonSchema> {
 
 /** The codes that a client can be answered with; the others are told as `internal_error`. */
 export const publicCodes = (Object.keys(errorTable) as ErrorCode[]).filter(
-  (code) => statusOf[code] !== 500 || code === 'internal_error',
+  (code) => !isConcealed(code) || code === 'internal_error',
 );
 
 const accepted: JsonSchema = {

@@ -27,7 +27,7 @@ const requestIdHeader: Header = {
 };
 
 /** The OpenAPI document of these routes, as they are served under `basePath`, which begins and ends with `/`. */
-export function openApiDocument(routes: readonly Route[], basePath: string): OpenApiDocument {
+export function openApiDocument(routes: readonly Route<never>[], basePath: string): OpenApiDocument {
   const paths: Record<string, PathItem> = {};
   for (const route of routes)
     paths[route.path] = { ...paths[route.path], [route.method]: operationOf(route) };
@@ -54,7 +54,7 @@ export function openApiDocument(routes: readonly Route[], basePath: string): Ope
   };
 }
 
-function operationOf(route: Route): Operation {
+function operationOf(route: Route<never>): Operation {
   const { operationId, tag, summary, access, parameters, body } = route;
   const responses: Record<string, ResponseObject> = {};
   for (const [status, response] of Object.entries(route.responses))

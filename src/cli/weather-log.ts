@@ -1,0 +1,57 @@
+import type { Log } from '../core/log.ts';
+import type { Redaction } from '../core/redaction.ts';
+import { isoMicroseconds } from './log-time.ts';
+
+type Level = 'debug' | 'info' | 'warn' | 'error';
+
+/** Lines of `2026/01/20 12:51:00.000123 weather: message key=value …` on stderr. No line holds a secret that `redaction` knows. */
+export function weatherLog(redaction: Redaction, { verbose }: { verbose: boolean }): Log {
+  // Lines of one turn of the event loop are written together; none is left behind when the process ends.
+  let waiting = '';
+  const flush = (): void => {
+    const text = waiting;
+    waiting = '';
+    if (text !== '') process.stderr.write(redaction.clean(text));
+  };
+  process.once('exit', flush);
+  const at =
+    (level: Level) =>
+    (fields: object, message: string): void => {
+      const told = level === 'warn' || level === 'error' ? `${level}: ${message}` : message;
+      if (waiting === '') setImmediate(flush);
+      waiting += `${weatherLine(`${told}${describe(fields)}`)}\n`;
+    };
+  return {
+    debug: verbose ? at('debug') : () => undefined,
+    info: at('info'),
+    warn: at('warn'),
+    error: at('error'),
+  };
+}
+
+/** One line of the log, now, whatever the text holds. */
+export function weatherLine(text: string): string {
+  const now = isoMicroseconds();
+  const stamp = `${now.slice(0, 10).replaceAll('-', '/')} ${now.slice(11, -1)}`;
+  const isOneLine = !text.includes('\n') && !text.includes('\r');
+  return `${stamp} weather: ${isOneLine ? text : text.replaceAll(/\s*[\r\n]+\s*/g, '; ')}`;
+}
+
+function describe(fields: object): string {
+  let text = '';
+  for (const [key, value] of Object.entries(fields))
+    if (value !== null && value !== undefined) text += ` ${key}=${valueText(value)}`;
+  return text;
+}
+
+function valueText(value: unknown): string {
+  if (typeof value === 'number') return String(value);
+  const text =
+    value instanceof Error ? whyOf(value) : typeof value === 'string' ? value : JSON.stringify(value);
+  return /[\s"=]/.test(text) ? JSON.stringify(text) : text;
+}
+
+/** With what lies beneath: the sentence for clients alone would not tell which file or statement it was. */
+function whyOf(error: Error): string {
+  return error.cause instanceof Error ? `${error.message}: ${whyOf(error.cause)}` : error.message;
+}

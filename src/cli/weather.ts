@@ -1,0 +1,41 @@
+#!/usr/bin/env node
+import { parseArgs } from 'node:util';
+import { singleDashConfig } from './single-dash-config.ts';
+
+/** The bin `waybill-weather`: the weather reader alone. */
+
+const usage = `usage: waybill-weather [-config <file>] [--verbose]
+
+Serves the latest weather records of a database over HTTP.
+
+  -config, --config <file>  configuration file (YAML); else READER_CONFIG, else config.yml
+  --verbose                 log in detail
+  -h, --help                print this
+`;
+
+void main();
+
+async function main(): Promise<void> {
+  let options;
+  try {
+    options = parseArgs({
+      args: singleDashConfig(process.argv.slice(2)),
+      options: {
+        config: { type: 'string', short: 'c' },
+        verbose: { type: 'boolean', default: false },
+        help: { type: 'boolean', short: 'h', default: false },
+      },
+    }).values;
+  } catch (error) {
+    process.stderr.write(`error  ${error instanceof Error ? error.message : String(error)}\n${usage}`);
+    process.exitCode = 2;
+    return;
+  }
+  const { config, verbose, help } = options;
+  if (help) {
+    process.stdout.write(usage);
+    return;
+  }
+  const { readWeather } = await import('./commands/weather.ts');
+  process.exitCode = await readWeather({ verbose, ...(config === undefined ? {} : { config }) });
+}

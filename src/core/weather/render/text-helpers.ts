@@ -1,0 +1,86 @@
+const points = 'N NNE NE ENE E ESE SE SSE S SSW SW WSW W WNW NW NNW'.split(' ');
+const unknown = '--';
+
+/** What text templates have at hand beside `data` and `request`. All take null, and say `--` for it. */
+export const textHelpers = { num, time, compass, wrap, list, upper };
+
+/** A number with a fixed count of decimals, or as it is; followed by its unit, where one is given. */
+function num(value: number | null | undefined, unit = '', digits?: number): string {
+  if (value === null || value === undefined) return unknown;
+  const figure = digits === undefined ? String(value) : value.toFixed(digits);
+  return unit === '' || unit === '%' ? figure + unit : `${figure} ${unit}`;
+}
+
+/** An instant in a time zone: `full` Tue 20 Jan 2026 12:51 EST, `short` Tue 12:51, `hour` 12:51. */
+function time(
+  instant: string | null | undefined,
+  timeZone = 'UTC',
+  style: 'full' | 'short' | 'hour' = 'full',
+): string {
+  if (instant === null || instant === undefined) return unknown;
+  const parts = Object.fromEntries(
+    formatOf(timeZone)
+      .formatToParts(new Date(instant))
+      .map(({ type, value }) => [type, value]),
+  );
+  const hour = `${parts['hour']}:${parts['minute']}`;
+  if (style === 'hour') return hour;
+  if (style === 'short') return `${parts['weekday']} ${hour}`;
+  return `${parts['weekday']} ${parts['day']} ${parts['month']} ${parts['year']} ${hour} ${parts['timeZoneName']}`;
+}
+
+/** One of 16 points of the compass for degrees. */
+function compass(degrees: number | null | undefined): string {
+  if (degrees === null || degrees === undefined) return unknown;
+  return points[Math.round(degrees / 22.5) % 16] ?? unknown;
+}
+
+/** Lines of at most `width` characters with `indent` before each; paragraphs stay apart. A word that is longer stands alone. */
+function wrap(text: string | null | undefined, width = 80, indent = ''): string {
+  if (text === null || text === undefined) return indent + unknown;
+  const paragraphs = text.trim().split(/\n[ \t]*\n\s*/);
+  return paragraphs.map((paragraph) => fill(paragraph, width, indent)).join('\n\n');
+}
+
+function fill(paragraph: string, width: number, indent: string): string {
+  const lines: string[] = [];
+  let line = indent;
+  for (const word of paragraph.split(/\s+/)) {
+    if (line !== indent && line.length + 1 + word.length > width) {
+      lines.push(line);
+      line = indent;
+    }
+    line += line === indent ? word : ` ${word}`;
+  }
+  return [...lines, line].join('\n');
+}
+
+function list(items: readonly unknown[] | null | undefined, separator = ', '): string {
+  if (items === null || items === undefined || items.length === 0) return unknown;
+  return items.map(String).join(separator);
+}
+
+function upper(text: string | null | undefined): string {
+  return text === null || text === undefined ? unknown : text.toUpperCase();
+}
+
+const formats = new Map<string, Intl.DateTimeFormat>();
+
+function formatOf(timeZone: string): Intl.DateTimeFormat {
+  let format = formats.get(timeZone);
+  if (format === undefined) {
+    format = new Intl.DateTimeFormat('en-US', {
+      timeZone,
+      weekday: 'short',
+      day: '2-digit',
+      month: 'short',
+      year: 'numeric',
+      hour: '2-digit',
+      minute: '2-digit',
+      hourCycle: 'h23',
+      timeZoneName: 'short',
+    });
+    formats.set(timeZone, format);
+  }
+  return format;
+}

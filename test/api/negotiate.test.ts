@@ -1,0 +1,51 @@
+import t from 'tap';
+import { negotiate } from '../../src/api/negotiate.ts';
+
+t.test('Accept chooses the form as RFC 9110 says', (t) => {
+  const browser = 'text/html,application/xhtml+xml,application/xml;q=0.9,image/webp,*/*;q=0.8';
+  const matrix: [string | undefined, string][] = [
+    [undefined, 'application/json; charset=utf-8'],
+    ['', 'application/json; charset=utf-8'],
+    ['*/*', 'application/json; charset=utf-8'],
+    [browser, 'application/json; charset=utf-8'],
+    ['text/html', 'application/json; charset=utf-8'],
+    ['text/html, text/plain', 'text/plain; charset=utf-8'],
+    ['application/xml', 'application/xml; charset=utf-8'],
+    ['text/xml', 'text/xml; charset=utf-8'],
+    ['TEXT/PLAIN', 'text/plain; charset=utf-8'],
+    ['text/plain; charset=UTF-8', 'text/plain; charset=utf-8'],
+    ['application/json;charset=utf-8', 'application/json; charset=utf-8'],
+    ['application/*', 'application/json; charset=utf-8'],
+    ['text/*', 'text/xml; charset=utf-8'],
+    ['application/json;q=0.5, application/xml;q=0.9', 'application/xml; charset=utf-8'],
+    ['application/json;q=0, */*', 'application/xml; charset=utf-8'],
+    ['text/plain;q=0.2, application/xml;q=0.1, image/png', 'text/plain; charset=utf-8'],
+    ['nonsense, text/plain', 'text/plain; charset=utf-8'],
+  ];
+  for (const [accept, mediaType] of matrix)
+    t.equal(negotiate(null, accept).mediaType, mediaType, accept ?? 'none');
+  t.end();
+});
+
+t.test('format beats Accept', (t) => {
+  t.equal(negotiate('xml', 'application/json').format, 'xml');
+  t.equal(negotiate('text', 'image/png').format, 'text');
+  t.equal(negotiate('json', 'text/plain').format, 'json');
+  t.end();
+});
+
+t.test('what is not offered is refused with what is', (t) => {
+  for (const [format, accept] of [
+    ['pdf', undefined],
+    ['JSON', undefined],
+    [null, 'image/png'],
+    [null, 'application/json;q=0'],
+    [null, '*/*;q=0'],
+    [null, 'nonsense'],
+  ] as const)
+    t.throws(() => negotiate(format, accept), {
+      code: 'unsupported_format',
+      hint: /application\/json, application\/xml, text\/xml, text\/plain/,
+    });
+  t.end();
+});

@@ -1,0 +1,51 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { resolve } from 'node:path';
+import type { Test } from 'tap';
+import { appOf } from '../../src/api/app.ts';
+import { withHotReads } from '../../src/api/hot-reads.ts';
+import { weatherRoutes } from '../../src/api/routes/weather.ts';
+import { createWeatherService } from '../../src/api/weather-service.ts';
+import type { Clock } from '../../src/core/clock.ts';
+import type { Log } from '../../src/core/log.ts';
+import { silentLog } from '../../src/core/log.ts';
+import type { WeatherReader } from '../../src/core/weather/reader.ts';
+import { createTextRenderer } from '../../src/core/weather/render/text.ts';
+
+export const shippedTemplates = resolve('templates/weather');
+
+/** The weather routes alone on a free port, over a reader of the caller's; ended by the teardown. */
+export async function startWeather(
+  t: Test,
+  settings: {
+    reader: WeatherReader;
+    clock: Clock;
+    cacheMs?: number;
+    templates?: string;
+    log?: Log;
+  },
+): Promise<string> {
+  const { reader, clock, cacheMs = 0, templates = shippedTemplates, log = silentLog } = settings;
+  const weather = createWeatherService({ reader, clock, cacheMs, text: createTextRenderer(templates) });
+  const http = {
+    host: '127.0.0.1',
+    port: 0,
+    basePath: '/',
+    trustedProxies: [],
+    retentionMs: 1,
+    queueSize: 1,
+    maxConcurrency: 1,
+    uploadTimeoutMs: 1,
+    idleTimeoutMs: 1,
+    shutdownTimeoutMs: 1,
+    protectRuns: false,
+  };
+  const ports = { http, clock, log, metrics: null, weather };
+  const server = createServer(withHotReads(appOf(weatherRoutes, ports), ports));
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+  t.teardown(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}

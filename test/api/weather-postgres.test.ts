@@ -1,0 +1,64 @@
+import t from 'tap';
+import { openServer } from '../../examples/feeder/targets.ts';
+import type { PostgresConfig } from '../../src/core/config/config.ts';
+import { loadSecrets } from '../../src/core/config/secrets.ts';
+import { openWeatherDatabases } from '../../src/core/weather/open-reader.ts';
+import { clockAt } from '../core/weather/suite.ts';
+import { startPostgres } from '../services/postgres.ts';
+import { startWeather } from './weather-harness.ts';
+import { weatherHttpSuite } from './weather-suite.ts';
+
+const server = await startPostgres();
+t.teardown(() => server.remove());
+const env = { WEATHER_URL: server.url('weather_reader') };
+const secrets = await loadSecrets({ directory: null, env });
+const primary: PostgresConfig = {
+  name: 'primary',
+  driver: 'postgres',
+  schema: 'weather',
+  urlEnv: 'WEATHER_URL',
+  poolSize: 4,
+  statementTimeoutMs: 5000,
+  connectTimeoutMs: 5000,
+};
+
+t.test('every family over HTTP from a server', (t) =>
+  weatherHttpSuite(t, {
+    openTarget: () => openServer(server.url()),
+    openReader: (clock) => openWeatherDatabases({ databases: [primary], secrets, clock }),
+  }),
+);
+
+t.test('while the database is away reads are 503, and after it is back 200 without a restart', async (t) => {
+  const clock = clockAt('2026-01-20T18:00:00Z');
+  const reader = await openWeatherDatabases({ databases: [primary], secrets, clock });
+  t.teardown(() => reader.close());
+  const url = await startWeather(t, { reader, clock });
+  const read = (): Promise<Response> => fetch(`${url}/observations?station=KNYC`);
+  t.equal((await read()).status, 200);
+  await server.stop();
+  const away = await read();
+  t.equal(away.status, 503);
+  t.match(away.headers.get('retry-after'), /^\d+$/);
+  t.match(await away.json(), { code: 'database_unavailable', retryable: true });
+  await server.start();
+  const seen = new Set<number>();
+  for (let back = await read(); back.status !== 200; back = await read()) seen.add(back.status);
+  t.ok(seen.size === 0 || (seen.size === 1 && seen.has(503)), 'nothing but 503 until it is back');
+});
+
+t.test('tables of another shape are told by name, without SQL', async (t) => {
+  const clock = clockAt('2026-01-20T18:00:00Z');
+  const owner = await openServer(server.url());
+  const reader = await openWeatherDatabases({ databases: [primary], secrets, clock });
+  t.teardown(() => reader.close());
+  const url = await startWeather(t, { reader, clock });
+  await owner.run('alter table outlooks rename to outlooks_v1');
+  const response = await fetch(`${url}/convective-outlooks`);
+  const text = await response.text();
+  t.equal(response.status, 500);
+  t.match(JSON.parse(text), { code: 'schema_mismatch', detail: /requires weather\.outlook\.v2/ });
+  t.notMatch(text, /select /i);
+  await owner.run('alter table outlooks_v1 rename to outlooks');
+  await owner.close();
+});

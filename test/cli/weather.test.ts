@@ -1,0 +1,128 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import t, { type Test } from 'tap';
+import { openDirectory } from '../../examples/feeder/targets.ts';
+import { feedAll } from '../core/weather/feed-samples.ts';
+
+const program = path.resolve('dist/cli/weather.js');
+const waybill = path.resolve('dist/cli/main.js');
+const templates = path.resolve('templates/weather');
+
+interface Started {
+  child: ChildProcess;
+  /** Lines of stderr so far. */
+  lines: string[];
+  /** The exit code, after the end. */
+  ended: Promise<number | null>;
+}
+
+function start(t: Test, cwd: string, command: string[], env: Record<string, string> = {}): Started {
+  const child = spawn(process.execPath, command, {
+    cwd,
+    env: { PATH: process.env['PATH'] ?? '', HOME: '/nonexistent', ...env },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  t.teardown(() => child.kill('SIGKILL'));
+  const lines: string[] = [];
+  const reader = createInterface(child.stderr).on('line', (line) => lines.push(line));
+  const ended = Promise.all([once(child, 'exit'), once(reader, 'close')]).then(() => child.exitCode);
+  return { child, lines, ended };
+}
+
+/** The URL that a reader told it listens on. */
+async function listening({ child, lines, ended }: Started): Promise<string> {
+  const failed = ended.then(() => {
+    throw new Error(lines.join('\n'));
+  });
+  failed.catch(() => undefined);
+  for (;;) {
+    const told = lines.map((line) => /weather: listening .*url=(\S+)/.exec(line)?.[1]).find(Boolean);
+    if (told !== undefined) return told;
+    if (child.stderr === null) throw new Error('no stderr');
+    await Promise.race([once(child.stderr, 'data'), failed]);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+const embedded = `
+server: { http: { listen: "127.0.0.1:0" } }
+databases: [{ name: embedded, driver: pglite, directory: ./database }]
+templates: { base_dir: ${JSON.stringify(templates)} }
+`;
+const form = /^\d{4}\/\d\d\/\d\d \d\d:\d\d:\d\d\.\d{6} weather: /;
+
+t.test('the reader serves until it is told to stop', async (t) => {
+  const place = t.testdir({ 'config.yml': embedded, 'other.yml': embedded });
+  const target = await openDirectory(path.join(place, 'database'));
+  await feedAll(target);
+  await target.close();
+  const ways: [string, string[], Record<string, string>, NodeJS.Signals][] = [
+    ['-config', [program, '-config', 'other.yml'], { READER_CONFIG: 'none.yml' }, 'SIGTERM'],
+    ['-config=', [program, '-config=other.yml'], {}, 'SIGINT'],
+    ['--config', [program, '--config', 'other.yml'], {}, 'SIGTERM'],
+    ['READER_CONFIG', [program], { READER_CONFIG: 'other.yml' }, 'SIGTERM'],
+    ['config.yml', [program], {}, 'SIGTERM'],
+    ['waybill weather -config', [waybill, 'weather', '-config', 'other.yml'], {}, 'SIGINT'],
+  ];
+  for (const [name, command, env, signal] of ways)
+    await t.test(name, async (t) => {
+      const started = start(t, place, command, env);
+      const url = await listening(started);
+      for (const format of ['json', 'xml', 'text'])
+        t.equal((await fetch(`${url}observations?format=${format}`)).status, 200, format);
+      started.child.kill(signal);
+      t.equal(await started.ended, 0);
+      t.match(started.lines.at(-1), /weather: stopped$/);
+      for (const line of started.lines) t.match(line, form);
+    });
+});
+
+t.test('what fails at the start is one line with its context, and exit code 1', async (t) => {
+  const taken = createServer();
+  await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => taken.close());
+  const { port } = taken.address() as AddressInfo;
+  const place = t.testdir({
+    'broken.yml': 'databases: [',
+    'unknown.yml': 'colour: red\nshape: round\n',
+    'none.yml': 'databases: []\npipelines: []\n',
+    'secret.yml': 'databases: [{ name: one, driver: postgres, url_env: MISSING_URL }]\n',
+    'down.yml': 'databases: [{ name: one, driver: postgres, url_env: DOWN_URL }]\n',
+    'second.yml': `${embedded.replace('}]', '}, { name: second, driver: postgres, url_env: DOWN_URL }]')}`,
+    'taken.yml': embedded.replace('127.0.0.1:0', `127.0.0.1:${port}`),
+  });
+  const target = await openDirectory(path.join(place, 'database'));
+  await feedAll(target);
+  await target.close();
+  const failures: [string, RegExp][] = [
+    ['absent.yml', /weather: load config: .*absent\.yml/],
+    ['broken.yml', /weather: load config: /],
+    ['unknown.yml', /weather: load config: .*colour.*shape/],
+    ['none.yml', /weather: (load config: .*|)config\.databases requires at least one entry/],
+    ['secret.yml', /weather: open databases: .*MISSING_URL/],
+    ['down.yml', /weather: open databases: the database "one" cannot be reached/],
+    ['second.yml', /weather: open databases: the database "second" cannot be reached/],
+    ['taken.yml', /weather: build app: .*cannot listen/],
+  ];
+  for (const [file, reason] of failures)
+    await t.test(file, async (t) => {
+      const env = { DOWN_URL: 'postgres://someone:hunter2@127.0.0.1:1/none' };
+      const { lines, ended } = start(t, place, [program, '-config', file], env);
+      t.equal(await ended, 1);
+      const told = lines.filter((line) => !line.includes(' warn: '));
+      t.equal(told.length, 1, told.join('\n'));
+      t.match(told[0], reason);
+      t.match(told[0], form);
+      t.notMatch(lines.join('\n'), 'hunter2');
+    });
+});
+
+t.test('a wrong command line is 2', async (t) => {
+  const { lines, ended } = start(t, t.testdir({}), [program, '--port', '1']);
+  t.equal(await ended, 2);
+  t.match(lines.join('\n'), /usage: waybill-weather/);
+});
