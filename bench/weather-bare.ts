@@ -7,7 +7,7 @@ const sql = postgres(url ?? '', { max: 8, connection: { search_path: 'weather' }
 
 express()
   .get('/observations', async (req, res) => {
-    const station = String(req.query['station']);
+    const station = req.query['station'] as string;
     const [row] =
       await sql`select * from observations where station_id = ${station} order by observed_at desc limit 1`;
     res.json({ data: row ?? null });

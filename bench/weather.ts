@@ -37,7 +37,7 @@ export async function weather(): Promise<boolean> {
       `alter role weather_reader set log_statement = 'none';
        insert into stations select 'K' || lpad(n::text, 4, '0'), 'Station ' || n, 40, -74, 10, 'America/New_York' from generate_series(1, ${stations}) n;`,
     );
-    await fill(owner.run, fewRows);
+    await fill((statement) => owner.run(statement), fewRows);
     const url = server.url('weather_reader');
     const bare = await serve(children, (port) => ['bench/weather-bare.ts', String(port), url]);
     const reader = (cache: string) =>
@@ -64,7 +64,7 @@ export async function weather(): Promise<boolean> {
       }
     const limit = pgbench(server.port, directory);
     const few = medianOf(Array.from({ length: rounds }, () => wrk(uncached, 1, seconds)));
-    await fill(owner.run, manyRows - fewRows, fewRows);
+    await fill((statement) => owner.run(statement), manyRows - fewRows, fewRows);
     const many = medianOf(Array.from({ length: rounds }, () => wrk(uncached, 1, seconds)));
     await owner.close();
 

@@ -53,7 +53,7 @@ const homes: Record<string, string> = {
   yaml: 'src/core/config/.+',
   tar: 'src/core/(bundle|publish/generate)/.+',
   ejs: 'src/(core/(publish/generate|scene-map|weather/render)/.+|api/api-page\\.ts)',
-  'fast-xml-parser': 'src/core/weather/render/xml\\.ts',
+  'fast-xml-builder': 'src/core/weather/render/xml\\.ts',
   negotiator: 'src/api/negotiate\\.ts',
   'prom-client': 'src/api/metrics\\.ts',
   tsx: 'src/workers/thread-from-source\\.mjs',

@@ -92,7 +92,7 @@ t.test('what fails at the start is one line with its context, and exit code 1', 
     'none.yml': 'databases: []\npipelines: []\n',
     'secret.yml': 'databases: [{ name: one, driver: postgres, url_env: MISSING_URL }]\n',
     'down.yml': 'databases: [{ name: one, driver: postgres, url_env: DOWN_URL }]\n',
-    'second.yml': `${embedded.replace('}]', '}, { name: second, driver: postgres, url_env: DOWN_URL }]')}`,
+    'second.yml': embedded.replace('}]', '}, { name: second, driver: postgres, url_env: DOWN_URL }]'),
     'taken.yml': embedded.replace('127.0.0.1:0', `127.0.0.1:${port}`),
   });
   const target = await openDirectory(path.join(place, 'database'));

@@ -1,3 +1,4 @@
+import type { Stats } from 'ssh2';
 import { finishDigest, startDigest } from '../digest.ts';
 import { checkBody } from './body.ts';
 import { collect } from './collect.ts';
@@ -63,7 +64,7 @@ export async function writeFile(
   if (body.size > chunkBytes) return writeLarge(session, name, file, body, options);
   const { bytes, ...read } = await collect(name, body, options);
   const handle = await createFile(session, file);
-  // One after another without waiting: a server answers in the order of asking.
+  // One after another without waiting: servers do what concerns one file in the order of asking.
   const outcomes = await Promise.allSettled([
     read.size === 0 ? undefined : writeChunk(session, handle, 0, bytes),
     sync(session, handle),
@@ -72,7 +73,9 @@ export async function writeFile(
   ]);
   for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
   const [, , stored] = outcomes;
-  if (stored.status === 'fulfilled') requireSize(stored.value.size, read.size);
+  // Where one did not, the size is older than the bytes, and is asked for once more.
+  if (stored.status === 'fulfilled' && stored.value.size !== read.size)
+    requireSize((await session.ask<Stats>((sftp, done) => sftp.lstat(file, done))).size, read.size);
   return { ...read, version: null };
 }
 

@@ -69,7 +69,7 @@ export function createTextRenderer(baseDir: string): TextRenderer {
 
 function compile(source: string, filename: string): (locals: object) => string {
   // Text is not HTML: nothing is escaped. The options are fixed, so that no request reaches them.
-  const escape = (value: unknown): string => (value === null || value === undefined ? '' : String(value));
+  const escape = (value: string | number | boolean | null | undefined): string => String(value ?? '');
   return ejs.compile(source, { escape, filename, async: false });
 }
 

@@ -1,4 +1,4 @@
-import { XMLBuilder } from 'fast-xml-parser';
+import XMLBuilder from 'fast-xml-builder';
 import { singularNames } from '../records.ts';
 
 /** An element as the writer takes it: `@` before attributes, `#text` for text, an array for elements of one name. */

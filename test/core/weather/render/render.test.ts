@@ -41,9 +41,9 @@ t.test(
   async (t) => {
     const directory = t.testdir({ 'observations.txt.tmpl': '<%= upper("a & b") %>' });
     const file = join(directory, 'observations.txt.tmpl');
-    const { render } = createTextRenderer(directory);
+    const renderer = createTextRenderer(directory);
     const request = { endpoint: '/observations', parameters: { units: 'si' } };
-    const text = async (): Promise<string> => (await render('observations', null, request)).text;
+    const text = async (): Promise<string> => (await renderer.render('observations', null, request)).text;
     t.equal(await text(), 'A & B', 'nothing is escaped');
     await writeFile(file, '<%= request.parameters.units %> <%= data %>|');
     t.equal(await text(), 'si |');
@@ -55,7 +55,7 @@ t.test(
     await t.rejects(text(), { code: 'unsupported_format' });
     await writeFile(file, 'back');
     t.equal(await text(), 'back');
-    t.equal((await render('observations', null, request)).templateModified instanceof Date, true);
+    t.equal((await renderer.render('observations', null, request)).templateModified instanceof Date, true);
   },
 );
 
