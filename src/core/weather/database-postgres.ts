@@ -12,7 +12,7 @@ const longestBackoffSeconds = 1;
 /** A pool of connections that can only read: the session refuses writes, whatever the role may do. */
 export function openPostgres(config: PostgresConfig, url: string): WeatherDatabase {
   const client = connect(config, url);
-  const queries = drizzle(client) as unknown as Queries;
+  const queries = drizzle(preparing(client)) as unknown as Queries;
   const gate = openGate(config.poolSize, config.connectTimeoutMs);
   const guarded = async <T>(work: () => Promise<T>): Promise<T> => {
     try {
@@ -34,6 +34,16 @@ export function openPostgres(config: PostgresConfig, url: string): WeatherDataba
       }),
     close: () => client.end({ timeout: closeSeconds }),
   };
+}
+
+/** Statements of drizzle are parsed and planned by the server once for each connection, as the driver does with its own. */
+function preparing(client: postgres.Sql): postgres.Sql {
+  const unsafe: postgres.Sql['unsafe'] = (text, parameters, options) =>
+    client.unsafe(text, parameters, { ...options, prepare: true });
+  return new Proxy(client, {
+    get: (target, name, receiver): unknown =>
+      name === 'unsafe' ? unsafe : Reflect.get(target, name, receiver),
+  });
 }
 
 function connect(config: PostgresConfig, url: string): postgres.Sql {

@@ -20,18 +20,34 @@ import type {
 import { observationClouds, observations, observationWeather, stations } from '../tables.ts';
 import { converterOf, observationUnits, type Converter } from '../units.ts';
 
-/** The newest observation of a station, or of any. */
+/** The newest observation of a station, or of any. Both statements are built once: that took longer than the database takes to answer. */
 export function observationsReader(database: WeatherDatabase): WeatherReader['observations'] {
+  const statements = new WeakMap<Queries, ReturnType<typeof prepareLatest>>();
+  const prepared = (queries: Queries): ReturnType<typeof prepareLatest> => {
+    const known = statements.get(queries) ?? prepareLatest(queries);
+    statements.set(queries, known);
+    return known;
+  };
   return async ({ station, units }: ObservationQuery) => {
-    const [row] = await database.one((queries) =>
-      station === null
-        ? selectObservations(queries).orderBy(desc(observations.observedAt), observations.stationId).limit(1)
-        : selectObservations(queries, eq(observations.stationId, station))
-            .orderBy(desc(observations.observedAt))
-            .limit(1),
-    );
+    const [row] = await database.one(async (queries) => {
+      const { ofAny, ofStation } = prepared(queries);
+      return station === null ? ofAny.execute() : ofStation.execute({ station });
+    });
     if (row === undefined) return { data: null, lastModified: null };
     return { data: observationData(row, converterOf(units)), lastModified: row.receivedAt };
+  };
+}
+
+function prepareLatest(queries: Queries) {
+  return {
+    ofAny: selectObservations(queries)
+      .orderBy(desc(observations.observedAt), observations.stationId)
+      .limit(1)
+      .prepare('observations_of_any'),
+    ofStation: selectObservations(queries, eq(observations.stationId, sql.placeholder('station')))
+      .orderBy(desc(observations.observedAt))
+      .limit(1)
+      .prepare('observations_of_station'),
   };
 }
 
