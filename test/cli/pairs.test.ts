@@ -90,6 +90,7 @@ for (const from of kinds)
         ['.publisher.json'],
         'nothing but the state is left beside them',
       );
+      t.comment(`told: ${from} → ${to}: ${files.length} files identical, SHA256SUMS agrees`);
     });
 
 t.test('rclone check finds what was published to S3 and SFTP identical to the source', async (t) => {

@@ -15,5 +15,5 @@ for (const kind of worldKinds)
 
 t.test('the walk', async (t) => {
   t.ok(walked > 1000, `${walked} fault points walked`);
-  t.comment(`${walked} fault points walked`);
+  t.comment(`told: ${walked} fault points walked (memory and local)`);
 });

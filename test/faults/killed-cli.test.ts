@@ -61,7 +61,7 @@ for (const [step, shows] of Object.entries({
 
 t.test('kills survived', async (t) => {
   t.equal(survived, randomKills + 4, `${survived} kills survived`);
-  t.comment(`${survived} kills survived`);
+  t.comment(`told: ${survived} kills survived`);
 });
 
 interface Place {

@@ -38,4 +38,5 @@ for (const [name, { server, actions }] of Object.entries(servers))
 
 t.test('the walk', async (t) => {
   t.ok(walked > 300, `${walked} fault points walked`);
+  t.comment(`told: ${walked} fault points walked (SFTP, on OpenSSH and without extensions)`);
 });
