@@ -10,6 +10,8 @@ export interface CuttingProxy {
   /** From now on nothing passes in either direction, and nothing is closed, until `resume`. */
   hang(): void;
   resume(): void;
+  /** From now on at most so many bytes a second go to the server. */
+  slowTo(bytesPerSecond: number): void;
   /** Cuts what is open. */
   cutAll(): void;
   /** Connections that were cut. */
@@ -18,7 +20,7 @@ export interface CuttingProxy {
 
 export async function startCuttingProxy(t: Pick<Test, 'teardown'>, target: number): Promise<CuttingProxy> {
   const pairs = new Set<readonly [net.Socket, net.Socket]>();
-  let [left, times, cut, isHanging] = [Infinity, 0, 0, false];
+  let [left, times, cut, isHanging, pace] = [Infinity, 0, 0, false, Infinity];
   const destroy = (pair: readonly [net.Socket, net.Socket]): void => {
     pairs.delete(pair);
     for (const socket of pair) socket.destroy();
@@ -35,6 +37,10 @@ export async function startCuttingProxy(t: Pick<Test, 'teardown'>, target: numbe
           cut += 1;
           left = times > 0 ? 0 : Infinity;
           destroy(pair);
+        } else if (counts && pace < Infinity) {
+          from.pause();
+          to.write(bytes);
+          setTimeout(() => isHanging || from.resume(), (bytes.length / pace) * 1000);
         } else if (!to.write(bytes)) {
           from.pause();
           to.once('drain', () => isHanging || from.resume());
@@ -59,6 +65,9 @@ export async function startCuttingProxy(t: Pick<Test, 'teardown'>, target: numbe
     port: (server.address() as net.AddressInfo).port,
     cutAfter(bytes, count = 1) {
       [left, times] = [bytes, count];
+    },
+    slowTo(bytesPerSecond) {
+      pace = bytesPerSecond;
     },
     hang() {
       isHanging = true;

@@ -60,7 +60,7 @@ export async function inspect(options: InspectOptions): Promise<number> {
   const pipeline = pipelineOf(config, options.pipeline);
   const source = readableSource(pipeline);
   return withReleasers(async (onRelease) => {
-    const storage = await context.openStorage(source, { readOnly: true, mustExist: true });
+    const storage = await context.openStorage(source, { readOnly: true, mustExist: true, dryRun: true });
     onRelease(() => storage.close());
     const found = await discoverBundles(storage);
     const bundles: BundleView[] = found.invalid.map(({ path, error }) => unreadable(path, null, error));
@@ -142,7 +142,7 @@ async function view(
   };
   try {
     await withReleasers(async (onRelease) => {
-      const storage = await context.openStorage(location, { readOnly: true });
+      const storage = await context.openStorage(location, { readOnly: true, dryRun: true });
       onRelease(() => storage.close());
       for (const { bundle, destinationPath } of mapBundles(mapping, candidates).selected) {
         const { state } = await readState(within(storage, parseBundlePath(destinationPath)));

@@ -118,7 +118,7 @@ async function ofSource(options: ValidateOptions, output: Output, bar: ProgressB
 }
 
 function open(context: CoreContext, source: Parameters<CoreContext['openStorage']>[0]): Promise<Storage> {
-  return context.openStorage(source, { readOnly: true, mustExist: true });
+  return context.openStorage(source, { readOnly: true, mustExist: true, dryRun: true });
 }
 
 async function check(

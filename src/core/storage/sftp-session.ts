@@ -96,38 +96,43 @@ export async function openSession(options: SessionOptions): Promise<SftpSession>
   }
 
   const slots = byteBudget(location.maxRequests);
+  const watchdog = watchdogOf(answerWithinMs, socket, () => {
+    lose(`the server did not answer within ${answerWithinMs / 1000} s`);
+    void endOf(client);
+  });
   const session: Omit<SftpSession, 'home' | 'replaces'> = {
     isClosed: () => isClosed,
     async ask<T>(
       send: (sftp: SFTPWrapper, done: (error?: Error | null, value?: T) => void) => void,
     ): Promise<T> {
       const giveBack = await slots.take(1);
-      let timer: NodeJS.Timeout | undefined;
       let forget = quiet;
       try {
         return await new Promise<T>((resolve, reject) => {
           if (isClosed) throw new ConnectionLost('the connection was lost');
           pending.add(reject);
           forget = () => void pending.delete(reject);
-          timer = setTimeout(() => {
-            lose(`the server did not answer within ${answerWithinMs / 1000} s`);
-            void endOf(client);
-          }, answerWithinMs);
+          watchdog.watch();
           // What is asked for in one go leaves in one go: a request has several packets, and each would be a system call.
           if (socket.writableCorked === 0) {
             socket.cork();
             process.nextTick(() => socket.uncork());
           }
-          send(sftp, (error, value) => (error instanceof Error ? reject(error) : resolve(value as T)));
+          send(sftp, (error, value) => {
+            watchdog.progressed();
+            if (error instanceof Error) reject(error);
+            else resolve(value as T);
+          });
         });
       } finally {
-        clearTimeout(timer);
         forget();
+        if (pending.size === 0) watchdog.rest();
         giveBack();
       }
     },
     async close() {
       isClosed = true;
+      watchdog.rest();
       await endOf(client);
     },
   };
@@ -138,6 +143,38 @@ export async function openSession(options: SessionOptions): Promise<SftpSession>
     await session.close();
     throw connectFailure(label, error);
   }
+}
+
+/**
+ * Gives a connection up on which nothing moves: no answer came and no byte went out for so long. One clock for all requests, since on a slow line
+ * each of them waits for those before it.
+ */
+function watchdogOf(
+  withinMs: number,
+  socket: net.Socket,
+  giveUp: () => void,
+): { watch(): void; progressed(): void; rest(): void } {
+  let timer: NodeJS.Timeout | undefined;
+  let sent = 0;
+  const rest = (): void => {
+    clearTimeout(timer);
+    timer = undefined;
+  };
+  const watch = (): void => {
+    timer ??= setTimeout(() => {
+      timer = undefined;
+      const moved = socket.bytesWritten - socket.writableLength;
+      if (moved === sent) giveUp();
+      else {
+        sent = moved;
+        watch();
+      }
+    }, withinMs);
+  };
+  const progressed = (): void => {
+    timer?.refresh();
+  };
+  return { watch, progressed, rest };
 }
 
 /** Asked with names that are not there, so that nothing is moved: a server that knows the request says so by missing them. */

@@ -122,7 +122,8 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
         },
       );
       await pMap(able, async ({ from, to }) => told(to, async () => move(from, to)), {
-        concurrency: requestsAtOnce,
+        // In steps a move is several requests, and a retry counts on those that were done being the first ones.
+        concurrency: replaces ? requestsAtOnce : 1,
       });
       if (missing !== -1) throw notFound(storage, moves[missing]?.from ?? '');
     },
@@ -136,11 +137,14 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
     async removeTree(directory): Promise<void> {
       if (options.readOnly === true) throw refuseReadOnly(storage, directory);
       await told(directory, async () => {
-        const aside = listedKey(`${directory}.gone-${randomUUID()}`);
+        // Always the same name, so that a try whose answers were lost leaves nothing that the next one does not find.
+        const aside = listedKey(`${directory}.gone`);
+        await removeAll(aside);
         try {
           await ask((sftp, done) => sftp.rename(at(directory), at(aside), done));
         } catch (error) {
-          if (answerOf(error) === noSuchFile || (await statOf(directory)) === undefined) return;
+          if (error instanceof ConnectionLost) throw error;
+          if (answerOf(error) === noSuchFile || (await lstatOf(directory)) === undefined) return;
           throw error;
         }
         forgetBelow(at(directory));
@@ -352,7 +356,7 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
     await pMap(entries, async ({ key, type }) => (type === 'directory' ? removeAll(key) : unlink(key)), {
       concurrency: directoriesAtOnce,
     });
-    await ask((sftp, done) => sftp.rmdir(at(directory), done));
+    await unlessMissing(async () => ask((sftp, done) => sftp.rmdir(at(directory), done)));
   }
 
   /** Up to and not including the root. Someone else may remove or fill a directory at the same moment: both are fine. */

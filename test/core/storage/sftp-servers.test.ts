@@ -204,6 +204,19 @@ t.test(
   },
 );
 
+t.test(
+  'a line so slow that a file takes longer than the deadline is waited for while it moves',
+  async (t) => {
+    const proxy = await startCuttingProxy(t, server.port);
+    proxy.slowTo(4 << 20);
+    const storage = await sftpStorage(here({ port: proxy.port }), { ...options, answerWithinMs: 400 });
+    t.teardown(() => storage.close());
+    const large = randomBytes(6 << 20);
+    await storage.write(key('slow/large'), bytesBody(large), { mode: 'replace', digest: digestOf(large) });
+    t.ok(readFileSync(path.join(server.root, 'slow/large')).equals(large));
+  },
+);
+
 t.test('a full disk on the other side is told as such, and what was there stays', async (t) => {
   const place = path.join(server.root, 'small');
   mkdirSync(place);
