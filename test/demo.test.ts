@@ -86,12 +86,14 @@ t.test('every command that the demo shows works, and Ctrl-C ends it', needsCurl,
   while (!output().includes('Ctrl-C ends')) await once(demo.stdout ?? demo, 'data');
 
   const commands = [...output().matchAll(/^ {2}\$ ((?:.*\\\n)*.*)$/gm)].map(([, command = '']) => command);
-  t.equal(commands.length, 8, output());
+  t.equal(commands.length, 11, output());
   for (const command of commands) {
     // `npx waybill` builds when it is first called, and that would be under the other tests; the tour's test has it as it is.
     const { status, stdout, stderr } = await bash(command.replace(/^npx waybill/, 'node dist/cli/main.js'));
     t.equal(status, 0, `${command}\n${stderr}`);
     if (command.startsWith('curl --data-binary')) t.match(JSON.parse(stdout), { status: 'accepted' });
+    else if (command.includes('format=text')) t.match(stdout, /KNYC|OKX/);
+    else if (command.includes('format=xml')) t.match(stdout, /<response [^]*<office>MKX/);
     else if (command.startsWith('curl')) t.match(JSON.parse(stdout), { status: 'succeeded' });
   }
   const page = /http:\S+\/index\.html/.exec(output())?.[0] ?? '';
@@ -104,7 +106,8 @@ t.test('every command that the demo shows works, and Ctrl-C ends it', needsCurl,
 
 t.test('a demo that does not publish everything exits 1 and says why', async (t) => {
   const root = t.testdir({ src: t.fixture('symlink', path.resolve('src')) });
-  cpSync('examples/demo', path.join(root, 'examples/demo'), { recursive: true });
+  for (const directory of ['examples', 'templates', 'test/fixtures/weather'])
+    cpSync(directory, path.join(root, directory), { recursive: true });
   writeFileSync(
     path.join(root, 'examples/demo/bundles/session-42/notes/recap.txt'),
     'not what the manifest says',

@@ -26,7 +26,8 @@ export async function untilStopped(work: (signal: AbortSignal) => Promise<number
     process.stderr.write('stopped; run again to finish\n');
     return code;
   } finally {
-    release();
+    // One that was stopped is about to exit: a further signal may hurry that, and must not change the exit code.
+    if (!controller.signal.aborted) release();
   }
 }
 
