@@ -52,8 +52,11 @@ export interface Summary {
   peakMiB: number;
 }
 
+/** WAYBILL_BENCH_ROUNDS makes a quick look of it. */
+const usualRounds = Number(process.env['WAYBILL_BENCH_ROUNDS'] ?? 5);
+
 /** One warm-up each, then `rounds` in turns, so that whatever slows the machine slows both. */
-export function compare(contenders: readonly Contender[], rounds = 5): Summary[] {
+export function compare(contenders: readonly Contender[], rounds = usualRounds): Summary[] {
   const samples = contenders.map((): Sample[] => []);
   for (let round = 0; round <= rounds; round += 1)
     contenders.forEach(({ command, before }, index) => {
