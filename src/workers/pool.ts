@@ -14,6 +14,7 @@ import type { Occurrence } from '../core/notify/event.ts';
 import { runFailure } from '../core/notify/occurrences.ts';
 import type { JobProgress, JobResult, PublishJob } from './job.ts';
 import type { JobProcessor } from './queue.ts';
+import { watchForSigns } from './signs-of-life.ts';
 import type { FromThread, ThreadOutcome, ThreadTask, ToThread } from './thread-channel.ts';
 
 export interface WorkerPoolOptions {
@@ -29,6 +30,8 @@ export interface WorkerPoolOptions {
   env: Readonly<Record<string, string>>;
   /** How long an aborted job may take to stop by itself before its thread is ended, in milliseconds. */
   graceMs: number;
+  /** How long a thread may show no sign of life before it is ended, in milliseconds. */
+  silenceMs?: number;
   limits?: ResourceLimits;
   /** What the threads have to tell of committed publications, for notifiers. */
   notify: (occurrence: Occurrence) => void;
@@ -53,6 +56,8 @@ export interface ThreadStats {
 // Publications stream; a thread that needs more has a defect, and must not take the daemon with it.
 const defaultLimits: ResourceLimits = { maxOldGenerationSizeMb: 512 };
 const idleTimeoutMs = 60_000;
+// No publication computes for so long without turning its event loop, which is what a sign of life takes.
+const defaultSilenceMs = 120_000;
 
 /** The worker module beside this file, compiled or from source. */
 export const publishThread = new URL(
@@ -65,7 +70,8 @@ export const publishThread = new URL(
  *
  * A thread that throws, exits, runs out of memory or cannot even load fails its own job with `worker_failed`; the next job gets a
  * new thread. An abort is first a message, so that the core can stop cleanly and give its lease back; where that takes longer
- * than `graceMs`, the thread is ended and the job fails with `aborted`.
+ * than `graceMs`, the thread is ended and the job fails with `aborted`. A thread that stands still shows no sign of life; it is ended
+ * after `silenceMs` and its job fails with `worker_failed`.
  */
 export function workerPool(options: WorkerPoolOptions): WorkerPool {
   const pool = new Piscina({
@@ -108,7 +114,12 @@ export function workerPool(options: WorkerPoolOptions): WorkerPool {
           () => undefined,
         );
       };
-      const deliver = (message: FromThread): void => receive(message, job, options, onProgress);
+      const silenceMs = options.silenceMs ?? defaultSilenceMs;
+      const signs = watchForSigns({ clock: options.clock, silenceMs, signal: settled.signal, giveUp });
+      const deliver = (message: FromThread): void => {
+        signs.seen();
+        receive(message, job, options, onProgress);
+      };
       port1.on('message', deliver);
       signal.addEventListener('abort', onAbort, { once: true });
       unanswered.add(giveUp);
@@ -164,7 +175,7 @@ function receive(
 ): void {
   if (message.type === 'progress') onProgress(message.progress);
   else if (message.type === 'occurrence') notify(message.occurrence);
-  else
+  else if (message.type === 'log')
     log[message.level](
       { run_id: job.runId, pipeline_id: job.pipelineId, ...message.fields },
       message.message,

@@ -20,6 +20,8 @@ export interface ToThread {
 }
 
 export type FromThread =
+  /** The thread's event loop turns. */
+  | { type: 'alive' }
   | { type: 'progress'; progress: JobProgress }
   | { type: 'occurrence'; occurrence: Occurrence }
   | { type: 'log'; level: keyof Log; fields: object; message: string };
@@ -35,6 +37,7 @@ export interface ThreadWork {
 
 // A message for each chunk would cost more than the chunk.
 const bytesPerMessage = 1024 * 1024;
+const signOfLifeMs = 5_000;
 
 /** The thread's end: runs `work` on the task's job, with abort, progress and log wired to the pool. Never rejects. */
 export async function answerTask(
@@ -57,6 +60,7 @@ export async function answerTask(
     warn: line('warn'),
     error: line('error'),
   };
+  const signs = setInterval(() => post({ type: 'alive' }), signOfLifeMs);
   try {
     const notify = (occurrence: Occurrence): void => post({ type: 'occurrence', occurrence });
     return { ok: true, result: await work(job, { signal: abort.signal, onProgress, log, notify }) };
@@ -64,6 +68,7 @@ export async function answerTask(
     log.error({ err: error }, 'the publication did not come to an end');
     return { ok: false, error: errorRecord(error) };
   } finally {
+    clearInterval(signs);
     flush();
   }
 }

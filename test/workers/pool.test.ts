@@ -130,6 +130,15 @@ t.test('a thread that does not heed an abort is ended after the grace, and the n
   t.same(await pool.process(jobOf('.'), quiet), published);
 });
 
+t.test('a thread that stands still is ended, fails its run, and the next run works', async (t) => {
+  const pool = open(t, { worker: 'misbehaving', silenceMs: 40 });
+  await t.rejects(pool.process(jobOf('hang'), quiet), {
+    code: 'worker_failed',
+    message: /no sign of life for 40 ms/,
+  });
+  t.same(await pool.process(jobOf('.'), quiet), published);
+});
+
 t.test('a run that was aborted before its turn never reaches a thread', async (t) => {
   const pool = open(t, { worker: 'misbehaving' });
   const aborted = AbortSignal.abort(new WaybillError('aborted', 'the daemon stops'));

@@ -67,7 +67,7 @@ export interface Pending {
   removes: Key[];
 }
 
-/** Which process holds a lease. In containers every process is pid 1, hence the random instance id. */
+/** Which process, and which of its threads, holds a lease. In containers every process is pid 1, hence the random instance id. */
 export interface Holder {
   host: string;
   pid: number;
@@ -75,6 +75,8 @@ export interface Holder {
   bootId: string | null;
   /** Identity of the pid namespace and start time of the process, so that a pid says something; null elsewhere. */
   process: string | null;
+  /** The system's id and the start time of the thread, because a daemon outlives its threads; null elsewhere. */
+  thread: string | null;
   instanceId: string;
 }
 

@@ -242,8 +242,8 @@ function parsePending(pending: Record<string, unknown>): Pending {
   };
 }
 
-export function holderToJson({ host, pid, bootId, process, instanceId }: Holder): object {
-  return { host, pid, boot_id: bootId, process, instance_id: instanceId };
+export function holderToJson({ host, pid, bootId, process, thread, instanceId }: Holder): object {
+  return { host, pid, boot_id: bootId, process, thread, instance_id: instanceId };
 }
 
 export function parseHolder(value: unknown, at: string): Holder {
@@ -253,6 +253,8 @@ export function parseHolder(value: unknown, at: string): Holder {
     pid: asInteger(holder['pid'], `${at}.pid`),
     bootId: asStringOrNull(holder['boot_id'], `${at}.boot_id`),
     process: asStringOrNull(holder['process'], `${at}.process`),
+    // Holders that were written before threads were told apart have none.
+    thread: asStringOrNull(holder['thread'] ?? null, `${at}.thread`),
     instanceId: asString(holder['instance_id'], `${at}.instance_id`),
   };
 }

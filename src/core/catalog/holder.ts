@@ -16,6 +16,7 @@ export function newHolder(): Holder {
     pid: process.pid,
     bootId: bootId(),
     process: processIdentity(process.pid),
+    thread: ownThread(),
     instanceId,
   };
 }
@@ -26,7 +27,8 @@ export function retire(holder: Holder): void {
 
 /**
  * True only where it is certain that nobody is behind the holder any more: it ran on this host, in this boot and this pid namespace, and its pid is
- * free or has gone to another process; or it was this very thread, which knows better. Everything else is "not known to be dead".
+ * free or has gone to another process, or the thread it ran on has ended though the process goes on (a daemon outlives its worker
+ * threads); or it was this very thread, which knows better. Everything else is "not known to be dead".
  */
 export function isKnownDead(holder: Holder): boolean {
   if (holder.host !== hostname() || holder.bootId === null || holder.bootId !== bootId()) return false;
@@ -34,6 +36,8 @@ export function isKnownDead(holder: Holder): boolean {
   const [ours] = processIdentity(process.pid)?.split(' ') ?? [];
   if (namespace === undefined || namespace !== ours) return false;
   if (processIdentity(holder.pid) !== holder.process) return true;
+  const [thread] = holder.thread?.split(' ') ?? [];
+  if (thread !== undefined && threadIdentity(holder.pid, thread) !== holder.thread) return true;
   const isThisThread = holder.pid === process.pid && holder.instanceId.startsWith(`${threadId}-`);
   return isThisThread && !atWork.has(holder.instanceId);
 }
@@ -42,16 +46,37 @@ function bootId(): string | null {
   return readOrNull(() => readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim());
 }
 
-/** `pid:[4026531836] 1234567`: the pid namespace of this process, and the start time of `pid` in it (proc_pid_stat(5), field 22). */
+/** `pid:[4026531836] 1234567`: the pid namespace of this process, and the start time of `pid` in it. */
 function processIdentity(pid: number): string | null {
   return readOrNull(() => {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    // The second field is the program's name in parentheses and may hold anything, spaces and parentheses too.
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    const [state, startTime] = [fields[0], fields[19]];
-    if (state === 'Z' || state === 'X') return null;
-    return `${readlinkSync('/proc/self/ns/pid')} ${startTime}`;
+    const startTime = startTimeIn(`/proc/${pid}/stat`);
+    return startTime === null ? null : `${readlinkSync('/proc/self/ns/pid')} ${startTime}`;
   });
+}
+
+/** This thread, as `threadIdentity` tells it. The link is read by the thread that asks, because the call is synchronous. */
+function ownThread(): string | null {
+  return readOrNull(() => {
+    const [, tid] = /^\d+\/task\/(\d+)$/.exec(readlinkSync('/proc/thread-self')) ?? [];
+    return tid === undefined ? null : threadIdentity(process.pid, tid);
+  });
+}
+
+/** `1240 1234567`: the id that the system gave a thread, and its start time, since ids are given again. */
+function threadIdentity(pid: number, tid: string): string | null {
+  return readOrNull(() => {
+    const startTime = startTimeIn(`/proc/${pid}/task/${tid}/stat`);
+    return startTime === null ? null : `${tid} ${startTime}`;
+  });
+}
+
+/** Field 22 of proc_pid_stat(5); null for what has ended and only waits to be noticed. */
+function startTimeIn(file: string): string | null {
+  const stat = readFileSync(file, 'utf8');
+  // The second field is the program's name in parentheses and may hold anything, spaces and parentheses too.
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  const [state, startTime] = [fields[0], fields[19]];
+  return state === 'Z' || state === 'X' ? null : (startTime ?? null);
 }
 
 function readOrNull(read: () => string | null): string | null {

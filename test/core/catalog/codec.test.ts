@@ -56,6 +56,7 @@ const pending: fc.Arbitrary<Pending> = fc.record({
       pid: fc.nat(),
       bootId: fc.option(name),
       process: fc.option(name),
+      thread: fc.option(name),
       instanceId: name,
     }),
   ),
