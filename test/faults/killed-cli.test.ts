@@ -50,7 +50,10 @@ for (const [step, shows] of Object.entries({
     mkdirSync(path.join(place.root, 'out/bundle/.publisher.tmp'), { recursive: true });
     const seen = new Promise<void>((resolve) => {
       const watcher = watch(path.join(place.root, 'out'), { recursive: true }, (_, name) => {
-        if (name !== null && shows(name)) resolve();
+        if (name === null || !shows(name)) return;
+        // At once: Node's recursive watcher throws where directories come and go under it, as they do from here on.
+        watcher.close();
+        resolve();
       });
       t.teardown(() => watcher.close());
     });
