@@ -1,0 +1,63 @@
+import { Agent, request, type IncomingMessage } from 'node:http';
+import { token } from './daemon.ts';
+
+const agent = new Agent({ keepAlive: true, maxSockets: 64 });
+
+/** Uploads an archive and returns the path of its run. Throws where it is refused. */
+export async function send(url: string, pipeline: string, archive: Buffer): Promise<string> {
+  const response = await call(`${url}v1/pipelines/${pipeline}/upload`, archive);
+  if (response.status !== 202) throw new Error(`${response.status}: ${response.text}`);
+  return response.location;
+}
+
+export interface Run {
+  status: string;
+  started_at: string;
+  finished_at: string;
+  error: unknown;
+}
+
+/** Asks for a run until it is over. Throws where it failed. */
+export async function finished(url: string, location: string): Promise<Run> {
+  for (;;) {
+    const run = JSON.parse((await call(new URL(location, url).href)).text) as Run;
+    if (run.status === 'failed') throw new Error(JSON.stringify(run.error));
+    if (run.status === 'succeeded') return run;
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
+/** Calls `work` for 0 to `count` - 1, so many side by side. */
+export async function inParallel(
+  count: number,
+  width: number,
+  work: (index: number) => Promise<void>,
+): Promise<void> {
+  let next = 0;
+  await Promise.all(
+    Array.from({ length: width }, async () => {
+      for (let index = next++; index < count; index = next++) await work(index);
+    }),
+  );
+}
+
+function call(url: string, body?: Buffer): Promise<{ status: number; text: string; location: string }> {
+  return new Promise((resolve, reject) => {
+    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/x-tar' };
+    const options = body === undefined ? { agent } : { agent, method: 'POST', headers };
+    const outgoing = request(url, options, (response: IncomingMessage) => {
+      const chunks: Buffer[] = [];
+      response
+        .on('data', (chunk: Buffer) => chunks.push(chunk))
+        .on('end', () =>
+          resolve({
+            status: response.statusCode ?? 0,
+            text: Buffer.concat(chunks).toString(),
+            location: response.headers.location ?? '',
+          }),
+        )
+        .on('error', reject);
+    });
+    outgoing.on('error', reject).end(body);
+  });
+}
