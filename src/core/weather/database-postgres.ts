@@ -5,31 +5,40 @@ import type { PostgresConfig } from '../config/config.ts';
 import { WaybillError } from '../errors.ts';
 import type { Queries, WeatherDatabase } from './database.ts';
 import { databaseError } from './database-errors.ts';
+import { openGate } from './gate.ts';
 
 const closeSeconds = 5;
 const longestBackoffSeconds = 1;
+/**
+ * Single statements that share a connection at once: they are sent together and answered in turn, which saves half of what a read costs. One waits
+ * at most for these many statement time-outs before it.
+ */
+const statementsInTurn = 8;
+/** The driver's types do not know this option. */
+const pipelining = { max_pipeline: statementsInTurn };
 
 /** A pool of connections that can only read: the session refuses writes, whatever the role may do. */
 export function openPostgres(config: PostgresConfig, url: string): WeatherDatabase {
   const client = connect(config, url);
   const queries = drizzle(preparing(client)) as unknown as Queries;
-  const gate = openGate(config.poolSize, config.connectTimeoutMs);
-  const guarded = async <T>(work: () => Promise<T>): Promise<T> => {
+  const gate = openGate(config.poolSize * statementsInTurn, config.connectTimeoutMs);
+  const guarded = async <T>(share: number, work: () => Promise<T>): Promise<T> => {
     try {
-      return await gate(work);
+      return await gate(share, work);
     } catch (error) {
       throw databaseError(error, config.name);
     }
   };
   return {
     name: config.name,
-    one: (work) => guarded(() => work(queries)),
+    one: (work) => guarded(1, () => work(queries)),
     snapshot: (work) =>
-      guarded(() =>
+      // A transaction has its connection for itself.
+      guarded(statementsInTurn, () =>
         queries.transaction(work, { isolationLevel: 'repeatable read', accessMode: 'read only' }),
       ),
     probe: () =>
-      guarded(async () => {
+      guarded(1, async () => {
         await queries.execute(sql`select 1`);
       }),
     close: () => client.end({ timeout: closeSeconds }),
@@ -50,6 +59,7 @@ function connect(config: PostgresConfig, url: string): postgres.Sql {
   try {
     return postgres(url, {
       max: config.poolSize,
+      ...pipelining,
       connect_timeout: Math.ceil(config.connectTimeoutMs / 1000),
       backoff: (attempt: number) => Math.min(0.05 * 2 ** attempt, longestBackoffSeconds),
       // Asks for the array types of the server at every connection, which drizzle parses by itself.
@@ -70,41 +80,4 @@ function connect(config: PostgresConfig, url: string): postgres.Sql {
       hint: 'expected postgres://user:password@host:5432/database',
     });
   }
-}
-
-/** Lets `size` pieces of work in at once; one that waits longer than `patienceMs` is turned away. */
-function openGate(size: number, patienceMs: number): <T>(work: () => Promise<T>) => Promise<T> {
-  let free = size;
-  const waiting = new Set<() => void>();
-  const enter = (): Promise<void> =>
-    new Promise((resolve, reject) => {
-      if (free > 0) {
-        free -= 1;
-        resolve();
-        return;
-      }
-      const admit = (): void => {
-        clearTimeout(timer);
-        waiting.delete(admit);
-        resolve();
-      };
-      const timer = setTimeout(() => {
-        waiting.delete(admit);
-        reject(Object.assign(new Error('no free connection'), { code: 'POOL_TIMEOUT' }));
-      }, patienceMs);
-      waiting.add(admit);
-    });
-  const leave = (): void => {
-    const [next] = waiting;
-    if (next === undefined) free += 1;
-    else next();
-  };
-  return async (work) => {
-    await enter();
-    try {
-      return await work();
-    } finally {
-      leave();
-    }
-  };
 }
