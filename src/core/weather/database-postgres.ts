@@ -6,6 +6,7 @@ import { WaybillError } from '../errors.ts';
 import type { Queries, WeatherDatabase } from './database.ts';
 import { databaseError } from './database-errors.ts';
 import { openGate } from './gate.ts';
+import { openWatch } from './watch.ts';
 
 const closeSeconds = 5;
 const longestBackoffSeconds = 1;
@@ -17,31 +18,53 @@ const statementsInTurn = 8;
 /** The driver's types do not know this option. */
 const pipelining = { max_pipeline: statementsInTurn };
 
-/** A pool of connections that can only read: the session refuses writes, whatever the role may do. */
+/** Connections to one server, opened as they are needed. */
+interface Pool {
+  queries: Queries;
+  close(options: { timeout: number }): Promise<void>;
+}
+
+/**
+ * A pool of connections that can only read: the session refuses writes, whatever the role may do. A line that is dead without having been closed
+ * is noticed by a query that is not answered, neither by a row nor by the server's own time-out; then all connections are made anew.
+ */
 export function openPostgres(config: PostgresConfig, url: string): WeatherDatabase {
-  const client = connect(config, url);
-  const queries = drizzle(preparing(client)) as unknown as Queries;
   const gate = openGate(config.poolSize * statementsInTurn, config.connectTimeoutMs);
-  const guarded = async <T>(share: number, work: () => Promise<T>): Promise<T> => {
+  const answerWithinMs = config.connectTimeoutMs + statementsInTurn * config.statementTimeoutMs;
+  let pool = openPool(config, url);
+  const inTime = openWatch(answerWithinMs, () => {
+    void pool.close({ timeout: 0 });
+    pool = openPool(config, url);
+  });
+  const guarded = async <T>(share: number, work: (queries: Queries) => Promise<T>): Promise<T> => {
     try {
-      return await gate(share, work);
+      return await gate(share, () => inTime(work(pool.queries)));
     } catch (error) {
       throw databaseError(error, config.name);
     }
   };
   return {
     name: config.name,
-    one: (work) => guarded(1, () => work(queries)),
+    one: (work) => guarded(1, work),
     snapshot: (work) =>
       // A transaction has its connection for itself.
-      guarded(statementsInTurn, () =>
+      guarded(statementsInTurn, (queries) =>
         queries.transaction(work, { isolationLevel: 'repeatable read', accessMode: 'read only' }),
       ),
     probe: () =>
-      guarded(1, async () => {
+      guarded(1, async (queries) => {
         await queries.execute(sql`select 1`);
       }),
-    close: () => client.end({ timeout: closeSeconds }),
+    close: () => pool.close({ timeout: closeSeconds }),
+  };
+}
+
+function openPool(config: PostgresConfig, url: string): Pool {
+  const client = connect(config, url);
+  const queries: unknown = drizzle(preparing(client));
+  return {
+    queries: queries as Queries,
+    close: (options) => client.end(options),
   };
 }
 
