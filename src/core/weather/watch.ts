@@ -37,7 +37,7 @@ export function openWatch(withinMs: number, onLate: () => void): Watch {
         },
         (error: unknown) => {
           watched.delete(mine);
-          reject(error);
+          mine.reject(error);
         },
       );
     });
