@@ -179,12 +179,23 @@ function answer(sftp: SFTPWrapper, home: string): void {
   sftp.on('RMDIR', (id, name) => succeeds(id, async () => rmdir(at(name))));
   sftp.on('MKDIR', (id, name) => succeeds(id, async () => mkdir(at(name))));
   sftp.on('RENAME', (id, from, to) =>
-    succeeds(id, async () => {
-      if ((await lstat(at(to)).catch(() => undefined)) !== undefined)
-        throw new Error('the new name is taken');
-      await rename(at(from), at(to));
-    }),
+    succeeds(id, () =>
+      oneAtATime(async () => {
+        if ((await lstat(at(to)).catch(() => undefined)) !== undefined)
+          throw new Error('the new name is taken');
+        await rename(at(from), at(to));
+      }),
+    ),
   );
+}
+
+let last: Promise<void> = Promise.resolve();
+
+/** Looking and renaming are two steps here, and must be one to whoever asks. */
+function oneAtATime(work: () => Promise<void>): Promise<void> {
+  const mine = last.then(work);
+  last = mine.catch(() => undefined);
+  return mine;
 }
 
 async function setAttributes(file: string, { mode, atime, mtime }: Partial<Attributes>): Promise<void> {
