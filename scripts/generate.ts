@@ -9,6 +9,7 @@ import { configJsonSchema } from '../src/core/config/json-schema.ts';
 import { withCliReference } from './cli-reference.ts';
 import { configReference, withReference } from './config-reference.ts';
 import { errorReference } from './error-reference.ts';
+import { hostileArchiveReference } from './hostile-archives.ts';
 
 interface Generated {
   /** Relative to the root of the project. */
@@ -25,6 +26,7 @@ const generated: Generated[] = [
     make: () => withReference(read('docs/configuration.md') ?? '', configReference(configJsonSchema())),
   },
   { file: 'docs/errors.md', make: errorReference },
+  { file: 'docs/hostile-archives.md', make: hostileArchiveReference },
   { file: 'schemas/openapi.json', make: () => json(openApiDocument(routes, '/')) },
   { file: 'docs/cli.md', make: () => withCliReference(read('docs/cli.md') ?? '') },
 ];

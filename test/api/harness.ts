@@ -135,7 +135,7 @@ export interface UploadOptions {
   pipeline?: string;
   token?: string | null;
   headers?: Record<string, string>;
-  body?: string;
+  body?: string | Buffer;
 }
 
 /** Uploads with what a good client sends, but for what the options say. */

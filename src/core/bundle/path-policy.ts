@@ -17,8 +17,6 @@ const controlCharacters = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/u;
 // Most paths are printable ASCII, where length is bytes and folding is lower case: that is several times quicker.
 const plain = /^[\x20-\x7e]*$/;
 
-const ascii = /^[\x20-\x7e]*$/;
-
 export type PathVerdict = { ok: true; path: RelativePath } | { ok: false; reason: string };
 
 /** Judges one path on its own. Pure. */
@@ -59,7 +57,6 @@ export function isReservedPath(path: string): boolean {
 
 /** The form under which two paths are "the same" on a case-folding file system. */
 export function foldedPath(path: string): string {
-  if (ascii.test(path)) return path.toLowerCase();
   if (plain.test(path)) return path.toLowerCase();
   return path.normalize('NFC').toLowerCase().toUpperCase().toLowerCase().normalize('NFC');
 }

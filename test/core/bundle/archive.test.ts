@@ -11,21 +11,17 @@ import {
   type StagedBundle,
 } from '../../../src/core/bundle/staging.ts';
 import { validateBundle } from '../../../src/core/bundle/validate.ts';
-import { asWaybillError, type ErrorCode, type WaybillError } from '../../../src/core/errors.ts';
-import { sceneMapText } from '../../fixtures/scene-map.ts';
+import { asWaybillError, type WaybillError } from '../../../src/core/errors.ts';
 import {
-  bundleTar,
-  endMarker,
-  gnuLongName,
-  inChunks,
-  manifestOf,
-  pax,
-  rawEntry,
-  tar,
-  type RawEntry,
-} from '../../fixtures/tar.ts';
+  file,
+  hostileArchives,
+  hostileLimits as limits,
+  manifest,
+  sha,
+} from '../../fixtures/hostile-archives.ts';
+import { sceneMapText } from '../../fixtures/scene-map.ts';
+import { bundleTar, endMarker, gnuLongName, inChunks, pax, rawEntry, tar } from '../../fixtures/tar.ts';
 
-const limits = { maxUploadSize: 2 ** 20, maxFiles: 10 };
 const root = t.testdir({});
 let count = 0;
 
@@ -56,11 +52,6 @@ async function stage(
     return { directory, staged: undefined, error: asWaybillError(error) };
   }
 }
-
-const manifest = (...files: unknown[]): RawEntry => ({ path: 'manifest.json', body: manifestOf(files) });
-const file = (name: string, body = 'x'): RawEntry => ({ path: name, body });
-const sha = (text: string): string => `sha256:${createHash('sha256').update(text).digest('hex')}`;
-const long = (length: number): string => 'a/'.repeat(length / 2 - 1).slice(0, length - 1) + 'b';
 
 t.test('a tar and a tar.gz are staged, in chunks of any size, and open as the same bundle', async (t) => {
   const files = {
@@ -150,178 +141,7 @@ t.test('archives as common programs write them', async (t) => {
       t.match(await stage(archive, { chunk }), { error: undefined, staged: { files: /^[12]$/ } }, what);
 });
 
-function wrongChecksum(gzip: Buffer): Buffer {
-  return Buffer.from(gzip).fill(0, gzip.length - 8, gzip.length - 4);
-}
-
-const hostile: Record<string, [code: ErrorCode, archive: Buffer]> = {
-  'nothing at all': ['malformed_archive', Buffer.alloc(0)],
-  'text instead of an archive': ['malformed_archive', Buffer.from('hello '.repeat(200))],
-  'a ZIP file': ['malformed_archive', Buffer.from('PK\u0003\u0004'.padEnd(1000, 'x'))],
-  'a gzip of no tar': ['malformed_archive', gzipSync('hello '.repeat(200))],
-  'a gzip of nothing': ['malformed_archive', gzipSync('')],
-  'a gzip of a gzip': ['malformed_archive', gzipSync(gzipSync(bundleTar({ a: 'x' })))],
-  'garbage after the gzip data': [
-    'malformed_archive',
-    Buffer.concat([gzipSync(bundleTar({ a: 'x' })), Buffer.from('garbage')]),
-  ],
-  'zeros after the gzip data': [
-    'malformed_archive',
-    Buffer.concat([gzipSync(bundleTar({ a: 'x' })), Buffer.alloc(100_000)]),
-  ],
-  'a wrong gzip checksum': ['malformed_archive', wrongChecksum(gzipSync(bundleTar({ a: 'x' })))],
-  'garbage after the end of the archive': [
-    'malformed_archive',
-    Buffer.concat([bundleTar({ a: 'x' }), Buffer.from('garbage')]),
-  ],
-  'a second archive after the first': [
-    'malformed_archive',
-    Buffer.concat([bundleTar({ a: 'x' }), bundleTar({ a: 'y' })]),
-  ],
-  'no end marker': ['malformed_archive', tar(manifest('a'), file('a')).subarray(0, -1024)],
-  'half an end marker': ['malformed_archive', tar(manifest('a'), file('a')).subarray(0, -512)],
-  'a zero block between entries': ['malformed_archive', tar(manifest('a'), Buffer.alloc(512), file('a'))],
-  'a wrong header checksum': ['malformed_archive', tar(manifest('a'), { ...file('a'), badChecksum: true })],
-  'a size that is no number': [
-    'malformed_archive',
-    tar(manifest('a'), { ...file('a'), rawSize: Buffer.from('zzzzzzzzzzz\0') }),
-  ],
-  'a negative size': [
-    'malformed_archive',
-    tar(manifest('a'), { ...file('a'), rawSize: Buffer.alloc(12, 0xff) }),
-  ],
-  'a size beyond all numbers': [
-    'malformed_archive',
-    tar(manifest('a'), {
-      ...file('a'),
-      rawSize: Buffer.concat([Buffer.from([0x80]), Buffer.alloc(11, 0xff)]),
-    }),
-  ],
-  'a size that is not there': ['upload_too_large', tar(manifest('a'), { ...file('a'), size: 2 ** 30 })],
-  'a pax record with a wrong length': [
-    'malformed_archive',
-    tar(manifest('a'), { path: 'p', type: 'x', body: '99 path=b\n' }, file('a')),
-  ],
-  'a pax record without an end': [
-    'malformed_archive',
-    tar(manifest('a'), { path: 'p', type: 'x', body: '9 path=b' }, file('a')),
-  ],
-  'a pax size that is no number': ['malformed_archive', tar(manifest('a'), pax({ size: '1e3' }), file('a'))],
-  'a global path for all files': [
-    'malformed_archive',
-    tar(pax({ path: 'a' }, 'g'), manifest('a'), file('a')),
-  ],
-  'a pax header with nothing after it': [
-    'malformed_archive',
-    tar(manifest('a'), file('a'), pax({ path: 'b' })),
-  ],
-  'a huge pax header': ['malformed_archive', tar({ path: 'p', type: 'x', size: 2 ** 21 }, manifest('a'))],
-  'endless pax headers': [
-    'malformed_archive',
-    tar(...Array.from({ length: 9 }, () => pax({ comment: 'x' })), manifest('a'), file('a')),
-  ],
-  'two names for one file': [
-    'malformed_archive',
-    tar(manifest('a'), gnuLongName('a'), pax({ path: 'b' }), file('c')),
-  ],
-  'a symbolic link': [
-    'unsafe_archive_entry',
-    tar(manifest('a'), { path: 'a', type: '2', linkpath: '/etc/passwd' }),
-  ],
-  'a symbolic link and a file through it': [
-    'unsafe_archive_entry',
-    tar(manifest('d/a'), { path: 'd', type: '2', linkpath: '/tmp' }, file('d/a')),
-  ],
-  'a hard link': [
-    'unsafe_archive_entry',
-    tar(manifest('a', 'b'), file('a'), { path: 'b', type: '1', linkpath: 'a' }),
-  ],
-  'a file that is also a link': ['unsafe_archive_entry', tar(manifest('a'), { ...file('a'), linkpath: 'b' })],
-  'a character device': ['unsafe_archive_entry', tar(manifest('a'), { path: 'a', type: '3' })],
-  'a block device': ['unsafe_archive_entry', tar(manifest('a'), { path: 'a', type: '4' })],
-  'a named pipe': ['unsafe_archive_entry', tar(manifest('a'), { path: 'a', type: '6' })],
-  'a contiguous file': ['unsafe_archive_entry', tar(manifest('a'), { ...file('a'), type: '7' })],
-  'an old GNU sparse file': ['unsafe_archive_entry', tar(manifest('a'), { ...file('a'), type: 'S' })],
-  'a pax sparse file': [
-    'unsafe_archive_entry',
-    tar(manifest('a'), pax({ 'GNU.sparse.major': '1', 'GNU.sparse.name': 'a' }), file('GNUSparseFile.1/a')),
-  ],
-  'an unknown type': ['unsafe_archive_entry', tar(manifest('a'), { ...file('a'), type: 'Q' })],
-  'a path up and out': ['unsafe_archive_entry', tar(manifest('a'), file('a'), file('../evil'))],
-  'a path up in the middle': ['unsafe_archive_entry', tar(manifest('a'), file('a'), file('x/../../evil'))],
-  'a directory up': ['unsafe_archive_entry', tar(manifest('a'), { path: '../', type: '5' }, file('a'))],
-  'an absolute path': ['unsafe_archive_entry', tar(manifest('a'), file('/tmp/evil'))],
-  'an absolute path by pax': [
-    'unsafe_archive_entry',
-    tar(manifest('a'), pax({ path: '/tmp/evil' }), file('a')),
-  ],
-  'a path with a backslash': ['unsafe_archive_entry', tar(manifest('a'), file('..\\evil'))],
-  'a path with a line break': ['unsafe_archive_entry', tar(manifest('a'), pax({ path: 'a\nb' }), file('a'))],
-  'a pax path with a NUL': ['unsafe_archive_entry', tar(manifest('a'), pax({ path: 'a\0b' }), file('a'))],
-  'a path that is not UTF-8': [
-    'unsafe_archive_entry',
-    tar(manifest('a'), { path: Buffer.from([0x61, 0xff]), body: 'x' }),
-  ],
-  'a path of another normal form': ['unsafe_archive_entry', tar(manifest('a'), file('a\u0308'))],
-  'a path with an empty segment': ['unsafe_archive_entry', tar(manifest('a'), file('a//b'))],
-  'a file whose path is a dot': ['unsafe_archive_entry', tar(manifest('a'), file('.'))],
-  'a segment that is too long': [
-    'unsafe_archive_entry',
-    tar(manifest('a'), gnuLongName('x'.repeat(256)), file('a')),
-  ],
-  'a path that is too long': [
-    'unsafe_archive_entry',
-    tar(manifest('a'), gnuLongName(`${'x'.repeat(200)}/`.repeat(6) + 'y'), file('a')),
-  ],
-  'a path that is too deep': ['unsafe_archive_entry', tar(manifest('a'), gnuLongName(long(200)), file('a'))],
-  'a name of the publisher': ['unsafe_archive_entry', tar(manifest('a'), file('a'), file('.Publisher.json'))],
-  'a file twice': ['unsafe_archive_entry', tar(manifest('a'), file('a'), file('a', 'y'))],
-  'files that differ in case': ['unsafe_archive_entry', tar(manifest('a'), file('a'), file('A'))],
-  'a file where a directory is': ['unsafe_archive_entry', tar(manifest('a/b'), file('a/b'), file('A'))],
-  'a directory where a file is': [
-    'unsafe_archive_entry',
-    tar(manifest('a'), file('a'), { path: 'a/', type: '5' }),
-  ],
-  'a file below a file': ['unsafe_archive_entry', tar(manifest('a'), file('a'), file('A/b'))],
-  'no manifest': ['invalid_bundle', tar(file('a'))],
-  'an archive without entries': ['invalid_bundle', endMarker],
-  'a manifest in a directory': [
-    'invalid_bundle',
-    tar(file('bundle/a'), { ...manifest('a'), path: 'bundle/manifest.json' }),
-  ],
-  'two manifests': ['invalid_bundle', tar(manifest('a'), file('a'), manifest('a'))],
-  'two manifests, one with a dot': [
-    'invalid_bundle',
-    tar(manifest('a'), file('a'), { ...manifest('a'), path: './manifest.json' }),
-  ],
-  'two manifests that differ in case': [
-    'invalid_bundle',
-    tar(manifest('a'), file('a'), { ...manifest('a'), path: 'MANIFEST.json' }),
-  ],
-  'an invalid manifest': ['invalid_bundle', tar({ path: 'manifest.json', body: '{' }, file('a'))],
-  'a file missing': ['invalid_bundle', tar(manifest('a', 'b'), file('a'))],
-  'a wrong size': ['invalid_bundle', tar(manifest({ path: 'a', size: 2 }), file('a'))],
-  'a wrong digest': ['invalid_bundle', tar(manifest({ path: 'a', digest: sha('y') }), file('a'))],
-  'a scene map that is none': [
-    'invalid_bundle',
-    tar(manifest({ path: 'a', kind: 'scene_map' }), file('a', '{"artifact_type":"other"}')),
-  ],
-  'too many files': [
-    'too_many_files',
-    tar(manifest('f0'), ...Array.from({ length: 11 }, (_, n) => file(`f${n}`))),
-  ],
-  'too many directories': [
-    'too_many_files',
-    tar(manifest('a'), ...Array.from({ length: 200 }, (_, n) => ({ path: `d${n}/`, type: '5' }))),
-  ],
-  'an archive that is too large': ['upload_too_large', tar(manifest('a'), file('a', 'x'.repeat(2 ** 20)))],
-  'content that is too large': [
-    'upload_too_large',
-    gzipSync(tar(manifest('a'), file('a', 'x'.repeat(2 ** 20)))),
-  ],
-};
-
-for (const [what, [code, archive]] of Object.entries(hostile)) {
+for (const [what, [code, archive]] of Object.entries(hostileArchives)) {
   t.test(`refused: ${what}`, async (t) => {
     for (const chunk of [97, 65_536]) {
       const { error, directory } = await stage(archive, { chunk });

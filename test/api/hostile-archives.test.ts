@@ -1,0 +1,76 @@
+import { readFileSync } from 'node:fs';
+import t from 'tap';
+import { statusOf } from '../../src/api/problem.ts';
+import { stageUpload } from '../../src/core/bundle/staging.ts';
+import { hostileArchives, hostileLimits } from '../fixtures/hostile-archives.ts';
+import { bundleTar } from '../fixtures/tar.ts';
+import { startApi, tokens, uploadForm, type Api } from './harness.ts';
+
+const rows = new Map(
+  [
+    ...readFileSync('docs/hostile-archives.md', 'utf8').matchAll(
+      /^\| (.*?) +\| (\d+) +\| `(\w+)` +\| (.*?) +\|$/gm,
+    ),
+  ].map(([, name = '', status, code, detail = '']) => [
+    plain(name),
+    { status: Number(status), code, detail: plain(detail) },
+  ]),
+);
+
+/** Without the marks that keep a page from reading it as Markdown. */
+function plain(text: string): string {
+  return text.replaceAll(/\\(.)/g, '$1');
+}
+
+function post({ origin }: Api, archive: Buffer, type: string): Promise<Response> {
+  return fetch(`${origin}/v1/pipelines/maps/upload`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${tokens.maps}`, 'content-type': type },
+    // Of no length that is told beforehand, so that the bytes themselves are judged.
+    body: new Blob([archive]).stream(),
+    duplex: 'half',
+  });
+}
+
+t.test('each hostile archive has the answer that its page tells, and leaves nothing behind', async (t) => {
+  const api = await startApi(t, { stage: stageUpload, maxUploadSize: hostileLimits.maxUploadSize });
+  t.same([...rows.keys()].sort(), Object.keys(hostileArchives).map(plain).sort());
+  for (const [name, [code, archive]] of Object.entries(hostileArchives))
+    await t.test(name, async (t) => {
+      const isGzip = archive[0] === 0x1f;
+      // The type that is told does not count: the bytes do.
+      for (const type of [
+        isGzip ? 'application/gzip' : 'application/x-tar',
+        isGzip ? 'application/x-tar' : 'application/x-gzip',
+      ]) {
+        const response = await post(api, archive, type);
+        const told = (await response.json()) as Record<string, unknown>;
+        t.equal(response.status, statusOf[code]);
+        t.equal(response.headers.get('content-type'), 'application/problem+json');
+        t.match(told, { code, status: statusOf[code], instance: /^urn:uuid:/ });
+        const row = rows.get(name);
+        t.same({ status: row?.status, code: row?.code }, { status: response.status, code });
+        t.equal(String(told['detail']).replaceAll(/\s*\n\s*/g, ' '), row?.detail);
+        t.same(await api.staged(), [], 'staging is empty');
+      }
+    });
+  t.equal((await api.ports.queue.depth()).queued, 0, 'no run was begun');
+  t.equal((await fetch(`${api.origin}/healthz`)).status, 200);
+  t.equal(
+    (await post(api, bundleTar({ a: 'x' }), 'application/x-tar')).status,
+    202,
+    'a good one is still taken',
+  );
+  t.comment(
+    `told: ${rows.size} hostile archives refused (docs/hostile-archives.md lists them and their answers)`,
+  );
+});
+
+t.test('a form does not make them harmless, nor harmful', async (t) => {
+  const api = await startApi(t, { stage: stageUpload, maxUploadSize: hostileLimits.maxUploadSize });
+  for (const [name, [code, archive]] of Object.entries(hostileArchives)) {
+    const response = await uploadForm(api.origin, { body: archive });
+    t.match(await response.json(), { code }, name);
+  }
+  t.same(await api.staged(), []);
+});
