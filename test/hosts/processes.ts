@@ -20,11 +20,14 @@ export interface Place {
 }
 
 export interface PlaceSettings {
-  redisUrl: string;
+  /** Left out: the queue is in memory. */
+  redisUrl?: string;
   pipelines?: number;
   /** The address of the APIs. */
   listen?: string;
   http?: string;
+  /** The whole of `notifiers`. */
+  notifiers?: string;
   /** More of `server.queue`. */
   queue?: string;
   /** The whole of `server.staging`. */
@@ -32,7 +35,7 @@ export interface PlaceSettings {
   env?: Record<string, string>;
 }
 
-/** A configuration for several hosts: upload pipelines p1, p2, … to the local destinations public/p1, public/p2, … */
+/** A configuration for one host or several: upload pipelines p1, p2, … to the local destinations public/p1, public/p2, … */
 export function layOut(t: Pick<Test, 'teardown'>, settings: PlaceSettings): Place {
   const root = mkdtempSync(path.join(tmpdir(), 'waybill-hosts-'));
   t.teardown(() => rmSync(root, { recursive: true, force: true, maxRetries: 5 }));
@@ -44,7 +47,8 @@ server:
   http: {listen: '${settings.listen ?? '127.0.0.1'}:0', queue_size: 200, ${settings.http ?? ''}}
   admin_token_env: TOKEN_ADMIN
   staging: ${settings.staging ?? '{directory: ./staging}'}
-  queue: {driver: bullmq, redis_url_env: REDIS_URL, worker_timeout: 3s${settings.queue ?? ''}}
+  queue: ${settings.redisUrl === undefined ? '{driver: memory}' : `{driver: bullmq, redis_url_env: REDIS_URL, worker_timeout: 3s${settings.queue ?? ''}}`}
+notifiers: ${settings.notifiers ?? '[]'}
 pipelines:
 ${pipelines
   .map(
@@ -54,7 +58,8 @@ ${pipelines
   .join('\n')}
 `;
   writeFileSync(config, yaml);
-  const env = { TOKEN_CI: token, TOKEN_ADMIN: adminToken, REDIS_URL: settings.redisUrl, ...settings.env };
+  const redis = settings.redisUrl === undefined ? {} : { REDIS_URL: settings.redisUrl };
+  const env = { TOKEN_CI: token, TOKEN_ADMIN: adminToken, ...redis, ...settings.env };
   return { root, config, env, pipelines };
 }
 

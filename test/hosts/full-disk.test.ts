@@ -1,0 +1,63 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, readdirSync } from 'node:fs';
+import path from 'node:path';
+import t, { type Test } from 'tap';
+import { acceptedId, bundle, follow, launchApi, layOut, upload, type Place } from './processes.ts';
+
+t.setTimeout(60_000);
+
+/** A directory that holds no more than so many MiB. Mounting asks for the rights of root. */
+function smallDisk(t: Test, { root }: Place, name: string, mebibytes: number): string {
+  const directory = path.join(root, name);
+  mkdirSync(directory, { recursive: true });
+  execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${mebibytes}m`, 'waybill-test', directory]);
+  t.teardown(() => execFileSync('umount', ['--lazy', directory]));
+  return directory;
+}
+
+t.test(
+  'a full staging disk is 507, leaves nothing there, and is over when there is room again',
+  async (t) => {
+    const place = layOut(t, {});
+    const staging = smallDisk(t, place, 'staging', 4);
+    const daemon = await launchApi(t, place, ['serve']);
+    for (let attempt = 1; attempt <= 3; attempt += 1) {
+      const response = await upload(daemon.url, 'p1', bundle('large', 6 << 20));
+      t.equal(response.status, 507);
+      const told = (await response.json()) as Record<string, unknown>;
+      t.match(told, { code: 'insufficient_storage', retryable: true });
+      t.notMatch(JSON.stringify(told), place.root, 'names no path of the host');
+      t.same(readdirSync(staging), []);
+    }
+    const small = await acceptedId(await upload(daemon.url, 'p1', bundle('small', 1 << 20)));
+    t.equal((await follow(daemon.url, small)).status, 'succeeded');
+    execFileSync('mount', ['-o', 'remount,size=16m', staging]);
+    const large = await acceptedId(await upload(daemon.url, 'p1', bundle('large', 6 << 20)));
+    t.equal((await follow(daemon.url, large)).status, 'succeeded');
+    t.equal(await daemon.kill('SIGTERM'), 0);
+  },
+);
+
+t.test(
+  'a full destination fails its run with the reason, keeps what was published, and the next run finishes',
+  async (t) => {
+    const place = layOut(t, {});
+    const out = smallDisk(t, place, 'public/p1', 4);
+    const daemon = await launchApi(t, place, ['serve']);
+    const run = async (body: Buffer): ReturnType<typeof follow> =>
+      follow(daemon.url, await acceptedId(await upload(daemon.url, 'p1', body)));
+    t.equal((await run(bundle('small', 1 << 20))).status, 'succeeded');
+    const failed = await run(bundle('large', 6 << 20));
+    t.match(failed, { status: 'failed', destinations: [{ error: { code: 'storage_full' } }] });
+    t.ok(existsSync(path.join(out, 'small/data.bin')));
+    execFileSync('mount', ['-o', 'remount,size=32m', out]);
+    t.equal((await run(bundle('large', 6 << 20))).status, 'succeeded');
+    t.same(
+      readdirSync(out, { recursive: true, encoding: 'utf8' }).filter((name) =>
+        /\.publisher\.(tmp|lock)/.test(name),
+      ),
+      [],
+    );
+    t.equal(await daemon.kill('SIGTERM'), 0);
+  },
+);

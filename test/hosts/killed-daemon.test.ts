@@ -1,0 +1,185 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import http from 'node:http';
+import type { AddressInfo } from 'node:net';
+import path from 'node:path';
+import t, { type Test } from 'tap';
+import { systemClock } from '../../src/core/clock.ts';
+import { startRedis } from '../services/redis.ts';
+import {
+  acceptedId,
+  bundle,
+  follow,
+  launchApi,
+  layOut,
+  token,
+  upload,
+  type Launched,
+  type Place,
+} from './processes.ts';
+
+/**
+ * The daemon, killed with SIGKILL in each phase of an upload, with the queue in memory and in Redis. Whatever is left, the client's next try with its key, or
+ * with Redis the daemon itself, brings it to the same end, and nothing is left behind.
+ */
+
+t.setTimeout(120_000);
+
+const name = 'session-42';
+const key = { 'idempotency-key': 'once' };
+/** Large enough that its run is still under way when the next thing happens. */
+const content = bundle(name, 24 << 20);
+
+type Daemon = Launched & { url: string };
+
+interface Scene {
+  t: Test;
+  place: Place;
+  daemon: Daemon;
+  hook: Receiver;
+}
+
+/** Each brings the daemon to its phase and gives the run that was accepted by then, if any. */
+const phases: Record<string, (scene: Scene) => Promise<string | undefined>> = {
+  async 'the body is arriving'({ t, place, daemon }) {
+    await halfAnUpload(t, daemon, 100);
+    await until(() => received(place).length > 0);
+    return undefined;
+  },
+  async 'its files are being staged'({ t, place, daemon }) {
+    await halfAnUpload(t, daemon, 4 << 20);
+    await until(() => received(place).some((file) => file.endsWith('data.bin')));
+    return undefined;
+  },
+  async 'it was just accepted'({ daemon }) {
+    return acceptedId(await upload(daemon.url, 'p1', content, key));
+  },
+  async 'it waits behind another'({ daemon }) {
+    const before = await acceptedId(await upload(daemon.url, 'p1', bundle('before', 24 << 20)));
+    while ((await statusOf(daemon, before)) !== 'running') await systemClock.sleep(1);
+    return acceptedId(await upload(daemon.url, 'p1', content, key));
+  },
+  async 'it is being published'({ daemon, place }) {
+    const run = await acceptedId(await upload(daemon.url, 'p1', content, key));
+    await until(() => published(place).some((file) => file.includes('.publisher')));
+    return run;
+  },
+  async 'its event is being delivered'({ daemon, hook }) {
+    const run = await acceptedId(await upload(daemon.url, 'p1', content, key));
+    await hook.asked;
+    return run;
+  },
+};
+
+for (const mode of ['memory', 'bullmq'] as const)
+  t.test(`the queue in ${mode}`, async (t) => {
+    const redis = mode === 'bullmq' ? await startRedis() : undefined;
+    if (redis !== undefined) t.teardown(() => redis.close());
+    for (const [phase, reach] of Object.entries(phases))
+      await t.test(`killed while ${phase}`, async (t) => {
+        const hook = await startReceiver(t);
+        const place = layOut(t, {
+          ...(redis === undefined
+            ? {}
+            : { redisUrl: redis.url, queue: `, prefix: ${phase.replaceAll(' ', '-')}` }),
+          notifiers: `[{id: hook, kind: webhook, url: '${hook.url}', secret_env: HOOK_SECRET, timeout: 1s}]`,
+          env: { HOOK_SECRET: `whsec_${Buffer.alloc(24, 'x').toString('base64')}` },
+        });
+        const first = await launchApi(t, place, ['serve']);
+        const run = await reach({ t, place, daemon: first, hook });
+        await first.kill('SIGKILL');
+
+        const next = await launchApi(t, place, ['serve']);
+        if (mode === 'memory') {
+          t.same(staged(place), [], 'staging is swept at the start');
+          if (run !== undefined) t.equal((await fetch(`${next.url}runs/${run}`)).status, 404);
+        } else if (run !== undefined) t.equal((await follow(next.url, run)).status, 'succeeded', 'by itself');
+        const again = await uploadedAgain(next);
+        const replayed = again.headers.get('idempotency-replayed') === 'true';
+        const id = await acceptedId(again);
+        t.equal((await follow(next.url, id)).status, 'succeeded');
+        if (mode === 'bullmq' && run !== undefined) t.same([replayed, id], [true, run], 'the key is kept');
+        else t.notOk(replayed);
+
+        const out = path.join(place.root, 'public/p1', name);
+        t.equal(readFileSync(path.join(out, 'name.txt'), 'utf8'), name);
+        t.ok(readFileSync(path.join(out, 'data.bin')).equals(Buffer.alloc(24 << 20, name)));
+        t.same(
+          published(place).filter((file) => /\.publisher\.(tmp|lock)/.test(file)),
+          [],
+          'nothing of the interrupted attempt is left',
+        );
+        t.equal(await next.kill('SIGTERM'), 0);
+      });
+  });
+
+async function statusOf({ url }: Daemon, run: string): Promise<string> {
+  return ((await (await fetch(`${url}runs/${run}`)).json()) as { status: string }).status;
+}
+
+/** Until the dead daemon's hold on the key has run out. */
+async function uploadedAgain({ url }: Daemon): Promise<Response> {
+  for (;;) {
+    const response = await upload(url, 'p1', content, key);
+    if (response.status !== 409) return response;
+    await response.arrayBuffer();
+    await systemClock.sleep(100);
+  }
+}
+
+async function halfAnUpload(t: Test, { url }: Daemon, bytes: number): Promise<void> {
+  const outgoing = http.request(`${url}v1/pipelines/p1/upload`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${token}`,
+      'content-type': 'application/x-tar',
+      'content-length': content.length,
+      ...key,
+    },
+  });
+  outgoing.on('error', () => undefined);
+  t.teardown(() => outgoing.destroy());
+  await new Promise((resolve) => outgoing.write(content.subarray(0, bytes), resolve));
+}
+
+function staged({ root }: Place): string[] {
+  return filesBelow(path.join(root, 'staging'));
+}
+
+/** What is being extracted: in the staging directory, or, where that is shared, in a directory of the daemon's own. */
+function received({ root }: Place): string[] {
+  return [path.join(root, 'staging'), path.join(root, 'scratch')].flatMap((directory) =>
+    filesBelow(directory).filter(
+      (file) => path.basename(file).startsWith('upload-') || file.includes('upload-'),
+    ),
+  );
+}
+
+function published({ root }: Place): string[] {
+  return filesBelow(path.join(root, 'public/p1'));
+}
+
+function filesBelow(directory: string): string[] {
+  return existsSync(directory) ? readdirSync(directory, { recursive: true, encoding: 'utf8' }) : [];
+}
+
+async function until(isSo: () => boolean): Promise<void> {
+  while (!isSo()) await systemClock.sleep(2);
+}
+
+interface Receiver {
+  url: string;
+  /** When it was first asked; it never answers. */
+  asked: Promise<void>;
+}
+
+async function startReceiver(t: Test): Promise<Receiver> {
+  let told: () => void = () => undefined;
+  const asked = new Promise<void>((resolve) => (told = resolve));
+  const server = http.createServer(() => told());
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`, asked };
+}

@@ -1,0 +1,75 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import t from 'tap';
+import { startRedis } from '../services/redis.ts';
+import { acceptedId, bundle, follow, launchApi, layOut, upload } from './processes.ts';
+
+t.setTimeout(240_000);
+
+const uploads = 200;
+const pipelines = 20;
+const bytes = 50_000;
+
+for (const mode of ['memory', 'bullmq'] as const)
+  t.test(`${uploads} uploads at once over ${pipelines} pipelines, the queue in ${mode}`, async (t) => {
+    const redis = mode === 'bullmq' ? await startRedis() : undefined;
+    if (redis !== undefined) t.teardown(() => redis.close());
+    const place = layOut(t, {
+      pipelines,
+      http: 'max_concurrency: 3',
+      ...(redis === undefined ? {} : { redisUrl: redis.url }),
+    });
+    const daemon = await launchApi(t, place, ['serve']);
+    const names = Array.from({ length: uploads }, (_, index) => `b${String(index).padStart(3, '0')}`);
+    const pipelineOf = (index: number): string => place.pipelines[index % pipelines] ?? '';
+    const ids = await Promise.all(
+      names.map(async (name, index) =>
+        acceptedId(await upload(daemon.url, pipelineOf(index), bundle(name, bytes))),
+      ),
+    );
+    t.equal(new Set(ids).size, uploads);
+    const records = await Promise.all(ids.map((id) => follow(daemon.url, id)));
+    t.same(
+      records.filter(({ status }) => status !== 'succeeded'),
+      [],
+      'all succeeded',
+    );
+    const wrong = names.filter((name, index) => {
+      const out = path.join(place.root, 'public', pipelineOf(index), name);
+      const data = readFileSync(path.join(out, 'data.bin'));
+      return (
+        !data.equals(Buffer.alloc(bytes, name)) || readFileSync(path.join(out, 'name.txt'), 'utf8') !== name
+      );
+    });
+    t.same(wrong, [], 'every file is as it was sent');
+    t.ok(mostAtOnce(records) <= 3, 'no more at once than max_concurrency');
+    for (const pipeline of place.pipelines) {
+      const own = records.filter(({ pipeline_id }) => pipeline_id === pipeline);
+      // The record of when it was accepted has milliseconds: of two in one of them either may have been first.
+      own.sort(
+        (a, b) => order(a.accepted_at, b.accepted_at) || order(a.started_at ?? '', b.started_at ?? ''),
+      );
+      const starts = own.map(({ started_at }) => started_at ?? '');
+      t.same(starts, [...starts].sort(), `${pipeline} ran in the order of acceptance`);
+      t.equal(mostAtOnce(own), 1, `and one at a time`);
+    }
+    t.equal(await daemon.kill('SIGTERM'), 0);
+    if (mode === 'memory')
+      t.same(readdirSync(path.join(place.root, 'staging')), [], 'staging is swept at the end');
+  });
+
+/** The most runs that were under way at one moment. */
+function mostAtOnce(records: readonly { started_at: string | null; finished_at: string | null }[]): number {
+  const moments = records.flatMap(({ started_at, finished_at }) => [
+    { at: started_at ?? '', change: 1 },
+    { at: finished_at ?? '', change: -1 },
+  ]);
+  // One that ends in the millisecond in which the next begins made room for it.
+  moments.sort((a, b) => order(a.at, b.at) || a.change - b.change);
+  let now = 0;
+  return Math.max(...moments.map(({ change }) => (now += change)));
+}
+
+function order(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
