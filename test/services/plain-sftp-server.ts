@@ -1,11 +1,10 @@
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, type Stats } from 'node:fs';
+import { lstatSync, mkdtempSync, readFileSync, renameSync, rmSync, type Stats } from 'node:fs';
 import {
   lstat,
   mkdir,
   open,
   readdir,
-  rename,
   rmdir,
   stat,
   unlink,
@@ -180,9 +179,10 @@ function answer(sftp: SFTPWrapper, home: string): void {
   sftp.on('MKDIR', (id, name) => succeeds(id, async () => mkdir(at(name))));
   sftp.on('RENAME', (id, from, to) =>
     succeeds(id, async () => {
-      if ((await lstat(at(to)).catch(() => undefined)) !== undefined)
+      // In one go, as a server's own file system would do it: contenders that all look first and move then would all win.
+      if (lstatSync(at(to), { throwIfNoEntry: false }) !== undefined)
         throw new Error('the new name is taken');
-      await rename(at(from), at(to));
+      renameSync(at(from), at(to));
     }),
   );
 }
