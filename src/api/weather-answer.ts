@@ -15,18 +15,18 @@ export function sendWeather(req: IncomingMessage, res: ServerResponse, answer: W
   const { known, full } = headersFor(answer);
   const isHeld = isKnown(req, answer);
   res.writeHead(isHeld ? 304 : 200, ['X-Request-Id', context.id, ...(isHeld ? known : full)]);
-  context.sent = isHeld || req.method === 'HEAD' ? 0 : answer.body.length;
+  context.sent = isHeld || req.method === 'HEAD' ? 0 : answer.bytes;
   res.end(context.sent === 0 ? undefined : answer.body);
 }
 
 function headersFor(answer: WeatherAnswer): { known: string[]; full: string[] } {
   let headers = headersOf.get(answer);
   if (headers === undefined) {
-    const { etag, lastModified, maxAge, mediaType, body } = answer;
+    const { etag, lastModified, maxAge, mediaType, bytes } = answer;
     const known = ['X-Content-Type-Options', 'nosniff', 'ETag', etag, 'Vary', 'Accept'];
     known.push('Cache-Control', `public, max-age=${maxAge}`);
     if (lastModified !== null) known.push('Last-Modified', lastModified.toUTCString());
-    headers = { known, full: [...known, 'Content-Type', mediaType, 'Content-Length', String(body.length)] };
+    headers = { known, full: [...known, 'Content-Type', mediaType, 'Content-Length', String(bytes)] };
     headersOf.set(answer, headers);
   }
   return headers;

@@ -12,7 +12,10 @@ import type { WeatherEndpoint } from './weather-endpoints.ts';
 export interface WeatherAnswer {
   endpoint: WeatherEndpoint;
   mediaType: string;
-  body: Buffer;
+  /** A short one is kept as text: Node sends that in one piece with the head, which costs less than two pieces. */
+  body: string | Buffer;
+  /** Of the body. */
+  bytes: number;
   /** Strong, over the bytes of the body. */
   etag: string;
   lastModified: Date | null;
@@ -36,6 +39,7 @@ export interface WeatherService {
 
 const mostKept = { entries: 1000, bytes: 32 * 1024 * 1024 };
 const maxAgeWithoutData = 15;
+const longestText = 16 * 1024;
 
 /** Answers reads: identical ones share what is under way, and what was rendered is kept for `cacheMs`. */
 export function createWeatherService(parts: {
@@ -59,7 +63,7 @@ export function createWeatherService(parts: {
     // From before the read: what is kept is never older than `cacheMs`.
     const until = clock.monotonic() + cacheMs;
     const answer = await answerOf(endpoint, query, as, parts);
-    if (cacheMs > 0) byMeaning.set(key, answer, { bytes: answer.body.length + key.length, until });
+    if (cacheMs > 0) byMeaning.set(key, answer, { bytes: answer.bytes + key.length, until });
     return { answer, until };
   };
 
@@ -77,7 +81,7 @@ export function createWeatherService(parts: {
       }
       const { answer, until } = await shared;
       const exactly = requestKey(request);
-      const bytes = answer.body.length + exactly.length;
+      const bytes = answer.bytes + exactly.length;
       if (cacheMs > 0) byRequest.set(exactly, answer, { bytes, until });
       return answer;
     },
@@ -106,12 +110,13 @@ async function answerOf(
     rendered = made.text;
     modified.push(made.templateModified.getTime());
   }
-  const body = Buffer.from(rendered);
+  const body = rendered.length > longestText ? Buffer.from(rendered) : rendered;
   const digest = createHash('sha256').update(body).digest('base64url').slice(0, 27);
   return {
     endpoint,
     mediaType,
     body,
+    bytes: Buffer.byteLength(body),
     etag: `"${digest}"`,
     lastModified:
       lastModified === null ? null : new Date(Math.min(Math.max(...modified), clock.now().getTime())),

@@ -1,5 +1,6 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import path from 'node:path';
@@ -18,6 +19,11 @@ interface Started {
   lines: string[];
   /** The exit code, after the end. */
   ended: Promise<number | null>;
+}
+
+/** The reader's log is lines of text, and the daemon's is JSON. */
+function listeningAt(line: string): string | undefined {
+  return (/weather: listening .*url=(\S+)/.exec(line) ?? /"url":"([^"]+)".*"listening"/.exec(line))?.[1];
 }
 
 function start(t: Test, cwd: string, command: string[], env: Record<string, string> = {}): Started {
@@ -40,12 +46,42 @@ async function listening({ child, lines, ended }: Started): Promise<string> {
   });
   failed.catch(() => undefined);
   for (;;) {
-    const told = lines.map((line) => /weather: listening .*url=(\S+)/.exec(line)?.[1]).find(Boolean);
+    const told = lines.map((line) => listeningAt(line)).find(Boolean);
     if (told !== undefined) return told;
     if (child.stderr === null) throw new Error('no stderr');
     await Promise.race([once(child.stderr, 'data'), failed]);
     await new Promise((resolve) => setImmediate(resolve));
   }
+}
+
+async function fill(database: string): Promise<void> {
+  const target = await openDirectory(database);
+  await feedAll(target);
+  await target.close();
+}
+
+/** Every endpoint in every format has data, of the type that was asked for. */
+async function answersAll(t: Test, url: string): Promise<void> {
+  const endpoints = [
+    'observations',
+    'current-conditions?station=KNYC',
+    'alerts',
+    'forecasts/hourly?location=OKX/33,35',
+    'forecasts/narrative?location=OKX/33,35',
+    'forecast-discussions?office=OKX',
+    'weather-stories?office=MKX',
+    'convective-outlooks?day=1',
+    'convective-outlooks/discussions?day=1',
+  ];
+  const types = { json: 'application/json', xml: 'application/xml', text: 'text/plain' };
+  for (const endpoint of endpoints)
+    for (const [format, type] of Object.entries(types)) {
+      const response = await fetch(`${url}${endpoint}${endpoint.includes('?') ? '&' : '?'}format=${format}`);
+      const body = await response.text();
+      t.equal(response.status, 200, `${endpoint} as ${format}: ${body.slice(0, 200)}`);
+      t.match(response.headers.get('content-type'), type);
+      t.ok(body.length > 10);
+    }
 }
 
 const embedded = `
@@ -57,9 +93,7 @@ const form = /^\d{4}\/\d\d\/\d\d \d\d:\d\d:\d\d\.\d{6} weather: /;
 
 t.test('the reader serves until it is told to stop', async (t) => {
   const place = t.testdir({ 'config.yml': embedded, 'other.yml': embedded });
-  const target = await openDirectory(path.join(place, 'database'));
-  await feedAll(target);
-  await target.close();
+  await fill(path.join(place, 'database'));
   const ways: [string, string[], Record<string, string>, NodeJS.Signals][] = [
     ['-config', [program, '-config', 'other.yml'], { READER_CONFIG: 'none.yml' }, 'SIGTERM'],
     ['-config=', [program, '-config=other.yml'], {}, 'SIGINT'],
@@ -81,6 +115,43 @@ t.test('the reader serves until it is told to stop', async (t) => {
     });
 });
 
+t.test('the example answers all nine endpoints in three formats', async (t) => {
+  const example = await readFile('examples/weather/config.yml', 'utf8');
+  const place = t.testdir({
+    'config.yml': example
+      .replace('127.0.0.1:8081', '127.0.0.1:0')
+      .replace('./templates/weather', JSON.stringify(templates)),
+  });
+  await fill(path.join(place, 'database'));
+  const started = start(t, place, [program, '-config', 'config.yml']);
+  await answersAll(t, await listening(started));
+  started.child.kill('SIGTERM');
+  t.equal(await started.ended, 0);
+});
+
+t.test('the daemon answers them too where a database is configured, beside its own', async (t) => {
+  const place = t.testdir({
+    'config.yml': `${embedded.replace('listen: "127.0.0.1:0"', 'listen: "127.0.0.1:0", base_path: /api')}
+upload_tokens: [{ id: ci, value_env: UPLOAD_TOKEN, pipelines: [maps] }]
+pipelines:
+  - id: maps
+    source: { backend: http_upload }
+    destinations: [{ id: web, backend: local, path: ./public }]
+`,
+  });
+  await fill(path.join(place, 'database'));
+  const started = start(t, place, [waybill, 'serve', '--config', 'config.yml'], {
+    UPLOAD_TOKEN: 'a-token-of-the-test',
+  });
+  const url = await listening(started);
+  t.match(url, /\/api\/$/);
+  await answersAll(t, url);
+  t.equal((await fetch(`${url}healthz`)).status, 200);
+  t.equal((await fetch(`${url}v1/pipelines/maps/upload`, { method: 'POST' })).status, 401);
+  started.child.kill('SIGTERM');
+  t.equal(await started.ended, 0);
+});
+
 t.test('what fails at the start is one line with its context, and exit code 1', async (t) => {
   const taken = createServer();
   await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve));
@@ -95,9 +166,7 @@ t.test('what fails at the start is one line with its context, and exit code 1', 
     'second.yml': embedded.replace('}]', '}, { name: second, driver: postgres, url_env: DOWN_URL }]'),
     'taken.yml': embedded.replace('127.0.0.1:0', `127.0.0.1:${port}`),
   });
-  const target = await openDirectory(path.join(place, 'database'));
-  await feedAll(target);
-  await target.close();
+  await fill(path.join(place, 'database'));
   const failures: [string, RegExp][] = [
     ['absent.yml', /weather: load config: .*absent\.yml/],
     ['broken.yml', /weather: load config: /],

@@ -1,10 +1,11 @@
 import { once } from 'node:events';
-import { lstatSync, mkdtempSync, readFileSync, renameSync, rmSync, type Stats } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, type Stats } from 'node:fs';
 import {
   lstat,
   mkdir,
   open,
   readdir,
+  rename,
   rmdir,
   stat,
   unlink,
@@ -178,13 +179,23 @@ function answer(sftp: SFTPWrapper, home: string): void {
   sftp.on('RMDIR', (id, name) => succeeds(id, async () => rmdir(at(name))));
   sftp.on('MKDIR', (id, name) => succeeds(id, async () => mkdir(at(name))));
   sftp.on('RENAME', (id, from, to) =>
-    succeeds(id, async () => {
-      // In one go, as a server's own file system would do it: contenders that all look first and move then would all win.
-      if (lstatSync(at(to), { throwIfNoEntry: false }) !== undefined)
-        throw new Error('the new name is taken');
-      renameSync(at(from), at(to));
-    }),
+    succeeds(id, () =>
+      oneAtATime(async () => {
+        if ((await lstat(at(to)).catch(() => undefined)) !== undefined)
+          throw new Error('the new name is taken');
+        await rename(at(from), at(to));
+      }),
+    ),
   );
+}
+
+let last: Promise<void> = Promise.resolve();
+
+/** Looking and renaming are two steps here, and must be one to whoever asks. */
+function oneAtATime(work: () => Promise<void>): Promise<void> {
+  const mine = last.then(work);
+  last = mine.catch(() => undefined);
+  return mine;
 }
 
 async function setAttributes(file: string, { mode, atime, mtime }: Partial<Attributes>): Promise<void> {

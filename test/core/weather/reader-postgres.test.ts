@@ -4,6 +4,7 @@ import type { PostgresConfig } from '../../../src/core/config/config.ts';
 import { loadSecrets } from '../../../src/core/config/secrets.ts';
 import { openWeatherDatabases } from '../../../src/core/weather/open-reader.ts';
 import type { WeatherReader } from '../../../src/core/weather/reader.ts';
+import { startCuttingProxy } from '../../services/cutting-proxy.ts';
 import { startPostgres } from '../../services/postgres.ts';
 import { anyAlert, clockAt, readerSuite } from './suite.ts';
 
@@ -134,15 +135,37 @@ t.test('a slow query is cut, and who waits too long for a connection is turned a
     retryable: true,
   });
   const narrow = await open({ poolSize: 1, connectTimeoutMs: 1000 });
-  const first = narrow.observations(observation);
+  // Eight single statements share a connection.
+  const first = Promise.all(Array.from({ length: 8 }, () => narrow.observations(observation)));
   await t.rejects(narrow.observations(observation), {
     code: 'database_unavailable',
     message: /no free connection/,
   });
   await owner.run('commit');
-  t.ok((await first).data);
+  t.ok((await first).every(({ data }) => data !== null));
   t.ok((await hasty.observations(observation)).data, 'and both go on');
   await Promise.all([hasty.close(), narrow.close(), owner.close()]);
+});
+
+t.test('a line that is dead without having been closed is given up, and another one taken', async (t) => {
+  const proxy = await startCuttingProxy(t, server.port);
+  const url = new URL(server.url('weather_reader'));
+  url.port = String(proxy.port);
+  const reader = await openWeatherDatabases({
+    databases: [{ ...primary, statementTimeoutMs: 50, connectTimeoutMs: 1000 }],
+    secrets: await loadSecrets({ directory: null, env: { WEATHER_URL: url.href } }),
+    clock,
+  });
+  t.ok((await reader.observations(observation)).data);
+  proxy.hang();
+  await t.rejects(reader.observations(observation), {
+    code: 'database_unavailable',
+    message: /cannot be reached/,
+    retryable: true,
+  });
+  proxy.resume();
+  t.ok((await reader.observations(observation)).data);
+  await reader.close();
 });
 
 t.test('what fails at the start is told with its context', async (t) => {

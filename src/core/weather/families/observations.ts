@@ -125,11 +125,16 @@ function observationData(row: ObservationRow, convert: Converter): ObservationDa
   };
 }
 
+type Quality = ObservationData['quality'];
+
 /** `temperature_c` of `qc` is `temperature` of `quality`: the same columns, without their units. */
-function qualityOf({ qc }: ObservationRow): ObservationData['quality'] {
-  const letters = measuredColumns.map((column) => [
-    column.replace(/(Pct|Deg|Kmh|Pa|Mm|C|M)$/, ''),
-    qc[columnName(column)] ?? null,
-  ]);
-  return Object.fromEntries(letters) as ObservationData['quality'];
+const qualityNames = measuredColumns.map((column) => ({
+  name: column.replace(/(Pct|Deg|Kmh|Pa|Mm|C|M)$/, '') as keyof Quality,
+  column: columnName(column),
+}));
+
+function qualityOf({ qc }: ObservationRow): Quality {
+  const quality = {} as Quality;
+  for (const { name, column } of qualityNames) quality[name] = qc[column] ?? null;
+  return quality;
 }
