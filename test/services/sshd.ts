@@ -32,8 +32,11 @@ export interface SftpServer {
 
 export const passphrase = 'correct horse';
 
-/** Starts OpenSSH with its own SFTP server inside and ends it with the test; what is not installed is installed. */
-export async function startSshd(t: Pick<Test, 'teardown'>): Promise<SftpServer> {
+/** Starts OpenSSH with its own SFTP server inside, other `settings` of sshd_config before those of the tests, and ends it with the test; what is not installed is installed. */
+export async function startSshd(
+  t: Pick<Test, 'teardown'>,
+  { settings = [], subsystem = 'internal-sftp' }: { settings?: string[]; subsystem?: string | null } = {},
+): Promise<SftpServer> {
   await requirePrograms(['sshd', 'ssh-keygen', 'ps'], ['openssh-server', 'openssh-client', 'procps']);
   const program = (await pathOf('sshd')) as string;
   mkdirSync('/run/sshd', { recursive: true });
@@ -44,6 +47,8 @@ export async function startSshd(t: Pick<Test, 'teardown'>): Promise<SftpServer> 
   writeFileSync(
     config,
     [
+      // The first value of a setting is the one that counts.
+      ...settings,
       `Port ${port}`,
       'ListenAddress 127.0.0.1',
       `HostKey ${path.join(directory, 'host_key')}`,
@@ -57,7 +62,7 @@ export async function startSshd(t: Pick<Test, 'teardown'>): Promise<SftpServer> 
       'MaxStartups 100',
       'MaxSessions 100',
       'LogLevel ERROR',
-      'Subsystem sftp internal-sftp',
+      ...(subsystem === null ? [] : [`Subsystem sftp ${subsystem}`]),
       '',
     ].join('\n'),
   );
