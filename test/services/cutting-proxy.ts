@@ -19,6 +19,8 @@ export interface CuttingProxy {
   cutAll(): void;
   /** Connections that were cut. */
   cuts(): number;
+  /** Bytes that came from the server. */
+  received(): number;
 }
 
 export type Direction = 'to the server' | 'from the server';
@@ -26,6 +28,7 @@ export type Direction = 'to the server' | 'from the server';
 export async function startCuttingProxy(t: Pick<Test, 'teardown'>, target: number): Promise<CuttingProxy> {
   const pairs = new Set<readonly [net.Socket, net.Socket]>();
   let [left, times, cut, isHanging, pace] = [Infinity, 0, 0, false, Infinity];
+  let fromServer = 0;
   let counted: Direction = 'to the server';
   const destroy = (pair: readonly [net.Socket, net.Socket]): void => {
     pairs.delete(pair);
@@ -38,6 +41,7 @@ export async function startCuttingProxy(t: Pick<Test, 'teardown'>, target: numbe
     const forward = (from: net.Socket, to: net.Socket, direction: Direction): void => {
       from.on('data', (bytes) => {
         const counts = direction === counted;
+        if (direction === 'from the server') fromServer += bytes.length;
         if (counts) left -= bytes.length;
         if (counts && left <= 0 && times > 0) {
           times -= 1;
@@ -91,5 +95,6 @@ export async function startCuttingProxy(t: Pick<Test, 'teardown'>, target: numbe
       }
     },
     cuts: () => cut,
+    received: () => fromServer,
   };
 }

@@ -144,7 +144,7 @@ for (const direction of ['to the server', 'from the server'] as const) {
 t.test('a creation whose answer is lost is never told as another’s', async (t) => {
   const proxy = await startCuttingProxy(t, openSsh.port);
   let unknown = 0;
-  for (let cutAt = 100; cutAt < 1500; cutAt += 100) {
+  for (let cutAt = 700; cutAt < 1200; cutAt += 25) {
     const place = path.join(openSsh.root, `create ${cutAt}`);
     const storage = await opened(t, here({ port: proxy.port, path: place }));
     proxy.cutAfter(cutAt, 1, 'from the server');
@@ -200,8 +200,7 @@ t.test(
 t.test('a server that turns connections away while others log in is tried again', async (t) => {
   const server = await startSshd(t, { limits: { MaxStartups: 1 } });
   const location = sftpLocationOf(server, server.root);
-  const busy = net.connect(server.port, '127.0.0.1');
-  await once(busy, 'data');
+  const busy = await stranger(server.port);
   await t.rejects(sftpStorage(location, options), { code: 'storage_transient' });
   let waits = 0;
   const sleep = async (): Promise<void> => {
@@ -259,6 +258,17 @@ async function opened(t: Test, location: SftpLocation): Promise<Storage> {
   const storage = await open(location, { readOnly: false });
   t.teardown(() => storage.close());
   return storage;
+}
+
+/** A connection that is greeted and never logs in; made anew while the server still counts an earlier one. */
+async function stranger(port: number): Promise<net.Socket> {
+  for (;;) {
+    const socket = net.connect(port, '127.0.0.1');
+    const [greeting] = (await once(socket, 'data')) as [Buffer];
+    if (greeting.toString().startsWith('SSH-')) return socket;
+    socket.destroy();
+    await systemClock.sleep(10);
+  }
 }
 
 function logTo(warnings: string[]): Log {
