@@ -79,7 +79,7 @@ t.test('validate, run, verify, reconcile-state and prune, from SFTP to SFTP', as
     'maps',
     '-d',
     'mirror',
-    '--apply',
+
     '--format',
     'json',
   );
