@@ -6,12 +6,14 @@ import { openApiRoute } from './routes/openapi.ts';
 import { listRunsRoute, startRunRoute } from './routes/pipeline-runs.ts';
 import { showRunRoute } from './routes/runs.ts';
 import { sceneMapSchemaRoute, validateSceneMapRoute } from './routes/scene-maps.ts';
+import { uploadFormRoute } from './routes/upload-form.ts';
 import { uploadRoute } from './routes/upload.ts';
 import { weatherRoutes } from './routes/weather.ts';
 
 /** Every route of the HTTP API, in the order in which the document shows them. */
 export const routes: readonly Route[] = [
   uploadRoute,
+  uploadFormRoute,
   showRunRoute,
   startRunRoute,
   listRunsRoute,

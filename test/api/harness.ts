@@ -154,6 +154,25 @@ export function upload(
   });
 }
 
+/** The same as a browser sends it: a form with the body as its one file. */
+export async function uploadForm(
+  origin: string,
+  { pipeline = 'maps', token = tokens.maps, headers = {}, body = 'x' }: UploadOptions = {},
+): Promise<Response> {
+  const form = new FormData();
+  form.set('bundle', new Blob([body]), 'bundle.tar');
+  const encoded = new Response(form);
+  return fetch(`${origin}/v1/pipelines/${pipeline}/upload/form`, {
+    method: 'POST',
+    headers: {
+      'content-type': encoded.headers.get('content-type') ?? '',
+      ...(token === null ? {} : { authorization: `Bearer ${token}` }),
+      ...headers,
+    },
+    body: await encoded.arrayBuffer(),
+  });
+}
+
 /** A TCP connection on which the test writes the request itself. */
 export interface RawConnection {
   socket: net.Socket;

@@ -10,7 +10,16 @@ import type { OpenApiDocument, Operation, ResponseObject } from '../../src/api/o
 import { expressPath } from '../../src/api/router.ts';
 import { routes } from '../../src/api/routes.ts';
 import { WaybillError, type ErrorCode } from '../../src/core/errors.ts';
-import { connect, startApi, tokens, upload, uploadHead, type Api, type ApiSettings } from './harness.ts';
+import {
+  connect,
+  startApi,
+  tokens,
+  upload,
+  uploadForm,
+  uploadHead,
+  type Api,
+  type ApiSettings,
+} from './harness.ts';
 import type { WeatherReader } from '../../src/core/weather/reader.ts';
 import { readerThat } from './weather-reader-stub.ts';
 
@@ -82,9 +91,9 @@ const list =
   (query = '', token = tokens.maps, pipeline = 'maps'): Call =>
   ({ origin }) =>
     fetch(`${origin}/v1/pipelines/${pipeline}/runs${query}`, authorized(token));
-const stagingThrows = (code: ErrorCode): [ApiSettings, Call] => [
+const stagingThrows = (code: ErrorCode, send: typeof upload): [ApiSettings, Call] => [
   { stage: () => Promise.reject(new WaybillError(code, 'refused by the test')) },
-  ({ origin }) => upload(origin),
+  ({ origin }) => send(origin),
 ];
 /** Asks once, and again with the answer's ETag. */
 const again =
@@ -168,35 +177,43 @@ const ofWeather = (path: string): Record<string, Provocation> => ({
   internal_error: [{ reader: failingReader('internal_error') }, get(path)],
 });
 
+const formPath = '/v1/pipelines/maps/upload/form';
+const formType = 'multipart/form-data; boundary=another';
+const ofUploads = (send: typeof upload, head: string): Record<string, Provocation> => {
+  const throws = (code: ErrorCode): Provocation => stagingThrows(code, send);
+  return {
+    202: ({ origin }) => send(origin),
+    unauthorized: ({ origin }) => send(origin, { token: 'guess' }),
+    pipeline_not_found: ({ origin }) => send(origin, { pipeline: 'files', token: tokens.docs }),
+    forbidden: ({ origin }) => send(origin, { token: tokens.docs }),
+    invalid_idempotency_key: ({ origin }) => send(origin, { headers: { 'idempotency-key': '' } }),
+    unsupported_media_type: ({ origin }) => send(origin, { headers: { 'content-type': 'text/plain' } }),
+    shutting_down: drained(({ origin }) => send(origin)),
+    queue_full: [full, occupied(({ origin }) => send(origin), { pipelineId: 'docs' })],
+    queue_unavailable: away(({ origin }) => send(origin)),
+    upload_too_large: ({ origin }) => send(origin, { body: 'x'.repeat(70_000) }),
+    idempotency_in_progress: occupied(({ origin }) => send(origin, { headers: key }), keyInUse('ci', 'maps')),
+    idempotency_conflict: async ({ origin }) => {
+      await send(origin, { headers: key, body: 'A' });
+      return send(origin, { headers: key, body: 'B' });
+    },
+    upload_timeout: [{ http: { idleTimeoutMs: 1 } }, (api) => stalledUpload(api, head)],
+    malformed_archive: throws('malformed_archive'),
+    too_many_files: throws('too_many_files'),
+    archive_bomb: throws('archive_bomb'),
+    unsafe_archive_entry: throws('unsafe_archive_entry'),
+    invalid_bundle: throws('invalid_bundle'),
+    insufficient_storage: throws('insufficient_storage'),
+    internal_error: broken(({ origin }) => send(origin)),
+  };
+};
+
 const provocations: Record<string, Record<string, Provocation>> = {
   ...Object.fromEntries(Object.entries(weatherReads).map(([name, path]) => [name, ofWeather(path)])),
-  uploadBundle: {
-    202: ({ origin }) => upload(origin),
-    unauthorized: ({ origin }) => upload(origin, { token: 'guess' }),
-    pipeline_not_found: ({ origin }) => upload(origin, { pipeline: 'files', token: tokens.docs }),
-    forbidden: ({ origin }) => upload(origin, { token: tokens.docs }),
-    invalid_idempotency_key: ({ origin }) => upload(origin, { headers: { 'idempotency-key': '' } }),
-    unsupported_media_type: ({ origin }) => upload(origin, { headers: { 'content-type': 'text/plain' } }),
-    shutting_down: drained(({ origin }) => upload(origin)),
-    queue_full: [full, occupied(({ origin }) => upload(origin), { pipelineId: 'docs' })],
-    queue_unavailable: away(({ origin }) => upload(origin)),
-    upload_too_large: ({ origin }) => upload(origin, { body: 'x'.repeat(1001) }),
-    idempotency_in_progress: occupied(
-      ({ origin }) => upload(origin, { headers: key }),
-      keyInUse('ci', 'maps'),
-    ),
-    idempotency_conflict: async ({ origin }) => {
-      await upload(origin, { headers: key, body: 'A' });
-      return upload(origin, { headers: key, body: 'B' });
-    },
-    upload_timeout: [{ http: { idleTimeoutMs: 1 } }, stalledUpload],
-    malformed_archive: stagingThrows('malformed_archive'),
-    too_many_files: stagingThrows('too_many_files'),
-    archive_bomb: stagingThrows('archive_bomb'),
-    unsafe_archive_entry: stagingThrows('unsafe_archive_entry'),
-    invalid_bundle: stagingThrows('invalid_bundle'),
-    insufficient_storage: stagingThrows('insufficient_storage'),
-    internal_error: broken(({ origin }) => upload(origin)),
+  uploadBundle: ofUploads(upload, uploadHead({ 'Content-Length': 10 })),
+  uploadBundleForm: {
+    ...ofUploads(uploadForm, uploadHead({ 'Content-Length': 10, 'Content-Type': formType }, formPath)),
+    invalid_request: ({ origin }) => uploadForm(origin, { headers: { 'content-type': formType } }),
   },
   getRun: {
     200: ofAnUpload((path) => get(path)),
@@ -346,9 +363,9 @@ function routesOf(router: Router): string[] {
 }
 
 /** An upload that announces a body and sends none; as a response that can be looked at like the others. */
-async function stalledUpload(api: Api): Promise<Response> {
+async function stalledUpload(api: Api, requestHead: string): Promise<Response> {
   const { socket, until } = await connect(t, api.origin);
-  socket.write(uploadHead({ 'Content-Length': 10 }));
+  socket.write(requestHead);
   const text = await until(/\r\n\r\n\{.*\}/);
   const [head = '', body = ''] = text.split('\r\n\r\n');
   const [first = '', ...lines] = head.split('\r\n');
