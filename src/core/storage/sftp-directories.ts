@@ -1,7 +1,7 @@
 import type { Stats } from 'ssh2';
 import { WaybillError } from '../errors.ts';
 import { parentOf, type Key } from './key.ts';
-import { answerOf, ConnectionLost, noSuchFile } from './sftp-errors.ts';
+import { answerOf, ConnectionLost, generalFailure, noSuchFile } from './sftp-errors.ts';
 import { unlessMissing, type SftpPlace } from './sftp-place.ts';
 
 /** The directories that keys imply: made when something is written below them, removed with their last file. */
@@ -66,14 +66,18 @@ export function sftpDirectories(place: SftpPlace): SftpDirectories {
 
   async function makeOne(directory: Key): Promise<void> {
     await make(parentOf(directory));
-    try {
-      await ask((sftp, done) => sftp.mkdir(at(directory), { mode: 0o755 }, done));
-    } catch (error) {
-      if (error instanceof ConnectionLost) throw error;
-      const found = await place.lstat(directory);
-      if (found === undefined) throw error;
-      if (!found.isDirectory()) throw notADirectory(directory, found.isSymbolicLink());
-    }
+    for (let attempt = 1; ; attempt += 1)
+      try {
+        await ask((sftp, done) => sftp.mkdir(at(directory), { mode: 0o755 }, done));
+        return;
+      } catch (error) {
+        if (error instanceof ConnectionLost) throw error;
+        const found = await place.lstat(directory);
+        if (found?.isDirectory() === true) return;
+        if (found !== undefined) throw notADirectory(directory, found.isSymbolicLink());
+        // It was there, and another publisher removed it, being empty, before it was looked at.
+        if (answerOf(error) !== generalFailure || attempt === triesToKeep) throw error;
+      }
   }
 
   /** With the directories that lead there; the root itself may be a link. */

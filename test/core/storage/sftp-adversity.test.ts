@@ -172,6 +172,26 @@ t.test('a server whose rename overwrites does not lose what another has created'
   t.equal((await readAll(storage, key('.publisher.lock'), 100)).toString(), 'first');
 });
 
+t.test('publishers that make and remove the same directory at once do not fail one another', async (t) => {
+  const place = path.join(openSsh.root, 'shared directory');
+  const all = await Promise.all(
+    Array.from({ length: 8 }, async () => sftpStorage(here({ path: place }), options)),
+  );
+  const outcomes = await Promise.allSettled(
+    all.map(async (storage, index) => {
+      for (let round = 1; round <= 30; round += 1) {
+        await storage.write(key(`in/${index}`), bytesBody('x'), { mode: 'scratch' });
+        await storage.remove(key(`in/${index}`));
+      }
+    }),
+  );
+  t.same(
+    outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [String(outcome.reason)] : [])),
+    [],
+  );
+  await Promise.all(all.map(async (storage) => storage.close()));
+});
+
 t.test('a server without SFTP is told as such, with what it needs', async (t) => {
   const server = await startSshd(t, { subsystem: null });
   await t.rejects(sftpStorage(sftpLocationOf(server, server.root), options), {
