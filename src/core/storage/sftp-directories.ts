@@ -15,7 +15,8 @@ export interface SftpDirectories {
   forgetBelow(directory: Key | ''): void;
 }
 
-const triesToKeep = 5;
+const triesToKeep = 50;
+const triesWhereThere = 10;
 
 export function sftpDirectories(place: SftpPlace): SftpDirectories {
   const { at, ask, label } = place;
@@ -34,7 +35,8 @@ export function sftpDirectories(place: SftpPlace): SftpDirectories {
           return await work();
         } catch (error) {
           if (answerOf(error) !== noSuchFile || attempt === triesToKeep) throw error;
-          if ((await place.lstat(parentOf(key))) !== undefined) throw error;
+          // It may be there again because others make and remove it at this moment; then it is something else that is missing.
+          if (attempt >= triesWhereThere && (await place.lstat(parentOf(key))) !== undefined) throw error;
           forgetBelow(parentOf(key));
         }
       }
