@@ -5,8 +5,11 @@ import type { Test } from 'tap';
 /** A TCP proxy in front of a server of the tests, which breaks connections on demand. */
 export interface CuttingProxy {
   port: number;
-  /** Cuts the connection that sends the server its `bytes`th byte from now on, and the next ones to send anything: `times` in all. */
-  cutAfter(bytes: number, times?: number): void;
+  /**
+   * Cuts the connection on which the `bytes`th byte from now on passes in that direction, and the next ones on which anything does: `times` in
+   * all. Cut `from the server`, requests are done and their answers lost.
+   */
+  cutAfter(bytes: number, times?: number, direction?: Direction): void;
   /** From now on nothing passes in either direction, and nothing is closed, until `resume`. */
   hang(): void;
   resume(): void;
@@ -16,11 +19,17 @@ export interface CuttingProxy {
   cutAll(): void;
   /** Connections that were cut. */
   cuts(): number;
+  /** Bytes that came from the server. */
+  received(): number;
 }
+
+export type Direction = 'to the server' | 'from the server';
 
 export async function startCuttingProxy(t: Pick<Test, 'teardown'>, target: number): Promise<CuttingProxy> {
   const pairs = new Set<readonly [net.Socket, net.Socket]>();
   let [left, times, cut, isHanging, pace] = [Infinity, 0, 0, false, Infinity];
+  let fromServer = 0;
+  let counted: Direction = 'to the server';
   const destroy = (pair: readonly [net.Socket, net.Socket]): void => {
     pairs.delete(pair);
     for (const socket of pair) socket.destroy();
@@ -29,15 +38,17 @@ export async function startCuttingProxy(t: Pick<Test, 'teardown'>, target: numbe
     const upstream = net.connect(target, '127.0.0.1');
     const pair = [client, upstream] as const;
     pairs.add(pair);
-    const forward = (from: net.Socket, to: net.Socket, counts: boolean): void => {
+    const forward = (from: net.Socket, to: net.Socket, direction: Direction): void => {
       from.on('data', (bytes) => {
+        const counts = direction === counted;
+        if (direction === 'from the server') fromServer += bytes.length;
         if (counts) left -= bytes.length;
         if (counts && left <= 0 && times > 0) {
           times -= 1;
           cut += 1;
           left = times > 0 ? 0 : Infinity;
           destroy(pair);
-        } else if (counts && pace < Infinity) {
+        } else if (direction === 'to the server' && pace < Infinity) {
           from.pause();
           to.write(bytes);
           setTimeout(() => isHanging || from.resume(), (bytes.length / pace) * 1000);
@@ -51,8 +62,8 @@ export async function startCuttingProxy(t: Pick<Test, 'teardown'>, target: numbe
       from.on('close', () => destroy(pair));
       if (isHanging) from.pause();
     };
-    forward(client, upstream, true);
-    forward(upstream, client, false);
+    forward(client, upstream, 'to the server');
+    forward(upstream, client, 'from the server');
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -63,8 +74,8 @@ export async function startCuttingProxy(t: Pick<Test, 'teardown'>, target: numbe
   });
   return {
     port: (server.address() as net.AddressInfo).port,
-    cutAfter(bytes, count = 1) {
-      [left, times] = [bytes, count];
+    cutAfter(bytes, count = 1, direction = 'to the server') {
+      [left, times, counted] = [bytes, count, direction];
     },
     slowTo(bytesPerSecond) {
       pace = bytesPerSecond;
@@ -84,5 +95,6 @@ export async function startCuttingProxy(t: Pick<Test, 'teardown'>, target: numbe
       }
     },
     cuts: () => cut,
+    received: () => fromServer,
   };
 }

@@ -13,7 +13,7 @@ import {
   chmod,
   type FileHandle,
 } from 'node:fs/promises';
-import type net from 'node:net';
+import net from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import ssh2, {
@@ -53,21 +53,23 @@ export async function startPlainSftpServer(t: Pick<Test, 'teardown'>): Promise<S
     );
   };
 
-  let server: ssh2.Server | undefined;
+  let server: net.Server | undefined;
   let port = 0;
   const stop = async (): Promise<void> => {
     if (server === undefined) return;
     const closing = server;
     server = undefined;
     for (const client of clients) client.end();
-    const closed = once(closing as unknown as net.Server, 'close');
+    const closed = once(closing, 'close');
     closing.close();
     await closed;
   };
   const start = async (): Promise<void> => {
-    server = new Server({ hostKeys: [hostKey] }, serve);
+    const ssh = new Server({ hostKeys: [hostKey] }, serve);
+    // Small answers leave at once, instead of waiting for the client's receipt of the one before.
+    server = net.createServer({ noDelay: true }, (socket) => ssh.injectSocket(socket));
     server.listen(port, '127.0.0.1');
-    await once(server as unknown as net.Server, 'listening');
+    await once(server, 'listening');
     ({ port } = server.address() as net.AddressInfo);
   };
   t.teardown(async () => {

@@ -32,8 +32,19 @@ export interface SftpServer {
 
 export const passphrase = 'correct horse';
 
-/** Starts OpenSSH with its own SFTP server inside and ends it with the test; what is not installed is installed. */
-export async function startSshd(t: Pick<Test, 'teardown'>): Promise<SftpServer> {
+/** Starts OpenSSH with its own SFTP server inside, with further `settings` in its sshd_config, and ends it with the test; what is not installed is installed. */
+export async function startSshd(
+  t: Pick<Test, 'teardown'>,
+  {
+    settings = [],
+    limits = {},
+    subsystem = 'internal-sftp',
+  }: {
+    settings?: string[];
+    limits?: Partial<Record<'MaxStartups' | 'MaxSessions', number>>;
+    subsystem?: string | null;
+  } = {},
+): Promise<SftpServer> {
   await requirePrograms(['sshd', 'ssh-keygen', 'ps'], ['openssh-server', 'openssh-client', 'procps']);
   const program = (await pathOf('sshd')) as string;
   mkdirSync('/run/sshd', { recursive: true });
@@ -54,10 +65,10 @@ export async function startSshd(t: Pick<Test, 'teardown'>): Promise<SftpServer> 
       'PasswordAuthentication no',
       'KbdInteractiveAuthentication no',
       'PermitRootLogin yes',
-      'MaxStartups 100',
-      'MaxSessions 100',
+      ...Object.entries({ MaxStartups: 100, MaxSessions: 100, ...limits }).map((limit) => limit.join(' ')),
       'LogLevel ERROR',
-      'Subsystem sftp internal-sftp',
+      ...(subsystem === null ? [] : [`Subsystem sftp ${subsystem}`]),
+      ...settings,
       '',
     ].join('\n'),
   );
@@ -142,7 +153,10 @@ async function greets(port: number, server: ChildProcess): Promise<void> {
     if (server.exitCode !== null) throw new Error(`sshd ended with code ${server.exitCode}`);
     const isUp = await new Promise<boolean>((resolve) => {
       const socket = connect(port, '127.0.0.1');
-      socket.once('data', () => resolve(true));
+      socket.once('data', () => {
+        socket.destroy();
+        resolve(true);
+      });
       socket.once('error', () => resolve(false));
       socket.once('close', () => resolve(false));
       setTimeout(() => resolve(false), 1000).unref();

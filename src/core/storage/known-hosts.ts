@@ -5,7 +5,7 @@ import { WaybillError } from '../errors.ts';
 
 /*
  * OpenSSH's file of host keys (sshd(8), "SSH_KNOWN_HOSTS FILE FORMAT"): a line holds an optional marker, host patterns, the type of a key, the key in base64,
- * and a comment. What is no such line is passed over, as ssh does: the file belongs to people and to other programs too.
+ * and a comment. What is no such line is passed over, as ssh does, since the file belongs to people and to other programs too; `malformedLines` tells which.
  */
 
 export type HostKeyVerdict =
@@ -52,6 +52,13 @@ export function judgeHostKey(text: string, host: string, port: number, key: Buff
   };
 }
 
+/** The lines, counted from 1, that are neither empty nor a comment and that nothing can be read from. Pure. */
+export function malformedLines(text: string): number[] {
+  return linesOf(text)
+    .filter(({ entry }) => entry === 'malformed')
+    .map(({ line }) => line);
+}
+
 /** The types of the keys that are known of a host, so that the server can be asked for one of those. Pure. */
 export function knownKeyTypes(text: string, host: string, port: number): string[] {
   const known = entriesOf(text).filter(
@@ -79,6 +86,35 @@ export async function readKnownHosts(file: string): Promise<string> {
     if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return '';
     throw unusable(file, 'read', cause);
   }
+}
+
+const appending = new Map<string, Promise<unknown>>();
+
+/**
+ * Adds a host's key where the file, as it is now, still knows none of that host; answers what the file said before. Connections of this thread
+ * take turns at a file, so that several that open at once add one line; another process may add the same line, which does no harm.
+ */
+export async function rememberHostKey(
+  file: string,
+  host: string,
+  port: number,
+  key: Buffer,
+): Promise<HostKeyVerdict> {
+  const before = appending.get(file) ?? Promise.resolve();
+  const turn = before.then(async () => {
+    const verdict = judgeHostKey(await readKnownHosts(file), host, port, key);
+    if (verdict.kind === 'unknown') await appendKnownHost(file, host, port, key);
+    return verdict;
+  });
+  const settled = turn.then(
+    () => undefined,
+    () => undefined,
+  );
+  appending.set(file, settled);
+  void settled.then(() => {
+    if (appending.get(file) === settled) appending.delete(file);
+  });
+  return turn;
 }
 
 /**
@@ -110,18 +146,27 @@ export function nameOf(host: string, port: number): string {
 }
 
 function entriesOf(text: string): Entry[] {
-  return text.split('\n').flatMap((line, index) => {
-    const fields = line.trim().split(/[ \t]+/);
-    if (line.trim().startsWith('#')) return [];
-    const marker = fields[0]?.startsWith('@') === true ? fields.shift() : undefined;
-    // A certificate authority signs hosts' certificates, which are not asked for; its own key is none that a host may show.
-    if (marker !== undefined && marker !== '@revoked') return [];
-    const [hosts, type, encoded] = fields;
-    if (hosts === undefined || type === undefined || encoded === undefined) return [];
-    const key = Buffer.from(encoded, 'base64');
-    if (hostKeyType(key) !== type) return [];
-    return [{ marker: marker === undefined ? null : 'revoked', hosts, type, key, line: index + 1 } as const];
-  });
+  return linesOf(text).flatMap(({ entry }) => (typeof entry === 'object' ? [entry] : []));
+}
+
+function linesOf(text: string): { line: number; entry: Entry | 'none' | 'malformed' }[] {
+  return text.split('\n').map((content, index) => ({ line: index + 1, entry: entryOf(content, index + 1) }));
+}
+
+function entryOf(content: string, line: number): Entry | 'none' | 'malformed' {
+  const trimmed = content.trim();
+  if (trimmed === '' || trimmed.startsWith('#')) return 'none';
+  const fields = trimmed.split(/[ \t]+/);
+  const marker = fields[0]?.startsWith('@') === true ? fields.shift() : undefined;
+  // A certificate authority signs hosts' certificates, which are not asked for; its own key is none that a host may show.
+  if (marker === '@cert-authority') return 'none';
+  if (marker !== undefined && marker !== '@revoked') return 'malformed';
+  const [hosts, type, encoded] = fields;
+  if (hosts === undefined || type === undefined || encoded === undefined) return 'malformed';
+  if (hosts.startsWith('|') && !/^\|1\|[^|]+\|[^|]+$/.test(hosts)) return 'malformed';
+  const key = Buffer.from(encoded, 'base64');
+  if (hostKeyType(key) !== type) return 'malformed';
+  return { marker: marker === undefined ? null : 'revoked', hosts, type, key, line };
 }
 
 /** The patterns of a line, of which a negated one that matches decides; or one name behind a hash. */

@@ -45,7 +45,7 @@ function judged(answer: number | null, error: unknown): { code: ErrorCode; why: 
       return {
         code: 'storage_permanent',
         why: 'the server failed, and does not say why',
-        hint: 'see the log of the server; often a directory is in the way, or a quota is used up',
+        hint: 'see the log of the server; often its disk or a quota is full, or a directory is in the way',
       };
     default:
       return { code: 'storage_permanent', why: error instanceof Error ? error.message : String(error) };
@@ -72,6 +72,12 @@ export function connectFailure(label: string, error: unknown): WaybillError {
       'storage_denied',
       'the server accepts none of the identities',
       'add the public key to authorized_keys of that user on the server, or name another ssh_key_file or agent',
+    );
+  if (/too many authentication failures/i.test(message))
+    return fail(
+      'storage_denied',
+      'the server refused after too many identities',
+      'the SSH agent holds more keys than the server lets anyone try (MaxAuthTries); take some away, or run with an empty SSH_AUTH_SOCK so that only ssh_key_file is tried',
     );
   if (code === 'ENOTFOUND' || /address lookup failed/i.test(message))
     return fail('storage_permanent', 'the name of the host is not known', 'check `host`');

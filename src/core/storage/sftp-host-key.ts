@@ -2,13 +2,14 @@ import type { SftpLocation } from '../config/config.ts';
 import { WaybillError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import {
-  appendKnownHost,
   fingerprint,
   hostKeyType,
   judgeHostKey,
   knownKeyTypes,
+  malformedLines,
   nameOf,
   readKnownHosts,
+  rememberHostKey,
 } from './known-hosts.ts';
 
 export interface HostKeyCheck {
@@ -36,12 +37,21 @@ export async function hostKeyCheck(
   const { label, log } = options;
   if (hostKeyPolicy === 'off') return { algorithms: allAlgorithms, accept: async () => undefined };
   const text = await readKnownHosts(file);
+  const malformed = malformedLines(text);
+  if (malformed.length > 0)
+    log.warn(
+      { storage: label, file, lines: malformed },
+      `known_hosts_file has lines that cannot be read and are passed over: ${malformed.map((line) => `${file}:${line}`).join(', ')}`,
+    );
   const known = new Set(knownKeyTypes(text, host, port).flatMap(algorithmsOf));
   const algorithms = [...allAlgorithms].sort((a, b) => Number(known.has(b)) - Number(known.has(a)));
   return { algorithms, accept };
 
   async function accept(key: Buffer): Promise<void> {
-    const verdict = judgeHostKey(text, host, port, key);
+    const before = judgeHostKey(text, host, port, key);
+    const isNew = before.kind === 'unknown' && hostKeyPolicy === 'accept-new' && options.remember;
+    // Another connection may have added a key of this host in between.
+    const verdict = isNew ? await rememberHostKey(file, host, port, key) : before;
     const shown = `${hostKeyType(key)} ${fingerprint(key)}`;
     switch (verdict.kind) {
       case 'known':
@@ -66,12 +76,11 @@ export async function hostKeyCheck(
             `the key of the server is not known: ${shown}`,
             `check it with the server's owner and add it to ${file}, as with \`ssh-keyscan -p ${port} ${host}\`; or set host_key_policy: accept-new`,
           );
-        if (!options.remember) return;
-        await appendKnownHost(file, host, port, key);
-        log.info(
-          { storage: label, fingerprint: fingerprint(key) },
-          'the key of the server was new and is known now',
-        );
+        if (options.remember)
+          log.info(
+            { storage: label, fingerprint: fingerprint(key) },
+            'the key of the server was new and is known now',
+          );
     }
   }
 

@@ -53,7 +53,7 @@ const ciphers = [
 /** Connects and logs in. Throws `WaybillError`s that say what is wrong with host, key or identity, and what to do. */
 export async function openSession(options: SessionOptions): Promise<SftpSession> {
   const { location, label, answerWithinMs = defaultAnswerMs } = options;
-  const authHandler = await identities(location, options.secrets, label);
+  const authHandler = await identities(location, options);
   const hostKey = await hostKeyCheck(location, options);
   let refusal: WaybillError | undefined;
   const client = new SftpClient(`waybill-${randomUUID()}`, { error: quiet, end: quiet, close: quiet });

@@ -45,7 +45,8 @@ export async function* readFile(session: SftpSession, file: string): AsyncIterab
       at += chunk.byteLength;
     }
   } finally {
-    await closeFile(session, handle);
+    // All that was read stays true where the connection breaks only now.
+    await closeFile(session, handle).catch(() => undefined);
   }
 }
 

@@ -8,7 +8,9 @@ import {
   hostKeyType,
   judgeHostKey,
   knownKeyTypes,
+  malformedLines,
   readKnownHosts,
+  rememberHostKey,
 } from '../../../src/core/storage/known-hosts.ts';
 
 function blob(type: string, fill: number): Buffer {
@@ -32,6 +34,7 @@ t.test('plain names, several to a line, ports in brackets, comments', async (t) 
     'not a line',
     `sftp.example.org ssh-ed25519 AAAA`,
   ].join('\n');
+  t.same(malformedLines(file), [5, 6], 'what cannot be read is told');
   t.same(judgeHostKey(file, 'sftp.example.org', 22, ed), { kind: 'known' });
   t.same(judgeHostKey(file, 'SFTP.example.org', 22, ed), { kind: 'known' }, 'names have no case');
   t.same(judgeHostKey(file, '192.0.2.7', 22, ed), { kind: 'known' });
@@ -119,4 +122,15 @@ t.test('a file that cannot be used is told by name', async (t) => {
     code: 'storage_permanent',
     message: /cannot be written/,
   });
+});
+
+t.test('a key is remembered once, and never beside another of its host', async (t) => {
+  const file = path.join(t.testdir(), 'known');
+  const verdicts = await Promise.all(Array.from({ length: 10 }, () => rememberHostKey(file, 'one', 22, ed)));
+  t.same(
+    verdicts.map(({ kind }) => kind),
+    ['unknown', ...Array.from({ length: 9 }, () => 'known')],
+  );
+  t.equal((await rememberHostKey(file, 'one', 22, otherEd)).kind, 'changed');
+  t.equal(await readKnownHosts(file), `one ${text(ed)}\n`);
 });

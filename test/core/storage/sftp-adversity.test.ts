@@ -1,0 +1,350 @@
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import net from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import t, { type Test } from 'tap';
+import { systemClock } from '../../../src/core/clock.ts';
+import type { SftpLocation } from '../../../src/core/config/config.ts';
+import { hasCode } from '../../../src/core/errors.ts';
+import { silentLog, type Log } from '../../../src/core/log.ts';
+import { bytesBody, readAll } from '../../../src/core/storage/body.ts';
+import { listedKey as key } from '../../../src/core/storage/key.ts';
+import { storageOpener } from '../../../src/core/storage/registry.ts';
+import { sftpStorage } from '../../../src/core/storage/sftp.ts';
+import type { Storage } from '../../../src/core/storage/storage.ts';
+import { startCuttingProxy } from '../../services/cutting-proxy.ts';
+import { requirePrograms } from '../../services/debian.ts';
+import { freePort } from '../../services/free-port.ts';
+import { startPlainSftpServer } from '../../services/plain-sftp-server.ts';
+import { noSecrets, sftpLocationOf, startSshd, type SftpServer } from '../../services/sshd.ts';
+
+/** Agents that died, answers that are lost, connections that break between two requests of one call, and servers of another mind. */
+
+const openSsh = await startSshd(t);
+const plain = await startPlainSftpServer(t);
+const options = { log: silentLog, secrets: noSecrets };
+const here = (changes: Partial<SftpLocation> = {}): SftpLocation => ({
+  ...sftpLocationOf(openSsh, openSsh.root),
+  ...changes,
+});
+
+t.test(
+  'an agent that is gone is passed over where there is a key file, and told where there is none',
+  async (t) => {
+    const sshAgentSocket = path.join(openSsh.root, 'no-agent');
+    const warnings: string[] = [];
+    const storage = await sftpStorage(here({ sshAgentSocket }), { ...options, log: logTo(warnings) });
+    await storage.close();
+    t.match(warnings, [/agent cannot be asked; the key file is tried alone/]);
+    await t.rejects(sftpStorage(here({ sshAgentSocket, sshKeyFile: null }), options), {
+      code: 'storage_denied',
+      message: /agent at ".*no-agent" cannot be asked/,
+      hint: /ssh_key_file/,
+    });
+  },
+);
+
+t.test('an agent with more keys than the server lets one try is told as such', async (t) => {
+  // The path of a socket may have a hundred characters, and those of test directories have more.
+  const directory = mkdtempSync(path.join(tmpdir(), 'waybill-agent-'));
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  const sshAgentSocket = path.join(directory, 'agent');
+  const agent = spawn('ssh-agent', ['-D', '-a', sshAgentSocket], { stdio: 'ignore' });
+  t.teardown(async () => {
+    agent.kill();
+    await once(agent, 'exit');
+  });
+  while (!existsSync(sshAgentSocket)) {
+    if (agent.exitCode !== null) throw new Error(`ssh-agent ended with ${agent.exitCode}`);
+    await systemClock.sleep(5);
+  }
+  for (let count = 1; count <= 7; count += 1) {
+    const file = path.join(directory, `key-${count}`);
+    execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', file]);
+    const env = { ...process.env, SSH_AUTH_SOCK: sshAgentSocket };
+    execFileSync('ssh-add', ['-q', file], { env, stdio: 'ignore' });
+  }
+  await t.rejects(sftpStorage(here({ sshAgentSocket }), options), {
+    code: 'storage_denied',
+    message: /too many identities/,
+    hint: /MaxAuthTries/,
+  });
+});
+
+for (const direction of ['to the server', 'from the server'] as const) {
+  t.test(
+    `a removal whose connection breaks ${direction}, wherever, is finished by the next try`,
+    async (t) => {
+      const proxy = await startCuttingProxy(t, openSsh.port);
+      let cuts = 0;
+      for (let cutAt = 100; cutAt < 5000; cutAt += 490) {
+        const place = path.join(openSsh.root, `removal ${direction} ${cutAt}`);
+        mkdirSync(path.join(place, 'a/b'), { recursive: true });
+        for (let index = 0; index < 30; index += 1) writeFileSync(path.join(place, 'a/b', `${index}`), '');
+        const storage = await opened(t, here({ port: proxy.port, path: place }));
+        const before = proxy.cuts();
+        proxy.cutAfter(cutAt, 1, direction);
+        await storage.removeTree(key('a'));
+        proxy.cutAfter(Infinity, 0);
+        cuts += proxy.cuts() - before;
+        t.same(readdirSync(place), [], `cut after ${cutAt} bytes`);
+        await storage.close();
+      }
+      t.ok(cuts >= 5, `${cuts} cuts`);
+    },
+  );
+
+  for (const [name, server] of [
+    ['OpenSSH', openSsh],
+    ['a server without extensions', plain],
+  ] as const)
+    t.test(`moves whose connection breaks ${direction}, wherever, are all done: ${name}`, async (t) => {
+      const proxy = await startCuttingProxy(t, server.port);
+      const files = Array.from({ length: 40 }, (_, index) => index);
+      const moves = files.map((index) => ({
+        from: key(`.publisher.tmp/1/${index}`),
+        to: key(`out/${index}`),
+      }));
+      let cuts = 0;
+      const bytes = server === openSsh ? 6000 : 20_000;
+      for (let cutAt = 100; cutAt < bytes; cutAt += bytes / 8) {
+        const place = path.join(server.root, `moves ${direction} ${Math.round(cutAt)}`);
+        const storage = await opened(t, { ...sftpLocationOf(server, place), port: proxy.port });
+        await Promise.all(
+          moves.flatMap(({ from, to }) => [
+            storage.write(from, bytesBody('new'), { mode: 'scratch' }),
+            storage.write(to, bytesBody('old'), { mode: 'scratch' }),
+          ]),
+        );
+        const before = proxy.cuts();
+        proxy.cutAfter(cutAt, 1, direction);
+        await storage.rename(moves);
+        proxy.cutAfter(Infinity, 0);
+        cuts += proxy.cuts() - before;
+        const found = await Promise.all(
+          moves.map(async ({ to }) => (await readAll(storage, to, 9)).toString()),
+        );
+        t.same(new Set(found), new Set(['new']), `cut after ${Math.round(cutAt)} bytes`);
+        await storage.close();
+      }
+      t.ok(cuts >= 4, `${cuts} cuts`);
+    });
+}
+
+t.test('a creation whose answer is lost is never told as another’s', async (t) => {
+  const proxy = await startCuttingProxy(t, openSsh.port);
+  let unknown = 0;
+  for (let cutAt = 700; cutAt < 1200; cutAt += 25) {
+    const place = path.join(openSsh.root, `create ${cutAt}`);
+    const storage = await opened(t, here({ port: proxy.port, path: place }));
+    proxy.cutAfter(cutAt, 1, 'from the server');
+    const outcome = await storage.write(key('.publisher.lock'), bytesBody('mine'), { mode: 'create' }).then(
+      () => 'created',
+      (error: unknown) => (hasCode(error, 'storage_transient') ? 'unknown' : String(error)),
+    );
+    proxy.cutAfter(Infinity, 0);
+    if (outcome === 'unknown') unknown += 1;
+    else t.equal(outcome, 'created', `cut after ${cutAt} bytes`);
+    t.equal((await readAll(storage, key('.publisher.lock'), 9)).toString(), 'mine');
+    await storage.close();
+  }
+  t.ok(unknown > 0, `${unknown} times only reading back could tell`);
+});
+
+t.test('a server whose rename overwrites does not lose what another has created', async (t) => {
+  const port = await startRcloneServer(t, openSsh);
+  const storage = await sftpStorage(here({ port, path: '/place', hostKeyPolicy: 'off' }), options);
+  t.teardown(() => storage.close());
+  await storage.write(key('.publisher.lock'), bytesBody('first'), { mode: 'create' });
+  await t.rejects(storage.write(key('.publisher.lock'), bytesBody('second'), { mode: 'create' }), {
+    code: 'storage_exists',
+  });
+  t.equal((await readAll(storage, key('.publisher.lock'), 100)).toString(), 'first');
+});
+
+t.test('publishers that make and remove the same directory at once do not fail one another', async (t) => {
+  const place = path.join(openSsh.root, 'shared directory');
+  const all = await Promise.all(
+    Array.from({ length: 8 }, async () => sftpStorage(here({ path: place }), options)),
+  );
+  const outcomes = await Promise.allSettled(
+    all.map(async (storage, index) => {
+      for (let round = 1; round <= 10; round += 1) {
+        await storage.write(key(`in/${index}`), bytesBody('x'), { mode: 'scratch' });
+        await storage.remove(key(`in/${index}`));
+      }
+    }),
+  );
+  t.same(
+    outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [String(outcome.reason)] : [])),
+    [],
+  );
+  await Promise.all(all.map(async (storage) => storage.close()));
+});
+
+t.test('a server without SFTP is told as such, with what it needs', async (t) => {
+  const server = await startSshd(t, { subsystem: null });
+  await t.rejects(sftpStorage(sftpLocationOf(server, server.root), options), {
+    code: 'storage_permanent',
+    message: /speaks no SFTP/,
+    hint: /Subsystem sftp internal-sftp/,
+  });
+});
+
+t.test(
+  'a server that greets with a banner, and allows one session a connection, is no obstacle',
+  async (t) => {
+    const banner = path.join(t.testdir({ banner: 'Authorised use only.\n'.repeat(40) }), 'banner');
+    const server = await startSshd(t, { settings: [`Banner ${banner}`], limits: { MaxSessions: 1 } });
+    const port = await startTalkativeProxy(t, server.port);
+    const storage = await opened(t, { ...sftpLocationOf(server, server.root), port });
+    await Promise.all(
+      Array.from({ length: 50 }, (_, index) =>
+        storage.write(key(`many/${index}`), bytesBody('x'), { mode: 'replace' }),
+      ),
+    );
+    t.equal(readdirSync(path.join(server.root, 'many')).length, 50);
+  },
+);
+
+t.test('a server that turns connections away while others log in is tried again', async (t) => {
+  const server = await startSshd(t, { limits: { MaxStartups: 1 } });
+  const location = sftpLocationOf(server, server.root);
+  const busy = await stranger(server.port);
+  await t.rejects(sftpStorage(location, options), { code: 'storage_transient' });
+  let waits = 0;
+  const sleep = async (): Promise<void> => {
+    waits += 1;
+    busy.destroy();
+    await systemClock.sleep(20);
+  };
+  const clock = { ...systemClock, sleep };
+  const open = storageOpener(
+    { clock, log: silentLog, secrets: noSecrets },
+    { retries: 50, baseMs: 1, capMs: 1 },
+  );
+  const storage = await open(location, { readOnly: false });
+  await storage.close();
+  t.ok(waits > 0, 'it was turned away at first');
+});
+
+t.test('connections that open at once write one line into known_hosts', async (t) => {
+  const knownHostsFile = path.join(t.testdir(), 'known_hosts');
+  const all = await Promise.all(
+    Array.from({ length: 8 }, async () => sftpStorage(here({ knownHostsFile }), options)),
+  );
+  await Promise.all(all.map(async (storage) => storage.close()));
+  t.equal(readFileSync(knownHostsFile, 'utf8').trim().split('\n').length, 1);
+});
+
+t.test('lines of known_hosts that cannot be read are told by file and line', async (t) => {
+  const knownHostsFile = path.join(t.testdir(), 'known_hosts');
+  writeFileSync(knownHostsFile, '# mine\n\nsftp.example.org ssh-ed25519 AAAA\nhalf\n');
+  const warnings: string[] = [];
+  const storage = await sftpStorage(here({ knownHostsFile }), { ...options, log: logTo(warnings) });
+  await storage.close();
+  t.same(
+    warnings.map((warning) => warning.match(/known_hosts:\d+/g)),
+    [['known_hosts:3', 'known_hosts:4']],
+  );
+});
+
+t.test('a full disk below the root is told as such', async (t) => {
+  const place = path.join(openSsh.root, 'room');
+  mkdirSync(path.join(place, 'small'), { recursive: true });
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=256k', 'tmpfs', path.join(place, 'small')]);
+  t.teardown(() => execFileSync('umount', ['-l', path.join(place, 'small')]));
+  const storage = await opened(t, here({ path: place }));
+  await t.rejects(storage.write(key('small/a'), bytesBody(Buffer.alloc(1 << 20)), { mode: 'replace' }), {
+    code: 'storage_full',
+    hint: /free some space/,
+  });
+  t.same(readdirSync(path.join(place, 'small')), []);
+});
+
+async function opened(t: Test, location: SftpLocation): Promise<Storage> {
+  const policy = { retries: 5, baseMs: 10, capMs: 10 };
+  const open = storageOpener({ clock: systemClock, log: silentLog, secrets: noSecrets }, policy);
+  const storage = await open(location, { readOnly: false });
+  t.teardown(() => storage.close());
+  return storage;
+}
+
+/** A connection that is greeted and never logs in; made anew while the server still counts an earlier one. */
+async function stranger(port: number): Promise<net.Socket> {
+  for (;;) {
+    const socket = net.connect(port, '127.0.0.1');
+    const [greeting] = (await once(socket, 'data')) as [Buffer];
+    if (greeting.toString().startsWith('SSH-')) return socket;
+    socket.destroy();
+    await systemClock.sleep(10);
+  }
+}
+
+function logTo(warnings: string[]): Log {
+  return { ...silentLog, warn: (_, message) => void warnings.push(message) };
+}
+
+/** What bastions do before SSH begins: lines of text ahead of the server's name. */
+async function startTalkativeProxy(t: Test, target: number): Promise<number> {
+  const open = new Set<net.Socket>();
+  const server = net.createServer((client) => {
+    const upstream = net.connect(target, '127.0.0.1');
+    for (const socket of [client, upstream]) {
+      open.add(socket);
+      socket.on('error', () => socket.destroy());
+      socket.on('close', () => [client, upstream].forEach((each) => each.destroy()));
+    }
+    client.write('Welcome to the bastion.\r\nAll is recorded.\r\n');
+    upstream.pipe(client);
+    client.pipe(upstream);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(async () => {
+    for (const socket of open) socket.destroy();
+    server.close();
+    await once(server, 'close');
+  });
+  return (server.address() as net.AddressInfo).port;
+}
+
+async function startRcloneServer(t: Test, { user, clientKeyFile }: SftpServer): Promise<number> {
+  await requirePrograms(['rclone'], ['rclone']);
+  const directory = t.testdir();
+  const port = await freePort();
+  const child = spawn(
+    'rclone',
+    [
+      ...['serve', 'sftp', directory, '--addr', `127.0.0.1:${port}`, '--user', user, '--config', '/dev/null'],
+      ...['--authorized-keys', `${clientKeyFile}.pub`, '--vfs-cache-mode', 'writes'],
+      ...['--cache-dir', path.join(directory, '.cache'), '--log-level', 'ERROR'],
+    ],
+    { stdio: 'ignore' },
+  );
+  t.teardown(async () => {
+    child.kill('SIGKILL');
+    if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
+  });
+  for (;;) {
+    if (child.exitCode !== null) throw new Error(`rclone ended with ${child.exitCode}`);
+    const socket = net.connect(port, '127.0.0.1');
+    const isUp = await once(socket, 'connect').then(
+      () => true,
+      () => false,
+    );
+    socket.destroy();
+    if (isUp) return port;
+    await systemClock.sleep(10);
+  }
+}
