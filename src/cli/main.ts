@@ -84,10 +84,14 @@ command('run', 'publish what the sources hold to all destinations')
   .addOption(formatOption())
   .action(async (options: RunOptions) => exit((await import('./commands/run.ts')).run(options)));
 
-command('validate', 'check a bundle, or every bundle of a configured source, byte for byte')
+command('validate', 'check a bundle, or every bundle of a configured source')
   .argument('[bundle_path]', 'directory of a bundle')
   .option('-c, --config <file>', 'configuration file (YAML)')
   .option('-p, --pipeline <id>', 'pipeline whose source is checked')
+  .option(
+    '--read-files',
+    'read every byte of a source on SFTP or S3 too; without it, only its manifests, scene maps and listing',
+  )
   .addOption(formatOption())
   .action(async (bundlePath: string | undefined, options: ValidateOptions) =>
     exit((await import('./commands/validate.ts')).validate(bundlePath, options)),

@@ -114,6 +114,17 @@ t.test(
         { path: 'one', files: 3, bytes: large.length + 3 },
       ],
     });
+    const validated = await waybill([
+      'validate',
+      '--config',
+      config,
+      '--pipeline',
+      'maps',
+      '--format',
+      'json',
+    ]);
+    t.equal(validated.status, 0, validated.stderr);
+    t.match(document(t, validated), { valid: true, files_read: false });
     const read = proxy.seen
       .filter(({ url }) => !url.includes('list-type=2'))
       .map(({ url }) => url.split('/').at(-1));
@@ -122,8 +133,8 @@ t.test(
       read.join(' '),
     );
 
-    const validated = await waybill(['validate', '--config', config, '--pipeline', 'maps']);
-    t.equal(validated.status, 0, validated.stderr);
+    const whole = await waybill(['validate', '--config', config, '--pipeline', 'maps', '--read-files']);
+    t.equal(whole.status, 0, whole.stderr);
     const dry = await waybill(['run', '--config', config, '--dry-run', '--format', 'json']);
     t.equal(dry.status, 0, dry.stderr);
     t.match(document(t, dry), { counters: { publish_new: 3 } });

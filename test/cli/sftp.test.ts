@@ -112,7 +112,7 @@ t.test('validate, run, verify, reconcile-state and prune, from SFTP to SFTP', as
   );
 });
 
-t.test('inspect and a dry run read manifests, and no byte of a file', async (t) => {
+t.test('validate, inspect and a dry run read manifests, and no byte of a file unless asked', async (t) => {
   const content = 'c'.repeat(1 << 20);
   const config = layOut(t, 'look', {
     one: { 'manifest.json': manifest([{ path: 'a.bin', size: content.length, digest: digestOf(content) }]) },
@@ -124,6 +124,7 @@ t.test('inspect and a dry run read manifests, and no byte of a file', async (t) 
     readFileSync(config, 'utf8').replaceAll(`port: ${server.port}`, `port: ${proxy.port}`),
   );
   for (const args of [
+    ['validate', '-c', config, '-p', 'maps'],
     ['inspect', '-c', config, '-p', 'maps'],
     ['run', '-c', config, '--dry-run'],
   ]) {
@@ -134,6 +135,12 @@ t.test('inspect and a dry run read manifests, and no byte of a file', async (t) 
     t.ok(received > 0 && received < 50_000, `${args[0]} received ${received} bytes`);
   }
   t.notOk(existsSync(path.join(server.root, 'look-out')), 'nothing is written');
+
+  writeFileSync(path.join(server.root, 'look-in/one/a.bin'), content.replace('c', 'd'));
+  t.equal((await waybill('validate', '-c', config, '-p', 'maps')).status, 0, 'its size is still right');
+  const read = await waybill('validate', '-c', config, '-p', 'maps', '--read-files', '--format', 'json');
+  t.equal(read.status, 1);
+  t.match(document(t, read), { files_read: true, bundles: [{ findings: [{ code: 'digest_mismatch' }] }] });
 });
 
 t.test('a bundle that is wrong is told with its place on the server', async (t) => {

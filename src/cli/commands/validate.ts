@@ -24,6 +24,7 @@ import { endedBySignal } from '../stop-signal.ts';
 export interface ValidateOptions extends CommonOptions {
   config?: string;
   pipeline?: string;
+  readFiles?: boolean;
 }
 
 interface BundleReport {
@@ -34,20 +35,24 @@ interface BundleReport {
   findings: readonly Finding[];
 }
 
-/** `waybill validate`: one directory, or all that a configured source holds, read in full. */
+/**
+ * `waybill validate`: one directory, or all that a configured source holds. What is on this machine is read in full; of a source elsewhere the manifests, the
+ * scene maps and the listing are, unless `--read-files` asks for every byte.
+ */
 export async function validate(bundlePath: string | undefined, options: ValidateOptions): Promise<number> {
   const output = makeOutput({ json: options.format === 'json', color: options.color });
   const bar = progressBar(!output.isJson);
   return endedBySignal(async () => {
     try {
-      const { reports, warnings } =
+      const { reports, warnings, filesRead } =
         bundlePath === undefined
           ? await ofSource(options, output, bar)
           : await ofDirectory(bundlePath, options, bar);
       bar.stop();
       const valid = reports.every((report) => report.valid) && reports.length > 0;
-      if (output.isJson) output.json('validate', { valid, bundles: reports, warnings });
-      else print(reports, warnings, output);
+      if (output.isJson)
+        output.json('validate', { valid, files_read: filesRead, bundles: reports, warnings });
+      else print({ reports, warnings, filesRead }, output);
       return valid ? 0 : 1;
     } finally {
       bar.stop();
@@ -58,6 +63,8 @@ export async function validate(bundlePath: string | undefined, options: Validate
 interface Validation {
   reports: BundleReport[];
   warnings: readonly Finding[];
+  /** Whether every byte was, or only manifests and scene maps. */
+  filesRead: boolean;
 }
 
 async function ofDirectory(
@@ -86,7 +93,8 @@ async function ofDirectory(
               .join(', ')}`
           : 'name the directory that holds the manifest',
     });
-  return check(storage, root, broken, warnings, { backend: 'local', id: path.resolve(bundlePath) }, bar);
+  const identity = { backend: 'local', id: path.resolve(bundlePath) } as const;
+  return check(storage, { candidates: root, invalid: broken, warnings }, identity, { bar, filesRead: true });
 }
 
 async function ofSource(options: ValidateOptions, output: Output, bar: ProgressBar): Promise<Validation> {
@@ -104,14 +112,9 @@ async function ofSource(options: ValidateOptions, output: Output, bar: ProgressB
   try {
     const found = await discoverBundles(storage);
     const identity = { backend: source.backend, id: sourceId(source), sceneMaps: pipeline.sceneMaps };
-    return await check(
-      storage,
-      found.candidates,
-      found.invalid,
-      [...warnings, ...found.warnings],
-      identity,
-      bar,
-    );
+    const filesRead = source.backend === 'local' || options.readFiles === true;
+    const all = { ...found, warnings: [...warnings, ...found.warnings] };
+    return await check(storage, all, identity, { bar, filesRead });
   } finally {
     await storage.close();
   }
@@ -121,13 +124,17 @@ function open(context: CoreContext, source: Parameters<CoreContext['openStorage'
   return context.openStorage(source, { readOnly: true, mustExist: true, dryRun: true });
 }
 
+interface Found {
+  candidates: readonly BundleCandidate[];
+  invalid: readonly { path: string; error: WaybillError }[];
+  warnings: readonly Finding[];
+}
+
 async function check(
   storage: Storage,
-  candidates: readonly BundleCandidate[],
-  invalid: readonly { path: string; error: WaybillError }[],
-  warnings: readonly Finding[],
+  { candidates, invalid, warnings }: Found,
   source: BundleSource,
-  { onBytes }: ProgressBar,
+  { bar: { onBytes }, filesRead }: { bar: ProgressBar; filesRead: boolean },
 ): Promise<Validation> {
   const reports = invalid.map(({ path: bundle, error }) => broken(bundle, error));
   for (const candidate of candidates) {
@@ -137,6 +144,7 @@ async function check(
         ...bundle.warnings,
         ...(await validateBundle(bundle, {
           onBytes,
+          contents: filesRead ? 'all' : 'scene_maps',
           ...(source.sceneMaps === undefined ? {} : { sceneMaps: source.sceneMaps }),
         })),
       ];
@@ -153,14 +161,14 @@ async function check(
     }
   }
   reports.sort((a, b) => (a.bundle < b.bundle ? -1 : 1));
-  return { reports, warnings };
+  return { reports, warnings, filesRead };
 }
 
 function broken(bundle: string, error: WaybillError): BundleReport {
   return { bundle, valid: false, files: 0, bytes: 0, findings: error.findings };
 }
 
-function print(reports: readonly BundleReport[], warnings: readonly Finding[], output: Output): void {
+function print({ reports, warnings, filesRead }: Validation, output: Output): void {
   const { style } = output;
   for (const warning of warnings) output.warn(warning);
   for (const { bundle, valid, files, bytes, findings } of reports) {
@@ -183,4 +191,6 @@ function print(reports: readonly BundleReport[], warnings: readonly Finding[], o
         ? `${style.green('done')}  ${plural(reports.length, 'bundle')} valid  ${amount}`
         : `${style.red('failed')}  ${bad} of ${plural(reports.length, 'bundle')} invalid  ${amount}`,
     );
+  if (!filesRead && reports.length > 0)
+    output.data(style.dim('their files were listed and not read; --read-files reads every byte'));
 }

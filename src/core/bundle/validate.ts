@@ -19,12 +19,14 @@ export interface ValidateOptions {
   /** Files read side by side; 8 where it is left out. */
   concurrency?: number;
   sceneMaps?: SceneMapRules;
+  /** `scene_maps`: only these are read, and of all else size and presence are taken from the listing that the bundle was loaded from. Left out: all. */
+  contents?: 'all' | 'scene_maps';
 }
 
 const filesAtOnce = 8;
 
 /**
- * Reads every byte of a bundle and tells each file whose size, digest or scene map is wrong, sorted by path. What is merely doubtful stands in
+ * Reads a bundle and tells each file whose size, digest or scene map is wrong, sorted by path. What is merely doubtful stands in
  * `bundle.warnings` already. A read that fails for another reason than a missing file is thrown.
  */
 export async function validateBundle(
@@ -32,7 +34,8 @@ export async function validateBundle(
   options: ValidateOptions = {},
 ): Promise<Finding[]> {
   const findings: Finding[] = [];
-  await inParallel(bundle.files, options.concurrency ?? filesAtOnce, async (file) => {
+  const isRead = ({ kind }: BundleFile): boolean => options.contents !== 'scene_maps' || kind === 'scene_map';
+  await inParallel(bundle.files.filter(isRead), options.concurrency ?? filesAtOnce, async (file) => {
     findings.push(...(await validateFile(file, options)));
   });
   return findings.sort((a, b) => compareCodeUnits(a.file ?? '', b.file ?? ''));
