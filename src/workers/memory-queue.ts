@@ -61,7 +61,7 @@ export function memoryQueue(options: MemoryQueueOptions): JobQueue {
   let reserved = 0;
   let waiting: Entry[] = [];
   const active = new Map<string, { entry: Entry; abort: AbortController; done: Promise<void> }>();
-  let finished: Entry[] = [];
+  const finished: Entry[] = [];
   const entries = new Map<string, Entry>();
   const keys = new Map<string, KeyState>();
   const stopSweeping = new AbortController();
@@ -192,9 +192,10 @@ export function memoryQueue(options: MemoryQueueOptions): JobQueue {
   /** Also called before every look at the entries, so that what has expired is never seen. */
   function expire(): void {
     const now = clock.monotonic();
-    const expired = finished.filter(({ expiresAt }) => expiresAt <= now);
-    if (expired.length === 0) return;
-    finished = finished.filter(({ expiresAt }) => expiresAt > now);
+    // In the order of finishing, and each is kept equally long: what has expired stands at the front.
+    const kept = finished.findIndex(({ expiresAt }) => expiresAt > now);
+    if (kept === 0 || finished.length === 0) return;
+    const expired = finished.splice(0, kept === -1 ? finished.length : kept);
     for (const { job, scope } of expired) {
       entries.delete(job.runId);
       if (scope !== null) keys.delete(scope);

@@ -1,4 +1,5 @@
-import { mkdir, readdir, rm } from 'node:fs/promises';
+import { mkdirSync } from 'node:fs';
+import { readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { customAlphabet } from 'nanoid';
 import { WaybillError } from '../core/errors.ts';
@@ -13,7 +14,7 @@ const randomName = customAlphabet('0123456789abcdefghijklmnopqrstuvwxyz', 16);
 /** Makes a new, empty directory for one upload and returns its path. */
 export async function newUploadDirectory(staging: string): Promise<string> {
   const directory = path.join(staging, `upload-${randomName()}`);
-  await mkdir(directory, { mode: 0o700 });
+  mkdirSync(directory, { mode: 0o700 });
   return directory;
 }
 

@@ -1,4 +1,5 @@
-import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
 import path from 'node:path';
 import { digestOf, parseDigest, type Digest } from '../digest.ts';
 import { asWaybillError, WaybillError } from '../errors.ts';
@@ -73,10 +74,8 @@ export async function openStagedBundle(
   pipelineId: string,
   bundlePath: string,
 ): Promise<SourceBundle> {
-  const facts = await readFacts(directory);
-  const bytes = await readFile(path.join(directory, filesName, manifestName)).catch((error: unknown) => {
-    throw gone(error);
-  });
+  const facts = readFacts(directory);
+  const bytes = readStaged(path.join(directory, filesName, manifestName));
   const { manifest, findings } = parseManifest(bytes, manifestName);
   if (manifest === null) throw invalidBundle('the staged bundle', findings);
   const storage = await localStorage(path.join(directory, filesName), { readOnly: true });
@@ -108,9 +107,10 @@ export function stagingFailure(error: unknown): unknown {
 async function stage({ input, directory, limits, signal, sceneMaps }: StageRequest): Promise<StagedBundle> {
   signal.throwIfAborted();
   const files = path.join(directory, filesName);
-  await mkdir(files, { recursive: true, mode: 0o700 });
+  // Synchronous, as with small files: what is done with these bytes takes far longer than reading them.
+  mkdirSync(files, { recursive: true, mode: 0o700 });
   const extraction = await extractArchive({ input: abortable(input, signal), directory: files, limits });
-  const { manifest, findings } = parseManifest(await readFile(path.join(files, manifestName)), manifestName);
+  const { manifest, findings } = parseManifest(readFileSync(path.join(files, manifestName)), manifestName);
   if (manifest === null) throw invalidBundle('the upload', findings);
 
   findings.push(...compare(manifest, extraction));
@@ -125,7 +125,7 @@ async function stage({ input, directory, limits, signal, sceneMaps }: StageReque
   }
   if (hasErrors(findings)) throw invalidBundle('the upload', findings);
   const measured = manifest.files.map((file) => extraction.files.get(file.path) as FileFacts);
-  await writeFile(path.join(directory, factsName), JSON.stringify({ files: measured, warnings: findings }), {
+  writeFileSync(path.join(directory, factsName), JSON.stringify({ files: measured, warnings: findings }), {
     flag: 'wx',
     mode: 0o600,
   });
@@ -187,10 +187,8 @@ function bundleFiles(
   });
 }
 
-async function readFacts(directory: string): Promise<{ files: FileFacts[]; warnings: Finding[] }> {
-  const text = await readFile(path.join(directory, factsName), 'utf8').catch((error: unknown) => {
-    throw gone(error);
-  });
+function readFacts(directory: string): { files: FileFacts[]; warnings: Finding[] } {
+  const text = readStaged(path.join(directory, factsName)).toString();
   // Written by `stage` in this very form, in a directory that only this user can write to.
   const facts = JSON.parse(text) as { files: FileFacts[]; warnings: Finding[] };
   if (
@@ -198,6 +196,14 @@ async function readFacts(directory: string): Promise<{ files: FileFacts[]; warni
   )
     throw gone();
   return facts;
+}
+
+function readStaged(file: string): Buffer {
+  try {
+    return readFileSync(file);
+  } catch (error) {
+    throw gone(error);
+  }
 }
 
 function gone(cause?: unknown): WaybillError {

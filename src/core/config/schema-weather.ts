@@ -35,7 +35,9 @@ const database = variants('driver', 'a weather database', {
       )
       .example('WEATHER_DATABASE_URL'),
     schema,
-    pool_size: integer(1, 1000).default(8).description('Connections that are open at once; up to eight single reads share one.'),
+    pool_size: integer(1, 1000)
+      .default(8)
+      .description('Connections that are open at once; up to eight single reads share one.'),
     statement_timeout: statementTimeout,
     connect_timeout: duration({ atLeast: '1s', atMost: '5m' })
       .default('5s')

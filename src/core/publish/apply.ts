@@ -66,10 +66,20 @@ export async function apply(plan: Plan, options: ApplyOptions): Promise<Applied>
       outputsRemoved: removes.length,
       bytesWritten: totalSize(plan.writes),
     };
-  } catch (failure) {
+  } catch (error) {
+    const failure = await whyItFailed(error, lease);
     await attempt.undo(failure);
     throw failure;
   }
+}
+
+/** Staged files that are gone were swept by who took the lease over, and that is what to tell. */
+async function whyItFailed(error: unknown, lease: Lease): Promise<unknown> {
+  if (!hasCode(error, 'storage_not_found')) return error;
+  return lease.fence().then(
+    () => error,
+    (lost: unknown) => (hasCode(lost, 'lease_lost') ? lost : error),
+  );
 }
 
 /** The records that the catalog keeps beside the planned ones, and what an interrupted attempt announced and did not finish. */

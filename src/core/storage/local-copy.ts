@@ -1,4 +1,4 @@
-import { close, closeSync, open as openFile, openSync, read as readFile, readSync, writeSync } from 'node:fs';
+import { closeSync, openSync, read as readFile, readSync, writeSync } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
 import { setImmediate as breathe } from 'node:timers/promises';
 import { promisify } from 'node:util';
@@ -23,7 +23,7 @@ const reading = pacer({ slowMs: 0.04 });
 const writing = pacer({ slowMs: 2 });
 let copiesSinceBreath = 0;
 const shared = Buffer.allocUnsafeSlow(smallFileBytes + 1);
-const [openLater, readLater, closeLater] = [promisify(openFile), promisify(readFile), promisify(close)];
+const readLater = promisify(readFile);
 
 /** The bytes of a file, the next chunk being read while the last is used; those of a small file at once, where that is quick. */
 export async function* readChunks(file: string): AsyncIterable<Uint8Array> {
@@ -32,19 +32,25 @@ export async function* readChunks(file: string): AsyncIterable<Uint8Array> {
     if (whole.byteLength > 0) yield whole;
     return;
   }
-  const handle = await open(file, 'r');
+  const source = openSync(file, 'r');
+  let next = readPiece(source, smallFileBytes + 1);
   try {
-    const { size } = await handle.stat();
-    let next = readChunk(handle, Math.min(chunkBytes, size + 1));
-    for (;;) {
+    for (let isFirst = true; ; isFirst = false) {
       const chunk = await next;
       if (chunk.byteLength === 0) return;
-      next = readChunk(handle, chunkBytes);
-      next.catch(() => undefined); // Where the consumer stops early nobody awaits this one.
+      // A regular file gives all it has at once; one more read would only say so.
+      const isAll = isFirst && chunk.byteLength <= smallFileBytes;
+      if (!isAll) {
+        next = readPiece(source, chunkBytes);
+        next.catch(() => undefined); // Where the consumer stops early only the end here awaits it.
+      }
       yield chunk;
+      if (isAll) return;
     }
   } finally {
-    await handle.close();
+    // A file that is closed under a read would give it the bytes of whatever is opened next.
+    await next.catch(() => undefined);
+    closeSync(source);
   }
 }
 
@@ -59,8 +65,8 @@ function readIfSmall(file: string): Buffer | null {
   }
 }
 
-async function readChunk(handle: FileHandle, bytes: number): Promise<Buffer> {
-  const { buffer, bytesRead } = await handle.read(Buffer.allocUnsafeSlow(bytes), 0, bytes, null);
+async function readPiece(source: number, bytes: number): Promise<Buffer> {
+  const { buffer, bytesRead } = await readLater(source, Buffer.allocUnsafeSlow(bytes), 0, bytes, null);
   return buffer.subarray(0, bytesRead);
 }
 
@@ -72,7 +78,11 @@ export async function copyToFile(
   options: WriteOptions,
 ): Promise<Written> {
   options.signal?.throwIfAborted();
-  if (body.localPath === undefined) return copyStream(name, file, body, options);
+  if (body.localPath === undefined) {
+    if (body.size > smallFileBytes || writing.isSlow()) return copyStream(name, file, body, options);
+    const bytes = await collected(body);
+    return writing.time(() => writeSmallFile(name, file, bytes, body, options));
+  }
   if (body.size > smallFileBytes) return copyLargeFile(name, body.localPath, file, body, options);
   if (writing.isSlow()) return copyStream(name, file, body, options);
   copiesSinceBreath += 1;
@@ -81,6 +91,18 @@ export async function copyToFile(
     ? await readSmallFileLater(name, body.localPath, body.size)
     : reading.time(() => readSmallFile(name, body.localPath as string, body.size));
   return writing.time(() => writeSmallFile(name, file, bytes, body, options));
+}
+
+/** All of a small body, or a little more than it promised, so that one that grew is noticed. */
+async function collected(body: Body): Promise<Buffer> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of body.open()) {
+    chunks.push(chunk);
+    size += chunk.byteLength;
+    if (size > body.size) break;
+  }
+  return Buffer.concat(chunks);
 }
 
 function writeSmallFile(
@@ -126,7 +148,7 @@ function readSmallFile(name: string, file: string, promised: number): Buffer {
 /** The same through the thread pool, into a buffer of its own. */
 async function readSmallFileLater(name: string, file: string, promised: number): Promise<Buffer> {
   try {
-    const source = await openLater(file, 'r');
+    const source = openSync(file, 'r');
     try {
       const buffer = Buffer.allocUnsafe(promised + 1);
       let size = 0;
@@ -139,7 +161,7 @@ async function readSmallFileLater(name: string, file: string, promised: number):
       }
       return buffer.subarray(0, size);
     } finally {
-      await closeLater(source);
+      closeSync(source);
     }
   } catch (error) {
     throw localFailure({ label: 'source' }, name, error);

@@ -1,8 +1,10 @@
 import { execFile } from 'node:child_process';
-import { open } from 'node:fs/promises';
+import { closeSync, fsync, fsyncSync, openSync } from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
+import { isMainThread } from 'node:worker_threads';
 import pMap from 'p-map';
+import { pacer } from './pacer.ts';
 
 /**
  * From this many files on, one `syncfs` of their file system (coreutils' `sync --file-system`; Node has no such call) replaces an fsync
@@ -11,6 +13,8 @@ import pMap from 'p-map';
 const manyFiles = 32;
 const syncsAtOnce = 4;
 const run = promisify(execFile);
+const fsyncLater = promisify(fsync);
+const syncing = pacer({ slowMs: 20 });
 
 /** Returns when the contents of all these files are on disk. */
 export async function makeDurable(files: readonly string[]): Promise<void> {
@@ -39,24 +43,33 @@ async function syncFileSystem(directory: string): Promise<boolean> {
 }
 
 async function syncFile(file: string): Promise<void> {
-  const handle = await open(file, 'r+');
+  const opened = openSync(file, 'r+');
   try {
-    await handle.sync();
+    await flush(opened);
   } finally {
-    await handle.close();
+    closeSync(opened);
   }
 }
 
 /** A directory that was removed meanwhile has no names to keep; some file systems cannot sync directories (EINVAL). */
 async function syncDirectory(directory: string): Promise<void> {
-  let handle;
+  let opened: number | undefined;
   try {
-    handle = await open(directory, 'r');
-    await handle.sync();
+    opened = openSync(directory, 'r');
+    await flush(opened);
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code;
     if (code !== 'ENOENT' && code !== 'EINVAL' && code !== 'ENOTSUP') throw error;
   } finally {
-    await handle?.close();
+    if (opened !== undefined) closeSync(opened);
   }
+}
+
+/**
+ * The thread pool has four threads for the whole process. A worker thread has nothing else to do than its publication, so it waits by itself where the
+ * disk is quick, and leaves the pool to the others.
+ */
+async function flush(opened: number): Promise<void> {
+  if (isMainThread || syncing.isSlow()) await fsyncLater(opened);
+  else syncing.time(() => fsyncSync(opened));
 }

@@ -1,5 +1,17 @@
-import { lstatSync, readdirSync, renameSync, type Dirent } from 'node:fs';
-import { link, lstat, mkdir, realpath, rm, rmdir, stat, unlink } from 'node:fs/promises';
+import {
+  linkSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  realpathSync,
+  renameSync,
+  rmdirSync,
+  statSync,
+  unlinkSync,
+  type Dirent,
+  type Stats,
+} from 'node:fs';
+import { rm } from 'node:fs/promises';
 import { randomUUID } from 'node:crypto';
 import path from 'node:path';
 import { setImmediate as breathe } from 'node:timers/promises';
@@ -17,15 +29,15 @@ const entriesPerBreath = 2048;
 /**
  * A directory of this machine. The root may be missing: it lists as empty and the first write makes it.
  *
- * Below the root no symbolic link is followed when writing: a link is an entry of its own, never a way out. Metadata calls are synchronous
- * where there are many of them, because a system call of three microseconds costs fifty when it goes through the thread pool.
+ * Below the root no symbolic link is followed when writing: a link is an entry of its own, never a way out. Metadata calls are synchronous, because a
+ * system call of three microseconds costs fifty when it goes through the thread pool, which all threads of a process share.
  */
 export async function localStorage(
   root: string,
   options: { readOnly?: boolean; mustExist?: boolean } = {},
 ): Promise<Storage> {
-  if (options.mustExist === true) await requireDirectory(root);
-  const base = await realpath(root).catch(() => path.resolve(root));
+  if (options.mustExist === true) requireDirectory(root);
+  const base = realOrResolved(root);
   const knownDirectories = new Set<string>();
   const unsynced = new Set<string>();
   // Keys are normal already; `path.join` would look at each of their characters once more.
@@ -38,7 +50,7 @@ export async function localStorage(
 
     async stat(key): Promise<FileStat | undefined> {
       try {
-        const found = await lstat(at(key));
+        const found = lstatSync(at(key));
         return {
           type: typeOf(found),
           size: found.isFile() ? found.size : 0,
@@ -116,14 +128,13 @@ export async function localStorage(
     async remove(key): Promise<void> {
       if (options.readOnly === true) throw refuseReadOnly(storage, key);
       try {
-        await unlink(at(key));
+        unlinkSync(at(key));
       } catch (error) {
         // A directory of that name is no file: there is nothing to remove (Linux says EISDIR, others EPERM).
-        const isNoFile =
-          isAbsent(error) || (await lstat(at(key)).catch(() => undefined))?.isDirectory() === true;
+        const isNoFile = isAbsent(error) || lstatIfThere(at(key))?.isDirectory() === true;
         if (!isNoFile) throw fail(key, error);
       }
-      await removeEmptyDirectories(parentOf(key));
+      removeEmptyDirectories(parentOf(key));
     },
 
     async removeTree(directory): Promise<void> {
@@ -137,7 +148,7 @@ export async function localStorage(
       }
       forget(at(directory));
       await rm(aside, { recursive: true, force: true });
-      await removeEmptyDirectories(parentOf(directory));
+      removeEmptyDirectories(parentOf(directory));
     },
 
     async close(): Promise<void> {
@@ -177,19 +188,19 @@ export async function localStorage(
     try {
       const written = await inDirectoryOf(scratch, () => copyToFile(key, at(scratch), body, write));
       await makeDurable([at(scratch)]);
-      if (write.mode === 'create') await linkOnce(key, scratch);
+      if (write.mode === 'create') linkOnce(key, scratch);
       else renameSync(at(scratch), target);
       await syncDirectories([path.dirname(target)]);
       return written;
     } finally {
-      await unlink(at(scratch)).catch(() => undefined);
-      await removeEmptyDirectories(parentOf(scratch));
+      removeIfThere(at(scratch));
+      removeEmptyDirectories(parentOf(scratch));
     }
   }
 
-  async function linkOnce(key: Key, scratch: Key): Promise<void> {
+  function linkOnce(key: Key, scratch: Key): void {
     try {
-      await link(at(scratch), at(key));
+      linkSync(at(scratch), at(key));
     } catch (error) {
       throw errnoOf(error) === 'EEXIST' ? alreadyExists(storage, key, error) : error;
     }
@@ -198,36 +209,38 @@ export async function localStorage(
   /** Runs `work` with the key's directory made; once more where someone removed it, being empty, in between. */
   async function inDirectoryOf<T>(key: Key, work: () => Promise<T>): Promise<T> {
     for (let attempt = 1; ; attempt += 1) {
-      await makeDirectory(parentOf(key));
+      makeDirectory(parentOf(key));
       try {
         return await work();
       } catch (error) {
         const directory = path.dirname(at(key));
-        const isGone = isAbsent(error) && (await lstat(directory).catch(() => undefined)) === undefined;
+        const isGone = isAbsent(error) && lstatIfThere(directory) === undefined;
         if (!isGone || attempt === 5) throw error;
         forget(directory);
       }
     }
   }
 
-  async function makeDirectory(directory: Key | ''): Promise<void> {
+  function makeDirectory(directory: Key | ''): void {
     const absolute = at(directory);
     if (knownDirectories.has(absolute)) return;
-    if (directory !== '') await makeDirectory(parentOf(directory));
-    await mkdir(absolute, { recursive: directory === '' }).catch((error: unknown) => {
+    if (directory !== '') makeDirectory(parentOf(directory));
+    try {
+      mkdirSync(absolute, { recursive: directory === '' });
+    } catch (error) {
       if (errnoOf(error) !== 'EEXIST') throw error;
-    });
-    const found = await lstat(absolute);
+    }
+    const found = lstatSync(absolute);
     if (!found.isDirectory()) throw notADirectory(storage, directory, found.isSymbolicLink());
     knownDirectories.add(absolute);
   }
 
   /** Up to and not including the root. Someone else may remove or fill a directory at the same moment: both are fine. */
-  async function removeEmptyDirectories(directory: Key | ''): Promise<void> {
+  function removeEmptyDirectories(directory: Key | ''): void {
     for (let current = directory; current !== ''; current = parentOf(current)) {
       knownDirectories.delete(at(current));
       try {
-        await rmdir(at(current));
+        rmdirSync(at(current));
       } catch (error) {
         if (isAbsent(error)) continue;
         return;
@@ -241,12 +254,35 @@ export async function localStorage(
   }
 }
 
-async function requireDirectory(root: string): Promise<void> {
-  const found = await stat(root).catch((error: unknown) => {
+function requireDirectory(root: string): void {
+  let found: Stats;
+  try {
+    found = statSync(root);
+  } catch (error) {
     throw localFailure({ label: 'local storage' }, root, error);
-  });
+  }
   if (!found.isDirectory())
     throw new WaybillError('storage_permanent', `local storage: "${root}" is not a directory`);
+}
+
+function realOrResolved(root: string): string {
+  try {
+    return realpathSync.native(root);
+  } catch {
+    return path.resolve(root);
+  }
+}
+
+function lstatIfThere(file: string): Stats | undefined {
+  return lstatSync(file, { throwIfNoEntry: false });
+}
+
+function removeIfThere(file: string): void {
+  try {
+    unlinkSync(file);
+  } catch {
+    // Put in place already, or never written; what cannot be removed is swept by whoever comes next.
+  }
 }
 
 function notADirectory(storage: Storage, directory: Key | '', isLink: boolean): WaybillError {
