@@ -10,6 +10,7 @@ const benches: Record<string, () => Promise<boolean>> = {
   s3: async () => (await import('./s3.ts')).s3(),
   sftp: async () => (await import('./sftp.ts')).sftp(),
   upload: async () => (await import('./upload.ts')).upload(),
+  soak: async () => (await import('./soak.ts')).soak(),
   'scene-map': async () => {
     await import('./scene-map.ts');
     return true;

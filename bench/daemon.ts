@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -23,6 +23,8 @@ export interface DaemonOptions {
   pipelines: number;
   /** Inside `server.http`. */
   http?: string;
+  /** Redis of the queue, and how many `waybill worker` processes publish then. Left out: the queue is in memory. */
+  shared?: { redisUrl: string; workers: number };
   /** Arguments for node, before the program. */
   nodeArguments?: readonly string[];
 }
@@ -32,6 +34,7 @@ export async function startDaemon({
   root,
   pipelines,
   http = 'queue_size: 1000',
+  shared,
   nodeArguments = [],
 }: DaemonOptions): Promise<Daemon> {
   if (!existsSync('dist/cli/main.js')) throw new Error('build first: npm run build');
@@ -44,6 +47,7 @@ export async function startDaemon({
 server:
   http: {listen: "127.0.0.1:0", ${http}}
   staging: {directory: ./staging}
+  queue: ${shared === undefined ? '{driver: memory}' : '{driver: bullmq, redis_url_env: REDIS_URL}'}
 pipelines:
 ${ids
   .map(
@@ -54,20 +58,20 @@ ${ids
   .join('\n')}
 `,
   );
-  const child = spawn(
-    process.execPath,
-    [...nodeArguments, path.resolve('dist/cli/main.js'), 'serve', '--config', config],
-    { cwd: root, env: { ...process.env, BENCH_TOKEN: token }, stdio: ['ignore', 'ignore', 'pipe'] },
-  );
-  const url = await new Promise<string>((resolve, reject) => {
-    let last = '';
-    createInterface({ input: child.stderr }).on('line', (line) => {
-      last = line;
-      const found = /"url":"([^"]+)"/.exec(line);
-      if (found?.[1] !== undefined) resolve(found[1]);
-    });
-    child.once('close', (code) => reject(new Error(`the daemon ended with ${code}: ${last}`)));
-  });
+  const start = (...args: string[]): ChildProcess =>
+    spawn(
+      process.execPath,
+      [...nodeArguments, path.resolve('dist/cli/main.js'), ...args, '--config', config],
+      {
+        cwd: root,
+        env: { ...process.env, BENCH_TOKEN: token, REDIS_URL: shared?.redisUrl },
+        stdio: ['ignore', 'ignore', 'pipe'],
+      },
+    );
+  const child = shared === undefined ? start('serve') : start('serve', '--no-workers');
+  const workers = Array.from({ length: shared?.workers ?? 0 }, () => start('worker'));
+  const url = (await told(child, /"url":"([^"]+)"/))[1]!;
+  await Promise.all(workers.map((worker) => told(worker, /"msg":"working"/)));
   const pid = child.pid!;
   return {
     url,
@@ -76,10 +80,25 @@ ${ids
     resetPeak: () => writeFileSync(`/proc/${pid}/clear_refs`, '5'),
     handles: () => readdirSync(`/proc/${pid}/fd`).length,
     stop: async () => {
-      child.kill('SIGTERM');
-      if (child.exitCode === null) await once(child, 'close');
+      for (const each of [child, ...workers]) {
+        each.kill('SIGTERM');
+        if (each.exitCode === null) await once(each, 'close');
+      }
     },
   };
+}
+
+/** The first line of its log that matches. Rejects where the process ends before. */
+function told(child: ChildProcess, form: RegExp): Promise<RegExpExecArray> {
+  return new Promise((resolve, reject) => {
+    let last = '';
+    createInterface({ input: child.stderr! }).on('line', (line) => {
+      last = line;
+      const found = form.exec(line);
+      if (found !== null) resolve(found);
+    });
+    child.once('close', (code) => reject(new Error(`the daemon ended with ${code}: ${last}`)));
+  });
 }
 
 function statusMiB(pid: number, name: string): number {
