@@ -10,6 +10,8 @@ import { goal } from './measure.ts';
 
 const uploads = Number(process.env['BENCH_UPLOADS'] ?? 5000);
 const samples = 40;
+// Threads come to their size within some three thousand uploads, whatever follows.
+const warmUps = 32;
 const pipelines = 20;
 
 interface Sample {
@@ -31,29 +33,30 @@ export async function soak(): Promise<boolean> {
   const staging = path.join(root, 'staging');
   try {
     const taken: Sample[] = [];
-    for (let round = 0; round < samples; round += 1) {
+    for (let round = -warmUps; round < samples; round += 1) {
       await inParallel(uploads / samples, 16, async (index) => {
-        const number = round * samples + index;
+        const number = (warmUps + round) * (uploads / samples) + index;
         // The same few bundles, so that what is published stays as large as it is.
         const body = bundleTar({ 'data.txt': `${number} `.repeat(2000) }, { name: `session-${index}` });
         if (index % 10 === 9) await giveUp(daemon.url, body);
         else await sendPatiently(daemon.url, `p${index % pipelines}`, body);
       });
-      taken.push({
-        residentMiB: daemon.memory().residentMiB,
-        handles: daemon.handles(),
-        staged: readdirSync(staging).length,
-      });
+      if (round >= 0)
+        taken.push({
+          residentMiB: daemon.memory().residentMiB,
+          handles: daemon.handles(),
+          staged: readdirSync(staging).length,
+        });
     }
     // All runs are over and forgotten.
     for (let left = 100; readdirSync(staging).length > 0 && left > 0; left -= 1)
       await new Promise((resolve) => setTimeout(resolve, 100));
     const quarter = samples / 4;
-    const [before, after] = [taken.slice(quarter, 2 * quarter), taken.slice(-quarter)];
+    const [before, after] = [taken.slice(0, quarter), taken.slice(-quarter)];
     const of = (which: Sample[], what: keyof Sample): number =>
       which.map((sample) => sample[what]).sort((a, b) => a - b)[Math.floor(which.length / 2)]!;
     console.log(
-      `\n${uploads} uploads over ${pipelines} pipelines, one in ten given up; medians of the second and of the last quarter`,
+      `\n${uploads} uploads over ${pipelines} pipelines, one in ten given up; medians of the first and of the last quarter, after ${(warmUps * uploads) / samples} to warm up`,
     );
     const grown = of(after, 'residentMiB') / of(before, 'residentMiB');
     const left = readdirSync(staging).length;
