@@ -15,7 +15,13 @@ import { runFailure } from '../core/notify/occurrences.ts';
 import type { JobProgress, JobResult, PublishJob } from './job.ts';
 import type { JobProcessor } from './queue.ts';
 import { watchForSigns } from './signs-of-life.ts';
-import type { FromThread, ThreadOutcome, ThreadTask, ToThread } from './thread-channel.ts';
+import {
+  isFromThread,
+  type FromThread,
+  type ThreadOutcome,
+  type ThreadTask,
+  type ToThread,
+} from './thread-channel.ts';
 
 export interface WorkerPoolOptions {
   clock: Clock;
@@ -116,9 +122,11 @@ export function workerPool(options: WorkerPoolOptions): WorkerPool {
       };
       const silenceMs = options.silenceMs ?? defaultSilenceMs;
       const signs = watchForSigns({ clock: options.clock, silenceMs, signal: settled.signal, giveUp });
-      const deliver = (message: FromThread): void => {
+      const deliver = (message: unknown): void => {
         signs.seen();
-        receive(message, job, options, onProgress);
+        // What a defect in a thread sends must not break the daemon.
+        if (isFromThread(message)) receive(message, job, options, onProgress);
+        else options.log.error({ run_id: job.runId }, 'a worker thread sent something that is no message');
       };
       port1.on('message', deliver);
       signal.addEventListener('abort', onAbort, { once: true });
@@ -183,9 +191,9 @@ function receive(
 }
 
 /** The answer comes by another port than the progress and may overtake it; what was sent before the answer is here already. */
-function deliverAll(port: MessagePort, deliver: (message: FromThread) => void): void {
+function deliverAll(port: MessagePort, deliver: (message: unknown) => void): void {
   for (let next = receiveMessageOnPort(port); next !== undefined; next = receiveMessageOnPort(port)) {
-    deliver(next.message as FromThread);
+    deliver(next.message);
   }
 }
 

@@ -26,6 +26,22 @@ export type FromThread =
   | { type: 'occurrence'; occurrence: Occurrence }
   | { type: 'log'; level: keyof Log; fields: object; message: string };
 
+const kinds: Record<FromThread['type'], string> = {
+  alive: 'type',
+  progress: 'progress',
+  occurrence: 'occurrence',
+  log: 'fields',
+};
+
+/** Whether what came out of a thread is one of its messages. */
+export function isFromThread(message: unknown): message is FromThread {
+  if (typeof message !== 'object' || message === null || !('type' in message)) return false;
+  const { type } = message;
+  if (typeof type !== 'string' || !Object.hasOwn(kinds, type)) return false;
+  const content: unknown = Reflect.get(message, kinds[type as FromThread['type']]);
+  return type === 'alive' || (typeof content === 'object' && content !== null);
+}
+
 export interface ThreadWork {
   signal: AbortSignal;
   onProgress: (progress: JobProgress) => void;

@@ -54,6 +54,9 @@ for (const [fault, message] of [
   ['reject-later', /rejected outside the job/],
   ['exit', /exited with code: 0/],
   ['out-of-memory', /memory/],
+  ['throw-text', /no error at all/],
+  ['no-answer', /./],
+  ['not-cloneable', /./],
 ] as const) {
   t.test(
     `a thread that breaks (${fault}) fails its run with worker_failed, and the next run works`,
@@ -85,6 +88,15 @@ t.test(
     }
   },
 );
+
+t.test('messages that are none are logged and do no harm', async (t) => {
+  const told: string[] = [];
+  const log = { ...silentLog, error: (_: object, message: string) => void told.push(message) };
+  const pool = open(t, { worker: 'misbehaving', log });
+  t.same(await pool.process(jobOf('garbage'), quiet), published);
+  t.equal(told.length, 8);
+  t.same(await pool.process(jobOf('.'), quiet), published);
+});
 
 t.test('a thread that does not even start fails the run instead of hanging it', async (t) => {
   const pool = open(t, {

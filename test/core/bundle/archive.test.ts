@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
@@ -199,6 +199,73 @@ t.test(
         },
       ),
       { numRuns: 400 },
+    );
+  },
+);
+
+t.test(
+  'blocks that are moved, doubled, lost or made up never give a bundle of other bytes, nor touch what lies beside (property)',
+  async (t) => {
+    const files = { 'a/b': 'hello', c: 'x'.repeat(600), 'd/e/f': 'y'.repeat(1500) };
+    const listed = Object.entries(files).map(([path, body]) => ({
+      path,
+      size: body.length,
+      digest: sha(body),
+    }));
+    const archive = tar(
+      manifest(...listed),
+      ...Object.entries(files).map(([path, body]) => file(path, body)),
+    );
+    const blocks = archive.length / 512;
+    const canary = path.join(root, 'canary');
+    writeFileSync(canary, 'still here');
+    const before = new Set(readdirSync(root));
+    const block = fc.nat(blocks - 1);
+    const mutation = fc.oneof(
+      fc.record({ kind: fc.constant('swap' as const), one: block, other: block }),
+      fc.record({ kind: fc.constant('double' as const), one: block, other: block }),
+      fc.record({ kind: fc.constant('lose' as const), one: block, other: fc.constant(0) }),
+      fc.record({ kind: fc.constant('noise' as const), one: block, other: fc.nat(0xffff) }),
+    );
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(mutation, { minLength: 1, maxLength: 6 }),
+        fc.boolean(),
+        async (all, isCompressed) => {
+          const pieces = Array.from({ length: blocks }, (_, at) =>
+            archive.subarray(at * 512, (at + 1) * 512),
+          );
+          for (const { kind, one, other } of all) {
+            const [here, there] = [one % Math.max(pieces.length, 1), other % Math.max(pieces.length, 1)];
+            if (kind === 'swap')
+              [pieces[here], pieces[there]] = [pieces[there] as Buffer, pieces[here] as Buffer];
+            else if (kind === 'double') pieces.splice(there, 0, pieces[here] as Buffer);
+            else if (kind === 'lose') pieces.splice(here, 1);
+            else
+              pieces.splice(
+                here,
+                1,
+                createHash('shake256', { outputLength: 512 }).update(`${other}`).digest(),
+              );
+          }
+          const bytes = Buffer.concat(pieces);
+          const { error, directory, staged } = await stage(isCompressed ? gzipSync(bytes) : bytes, {
+            chunk: 333,
+          });
+          if (error !== undefined) return error.code !== 'internal_error' && !existsSync(directory);
+          // Every size and digest of the manifest was held, so these are the files that were meant.
+          const isWhole = staged?.files === listed.length;
+          rmSync(directory, { recursive: true });
+          return isWhole;
+        },
+      ),
+      { numRuns: 400 },
+    );
+    t.equal(readFileSync(canary, 'utf8'), 'still here');
+    t.same(
+      readdirSync(root).filter((name) => !before.has(name)),
+      [],
+      'nothing else appeared',
     );
   },
 );
