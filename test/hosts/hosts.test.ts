@@ -3,9 +3,11 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import net from 'node:net';
 import path from 'node:path';
 import t from 'tap';
+import { systemClock } from '../../src/core/clock.ts';
 import { manifestOf } from '../fixtures/tar.ts';
 import { startChromium } from '../services/chromium.ts';
 import { startRedis } from '../services/redis.ts';
+import { startSshd } from '../services/sshd.ts';
 import {
   acceptedId,
   adminToken,
@@ -268,3 +270,31 @@ t.test('the board of the queues is behind the admin token, and answers below the
     'the browser shows it under its content security policy, which keeps it from asking strangers for fonts',
   );
 });
+
+t.test(
+  'bundles are staged on an SFTP server between the API and a worker, and swept from there',
+  async (t) => {
+    const redis = await startRedis();
+    t.teardown(() => redis.close());
+    const sshd = await startSshd(t);
+    const staging = `{backend: sftp, host: ${sshd.host}, port: ${sshd.port}, user: ${sshd.user}, path: "${sshd.root}/staging", ssh_key_file: "${sshd.clientKeyFile}", known_hosts_file: "${sshd.knownHostsFile}"}`;
+    const place = layOut(t, { redisUrl: redis.url, pipelines: 2, http: 'retention: 2s', staging });
+    const api = await launchApi(t, place);
+    await launchWorker(t, place);
+    const names = Array.from({ length: 8 }, (_, index) => `b${index}`);
+    const ids = await Promise.all(
+      names.map(async (name, index) =>
+        acceptedId(await upload(api.url, `p${(index % 2) + 1}`, bundle(name, 300_000))),
+      ),
+    );
+    for (const id of ids) t.equal((await follow(api.url, id)).status, 'succeeded');
+    for (const [index, name] of names.entries())
+      t.ok(
+        readFileSync(path.join(place.root, 'public', `p${(index % 2) + 1}`, name, 'data.bin')).equals(
+          Buffer.alloc(300_000, name),
+        ),
+      );
+    while (readdirSync(path.join(sshd.root, 'staging')).length > 0) await systemClock.sleep(50);
+    t.pass('with the records of the runs their archives go');
+  },
+);
