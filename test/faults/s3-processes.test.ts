@@ -30,6 +30,8 @@ const leaseTimes = {
   pollEveryMs: 20,
 };
 const partBytes = 1024;
+/** Nobody is asleep: a machine that is busy must not look as if. */
+const unhurried = { ...leaseTimes, abortAfterMs: 30_000, staleAfterMs: 40_000 };
 const slow: Files = { 'a.txt': 'slow', 'slow.txt': 's'.repeat(5 * partBytes) };
 const quick: Files = { 'a.txt': 'quick', 'quick.txt': 'q' };
 
@@ -54,9 +56,9 @@ t.test('a process stopped in mid-upload and woken after it lost its lease does n
 
 t.test('a publisher that waits for a live one goes on when that one is done', async (t) => {
   const location = locationOf(server.endpoint, bucket, 'live/');
-  const child = start(t, location);
+  const child = start(t, location, unhurried);
   await child.line('staging');
-  const waiting = publish(location, quick);
+  const waiting = publish(location, quick, unhurried);
   child.process.stdin?.write('go on\n');
   t.match(JSON.parse(await child.line('{')), { action: 'publish_new', code: null });
   t.match(await waiting, { action: 'replace_catalog', error: null });
@@ -124,6 +126,10 @@ async function publish(
   });
 }
 
-function start(t: Test, location: S3Location): OtherPublisher {
-  return startPublisher(t, { s3: { location, user: server.user, partBytes }, files: slow, leaseTimes });
+function start(t: Test, location: S3Location, times = leaseTimes): OtherPublisher {
+  return startPublisher(t, {
+    s3: { location, user: server.user, partBytes },
+    files: slow,
+    leaseTimes: times,
+  });
 }

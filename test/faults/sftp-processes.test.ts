@@ -30,6 +30,8 @@ const leaseTimes = {
   waitMs: 60_000,
   pollEveryMs: 20,
 };
+/** Nobody is asleep: a machine that is busy must not look as if. */
+const unhurried = { ...leaseTimes, abortAfterMs: 30_000, staleAfterMs: 40_000 };
 const slow: Files = { 'a.txt': 'slow', 'slow.txt': 's'.repeat(5000) };
 const quick: Files = { 'a.txt': 'quick', 'quick.txt': 'q' };
 const server = await startSshd(t);
@@ -49,9 +51,9 @@ t.test('a process stopped in mid-file and woken after it lost its lease does not
 
 t.test('a publisher that waits for a live one goes on when that one is done', async (t) => {
   const location = sftpLocationOf(server, path.join(server.root, 'live'));
-  const child = startPublisher(t, { sftp: location, files: slow, leaseTimes });
+  const child = startPublisher(t, { sftp: location, files: slow, leaseTimes: unhurried });
   await child.line('staging');
-  const waiting = publish(location, quick);
+  const waiting = publish(location, quick, unhurried);
   child.process.stdin?.write('go on\n');
   t.match(JSON.parse(await child.line('{')), { action: 'publish_new', code: null });
   t.match(await waiting, { action: 'replace_catalog', error: null });
