@@ -14,6 +14,10 @@ import type { JobResult, PublishJob } from '../../src/workers/job.ts';
 import { workerPool } from '../../src/workers/pool.ts';
 import { bundleTar, inChunks } from '../fixtures/tar.ts';
 
+// Node goes on with the microtasks of a thread that threw, and a small bundle is published within one turn of the event loop: so many files
+// take more than one.
+const files = Object.fromEntries(Array.from({ length: 100 }, (_, index) => [`file-${index + 100}.txt`, 'x']));
+
 for (const death of ['exit', 'throw', 'memory', 'hang'])
   t.test(
     `a thread that dies while it publishes (${death}) leaves what the next run finishes at once`,
@@ -29,7 +33,7 @@ for (const death of ['exit', 'throw', 'memory', 'hang'])
       // A lease whose holder is not known to be dead is waited for 120 s, which is longer than a test may take.
       const { run } = await publish(bundle);
       t.match(run.counters, { upsert_additive: 1, failed_destinations: 0 }, JSON.stringify(run));
-      t.same(readdirSync(path.join(site, bundle)).sort(), ['.publisher.json', 'a.txt', 'b.txt']);
+      t.same(readdirSync(path.join(site, bundle)).sort(), ['.publisher.json', ...Object.keys(files)]);
       t.match((await publish(bundle)).run.counters, { skip_same: 1 });
     },
   );
@@ -93,9 +97,9 @@ pipelines:
       runs += 1;
       const directory = path.join(staging, `bundle-${runs}`);
       await stageUpload({
-        input: inChunks(bundleTar({ 'a.txt': 'a', 'b.txt': 'b' }, { name: bundlePath })),
+        input: inChunks(bundleTar(files, { name: bundlePath })),
         directory,
-        limits: { maxUploadSize: 2 ** 20, maxFiles: 10 },
+        limits: { maxUploadSize: 2 ** 20, maxFiles: 1000 },
         signal: new AbortController().signal,
         pipelineId: 'maps',
       });
