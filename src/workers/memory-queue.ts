@@ -13,6 +13,7 @@ import {
   queuedRun,
   startedRun,
 } from './run-transitions.ts';
+import { WaitingLine } from './waiting-line.ts';
 
 export interface MemoryQueueOptions {
   clock: Clock;
@@ -59,7 +60,7 @@ export function memoryQueue(options: MemoryQueueOptions): JobQueue {
   let phase: 'open' | 'draining' | 'closed' = 'open';
   let processor: JobProcessor | undefined;
   let reserved = 0;
-  let waiting: Entry[] = [];
+  const waiting = new WaitingLine<Entry>();
   const active = new Map<string, { entry: Entry; abort: AbortController; done: Promise<void> }>();
   const finished: Entry[] = [];
   const entries = new Map<string, Entry>();
@@ -137,7 +138,7 @@ export function memoryQueue(options: MemoryQueueOptions): JobQueue {
     const entry: Entry = { job, record: queuedRun(record, clock.now()), scope, expiresAt: Infinity };
     if (scope !== null) keys.set(scope, { state: 'used', runId: job.runId, manifestDigest });
     entries.set(job.runId, entry);
-    waiting.push(entry);
+    waiting.push(job.pipelineId, entry);
     pump();
     return { record, replayed: false };
   }
@@ -145,9 +146,8 @@ export function memoryQueue(options: MemoryQueueOptions): JobQueue {
   function pump(): void {
     if (processor === undefined || phase === 'closed') return;
     while (active.size < options.maxConcurrency) {
-      const next = waiting.find(({ job }) => !active.has(job.pipelineId));
+      const next = waiting.take((pipelineId) => !active.has(pipelineId));
       if (next === undefined) return;
-      waiting = waiting.filter((entry) => entry !== next);
       const abort = new AbortController();
       active.set(next.job.pipelineId, { entry: next, abort, done: run(next, abort.signal, processor) });
     }
@@ -228,8 +228,7 @@ export function memoryQueue(options: MemoryQueueOptions): JobQueue {
     const stopped = new WaybillError('aborted', 'the daemon stopped before the run was done', {
       hint: 'upload the bundle again',
     });
-    const neverStarted = waiting;
-    waiting = [];
+    const neverStarted = waiting.takeAll();
     for (const entry of neverStarted) {
       entry.record = failedRun(entry.record, errorRecord(stopped), clock.now());
       retain(entry);

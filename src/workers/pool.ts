@@ -150,7 +150,7 @@ export function workerPool(options: WorkerPoolOptions): WorkerPool {
       } finally {
         unanswered.delete(giveUp);
         signal.removeEventListener('abort', onAbort);
-        settled.abort();
+        settled.abort('settled');
         port1.close();
       }
     }),

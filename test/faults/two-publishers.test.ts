@@ -180,6 +180,7 @@ function around(
       for (const move of moves) await step(`rename ${move.from}`, () => storage.rename([move]));
     },
     remove: (key) => step(`remove ${key}`, () => storage.remove(key)),
+    sync: () => step('sync', () => storage.sync()),
     removeTree: (directory) => step(`removeTree ${directory}`, () => storage.removeTree(directory)),
     close: () => storage.close(),
   };

@@ -82,6 +82,7 @@ export function withFaults(storage: Storage, fault: Fault | null, log: FaultLog)
       for (const move of moves)
         await step(`rename ${move.from} ${move.to}`, true, () => storage.rename([move]));
     },
+    sync: () => step('sync', false, () => storage.sync()),
     remove: (key) => step(`remove ${key}`, true, () => storage.remove(key)),
     removeTree: (directory) => step(`removeTree ${directory}`, true, () => storage.removeTree(directory)),
     close: () => storage.close(),

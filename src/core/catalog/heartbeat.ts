@@ -56,7 +56,7 @@ export function startHeartbeat(
   }
 
   async function stop(): Promise<void> {
-    stopped.abort();
+    stopped.abort('stopped');
     await beating;
   }
 }

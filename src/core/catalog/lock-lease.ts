@@ -130,11 +130,11 @@ async function holdLock(storage: Storage, options: LeaseOptions, holder: Holder)
     check: () => heartbeat.check(),
 
     async writeState(catalog: Catalog): Promise<void> {
-      await replaceState(serialiseCatalog(catalog));
+      await replaceState(serialiseCatalog(catalog), { isLast: catalog.pending === null });
     },
 
     async restoreState(): Promise<void> {
-      if (found.raw !== null) await replaceState(found.raw);
+      if (found.raw !== null) await replaceState(found.raw, { isLast: true });
       else {
         heartbeat.check();
         await fence();
@@ -165,7 +165,8 @@ async function holdLock(storage: Storage, options: LeaseOptions, holder: Holder)
     if (!(await isMine(storage, holder))) throw heartbeat.lose('another publisher holds it');
   }
 
-  async function replaceState(bytes: Buffer): Promise<void> {
+  /** Where nothing comes after it that would need it on the disk first, `isLast` asks for that. */
+  async function replaceState(bytes: Buffer, { isLast }: { isLast: boolean }): Promise<void> {
     states += 1;
     const next = joinKey(staging, `state-${states}`);
     await storage.write(next, bytesBody(bytes), { mode: 'scratch' });
@@ -174,7 +175,10 @@ async function holdLock(storage: Storage, options: LeaseOptions, holder: Holder)
     await settleWrite(
       storage,
       bytes,
-      async () => storage.rename([{ from: next, to: stateKey }]),
+      async () => {
+        await storage.rename([{ from: next, to: stateKey }]);
+        if (isLast) await storage.sync();
+      },
       async () => readRaw(storage),
     );
   }

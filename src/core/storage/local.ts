@@ -40,6 +40,7 @@ export async function localStorage(
   const base = realOrResolved(root);
   const knownDirectories = new Set<string>();
   const unsynced = new Set<string>();
+  const renamedIn = new Set<string>();
   // Keys are normal already; `path.join` would look at each of their characters once more.
   const at = (key: Key | ''): string => (key === '' ? base : `${base}/${key}`);
   const fail = (key: string, error: unknown): WaybillError => localFailure(storage, key, error);
@@ -107,10 +108,10 @@ export async function localStorage(
       const froms = moves.map(({ from }) => at(from));
       try {
         await makeDurable(froms.filter((from) => unsynced.delete(from)));
+        await syncNames();
       } catch (error) {
         throw fail(moves[0]?.from ?? '', error);
       }
-      const touched = new Set<string>();
       for (const [index, { from, to }] of moves.entries()) {
         if (options.readOnly === true) throw refuseReadOnly(storage, to);
         try {
@@ -119,15 +120,23 @@ export async function localStorage(
           if (isAbsent(error)) throw notFound(storage, from, error);
           throw fail(to, error);
         }
-        touched.add(path.dirname(at(to)));
+        renamedIn.add(path.dirname(at(to)));
         if ((index + 1) % entriesPerBreath === 0) await breathe();
       }
-      await syncDirectories(touched);
+    },
+
+    async sync(): Promise<void> {
+      try {
+        await syncNames();
+      } catch (error) {
+        throw fail('', error);
+      }
     },
 
     async remove(key): Promise<void> {
       if (options.readOnly === true) throw refuseReadOnly(storage, key);
       try {
+        await syncNames();
         unlinkSync(at(key));
       } catch (error) {
         // A directory of that name is no file: there is nothing to remove (Linux says EISDIR, others EPERM).
@@ -139,21 +148,25 @@ export async function localStorage(
 
     async removeTree(directory): Promise<void> {
       if (options.readOnly === true) throw refuseReadOnly(storage, directory);
-      const aside = `${at(directory)}.gone-${randomUUID()}`;
       try {
-        renameSync(at(directory), aside);
+        await syncNames();
+        if (!isEmptyAndGone(directory)) {
+          const aside = `${at(directory)}.gone-${randomUUID()}`;
+          renameSync(at(directory), aside);
+          await rm(aside, { recursive: true, force: true });
+        }
       } catch (error) {
         if (isAbsent(error)) return;
         throw fail(directory, error);
       }
       forget(at(directory));
-      await rm(aside, { recursive: true, force: true });
       removeEmptyDirectories(parentOf(directory));
     },
 
     async close(): Promise<void> {
       knownDirectories.clear();
       unsynced.clear();
+      renamedIn.clear();
     },
   };
   return storage;
@@ -184,17 +197,37 @@ export async function localStorage(
     write: WriteOptions,
   ): Promise<Written> {
     const scratch = joinKey(joinKey(parentOf(key), '.publisher.tmp'), `write-${randomUUID()}`);
-    const target = at(key);
     try {
       const written = await inDirectoryOf(scratch, () => copyToFile(key, at(scratch), body, write));
-      await makeDurable([at(scratch)]);
       if (write.mode === 'create') linkOnce(key, scratch);
-      else renameSync(at(scratch), target);
-      await syncDirectories([path.dirname(target)]);
+      else {
+        await makeDurable([at(scratch)]);
+        renameSync(at(scratch), at(key));
+        await syncDirectories([path.dirname(at(key))]);
+      }
       return written;
     } finally {
       removeIfThere(at(scratch));
       removeEmptyDirectories(parentOf(scratch));
+    }
+  }
+
+  /** What is done next may rely on them. */
+  async function syncNames(): Promise<void> {
+    if (renamedIn.size === 0) return;
+    const directories = [...renamedIn];
+    renamedIn.clear();
+    await syncDirectories(directories);
+  }
+
+  /** Removes it where that is all there is to do. Throws where nothing is there. */
+  function isEmptyAndGone(directory: Key): boolean {
+    try {
+      rmdirSync(at(directory));
+      return true;
+    } catch (error) {
+      if (errnoOf(error) === 'ENOENT') throw error;
+      return false;
     }
   }
 

@@ -110,6 +110,8 @@ export function memoryStorage(options: MemoryOptions): Storage {
       }
     },
 
+    sync: async () => undefined,
+
     async remove(key): Promise<void> {
       refuseReadOnly(key);
       disk.delete(key);

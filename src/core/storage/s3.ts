@@ -123,6 +123,8 @@ export async function s3Storage(location: S3Location, options: S3StorageOptions)
       throw new WaybillError('storage_permanent', `${label}: objects cannot be renamed`);
     },
 
+    sync: async () => undefined,
+
     async remove(key): Promise<void> {
       if (options.readOnly === true) throw refuseReadOnly(storage, key);
       await leftovers.abort(at(key));

@@ -130,6 +130,8 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
       if (missing !== -1) throw notFound(storage, moves[missing]?.from ?? '');
     },
 
+    sync: async () => undefined,
+
     async remove(key): Promise<void> {
       requireWritable(key);
       await told(key, async () => {

@@ -39,11 +39,15 @@ export interface Storage {
 
   /**
    * Moves files, one after another in the order given, each replacing what is under its new key (in one step where `facts.rename`
-   * is `atomic`). The bytes of every `from` are on disk before the first name changes, and all the names are on disk when the call returns. Fails
-   * with `storage_not_found` at the first `from` that is not there; the moves before it are done, it and those after it are not. Storages whose `facts.rename`
-   * is `none` throw `storage_permanent`.
+   * is `atomic`). The bytes of every `from` are on disk before the first name changes. The names are on disk before a later rename or removal
+   * changes anything, and when `sync` returns: a disk is slow to promise, so it is asked no more often than the order of things needs.
+   * Fails with `storage_not_found` at the first `from` that is not there; the moves before it are done, it and those after it are not. Storages
+   * whose `facts.rename` is `none` throw `storage_permanent`.
    */
   rename(moves: readonly Move[]): Promise<void>;
+
+  /** Returns when the names that `rename` changed are on disk too. Where the other side of a connection keeps the bytes, that is its own care. */
+  sync(): Promise<void>;
 
   /** Removes the file, and what an unfinished write of it left; where there is none, that is success. */
   remove(key: Key): Promise<void>;
@@ -119,7 +123,8 @@ export interface Body {
 
 /**
  * `replace`: in place of whatever is there, in one step. `create`: only where nothing is, else `storage_exists`; of any
- * number of contenders exactly one succeeds, and nobody ever sees it half written. `scratch`: for names that nobody else reads and
+ * number of contenders exactly one succeeds, and nobody ever sees it half written; it is for locks, which tell the living from each other, so
+ * that a machine that loses its power may lose it. `scratch`: for names that nobody else reads and
  * that a rename follows; it may leave partial bytes under the key when it fails.
  */
 export type WriteMode = 'replace' | 'create' | 'scratch';

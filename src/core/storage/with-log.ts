@@ -34,6 +34,7 @@ export function withLog(storage: Storage, log: Log, clock: Clock): Storage {
     write: (key, body, how) =>
       told('write', { key, size: body.size, mode: how.mode }, () => storage.write(key, body, how)),
     rename: (moves) => told('rename', { moves: moves.length, first: moves[0] }, () => storage.rename(moves)),
+    sync: () => told('sync', {}, () => storage.sync()),
     remove: (key) => told('remove', { key }, () => storage.remove(key)),
     removeTree: (directory) => told('removeTree', { directory }, () => storage.removeTree(directory)),
     close: () => told('close', {}, () => storage.close()),

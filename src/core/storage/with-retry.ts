@@ -42,6 +42,7 @@ export function withRetry(storage: Storage, options: RetryOptions): Storage {
         if (remaining.length > 0) await storage.rename(remaining);
       });
     },
+    sync: () => again(() => storage.sync()),
     remove: (key) => again(() => storage.remove(key)),
     removeTree: (directory) => again(() => storage.removeTree(directory)),
     close: () => storage.close(),

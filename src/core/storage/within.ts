@@ -27,6 +27,7 @@ export function within(whole: Storage, directory: Key | ''): Storage {
     read: (key) => whole.read(outer(key)),
     write: (key, body, options) => whole.write(outer(key), body, options),
     rename: (moves) => whole.rename(moves.map(({ from, to }) => ({ from: outer(from), to: outer(to) }))),
+    sync: () => whole.sync(),
     remove: (key) => whole.remove(outer(key)),
     removeTree: (below) => whole.removeTree(outer(below)),
     close: async () => undefined,

@@ -1,0 +1,50 @@
+interface Place<T> {
+  /** The how many'th arrival of all. */
+  arrival: number;
+  item: T;
+}
+
+/**
+ * What waits, one line for each pipeline. Taking looks at the head of each line and at nothing behind it, so that it costs the same however
+ * many wait.
+ */
+export class WaitingLine<T> {
+  readonly #lines = new Map<string, Place<T>[]>();
+  #arrivals = 0;
+  #length = 0;
+
+  get length(): number {
+    return this.#length;
+  }
+
+  push(pipelineId: string, item: T): void {
+    const place = { arrival: this.#arrivals++, item };
+    const line = this.#lines.get(pipelineId);
+    if (line === undefined) this.#lines.set(pipelineId, [place]);
+    else line.push(place);
+    this.#length += 1;
+  }
+
+  /** Takes what came first of all whose pipeline is free; undefined where there is none. */
+  take(isFree: (pipelineId: string) => boolean): T | undefined {
+    let first: { pipelineId: string; line: Place<T>[]; place: Place<T> } | undefined;
+    for (const [pipelineId, line] of this.#lines) {
+      const place = line[0] as Place<T>;
+      if (place.arrival < (first?.place.arrival ?? Infinity) && isFree(pipelineId))
+        first = { pipelineId, line, place };
+    }
+    if (first === undefined) return undefined;
+    first.line.shift();
+    if (first.line.length === 0) this.#lines.delete(first.pipelineId);
+    this.#length -= 1;
+    return first.place.item;
+  }
+
+  /** Takes all, in the order of arrival. */
+  takeAll(): T[] {
+    const places = [...this.#lines.values()].flat().sort((a, b) => a.arrival - b.arrival);
+    this.#lines.clear();
+    this.#length = 0;
+    return places.map(({ item }) => item);
+  }
+}

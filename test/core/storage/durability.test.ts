@@ -1,0 +1,108 @@
+import fs from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
+import path from 'node:path';
+import t from 'tap';
+
+/** What was asked of the disk, in the order in which it was done: `sync <path>`, `rename <from> <to>`, `remove <path>`. */
+const asked: string[] = [];
+watchDisk();
+
+// After the watch is in place, so that they get the watched calls.
+const { processJob } = await import('../../../src/workers/process-job.ts');
+const { systemClock } = await import('../../../src/core/clock.ts');
+const { parseConfig } = await import('../../../src/core/config/load.ts');
+const { loadSecrets } = await import('../../../src/core/config/secrets.ts');
+const { silentLog } = await import('../../../src/core/log.ts');
+const { stageUpload } = await import('../../../src/core/bundle/staging.ts');
+const { storageOpener } = await import('../../../src/core/storage/registry.ts');
+const { bundleTar, inChunks } = await import('../../fixtures/tar.ts');
+
+t.test('a machine that loses its power finds what the order of things needs on its disk', async (t) => {
+  const root = t.testdir({});
+  const site = path.join(root, 'public');
+  const yaml = `
+upload_tokens: [{id: ci, value_env: CI, pipelines: [maps]}]
+pipelines:
+  - {id: maps, source: {backend: http_upload}, destinations: [{id: web, backend: local, path: ./public, workflow: replacement, mapping: fixed}]}
+`;
+  await publish('one', { 'a.txt': '1', 'deep/b.txt': '1', 'gone.txt': '1' });
+  asked.length = 0;
+  const counters = await publish('two', { 'a.txt': '2', 'deep/b.txt': '2' });
+  t.match(counters, { replace_catalog: 1, failed_destinations: 0 });
+
+  const below = asked.filter((line) => line.includes(site)).map((line) => line.replaceAll(`${site}/`, ''));
+  const renames = below.filter((line) => line.startsWith('rename '));
+  t.match(
+    renames.map((line) => line.split(' ')[2]),
+    ['.publisher.json', 'a.txt', 'deep/b.txt', '.publisher.json'],
+  );
+  const intent = below.indexOf(renames[0] as string);
+  const commit = below.lastIndexOf(renames[3] as string);
+  for (const line of renames) {
+    const [, from] = line.split(' ') as [string, string];
+    t.ok(below.slice(0, below.indexOf(line)).includes(`sync ${from}`), `the bytes before: ${line}`);
+  }
+  const isBetween = (line: string, after: number, before: number): boolean =>
+    below.slice(after, before).includes(line);
+  const firstOutput = below.indexOf(renames[1] as string);
+  const lastOutput = below.indexOf(renames[2] as string);
+  t.ok(isBetween(`sync ${site}`, intent, firstOutput), 'the intent before anything that can be seen changes');
+  t.ok(below.indexOf('remove gone.txt') > lastOutput, 'an old output goes after the new ones are there');
+  for (const directory of [site, 'deep']) {
+    t.ok(
+      isBetween(`sync ${directory}`, lastOutput, commit),
+      `what is in ${directory} before the commit says so`,
+    );
+    t.ok(
+      isBetween(`sync ${directory}`, lastOutput, below.indexOf('remove gone.txt')),
+      `what is in ${directory} before anything is removed`,
+    );
+  }
+  t.ok(isBetween(`sync ${site}`, commit, below.indexOf('remove .publisher.lock')), 'and the commit at last');
+
+  async function publish(name: string, files: Record<string, string>): Promise<object> {
+    const { config } = parseConfig(Buffer.from(yaml), path.join(root, 'waybill.yaml'), { home: root });
+    const secrets = await loadSecrets({ directory: null, env: {} });
+    const openStorage = storageOpener({ clock: systemClock, log: silentLog, secrets });
+    const directory = path.join(root, name);
+    await stageUpload({
+      input: inChunks(bundleTar(files, { name })),
+      directory,
+      limits: { maxUploadSize: 2 ** 20, maxFiles: 10 },
+      signal: new AbortController().signal,
+      pipelineId: 'maps',
+    });
+    const context = { clock: systemClock, log: silentLog, secrets, openStorage, notify: () => undefined };
+    const job = { runId: `maps.${name}`, pipelineId: 'maps', staged: directory, bundlePath: name };
+    return (await processJob(job, config, context, () => undefined)).run.counters;
+  }
+});
+
+function watchDisk(): void {
+  const paths = new Map<number, string>();
+  const { openSync, fsync, fsyncSync, renameSync, unlinkSync } = fs;
+  fs.openSync = (file, flags, mode) => {
+    const opened = openSync(file, flags, mode);
+    paths.set(opened, String(file));
+    return opened;
+  };
+  const synced = (opened: number): void => void asked.push(`sync ${paths.get(opened) ?? opened}`);
+  fs.fsyncSync = (opened) => {
+    fsyncSync(opened);
+    synced(opened);
+  };
+  fs.fsync = ((opened: number, done: fs.NoParamCallback) =>
+    fsync(opened, (error) => {
+      synced(opened);
+      done(error);
+    })) as typeof fs.fsync;
+  fs.renameSync = (from, to) => {
+    asked.push(`rename ${String(from)} ${String(to)}`);
+    renameSync(from, to);
+  };
+  fs.unlinkSync = (file) => {
+    asked.push(`remove ${String(file)}`);
+    unlinkSync(file);
+  };
+  syncBuiltinESMExports();
+}

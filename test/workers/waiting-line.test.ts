@@ -1,0 +1,30 @@
+import fc from 'fast-check';
+import t from 'tap';
+import { WaitingLine } from '../../src/workers/waiting-line.ts';
+
+t.test('as if one looked through all that wait, from the first on (property)', async (t) => {
+  const step = fc.oneof(
+    fc.record({ push: fc.constantFrom('a', 'b', 'c') }),
+    fc.record({ take: fc.subarray(['a', 'b', 'c']) }),
+  );
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
+      const line = new WaitingLine<string>();
+      let model: { pipelineId: string; item: string }[] = [];
+      for (const [index, what] of steps.entries())
+        if ('push' in what) {
+          line.push(what.push, `${what.push}${index}`);
+          model.push({ pipelineId: what.push, item: `${what.push}${index}` });
+        } else {
+          const expected = model.find(({ pipelineId }) => what.take.includes(pipelineId));
+          if (line.take((pipelineId) => what.take.includes(pipelineId)) !== expected?.item) return false;
+          model = model.filter((entry) => entry !== expected);
+          if (line.length !== model.length) return false;
+        }
+      const left = model.map(({ item }) => item);
+      return line.takeAll().join() === left.join() && line.length === 0 && line.take(() => true) === undefined;
+    }),
+    { numRuns: 2_000 },
+  );
+  t.pass();
+});
