@@ -42,6 +42,8 @@ export interface Contender {
   command: readonly string[];
   /** Runs before each measurement, unmeasured. */
   before?: () => void;
+  /** It takes minutes: measured once, in the first round, without a warm-up. */
+  isSlow?: boolean;
 }
 
 export interface Summary {
@@ -59,7 +61,8 @@ const usualRounds = Number(process.env['WAYBILL_BENCH_ROUNDS'] ?? 5);
 export function compare(contenders: readonly Contender[], rounds = usualRounds): Summary[] {
   const samples = contenders.map((): Sample[] => []);
   for (let round = 0; round <= rounds; round += 1)
-    contenders.forEach(({ command, before }, index) => {
+    contenders.forEach(({ command, before, isSlow }, index) => {
+      if (isSlow === true && round !== 1) return;
       before?.();
       const sample = measure(command);
       if (round > 0) samples[index]!.push(sample);

@@ -13,12 +13,13 @@ export interface RemotePlace {
   destination: (directory: string) => string;
   /** The same place for rclone. */
   rclone: (directory: string) => string;
-  /** Flags that make rclone as fast as it gets, each a contender of its own. */
-  rcloneFlags: readonly (readonly string[])[];
+  /** The ways to call rclone, each a contender of its own. `isSlowPerFile` where it has the server run a command for each file. */
+  rclones: readonly { flags: readonly string[]; isSlowPerFile?: boolean }[];
   /** Empties the place. */
   clear: (directory: string) => void;
 }
 
+/** How many times as fast as rclone: with its defaults for one large file, however it is fastest for many small ones. */
 export interface RemoteGoals {
   large: number;
   small: number;
@@ -58,13 +59,20 @@ function publication(
   };
   const contenders: Contender[] = [
     { name: 'waybill run', command: [...waybill, 'run', '--config', config], before: start(ours) },
-    ...place.rcloneFlags.map((flags) => ({
+    ...place.rclones.map(({ flags, isSlowPerFile = false }) => ({
       name: ['rclone copy', ...flags].join(' '),
       command: ['rclone', 'copy', bundle, place.rclone(theirs), ...flags],
       before: start(theirs),
+      isSlow: isSlowPerFile && count > 1,
     })),
   ];
-  return judge(`${title} → ${place.name}: publish`, compare(contenders), ratio, 'rclone copy');
+  return judge(
+    `${title} → ${place.name}: publish`,
+    compare(contenders),
+    ratio,
+    'rclone copy',
+    count === 1 ? 'defaults' : 'fastest',
+  );
 }
 
 /** Both sides hold all of it already; follows the publication of the same bundle. */
@@ -78,20 +86,32 @@ function nothingToDo(place: RemotePlace, root: string, count: number, ratio: num
     spawnSync(command[0]!, command.slice(1), { stdio: 'ignore' });
   const contenders: Contender[] = [
     { name: 'waybill run', command: [...waybill, 'run', '--config', config] },
-    ...place.rcloneFlags.map((flags) => ({
+    ...place.rclones.map(({ flags }) => ({
       name: ['rclone sync', ...flags].join(' '),
       command: ['rclone', 'sync', bundle, place.rclone(theirs), ...flags],
     })),
   ];
   const title = `${count.toLocaleString('en')} files → ${place.name}: nothing to do`;
-  return judge(title, compare(contenders), ratio, 'rclone sync');
+  return judge(title, compare(contenders), ratio, 'rclone sync', 'fastest');
 }
 
-function judge(title: string, [waybill, ...rclones]: Summary[], ratio: number, what: string): boolean {
+function judge(
+  title: string,
+  [waybill, ...rclones]: Summary[],
+  ratio: number,
+  what: string,
+  against: 'defaults' | 'fastest',
+): boolean {
   print(title, [waybill!, ...rclones]);
+  const [defaults] = rclones;
   const fastest = rclones.reduce((best, next) => (next.seconds < best.seconds ? next : best));
-  const factor = fastest.seconds / waybill!.seconds;
-  const isFast = goal(`${factor.toFixed(2)} × ${what} at its fastest (goal ${ratio} ×)`, factor >= ratio);
+  const byDefault = defaults!.seconds / waybill!.seconds;
+  const atBest = fastest.seconds / waybill!.seconds;
+  const factor = against === 'defaults' ? byDefault : atBest;
+  const isFast = goal(
+    `${byDefault.toFixed(2)} × ${what} with its defaults, ${atBest.toFixed(2)} × at its fastest (goal ${ratio} × its ${against})`,
+    factor >= ratio,
+  );
   const { peakMiB } = waybill!;
   return goal(`peak memory ${peakMiB.toFixed(0)} MiB (goal under 250)`, peakMiB < 250) && isFast;
 }

@@ -28,7 +28,7 @@ export async function s3(): Promise<boolean> {
         destination: (directory) =>
           `backend: s3, endpoint: "${endpoint}", region: us-east-1, bucket: ${bucket}, prefix: ${directory}/, access_key_id_env: BENCH_KEY, secret_access_key_env: BENCH_SECRET`,
         rclone: (directory) => `bench:${bucket}/${directory}`,
-        rcloneFlags: [[], ['--transfers', '16', '--checkers', '16']],
+        rclones: [{ flags: [] }, { flags: ['--transfers', '16', '--checkers', '16'] }],
         clear: (directory) => {
           spawnSync(
             'rclone',

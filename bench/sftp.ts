@@ -22,10 +22,10 @@ export async function sftp(): Promise<boolean> {
         destination: (directory) =>
           `backend: sftp, host: ${host}, port: ${port}, user: ${user}, path: "${root}/${directory}", ssh_key_file: "${clientKeyFile}", known_hosts_file: "${server.knownHostsFile}"`,
         rclone: (directory) => `bench:${root}/${directory}`,
-        rcloneFlags: [
-          [],
-          ['--transfers', '16', '--checkers', '16'],
-          ['--transfers', '16', '--checkers', '16', '--sftp-disable-hashcheck'],
+        rclones: [
+          { flags: [], isSlowPerFile: true },
+          { flags: ['--transfers', '16', '--checkers', '16'], isSlowPerFile: true },
+          { flags: ['--transfers', '16', '--checkers', '16', '--sftp-disable-hashcheck'] },
         ],
         clear: (directory) => {
           rmSync(path.join(root, directory), { recursive: true, force: true });
