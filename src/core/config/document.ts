@@ -110,7 +110,7 @@ export type DestinationDocument = DestinationLocationDocument & {
   cache_control?: string;
   outputs: { checksums: boolean; archive: boolean; index: boolean; scene_map_page: boolean };
   retention: { prune: { enabled: boolean; keep_latest?: number; older_than?: string } };
-  file_concurrency: number;
+  file_concurrency?: number;
 };
 
 export type NotifierDocument = {

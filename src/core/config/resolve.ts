@@ -161,7 +161,7 @@ export function resolveDestination(destination: DestinationDocument, base: PathB
       keepLatest: prune.keep_latest ?? null,
       olderThanMs: prune.older_than === undefined ? null : milliseconds(prune.older_than),
     },
-    fileConcurrency: destination.file_concurrency,
+    fileConcurrency: destination.file_concurrency ?? (destination.backend === 's3' ? 32 : 8),
   };
 }
 

@@ -285,7 +285,9 @@ const destination = {
     .default()
     .description('Generated outputs that are published beside the files of the bundle.'),
   retention: map({ prune: prune.default() }).default().description('How long published outputs are kept.'),
-  file_concurrency: integer(1, 64).default(8).description('Files that are written side by side.'),
+  file_concurrency: integer(1, 64).description(
+    'Files that are written side by side; left out, 8, and 32 where the destination is S3, which answers each file by itself.',
+  ),
 };
 
 export const destinationSchema = variants<DestinationDocument>('backend', 'a destination', {

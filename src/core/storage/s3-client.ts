@@ -13,7 +13,7 @@ import {
 import { hasCode, WaybillError } from '../errors.ts';
 import { answerName, failureOf, otherServer, s3Error, type S3Place } from './s3-errors.ts';
 import { conditionOf, decodeListed, headersOf, plainHeaders, unquoted } from './s3-forms.ts';
-import { openSdk, type SdkOptions } from './s3-sdk.ts';
+import { openSdk, signAs, type SdkOptions } from './s3-sdk.ts';
 import type { S3Wire, Upload } from './s3-wire.ts';
 
 /** A call may take this long, and longer by its body at the pace of the slowest line that is worth waiting for. */
@@ -27,7 +27,7 @@ export interface S3ClientOptions extends SdkOptions {
 /** The SDK, as `S3Wire`. */
 export function s3Client(options: S3ClientOptions): S3Wire {
   const { location, place, clock } = options;
-  const { client, clockOffsetMs, signAs, direct } = openSdk(options);
+  const { client, clockOffsetMs, direct } = openSdk(options);
   const Bucket = location.bucket;
 
   return {
@@ -50,8 +50,9 @@ export function s3Client(options: S3ClientOptions): S3Wire {
           ...headersOf(headers, sha256),
           ...conditionOf(condition),
         };
-        signAs(input, sha256);
-        return (await client.send(new PutObjectCommand(input), { abortSignal })).ETag;
+        const command = new PutObjectCommand(input);
+        signAs(command, sha256);
+        return (await client.send(command, { abortSignal })).ETag;
       });
       return unquoted(etag);
     },
@@ -129,10 +130,11 @@ export function s3Client(options: S3ClientOptions): S3Wire {
 
     async putPart({ key, uploadId: UploadId, number: PartNumber }, bytes, { sha256, signal }) {
       const input = { Bucket, Key: key, UploadId, PartNumber, Body: bytes, ContentLength: bytes.byteLength };
-      signAs(input, sha256 ?? 'UNSIGNED-PAYLOAD');
-      const { ETag } = await call(key, bytes.byteLength, signal, (abortSignal) =>
-        client.send(new UploadPartCommand(input), { abortSignal }),
-      );
+      const { ETag } = await call(key, bytes.byteLength, signal, async (abortSignal) => {
+        const command = new UploadPartCommand(input);
+        signAs(command, sha256 ?? 'UNSIGNED-PAYLOAD');
+        return client.send(command, { abortSignal });
+      });
       if (ETag === undefined) throw nameless(key, 'a part without an ETag');
       return ETag;
     },

@@ -1,4 +1,4 @@
-import { finishDigest, hexOf, startDigest } from '../digest.ts';
+import { digestOf, finishDigest, hexOf, startDigest } from '../digest.ts';
 import { retry, type RetryOptions } from '../retry.ts';
 import { checkBody } from './body.ts';
 import type { ByteBudget } from './byte-budget.ts';
@@ -161,15 +161,11 @@ class Parts {
 
   async #sendOne(number: number, bytes: Buffer): Promise<void> {
     const { wire } = this.#options;
-    const sha256 = wire.isEncrypted ? null : await sha256Beside(bytes);
+    // Here and now: the thread pool would need a copy of the bytes, which costs as much as their hash.
+    const sha256 = wire.isEncrypted ? null : hexOf(digestOf(bytes));
     await retry({ ...this.#options.retry, signal: this.#signal }, async () => {
       const etag = await wire.putPart({ ...this.#upload, number }, bytes, { sha256, signal: this.#signal });
       this.#etags[number - 1] = etag;
     });
   }
-}
-
-/** In the thread pool, beside the hash of the whole that this thread computes. */
-async function sha256Beside(bytes: Buffer): Promise<string> {
-  return Buffer.from(await crypto.subtle.digest('SHA-256', bytes)).toString('hex');
 }

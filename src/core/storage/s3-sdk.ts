@@ -3,7 +3,7 @@ import http from 'node:http';
 import https from 'node:https';
 import type { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
-import { S3Client } from '@aws-sdk/client-s3';
+import { S3Client, type PutObjectCommand, type UploadPartCommand } from '@aws-sdk/client-s3';
 import { NodeHttpHandler } from '@smithy/node-http-handler';
 import { SignatureV4 } from '@smithy/signature-v4';
 import type { Clock } from '../clock.ts';
@@ -19,8 +19,6 @@ export interface Sdk {
   client: S3Client;
   /** The server's clock less ours in milliseconds, by its latest answer; null before the first. */
   clockOffsetMs: () => number | null;
-  /** Signs the bytes of this input by a hash that is known already; `UNSIGNED-PAYLOAD`: not at all. */
-  signAs: (input: object, sha256: string) => void;
   /** Null where the SDK has to find out where the bucket is. */
   direct: SendDirectly | null;
 }
@@ -67,21 +65,11 @@ export function openSdk({ location, credentials, clock }: SdkOptions): Sdk {
         requestHandler: handler,
       }),
   );
-  const hashes = new WeakMap<object, string>();
   let clockOffsetMs: number | null = null;
   const learnClock = (headers: Record<string, string>): void => {
     const date = Date.parse(headers['date'] ?? '');
     if (!Number.isNaN(date)) clockOffsetMs = date - clock.now().getTime();
   };
-  client.middlewareStack.add(
-    (next) => async (args) => {
-      const hash = hashes.get(args.input);
-      const request = args.request as { headers: Record<string, string> };
-      if (hash !== undefined) request.headers['x-amz-content-sha256'] = hash;
-      return next(args);
-    },
-    { step: 'build', name: 'waybillPayloadHash' },
-  );
   client.middlewareStack.add(
     (next) => async (args) => {
       const result = await next(args);
@@ -93,10 +81,24 @@ export function openSdk({ location, credentials, clock }: SdkOptions): Sdk {
   return {
     client,
     clockOffsetMs: () => clockOffsetMs,
-    signAs: (input, sha256) => void hashes.set(input, sha256),
     direct:
       location.endpoint === null ? null : sendDirectly(client, handler, new URL(location.endpoint), location),
   };
+}
+
+/**
+ * Has the bytes of a command signed by a hash that is known already, which the SDK would else compute once more; `UNSIGNED-PAYLOAD`: not at
+ * all. Told to the command itself, because its input is copied on the way to the signature.
+ */
+export function signAs(command: PutObjectCommand | UploadPartCommand, sha256: string): void {
+  const stack = command.middlewareStack as S3Client['middlewareStack'];
+  stack.add(
+    (next) => async (args) => {
+      (args.request as { headers: Record<string, string> }).headers['x-amz-content-sha256'] = sha256;
+      return next(args);
+    },
+    { step: 'build', name: 'waybillPayloadHash' },
+  );
 }
 
 const emptySha256 = createHash('sha256').digest('hex');

@@ -34,7 +34,7 @@ export interface S3StorageOptions {
   pageSize?: number;
 }
 
-const defaultPartBytes = 8 << 20;
+const defaultPartBytes = 16 << 20;
 const partsAtOnce = 4;
 /** Of bodies and parts held in memory, all files together. */
 const memoryBytes = 96 << 20;

@@ -1,11 +1,12 @@
 import t from 'tap';
 import { systemClock } from '../../../src/core/clock.ts';
 import type { S3Location } from '../../../src/core/config/config.ts';
-import { digestOf } from '../../../src/core/digest.ts';
+import { digestOf, hexOf } from '../../../src/core/digest.ts';
 import { WaybillError } from '../../../src/core/errors.ts';
 import { silentLog } from '../../../src/core/log.ts';
 import { bytesBody, readAll, storedBody } from '../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../src/core/storage/key.ts';
+import { s3Client } from '../../../src/core/storage/s3-client.ts';
 import { s3Storage, type S3StorageOptions } from '../../../src/core/storage/s3.ts';
 import type { ConditionalWrites, Storage } from '../../../src/core/storage/storage.ts';
 import { withRetry } from '../../../src/core/storage/with-retry.ts';
@@ -354,3 +355,27 @@ function once(
     count: () => count,
   };
 }
+
+t.test(
+  'a part is signed by the hash that is known: the server refuses other bytes, and none is hashed twice',
+  async (t) => {
+    const location = place();
+    const { accessKeyId, secretAccessKey } = server.user;
+    const wire = s3Client({
+      location,
+      place: { label: 'S3', bucket },
+      credentials: { accessKeyId, secretAccessKey },
+      clock: systemClock,
+    });
+    const bytes = Buffer.alloc(5 << 20, 'x');
+    const name = `${location.prefix}large`;
+    const upload = { key: name, uploadId: await wire.beginUpload(name, { sha256: null, headers: {} }) };
+    const putPart = (sha256: string | null): Promise<string> =>
+      wire.putPart({ ...upload, number: 1 }, bytes, { sha256 });
+    // Were the hash computed once more on the way, it would be the right one.
+    await t.rejects(putPart(hexOf(digestOf('other bytes'))), WaybillError);
+    await wire.completeUpload(upload, [await putPart(hexOf(digestOf(bytes)))]);
+    t.equal((await wire.head(name))?.size, bytes.length);
+    wire.close();
+  },
+);
