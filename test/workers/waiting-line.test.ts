@@ -22,7 +22,9 @@ t.test('as if one looked through all that wait, from the first on (property)', a
           if (line.length !== model.length) return false;
         }
       const left = model.map(({ item }) => item);
-      return line.takeAll().join() === left.join() && line.length === 0 && line.take(() => true) === undefined;
+      return (
+        line.takeAll().join() === left.join() && line.length === 0 && line.take(() => true) === undefined
+      );
     }),
     { numRuns: 2_000 },
   );
