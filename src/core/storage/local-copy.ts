@@ -4,6 +4,7 @@ import { setImmediate as breathe } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { finishDigest, startDigest } from '../digest.ts';
 import { checkBody } from './body.ts';
+import { byteBudget } from './byte-budget.ts';
 import { localFailure } from './local-errors.ts';
 import { pacer } from './pacer.ts';
 import type { Body, WriteOptions, Written } from './storage.ts';
@@ -12,6 +13,11 @@ const chunkBytes = 1 << 20;
 /** How far a large file is read ahead of what is hashed and written: a disk answers several requests sooner than one. */
 const chunksAhead = 3;
 const flushEveryBytes = 128 << 20;
+/** Large files that a thread copies side by side, whatever the concurrency: more are no faster, and each takes its buffers. */
+const largeAtOnce = 3;
+const bufferBytes = (chunksAhead + 2) * chunkBytes;
+const room = byteBudget(largeAtOnce * bufferBytes);
+const spareBuffers: Buffer[][] = [];
 
 /**
  * A file up to this size is copied by synchronous calls where those are quick, because three system calls of some microseconds beat three trips through
@@ -168,8 +174,32 @@ async function readSmallFileLater(name: string, file: string, promised: number):
   }
 }
 
-/** From file to file through three buffers that are used again and again: one is being read into, one hashed, one written. */
+/** Lends buffers, the same ones again and again: what is thrown away stays in memory until the garbage is next collected. */
+async function withBuffers<T>(work: (buffers: readonly Buffer[]) => Promise<T>): Promise<T> {
+  const giveBack = await room.take(bufferBytes);
+  const buffers =
+    spareBuffers.pop() ?? Array.from({ length: chunksAhead + 2 }, () => Buffer.allocUnsafeSlow(chunkBytes));
+  try {
+    return await work(buffers);
+  } finally {
+    spareBuffers.push([...buffers]);
+    giveBack();
+  }
+}
+
+/** From file to file: some buffers are being read into, one is hashed, one written. Closing the files waits for what is under way in the buffers. */
 async function copyLargeFile(
+  name: string,
+  from: string,
+  to: string,
+  body: Body,
+  options: WriteOptions,
+): Promise<Written> {
+  return withBuffers((buffers) => copyThrough(buffers, name, from, to, body, options));
+}
+
+async function copyThrough(
+  buffers: readonly Buffer[],
   name: string,
   from: string,
   to: string,
@@ -185,7 +215,6 @@ async function copyLargeFile(
   });
   try {
     const hash = startDigest();
-    const buffers = Array.from({ length: chunksAhead + 2 }, () => Buffer.allocUnsafeSlow(chunkBytes));
     const read = async (turn: number): Promise<Buffer> => {
       const buffer = buffers[turn % buffers.length] as Buffer;
       const { bytesRead } = await source.read(buffer, 0, chunkBytes, turn * chunkBytes);
