@@ -1,4 +1,4 @@
-import { closeSync, openSync, read as readFile, readSync, writeSync } from 'node:fs';
+import { closeSync, fstatSync, openSync, read as readFile, readSync, writeSync } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
 import { setImmediate as breathe } from 'node:timers/promises';
 import { promisify } from 'node:util';
@@ -25,7 +25,7 @@ const spareBuffers: Buffer[][] = [];
  * network file system), all of it is.
  */
 const smallFileBytes = 1 << 16;
-const reading = pacer({ slowMs: 0.04 });
+const reading = pacer({ slowMs: 0.1 });
 const writing = pacer({ slowMs: 2 });
 let copiesSinceBreath = 0;
 const shared = Buffer.allocUnsafeSlow(smallFileBytes + 1);
@@ -39,13 +39,14 @@ export async function* readChunks(file: string): AsyncIterable<Uint8Array> {
     return;
   }
   const source = openSync(file, 'r');
-  let next = readPiece(source, smallFileBytes + 1);
+  const firstBytes = Math.min(fstatSync(source).size, smallFileBytes) + 1;
+  let next = readPiece(source, firstBytes);
   try {
     for (let isFirst = true; ; isFirst = false) {
       const chunk = await next;
       if (chunk.byteLength === 0) return;
       // A regular file gives all it has at once; one more read would only say so.
-      const isAll = isFirst && chunk.byteLength <= smallFileBytes;
+      const isAll = isFirst && chunk.byteLength < firstBytes;
       if (!isAll) {
         next = readPiece(source, chunkBytes);
         next.catch(() => undefined); // Where the consumer stops early only the end here awaits it.
