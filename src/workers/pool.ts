@@ -181,7 +181,7 @@ function receive(
   { log, notify }: WorkerPoolOptions,
   onProgress: (progress: JobProgress) => void,
 ): void {
-  if (message.type === 'progress') onProgress(message.progress);
+  if (message.type === 'progress') message.progress.forEach((progress) => onProgress(progress));
   else if (message.type === 'occurrence') notify(message.occurrence);
   else if (message.type === 'log')
     log[message.level](

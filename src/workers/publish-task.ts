@@ -23,7 +23,9 @@ export function publishTask({
     answerTask(task, verbose, async (job, { signal, onProgress, log, notify }) => {
       const secrets = await loadSecrets({ directory: config.secrets.directory, env });
       const openStorage = storageOpener({ clock: systemClock, log, secrets });
-      const context = { clock: systemClock, log, secrets, openStorage, signal, notify };
-      return processJob(job, config, context, onProgress);
+      const context = { clock: systemClock, log, secrets, openStorage, signal };
+      // Each message wakes the daemon's own thread: none where there is nobody to tell.
+      const telling = config.notifiers.length === 0 ? {} : { notify };
+      return processJob(job, config, { ...context, ...telling }, onProgress);
     });
 }

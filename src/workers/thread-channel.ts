@@ -1,3 +1,4 @@
+import { performance } from 'node:perf_hooks';
 import type { MessagePort } from 'node:worker_threads';
 import { errorRecord, WaybillError, type ErrorRecord } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
@@ -22,24 +23,40 @@ export interface ToThread {
 export type FromThread =
   /** The thread's event loop turns. */
   | { type: 'alive' }
-  | { type: 'progress'; progress: JobProgress }
+  | { type: 'progress'; progress: JobProgress[] }
   | { type: 'occurrence'; occurrence: Occurrence }
   | { type: 'log'; level: keyof Log; fields: object; message: string };
 
-const kinds: Record<FromThread['type'], string> = {
-  alive: 'type',
-  progress: 'progress',
-  occurrence: 'occurrence',
-  log: 'fields',
-};
-
 /** Whether what came out of a thread is one of its messages. */
 export function isFromThread(message: unknown): message is FromThread {
-  if (typeof message !== 'object' || message === null || !('type' in message)) return false;
-  const { type } = message;
-  if (typeof type !== 'string' || !Object.hasOwn(kinds, type)) return false;
-  const content: unknown = Reflect.get(message, kinds[type as FromThread['type']]);
-  return type === 'alive' || (typeof content === 'object' && content !== null);
+  if (!isObject(message)) return false;
+  switch (message['type']) {
+    case 'alive':
+      return true;
+    case 'progress':
+      return Array.isArray(message['progress']) && message['progress'].every(isProgress);
+    case 'occurrence':
+      return isObject(message['occurrence']);
+    case 'log':
+      return isObject(message['fields']);
+    default:
+      return false;
+  }
+}
+
+const progressTypes = {
+  planned: true,
+  bytes: true,
+  output: true,
+  done: true,
+} satisfies Record<JobProgress['type'], true>;
+
+function isProgress(value: unknown): boolean {
+  return isObject(value) && Object.hasOwn(progressTypes, String(value['type']));
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null;
 }
 
 export interface ThreadWork {
@@ -51,8 +68,8 @@ export interface ThreadWork {
   notify: (occurrence: Occurrence) => void;
 }
 
-// A message for each chunk would cost more than the chunk.
-const bytesPerMessage = 1024 * 1024;
+/** Whoever looks at a run cannot tell the difference, and each message wakes the daemon's own thread. */
+const progressEveryMs = 50;
 const signOfLifeMs = 5_000;
 
 /** The thread's end: runs `work` on the task's job, with abort, progress and log wired to the pool. Never rejects. */
@@ -64,9 +81,9 @@ export async function answerTask(
   const abort = new AbortController();
   const post = (message: FromThread): void => port.postMessage(message);
   port.on('message', ({ reason }: ToThread) => abort.abort(new WaybillError('aborted', reason)));
-  const { onProgress, flush } = coalesceBytes(
+  const { onProgress, flush } = batchProgress(
     (progress) => post({ type: 'progress', progress }),
-    bytesPerMessage,
+    progressEveryMs,
   );
   const line = (level: keyof Log) => (fields: object, message: string) =>
     post({ type: 'log', level, fields: plainFields(fields), message });
@@ -89,26 +106,36 @@ export async function answerTask(
   }
 }
 
-/** Adds up neighbouring `bytes` of one destination until they are `limit`; everything else goes out at once, in order. */
-export function coalesceBytes(
-  emit: (progress: JobProgress) => void,
-  limit: number,
+/**
+ * Gathers progress and passes it on in order, `everyMs` after the first of it or when `flush` is called. That a destination is done goes out at once, with
+ * all before it: it is what a run's record keeps should the thread break. Neighbouring bytes of one destination are added up.
+ */
+export function batchProgress(
+  emit: (progress: JobProgress[]) => void,
+  everyMs: number,
 ): { onProgress: (progress: JobProgress) => void; flush: () => void } {
-  let held: { type: 'bytes'; destinationId: string; count: number } | undefined;
+  let held: JobProgress[] = [];
+  let timer: NodeJS.Timeout | undefined;
+  let heldSince = 0;
   const flush = (): void => {
-    const bytes = held;
-    held = undefined;
-    if (bytes !== undefined) emit(bytes);
+    clearTimeout(timer);
+    timer = undefined;
+    if (held.length === 0) return;
+    const batch = held;
+    held = [];
+    emit(batch);
   };
   const onProgress = (progress: JobProgress): void => {
-    if (progress.type !== 'bytes') {
-      flush();
-      emit(progress);
-      return;
+    if (held.length === 0) {
+      heldSince = performance.now();
+      timer = setTimeout(flush, everyMs);
     }
-    if (held?.destinationId !== progress.destinationId) flush();
-    held = { ...progress, count: progress.count + (held?.count ?? 0) };
-    if (held.count >= limit) flush();
+    const last = held.at(-1);
+    if (progress.type === 'bytes' && last?.type === 'bytes' && last.destinationId === progress.destinationId)
+      held[held.length - 1] = { ...last, count: last.count + progress.count };
+    else held.push(progress);
+    // A publication that does not turn its event loop has no timers.
+    if (progress.type === 'done' || performance.now() - heldSince >= everyMs) flush();
   };
   return { onProgress, flush };
 }

@@ -94,7 +94,7 @@ t.test('messages that are none are logged and do no harm', async (t) => {
   const log = { ...silentLog, error: (_: object, message: string) => void told.push(message) };
   const pool = open(t, { worker: 'misbehaving', log });
   t.same(await pool.process(jobOf('garbage'), quiet), published);
-  t.equal(told.length, 8);
+  t.equal(told.length, 9);
   t.same(await pool.process(jobOf('.'), quiet), published);
 });
 

@@ -1,36 +1,85 @@
+import { performance } from 'node:perf_hooks';
 import { MessageChannel, receiveMessageOnPort, type MessagePort } from 'node:worker_threads';
 import t from 'tap';
 import { WaybillError } from '../../src/core/errors.ts';
-import { answerTask, coalesceBytes, type FromThread } from '../../src/workers/thread-channel.ts';
+import {
+  answerTask,
+  batchProgress,
+  isFromThread,
+  type FromThread,
+} from '../../src/workers/thread-channel.ts';
 import type { JobProgress } from '../../src/workers/job.ts';
 import { runResult } from '../contract/queue.ts';
 
 const job = { runId: 'maps.1', pipelineId: 'maps', staged: '/staging/x', bundlePath: '.' };
 
-t.test('bytes of one destination are added up, in order with everything else', async (t) => {
-  const emitted: JobProgress[] = [];
-  const { onProgress, flush } = coalesceBytes((progress) => emitted.push(progress), 100);
-  const bytes = (destinationId: string, count: number): JobProgress => ({
-    type: 'bytes',
-    destinationId,
-    count,
-  });
-  onProgress(bytes('a', 60));
+const bytes = (destinationId: string, count: number): JobProgress => ({
+  type: 'bytes',
+  destinationId,
+  count,
+});
+const output = (path: string): JobProgress => ({ type: 'output', destinationId: 'b', path });
+
+t.test('progress comes in batches, in order, neighbouring bytes of one destination added up', async (t) => {
+  const emitted: JobProgress[][] = [];
+  const { onProgress, flush } = batchProgress((progress) => emitted.push(progress), 60_000);
   onProgress(bytes('a', 60));
   onProgress(bytes('a', 10));
   onProgress(bytes('b', 5));
-  onProgress({ type: 'output', destinationId: 'b', path: 'x' });
+  onProgress(output('x'));
   onProgress(bytes('b', 7));
-  t.same(emitted, [
-    bytes('a', 120),
-    bytes('a', 10),
-    bytes('b', 5),
-    { type: 'output', destinationId: 'b', path: 'x' },
-  ]);
+  t.same(emitted, [], 'nothing yet');
   flush();
   flush();
-  t.same(emitted.at(-1), bytes('b', 7));
-  t.equal(emitted.length, 5);
+  t.same(emitted, [[bytes('a', 70), bytes('b', 5), output('x'), bytes('b', 7)]]);
+});
+
+t.test('a batch goes out by itself after a while, also where no timer gets its turn', async (t) => {
+  const emitted: JobProgress[][] = [];
+  const { onProgress, flush } = batchProgress((progress) => emitted.push(progress), 5);
+  onProgress(output('x'));
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  t.same(emitted, [[output('x')]]);
+  onProgress(output('y'));
+  for (const until = performance.now() + 10; performance.now() < until;);
+  onProgress(output('z'));
+  t.same(emitted.slice(1), [[output('y'), output('z')]]);
+  flush();
+  t.equal(emitted.length, 2, 'nothing is told twice');
+});
+
+t.test('that a destination is done is told at once, with all before it', async (t) => {
+  const emitted: JobProgress[][] = [];
+  const { onProgress } = batchProgress((progress) => emitted.push(progress), 60_000);
+  const [result] = runResult('ok').run.pipelines[0]?.destinations[0]?.actions ?? [];
+  if (result === undefined) throw new Error('the contract has no result');
+  const done: JobProgress = { type: 'done', destinationId: 'b', result };
+  onProgress(bytes('b', 7));
+  onProgress(done);
+  t.same(emitted, [[bytes('b', 7), done]]);
+});
+
+t.test('what is no message is told from what is one', async (t) => {
+  for (const message of [
+    { type: 'alive' },
+    { type: 'progress', progress: [bytes('a', 1)] },
+    { type: 'occurrence', occurrence: {} },
+    { type: 'log', level: 'info', fields: {}, message: 'x' },
+  ])
+    t.ok(isFromThread(message), JSON.stringify(message));
+  for (const message of [
+    null,
+    'alive',
+    {},
+    { type: 'toString' },
+    { type: 'progress' },
+    { type: 'progress', progress: bytes('a', 1) },
+    { type: 'progress', progress: [null] },
+    { type: 'progress', progress: [{ type: 'constructor' }] },
+    { type: 'occurrence', occurrence: null },
+    { type: 'log', fields: 'x' },
+  ])
+    t.notOk(isFromThread(message), JSON.stringify(message));
 });
 
 t.test(
