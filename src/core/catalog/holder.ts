@@ -7,6 +7,9 @@ import type { Holder } from './catalog.ts';
 /** The holders of this thread that are at work. What is in no lock of theirs any more, this thread knows to be dead. */
 const atWork = new Set<string>();
 
+/** Asked once: none of it changes while the thread lives. */
+let ownIdentity: Pick<Holder, 'bootId' | 'process' | 'thread'> | undefined;
+
 /** A new holder of this process and thread, at work until `retire` is called. Two attempts of one process are two holders. */
 export function newHolder(): Holder {
   const instanceId = `${threadId}-${randomUUID()}`;
@@ -14,9 +17,7 @@ export function newHolder(): Holder {
   return {
     host: hostname(),
     pid: process.pid,
-    bootId: bootId(),
-    process: processIdentity(process.pid),
-    thread: ownThread(),
+    ...(ownIdentity ??= { bootId: bootId(), process: processIdentity(process.pid), thread: ownThread() }),
     instanceId,
   };
 }

@@ -41,6 +41,7 @@ export async function localStorage(
   const knownDirectories = new Set<string>();
   const unsynced = new Set<string>();
   const renamedIn = new Set<string>();
+  const emptyScratch = new Set<Key>();
   // Keys are normal already; `path.join` would look at each of their characters once more.
   const at = (key: Key | ''): string => (key === '' ? base : `${base}/${key}`);
   const fail = (key: string, error: unknown): WaybillError => localFailure(storage, key, error);
@@ -143,6 +144,7 @@ export async function localStorage(
         const isNoFile = isAbsent(error) || lstatIfThere(at(key))?.isDirectory() === true;
         if (!isNoFile) throw fail(key, error);
       }
+      removeScratchOf(key);
       removeEmptyDirectories(parentOf(key));
     },
 
@@ -156,14 +158,14 @@ export async function localStorage(
           await rm(aside, { recursive: true, force: true });
         }
       } catch (error) {
-        if (isAbsent(error)) return;
-        throw fail(directory, error);
+        if (!isAbsent(error)) throw fail(directory, error);
       }
       forget(at(directory));
       removeEmptyDirectories(parentOf(directory));
     },
 
     async close(): Promise<void> {
+      for (const directory of emptyScratch) removeEmptyDirectories(directory);
       knownDirectories.clear();
       unsynced.clear();
       renamedIn.clear();
@@ -196,11 +198,13 @@ export async function localStorage(
     body: Parameters<Storage['write']>[1],
     write: WriteOptions,
   ): Promise<Written> {
-    const scratch = joinKey(joinKey(parentOf(key), '.publisher.tmp'), `write-${randomUUID()}`);
+    const scratch = joinKey(scratchOf(key), `write-${randomUUID()}`);
     try {
       const written = await inDirectoryOf(scratch, () => copyToFile(key, at(scratch), body, write));
-      if (write.mode === 'create') linkOnce(key, scratch);
-      else {
+      if (write.mode === 'create') {
+        linkOnce(key, scratch);
+        emptyScratch.add(scratchOf(key));
+      } else {
         await makeDurable([at(scratch)]);
         renameSync(at(scratch), at(key));
         await syncDirectories([path.dirname(at(key))]);
@@ -208,8 +212,17 @@ export async function localStorage(
       return written;
     } finally {
       removeIfThere(at(scratch));
-      removeEmptyDirectories(parentOf(scratch));
+      // Whoever has just created a lock is about to stage what it is for; the directory goes at the latest with the lock.
+      if (!emptyScratch.has(scratchOf(key))) removeEmptyDirectories(scratchOf(key));
     }
+  }
+
+  function scratchOf(key: Key): Key {
+    return joinKey(parentOf(key), '.publisher.tmp');
+  }
+
+  function removeScratchOf(key: Key): void {
+    if (emptyScratch.has(scratchOf(key))) removeEmptyDirectories(scratchOf(key));
   }
 
   /** What is done next may rely on them. */
@@ -272,6 +285,7 @@ export async function localStorage(
   function removeEmptyDirectories(directory: Key | ''): void {
     for (let current = directory; current !== ''; current = parentOf(current)) {
       knownDirectories.delete(at(current));
+      emptyScratch.delete(current);
       try {
         rmdirSync(at(current));
       } catch (error) {
