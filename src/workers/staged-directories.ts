@@ -1,4 +1,4 @@
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, readdirSync, rmSync, type Dirent } from 'node:fs';
 import { readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { customAlphabet } from 'nanoid';
@@ -27,7 +27,38 @@ export async function removeUploadDirectory(staging: string, staged: string): Pr
       `refused to remove ${staged}: it is not in an upload's staging directory`,
     );
   }
-  await rm(path.join(staging, name), { recursive: true, force: true });
+  await removeDirectory(path.join(staging, name));
+}
+
+/** Entries of a directory that are removed at once. */
+const fewEntries = 32;
+
+/** A small bundle goes by some quick calls: through the thread pool each would cost ten times as much. A large one must not hold anybody up. */
+async function removeDirectory(directory: string): Promise<void> {
+  if (isSmall(directory)) rmSync(directory, { recursive: true, force: true });
+  else await rm(directory, { recursive: true, force: true });
+}
+
+/** An upload's directory holds a directory with its files and what was measured of them. */
+function isSmall(directory: string): boolean {
+  let left = fewEntries;
+  const pending = [directory];
+  for (let current = pending.pop(); current !== undefined; current = pending.pop()) {
+    for (const entry of readDirectory(current)) {
+      left -= 1;
+      if (left < 0) return false;
+      if (entry.isDirectory()) pending.push(path.join(current, entry.name));
+    }
+  }
+  return true;
+}
+
+function readDirectory(directory: string): Dirent[] {
+  try {
+    return readdirSync(directory, { withFileTypes: true });
+  } catch {
+    return []; // Gone, or it cannot be read: the removal tells.
+  }
 }
 
 /** Removes every upload directory below `staging`; returns their names. A staging directory that is not there holds none. */

@@ -17,6 +17,31 @@ t.test(
   },
 );
 
+t.test(
+  'small or large, flat or deep, an upload directory goes whole; one that is gone is no failure',
+  async (t) => {
+    const staging = t.testdir();
+    const bundles: Record<string, string[]> = {
+      few: ['files/a.txt', 'staged.json'],
+      many: Array.from({ length: 100 }, (_, index) => `files/${index}.txt`),
+      deep: Array.from({ length: 40 }, (_, index) => `files/${'d/'.repeat(index)}a.txt`),
+    };
+    for (const [name, files] of Object.entries(bundles)) {
+      const directory = await newUploadDirectory(staging);
+      for (const file of files) {
+        mkdirSync(path.dirname(path.join(directory, file)), { recursive: true });
+        writeFileSync(path.join(directory, file), 'x');
+      }
+      symlinkSync(staging, path.join(directory, 'link'));
+      const other = await newUploadDirectory(staging);
+      await removeUploadDirectory(staging, directory);
+      t.notOk(existsSync(directory), name);
+      t.ok(existsSync(other), 'and nothing behind a link');
+      await removeUploadDirectory(staging, directory);
+    }
+  },
+);
+
 t.test('nothing that is no upload directory is ever removed', async (t) => {
   const staging = t.testdir({ keep: {}, 'upload-notes': { 'a.txt': 'a' } });
   for (const other of ['.', '..', 'keep', 'upload-notes', '../upload-0123456789abcdef']) {
