@@ -13,7 +13,7 @@ import {
 } from './catalog.ts';
 import { parseLegacy } from './legacy.ts';
 import {
-  asArray,
+  asArrayOf,
   asDigest,
   asInstant,
   asInteger,
@@ -166,56 +166,49 @@ function parseCatalog(document: Record<string, unknown>): Catalog {
 }
 
 function parseRecords(value: unknown, at: string): OutputRecord[] {
-  const records = asArray(value, at).map((item, index) =>
-    parseRecord(asObject(item, `${at}[${index}]`), `${at}[${index}]`),
-  );
+  const records = asArrayOf(value, at, parseRecord);
   const [collision] = findCollisions(records.map(({ path }) => path));
   if (collision !== undefined) throw new Malformed(`${at}[${collision.index}].path`, collision.reason);
   return records;
 }
 
-function parseRecord(record: Record<string, unknown>, at: string): OutputRecord {
+function parseRecord(value: unknown): OutputRecord {
+  const record = asObject(value, '');
   return {
-    path: asPath(record['path'], `${at}.path`),
-    owner: asOwner(asObject(record['owner'], `${at}.owner`), `${at}.owner`),
-    source: parseSource(asObject(record['source'], `${at}.source`), `${at}.source`),
-    kind: asString(record['kind'], `${at}.kind`),
-    digest: asDigest(record['digest'], `${at}.digest`),
-    size: asInteger(record['size'], `${at}.size`),
-    updatedAt: asInstant(record['updated_at'], `${at}.updated_at`),
-    generated: parseGenerated(asObject(record['generated'], `${at}.generated`), `${at}.generated`),
-    url: asUrlOrNull(record['url'], `${at}.url`),
+    path: asPath(record['path'], 'path'),
+    owner: asOwner(asObject(record['owner'], 'owner'), 'owner'),
+    source: parseSource(asObject(record['source'], 'source')),
+    kind: asString(record['kind'], 'kind'),
+    digest: asDigest(record['digest'], 'digest'),
+    size: asInteger(record['size'], 'size'),
+    updatedAt: asInstant(record['updated_at'], 'updated_at'),
+    generated: parseGenerated(asObject(record['generated'], 'generated')),
+    url: asUrlOrNull(record['url'], 'url'),
   };
 }
 
-function parseSource(source: Record<string, unknown>, at: string): SourceIdentity {
+function parseSource(source: Record<string, unknown>): SourceIdentity {
   return {
-    backend: oneOf(source['backend'], ['local', 'sftp', 's3', 'http_upload'] as const, `${at}.backend`),
-    id: asString(source['id'], `${at}.id`),
-    path: asString(source['path'], `${at}.path`),
+    backend: oneOf(source['backend'], ['local', 'sftp', 's3', 'http_upload'] as const, 'source.backend'),
+    id: asString(source['id'], 'source.id'),
+    path: asString(source['path'], 'source.path'),
   };
 }
 
-function parseGenerated(generated: Record<string, unknown>, at: string): GeneratedMetadata {
+function parseGenerated(generated: Record<string, unknown>): GeneratedMetadata {
   const generator = generated['generator'];
   return {
-    contentType: asStringOrNull(generated['content_type'] ?? null, `${at}.content_type`),
-    cacheControl: asStringOrNull(generated['cache_control'] ?? null, `${at}.cache_control`),
-    generator:
-      generator === undefined
-        ? null
-        : parseGenerator(asObject(generator, `${at}.generator`), `${at}.generator`),
+    contentType: asStringOrNull(generated['content_type'] ?? null, 'generated.content_type'),
+    cacheControl: asStringOrNull(generated['cache_control'] ?? null, 'generated.cache_control'),
+    generator: generator === undefined ? null : parseGenerator(asObject(generator, 'generated.generator')),
   };
 }
 
-function parseGenerator(
-  generator: Record<string, unknown>,
-  at: string,
-): NonNullable<GeneratedMetadata['generator']> {
+function parseGenerator(generator: Record<string, unknown>): NonNullable<GeneratedMetadata['generator']> {
   return {
-    name: asString(generator['name'], `${at}.name`),
-    version: asInteger(generator['version'], `${at}.version`),
-    inputs: asDigest(generator['inputs'], `${at}.inputs`),
+    name: asString(generator['name'], 'generated.generator.name'),
+    version: asInteger(generator['version'], 'generated.generator.version'),
+    inputs: asDigest(generator['inputs'], 'generated.generator.inputs'),
   };
 }
 
@@ -236,9 +229,7 @@ function parsePending(pending: Record<string, unknown>): Pending {
     holder: pending['holder'] === null ? null : parseHolder(pending['holder'], 'pending.holder'),
     renewals: asInteger(pending['renewals'], 'pending.renewals'),
     outputs: parseRecords(pending['outputs'], 'pending.outputs'),
-    removes: asArray(pending['removes'], 'pending.removes').map((path, index) =>
-      asStoredKey(path, `pending.removes[${index}]`),
-    ),
+    removes: asArrayOf(pending['removes'], 'pending.removes', (path) => asStoredKey(path, '')),
   };
 }
 

@@ -1,5 +1,5 @@
 import type { CatalogState, LegacyRecord } from './catalog.ts';
-import { asArray, asDigest, asInstant, asInteger, asObject, asPath, asString } from './shape.ts';
+import { asArrayOf, asDigest, asInstant, asInteger, asObject, asPath, asString } from './shape.ts';
 
 /**
  * Superseded states. Each is a managed sentinel: it says "this place is ours" and, as far as its version went, which files are.
@@ -14,25 +14,21 @@ export function parseLegacy(version: 1 | 2 | 3, document: Record<string, unknown
 const recordsOf: Record<1 | 2 | 3, (document: Record<string, unknown>) => LegacyRecord[]> = {
   1: () => [],
   2: (document) =>
-    asArray(document['files'] ?? [], 'files').map((path, index) => ({
-      path: asPath(path, `files[${index}]`),
-      v3: null,
-    })),
+    asArrayOf(document['files'] ?? [], 'files', (path) => ({ path: asPath(path, ''), v3: null })),
   3: (document) => {
     const owner = {
       pipelineId: asString(document['pipeline_id'], 'pipeline_id'),
       destinationId: asString(document['destination_id'], 'destination_id'),
     };
-    return asArray(document['outputs'], 'outputs').map((item, index) => {
-      const at = `outputs[${index}]`;
-      const record = asObject(item, at);
+    return asArrayOf(document['outputs'], 'outputs', (item) => {
+      const record = asObject(item, '');
       return {
-        path: asPath(record['path'], `${at}.path`),
+        path: asPath(record['path'], 'path'),
         v3: {
           owner,
-          digest: asDigest(record['digest'], `${at}.digest`),
-          size: asInteger(record['size'], `${at}.size`),
-          updatedAt: asInstant(record['updated_at'], `${at}.updated_at`),
+          digest: asDigest(record['digest'], 'digest'),
+          size: asInteger(record['size'], 'size'),
+          updatedAt: asInstant(record['updated_at'], 'updated_at'),
         },
       };
     });

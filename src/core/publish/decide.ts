@@ -38,6 +38,7 @@ export function decide(input: DecisionInput): Plan {
         hint: 'check the source; to empty a destination on purpose, use `waybill prune`',
       },
     );
+  if (observed.isSettled) return skip(input);
   const { state } = observed;
   switch (state.kind) {
     case 'absent':
@@ -76,13 +77,7 @@ export function decide(input: DecisionInput): Plan {
       if (collision !== null) return refuseOrForce(input, 'fail_unmanaged', collision);
       const removes = omitted(input, known);
       const why = reasonToPublish(input, state, known, removes);
-      if (why === null)
-        return plan(
-          input,
-          'skip_same',
-          reason('all_recorded', 'every planned output is recorded as it is planned'),
-          {},
-        );
+      if (why === null) return skip(input);
       return proceed(
         input,
         workflow === 'replacement' ? 'replace_catalog' : 'upsert_additive',
@@ -94,7 +89,10 @@ export function decide(input: DecisionInput): Plan {
   }
 }
 
-/** True where a valid state settles the matter alone, so that nothing else of the destination needs to be looked at. Pure. */
+/**
+ * True where a valid state settles the matter alone, so that nothing else of the destination needs to be looked at: the decision is `skip_same`. No
+ * path can be in another's way then, because a state whose records are in each other's way is invalid. Pure.
+ */
 export function isSettledByState(
   input: Pick<DecisionInput, 'owner' | 'workflow' | 'planned'>,
   state: CatalogState,
@@ -312,6 +310,15 @@ function reasonToPublish(
           : `${removes.length} recorded outputs are no longer planned`,
       )
     : null;
+}
+
+function skip(input: DecisionInput): Plan {
+  return plan(
+    input,
+    'skip_same',
+    reason('all_recorded', 'every planned output is recorded as it is planned'),
+    {},
+  );
 }
 
 function refuseOrForce(input: DecisionInput, action: 'fail_unmanaged' | 'fail_conflict', why: Reason): Plan {

@@ -20,7 +20,8 @@ export async function observe(
   stored?: StoredState,
 ): Promise<Observation> {
   const { state } = stored ?? (await readState(storage));
-  if (isSettledByState(input, state)) return { state, contentPresent: false, unrecorded: [], nested: [] };
+  if (isSettledByState(input, state))
+    return { state, isSettled: true, contentPresent: false, unrecorded: [], nested: [] };
   if (state.kind === 'valid' || state.kind === 'legacy') {
     const recorded = recordedPaths(state);
     const candidates = input.planned.map(({ path }) => path).filter((path) => !recorded.has(path));
@@ -31,10 +32,10 @@ export async function observe(
     const nested = input.force
       ? (await survey(storage, false)).nested
       : await nestedAbove(looked, candidates);
-    return { state, contentPresent: true, unrecorded, nested };
+    return { state, isSettled: false, contentPresent: true, unrecorded, nested };
   }
   const { contentPresent, nested } = await survey(storage, !input.force);
-  return { state, contentPresent, unrecorded: [], nested };
+  return { state, isSettled: false, contentPresent, unrecorded: [], nested };
 }
 
 type Look = Pick<Storage, 'stat' | 'list'>;

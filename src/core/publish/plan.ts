@@ -51,6 +51,8 @@ export type ReasonCode =
 /** What was seen at one destination bundle path; all that a decision may know. */
 export interface Observation {
   state: CatalogState;
+  /** The state alone settles the matter (`isSettledByState`), and nothing else was looked at. */
+  isSettled: boolean;
   /** Any file that is not the publisher's own and not below a nested managed bundle path. Looked for only where the state is not valid or legacy. */
   contentPresent: boolean;
   /** Planned paths that exist in storage and that no valid state records. Looked for only where the state is valid or legacy. */

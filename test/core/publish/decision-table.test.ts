@@ -10,7 +10,7 @@ import type {
 } from '../../../src/core/catalog/catalog.ts';
 import { digestOf } from '../../../src/core/digest.ts';
 import { WaybillError } from '../../../src/core/errors.ts';
-import { decide, type DecisionInput } from '../../../src/core/publish/decide.ts';
+import { decide, isSettledByState, type DecisionInput } from '../../../src/core/publish/decide.ts';
 import type { Observation, PlannedOutput } from '../../../src/core/publish/plan.ts';
 import { bytesBody } from '../../../src/core/storage/body.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
@@ -81,6 +81,7 @@ interface Case {
   observed?: Partial<Omit<Observation, 'state'>>;
 }
 
+const unseen = { isSettled: false, contentPresent: false, unrecorded: [], nested: [] };
 const absent: CatalogState = { kind: 'absent' };
 const invalid: CatalogState = { kind: 'invalid', reason: 'outputs is not an array' };
 const future: CatalogState = { kind: 'future', version: 5 };
@@ -309,6 +310,22 @@ t.test('every label and every reason occurs in it', async (t) => {
     t.match(text, new RegExp(`\\(${reason}\\)`));
 });
 
+t.test('where the state settles the matter, looking further would not change the decision', async (t) => {
+  const settled = Object.values(rows)
+    .flat()
+    .map(({ state, planned = [a], workflow = 'additive', force = false, observed = unseen }) => ({
+      ...{ owner, workflow, force, destinationPath: 'bundle', planned },
+      observed: { ...unseen, ...observed, state },
+    }))
+    .filter((input) => isSettledByState(input, input.observed.state));
+  t.ok(settled.length > 2, `${settled.length} cases`);
+  for (const input of settled) {
+    const looked = decide(input);
+    t.equal(looked.action, 'skip_same');
+    t.same(decide({ ...input, observed: { ...input.observed, isSettled: true } }), looked);
+  }
+});
+
 function tell({
   name,
   state,
@@ -323,7 +340,7 @@ function tell({
     force,
     destinationPath: 'bundle',
     planned,
-    observed: { state, contentPresent: false, unrecorded: [], nested: [], ...observed },
+    observed: { ...unseen, state, ...observed },
   };
   const head = `  ${name}\n`;
   try {
