@@ -2,7 +2,7 @@ import type { ErrorRecord } from '../core/errors.ts';
 import type { ActionResult, DestinationResult, Progress, RunResult } from '../core/publish/result.ts';
 import type { PublishJob } from './job.ts';
 import { publicError } from '../core/public-error.ts';
-import type { RunDestination, RunRecord } from './run-record.ts';
+import type { RunDestination, RunProgress, RunRecord } from './run-record.ts';
 
 /*
  * The life of a run's record:
@@ -36,7 +36,7 @@ export function queuedRun(record: RunRecord, at: Date): RunRecord {
 }
 
 export function startedRun(record: RunRecord, at: Date): RunRecord {
-  const progress = { outputs_done: 0, outputs_total: 0, bytes_done: 0, bytes_total: 0 };
+  const progress = inStage({ outputs_done: 0, outputs_total: 0, bytes_done: 0, bytes_total: 0 });
   return { ...record, status: 'running', started_at: at.toISOString(), progress };
 }
 
@@ -48,22 +48,28 @@ export function progressedRun(record: RunRecord, message: Progress): RunRecord {
     case 'planned':
       return {
         ...record,
-        progress: {
+        progress: inStage({
           ...progress,
           outputs_total: progress.outputs_total + message.outputs,
           bytes_total: progress.bytes_total + message.bytes,
-        },
+        }),
       };
     case 'bytes':
       return { ...record, progress: { ...progress, bytes_done: progress.bytes_done + message.count } };
     case 'output':
-      return { ...record, progress: { ...progress, outputs_done: progress.outputs_done + 1 } };
+      return { ...record, progress: inStage({ ...progress, outputs_done: progress.outputs_done + 1 }) };
     case 'done':
       return {
         ...record,
         destinations: [...record.destinations, destinationOfAction(message.destinationId, message.result)],
       };
   }
+}
+
+/** Destinations work side by side: the stage is that of whoever has most to do. */
+function inStage(counts: Omit<RunProgress, 'stage'>): RunProgress {
+  const { outputs_done: done, outputs_total: total } = counts;
+  return { ...counts, stage: total === 0 ? 'preparing' : done < total ? 'writing' : 'committing' };
 }
 
 /** The worker answered. `error` tells what stopped the run as a whole; what failed at one destination stands there. */

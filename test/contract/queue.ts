@@ -91,6 +91,10 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     await queue.start(workers.process);
     await submit(queue, 'maps.1');
     const { onProgress } = await workers.started('maps.1');
+    t.match(await queue.find('maps.1'), {
+      status: 'running',
+      progress: { stage: 'preparing', outputs_total: 0 },
+    });
     onProgress({
       type: 'planned',
       destinationId: 'web',
@@ -106,7 +110,18 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
       () => queue.find('maps.1'),
       (record) => record?.progress?.outputs_done === 1,
     );
-    t.same(shown?.progress, { outputs_done: 1, outputs_total: 2, bytes_done: 15, bytes_total: 30 });
+    t.same(shown?.progress, {
+      stage: 'writing',
+      outputs_done: 1,
+      outputs_total: 2,
+      bytes_done: 15,
+      bytes_total: 30,
+    });
+    onProgress({ type: 'output', destinationId: 'web', path: 'b.txt' });
+    await until(
+      () => queue.find('maps.1'),
+      (record) => record?.progress?.stage === 'committing',
+    );
     onProgress({ type: 'done', destinationId: 'web', result: actionResult('publish_new') });
     await until(
       () => queue.find('maps.1'),
