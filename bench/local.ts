@@ -42,18 +42,20 @@ function copies(root: string, title: string, count: number, size: number, ratio:
     command: ['rclone', 'copy', place.bundle, place.theirs],
     before: () => fresh(place, place.theirs),
   };
-  const [ours, theirs] = compare([publish, rclone]);
-  print(`${title}: publish`, [ours!, theirs!]);
+  const floor = floorOf(place);
+  const [ours, theirs, ...limit] = compare([publish, rclone, ...(isMany(count) ? [floor.publish] : [])]);
+  print(`${title}: publish`, [ours!, theirs!, ...limit]);
   const faster = theirs!.seconds / ours!.seconds;
   const isFaster = goal(`${faster.toFixed(2)} × rclone copy (goal ${ratio} ×)`, faster >= ratio);
   const isSmall = goal(`peak memory ${ours!.peakMiB.toFixed(0)} MiB (goal under 150)`, ours!.peakMiB < 150);
 
   spawnSync(runOf(place.config)[0]!, runOf(place.config).slice(1), { stdio: 'ignore' });
-  const [again, bare] = compare([
+  const [again, bare, ...least] = compare([
     { name: 'waybill run, nothing to do', command: runOf(place.config) },
     { name: 'waybill --help', command: helpCommand },
+    ...(isMany(count) ? [floor.nothing] : []),
   ]);
-  print(`${title}: nothing to do`, [again!, bare!]);
+  print(`${title}: nothing to do`, [again!, bare!, ...least]);
   const factor = again!.seconds / bare!.seconds;
   const isQuick = goal(`${factor.toFixed(2)} × waybill --help (goal under 2 ×)`, factor < 2);
   const isStillSmall = goal(
@@ -62,6 +64,27 @@ function copies(root: string, title: string, count: number, size: number, ratio:
   );
   rmSync(place.root, { recursive: true, force: true });
   return isFaster && isSmall && isQuick && isStillSmall;
+}
+
+/** What any program on Node would have to do at least, for work that consists of calls and not of bytes. */
+function floorOf(place: Place): { publish: Contender; nothing: Contender } {
+  const destination = path.join(place.root, 'floor');
+  const run = (work: string): string[] => [
+    ...[process.execPath, 'bench/local-floor.mjs', work],
+    ...[place.bundle, destination],
+  ];
+  return {
+    publish: {
+      name: 'the bare calls in Node',
+      command: run('publish'),
+      before: () => fresh(place, destination),
+    },
+    nothing: { name: 'the bare calls in Node', command: run('nothing') },
+  };
+}
+
+function isMany(count: number): boolean {
+  return count > 1;
 }
 
 function memory(root: string, title: string, count: number, size: number, limitMiB: number): boolean {
