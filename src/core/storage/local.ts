@@ -41,6 +41,7 @@ export async function localStorage(
   const knownDirectories = new Set<string>();
   const unsynced = new Set<string>();
   const renamedIn = new Set<string>();
+  /** Where something was created on condition: left for what it was created for, and removed, if empty, with it. */
   const emptyScratch = new Set<Key>();
   // Keys are normal already; `path.join` would look at each of their characters once more.
   const at = (key: Key | ''): string => (key === '' ? base : `${base}/${key}`);
@@ -252,17 +253,16 @@ export async function localStorage(
     }
   }
 
-  /** Runs `work` with the key's directory made; once more where someone removed it, being empty, in between. */
+  /** Runs `work` with the key's directory made; once more where someone removed it, or one above it, being empty, in between. */
   async function inDirectoryOf<T>(key: Key, work: () => Promise<T>): Promise<T> {
     for (let attempt = 1; ; attempt += 1) {
-      makeDirectory(parentOf(key));
       try {
+        makeDirectory(parentOf(key));
         return await work();
       } catch (error) {
-        const directory = path.dirname(at(key));
-        const isGone = isAbsent(error) && lstatIfThere(directory) === undefined;
+        const isGone = isAbsent(error) && lstatIfThere(path.dirname(at(key))) === undefined;
         if (!isGone || attempt === 5) throw error;
-        forget(directory);
+        knownDirectories.clear();
       }
     }
   }

@@ -77,6 +77,45 @@ t.test('files are copied from file to file with the same checks as streams', asy
   );
 });
 
+t.test(
+  'a contender that removes the empty staging directory of a fresh lock does not stop its holder',
+  async (t) => {
+    const root = t.testdir();
+    const [holder, contender] = await Promise.all([localStorage(root), localStorage(root)]);
+    const lock = key('bundle/.publisher.lock');
+    for (let round = 0; round < 3; round += 1) {
+      await holder.write(lock, bytesBody('holder'), { mode: 'create' });
+      await rejectsWith(
+        t,
+        contender.write(lock, bytesBody('contender'), { mode: 'create' }),
+        'storage_exists',
+      );
+      t.notOk(existsSync(path.join(root, 'bundle/.publisher.tmp')), 'it is gone');
+      await holder.write(key('bundle/.publisher.tmp/1/state'), bytesBody('x'), { mode: 'scratch' });
+      await holder.rename([
+        { from: key('bundle/.publisher.tmp/1/state'), to: key('bundle/.publisher.json') },
+      ]);
+      await holder.removeTree(key('bundle/.publisher.tmp/1'));
+      await holder.remove(lock);
+      t.same(readdirSync(path.join(root, 'bundle')), ['.publisher.json']);
+    }
+  },
+);
+
+t.test(
+  'what was created on condition leaves nothing beside it once it is removed, or the storage closed',
+  async (t) => {
+    const root = t.testdir();
+    const storage = await localStorage(root);
+    await storage.write(key('a/.publisher.lock'), bytesBody('x'), { mode: 'create' });
+    await storage.remove(key('a/.publisher.lock'));
+    t.same(readdirSync(root), []);
+    await storage.write(key('b/.publisher.lock'), bytesBody('x'), { mode: 'create' });
+    await storage.close();
+    t.same(readdirSync(path.join(root, 'b')), ['.publisher.lock']);
+  },
+);
+
 t.test('opened read-only, it changes nothing', async (t) => {
   const root = t.testdir({ a: 'a' });
   const storage = await localStorage(root, { readOnly: true });
