@@ -125,8 +125,12 @@ export function workerPool(options: WorkerPoolOptions): WorkerPool {
       const deliver = (message: unknown): void => {
         signs.seen();
         // What a defect in a thread sends must not break the daemon.
-        if (isFromThread(message)) receive(message, job, options, onProgress);
-        else options.log.error({ run_id: job.runId }, 'a worker thread sent something that is no message');
+        try {
+          if (!isFromThread(message)) throw new TypeError('it is none of the messages of a thread');
+          receive(message, job, options, onProgress);
+        } catch (error) {
+          options.log.error({ run_id: job.runId, err: error }, 'a worker thread sent what cannot be used');
+        }
       };
       port1.on('message', deliver);
       signal.addEventListener('abort', onAbort, { once: true });

@@ -94,8 +94,19 @@ t.test('messages that are none are logged and do no harm', async (t) => {
   const log = { ...silentLog, error: (_: object, message: string) => void told.push(message) };
   const pool = open(t, { worker: 'misbehaving', log });
   t.same(await pool.process(jobOf('garbage'), quiet), published);
-  t.equal(told.length, 9);
+  t.equal(told.length, 10);
   t.same(await pool.process(jobOf('.'), quiet), published);
+});
+
+t.test('progress that its reader cannot use is logged and does no harm', async (t) => {
+  const told: string[] = [];
+  const log = { ...silentLog, error: (_: object, message: string) => void told.push(message) };
+  const pool = open(t, { worker: 'well-behaved', log });
+  const onProgress = (): void => {
+    throw new TypeError('no such destination');
+  };
+  t.same(await pool.process(jobOf('.'), { ...quiet, onProgress }), published);
+  t.equal(told.length, 100);
 });
 
 t.test('a thread that does not even start fails the run instead of hanging it', async (t) => {
