@@ -42,8 +42,9 @@ function copies(root: string, title: string, count: number, size: number, ratio:
     command: ['rclone', 'copy', place.bundle, place.theirs],
     before: () => fresh(place, place.theirs),
   };
-  const floor = floorOf(place);
-  const [ours, theirs, ...limit] = compare([publish, rclone, ...(isMany(count) ? [floor.publish] : [])]);
+  // The limit of work that consists of calls and not of bytes.
+  const floor = (work: 'publish' | 'nothing'): Contender[] => (count > 1 ? [bareCalls(place, work)] : []);
+  const [ours, theirs, ...limit] = compare([publish, rclone, ...floor('publish')]);
   print(`${title}: publish`, [ours!, theirs!, ...limit]);
   const faster = theirs!.seconds / ours!.seconds;
   const isFaster = goal(`${faster.toFixed(2)} × rclone copy (goal ${ratio} ×)`, faster >= ratio);
@@ -53,7 +54,7 @@ function copies(root: string, title: string, count: number, size: number, ratio:
   const [again, bare, ...least] = compare([
     { name: 'waybill run, nothing to do', command: runOf(place.config) },
     { name: 'waybill --help', command: helpCommand },
-    ...(isMany(count) ? [floor.nothing] : []),
+    ...floor('nothing'),
   ]);
   print(`${title}: nothing to do`, [again!, bare!, ...least]);
   const factor = again!.seconds / bare!.seconds;
@@ -66,25 +67,14 @@ function copies(root: string, title: string, count: number, size: number, ratio:
   return isFaster && isSmall && isQuick && isStillSmall;
 }
 
-/** What any program on Node would have to do at least, for work that consists of calls and not of bytes. */
-function floorOf(place: Place): { publish: Contender; nothing: Contender } {
+/** What any program on Node has to do at least; `nothing` follows a `publish`. */
+function bareCalls(place: Place, work: 'publish' | 'nothing'): Contender {
   const destination = path.join(place.root, 'floor');
-  const run = (work: string): string[] => [
-    ...[process.execPath, 'bench/local-floor.mjs', work],
-    ...[place.bundle, destination],
-  ];
   return {
-    publish: {
-      name: 'the bare calls in Node',
-      command: run('publish'),
-      before: () => fresh(place, destination),
-    },
-    nothing: { name: 'the bare calls in Node', command: run('nothing') },
+    name: 'the bare calls in Node',
+    command: [process.execPath, 'bench/local-floor.mjs', work, place.bundle, destination],
+    ...(work === 'publish' ? { before: () => fresh(place, destination) } : {}),
   };
-}
-
-function isMany(count: number): boolean {
-  return count > 1;
 }
 
 function memory(root: string, title: string, count: number, size: number, limitMiB: number): boolean {

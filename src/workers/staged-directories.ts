@@ -39,7 +39,7 @@ async function removeDirectory(directory: string): Promise<void> {
   else await rm(directory, { recursive: true, force: true });
 }
 
-/** An upload's directory holds a directory with its files and what was measured of them. */
+/** Whether few entries lie below it, at whatever depth; it looks at no more than those few. */
 function isSmall(directory: string): boolean {
   let left = fewEntries;
   const pending = [directory];

@@ -26,6 +26,7 @@ const spareBuffers: Buffer[][] = [];
  * network file system), all of it is.
  */
 const smallFileBytes = 1 << 16;
+/** To open, read and close a file in the page cache takes some 0.02 ms, one on a disk several requests of 0.06 ms and more. */
 const reading = pacer({ slowMs: 0.1 });
 const writing = pacer({ slowMs: 2 });
 let copiesSinceBreath = 0;
