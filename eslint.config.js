@@ -1,7 +1,9 @@
 import tseslint from 'typescript-eslint';
 
 export default tseslint.config(
-  { ignores: ['dist', 'node_modules', '.tap', 'test/fixtures', 'src/core/scene-map/*-validator.js'] },
+  {
+    ignores: ['dist', 'node_modules', '.tap', 'test/fixtures', 'src/core/scene-map/generated/*-validator.js'],
+  },
   ...tseslint.configs.strictTypeChecked,
   ...tseslint.configs.stylisticTypeChecked,
   {

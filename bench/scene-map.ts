@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { renderSceneMapPage } from '../src/core/scene-map/page.ts';
-import { validate } from '../src/core/scene-map/quick-validator.js';
+import { validate } from '../src/core/scene-map/generated/quick-validator.js';
 import { checkSceneMap } from '../src/core/scene-map/validate.ts';
 import { startChromium } from '../test/services/chromium.ts';
 import { soundMap } from '../test/core/scene-map/maps.ts';

@@ -4,6 +4,6 @@ import { chmodSync, copyFileSync, existsSync } from 'node:fs';
 for (const program of ['dist/cli/main.js', 'dist/cli/weather.js'])
   if (existsSync(program)) chmodSync(program, 0o755);
 
-for (const file of ['scene-map.schema.json', 'quick-validator.js', 'full-validator.js']) {
+for (const file of ['scene-map.schema.json', 'generated/quick-validator.js', 'generated/full-validator.js']) {
   copyFileSync(`src/core/scene-map/${file}`, `dist/core/scene-map/${file}`);
 }

@@ -26,11 +26,11 @@ export async function sceneMapArtifacts(): Promise<GeneratedFile[]> {
     `import type { ErrorObject } from 'ajv';\n\n` +
     `declare const validate: { (value: unknown): boolean; errors?: ErrorObject[] | null };\nexport { validate };\n`;
   const files = [
-    { path: `${directory}/schema-types.ts`, text: await types(schema) },
-    { path: `${directory}/quick-validator.js`, text: validator(schema, false) },
-    { path: `${directory}/quick-validator.d.ts`, text: declarations },
-    { path: `${directory}/full-validator.js`, text: validator(schema, true) },
-    { path: `${directory}/full-validator.d.ts`, text: declarations },
+    { path: `${directory}/generated/schema-types.ts`, text: await types(schema) },
+    { path: `${directory}/generated/quick-validator.js`, text: validator(schema, false) },
+    { path: `${directory}/generated/quick-validator.d.ts`, text: declarations },
+    { path: `${directory}/generated/full-validator.js`, text: validator(schema, true) },
+    { path: `${directory}/generated/full-validator.d.ts`, text: declarations },
   ];
   const options = await prettier.resolveConfig('package.json');
   return Promise.all(

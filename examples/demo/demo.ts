@@ -11,11 +11,11 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import express from 'express';
 import { pino } from 'pino';
-import { listen } from '../../src/api/http-server.ts';
-import { serve, type Served } from '../../src/api/main.ts';
+import { listen } from '../../src/api/http/listen.ts';
+import { serve, type Served } from '../../src/cli/daemon/serve.ts';
 import { run } from '../../src/cli/commands/run.ts';
 import { columns, makeOutput, plural } from '../../src/cli/output.ts';
-import { formatSize } from '../../src/core/config/units.ts';
+import { formatSize } from '../../src/core/settings/units.ts';
 import { withReleasers } from '../../src/core/lifecycle.ts';
 import {
   follow,

@@ -1,11 +1,11 @@
 import express, { type ErrorRequestHandler, type Express, type RequestHandler } from 'express';
 import { WaybillError } from '../core/errors.ts';
-import { countRequests } from './count-requests.ts';
+import { countRequests } from './metrics/count-requests.ts';
 import type { ApiPorts } from './ports.ts';
-import { sendProblem } from './problem.ts';
-import { requestLog } from './request-log.ts';
-import { createRouter } from './router.ts';
-import type { Route } from './route.ts';
+import { sendProblem } from './http/problem.ts';
+import { requestLog } from './http/request-log.ts';
+import { createRouter } from './http/router.ts';
+import type { Route } from './http/route.ts';
 import { routes } from './routes.ts';
 
 /** The HTTP API over its ports: what every request passes through, and the routes. */

@@ -3,11 +3,11 @@ import type { PipelineConfig, ServerConfig } from '../core/config/config.ts';
 import type { Clock } from '../core/clock.ts';
 import type { Digest } from '../core/digest.ts';
 import type { Log } from '../core/log.ts';
-import type { StagingArea } from '../workers/coordinator.ts';
+import type { StagingArea } from '../workers/memory/coordinator.ts';
 import type { JobQueue } from '../workers/queue.ts';
-import type { Token } from './auth.ts';
-import type { Metrics } from './metrics.ts';
-import type { WeatherService } from './weather-service.ts';
+import type { Token } from './http/auth.ts';
+import type { Metrics } from './metrics/metrics.ts';
+import type { WeatherService } from './weather/service.ts';
 
 /** Everything that the routes work with; wired by `main.ts`, or by a test. */
 export interface ApiPorts {

@@ -1,14 +1,14 @@
-import type { Route } from './route.ts';
-import { apiPageRoute } from './routes/api-page.ts';
-import { healthRoute } from './routes/health.ts';
-import { metricsRoute } from './routes/metrics.ts';
-import { openApiRoute } from './routes/openapi.ts';
-import { listRunsRoute, startRunRoute } from './routes/pipeline-runs.ts';
-import { showRunRoute } from './routes/runs.ts';
-import { sceneMapSchemaRoute, validateSceneMapRoute } from './routes/scene-maps.ts';
-import { uploadFormRoute } from './routes/upload-form.ts';
-import { uploadRoute } from './routes/upload.ts';
-import { weatherRoutes } from './routes/weather.ts';
+import type { Route } from './http/route.ts';
+import { apiPageRoute } from './openapi/api-page-route.ts';
+import { healthRoute } from './health-route.ts';
+import { metricsRoute } from './metrics/metrics-route.ts';
+import { openApiRoute } from './openapi/openapi-route.ts';
+import { listRunsRoute, startRunRoute } from './runs/pipeline-runs-routes.ts';
+import { showRunRoute } from './runs/run-route.ts';
+import { sceneMapSchemaRoute, validateSceneMapRoute } from './scene-maps/scene-map-routes.ts';
+import { uploadFormRoute } from './upload/upload-form-route.ts';
+import { uploadRoute } from './upload/upload-route.ts';
+import { weatherRoutes } from './weather/weather-routes.ts';
 
 /** Every route of the HTTP API, in the order in which the document shows them. */
 export const routes: readonly Route[] = [

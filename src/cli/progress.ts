@@ -1,4 +1,4 @@
-import { formatSize } from '../core/config/units.ts';
+import { formatSize } from '../core/settings/units.ts';
 import type { Progress } from '../core/publish/result.ts';
 
 export interface ProgressBar {

@@ -1,4 +1,4 @@
-import { formatSize } from '../core/config/units.ts';
+import { formatSize } from '../core/settings/units.ts';
 import type { ErrorRecord } from '../core/errors.ts';
 import { describeFinding } from '../core/finding.ts';
 import type {

@@ -4,12 +4,12 @@ import type { Config, DestinationConfig, PipelineConfig } from '../core/config/c
 import { loadConfig } from '../core/config/load.ts';
 import { nearest } from '../core/config/nearest.ts';
 import { referencedSecrets, requireSecrets, secretValues } from '../core/config/secret-references.ts';
-import { loadSecrets, type Secrets } from '../core/config/secrets.ts';
+import { loadSecrets, type Secrets } from '../core/secrets.ts';
 import type { CoreContext } from '../core/context.ts';
 import { WaybillError } from '../core/errors.ts';
 import type { Finding } from '../core/finding.ts';
 import type { Log } from '../core/log.ts';
-import { storageOpener } from '../core/storage/registry.ts';
+import { storageOpener } from '../core/storage/open-storage.ts';
 import type { Output } from './output.ts';
 
 export interface SetUp {

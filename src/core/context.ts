@@ -1,5 +1,5 @@
 import type { Clock } from './clock.ts';
-import type { Secrets } from './config/secrets.ts';
+import type { Secrets } from './secrets.ts';
 import type { DestinationLocation, SourceConfig } from './config/config.ts';
 import type { Log } from './log.ts';
 import type { Occurrence } from './notify/event.ts';

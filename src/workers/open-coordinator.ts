@@ -1,12 +1,12 @@
 import type { Config } from '../core/config/config.ts';
-import type { Secrets } from '../core/config/secrets.ts';
+import type { Secrets } from '../core/secrets.ts';
 import { WaybillError } from '../core/errors.ts';
 import {
   createCoordinator,
   prepareStaging,
   type Coordinator,
   type CoordinatorOptions,
-} from './coordinator.ts';
+} from './memory/coordinator.ts';
 
 /**
  * The coordinator that the configuration asks for, on staging that is ready. BullMQ is loaded only where it is. Throws where the places or the
@@ -17,7 +17,7 @@ export async function openCoordinator(
 ): Promise<Coordinator> {
   const { config, log } = options;
   if (config.server.queue.driver === 'bullmq') {
-    const { createBullmqCoordinator } = await import('./bullmq-coordinator.ts');
+    const { createBullmqCoordinator } = await import('./bullmq/coordinator.ts');
     return createBullmqCoordinator(options);
   }
   const { swept } = await prepareStaging(config.server.staging.directory);

@@ -1,6 +1,6 @@
 import t from 'tap';
-import { authenticate, resolveTokens } from '../../src/api/auth.ts';
-import { loadSecrets } from '../../src/core/config/secrets.ts';
+import { authenticate, resolveTokens } from '../../src/api/http/auth.ts';
+import { loadSecrets } from '../../src/core/secrets.ts';
 
 const secretsOf = (env: Record<string, string>) => loadSecrets({ directory: null, env });
 const ci = { id: 'ci', valueEnv: 'CI', pipelines: ['maps'] };

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
 import { errorTable, WaybillError, type ErrorCode } from '../../src/core/errors.ts';
-import { problemOf, statusOf } from '../../src/api/problem.ts';
+import { problemOf, statusOf } from '../../src/api/http/problem.ts';
 import { connect, startApi, tokens, upload, uploadHead, type UploadOptions } from './harness.ts';
 
 const problemType = 'application/problem+json';

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
-import { statusOf } from '../../src/api/problem.ts';
+import { statusOf } from '../../src/api/http/problem.ts';
 import { stageUpload } from '../../src/core/bundle/staging.ts';
 import { hostileArchives, hostileLimits } from '../fixtures/hostile-archives.ts';
 import { bundleTar } from '../fixtures/tar.ts';

@@ -6,8 +6,8 @@ import type { Router } from 'express';
 import t, { type Test } from 'tap';
 import { createApp } from '../../src/api/app.ts';
 import { openApiDocument } from '../../src/api/openapi/document.ts';
-import type { OpenApiDocument, Operation, ResponseObject } from '../../src/api/openapi/types.ts';
-import { expressPath } from '../../src/api/router.ts';
+import type { OpenApiDocument, Operation, ResponseObject } from '../../src/api/http/openapi-types.ts';
+import { expressPath } from '../../src/api/http/router.ts';
 import { routes } from '../../src/api/routes.ts';
 import { WaybillError, type ErrorCode } from '../../src/core/errors.ts';
 import {

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { WaybillError } from '../../src/core/errors.ts';
-import { memoryStorage, type MemoryDisk } from '../../src/core/storage/memory.ts';
+import { memoryStorage, type MemoryDisk } from '../support/memory-storage.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
 import { litter, publishTo, snapshot, stateOf, untruths } from './world.ts';
 

@@ -5,7 +5,7 @@ import { systemClock } from '../../src/core/clock.ts';
 import type { S3Location } from '../../src/core/config/config.ts';
 import { silentLog } from '../../src/core/log.ts';
 import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
-import { s3Storage } from '../../src/core/storage/s3.ts';
+import { s3Storage } from '../../src/core/storage/s3/driver.ts';
 import { locationOf, secretsOf, startRadosgw } from '../services/radosgw.ts';
 import { startPublisher, type OtherPublisher } from './other-publisher.ts';
 import {

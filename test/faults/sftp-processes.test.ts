@@ -5,7 +5,7 @@ import { systemClock } from '../../src/core/clock.ts';
 import { silentLog } from '../../src/core/log.ts';
 import type { SftpLocation } from '../../src/core/config/config.ts';
 import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
-import { sftpStorage } from '../../src/core/storage/sftp.ts';
+import { sftpStorage } from '../../src/core/storage/sftp/driver.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
 import { noSecrets, sftpLocationOf, startSshd } from '../services/sshd.ts';
 import { startPublisher } from './other-publisher.ts';

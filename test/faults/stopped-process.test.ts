@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../src/core/clock.ts';
 import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
-import { localStorage } from '../../src/core/storage/local.ts';
+import { localStorage } from '../../src/core/storage/local/driver.ts';
 import {
   bundleOf,
   bundlePath,

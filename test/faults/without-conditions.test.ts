@@ -1,5 +1,5 @@
 import t from 'tap';
-import { memoryStorage, type MemoryDisk } from '../../src/core/storage/memory.ts';
+import { memoryStorage, type MemoryDisk } from '../support/memory-storage.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
 import { litter, otherOwner, publishTo, snapshot, testClock, untruths } from './world.ts';
 

@@ -3,11 +3,11 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Test } from 'tap';
 import { digestOf } from '../../src/core/digest.ts';
-import type { RelativePath } from '../../src/core/bundle/path-policy.ts';
+import type { RelativePath } from '../../src/core/paths.ts';
 import type { SourceBundle } from '../../src/core/bundle/source-bundle.ts';
-import { acquireLease } from '../../src/core/catalog/acquire-lease.ts';
+import { acquireLease } from '../../src/core/lease/acquire-lease.ts';
 import type { CatalogState, Owner } from '../../src/core/catalog/catalog.ts';
-import { defaultLeaseTimes } from '../../src/core/catalog/lease.ts';
+import { defaultLeaseTimes } from '../../src/core/lease/lease.ts';
 import { readState } from '../../src/core/catalog/store.ts';
 import type { Clock } from '../../src/core/clock.ts';
 import type { DestinationConfig } from '../../src/core/config/config.ts';
@@ -17,11 +17,11 @@ import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
 import type { ActionResult } from '../../src/core/publish/result.ts';
 import { bytesBody, readAll } from '../../src/core/storage/body.ts';
 import { listedKey } from '../../src/core/storage/key.ts';
-import { localStorage } from '../../src/core/storage/local.ts';
-import { memoryStorage, type MemoryDisk } from '../../src/core/storage/memory.ts';
+import { localStorage } from '../../src/core/storage/local/driver.ts';
+import { memoryStorage, type MemoryDisk } from '../support/memory-storage.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
-import { within } from '../../src/core/storage/within.ts';
-import { withRetry } from '../../src/core/storage/with-retry.ts';
+import { within } from '../../src/core/storage/wrappers/within.ts';
+import { withRetry } from '../../src/core/storage/wrappers/retry.ts';
 
 /** A destination that storages can be opened on again and again, as after a reboot. */
 export interface World {

@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module';
 import type { Browser, Page } from 'playwright-core';
 import t from 'tap';
-import { renderApiPage } from '../../src/api/api-page.ts';
+import { renderApiPage } from '../../src/api/openapi/api-page.ts';
 import { openApiDocument } from '../../src/api/openapi/document.ts';
 import { routes } from '../../src/api/routes.ts';
 import { startApi } from '../api/harness.ts';

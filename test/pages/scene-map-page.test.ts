@@ -3,7 +3,7 @@ import { createRequire } from 'node:module';
 import type { Browser, Page } from 'playwright-core';
 import t from 'tap';
 import { renderSceneMapPage } from '../../src/core/scene-map/page.ts';
-import type { SceneMap } from '../../src/core/scene-map/schema-types.ts';
+import type { SceneMap } from '../../src/core/scene-map/generated/schema-types.ts';
 import { readSceneMap } from '../../src/core/scene-map/validate.ts';
 import { soundMap } from '../core/scene-map/maps.ts';
 import { startChromium } from '../services/chromium.ts';

@@ -8,7 +8,7 @@ import { promisify } from 'node:util';
 import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
 import type { Test } from 'tap';
 import type { S3Location } from '../../src/core/config/config.ts';
-import type { Secrets } from '../../src/core/config/secrets.ts';
+import type { Secrets } from '../../src/core/secrets.ts';
 import { requirePrograms } from './debian.ts';
 import { freePort } from './free-port.ts';
 

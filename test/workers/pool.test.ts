@@ -4,7 +4,7 @@ import { WaybillError } from '../../src/core/errors.ts';
 import { silentLog } from '../../src/core/log.ts';
 import type { Occurrence } from '../../src/core/notify/event.ts';
 import type { JobProgress, PublishJob } from '../../src/workers/job.ts';
-import { workerPool, type WorkerPool, type WorkerPoolOptions } from '../../src/workers/pool.ts';
+import { workerPool, type WorkerPool, type WorkerPoolOptions } from '../../src/workers/threads/pool.ts';
 
 type Setting = Partial<WorkerPoolOptions> & { worker: string };
 

@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { prepareStaging } from '../../src/workers/coordinator.ts';
+import { prepareStaging } from '../../src/workers/memory/coordinator.ts';
 import { newUploadDirectory, removeUploadDirectory } from '../../src/workers/staged-directories.ts';
 
 t.test(

@@ -7,7 +7,7 @@ import {
   batchProgress,
   isFromThread,
   type FromThread,
-} from '../../src/workers/thread-channel.ts';
+} from '../../src/workers/threads/thread-channel.ts';
 import type { JobProgress } from '../../src/workers/job.ts';
 import { runResult } from '../contract/queue.ts';
 

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { errorTable, type ErrorCode } from '../../core/errors.ts';
 import { sceneMapSchemaText } from '../../core/scene-map/schema-file.ts';
-import { isConcealed } from '../problem.ts';
-import { schemaRef } from './json-content.ts';
-import type { JsonSchema } from './types.ts';
+import { isConcealed } from '../http/problem.ts';
+import { schemaRef } from '../http/json-content.ts';
+import type { JsonSchema } from '../http/openapi-types.ts';
 
 /** The schemas that routes name with `schemaRef`. Those that stand in files of their own are taken from there. */
 export function componentSchemas(): Record<string, JsonSchema> {

@@ -1,11 +1,11 @@
 import type { ErrorCode } from '../../core/errors.ts';
 import { errorTable } from '../../core/errors.ts';
-import { retryAfterSeconds, statusOf } from '../problem.ts';
-import { problemsOf, type Route } from '../route.ts';
+import { retryAfterSeconds, statusOf } from '../http/problem.ts';
+import { problemsOf, type Route } from '../http/route.ts';
 import { productVersion } from '../version.ts';
 import { componentSchemas } from './components.ts';
-import { schemaRef } from './json-content.ts';
-import type { Header, OpenApiDocument, Operation, PathItem, ResponseObject } from './types.ts';
+import { schemaRef } from '../http/json-content.ts';
+import type { Header, OpenApiDocument, Operation, PathItem, ResponseObject } from '../http/openapi-types.ts';
 
 const description = `Publishes bundles that producers push, and tells what became of them.
 

@@ -1,6 +1,6 @@
 import { homedir } from 'node:os';
 import { loadConfig } from '../../core/config/load.ts';
-import { loadSecrets } from '../../core/config/secrets.ts';
+import { loadSecrets } from '../../core/secrets.ts';
 import { referencedSecrets } from '../../core/config/secret-references.ts';
 import { finding } from '../../core/finding.ts';
 import type { ConfiguredOptions } from '../options.ts';

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import { once } from 'node:events';
-import { serve } from '../../api/main.ts';
+import { serve } from '../daemon/serve.ts';
 import { newRedaction } from '../../core/redaction.ts';
 import { makeLogger } from '../logger.ts';
 import type { ConfiguredOptions } from '../options.ts';

@@ -7,13 +7,13 @@ import {
   type BundleSource,
 } from '../../core/bundle/discover.ts';
 import { validateBundle } from '../../core/bundle/validate.ts';
-import { formatSize } from '../../core/config/units.ts';
+import { formatSize } from '../../core/settings/units.ts';
 import type { CoreContext } from '../../core/context.ts';
 import { WaybillError } from '../../core/errors.ts';
 import { describeFinding, type Finding } from '../../core/finding.ts';
 import { readableSource } from '../../core/publish/publish.ts';
 import { sourceId } from '../../core/storage/location.ts';
-import { localStorage } from '../../core/storage/local.ts';
+import { localStorage } from '../../core/storage/local/driver.ts';
 import type { Storage } from '../../core/storage/storage.ts';
 import type { CommonOptions } from '../options.ts';
 import { makeOutput, plural, type Output } from '../output.ts';

@@ -1,4 +1,4 @@
-import { formatSize } from '../../core/config/units.ts';
+import { formatSize } from '../../core/settings/units.ts';
 import { errorRecord, WaybillError, type ErrorRecord } from '../../core/errors.ts';
 import { withReleasers } from '../../core/lifecycle.ts';
 import { verify, type VerifyReport } from '../../core/maintain/verify.ts';

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { serveWeather } from '../../api/weather-main.ts';
+import { serveWeather } from '../daemon/weather.ts';
 import { asWaybillError } from '../../core/errors.ts';
 import { describeFinding } from '../../core/finding.ts';
 import { newRedaction } from '../../core/redaction.ts';

@@ -1,4 +1,4 @@
-import { work } from '../../api/worker.ts';
+import { work } from '../daemon/worker.ts';
 import { newRedaction } from '../../core/redaction.ts';
 import { makeLogger } from '../logger.ts';
 import { untilSignalled, type DaemonOptions } from './serve.ts';

@@ -1,7 +1,7 @@
 import type { PipelineConfig } from '../config/config.ts';
 import { digestOf } from '../digest.ts';
 import { finding, type Finding } from '../finding.ts';
-import { checkSceneMapBytes, maxSceneMapBytes, sceneMapKind } from '../scene-map/hook.ts';
+import { checkSceneMapBytes, maxSceneMapBytes, sceneMapKind } from '../scene-map/check-in-bundle.ts';
 import type { BundleFile } from './source-bundle.ts';
 
 export type SceneMapRules = PipelineConfig['sceneMaps'];

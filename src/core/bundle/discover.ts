@@ -10,7 +10,7 @@ import { checkSceneMapFile, defaultSceneMapRules, type SceneMapRules } from './c
 import { hasErrors, invalidBundle } from './invalid-bundle.ts';
 import { linkAbove, listBundle, unlistedWarning, whatIsWrong } from './listed-files.ts';
 import { manifestName, maxManifestBytes, parseManifest, type Manifest } from './manifest.ts';
-import { compareCodeUnits, isReservedSegment, parseRelativePath } from './path-policy.ts';
+import { compareCodeUnits, isReservedSegment, parseRelativePath } from '../paths.ts';
 import type { BundleFile, SourceBundle } from './source-bundle.ts';
 
 /** A bundle that was found and whose manifest is valid; whether its files are there, `loadBundle` says. */

@@ -15,7 +15,7 @@ import {
   foldedPath,
   parseRelativePath,
   type RelativePath,
-} from './path-policy.ts';
+} from '../paths.ts';
 
 export const manifestName = 'manifest.json';
 export const maxManifestBytes = 64 * 2 ** 20;

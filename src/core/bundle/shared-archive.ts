@@ -1,6 +1,6 @@
 import { WaybillError } from '../errors.ts';
 import { finishDigest, startDigest, type Digest } from '../digest.ts';
-import { tarSize, writeTar, type TarFile } from '../publish/generate/tar-writer.ts';
+import { tarSize, writeTar, type TarFile } from '../archive/tar-writer.ts';
 import { checkBody } from '../storage/body.ts';
 import { listedKey } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';

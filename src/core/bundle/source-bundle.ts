@@ -2,7 +2,7 @@ import type { SourceIdentity } from '../catalog/catalog.ts';
 import type { Digest } from '../digest.ts';
 import type { Finding } from '../finding.ts';
 import type { Body } from '../storage/storage.ts';
-import type { RelativePath } from './path-policy.ts';
+import type { RelativePath } from '../paths.ts';
 
 /** One file that a manifest lists, with what is known of it before any byte is read. */
 export interface BundleFile {

@@ -7,11 +7,11 @@ import { finding, type Finding } from '../finding.ts';
 import { inParallel } from '../parallel.ts';
 import { storedBody } from '../storage/body.ts';
 import { keyOf } from '../storage/key.ts';
-import { localStorage } from '../storage/local.ts';
-import { errnoOf } from '../storage/local-errors.ts';
+import { localStorage } from '../storage/local/driver.ts';
+import { errnoOf } from '../storage/local/errors.ts';
 import type { Storage } from '../storage/storage.ts';
 import { abortable } from './abortable.ts';
-import { extractArchive, type ArchiveLimits, type Extraction } from './archive.ts';
+import { extractArchive, type ArchiveLimits, type Extraction } from './extract-archive.ts';
 import {
   checkSceneMapFile,
   defaultSceneMapRules,
@@ -22,7 +22,7 @@ import {
 import { hasErrors, invalidBundle } from './invalid-bundle.ts';
 import { unlistedWarning } from './listed-files.ts';
 import { manifestDigest, manifestName, parseManifest, uploadBundlePath, type Manifest } from './manifest.ts';
-import type { RelativePath } from './path-policy.ts';
+import type { RelativePath } from '../paths.ts';
 import type { BundleFile, SourceBundle } from './source-bundle.ts';
 
 /*

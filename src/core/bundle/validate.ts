@@ -10,7 +10,7 @@ import {
   wrongSize,
   type SceneMapRules,
 } from './check-scene-map.ts';
-import { compareCodeUnits } from './path-policy.ts';
+import { compareCodeUnits } from '../paths.ts';
 import type { BundleFile, SourceBundle } from './source-bundle.ts';
 
 export interface ValidateOptions {

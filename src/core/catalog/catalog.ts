@@ -1,4 +1,4 @@
-import type { RelativePath } from '../bundle/path-policy.ts';
+import type { RelativePath } from '../paths.ts';
 import type { Digest } from '../digest.ts';
 import type { Key } from '../storage/key.ts';
 

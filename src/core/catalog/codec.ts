@@ -1,4 +1,4 @@
-import { compareCodeUnits, findCollisions } from '../bundle/path-policy.ts';
+import { compareCodeUnits, findCollisions } from '../paths.ts';
 import {
   catalogVersion,
   type AttemptAction,

@@ -1,4 +1,4 @@
-import { isReservedPath, parseRelativePath, type RelativePath } from '../bundle/path-policy.ts';
+import { isReservedPath, parseRelativePath, type RelativePath } from '../paths.ts';
 import { parseDigest, type Digest } from '../digest.ts';
 import { listedKey, type Key } from '../storage/key.ts';
 import type { Owner } from './catalog.ts';

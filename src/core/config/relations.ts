@@ -4,7 +4,7 @@ import type { DestinationLocation, SourceConfig } from './config.ts';
 import { resolveDestination, resolveSource } from './resolve.ts';
 import { destinationSchema, sourceSchema, validationOptions } from './schema.ts';
 import { didYouMean, type Fault } from './schema-findings.ts';
-import { resolvePath, type PathBase } from './values.ts';
+import { resolvePath, type PathBase } from '../settings/values.ts';
 import type { KeyPath } from './yaml-text.ts';
 
 /**

@@ -1,7 +1,7 @@
 import type { DatabaseConfig } from './config.ts';
 import type { DatabaseDocument } from './document.ts';
-import { parseDuration } from './units.ts';
-import { resolvePath, type PathBase } from './values.ts';
+import { parseDuration } from '../settings/units.ts';
+import { resolvePath, type PathBase } from '../settings/values.ts';
 
 export function resolveDatabase(database: DatabaseDocument, base: PathBase): DatabaseConfig {
   const { name, schema } = database;

@@ -24,7 +24,7 @@ import type {
   StagingDocument,
 } from './document.ts';
 import { resolveDatabase } from './resolve-weather.ts';
-import { parseDuration, parseSize } from './units.ts';
+import { parseDuration, parseSize } from '../settings/units.ts';
 import {
   parseBasePath,
   parseBaseUrl,
@@ -35,7 +35,7 @@ import {
   resolvePath,
   type PathBase,
   type Verdict,
-} from './values.ts';
+} from '../settings/values.ts';
 
 /** Turns a document that the schema accepted into the configuration: units converted, paths absolute, names of the code. Pure. */
 export function resolveConfig(document: ConfigDocument, place: { file: string; home: string }): Config {

@@ -14,8 +14,8 @@ import {
   path,
   variants,
   webhookUrl,
-} from './schema-types.ts';
-import { parseWebhookUrl } from './values.ts';
+} from '../settings/kinds.ts';
+import { parseWebhookUrl } from '../settings/values.ts';
 
 /** The part `notifiers` of the configuration. */
 const common = {

@@ -1,5 +1,5 @@
 import joi from 'joi';
-import { choice, expects, map, path } from './schema-types.ts';
+import { choice, expects, map, path } from '../settings/kinds.ts';
 
 /** What `server.staging` may be besides a plain directory; made by `schema.ts` from the same settings as sources and destinations. */
 export interface StagingLocations {

@@ -9,7 +9,7 @@ import {
   path,
   choice,
   variants,
-} from './schema-types.ts';
+} from '../settings/kinds.ts';
 
 const name = id().required().description('Name of the database, for logs and errors.').example('primary');
 

@@ -27,7 +27,7 @@ import {
   remotePath,
   size,
   variants,
-} from './schema-types.ts';
+} from '../settings/kinds.ts';
 
 /**
  * The YAML of the configuration, setting by setting: the one place that knows names, forms, ranges and defaults. The JSON Schema for

@@ -1,7 +1,7 @@
 import { WaybillError } from '../errors.ts';
 import { finding } from '../finding.ts';
 import type { Config, DestinationLocation, NotifierConfig, SourceConfig } from './config.ts';
-import type { Secrets } from './secrets.ts';
+import type { Secrets } from '../secrets.ts';
 
 export interface SecretReference {
   /** Of the environment variable. */

@@ -1,4 +1,4 @@
-import { isReservedPath } from '../bundle/path-policy.ts';
+import { isReservedPath } from '../paths.ts';
 import { stateName } from '../catalog/catalog.ts';
 import { WaybillError } from '../errors.ts';
 import { nameOf, type Key } from '../storage/key.ts';

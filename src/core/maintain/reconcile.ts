@@ -1,4 +1,4 @@
-import { compareCodeUnits, isReservedPath } from '../bundle/path-policy.ts';
+import { compareCodeUnits, isReservedPath } from '../paths.ts';
 import {
   sameOwner,
   type Catalog,
@@ -7,12 +7,12 @@ import {
   type Owner,
 } from '../catalog/catalog.ts';
 import { readState } from '../catalog/store.ts';
-import { sweepAbandoned, withLease } from '../catalog/with-lease.ts';
+import { sweepAbandoned, withLease } from '../lease/with-lease.ts';
 import type { CoreContext } from '../context.ts';
 import { errorRecord, WaybillError, type ErrorRecord } from '../errors.ts';
 import { nameOf, type Key } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
-import { within } from '../storage/within.ts';
+import { within } from '../storage/wrappers/within.ts';
 import { reportedPath, requireManagedPaths } from './managed-paths.ts';
 
 export interface ReconcileOptions {

@@ -1,4 +1,4 @@
-import { compareCodeUnits } from '../bundle/path-policy.ts';
+import { compareCodeUnits } from '../paths.ts';
 import { sameOwner, type OutputRecord, type Owner } from '../catalog/catalog.ts';
 import type { PrunePolicy } from '../config/config.ts';
 

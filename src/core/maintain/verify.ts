@@ -2,7 +2,7 @@ import { observeBytes } from '../catalog/observe-bytes.ts';
 import { readState } from '../catalog/store.ts';
 import { errorRecord, type ErrorRecord } from '../errors.ts';
 import type { Storage } from '../storage/storage.ts';
-import { within } from '../storage/within.ts';
+import { within } from '../storage/wrappers/within.ts';
 import { reportedPath, requireManagedPaths } from './managed-paths.ts';
 import { validCatalog } from './reconcile.ts';
 

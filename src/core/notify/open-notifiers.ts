@@ -1,6 +1,6 @@
 import type { Clock } from '../clock.ts';
 import type { NotifierConfig } from '../config/config.ts';
-import type { Secrets } from '../config/secrets.ts';
+import type { Secrets } from '../secrets.ts';
 import { WaybillError } from '../errors.ts';
 import { finding, type Finding } from '../finding.ts';
 import type { Log } from '../log.ts';

@@ -1,8 +1,8 @@
-import { isReservedPath } from '../bundle/path-policy.ts';
+import { isReservedPath } from '../paths.ts';
 import type { AttemptAction, Catalog, OutputRecord, Pending } from '../catalog/catalog.ts';
-import type { Lease } from '../catalog/lease.ts';
+import type { Lease } from '../lease/lease.ts';
 import { isStoredKey } from '../catalog/shape.ts';
-import { stagingOf } from '../catalog/lock-lease.ts';
+import { stagingOf } from '../lease/lock-lease.ts';
 import { absentAmong, observeBytes, sweepUnfinished } from '../catalog/observe-bytes.ts';
 import { pathsToSettle, settle } from '../catalog/settle.ts';
 import type { Clock } from '../clock.ts';

@@ -1,4 +1,4 @@
-import { compareCodeUnits } from '../bundle/path-policy.ts';
+import { compareCodeUnits } from '../paths.ts';
 import type { DestinationConfig } from '../config/config.ts';
 import { finding, type Finding } from '../finding.ts';
 

@@ -1,6 +1,6 @@
 import pMap from 'p-map';
-import type { RelativePath } from '../bundle/path-policy.ts';
-import { isReservedPath } from '../bundle/path-policy.ts';
+import type { RelativePath } from '../paths.ts';
+import { isReservedPath } from '../paths.ts';
 import { lockName, stateName } from '../catalog/catalog.ts';
 import { readState, type StoredState } from '../catalog/store.ts';
 import { joinKey, keyOf, nameOf, type Key } from '../storage/key.ts';

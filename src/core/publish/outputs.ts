@@ -1,13 +1,13 @@
 import mime from 'mime';
 import { invalidBundle } from '../bundle/invalid-bundle.ts';
-import { compareCodeUnits, findCollisions } from '../bundle/path-policy.ts';
+import { compareCodeUnits, findCollisions } from '../paths.ts';
 import type { SourceBundle } from '../bundle/source-bundle.ts';
 import { withDigests, type DigestedFile } from '../bundle/validate.ts';
 import type { GeneratedMetadata, OutputRecord, Owner } from '../catalog/catalog.ts';
 import type { DestinationConfig } from '../config/config.ts';
 import { finding } from '../finding.ts';
 import { measure } from '../storage/body.ts';
-import type { GeneratedFile, Generator, Sibling } from './generate/generator.ts';
+import type { GeneratedFile, Generator, Sibling } from '../generate/generator.ts';
 import type { PlannedOutput } from './plan.ts';
 
 export interface OutputsOptions {
@@ -45,7 +45,7 @@ export async function planOutputs(bundle: SourceBundle, options: OutputsOptions)
 /** The generators are loaded where a destination asks for one: they bring a template engine along. */
 async function wantedGenerators(outputs: DestinationConfig['outputs']): Promise<Generator[]> {
   if (!Object.values(outputs).includes(true)) return [];
-  const { generators } = await import('./generate/generators.ts');
+  const { generators } = await import('../generate/generators.ts');
   return generators.filter(({ switchedBy }) => outputs[switchedBy]);
 }
 

@@ -6,7 +6,7 @@ import type {
   Owner,
   SourceIdentity,
 } from '../catalog/catalog.ts';
-import type { RelativePath } from '../bundle/path-policy.ts';
+import type { RelativePath } from '../paths.ts';
 import type { Digest } from '../digest.ts';
 import type { Key } from '../storage/key.ts';
 import type { Body } from '../storage/storage.ts';

@@ -6,12 +6,12 @@ import { errorRecord, WaybillError, type ErrorRecord } from '../errors.ts';
 import { finding, type Finding } from '../finding.ts';
 import { withReleasers } from '../lifecycle.ts';
 import type { Occurrence } from '../notify/event.ts';
-import { destinationFailure, publicationOccurrence, sourceFailures } from '../notify/occurrences.ts';
+import { destinationFailure, publicationOccurrence, sourceFailures } from './occurrences.ts';
 import { describeLocation, sourceId } from '../storage/location.ts';
 import { mapBundles, type MappedBundle } from './mapping.ts';
 import { publishBundle } from './publish-bundle.ts';
 import type { ActionResult, DestinationResult, PipelineResult, Progress } from './result.ts';
-import type { LeaseTimes } from '../catalog/lease.ts';
+import type { LeaseTimes } from '../lease/lease.ts';
 
 export interface PublishOptions {
   pipeline: PipelineConfig;

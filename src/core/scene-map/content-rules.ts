@@ -1,7 +1,7 @@
 import type { PlacelessFinding } from './finding-codes.ts';
 import { quoted } from './json-text.ts';
 import { maxFindings } from './limits.ts';
-import type { Scene, SceneMap } from './schema-types.ts';
+import type { Scene, SceneMap } from './generated/schema-types.ts';
 import { countSentences, surelyWithin } from './sentences.ts';
 import type { Transcript } from './transcript.ts';
 

@@ -1,8 +1,8 @@
 import { distance } from 'fastest-levenshtein';
 import type { ErrorObject } from 'ajv';
 import type { FindingCode, PlacelessFinding } from './finding-codes.ts';
-import { validate } from './full-validator.js';
-import type { Scene, SceneMap, SessionScope } from './schema-types.ts';
+import { validate } from './generated/full-validator.js';
+import type { Scene, SceneMap, SessionScope } from './generated/schema-types.ts';
 import { escapePointer, quoted } from './json-text.ts';
 
 /**

@@ -1,4 +1,4 @@
-import type { Scene, SceneMap } from './schema-types.ts';
+import type { Scene, SceneMap } from './generated/schema-types.ts';
 
 export const modes = [
   'Recap',

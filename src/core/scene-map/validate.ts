@@ -5,9 +5,9 @@ import { type PlacelessFinding, sceneMapFinding } from './finding-codes.ts';
 import { type JsonScan, scanJson } from './json-scan.ts';
 import { findPlaces, lineIndex, parseBroken, quoted, type TextProblem } from './json-text.ts';
 import { maxContainers, maxDepth, maxDocumentBytes, maxFindings } from './limits.ts';
-import { validate as isValid } from './quick-validator.js';
+import { validate as isValid } from './generated/quick-validator.js';
 import { schemaFindings } from './schema-findings.ts';
-import type { SceneMap } from './schema-types.ts';
+import type { SceneMap } from './generated/schema-types.ts';
 import type { Transcript } from './transcript.ts';
 
 export interface CheckOptions {

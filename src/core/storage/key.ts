@@ -1,4 +1,4 @@
-import { parseRelativePath, type RelativePath } from '../bundle/path-policy.ts';
+import { parseRelativePath, type RelativePath } from '../paths.ts';
 import { WaybillError } from '../errors.ts';
 
 declare const keyBrand: unique symbol;

@@ -1,5 +1,5 @@
 import type { DatabaseConfig } from '../config/config.ts';
-import type { Secrets } from '../config/secrets.ts';
+import type { Secrets } from '../secrets.ts';
 import type { WeatherDatabase } from './database.ts';
 
 /** Opens without probing. A driver and its package are loaded only where they are configured. */

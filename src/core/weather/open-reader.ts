@@ -1,6 +1,6 @@
 import type { Clock } from '../clock.ts';
 import type { DatabaseConfig } from '../config/config.ts';
-import type { Secrets } from '../config/secrets.ts';
+import type { Secrets } from '../secrets.ts';
 import { asWaybillError, WaybillError } from '../errors.ts';
 import type { WeatherDatabase } from './database.ts';
 import { openDatabase } from './open-database.ts';

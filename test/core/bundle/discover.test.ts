@@ -10,8 +10,8 @@ import { digestOf } from '../../../src/core/digest.ts';
 import { asWaybillError, WaybillError } from '../../../src/core/errors.ts';
 import { bytesBody } from '../../../src/core/storage/body.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
-import { localStorage } from '../../../src/core/storage/local.ts';
-import { memoryStorage } from '../../../src/core/storage/memory.ts';
+import { localStorage } from '../../../src/core/storage/local/driver.ts';
+import { memoryStorage } from '../../support/memory-storage.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
 import { manifestOf } from '../../fixtures/tar.ts';
 

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { readTar } from '../../../src/core/bundle/tar-reader.ts';
+import { readTar } from '../../../src/core/archive/tar-reader.ts';
 import { inChunks, tar } from '../../fixtures/tar.ts';
 
 t.test('bytes that the consumer leaves unread are passed over', async (t) => {

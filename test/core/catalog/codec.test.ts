@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
-import type { RelativePath } from '../../../src/core/bundle/path-policy.ts';
-import { parseRelativePath } from '../../../src/core/bundle/path-policy.ts';
+import type { RelativePath } from '../../../src/core/paths.ts';
+import { parseRelativePath } from '../../../src/core/paths.ts';
 import type { Catalog, OutputRecord, Pending } from '../../../src/core/catalog/catalog.ts';
 import { parseState, serialiseCatalog } from '../../../src/core/catalog/codec.ts';
 import { digestOf } from '../../../src/core/digest.ts';

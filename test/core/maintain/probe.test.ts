@@ -1,8 +1,8 @@
 import t from 'tap';
 import { WaybillError } from '../../../src/core/errors.ts';
 import { firstRefusal, probeStorage, rightNames } from '../../../src/core/maintain/probe.ts';
-import { localStorage } from '../../../src/core/storage/local.ts';
-import { memoryStorage, type MemoryDisk } from '../../../src/core/storage/memory.ts';
+import { localStorage } from '../../../src/core/storage/local/driver.ts';
+import { memoryStorage, type MemoryDisk } from '../../support/memory-storage.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
 import { testClock } from '../../faults/world.ts';
 

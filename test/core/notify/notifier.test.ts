@@ -13,7 +13,7 @@ import {
   publicationOccurrence,
   sourceFailures,
   testOccurrence,
-} from '../../../src/core/notify/occurrences.ts';
+} from '../../../src/core/publish/occurrences.ts';
 import { collectWarnings, outcomeWarning } from '../../../src/core/notify/outcome-warnings.ts';
 import type { Attempted, Sink } from '../../../src/core/notify/sink.ts';
 import type { ActionResult } from '../../../src/core/publish/result.ts';

@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import t from 'tap';
-import type { RelativePath } from '../../../src/core/bundle/path-policy.ts';
+import type { RelativePath } from '../../../src/core/paths.ts';
 import type {
   Catalog,
   CatalogState,

@@ -14,7 +14,7 @@ import { planOutputs, type OutputsOptions } from '../../../src/core/publish/outp
 import type { PlannedOutput } from '../../../src/core/publish/plan.ts';
 import { bytesBody } from '../../../src/core/storage/body.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
-import { memoryStorage } from '../../../src/core/storage/memory.ts';
+import { memoryStorage } from '../../support/memory-storage.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
 import { inChunks, manifestOf } from '../../fixtures/tar.ts';
 

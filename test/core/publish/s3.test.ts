@@ -5,8 +5,8 @@ import type { DestinationConfig, S3Location } from '../../../src/core/config/con
 import { silentLog } from '../../../src/core/log.ts';
 import { publishBundle, type BundlePublication } from '../../../src/core/publish/publish-bundle.ts';
 import type { ActionResult } from '../../../src/core/publish/result.ts';
-import { s3Storage } from '../../../src/core/storage/s3.ts';
-import { withRetry } from '../../../src/core/storage/with-retry.ts';
+import { s3Storage } from '../../../src/core/storage/s3/driver.ts';
+import { withRetry } from '../../../src/core/storage/wrappers/retry.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
 import {
   bundleOf,

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { contentFindings } from '../../../src/core/scene-map/content-rules.ts';
-import type { SceneMap } from '../../../src/core/scene-map/schema-types.ts';
+import type { SceneMap } from '../../../src/core/scene-map/generated/schema-types.ts';
 import { countSentences, surelyWithin } from '../../../src/core/scene-map/sentences.ts';
 import { soundMap, soundScene } from './maps.ts';
 

@@ -1,4 +1,4 @@
-import type { Scene, SceneMap } from '../../../src/core/scene-map/schema-types.ts';
+import type { Scene, SceneMap } from '../../../src/core/scene-map/generated/schema-types.ts';
 
 /** A sound map of `count` scenes of `length` segments each, beginning at segment 1. */
 export function soundMap(count = 4, length = 10): SceneMap {

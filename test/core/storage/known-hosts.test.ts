@@ -11,7 +11,7 @@ import {
   malformedLines,
   readKnownHosts,
   rememberHostKey,
-} from '../../../src/core/storage/known-hosts.ts';
+} from '../../../src/core/storage/sftp/known-hosts.ts';
 
 function blob(type: string, fill: number): Buffer {
   const name = Buffer.from(type);

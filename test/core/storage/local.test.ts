@@ -3,8 +3,8 @@ import path from 'node:path';
 import t from 'tap';
 import { bytesBody, storedBody } from '../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../src/core/storage/key.ts';
-import { localStorage } from '../../../src/core/storage/local.ts';
-import { within } from '../../../src/core/storage/within.ts';
+import { localStorage } from '../../../src/core/storage/local/driver.ts';
+import { within } from '../../../src/core/storage/wrappers/within.ts';
 import { rejectsWith, storageContract } from '../../contract/storage.ts';
 
 t.test('local', (t) =>

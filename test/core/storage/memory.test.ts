@@ -1,5 +1,5 @@
 import t from 'tap';
-import { memoryStorage, type MemoryDisk, type MemoryOptions } from '../../../src/core/storage/memory.ts';
+import { memoryStorage, type MemoryDisk, type MemoryOptions } from '../../support/memory-storage.ts';
 import { storageContract } from '../../contract/storage.ts';
 
 const flavours: Record<string, MemoryOptions> = {

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { openServer } from '../../../examples/feeder/targets.ts';
 import type { PostgresConfig } from '../../../src/core/config/config.ts';
-import { loadSecrets } from '../../../src/core/config/secrets.ts';
+import { loadSecrets } from '../../../src/core/secrets.ts';
 import { openWeatherDatabases } from '../../../src/core/weather/open-reader.ts';
 import type { WeatherReader } from '../../../src/core/weather/reader.ts';
 import { startCuttingProxy } from '../../services/cutting-proxy.ts';

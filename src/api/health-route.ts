@@ -1,0 +1,37 @@
+import type { RequestHandler } from 'express';
+import { WaybillError } from '../core/errors.ts';
+import { jsonContent } from './http/json-content.ts';
+import type { ApiPorts } from './ports.ts';
+import type { Route } from './http/route.ts';
+
+export const healthRoute: Route = {
+  method: 'get',
+  path: '/healthz',
+  operationId: 'getHealth',
+  tag: 'daemon',
+  summary: 'Readiness',
+  description: 'Needs no token. 503 while the daemon is stopping or its queue cannot be reached.',
+  access: 'open',
+  responses: {
+    200: {
+      description: 'Uploads are taken.',
+      content: jsonContent({
+        type: 'object',
+        additionalProperties: false,
+        required: ['status'],
+        properties: { status: { const: 'ok' } },
+      }),
+    },
+  },
+  problems: ['shutting_down', 'queue_unavailable'],
+  handle: (ports) => health(ports),
+};
+
+function health(ports: Pick<ApiPorts, 'isDraining' | 'queue'>): RequestHandler {
+  return async (_req, res) => {
+    if (ports.isDraining())
+      throw new WaybillError('shutting_down', 'the daemon is stopping and takes no new uploads');
+    await ports.queue.depth();
+    res.json({ status: 'ok' });
+  };
+}

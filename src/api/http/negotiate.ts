@@ -1,0 +1,48 @@
+import Negotiator from 'negotiator';
+import { WaybillError } from '../../core/errors.ts';
+
+export type Format = 'json' | 'xml' | 'text';
+
+export interface Representation {
+  format: Format;
+  /** The Content-Type of the answer. */
+  mediaType: string;
+}
+
+// In the order of preference. The charset is told so that an Accept that tells it too is matched.
+const offered: readonly Representation[] = [
+  { format: 'json', mediaType: 'application/json; charset=utf-8' },
+  { format: 'xml', mediaType: 'application/xml; charset=utf-8' },
+  { format: 'xml', mediaType: 'text/xml; charset=utf-8' },
+  { format: 'text', mediaType: 'text/plain; charset=utf-8' },
+];
+const json: Representation = { format: 'json', mediaType: 'application/json; charset=utf-8' };
+
+/**
+ * The form of an answer: what `format` names, or else what RFC 9110 makes of Accept. A browser, known by `text/html` beside neither
+ * JSON nor plain text, gets JSON, for it ranks XML above anything. Throws `unsupported_format`. Pure.
+ */
+export function negotiate(format: string | null, accept: string | undefined): Representation {
+  if (format !== null) {
+    const named = offered.find((each) => each.format === format);
+    if (named === undefined) throw notOffered(`there is no format ${JSON.stringify(format)}`);
+    return named;
+  }
+  if (accept === undefined || accept.trim() === '' || isBrowser(accept)) return json;
+  const [best] = new Negotiator({ headers: { accept } }).mediaTypes(offered.map((each) => each.mediaType));
+  const chosen = offered.find((each) => each.mediaType === best);
+  if (chosen === undefined) throw notOffered('nothing that Accept names is offered');
+  return chosen;
+}
+
+function isBrowser(accept: string): boolean {
+  const names = (type: string): boolean => new RegExp(`(^|,)\\s*${type}\\s*(;|,|$)`, 'i').test(accept);
+  return names('text/html') && !names('application/json') && !names('text/plain');
+}
+
+function notOffered(what: string): WaybillError {
+  const types = offered.map(({ mediaType }) => mediaType.split(';', 1)[0]).join(', ');
+  return new WaybillError('unsupported_format', what, {
+    hint: `offered are ${types}; or say format=json, format=xml or format=text`,
+  });
+}

@@ -1,0 +1,56 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Request, RequestHandler } from 'express';
+import type { Clock } from '../../core/clock.ts';
+import type { Log } from '../../core/log.ts';
+import { requestContext } from './request-context.ts';
+
+/** Gives each request its id and the headers that every answer has, and writes one line when it is over. */
+export function requestLog(log: Log, clock: Clock): RequestHandler {
+  return (req, res, next) => {
+    logWhenOver(log, clock, req, res);
+    res.setHeader('X-Request-Id', requestContext(req).id);
+    res.setHeader('Cache-Control', 'no-store');
+    res.setHeader('X-Content-Type-Options', 'nosniff');
+    next();
+  };
+}
+
+/** What the log needs of a request and its answer. */
+export type LoggedRequest = IncomingMessage & Pick<Request, 'originalUrl' | 'ip'>;
+
+/** Writes the line of a request when it is over. */
+export function logWhenOver(log: Log, clock: Clock, req: LoggedRequest, res: ServerResponse): void {
+  const context = requestContext(req);
+  const started = clock.monotonic();
+  const path = req.originalUrl.split('?', 1)[0];
+  res.on('close', () => {
+    const line = {
+      request_id: context.id,
+      method: req.method,
+      route: context.route ?? null,
+      path,
+      client: req.ip,
+      status: res.headersSent ? res.statusCode : null,
+      bytes_received: receivedBytes(req),
+      bytes_sent: context.sent ?? sentBytes(req, res),
+      ms: Math.round(clock.monotonic() - started),
+      ...context.fields,
+    };
+    if (context.failure !== undefined && res.headersSent)
+      log.error({ ...line, err: context.failure }, 'request failed');
+    else log.info(line, res.writableFinished ? 'request' : 'request left by the client');
+  });
+}
+
+/** Of the body, as far as it was read. */
+function receivedBytes(req: IncomingMessage): number {
+  const { received } = requestContext(req);
+  if (received !== undefined) return received;
+  return req.complete ? Number(req.headers['content-length'] ?? 0) : 0;
+}
+
+/** Of the body. Every answer tells its length before it is written. */
+function sentBytes(req: IncomingMessage, res: ServerResponse): number {
+  const hasBody = res.headersSent && req.method !== 'HEAD' && res.statusCode !== 304;
+  return hasBody ? Number(res.getHeader('content-length') ?? 0) : 0;
+}

@@ -1,0 +1,55 @@
+import express, { type RequestHandler, type Router } from 'express';
+import { WaybillError } from '../../core/errors.ts';
+import { openApiDocument } from '../openapi/document.ts';
+import type { OpenApiDocument } from './openapi-types.ts';
+import type { ApiPorts } from '../ports.ts';
+import { requestContext } from './request-context.ts';
+import type { Route } from './route.ts';
+
+/** Serves the routes that are present. A path that exists refuses every other method and names those it takes. */
+export function createRouter<Ports extends Pick<ApiPorts, 'http'>>(
+  routes: readonly Route<Ports>[],
+  ports: Ports,
+): Router {
+  const router = express.Router({ strict: true, caseSensitive: true });
+  const present = routes.filter(({ isPresent }) => isPresent?.(ports) ?? true);
+  let made: OpenApiDocument | undefined;
+  const document = (): OpenApiDocument => (made ??= openApiDocument(present, ports.http.basePath));
+
+  for (const path of new Set(present.map((route) => route.path))) {
+    const ofPath = present.filter((route) => route.path === path);
+    const served = router.route(expressPath(path)).all(noteRoute(path));
+    for (const { method, handle } of ofPath)
+      served[method](...([handle(ports, document)].flat() as RequestHandler[]));
+    served.all(
+      onlyMethods(ofPath.map(({ method }) => (method === 'get' ? 'GET, HEAD' : method.toUpperCase()))),
+    );
+  }
+  return router;
+}
+
+/** `/runs/{run_id}` → `/runs/:runId`. */
+export function expressPath(path: string): string {
+  return path.replaceAll(
+    /\{([a-z_]+)\}/g,
+    (_whole, name: string) =>
+      `:${name.replaceAll(/_([a-z])/g, (_match, letter: string) => letter.toUpperCase())}`,
+  );
+}
+
+function noteRoute(path: string): RequestHandler {
+  return (req, _res, next) => {
+    requestContext(req).route = path;
+    next();
+  };
+}
+
+function onlyMethods(methods: readonly string[]): RequestHandler {
+  const allow = methods.join(', ');
+  return (req, res) => {
+    res.setHeader('Allow', allow);
+    throw new WaybillError('method_not_allowed', `${req.method} is not possible here`, {
+      hint: `use ${allow}`,
+    });
+  };
+}

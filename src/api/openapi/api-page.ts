@@ -1,0 +1,100 @@
+import { readFileSync } from 'node:fs';
+import ejs from 'ejs';
+import type { JsonSchema, MediaType, OpenApiDocument, Operation } from '../http/openapi-types.ts';
+
+/** A page that shows an OpenAPI document, and the style in it, which a content policy has to allow. */
+export function renderApiPage(document: OpenApiDocument): { html: string; style: string } {
+  const template = ejs.compile(read('api.ejs'), { strict: true, localsName: 'page', rmWhitespace: true });
+  const style = read('api.css');
+  return { html: template(pageView(document, style)), style };
+}
+
+function read(name: string): string {
+  return readFileSync(new URL(`../../../templates/pages/${name}`, import.meta.url), 'utf8');
+}
+
+function pageView({ info, servers, tags, paths, components }: OpenApiDocument, style: string): ejs.Data {
+  const operations = Object.entries(paths).flatMap(([path, item]) =>
+    Object.entries(item).map(([method, operation]) => operationView(path, method, operation)),
+  );
+  return {
+    style,
+    title: info.title,
+    version: info.version,
+    about: paragraphs(info.description),
+    base: servers[0]?.url ?? '/',
+    tags: tags.map(({ name, description }) => ({
+      name,
+      id: `tag-${name.replaceAll(' ', '-')}`,
+      about: description,
+      operations: operations.filter(({ tag }) => tag === name),
+    })),
+    schemas: Object.entries(components.schemas).map(([name, schema]) => ({ name, text: indented(schema) })),
+  };
+}
+
+interface OperationView extends Record<string, unknown> {
+  tag: string;
+}
+
+function operationView(path: string, method: string, operation: Operation): OperationView {
+  const { operationId, tags, summary, description, parameters, requestBody, responses, security } = operation;
+  return {
+    id: operationId,
+    tag: tags[0] ?? '',
+    method: method.toUpperCase(),
+    path,
+    summary,
+    about: paragraphs(description ?? ''),
+    access: security.length === 0 ? null : security.length === 1 ? 'needs a token' : 'may need a token',
+    parameters: (parameters ?? []).map(({ name, in: place, required, description: about, schema }) => ({
+      name,
+      place,
+      required: required === true,
+      about: inlines(about),
+      form: formOf(schema),
+    })),
+    body: requestBody && { about: inlines(requestBody.description), media: mediaView(requestBody.content) },
+    responses: Object.entries(responses).map(([status, response]) => ({
+      status,
+      about: paragraphs(response.description),
+      headers: Object.keys(response.headers ?? {}),
+      media: status < '400' ? mediaView(response.content ?? {}) : [],
+    })),
+  };
+}
+
+function mediaView(content: Record<string, MediaType>): object[] {
+  return Object.entries(content).map(([type, { schema }]) => {
+    const ref = schema?.['$ref'];
+    const name = typeof ref === 'string' ? (ref.split('/').at(-1) ?? null) : null;
+    return { type, name };
+  });
+}
+
+/** A parameter's schema in a few words: `integer, minimum 1, maximum 500, default 50`. */
+function formOf({ type, enum: choices, ...rest }: JsonSchema): string {
+  const words = Array.isArray(choices)
+    ? [`one of ${choices.map((choice) => JSON.stringify(choice)).join(', ')}`]
+    : [String(type)];
+  for (const [keyword, value] of Object.entries(rest)) words.push(`${keyword} ${String(value)}`);
+  return words.join(', ');
+}
+
+interface Inline {
+  text: string;
+  code: boolean;
+}
+
+function paragraphs(markdown: string): Inline[][] {
+  return markdown === '' ? [] : markdown.split('\n\n').map(inlines);
+}
+
+/** The only markup that descriptions use: code between backticks. */
+function inlines(markdown: string): Inline[] {
+  return markdown.split('`').map((text, index) => ({ text, code: index % 2 === 1 }));
+}
+
+function indented(schema: JsonSchema): string {
+  return JSON.stringify(schema, null, 2);
+}

@@ -1,0 +1,78 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import busboy from 'busboy';
+import { WaybillError } from '../../core/errors.ts';
+
+/** The name of the one file in the form. */
+export const formPart = 'bundle';
+
+/**
+ * The bytes of the file `bundle` of a `multipart/form-data` body (RFC 7578), as they come. Throws `unsupported_media_type` at once where the headers tell
+ * no boundary, and `invalid_request` while it is read: for a form that is cut short, that lacks the file or has anything beside it.
+ */
+export function formArchive(
+  headers: IncomingHttpHeaders,
+): (body: AsyncIterable<Uint8Array>) => AsyncIterable<Uint8Array> {
+  const parser = openParser(headers);
+  return async function* archive(body) {
+    // What the parser has found in the chunk that it was given last.
+    const found: Uint8Array[] = [];
+    const files: string[] = [];
+    let refusal: WaybillError | undefined;
+    const refuse = (message: string): void => void (refusal ??= invalid(message));
+    parser.on('file', (given, file) => {
+      const name = nameOf(given);
+      if (name !== formPart) refuse(`the form has the file "${name}"`);
+      else if (files.length > 0) refuse(`the form has a second file "${formPart}"`);
+      files.push(name);
+      file.on('data', (chunk: Uint8Array) => found.push(chunk));
+      file.on('error', () => refuse('the form ends within its file'));
+    });
+    parser.on('field', (given) => {
+      const name = nameOf(given);
+      if (name === formPart) refuse(`"${formPart}" of the form is text and not a file`);
+      else refuse(`the form has the field "${name}"`);
+    });
+    parser.on('error', (error: Error) => refuse(`the form cannot be read: ${error.message}`));
+    const take = function* (): Iterable<Uint8Array> {
+      if (refusal !== undefined) throw refusal;
+      yield* found.splice(0);
+    };
+    try {
+      for await (const chunk of body) {
+        await new Promise((resolve) => parser.write(chunk, resolve));
+        yield* take();
+      }
+      await new Promise((resolve) => {
+        parser.once('close', resolve).once('error', resolve);
+        parser.end();
+      });
+      yield* take();
+      if (files.length === 0) throw invalid('the form has no file');
+    } finally {
+      parser.destroy();
+    }
+  };
+}
+
+/** As it is told; a part may have none, whatever the parser's types say. */
+function nameOf(given: string | undefined): string {
+  return (given ?? '').slice(0, 80);
+}
+
+function openParser(headers: IncomingHttpHeaders): busboy.Busboy {
+  try {
+    // One field and one file too many are enough to be told of.
+    return busboy({ headers, limits: { files: 2, fields: 1, fieldSize: 0, headerPairs: 20 } });
+  } catch (cause) {
+    throw new WaybillError('unsupported_media_type', 'the Content-Type names no boundary of the form', {
+      cause,
+      hint: 'let the browser or the library write the Content-Type of a form',
+    });
+  }
+}
+
+function invalid(message: string): WaybillError {
+  return new WaybillError('invalid_request', message, {
+    hint: `send a form with one file, named "${formPart}", and nothing else`,
+  });
+}

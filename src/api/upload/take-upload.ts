@@ -1,0 +1,233 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { RequestHandler } from 'express';
+import { hasCode, WaybillError, type ErrorCode } from '../../core/errors.ts';
+import type { Admission } from '../../workers/queue.ts';
+import { newRunId } from '../../workers/run-id.ts';
+import { authenticate, type Token } from '../http/auth.ts';
+import { challenge } from '../http/challenge.ts';
+import { idempotencyKey } from '../runs/idempotency-key.ts';
+import type { ApiPorts, StagedUpload, UploadPipeline } from '../ports.ts';
+import { requestBody } from '../http/request-body.ts';
+import { requestContext } from '../http/request-context.ts';
+
+/** How the archive comes in a request. */
+export interface UploadForm {
+  /** The types of its bodies. */
+  mediaTypes: readonly string[];
+  /** Of the body that are not the archive's, at most. */
+  envelopeBytes: number;
+  /** The archive in the body of a request. Throws `unsupported_media_type` before a byte is read where the head tells that there can be none. */
+  archive: (req: IncomingMessage) => (body: AsyncIterable<Uint8Array>) => AsyncIterable<Uint8Array>;
+}
+
+/** What any way of uploading can be refused with. */
+export const uploadProblems: readonly ErrorCode[] = [
+  'pipeline_not_found',
+  'forbidden',
+  'invalid_idempotency_key',
+  'unsupported_media_type',
+  'shutting_down',
+  'queue_full',
+  'queue_unavailable',
+  'upload_too_large',
+  'idempotency_in_progress',
+  'malformed_archive',
+  'too_many_files',
+  'archive_bomb',
+  'unsafe_archive_entry',
+  'invalid_bundle',
+  'idempotency_conflict',
+  'upload_timeout',
+  'insufficient_storage',
+];
+
+/**
+ * Takes one bundle. All that can be told from the request's head is checked before a byte of the body is asked for, in the order that
+ * docs/http-api.md lists; only a staged and valid bundle gets a run id.
+ */
+export function takeUpload(ports: ApiPorts, form: UploadForm): RequestHandler<{ pipelineId: string }> {
+  return async (req, res) => {
+    const { pipeline, admission, archive } = await admit(ports, form, req, res);
+    try {
+      if (req.headers.expect !== undefined) res.writeContinue();
+      const directory = await ports.staging.create();
+      const { runId, replayed } = await keepOrDiscard(ports, directory, async () => {
+        const staged = await receive(ports, pipeline, directory, { req, archive });
+        return accept(ports, pipeline, admission, staged);
+      });
+      requestContext(req).fields['run_id'] = runId;
+      if (replayed) res.setHeader('Idempotency-Replayed', 'true');
+      res.status(202).location(`${ports.http.basePath}runs/${encodeURIComponent(runId)}`);
+      res.json({ run_id: runId, status: 'accepted' });
+    } catch (error) {
+      throw storageFailure(error);
+    } finally {
+      await admission.release();
+    }
+  };
+}
+
+/** Every check that needs no body, and at last the slot. */
+async function admit(
+  ports: ApiPorts,
+  form: UploadForm,
+  req: IncomingMessage & { params: { pipelineId: string } },
+  res: ServerResponse,
+): Promise<{ pipeline: UploadPipeline; admission: Admission; archive: ReturnType<UploadForm['archive']> }> {
+  const { fields } = requestContext(req);
+  const token = challenge(req, res, () => authenticate(req.headers.authorization, ports.tokens));
+  fields['token_id'] = token.id;
+  const pipeline = allowedPipeline(ports, token, req.params.pipelineId);
+  fields['pipeline_id'] = pipeline.id;
+  const key = idempotencyKey(req);
+  const archive = checkMediaType(form, req, res);
+  const idempotency = key === undefined ? {} : { idempotency: { tokenId: token.id, key } };
+  try {
+    const admission = await ports.queue.reserve({ pipelineId: pipeline.id, ...idempotency });
+    try {
+      checkLength(form, req, pipeline);
+    } catch (error) {
+      await admission.release();
+      throw error;
+    }
+    return { pipeline, admission, archive };
+  } catch (error) {
+    // The queue tells both in one step; in the documented order the length comes between "full" and "in progress".
+    if (hasCode(error, 'idempotency_in_progress')) checkLength(form, req, pipeline);
+    throw error;
+  }
+}
+
+function allowedPipeline(ports: ApiPorts, token: Token, id: string): UploadPipeline {
+  const pipeline = ports.pipelines.get(id);
+  if (pipeline === undefined) {
+    throw new WaybillError('pipeline_not_found', 'there is no such pipeline, or it takes no uploads', {
+      hint: 'check the pipeline id in the path',
+    });
+  }
+  if (token.pipelines.has(pipeline.id)) return pipeline;
+  throw new WaybillError('forbidden', `the token "${token.id}" is not for the pipeline "${pipeline.id}"`, {
+    hint: 'use the token of this pipeline, or have the pipeline added to upload_tokens',
+  });
+}
+
+function checkMediaType(
+  { mediaTypes, archive }: UploadForm,
+  req: IncomingMessage,
+  res: ServerResponse,
+): ReturnType<UploadForm['archive']> {
+  const type = (req.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? '';
+  try {
+    if (!mediaTypes.includes(type))
+      throw new WaybillError(
+        'unsupported_media_type',
+        type === '' ? 'the request has no Content-Type' : `"${type}" is not what is taken here`,
+        { hint: `send ${mediaTypes.join(' or ')}` },
+      );
+    if (req.headers['content-encoding'] !== undefined)
+      throw new WaybillError('unsupported_media_type', 'a Content-Encoding is not taken', {
+        hint: 'send the archive as it is; a .tar.gz is application/gzip',
+      });
+    return archive(req);
+  } catch (error) {
+    res.setHeader('Accept-Post', mediaTypes.join(', '));
+    throw error;
+  }
+}
+
+function checkLength({ envelopeBytes }: UploadForm, req: IncomingMessage, pipeline: UploadPipeline): void {
+  const length = Number(req.headers['content-length'] ?? 0);
+  if (length <= pipeline.maxUploadSize + envelopeBytes) return;
+  throw new WaybillError(
+    'upload_too_large',
+    `the body has ${length} bytes, and this pipeline takes at most ${pipeline.maxUploadSize}`,
+    {
+      hint: 'split the bundle, or have max_upload_size raised',
+    },
+  );
+}
+
+/** Reads the body into staging, within both time limits. */
+async function receive(
+  ports: ApiPorts,
+  pipeline: UploadPipeline,
+  directory: string,
+  { req, archive }: { req: IncomingMessage; archive: ReturnType<UploadForm['archive']> },
+): Promise<StagedUpload> {
+  const { idleTimeoutMs, uploadTimeoutMs } = ports.http;
+  const abort = new AbortController();
+  const onStopping = (): void => abort.abort(ports.stopping.reason);
+  if (ports.stopping.aborted) onStopping();
+  ports.stopping.addEventListener('abort', onStopping);
+  const timer = setTimeout(() => abort.abort(tooSlow(uploadTimeoutMs)), uploadTimeoutMs);
+  const body = requestBody(req, { idleTimeoutMs, signal: abort.signal });
+  try {
+    const { maxUploadSize, maxFiles, sceneMaps } = pipeline;
+    return await ports.stage({
+      input: archive(body.chunks),
+      directory,
+      limits: { maxUploadSize, maxFiles },
+      signal: abort.signal,
+      pipelineId: pipeline.id,
+      sceneMaps,
+    });
+  } catch (error) {
+    // An archive that ended because the client stalled is not a malformed archive.
+    throw body.failure() ?? (abort.signal.aborted ? abort.signal.reason : error);
+  } finally {
+    clearTimeout(timer);
+    ports.stopping.removeEventListener('abort', onStopping);
+  }
+}
+
+async function accept(
+  ports: ApiPorts,
+  pipeline: UploadPipeline,
+  admission: Admission,
+  staged: StagedUpload,
+): Promise<{ runId: string; replayed: boolean }> {
+  const runId = newRunId(pipeline.id, ports.clock.now());
+  const job = { runId, pipelineId: pipeline.id, staged: staged.directory, bundlePath: staged.bundlePath };
+  const { record, replayed } = await admission.accept(job, staged.manifestDigest);
+  return { runId: record.run_id, replayed };
+}
+
+/** The directory stays only where a new run has taken it over. */
+async function keepOrDiscard<T extends { replayed: boolean }>(
+  ports: ApiPorts,
+  directory: string,
+  work: () => Promise<T>,
+): Promise<T> {
+  const discard = (): Promise<void> =>
+    ports.staging
+      .discard(directory)
+      .catch((error: unknown) => ports.log.error({ err: error }, 'a staging directory could not be removed'));
+  try {
+    const result = await work();
+    if (result.replayed) await discard();
+    return result;
+  } catch (error) {
+    await discard();
+    throw error;
+  }
+}
+
+function storageFailure(error: unknown): unknown {
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    const full =
+      hasCode(cause, 'storage_full') ||
+      ('code' in cause && (cause.code === 'ENOSPC' || cause.code === 'EDQUOT'));
+    if (full)
+      return new WaybillError('insufficient_storage', 'the staging disk is full', {
+        cause: error,
+        hint: 'try again later',
+      });
+  }
+  return error;
+}
+
+function tooSlow(uploadTimeoutMs: number): WaybillError {
+  return new WaybillError('upload_timeout', `the body was not whole after ${uploadTimeoutMs} ms`, {
+    hint: 'upload over a faster line, or have server.http.upload_timeout raised',
+  });
+}

@@ -1,0 +1,42 @@
+import { formArchive, formPart } from './form-archive.ts';
+import { idempotencyKeyParameter } from '../runs/idempotency-key.ts';
+import { acceptedResponse } from '../runs/accepted-response.ts';
+import { pipelineIdParameter } from '../http/json-content.ts';
+import type { Route } from '../http/route.ts';
+import { takeUpload, uploadProblems, type UploadForm } from './take-upload.ts';
+
+const form: UploadForm = {
+  mediaTypes: ['multipart/form-data'],
+  // Two boundaries and the headers of one part.
+  envelopeBytes: 64 * 1024,
+  archive: ({ headers }) => formArchive(headers),
+};
+
+/** The same for what browsers can send: `new FormData()` with one file. */
+export const uploadFormRoute: Route = {
+  method: 'post',
+  path: '/v1/pipelines/{pipeline_id}/upload/form',
+  operationId: 'uploadBundleForm',
+  tag: 'uploads',
+  summary: 'Upload one bundle from a browser',
+  description: `A form with one file, named \`${formPart}\`: the archive of the operation above, whatever type the browser gives it. All else is as there.`,
+  access: 'token',
+  parameters: [pipelineIdParameter, idempotencyKeyParameter],
+  body: {
+    description: 'The form.',
+    required: true,
+    content: {
+      'multipart/form-data': {
+        schema: {
+          type: 'object',
+          additionalProperties: false,
+          required: [formPart],
+          properties: { [formPart]: { type: 'string', contentMediaType: 'application/octet-stream' } },
+        },
+      },
+    },
+  },
+  responses: { 202: acceptedResponse },
+  problems: [...uploadProblems, 'invalid_request'],
+  handle: (ports) => takeUpload(ports, form),
+};

@@ -1,0 +1,125 @@
+import { createHash } from 'node:crypto';
+import type { Clock } from '../../core/clock.ts';
+import type { WeatherReader } from '../../core/weather/reader.ts';
+import { renderJson } from '../../core/weather/render/json.ts';
+import type { TextRenderer } from '../../core/weather/render/text.ts';
+import { renderXml } from '../../core/weather/render/xml.ts';
+import { ByteCache } from './byte-cache.ts';
+import { negotiate, type Representation } from '../http/negotiate.ts';
+import type { WeatherEndpoint } from './endpoints.ts';
+
+/** An answer that is ready to be sent. */
+export interface WeatherAnswer {
+  endpoint: WeatherEndpoint;
+  mediaType: string;
+  /** A short one is kept as text: Node sends that in one piece with the head, which costs less than two pieces. */
+  body: string | Buffer;
+  /** Of the body. */
+  bytes: number;
+  /** Strong, over the bytes of the body. */
+  etag: string;
+  lastModified: Date | null;
+  /** Seconds. */
+  maxAge: number;
+}
+
+/** The part of a request that decides its answer. */
+export interface WeatherRequest {
+  /** With its query. */
+  url: string;
+  accept: string | undefined;
+}
+
+export interface WeatherService {
+  /** Throws `invalid_parameter`, `unsupported_format`, `template_error` and what the reader throws. */
+  answer(endpoint: WeatherEndpoint, request: WeatherRequest): Promise<WeatherAnswer>;
+  /** The answer to just this request, where it was given a moment ago. */
+  hot(request: WeatherRequest): WeatherAnswer | undefined;
+}
+
+const mostKept = { entries: 1000, bytes: 32 * 1024 * 1024 };
+const maxAgeWithoutData = 15;
+const longestText = 16 * 1024;
+
+/** Answers reads: identical ones share what is under way, and what was rendered is kept for `cacheMs`. */
+export function createWeatherService(parts: {
+  reader: WeatherReader;
+  text: TextRenderer;
+  clock: Clock;
+  cacheMs: number;
+}): WeatherService {
+  const { clock, cacheMs } = parts;
+  // The same answer under what it says, and under what was asked word for word: the latter needs no parsing.
+  const byMeaning = new ByteCache<WeatherAnswer>(mostKept);
+  const byRequest = new ByteCache<WeatherAnswer>(mostKept);
+  const underWay = new Map<string, Promise<{ answer: WeatherAnswer; until: number }>>();
+
+  const produce = async (
+    key: string,
+    endpoint: WeatherEndpoint,
+    query: object,
+    as: Representation,
+  ): Promise<{ answer: WeatherAnswer; until: number }> => {
+    // From before the read: what is kept is never older than `cacheMs`.
+    const until = clock.monotonic() + cacheMs;
+    const answer = await answerOf(endpoint, query, as, parts);
+    if (cacheMs > 0) byMeaning.set(key, answer, { bytes: answer.bytes + key.length, until });
+    return { answer, until };
+  };
+
+  return {
+    async answer(endpoint, request) {
+      const { format, ...query } = endpoint.parameters.read(request.url);
+      const as = negotiate(format, request.accept);
+      const key = `${endpoint.path} ${as.mediaType} ${JSON.stringify(query)}`;
+      const kept = byMeaning.get(key, clock.monotonic());
+      if (kept !== undefined) return kept;
+      let shared = underWay.get(key);
+      if (shared === undefined) {
+        shared = produce(key, endpoint, query, as).finally(() => underWay.delete(key));
+        underWay.set(key, shared);
+      }
+      const { answer, until } = await shared;
+      const exactly = requestKey(request);
+      const bytes = answer.bytes + exactly.length;
+      if (cacheMs > 0) byRequest.set(exactly, answer, { bytes, until });
+      return answer;
+    },
+    hot: (request) => (cacheMs > 0 ? byRequest.get(requestKey(request), clock.monotonic()) : undefined),
+  };
+}
+
+function requestKey({ url, accept = '' }: WeatherRequest): string {
+  return `${url} ${accept}`;
+}
+
+async function answerOf(
+  endpoint: WeatherEndpoint,
+  query: object,
+  { format, mediaType }: Representation,
+  { reader, text, clock }: { reader: WeatherReader; text: TextRenderer; clock: Clock },
+): Promise<WeatherAnswer> {
+  const { data, lastModified } = await endpoint.read(reader, query);
+  const modified = lastModified === null ? [] : [lastModified.getTime()];
+  let rendered: string;
+  if (format === 'json') rendered = renderJson(data);
+  else if (format === 'xml') rendered = renderXml(data);
+  else {
+    const request = { endpoint: endpoint.path, parameters: query };
+    const made = await text.render(endpoint.template, data, request);
+    rendered = made.text;
+    modified.push(made.templateModified.getTime());
+  }
+  const body = rendered.length > longestText ? Buffer.from(rendered) : rendered;
+  const digest = createHash('sha256').update(body).digest('base64url').slice(0, 27);
+  return {
+    endpoint,
+    mediaType,
+    body,
+    bytes: Buffer.byteLength(body),
+    etag: `"${digest}"`,
+    lastModified:
+      lastModified === null ? null : new Date(Math.min(Math.max(...modified), clock.now().getTime())),
+    maxAge: data === null ? maxAgeWithoutData : endpoint.maxAge,
+  };
+}

@@ -1,0 +1,69 @@
+import type { Header, ResponseObject } from '../http/openapi-types.ts';
+import type { ApiPorts } from '../ports.ts';
+import type { Route } from '../http/route.ts';
+import { sendWeather } from './answer.ts';
+import { weatherEndpoints, type WeatherEndpoint } from './endpoints.ts';
+
+const headers: Record<string, Header> = {
+  ETag: header('Strong, of the bytes of the body.', true),
+  'Cache-Control': header('How long the answer serves.', true),
+  Vary: header('`Accept`.', true),
+  'Last-Modified': header('Of the newest record; none for alerts and where there is no data.', false),
+};
+
+/** The weather reader: one route for each endpoint, there where a database is configured. */
+export const weatherRoutes: readonly Route<Pick<ApiPorts, 'weather'>>[] = weatherEndpoints.map(
+  (endpoint) => ({
+    method: 'get',
+    path: endpoint.path,
+    operationId: endpoint.operationId,
+    tag: 'weather',
+    summary: endpoint.summary,
+    access: 'open',
+    parameters: endpoint.parameters.parameters,
+    responses: {
+      200: success(endpoint),
+      304: { description: 'The client has this answer already.', headers },
+    },
+    problems: [
+      'invalid_parameter',
+      'unsupported_format',
+      'database_unavailable',
+      'schema_mismatch',
+      'template_error',
+    ],
+    isPresent: ({ weather }) => weather !== null,
+    handle:
+      ({ weather }) =>
+      async (req, res) => {
+        if (weather === null) throw new TypeError('a weather route without a weather service');
+        const request = { url: req.originalUrl, accept: req.headers.accept };
+        sendWeather(req, res, await weather.answer(endpoint, request));
+      },
+  }),
+);
+
+function header(description: string, required: boolean): Header {
+  return { description, required, schema: { type: 'string' } };
+}
+
+function success({ summary }: WeatherEndpoint): ResponseObject {
+  const text = { schema: { type: 'string' } };
+  return {
+    description: `${summary}. \`data\` is null where there is none.`,
+    headers,
+    content: {
+      'application/json': {
+        schema: {
+          type: 'object',
+          additionalProperties: false,
+          required: ['data'],
+          properties: { data: { type: ['object', 'null'] } },
+        },
+      },
+      'application/xml': text,
+      'text/xml': text,
+      'text/plain': text,
+    },
+  };
+}

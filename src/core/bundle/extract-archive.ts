@@ -1,0 +1,199 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { open } from 'node:fs/promises';
+import path from 'node:path';
+import { finishDigest, startDigest, type Digest } from '../digest.ts';
+import { WaybillError } from '../errors.ts';
+import { finding } from '../finding.ts';
+import { invalidBundle } from './invalid-bundle.ts';
+import { decompress } from '../archive/decompress.ts';
+import { manifestName } from './manifest.ts';
+import { foldedPath, parseRelativePath, type RelativePath } from '../paths.ts';
+import { quoted, readTar, type TarEntry } from '../archive/tar-reader.ts';
+
+export interface ArchiveLimits {
+  /** Bytes, of the archive and, counted apart, of the files in it. */
+  maxUploadSize: number;
+  /** Files beside `manifest.json`. */
+  maxFiles: number;
+}
+
+export interface ExtractRequest {
+  /** tar or tar.gz. */
+  input: AsyncIterable<Uint8Array>;
+  /** Absolute; exists and is empty. */
+  directory: string;
+  limits: ArchiveLimits;
+}
+
+/** What is on disk below the directory, hashed while it was written. */
+export interface Extraction {
+  files: Map<RelativePath, { size: number; digest: Digest }>;
+  /** Of all files. */
+  bytes: number;
+}
+
+const maxDepth = 64;
+/** Up to this size a file is written by one synchronous call, which is far quicker than four through the thread pool. */
+const smallFileBytes = 1 << 16;
+
+/**
+ * Extracts an archive as a stream, in flat memory. Only regular files and directories of safe, distinct paths get to the disk, with modes
+ * of our own; owners, times and modes of the archive are ignored. Throws `malformed_archive`, `unsafe_archive_entry`, `upload_too_large`,
+ * `too_many_files`, `archive_bomb`, `invalid_bundle` (no root `manifest.json`, or two), the input's own error, or a system error. What it
+ * wrote until then stays: the caller owns the directory.
+ */
+export async function extractArchive({ input, directory, limits }: ExtractRequest): Promise<Extraction> {
+  const extraction: Extraction = { files: new Map(), bytes: 0 };
+  const tree = pathTree(limits);
+  const made = new Set<string>(['.']);
+  for await (const entry of readTar(decompress(limited(input, limits.maxUploadSize)))) {
+    const entryPath = judgePath(entry);
+    if (entryPath === null) continue;
+    if (entry.type === 'directory') {
+      tree.addDirectory(entryPath);
+      continue;
+    }
+    tree.addFile(entryPath);
+    extraction.bytes += entry.size;
+    if (extraction.bytes > limits.maxUploadSize)
+      throw tooLarge('what the archive holds', limits.maxUploadSize);
+    makeDirectory(directory, path.posix.dirname(entryPath), made);
+    const digest = await writeEntry(entry, path.join(directory, entryPath));
+    extraction.files.set(entryPath, { size: entry.size, digest });
+  }
+  if (!extraction.files.has(manifestName as RelativePath)) throw manifestMissing(extraction.files.keys());
+  return extraction;
+}
+
+async function* limited(input: AsyncIterable<Uint8Array>, maxBytes: number): AsyncGenerator<Uint8Array> {
+  let size = 0;
+  for await (const chunk of input) {
+    size += chunk.byteLength;
+    if (size > maxBytes) throw tooLarge('the archive', maxBytes);
+    yield chunk;
+  }
+}
+
+/** The path of an entry, or null for the root itself, which `tar -C directory .` lists. */
+function judgePath({ name, type }: TarEntry): RelativePath | null {
+  const withoutDot = name.replace(/^(?:\.\/)+/, '');
+  const bare = type === 'directory' ? withoutDot.replace(/\/$/, '') : withoutDot;
+  if (type === 'directory' && (bare === '' || bare === '.')) return null;
+  // Decoding put it there in place of bytes that are not UTF-8.
+  if (bare.includes('\ufffd')) throw unsafe(name, 'has a name that is not UTF-8');
+  const verdict = parseRelativePath(bare);
+  if (!verdict.ok) throw unsafe(name, `has a path that ${verdict.reason}`);
+  if (bare.split('/').length > maxDepth) throw unsafe(name, `lies deeper than ${maxDepth} directories`);
+  return verdict.path;
+}
+
+/** Which paths are taken, as a file system that folds case sees them, so that no file is ever written over another or below one. */
+function pathTree({ maxFiles }: ArchiveLimits): {
+  addFile(path: RelativePath): void;
+  addDirectory(path: RelativePath): void;
+} {
+  const files = new Map<string, string>();
+  const directories = new Set<string>();
+  const maxDirectories = 4 * maxFiles + maxDepth;
+
+  const addDirectories = (path: RelativePath, folded: string): void => {
+    for (let slash = folded.indexOf('/'); slash !== -1; slash = folded.indexOf('/', slash + 1))
+      addOne(path, folded.slice(0, slash));
+  };
+  const addOne = (path: RelativePath, folded: string): void => {
+    const file = files.get(folded);
+    if (file !== undefined) throw unsafe(path, `needs a directory where the file ${quoted(file)} is`);
+    directories.add(folded);
+    if (directories.size > maxDirectories)
+      throw new WaybillError('too_many_files', `the archive holds more than ${maxDirectories} directories`, {
+        hint: 'use fewer directories',
+      });
+  };
+
+  return {
+    addFile(path) {
+      const folded = foldedPath(path);
+      const earlier = files.get(folded);
+      if (earlier !== undefined && folded === manifestName) throw manifestTwice(path, earlier);
+      if (earlier === path) throw unsafe(path, 'is there twice');
+      if (earlier !== undefined) throw unsafe(path, `differs from ${quoted(earlier)} only in letter case`);
+      if (directories.has(folded)) throw unsafe(path, 'is a file where a directory is');
+      addDirectories(path, folded);
+      files.set(folded, path);
+      if (files.size - (files.has(manifestName) ? 1 : 0) > maxFiles)
+        throw new WaybillError('too_many_files', `the archive holds more than ${maxFiles} files`, {
+          hint: 'split the bundle, or have max_files raised',
+        });
+    },
+    addDirectory(path) {
+      const folded = foldedPath(path);
+      addDirectories(path, folded);
+      addOne(path, folded);
+    },
+  };
+}
+
+function makeDirectory(root: string, relative: string, made: Set<string>): void {
+  if (made.has(relative)) return;
+  makeDirectory(root, path.posix.dirname(relative), made);
+  const absolute = path.join(root, relative);
+  try {
+    mkdirSync(absolute, { mode: 0o700 });
+  } catch (error) {
+    // Two directories that differ in case are one where the file system folds it.
+    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error;
+  }
+  made.add(relative);
+}
+
+async function writeEntry(entry: TarEntry, file: string): Promise<Digest> {
+  const hash = startDigest();
+  if (entry.size <= smallFileBytes) {
+    const chunks: Buffer[] = [];
+    for await (const chunk of entry.read()) chunks.push(chunk);
+    const bytes = Buffer.concat(chunks);
+    writeFileSync(file, bytes, { flag: 'wx', mode: 0o600 });
+    return finishDigest(hash.update(bytes));
+  }
+  const handle = await open(file, 'wx', 0o600);
+  try {
+    for await (const chunk of entry.read()) {
+      hash.update(chunk);
+      for (let done = 0; done < chunk.byteLength;) done += (await handle.write(chunk, done)).bytesWritten;
+    }
+  } finally {
+    await handle.close();
+  }
+  return finishDigest(hash);
+}
+
+function manifestMissing(files: Iterable<string>): WaybillError {
+  const nested = [...files].find((file) => file.endsWith(`/${manifestName}`));
+  const message =
+    nested === undefined
+      ? `the archive has no ${manifestName} at its root`
+      : `the archive has no ${manifestName} at its root, only ${quoted(nested)}; make it inside the bundle: tar -C DIRECTORY -cf - .`;
+  return invalidBundle('the upload', [finding('error', 'manifest_missing', message, { file: manifestName })]);
+}
+
+function manifestTwice(path: string, earlier: string): WaybillError {
+  const message =
+    path === earlier ? 'the archive has it twice' : `the archive has ${quoted(earlier)} and ${quoted(path)}`;
+  return invalidBundle('the upload', [finding('error', 'manifest_twice', message, { file: manifestName })]);
+}
+
+function tooLarge(what: string, maxBytes: number): WaybillError {
+  return new WaybillError(
+    'upload_too_large',
+    `${what} is larger than ${maxBytes} bytes, which is what the source allows`,
+    {
+      hint: 'split the bundle, or have max_upload_size raised',
+    },
+  );
+}
+
+function unsafe(name: string, reason: string): WaybillError {
+  return new WaybillError('unsafe_archive_entry', `the archive entry ${quoted(name)} ${reason}`, {
+    hint: 'docs/manifest.md says which paths a bundle may hold',
+  });
+}

@@ -1,0 +1,153 @@
+import type { SourceBundle } from '../bundle/source-bundle.ts';
+import type { Owner } from '../catalog/catalog.ts';
+import type { ErrorRecord } from '../errors.ts';
+import { publicError } from '../public-error.ts';
+import type { ActionResult, PipelineResult } from './result.ts';
+import type { BundleFacts, EventData, Occurrence } from '../notify/event.ts';
+
+/*
+ * Results as occurrences. Pure.
+ */
+
+// Receivers want small bodies (Standard Webhooks: 20 kB); the longest other fields come to a few kilobytes.
+const listBytes = 16 * 1024;
+const textChars = 1_000;
+
+/** What a publication of one bundle at one destination has to tell: nothing where nothing changed. */
+export function publicationOccurrence(
+  { pipelineId, destinationId }: Owner,
+  bundle: SourceBundle,
+  result: ActionResult,
+  runId: string | null,
+): Occurrence | null {
+  if (result.error !== null)
+    return failureOccurrence(
+      {
+        pipeline_id: pipelineId,
+        destination_id: destinationId,
+        destination_path: result.destinationPath,
+        run_id: runId,
+        bundle: bundleFacts(bundle),
+        action: result.action,
+      },
+      result.error,
+    );
+  if (result.action === 'skip_same') return null;
+  const { listed, omitted } = asFit(result.outputs);
+  return {
+    type: 'bundle.published',
+    data: {
+      pipeline_id: pipelineId,
+      destination_id: destinationId,
+      destination_path: result.destinationPath,
+      run_id: runId,
+      bundle: bundleFacts(bundle),
+      action: result.action,
+      counts: {
+        outputs: result.outputs.length,
+        outputs_written: result.outputsWritten,
+        outputs_removed: result.outputsRemoved,
+        bytes_written: result.bytesWritten,
+      },
+      outputs: listed,
+      outputs_omitted: omitted,
+    },
+  };
+}
+
+/** A destination that failed before or outside any single bundle. */
+export function destinationFailure(
+  { pipelineId, destinationId }: Owner,
+  error: ErrorRecord,
+  runId: string | null,
+): Occurrence {
+  return failureOccurrence(
+    { ...nowhere, pipeline_id: pipelineId, destination_id: destinationId, run_id: runId },
+    error,
+  );
+}
+
+/** What kept a pipeline's bundles from every destination: bundles that are invalid, a source that cannot be read. */
+export function sourceFailures(
+  { pipelineId, invalidBundles, error }: PipelineResult,
+  runId: string | null,
+): Occurrence[] {
+  const about = { ...nowhere, pipeline_id: pipelineId, run_id: runId };
+  const invalid = invalidBundles.map((one) =>
+    failureOccurrence({ ...about, bundle: { path: one.bundle, name: null, created: null } }, one.error),
+  );
+  return error === null ? invalid : [...invalid, failureOccurrence(about, error)];
+}
+
+/** A run of the daemon that came to no end: its worker thread broke, or what was staged is gone. */
+export function runFailure(pipelineId: string, runId: string, error: ErrorRecord): Occurrence {
+  return failureOccurrence({ ...nowhere, pipeline_id: pipelineId, run_id: runId }, error);
+}
+
+/** What a prune removed; nothing to tell where that is nothing. */
+export function pruneOccurrence(
+  { pipelineId, destinationId }: Owner,
+  removed: readonly { destinationPath: string; path: string }[],
+  errors: number,
+): Occurrence | null {
+  if (removed.length === 0) return null;
+  const { listed, omitted } = asFit(
+    removed.map(({ destinationPath, path }) => ({ destination_path: destinationPath, path })),
+  );
+  return {
+    type: 'outputs.pruned',
+    data: {
+      pipeline_id: pipelineId,
+      destination_id: destinationId,
+      counts: { outputs_removed: removed.length, errors },
+      outputs: listed,
+      outputs_omitted: omitted,
+    },
+  };
+}
+
+export function testOccurrence(notifierId: string): Occurrence {
+  return {
+    type: 'notifier.test',
+    data: { notifier_id: notifierId, message: 'a test of this notifier; nothing was published' },
+  };
+}
+
+type Failure = EventData['bundle.publish_failed'];
+
+const nowhere = {
+  destination_id: null,
+  destination_path: null,
+  bundle: null,
+  action: 'error',
+} satisfies Partial<Failure>;
+
+function failureOccurrence(about: Omit<Failure, 'error'>, error: ErrorRecord): Occurrence {
+  const { code, message, hint, retryable } = publicError(error);
+  return {
+    type: 'bundle.publish_failed',
+    data: {
+      ...about,
+      error: { code, message: shortened(message), hint: hint === null ? null : shortened(hint), retryable },
+    },
+  };
+}
+
+function bundleFacts({ path, name, created }: SourceBundle): BundleFacts {
+  return { path, name, created: created.toISOString() };
+}
+
+function asFit<T>(items: readonly T[]): { listed: T[]; omitted: number } {
+  let left = listBytes;
+  const listed: T[] = [];
+  for (const item of items) {
+    left -= Buffer.byteLength(JSON.stringify(item)) + 1;
+    if (left < 0) break;
+    listed.push(item);
+  }
+  return { listed, omitted: items.length - listed.length };
+}
+
+function shortened(text: string): string {
+  return text.length <= textChars ? text : `${text.slice(0, textChars)}…`;
+}

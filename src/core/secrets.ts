@@ -1,0 +1,147 @@
+import { open, readdir } from 'node:fs/promises';
+import { constants } from 'node:fs';
+import { join } from 'node:path';
+import { WaybillError } from './errors.ts';
+import { finding, type Finding } from './finding.ts';
+
+/** Values by the names of environment variables: the real environment first, then files of `secrets.directory`. */
+export interface Secrets {
+  /** The value, or undefined where it is absent or empty. */
+  get(name: string): string | undefined;
+  /** The value; throws `secrets_invalid` naming the variable and what needs it where it is absent or empty. */
+  require(name: string, neededBy: string): string;
+  /** One for each variable whose file was ignored because the environment says otherwise. Never holds a value. */
+  readonly warnings: readonly Finding[];
+}
+
+export interface SecretsOptions {
+  /** Absolute; null where none is configured. */
+  directory: string | null;
+  /** The real environment; it is read and never changed. An empty value there counts as none. */
+  env: Readonly<Record<string, string | undefined>>;
+}
+
+const maxFileBytes = 64 * 1024;
+const fileNameForm = /^[A-Za-z_][A-Za-z0-9_]*$/;
+
+/**
+ * Reads the secrets directory. Each file is named like an environment variable; its content, less one closing newline, is the value.
+ * Symbolic links are followed, and entries that begin with `..` are skipped, as Kubernetes lays out mounted secrets. Anything
+ * else is `secrets_invalid`, with a finding for every entry at fault.
+ */
+export async function loadSecrets({ directory, env }: SecretsOptions): Promise<Secrets> {
+  const files = directory === null ? new Map<string, string>() : await readSecretFiles(directory);
+  // Taken once: what was resolved before any work began is what the work uses.
+  const environment = new Map(
+    Object.entries(env).filter(
+      (entry): entry is [string, string] => entry[1] !== undefined && entry[1] !== '',
+    ),
+  );
+  const warnings = [...files]
+    .filter(([name, value]) => environment.has(name) && environment.get(name) !== value)
+    .map(([name]) =>
+      finding(
+        'warning',
+        'secret_file_ignored',
+        `the file of the secret ${name} is ignored: the environment variable of that name has another value and comes first`,
+        {
+          file: directory === null ? null : join(directory, name),
+        },
+      ),
+    );
+  const get = (name: string): string | undefined => {
+    const value = environment.get(name) ?? files.get(name);
+    return value === '' ? undefined : value;
+  };
+  return {
+    get,
+    require: (name, neededBy) => {
+      const value = get(name);
+      if (value !== undefined) return value;
+      throw new WaybillError(
+        'secrets_invalid',
+        `the secret ${name}, needed by ${neededBy}, is missing or empty`,
+        {
+          hint: `set the environment variable ${name}, or put its value in ${directory === null ? 'a file of that name in secrets.directory' : join(directory, name)}`,
+        },
+      );
+    },
+    warnings,
+  };
+}
+
+async function readSecretFiles(directory: string): Promise<Map<string, string>> {
+  const files = new Map<string, string>();
+  const findings: Finding[] = [];
+  for (const name of await listNames(directory)) {
+    if (name.startsWith('..')) continue;
+    const file = join(directory, name);
+    const read = fileNameForm.test(name)
+      ? await readSecretFile(file)
+      : {
+          reason:
+            'the name of a secret file is that of an environment variable: letters, digits and _, not beginning with a digit',
+        };
+    if ('value' in read) files.set(name, read.value);
+    else findings.push(finding('error', 'secret_file_invalid', read.reason, { file }));
+  }
+  const [first] = findings;
+  if (first === undefined) return files;
+  const more = findings.length === 1 ? '' : ` (and ${findings.length - 1} more)`;
+  throw new WaybillError(
+    'secrets_invalid',
+    `the secrets directory ${directory} holds a bad entry: ${JSON.stringify(first.file)}: ${first.message}${more}`,
+    {
+      hint: 'keep nothing in it but files that are named like environment variables',
+      findings,
+    },
+  );
+}
+
+async function listNames(directory: string): Promise<string[]> {
+  try {
+    return (await readdir(directory)).sort();
+  } catch (cause) {
+    throw new WaybillError('secrets_invalid', `the secrets directory ${directory} ${failure(cause)}`, {
+      hint: 'create it, let the user that runs waybill read it, or remove secrets.directory from the configuration',
+      cause,
+    });
+  }
+}
+
+async function readSecretFile(file: string): Promise<{ value: string } | { reason: string }> {
+  try {
+    // Without O_NONBLOCK a named pipe would be waited for, for ever.
+    const handle = await open(file, constants.O_RDONLY | constants.O_NONBLOCK);
+    try {
+      if (!(await handle.stat()).isFile()) return { reason: 'is not a file' };
+      const buffer = Buffer.alloc(maxFileBytes + 1);
+      let size = 0;
+      for (let count = -1; count !== 0 && size < buffer.length; size += count)
+        count = (await handle.read(buffer, size, buffer.length - size, null)).bytesRead;
+      if (size > maxFileBytes) return { reason: `is larger than ${maxFileBytes / 1024} KiB` };
+      return { value: decode(buffer.subarray(0, size)).replace(/\r?\n$/, '') };
+    } finally {
+      await handle.close();
+    }
+  } catch (error) {
+    return { reason: error instanceof TypeError ? 'is not UTF-8 text' : failure(error) };
+  }
+}
+
+function decode(bytes: Uint8Array): string {
+  return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+}
+
+function failure(error: unknown): string {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
+  const reasons: Readonly<Record<string, string>> = {
+    ENOENT: 'is not there',
+    ENOTDIR: 'is not a directory',
+    EACCES: 'may not be read (permission denied)',
+    EPERM: 'may not be read (permission denied)',
+    ELOOP: 'is a link that leads to itself',
+    ENXIO: 'is not a file',
+  };
+  return reasons[code] ?? `cannot be read (${code})`;
+}

@@ -1,0 +1,134 @@
+import { isIP, isIPv4, isIPv6 } from 'node:net';
+import { isAbsolute, resolve } from 'node:path';
+import { parseRelativePath } from '../paths.ts';
+
+/**
+ * Single values of the configuration: judged and normalised in one place, so that the schema's verdict and the resolved
+ * configuration cannot differ. Pure.
+ */
+export type Verdict<T> = { ok: true; value: T } | { ok: false; reason: string };
+
+const hostName =
+  /^(?=.{1,253}$)[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,62})(?:\.[A-Za-z0-9_][A-Za-z0-9_-]{0,62})*\.?$/;
+
+/** `host:port`, an IPv6 address in brackets: `127.0.0.1:8080`, `[::1]:8080`, `0.0.0.0:80`; port 0 takes any free one. */
+export function parseListen(text: string): Verdict<{ host: string; port: number }> {
+  const [, bracketed, plain, digits] = /^(?:\[([^\]]*)\]|([^:]*)):(\d{1,5})$/.exec(text) ?? [];
+  if (digits === undefined) {
+    if (isIPv6(text) || (text.match(/:/g)?.length ?? 0) > 1)
+      return refuse('an IPv6 address stands in brackets, as in [::1]:8080');
+    return refuse(text.includes(':') ? 'the part after the colon is not a port' : 'the port is missing');
+  }
+  if (bracketed !== undefined && !isIPv6(bracketed))
+    return refuse('what stands in brackets is not an IPv6 address');
+  if (plain !== undefined && !isHost(plain))
+    return refuse(plain === '' ? 'the host is missing' : 'the host is not a name or an address');
+  const port = Number(digits);
+  if (port > 65_535) return refuse('a port is at most 65535');
+  return accept({ host: bracketed ?? plain ?? '', port });
+}
+
+/** A host name, an IPv4 address or a bare IPv6 address. */
+export function isHost(text: string): boolean {
+  if (isIPv6(text)) return true;
+  // Digits and dots alone are meant as an address, and `300.1.1.1` as a name would only fail much later.
+  return /^[\d.]+$/.test(text) ? isIPv4(text) : hostName.test(text);
+}
+
+/** An address, a CIDR range, or one of express's names for ranges. */
+export function isProxyRange(text: string): boolean {
+  if (['loopback', 'linklocal', 'uniquelocal'].includes(text)) return true;
+  const [address = '', bits, ...more] = text.split('/');
+  const family = isIP(address);
+  if (family === 0 || more.length > 0) return false;
+  return bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (family === 4 ? 32 : 128));
+}
+
+/** The URL path under which the daemon answers: begins and ends with `/`. */
+export function parseBasePath(text: string): Verdict<string> {
+  const trimmed = text.replace(/^\/|\/$/g, '');
+  if (trimmed === '') return accept('/');
+  for (const segment of trimmed.split('/')) {
+    if (segment === '') return refuse('it has an empty segment');
+    if (segment === '.' || segment === '..') return refuse(`it has the segment "${segment}"`);
+    if (!/^[A-Za-z0-9._~-]+$/.test(segment))
+      return refuse('only letters, digits and - . _ ~ stand between the slashes');
+  }
+  return accept(`/${trimmed}/`);
+}
+
+/** An absolute http(s) URL that ends with `/`. */
+export function parseBaseUrl(text: string): Verdict<string> {
+  const verdict = parseHttpUrl(text);
+  if (!verdict.ok) return verdict;
+  const { href } = verdict.value;
+  return accept(href.endsWith('/') ? href : `${href}/`);
+}
+
+/** An absolute http(s) URL without a closing `/`. */
+export function parseEndpoint(text: string): Verdict<string> {
+  const verdict = parseHttpUrl(text);
+  return verdict.ok ? accept(verdict.value.href.replace(/\/+$/, '')) : verdict;
+}
+
+/** An absolute http(s) URL that may have a query, as written by the URL standard: `http://0x7f.1/` becomes `http://127.0.0.1/`. */
+export function parseWebhookUrl(text: string): Verdict<string> {
+  const [base = ''] = text.split('?');
+  if (text.includes('#')) return refuse('it has a fragment ("#"), which is never sent');
+  const verdict = parseHttpUrl(base);
+  if (!verdict.ok) return verdict;
+  return /[\s\\]/.test(text) ? refuse('it holds a space or a backslash') : accept(new URL(text).href);
+}
+
+function parseHttpUrl(text: string): Verdict<URL> {
+  if (!/^https?:\/\//i.test(text)) return refuse('it does not begin with https:// or http://');
+  if (/[\s\\]/.test(text)) return refuse('it holds a space or a backslash');
+  if (!URL.canParse(text)) return refuse('it is not a URL');
+  const url = new URL(text);
+  if (url.username !== '' || url.password !== '')
+    return refuse('it holds a user name or password, which do not belong there');
+  if (text.includes('?')) return refuse('it has a query ("?"), which cannot be part of a base');
+  if (text.includes('#')) return refuse('it has a fragment ("#"), which cannot be part of a base');
+  return accept(url);
+}
+
+/** An object prefix: `''`, or relative and ending with `/`. */
+export function parsePrefix(text: string): Verdict<string> {
+  const trimmed = text.replace(/^\/|\/$/g, '');
+  if (trimmed === '') return accept('');
+  const verdict = parseRelativePath(trimmed);
+  return verdict.ok ? accept(`${verdict.path}/`) : refuse(`it ${verdict.reason}`);
+}
+
+/** Where relative paths begin and what `~/` stands for; both absolute. */
+export interface PathBase {
+  directory: string;
+  home: string;
+}
+
+export function checkPath(text: string): Verdict<string> {
+  if (/^~[^/]/.test(text)) return refuse('only "~/" (your own home directory) is expanded, not "~name"');
+  return accept(text);
+}
+
+/** A path on this machine, absolute. The text has passed `checkPath`. */
+export function resolvePath(text: string, base: PathBase): string {
+  if (text === '~' || text.startsWith('~/')) return resolve(base.home, `.${text.slice(1)}`);
+  return isAbsolute(text) ? resolve(text) : resolve(base.directory, text);
+}
+
+/** A path on an SFTP server: absolute, or relative to the directory that a login begins in. */
+export function checkRemotePath(text: string): Verdict<string> {
+  if (text === '~' || text.startsWith('~'))
+    return refuse('SFTP servers do not expand "~"; a relative path begins at the login directory already');
+  if (text.split('/').includes('..')) return refuse('it has the segment ".."');
+  return accept(text);
+}
+
+function accept<T>(value: T): Verdict<T> {
+  return { ok: true, value };
+}
+
+function refuse(reason: string): { ok: false; reason: string } {
+  return { ok: false, reason };
+}

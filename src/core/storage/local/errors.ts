@@ -1,0 +1,44 @@
+import { WaybillError, type ErrorCode } from '../../errors.ts';
+import type { Storage } from '../storage.ts';
+
+const codes: Record<string, { code: ErrorCode; hint?: string }> = {
+  ENOENT: { code: 'storage_not_found' },
+  EACCES: { code: 'storage_denied', hint: 'give the user that waybill runs as the right to it' },
+  EPERM: { code: 'storage_denied', hint: 'give the user that waybill runs as the right to it' },
+  EROFS: { code: 'storage_denied', hint: 'the file system is mounted read-only' },
+  ENOSPC: { code: 'storage_full', hint: 'free some space and run again; nothing was lost' },
+  EDQUOT: {
+    code: 'storage_full',
+    hint: 'raise the quota or free some space and run again; nothing was lost',
+  },
+  EFBIG: { code: 'storage_full', hint: 'the file system or a limit allows no file of this size' },
+  EAGAIN: { code: 'storage_transient' },
+  EBUSY: { code: 'storage_transient' },
+  EINTR: { code: 'storage_transient' },
+  EMFILE: { code: 'storage_transient', hint: 'raise the limit on open files (ulimit -n)' },
+  ENFILE: { code: 'storage_transient' },
+  ETIMEDOUT: { code: 'storage_transient' },
+  ESTALE: { code: 'storage_transient' },
+};
+
+export function errnoOf(error: unknown): string | undefined {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
+}
+
+/** Turns a system error into the storage's own words; what is one of ours already passes as it is. */
+export function localFailure(storage: Pick<Storage, 'label'>, key: string, error: unknown): WaybillError {
+  if (error instanceof WaybillError) return error;
+  const errno = errnoOf(error);
+  const { code, hint } = (errno !== undefined ? codes[errno] : undefined) ?? {
+    code: 'storage_permanent' as const,
+    hint: undefined,
+  };
+  const message = `${storage.label}: "${key}": ${describe(error)}`;
+  return new WaybillError(code, message, hint === undefined ? { cause: error } : { cause: error, hint });
+}
+
+/** `EACCES: permission denied`, without the absolute path and system call that Node appends. */
+function describe(error: unknown): string {
+  const message = error instanceof Error ? error.message : String(error);
+  return message.split(', ')[0] ?? message;
+}

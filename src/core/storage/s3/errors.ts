@@ -1,0 +1,217 @@
+import { WaybillError, type ErrorCode } from '../../errors.ts';
+
+/** What a failed call told: the error code of S3 or of Node, the status of the answer, and its headers, as far as there was one. */
+export interface S3Failure {
+  name: string;
+  message: string;
+  status: number | null;
+  headers: Readonly<Record<string, string | undefined>>;
+}
+
+export interface S3Place {
+  /** For messages. */
+  label: string;
+  bucket: string;
+}
+
+interface Meaning {
+  code: ErrorCode;
+  /** In place of the server's own words. */
+  message?: string;
+  hint?: string;
+}
+
+export const otherServer =
+  'check endpoint and path_style: this does not look like the answer of an S3 server';
+const clockHint = 'set the clock of this machine (chrony, systemd-timesyncd), then run again';
+
+/** By the codes of S3 and the names of errors of Node; what is not here is judged by its status. */
+const meanings: Record<string, Meaning> = {
+  NoSuchKey: { code: 'storage_not_found' },
+  NoSuchUpload: {
+    code: 'storage_permanent',
+    message: 'the multipart upload is gone: another publisher or a lifecycle rule has aborted it',
+    hint: 'run again; nothing of it was published',
+  },
+  AccessDenied: {
+    code: 'storage_denied',
+    hint: 'give the credentials the rights that docs/s3.md lists, on this bucket and prefix',
+  },
+  InvalidAccessKeyId: {
+    code: 'storage_denied',
+    message: 'the server does not know the access key id',
+    hint: 'check the variable that access_key_id_env names, and that the endpoint is that of the account',
+  },
+  SignatureDoesNotMatch: {
+    code: 'storage_denied',
+    message: 'the signature is not the one that the server computed, so the secret access key is wrong',
+    hint: 'check the variable that secret_access_key_env names (a newline or a cut-off end is seldom seen), and that no proxy changes requests',
+  },
+  ExpiredToken: { code: 'storage_denied', hint: 'the temporary credentials have expired; get new ones' },
+  InvalidToken: { code: 'storage_denied', hint: 'get new temporary credentials' },
+  CredentialsProviderError: {
+    code: 'storage_denied',
+    message: 'no credentials were found in the default chain of the S3 client',
+    hint: 'set access_key_id_env and secret_access_key_env, or give the environment, profile or machine a role',
+  },
+  QuotaExceeded: { code: 'storage_full', hint: 'raise the quota or free some space; nothing was lost' },
+  XMinioStorageFull: { code: 'storage_full', hint: 'free some space on the server; nothing was lost' },
+  PreconditionFailed: { code: 'storage_conflict' },
+  ConditionalRequestConflict: { code: 'storage_transient' },
+  OperationAborted: { code: 'storage_transient' },
+  SlowDown: {
+    code: 'storage_transient',
+    message: 'the server asks to slow down',
+    hint: 'lower file_concurrency, or run again later',
+  },
+  RequestTimeout: { code: 'storage_transient' },
+  BadDigest: { code: 'storage_transient', message: 'the bytes were damaged on their way to the server' },
+  XAmzContentSHA256Mismatch: {
+    code: 'storage_transient',
+    message: 'the bytes were damaged on their way to the server',
+  },
+  IncompleteBody: { code: 'storage_transient', message: 'the bytes did not all arrive' },
+  NotImplemented: { code: 'storage_permanent', message: 'the server does not implement this request' },
+  TimeoutError: { code: 'storage_transient', message: 'no answer in time' },
+  ECONNREFUSED: {
+    code: 'storage_transient',
+    message: 'the connection was refused: nothing listens there',
+    hint: 'check endpoint, and that the server runs',
+  },
+  ENOTFOUND: {
+    code: 'storage_transient',
+    message: 'the name of the server was not found',
+    hint: 'check endpoint and DNS; where path_style is false the name of the bucket is part of the name',
+  },
+  EAI_AGAIN: { code: 'storage_transient', message: 'the name of the server could not be looked up' },
+  ECONNRESET: { code: 'storage_transient', message: 'the connection was lost' },
+  EPIPE: { code: 'storage_transient', message: 'the connection was lost' },
+  ETIMEDOUT: { code: 'storage_transient', message: 'the connection timed out' },
+  EHOSTUNREACH: { code: 'storage_transient', message: 'the server cannot be reached' },
+  ENETUNREACH: { code: 'storage_transient', message: 'the network cannot be reached' },
+  EPROTO: {
+    code: 'storage_permanent',
+    message: 'no TLS connection could be made',
+    hint: 'check whether endpoint should begin with http:// or https://',
+  },
+};
+
+/** Turns a failed call into the storage's own words, with what to do about it. Pure. */
+export function s3Error(place: S3Place, what: string, failure: S3Failure, now: Date): WaybillError {
+  const meaning = special(place, failure, now) ?? meanings[failure.name] ?? byStatus(failure);
+  const told = meaning.message ?? inShort(failure);
+  return new WaybillError(meaning.code, `${place.label}: ${what}: ${told}`, {
+    // Not the error of the SDK: that one carries access key ids and what was signed.
+    cause: new S3AnswerError(failure),
+    ...(meaning.hint === undefined ? {} : { hint: meaning.hint }),
+  });
+}
+
+/** What the server answered, without anything secret. */
+export class S3AnswerError extends Error {
+  readonly status: number | null;
+
+  constructor({ name, message, status }: S3Failure) {
+    super(message);
+    this.name = name;
+    this.status = status;
+  }
+}
+
+/** True where the server says that it does not know the condition that a request carried. Pure. */
+export function isUnsupported(error: unknown): boolean {
+  const answer = error instanceof WaybillError ? error.cause : undefined;
+  if (!(answer instanceof S3AnswerError)) return false;
+  const refusals = ['NotImplemented', 'InvalidArgument', 'InvalidRequest', 'MalformedHeader'];
+  return answer.status === 501 || (answer.status === 400 && refusals.includes(answer.name));
+}
+
+export function answerName(error: unknown): string | null {
+  const answer = error instanceof WaybillError ? error.cause : undefined;
+  return answer instanceof S3AnswerError ? answer.name : null;
+}
+
+function special({ bucket }: S3Place, failure: S3Failure, now: Date): Meaning | null {
+  const { name, message, status, headers } = failure;
+  if (name === 'NoSuchBucket')
+    return {
+      code: 'storage_permanent',
+      message: `there is no bucket "${bucket}"`,
+      hint: 'create it, or correct bucket, endpoint and path_style; waybill makes no buckets',
+    };
+  if (name === 'RequestTimeTooSkewed' || name === 'RequestExpired')
+    return { code: 'storage_permanent', message: skew(headers['date'], now), hint: clockHint };
+  if (name === 'AuthorizationHeaderMalformed' || name === 'PermanentRedirect' || status === 301) {
+    const region = headers['x-amz-bucket-region'] ?? /expecting '([\w-]+)'/.exec(message)?.[1];
+    return {
+      code: 'storage_permanent',
+      message: `the bucket "${bucket}" is in ${region === undefined ? 'another region' : `the region ${region}`}`,
+      hint: region === undefined ? 'set region and endpoint to those of the bucket' : `set region: ${region}`,
+    };
+  }
+  if (/region is missing/i.test(message))
+    return {
+      code: 'storage_permanent',
+      message: 'no region is known',
+      hint: 'set region, or AWS_REGION in the environment',
+    };
+  if (/certificate|CERT|ALTNAME/.test(`${name} ${message}`))
+    return {
+      code: 'storage_permanent',
+      message: `the certificate of the server is not trusted (${name})`,
+      hint: 'check endpoint; for a private authority set NODE_EXTRA_CA_CERTS',
+    };
+  return null;
+}
+
+function byStatus({ status }: S3Failure): Meaning {
+  if (status === null) return { code: 'storage_permanent' };
+  if (status === 401 || status === 403) return meanings['AccessDenied'] as Meaning;
+  // Only "no such key" means that nothing is there: a page of some other server must never pass for an empty destination.
+  if (status === 404) return { code: 'storage_permanent', hint: otherServer };
+  if (status === 412) return { code: 'storage_conflict' };
+  if (status === 501) return meanings['NotImplemented'] as Meaning;
+  if (status === 507) return meanings['QuotaExceeded'] as Meaning;
+  if (status === 408 || status === 409 || status === 429 || status >= 500)
+    return { code: 'storage_transient' };
+  // An answer of success that could not be understood.
+  if (status < 400) return { code: 'storage_permanent', hint: otherServer };
+  return { code: 'storage_permanent' };
+}
+
+function skew(date: string | undefined, now: Date): string {
+  const theirs = Date.parse(date ?? '');
+  if (Number.isNaN(theirs)) return 'the clock of this machine is too far from that of the server';
+  const seconds = Math.round((now.getTime() - theirs) / 1000);
+  const way = seconds < 0 ? 'behind' : 'ahead of';
+  return `the clock of this machine is ${Math.abs(seconds)} s ${way} that of the server, which takes at most 900 s`;
+}
+
+/** The server's own words: one line, and not more of it than a person reads. */
+function inShort({ name, message, status }: S3Failure): string {
+  const words = message
+    .replace(/[\p{Cc}\s]+/gu, ' ')
+    .trim()
+    .slice(0, 200);
+  const answer = status === null ? name : `${name}, status ${status}`;
+  return words === '' || words === name ? answer : `${words} (${answer})`;
+}
+
+/** Errors of the SDK, of the network and of Node, in one shape. Pure. */
+export function failureOf(thrown: unknown): S3Failure {
+  const error = thrown as {
+    name?: string;
+    code?: unknown;
+    message?: string;
+    $metadata?: { httpStatusCode?: number };
+    $response?: { statusCode?: number; headers?: Record<string, string> };
+  };
+  const name = error.name ?? 'Error';
+  const isPlain = name === 'Error' || name === 'AggregateError' || name === 'TypeError';
+  return {
+    name: isPlain && typeof error.code === 'string' ? error.code : name,
+    message: error.message ?? '',
+    status: error.$metadata?.httpStatusCode ?? error.$response?.statusCode ?? null,
+    headers: error.$response?.headers ?? {},
+  };
+}

@@ -1,0 +1,171 @@
+import { digestOf, finishDigest, hexOf, startDigest } from '../../digest.ts';
+import { retry, type RetryOptions } from '../../retry.ts';
+import { checkBody } from '../body.ts';
+import type { ByteBudget } from '../byte-budget.ts';
+import type { S3Wire, Upload } from './wire.ts';
+import type { Body, WriteOptions, Written } from '../storage.ts';
+
+/** S3 allows no more. */
+const mostParts = 10_000;
+const mebibyte = 1 << 20;
+
+export interface MultipartOptions {
+  wire: S3Wire;
+  /** Of parts that are held in memory, all uploads of a storage together. */
+  budget: ByteBudget;
+  partBytes: number;
+  partsAtOnce: number;
+  /** For each part alone: what was sent of the others need not be sent again. */
+  retry: RetryOptions;
+  onAbortFailed: (upload: Upload, error: unknown) => void;
+}
+
+/** The size of the parts of a body: as configured, and larger where there would be too many. Pure. */
+export function partSize(bodyBytes: number, partBytes: number): number {
+  const atLeast = Math.ceil(bodyBytes / mostParts);
+  return atLeast <= partBytes ? partBytes : Math.ceil(atLeast / mebibyte) * mebibyte;
+}
+
+/**
+ * Writes a body in parts, several on their way at once while the next is being read. The upload is completed, and the object visible, only after all of the body has been
+ * held against what was promised; else it is aborted, when no part is on its way any more.
+ */
+export async function uploadInParts(
+  key: string,
+  body: Body,
+  write: WriteOptions,
+  options: MultipartOptions,
+): Promise<Written> {
+  const { wire } = options;
+  write.signal?.throwIfAborted();
+  const sha256 = write.digest === undefined ? null : hexOf(write.digest);
+  const uploadId = await wire.beginUpload(key, { sha256, headers: write.headers ?? {} });
+  const upload: Upload = { key, uploadId };
+  const parts = new Parts(upload, write.signal, options);
+  try {
+    const read = await readInParts(key, body, write, options, parts);
+    const etags = await parts.all();
+    write.signal?.throwIfAborted();
+    return { ...read, version: await wire.completeUpload(upload, etags) };
+  } catch (error) {
+    await parts.stop(error);
+    await wire.abortUpload(upload).catch((failure: unknown) => options.onAbortFailed(upload, failure));
+    // Whoever took the lease over has aborted the upload, too; that the lease is lost says more than that the upload is gone.
+    write.signal?.throwIfAborted();
+    throw error;
+  }
+}
+
+async function readInParts(
+  key: string,
+  body: Body,
+  write: WriteOptions,
+  { budget, partBytes }: MultipartOptions,
+  parts: Parts,
+): Promise<Pick<Written, 'size' | 'digest'>> {
+  const length = partSize(body.size, partBytes);
+  const hash = startDigest();
+  let size = 0;
+  let part: Buffer | null = null;
+  let filled = 0;
+  let giveBack = (): void => undefined;
+  try {
+    for await (const chunk of body.open()) {
+      write.signal?.throwIfAborted();
+      parts.check();
+      size += chunk.byteLength;
+      if (size > body.size) break;
+      hash.update(chunk);
+      write.onBytes?.(chunk.byteLength);
+      for (let at = 0; at < chunk.byteLength;) {
+        if (part === null) {
+          giveBack = await budget.take(length);
+          part = parts.buffer(length);
+          filled = 0;
+        }
+        const count = Math.min(length - filled, chunk.byteLength - at);
+        part.set(chunk.subarray(at, at + count), filled);
+        filled += count;
+        at += count;
+        if (filled < length) continue;
+        await parts.send(part, filled, giveBack);
+        [part, giveBack] = [null, () => undefined];
+      }
+    }
+    const read = { size, digest: finishDigest(hash) };
+    checkBody(key, read, { size: body.size, digest: write.digest });
+    if (part !== null) await parts.send(part, filled, giveBack);
+    giveBack = () => undefined;
+    return read;
+  } finally {
+    giveBack();
+  }
+}
+
+/** The parts of one upload that are on their way, and the buffers that they come back with. */
+class Parts {
+  readonly #upload: Upload;
+  readonly #options: MultipartOptions;
+  readonly #stopped = new AbortController();
+  readonly #signal: AbortSignal;
+  readonly #underWay = new Set<Promise<void>>();
+  readonly #etags: string[] = [];
+  readonly #free: Buffer[] = [];
+  #failure: { error: unknown } | null = null;
+  #sent = 0;
+
+  constructor(upload: Upload, signal: AbortSignal | undefined, options: MultipartOptions) {
+    this.#upload = upload;
+    this.#options = options;
+    this.#signal =
+      signal === undefined ? this.#stopped.signal : AbortSignal.any([signal, this.#stopped.signal]);
+  }
+
+  /** Throws what a part has failed with. */
+  check(): void {
+    if (this.#failure !== null) throw this.#failure.error;
+  }
+
+  buffer(length: number): Buffer {
+    return this.#free.pop() ?? Buffer.allocUnsafeSlow(length);
+  }
+
+  /** Sends a part, once there is room beside those on their way. `giveBack` is called when its bytes are no longer needed. */
+  async send(buffer: Buffer, length: number, giveBack: () => void): Promise<void> {
+    const number = ++this.#sent;
+    const sending = this.#sendOne(number, buffer.subarray(0, length))
+      .catch((error: unknown) => {
+        this.#failure ??= { error };
+        this.#stopped.abort(error);
+      })
+      .finally(() => {
+        this.#underWay.delete(sending);
+        this.#free.push(buffer);
+        giveBack();
+      });
+    this.#underWay.add(sending);
+    while (this.#underWay.size >= this.#options.partsAtOnce) await Promise.race(this.#underWay);
+    this.check();
+  }
+
+  async all(): Promise<readonly string[]> {
+    await Promise.all(this.#underWay);
+    this.check();
+    return this.#etags;
+  }
+
+  async stop(reason: unknown): Promise<void> {
+    this.#stopped.abort(reason);
+    await Promise.all(this.#underWay);
+  }
+
+  async #sendOne(number: number, bytes: Buffer): Promise<void> {
+    const { wire } = this.#options;
+    // Here and now: the thread pool would need a copy of the bytes, which costs as much as their hash.
+    const sha256 = wire.isEncrypted ? null : hexOf(digestOf(bytes));
+    await retry({ ...this.#options.retry, signal: this.#signal }, async () => {
+      const etag = await wire.putPart({ ...this.#upload, number }, bytes, { sha256, signal: this.#signal });
+      this.#etags[number - 1] = etag;
+    });
+  }
+}

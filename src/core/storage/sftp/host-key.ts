@@ -1,0 +1,94 @@
+import type { SftpLocation } from '../../config/config.ts';
+import { WaybillError } from '../../errors.ts';
+import type { Log } from '../../log.ts';
+import {
+  fingerprint,
+  hostKeyType,
+  judgeHostKey,
+  knownKeyTypes,
+  malformedLines,
+  nameOf,
+  readKnownHosts,
+  rememberHostKey,
+} from './known-hosts.ts';
+
+export interface HostKeyCheck {
+  /** The algorithms to ask for, those of known keys first: a server shows the first that it has. */
+  algorithms: string[];
+  /** Rejects with what is wrong with the key that the server shows, by the policy of the location. */
+  accept(key: Buffer): Promise<void>;
+}
+
+const allAlgorithms = [
+  'ssh-ed25519',
+  'ecdsa-sha2-nistp256',
+  'ecdsa-sha2-nistp384',
+  'ecdsa-sha2-nistp521',
+  'rsa-sha2-512',
+  'rsa-sha2-256',
+];
+
+/** Where `remember` is false, as in a dry run, a new key is accepted for this connection and written nowhere. */
+export async function hostKeyCheck(
+  location: SftpLocation,
+  options: { label: string; log: Log; remember: boolean },
+): Promise<HostKeyCheck> {
+  const { host, port, hostKeyPolicy, knownHostsFile: file } = location;
+  const { label, log } = options;
+  if (hostKeyPolicy === 'off') return { algorithms: allAlgorithms, accept: async () => undefined };
+  const text = await readKnownHosts(file);
+  const malformed = malformedLines(text);
+  if (malformed.length > 0)
+    log.warn(
+      { storage: label, file, lines: malformed },
+      `known_hosts_file has lines that cannot be read and are passed over: ${malformed.map((line) => `${file}:${line}`).join(', ')}`,
+    );
+  const known = new Set(knownKeyTypes(text, host, port).flatMap(algorithmsOf));
+  const algorithms = [...allAlgorithms].sort((a, b) => Number(known.has(b)) - Number(known.has(a)));
+  return { algorithms, accept };
+
+  async function accept(key: Buffer): Promise<void> {
+    const before = judgeHostKey(text, host, port, key);
+    const isNew = before.kind === 'unknown' && hostKeyPolicy === 'accept-new' && options.remember;
+    // Another connection may have added a key of this host in between.
+    const verdict = isNew ? await rememberHostKey(file, host, port, key) : before;
+    const shown = `${hostKeyType(key)} ${fingerprint(key)}`;
+    switch (verdict.kind) {
+      case 'known':
+        return;
+      case 'revoked':
+        throw refused(
+          `the server shows the key ${shown}, which line ${verdict.line} of ${file} revokes`,
+          'do not connect to this server before its owner has given it a new key',
+        );
+      case 'changed': {
+        const before = verdict.expected
+          .map(({ type, fingerprint: print, line }) => `${type} ${print} (${file}:${line})`)
+          .join(', ');
+        throw refused(
+          `the key of the server has changed: it shows ${shown}, where ${before} was known`,
+          `somebody may be in between; if its owner confirms the new key, remove the old with \`ssh-keygen -R '${nameOf(host, port)}' -f ${file}\``,
+        );
+      }
+      case 'unknown':
+        if (hostKeyPolicy === 'strict')
+          throw refused(
+            `the key of the server is not known: ${shown}`,
+            `check it with the server's owner and add it to ${file}, as with \`ssh-keyscan -p ${port} ${host}\`; or set host_key_policy: accept-new`,
+          );
+        if (options.remember)
+          log.info(
+            { storage: label, fingerprint: fingerprint(key) },
+            'the key of the server was new and is known now',
+          );
+    }
+  }
+
+  function refused(why: string, hint: string): WaybillError {
+    return new WaybillError('storage_denied', `${label}: ${why}`, { hint });
+  }
+}
+
+function algorithmsOf(type: string): string[] {
+  return type === 'ssh-rsa' ? ['rsa-sha2-512', 'rsa-sha2-256'] : [type];
+}

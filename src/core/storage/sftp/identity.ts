@@ -1,0 +1,101 @@
+import { readFile } from 'node:fs/promises';
+import ssh2, { type AnyAuthMethod, type ParsedKey } from 'ssh2';
+import type { SftpLocation } from '../../config/config.ts';
+import type { Secrets } from '../../secrets.ts';
+import { WaybillError } from '../../errors.ts';
+import type { Log } from '../../log.ts';
+
+const agentAnswersWithinMs = 10_000;
+
+/**
+ * How to log in, in the order of trying: the agent first, then the key file. An agent that cannot be asked (sockets outlive their agents) is
+ * passed over where there is a key file. Throws `storage_denied` where the key cannot be used, or where there is neither.
+ */
+export async function identities(
+  location: SftpLocation,
+  { secrets, label, log }: { secrets: Secrets; label: string; log: Log },
+): Promise<AnyAuthMethod[]> {
+  const { user: username } = location;
+  const agent = location.sshAgentSocket ?? secrets.get('SSH_AUTH_SOCK');
+  const methods: AnyAuthMethod[] = [];
+  // Set and empty is how a shell takes it away.
+  if (agent !== undefined && agent !== '')
+    try {
+      await requireAnswer(agent);
+      methods.push({ type: 'agent', username, agent });
+    } catch (cause) {
+      if (location.sshKeyFile === null)
+        throw new WaybillError('storage_denied', `${label}: the SSH agent at "${agent}" cannot be asked`, {
+          cause,
+          hint: 'start the agent again and let ssh_agent_socket or SSH_AUTH_SOCK name its socket, or set ssh_key_file',
+        });
+      log.warn(
+        { storage: label, agent, err: cause },
+        'the SSH agent cannot be asked; the key file is tried alone',
+      );
+    }
+  if (location.sshKeyFile !== null)
+    methods.push({
+      type: 'publickey',
+      username,
+      ...(await readKey(location.sshKeyFile, location, secrets, label)),
+    });
+  if (methods.length > 0) return methods;
+  throw new WaybillError('storage_denied', `${label}: there is no identity to log in with`, {
+    hint: 'set ssh_key_file, or start an SSH agent and let SSH_AUTH_SOCK name its socket',
+  });
+}
+
+/** The library would end the whole connection over an agent that fails in the middle of logging in, so it is asked beforehand. */
+async function requireAnswer(socket: string): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  try {
+    await new Promise<void>((resolve, reject) => {
+      timer = setTimeout(() => reject(new Error('the agent does not answer')), agentAnswersWithinMs);
+      ssh2.createAgent(socket).getIdentities((error) => {
+        if (error instanceof Error) reject(error);
+        else resolve();
+      });
+    });
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function readKey(
+  file: string,
+  { sshKeyPassphraseEnv }: SftpLocation,
+  secrets: Secrets,
+  label: string,
+): Promise<{ key: Buffer; passphrase?: string }> {
+  const unusable = (why: string, hint: string, cause?: unknown): WaybillError =>
+    new WaybillError('storage_denied', `${label}: ssh_key_file "${file}" ${why}`, { cause, hint });
+  const key = await readFile(file).catch((cause: unknown) => {
+    const why = cause instanceof Error ? (cause.message.split(', ')[0] ?? '') : String(cause);
+    throw unusable(`cannot be read: ${why}`, 'name the file of a private key that this user may read', cause);
+  });
+  const passphrase = sshKeyPassphraseEnv === null ? undefined : secrets.get(sshKeyPassphraseEnv);
+  const parsed = ssh2.utils.parseKey(key, passphrase);
+  if (!(parsed instanceof Error)) {
+    const [first]: (ParsedKey | undefined)[] = Array.isArray(parsed) ? parsed : [parsed];
+    if (first?.isPrivateKey() === true) return passphrase === undefined ? { key } : { key, passphrase };
+    throw unusable('is a public key', 'name the file of the private key, which has no .pub');
+  }
+  if (/no passphrase given/i.test(parsed.message))
+    throw unusable(
+      'is encrypted, and no passphrase is configured',
+      'name the variable that holds the passphrase in ssh_key_passphrase_env, or use an agent',
+      parsed,
+    );
+  if (passphrase !== undefined && /bad passphrase|integrity check|bad decrypt/i.test(parsed.message))
+    throw unusable(
+      `cannot be decrypted with the value of ${sshKeyPassphraseEnv ?? ''}`,
+      'mend that secret',
+      parsed,
+    );
+  throw unusable(
+    `is no private key: ${parsed.message}`,
+    'name the file of a private key in OpenSSH or PEM form',
+    parsed,
+  );
+}

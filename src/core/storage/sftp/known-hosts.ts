@@ -1,0 +1,213 @@
+import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
+import { mkdir, open, readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { WaybillError } from '../../errors.ts';
+
+/*
+ * OpenSSH's file of host keys (sshd(8), "SSH_KNOWN_HOSTS FILE FORMAT"): a line holds an optional marker, host patterns, the type of a key, the key in base64,
+ * and a comment. What is no such line is passed over, as ssh does, since the file belongs to people and to other programs too; `malformedLines` tells which.
+ */
+
+export type HostKeyVerdict =
+  | { kind: 'known' }
+  | { kind: 'unknown' }
+  /** The host has other keys there, and not this one. */
+  | { kind: 'changed'; expected: KnownKey[] }
+  | { kind: 'revoked'; line: number };
+
+export interface KnownKey {
+  type: string;
+  fingerprint: string;
+  /** Counted from 1. */
+  line: number;
+}
+
+interface Entry {
+  marker: 'revoked' | null;
+  hosts: string;
+  type: string;
+  key: Buffer;
+  line: number;
+}
+
+/**
+ * What a file says of the key that a host shows. `key` is the public key as it stands on the wire. A revoked key is revoked whatever else the file says. Another
+ * key of the same host is a change even where it is of another type: a server that is told which types are known shows one of those
+ * first. Pure.
+ */
+export function judgeHostKey(text: string, host: string, port: number, key: Buffer): HostKeyVerdict {
+  const entries = entriesOf(text).filter(({ hosts }) => matchesHost(hosts, host, port));
+  const revoked = entries.find((entry) => entry.marker === 'revoked' && isSame(entry.key, key));
+  if (revoked !== undefined) return { kind: 'revoked', line: revoked.line };
+  const known = entries.filter(({ marker }) => marker === null);
+  if (known.some((entry) => isSame(entry.key, key))) return { kind: 'known' };
+  if (known.length === 0) return { kind: 'unknown' };
+  return {
+    kind: 'changed',
+    expected: known.map((entry) => ({
+      type: entry.type,
+      fingerprint: fingerprint(entry.key),
+      line: entry.line,
+    })),
+  };
+}
+
+/** The lines, counted from 1, that are neither empty nor a comment and that nothing can be read from. Pure. */
+export function malformedLines(text: string): number[] {
+  return linesOf(text)
+    .filter(({ entry }) => entry === 'malformed')
+    .map(({ line }) => line);
+}
+
+/** The types of the keys that are known of a host, so that the server can be asked for one of those. Pure. */
+export function knownKeyTypes(text: string, host: string, port: number): string[] {
+  const known = entriesOf(text).filter(
+    ({ marker, hosts }) => marker === null && matchesHost(hosts, host, port),
+  );
+  return [...new Set(known.map(({ type }) => type))];
+}
+
+/** As `ssh-keygen -l` shows it: `SHA256:` and base64 without padding. */
+export function fingerprint(key: Buffer): string {
+  return `SHA256:${createHash('sha256').update(key).digest('base64').replace(/=+$/, '')}`;
+}
+
+/** The type that the key itself names, such as `ssh-ed25519`. */
+export function hostKeyType(key: Buffer): string {
+  const length = key.length < 4 ? 0 : key.readUInt32BE(0);
+  return key.subarray(4, 4 + length).toString('latin1');
+}
+
+/** The text of the file; '' where there is none. Throws `storage_permanent` where it cannot be read. */
+export async function readKnownHosts(file: string): Promise<string> {
+  try {
+    return await readFile(file, 'utf8');
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return '';
+    throw unusable(file, 'read', cause);
+  }
+}
+
+const appending = new Map<string, Promise<unknown>>();
+
+/**
+ * Adds a host's key where the file, as it is now, still knows none of that host; answers what the file said before. Connections of this thread
+ * take turns at a file, so that several that open at once add one line; another process may add the same line, which does no harm.
+ */
+export async function rememberHostKey(
+  file: string,
+  host: string,
+  port: number,
+  key: Buffer,
+): Promise<HostKeyVerdict> {
+  const before = appending.get(file) ?? Promise.resolve();
+  const turn = before.then(async () => {
+    const verdict = judgeHostKey(await readKnownHosts(file), host, port, key);
+    if (verdict.kind === 'unknown') await appendKnownHost(file, host, port, key);
+    return verdict;
+  });
+  const settled = turn.then(
+    () => undefined,
+    () => undefined,
+  );
+  appending.set(file, settled);
+  void settled.then(() => {
+    if (appending.get(file) === settled) appending.delete(file);
+  });
+  return turn;
+}
+
+/**
+ * Adds a host's key, in one write at the end of the file: several publishers may do so at once, and none disturbs another. A file
+ * that ends in the middle of a line gets its end of line first.
+ */
+export async function appendKnownHost(file: string, host: string, port: number, key: Buffer): Promise<void> {
+  try {
+    await mkdir(path.dirname(file), { recursive: true, mode: 0o700 });
+    const handle = await open(file, 'a+', 0o600);
+    try {
+      const { size } = await handle.stat();
+      const last = Buffer.alloc(1);
+      if (size > 0) await handle.read(last, 0, 1, size - 1);
+      const gap = size > 0 && last[0] !== 0x0a ? '\n' : '';
+      await handle.write(`${gap}${nameOf(host, port)} ${hostKeyType(key)} ${key.toString('base64')}\n`);
+    } finally {
+      await handle.close();
+    }
+  } catch (cause) {
+    throw unusable(file, 'written', cause);
+  }
+}
+
+/** A host as the file names it: its port in brackets, where that is not the usual one. */
+export function nameOf(host: string, port: number): string {
+  const name = host.toLowerCase();
+  return port === 22 ? name : `[${name}]:${port}`;
+}
+
+function entriesOf(text: string): Entry[] {
+  return linesOf(text).flatMap(({ entry }) => (typeof entry === 'object' ? [entry] : []));
+}
+
+function linesOf(text: string): { line: number; entry: Entry | 'none' | 'malformed' }[] {
+  return text.split('\n').map((content, index) => ({ line: index + 1, entry: entryOf(content, index + 1) }));
+}
+
+function entryOf(content: string, line: number): Entry | 'none' | 'malformed' {
+  const trimmed = content.trim();
+  if (trimmed === '' || trimmed.startsWith('#')) return 'none';
+  const fields = trimmed.split(/[ \t]+/);
+  const marker = fields[0]?.startsWith('@') === true ? fields.shift() : undefined;
+  // A certificate authority signs hosts' certificates, which are not asked for; its own key is none that a host may show.
+  if (marker === '@cert-authority') return 'none';
+  if (marker !== undefined && marker !== '@revoked') return 'malformed';
+  const [hosts, type, encoded] = fields;
+  if (hosts === undefined || type === undefined || encoded === undefined) return 'malformed';
+  if (hosts.startsWith('|') && !/^\|1\|[^|]+\|[^|]+$/.test(hosts)) return 'malformed';
+  const key = Buffer.from(encoded, 'base64');
+  if (hostKeyType(key) !== type) return 'malformed';
+  return { marker: marker === undefined ? null : 'revoked', hosts, type, key, line };
+}
+
+/** The patterns of a line, of which a negated one that matches decides; or one name behind a hash. */
+function matchesHost(hosts: string, host: string, port: number): boolean {
+  const name = nameOf(host, port);
+  if (hosts.startsWith('|')) return matchesHash(hosts, name);
+  let matches = false;
+  for (const pattern of hosts.toLowerCase().split(',')) {
+    const isNegated = pattern.startsWith('!');
+    if (!wildcard(isNegated ? pattern.slice(1) : pattern).test(name)) continue;
+    if (isNegated) return false;
+    matches = true;
+  }
+  return matches;
+}
+
+/** `|1|salt|hash`: HMAC-SHA1 of the name, keyed with the salt. */
+function matchesHash(hashed: string, name: string): boolean {
+  const [, version, salt, hash] = hashed.split('|');
+  if (version !== '1' || salt === undefined || hash === undefined) return false;
+  const expected = Buffer.from(hash, 'base64');
+  const found = createHmac('sha1', Buffer.from(salt, 'base64')).update(name).digest();
+  return expected.length === found.length && timingSafeEqual(expected, found);
+}
+
+function wildcard(pattern: string): RegExp {
+  const escaped = pattern
+    .replace(/[.+^${}()|[\]\\]/g, '\\$&')
+    .replaceAll('*', '.*')
+    .replaceAll('?', '.');
+  return new RegExp(`^${escaped}$`);
+}
+
+function isSame(a: Buffer, b: Buffer): boolean {
+  return a.length === b.length && timingSafeEqual(a, b);
+}
+
+function unusable(file: string, done: string, cause: unknown): WaybillError {
+  const why = cause instanceof Error ? cause.message : String(cause);
+  return new WaybillError('storage_permanent', `known_hosts_file "${file}" cannot be ${done}: ${why}`, {
+    cause,
+    hint: 'let the user of this process read and write it, or name another file in known_hosts_file',
+  });
+}

@@ -1,0 +1,174 @@
+import type { Stats } from 'ssh2';
+import { finishDigest, startDigest } from '../../digest.ts';
+import { checkBody } from '../body.ts';
+import { collect } from '../collect.ts';
+import type { Key } from '../key.ts';
+import { ConnectionLost } from './errors.ts';
+import type { SftpSession } from './session.ts';
+import type { Body, WriteOptions, Written } from '../storage.ts';
+
+/** What one request carries. Servers that take less are asked several times by the library. */
+const chunkBytes = 128 << 10;
+/** Requests under way for one file: 2 MiB, which is what OpenSSH lets a client send ahead. */
+const chunksAhead = 16;
+
+/** The bytes of a file, several requests ahead. */
+export async function* readFile(session: SftpSession, file: string): AsyncIterable<Uint8Array> {
+  const handle = await session.ask<Buffer>((sftp, done) => sftp.open(file, 'r', done));
+  try {
+    // Together: most files are small, and the first request is their last.
+    const [{ size }, first] = await Promise.all([
+      sizeOf(session, handle),
+      readChunk(session, handle, 0, chunkBytes),
+    ]);
+    yield first;
+    let at = first.byteLength;
+    const ahead: Promise<Buffer>[] = [];
+    let asked = at;
+    while (at < size) {
+      while (ahead.length < chunksAhead && asked < size) {
+        const chunk = readChunk(session, handle, asked, Math.min(chunkBytes, size - asked));
+        chunk.catch(() => undefined); // Met where it is awaited, or of no matter any more.
+        ahead.push(chunk);
+        asked += chunkBytes;
+      }
+      const wanted = Math.min(chunkBytes, size - at);
+      let chunk = (await ahead.shift()) as Buffer;
+      // A server may give less than was asked for; the rest is asked for once more.
+      while (chunk.byteLength < wanted) {
+        const rest = await readChunk(session, handle, at + chunk.byteLength, wanted - chunk.byteLength);
+        if (rest.byteLength === 0) break;
+        chunk = Buffer.concat([chunk, rest]);
+      }
+      yield chunk;
+      if (chunk.byteLength < wanted) return; // The file became shorter; who reads it counts the bytes.
+      at += chunk.byteLength;
+    }
+  } finally {
+    // All that was read stays true where the connection breaks only now.
+    await closeFile(session, handle).catch(() => undefined);
+  }
+}
+
+/**
+ * Writes a body into a new or emptied file, hashing on the way; holds it against what was promised, and the size that the server then
+ * has against it, too. On the server's disk when it returns, where the server can be asked for that.
+ */
+export async function writeFile(
+  session: SftpSession,
+  name: Key,
+  file: string,
+  body: Body,
+  options: WriteOptions,
+): Promise<Written> {
+  options.signal?.throwIfAborted();
+  if (body.size > chunkBytes) return writeLarge(session, name, file, body, options);
+  const { bytes, ...read } = await collect(name, body, options);
+  const handle = await createFile(session, file);
+  // One after another without waiting: servers do what concerns one file in the order of asking.
+  const outcomes = await Promise.allSettled([
+    read.size === 0 ? undefined : writeChunk(session, handle, 0, bytes),
+    sync(session, handle),
+    sizeOf(session, handle),
+    closeFile(session, handle),
+  ]);
+  for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
+  const [, , stored] = outcomes;
+  // Where one did not, the size is older than the bytes, and is asked for once more.
+  if (stored.status === 'fulfilled' && stored.value.size !== read.size)
+    requireSize((await session.ask<Stats>((sftp, done) => sftp.lstat(file, done))).size, read.size);
+  return { ...read, version: null };
+}
+
+async function writeLarge(
+  session: SftpSession,
+  name: Key,
+  file: string,
+  body: Body,
+  options: WriteOptions,
+): Promise<Written> {
+  const handle = await createFile(session, file);
+  try {
+    const hash = startDigest();
+    const underWay = new Set<Promise<void>>();
+    const failures: unknown[] = [];
+    let size = 0;
+    try {
+      for await (const chunk of body.open()) {
+        options.signal?.throwIfAborted();
+        hash.update(chunk);
+        for (let at = 0; at < chunk.byteLength; at += chunkBytes) {
+          const piece = chunk.subarray(at, at + chunkBytes);
+          const writing = writeChunk(session, handle, size + at, piece)
+            .catch((error: unknown) => void failures.push(error))
+            .finally(() => underWay.delete(writing));
+          underWay.add(writing);
+          while (underWay.size >= chunksAhead) await Promise.race(underWay);
+          if (failures.length > 0) throw failures[0];
+        }
+        size += chunk.byteLength;
+        options.onBytes?.(chunk.byteLength);
+        if (size > body.size) break;
+      }
+    } finally {
+      await Promise.all(underWay);
+    }
+    if (failures.length > 0) throw failures[0];
+    const read = { size, digest: finishDigest(hash) };
+    checkBody(name, read, { size: body.size, digest: options.digest });
+    const [, stored] = await Promise.all([sync(session, handle), sizeOf(session, handle)]);
+    requireSize(stored.size, size);
+    await closeFile(session, handle);
+    return { ...read, version: null };
+  } catch (error) {
+    await closeFile(session, handle).catch(() => undefined);
+    throw error;
+  }
+}
+
+function createFile(session: SftpSession, file: string): Promise<Buffer> {
+  return session.ask((sftp, done) => sftp.open(file, 'w', { mode: 0o644 }, done));
+}
+
+function writeChunk(session: SftpSession, handle: Buffer, at: number, bytes: Uint8Array): Promise<void> {
+  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  return session.ask((sftp, done) => sftp.write(handle, buffer, 0, buffer.length, at, done));
+}
+
+async function readChunk(session: SftpSession, handle: Buffer, at: number, length: number): Promise<Buffer> {
+  const buffer = Buffer.allocUnsafe(length);
+  const count = await session.ask<number>((sftp, done) =>
+    sftp.read(handle, buffer, 0, length, at, (error, bytesRead) => {
+      // Version 3 answers a read at the end with a status, 1, which is no failure.
+      if ((error as { code?: unknown } | undefined)?.code === 1) done(null, 0);
+      else done(error, bytesRead);
+    }),
+  );
+  return buffer.subarray(0, count);
+}
+
+function sizeOf(session: SftpSession, handle: Buffer): Promise<{ size: number }> {
+  return session.ask((sftp, done) => sftp.fstat(handle, done));
+}
+
+function closeFile(session: SftpSession, handle: Buffer): Promise<void> {
+  return session.ask((sftp, done) => sftp.close(handle, done));
+}
+
+const withoutSync = new WeakSet<SftpSession>();
+
+/** Servers that do not know the request keep files as well as they do. */
+async function sync(session: SftpSession, handle: Buffer): Promise<void> {
+  if (withoutSync.has(session)) return;
+  try {
+    await session.ask((sftp, done) => sftp.ext_openssh_fsync(handle, done));
+  } catch (error) {
+    if (error instanceof Error && /does not support/i.test(error.message)) withoutSync.add(session);
+    else throw error;
+  }
+}
+
+function requireSize(stored: number, sent: number): void {
+  if (stored === sent) return;
+  throw new ConnectionLost(`the server has ${stored} bytes of it, where ${sent} were sent`);
+}

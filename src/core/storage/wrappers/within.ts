@@ -1,0 +1,35 @@
+import path from 'node:path';
+import { joinKey, listedKey, type Key } from '../key.ts';
+import type { Entry, Storage } from '../storage.ts';
+
+/**
+ * The part of a storage below one directory, as a storage of its own. A publication gets nothing but this view of its destination, so that what
+ * lies outside the bundle path is out of reach by construction. Closing the view leaves the whole open.
+ */
+export function within(whole: Storage, directory: Key | ''): Storage {
+  if (directory === '') return { ...whole, close: async () => undefined };
+  const outer = (key: Key): Key => joinKey(directory, key);
+  const inner = (entry: Entry): Entry => ({
+    ...entry,
+    key: listedKey(entry.key.slice(directory.length + 1)),
+  });
+  return {
+    label: `${whole.label}, ${directory}`,
+    facts: {
+      ...whole.facts,
+      localRoot: whole.facts.localRoot === null ? null : path.join(whole.facts.localRoot, directory),
+    },
+    stat: (key) => whole.stat(outer(key)),
+    async *list(below, options) {
+      for await (const entry of whole.list(below === '' ? directory : outer(below), options))
+        yield inner(entry);
+    },
+    read: (key) => whole.read(outer(key)),
+    write: (key, body, options) => whole.write(outer(key), body, options),
+    rename: (moves) => whole.rename(moves.map(({ from, to }) => ({ from: outer(from), to: outer(to) }))),
+    sync: () => whole.sync(),
+    remove: (key) => whole.remove(outer(key)),
+    removeTree: (below) => whole.removeTree(outer(below)),
+    close: async () => undefined,
+  };
+}

@@ -1,0 +1,193 @@
+import { randomUUID } from 'node:crypto';
+import type { Clock } from '../../core/clock.ts';
+import type { Digest } from '../../core/digest.ts';
+import { WaybillError } from '../../core/errors.ts';
+import type { Log } from '../../core/log.ts';
+import { scopeKey, type Replay, type RunStore, type Slot } from './store.ts';
+import type { PublishJob } from '../job.ts';
+import type { Admission, AdmissionRequest } from '../queue.ts';
+import type { RunRecord } from '../run-record.ts';
+import { acceptedRun, queuedRun } from '../run-transitions.ts';
+
+export interface AdmissionsOptions {
+  clock: Clock;
+  log: Log;
+  store: RunStore;
+  queueSize: number;
+  workerTimeoutMs: number;
+  shared: {
+    share(job: PublishJob, name: string): Promise<PublishJob>;
+    remove(name: string): Promise<void>;
+  };
+  /** The run is in the store. */
+  onAccepted: (pipelineId: string) => Promise<void>;
+}
+
+/** The uploads that this process is receiving. */
+export interface Admissions {
+  reserve(request: AdmissionRequest): Promise<Admission>;
+  drain(): void;
+  /** Resolves when no upload is being received. */
+  idle(): Promise<void>;
+  /** Accepts no more, and gives back every slot. */
+  close(): Promise<void>;
+}
+
+interface Accepted {
+  record: RunRecord;
+  replayed: boolean;
+}
+
+/**
+ * A slot and its key carry the id of the one request that holds them and run out unless that request's process renews them: an API that
+ * dies blocks nobody for longer than `workerTimeoutMs`. So does the name in shared staging, but for longer, since bytes go with it.
+ */
+export function admissions(options: AdmissionsOptions): Admissions {
+  const { store, log } = options;
+  let phase: 'open' | 'draining' | 'closed' = 'open';
+  const open = new Map<string, { slot: Slot; stop: () => void }>();
+  let onIdle: (() => void) | undefined;
+
+  async function reserve({ pipelineId, idempotency }: AdmissionRequest): Promise<Admission> {
+    if (phase !== 'open') throw shuttingDown();
+    const slot: Slot = { id: randomUUID(), key: scopeKey(pipelineId, idempotency) };
+    const outcome = await store.reserve(slot, options.queueSize);
+    if (outcome === 'full')
+      throw new WaybillError('queue_full', `all ${options.queueSize} upload slots are taken`, {
+        hint: 'try again later',
+      });
+    if (outcome === 'busy') throw inProgress();
+
+    let staged: string | null = null;
+    const timer = setInterval(
+      () => void store.renew(slot, staged).catch(() => undefined),
+      options.workerTimeoutMs / 3,
+    );
+    const stop = (): void => {
+      clearInterval(timer);
+      open.delete(slot.id);
+      if (open.size === 0) onIdle?.();
+    };
+    open.set(slot.id, { slot, stop });
+    let ended = false;
+    const end = (): boolean => {
+      const first = !ended;
+      ended = true;
+      return first;
+    };
+    return {
+      accept: async (job, manifestDigest) => {
+        if (!end()) throw new WaybillError('internal_error', 'an admission was accepted after it had ended');
+        try {
+          return await accept(slot, job, manifestDigest, (name) => (staged = name));
+        } catch (error) {
+          await giveBack(slot);
+          throw error;
+        } finally {
+          stop();
+        }
+      },
+      release: async () => {
+        if (!end()) return;
+        await giveBack(slot);
+        stop();
+      },
+    };
+  }
+
+  async function accept(
+    slot: Slot,
+    job: PublishJob,
+    digest: Digest,
+    onStaging: (name: string) => void,
+  ): Promise<Accepted> {
+    if (phase === 'closed') throw shuttingDown();
+    // Asked before the bundle travels, because a replay needs none of it.
+    const known = await store.replay(slot, digest);
+    if (known !== null) {
+      await giveBack(slot);
+      return answerReplay(known);
+    }
+    const name = job.staged === null ? null : `upload-${randomUUID()}.tar`;
+    if (name !== null) {
+      await store.stage(name);
+      onStaging(name);
+    }
+    const shared = name === null ? job : await options.shared.share(job, name);
+    if (isClosed()) throw shuttingDown();
+    const record = acceptedRun(job, options.clock.now());
+    const waiting = queuedRun(record, options.clock.now());
+    // Where this throws it is not known whether the run was accepted. The bundle stays then: the run needs it, or it is swept as unwanted.
+    const answer = await store.accept(slot, shared, waiting, digest, name);
+    switch (answer.outcome) {
+      case 'ok':
+        await options.onAccepted(job.pipelineId);
+        return { record, replayed: false };
+      case 'swept':
+        throw new WaybillError(
+          'queue_unavailable',
+          'the queue was away for so long that the upload was given up',
+          {
+            hint: 'try again',
+          },
+        );
+      case 'busy':
+        await unshare(name);
+        throw inProgress();
+      case 'conflict':
+      case 'replay':
+        await unshare(name);
+        return answerReplay(answer);
+    }
+  }
+
+  const isClosed = (): boolean => phase === 'closed';
+
+  /** Where it fails, the name is swept later. */
+  async function unshare(name: string | null): Promise<void> {
+    if (name === null) return;
+    await options.shared
+      .remove(name)
+      .catch((error: unknown) => log.warn({ err: error }, 'a shared bundle could not be removed now'));
+  }
+
+  /** Where it fails, the slot and the key run out by themselves. */
+  const giveBack = (slot: Slot): Promise<void> => store.release(slot).catch(() => undefined);
+
+  return {
+    reserve,
+    drain: () => {
+      if (phase === 'open') phase = 'draining';
+    },
+    idle: async () => {
+      if (open.size > 0) await new Promise<void>((resolve) => (onIdle = resolve));
+    },
+    close: async () => {
+      phase = 'closed';
+      const left = [...open.values()];
+      for (const { stop } of left) stop();
+      await Promise.all(left.map(({ slot }) => giveBack(slot)));
+    },
+  };
+}
+
+function answerReplay(known: Replay): Accepted {
+  if (known.outcome === 'replay') return { record: known.record, replayed: true };
+  throw new WaybillError('idempotency_conflict', 'this Idempotency-Key was used with another manifest', {
+    hint: 'use a new key for a new bundle',
+  });
+}
+
+function inProgress(): WaybillError {
+  return new WaybillError(
+    'idempotency_in_progress',
+    'a request with this Idempotency-Key is still being received',
+    { hint: 'try again once it was answered' },
+  );
+}
+
+function shuttingDown(): WaybillError {
+  return new WaybillError('shutting_down', 'the daemon is stopping and takes no new uploads', {
+    hint: 'try again shortly',
+  });
+}

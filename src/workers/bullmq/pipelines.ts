@@ -1,0 +1,142 @@
+import { Queue, Worker, type Job } from 'bullmq';
+import type { Log } from '../../core/log.ts';
+import { plain, type RedisLink } from './link.ts';
+import type { JobLock, RunStore } from './store.ts';
+import { publicError } from '../../core/public-error.ts';
+import type { RunRecord } from '../run-record.ts';
+
+/** What BullMQ keeps of a run: enough to know it again on the board. The run itself is in the store. */
+export interface Ticket {
+  run_id: string;
+}
+
+/** BullMQ's queues, one for each pipeline; each lets one job be active at a time, whatever the number of hosts. */
+export interface PipelineQueues {
+  queues: ReadonlyMap<string, Queue>;
+  /** Puts what was accepted into the pipeline's queue, in the order of acceptance. Doing it twice, here or elsewhere, changes nothing. */
+  handOver(pipelineId: string): Promise<void>;
+  /** The pipeline's next job, if there is one and none is active; it is locked then. */
+  next(pipelineId: string, token: string): Promise<Job<Ticket> | undefined>;
+  /** Puts jobs whose worker has died back to the head of their queues. */
+  rescue(): Promise<void>;
+  lockOf(job: Job<Ticket>, token: string): JobLock;
+  /** Tells BullMQ how a job ended. A job that is not this token's any more is somebody else's to end. */
+  end(job: Job<Ticket>, token: string, record: RunRecord | null): Promise<void>;
+  /** Puts the job back to the head of its queue. */
+  giveBack(job: Job<Ticket>, token: string): Promise<void>;
+  close(): Promise<void>;
+}
+
+export interface PipelineQueuesOptions {
+  link: RedisLink;
+  store: RunStore;
+  log: Log;
+  prefix: string;
+  pipelineIds: readonly string[];
+  retentionMs: number;
+  /** A worker that was not heard of for so long has died. */
+  workerTimeoutMs: number;
+}
+
+const keptForBoard = 1000;
+const keptEvents = 1000;
+
+export async function pipelineQueues(options: PipelineQueuesOptions): Promise<PipelineQueues> {
+  const { link, store, log, workerTimeoutMs } = options;
+  const prefix = `${options.prefix}:queue`;
+  // BullMQ shares the connection and closes none of it. Its errors are those of calls, which also reject.
+  const quiet = (error: Error): void => log.debug({ err: plain(error) }, 'bullmq');
+  const queues = new Map<string, Queue<Ticket>>();
+  const workers = new Map<string, Worker<Ticket>>();
+  for (const id of options.pipelineIds) {
+    const queue = new Queue<Ticket>(id, {
+      connection: link.redis,
+      prefix,
+      streams: { events: { maxLen: keptEvents } },
+    });
+    const worker = new Worker<Ticket>(id, null, {
+      connection: link.redis,
+      prefix,
+      lockDuration: workerTimeoutMs,
+      // The time between two looks of any host; each host asks more often.
+      stalledInterval: Math.ceil(workerTimeoutMs / 4),
+      // How often is too often is decided by the dispatcher, which knows the run.
+      maxStalledCount: 1_000_000,
+      autorun: false,
+    });
+    queue.on('error', quiet);
+    worker.on('error', quiet);
+    queues.set(id, queue);
+    workers.set(id, worker);
+  }
+  await link.ask(() => Promise.all([...queues.values()].map((queue) => queue.setGlobalConcurrency(1))));
+
+  const keep = { age: Math.ceil(options.retentionMs / 1000), count: keptForBoard };
+  const ended = async (work: Promise<unknown>): Promise<void> => {
+    try {
+      await work;
+    } catch (error) {
+      // BullMQ's own words for: the lock is not ours, or the job is not active.
+      if (!/lock|not in the (active|.*) state|Missing key/i.test(plain(error).message)) throw error;
+    }
+  };
+  return {
+    queues,
+    handOver: async (pipelineId) => {
+      const queue = queues.get(pipelineId);
+      if (queue === undefined) return;
+      // Ascending, and each host reads before it adds: a run that is not in the outbox any more is in the queue already.
+      const runIds = await store.outbox(pipelineId);
+      if (runIds.length === 0) return;
+      const jobs = runIds.map((runId) => ({
+        name: 'publish',
+        data: { run_id: runId },
+        opts: { jobId: runId, attempts: 1, removeOnComplete: keep, removeOnFail: keep },
+      }));
+      await link.ask(() => queue.addBulk(jobs));
+      await store.handedOver(pipelineId, runIds);
+    },
+    next: (pipelineId, token) =>
+      link.ask(async () => workers.get(pipelineId)?.getNextJob(token, { block: false })),
+    rescue: async () => {
+      for (const [pipelineId, worker] of workers) {
+        const stalled = await link.ask(() => worker.backend.moveStalledJobsToWait());
+        for (const runId of stalled)
+          log.warn(
+            { run_id: runId, pipeline_id: pipelineId },
+            'the worker of this run is gone; it waits for another',
+          );
+      }
+    },
+    lockOf: ({ id = '', queueName }, token) => {
+      const key = (name: string): string => `${prefix}:${queueName}:${name}`;
+      return {
+        lockKey: key(`${id}:lock`),
+        activeKey: key('active'),
+        stalledKey: key('stalled'),
+        token,
+        jobId: id,
+      };
+    },
+    end: (job, token, record) =>
+      link.ask(() =>
+        ended(
+          record?.status === 'failed'
+            ? job.moveToFailed(new Error(failureOf(record)), token, false)
+            : job.moveToCompleted(null, token, false),
+        ),
+      ),
+    giveBack: (job, token) => link.ask(() => ended(job.moveToWait(token))),
+    close: async () => {
+      await Promise.all([...workers.values()].map((worker) => worker.close(true)));
+      await Promise.all([...queues.values()].map((queue) => queue.close()));
+    },
+  };
+}
+
+function failureOf({ error, destinations }: RunRecord): string {
+  const first = error ?? destinations.find((destination) => destination.error !== null)?.error;
+  if (first === undefined || first === null) return 'failed';
+  const { code, message } = publicError(first);
+  return `${code}: ${message}`;
+}

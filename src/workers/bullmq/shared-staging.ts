@@ -1,0 +1,69 @@
+import { randomUUID } from 'node:crypto';
+import { storeStagedBundle } from '../../core/bundle/shared-archive.ts';
+import { describeLocation } from '../../core/storage/location.ts';
+import type { OpenStorage, StorageLocation } from '../../core/context.ts';
+import { WaybillError } from '../../core/errors.ts';
+import { bytesBody } from '../../core/storage/body.ts';
+import { listedKey } from '../../core/storage/key.ts';
+import type { Storage } from '../../core/storage/storage.ts';
+import type { StagedJob } from '../job.ts';
+
+/** Where bundles wait between the host that received them and the one that publishes them: one archive each, under names of ours. */
+export interface SharedStaging {
+  /** Writes the staged bundle of the job as `name`. */
+  share(job: StagedJob, name: string): Promise<StagedJob>;
+  remove(name: string): Promise<void>;
+  close(): Promise<void>;
+}
+
+/**
+ * Opens shared staging and proves that it can be written. Throws `config_invalid` where it does not serve. The storage stays open between uploads and is
+ * opened anew after a failure.
+ */
+export async function openSharedStaging(
+  location: StorageLocation,
+  openStorage: OpenStorage,
+): Promise<SharedStaging> {
+  let open: Promise<Storage> | undefined;
+  const using = async <T>(work: (storage: Storage) => Promise<T>): Promise<T> => {
+    const opening = (open ??= openStorage(location, { readOnly: false }));
+    try {
+      return await work(await opening);
+    } catch (error) {
+      if (open === opening) open = undefined;
+      void opening.then((storage) => storage.close()).catch(() => undefined);
+      throw error;
+    }
+  };
+  await using(probe).catch((cause: unknown) => {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new WaybillError(
+      'config_invalid',
+      `server.staging ${describeLocation(location)} cannot be used: ${why}`,
+      {
+        cause,
+        hint: 'name a storage that every host may write, with room for the uploads that are retained',
+      },
+    );
+  });
+  return {
+    share: async (job, name) => {
+      const { staged: directory, pipelineId, bundlePath } = job;
+      const archive = await using((storage) =>
+        storeStagedBundle(storage, name, { directory, pipelineId, bundlePath }),
+      );
+      return { ...job, staged: '', archive };
+    },
+    remove: (name) => using((storage) => storage.remove(listedKey(name))),
+    close: async () => {
+      await open?.then((storage) => storage.close()).catch(() => undefined);
+      open = undefined;
+    },
+  };
+}
+
+async function probe(storage: Storage): Promise<void> {
+  const key = listedKey(`.waybill-probe-${randomUUID()}`);
+  await storage.write(key, bytesBody('probe'), { mode: 'replace' });
+  await storage.remove(key);
+}

@@ -1,0 +1,70 @@
+import { fetchStagedBundle } from '../../core/bundle/shared-archive.ts';
+import { openStagedBundle } from '../../core/bundle/staging.ts';
+import type { Config, PipelineConfig } from '../../core/config/config.ts';
+import type { CoreContext } from '../../core/context.ts';
+import { WaybillError } from '../../core/errors.ts';
+import { publishBundles, publishPipeline } from '../../core/publish/publish.ts';
+import { countActions } from '../../core/publish/summary.ts';
+import { withReleasers } from '../../core/lifecycle.ts';
+import type { JobProgress, JobResult, PublishJob, StagedArchive, StagedJob } from '../job.ts';
+
+/** Publishes one staged bundle, or what the pipeline's source holds, to every destination of its pipeline. What failed at a destination is in the result, not thrown. */
+export async function processJob(
+  job: PublishJob,
+  config: Config,
+  context: CoreContext,
+  onProgress: (progress: JobProgress) => void,
+): Promise<JobResult> {
+  const pipeline = pipelineOf(job, config);
+  if (job.staged !== null && job.archive !== undefined) await fetchArchive(job.archive, job, config, context);
+  const options = { pipeline, dryRun: false, force: false, runId: job.runId, onProgress };
+  const published =
+    job.staged === null
+      ? await publishPipeline(context, options)
+      : await publishBundles(context, {
+          ...options,
+          bundles: [await openStagedBundle(job.staged, job.pipelineId, job.bundlePath)],
+        });
+  const pipelines = [published];
+  return { run: { dryRun: false, force: false, pipelines, counters: countActions(pipelines), warnings: [] } };
+}
+
+/** Brings the bundle from shared staging into the job's directory. */
+async function fetchArchive(
+  archive: StagedArchive,
+  job: StagedJob,
+  config: Config,
+  { openStorage, signal }: CoreContext,
+): Promise<void> {
+  const { shared } = config.server.staging;
+  if (shared === null)
+    throw new WaybillError(
+      'config_invalid',
+      `run ${job.runId} lies in shared staging, and none is configured here`,
+      { hint: 'give every daemon and worker the same configuration' },
+    );
+  await withReleasers(async (onRelease) => {
+    const storage = await openStorage(shared, { readOnly: true, mustExist: true });
+    onRelease(() => storage.close());
+    await fetchStagedBundle({
+      storage,
+      archive,
+      directory: job.staged,
+      pipelineId: job.pipelineId,
+      sceneMaps: pipelineOf(job, config).sceneMaps,
+      signal: signal ?? new AbortController().signal,
+    });
+  });
+}
+
+function pipelineOf(job: PublishJob, config: Config): PipelineConfig {
+  const pipeline = config.pipelines.find(({ id }) => id === job.pipelineId);
+  if (pipeline !== undefined) return pipeline;
+  throw new WaybillError(
+    'pipeline_not_found',
+    `the pipeline "${job.pipelineId}" of run ${job.runId} is not configured here`,
+    {
+      hint: 'give every daemon and worker the same configuration',
+    },
+  );
+}

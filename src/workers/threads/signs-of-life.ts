@@ -1,0 +1,47 @@
+import type { Clock } from '../../core/clock.ts';
+
+// A thread loads its modules before it can show anything, and machines can be busy.
+const firstSignMs = 120_000;
+
+/**
+ * Calls `giveUp` once where a thread that works on a task stands still: no first sign for two minutes, or later none for `silenceMs`. Ends with
+ * `signal`.
+ */
+export function watchForSigns({
+  clock,
+  silenceMs,
+  signal,
+  giveUp,
+}: {
+  clock: Clock;
+  silenceMs: number;
+  signal: AbortSignal;
+  giveUp: (failure: Error) => void;
+}): { seen: () => void } {
+  let signs = 0;
+  const standsStill = (ms: number): void => giveUp(new Error(`it showed no sign of life for ${ms} ms`));
+
+  async function watchStart(): Promise<void> {
+    await clock.sleep(firstSignMs, signal);
+    if (signs === 0) standsStill(firstSignMs);
+  }
+
+  /** Two silences in a row, because one may end right after the whole process was asleep. */
+  async function watchOn(): Promise<void> {
+    for (let silences = 0; silences < 2;) {
+      const before = signs;
+      await clock.sleep(silenceMs / 2, signal);
+      silences = signs === before ? silences + 1 : 0;
+    }
+    standsStill(silenceMs);
+  }
+
+  const untilSettled = (watch: Promise<void>): void => void watch.catch(() => undefined);
+  untilSettled(watchStart());
+  return {
+    seen: () => {
+      signs += 1;
+      if (signs === 1) untilSettled(watchOn());
+    },
+  };
+}

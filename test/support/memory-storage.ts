@@ -1,0 +1,176 @@
+import { finishDigest, startDigest, type Digest } from '../../src/core/digest.ts';
+import { WaybillError } from '../../src/core/errors.ts';
+import { checkBody } from '../../src/core/storage/body.ts';
+import { alreadyExists, notFound, readOnly, versionConflict } from '../../src/core/storage/errors.ts';
+import { joinKey, listedKey, type Key } from '../../src/core/storage/key.ts';
+import type {
+  Body,
+  ConditionalWrites,
+  Entry,
+  FileStat,
+  Move,
+  Storage,
+  WriteOptions,
+  Written,
+} from '../../src/core/storage/storage.ts';
+
+/** The bytes of a memory storage; several storages may be opened on one, as several processes open one disk. */
+export type MemoryDisk = Map<string, MemoryFile>;
+
+interface MemoryFile {
+  bytes: Buffer;
+  digest: Digest;
+  version: string;
+}
+
+export interface MemoryOptions {
+  disk?: MemoryDisk;
+  /** Behaves as a file system (renames, exclusive creation) or as an object store (conditional writes). */
+  flavour: 'files' | 'objects';
+  conditionalWrites?: ConditionalWrites;
+  readOnly?: boolean;
+}
+
+let versions = 0;
+
+/** A storage in memory, for tests and dry thinking: the shortest true implementation of the contract. */
+export function memoryStorage(options: MemoryOptions): Storage {
+  const { disk = new Map<string, MemoryFile>(), flavour } = options;
+  const honoured = flavour === 'files' ? 'create' : (options.conditionalWrites ?? 'full');
+  const storage: Storage = {
+    label: `memory (${flavour})`,
+    facts: {
+      rename: flavour === 'files' ? 'atomic' : 'none',
+      conditionalWrites: async () => honoured,
+      localRoot: null,
+      clockOffsetMs: 0,
+    },
+
+    async stat(key): Promise<FileStat | undefined> {
+      const file = disk.get(key);
+      if (file !== undefined)
+        return {
+          type: 'file',
+          size: file.bytes.length,
+          version: flavour === 'objects' ? file.version : null,
+          modifiedAt: null,
+        };
+      const isDirectory = flavour === 'files' && [...disk.keys()].some((name) => name.startsWith(`${key}/`));
+      return isDirectory ? { type: 'directory', size: 0, version: null, modifiedAt: null } : undefined;
+    },
+
+    async *list(directory, { recursive }): AsyncIterable<Entry> {
+      const prefix = directory === '' ? '' : `${directory}/`;
+      const directories = new Set<string>();
+      for (const [name, file] of [...disk]) {
+        if (!name.startsWith(prefix)) continue;
+        const slash = name.indexOf('/', prefix.length);
+        if (recursive || slash === -1) yield { key: listedKey(name), type: 'file', size: file.bytes.length };
+        else directories.add(name.slice(0, slash));
+      }
+      for (const name of directories) yield { key: listedKey(name), type: 'directory', size: 0 };
+    },
+
+    async *read(key): AsyncIterable<Uint8Array> {
+      const file = disk.get(key);
+      if (file === undefined) throw notFound(storage, key);
+      if (file.bytes.length > 0) yield file.bytes;
+    },
+
+    async write(key, body, write): Promise<Written> {
+      refuseReadOnly(key);
+      refuseCondition(key, write);
+      const bytes = await collect(key, body, write);
+      // Nothing is awaited from here on: the check and the change are one step.
+      const present = disk.get(key);
+      if (write.mode === 'create' && present !== undefined) throw alreadyExists(storage, key);
+      if (write.ifVersion !== undefined && present?.version !== write.ifVersion)
+        throw versionConflict(storage, key);
+      refuseTreeConflict(key);
+      versions += 1;
+      const file = { ...bytes, version: String(versions) };
+      disk.set(key, file);
+      return {
+        size: file.bytes.length,
+        digest: file.digest,
+        version: flavour === 'objects' ? file.version : null,
+      };
+    },
+
+    async rename(moves: readonly Move[]): Promise<void> {
+      if (flavour === 'objects')
+        throw new WaybillError('storage_permanent', `${storage.label}: has no rename`);
+      for (const { from, to } of moves) {
+        refuseReadOnly(to);
+        const file = disk.get(from);
+        if (file === undefined) throw notFound(storage, from);
+        refuseTreeConflict(to);
+        disk.delete(from);
+        disk.set(to, file);
+      }
+    },
+
+    sync: async () => undefined,
+
+    async remove(key): Promise<void> {
+      refuseReadOnly(key);
+      disk.delete(key);
+    },
+
+    async removeTree(directory): Promise<void> {
+      refuseReadOnly(directory);
+      for (const name of [...disk.keys()]) if (name.startsWith(joinKey(directory, ''))) disk.delete(name);
+    },
+
+    async close(): Promise<void> {
+      // Nothing is held: the disk outlives the storage, as disks do.
+    },
+  };
+  return storage;
+
+  function refuseCondition(key: Key, { mode, ifVersion }: WriteOptions): void {
+    if ((mode === 'create' && honoured === 'none') || (ifVersion !== undefined && honoured !== 'full'))
+      throw new WaybillError(
+        'storage_permanent',
+        `${storage.label}: "${key}": such a condition is not honoured`,
+      );
+  }
+
+  function refuseReadOnly(key: Key): void {
+    if (options.readOnly === true) throw readOnly(storage, key);
+  }
+
+  /** A file system has no file where a directory is, and no directory where a file is. */
+  function refuseTreeConflict(key: Key): void {
+    if (flavour === 'objects') return;
+    for (let slash = key.indexOf('/'); slash !== -1; slash = key.indexOf('/', slash + 1))
+      if (disk.has(key.slice(0, slash)))
+        throw new WaybillError(
+          'storage_permanent',
+          `${storage.label}: "${key.slice(0, slash)}" is a file, not a directory`,
+        );
+    for (const name of disk.keys())
+      if (name.startsWith(`${key}/`))
+        throw new WaybillError('storage_permanent', `${storage.label}: "${key}" is a directory`);
+  }
+}
+
+async function collect(
+  key: Key,
+  body: Body,
+  options: WriteOptions,
+): Promise<{ bytes: Buffer; digest: Digest }> {
+  const hash = startDigest();
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of body.open()) {
+    options.signal?.throwIfAborted();
+    chunks.push(Buffer.from(chunk));
+    hash.update(chunk);
+    size += chunk.byteLength;
+    options.onBytes?.(chunk.byteLength);
+  }
+  const digest = finishDigest(hash);
+  checkBody(key, { size, digest }, { size: body.size, digest: options.digest });
+  return { bytes: Buffer.concat(chunks), digest };
+}
