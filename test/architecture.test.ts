@@ -8,6 +8,7 @@ import {
 } from 'dependency-cruiser';
 import t from 'tap';
 import ts from 'typescript';
+import { folderCycles } from './support/folder-cycles.ts';
 
 /** Files in which deciding is done: functions of values. */
 const pureFiles = [
@@ -189,6 +190,33 @@ t.test('imports follow the arrows, without a cycle, and each package stays at ho
   const result = await imports('.');
   t.ok(result.summary.totalCruised > 100, 'the whole of src was read');
   t.same(violations(result), []);
+});
+
+t.test('a cycle of folders is found without a cycle of files', async (t) => {
+  const across = [
+    { from: 'src/core/catalog/codec.ts', to: 'src/core/bundle/paths.ts' },
+    { from: 'src/core/bundle/discover.ts', to: 'src/core/catalog/catalog.ts' },
+  ];
+  t.same(folderCycles(across), [
+    'core/bundle/discover.ts → core/catalog/catalog.ts, core/catalog/codec.ts → core/bundle/paths.ts',
+  ]);
+  t.same(
+    folderCycles([
+      { from: 'src/core/context.ts', to: 'src/core/storage/storage.ts' },
+      { from: 'src/core/storage/open.ts', to: 'src/core/context.ts' },
+    ]),
+    ['core/context.ts → core/storage/storage.ts, core/storage/open.ts → core/context.ts'],
+    'a file beside a folder',
+  );
+  t.same(
+    folderCycles([
+      { from: 'src/core/storage/backends.ts', to: 'src/core/storage/s3/backend.ts' },
+      { from: 'src/core/storage/s3/backend.ts', to: 'src/core/storage/backend.ts' },
+    ]),
+    [],
+    'a list of folders that share an interface is none',
+  );
+  t.same(folderCycles(across.slice(1)), []);
 });
 
 t.test('deciding is pure, and so is everything that it calls', async (t) => {

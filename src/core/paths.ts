@@ -1,3 +1,6 @@
+import { foldedPath, printableAscii } from './case-folding.ts';
+import { isReservedSegment, reservedPrefix } from './reserved-names.ts';
+
 /**
  * Which relative paths a bundle may name. One policy for manifests, archives and bundle names, so that a path that
  * passed once is safe on every backend and on every common file system.
@@ -6,16 +9,10 @@ declare const relativePathBrand: unique symbol;
 /** A path that passed `parseRelativePath`: relative, POSIX, NFC, of safe segments. */
 export type RelativePath = string & { readonly [relativePathBrand]: true };
 
-/** Names that begin so belong to the publisher: state, lock, staging. They are never outputs and never "content". */
-export const reservedPrefix = '.publisher';
-
 const maxSegmentBytes = 255;
 const maxPathBytes = 1024;
 // C0, DEL and C1 controls, and the line and paragraph separators that terminals and logs would break at.
 const controlCharacters = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/u;
-
-// Most paths are printable ASCII, where length is bytes and folding is lower case: that is several times quicker.
-const plain = /^[\x20-\x7e]*$/;
 
 export type PathVerdict = { ok: true; path: RelativePath } | { ok: false; reason: string };
 
@@ -25,7 +22,7 @@ export function parseRelativePath(text: string): PathVerdict {
   if (!text.isWellFormed()) return refuse('is not well-formed Unicode');
   if (text.startsWith('/')) return refuse('is absolute; paths are relative to the bundle');
   if (text.includes('\\')) return refuse('holds a backslash; separate segments by "/"');
-  const isPlain = plain.test(text);
+  const isPlain = printableAscii.test(text);
   if (!isPlain && controlCharacters.test(text)) return refuse('holds a control character');
   if (!isPlain && text.normalize('NFC') !== text) return refuse('is not in Unicode normalisation form C');
   if ((isPlain ? text.length : Buffer.byteLength(text)) > maxPathBytes)
@@ -43,22 +40,6 @@ export function parseRelativePath(text: string): PathVerdict {
 
 function refuse(reason: string): PathVerdict {
   return { ok: false, reason };
-}
-
-/** Case-insensitively, because `.PUBLISHER.json` is the state file on a file system that folds case. */
-export function isReservedSegment(segment: string): boolean {
-  return foldedPath(segment).startsWith(reservedPrefix);
-}
-
-/** True where any segment of the path is reserved. */
-export function isReservedPath(path: string): boolean {
-  return path.split('/').some(isReservedSegment);
-}
-
-/** The form under which two paths are "the same" on a case-folding file system. */
-export function foldedPath(path: string): string {
-  if (plain.test(path)) return path.toLowerCase();
-  return path.normalize('NFC').toLowerCase().toUpperCase().toLowerCase().normalize('NFC');
 }
 
 export interface PathCollision {

@@ -1,4 +1,4 @@
-import type { SourceIdentity } from '../catalog/catalog.ts';
+import type { SourceIdentity } from '../identity.ts';
 import { digestOf, type Digest } from '../digest.ts';
 import { WaybillError } from '../errors.ts';
 import { finding, type Finding } from '../finding.ts';
@@ -10,7 +10,8 @@ import { checkSceneMapFile, defaultSceneMapRules, type SceneMapRules } from './c
 import { hasErrors, invalidBundle } from './invalid-bundle.ts';
 import { linkAbove, listBundle, unlistedWarning, whatIsWrong } from './listed-files.ts';
 import { manifestName, maxManifestBytes, parseManifest, type Manifest } from './manifest.ts';
-import { compareCodeUnits, isReservedSegment, parseRelativePath } from '../paths.ts';
+import { compareCodeUnits, parseRelativePath } from '../paths.ts';
+import { isReservedSegment } from '../reserved-names.ts';
 import type { BundleFile, SourceBundle } from './source-bundle.ts';
 
 /** A bundle that was found and whose manifest is valid; whether its files are there, `loadBundle` says. */

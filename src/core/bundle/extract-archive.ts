@@ -7,7 +7,8 @@ import { finding } from '../finding.ts';
 import { invalidBundle } from './invalid-bundle.ts';
 import { decompress } from '../archive/decompress.ts';
 import { manifestName } from './manifest.ts';
-import { foldedPath, parseRelativePath, type RelativePath } from '../paths.ts';
+import { parseRelativePath, type RelativePath } from '../paths.ts';
+import { foldedPath } from '../case-folding.ts';
 import { quoted, readTar, type TarEntry } from '../archive/tar-reader.ts';
 
 export interface ArchiveLimits {

@@ -2,7 +2,8 @@ import { finding, type Finding } from '../finding.ts';
 import { joinKey, type Key } from '../storage/key.ts';
 import type { Entry, Storage } from '../storage/storage.ts';
 import { manifestName, type ManifestFile } from './manifest.ts';
-import { compareCodeUnits, isReservedPath } from '../paths.ts';
+import { compareCodeUnits } from '../paths.ts';
+import { isReservedPath } from '../reserved-names.ts';
 
 const namesInWarning = 5;
 

@@ -9,13 +9,8 @@ import {
   type FieldVerdict,
 } from './manifest-fields.ts';
 import { readJsonDocument, type JsonObject, type JsonValue, type Problems } from './manifest-json.ts';
-import {
-  compareCodeUnits,
-  findCollisions,
-  foldedPath,
-  parseRelativePath,
-  type RelativePath,
-} from '../paths.ts';
+import { compareCodeUnits, findCollisions, parseRelativePath, type RelativePath } from '../paths.ts';
+import { foldedPath } from '../case-folding.ts';
 
 export const manifestName = 'manifest.json';
 export const maxManifestBytes = 64 * 2 ** 20;

@@ -1,4 +1,4 @@
-import type { SourceIdentity } from '../catalog/catalog.ts';
+import type { SourceIdentity } from '../identity.ts';
 import type { Digest } from '../digest.ts';
 import type { Finding } from '../finding.ts';
 import type { Body } from '../storage/storage.ts';

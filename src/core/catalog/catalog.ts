@@ -1,28 +1,9 @@
 import type { RelativePath } from '../paths.ts';
+import type { Owner, SourceIdentity } from '../identity.ts';
 import type { Digest } from '../digest.ts';
 import type { Key } from '../storage/key.ts';
 
-/** The names the publisher keeps for itself at a destination bundle path. */
-export const stateName = '.publisher.json';
-export const lockName = '.publisher.lock';
-export const stagingName = '.publisher.tmp';
-
 export const catalogVersion = 4;
-
-/** Who published an output: one pipeline through one destination. */
-export interface Owner {
-  pipelineId: string;
-  destinationId: string;
-}
-
-/** Where an output came from; stable over runs: never a staging path, a run id or a digest. */
-export interface SourceIdentity {
-  backend: 'local' | 'sftp' | 's3' | 'http_upload';
-  /** The configured location, or the pipeline's id for uploads. */
-  id: string;
-  /** The bundle's path relative to the source root; `.` for a bundle at the root. */
-  path: string;
-}
 
 /** What the publisher derived for an output. A change in any of it defeats `skip_same`. */
 export interface GeneratedMetadata {
@@ -102,7 +83,3 @@ export type CatalogState =
   | { kind: 'legacy'; version: 1 | 2 | 3; records: LegacyRecord[] }
   | { kind: 'future'; version: number }
   | { kind: 'invalid'; reason: string };
-
-export function sameOwner(a: Owner, b: Owner): boolean {
-  return a.pipelineId === b.pipelineId && a.destinationId === b.destinationId;
-}

@@ -7,10 +7,9 @@ import {
   type GeneratedMetadata,
   type Holder,
   type OutputRecord,
-  type Owner,
   type Pending,
-  type SourceIdentity,
 } from './catalog.ts';
+import type { Owner, SourceIdentity } from '../identity.ts';
 import { parseLegacy } from './legacy.ts';
 import {
   asArrayOf,

@@ -1,7 +1,8 @@
-import { isReservedPath, parseRelativePath, type RelativePath } from '../paths.ts';
+import { parseRelativePath, type RelativePath } from '../paths.ts';
+import { isReservedPath } from '../reserved-names.ts';
 import { parseDigest, type Digest } from '../digest.ts';
 import { listedKey, type Key } from '../storage/key.ts';
-import type { Owner } from './catalog.ts';
+import type { Owner } from '../identity.ts';
 
 /** The small readers that the state codecs are made of: each returns a value of its type or throws `Malformed` with the place. */
 export class Malformed extends Error {

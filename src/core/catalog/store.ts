@@ -2,7 +2,8 @@ import { hasCode } from '../errors.ts';
 import { readAll } from '../storage/body.ts';
 import { joinKey } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
-import { stateName, type CatalogState } from './catalog.ts';
+import type { CatalogState } from './catalog.ts';
+import { stateName } from '../reserved-names.ts';
 import { parseState } from './codec.ts';
 
 export const stateKey = joinKey('', stateName);

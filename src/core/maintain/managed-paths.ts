@@ -1,5 +1,5 @@
-import { isReservedPath } from '../paths.ts';
-import { stateName } from '../catalog/catalog.ts';
+import { isReservedPath } from '../reserved-names.ts';
+import { stateName } from '../reserved-names.ts';
 import { WaybillError } from '../errors.ts';
 import { nameOf, type Key } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';

@@ -1,4 +1,5 @@
-import type { Catalog, OutputRecord, Owner, Pending } from '../catalog/catalog.ts';
+import type { Catalog, OutputRecord, Pending } from '../catalog/catalog.ts';
+import type { Owner } from '../identity.ts';
 import type { Lease } from '../lease/lease.ts';
 import { absentAmong, observeBytes, sweepUnfinished } from '../catalog/observe-bytes.ts';
 import { pathsToSettle, settle } from '../catalog/settle.ts';

@@ -1,11 +1,7 @@
-import { compareCodeUnits, isReservedPath } from '../paths.ts';
-import {
-  sameOwner,
-  type Catalog,
-  type CatalogState,
-  type OutputRecord,
-  type Owner,
-} from '../catalog/catalog.ts';
+import { compareCodeUnits } from '../paths.ts';
+import { isReservedPath } from '../reserved-names.ts';
+import type { Catalog, CatalogState, OutputRecord } from '../catalog/catalog.ts';
+import { sameOwner, type Owner } from '../identity.ts';
 import { readState } from '../catalog/store.ts';
 import { sweepAbandoned, withLease } from '../lease/with-lease.ts';
 import type { CoreContext } from '../context.ts';

@@ -1,5 +1,6 @@
 import { compareCodeUnits } from '../paths.ts';
-import { sameOwner, type OutputRecord, type Owner } from '../catalog/catalog.ts';
+import type { OutputRecord } from '../catalog/catalog.ts';
+import { sameOwner, type Owner } from '../identity.ts';
 import type { PrunePolicy } from '../config/config.ts';
 
 export interface PruneCandidate {

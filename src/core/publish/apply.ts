@@ -1,4 +1,4 @@
-import { isReservedPath } from '../paths.ts';
+import { isReservedPath } from '../reserved-names.ts';
 import type { AttemptAction, Catalog, OutputRecord, Pending } from '../catalog/catalog.ts';
 import type { Lease } from '../lease/lease.ts';
 import { isStoredKey } from '../catalog/shape.ts';

@@ -1,14 +1,12 @@
 import { compareCodeUnits } from '../paths.ts';
-import {
-  sameOwner,
-  type Catalog,
-  type CatalogState,
-  type GeneratedMetadata,
-  type LegacyRecord,
-  type OutputRecord,
-  type Owner,
-  type SourceIdentity,
+import type {
+  Catalog,
+  CatalogState,
+  GeneratedMetadata,
+  LegacyRecord,
+  OutputRecord,
 } from '../catalog/catalog.ts';
+import { sameOwner, type Owner, type SourceIdentity } from '../identity.ts';
 import { WaybillError } from '../errors.ts';
 import { listedKey, type Key } from '../storage/key.ts';
 import type { Action, Observation, Plan, PlannedChange, PlannedOutput, Reason } from './plan.ts';

@@ -1,7 +1,7 @@
 import pMap from 'p-map';
 import type { RelativePath } from '../paths.ts';
-import { isReservedPath } from '../paths.ts';
-import { lockName, stateName } from '../catalog/catalog.ts';
+import { isReservedPath } from '../reserved-names.ts';
+import { lockName, stateName } from '../reserved-names.ts';
 import { readState, type StoredState } from '../catalog/store.ts';
 import { joinKey, keyOf, nameOf, type Key } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';

@@ -1,5 +1,5 @@
 import type { SourceBundle } from '../bundle/source-bundle.ts';
-import type { Owner } from '../catalog/catalog.ts';
+import type { Owner } from '../identity.ts';
 import type { ErrorRecord } from '../errors.ts';
 import { publicError } from '../public-error.ts';
 import type { ActionResult, PipelineResult } from './result.ts';

@@ -1,11 +1,5 @@
-import type {
-  AttemptAction,
-  CatalogState,
-  GeneratedMetadata,
-  OutputRecord,
-  Owner,
-  SourceIdentity,
-} from '../catalog/catalog.ts';
+import type { AttemptAction, CatalogState, GeneratedMetadata, OutputRecord } from '../catalog/catalog.ts';
+import type { Owner, SourceIdentity } from '../identity.ts';
 import type { RelativePath } from '../paths.ts';
 import type { Digest } from '../digest.ts';
 import type { Key } from '../storage/key.ts';

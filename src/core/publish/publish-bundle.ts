@@ -1,5 +1,5 @@
 import type { SourceBundle } from '../bundle/source-bundle.ts';
-import type { Owner } from '../catalog/catalog.ts';
+import type { Owner } from '../identity.ts';
 import type { LeaseTimes } from '../lease/lease.ts';
 import { isContention } from '../lease/state-lease.ts';
 import { readState } from '../catalog/store.ts';

@@ -1,13 +1,8 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import t from 'tap';
 import type { RelativePath } from '../../../src/core/paths.ts';
-import type {
-  Catalog,
-  CatalogState,
-  OutputRecord,
-  Owner,
-  Pending,
-} from '../../../src/core/catalog/catalog.ts';
+import type { Catalog, CatalogState, OutputRecord, Pending } from '../../../src/core/catalog/catalog.ts';
+import type { Owner } from '../../../src/core/identity.ts';
 import { digestOf } from '../../../src/core/digest.ts';
 import { WaybillError } from '../../../src/core/errors.ts';
 import { decide, isSettledByState, type DecisionInput } from '../../../src/core/publish/decide.ts';
