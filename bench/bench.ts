@@ -1,6 +1,6 @@
 /**
- * `npm run bench -- NAME…`: measures waybill beside what a user would pick instead, both in one run, turn by turn; prints medians and ratios. A
- * machine's noise moves the seconds, so quote the ratios.
+ * `npm run bench -- NAME…`: measures waybill beside what a user would pick instead, both in one run, turn by
+ * turn; prints medians and ratios. A machine's noise moves the seconds, so quote the ratios.
  */
 import { local } from './local.ts';
 

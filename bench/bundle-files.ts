@@ -11,7 +11,10 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 
-/** Writes a bundle of `count` random files of `size` bytes, spread over fifty directories, with a manifest that declares their digests. */
+/**
+ * Writes a bundle of `count` random files of `size` bytes, spread over fifty directories, with a manifest
+ * that declares their digests.
+ */
 export function writeBundle(directory: string, count: number, size: number): void {
   mkdirSync(directory, { recursive: true });
   const chunk = Buffer.allocUnsafe(Math.min(size, 1 << 20));

@@ -23,13 +23,19 @@ export interface DaemonOptions {
   pipelines: number;
   /** Inside `server.http`. */
   http?: string;
-  /** Redis of the queue, and how many `waybill worker` processes publish then. Left out: the queue is in memory. */
+  /**
+   * Redis of the queue, and how many `waybill worker` processes publish then. Left out: the queue is in
+   * memory.
+   */
   shared?: { redisUrl: string; workers: number };
   /** Arguments for node, before the program. */
   nodeArguments?: readonly string[];
 }
 
-/** The built program with pipelines `p0`, `p1`, …, each with a local destination `public/p0`, … . Throws where it was not built. */
+/**
+ * The built program with pipelines `p0`, `p1`, …, each with a local destination `public/p0`, … . Throws where
+ * it was not built.
+ */
 export async function startDaemon({
   root,
   pipelines,

@@ -1,6 +1,7 @@
 /*
- * The least that a Node program has to do to publish a bundle of small files as the protocol says, and to find that there is nothing to do: no
- * configuration, no validation, no plan, no lease, no error handling. What `bench/local.ts` shows beside waybill, as the limit.
+ * The least that a Node program has to do to publish a bundle of small files as the protocol says, and to
+ * find that there is nothing to do: no configuration, no validation, no plan, no lease, no error handling.
+ * What `bench/local.ts` shows beside waybill, as the limit.
  *
  * node bench/local-floor.mjs publish|nothing <bundle> <destination>
  */

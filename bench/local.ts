@@ -6,8 +6,8 @@ import { readAll, writeBundle } from './bundle-files.ts';
 import { compare, goal, print, type Contender } from './measure.ts';
 
 /**
- * Local to local, beside `rclone copy` on the same files. waybill hashes every byte, publishes through a catalog and has everything on the
- * disk when it ends; rclone copies and leaves the rest to the page cache.
+ * Local to local, beside `rclone copy` on the same files. waybill hashes every byte, publishes through a
+ * catalog and has everything on the disk when it ends; rclone copies and leaves the rest to the page cache.
  */
 export async function local(): Promise<boolean> {
   requireRclone();
@@ -114,7 +114,10 @@ interface Place {
   theirs: string;
 }
 
-/** A bundle of random files with a manifest that declares their digests, and a configuration that publishes it. */
+/**
+ * A bundle of random files with a manifest that declares their digests, and a configuration that publishes
+ * it.
+ */
 function layOut(root: string, count: number, size: number): Place {
   const bundle = path.join(root, 'source', 'bundle');
   writeBundle(bundle, count, size);
@@ -131,7 +134,10 @@ function runOf(config: string): string[] {
   return [...waybill, 'run', '--config', config];
 }
 
-/** Nothing at the destination, nothing left to be written back, and the source in the page cache: the same start for whoever comes first. */
+/**
+ * Nothing at the destination, nothing left to be written back, and the source in the page cache: the same
+ * start for whoever comes first.
+ */
 function fresh({ bundle }: Place, destination: string): void {
   rmSync(destination, { recursive: true, force: true });
   spawnSync('sync');

@@ -19,7 +19,10 @@ peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
 json.dump({'seconds': seconds, 'peakMiB': peak, 'code': code}, open(sys.argv[1], 'w'))
 `;
 
-/** Runs a command to its end and measures it as a whole, as the operating system accounts for it. Throws where it fails. */
+/**
+ * Runs a command to its end and measures it as a whole, as the operating system accounts for it. Throws where
+ * it fails.
+ */
 export function measure(command: readonly string[]): Sample {
   const directory = mkdtempSync(path.join(tmpdir(), 'waybill-bench-'));
   try {

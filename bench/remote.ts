@@ -9,17 +9,25 @@ import { requireRclone, waybill } from './local.ts';
 /** A server that both contenders publish to, and how each is told of it. */
 export interface RemotePlace {
   name: string;
-  /** The destination's settings in waybill's configuration, all but its id, as YAML's flow style writes them. */
+  /**
+   * The destination's settings in waybill's configuration, all but its id, as YAML's flow style writes them.
+   */
   destination: (directory: string) => string;
   /** The same place for rclone. */
   rclone: (directory: string) => string;
-  /** The ways to call rclone, each a contender of its own. `isSlowPerFile` where it has the server run a command for each file. */
+  /**
+   * The ways to call rclone, each a contender of its own. `isSlowPerFile` where it has the server run a
+   * command for each file.
+   */
   rclones: readonly { flags: readonly string[]; isSlowPerFile?: boolean }[];
   /** Empties the place. */
   clear: (directory: string) => void;
 }
 
-/** How many times as fast as rclone: with its defaults for one large file, however it is fastest for many small ones. */
+/**
+ * How many times as fast as rclone: with its defaults for one large file, however it is fastest for many
+ * small ones.
+ */
 export interface RemoteGoals {
   large: number;
   small: number;

@@ -1,4 +1,7 @@
-/** Thousands of uploads, one in ten of them given up by its client, through one daemon that forgets its runs soon: memory, handles and disk stay flat. BENCH_UPLOADS: how many (5000). */
+/**
+ * Thousands of uploads, one in ten of them given up by its client, through one daemon that forgets its runs
+ * soon: memory, handles and disk stay flat. BENCH_UPLOADS: how many (5000).
+ */
 import { mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { request } from 'node:http';
 import { tmpdir } from 'node:os';

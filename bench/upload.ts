@@ -1,6 +1,7 @@
 /**
- * Uploads, beside what a shell would do with the same archive: `gzip -dc | tar -x`, and one `sha256sum` over what came out. Environment:
- * BENCH_MIB of the large bundle (1024), BENCH_UPLOADS of the small ones (6000), BENCH_PROFILE a directory for a CPU profile of the daemon.
+ * Uploads, beside what a shell would do with the same archive: `gzip -dc | tar -x`, and one `sha256sum` over
+ * what came out. Environment: BENCH_MIB of the large bundle (1024), BENCH_UPLOADS of the small ones (6000),
+ * BENCH_PROFILE a directory for a CPU profile of the daemon.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -140,8 +141,8 @@ async function shared(root: string): Promise<boolean> {
 
 async function tiny(root: string, aim: number, queue?: DaemonOptions['shared']): Promise<boolean> {
   const pipelines = 20;
-  // ext4 without a journal passes over inodes that were freed in the last minute, one by one, whenever it makes a new one: what the bench
-  // itself removed before would be measured.
+  // ext4 without a journal passes over inodes that were freed in the last minute, one by one, whenever it
+  // makes a new one: what the bench itself removed before would be measured.
   spawnSync('sync');
   await new Promise((resolve) => setTimeout(resolve, 65_000));
   const daemon = await startDaemon({
@@ -199,7 +200,10 @@ async function tiny(root: string, aim: number, queue?: DaemonOptions['shared']):
   }
 }
 
-/** Milliseconds of one such publication without a queue, a thread or HTTP: the median of 200, after as many to warm up. */
+/**
+ * Milliseconds of one such publication without a queue, a thread or HTTP: the median of 200, after as many to
+ * warm up.
+ */
 async function coreMs(root: string): Promise<number> {
   mkdirSync(root, { recursive: true });
   const file = path.join(root, 'waybill.yaml');

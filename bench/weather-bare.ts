@@ -1,4 +1,7 @@
-/** What one would write without waybill: Express 5 and postgres.js, one SELECT, the row as JSON. Its port is the first argument, its database the second. */
+/**
+ * What one would write without waybill: Express 5 and postgres.js, one SELECT, the row as JSON. Its port is
+ * the first argument, its database the second.
+ */
 import express from 'express';
 import postgres from 'postgres';
 

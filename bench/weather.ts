@@ -1,6 +1,7 @@
 /**
- * The weather reader beside a bare Express 5 + postgres.js handler that does one SELECT, and pgbench for what the database gives at most. Needs wrk and
- * pgbench. Environment: BENCH_SECONDS of each turn (5), BENCH_ROWS of the large table (10000000).
+ * The weather reader beside a bare Express 5 + postgres.js handler that does one SELECT, and pgbench for what
+ * the database gives at most. Needs wrk and pgbench. Environment: BENCH_SECONDS of each turn (5), BENCH_ROWS
+ * of the large table (10000000).
  */
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';

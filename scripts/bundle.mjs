@@ -1,7 +1,8 @@
 /*
- * Starting the command line is mostly finding, reading and compiling hundreds of small files. This puts what its commands need to start (our own
- * code and the packages that they all load) into one file, and keeps beside it the machine code that V8 makes of it. Everything else stays
- * as it is: packages of node_modules, loaded when they are needed, and tsc's output, which the daemon and its worker threads run.
+ * Starting the command line is mostly finding, reading and compiling hundreds of small files. This puts what
+ * its commands need to start (our own code and the packages that they all load) into one file, and keeps
+ * beside it the machine code that V8 makes of it. Everything else stays as it is: packages of node_modules,
+ * loaded when they are needed, and tsc's output, which the daemon and its worker threads run.
  */
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -69,12 +70,16 @@ await build({
   logLevel: 'warning',
 });
 const bundled = readFileSync('dist/bundle/cli.cjs', 'utf8').replace(/^#!.*/, '');
-// Kept machine code forgets who loads modules for it: what is left to import goes through the loader's own function.
+// Kept machine code forgets who loads modules for it: what is left to import goes through the loader's own
+// function.
 writeFileSync('dist/bundle/cli.cjs', bundled.replaceAll(/\bimport\(/g, 'importModule('));
 copyFileSync('scripts/cli-main.mjs', 'dist/cli/main.js');
 keepMachineCode();
 
-/** Runs one publication with the new program, and once more with nothing to do, and keeps what V8 compiled for it. */
+/**
+ * Runs one publication with the new program, and once more with nothing to do, and keeps what V8 compiled for
+ * it.
+ */
 function keepMachineCode() {
   const directory = mkdtempSync(path.join(tmpdir(), 'waybill-build-'));
   try {

@@ -1,7 +1,8 @@
 #!/usr/bin/env node
 /*
- * The installed `waybill`: runs the bundled command line with the machine code that the build kept of it. Where V8 does not take that
- * (another Node, another processor) it compiles anew, which costs some 40 ms and changes nothing else.
+ * The installed `waybill`: runs the bundled command line with the machine code that the build kept of it.
+ * Where V8 does not take that (another Node, another processor) it compiles anew, which costs some 40 ms and
+ * changes nothing else.
  */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';

@@ -11,7 +11,7 @@ export async function withReference(page: string, reference: string): Promise<st
   const tail = rest?.split(end)[1];
   if (head === undefined || tail === undefined)
     throw new Error(`docs/configuration.md lacks the lines ${begin} and ${end}`);
-  const options = await resolveConfig(import.meta.filename);
+  const options = await resolveConfig('docs/configuration.md');
   return format(`${head}${begin}\n\n${reference}\n\n${end}${tail}`, { ...options, parser: 'markdown' });
 }
 

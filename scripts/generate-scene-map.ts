@@ -1,6 +1,6 @@
 /**
- * Makes, from `scene-map.schema.json`, the TypeScript types and the two validators compiled ahead. A test holds the files
- * against this script; run it with `npm run generate:scene-map` after a change of the schema.
+ * Makes, from `scene-map.schema.json`, the TypeScript types and the two validators compiled ahead. A test
+ * holds the files against this script; run it with `npm run generate:scene-map` after a change of the schema.
  */
 import { readFile, writeFile } from 'node:fs/promises';
 import { pathToFileURL } from 'node:url';

@@ -1,5 +1,6 @@
 /**
- * `npm run generate`: writes every file that is made from code. `--check` writes nothing and fails where one is out of date.
+ * `npm run generate`: writes every file that is made from code. `--check` writes nothing and fails where one
+ * is out of date.
  */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';

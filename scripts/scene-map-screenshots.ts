@@ -13,7 +13,8 @@ try {
     for (const width of [360, 1280]) {
       const page = await browser.newPage({ viewport: { width, height: 900 }, colorScheme });
       await page.setContent(renderSceneMapPage(map, { findings }));
-      // As tall as the page, for what is outside the window is not painted; then once more, as what is painted has its true height.
+      // As tall as the page, for what is outside the window is not painted; then once more, as what is
+      // painted has its true height.
       for (let pass = 0; pass < 2; pass++) {
         await page.setViewportSize({
           width,

@@ -1,6 +1,6 @@
 /**
- * `npm test [FILE…]`: runs tap, and ends with one plain line, `N passed, N failed[, N skipped]`, that any CI can read.
- * Under CI a skipped test fails the run: a service that is missing there is a defect of the set-up.
+ * `npm test [FILE…]`: runs tap, and ends with one plain line, `N passed, N failed[, N skipped]`, that any CI
+ * can read. Under CI a skipped test fails the run: a service that is missing there is a defect of the set-up.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync } from 'node:fs';
@@ -39,7 +39,10 @@ function readCounts(): Record<'pass' | 'fail' | 'skip' | 'todo', number> {
   return { pass: count('pass'), fail: count('fail'), skip: count('skip'), todo: count('todo') };
 }
 
-/** What tests say is worth seeing beside their number: comments that begin with `told:`, in the order of the files. */
+/**
+ * What tests say is worth seeing beside their number: comments that begin with `told:`, in the order of the
+ * files.
+ */
 function toldByTheTests(): string[] {
   return [...readFileSync(report, 'utf8').matchAll(/^ *# told: (.*)$/gm)]
     .map(([, what]) => what as string)

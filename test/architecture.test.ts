@@ -29,7 +29,10 @@ const pureFiles = [
   'publish/plan.ts',
 ].map((file) => `src/core/${file}`);
 
-/** Which files may import a package, as a pattern for the whole path; packages that are not here may be imported anywhere. */
+/**
+ * Which files may import a package, as a pattern for the whole path; packages that are not here may be
+ * imported anywhere.
+ */
 const homes: Record<string, string> = {
   '@aws-sdk/[^/]+': 'src/core/storage/s3/(client|sdk)\\.ts',
   '@smithy/[^/]+': 'src/core/storage/s3/(client|sdk)\\.ts',
@@ -126,8 +129,8 @@ function violations({ summary }: ICruiseResult): string[] {
 }
 
 /**
- * What code uses of its surroundings without an import: `process.argv` (and `process` with it), `Date.now`, `new Date()`, `fetch()`. Names of properties
- * and parameters are not uses.
+ * What code uses of its surroundings without an import: `process.argv` (and `process` with it), `Date.now`,
+ * `new Date()`, `fetch()`. Names of properties and parameters are not uses.
  */
 function ambientUses(text: string): Set<string> {
   const uses = new Set<string>();
@@ -176,7 +179,9 @@ function usesIn(file: string, names: readonly string[]): string[] {
   return names.filter((name) => uses.has(name)).map((name) => `${file}: ${name}`);
 }
 
-/** The files that run when one of these is called: what they import, and what that imports, types left out. */
+/**
+ * The files that run when one of these is called: what they import, and what that imports, types left out.
+ */
 function closureOf(files: readonly string[], { modules }: ICruiseResult): string[] {
   const bySource = new Map(modules.map((module) => [module.source, module]));
   const reached = new Set(files);

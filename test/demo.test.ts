@@ -47,7 +47,10 @@ function demoDirectories(temporary: string): string[] {
   return readdirSync(temporary).filter((name) => name.startsWith('waybill-demo-'));
 }
 
-/** What is at a published bundle path is exactly what its SHA256SUMS says, the catalog records, and the bundle holds. */
+/**
+ * What is at a published bundle path is exactly what its SHA256SUMS says, the catalog records, and the bundle
+ * holds.
+ */
 function assertPublished(t: Test, directory: string): void {
   const lines = readFileSync(path.join(directory, 'SHA256SUMS'), 'utf8').trimEnd().split('\n');
   for (const line of lines) {
@@ -88,7 +91,8 @@ t.test('every command that the demo shows works, and Ctrl-C ends it', needsCurl,
   const commands = [...output().matchAll(/^ {2}\$ ((?:.*\\\n)*.*)$/gm)].map(([, command = '']) => command);
   t.equal(commands.length, 11, output());
   for (const command of commands) {
-    // `npx waybill` builds when it is first called, and that would be under the other tests; the tour's test has it as it is.
+    // `npx waybill` builds when it is first called, and that would be under the other tests; the tour's test
+    // has it as it is.
     const { status, stdout, stderr } = await bash(command.replace(/^npx waybill/, 'node dist/cli/main.js'));
     t.equal(status, 0, `${command}\n${stderr}`);
     if (command.startsWith('curl --data-binary')) t.match(JSON.parse(stdout), { status: 'accepted' });

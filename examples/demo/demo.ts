@@ -1,7 +1,9 @@
 /**
- * `npm run demo [-- --once]`: the daemon, a producer and two kinds of destination in one terminal, with nothing installed and nothing left running.
+ * `npm run demo [-- --once]`: the daemon, a producer and two kinds of destination in one terminal, with
+ * nothing installed and nothing left running.
  *
- * With `--once` it exits by itself, 0 only if everything was published; without, it stays until Ctrl-C, so that one can look around.
+ * With `--once` it exits by itself, 0 only if everything was published; without, it stays until Ctrl-C, so
+ * that one can look around.
  */
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';

@@ -1,4 +1,7 @@
-/** What a producer of bundles does: pack, upload, and see what became of it. Nothing here is waybill's own code. */
+/**
+ * What a producer of bundles does: pack, upload, and see what became of it. Nothing here is waybill's own
+ * code.
+ */
 import { readdir, readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';

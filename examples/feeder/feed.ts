@@ -1,6 +1,7 @@
 /**
  * Loads files of the National Weather Service and the Storm Prediction Center into a weather database:
- * `feed.ts (--url URL | --url-env NAME | --directory DIR) [--schema NAME] PATH…`, where `-` is standard input.
+ * `feed.ts (--url URL | --url-env NAME | --directory DIR) [--schema NAME] PATH…`, where `-` is standard
+ * input.
  */
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';

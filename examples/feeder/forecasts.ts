@@ -12,7 +12,9 @@ import {
   type Row,
 } from './rows.ts';
 
-/** A gridpoint forecast. Its body does not name the grid point: the file does, as in `OKX_33_35_hourly.json`. */
+/**
+ * A gridpoint forecast. Its body does not name the grid point: the file does, as in `OKX_33_35_hourly.json`.
+ */
 export function forecastOf(feature: Json, fileName: string): Loadable {
   const p = isMap(feature['properties']) ? feature['properties'] : {};
   const [, office, x, y] = /^([A-Z]{3})_(\d+)_(\d+)_/.exec(fileName) ?? [];

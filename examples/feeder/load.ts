@@ -8,7 +8,10 @@ export interface Target {
   close(): Promise<void>;
 }
 
-/** Writes what a file held, in one transaction. What is there already stays as it is or is replaced by the same: loading twice changes nothing. */
+/**
+ * Writes what a file held, in one transaction. What is there already stays as it is or is replaced by the
+ * same: loading twice changes nothing.
+ */
 export async function load(target: Target, records: readonly Loadable[]): Promise<void> {
   await target.run('begin');
   try {

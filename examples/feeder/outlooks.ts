@@ -19,7 +19,10 @@ const hazards: [RegExp, string][] = [
   [/prob|any/, 'any_severe'],
 ];
 
-/** Areas of one outlook, from SPC's GeoJSON (upper- or lower-case keys) or from the ESRI form of its map server. */
+/**
+ * Areas of one outlook, from SPC's GeoJSON (upper- or lower-case keys) or from the ESRI form of its map
+ * server.
+ */
 export function outlookOf(collection: Json, fileName: string): Loadable {
   const features = mapsOf(collection['features']).map((feature): Json & { geometry: Json } => ({
     ...lowerCase(isMap(feature['properties']) ? feature['properties'] : feature['attributes']),

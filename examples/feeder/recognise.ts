@@ -6,7 +6,10 @@ import { isMap, mapsOf, NothingToLoad, type Json, type Loadable } from './rows.t
 import { graphicastsOf, storiesOf } from './stories.ts';
 import { textProductsOf } from './text-products.ts';
 
-/** What a file of NWS or SPC holds, told by its content. Throws `NothingToLoad` with the reason where it holds nothing for the reader. */
+/**
+ * What a file of NWS or SPC holds, told by its content. Throws `NothingToLoad` with the reason where it holds
+ * nothing for the reader.
+ */
 export function recognise(text: string, fileName: string): Loadable[] {
   const start = text.trimStart();
   if (start.startsWith('{') || start.startsWith('[')) return fromJson(JSON.parse(text), fileName);

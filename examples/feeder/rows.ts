@@ -1,4 +1,7 @@
-/** What the feeder reads out of a file: rows by the names of the contract's columns, and which of them belong together. */
+/**
+ * What the feeder reads out of a file: rows by the names of the contract's columns, and which of them belong
+ * together.
+ */
 export type Value = string | number | boolean | null | readonly string[] | Readonly<Record<string, unknown>>;
 export type Row = Record<string, Value>;
 

@@ -39,7 +39,10 @@ export function storiesOf(document: Json, fileName: string): Loadable {
   };
 }
 
-/** The older XML of offices: seconds since 1970, and a first line that is no XML declaration although it looks like one. */
+/**
+ * The older XML of offices: seconds since 1970, and a first line that is no XML declaration although it looks
+ * like one.
+ */
 export function graphicastsOf(text: string): Loadable {
   const parser = new XMLParser({ parseTagValue: false, isArray: (name) => name === 'graphicast' });
   const parsed: unknown = parser.parse(text.replace(/^<xml [^>]*>/, '').replace(/<\/xml>\s*$/, ''));

@@ -87,7 +87,10 @@ function outlookDiscussionsOf({ id, text, issuedAt, awipsId }: Product): Loadabl
   }));
 }
 
-/** Points are lines to be closed along the coast, which SPC's own GeoJSON has done; only "no areas" is read here. */
+/**
+ * Points are lines to be closed along the coast, which SPC's own GeoJSON has done; only "no areas" is read
+ * here.
+ */
 function emptyOutlooksOf({ text, issuedAt, awipsId }: Product): Loadable[] {
   if (/^[A-Z0-9.]{4}\s+\d{8}/m.test(text)) throw new NothingToLoad('points of areas are loaded from GeoJSON');
   return runsOf(text, issuedAt, awipsId).map((run) => ({ family: 'outlook', run, areas: [] }));
@@ -123,7 +126,9 @@ function near(issued: Date, ddhhmm: string): Date {
   throw new NothingToLoad(`${ddhhmm} is no day and time`);
 }
 
-/** `FXUS65 KPSR 211216` and the date line `515 AM MST Wed Mar 21 2018`; the day in UTC may be the next one. */
+/**
+ * `FXUS65 KPSR 211216` and the date line `515 AM MST Wed Mar 21 2018`; the day in UTC may be the next one.
+ */
 function issuedIn(text: string, header: string): Date {
   const date = /(?:AM|PM) \w{2,4} \w{3} (\w{3} \d{1,2} \d{4})/i.exec(text)?.[1];
   const time = /\d{6}/.exec(header.slice(7))?.[0];

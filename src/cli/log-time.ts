@@ -1,6 +1,7 @@
 import { performance } from 'node:perf_hooks';
 
-// The system's clock has milliseconds here; a finer clock that never jumps tells the rest, and is set by the first where they drift apart.
+// The system's clock has milliseconds here; a finer clock that never jumps tells the rest, and is set by the
+// first where they drift apart.
 const mostDriftMs = 2;
 let origin = performance.timeOrigin;
 

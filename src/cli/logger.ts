@@ -2,7 +2,10 @@ import { pino, type Logger } from 'pino';
 import type { Redaction } from '../core/redaction.ts';
 import { isoMicroseconds } from './log-time.ts';
 
-/** Lines of JSON on stderr; for people, where a terminal is there and `pretty` is asked for. No line holds a secret that `redaction` knows. */
+/**
+ * Lines of JSON on stderr; for people, where a terminal is there and `pretty` is asked for. No line holds a
+ * secret that `redaction` knows.
+ */
 export async function makeLogger(options: {
   verbose: boolean;
   color: boolean;

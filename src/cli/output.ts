@@ -15,8 +15,8 @@ export interface Output {
   /** The one JSON document of a command. */
   readonly json: (kind: string, body: object) => void;
   /**
-   * Tells what the core warns of while it works on stderr, in either format: a lease that could not be renewed, a call tried again. And the
-   * events of notifiers of kind `log`, which somebody asked for.
+   * Tells what the core warns of while it works on stderr, in either format: a lease that could not be
+   * renewed, a call tried again. And the events of notifiers of kind `log`, which somebody asked for.
    */
   readonly log: Log;
 }
@@ -71,7 +71,10 @@ export function columns(rows: readonly (readonly string[])[], indent = ''): stri
   );
 }
 
-/** In code points, colours not counted: near enough for a column, and a table of widths would cost more to load than the rest of the output. */
+/**
+ * In code points, colours not counted: near enough for a column, and a table of widths would cost more to
+ * load than the rest of the output.
+ */
 function widthOf(cell: string): number {
   return Array.from(stripVTControlCharacters(cell)).length;
 }
@@ -93,7 +96,10 @@ function lineWriter(
   };
 }
 
-/** Our own colours, and everything that a terminal would act on or that turns text around: a name must not be able to move the cursor or forge a line. */
+/**
+ * Our own colours, and everything that a terminal would act on or that turns text around: a name must not be
+ * able to move the cursor or forge a line.
+ */
 const notText = /(\u{1b}\[\d{1,2}m)|[\p{Cc}\p{Zl}\p{Zp}\u{202a}-\u{202e}\u{2066}-\u{2069}]/gu;
 
 function printable(text: string, keepColours: boolean): string {
@@ -114,7 +120,10 @@ function describeLogged(fields: object, message: string): string {
   return `${where}${message}${err instanceof Error ? ` (${err.message})` : ''}`;
 }
 
-/** The core's names in JSON's spelling, object by object as they are written: a run may have a hundred thousand of them. */
+/**
+ * The core's names in JSON's spelling, object by object as they are written: a run may have a hundred
+ * thousand of them.
+ */
 function inSnakeCase(_key: string, value: unknown): unknown {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
   return Object.fromEntries(Object.entries(value).map(([key, inner]) => [snakeCase(key), inner as unknown]));

@@ -15,7 +15,9 @@ export interface PlaceProbe {
   error: ErrorRecord | null;
 }
 
-/** Probes an opened source, which is only asked, and every destination of the pipeline, which is written to. */
+/**
+ * Probes an opened source, which is only asked, and every destination of the pipeline, which is written to.
+ */
 export async function probePlaces(
   context: CoreContext,
   pipeline: PipelineConfig,

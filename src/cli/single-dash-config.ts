@@ -1,4 +1,7 @@
-/** `-config file` and `-config=file` as `--config`, which is what parsers of today take for a name of many letters. */
+/**
+ * `-config file` and `-config=file` as `--config`, which is what parsers of today take for a name of many
+ * letters.
+ */
 export function singleDashConfig(args: readonly string[]): string[] {
   const end = args.indexOf('--');
   return args.map((arg, index) =>

@@ -4,8 +4,9 @@ type Stop = 'SIGINT' | 'SIGTERM';
 const exitCodeOf: Record<Stop, 130 | 143> = { SIGINT: 130, SIGTERM: 143 };
 
 /**
- * Runs what can stop half-way. The first SIGINT or SIGTERM asks it to stop and clean up after itself, and makes the exit code 130 or 143; a second one
- * ends the process at once. That it was stopped is no failure to tell, so `aborted` does not get out.
+ * Runs what can stop half-way. The first SIGINT or SIGTERM asks it to stop and clean up after itself, and
+ * makes the exit code 130 or 143; a second one ends the process at once. That it was stopped is no failure to
+ * tell, so `aborted` does not get out.
  */
 export async function untilStopped(work: (signal: AbortSignal) => Promise<number>): Promise<number> {
   const controller = new AbortController();
@@ -26,12 +27,16 @@ export async function untilStopped(work: (signal: AbortSignal) => Promise<number
     process.stderr.write('stopped; run again to finish\n');
     return code;
   } finally {
-    // One that was stopped is about to exit: a further signal may hurry that, and must not change the exit code.
+    // One that was stopped is about to exit: a further signal may hurry that, and must not change the exit
+    // code.
     if (!controller.signal.aborted) release();
   }
 }
 
-/** Runs what only reads, and has nothing to clean up but the terminal: a signal ends the process, the orderly way. */
+/**
+ * Runs what only reads, and has nothing to clean up but the terminal: a signal ends the process, the orderly
+ * way.
+ */
 export async function endedBySignal(work: () => Promise<number>): Promise<number> {
   const release = onStop((name) => process.exit(exitCodeOf[name]));
   try {

@@ -4,7 +4,10 @@ import { isoMicroseconds } from './log-time.ts';
 
 type Level = 'debug' | 'info' | 'warn' | 'error';
 
-/** Lines of `2026/01/20 12:51:00.000123 weather: message key=value …` on stderr. No line holds a secret that `redaction` knows. */
+/**
+ * Lines of `2026/01/20 12:51:00.000123 weather: message key=value …` on stderr. No line holds a secret that
+ * `redaction` knows.
+ */
 export function weatherLog(redaction: Redaction, { verbose }: { verbose: boolean }): Log {
   // Lines of one turn of the event loop are written together; none is left behind when the process ends.
   let waiting = '';

@@ -1,4 +1,7 @@
-/** Printable ASCII, where length in characters is length in bytes and folding is lower-casing: several times quicker. */
+/**
+ * Printable ASCII, where length in characters is length in bytes and folding is lower-casing: several times
+ * quicker.
+ */
 export const printableAscii = /^[\x20-\x7e]*$/;
 
 /** The form in which two paths are equal if a case-insensitive file system takes them for the same. Pure. */

@@ -1,6 +1,8 @@
 import { performance } from 'node:perf_hooks';
 
-/** Time as the core sees it, so that tests can bend it. Everything that waits or dates something takes one. */
+/**
+ * Time as the core sees it, so that tests can bend it. Everything that waits or dates something takes one.
+ */
 export interface Clock {
   /** Wall-clock time, for what people and catalogs read. */
   now(): Date;
@@ -13,7 +15,8 @@ export interface Clock {
 export const systemClock: Clock = {
   now: () => new Date(),
   monotonic: () => performance.now(),
-  // By hand, because the timers of `node:timers/promises` make an error with a stack for each sleep that is ended early, and most are.
+  // By hand, because the timers of `node:timers/promises` make an error with a stack for each sleep that is
+  // ended early, and most are.
   sleep: (ms, signal) =>
     new Promise((resolve, reject) => {
       const giveUp = (): void => {

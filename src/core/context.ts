@@ -23,7 +23,10 @@ export type OpenStorage = (location: StorageLocation, options: OpenOptions) => P
 export interface OpenOptions {
   /** Nothing may be changed: a source, or the destination of a dry run, which may leave no trace at all. */
   readOnly: boolean;
-  /** A root that is not there is `storage_not_found`, as it is for sources, instead of being made by the first write. */
+  /**
+   * A root that is not there is `storage_not_found`, as it is for sources, instead of being made by the first
+   * write.
+   */
   mustExist?: boolean;
   /** Nothing is written on this machine either, such as the key of a host that is new. */
   dryRun?: boolean;

@@ -188,7 +188,10 @@ const brand = Symbol.for('waybill.error');
 
 /** The one error class: a code of the closed list, a sentence that names the place, and what to do. */
 export class WaybillError extends Error {
-  /** By a mark and not by the class: the bundled command line and the daemon's modules that it loads have each their own copy of it. */
+  /**
+   * By a mark and not by the class: the bundled command line and the daemon's modules that it loads have each
+   * their own copy of it.
+   */
   static override [Symbol.hasInstance](thrown: unknown): boolean {
     return thrown instanceof Error && brand in thrown;
   }
@@ -220,7 +223,10 @@ export interface ErrorRecord {
   findings: readonly Finding[];
 }
 
-/** Turns whatever was thrown into a `WaybillError`; what is not one becomes `internal_error` with its cause kept. */
+/**
+ * Turns whatever was thrown into a `WaybillError`; what is not one becomes `internal_error` with its cause
+ * kept.
+ */
 export function asWaybillError(thrown: unknown): WaybillError {
   if (thrown instanceof WaybillError) return thrown;
   const message = thrown instanceof Error ? thrown.message : String(thrown);

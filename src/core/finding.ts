@@ -5,7 +5,10 @@ export interface Finding {
   code: string;
   /** A sentence a person understands. */
   message: string;
-  /** The place: a file or archive entry, a JSON Pointer or key path, a line and column (from 1); null where there is none. */
+  /**
+   * The place: a file or archive entry, a JSON Pointer or key path, a line and column (from 1); null where
+   * there is none.
+   */
   file: string | null;
   pointer: string | null;
   line: number | null;

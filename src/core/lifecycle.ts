@@ -1,7 +1,7 @@
 /**
- * Things that must be given back, given back in the opposite order of taking, each exactly once and all of them even
- * when one fails. The first failure is thrown when the work itself succeeded, and attached to nothing when it did not:
- * the work's own error is the one people need.
+ * Things that must be given back, given back in the opposite order of taking, each exactly once and all of
+ * them even when one fails. The first failure is thrown when the work itself succeeded, and attached to
+ * nothing when it did not: the work's own error is the one people need.
  */
 export type Release = () => void | Promise<void>;
 

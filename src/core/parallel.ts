@@ -1,8 +1,9 @@
 import pMap from 'p-map';
 
 /**
- * Runs `work` on each item, at most `concurrency` at once. After the first failure nothing more is started; what is under way is waited
- * for, so that nothing goes on behind the back of whoever cleans up; then that first failure is thrown.
+ * Runs `work` on each item, at most `concurrency` at once. After the first failure nothing more is started;
+ * what is under way is waited for, so that nothing goes on behind the back of whoever cleans up; then that
+ * first failure is thrown.
  */
 export async function inParallel<T>(
   items: Iterable<T>,

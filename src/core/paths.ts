@@ -2,8 +2,8 @@ import { foldedPath, printableAscii } from './case-folding.ts';
 import { isReservedSegment, reservedPrefix } from './reserved-names.ts';
 
 /**
- * Which relative paths a bundle may name. One policy for manifests, archives and bundle names, so that a path that
- * passed once is safe on every backend and on every common file system.
+ * Which relative paths a bundle may name. One policy for manifests, archives and bundle names, so that a path
+ * that passed once is safe on every backend and on every common file system.
  */
 declare const relativePathBrand: unique symbol;
 /** A path that passed `parseRelativePath`: relative, POSIX, NFC, of safe segments. */
@@ -48,8 +48,9 @@ export interface PathCollision {
 }
 
 /**
- * Judges paths together: each unique after case folding, and no file that is another's directory. Returns one finding
- * for each path that collides with an earlier one, by its index. Linear in the total length of the paths. Pure.
+ * Judges paths together: each unique after case folding, and no file that is another's directory. Returns one
+ * finding for each path that collides with an earlier one, by its index. Linear in the total length of the
+ * paths. Pure.
  */
 export function findCollisions(paths: readonly RelativePath[]): PathCollision[] {
   const files = new Map<string, string>();
@@ -76,7 +77,10 @@ export function findCollisions(paths: readonly RelativePath[]): PathCollision[] 
   return collisions;
 }
 
-/** Ascending UTF-16 code units: the one order of paths everywhere (JavaScript's own `<`, never `localeCompare`). */
+/**
+ * Ascending UTF-16 code units: the one order of paths everywhere (JavaScript's own `<`, never
+ * `localeCompare`).
+ */
 export function compareCodeUnits(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }

@@ -7,7 +7,10 @@ export interface Redaction {
 // Shorter values would blank out ordinary words, and no secret of use is that short.
 const shortestSecret = 6;
 
-/** The values themselves, as they stand inside JSON, as they stand in a URL, and the password of one that is a URL. */
+/**
+ * The values themselves, as they stand inside JSON, as they stand in a URL, and the password of one that is a
+ * URL.
+ */
 export function newRedaction(): Redaction {
   const known = new Set<string>();
   let pattern: RegExp | null = null;

@@ -1,6 +1,9 @@
 import { foldedPath } from './case-folding.ts';
 
-/** Names that begin with this belong to the publisher: state, lock, staging. They are never outputs and never "content". */
+/**
+ * Names that begin with this belong to the publisher: state, lock, staging. They are never outputs and never
+ * "content".
+ */
 export const reservedPrefix = '.publisher';
 
 /** The catalog at a destination bundle path. */
@@ -10,7 +13,10 @@ export const lockName = '.publisher.lock';
 /** The directory, beside the catalog, where an attempt stages its outputs. */
 export const stagingName = '.publisher.tmp';
 
-/** Whether a segment of a path is reserved. Case is ignored: `.PUBLISHER.json` is the state where the file system folds case. */
+/**
+ * Whether a segment of a path is reserved. Case is ignored: `.PUBLISHER.json` is the state where the file
+ * system folds case.
+ */
 export function isReservedSegment(segment: string): boolean {
   return foldedPath(segment).startsWith(reservedPrefix);
 }

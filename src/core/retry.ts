@@ -22,9 +22,9 @@ export interface RetryOptions {
 }
 
 /**
- * Runs `work` again while it fails with `storage_transient`, after a pause drawn uniformly from
- * [0, min(cap, base · 2^n)) ("full jitter": M. Brooker, Exponential Backoff and Jitter, AWS Architecture Blog, 2015).
- * Any other failure is final. `work` is told which attempt it is, the first being 1.
+ * Runs `work` again while it fails with `storage_transient`, after a pause drawn uniformly from [0, min(cap,
+ * base · 2^n)) ("full jitter": M. Brooker, Exponential Backoff and Jitter, AWS Architecture Blog, 2015). Any
+ * other failure is final. `work` is told which attempt it is, the first being 1.
  */
 export async function retry<T>(options: RetryOptions, work: (attempt: number) => Promise<T>): Promise<T> {
   const { policy, clock, signal, random = Math.random } = options;

@@ -4,13 +4,20 @@ import { join } from 'node:path';
 import { WaybillError } from './errors.ts';
 import { finding, type Finding } from './finding.ts';
 
-/** Values by the names of environment variables: the real environment first, then files of `secrets.directory`. */
+/**
+ * Values by the names of environment variables: the real environment first, then files of
+ * `secrets.directory`.
+ */
 export interface Secrets {
   /** The value, or undefined where it is absent or empty. */
   get(name: string): string | undefined;
-  /** The value; throws `secrets_invalid` naming the variable and what needs it where it is absent or empty. */
+  /**
+   * The value; throws `secrets_invalid` naming the variable and what needs it where it is absent or empty.
+   */
   require(name: string, neededBy: string): string;
-  /** One for each variable whose file was ignored because the environment says otherwise. Never holds a value. */
+  /**
+   * One for each variable whose file was ignored because the environment says otherwise. Never holds a value.
+   */
   readonly warnings: readonly Finding[];
 }
 
@@ -25,9 +32,10 @@ const maxFileBytes = 64 * 1024;
 const fileNameForm = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
 /**
- * Reads the secrets directory. Each file is named like an environment variable; its content, less one closing newline, is the value.
- * Symbolic links are followed, and entries that begin with `..` are skipped, as Kubernetes lays out mounted secrets. Anything
- * else is `secrets_invalid`, with a finding for every entry at fault.
+ * Reads the secrets directory. Each file is named like an environment variable; its content, less one closing
+ * newline, is the value. Symbolic links are followed, and entries that begin with `..` are skipped, as
+ * Kubernetes lays out mounted secrets. Anything else is `secrets_invalid`, with a finding for every entry at
+ * fault.
  */
 export async function loadSecrets({ directory, env }: SecretsOptions): Promise<Secrets> {
   const files = directory === null ? new Map<string, string>() : await readSecretFiles(directory);

@@ -1,14 +1,20 @@
 import type { Digest } from '../core/digest.ts';
 import type { Progress, RunResult } from '../core/publish/result.ts';
 
-/** What a worker needs to publish. Plain data: it crosses threads and, in BullMQ mode, hosts. `staged` tells the two kinds apart. */
+/**
+ * What a worker needs to publish. Plain data: it crosses threads and, in BullMQ mode, hosts. `staged` tells
+ * the two kinds apart.
+ */
 export type PublishJob = StagedJob | SourceJob;
 
 /** One bundle that was uploaded. */
 export interface StagedJob {
   runId: string;
   pipelineId: string;
-  /** The staged bundle's directory, absolute. Where there is an `archive`: the empty directory that it is to be brought to. */
+  /**
+   * The staged bundle's directory, absolute. Where there is an `archive`: the empty directory that it is to
+   * be brought to.
+   */
   staged: string;
   /** In BullMQ mode: the bundle as it lies in shared staging. */
   archive?: StagedArchive;

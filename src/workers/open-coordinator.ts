@@ -9,8 +9,8 @@ import {
 } from './memory/coordinator.ts';
 
 /**
- * The coordinator that the configuration asks for, on staging that is ready. BullMQ is loaded only where it is. Throws where the places or the
- * queue do not serve.
+ * The coordinator that the configuration asks for, on staging that is ready. BullMQ is loaded only where it
+ * is. Throws where the places or the queue do not serve.
  */
 export async function openCoordinator(
   options: CoordinatorOptions & { secrets: Secrets },

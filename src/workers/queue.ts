@@ -3,18 +3,19 @@ import type { JobResult, JobProgress, PublishJob } from './job.ts';
 import type { RunRecord } from './run-record.ts';
 
 /**
- * Where accepted uploads wait, and what is known of every run. Two implementations, memory and BullMQ, pass one contract suite
- * (`test/contract/queue.ts`).
+ * Where accepted uploads wait, and what is known of every run. Two implementations, memory and BullMQ, pass
+ * one contract suite (`test/contract/queue.ts`).
  *
- * The life of an upload: `reserve` takes a slot before a byte of the body is read. The API stages and validates, then either
- * `accept`s (the run record exists from then on, in the order accepted → queued → running → succeeded | failed) or `release`s.
- * The queue starts a job when a place is free and no other job of the pipeline runs; jobs of one pipeline start in the order of acceptance.
+ * The life of an upload: `reserve` takes a slot before a byte of the body is read. The API stages and
+ * validates, then either `accept`s (the run record exists from then on, in the order accepted → queued →
+ * running → succeeded | failed) or `release`s. The queue starts a job when a place is free and no other job
+ * of the pipeline runs; jobs of one pipeline start in the order of acceptance.
  */
 export interface JobQueue {
   /**
-   * Takes an admission slot. Throws `queue_full`, `shutting_down`, and, where the scope is one that another request is
-   * still staging, `idempotency_in_progress`. This and every other call but `drain` and `close` throws `queue_unavailable` while
-   * what keeps the queue is away.
+   * Takes an admission slot. Throws `queue_full`, `shutting_down`, and, where the scope is one that another
+   * request is still staging, `idempotency_in_progress`. This and every other call but `drain` and `close`
+   * throws `queue_unavailable` while what keeps the queue is away.
    */
   reserve(request: AdmissionRequest): Promise<Admission>;
 
@@ -33,9 +34,10 @@ export interface JobQueue {
   drain(): void;
 
   /**
-   * Drains, waits at most `timeoutMs` for the jobs that run here, aborts the rest, and gives back everything. Returns the runs that it
-   * interrupted and those that are lost with this process: in memory all that waited (which therefore still get their turn within the time), in
-   * Redis none, since other hosts take them. A second call returns the first one's answer.
+   * Drains, waits at most `timeoutMs` for the jobs that run here, aborts the rest, and gives back everything.
+   * Returns the runs that it interrupted and those that are lost with this process: in memory all that waited
+   * (which therefore still get their turn within the time), in Redis none, since other hosts take them. A
+   * second call returns the first one's answer.
    */
   close(timeoutMs: number): Promise<{ unfinished: string[] }>;
 }
@@ -49,8 +51,9 @@ export interface AdmissionRequest {
 /** One slot. Exactly one of `accept` and `release` ends it; a further call of either does nothing. */
 export interface Admission {
   /**
-   * Turns the slot into a queued run. Where the key was used with the same manifest, nothing is queued and the first
-   * run's record is returned with `replayed: true`: the caller then discards what it staged. With another manifest: `idempotency_conflict`.
+   * Turns the slot into a queued run. Where the key was used with the same manifest, nothing is queued and
+   * the first run's record is returned with `replayed: true`: the caller then discards what it staged. With
+   * another manifest: `idempotency_conflict`.
    */
   accept(job: PublishJob, manifestDigest: Digest): Promise<{ record: RunRecord; replayed: boolean }>;
   release(): Promise<void>;

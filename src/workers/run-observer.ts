@@ -30,7 +30,9 @@ export function observedProcessor(
   };
 }
 
-/** Beside the run, which never waits for it: a queue that is away must not hold up what runs. Never rejects. */
+/**
+ * Beside the run, which never waits for it: a queue that is away must not hold up what runs. Never rejects.
+ */
 async function tellStarted(
   { runId, pipelineId }: PublishJob,
   queue: Pick<JobQueue, 'find'>,

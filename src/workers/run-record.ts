@@ -8,8 +8,8 @@ export type RunStatus = (typeof runStatuses)[number];
 /** How far a run is, over all its destinations. */
 export interface RunProgress {
   /**
-   * `preparing`: bundle and destinations are looked at. `writing`: outputs are on their way. `committing`: all that is planned so far is written,
-   * and is put in place and recorded.
+   * `preparing`: bundle and destinations are looked at. `writing`: outputs are on their way. `committing`:
+   * all that is planned so far is written, and is put in place and recorded.
    */
   stage: 'preparing' | 'writing' | 'committing';
   outputs_done: number;

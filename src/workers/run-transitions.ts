@@ -8,11 +8,12 @@ import type { RunDestination, RunProgress, RunRecord } from './run-record.ts';
  * The life of a run's record:
  *
  *   accepted ──► queued ──► running ──► succeeded
- *                   │          └──────► failed     a destination failed, the worker broke, or the daemon stopped it
+ *                   │          └──────► failed     a destination or the worker failed, or the daemon stopped
  *                   └─────────────────► failed     the daemon stopped before the run's turn came
  *
- * Each arrow is one function from a record to the next, pure, and the only maker of records: whatever queue is in use, they read
- * the same. Records are readable without a token, so errors pass `publicError` on their way in.
+ * Each arrow is one function from a record to the next, pure, and the only maker of records: whatever queue
+ * is in use, they read the same. Records are readable without a token, so errors pass `publicError` on their
+ * way in.
  */
 
 export function acceptedRun(job: PublishJob, at: Date): RunRecord {
@@ -72,7 +73,10 @@ function inStage(counts: Omit<RunProgress, 'stage'>): RunProgress {
   return { ...counts, stage: total === 0 ? 'preparing' : done < total ? 'writing' : 'committing' };
 }
 
-/** The worker answered. `error` tells what stopped the run as a whole; what failed at one destination stands there. */
+/**
+ * The worker answered. `error` tells what stopped the run as a whole; what failed at one destination stands
+ * there.
+ */
 export function finishedRun(record: RunRecord, result: RunResult, at: Date): RunRecord {
   const error = errorOf(result);
   return {

@@ -5,8 +5,8 @@ import { customAlphabet } from 'nanoid';
 import { WaybillError } from '../core/errors.ts';
 
 /*
- * Each upload is staged inside a directory of its own, directly below `server.staging.directory` and named so that it is known
- * again: whatever else lies in the staging directory is somebody's and is never touched.
+ * Each upload is staged inside a directory of its own, directly below `server.staging.directory` and named so
+ * that it is known again: whatever else lies in the staging directory is somebody's and is never touched.
  */
 const nameForm = /^upload-[0-9a-z]{16}$/;
 const randomName = customAlphabet('0123456789abcdefghijklmnopqrstuvwxyz', 16);
@@ -33,7 +33,10 @@ export async function removeUploadDirectory(staging: string, staged: string): Pr
 /** Entries of a directory that are removed at once. */
 const fewEntries = 32;
 
-/** A small bundle goes by some quick calls: through the thread pool each would cost ten times as much. A large one must not hold anybody up. */
+/**
+ * A small bundle goes by some quick calls: through the thread pool each would cost ten times as much. A large
+ * one must not hold anybody up.
+ */
 async function removeDirectory(directory: string): Promise<void> {
   if (isSmall(directory)) rmSync(directory, { recursive: true, force: true });
   else await rm(directory, { recursive: true, force: true });
@@ -61,7 +64,10 @@ function readDirectory(directory: string): Dirent[] {
   }
 }
 
-/** Removes every upload directory below `staging`; returns their names. A staging directory that is not there holds none. */
+/**
+ * Removes every upload directory below `staging`; returns their names. A staging directory that is not there
+ * holds none.
+ */
 export async function sweepUploadDirectories(staging: string): Promise<string[]> {
   const entries = await readdir(staging, { withFileTypes: true }).catch((error: unknown) => {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return [];

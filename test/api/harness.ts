@@ -197,7 +197,8 @@ export async function connect(t: Test, origin: string): Promise<RawConnection> {
   const closed = new Promise<string>((resolve, reject) => {
     socket.on('close', () => resolve(text)).on('error', reject);
   });
-  // A reset also rejects `until`'s waiters through the test's time-out; a test that expects none awaits `closed`.
+  // A reset also rejects `until`'s waiters through the test's time-out; a test that expects none awaits
+  // `closed`.
   closed.catch(() => undefined);
   await new Promise<void>((resolve) => socket.once('connect', () => resolve()));
   return {

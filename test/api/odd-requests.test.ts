@@ -35,7 +35,8 @@ t.test('two hundred clients that leave at any byte leave nothing behind, and no 
       headers: { authorization: `Bearer ${tokens.maps}`, 'content-type': 'application/x-tar' },
       body: bundle,
     });
-  // The daemon may not yet have seen all of them leave: a slot that is lost is never free, however long one asks.
+  // The daemon may not yet have seen all of them leave: a slot that is lost is never free, however long one
+  // asks.
   for (let taken = 0; taken < 4;) {
     const { status } = await upload();
     if (status === 202) taken++;

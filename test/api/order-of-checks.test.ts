@@ -2,8 +2,9 @@ import t from 'tap';
 import { connect, startApi, tokens } from './harness.ts';
 
 /*
- * What is checked before the body is read, row by row in the documented order. Each two defects that one request can have together
- * are sent together, to both routes, with and without `Expect: 100-continue`: the first in the order is told.
+ * What is checked before the body is read, row by row in the documented order. Each two defects that one
+ * request can have together are sent together, to both routes, with and without `Expect: 100-continue`: the
+ * first in the order is told.
  */
 
 interface Request {

@@ -1,6 +1,9 @@
 import type { Reading, WeatherReader } from '../../src/core/weather/reader.ts';
 
-/** A reader whose every read does the same: for what HTTP makes of answers that no real database gives at will. */
+/**
+ * A reader whose every read does the same: for what HTTP makes of answers that no real database gives at
+ * will.
+ */
 export function readerThat(read: () => Promise<Reading<object>>): WeatherReader {
   const any = read as () => Promise<Reading<never>>;
   return {

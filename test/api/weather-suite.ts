@@ -65,7 +65,10 @@ export async function weatherHttpSuite(t: Test, driver: Driver): Promise<void> {
     });
 }
 
-/** With WAYBILL_GOLDEN=write the answers of today become the golden files, to be looked at before they are committed. */
+/**
+ * With WAYBILL_GOLDEN=write the answers of today become the golden files, to be looked at before they are
+ * committed.
+ */
 async function written(name: string, now: string): Promise<string> {
   const file = join(golden, name);
   if (process.env['WAYBILL_GOLDEN'] === 'write') {

@@ -4,7 +4,8 @@ import t from 'tap';
 import { configuration, manifest, root, waybill, web } from './process.ts';
 
 /**
- * The text of the commands, as a new user meets it, held in one file: `UPDATE_GOLDEN=1` writes it anew, and the difference is there to be read.
+ * The text of the commands, as a new user meets it, held in one file: `UPDATE_GOLDEN=1` writes it anew, and
+ * the difference is there to be read.
  */
 
 /** Of the bundles; every other time is that of the test. */

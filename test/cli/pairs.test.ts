@@ -7,7 +7,10 @@ import { startRadosgw } from '../services/radosgw.ts';
 import { startSshd } from '../services/sshd.ts';
 import { document, manifest, waybill } from './process.ts';
 
-/** The same bundle from each kind of source to each kind of destination, byte for byte; looked at with the tools that people have. */
+/**
+ * The same bundle from each kind of source to each kind of destination, byte for byte; looked at with the
+ * tools that people have.
+ */
 
 const kinds = ['local', 'sftp', 's3'] as const;
 type Kind = (typeof kinds)[number];
@@ -140,7 +143,10 @@ t.test('verify reads it all back, inspect --probe tells what the servers can do'
   t.equal(waybill(['run', '-c', config], { env }).status, 0, 'a probe leaves nothing that disturbs a run');
 });
 
-/** What lies under a name of a destination, as a directory of this machine, fetched with the tool that people use for it. */
+/**
+ * What lies under a name of a destination, as a directory of this machine, fetched with the tool that people
+ * use for it.
+ */
 async function fetched(t: Test, name: string, kind: Kind): Promise<string> {
   if (kind === 'local') return path.join(place, name);
   const target = path.join(t.testdir(), name);

@@ -9,7 +9,10 @@ import { startCuttingProxy } from '../services/cutting-proxy.ts';
 import { startSshd } from '../services/sshd.ts';
 import { document, manifest, program, type Ended } from './process.ts';
 
-/** The built program on an SFTP server: every command that keeps a destination in order, and a publication whose connection breaks. */
+/**
+ * The built program on an SFTP server: every command that keeps a destination in order, and a publication
+ * whose connection breaks.
+ */
 
 const server = await startSshd(t);
 const proxy = await startCuttingProxy(t, server.port);

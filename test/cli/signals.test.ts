@@ -8,7 +8,8 @@ import { holdLease } from './held.ts';
 import { configuration, manifest, program, waybill, web } from './process.ts';
 
 /**
- * A run that waits for a lease is at work for as long as a test likes: signals meet it there, and no test depends on how quick anything is.
+ * A run that waits for a lease is at work for as long as a test likes: signals meet it there, and no test
+ * depends on how quick anything is.
  */
 
 interface Stopped {

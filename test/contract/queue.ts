@@ -18,7 +18,10 @@ export interface QueueHarness {
   queue: JobQueue;
   /** Lets at least `ms` milliseconds pass and everything that was due in them happen. */
   elapse: (ms: number) => Promise<void>;
-  /** Whether runs that wait are still there for others when this queue has closed; where not, it runs them first as far as time allows. */
+  /**
+   * Whether runs that wait are still there for others when this queue has closed; where not, it runs them
+   * first as far as time allows.
+   */
   waitingSurvives: boolean;
 }
 

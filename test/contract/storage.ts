@@ -7,8 +7,8 @@ import { listedKey as key } from '../../src/core/storage/key.ts';
 import type { Body, Entry, Storage } from '../../src/core/storage/storage.ts';
 
 /**
- * The storage contract as tests. Every backend runs all of it: `open` gives a fresh, empty storage; called again with the same
- * place it opens a second storage on the same bytes.
+ * The storage contract as tests. Every backend runs all of it: `open` gives a fresh, empty storage; called
+ * again with the same place it opens a second storage on the same bytes.
  */
 export interface StorageWorld {
   open(): Promise<Storage>;

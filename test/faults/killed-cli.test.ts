@@ -7,8 +7,9 @@ import { performance } from 'node:perf_hooks';
 import t, { type Test } from 'tap';
 
 /**
- * The built program, killed with SIGKILL while it publishes: at moments drawn from a seed over the length of a run, and at each step that shows itself in the
- * destination. Whatever is left, the next run finishes it without force, `verify` finds every byte, and one more run has nothing to do.
+ * The built program, killed with SIGKILL while it publishes: at moments drawn from a seed over the length of
+ * a run, and at each step that shows itself in the destination. Whatever is left, the next run finishes it
+ * without force, `verify` finds every byte, and one more run has nothing to do.
  */
 
 const program = path.resolve('dist/cli/main.js');

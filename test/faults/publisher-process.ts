@@ -1,6 +1,7 @@
 /**
- * A publisher as a process of its own, for tests that stop and kill it. Publishes two files, to a directory, to SFTP or to S3; the second half of the second one comes only
- * when a line arrives on standard input, and `staging` is printed when it gets there.
+ * A publisher as a process of its own, for tests that stop and kill it. Publishes two files, to a directory,
+ * to SFTP or to S3; the second half of the second one comes only when a line arrives on standard input, and
+ * `staging` is printed when it gets there.
  */
 import { once } from 'node:events';
 import { systemClock } from '../../src/core/clock.ts';

@@ -20,7 +20,10 @@ import {
   type Files,
 } from './world.ts';
 
-/** Two real processes on one S3 destination, real signals, and leases of a second instead of minutes. The slow one is in the middle of an upload in parts. */
+/**
+ * Two real processes on one S3 destination, real signals, and leases of a second instead of minutes. The slow
+ * one is in the middle of an upload in parts.
+ */
 
 const leaseTimes = {
   renewEveryMs: 200,

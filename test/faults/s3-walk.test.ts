@@ -9,8 +9,9 @@ import { locationOf, secretsOf, startRadosgw } from '../services/radosgw.ts';
 import { scenarios, walkScenario, type WorldFactory } from './walk.ts';
 
 /**
- * Every fault at every storage operation of every action, on a real server; those of a replacement go in parts of one byte. A world is a directory of
- * one bucket, which is opened once: opening and probing are no storage operations.
+ * Every fault at every storage operation of every action, on a real server; those of a replacement go in
+ * parts of one byte. A world is a directory of one bucket, which is opened once: opening and probing are no
+ * storage operations.
  */
 
 const server = await startRadosgw(t);

@@ -9,8 +9,9 @@ import { noSecrets, sftpLocationOf, startSshd } from '../services/sshd.ts';
 import { scenarios, walkScenario, type WorldFactory } from './walk.ts';
 
 /**
- * Every fault at every storage operation of every action, on a real server; and one kind of fault at each of them where a name is replaced in
- * several requests. A world is a directory of one connection: opening is no storage operation.
+ * Every fault at every storage operation of every action, on a real server; and one kind of fault at each of
+ * them where a name is replaced in several requests. A world is a directory of one connection: opening is no
+ * storage operation.
  */
 const servers = [
   { name: 'OpenSSH', server: await startSshd(t), sample: false, atLeast: 300 },

@@ -17,7 +17,10 @@ import {
   type Publication,
 } from './world.ts';
 
-/** Two publishers on one destination: the result is that of one after the other, in some order, and nothing is lost. */
+/**
+ * Two publishers on one destination: the result is that of one after the other, in some order, and nothing is
+ * lost.
+ */
 
 const pairs: Record<string, [Publication, Publication]> = {
   'two owners, no path in common': [
@@ -122,7 +125,9 @@ function scheduled(storage: Storage, scheduler: fc.Scheduler): Storage {
   return around(storage, turn, async () => undefined);
 }
 
-/** After the operation `at` the process is stopped; when it is woken, two hundred seconds have passed for it. */
+/**
+ * After the operation `at` the process is stopped; when it is woken, two hundred seconds have passed for it.
+ */
 function sleepingAfter(
   storage: Storage,
   at: number,

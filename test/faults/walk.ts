@@ -22,8 +22,9 @@ import {
 } from './world.ts';
 
 /**
- * Every fault at every storage operation of every action: a clean run counts the operations; then, for each of them and each kind of fault, a fresh
- * world, the fault, a reboot, and the rerun that must make everything right without force.
+ * Every fault at every storage operation of every action: a clean run counts the operations; then, for each
+ * of them and each kind of fault, a fresh world, the fault, a reboot, and the rerun that must make everything
+ * right without force.
  */
 
 const v1: Files = { 'a.txt': 'a1', 'dir/c.txt': 'c1' };
@@ -123,7 +124,8 @@ export const scenarios: readonly Scenario[] = [
     action: 'force_replace of unmanaged content',
     prepare: (root) => putAll(root, { ...beside, ...guests, [`${bundlePath}/a.txt`]: 'in the way' }),
     work: (root) => succeeds(publishTo(root, { files: v2, force: true })),
-    // Where the fault struck before the intent was written, nothing was forced yet, and force is what the operator gives again.
+    // Where the fault struck before the intent was written, nothing was forced yet, and force is what the
+    // operator gives again.
     async rerun(root) {
       const begun = (await stateOf(root)).kind === 'valid';
       return succeeds(publishTo(root, { files: v2, force: !begun }));
@@ -190,7 +192,10 @@ const sampled = faultKinds.filter((kind) => kind !== 'hang');
 
 export type WorldFactory = (t: Test) => World | Promise<World>;
 
-/** Every way to fail, at each operation of the scenario; or one way for each kind of fault, where worlds are dear. */
+/**
+ * Every way to fail, at each operation of the scenario; or one way for each kind of fault, where worlds are
+ * dear.
+ */
 export interface WalkOptions {
   everyCode: boolean;
   /** One kind of fault at each operation, the kinds in turn, instead of all. */
@@ -199,7 +204,10 @@ export interface WalkOptions {
   concurrency: number;
 }
 
-/** Walks every fault point of a scenario; returns how many there were. Each must leave what the next run makes right. */
+/**
+ * Walks every fault point of a scenario; returns how many there were. Each must leave what the next run makes
+ * right.
+ */
 export async function walkScenario(
   t: Test,
   newWorld: WorldFactory,
@@ -274,7 +282,10 @@ async function walk(
   return wrong;
 }
 
-/** What must hold after a rerun: the outcome, nothing else touched or left, and one more run that changes nothing. */
+/**
+ * What must hold after a rerun: the outcome, nothing else touched or left, and one more run that changes
+ * nothing.
+ */
 async function shortfalls(world: World, scenario: Scenario): Promise<string[]> {
   const storage = await world.open();
   const wrong = await untruths(storage);

@@ -2,9 +2,10 @@ import { WaybillError } from '../../src/core/errors.ts';
 import type { Body, Storage, WriteOptions, Written } from '../../src/core/storage/storage.ts';
 
 /**
- * before: the call fails and was not applied. after: it was applied, and its answer was lost. partial: half the bytes were taken, then it failed. hang: no
- * answer until the caller's deadline, which drivers turn into a transient failure. crash: this call and all later ones fail, so that nothing
- * can be cleaned up: the process is dead.
+ * before: the call fails and was not applied. after: it was applied, and its answer was lost. partial: half
+ * the bytes were taken, then it failed. hang: no answer until the caller's deadline, which drivers turn into
+ * a transient failure. crash: this call and all later ones fail, so that nothing can be cleaned up: the
+ * process is dead.
  */
 export const faultKinds = ['before', 'after', 'partial', 'hang', 'crash'] as const;
 export type FaultKind = (typeof faultKinds)[number];

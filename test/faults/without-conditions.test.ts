@@ -3,7 +3,10 @@ import { memoryStorage, type MemoryDisk } from '../support/memory-storage.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
 import { litter, otherOwner, publishTo, snapshot, testClock, untruths } from './world.ts';
 
-/** Where a server honours no conditions, two publishers that reach for the lease in the same moment are told apart by reading back. */
+/**
+ * Where a server honours no conditions, two publishers that reach for the lease in the same moment are told
+ * apart by reading back.
+ */
 
 t.test('of two that write the state at once, one goes on and the other comes after it', async (t) => {
   const disk: MemoryDisk = new Map();

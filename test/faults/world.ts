@@ -60,8 +60,8 @@ export function newWorld(kind: WorldKind, t: Test): World {
 }
 
 /**
- * Time that passes only by waiting for others. A lease is never renewed on it (runs are instant), and a contender's wait for a dead holder
- * takes no real time.
+ * Time that passes only by waiting for others. A lease is never renewed on it (runs are instant), and a
+ * contender's wait for a dead holder takes no real time.
  */
 export function testClock(): Clock {
   let elapsed = 0;
@@ -174,7 +174,9 @@ export async function stateOf(root: Storage, path = bundlePath): Promise<Catalog
   return (await readState(within(root, listedKey(path)))).state;
 }
 
-/** What must hold at any moment at all: a state without an intent tells the truth about every file it records. */
+/**
+ * What must hold at any moment at all: a state without an intent tells the truth about every file it records.
+ */
 export async function untruths(root: Storage, path = bundlePath): Promise<string[]> {
   const state = await stateOf(root, path);
   if (state.kind !== 'valid' || state.catalog.pending !== null) return [];

@@ -2,7 +2,10 @@ import { once } from 'node:events';
 import net, { type AddressInfo } from 'node:net';
 import type { Test } from 'tap';
 
-/** Makes a server that listens on loopback reachable at another address of this machine; returns the port there. */
+/**
+ * Makes a server that listens on loopback reachable at another address of this machine; returns the port
+ * there.
+ */
 export async function forward(t: Pick<Test, 'teardown'>, address: string, port: number): Promise<number> {
   const open = new Set<net.Socket>();
   const server = net.createServer((socket) => {

@@ -18,8 +18,9 @@ import {
 } from './processes.ts';
 
 /**
- * The daemon, killed with SIGKILL in each phase of an upload, with the queue in memory and in Redis. Whatever is left, the client's next try with its key, or
- * with Redis the daemon itself, brings it to the same end, and nothing is left behind.
+ * The daemon, killed with SIGKILL in each phase of an upload, with the queue in memory and in Redis. Whatever
+ * is left, the client's next try with its key, or with Redis the daemon itself, brings it to the same end,
+ * and nothing is left behind.
  */
 
 t.setTimeout(120_000);
@@ -148,7 +149,10 @@ function staged({ root }: Place): string[] {
   return filesBelow(path.join(root, 'staging'));
 }
 
-/** What is being extracted: in the staging directory, or, where that is shared, in a directory of the daemon's own. */
+/**
+ * What is being extracted: in the staging directory, or, where that is shared, in a directory of the daemon's
+ * own.
+ */
 function received({ root }: Place): string[] {
   return [path.join(root, 'staging'), path.join(root, 'scratch')].flatMap((directory) =>
     filesBelow(directory).filter(

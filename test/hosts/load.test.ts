@@ -45,7 +45,8 @@ for (const mode of ['memory', 'bullmq'] as const)
     t.ok(mostAtOnce(records) <= 3, 'no more at once than max_concurrency');
     for (const pipeline of place.pipelines) {
       const own = records.filter(({ pipeline_id }) => pipeline_id === pipeline);
-      // The record of when it was accepted has milliseconds: of two in one of them either may have been first.
+      // The record of when it was accepted has milliseconds: of two in one of them either may have been
+      // first.
       own.sort(
         (a, b) => order(a.accepted_at, b.accepted_at) || order(a.started_at ?? '', b.started_at ?? ''),
       );

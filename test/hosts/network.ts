@@ -24,7 +24,10 @@ export interface Network {
   hosts: Host[];
 }
 
-/** Hosts as network namespaces; they and their wires are gone when the test is over. Throws where this machine cannot have any, and says what it takes. */
+/**
+ * Hosts as network namespaces; they and their wires are gone when the test is over. Throws where this machine
+ * cannot have any, and says what it takes.
+ */
 export async function startNetwork(t: Pick<Test, 'teardown'>, names: readonly string[]): Promise<Network> {
   await requirePrograms(['ip'], ['iproute2']);
   // A net of its own for each start, within the range that RFC 2544 keeps for tests.

@@ -35,7 +35,10 @@ export interface PlaceSettings {
   env?: Record<string, string>;
 }
 
-/** A configuration for one host or several: upload pipelines p1, p2, … to the local destinations public/p1, public/p2, … */
+/**
+ * A configuration for one host or several: upload pipelines p1, p2, … to the local destinations public/p1,
+ * public/p2, …
+ */
 export function layOut(t: Pick<Test, 'teardown'>, settings: PlaceSettings): Place {
   const root = mkdtempSync(path.join(tmpdir(), 'waybill-hosts-'));
   t.teardown(() => rmSync(root, { recursive: true, force: true, maxRetries: 5 }));
@@ -194,7 +197,10 @@ export async function follow(url: string, runId: string): Promise<RunRecord> {
   }
 }
 
-/** Every moment at which two runs of one pipeline were under way, as the workers' own logs tell; a killed worker's runs end with it. */
+/**
+ * Every moment at which two runs of one pipeline were under way, as the workers' own logs tell; a killed
+ * worker's runs end with it.
+ */
 export function overlaps(workers: readonly Launched[]): string[] {
   const moments = workers.flatMap((worker) =>
     worker.lines

@@ -21,8 +21,8 @@ import {
 t.setTimeout(240_000);
 
 /**
- * Two hosts, each with a network of its own: the API on the first, a worker on each, Redis and S3 staging between them on a third. A hundred
- * uploads, one worker killed in the midst.
+ * Two hosts, each with a network of its own: the API on the first, a worker on each, Redis and S3 staging
+ * between them on a third. A hundred uploads, one worker killed in the midst.
  */
 t.test(
   'two hosts: a hundred uploads all succeed, one at a time in each pipeline, though a worker is killed',

@@ -8,7 +8,10 @@ import { systemClock } from '../../src/core/clock.ts';
 import { requirePrograms } from './debian.ts';
 import { freePort } from './free-port.ts';
 
-/** Debian's caddy with one site of these directives; installed where it is missing. Gives its URL, which speaks HTTP/1.1 and HTTP/2 without TLS. */
+/**
+ * Debian's caddy with one site of these directives; installed where it is missing. Gives its URL, which
+ * speaks HTTP/1.1 and HTTP/2 without TLS.
+ */
 export async function startCaddy(t: Pick<Test, 'teardown'>, directives: string): Promise<string> {
   await requirePrograms(['caddy'], ['caddy']);
   const directory = mkdtempSync(path.join(tmpdir(), 'waybill-caddy-'));

@@ -5,7 +5,10 @@ const names = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-s
 const flags = ['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run'];
 const quiet = ['--disable-background-networking', '--disable-component-update', '--disable-sync'];
 
-/** Starts a headless browser: `CHROMIUM_PATH`, else one on the path, else Debian's package, which it installs. The caller closes it. */
+/**
+ * Starts a headless browser: `CHROMIUM_PATH`, else one on the path, else Debian's package, which it installs.
+ * The caller closes it.
+ */
 export async function startChromium(): Promise<Browser> {
   const executablePath = process.env['CHROMIUM_PATH'] ?? (await find()) ?? (await install());
   return chromium.launch({ executablePath, args: [...flags, ...quiet] });

@@ -6,8 +6,8 @@ import type { Test } from 'tap';
 export interface CuttingProxy {
   port: number;
   /**
-   * Cuts the connection on which the `bytes`th byte from now on passes in that direction, and the next ones on which anything does: `times` in
-   * all. Cut `from the server`, requests are done and their answers lost.
+   * Cuts the connection on which the `bytes`th byte from now on passes in that direction, and the next ones
+   * on which anything does: `times` in all. Cut `from the server`, requests are done and their answers lost.
    */
   cutAfter(bytes: number, times?: number, direction?: Direction): void;
   /** From now on nothing passes in either direction, and nothing is closed, until `resume`. */

@@ -15,8 +15,9 @@ export async function requirePrograms(
 }
 
 /**
- * Installs Debian packages, unless `check`, a shell command, says that somebody did meanwhile: test files run side by side and apt serves one
- * at a time, so they wait for each other. Throws, naming the packages, where that is not possible.
+ * Installs Debian packages, unless `check`, a shell command, says that somebody did meanwhile: test files run
+ * side by side and apt serves one at a time, so they wait for each other. Throws, naming the packages, where
+ * that is not possible.
  */
 export async function installPackages(packages: readonly string[], check: string): Promise<void> {
   const names = packages.join(' ');
@@ -38,7 +39,10 @@ async function areThere(programs: readonly string[]): Promise<boolean> {
   return found.every((place) => place !== undefined);
 }
 
-/** Where a program is; undefined where it is not. The directories of system programs count, whatever the caller's PATH. */
+/**
+ * Where a program is; undefined where it is not. The directories of system programs count, whatever the
+ * caller's PATH.
+ */
 export async function pathOf(program: string): Promise<string | undefined> {
   const PATH = `${process.env['PATH'] ?? ''}:/usr/local/sbin:/usr/sbin:/sbin`;
   return run('which', [program], { env: { ...process.env, PATH } }).then(

@@ -30,8 +30,8 @@ const { Server, utils } = ssh2;
 const { STATUS_CODE: status, OPEN_MODE: mode } = utils.sftp;
 
 /**
- * A server that speaks version 3 of SFTP and nothing more: no extension at all, and a rename that refuses a name that is taken, as the
- * protocol says. Serves this machine's directories as they are.
+ * A server that speaks version 3 of SFTP and nothing more: no extension at all, and a rename that refuses a
+ * name that is taken, as the protocol says. Serves this machine's directories as they are.
  */
 export async function startPlainSftpServer(t: Pick<Test, 'teardown'>): Promise<SftpServer> {
   const directory = mkdtempSync(path.join(tmpdir(), 'waybill-plain-sftp-'));

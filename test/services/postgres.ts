@@ -22,7 +22,10 @@ export interface PostgresServer {
   remove(): Promise<void>;
 }
 
-/** A PostgreSQL of its own on a free port of loopback, as a foreground child: Debian's package, which is installed where it is missing. */
+/**
+ * A PostgreSQL of its own on a free port of loopback, as a foreground child: Debian's package, which is
+ * installed where it is missing.
+ */
 export async function startPostgres(): Promise<PostgresServer> {
   const bin = (await find()) ?? (await install());
   const user: { uid?: number; gid?: number } = process.getuid?.() === 0 ? await userOf('postgres') : {};

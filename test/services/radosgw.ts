@@ -22,7 +22,10 @@ export interface S3User {
   secretAccessKey: string;
 }
 
-/** A real S3 server: Ceph's gateway over an object store in memory, without authentication between its parts, on free loopback ports. */
+/**
+ * A real S3 server: Ceph's gateway over an object store in memory, without authentication between its parts,
+ * on free loopback ports.
+ */
 export interface Radosgw {
   port: number;
   endpoint: string;

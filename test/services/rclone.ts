@@ -5,7 +5,10 @@ import type { Radosgw } from './radosgw.ts';
 
 const run = promisify(execFile);
 
-/** Runs rclone, with the remote `s3:` on a server; what is not installed is installed. Returns what it printed, and throws where it fails. */
+/**
+ * Runs rclone, with the remote `s3:` on a server; what is not installed is installed. Returns what it
+ * printed, and throws where it fails.
+ */
 export async function rclone({ endpoint, user }: Radosgw, args: readonly string[]): Promise<string> {
   await requirePrograms(['rclone'], ['rclone']);
   const remote = {

@@ -22,7 +22,10 @@ export interface RedisService {
   close(): Promise<void>;
 }
 
-/** Debian's redis-server on a free port of `host`, with its append-only file on; installed where it is missing. */
+/**
+ * Debian's redis-server on a free port of `host`, with its append-only file on; installed where it is
+ * missing.
+ */
 export async function startRedis(
   settings: { host?: string; args?: readonly string[]; password?: string } = {},
 ): Promise<RedisService> {

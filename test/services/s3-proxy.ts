@@ -7,9 +7,9 @@ import type { Test } from 'tap';
 import type { Radosgw } from './radosgw.ts';
 
 /**
- * What becomes of a request. `pass`: as it is. An answer of the proxy's own, as a server would give it. `cut_request`, `cut_response`: the connection
- * breaks in the middle of the body. `without_condition`: as a server would do it that ignores conditions; `with_version`: on that version
- * instead of the one asked for.
+ * What becomes of a request. `pass`: as it is. An answer of the proxy's own, as a server would give it.
+ * `cut_request`, `cut_response`: the connection breaks in the middle of the body. `without_condition`: as a
+ * server would do it that ignores conditions; `with_version`: on that version instead of the one asked for.
  */
 export type Verdict =
   | 'pass'
@@ -36,7 +36,10 @@ export interface S3Proxy {
   judge: (request: SeenRequest) => Verdict;
 }
 
-/** A proxy in front of a real S3 server. Signatures stay good: the host of the request is passed on, and what is changed is sent anew with the tests' own keys. */
+/**
+ * A proxy in front of a real S3 server. Signatures stay good: the host of the request is passed on, and what
+ * is changed is sent anew with the tests' own keys.
+ */
 export async function startS3Proxy(t: Test, upstreamServer: Radosgw): Promise<S3Proxy> {
   const upstream = new http.Agent({ keepAlive: true });
   const { port } = upstreamServer;

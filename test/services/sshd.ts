@@ -32,7 +32,10 @@ export interface SftpServer {
 
 export const passphrase = 'correct horse';
 
-/** Starts OpenSSH with its own SFTP server inside, with further `settings` in its sshd_config, and ends it with the test; what is not installed is installed. */
+/**
+ * Starts OpenSSH with its own SFTP server inside, with further `settings` in its sshd_config, and ends it
+ * with the test; what is not installed is installed.
+ */
 export async function startSshd(
   t: Pick<Test, 'teardown'>,
   {

@@ -3,7 +3,10 @@ import { promisify } from 'node:util';
 
 const run = promisify(execFile);
 
-/** What libxml2 says of a document: nothing where it is well-formed. Installs Debian's package where it is missing. */
+/**
+ * What libxml2 says of a document: nothing where it is well-formed. Installs Debian's package where it is
+ * missing.
+ */
 export async function xmllint(xml: string): Promise<string> {
   await (present ??= ensure());
   return new Promise((resolve, reject) => {

@@ -7,9 +7,9 @@ export interface Import {
 }
 
 /**
- * The cycles of folders among these imports, one line each, with an import for every arrow. In each folder, what stands directly in it counts as
- * one node, a file by itself and a folder with everything below it: so a folder may serve those inside it, or use
- * them, but two that lie side by side never need each other. Pure.
+ * The cycles of folders among these imports, one line each, with an import for every arrow. In each folder,
+ * what stands directly in it counts as one node, a file by itself and a folder with everything below it: so a
+ * folder may serve those inside it, or use them, but two that lie side by side never need each other. Pure.
  */
 export function folderCycles(imports: readonly Import[]): string[] {
   const graphs = new Map<string, Map<string, Map<string, Import>>>();
@@ -34,7 +34,10 @@ function apart({ from, to }: Import): [folder: string, from: string, to: string]
   return [a.slice(0, depth).join('/'), node(a), node(b)];
 }
 
-/** The shortest cycle through `node`, told only by the first of its nodes in the order of names, so that each is told once. */
+/**
+ * The shortest cycle through `node`, told only by the first of its nodes in the order of names, so that each
+ * is told once.
+ */
 function cycleThrough(node: string, graph: ReadonlyMap<string, ReadonlyMap<string, Import>>): string[] {
   const cameFrom = new Map<string, string>();
   const queue = [node];

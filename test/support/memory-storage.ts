@@ -14,7 +14,9 @@ import type {
   Written,
 } from '../../src/core/storage/storage.ts';
 
-/** The bytes of a memory storage; several storages may be opened on one, as several processes open one disk. */
+/**
+ * The bytes of a memory storage; several storages may be opened on one, as several processes open one disk.
+ */
 export type MemoryDisk = Map<string, MemoryFile>;
 
 interface MemoryFile {

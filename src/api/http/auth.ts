@@ -14,7 +14,10 @@ export interface Token {
 const tokenForm = /^[A-Za-z0-9\-._~+/]+=*$/;
 const headerForm = /^Bearer +([A-Za-z0-9\-._~+/]+=*)$/i;
 
-/** Resolves the values of all upload tokens. Throws `secrets_invalid` where one is missing, unusable, or the same as another. */
+/**
+ * Resolves the values of all upload tokens. Throws `secrets_invalid` where one is missing, unusable, or the
+ * same as another.
+ */
 export function resolveTokens(configs: readonly UploadTokenConfig[], secrets: Secrets): Token[] {
   const byHash = new Map<string, UploadTokenConfig>();
   return configs.map((config) => {
@@ -36,7 +39,10 @@ export function resolveTokens(configs: readonly UploadTokenConfig[], secrets: Se
   });
 }
 
-/** One token, whatever it is for. Throws `secrets_invalid` where its value is missing or cannot be sent as a bearer token. */
+/**
+ * One token, whatever it is for. Throws `secrets_invalid` where its value is missing or cannot be sent as a
+ * bearer token.
+ */
 export function resolveToken(
   { id, valueEnv, pipelines }: UploadTokenConfig,
   neededBy: string,
@@ -56,8 +62,8 @@ export function resolveToken(
 }
 
 /**
- * Finds the token of an `Authorization` header. Every entry is compared, in constant time, whatever matched before. Throws
- * `unauthorized`, with the same sentence for a wrong token as for an unknown one.
+ * Finds the token of an `Authorization` header. Every entry is compared, in constant time, whatever matched
+ * before. Throws `unauthorized`, with the same sentence for a wrong token as for an unknown one.
  */
 export function authenticate(header: string | undefined, tokens: readonly Token[]): Token {
   if (header === undefined) {

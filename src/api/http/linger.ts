@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
-// Enough for a client that writes everything before it reads, on a good line; no more than an idle one may cost us.
+// Enough for a client that writes everything before it reads, on a good line; no more than an idle one may
+// cost us.
 const longestMs = 5_000;
 const mostBytes = 64 * 1024 * 1024;
 
@@ -12,8 +13,9 @@ export function hasPendingBody(req: IncomingMessage): boolean {
 }
 
 /**
- * Writes the whole answer now, but ends the response only when the client has stopped sending, or after a bounded time and number of
- * bytes. Ending it closes the connection; that on unread bytes would send a reset, which may overtake the answer.
+ * Writes the whole answer now, but ends the response only when the client has stopped sending, or after a
+ * bounded time and number of bytes. Ending it closes the connection; that on unread bytes would send a reset,
+ * which may overtake the answer.
  */
 export async function lingeringEnd(req: IncomingMessage, res: ServerResponse, body: Buffer): Promise<void> {
   res.setHeader('Connection', 'close');

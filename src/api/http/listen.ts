@@ -11,14 +11,15 @@ export interface HttpServer {
 }
 
 const headersTimeoutMs = 30_000;
-// Longer than the 60 s for which proxies commonly keep an idle connection, so that it is never us who closes it under a request.
+// Longer than the 60 s for which proxies commonly keep an idle connection, so that it is never us who closes
+// it under a request.
 const keepAliveTimeoutMs = 65_000;
 // A little more than an early refusal lingers.
 const lastAnswersMs = 6_000;
 
 /**
- * Listens on `host` and `port`. `requestTimeout` is off because it would cut slow uploads; the upload route has an idle and a
- * total limit of its own. Throws `config_invalid` where the address cannot be had.
+ * Listens on `host` and `port`. `requestTimeout` is off because it would cut slow uploads; the upload route
+ * has an idle and a total limit of its own. Throws `config_invalid` where the address cannot be had.
  */
 export async function listen(
   listener: RequestListener,

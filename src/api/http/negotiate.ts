@@ -19,8 +19,9 @@ const offered: readonly Representation[] = [
 const json: Representation = { format: 'json', mediaType: 'application/json; charset=utf-8' };
 
 /**
- * The form of an answer: what `format` names, or else what RFC 9110 makes of Accept. A browser, known by `text/html` beside neither
- * JSON nor plain text, gets JSON, for it ranks XML above anything. Throws `unsupported_format`. Pure.
+ * The form of an answer: what `format` names, or else what RFC 9110 makes of Accept. A browser, known by
+ * `text/html` beside neither JSON nor plain text, gets JSON, for it ranks XML above anything. Throws
+ * `unsupported_format`. Pure.
  */
 export function negotiate(format: string | null, accept: string | undefined): Representation {
   if (format !== null) {

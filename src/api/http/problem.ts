@@ -4,7 +4,10 @@ import type { Finding } from '../../core/finding.ts';
 import { hasPendingBody, lingeringEnd } from './linger.ts';
 import { requestContext } from './request-context.ts';
 
-/** The status of every code. 500 also means: nothing of it is the client's business, so it is answered as `internal_error`, but for `told500`. */
+/**
+ * The status of every code. 500 also means: nothing of it is the client's business, so it is answered as
+ * `internal_error`, but for `told500`.
+ */
 export const statusOf: Record<ErrorCode, number> = {
   usage: 500,
   config_unreadable: 500,
@@ -67,7 +70,10 @@ export const statusOf: Record<ErrorCode, number> = {
   internal_error: 500,
 };
 
-/** Faults of ours that are told by their own name: they tell which part of the service is out of order, and their sentences hold no more. */
+/**
+ * Faults of ours that are told by their own name: they tell which part of the service is out of order, and
+ * their sentences hold no more.
+ */
 const told500: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['schema_mismatch', 'template_error']);
 
 /** Whether a client is told no more than `internal_error`. */
@@ -85,7 +91,10 @@ export const retryAfterSeconds: Partial<Record<ErrorCode, number>> = {
   database_unavailable: 5,
 };
 
-/** An RFC 9457 problem document. `type` is `about:blank`, so `title` is the status phrase and `code` tells what happened. */
+/**
+ * An RFC 9457 problem document. `type` is `about:blank`, so `title` is the status phrase and `code` tells
+ * what happened.
+ */
 export interface Problem {
   type: 'about:blank';
   title: string;
@@ -99,7 +108,9 @@ export interface Problem {
   findings?: readonly Finding[];
 }
 
-/** What a client is told of an error: its sentence and its hint, or, where the fault is ours, only that. Pure. */
+/**
+ * What a client is told of an error: its sentence and its hint, or, where the fault is ours, only that. Pure.
+ */
 export function problemOf(error: WaybillError, requestId: string): Problem {
   const status = statusOf[error.code];
   const code: ErrorCode = isConcealed(error.code) ? 'internal_error' : error.code;
@@ -119,8 +130,9 @@ export function problemOf(error: WaybillError, requestId: string): Problem {
 }
 
 /**
- * Answers a request with a problem. Where the client is still sending, the answer goes out at once, and the connection is closed
- * only after what comes has been read for a while: closing it on unread bytes would make the client's system throw the answer away.
+ * Answers a request with a problem. Where the client is still sending, the answer goes out at once, and the
+ * connection is closed only after what comes has been read for a while: closing it on unread bytes would make
+ * the client's system throw the answer away.
  */
 export async function sendProblem(req: IncomingMessage, res: ServerResponse, thrown: unknown): Promise<void> {
   const context = requestContext(req);

@@ -3,14 +3,22 @@ import { Ajv2020, type ErrorObject } from 'ajv/dist/2020.js';
 import { WaybillError } from '../../core/errors.ts';
 import type { JsonSchema, Parameter } from './openapi-types.ts';
 
-/** The query parameters of a route: what the document says of them, and the reader that holds requests to it. */
+/**
+ * The query parameters of a route: what the document says of them, and the reader that holds requests to it.
+ */
 export interface QueryParameters<T> {
   parameters: Parameter[];
-  /** The parameters as the schemas' types, defaults filled in. Throws `invalid_request` for a wrong or an unknown one. */
+  /**
+   * The parameters as the schemas' types, defaults filled in. Throws `invalid_request` for a wrong or an
+   * unknown one.
+   */
   read: (req: IncomingMessage) => T;
 }
 
-/** Each parameter by its name. `default` in a schema is filled in; the caller's `T` must say what the schemas say. */
+/**
+ * Each parameter by its name. `default` in a schema is filled in; the caller's `T` must say what the schemas
+ * say.
+ */
 export function queryParameters<T>(
   declared: Record<string, { description: string; schema: JsonSchema; example?: unknown }>,
 ): QueryParameters<T> {
@@ -41,7 +49,10 @@ export function bodyCheck(schema: JsonSchema, hint: string): (body: unknown) => 
   };
 }
 
-/** Not `req.query`: there a parameter that is given twice and one that is a list look the same as what they are not. */
+/**
+ * Not `req.query`: there a parameter that is given twice and one that is a list look the same as what they
+ * are not.
+ */
 function queryOf(req: IncomingMessage): unknown {
   const search = new URLSearchParams((req.url ?? '').split('?').slice(1).join('?'));
   const query = new Map<string, unknown>();

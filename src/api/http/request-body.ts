@@ -10,9 +10,10 @@ export interface RequestBody {
 }
 
 /**
- * The body of a request as a stream that ends by itself: with `upload_timeout` after `idleTimeoutMs` without a byte from the client
- * (time that the reader takes does not count), with the signal's reason, and with `aborted` when the client goes away.
- * A plain `for await` over the request would destroy the connection on the first error, and the answer with it.
+ * The body of a request as a stream that ends by itself: with `upload_timeout` after `idleTimeoutMs` without
+ * a byte from the client (time that the reader takes does not count), with the signal's reason, and with
+ * `aborted` when the client goes away. A plain `for await` over the request would destroy the connection on
+ * the first error, and the answer with it.
  */
 export function requestBody(
   req: IncomingMessage,

@@ -7,7 +7,10 @@ export interface RequestContext {
   id: string;
   /** What handlers add to the request's line in the log: token id, pipeline id, run id, never a secret. */
   fields: Record<string, string | number | boolean>;
-  /** The path of the route that answers, with its parameters' names: `/runs/{run_id}`. Undefined where no route does. */
+  /**
+   * The path of the route that answers, with its parameters' names: `/runs/{run_id}`. Undefined where no
+   * route does.
+   */
   route?: string;
   /** Bytes of the body that were read, where the reader counts them. */
   received?: number;

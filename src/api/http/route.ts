@@ -4,12 +4,14 @@ import type { OpenApiDocument, Parameter, RequestBody, ResponseObject } from './
 import type { ApiPorts } from '../ports.ts';
 
 /**
- * One route, told once: the router serves it and the OpenAPI document describes it from this same value. Plain data but for `handle`, so
- * that the document can be made without a daemon.
+ * One route, told once: the router serves it and the OpenAPI document describes it from this same value.
+ * Plain data but for `handle`, so that the document can be made without a daemon.
  */
 export interface Route<Ports = ApiPorts> {
   method: 'get' | 'post';
-  /** With parameters in the names of the document: `/runs/{run_id}`. A handler finds it as `req.params.runId`. */
+  /**
+   * With parameters in the names of the document: `/runs/{run_id}`. A handler finds it as `req.params.runId`.
+   */
   path: string;
   /** Unique; what generated clients call it. */
   operationId: string;

@@ -6,7 +6,9 @@ import type { ApiPorts } from '../ports.ts';
 import { requestContext } from './request-context.ts';
 import type { Route } from './route.ts';
 
-/** Serves the routes that are present. A path that exists refuses every other method and names those it takes. */
+/**
+ * Serves the routes that are present. A path that exists refuses every other method and names those it takes.
+ */
 export function createRouter<Ports extends Pick<ApiPorts, 'http'>>(
   routes: readonly Route<Ports>[],
   ports: Ports,

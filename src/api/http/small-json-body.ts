@@ -6,8 +6,9 @@ const mostBytes = 16 * 1024;
 const jsonType = /^application\/(?:[a-z0-9.-]+\+)?json$/;
 
 /**
- * The JSON body of a request that hardly needs one; undefined where it is empty. Throws `unsupported_media_type` for a body of another
- * type, and `invalid_request` for one that is not JSON or has more than 16 KiB.
+ * The JSON body of a request that hardly needs one; undefined where it is empty. Throws
+ * `unsupported_media_type` for a body of another type, and `invalid_request` for one that is not JSON or has
+ * more than 16 KiB.
  */
 export async function readSmallJson(req: IncomingMessage, res: ServerResponse): Promise<unknown> {
   const type = (req.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? '';
@@ -29,7 +30,10 @@ export async function readSmallJson(req: IncomingMessage, res: ServerResponse): 
   }
 }
 
-/** Listens instead of iterating, which would destroy the connection, and the answer with it, when it stops early. */
+/**
+ * Listens instead of iterating, which would destroy the connection, and the answer with it, when it stops
+ * early.
+ */
 function readBytes(req: IncomingMessage): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];

@@ -5,8 +5,9 @@ import type { ApiPorts } from '../ports.ts';
 import type { Route } from '../http/route.ts';
 
 /**
- * For Prometheus. No token by default, as for readiness: the daemon listens on the loopback address, and what is told are counts by the ids of the
- * configuration. `server.metrics` asks for a token where the proxy cannot keep the path to itself, or takes the route away.
+ * For Prometheus. No token by default, as for readiness: the daemon listens on the loopback address, and what
+ * is told are counts by the ids of the configuration. `server.metrics` asks for a token where the proxy
+ * cannot keep the path to itself, or takes the route away.
  */
 export const metricsRoute: Route = {
   method: 'get',

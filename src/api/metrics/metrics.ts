@@ -4,7 +4,10 @@ import type { ThreadStats } from '../../workers/threads/pool.ts';
 import type { JobQueue } from '../../workers/queue.ts';
 import type { RunObserver } from '../../workers/run-observer.ts';
 
-/** What the daemon counts. Every label is bounded by the configuration, the routes or a closed list: never a path, a run id or a client. */
+/**
+ * What the daemon counts. Every label is bounded by the configuration, the routes or a closed list: never a
+ * path, a run id or a client.
+ */
 export interface Metrics {
   /** One answered request, or one that the client left (`status` null). */
   request(done: AnsweredRequest): void;

@@ -5,7 +5,9 @@ import { isConcealed } from '../http/problem.ts';
 import { schemaRef } from '../http/json-content.ts';
 import type { JsonSchema } from '../http/openapi-types.ts';
 
-/** The schemas that routes name with `schemaRef`. Those that stand in files of their own are taken from there. */
+/**
+ * The schemas that routes name with `schemaRef`. Those that stand in files of their own are taken from there.
+ */
 export function componentSchemas(): Record<string, JsonSchema> {
   return {
     ...fromFile('RunRecord', runRecordSchemaText()),
@@ -115,7 +117,10 @@ function runRecordSchemaText(): string {
   return readFileSync(new URL('../../../schemas/run-record.schema.json', import.meta.url), 'utf8');
 }
 
-/** A schema of its own file as components: its `$defs` become components too, since not every tool follows a `$id` inside a document. */
+/**
+ * A schema of its own file as components: its `$defs` become components too, since not every tool follows a
+ * `$id` inside a document.
+ */
 function fromFile(name: string, text: string): Record<string, JsonSchema> {
   const componentOf = (def: string): string =>
     name + def.replaceAll(/(?:^|_)([a-z])/g, (_match, letter: string) => letter.toUpperCase());

@@ -26,7 +26,9 @@ const requestIdHeader: Header = {
   schema: { type: 'string', format: 'uuid' },
 };
 
-/** The OpenAPI document of these routes, as they are served under `basePath`, which begins and ends with `/`. */
+/**
+ * The OpenAPI document of these routes, as they are served under `basePath`, which begins and ends with `/`.
+ */
 export function openApiDocument(routes: readonly Route<never>[], basePath: string): OpenApiDocument {
   const paths: Record<string, PathItem> = {};
   for (const route of routes)

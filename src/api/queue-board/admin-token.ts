@@ -5,7 +5,10 @@ import type { Secrets } from '../../core/secrets.ts';
 import { WaybillError } from '../../core/errors.ts';
 import { authenticate, resolveTokens, type Token } from '../http/auth.ts';
 
-/** The token of `server.admin_token_env`; null where none is configured. Throws `secrets_invalid` where it is missing, unusable or an upload token's. */
+/**
+ * The token of `server.admin_token_env`; null where none is configured. Throws `secrets_invalid` where it is
+ * missing, unusable or an upload token's.
+ */
 export function resolveAdminToken(config: Config, secrets: Secrets): Token | null {
   const { adminTokenEnv } = config.server;
   if (adminTokenEnv === null) return null;
@@ -15,8 +18,8 @@ export function resolveAdminToken(config: Config, secrets: Secrets): Token | nul
 }
 
 /**
- * Lets through who has the token: as a bearer token, or as the password of basic authentication (under any user name), which is what a
- * browser asks people for. Others get 401.
+ * Lets through who has the token: as a bearer token, or as the password of basic authentication (under any
+ * user name), which is what a browser asks people for. Others get 401.
  */
 export function requireAdmin(token: Token): RequestHandler {
   return (req, res, next) => {

@@ -4,7 +4,8 @@ import { Router, type RequestHandler } from 'express';
 import { requireAdmin } from './admin-token.ts';
 import type { Token } from '../http/auth.ts';
 
-// Bull Board's page: scripts and styles of its own, styles that its components set on elements, and a favicon as data.
+// Bull Board's page: scripts and styles of its own, styles that its components set on elements, and a favicon
+// as data.
 const contentSecurityPolicy = [
   "default-src 'none'",
   "script-src 'self'",
@@ -19,7 +20,10 @@ const contentSecurityPolicy = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-/** Bull Board over the queues, behind the admin token, to look at only; to be mounted at `admin/queues` below `basePath`. */
+/**
+ * Bull Board over the queues, behind the admin token, to look at only; to be mounted at `admin/queues` below
+ * `basePath`.
+ */
 export function queueBoard(
   queues: Parameters<typeof createBullBoard>[0]['queues'],
   token: Token,

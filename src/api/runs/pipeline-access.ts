@@ -6,8 +6,8 @@ import type { ApiPorts } from '../ports.ts';
 import { requestContext } from '../http/request-context.ts';
 
 /**
- * The token of a request about the pipeline `id`, of any kind. Throws `unauthorized`, `pipeline_not_found` or `forbidden`, in this order, and
- * notes token and pipeline for the log.
+ * The token of a request about the pipeline `id`, of any kind. Throws `unauthorized`, `pipeline_not_found` or
+ * `forbidden`, in this order, and notes token and pipeline for the log.
  */
 export function pipelineToken(
   ports: Pick<ApiPorts, 'tokens' | 'pipelines' | 'sourcePipelines'>,

@@ -15,8 +15,8 @@ import type { Route } from '../http/route.ts';
 import { readSmallJson } from '../http/small-json-body.ts';
 
 /*
- * There is nothing to say about a run yet. `force` never gets in here: it can delete what waybill does not manage, so it belongs to someone
- * at the machine, for one invocation.
+ * There is nothing to say about a run yet. `force` never gets in here: it can delete what waybill does not
+ * manage, so it belongs to someone at the machine, for one invocation.
  */
 const runRequest: JsonSchema = { type: 'object', additionalProperties: false, properties: {} };
 const checkRunRequest = bodyCheck(
@@ -27,7 +27,10 @@ const checkRunRequest = bodyCheck(
 // Requests do not differ, so a key that was used is always a repetition.
 const sameRequest = digestOf('{}');
 
-/** An operator starts a run of a pipeline that has a source of its own: the same queue, the same records as an upload's. */
+/**
+ * An operator starts a run of a pipeline that has a source of its own: the same queue, the same records as an
+ * upload's.
+ */
 export const startRunRoute: Route = {
   method: 'post',
   path: '/v1/pipelines/{pipeline_id}/runs',

@@ -8,7 +8,10 @@ import { requestContext } from '../http/request-context.ts';
 import type { Route } from '../http/route.ts';
 import { sendWithEtag } from '../http/send-with-etag.ts';
 
-/** One run's record. By default the run id is the capability; with `protect_runs` a token of the run's pipeline is asked for. */
+/**
+ * One run's record. By default the run id is the capability; with `protect_runs` a token of the run's
+ * pipeline is asked for.
+ */
 export const showRunRoute: Route = {
   method: 'get',
   path: '/runs/{run_id}',

@@ -6,8 +6,9 @@ import { WaybillError } from '../../core/errors.ts';
 export const formPart = 'bundle';
 
 /**
- * The bytes of the file `bundle` of a `multipart/form-data` body (RFC 7578), as they come. Throws `unsupported_media_type` at once where the headers tell
- * no boundary, and `invalid_request` while it is read: for a form that is cut short, that lacks the file or has anything beside it.
+ * The bytes of the file `bundle` of a `multipart/form-data` body (RFC 7578), as they come. Throws
+ * `unsupported_media_type` at once where the headers tell no boundary, and `invalid_request` while it is
+ * read: for a form that is cut short, that lacks the file or has anything beside it.
  */
 export function formArchive(
   headers: IncomingHttpHeaders,

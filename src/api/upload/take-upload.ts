@@ -16,7 +16,10 @@ export interface UploadForm {
   mediaTypes: readonly string[];
   /** Of the body that are not the archive's, at most. */
   envelopeBytes: number;
-  /** The archive in the body of a request. Throws `unsupported_media_type` before a byte is read where the head tells that there can be none. */
+  /**
+   * The archive in the body of a request. Throws `unsupported_media_type` before a byte is read where the
+   * head tells that there can be none.
+   */
   archive: (req: IncomingMessage) => (body: AsyncIterable<Uint8Array>) => AsyncIterable<Uint8Array>;
 }
 
@@ -42,8 +45,8 @@ export const uploadProblems: readonly ErrorCode[] = [
 ];
 
 /**
- * Takes one bundle. All that can be told from the request's head is checked before a byte of the body is asked for, in the order that
- * docs/http-api.md lists; only a staged and valid bundle gets a run id.
+ * Takes one bundle. All that can be told from the request's head is checked before a byte of the body is
+ * asked for, in the order that docs/http-api.md lists; only a staged and valid bundle gets a run id.
  */
 export function takeUpload(ports: ApiPorts, form: UploadForm): RequestHandler<{ pipelineId: string }> {
   return async (req, res) => {
@@ -92,7 +95,8 @@ async function admit(
     }
     return { pipeline, admission, archive };
   } catch (error) {
-    // The queue tells both in one step; in the documented order the length comes between "full" and "in progress".
+    // The queue tells both in one step; in the documented order the length comes between "full" and "in
+    // progress".
     if (hasCode(error, 'idempotency_in_progress')) checkLength(form, req, pipeline);
     throw error;
   }

@@ -6,8 +6,8 @@ import type { WeatherAnswer } from './service.ts';
 const headersOf = new WeakMap<WeatherAnswer, { known: string[]; full: string[] }>();
 
 /**
- * Sends an answer, or 304 where the client has it already; HEAD gets the same headers and no body. All headers go out at once: setting them
- * one by one would be half of what a hot read costs.
+ * Sends an answer, or 304 where the client has it already; HEAD gets the same headers and no body. All
+ * headers go out at once: setting them one by one would be half of what a hot read costs.
  */
 export function sendWeather(req: IncomingMessage, res: ServerResponse, answer: WeatherAnswer): void {
   for (const name of res.getHeaderNames()) res.removeHeader(name);

@@ -1,4 +1,7 @@
-/** Keeps values for a while and within bounds: what was put in first goes first. Time is milliseconds of a monotonic clock. */
+/**
+ * Keeps values for a while and within bounds: what was put in first goes first. Time is milliseconds of a
+ * monotonic clock.
+ */
 export class ByteCache<T> {
   readonly #entries = new Map<string, { value: T; bytes: number; until: number }>();
   readonly #most: { entries: number; bytes: number };

@@ -7,8 +7,9 @@ import { logWhenOver, type LoggedRequest } from '../http/request-log.ts';
 import { sendWeather } from './answer.ts';
 
 /**
- * The application with a short way for weather reads that were answered a moment ago: the same log line, counters and headers, without the
- * routing of express, which is most of what such a read costs. There is nothing to authorize on it.
+ * The application with a short way for weather reads that were answered a moment ago: the same log line,
+ * counters and headers, without the routing of express, which is most of what such a read costs. There is
+ * nothing to authorize on it.
  */
 export function withHotReads(
   app: Express,

@@ -16,8 +16,8 @@ export interface OpenedWeather {
 }
 
 /**
- * Opens the databases of the configuration and makes the service of the first. Throws with the context before the message, as
- * `openWeatherDatabases` does.
+ * Opens the databases of the configuration and makes the service of the first. Throws with the context before
+ * the message, as `openWeatherDatabases` does.
  */
 export async function openWeather({
   config,

@@ -12,7 +12,10 @@ import type { WeatherEndpoint } from './endpoints.ts';
 export interface WeatherAnswer {
   endpoint: WeatherEndpoint;
   mediaType: string;
-  /** A short one is kept as text: Node sends that in one piece with the head, which costs less than two pieces. */
+  /**
+   * A short one is kept as text: Node sends that in one piece with the head, which costs less than two
+   * pieces.
+   */
   body: string | Buffer;
   /** Of the body. */
   bytes: number;

@@ -8,7 +8,10 @@ import { makeOutput, plural } from '../output.ts';
 
 export type CheckOptions = Pick<ConfiguredOptions, 'config' | 'format' | 'color'>;
 
-/** `waybill config check`: what is wrong is fatal and told in full; secrets that are missing here are warnings, for they may be set where it runs. */
+/**
+ * `waybill config check`: what is wrong is fatal and told in full; secrets that are missing here are
+ * warnings, for they may be set where it runs.
+ */
 export async function checkConfig(options: CheckOptions): Promise<number> {
   const output = makeOutput({ json: options.format === 'json', color: options.color });
   const { config, warnings } = await loadConfig(options.config, { home: homedir() });

@@ -46,8 +46,8 @@ interface DestinationView {
 export type InspectOptions = ConfiguredOptions & { pipeline: string; probe: boolean };
 
 /**
- * `waybill inspect`: a source and how its destinations stand, from listings, manifests and states alone; no file bytes are read and, but
- * for what `--probe` tries at the destinations, nothing is written.
+ * `waybill inspect`: a source and how its destinations stand, from listings, manifests and states alone; no
+ * file bytes are read and, but for what `--probe` tries at the destinations, nothing is written.
  */
 export async function inspect(options: InspectOptions): Promise<number> {
   const output = makeOutput({ json: options.format === 'json', color: options.color });

@@ -20,7 +20,10 @@ interface Tested {
   ms: number;
 }
 
-/** `waybill notify test`: one try for each notifier, so that the answer comes soon, whatever events the notifier is subscribed to. */
+/**
+ * `waybill notify test`: one try for each notifier, so that the answer comes soon, whatever events the
+ * notifier is subscribed to.
+ */
 export async function notifyTest(options: NotifyTestOptions): Promise<number> {
   const output = makeOutput({ json: options.format === 'json', color: options.color });
   return untilStopped(async (signal) => {

@@ -13,7 +13,10 @@ export interface SceneMapIo {
   stdin: Readable;
   stdout: Writable;
   stderr: Writable;
-  /** Told 0 when the command did what was asked and 1 when a document failed; what is thrown (`usage`) is the caller's to map. */
+  /**
+   * Told 0 when the command did what was asked and 1 when a document failed; what is thrown (`usage`) is the
+   * caller's to map.
+   */
   setExitCode: (code: number) => void;
 }
 
@@ -25,7 +28,10 @@ interface TranscriptFlags {
   cueIds: NonNullable<TranscriptOptions['cueIds']>;
 }
 
-/** `waybill scene-map validate | schema | render | stats`. Documents and reports go to stdout, what goes wrong to stderr. */
+/**
+ * `waybill scene-map validate | schema | render | stats`. Documents and reports go to stdout, what goes wrong
+ * to stderr.
+ */
 export function sceneMapCommand(io: SceneMapIo): Command {
   const command = new Command('scene-map').description('check, show and count session scene maps');
   command
@@ -240,7 +246,9 @@ async function readInput(io: SceneMapIo, file: string): Promise<Uint8Array> {
   }
 }
 
-/** Stops one chunk over the limit, so that an endless input ends; the check then says that it is too large. */
+/**
+ * Stops one chunk over the limit, so that an endless input ends; the check then says that it is too large.
+ */
 async function readAll(stream: Readable): Promise<Uint8Array> {
   const chunks: Buffer[] = [];
   let size = 0;

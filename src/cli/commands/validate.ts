@@ -36,8 +36,9 @@ interface BundleReport {
 }
 
 /**
- * `waybill validate`: one directory, or all that a configured source holds. What is on this machine is read in full; of a source elsewhere the manifests, the
- * scene maps and the listing are, unless `--read-files` asks for every byte.
+ * `waybill validate`: one directory, or all that a configured source holds. What is on this machine is read
+ * in full; of a source elsewhere the manifests, the scene maps and the listing are, unless `--read-files`
+ * asks for every byte.
  */
 export async function validate(bundlePath: string | undefined, options: ValidateOptions): Promise<number> {
   const output = makeOutput({ json: options.format === 'json', color: options.color });

@@ -11,7 +11,10 @@ export interface WeatherOptions {
   verbose: boolean;
 }
 
-/** `waybill weather`: until SIGINT or SIGTERM; a second signal ends the process at once. A failure to start is one line, and 1. */
+/**
+ * `waybill weather`: until SIGINT or SIGTERM; a second signal ends the process at once. A failure to start is
+ * one line, and 1.
+ */
 export async function readWeather({ config, verbose }: WeatherOptions): Promise<number> {
   const redaction = newRedaction();
   const log = weatherLog(redaction, { verbose });

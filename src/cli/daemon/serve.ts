@@ -41,7 +41,10 @@ export interface ServeOptions {
 export interface Served {
   /** Where it listens, with the base path; ends with `/`. */
   url: string;
-  /** Drains, publishes what was accepted as far as `shutdown_timeout` allows, and stops. A second call waits for the first. */
+  /**
+   * Drains, publishes what was accepted as far as `shutdown_timeout` allows, and stops. A second call waits
+   * for the first.
+   */
   close(): Promise<{ unfinished: string[] }>;
 }
 
@@ -49,8 +52,8 @@ export interface Served {
 export const tellingGraceMs = 10_000;
 
 /**
- * Runs the daemon. Throws, before anything was begun, where the configuration, the secrets, the staging directory or the address
- * do not serve. Signals are the caller's: it calls `close`.
+ * Runs the daemon. Throws, before anything was begun, where the configuration, the secrets, the staging
+ * directory or the address do not serve. Signals are the caller's: it calls `close`.
  */
 export async function serve({
   configFile,
@@ -80,7 +83,8 @@ export async function serve({
   const metricsToken = metricsTokenOf(config, secrets);
   const adminToken = resolveAdminToken(config, secrets);
 
-  // Listening comes before the sweep of staging: a second daemon of the same configuration fails here and sweeps nothing.
+  // Listening comes before the sweep of staging: a second daemon of the same configuration fails here and
+  // sweeps nothing.
   const gate = openingGate();
   const server = await listen(gate.listener, config.server.http);
   const weather = await openedWeather(config, secrets, log).catch(async (error: unknown) => {
@@ -174,7 +178,11 @@ function openingGate(): { listener: RequestListener; open: (listener: RequestLis
   return { listener: (req, res) => void opened.then((listener) => listener(req, res)), open };
 }
 
-async function boardOf(coordinator: Coordinator, token: Token, config: Config): Promise<NonNullable<ApiPorts['board']> | null> {
+async function boardOf(
+  coordinator: Coordinator,
+  token: Token,
+  config: Config,
+): Promise<NonNullable<ApiPorts['board']> | null> {
   if (!('board' in coordinator)) return null;
   const { queueBoard } = await import('../../api/queue-board/queue-board.ts');
   return queueBoard((coordinator as SharedCoordinator).board, token, config.server.http.basePath);

@@ -19,7 +19,10 @@ export interface ServedWeather {
   close(): Promise<void>;
 }
 
-/** Runs the weather reader alone. Throws with the context of the step before the message; nothing is left open then. */
+/**
+ * Runs the weather reader alone. Throws with the context of the step before the message; nothing is left open
+ * then.
+ */
 export async function serveWeather({
   configFile,
   log,

@@ -9,11 +9,17 @@ import { openCoordinator, requireBullmq } from '../../workers/open-coordinator.t
 import { definedValues, tellingGraceMs, type ServeOptions } from './serve.ts';
 
 export interface Working {
-  /** Takes no more jobs, finishes what runs as far as `shutdown_timeout` allows, and gives the rest back to the queue. */
+  /**
+   * Takes no more jobs, finishes what runs as far as `shutdown_timeout` allows, and gives the rest back to
+   * the queue.
+   */
   close(): Promise<{ unfinished: string[] }>;
 }
 
-/** Runs workers without an API: they publish what the APIs of other processes accept. Throws where the configuration, the secrets, Redis or a directory do not serve. */
+/**
+ * Runs workers without an API: they publish what the APIs of other processes accept. Throws where the
+ * configuration, the secrets, Redis or a directory do not serve.
+ */
 export async function work({
   configFile,
   log,

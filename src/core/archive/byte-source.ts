@@ -6,7 +6,10 @@ export interface ByteSource {
   take(count: number): Promise<Buffer>;
   /** This many bytes in pieces as they come. Throws `malformed_archive` where the stream ends before. */
   slices(count: number): AsyncGenerator<Buffer>;
-  /** Passes over up to this many bytes, at least one, and tells how many. Throws `malformed_archive` where the stream ends before. */
+  /**
+   * Passes over up to this many bytes, at least one, and tells how many. Throws `malformed_archive` where the
+   * stream ends before.
+   */
   skip(count: number): Promise<number>;
   /** What comes next, in whatever length; null at the end. */
   next(): Promise<Buffer | null>;

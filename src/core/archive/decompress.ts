@@ -2,7 +2,9 @@ import { createGunzip } from 'node:zlib';
 import { WaybillError } from '../errors.ts';
 import { pipeThrough } from './pipe-through.ts';
 
-/** An honest archive may compress well at its start; before this many bytes came out, the ratio says nothing. */
+/**
+ * An honest archive may compress well at its start; before this many bytes came out, the ratio says nothing.
+ */
 const ratioMattersAfter = 16 * 2 ** 20;
 const maxExpansion = 200;
 const sniffedBytes = 6;
@@ -15,8 +17,9 @@ const otherFormats: [magic: number[], name: string][] = [
 ];
 
 /**
- * The bytes of the tar archive, decompressed where they begin as gzip does. Throws `malformed_archive` where the gzip data is damaged, cut
- * short anywhere or followed by anything, and `archive_bomb` where it expands more than 200 : 1 after the first 16 MiB.
+ * The bytes of the tar archive, decompressed where they begin as gzip does. Throws `malformed_archive` where
+ * the gzip data is damaged, cut short anywhere or followed by anything, and `archive_bomb` where it expands
+ * more than 200 : 1 after the first 16 MiB.
  */
 export async function* decompress(input: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   const source = input[Symbol.asyncIterator]();

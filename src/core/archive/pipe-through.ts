@@ -1,7 +1,10 @@
 import type { Duplex } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 
-/** Bytes through a Node transform, with its back-pressure. Whichever side fails, the iteration throws that error and both sides are closed. */
+/**
+ * Bytes through a Node transform, with its back-pressure. Whichever side fails, the iteration throws that
+ * error and both sides are closed.
+ */
 export async function* pipeThrough(
   input: AsyncIterable<Uint8Array>,
   transform: Duplex,

@@ -16,18 +16,22 @@ export interface TarEntry {
 
 const blockBytes = 512;
 const maxMetaBytes = 2 ** 20;
-/** A file has a pax header, a GNU long name, or for a link a long target: more in a row than that is somebody playing. */
+/**
+ * A file has a pax header, a GNU long name, or for a link a long target: more in a row than that is somebody
+ * playing.
+ */
 const maxMetaInARow = 4;
 const maxPaddingBytes = 16 * 2 ** 20;
 const zeros = Buffer.alloc(blockBytes);
 
 /**
- * The entries of a tar archive (ustar, pax, GNU) in order, read strictly: what tar programs warn about and go on, or read in different ways,
- * ends the reading. Files and directories are all it knows; anything else throws `unsafe_archive_entry`. Damage and any cut throw
- * `malformed_archive`: the two zero blocks that end an archive are required, and only zeros may follow them.
+ * The entries of a tar archive (ustar, pax, GNU) in order, read strictly: what tar programs warn about and go
+ * on, or read in different ways, ends the reading. Files and directories are all it knows; anything else
+ * throws `unsafe_archive_entry`. Damage and any cut throw `malformed_archive`: the two zero blocks that end
+ * an archive are required, and only zeros may follow them.
  *
- * The header codec is the tar package's. Its parser is not used, because it keeps all that follows the end marker in memory, decodes
- * names that straddle two chunks wrongly, and forgives a broken pax header.
+ * The header codec is the tar package's. Its parser is not used, because it keeps all that follows the end
+ * marker in memory, decodes names that straddle two chunks wrongly, and forgives a broken pax header.
  */
 export async function* readTar(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<TarEntry> {
   const source = byteSource(chunks);
@@ -55,7 +59,10 @@ export async function* readTar(chunks: AsyncIterable<Uint8Array>): AsyncGenerato
 
 type HeaderStep = { header: Header; name: string; size: number } | { header: null; name: ''; size: 0 };
 
-/** Reads up to the next file or directory, taking in what headers before it say about it; null at the end of the archive. */
+/**
+ * Reads up to the next file or directory, taking in what headers before it say about it; null at the end of
+ * the archive.
+ */
 async function nextHeader(source: ByteSource, isFirst: boolean): Promise<HeaderStep> {
   let name: string | undefined;
   let size: number | undefined;

@@ -1,6 +1,6 @@
 /**
- * The same chunks, until the signal aborts: then the iteration throws the signal's reason at once, even while the input is silent. The input
- * is told to close, and nobody waits for it.
+ * The same chunks, until the signal aborts: then the iteration throws the signal's reason at once, even while
+ * the input is silent. The input is told to close, and nobody waits for it.
  */
 export async function* abortable(
   input: AsyncIterable<Uint8Array>,
@@ -14,7 +14,8 @@ export async function* abortable(
   try {
     for (;;) {
       signal.throwIfAborted();
-      // A promise for each step: one long-lived promise in a race would keep every chunk it ever raced against.
+      // A promise for each step: one long-lived promise in a race would keep every chunk it ever raced
+      // against.
       const step = await new Promise<IteratorResult<Uint8Array>>((resolve, reject) => {
         stop = reject;
         iterator.next().then(resolve, reject);

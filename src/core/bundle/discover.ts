@@ -37,9 +37,10 @@ export interface Discovery {
 const concurrency = 16;
 
 /**
- * Finds the bundles below the root of a source, level by level. A directory with a `manifest.json` is a bundle and is not looked into.
- * Directories whose names begin with a dot, links and special files are passed over with a warning. A listing or read that fails, fails the whole
- * discovery with that `storage_*` error: a part of a source is never taken for all of it.
+ * Finds the bundles below the root of a source, level by level. A directory with a `manifest.json` is a
+ * bundle and is not looked into. Directories whose names begin with a dot, links and special files are passed
+ * over with a warning. A listing or read that fails, fails the whole discovery with that `storage_*` error: a
+ * part of a source is never taken for all of it.
  */
 export async function discoverBundles(storage: Storage): Promise<Discovery> {
   const found: Discovery = { candidates: [], invalid: [], warnings: [] };
@@ -70,9 +71,10 @@ export interface BundleSource {
 const sceneMapsAtOnce = 4;
 
 /**
- * Makes a candidate a bundle: one recursive listing of its directory, in which every listed file must be a regular file of the declared
- * size, and a check of its scene maps, the only files that are read. Throws `invalid_bundle` with all findings, or the storage's own error.
- * `bodyOf` tells how bytes are read; left out, they come from `storage`.
+ * Makes a candidate a bundle: one recursive listing of its directory, in which every listed file must be a
+ * regular file of the declared size, and a check of its scene maps, the only files that are read. Throws
+ * `invalid_bundle` with all findings, or the storage's own error. `bodyOf` tells how bytes are read; left
+ * out, they come from `storage`.
  */
 export async function loadBundle(
   storage: Storage,

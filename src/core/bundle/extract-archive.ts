@@ -34,14 +34,18 @@ export interface Extraction {
 }
 
 const maxDepth = 64;
-/** Up to this size a file is written by one synchronous call, which is far quicker than four through the thread pool. */
+/**
+ * Up to this size a file is written by one synchronous call, which is far quicker than four through the
+ * thread pool.
+ */
 const smallFileBytes = 1 << 16;
 
 /**
- * Extracts an archive as a stream, in flat memory. Only regular files and directories of safe, distinct paths get to the disk, with modes
- * of our own; owners, times and modes of the archive are ignored. Throws `malformed_archive`, `unsafe_archive_entry`, `upload_too_large`,
- * `too_many_files`, `archive_bomb`, `invalid_bundle` (no root `manifest.json`, or two), the input's own error, or a system error. What it
- * wrote until then stays: the caller owns the directory.
+ * Extracts an archive as a stream, in flat memory. Only regular files and directories of safe, distinct paths
+ * get to the disk, with modes of our own; owners, times and modes of the archive are ignored. Throws
+ * `malformed_archive`, `unsafe_archive_entry`, `upload_too_large`, `too_many_files`, `archive_bomb`,
+ * `invalid_bundle` (no root `manifest.json`, or two), the input's own error, or a system error. What it wrote
+ * until then stays: the caller owns the directory.
  */
 export async function extractArchive({ input, directory, limits }: ExtractRequest): Promise<Extraction> {
   const extraction: Extraction = { files: new Map(), bytes: 0 };
@@ -88,7 +92,10 @@ function judgePath({ name, type }: TarEntry): RelativePath | null {
   return verdict.path;
 }
 
-/** Which paths are taken, as a file system that folds case sees them, so that no file is ever written over another or below one. */
+/**
+ * Which paths are taken, as a file system that folds case sees them, so that no file is ever written over
+ * another or below one.
+ */
 function pathTree({ maxFiles }: ArchiveLimits): {
   addFile(path: RelativePath): void;
   addDirectory(path: RelativePath): void;

@@ -1,10 +1,16 @@
-/** Where things are in a JSON text. `JSON.parse` is quicker and stays the parser; this scan says what it cannot: where, and twice. */
+/**
+ * Where things are in a JSON text. `JSON.parse` is quicker and stays the parser; this scan says what it
+ * cannot: where, and twice.
+ */
 export interface JsonScan {
   /** The first place where the text is not JSON; null where it is. */
   error: { offset: number; message: string } | null;
   /** Keys that an object has more than once. */
   duplicates: { pointer: string; offset: number }[];
-  /** The offset of the value at a JSON Pointer, or of the nearest value around it that exists. Only for pointers that were asked for. */
+  /**
+   * The offset of the value at a JSON Pointer, or of the nearest value around it that exists. Only for
+   * pointers that were asked for.
+   */
   offsetOf(pointer: string): number;
 }
 
@@ -33,7 +39,10 @@ class NotJson extends Error {
   }
 }
 
-/** Scans a text strictly, in time linear in its length and without recursion, so that hostile nesting costs nothing. Pure. */
+/**
+ * Scans a text strictly, in time linear in its length and without recursion, so that hostile nesting costs
+ * nothing. Pure.
+ */
 export function scanJson(text: string, wanted: Iterable<string> = []): JsonScan {
   const root = newPlace();
   for (const pointer of wanted) {

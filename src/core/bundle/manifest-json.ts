@@ -13,11 +13,17 @@ export interface Problem {
   message: string;
 }
 
-/** Nothing that reads a manifest needs more, and deeper nesting would be a way to exhaust the stack of whoever does. */
+/**
+ * Nothing that reads a manifest needs more, and deeper nesting would be a way to exhaust the stack of whoever
+ * does.
+ */
 const maxDepth = 64;
 /** A message with ten thousand findings helps nobody. */
 const maxFindings = 100;
-/** `{`, `[` and `,` together. Each may cost a hundred times its byte once parsed, and the bytes come from anyone. */
+/**
+ * `{`, `[` and `,` together. Each may cost a hundred times its byte once parsed, and the bytes come from
+ * anyone.
+ */
 const maxStructure = 2_000_000;
 
 /** Collects what is wrong; beyond what will be shown it only counts. */
@@ -45,7 +51,10 @@ export interface JsonDocument {
   locate(): Finding[];
 }
 
-/** Bytes to a JSON value, telling all that `JSON.parse` forgives or does not explain. Linear in the number of bytes. Pure. */
+/**
+ * Bytes to a JSON value, telling all that `JSON.parse` forgives or does not explain. Linear in the number of
+ * bytes. Pure.
+ */
 export function readJsonDocument(bytes: Uint8Array, file: string): JsonDocument {
   const problems = new Problems();
   const broken = (finding: Finding): JsonDocument => ({
@@ -123,7 +132,10 @@ function locate(text: string, file: string, isBroken: boolean, problems: Problem
   return findings;
 }
 
-/** Looks at every value once: duplicate keys (the text has more keys than the value), nesting, strings and numbers that have no JSON form. */
+/**
+ * Looks at every value once: duplicate keys (the text has more keys than the value), nesting, strings and
+ * numbers that have no JSON form.
+ */
 function tellOddValues(text: string, root: JsonValue, problems: Problems): void {
   const seen = { keys: 0, isTooDeep: false };
   const pending: Container[] = [];
@@ -185,7 +197,10 @@ function isTooComplex(bytes: Buffer): boolean {
   return structure > maxStructure;
 }
 
-/** How many keys a valid JSON text has: the strings that a colon follows. Native searches make it some ten times quicker than a scan. */
+/**
+ * How many keys a valid JSON text has: the strings that a colon follows. Native searches make it some ten
+ * times quicker than a scan.
+ */
 function countKeys(text: string): number {
   let keys = 0;
   for (let open = text.indexOf('"'); open !== -1;) {
@@ -205,7 +220,10 @@ function isEscaped(text: string, at: number): boolean {
   return backslashes % 2 === 1;
 }
 
-/** The index of the first byte that is not UTF-8, or null. Decoding replaces what is bad, so encoding again shows where. */
+/**
+ * The index of the first byte that is not UTF-8, or null. Decoding replaces what is bad, so encoding again
+ * shows where.
+ */
 function firstBadByte(buffer: Buffer, decoded: string): number | null {
   if (!decoded.includes('\ufffd')) return null;
   const again = Buffer.from(decoded, 'utf8');

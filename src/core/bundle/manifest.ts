@@ -36,8 +36,9 @@ export interface ManifestFile {
 }
 
 /**
- * Reads a manifest and says everything that is wrong with it, each with JSON Pointer, line and column. `file` names it in the
- * findings. The manifest is null where any finding is an error. Pure; 50,000 files take well under a second.
+ * Reads a manifest and says everything that is wrong with it, each with JSON Pointer, line and column. `file`
+ * names it in the findings. The manifest is null where any finding is an error. Pure; 50,000 files take well
+ * under a second.
  */
 export function parseManifest(
   bytes: Uint8Array,
@@ -54,7 +55,10 @@ export function parseManifest(
   return { manifest: findings.length > 0 ? null : manifest, findings };
 }
 
-/** What `manifestDigest` covers: defaults filled in, `created` in UTC, files sorted by path, unknown keys kept. Pure. */
+/**
+ * What `manifestDigest` covers: defaults filled in, `created` in UTC, files sorted by path, unknown keys
+ * kept. Pure.
+ */
 export function normaliseManifest(manifest: Manifest): JsonObject {
   const { document, files } = manifest;
   const entries = document['files'] as JsonValue[];
@@ -79,7 +83,10 @@ export function manifestDigest(manifest: Manifest): Digest {
   return digestOf(canonicalJson(normaliseManifest(manifest)));
 }
 
-/** The relative path that an upload has as a bundle: its `name`, or when it was made and the first digits of its digest. Pure. */
+/**
+ * The relative path that an upload has as a bundle: its `name`, or when it was made and the first digits of
+ * its digest. Pure.
+ */
 export function uploadBundlePath(manifest: Manifest, digest: Digest): string {
   return manifest.name ?? `${compactTimestamp(manifest.created)}-${hexOf(digest).slice(0, 8)}`;
 }

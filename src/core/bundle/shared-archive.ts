@@ -10,9 +10,9 @@ import { openStagedBundle, stageUpload, type StagedBundle } from './staging.ts';
 import type { SceneMapRules } from './check-scene-map.ts';
 
 /*
- * A staged bundle on its way from the host that received it to the one that publishes it: one plain tar in shared staging, with the
- * manifest first and nothing that the manifest does not list. Not compressed: what compresses well came compressed and was expanded once
- * already, and hosts that share storage are near it.
+ * A staged bundle on its way from the host that received it to the one that publishes it: one plain tar in
+ * shared staging, with the manifest first and nothing that the manifest does not list. Not compressed: what
+ * compresses well came compressed and was expanded once already, and hosts that share storage are near it.
  */
 
 /** The archive as whoever wrote it tells others, so that they can check it. */
@@ -22,7 +22,10 @@ export interface SharedArchive {
   digest: Digest;
 }
 
-/** Writes the bundle that `stageUpload` left in `directory` as `name`. Every file is checked on the way against what was measured when it was received. */
+/**
+ * Writes the bundle that `stageUpload` left in `directory` as `name`. Every file is checked on the way
+ * against what was measured when it was received.
+ */
 export async function storeStagedBundle(
   storage: Storage,
   name: string,
@@ -49,8 +52,9 @@ export interface FetchRequest {
 }
 
 /**
- * Brings an archive here and stages it as if it had been uploaded to this host: every rule of archives and bundles is checked again. Throws
- * `bundle_not_found` where the archive is gone, `body_mismatch` where it has other bytes than were written.
+ * Brings an archive here and stages it as if it had been uploaded to this host: every rule of archives and
+ * bundles is checked again. Throws `bundle_not_found` where the archive is gone, `body_mismatch` where it has
+ * other bytes than were written.
  */
 export async function fetchStagedBundle(request: FetchRequest): Promise<StagedBundle> {
   const { storage, archive, directory, pipelineId, sceneMaps, signal } = request;

@@ -16,8 +16,9 @@ export interface BundleFile {
 }
 
 /**
- * A bundle that is complete: its manifest is valid and every listed file is present with the declared size. Bytes have not been
- * read; declared digests are verified while they are copied, by `validate`, and on upload.
+ * A bundle that is complete: its manifest is valid and every listed file is present with the declared size.
+ * Bytes have not been read; declared digests are verified while they are copied, by `validate`, and on
+ * upload.
  */
 export interface SourceBundle {
   identity: SourceIdentity;
@@ -29,6 +30,8 @@ export interface SourceBundle {
   /** `manifest.json` byte for byte, with the digest of those bytes. */
   manifestFile: { digest: Digest; body: Body };
   files: BundleFile[];
-  /** What a person should know and what does not stop the publication (files not listed, links skipped, …). */
+  /**
+   * What a person should know and what does not stop the publication (files not listed, links skipped, …).
+   */
   warnings: Finding[];
 }

@@ -26,8 +26,9 @@ import type { RelativePath } from '../paths.ts';
 import type { BundleFile, SourceBundle } from './source-bundle.ts';
 
 /*
- * A staged bundle is a directory with two things: `files`, the archive's content, and `staged.json`, what was measured while it was
- * extracted, so that whoever publishes it need not read the files to know their digests.
+ * A staged bundle is a directory with two things: `files`, the archive's content, and `staged.json`, what was
+ * measured while it was extracted, so that whoever publishes it need not read the files to know their
+ * digests.
  */
 const filesName = 'files';
 const factsName = 'staged.json';
@@ -56,8 +57,9 @@ export interface StagedBundle {
 }
 
 /**
- * Extracts an upload and proves that it is one complete, valid bundle: every size, digest and scene map. Throws the codes of
- * `extractArchive`, `invalid_bundle` with all findings, `insufficient_storage`, or the signal's reason; the directory is gone then.
+ * Extracts an upload and proves that it is one complete, valid bundle: every size, digest and scene map.
+ * Throws the codes of `extractArchive`, `invalid_bundle` with all findings, `insufficient_storage`, or the
+ * signal's reason; the directory is gone then.
  */
 export async function stageUpload(request: StageRequest): Promise<StagedBundle> {
   try {

@@ -19,15 +19,19 @@ export interface ValidateOptions {
   /** Files read side by side; 8 where it is left out. */
   concurrency?: number;
   sceneMaps?: SceneMapRules;
-  /** `scene_maps`: only these are read, and of all else size and presence are taken from the listing that the bundle was loaded from. Left out: all. */
+  /**
+   * `scene_maps`: only these are read, and of all else size and presence are taken from the listing that the
+   * bundle was loaded from. Left out: all.
+   */
   contents?: 'all' | 'scene_maps';
 }
 
 const filesAtOnce = 8;
 
 /**
- * Reads a bundle and tells each file whose size, digest or scene map is wrong, sorted by path. What is merely doubtful stands in
- * `bundle.warnings` already. A read that fails for another reason than a missing file is thrown.
+ * Reads a bundle and tells each file whose size, digest or scene map is wrong, sorted by path. What is merely
+ * doubtful stands in `bundle.warnings` already. A read that fails for another reason than a missing file is
+ * thrown.
  */
 export async function validateBundle(
   bundle: SourceBundle,
@@ -52,8 +56,8 @@ export interface DigestedBundle extends SourceBundle {
 const completed = new WeakMap<SourceBundle, Promise<DigestedBundle>>();
 
 /**
- * The bundle with every digest known: files whose manifest declares none are read, once however many destinations ask. Throws
- * `body_mismatch` where a file does not have the size it was listed with.
+ * The bundle with every digest known: files whose manifest declares none are read, once however many
+ * destinations ask. Throws `body_mismatch` where a file does not have the size it was listed with.
  */
 export function withDigests(bundle: SourceBundle, concurrency = filesAtOnce): Promise<DigestedBundle> {
   const known = completed.get(bundle);

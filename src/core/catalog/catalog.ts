@@ -30,8 +30,8 @@ export interface OutputRecord {
 export type AttemptAction = 'publish_new' | 'upsert_additive' | 'replace_catalog' | 'force_replace' | 'prune';
 
 /**
- * The intent: what an attempt that has not committed may have touched. While it stands, its paths count as recorded, the state is
- * never `skip_same`, and no record of a path in it vouches for bytes.
+ * The intent: what an attempt that has not committed may have touched. While it stands, its paths count as
+ * recorded, the state is never `skip_same`, and no record of a path in it vouches for bytes.
  */
 export interface Pending {
   attemptId: string;
@@ -44,19 +44,29 @@ export interface Pending {
   renewals: number;
   /** Full records, so that whoever comes next can settle each path by looking at its bytes. */
   outputs: OutputRecord[];
-  /** Names of files as the storage lists them: a forced replacement removes files that no bundle could name. */
+  /**
+   * Names of files as the storage lists them: a forced replacement removes files that no bundle could name.
+   */
   removes: Key[];
 }
 
-/** Which process, and which of its threads, holds a lease. In containers every process is pid 1, hence the random instance id. */
+/**
+ * Which process, and which of its threads, holds a lease. In containers every process is pid 1, hence the
+ * random instance id.
+ */
 export interface Holder {
   host: string;
   pid: number;
   /** Linux boot id; null elsewhere. */
   bootId: string | null;
-  /** Identity of the pid namespace and start time of the process, so that a pid says something; null elsewhere. */
+  /**
+   * Identity of the pid namespace and start time of the process, so that a pid says something; null
+   * elsewhere.
+   */
   process: string | null;
-  /** The system's id and the start time of the thread, because a daemon outlives its threads; null elsewhere. */
+  /**
+   * The system's id and the start time of the thread, because a daemon outlives its threads; null elsewhere.
+   */
   thread: string | null;
   instanceId: string;
 }

@@ -28,8 +28,9 @@ import {
 } from './shape.ts';
 
 /**
- * Reads the bytes of a `.publisher.json`. Strict: whatever is not exactly a state of a known version is `invalid`, with the reason, because a state
- * that is half understood would be half kept. Unknown keys alone are tolerated (and dropped at the next commit). Pure.
+ * Reads the bytes of a `.publisher.json`. Strict: whatever is not exactly a state of a known version is
+ * `invalid`, with the reason, because a state that is half understood would be half kept. Unknown keys alone
+ * are tolerated (and dropped at the next commit). Pure.
  */
 export function parseState(bytes: Uint8Array): CatalogState {
   try {
@@ -47,7 +48,10 @@ export function parseState(bytes: Uint8Array): CatalogState {
   }
 }
 
-/** Writes a catalog as `.publisher.json`: outputs sorted by path, one record a line, so that `diff` reads well. Pure. */
+/**
+ * Writes a catalog as `.publisher.json`: outputs sorted by path, one record a line, so that `diff` reads
+ * well. Pure.
+ */
 export function serialiseCatalog(catalog: Catalog): Buffer {
   return joinLines(catalogLines(catalog));
 }
@@ -88,7 +92,10 @@ function* listLines<T>(
   yield `${indent}]${end}`;
 }
 
-/** So many lines become bytes at a time: a catalog of a hundred thousand records never stands in memory as text as well. */
+/**
+ * So many lines become bytes at a time: a catalog of a hundred thousand records never stands in memory as
+ * text as well.
+ */
 const linesAtOnce = 512;
 
 function joinLines(lines: Iterable<string>): Buffer {

@@ -31,8 +31,9 @@ export function absentAmong(observed: Observed): Key[] {
 }
 
 /**
- * Removes what an interrupted attempt left of files that it never finished. Storages that rename keep such things in staging, which is swept with the lease;
- * object stores keep them under the names themselves. Needs the lease.
+ * Removes what an interrupted attempt left of files that it never finished. Storages that rename keep such
+ * things in staging, which is swept with the lease; object stores keep them under the names themselves. Needs
+ * the lease.
  */
 export async function sweepUnfinished(storage: Storage, absent: readonly Key[]): Promise<void> {
   if (storage.facts.rename === 'none') for (const key of absent) await storage.remove(key);

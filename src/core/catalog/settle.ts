@@ -5,8 +5,8 @@ import type { Catalog, OutputRecord } from './catalog.ts';
 export type Observed = ReadonlyMap<string, { size: number; digest: Digest } | null>;
 
 /**
- * The paths whose bytes must be looked at before an interrupted attempt can be closed: all it may have touched, but those
- * that the coming attempt writes or removes anyway. Pure.
+ * The paths whose bytes must be looked at before an interrupted attempt can be closed: all it may have
+ * touched, but those that the coming attempt writes or removes anyway. Pure.
  */
 export function pathsToSettle(catalog: Catalog, handled: ReadonlySet<string>): string[] {
   const { pending, outputs } = catalog;
@@ -18,9 +18,9 @@ export function pathsToSettle(catalog: Catalog, handled: ReadonlySet<string>): s
 }
 
 /**
- * The records as they are true once `observed` is known: a path that is gone has none; one that holds what the interrupted attempt meant
- * to write has that attempt's record; any other keeps its record with the size and digest it really has, so that it stays ours and the next
- * plan of its owner finds the difference. Pure.
+ * The records as they are true once `observed` is known: a path that is gone has none; one that holds what
+ * the interrupted attempt meant to write has that attempt's record; any other keeps its record with the size
+ * and digest it really has, so that it stays ours and the next plan of its owner finds the difference. Pure.
  */
 export function settle(catalog: Catalog, observed: Observed): OutputRecord[] {
   const intended = new Map<string, OutputRecord>(

@@ -4,7 +4,10 @@ import { parseDigest, type Digest } from '../digest.ts';
 import { listedKey, type Key } from '../storage/key.ts';
 import type { Owner } from '../identity.ts';
 
-/** The small readers that the state codecs are made of: each returns a value of its type or throws `Malformed` with the place. */
+/**
+ * The small readers that the state codecs are made of: each returns a value of its type or throws `Malformed`
+ * with the place.
+ */
 export class Malformed extends Error {
   readonly at: string;
   readonly problem: string;
@@ -17,8 +20,8 @@ export class Malformed extends Error {
 }
 
 /**
- * Reads each item with `read`, which tells places relative to the item. The whole place is made only where one is malformed: of a hundred thousand
- * records all but none are not.
+ * Reads each item with `read`, which tells places relative to the item. The whole place is made only where
+ * one is malformed: of a hundred thousand records all but none are not.
  */
 export function asArrayOf<T>(value: unknown, at: string, read: (item: unknown) => T): T[] {
   return asArray(value, at).map((item, index) => {
@@ -108,7 +111,10 @@ export function asDigest(value: unknown, at: string): Digest {
   return digest;
 }
 
-/** The name of a file found in storage, which need not be one that a bundle may have, but must lie below the bundle path. */
+/**
+ * The name of a file found in storage, which need not be one that a bundle may have, but must lie below the
+ * bundle path.
+ */
 export function asStoredKey(value: unknown, at: string): Key {
   const text = asString(value, at);
   if (!isStoredKey(text))
@@ -116,7 +122,10 @@ export function asStoredKey(value: unknown, at: string): Key {
   return listedKey(text);
 }
 
-/** Object stores also hold names that no file system could, such as `a//b` or `a/../b`; a state never names them. */
+/**
+ * Object stores also hold names that no file system could, such as `a//b` or `a/../b`; a state never names
+ * them.
+ */
 export function isStoredKey(text: string): boolean {
   const escapes = text.split('/').some((segment) => segment === '' || segment === '.' || segment === '..');
   return !escapes && !text.includes('\0') && !isReservedPath(text);

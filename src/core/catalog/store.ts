@@ -23,7 +23,10 @@ export async function readState(storage: Storage): Promise<StoredState> {
   return { state: raw === null ? { kind: 'absent' } : parseState(raw), raw };
 }
 
-/** The same with its version, for who is to replace it on that condition. The version is asked for first: where the state changes in between, the condition fails. */
+/**
+ * The same with its version, for who is to replace it on that condition. The version is asked for first:
+ * where the state changes in between, the condition fails.
+ */
 export async function readVersionedState(
   storage: Storage,
 ): Promise<StoredState & { version: string | null }> {

@@ -1,8 +1,8 @@
 import type { SubscribableType } from '../notify/event.ts';
 
 /**
- * The configuration after parsing: every default filled in, every unit converted (milliseconds, bytes), every path absolute.
- * `schema.ts` makes these values from YAML and nothing else makes them.
+ * The configuration after parsing: every default filled in, every unit converted (milliseconds, bytes), every
+ * path absolute. `schema.ts` makes these values from YAML and nothing else makes them.
  */
 export interface Config {
   /** Absolute path of the file it was read from; relative paths in it were resolved against its directory. */
@@ -53,7 +53,10 @@ export interface ServerConfig {
     port: number;
     /** Begins and ends with `/`. */
     basePath: string;
-    /** Addresses or CIDR ranges (or express's names `loopback`, `linklocal`, `uniquelocal`) whose X-Forwarded-* is believed. */
+    /**
+     * Addresses or CIDR ranges (or express's names `loopback`, `linklocal`, `uniquelocal`) whose
+     * X-Forwarded-* is believed.
+     */
     trustedProxies: string[];
     retentionMs: number;
     queueSize: number;
@@ -176,7 +179,10 @@ export type NotifierConfig = {
       url: string;
       secretEnv: string;
       timeoutMs: number;
-      /** Addresses and CIDR ranges that are connected to although they are link-local, unspecified or of a metadata service. */
+      /**
+       * Addresses and CIDR ranges that are connected to although they are link-local, unspecified or of a
+       * metadata service.
+       */
       allowAddresses: string[];
     }
   | { kind: 'redis'; redisUrlEnv: string; channel: string; timeoutMs: number }

@@ -1,8 +1,8 @@
 import type { SubscribableType } from '../notify/event.ts';
 
 /**
- * The configuration as it stands in YAML once `schema.ts` has accepted it: the file's own names and units, every fixed default
- * filled in. `resolve.ts` turns it into a `Config`; nothing else reads it.
+ * The configuration as it stands in YAML once `schema.ts` has accepted it: the file's own names and units,
+ * every fixed default filled in. `resolve.ts` turns it into a `Config`; nothing else reads it.
  */
 export interface ConfigDocument {
   secrets: { directory?: string };

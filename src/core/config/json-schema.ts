@@ -14,7 +14,10 @@ const bothOrNone = (schema: JsonSchema, { peers }: { peers: string[] }): void =>
   );
 };
 
-/** The JSON Schema (draft-07, which editors know best) of the configuration file, made from the schema that `loadConfig` uses. */
+/**
+ * The JSON Schema (draft-07, which editors know best) of the configuration file, made from the schema that
+ * `loadConfig` uses.
+ */
 export function configJsonSchema(): JsonSchema {
   const converted: unknown = parse(
     configSchema as joi.Schema,
@@ -29,7 +32,10 @@ export function configJsonSchema(): JsonSchema {
   };
 }
 
-/** Sets right what the conversion does not know: Joi's own markers, its case for "none of the variants", and repetitions. */
+/**
+ * Sets right what the conversion does not know: Joi's own markers, its case for "none of the variants", and
+ * repetitions.
+ */
 function mend(node: unknown): unknown {
   if (Array.isArray(node)) return node.map(mend);
   if (typeof node !== 'object' || node === null) return node;

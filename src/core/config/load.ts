@@ -19,9 +19,10 @@ export interface LoadOptions {
 }
 
 /**
- * Reads and checks a configuration file. Throws `config_unreadable` where the file cannot be read and `config_invalid` with
- * everything that is wrong in it (and the warnings) as findings, in the order of the file. A finding's `pointer` is the key's
- * path, like `pipelines[0].destinations[1].path`. No finding repeats a value that may be a secret.
+ * Reads and checks a configuration file. Throws `config_unreadable` where the file cannot be read and
+ * `config_invalid` with everything that is wrong in it (and the warnings) as findings, in the order of the
+ * file. A finding's `pointer` is the key's path, like `pipelines[0].destinations[1].path`. No finding repeats
+ * a value that may be a secret.
  */
 export async function loadConfig(
   file: string,
@@ -33,7 +34,10 @@ export async function loadConfig(
   return parseConfig(bytes, file, options);
 }
 
-/** `loadConfig` without the file system: judges the bytes of `file`, against whose directory relative paths are resolved. */
+/**
+ * `loadConfig` without the file system: judges the bytes of `file`, against whose directory relative paths
+ * are resolved.
+ */
 export function parseConfig(
   bytes: Uint8Array,
   file: string,
@@ -72,7 +76,8 @@ function validate(document: unknown): {
   try {
     return configSchema.validate(document, validationOptions);
   } catch (error) {
-    // Joi passes findings on as arguments, and a hundred thousand of them exhaust the stack: then the first must do.
+    // Joi passes findings on as arguments, and a hundred thousand of them exhaust the stack: then the first
+    // must do.
     if (!(error instanceof RangeError)) throw error;
     return configSchema.validate(document, { ...validationOptions, abortEarly: true });
   }

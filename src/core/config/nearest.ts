@@ -1,6 +1,7 @@
 /**
- * The word that was probably meant: the known one with the fewest edits (insert, delete, replace, swap of neighbours; "optimal string
- * alignment"), if they are few for its length. `-` and `_` and letter case count as the same. Pure.
+ * The word that was probably meant: the known one with the fewest edits (insert, delete, replace, swap of
+ * neighbours; "optimal string alignment"), if they are few for its length. `-` and `_` and letter case count
+ * as the same. Pure.
  */
 export function nearest(word: string, known: readonly string[]): string | undefined {
   // No known word is near to one that is so long, and the search is quadratic in length.

@@ -8,8 +8,9 @@ import { resolvePath, type PathBase } from '../settings/values.ts';
 import type { KeyPath } from './yaml-text.ts';
 
 /**
- * What concerns several settings at once. Works on the raw document and skips whatever part the schema refused, so that
- * these findings come together with the schema's own. Paths are compared as text: symbolic links are not followed. Pure.
+ * What concerns several settings at once. Works on the raw document and skips whatever part the schema
+ * refused, so that these findings come together with the schema's own. Paths are compared as text: symbolic
+ * links are not followed. Pure.
  */
 export function relationFaults(document: unknown, base: PathBase): Fault[] {
   const pipelines = itemsOf(document, ['pipelines']);
@@ -155,7 +156,10 @@ function locationFaults(pipeline: Item, base: PathBase): Fault[] {
   );
 }
 
-/** A queue in memory has no other hosts that staging could be shared with; a queue in Redis has, and what is shared is nobody's scratch. */
+/**
+ * A queue in memory has no other hosts that staging could be shared with; a queue in Redis has, and what is
+ * shared is nobody's scratch.
+ */
 function stagingFaults(document: unknown, base: PathBase): Fault[] {
   const server = isMap(document) ? document['server'] : undefined;
   const staging = isMap(server) && isMap(server['staging']) ? server['staging'] : {};

@@ -37,7 +37,10 @@ import {
   type Verdict,
 } from '../settings/values.ts';
 
-/** Turns a document that the schema accepted into the configuration: units converted, paths absolute, names of the code. Pure. */
+/**
+ * Turns a document that the schema accepted into the configuration: units converted, paths absolute, names of
+ * the code. Pure.
+ */
 export function resolveConfig(document: ConfigDocument, place: { file: string; home: string }): Config {
   const base: PathBase = { directory: dirname(place.file), home: place.home };
   const { directory } = document.secrets;
@@ -92,7 +95,10 @@ function resolveStaging(staging: StagingDocument, base: PathBase): LocalLocation
   }
 }
 
-/** In memory staging is the directory that was named; in bullmq mode it is shared, and each machine has a scratch directory of its own. */
+/**
+ * In memory staging is the directory that was named; in bullmq mode it is shared, and each machine has a
+ * scratch directory of its own.
+ */
 function resolveQueue(
   queue: ConfigDocument['server']['queue'],
   location: LocalLocation | SftpLocation | S3Location,

@@ -118,7 +118,10 @@ function describe(value: unknown, path: KeyPath): string {
   return mayBeSecret(value, path) ? `${kind} (not shown: it may be a secret)` : `${kind} ${quote(value)}`;
 }
 
-/** Settings whose values are harmless by nature; anything else is not repeated. A text in place of a map has no such name. */
+/**
+ * Settings whose values are harmless by nature; anything else is not repeated. A text in place of a map has
+ * no such name.
+ */
 const shown = new Set([
   ...[
     'id',

@@ -1,7 +1,10 @@
 import joi from 'joi';
 import { choice, expects, map, path } from '../settings/kinds.ts';
 
-/** What `server.staging` may be besides a plain directory; made by `schema.ts` from the same settings as sources and destinations. */
+/**
+ * What `server.staging` may be besides a plain directory; made by `schema.ts` from the same settings as
+ * sources and destinations.
+ */
 export interface StagingLocations {
   sftp: joi.ObjectSchema;
   s3: joi.ObjectSchema;

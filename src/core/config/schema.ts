@@ -30,9 +30,9 @@ import {
 } from '../settings/kinds.ts';
 
 /**
- * The YAML of the configuration, setting by setting: the one place that knows names, forms, ranges and defaults. The JSON Schema for
- * editors and the reference in `docs/configuration.md` are made from it. What concerns several settings at once is in
- * `relations.ts`. The descriptions are shown by editors.
+ * The YAML of the configuration, setting by setting: the one place that knows names, forms, ranges and
+ * defaults. The JSON Schema for editors and the reference in `docs/configuration.md` are made from it. What
+ * concerns several settings at once is in `relations.ts`. The descriptions are shown by editors.
  */
 const secrets = map({
   directory: path()

@@ -13,7 +13,10 @@ export interface SecretReference {
 export interface ReferenceOptions {
   /** Only these pipelines; all of them by default. */
   pipelineIds?: readonly string[];
-  /** What only the API needs: the values of the upload tokens that name one of the pipelines, and the token of the metrics. */
+  /**
+   * What only the API needs: the values of the upload tokens that name one of the pipelines, and the token of
+   * the metrics.
+   */
   uploadTokens?: boolean;
   /** What the queue needs, which only the daemon does. */
   queue?: boolean;
@@ -23,7 +26,10 @@ export interface ReferenceOptions {
   databases?: boolean;
 }
 
-/** Every secret that the pipelines need, once for each thing that needs it, in the order of the configuration. Pure. */
+/**
+ * Every secret that the pipelines need, once for each thing that needs it, in the order of the configuration.
+ * Pure.
+ */
 export function referencedSecrets(config: Config, options: ReferenceOptions = {}): SecretReference[] {
   const { pipelineIds, uploadTokens = false, queue = false, notifiers = false, databases = false } = options;
   const chosen = config.pipelines.filter(({ id }) => pipelineIds?.includes(id) ?? true);
@@ -68,7 +74,10 @@ export function secretValues(config: Config, secrets: Secrets): string[] {
   return references.flatMap(({ name }) => secrets.get(name) ?? []);
 }
 
-/** Throws one `secrets_invalid` that names every secret that is missing or empty; for before any work with storage begins. */
+/**
+ * Throws one `secrets_invalid` that names every secret that is missing or empty; for before any work with
+ * storage begins.
+ */
 export function requireSecrets(secrets: Secrets, references: readonly SecretReference[]): void {
   const missing = references.filter(({ name }) => secrets.get(name) === undefined);
   if (missing.length === 0) return;

@@ -31,7 +31,9 @@ export interface YamlText {
   value: unknown;
   /** What is wrong and does not keep `value` from being judged. */
   problems: YamlProblem[];
-  /** Where the value (or the key of the value) stands; where it is missing, the nearest map or list around it. */
+  /**
+   * Where the value (or the key of the value) stands; where it is missing, the nearest map or list around it.
+   */
   locate(path: KeyPath, part: 'key' | 'value'): Position;
 }
 
@@ -41,8 +43,8 @@ const maxDepth = 64;
 const maxAliasCount = 1000;
 
 /**
- * Reads one YAML 1.2 document from bytes, with the position of everything in it. The sentences hold no text of the file but
- * keys, since any value may be a secret. Never throws.
+ * Reads one YAML 1.2 document from bytes, with the position of everything in it. The sentences hold no text
+ * of the file but keys, since any value may be a secret. Never throws.
  */
 export function readYaml(
   bytes: Uint8Array,
@@ -155,7 +157,9 @@ function encodingProblem(bytes: Uint8Array): YamlProblem | undefined {
   );
 }
 
-/** Looks at every node once, without recursion: duplicate keys, keys that would corrupt an object, and depth. */
+/**
+ * Looks at every node once, without recursion: duplicate keys, keys that would corrupt an object, and depth.
+ */
 function inspect(
   document: Document.Parsed,
   at: (offset: number) => Position,

@@ -11,8 +11,8 @@ const compressionLevel = 6;
 const pieceBytes = 1 << 16;
 
 /**
- * The whole bundle as a tar.gz: `manifest.json` as it was written, then the listed files, so that it is a bundle that can be uploaded again. It
- * is streamed each time it is asked for and never kept.
+ * The whole bundle as a tar.gz: `manifest.json` as it was written, then the listed files, so that it is a
+ * bundle that can be uploaded again. It is streamed each time it is asked for and never kept.
  */
 export const archiveGenerator: Generator = {
   name: 'archive',
@@ -25,7 +25,8 @@ export const archiveGenerator: Generator = {
         path: archiveName(bundle),
         kind: 'archive',
         contentType: 'application/gzip',
-        // The same tar is compressed to other bytes by another zlib: then the archive counts as changed, and is written anew.
+        // The same tar is compressed to other bytes by another zlib: then the archive counts as changed, and
+        // is written anew.
         inputs: digestInputs(
           files.map(({ path, digest }) => [path, digest]),
           bundle.created.toISOString(),
@@ -49,7 +50,10 @@ function archiveName({ path, name }: SourceBundle): RelativePath {
   return verdict.ok ? verdict.path : ('bundle.tar.gz' as RelativePath);
 }
 
-/** Pieces of one size, whatever sizes the source delivers in: the bytes that come out of a compressor may depend on those that go in at once. */
+/**
+ * Pieces of one size, whatever sizes the source delivers in: the bytes that come out of a compressor may
+ * depend on those that go in at once.
+ */
 async function* inPieces(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer> {
   let piece = Buffer.allocUnsafe(pieceBytes);
   let used = 0;

@@ -3,8 +3,8 @@ import { hexOf } from '../digest.ts';
 import { digestInputs, keptBytes, type Generator, type GeneratorInput } from './generator.ts';
 
 /**
- * `SHA256SUMS`, as `sha256sum -c` reads it: every listed file and every other generated one. Names never need the format's escapes, since the
- * path policy has no backslash and no line break.
+ * `SHA256SUMS`, as `sha256sum -c` reads it: every listed file and every other generated one. Names never need
+ * the format's escapes, since the path policy has no backslash and no line break.
  */
 export const checksumsGenerator: Generator = {
   name: 'checksums',

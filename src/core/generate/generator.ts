@@ -23,15 +23,19 @@ export interface GeneratedFile {
   path: RelativePath;
   kind: string;
   contentType: string;
-  /** The digest of everything that decides the bytes: equal inputs of one generator and version are equal bytes. */
+  /**
+   * The digest of everything that decides the bytes: equal inputs of one generator and version are equal
+   * bytes.
+   */
   inputs: Digest;
   /** The bytes, the same each time. */
   open(): AsyncIterable<Uint8Array>;
 }
 
 /**
- * Makes one kind of output. Raise `version` with every change of the code that changes bytes: published ones are then made anew. A new generator
- * is an entry in the list in `generators.ts`, and a switch in the configuration.
+ * Makes one kind of output. Raise `version` with every change of the code that changes bytes: published ones
+ * are then made anew. A new generator is an entry in the list in `generators.ts`, and a switch in the
+ * configuration.
  */
 export interface Generator {
   name: string;

@@ -7,7 +7,10 @@ import { digestInputs, keptBytes, type Generator, type GeneratorInput } from './
 const templateFile = new URL('../../../templates/pages/index.ejs', import.meta.url);
 let template: Promise<string> | undefined;
 
-/** `index.html`: what the bundle holds, on one page that needs nothing else. Every text in it is escaped by the template. */
+/**
+ * `index.html`: what the bundle holds, on one page that needs nothing else. Every text in it is escaped by
+ * the template.
+ */
 export const indexGenerator: Generator = {
   name: 'index',
   version: 1,

@@ -3,7 +3,10 @@ import type { Lease, LeaseOptions } from './lease.ts';
 import { acquireLockLease } from './lock-lease.ts';
 import { acquireStateLease } from './state-lease.ts';
 
-/** Takes the lease of the bundle path that `storage` is rooted at; throws `destination_busy` where a live holder keeps it. */
+/**
+ * Takes the lease of the bundle path that `storage` is rooted at; throws `destination_busy` where a live
+ * holder keeps it.
+ */
 export async function acquireLease(storage: Storage, options: LeaseOptions): Promise<Lease> {
   return storage.facts.rename === 'none'
     ? acquireStateLease(storage, options)

@@ -12,8 +12,8 @@ export interface Heartbeat {
 }
 
 /**
- * Calls `renew` every `renewEveryMs`. A failed renewal is tried again at the next beat; after `abortAfterMs` without one the lease is given up, well before a contender
- * may take it over.
+ * Calls `renew` every `renewEveryMs`. A failed renewal is tried again at the next beat; after `abortAfterMs`
+ * without one the lease is given up, well before a contender may take it over.
  */
 export function startHeartbeat(
   storage: Pick<Storage, 'label'>,

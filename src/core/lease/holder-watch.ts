@@ -4,9 +4,10 @@ import type { LeaseTimes } from './lease.ts';
 export type Verdict = 'wait' | 'stale' | 'busy';
 
 /**
- * Watches a lease that another holds, by whatever text changes with each renewal. `stale` after `staleAfterMs` without a change as seen here; `busy` after
- * `waitMs` in all, if the holder (or one after it) showed life meanwhile. A holder that showed none is waited for until it is stale: giving
- * up before that would let every contender give up, and nobody would ever take over from a dead host.
+ * Watches a lease that another holds, by whatever text changes with each renewal. `stale` after
+ * `staleAfterMs` without a change as seen here; `busy` after `waitMs` in all, if the holder (or one after it)
+ * showed life meanwhile. A holder that showed none is waited for until it is stale: giving up before that
+ * would let every contender give up, and nobody would ever take over from a dead host.
  */
 export function watchLease(times: LeaseTimes, startedMs: number): (text: string, nowMs: number) => Verdict {
   let last: string | undefined;

@@ -25,12 +25,12 @@ export function stagingOf(attemptId: string): Key {
 /**
  * The lease on storages that can rename: the file `.publisher.lock`, created exclusively.
  *
- * free → held: one contender creates the lock. It then sweeps every staging directory but its own, and reads the lock again: a former holder that was
- * asleep may have renewed over it in between, and loses its staging, and with it every further step, by that sweep. Only a
- * lock that is still its own after the sweep makes it the holder.
- * held → free: the holder removes the lock.
- * held → stolen: a contender that knows the holder to be dead, or has seen the lock unchanged for `staleAfterMs`, renames it aside into its own
- * staging and is a contender for a free lock again.
+ * free → held: one contender creates the lock. It then sweeps every staging directory but its own, and reads
+ * the lock again: a former holder that was asleep may have renewed over it in between, and loses its staging,
+ * and with it every further step, by that sweep. Only a lock that is still its own after the sweep makes it
+ * the holder. held → free: the holder removes the lock. held → stolen: a contender that knows the holder to
+ * be dead, or has seen the lock unchanged for `staleAfterMs`, renames it aside into its own staging and is a
+ * contender for a free lock again.
  */
 export async function acquireLockLease(storage: Storage, options: LeaseOptions): Promise<Lease> {
   const { clock, attemptId, times, signal } = options;
@@ -46,7 +46,8 @@ export async function acquireLockLease(storage: Storage, options: LeaseOptions):
       }
       const text = await readLock(storage);
       const other = text === null ? null : holderIn(text);
-      // A lock that went away between the two looks counts as a sign of life; were it there and unreadable for ever, this would still end.
+      // A lock that went away between the two looks counts as a sign of life; were it there and unreadable
+      // for ever, this would still end.
       const verdict =
         other !== null && isKnownDead(other) ? 'stale' : judge(text ?? randomUUID(), clock.monotonic());
       if (text === null && verdict === 'wait') continue;
@@ -60,7 +61,10 @@ export async function acquireLockLease(storage: Storage, options: LeaseOptions):
   }
 }
 
-/** True where a lock lies at the bundle path whose holder is known to be dead: the next lease would sweep up after it. */
+/**
+ * True where a lock lies at the bundle path whose holder is known to be dead: the next lease would sweep up
+ * after it.
+ */
 export async function isAbandoned(storage: Storage): Promise<boolean> {
   if ((await storage.stat(lockKey)) === undefined) return false;
   const text = await readLock(storage);
@@ -82,7 +86,10 @@ async function createLock(storage: Storage, holder: Holder): Promise<boolean> {
   }
 }
 
-/** A lock that turns out to be another than the stale one is put back, unless a third contender was quicker: then its owner notices by itself. */
+/**
+ * A lock that turns out to be another than the stale one is put back, unless a third contender was quicker:
+ * then its owner notices by itself.
+ */
 async function stealLock(storage: Storage, attemptId: string, stale: string): Promise<void> {
   const aside = joinKey(stagingOf(attemptId), 'stolen.lock');
   try {
@@ -118,7 +125,8 @@ async function holdLock(storage: Storage, options: LeaseOptions, holder: Holder)
     const next = joinKey(staging, 'renewed.lock');
     await storage.write(next, bytesBody(lockText(holder, renewals)), { mode: 'scratch' });
     await fence();
-    // The source lies in our staging: where the lease was taken over while we slept, it has been swept, and this fails.
+    // The source lies in our staging: where the lease was taken over while we slept, it has been swept, and
+    // this fails.
     await storage.rename([{ from: next, to: lockKey }]);
   });
 

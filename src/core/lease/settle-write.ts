@@ -2,8 +2,8 @@ import { hasCode, WaybillError } from '../errors.ts';
 import type { Storage } from '../storage/storage.ts';
 
 /**
- * Replaces the state by `replace` and, where that fails, finds out whether it was replaced after all: a lost answer is no failure, and a failure
- * is not known to be one until the state was read back.
+ * Replaces the state by `replace` and, where that fails, finds out whether it was replaced after all: a lost
+ * answer is no failure, and a failure is not known to be one until the state was read back.
  */
 export async function settleWrite(
   storage: Pick<Storage, 'label'>,

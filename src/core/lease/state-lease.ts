@@ -11,16 +11,21 @@ import { readRaw, readState, readVersionedState, stateKey, type StoredState } fr
 import { watchLease } from './holder-watch.ts';
 import { settleWrite } from './settle-write.ts';
 
-/** Where a server honours no conditions: how long to wait before reading back who took the lease. A write that is longer under way than this is not seen. */
+/**
+ * Where a server honours no conditions: how long to wait before reading back who took the lease. A write that
+ * is longer under way than this is not seen.
+ */
 const settlePauseMs = 2_000;
 
 /**
- * The lease on object stores: it lives in `pending` of the state itself, and is taken by writing the intent on condition that the state is
- * still the one that was read. Acquiring therefore only waits until no other attempt is alive in there; the first
- * `writeState` is what takes the lease, and its `storage_conflict` says that someone else was quicker.
+ * The lease on object stores: it lives in `pending` of the state itself, and is taken by writing the intent
+ * on condition that the state is still the one that was read. Acquiring therefore only waits until no other
+ * attempt is alive in there; the first `writeState` is what takes the lease, and its `storage_conflict` says
+ * that someone else was quicker.
  *
- * Where the server honours conditions only for creation, that holds for the first publication; later ones, and all of them where it honours none, look, write, wait and
- * read back. That is as much as can be had there: two publishers that write within one pause may both go on.
+ * Where the server honours conditions only for creation, that holds for the first publication; later ones,
+ * and all of them where it honours none, look, write, wait and read back. That is as much as can be had
+ * there: two publishers that write within one pause may both go on.
  */
 export async function acquireStateLease(storage: Storage, options: LeaseOptions): Promise<Lease> {
   const { clock, times, signal } = options;
@@ -86,7 +91,8 @@ function holdState(
       heartbeat.check();
       await inTurn(async () => {
         if (found.raw !== null) await putBytes(found.raw);
-        // No store has a conditional delete that can be relied on; that we own the state was just confirmed by the fence.
+        // No store has a conditional delete that can be relied on; that we own the state was just confirmed
+        // by the fence.
         else if (isThere) {
           await storage.remove(stateKey);
           isThere = false;
@@ -99,7 +105,8 @@ function holdState(
       await heartbeat.stop();
       retire(holder);
       await inTurn(async () => {
-        // An attempt that failed half-way leaves its intent; without a holder in it, the next attempt need not wait for it to grow stale.
+        // An attempt that failed half-way leaves its intent; without a holder in it, the next attempt need
+        // not wait for it to grow stale.
         if (written?.pending?.attemptId === attemptId)
           await put({ ...written, pending: { ...written.pending, holder: null } });
       }).catch((error: unknown) => {
@@ -147,7 +154,10 @@ function holdState(
     isThere = true;
   }
 
-  /** Looks whose the state is, and writes it. Who takes the lease so also waits until other writes under way have landed, and looks whose stayed. */
+  /**
+   * Looks whose the state is, and writes it. Who takes the lease so also waits until other writes under way
+   * have landed, and looks whose stayed.
+   */
   async function putUnconditionally(bytes: Buffer, headers: ObjectHeaders): Promise<void> {
     const takes = written === null;
     if (isAnothers(await readRaw(storage))) throw overtaken();
@@ -173,7 +183,9 @@ function holdState(
   }
 }
 
-/** True for the failures that mean "someone else was quicker", after which the caller looks and decides again. */
+/**
+ * True for the failures that mean "someone else was quicker", after which the caller looks and decides again.
+ */
 export function isContention(error: unknown): boolean {
   return hasCode(error, 'storage_conflict') || hasCode(error, 'storage_exists');
 }

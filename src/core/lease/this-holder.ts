@@ -4,13 +4,19 @@ import { hostname } from 'node:os';
 import { threadId } from 'node:worker_threads';
 import type { Holder } from '../catalog/catalog.ts';
 
-/** The holders of this thread that are at work. What is in no lock of theirs any more, this thread knows to be dead. */
+/**
+ * The holders of this thread that are at work. What is in no lock of theirs any more, this thread knows to be
+ * dead.
+ */
 const atWork = new Set<string>();
 
 /** Asked once: none of it changes while the thread lives. */
 let ownIdentity: Pick<Holder, 'bootId' | 'process' | 'thread'> | undefined;
 
-/** A new holder of this process and thread, at work until `retire` is called. Two attempts of one process are two holders. */
+/**
+ * A new holder of this process and thread, at work until `retire` is called. Two attempts of one process are
+ * two holders.
+ */
 export function newHolder(): Holder {
   const instanceId = `${threadId}-${randomUUID()}`;
   atWork.add(instanceId);
@@ -27,9 +33,10 @@ export function retire(holder: Holder): void {
 }
 
 /**
- * True only where it is certain that nobody is behind the holder any more: it ran on this host, in this boot and this pid namespace, and its pid is
- * free or has gone to another process, or the thread it ran on has ended though the process goes on (a daemon outlives its worker
- * threads); or it was this very thread, which knows better. Everything else is "not known to be dead".
+ * True only where it is certain that nobody is behind the holder any more: it ran on this host, in this boot
+ * and this pid namespace, and its pid is free or has gone to another process, or the thread it ran on has
+ * ended though the process goes on (a daemon outlives its worker threads); or it was this very thread, which
+ * knows better. Everything else is "not known to be dead".
  */
 export function isKnownDead(holder: Holder): boolean {
   if (holder.host !== hostname() || holder.bootId === null || holder.bootId !== bootId()) return false;
@@ -55,7 +62,10 @@ function processIdentity(pid: number): string | null {
   });
 }
 
-/** This thread, as `threadIdentity` tells it. The link is read by the thread that asks, because the call is synchronous. */
+/**
+ * This thread, as `threadIdentity` tells it. The link is read by the thread that asks, because the call is
+ * synchronous.
+ */
 function ownThread(): string | null {
   return readOrNull(() => {
     const [, tid] = /^\d+\/task\/(\d+)$/.exec(readlinkSync('/proc/thread-self')) ?? [];

@@ -6,7 +6,10 @@ import { acquireLease } from './acquire-lease.ts';
 import { defaultLeaseTimes, type Lease, type LeaseTimes } from './lease.ts';
 import { isAbandoned } from './lock-lease.ts';
 
-/** Runs `work` under the lease of the bundle path that `storage` is rooted at, and gives the lease back whatever happens. */
+/**
+ * Runs `work` under the lease of the bundle path that `storage` is rooted at, and gives the lease back
+ * whatever happens.
+ */
 export async function withLease<T>(
   { clock, log, signal }: Pick<CoreContext, 'clock' | 'log' | 'signal'>,
   storage: Storage,
@@ -28,8 +31,9 @@ export async function withLease<T>(
 }
 
 /**
- * Where a publisher was killed between its commit and the end of its lease, there is nothing left to publish, and its lock and staging would lie there until
- * there is. Taking and giving back the lease is what sweeps them up.
+ * Where a publisher was killed between its commit and the end of its lease, there is nothing left to publish,
+ * and its lock and staging would lie there until there is. Taking and giving back the lease is what sweeps
+ * them up.
  */
 export async function sweepAbandoned(
   context: Pick<CoreContext, 'clock' | 'log' | 'signal'>,

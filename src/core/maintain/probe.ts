@@ -7,12 +7,18 @@ import type { ConditionalWrites, Storage, StorageFacts } from '../storage/storag
 
 /** What a storage can do, as it showed when it was tried. */
 export interface Probe {
-  /** How long the storage takes to say that nothing is under a name; milliseconds. Null where it could not say. */
+  /**
+   * How long the storage takes to say that nothing is under a name; milliseconds. Null where it could not
+   * say.
+   */
   latencyMs: { median: number; slowest: number } | null;
   /** The server's clock less ours in milliseconds; null where nothing told. */
   clockOffsetMs: number | null;
   rename: StorageFacts['rename'];
-  /** What the storage says of itself, unless the trial showed it to be wrong: then `none`. Null where nothing may be written. */
+  /**
+   * What the storage says of itself, unless the trial showed it to be wrong: then `none`. Null where nothing
+   * may be written.
+   */
   conditionalWrites: ConditionalWrites | null;
   rights: Record<Right, Verdict>;
 }
@@ -29,9 +35,9 @@ export interface Verdict {
 const trials = 5;
 
 /**
- * Tries what a storage can do. Where `write` is true it writes, renames and removes one small file under a reserved name
- * (`.publisher-probe-…`), which no publication, listing or verification sees, and leaves nothing behind; otherwise it only asks. A right that is missing is
- * an answer and not an error.
+ * Tries what a storage can do. Where `write` is true it writes, renames and removes one small file under a
+ * reserved name (`.publisher-probe-…`), which no publication, listing or verification sees, and leaves
+ * nothing behind; otherwise it only asks. A right that is missing is an answer and not an error.
  */
 export async function probeStorage(
   storage: Storage,

@@ -31,8 +31,8 @@ export interface PruneReport {
 }
 
 /**
- * Removes old managed outputs of one owner by the destination's policy. Deletes only what the plan names, and records each
- * deletion only once it is confirmed: after a failure the state tells exactly what is left.
+ * Removes old managed outputs of one owner by the destination's policy. Deletes only what the plan names, and
+ * records each deletion only once it is confirmed: after a failure the state tells exactly what is left.
  */
 export async function prune(
   context: CoreContext,
@@ -113,7 +113,8 @@ async function prunePath(
     await sweepUnfinished(storage, vanished);
     const { gone, failure } = await removeAll(storage, lease, goes, signal);
     for (const path of gone) confirmed(path);
-    // Without the lease the state is another's to write; the intent stands, and whoever comes next settles it.
+    // Without the lease the state is another's to write; the intent stands, and whoever comes next settles
+    // it.
     if (failure !== null && hasCode(failure.error, 'lease_lost')) throw failure.error;
     await lease.writeState({
       generation: catalog.generation + 1,
@@ -131,7 +132,10 @@ interface Removal {
   failure: { error: unknown; isUnknown: boolean } | null;
 }
 
-/** Removes one after another and stops at the first failure, which is looked into: a lost answer may have been a deletion. */
+/**
+ * Removes one after another and stops at the first failure, which is looked into: a lost answer may have been
+ * a deletion.
+ */
 async function removeAll(
   storage: Storage,
   lease: Lease,

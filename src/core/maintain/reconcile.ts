@@ -20,7 +20,10 @@ export interface ReconcileOptions {
 
 export interface ReconcileReport {
   destinationPath: string;
-  /** Recorded outputs that are not in storage; `repaired` where the record is, or in a dry run would be, removed. */
+  /**
+   * Recorded outputs that are not in storage; `repaired` where the record is, or in a dry run would be,
+   * removed.
+   */
   missing: { path: string; owner: Owner; repaired: boolean }[];
   /** Files that no record names. They are told and never touched. */
   unmanaged: string[];
@@ -28,8 +31,9 @@ export interface ReconcileReport {
 }
 
 /**
- * Holds the catalogs of a destination against what the storage lists, and removes the records of outputs that are gone. Never
- * deletes or adopts a file, reads no bytes, and leaves a state alone that it cannot read as one.
+ * Holds the catalogs of a destination against what the storage lists, and removes the records of outputs that
+ * are gone. Never deletes or adopts a file, reads no bytes, and leaves a state alone that it cannot read as
+ * one.
  */
 export async function reconcile(
   context: CoreContext,
@@ -134,7 +138,9 @@ export function validCatalog(state: CatalogState): Catalog {
   }
 }
 
-/** Every file of this bundle path: not the publisher's own, and not those of managed bundle paths below it. */
+/**
+ * Every file of this bundle path: not the publisher's own, and not those of managed bundle paths below it.
+ */
 async function listFiles(storage: Storage, nested: readonly string[]): Promise<Set<string>> {
   const skipped = new Set(nested);
   const files = new Set<string>();

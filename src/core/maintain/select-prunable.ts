@@ -16,8 +16,9 @@ export interface PruneDecision extends PruneCandidate {
 }
 
 /**
- * Decides by each output's `updated_at`, over all managed bundle paths of the destination together: the newest `keepLatest` outputs of the owner stay; of the rest go
- * those older than `olderThanMs`, or all where no age is set. Equal times are ordered by path. Pure.
+ * Decides by each output's `updated_at`, over all managed bundle paths of the destination together: the
+ * newest `keepLatest` outputs of the owner stay; of the rest go those older than `olderThanMs`, or all where
+ * no age is set. Equal times are ordered by path. Pure.
  */
 export function selectPrunable(
   candidates: readonly PruneCandidate[],

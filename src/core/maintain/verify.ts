@@ -23,7 +23,9 @@ export interface VerifyReport {
   error: ErrorRecord | null;
 }
 
-/** Reads every recorded output of a destination again, in full, and holds it against its record. Never writes. */
+/**
+ * Reads every recorded output of a destination again, in full, and holds it against its record. Never writes.
+ */
 export async function verify(
   root: Storage,
   options: { concurrency: number; onBytes?: (count: number) => void },

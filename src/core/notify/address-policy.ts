@@ -1,8 +1,8 @@
 import ipaddr from 'ipaddr.js';
 
 /**
- * Which addresses a webhook may connect to. Loopback and private networks are where internal services live, and are allowed; what only ever is
- * a mistake or an attack on the machine's own credentials is not. Pure.
+ * Which addresses a webhook may connect to. Loopback and private networks are where internal services live,
+ * and are allowed; what only ever is a mistake or an attack on the machine's own credentials is not. Pure.
  */
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
 
@@ -22,7 +22,10 @@ const metadataAddresses = [
   '192.0.0.192',
 ];
 
-/** Why the address may not be connected to, as `a link-local address`; null where it may. An IPv6 address that holds an IPv4 one counts as that. */
+/**
+ * Why the address may not be connected to, as `a link-local address`; null where it may. An IPv6 address that
+ * holds an IPv4 one counts as that.
+ */
 export function refusedAddress(address: string, allowed: readonly string[]): string | null {
   if (!ipaddr.isValid(address)) return 'no address';
   const all = [ipaddr.parse(address), ...embedded(ipaddr.parse(address))];
@@ -47,7 +50,10 @@ function reasonFor(address: Address): string | null {
   return refusedRanges[address.range()] ?? null;
 }
 
-/** IPv4 within IPv6: mapped (::ffff:a.b.c.d), compatible (::a.b.c.d), NAT64 (64:ff9b::/96), 6to4 (2002:aabb:ccdd::/48). */
+/**
+ * IPv4 within IPv6: mapped (::ffff:a.b.c.d), compatible (::a.b.c.d), NAT64 (64:ff9b::/96), 6to4
+ * (2002:aabb:ccdd::/48).
+ */
 function embedded(address: Address): Address[] {
   if (address instanceof ipaddr.IPv4) return [];
   const bytes = address.toByteArray();

@@ -27,8 +27,8 @@ export interface Delivery {
 export const longestRetryAfterMs = 30_000;
 
 /**
- * Delivers one event, in up to four tries with a pause drawn from the full jitter of `retry.ts`, or as long as the receiver asked. Never
- * throws: what went wrong is told.
+ * Delivers one event, in up to four tries with a pause drawn from the full jitter of `retry.ts`, or as long
+ * as the receiver asked. Never throws: what went wrong is told.
  */
 export async function deliver(sink: Sink, event: Event, options: DeliverOptions): Promise<Delivery> {
   const { clock, signal, hurry, policy = defaultRetryPolicy, random = Math.random } = options;

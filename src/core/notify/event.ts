@@ -1,8 +1,9 @@
 import type { ErrorCode } from '../errors.ts';
 
 /**
- * What is told to the outside, in the names of its JSON: `schemas/event.schema.json` says the same. No path of this machine and no secret
- * is in an event, and none is larger than about 24 KiB: what does not fit is counted in `outputs_omitted`.
+ * What is told to the outside, in the names of its JSON: `schemas/event.schema.json` says the same. No path
+ * of this machine and no secret is in an event, and none is larger than about 24 KiB: what does not fit is
+ * counted in `outputs_omitted`.
  */
 export const subscribableTypes = ['bundle.published', 'bundle.publish_failed', 'outputs.pruned'] as const;
 
@@ -66,7 +67,10 @@ export type SubscribableType = (typeof subscribableTypes)[number];
 /** Something that happened, before anyone gave it an id and a time. */
 export type Occurrence = { [T in EventType]: { type: T; data: EventData[T] } }[EventType];
 
-/** An envelope of Standard Webhooks. The id stays the same through all tries of one delivery, and for every notifier. */
+/**
+ * An envelope of Standard Webhooks. The id stays the same through all tries of one delivery, and for every
+ * notifier.
+ */
 export type Event = { id: string; /** When it happened: RFC 3339, UTC. */ timestamp: string } & Occurrence;
 
 export function eventOf(occurrence: Occurrence, id: string, at: Date): Event {

@@ -7,7 +7,10 @@ import { createNotifier, type Notifier, type Outcome } from './notifier.ts';
 import { openNotifiers } from './open-notifiers.ts';
 import { outcomeWarning } from './outcome-warnings.ts';
 
-/** The notifier of a process that lives long, which tells how deliveries end in its log. Throws as `openNotifiers` does. */
+/**
+ * The notifier of a process that lives long, which tells how deliveries end in its log. Throws as
+ * `openNotifiers` does.
+ */
 export async function loggedNotifier(
   configs: readonly NotifierConfig[],
   context: {

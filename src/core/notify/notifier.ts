@@ -37,8 +37,8 @@ export interface Notifier {
   /** Makes an event of it and sees to its delivery to every notifier that wants it. Returns at once. */
   notify(occurrence: Occurrence): void;
   /**
-   * Waits until everything is delivered or given up, at most `withinMs`, and ten seconds where the process was told to stop; gives up the rest, and
-   * closes the sinks. What happens afterwards is told to nobody.
+   * Waits until everything is delivered or given up, at most `withinMs`, and ten seconds where the process
+   * was told to stop; gives up the rest, and closes the sinks. What happens afterwards is told to nobody.
    */
   close(withinMs: number): Promise<void>;
 }
@@ -52,7 +52,10 @@ const hurriedMs = 10_000;
 const randomId = customAlphabet('0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz', 27);
 export const newEventId = (): string => `msg_${randomId()}`;
 
-/** Every notifier has its own queue, so that a dead receiver holds up neither a publication nor another receiver. */
+/**
+ * Every notifier has its own queue, so that a dead receiver holds up neither a publication nor another
+ * receiver.
+ */
 export function createNotifier(options: NotifierOptions): Notifier {
   const { clock, hurry = new AbortController().signal } = options;
   const giveUp = new AbortController();

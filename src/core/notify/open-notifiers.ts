@@ -8,7 +8,10 @@ import type { OpenNotifier } from './notifier.ts';
 import { parseSigningSecret } from './signature.ts';
 import type { Sink } from './sink.ts';
 
-/** The sinks of configured notifiers; nothing is connected to yet. Throws `secrets_invalid` where a secret is missing or of the wrong form. */
+/**
+ * The sinks of configured notifiers; nothing is connected to yet. Throws `secrets_invalid` where a secret is
+ * missing or of the wrong form.
+ */
 export async function openNotifiers(
   configs: readonly NotifierConfig[],
   context: { secrets: Secrets; log: Log; clock: Clock },

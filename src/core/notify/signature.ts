@@ -2,8 +2,8 @@ import { createHmac } from 'node:crypto';
 import { WaybillError } from '../errors.ts';
 
 /**
- * Signatures of Standard Webhooks 1.0 (https://github.com/standard-webhooks/standard-webhooks), the symmetric scheme `v1`: HMAC-SHA256 over
- * `id.timestamp.body`. Pure.
+ * Signatures of Standard Webhooks 1.0 (https://github.com/standard-webhooks/standard-webhooks), the symmetric
+ * scheme `v1`: HMAC-SHA256 over `id.timestamp.body`. Pure.
  */
 export type SigningKey = Uint8Array;
 
@@ -12,8 +12,9 @@ const keyBytes = { min: 24, max: 64 };
 const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?$/;
 
 /**
- * The keys of a secret: `whsec_` and base64, or, while a key is being replaced, several of these with spaces between. Any other text is a plain
- * secret, whose UTF-8 bytes are the key. Throws `secrets_invalid`, which names the variable and never shows the value.
+ * The keys of a secret: `whsec_` and base64, or, while a key is being replaced, several of these with spaces
+ * between. Any other text is a plain secret, whose UTF-8 bytes are the key. Throws `secrets_invalid`, which
+ * names the variable and never shows the value.
  */
 export function parseSigningSecret(secret: string, name: string): { keys: SigningKey[]; isPlain: boolean } {
   const refuse = (reason: string): WaybillError =>
@@ -38,7 +39,10 @@ export function parseSigningSecret(secret: string, name: string): { keys: Signin
   return { keys, isPlain: false };
 }
 
-/** The three headers. `at` is the moment of the try, not of the event. One signature for each key, in their order. */
+/**
+ * The three headers. `at` is the moment of the try, not of the event. One signature for each key, in their
+ * order.
+ */
 export function signedHeaders(
   keys: readonly SigningKey[],
   message: { id: string; at: Date; body: string },

@@ -35,15 +35,18 @@ export interface Applied {
 /**
  * Executes a plan under a lease, so that a kill at any moment leaves something that the next run finishes:
  *
- * 1. settle: what an earlier attempt left half done, and this plan does not touch, is recorded as it truly is;
+ * 1. settle: what an earlier attempt left half done, and this plan does not touch, is recorded as it truly
+ *   is;
  * 2. intent: the state names every path that this attempt may touch, before it touches any;
- * 3. stage: every output is written whole and verified, out of sight where the storage can rename, in place where it cannot;
- * 4. fence: is the lease still ours? Then what was staged is moved into place, and what the plan omits is removed. Where a directory becomes a
+ * 3. stage: every output is written whole and verified, out of sight where the storage can rename, in place
+ *   where it cannot;
+ * 4. fence: is the lease still ours? Then what was staged is moved into place, and what the plan omits is
+ *   removed. Where a directory becomes a
  *    file or a file a directory, what is in the way goes first: all that replaces it is staged by then;
  * 5. commit: the state records what is there, and the intent is gone.
  *
- * On a clean failure what the attempt created is removed, and the state is put back as it was found, unless something visible was
- * overwritten or removed: then the intent stays and the next run does the work over.
+ * On a clean failure what the attempt created is removed, and the state is put back as it was found, unless
+ * something visible was overwritten or removed: then the intent stays and the next run does the work over.
  */
 export async function apply(plan: Plan, options: ApplyOptions): Promise<Applied> {
   const { storage, lease, clock } = options;
@@ -82,7 +85,10 @@ async function whyItFailed(error: unknown, lease: Lease): Promise<unknown> {
   );
 }
 
-/** The records that the catalog keeps beside the planned ones, and what an interrupted attempt announced and did not finish. */
+/**
+ * The records that the catalog keeps beside the planned ones, and what an interrupted attempt announced and
+ * did not finish.
+ */
 async function settled(
   plan: Plan,
   { storage, lease }: ApplyOptions,
@@ -96,7 +102,10 @@ async function settled(
   return { base, vanished: absentAmong(observed) };
 }
 
-/** A forced replacement removes every file below the bundle path but the publisher's own and those it has just written. */
+/**
+ * A forced replacement removes every file below the bundle path but the publisher's own and those it has just
+ * written.
+ */
 async function everythingBut(storage: Storage, writes: readonly PlannedOutput[]): Promise<Key[]> {
   const written = new Set<string>(writes.map(({ path }) => path));
   const removes: Key[] = [];
@@ -209,7 +218,8 @@ class Attempt {
   /** Never throws: the failure that led here is the one to tell. */
   async undo(failure: unknown): Promise<void> {
     const { storage, lease, log, concurrency } = this.#options;
-    // Without the lease nothing here is ours to touch; without knowledge of the commit, nothing may be deleted.
+    // Without the lease nothing here is ours to touch; without knowledge of the commit, nothing may be
+    // deleted.
     if (hasCode(failure, 'lease_lost') || hasCode(failure, 'commit_unknown')) return;
     try {
       lease.check();
@@ -236,7 +246,10 @@ class Attempt {
   }
 }
 
-/** Planned paths under which something may lie before the attempt begins: recorded, announced, or about to be replaced by force. */
+/**
+ * Planned paths under which something may lie before the attempt begins: recorded, announced, or about to be
+ * replaced by force.
+ */
 function pathsThatMayExist(plan: Plan, { found: { state } }: Lease): Set<string> {
   if (state.kind === 'valid' && !plan.clears) {
     const { outputs, pending } = state.catalog;

@@ -4,8 +4,9 @@ import { describeLocation } from '../storage/location.ts';
 import type { Plan } from './plan.ts';
 
 /**
- * A forced replacement deletes everything below its bundle path, and without a prefix the root of an S3 destination is a whole bucket, with whatever else is kept
- * in it. Throws `bucket_root_protected` where the configuration does not allow that. Pure.
+ * A forced replacement deletes everything below its bundle path, and without a prefix the root of an S3
+ * destination is a whole bucket, with whatever else is kept in it. Throws `bucket_root_protected` where the
+ * configuration does not allow that. Pure.
  */
 export function refuseBucketRoot(
   { clears, destinationPath }: Pick<Plan, 'clears' | 'destinationPath'>,

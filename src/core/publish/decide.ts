@@ -23,8 +23,9 @@ export interface DecisionInput {
 }
 
 /**
- * The decision table of the specification, as a function: what to do with these outputs at a destination that looks like this, and why.
- * Pure; throws `empty_plan` and `nested_managed_path`, which are no decisions but refusals.
+ * The decision table of the specification, as a function: what to do with these outputs at a destination that
+ * looks like this, and why. Pure; throws `empty_plan` and `nested_managed_path`, which are no decisions but
+ * refusals.
  */
 export function decide(input: DecisionInput): Plan {
   const { observed, planned, workflow } = input;
@@ -88,8 +89,9 @@ export function decide(input: DecisionInput): Plan {
 }
 
 /**
- * True where a valid state settles the matter alone, so that nothing else of the destination needs to be looked at: the decision is `skip_same`. No
- * path can be in another's way then, because a state whose records are in each other's way is invalid. Pure.
+ * True where a valid state settles the matter alone, so that nothing else of the destination needs to be
+ * looked at: the decision is `skip_same`. No path can be in another's way then, because a state whose records
+ * are in each other's way is invalid. Pure.
  */
 export function isSettledByState(
   input: Pick<DecisionInput, 'owner' | 'workflow' | 'planned'>,
@@ -107,7 +109,10 @@ export function isSettledByState(
   );
 }
 
-/** Paths that a state makes ours to write: recorded ones, and those that an interrupted attempt announced. Pure. */
+/**
+ * Paths that a state makes ours to write: recorded ones, and those that an interrupted attempt announced.
+ * Pure.
+ */
 export function recordedPaths(state: CatalogState): Set<string> {
   if (state.kind === 'legacy') return new Set(state.records.map(({ path }) => path));
   if (state.kind !== 'valid') return new Set();
@@ -173,12 +178,18 @@ function knownRecords(
   return { records: outputs, holders, unfinished: own ? unfinishedRemoves(state.catalog) : [] };
 }
 
-/** An interrupted attempt of a replacement, forced or not, had decided what goes; whoever of the same owner comes next finishes it. A prune decides anew. */
+/**
+ * An interrupted attempt of a replacement, forced or not, had decided what goes; whoever of the same owner
+ * comes next finishes it. A prune decides anew.
+ */
 function unfinishedRemoves({ pending }: Catalog): Key[] {
   return pending === null || pending.action === 'prune' ? [] : pending.removes;
 }
 
-/** Only v3 told enough to make a record of; what it did not tell differs from any plan, so the output is written anew. */
+/**
+ * Only v3 told enough to make a record of; what it did not tell differs from any plan, so the output is
+ * written anew.
+ */
 function carriedOver({ path, v3 }: LegacyRecord, { owner, destinationPath }: DecisionInput): OutputRecord[] {
   if (v3 === null || !sameOwner(v3.owner, owner)) return [];
   return [
@@ -265,7 +276,10 @@ function* ancestors(path: string): Iterable<string> {
     yield path.slice(0, slash);
 }
 
-/** Outputs of this owner that the plan omits (where the workflow removes them), and what an interrupted attempt had still to remove. */
+/**
+ * Outputs of this owner that the plan omits (where the workflow removes them), and what an interrupted
+ * attempt had still to remove.
+ */
 function omitted({ planned, owner, workflow, observed }: DecisionInput, known: Known): Key[] {
   const kept = new Set<string>(planned.map(({ path }) => path));
   const goes = new Set<string>(known.unfinished.filter((path) => !kept.has(path)));

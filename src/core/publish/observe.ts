@@ -11,8 +11,9 @@ import type { Observation } from './plan.ts';
 const looksAtOnce = 16;
 
 /**
- * Looks at a destination bundle path, and only as far as the decision needs: one read of the state where it settles everything, a look at
- * each unrecorded planned path where the state is valid, the listing only where there is no state to go by. Never writes. `storage` is rooted at the bundle path.
+ * Looks at a destination bundle path, and only as far as the decision needs: one read of the state where it
+ * settles everything, a look at each unrecorded planned path where the state is valid, the listing only where
+ * there is no state to go by. Never writes. `storage` is rooted at the bundle path.
  */
 export async function observe(
   storage: Storage,
@@ -40,7 +41,9 @@ export async function observe(
 
 type Look = Pick<Storage, 'stat' | 'list'>;
 
-/** An object store answers a question for each path with a request, and tells a thousand names in one listing. */
+/**
+ * An object store answers a question for each path with a request, and tells a thousand names in one listing.
+ */
 function isListingCheaper(storage: Storage, questions: number, records: number): boolean {
   return storage.facts.rename === 'none' && questions > 16 && records < questions * 500;
 }
@@ -58,7 +61,10 @@ async function listedView(storage: Storage): Promise<Look> {
   };
 }
 
-/** Which of these paths are taken. A directory that holds nothing but recorded files is not in the way: those can go. */
+/**
+ * Which of these paths are taken. A directory that holds nothing but recorded files is not in the way: those
+ * can go.
+ */
 async function presentAmong(
   storage: Look,
   paths: RelativePath[],
@@ -93,8 +99,9 @@ async function nestedAbove(storage: Look, paths: RelativePath[]): Promise<string
 }
 
 /**
- * Walks the bundle path, level by level: is there any content that is nobody's, and which managed bundle paths lie below? Managed ones are not
- * entered. With `untilContent` the walk ends at the first content, and `nested` is then not complete.
+ * Walks the bundle path, level by level: is there any content that is nobody's, and which managed bundle
+ * paths lie below? Managed ones are not entered. With `untilContent` the walk ends at the first content, and
+ * `nested` is then not complete.
  */
 export async function survey(
   storage: Storage,

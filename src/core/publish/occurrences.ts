@@ -67,7 +67,10 @@ export function destinationFailure(
   );
 }
 
-/** What kept a pipeline's bundles from every destination: bundles that are invalid, a source that cannot be read. */
+/**
+ * What kept a pipeline's bundles from every destination: bundles that are invalid, a source that cannot be
+ * read.
+ */
 export function sourceFailures(
   { pipelineId, invalidBundles, error }: PipelineResult,
   runId: string | null,

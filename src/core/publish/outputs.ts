@@ -16,14 +16,18 @@ export interface OutputsOptions {
   destination: Pick<DestinationConfig, 'outputs' | 'publicBaseUrl' | 'cacheControl' | 'mapping'>;
   /** Relative to the destination root; `.` for the root. */
   destinationPath: string;
-  /** What the catalog records there now: a generated output that is recorded as made from the same inputs is not made again to plan. */
+  /**
+   * What the catalog records there now: a generated output that is recorded as made from the same inputs is
+   * not made again to plan.
+   */
   recorded: readonly OutputRecord[];
 }
 
 /**
- * All that a bundle is to be at a destination: its listed files and the generated outputs that are switched on, sorted by path. Reads bytes only
- * of files without a declared digest, and to generate what is not recorded. Throws `invalid_bundle` where a generated output has the name
- * of a listed file, `body_mismatch` where a file is not what the bundle says, or the source's own error.
+ * All that a bundle is to be at a destination: its listed files and the generated outputs that are switched
+ * on, sorted by path. Reads bytes only of files without a declared digest, and to generate what is not
+ * recorded. Throws `invalid_bundle` where a generated output has the name of a listed file, `body_mismatch`
+ * where a file is not what the bundle says, or the source's own error.
  */
 export async function planOutputs(bundle: SourceBundle, options: OutputsOptions): Promise<PlannedOutput[]> {
   const digested = await withDigests(bundle);

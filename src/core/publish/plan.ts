@@ -5,7 +5,9 @@ import type { Digest } from '../digest.ts';
 import type { Key } from '../storage/key.ts';
 import type { Body } from '../storage/storage.ts';
 
-/** An output as it should be at the destination: all of a record but the moment, and the bytes to make it so. */
+/**
+ * An output as it should be at the destination: all of a record but the moment, and the bytes to make it so.
+ */
 export interface PlannedOutput {
   path: RelativePath;
   kind: string;
@@ -47,24 +49,36 @@ export interface Observation {
   state: CatalogState;
   /** The state alone settles the matter (`isSettledByState`), and nothing else was looked at. */
   isSettled: boolean;
-  /** Any file that is not the publisher's own and not below a nested managed bundle path. Looked for only where the state is not valid or legacy. */
+  /**
+   * Any file that is not the publisher's own and not below a nested managed bundle path. Looked for only
+   * where the state is not valid or legacy.
+   */
   contentPresent: boolean;
-  /** Planned paths that exist in storage and that no valid state records. Looked for only where the state is valid or legacy. */
+  /**
+   * Planned paths that exist in storage and that no valid state records. Looked for only where the state is
+   * valid or legacy.
+   */
   unrecorded: RelativePath[];
-  /** Managed bundle paths strictly below this one, relative to it. Looked for only where a planned path or a forced delete could hit them. */
+  /**
+   * Managed bundle paths strictly below this one, relative to it. Looked for only where a planned path or a
+   * forced delete could hit them.
+   */
   nested: string[];
 }
 
 /** One thing the plan does, for people and JSON. */
 export interface PlannedChange {
   path: string;
-  /** `add`: not recorded before. `update`: recorded with other metadata. `refresh`: recorded the same, written again. `remove`. */
+  /**
+   * `add`: not recorded before. `update`: recorded with other metadata. `refresh`: recorded the same, written
+   * again. `remove`.
+   */
   change: 'add' | 'update' | 'refresh' | 'remove';
 }
 
 /**
- * A decision as a value: made purely, printed by a dry run, executed by `apply`. `writes`, `removes` and `keeps` are empty
- * where nothing is to be done.
+ * A decision as a value: made purely, printed by a dry run, executed by `apply`. `writes`, `removes` and
+ * `keeps` are empty where nothing is to be done.
  */
 export interface Plan {
   owner: Owner;
@@ -74,7 +88,10 @@ export interface Plan {
   reason: Reason;
   /** Every planned output, written anew, sorted by path. */
   writes: PlannedOutput[];
-  /** Files that go after all writes succeeded: outputs of this owner that a replacement omits, and what an interrupted attempt of this owner was to remove. */
+  /**
+   * Files that go after all writes succeeded: outputs of this owner that a replacement omits, and what an
+   * interrupted attempt of this owner was to remove.
+   */
   removes: Key[];
   /** True for `force_replace`: everything below the bundle path but the publisher's own names goes. */
   clears: boolean;

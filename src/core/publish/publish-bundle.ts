@@ -31,11 +31,15 @@ export interface BundlePublication {
   leaseTimes?: LeaseTimes;
 }
 
-/** Between looking and taking the lease someone else may have published; then it is looked and decided again, this often. */
+/**
+ * Between looking and taking the lease someone else may have published; then it is looked and decided again,
+ * this often.
+ */
 const decisionsAtMost = 10;
 
 /**
- * Publishes one bundle to one destination, or says what it would do. What goes wrong is told in the result, as action `error`; nothing is thrown.
+ * Publishes one bundle to one destination, or says what it would do. What goes wrong is told in the result,
+ * as action `error`; nothing is thrown.
  */
 export async function publishBundle(
   context: CoreContext,

@@ -27,8 +27,8 @@ export interface PublishOptions {
 }
 
 /**
- * Publishes what a configured source holds to the pipeline's destinations, which work side by side and fail apart. Never throws for
- * what goes wrong at the source or at a destination: the result tells it.
+ * Publishes what a configured source holds to the pipeline's destinations, which work side by side and fail
+ * apart. Never throws for what goes wrong at the source or at a destination: the result tells it.
  */
 export async function publishPipeline(
   context: CoreContext,
@@ -111,8 +111,9 @@ interface Selection {
 type InvalidBundle = PipelineResult['invalidBundles'][number];
 
 /**
- * A bundle that is invalid keeps only itself from a destination that preserves paths. Where one is selected by age, a manifest that cannot be read
- * might be the newest, and publishing an older one in its place would be a failure dressed as a success.
+ * A bundle that is invalid keeps only itself from a destination that preserves paths. Where one is selected
+ * by age, a manifest that cannot be read might be the newest, and publishing an older one in its place would
+ * be a failure dressed as a success.
  */
 async function selectFor(
   destination: DestinationConfig,

@@ -6,8 +6,9 @@ import { countSentences, surelyWithin } from './sentences.ts';
 import type { Transcript } from './transcript.ts';
 
 /**
- * The content rules that a schema cannot tell: order, gaps, overlaps, cover of the scope, boundaries that exist, ids, summaries. Pure.
- * With a transcript "the next segment" is the next of its ids, without one it is the next whole number.
+ * The content rules that a schema cannot tell: order, gaps, overlaps, cover of the scope, boundaries that
+ * exist, ids, summaries. Pure. With a transcript "the next segment" is the next of its ids, without one it is
+ * the next whole number.
  */
 export function contentFindings(map: SceneMap, transcript?: Transcript): PlacelessFinding[] {
   const found: PlacelessFinding[] = [];
@@ -208,7 +209,10 @@ function checkIds({ scenes }: SceneMap, inOrder: boolean, found: PlacelessFindin
   }
 }
 
-/** One prefix and numbers that only rise, which nearly every map has: then ids are unique and sequential, and no table is needed. */
+/**
+ * One prefix and numbers that only rise, which nearly every map has: then ids are unique and sequential, and
+ * no table is needed.
+ */
 function plainlyAscending(scenes: readonly Scene[]): boolean {
   let prefix: string | undefined;
   let last = -1;
@@ -232,7 +236,8 @@ function isDigit(code: number): boolean {
 function checkTexts(map: SceneMap, found: PlacelessFinding[]): void {
   const { source_description: description } = map.session_scope;
   if (isBlank(description)) tellBlank('source_description', '/session_scope/source_description', found);
-  // Counted loops, and pointers made only for what is found: this runs for each of, perhaps, a hundred thousand scenes.
+  // Counted loops, and pointers made only for what is found: this runs for each of, perhaps, a hundred
+  // thousand scenes.
   for (let index = 0; index < map.scenes.length; index++) {
     const scene = map.scenes[index] as Scene;
     const { summary, main_participants: people } = scene;

@@ -1,8 +1,9 @@
 import { finding, type Finding } from '../finding.ts';
 
 /**
- * Every code that a finding about a scene map can have, with what the rule asks for. `error` findings make the document invalid;
- * `warning` findings are the content rules. `docs/scene-map.md` lists each, which a test proves.
+ * Every code that a finding about a scene map can have, with what the rule asks for. `error` findings make
+ * the document invalid; `warning` findings are the content rules. `docs/scene-map.md` lists each, which a
+ * test proves.
  */
 export const findingCodes = {
   document_too_large: {
@@ -50,7 +51,10 @@ export const findingCodes = {
 
 export type FindingCode = keyof typeof findingCodes;
 
-/** A finding that has no line and column yet; `atKey` asks for the place of the property's name and not of its value. */
+/**
+ * A finding that has no line and column yet; `atKey` asks for the place of the property's name and not of its
+ * value.
+ */
 export interface PlacelessFinding {
   code: FindingCode;
   message: string;

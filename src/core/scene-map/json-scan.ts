@@ -19,7 +19,8 @@ export function scanJson(text: string): JsonScan {
   let deepest = 0;
   let colons = 0;
   const end = text.length;
-  // This pass is most of what a sound document costs beside parsing: strings are skipped by `indexOf`, which the engine does many bytes at once.
+  // This pass is most of what a sound document costs beside parsing: strings are skipped by `indexOf`, which
+  // the engine does many bytes at once.
   for (let index = 0; index < end; index++) {
     const code = text.charCodeAt(index);
     if (code <= 0x20) continue;

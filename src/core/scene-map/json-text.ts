@@ -1,7 +1,10 @@
 import { createScanner, parse, type ParseError, printParseErrorCode, visit } from 'jsonc-parser';
 import type { FindingCode } from './finding-codes.ts';
 
-/** The careful reading of JSON text, for documents in which something is wrong: all mistakes, and where each value stands. */
+/**
+ * The careful reading of JSON text, for documents in which something is wrong: all mistakes, and where each
+ * value stands.
+ */
 export interface TextProblem {
   code: FindingCode;
   message: string;
@@ -23,7 +26,10 @@ export interface Places {
   duplicates: TextProblem[];
 }
 
-/** Finds where the wanted pointers stand in the text (the last of duplicate keys, which is the one that counts), and duplicate keys. */
+/**
+ * Finds where the wanted pointers stand in the text (the last of duplicate keys, which is the one that
+ * counts), and duplicate keys.
+ */
 export function findPlaces(text: string, wanted: ReadonlySet<string>, limit: number): Places {
   const values = new Map<string, number>();
   const keys = new Map<string, number>();

@@ -16,8 +16,8 @@ export interface PageOptions {
 const maxParticipantFilters = 100;
 
 /**
- * One self-contained HTML page of a valid scene map. It has no script at all, so that nothing from the document can run: filters are form
- * controls and style rules. The same map gives the same bytes.
+ * One self-contained HTML page of a valid scene map. It has no script at all, so that nothing from the
+ * document can run: filters are form controls and style rules. The same map gives the same bytes.
  */
 export function renderSceneMapPage(map: SceneMap, options: PageOptions = {}): string {
   const view = pageView(map, options);
@@ -114,8 +114,8 @@ interface Timeline {
 }
 
 /**
- * Bars to scale along the scope; the lane tells the mode and the height the confidence. What lies outside the scope is cut off at its edge,
- * so that one far id does not press all others into a line.
+ * Bars to scale along the scope; the lane tells the mode and the height the confidence. What lies outside the
+ * scope is cut off at its edge, so that one far id does not press all others into a line.
  */
 function timeline(map: SceneMap, numbers: ReadonlyMap<string, number>): Timeline {
   const { first_segment_id: from, last_segment_id: to } = map.session_scope;
@@ -167,7 +167,10 @@ function sceneOf({ pointer }: Finding): number | null {
   return match === null ? null : Number(match[1]);
 }
 
-/** Control characters do nothing good in a page, and a lone surrogate has no UTF-8. Markup is the template's to escape. */
+/**
+ * Control characters do nothing good in a page, and a lone surrogate has no UTF-8. Markup is the template's
+ * to escape.
+ */
 function clean(text: string): string {
   return text.toWellFormed().replace(/(?![\n\t])\p{Cc}/gu, '\uFFFD');
 }

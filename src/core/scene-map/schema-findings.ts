@@ -6,8 +6,9 @@ import type { Scene, SceneMap, SessionScope } from './generated/schema-types.ts'
 import { escapePointer, quoted } from './json-text.ts';
 
 /**
- * Everything in which a parsed document breaks the schema, in sentences, up to `limit` findings and one more where there are others.
- * The work is bounded whatever the document holds: scenes are looked at in slices, and excess beyond the limit is not examined.
+ * Everything in which a parsed document breaks the schema, in sentences, up to `limit` findings and one more
+ * where there are others. The work is bounded whatever the document holds: scenes are looked at in slices,
+ * and excess beyond the limit is not examined.
  */
 export function schemaFindings(document: unknown, limit: number): PlacelessFinding[] {
   const found: PlacelessFinding[] = [];
@@ -44,7 +45,10 @@ function* slices(document: unknown, limit: number): Generator<Slice> {
   }
 }
 
-/** A copy in which no object has many more unknown properties, and no array of strings many more mistakes, than can be told. */
+/**
+ * A copy in which no object has many more unknown properties, and no array of strings many more mistakes,
+ * than can be told.
+ */
 function clip(value: unknown, limit: number, depth: number): unknown {
   if (depth > 2) return value;
   if (Array.isArray(value)) {

@@ -1,6 +1,7 @@
 /**
- * Counts the sentences of a text as people do. `Intl.Segmenter` cuts; what it cuts too eagerly is joined again: abbreviations and
- * initials, list numbers, a quotation or a bracket that is still open, what goes on in lower case, "…!" she said.
+ * Counts the sentences of a text as people do. `Intl.Segmenter` cuts; what it cuts too eagerly is joined
+ * again: abbreviations and initials, list numbers, a quotation or a bracket that is still open, what goes on
+ * in lower case, "…!" she said.
  */
 export function countSentences(text: string): number {
   if (text.trim() === '') return 0;
@@ -10,7 +11,9 @@ export function countSentences(text: string): number {
   return count;
 }
 
-/** Whether a text surely has at most `limit` sentences: a cheap look that spares most texts the full count. */
+/**
+ * Whether a text surely has at most `limit` sentences: a cheap look that spares most texts the full count.
+ */
 export function surelyWithin(text: string, limit: number): boolean {
   let ends = 0;
   let last = -1;
@@ -25,7 +28,10 @@ export function surelyWithin(text: string, limit: number): boolean {
   return last === text.length - 1 ? ends <= limit : ends < limit;
 }
 
-/** Whether a character outside ASCII can end a sentence; letters with accents, dashes and curly quotes, which are common, are told at once. */
+/**
+ * Whether a character outside ASCII can end a sentence; letters with accents, dashes and curly quotes, which
+ * are common, are told at once.
+ */
 function mayEnd(code: number): boolean {
   if (code < 0x0589) return code === 0x85;
   if (code >= 0x2010 && code <= 0x201f) return false;

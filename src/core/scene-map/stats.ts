@@ -32,7 +32,10 @@ export interface SceneMapStats {
   longest: { scene_id: string; segments: number } | null;
 }
 
-/** Counts of a map: scenes and segments by mode, confidence and participant. Scenes that end before they start count no segments. */
+/**
+ * Counts of a map: scenes and segments by mode, confidence and participant. Scenes that end before they start
+ * count no segments.
+ */
 export function sceneMapStats(map: SceneMap): SceneMapStats {
   const { first_segment_id: first, last_segment_id: last } = map.session_scope;
   const byMode = Object.fromEntries(modes.map((mode) => [mode, empty()])) as SceneMapStats['modes'];

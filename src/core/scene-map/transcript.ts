@@ -11,15 +11,22 @@ export interface Transcript {
 export type TranscriptFormat = 'json' | 'jsonl' | 'csv' | 'webvtt' | 'srt';
 
 export interface TranscriptOptions {
-  /** Names under which a segment's id is looked for, in this order; `segment_id` alone by default. JSON, JSON Lines and CSV. */
+  /**
+   * Names under which a segment's id is looked for, in this order; `segment_id` alone by default. JSON, JSON
+   * Lines and CSV.
+   */
   idKeys?: readonly string[];
-  /** WebVTT and SRT: the number written over a cue, its place in the file (from 1), or the number where every cue has one. */
+  /**
+   * WebVTT and SRT: the number written over a cue, its place in the file (from 1), or the number where every
+   * cue has one.
+   */
   cueIds?: 'number' | 'order' | 'auto';
 }
 
 /**
- * Reads the segment ids of a transcript: a JSON array, JSON Lines or CSV with an integer `segment_id`, WebVTT or SRT. The format is seen from
- * the content. Throws `usage` with the reason and the line for whatever is none of them.
+ * Reads the segment ids of a transcript: a JSON array, JSON Lines or CSV with an integer `segment_id`, WebVTT
+ * or SRT. The format is seen from the content. Throws `usage` with the reason and the line for whatever is
+ * none of them.
  */
 export function readTranscript(bytes: Uint8Array, file: string, options: TranscriptOptions = {}): Transcript {
   const text = decode(bytes, file);

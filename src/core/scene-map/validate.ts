@@ -25,14 +25,18 @@ export interface SceneMapCheck {
   findings: Finding[];
 }
 
-/** Everything that is wrong with a scene map document: errors of text and schema, and content rules as warnings. Never throws. */
+/**
+ * Everything that is wrong with a scene map document: errors of text and schema, and content rules as
+ * warnings. Never throws.
+ */
 export function checkSceneMap(bytes: Uint8Array, file: string, options: CheckOptions = {}): Finding[] {
   return readSceneMap(bytes, file, options).findings;
 }
 
 /**
- * Reads and checks a scene map document. A sound document takes one pass over its bytes, `JSON.parse`, the compiled schema and the
- * rules; only a document with findings is read a second time, to say where each of them is.
+ * Reads and checks a scene map document. A sound document takes one pass over its bytes, `JSON.parse`, the
+ * compiled schema and the rules; only a document with findings is read a second time, to say where each of
+ * them is.
  */
 export function readSceneMap(bytes: Uint8Array, file: string, options: CheckOptions = {}): SceneMapCheck {
   const refusedBytes = refuseBytes(bytes, file, options.maxBytes ?? maxDocumentBytes);
@@ -129,7 +133,10 @@ function parseText(text: string): { value: unknown; problems: TextProblem[] } {
   }
 }
 
-/** How many properties a document that is valid under the schema has: more colons in its text mean a key was written twice. */
+/**
+ * How many properties a document that is valid under the schema has: more colons in its text mean a key was
+ * written twice.
+ */
 function propertiesOf(map: SceneMap): number {
   return 7 + 9 * map.scenes.length;
 }

@@ -16,18 +16,21 @@ import {
 } from './values.ts';
 
 /**
- * The kinds of values that settings have. Each says in one phrase what it expects: the phrase is the schema's message for every
- * failure (`*`), and `schema-findings.ts` builds the sentence around it. A check that knows better adds `reason`.
+ * The kinds of values that settings have. Each says in one phrase what it expects: the phrase is the schema's
+ * message for every failure (`*`), and `schema-findings.ts` builds the sentence around it. A check that knows
+ * better adds `reason`.
  */
 
 // The `title` is the kind of text, for editors and for the type column of the reference.
 export function expects<S extends joi.Schema>(schema: S, expected: string, title?: string): S {
-  // As its label, which `validationOptions` makes the message of every failure: a message of its own costs joi thirty times as much to take in.
+  // As its label, which `validationOptions` makes the message of every failure: a message of its own costs
+  // joi thirty times as much to take in.
   const told = schema.label(expected);
   return (title === undefined ? told : told.meta({ title })) as S;
 }
 
-// No control characters anywhere: such a value is a slip of the hand (a pasted key) or an attempt to forge log lines or headers.
+// No control characters anywhere: such a value is a slip of the hand (a pasted key) or an attempt to forge
+// log lines or headers.
 const singleLine = /^[^\u0000-\u001f\u007f-\u009f\u2028\u2029]{1,4096}$/;
 
 function text(
@@ -57,7 +60,10 @@ export const id = (): joi.StringSchema =>
     'id',
   );
 
-/** A name that ends in `_env` asks for the name of a variable; what is found there is never shown, since it may be the secret. */
+/**
+ * A name that ends in `_env` asks for the name of a variable; what is found there is never shown, since it
+ * may be the secret.
+ */
 export const environmentName = (): joi.StringSchema =>
   matching(
     /^[A-Za-z_][A-Za-z0-9_]{0,254}$/,

@@ -1,4 +1,7 @@
-/** Durations and sizes as people write them in the configuration and on the command line, and as they like to read them. Pure. */
+/**
+ * Durations and sizes as people write them in the configuration and on the command line, and as they like to
+ * read them. Pure.
+ */
 
 const durationForm = /^(\d{1,16})(ms|s|m|h|d)$/;
 const sizeForm = /^(\d{1,16})(B|kB|KB|KiB|MB|MiB|GB|GiB|TB|TiB)?$/;
@@ -23,8 +26,8 @@ const sizeUnits = {
 } as const;
 
 /**
- * Milliseconds of `500ms`, `30s`, `15m`, `24h` or `7d`: a whole number and one unit, without a space. Undefined where the
- * text is no such thing, or more than a safe integer of milliseconds.
+ * Milliseconds of `500ms`, `30s`, `15m`, `24h` or `7d`: a whole number and one unit, without a space.
+ * Undefined where the text is no such thing, or more than a safe integer of milliseconds.
  */
 export function parseDuration(text: string): number | undefined {
   const [, count, unit] = durationForm.exec(text) ?? [];
@@ -33,8 +36,8 @@ export function parseDuration(text: string): number | undefined {
 }
 
 /**
- * Bytes of `512MiB`, `2GB`, `10KiB`, `1024` or the number 1024. `KiB MiB GiB TiB` count by 1024, `kB KB MB GB TB` by 1000.
- * Undefined where it is no such thing, or more than a safe integer of bytes.
+ * Bytes of `512MiB`, `2GB`, `10KiB`, `1024` or the number 1024. `KiB MiB GiB TiB` count by 1024, `kB KB MB GB
+ * TB` by 1000. Undefined where it is no such thing, or more than a safe integer of bytes.
  */
 export function parseSize(value: string | number): number | undefined {
   if (typeof value === 'number') return value >= 0 ? safe(value) : undefined;

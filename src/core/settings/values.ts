@@ -3,15 +3,18 @@ import { isAbsolute, resolve } from 'node:path';
 import { parseRelativePath } from '../paths.ts';
 
 /**
- * Single values of the configuration: judged and normalised in one place, so that the schema's verdict and the resolved
- * configuration cannot differ. Pure.
+ * Single values of the configuration: judged and normalised in one place, so that the schema's verdict and
+ * the resolved configuration cannot differ. Pure.
  */
 export type Verdict<T> = { ok: true; value: T } | { ok: false; reason: string };
 
 const hostName =
   /^(?=.{1,253}$)[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,62})(?:\.[A-Za-z0-9_][A-Za-z0-9_-]{0,62})*\.?$/;
 
-/** `host:port`, an IPv6 address in brackets: `127.0.0.1:8080`, `[::1]:8080`, `0.0.0.0:80`; port 0 takes any free one. */
+/**
+ * `host:port`, an IPv6 address in brackets: `127.0.0.1:8080`, `[::1]:8080`, `0.0.0.0:80`; port 0 takes any
+ * free one.
+ */
 export function parseListen(text: string): Verdict<{ host: string; port: number }> {
   const [, bracketed, plain, digits] = /^(?:\[([^\]]*)\]|([^:]*)):(\d{1,5})$/.exec(text) ?? [];
   if (digits === undefined) {
@@ -71,7 +74,10 @@ export function parseEndpoint(text: string): Verdict<string> {
   return verdict.ok ? accept(verdict.value.href.replace(/\/+$/, '')) : verdict;
 }
 
-/** An absolute http(s) URL that may have a query, as written by the URL standard: `http://0x7f.1/` becomes `http://127.0.0.1/`. */
+/**
+ * An absolute http(s) URL that may have a query, as written by the URL standard: `http://0x7f.1/` becomes
+ * `http://127.0.0.1/`.
+ */
 export function parseWebhookUrl(text: string): Verdict<string> {
   const [base = ''] = text.split('?');
   if (text.includes('#')) return refuse('it has a fragment ("#"), which is never sent');

@@ -1,6 +1,9 @@
 /** Lets callers hold at most so many bytes at once; who asks for more waits its turn. */
 export interface ByteBudget {
-  /** Waits until there is room, and returns what gives it back. A single request larger than the budget counts as all of it. */
+  /**
+   * Waits until there is room, and returns what gives it back. A single request larger than the budget counts
+   * as all of it.
+   */
   take(bytes: number): Promise<() => void>;
 }
 

@@ -13,7 +13,10 @@ export function describeLocation(location: StorageLocation): string {
   }
 }
 
-/** The stable identity of a source, as the catalog records it: the configured place, and nothing that changes from run to run. */
+/**
+ * The stable identity of a source, as the catalog records it: the configured place, and nothing that changes
+ * from run to run.
+ */
 export function sourceId(source: Exclude<SourceConfig, { backend: 'http_upload' }>): string {
   return describeLocation(source);
 }

@@ -5,8 +5,8 @@ import { withLog } from './wrappers/log.ts';
 import { withRetry } from './wrappers/retry.ts';
 
 /**
- * Opens the storage of a configured location, with retry and log around it. Drivers are loaded when they are first needed: an SDK
- * costs a hundred times what the command line does to start.
+ * Opens the storage of a configured location, with retry and log around it. Drivers are loaded when they are
+ * first needed: an SDK costs a hundred times what the command line does to start.
  */
 export function storageOpener(
   context: Pick<CoreContext, 'clock' | 'log' | 'secrets'>,

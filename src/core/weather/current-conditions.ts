@@ -21,9 +21,10 @@ const aheadMs = 5 * 60_000;
 const derivableMs = 60 * 60_000;
 
 /**
- * One picture of the present from the observations of several stations: for each field the newest usable value within the window
- * `(now − maxAge, now + 5 min]`, where the order of `stations` beats age. What belongs together (wind; text, weather and clouds)
- * comes from one observation; derived values take their inputs from one station, at most an hour apart. Null where no observation lies in the window. Pure.
+ * One picture of the present from the observations of several stations: for each field the newest usable
+ * value within the window `(now − maxAge, now + 5 min]`, where the order of `stations` beats age. What
+ * belongs together (wind; text, weather and clouds) comes from one observation; derived values take their
+ * inputs from one station, at most an hour apart. Null where no observation lies in the window. Pure.
  */
 export function currentConditions(
   observations: readonly ObservationRow[],
@@ -115,7 +116,10 @@ function valuesOf(sources: CurrentConditions['sources']): MeasuredRow {
   };
 }
 
-/** Fills in humidity, heat index and wind chill, computed rather than reported, so that they fit the values beside them. */
+/**
+ * Fills in humidity, heat index and wind chill, computed rather than reported, so that they fit the values
+ * beside them.
+ */
 function derive(values: MeasuredRow, sources: CurrentConditions['sources']): CurrentConditions['feelsLike'] {
   const { temperatureC: t, dewpointC: td } = values;
   const { temperature, dewpoint } = sources;

@@ -1,8 +1,9 @@
 import { WaybillError } from '../errors.ts';
 
 /**
- * What a database threw, as an error of the closed list. The message is the database's own sentence or a fixed one, never a statement: drizzle
- * puts the SQL into its message, so only what it wraps is looked at and kept as the cause.
+ * What a database threw, as an error of the closed list. The message is the database's own sentence or a
+ * fixed one, never a statement: drizzle puts the SQL into its message, so only what it wraps is looked at and
+ * kept as the cause.
  */
 export function databaseError(thrown: unknown, name: string): WaybillError {
   const origin = originOf(thrown);
@@ -70,7 +71,10 @@ const network = new Set([
   'POOL_TIMEOUT',
 ]);
 
-/** Classes 08 (connection), 28 (authorization), 53 (resources), 57P0 (shutdown) and 57014 (cut by the statement time-out). */
+/**
+ * Classes 08 (connection), 28 (authorization), 53 (resources), 57P0 (shutdown) and 57014 (cut by the
+ * statement time-out).
+ */
 function isUnavailable(code: string): boolean {
   return network.has(code) || /^(08...|28...|53...|57P0.|57014)$/.test(code);
 }

@@ -9,7 +9,9 @@ import type { Queries, WeatherDatabase } from './database.ts';
 import { databaseError } from './database-errors.ts';
 import { lockDirectory } from './directory-lock.ts';
 
-/** The embedded database of a directory, which must be there. Reads wait for each other: it has one session. */
+/**
+ * The embedded database of a directory, which must be there. Reads wait for each other: it has one session.
+ */
 export async function openPglite({ name, directory, schema }: PgliteConfig): Promise<WeatherDatabase> {
   await mustHoldDatabase(name, directory);
   const unlock = await lockDirectory(directory);

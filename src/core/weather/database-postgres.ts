@@ -11,8 +11,8 @@ import { openWatch } from './watch.ts';
 const closeSeconds = 5;
 const longestBackoffSeconds = 1;
 /**
- * Single statements that share a connection at once: they are sent together and answered in turn, which saves half of what a read costs. One waits
- * at most for these many statement time-outs before it.
+ * Single statements that share a connection at once: they are sent together and answered in turn, which saves
+ * half of what a read costs. One waits at most for these many statement time-outs before it.
  */
 const statementsInTurn = 8;
 /** The driver's types do not know this option. */
@@ -25,8 +25,9 @@ interface Pool {
 }
 
 /**
- * A pool of connections that can only read: the session refuses writes, whatever the role may do. A line that is dead without having been closed
- * is noticed by a query that is not answered, neither by a row nor by the server's own time-out; then all connections are made anew.
+ * A pool of connections that can only read: the session refuses writes, whatever the role may do. A line that
+ * is dead without having been closed is noticed by a query that is not answered, neither by a row nor by the
+ * server's own time-out; then all connections are made anew.
  */
 export function openPostgres(config: PostgresConfig, url: string): WeatherDatabase {
   const gate = openGate(config.poolSize * statementsInTurn, config.connectTimeoutMs);
@@ -68,7 +69,10 @@ function openPool(config: PostgresConfig, url: string): Pool {
   };
 }
 
-/** Statements of drizzle are parsed and planned by the server once for each connection, as the driver does with its own. */
+/**
+ * Statements of drizzle are parsed and planned by the server once for each connection, as the driver does
+ * with its own.
+ */
 function preparing(client: postgres.Sql): postgres.Sql {
   const unsafe: postgres.Sql['unsafe'] = (text, parameters, options) =>
     client.unsafe(text, parameters, { ...options, prepare: true });

@@ -4,8 +4,8 @@ import { celsius, fahrenheit, milesPerHour } from './units.ts';
 /**
  * Relative humidity in percent from temperature and dewpoint in °C.
  *
- * Magnus form with the coefficients of O. A. Alduchov and R. E. Eskridge, "Improved Magnus Form Approximation of Saturation Vapor
- * Pressure", Journal of Applied Meteorology 35 (1996).
+ * Magnus form with the coefficients of O. A. Alduchov and R. E. Eskridge, "Improved Magnus Form Approximation
+ * of Saturation Vapor Pressure", Journal of Applied Meteorology 35 (1996).
  */
 export function relativeHumidity(temperatureC: number, dewpointC: number): number {
   const magnus = (t: number): number => (17.625 * t) / (243.04 + t);
@@ -13,7 +13,8 @@ export function relativeHumidity(temperatureC: number, dewpointC: number): numbe
 }
 
 /**
- * Wind chill in °C from temperature in °C and wind in km/h; null above 50 °F or with wind of 3 mph or less, where it is not defined.
+ * Wind chill in °C from temperature in °C and wind in km/h; null above 50 °F or with wind of 3 mph or less,
+ * where it is not defined.
  *
  * The formula of 2001 of the National Weather Service and Environment Canada, in °F and mph.
  */
@@ -28,8 +29,9 @@ export function windChill(temperatureC: number, windSpeedKmh: number): number | 
 /**
  * Heat index in °C from temperature in °C and relative humidity in percent.
  *
- * L. P. Rothfusz, "The Heat Index Equation", NWS Southern Region technical attachment SR 90-23 (1990), with the two adjustments of the
- * Weather Prediction Center. Where the simple formula stays below 80 °F it is the answer.
+ * L. P. Rothfusz, "The Heat Index Equation", NWS Southern Region technical attachment SR 90-23 (1990), with
+ * the two adjustments of the Weather Prediction Center. Where the simple formula stays below 80 °F it is the
+ * answer.
  */
 export function heatIndex(temperatureC: number, relativeHumidityPct: number): number {
   const t = fahrenheit(temperatureC);
@@ -39,8 +41,9 @@ export function heatIndex(temperatureC: number, relativeHumidityPct: number): nu
 }
 
 /**
- * What the air feels like in °C, and which formula says so: NWS Instruction 10-201. Wind chill at 50 °F or less with wind above 3 mph,
- * heat index at 80 °F or more, else the temperature itself, as also where wind or humidity is not known.
+ * What the air feels like in °C, and which formula says so: NWS Instruction 10-201. Wind chill at 50 °F or
+ * less with wind above 3 mph, heat index at 80 °F or more, else the temperature itself, as also where wind or
+ * humidity is not known.
  */
 export function feelsLike(
   temperatureC: number,

@@ -3,10 +3,16 @@ interface Waiting {
   admit: () => void;
 }
 
-/** Runs work that takes a share of what there is, as soon as that is free. Rejects with the code POOL_TIMEOUT what has waited too long. */
+/**
+ * Runs work that takes a share of what there is, as soon as that is free. Rejects with the code POOL_TIMEOUT
+ * what has waited too long.
+ */
 export type Gate = <T>(share: number, work: () => Promise<T>) => Promise<T>;
 
-/** A gate of `capacity` shares: work enters in the order of asking, so what needs much is not passed for ever by what needs little. */
+/**
+ * A gate of `capacity` shares: work enters in the order of asking, so what needs much is not passed for ever
+ * by what needs little.
+ */
 export function openGate(capacity: number, patienceMs: number): Gate {
   let free = capacity;
   const waiting = new Set<Waiting>();

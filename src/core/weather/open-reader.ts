@@ -24,8 +24,9 @@ export interface OpenReaderOptions {
 export type StartContext = 'load config' | 'open databases' | 'select primary database' | 'build app';
 
 /**
- * Opens and probes every configured database and returns the reader of the first. What goes wrong is told with its context before the
- * message: `config.databases requires at least one entry`, `open databases: …`, `select primary database: …`.
+ * Opens and probes every configured database and returns the reader of the first. What goes wrong is told
+ * with its context before the message: `config.databases requires at least one entry`, `open databases: …`,
+ * `select primary database: …`.
  */
 export async function openWeatherDatabases(options: OpenReaderOptions): Promise<WeatherReader> {
   if (options.databases.length === 0)

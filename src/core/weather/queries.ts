@@ -1,4 +1,7 @@
-/** What a request asks the reader for, parsed and within its range. A selector that is null takes the newest record of any place. */
+/**
+ * What a request asks the reader for, parsed and within its range. A selector that is null takes the newest
+ * record of any place.
+ */
 export type UnitSystem = 'si' | 'us';
 
 export interface ObservationQuery {
@@ -63,7 +66,10 @@ export interface ConvectiveOutlookQuery {
   day: number;
   /** None: all. */
   hazards: readonly OutlookHazard[];
-  /** `issued`: the run issued last. `effective`: the one issued last among those whose window holds this moment. */
+  /**
+   * `issued`: the run issued last. `effective`: the one issued last among those whose window holds this
+   * moment.
+   */
   select: 'issued' | 'effective';
   geometry: boolean;
 }

@@ -25,13 +25,17 @@ import type {
 export interface Reading<T> {
   /** Null: no record exists. A run that holds nothing is data with an empty list. */
   data: T | null;
-  /** When the newest row that was used was last written or issued; null where it says nothing (alerts, no data). */
+  /**
+   * When the newest row that was used was last written or issued; null where it says nothing (alerts, no
+   * data).
+   */
   lastModified: Date | null;
 }
 
 /**
- * The latest weather records, read and never written. Every method answers from one consistent snapshot and throws `database_unavailable`
- * (try again), `schema_mismatch`, or `internal_error`; no message of theirs holds SQL or a secret.
+ * The latest weather records, read and never written. Every method answers from one consistent snapshot and
+ * throws `database_unavailable` (try again), `schema_mismatch`, or `internal_error`; no message of theirs
+ * holds SQL or a secret.
  */
 export interface WeatherReader {
   observations(query: ObservationQuery): Promise<Reading<ObservationData>>;

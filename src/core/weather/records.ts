@@ -2,9 +2,10 @@ import type { ForecastUnits, ObservationUnits } from './quantity-units.ts';
 import type { AlertSeverity, OutlookHazard } from './queries.ts';
 
 /**
- * The `data` of each endpoint, key by key as it stands in JSON. Every key is always there and null where unknown; numbers are
- * converted to the units that `units` names and rounded once; an `Instant` is `YYYY-MM-DDTHH:mm:ssZ`, and `timeZone` (IANA)
- * is for display only: `UTC` where the record has none of its own.
+ * The `data` of each endpoint, key by key as it stands in JSON. Every key is always there and null where
+ * unknown; numbers are converted to the units that `units` names and rounded once; an `Instant` is
+ * `YYYY-MM-DDTHH:mm:ssZ`, and `timeZone` (IANA) is for display only: `UTC` where the record has none of its
+ * own.
  */
 export type Instant = string;
 
@@ -60,7 +61,10 @@ export interface ObservationData extends MeasuredData {
   rawMessage: string | null;
   presentWeather: PresentWeatherData[];
   clouds: CloudData[];
-  /** The MADIS quality letter of each value: V verified, C coarse, S screened, X and B refused, Q questioned, Z none. */
+  /**
+   * The MADIS quality letter of each value: V verified, C coarse, S screened, X and B refused, Q questioned,
+   * Z none.
+   */
   quality: Record<keyof MeasuredData, string | null>;
   units: ObservationUnits;
 }
@@ -70,7 +74,10 @@ export interface FieldSource {
   observedAt: Instant;
 }
 
-/** What an aggregated value came from; wind, sky (text, weather, clouds) and each precipitation window are taken as one. */
+/**
+ * What an aggregated value came from; wind, sky (text, weather, clouds) and each precipitation window are
+ * taken as one.
+ */
 export interface CurrentConditionsSources {
   temperature: FieldSource | null;
   dewpoint: FieldSource | null;

@@ -11,8 +11,8 @@ import {
 } from 'drizzle-orm/pg-core';
 
 /**
- * The tables of the weather contract (`docs/weather-contract.md`), as the reader sees them. The feeder makes and fills them; `search_path`
- * says which schema they stand in.
+ * The tables of the weather contract (`docs/weather-contract.md`), as the reader sees them. The feeder makes
+ * and fills them; `search_path` says which schema they stand in.
  */
 export const stations = pgTable('stations', {
   stationId: text('station_id').notNull(),

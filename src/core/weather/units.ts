@@ -1,7 +1,10 @@
 import type { ForecastUnits, ObservationUnits, Units } from './quantity-units.ts';
 import type { UnitSystem } from './queries.ts';
 
-/** Turns stored values (degC, km/h, Pa, m, mm, %) into those of a unit system, rounded once. Null stays null. Pure. */
+/**
+ * Turns stored values (degC, km/h, Pa, m, mm, %) into those of a unit system, rounded once. Null stays null.
+ * Pure.
+ */
 export interface Converter {
   units: Units;
   temperature: Convert;

@@ -6,7 +6,10 @@ interface Watched {
 /** Passes on what the work gives, unless that takes too long: then it rejects with the code ETIMEDOUT. */
 export type Watch = <T>(work: Promise<T>) => Promise<T>;
 
-/** Watches over work with one timer for all of it, since a timer for each costs too much of a short query. `onLate` is called once for all that is late. */
+/**
+ * Watches over work with one timer for all of it, since a timer for each costs too much of a short query.
+ * `onLate` is called once for all that is late.
+ */
 export function openWatch(withinMs: number, onLate: () => void): Watch {
   const watched = new Set<Watched>();
   let timer: NodeJS.Timeout | undefined;

@@ -39,8 +39,9 @@ interface Accepted {
 }
 
 /**
- * A slot and its key carry the id of the one request that holds them and run out unless that request's process renews them: an API that
- * dies blocks nobody for longer than `workerTimeoutMs`. So does the name in shared staging, but for longer, since bytes go with it.
+ * A slot and its key carry the id of the one request that holds them and run out unless that request's
+ * process renews them: an API that dies blocks nobody for longer than `workerTimeoutMs`. So does the name in
+ * shared staging, but for longer, since bytes go with it.
  */
 export function admissions(options: AdmissionsOptions): Admissions {
   const { store, log } = options;
@@ -117,7 +118,8 @@ export function admissions(options: AdmissionsOptions): Admissions {
     if (isClosed()) throw shuttingDown();
     const record = acceptedRun(job, options.clock.now());
     const waiting = queuedRun(record, options.clock.now());
-    // Where this throws it is not known whether the run was accepted. The bundle stays then: the run needs it, or it is swept as unwanted.
+    // Where this throws it is not known whether the run was accepted. The bundle stays then: the run needs
+    // it, or it is swept as unwanted.
     const answer = await store.accept(slot, shared, waiting, digest, name);
     switch (answer.outcome) {
       case 'ok':

@@ -19,11 +19,11 @@ export interface SharedCoordinator extends Coordinator {
 }
 
 /**
- * The coordinator of one host of several: the queue is in Redis and bundles travel through shared staging. Throws, before anything is
- * begun, where Redis, shared staging or the scratch directory do not serve.
+ * The coordinator of one host of several: the queue is in Redis and bundles travel through shared staging.
+ * Throws, before anything is begun, where Redis, shared staging or the scratch directory do not serve.
  *
- * An upload is received into this process's scratch directory and, once valid, stored in shared staging as one archive. A worker brings it to
- * a scratch directory of its own for as long as the run takes.
+ * An upload is received into this process's scratch directory and, once valid, stored in shared staging as
+ * one archive. A worker brings it to a scratch directory of its own for as long as the run takes.
  */
 export async function createBullmqCoordinator(
   options: CoordinatorOptions & { secrets: Secrets },

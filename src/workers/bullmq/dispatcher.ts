@@ -55,13 +55,14 @@ const longestRetryMs = 2_000;
 /**
  * Takes jobs while this host has a place free, and runs them.
  *
- * `candidates` are the pipelines that may have a job to give: woken by a message of whoever added or ended one, and all of them every
- * second, should a message have been lost. Asking is one call that answers with a locked job or with nothing (none waits, or another host
- * runs one of this pipeline).
+ * `candidates` are the pipelines that may have a job to give: woken by a message of whoever added or ended
+ * one, and all of them every second, should a message have been lost. Asking is one call that answers with a
+ * locked job or with nothing (none waits, or another host runs one of this pipeline).
  *
- * A taken job is kept by a heartbeat. While Redis is away the run goes on: its lock may run out, but nobody can take the job either, and on
- * Redis's return it is locked again before any host looks for stalled jobs (`bullmq-queue.ts`). Where another worker has the job
- * nevertheless (this host alone was cut off), the run here is stopped and its outcome dropped; until then the lease at the destination keeps the two apart.
+ * A taken job is kept by a heartbeat. While Redis is away the run goes on: its lock may run out, but nobody
+ * can take the job either, and on Redis's return it is locked again before any host looks for stalled jobs
+ * (`bullmq-queue.ts`). Where another worker has the job nevertheless (this host alone was cut off), the run
+ * here is stopped and its outcome dropped; until then the lease at the destination keeps the two apart.
  */
 export function dispatcher(options: DispatcherOptions): Dispatcher {
   const { store, pipelines, clock, log } = options;

@@ -7,8 +7,9 @@ import type { Log } from '../../core/log.ts';
 export interface RedisLink {
   redis: Redis;
   /**
-   * Runs a call of Redis. Throws `queue_unavailable` where Redis cannot be reached, or cannot answer or keep anything now; what a call
-   * throws else is a defect. Nothing that is thrown holds the URL or the arguments of a command.
+   * Runs a call of Redis. Throws `queue_unavailable` where Redis cannot be reached, or cannot answer or keep
+   * anything now; what a call throws else is a defect. Nothing that is thrown holds the URL or the arguments
+   * of a command.
    */
   ask: <T>(work: () => Promise<T>) => Promise<T>;
   /** For how long the connection has been up without a break, in milliseconds; 0 while it is down. */
@@ -36,10 +37,12 @@ const passing =
   /^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|OOM|MISCONF|BUSY|NOREPLICAS|NOAUTH|WRONGPASS|NOPERM|UNBLOCKED)\b/;
 
 /**
- * Connects, and checks that this Redis keeps what it is given. Throws `secrets_invalid` where the URL is none, `queue_unavailable` where nothing
- * answers within ten seconds, `config_invalid` where Redis would evict.
+ * Connects, and checks that this Redis keeps what it is given. Throws `secrets_invalid` where the URL is
+ * none, `queue_unavailable` where nothing answers within ten seconds, `config_invalid` where Redis would
+ * evict.
  *
- * A call fails at once while the connection is down, and is not sent again by itself when it breaks in between: the caller knows what is safe to repeat.
+ * A call fails at once while the connection is down, and is not sent again by itself when it breaks in
+ * between: the caller knows what is safe to repeat.
  */
 export async function linkRedis({ url, urlEnv, log, monotonic }: LinkOptions): Promise<RedisLink> {
   checkUrl(url, urlEnv);
@@ -49,7 +52,8 @@ export async function linkRedis({ url, urlEnv, log, monotonic }: LinkOptions): P
       enableOfflineQueue: false,
       autoResendUnfulfilledCommands: false,
       maxRetriesPerRequest: null,
-      // Its own way fails unheard where the connection breaks again at once; who subscribes does so at each `ready`.
+      // Its own way fails unheard where the connection breaks again at once; who subscribes does so at each
+      // `ready`.
       autoResubscribe: false,
       connectTimeout: commandTimeoutMs,
       commandTimeout: commandTimeoutMs,
@@ -89,7 +93,8 @@ export async function linkRedis({ url, urlEnv, log, monotonic }: LinkOptions): P
       try {
         return await work();
       } catch (error) {
-        // Nobody answers, and nothing closed the connection either: a cut line. A new one counts as Redis being back, with all that follows from it.
+        // Nobody answers, and nothing closed the connection either: a cut line. A new one counts as Redis
+        // being back, with all that follows from it.
         if (error instanceof Error && error.message === 'Command timed out') redis.disconnect(true);
         throw asUnavailable(error);
       }
@@ -113,7 +118,10 @@ export async function linkRedis({ url, urlEnv, log, monotonic }: LinkOptions): P
   return link;
 }
 
-/** What BullMQ and ioredis throw, as an error that is safe to log: theirs carry the command with its arguments, and `AUTH` is a command. */
+/**
+ * What BullMQ and ioredis throw, as an error that is safe to log: theirs carry the command with its
+ * arguments, and `AUTH` is a command.
+ */
 export function plain(error: unknown): Error {
   const { name, message } = error instanceof Error ? error : new Error(String(error));
   return new Error(name === 'Error' || name === 'ReplyError' ? message : `${name}: ${message}`);
@@ -155,8 +163,9 @@ async function connected(redis: Redis, lastFailure: () => string, urlEnv: string
 }
 
 /**
- * With an eviction policy and a memory limit Redis would throw away accepted uploads, keys and locks in silence: refused. Without a limit
- * nothing is evicted until somebody sets one: told. The same for persistence, without which a restart of Redis forgets what was accepted.
+ * With an eviction policy and a memory limit Redis would throw away accepted uploads, keys and locks in
+ * silence: refused. Without a limit nothing is evicted until somebody sets one: told. The same for
+ * persistence, without which a restart of Redis forgets what was accepted.
  */
 async function checkServer({ redis, ask }: RedisLink, log: Log): Promise<void> {
   const facts = new Map(

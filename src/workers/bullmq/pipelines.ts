@@ -10,10 +10,16 @@ export interface Ticket {
   run_id: string;
 }
 
-/** BullMQ's queues, one for each pipeline; each lets one job be active at a time, whatever the number of hosts. */
+/**
+ * BullMQ's queues, one for each pipeline; each lets one job be active at a time, whatever the number of
+ * hosts.
+ */
 export interface PipelineQueues {
   queues: ReadonlyMap<string, Queue>;
-  /** Puts what was accepted into the pipeline's queue, in the order of acceptance. Doing it twice, here or elsewhere, changes nothing. */
+  /**
+   * Puts what was accepted into the pipeline's queue, in the order of acceptance. Doing it twice, here or
+   * elsewhere, changes nothing.
+   */
   handOver(pipelineId: string): Promise<void>;
   /** The pipeline's next job, if there is one and none is active; it is locked then. */
   next(pipelineId: string, token: string): Promise<Job<Ticket> | undefined>;
@@ -85,7 +91,8 @@ export async function pipelineQueues(options: PipelineQueuesOptions): Promise<Pi
     handOver: async (pipelineId) => {
       const queue = queues.get(pipelineId);
       if (queue === undefined) return;
-      // Ascending, and each host reads before it adds: a run that is not in the outbox any more is in the queue already.
+      // Ascending, and each host reads before it adds: a run that is not in the outbox any more is in the
+      // queue already.
       const runIds = await store.outbox(pipelineId);
       if (runIds.length === 0) return;
       const jobs = runIds.map((runId) => ({

@@ -20,16 +20,25 @@ export interface BullmqQueueOptions {
   /** Jobs at once on this host. */
   maxConcurrency: number;
   retentionMs: number;
-  /** A process that was not heard of for so long has died: its runs are given to others, and what it was receiving is forgotten. */
+  /**
+   * A process that was not heard of for so long has died: its runs are given to others, and what it was
+   * receiving is forgotten.
+   */
   workerTimeoutMs: number;
   shared: SharedBundles;
-  /** Called when a finished run is forgotten, by whichever host comes first: again where that host died in between. */
+  /**
+   * Called when a finished run is forgotten, by whichever host comes first: again where that host died in
+   * between.
+   */
   onExpire: (job: PublishJob) => Promise<void>;
 }
 
 /** How a staged bundle gets from the host that received it to the one that publishes it. */
 export interface SharedBundles {
-  /** Brings the staged bundle to where every host reaches it, under `name`; from then on the job is that of the answer. */
+  /**
+   * Brings the staged bundle to where every host reaches it, under `name`; from then on the job is that of
+   * the answer.
+   */
   share(job: PublishJob, name: string): Promise<PublishJob>;
   /** Removes what was shared under the name; where there is nothing, that is success. */
   remove(name: string): Promise<void>;
@@ -46,16 +55,18 @@ const swept = 100;
 /**
  * The queue of several hosts, in Redis.
  *
- * What is true of a run stands in the store (`bullmq-scripts.ts`); BullMQ has a ticket for each run and decides whose turn it is: one queue
- * a pipeline, one active job in each, locks that workers renew. A run that was accepted is in the outbox until its ticket is in BullMQ's
- * queue: whoever accepts hands over at once, and every host looks once a second for what a host that died in between left there. So an
- * acceptance is one step, and neither a lost ticket nor a second one does harm.
+ * What is true of a run stands in the store (`bullmq-scripts.ts`); BullMQ has a ticket for each run and
+ * decides whose turn it is: one queue a pipeline, one active job in each, locks that workers renew. A run
+ * that was accepted is in the outbox until its ticket is in BullMQ's queue: whoever accepts hands over at
+ * once, and every host looks once a second for what a host that died in between left there. So an acceptance
+ * is one step, and neither a lost ticket nor a second one does harm.
  *
- * Each second every host also: renews nothing, which admissions and jobs do themselves; gives places to pipelines that may have a job; forgets
- * what has expired; removes from shared staging what an API left that died before it accepted.
+ * Each second every host also: renews nothing, which admissions and jobs do themselves; gives places to
+ * pipelines that may have a job; forgets what has expired; removes from shared staging what an API left that
+ * died before it accepted.
  *
- * Jobs of dead workers are looked for only after the connection was up for as long as a worker may be silent: after Redis was away for
- * everybody, those that live have by then locked their jobs again.
+ * Jobs of dead workers are looked for only after the connection was up for as long as a worker may be silent:
+ * after Redis was away for everybody, those that live have by then locked their jobs again.
  */
 export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQueue> {
   const { clock, log, workerTimeoutMs } = options;
@@ -144,7 +155,10 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
   };
 }
 
-/** Once a second, one after the other, until told to stop; a failure is told in the log once, and the next tick tries again. */
+/**
+ * Once a second, one after the other, until told to stop; a failure is told in the log once, and the next
+ * tick tries again.
+ */
 async function tick(clock: Clock, signal: AbortSignal, work: () => Promise<void>, log: Log): Promise<void> {
   let told = false;
   while (!signal.aborted) {

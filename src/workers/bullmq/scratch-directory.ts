@@ -4,8 +4,8 @@ import path from 'node:path';
 import { WaybillError } from '../../core/errors.ts';
 
 /*
- * Several processes of one machine may have one scratch directory, so each has a directory of its own in it, and shows that it lives by
- * touching it. Process ids would not do: in containers each counts its own.
+ * Several processes of one machine may have one scratch directory, so each has a directory of its own in it,
+ * and shows that it lives by touching it. Process ids would not do: in containers each counts its own.
  */
 const nameForm = /^process-[0-9a-f-]{36}$/;
 const touchMs = 60_000;
@@ -18,7 +18,10 @@ export interface ScratchDirectory {
   close(): Promise<void>;
 }
 
-/** Makes a directory for this process, and removes those of processes that have not lived for an hour. Throws `config_invalid` where that cannot be. */
+/**
+ * Makes a directory for this process, and removes those of processes that have not lived for an hour. Throws
+ * `config_invalid` where that cannot be.
+ */
 export async function openScratch(root: string, now: () => number): Promise<ScratchDirectory> {
   const directory = path.join(root, `process-${randomUUID()}`);
   try {

@@ -2,17 +2,21 @@ import { createHash } from 'node:crypto';
 import type { Redis } from 'ioredis';
 
 /*
- * Everything that has to happen in one step whatever other hosts do, as Lua. `ARGV[1]` is the prefix of all keys, and times are Redis's own.
+ * Everything that has to happen in one step whatever other hosts do, as Lua. `ARGV[1]` is the prefix of all
+ * keys, and times are Redis's own.
  *
- *   run:<id>          hash: pipeline, seq, state (queued | running | finished), job, record, key, digest, owner, takes, expires
+ *   run:<id>          hash: pipeline, seq, state (queued | running | finished), job, record, key, digest,
+ *                     owner, takes, expires
  *   runs:<pipeline>   sorted set of run ids by seq: the order of acceptance
  *   queued, running   sorted set by seq, set: where the runs stand
- *   outbox:<pipeline> sorted set by seq: accepted runs that may not be in BullMQ's queue yet; outboxes: set of pipelines that have some
+ *   outbox:<pipeline> sorted set by seq: accepted runs that may not be in BullMQ's queue yet
+ *   outboxes          set of the pipelines that have some
  *   finished          sorted set of run ids by the time at which they expire
- *   slots             sorted set of uploads that are being received, by the time at which their API counts as dead
- *   staging           sorted set of names in shared staging that belong to no run yet, by the time at which nobody wants them any more
+ *   slots             sorted set of uploads being received, by the time at which their API is given up
+ *   staging           sorted set of names in shared staging that belong to no run yet, by the time at which
+ *                     nobody wants them any more
  *   unwanted          sorted set of such names that are to be removed, after which they are forgotten
- *   key:<hash>        an Idempotency-Key: `s <slot>` while its first upload is staged, then `u <digest> <run id>`
+ *   key:<hash>        an Idempotency-Key: `s <slot>` while its upload is staged, then `u <digest> <run id>`
  */
 const head = `
 local p = ARGV[1] .. ':'
@@ -69,7 +73,10 @@ if not record then return {} end
 if digest ~= ARGV[3] then return {'conflict'} end
 return {'replay', record}`,
 
-  /** slot, key or '', digest, run id, pipeline, job, record, name in staging or '' → ok | replay, record | conflict | busy | swept */
+  /**
+   * slot, key or '', digest, run id, pipeline, job, record, name in staging or '' → ok | replay, record |
+   * conflict | busy | swept
+   */
   accept: `
 local slot, key, digest, id, pipeline, name = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[9]
 local run = p .. 'run:' .. id
@@ -197,8 +204,9 @@ end
 return redis.call('ZRANGE', p .. 'unwanted', 0, ARGV[2] - 1)`,
 
   /**
-   * BullMQ's lock, its list of active jobs, its set of stalled ones; token, milliseconds, job → 1 | 0. Like BullMQ's own extension, and besides takes a
-   * lock again that ran out while Redis was away and that nobody has taken since: the job is still where its worker put it.
+   * BullMQ's lock, its list of active jobs, its set of stalled ones; token, milliseconds, job → 1 | 0. Like
+   * BullMQ's own extension, and besides takes a lock again that ran out while Redis was away and that nobody
+   * has taken since: the job is still where its worker put it.
    */
   hold: `
 local held = redis.call('GET', ARGV[2])

@@ -8,7 +8,10 @@ import { listedKey } from '../../core/storage/key.ts';
 import type { Storage } from '../../core/storage/storage.ts';
 import type { StagedJob } from '../job.ts';
 
-/** Where bundles wait between the host that received them and the one that publishes them: one archive each, under names of ours. */
+/**
+ * Where bundles wait between the host that received them and the one that publishes them: one archive each,
+ * under names of ours.
+ */
 export interface SharedStaging {
   /** Writes the staged bundle of the job as `name`. */
   share(job: StagedJob, name: string): Promise<StagedJob>;
@@ -17,8 +20,8 @@ export interface SharedStaging {
 }
 
 /**
- * Opens shared staging and proves that it can be written. Throws `config_invalid` where it does not serve. The storage stays open between uploads and is
- * opened anew after a failure.
+ * Opens shared staging and proves that it can be written. Throws `config_invalid` where it does not serve.
+ * The storage stays open between uploads and is opened anew after a failure.
  */
 export async function openSharedStaging(
   location: StorageLocation,

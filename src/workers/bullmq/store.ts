@@ -5,7 +5,10 @@ import { runScript, type ScriptName } from './scripts.ts';
 import type { PublishJob } from '../job.ts';
 import type { RunRecord } from '../run-record.ts';
 
-/** The state that all hosts share, as calls. Each is one step in Redis; each throws `queue_unavailable` where Redis is away. */
+/**
+ * The state that all hosts share, as calls. Each is one step in Redis; each throws `queue_unavailable` where
+ * Redis is away.
+ */
 export interface RunStore {
   reserve(slot: Slot, queueSize: number): Promise<'ok' | 'full' | 'busy'>;
   /** Says that whoever receives the upload is alive. */
@@ -67,7 +70,10 @@ export interface JobLock {
   jobId: string;
 }
 
-/** An archive in shared staging outlives the last sign of whoever put it there by so many times as slots and keys do: bytes go with it. */
+/**
+ * An archive in shared staging outlives the last sign of whoever put it there by so many times as slots and
+ * keys do: bytes go with it.
+ */
 const stagedLives = 20;
 
 export function scopeKey(

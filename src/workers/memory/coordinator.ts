@@ -27,10 +27,16 @@ export interface CoordinatorOptions {
   workerFile?: URL;
 }
 
-/** Accepted uploads on their way to worker threads: the queue, the threads, and the staged directories that belong to runs. */
+/**
+ * Accepted uploads on their way to worker threads: the queue, the threads, and the staged directories that
+ * belong to runs.
+ */
 export interface Coordinator {
   queue: JobQueue;
-  /** Where uploads wait. A directory made here belongs to the upload, and from acceptance on to its run, with which it goes. */
+  /**
+   * Where uploads wait. A directory made here belongs to the upload, and from acceptance on to its run, with
+   * which it goes.
+   */
   staging: StagingArea;
   threads(): ThreadStats;
   /** Begins to publish. */
@@ -96,8 +102,9 @@ export function createCoordinator(options: CoordinatorOptions): Coordinator {
 }
 
 /**
- * Makes the staging directory, proves that it can be written, and removes what an earlier process left there: its records
- * are gone, so nothing will ever own those directories. Throws `config_invalid` where the directory does not serve.
+ * Makes the staging directory, proves that it can be written, and removes what an earlier process left there:
+ * its records are gone, so nothing will ever own those directories. Throws `config_invalid` where the
+ * directory does not serve.
  */
 export async function prepareStaging(directory: string): Promise<{ swept: string[] }> {
   const probe = path.join(directory, '.waybill-probe');

@@ -18,7 +18,10 @@ import { WaitingLine } from './waiting-line.ts';
 export interface MemoryQueueOptions {
   clock: Clock;
   log: Log;
-  /** Uploads that are being received or wait for their turn; the running ones are bounded by `maxConcurrency` instead. */
+  /**
+   * Uploads that are being received or wait for their turn; the running ones are bounded by `maxConcurrency`
+   * instead.
+   */
   queueSize: number;
   maxConcurrency: number;
   /** How long a finished run is kept, in milliseconds. */
@@ -44,16 +47,19 @@ const longestSleepMs = 3_600_000;
 /**
  * The queue of one process, and nothing of it survives that process.
  *
- * An upload holds a *slot* from `reserve` until `accept` or `release`. Accepted, it is an *entry*: `waiting` (in the order of
- * acceptance), then `active` (at most one a pipeline, at most `maxConcurrency` in all), then `finished` until its retention is over.
- * Whenever an entry arrives or leaves `active`, `pump` starts the first waiting ones whose pipeline is free; an entry that has to
- * wait for its pipeline holds up nobody else's.
+ * An upload holds a *slot* from `reserve` until `accept` or `release`. Accepted, it is an *entry*: `waiting`
+ * (in the order of acceptance), then `active` (at most one a pipeline, at most `maxConcurrency` in all), then
+ * `finished` until its retention is over. Whenever an entry arrives or leaves `active`, `pump` starts the
+ * first waiting ones whose pipeline is free; an entry that has to wait for its pipeline holds up nobody
+ * else's.
  *
- * A key is `staging` while its first request is being received, and `used` once that was accepted; a release forgets it, so that the
- * client may try again. It is looked at twice: at `reserve` only `staging` refuses, because no manifest is known to compare with;
- * at `accept` the manifests are compared. Keys go with their runs.
+ * A key is `staging` while its first request is being received, and `used` once that was accepted; a release
+ * forgets it, so that the client may try again. It is looked at twice: at `reserve` only `staging` refuses,
+ * because no manifest is known to compare with; at `accept` the manifests are compared. Keys go with their
+ * runs.
  *
- * The phases are `open`, `draining` (no new slots; all that was reserved or accepted goes on) and `closed` (nothing starts any more).
+ * The phases are `open`, `draining` (no new slots; all that was reserved or accepted goes on) and `closed`
+ * (nothing starts any more).
  */
 export function memoryQueue(options: MemoryQueueOptions): JobQueue {
   const { clock, log } = options;

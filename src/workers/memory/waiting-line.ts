@@ -5,8 +5,8 @@ interface Place<T> {
 }
 
 /**
- * What waits, one line for each pipeline. Taking looks at the head of each line and at nothing behind it, so that it costs the same however
- * many wait.
+ * What waits, one line for each pipeline. Taking looks at the head of each line and at nothing behind it, so
+ * that it costs the same however many wait.
  */
 export class WaitingLine<T> {
   readonly #lines = new Map<string, Place<T>[]>();

@@ -72,12 +72,14 @@ export const publishThread = new URL(
 );
 
 /**
- * Runs jobs on threads, so that hashing and compression never hold up the HTTP side and a thread that breaks takes nothing with it.
+ * Runs jobs on threads, so that hashing and compression never hold up the HTTP side and a thread that breaks
+ * takes nothing with it.
  *
- * A thread that throws, exits, runs out of memory or cannot even load fails its own job with `worker_failed`; the next job gets a
- * new thread. An abort is first a message, so that the core can stop cleanly and give its lease back; where that takes longer
- * than `graceMs`, the thread is ended and the job fails with `aborted`. A thread that stands still shows no sign of life; it is ended
- * after `silenceMs` and its job fails with `worker_failed`.
+ * A thread that throws, exits, runs out of memory or cannot even load fails its own job with `worker_failed`;
+ * the next job gets a new thread. An abort is first a message, so that the core can stop cleanly and give its
+ * lease back; where that takes longer than `graceMs`, the thread is ended and the job fails with `aborted`. A
+ * thread that stands still shows no sign of life; it is ended after `silenceMs` and its job fails with
+ * `worker_failed`.
  */
 export function workerPool(options: WorkerPoolOptions): WorkerPool {
   const pool = new Piscina({
@@ -92,8 +94,8 @@ export function workerPool(options: WorkerPoolOptions): WorkerPool {
   });
   const unanswered = new Set<(failure: unknown) => void>();
   let replaced = 0;
-  // Told here: a thread that broke between two jobs, and one that broke before it took its first. Where no thread is left, a job that
-  // waits for one would wait for ever.
+  // Told here: a thread that broke between two jobs, and one that broke before it took its first. Where no
+  // thread is left, a job that waits for one would wait for ever.
   pool.on('error', (error: unknown) => {
     options.log.error({ err: error }, 'a worker thread broke');
     if (pool.threads.length === 0) for (const giveUp of unanswered) giveUp(error);
@@ -194,7 +196,10 @@ function receive(
     );
 }
 
-/** The answer comes by another port than the progress and may overtake it; what was sent before the answer is here already. */
+/**
+ * The answer comes by another port than the progress and may overtake it; what was sent before the answer is
+ * here already.
+ */
 function deliverAll(port: MessagePort, deliver: (message: unknown) => void): void {
   for (let next = receiveMessageOnPort(port); next !== undefined; next = receiveMessageOnPort(port)) {
     deliver(next.message);

@@ -8,7 +8,10 @@ import { countActions } from '../../core/publish/summary.ts';
 import { withReleasers } from '../../core/lifecycle.ts';
 import type { JobProgress, JobResult, PublishJob, StagedArchive, StagedJob } from '../job.ts';
 
-/** Publishes one staged bundle, or what the pipeline's source holds, to every destination of its pipeline. What failed at a destination is in the result, not thrown. */
+/**
+ * Publishes one staged bundle, or what the pipeline's source holds, to every destination of its pipeline.
+ * What failed at a destination is in the result, not thrown.
+ */
 export async function processJob(
   job: PublishJob,
   config: Config,

@@ -5,7 +5,10 @@ import { storageOpener } from '../../core/storage/open-storage.ts';
 import { processJob } from './process-job.ts';
 import { answerTask, type ThreadOutcome, type ThreadTask } from './thread-channel.ts';
 
-/** What a worker thread is started with. The configuration as the daemon read it, so that both sides always agree on it. */
+/**
+ * What a worker thread is started with. The configuration as the daemon read it, so that both sides always
+ * agree on it.
+ */
 export interface ThreadData {
   config: Config;
   env: Record<string, string>;
@@ -13,7 +16,10 @@ export interface ThreadData {
   verbose: boolean;
 }
 
-/** The body of a worker thread: a function from a task to its outcome. Secrets are read for each job, so that a rotated one counts at once. */
+/**
+ * The body of a worker thread: a function from a task to its outcome. Secrets are read for each job, so that
+ * a rotated one counts at once.
+ */
 export function publishTask({
   config,
   env,

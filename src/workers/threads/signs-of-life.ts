@@ -4,8 +4,8 @@ import type { Clock } from '../../core/clock.ts';
 const firstSignMs = 120_000;
 
 /**
- * Calls `giveUp` once where a thread that works on a task stands still: no first sign for two minutes, or later none for `silenceMs`. Ends with
- * `signal`.
+ * Calls `giveUp` once where a thread that works on a task stands still: no first sign for two minutes, or
+ * later none for `silenceMs`. Ends with `signal`.
  */
 export function watchForSigns({
   clock,

@@ -5,7 +5,9 @@ import type { Log } from '../../core/log.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
 import type { JobProgress, JobResult, PublishJob } from '../job.ts';
 
-/** What crosses between the pool and its threads. Both ends of the protocol are told here and nowhere else. */
+/**
+ * What crosses between the pool and its threads. Both ends of the protocol are told here and nowhere else.
+ */
 export interface ThreadTask {
   job: PublishJob;
   /** The thread's end of a channel that lives as long as the task. */
@@ -64,7 +66,10 @@ export interface ThreadWork {
   onProgress: (progress: JobProgress) => void;
   /** Writes through the daemon's own logger, which adds the run's id. */
   log: Log;
-  /** Delivered by the daemon itself: a run is over when its bundle is published, and not when everyone was told. */
+  /**
+   * Delivered by the daemon itself: a run is over when its bundle is published, and not when everyone was
+   * told.
+   */
   notify: (occurrence: Occurrence) => void;
 }
 
@@ -72,7 +77,10 @@ export interface ThreadWork {
 const progressEveryMs = 50;
 const signOfLifeMs = 5_000;
 
-/** The thread's end: runs `work` on the task's job, with abort, progress and log wired to the pool. Never rejects. */
+/**
+ * The thread's end: runs `work` on the task's job, with abort, progress and log wired to the pool. Never
+ * rejects.
+ */
 export async function answerTask(
   { job, port }: ThreadTask,
   verbose: boolean,
@@ -107,8 +115,9 @@ export async function answerTask(
 }
 
 /**
- * Gathers progress and passes it on in order, `everyMs` after the first of it or when `flush` is called. That a destination is done goes out at once, with
- * all before it: it is what a run's record keeps should the thread break. Neighbouring bytes of one destination are added up.
+ * Gathers progress and passes it on in order, `everyMs` after the first of it or when `flush` is called. That
+ * a destination is done goes out at once, with all before it: it is what a run's record keeps should the
+ * thread break. Neighbouring bytes of one destination are added up.
  */
 export function batchProgress(
   emit: (progress: JobProgress[]) => void,
@@ -140,7 +149,10 @@ export function batchProgress(
   return { onProgress, flush };
 }
 
-/** Log fields as plain data: functions and classes cannot be cloned to another thread, and errors would lose their code. */
+/**
+ * Log fields as plain data: functions and classes cannot be cloned to another thread, and errors would lose
+ * their code.
+ */
 function plainFields(fields: object): object {
   return JSON.parse(
     JSON.stringify(fields, (_key, value: unknown) => (value instanceof Error ? plainError(value) : value)),

@@ -578,7 +578,8 @@ t.test('a file without read permission is config_unreadable', async (t) => {
   const directory = t.testdir({ 'c.yml': minimal });
   const file = join(directory, 'c.yml');
   await chmod(file, 0o000);
-  // The superuser reads it all the same; what must hold for everyone is that nothing else than these two happens.
+  // The superuser reads it all the same; what must hold for everyone is that nothing else than these two
+  // happens.
   if (process.getuid?.() === 0) t.equal((await loadConfig(file, { home: '/' })).config.pipelines.length, 1);
   else
     t.match(await failure(loadConfig(file, { home: '/' })), {

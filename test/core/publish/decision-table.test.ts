@@ -11,8 +11,9 @@ import { bytesBody } from '../../../src/core/storage/body.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 
 /**
- * The specification's decision table as a golden file: one named case for each row, and one for each thing that flips a row into another.
- * `UPDATE_GOLDEN=1` writes the file anew; read the difference before you commit it.
+ * The specification's decision table as a golden file: one named case for each row, and one for each thing
+ * that flips a row into another. `UPDATE_GOLDEN=1` writes the file anew; read the difference before you
+ * commit it.
  */
 
 const golden = new URL('golden/decision-table.txt', import.meta.url);

@@ -3,7 +3,10 @@ import { syncBuiltinESMExports } from 'node:module';
 import path from 'node:path';
 import t from 'tap';
 
-/** What was asked of the disk, in the order in which it was done: `sync <path>`, `rename <from> <to>`, `remove <path>`. */
+/**
+ * What was asked of the disk, in the order in which it was done: `sync <path>`, `rename <from> <to>`, `remove
+ * <path>`.
+ */
 const asked: string[] = [];
 watchDisk();
 

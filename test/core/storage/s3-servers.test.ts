@@ -14,7 +14,10 @@ import { storageContract } from '../../contract/storage.ts';
 import { locationOf, secretsOf, startRadosgw } from '../../services/radosgw.ts';
 import { startS3Proxy, type SeenRequest, type Verdict } from '../../services/s3-proxy.ts';
 
-/** Servers as they are met: that honour fewer conditions than they answer yes to, that fail, break off, cut listings short, refuse. */
+/**
+ * Servers as they are met: that honour fewer conditions than they answer yes to, that fail, break off, cut
+ * listings short, refuse.
+ */
 
 const server = await startRadosgw(t);
 const proxy = await startS3Proxy(t, server);

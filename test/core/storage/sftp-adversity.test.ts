@@ -28,7 +28,10 @@ import { freePort } from '../../services/free-port.ts';
 import { startPlainSftpServer } from '../../services/plain-sftp-server.ts';
 import { noSecrets, sftpLocationOf, startSshd, type SftpServer } from '../../services/sshd.ts';
 
-/** Agents that died, answers that are lost, connections that break between two requests of one call, and servers of another mind. */
+/**
+ * Agents that died, answers that are lost, connections that break between two requests of one call, and
+ * servers of another mind.
+ */
 
 const openSsh = await startSshd(t);
 const plain = await startPlainSftpServer(t);

@@ -16,8 +16,9 @@ const passing = new Set([
 ]);
 
 /**
- * Events as JSON Lines. Each line is one write to a file opened for appending, which the system keeps whole beside other writers on a local file
- * system. The file is opened anew for each event, so that it can be rotated by renaming it; a new one is readable by its owner alone.
+ * Events as JSON Lines. Each line is one write to a file opened for appending, which the system keeps whole
+ * beside other writers on a local file system. The file is opened anew for each event, so that it can be
+ * rotated by renaming it; a new one is readable by its owner alone.
  */
 export function fileSink(path: string): Sink {
   let endsInMidLine = false;

@@ -19,8 +19,9 @@ export interface WebhookSettings {
 }
 
 /**
- * Events as POST requests, signed as Standard Webhooks says. Redirects are not followed. The address is judged where the connection is made, after
- * the name was resolved, so a name cannot lead elsewhere than it did when it was looked at; a proxy of the environment is not used.
+ * Events as POST requests, signed as Standard Webhooks says. Redirects are not followed. The address is
+ * judged where the connection is made, after the name was resolved, so a name cannot lead elsewhere than it
+ * did when it was looked at; a proxy of the environment is not used.
  */
 export function webhookSink(settings: WebhookSettings): Sink {
   const { url, keys, clock, timeoutMs, allowAddresses } = settings;
@@ -99,7 +100,9 @@ function discard(response: IncomingMessage, withinMs: number): void {
     .on('error', () => undefined);
 }
 
-/** By the etiquette of Standard Webhooks. The path and the query of the URL may be a secret and are not told. */
+/**
+ * By the etiquette of Standard Webhooks. The path and the query of the URL may be a secret and are not told.
+ */
 function judged({ statusCode = 0, headers }: IncomingMessage, { origin }: URL, clock: Clock): Attempted {
   if (statusCode >= 200 && statusCode < 300) return { ok: true };
   const reason = `${origin} answered ${statusCode}`;

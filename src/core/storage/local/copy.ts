@@ -10,30 +10,45 @@ import { pacer } from './slow-calls.ts';
 import type { Body, WriteOptions, Written } from '../storage.ts';
 
 const chunkBytes = 1 << 20;
-/** How far a large file is read ahead of what is hashed and written: a disk answers several requests sooner than one. */
+/**
+ * How far a large file is read ahead of what is hashed and written: a disk answers several requests sooner
+ * than one.
+ */
 const chunksAhead = 3;
-/** Little that waits to be written back: 1 GiB on ext4 takes 0.9 to 2.0 s so, as the memory of the moment allows, and 1.6 to 2.4 s with 128 MiB. */
+/**
+ * Little that waits to be written back: 1 GiB on ext4 takes 0.9 to 2.0 s so, as the memory of the moment
+ * allows, and 1.6 to 2.4 s with 128 MiB.
+ */
 const flushEveryBytes = 32 << 20;
-/** Large files that a thread copies side by side, whatever the concurrency: more are no faster, and each takes its buffers. */
+/**
+ * Large files that a thread copies side by side, whatever the concurrency: more are no faster, and each takes
+ * its buffers.
+ */
 const largeAtOnce = 3;
 const bufferBytes = (chunksAhead + 2) * chunkBytes;
 const room = byteBudget(largeAtOnce * bufferBytes);
 const spareBuffers: Buffer[][] = [];
 
 /**
- * A file up to this size is copied by synchronous calls where those are quick, because three system calls of some microseconds beat three trips through
- * the thread pool by far. Where reading waits for a disk, the waiting is done side by side in the pool; where writing does (a
- * network file system), all of it is.
+ * A file up to this size is copied by synchronous calls where those are quick, because three system calls of
+ * some microseconds beat three trips through the thread pool by far. Where reading waits for a disk, the
+ * waiting is done side by side in the pool; where writing does (a network file system), all of it is.
  */
 const smallFileBytes = 1 << 16;
-/** To open, read and close a file in the page cache takes some 0.02 ms, one on a disk several requests of 0.06 ms and more. */
+/**
+ * To open, read and close a file in the page cache takes some 0.02 ms, one on a disk several requests of 0.06
+ * ms and more.
+ */
 const reading = pacer({ slowMs: 0.1 });
 const writing = pacer({ slowMs: 2 });
 let copiesSinceBreath = 0;
 const shared = Buffer.allocUnsafeSlow(smallFileBytes + 1);
 const readLater = promisify(readFile);
 
-/** The bytes of a file, the next chunk being read while the last is used; those of a small file at once, where that is quick. */
+/**
+ * The bytes of a file, the next chunk being read while the last is used; those of a small file at once, where
+ * that is quick.
+ */
 export async function* readChunks(file: string): AsyncIterable<Uint8Array> {
   const whole = reading.isSlow() ? null : reading.time(() => readIfSmall(file));
   if (whole !== null) {
@@ -79,7 +94,10 @@ async function readPiece(source: number, bytes: number): Promise<Buffer> {
   return buffer.subarray(0, bytesRead);
 }
 
-/** Copies a body into a new or emptied file, hashing on the way, and holds it against what was promised. Not synced. */
+/**
+ * Copies a body into a new or emptied file, hashing on the way, and holds it against what was promised. Not
+ * synced.
+ */
 export async function copyToFile(
   name: string,
   file: string,
@@ -134,7 +152,10 @@ function writeSmallFile(
   return { size, digest, version: null };
 }
 
-/** What is in the file, at most one byte more than promised, so that a file that grew is noticed. The bytes are good until the next call. */
+/**
+ * What is in the file, at most one byte more than promised, so that a file that grew is noticed. The bytes
+ * are good until the next call.
+ */
 function readSmallFile(name: string, file: string, promised: number): Buffer {
   try {
     const source = openSync(file, 'r');
@@ -177,7 +198,10 @@ async function readSmallFileLater(name: string, file: string, promised: number):
   }
 }
 
-/** Lends buffers, the same ones again and again: what is thrown away stays in memory until the garbage is next collected. */
+/**
+ * Lends buffers, the same ones again and again: what is thrown away stays in memory until the garbage is next
+ * collected.
+ */
 async function withBuffers<T>(work: (buffers: readonly Buffer[]) => Promise<T>): Promise<T> {
   const giveBack = await room.take(bufferBytes);
   const buffers =
@@ -190,7 +214,10 @@ async function withBuffers<T>(work: (buffers: readonly Buffer[]) => Promise<T>):
   }
 }
 
-/** From file to file: some buffers are being read into, one is hashed, one written. Closing the files waits for what is under way in the buffers. */
+/**
+ * From file to file: some buffers are being read into, one is hashed, one written. Closing the files waits
+ * for what is under way in the buffers.
+ */
 async function copyLargeFile(
   name: string,
   from: string,
@@ -261,8 +288,8 @@ async function copyThrough(
 }
 
 /**
- * Sends what was written to the disk while the copy goes on, so that the sync at its end finds little left to wait for. Whether a
- * flush succeeded is of no matter here: the sync at the end tells.
+ * Sends what was written to the disk while the copy goes on, so that the sync at its end finds little left to
+ * wait for. Whether a flush succeeded is of no matter here: the sync at the end tells.
  */
 function earlyFlusher(target: FileHandle): { wrote(bytes: number): void; done(): Promise<void> } {
   let unflushed = 0;

@@ -29,8 +29,9 @@ const entriesPerBreath = 2048;
 /**
  * A directory of this machine. The root may be missing: it lists as empty and the first write makes it.
  *
- * Below the root no symbolic link is followed when writing: a link is an entry of its own, never a way out. Metadata calls are synchronous, because a
- * system call of three microseconds costs fifty when it goes through the thread pool, which all threads of a process share.
+ * Below the root no symbolic link is followed when writing: a link is an entry of its own, never a way out.
+ * Metadata calls are synchronous, because a system call of three microseconds costs fifty when it goes
+ * through the thread pool, which all threads of a process share.
  */
 export async function localStorage(
   root: string,
@@ -41,7 +42,10 @@ export async function localStorage(
   const knownDirectories = new Set<string>();
   const unsynced = new Set<string>();
   const renamedIn = new Set<string>();
-  /** Where something was created on condition: left for what it was created for, and removed, if empty, with it. */
+  /**
+   * Where something was created on condition: left for what it was created for, and removed, if empty, with
+   * it.
+   */
   const emptyScratch = new Set<Key>();
   // Keys are normal already; `path.join` would look at each of their characters once more.
   const at = (key: Key | ''): string => (key === '' ? base : `${base}/${key}`);
@@ -213,7 +217,8 @@ export async function localStorage(
       return written;
     } finally {
       removeIfThere(at(scratch));
-      // Whoever has just created a lock is about to stage what it is for; the directory goes at the latest with the lock.
+      // Whoever has just created a lock is about to stage what it is for; the directory goes at the latest
+      // with the lock.
       if (!emptyScratch.has(scratchOf(key))) removeEmptyDirectories(scratchOf(key));
     }
   }
@@ -253,7 +258,10 @@ export async function localStorage(
     }
   }
 
-  /** Runs `work` with the key's directory made; once more where someone removed it, or one above it, being empty, in between. */
+  /**
+   * Runs `work` with the key's directory made; once more where someone removed it, or one above it, being
+   * empty, in between.
+   */
   async function inDirectoryOf<T>(key: Key, work: () => Promise<T>): Promise<T> {
     for (let attempt = 1; ; attempt += 1) {
       try {
@@ -281,7 +289,10 @@ export async function localStorage(
     knownDirectories.add(absolute);
   }
 
-  /** Up to and not including the root. Someone else may remove or fill a directory at the same moment: both are fine. */
+  /**
+   * Up to and not including the root. Someone else may remove or fill a directory at the same moment: both
+   * are fine.
+   */
   function removeEmptyDirectories(directory: Key | ''): void {
     for (let current = directory; current !== ''; current = parentOf(current)) {
       knownDirectories.delete(at(current));

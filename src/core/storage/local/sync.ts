@@ -7,8 +7,9 @@ import pMap from 'p-map';
 import { pacer } from './slow-calls.ts';
 
 /**
- * From this many files on, one `syncfs` of their file system (coreutils' `sync --file-system`; Node has no such call) replaces an fsync
- * for each: measured on ext4, 5,000 files of 8 KiB take some 60 ms instead of 800.
+ * From this many files on, one `syncfs` of their file system (coreutils' `sync --file-system`; Node has no
+ * such call) replaces an fsync for each: measured on ext4, 5,000 files of 8 KiB take some 60 ms instead of
+ * 800.
  */
 const manyFiles = 32;
 const syncsAtOnce = 4;
@@ -33,7 +34,9 @@ export async function syncDirectories(directories: Iterable<string>): Promise<vo
   await pMap(all, syncDirectory, { concurrency: syncsAtOnce });
 }
 
-/** False where the program is missing or failed: then each file is synced, and a real I/O error shows itself. */
+/**
+ * False where the program is missing or failed: then each file is synced, and a real I/O error shows itself.
+ */
 async function syncFileSystem(directory: string): Promise<boolean> {
   if (process.platform !== 'linux') return false;
   return run('sync', ['--file-system', directory]).then(
@@ -51,7 +54,10 @@ async function syncFile(file: string): Promise<void> {
   }
 }
 
-/** A directory that was removed meanwhile has no names to keep; some file systems cannot sync directories (EINVAL). */
+/**
+ * A directory that was removed meanwhile has no names to keep; some file systems cannot sync directories
+ * (EINVAL).
+ */
 async function syncDirectory(directory: string): Promise<void> {
   let opened: number | undefined;
   try {
@@ -66,8 +72,8 @@ async function syncDirectory(directory: string): Promise<void> {
 }
 
 /**
- * The thread pool has four threads for the whole process. A worker thread has nothing else to do than its publication, so it waits by itself where the
- * disk is quick, and leaves the pool to the others.
+ * The thread pool has four threads for the whole process. A worker thread has nothing else to do than its
+ * publication, so it waits by itself where the disk is quick, and leaves the pool to the others.
  */
 async function flush(opened: number): Promise<void> {
   if (isMainThread || syncing.isSlow()) await fsyncLater(opened);

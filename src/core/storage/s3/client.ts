@@ -16,7 +16,10 @@ import { conditionOf, decodeListed, headersOf, plainHeaders, unquoted } from './
 import { openSdk, signAs, type SdkOptions } from './sdk.ts';
 import type { S3Wire, Upload } from './wire.ts';
 
-/** A call may take this long, and longer by its body at the pace of the slowest line that is worth waiting for. */
+/**
+ * A call may take this long, and longer by its body at the pace of the slowest line that is worth waiting
+ * for.
+ */
 const answerWithinMs = 180_000;
 const slowestBytesPerMs = 16;
 

@@ -2,7 +2,9 @@ import { hasCode } from '../../errors.ts';
 import { isUnsupported } from './errors.ts';
 import type { ConditionalWrites } from '../storage.ts';
 
-/** How a server wants the version in `If-Match`: some compare it with the quotes of the ETag, some without. */
+/**
+ * How a server wants the version in `If-Match`: some compare it with the quotes of the ETag, some without.
+ */
 export type VersionForm = 'quoted' | 'unquoted';
 
 export interface Conditions {
@@ -11,7 +13,10 @@ export interface Conditions {
   versionForm: VersionForm | null;
 }
 
-/** Writes and removes one object that nobody else knows. `write` rejects as a conditional write does, and returns the version. */
+/**
+ * Writes and removes one object that nobody else knows. `write` rejects as a conditional write does, and
+ * returns the version.
+ */
 export interface ProbeObject {
   write(text: string, condition?: Condition): Promise<string>;
   remove(): Promise<void>;
@@ -20,8 +25,9 @@ export interface ProbeObject {
 export type Condition = { absent: true } | { version: string; form: VersionForm };
 
 /**
- * Finds out which conditions a server truly honours, by trying each of them on an object of its own: that it lets through what holds, and refuses what does not.
- * Servers answer 501, or answer yes and write whatever the condition said; neither their name nor their answer alone tells.
+ * Finds out which conditions a server truly honours, by trying each of them on an object of its own: that it
+ * lets through what holds, and refuses what does not. Servers answer 501, or answer yes and write whatever
+ * the condition said; neither their name nor their answer alone tells.
  */
 export async function probeConditions(object: ProbeObject): Promise<Conditions> {
   try {

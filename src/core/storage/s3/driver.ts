@@ -38,18 +38,22 @@ const defaultPartBytes = 16 << 20;
 const partsAtOnce = 4;
 /** Of bodies and parts held in memory, all files together. */
 const memoryBytes = 96 << 20;
-/** A conditional write is one request, whatever its size, and waits in memory. Only the state is written so. */
+/**
+ * A conditional write is one request, whatever its size, and waits in memory. Only the state is written so.
+ */
 const mostConditionalBytes = 512 << 20;
 const removalsAtOnce = 16;
 /** A probe takes seconds; one that is an hour old was killed. */
 const probeLeftAfterMs = 3_600_000;
 
 /**
- * A prefix of a bucket of an S3-compatible server. Objects are put in place whole: those that fit a part in one request, from memory, after their digest was
- * checked; larger ones in parts, of which nothing is visible before the digest of the whole was checked.
+ * A prefix of a bucket of an S3-compatible server. Objects are put in place whole: those that fit a part in
+ * one request, from memory, after their digest was checked; larger ones in parts, of which nothing is visible
+ * before the digest of the whole was checked.
  *
- * Opening asks for one key below the prefix, which settles the bucket, the credentials, the region and the clock at once. Which conditions the server
- * honours is found out when it is first asked for, since that takes writing.
+ * Opening asks for one key below the prefix, which settles the bucket, the credentials, the region and the
+ * clock at once. Which conditions the server honours is found out when it is first asked for, since that
+ * takes writing.
  */
 export async function s3Storage(location: S3Location, options: S3StorageOptions): Promise<Storage> {
   const { clock, log, partBytes = defaultPartBytes, pageSize = null } = options;
@@ -98,7 +102,8 @@ export async function s3Storage(location: S3Location, options: S3StorageOptions)
       for await (const { objects, prefixes } of pages(below, !recursive)) {
         yield* objects.flatMap(entryOf);
         for (const name of prefixes) {
-          // "a//b" has a directory without a name in it: no path leads there, so its objects are told one by one.
+          // "a//b" has a directory without a name in it: no path leads there, so its objects are told one by
+          // one.
           if (!name.endsWith('//') && name !== '/') yield directoryOf(name);
           else for await (const page of pages(name, false)) yield* page.objects.flatMap(entryOf);
         }
@@ -171,8 +176,9 @@ export async function s3Storage(location: S3Location, options: S3StorageOptions)
   }
 
   /**
-   * Servers answer a race of conditional writes with 409, or 500, and the write may have been applied or not. Tried again, it may then break its own condition:
-   * what is there tells. Bytes of another cannot be replaced by a late arrival of ours, since that, too, carries the condition.
+   * Servers answer a race of conditional writes with 409, or 500, and the write may have been applied or not.
+   * Tried again, it may then break its own condition: what is there tells. Bytes of another cannot be
+   * replaced by a late arrival of ours, since that, too, carries the condition.
    */
   async function putSurely(
     put: () => Promise<string>,

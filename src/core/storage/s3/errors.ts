@@ -1,6 +1,9 @@
 import { WaybillError, type ErrorCode } from '../../errors.ts';
 
-/** What a failed call told: the error code of S3 or of Node, the status of the answer, and its headers, as far as there was one. */
+/**
+ * What a failed call told: the error code of S3 or of Node, the status of the answer, and its headers, as far
+ * as there was one.
+ */
 export interface S3Failure {
   name: string;
   message: string;
@@ -167,7 +170,8 @@ function special({ bucket }: S3Place, failure: S3Failure, now: Date): Meaning | 
 function byStatus({ status }: S3Failure): Meaning {
   if (status === null) return { code: 'storage_permanent' };
   if (status === 401 || status === 403) return meanings['AccessDenied'] as Meaning;
-  // Only "no such key" means that nothing is there: a page of some other server must never pass for an empty destination.
+  // Only "no such key" means that nothing is there: a page of some other server must never pass for an empty
+  // destination.
   if (status === 404) return { code: 'storage_permanent', hint: otherServer };
   if (status === 412) return { code: 'storage_conflict' };
   if (status === 501) return meanings['NotImplemented'] as Meaning;

@@ -1,7 +1,9 @@
 import type { Condition } from './conditions.ts';
 import type { ObjectHeaders } from '../storage.ts';
 
-/** Under this name an object carries the SHA-256 of its bytes, in hexadecimal, as `x-amz-meta-waybill-sha256`. */
+/**
+ * Under this name an object carries the SHA-256 of its bytes, in hexadecimal, as `x-amz-meta-waybill-sha256`.
+ */
 export const digestMetadata = 'waybill-sha256';
 
 /** Versions are ETags without their quotes, so that they compare equal wherever they came from. */
@@ -45,7 +47,10 @@ export function plainHeaders(
   };
 }
 
-/** Keys are asked for in URL encoding, since XML cannot hold all of them; a server that does not know it sends them plain. */
+/**
+ * Keys are asked for in URL encoding, since XML cannot hold all of them; a server that does not know it sends
+ * them plain.
+ */
 export function decodeListed(encodingType: string | undefined): (name: string | undefined) => string {
   if (encodingType !== 'url') return (name = '') => name;
   return (name = '') => decodeURIComponent(name.replaceAll('+', ' '));

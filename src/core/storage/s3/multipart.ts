@@ -27,8 +27,9 @@ export function partSize(bodyBytes: number, partBytes: number): number {
 }
 
 /**
- * Writes a body in parts, several on their way at once while the next is being read. The upload is completed, and the object visible, only after all of the body has been
- * held against what was promised; else it is aborted, when no part is on its way any more.
+ * Writes a body in parts, several on their way at once while the next is being read. The upload is completed,
+ * and the object visible, only after all of the body has been held against what was promised; else it is
+ * aborted, when no part is on its way any more.
  */
 export async function uploadInParts(
   key: string,
@@ -50,7 +51,8 @@ export async function uploadInParts(
   } catch (error) {
     await parts.stop(error);
     await wire.abortUpload(upload).catch((failure: unknown) => options.onAbortFailed(upload, failure));
-    // Whoever took the lease over has aborted the upload, too; that the lease is lost says more than that the upload is gone.
+    // Whoever took the lease over has aborted the upload, too; that the lease is lost says more than that the
+    // upload is gone.
     write.signal?.throwIfAborted();
     throw error;
   }
@@ -130,7 +132,10 @@ class Parts {
     return this.#free.pop() ?? Buffer.allocUnsafeSlow(length);
   }
 
-  /** Sends a part, once there is room beside those on their way. `giveBack` is called when its bytes are no longer needed. */
+  /**
+   * Sends a part, once there is room beside those on their way. `giveBack` is called when its bytes are no
+   * longer needed.
+   */
   async send(buffer: Buffer, length: number, giveBack: () => void): Promise<void> {
     const number = ++this.#sent;
     const sending = this.#sendOne(number, buffer.subarray(0, length))

@@ -9,7 +9,10 @@ import { SignatureV4 } from '@smithy/signature-v4';
 import type { Clock } from '../../clock.ts';
 import type { S3Location } from '../../config/config.ts';
 
-/** More than twice the most files that are written side by side, for their parts and for what is read meanwhile. */
+/**
+ * More than twice the most files that are written side by side, for their parts and for what is read
+ * meanwhile.
+ */
 const mostSockets = 160;
 const connectWithinMs = 10_000;
 /** Without a byte for this long a connection is given up. */
@@ -23,7 +26,10 @@ export interface Sdk {
   direct: SendDirectly | null;
 }
 
-/** Sends one request for one object. Rejects with errors in the form of the SDK's; the body of the answer is the caller's to read. */
+/**
+ * Sends one request for one object. Rejects with errors in the form of the SDK's; the body of the answer is
+ * the caller's to read.
+ */
 export type SendDirectly = (
   method: 'GET' | 'PUT' | 'DELETE',
   key: string,
@@ -44,7 +50,10 @@ export interface SdkOptions {
   clock: Clock;
 }
 
-/** The client of the SDK as waybill uses it: one try a call, connections that are kept, bodies signed by hashes that were computed anyway. */
+/**
+ * The client of the SDK as waybill uses it: one try a call, connections that are kept, bodies signed by
+ * hashes that were computed anyway.
+ */
 export function openSdk({ location, credentials, clock }: SdkOptions): Sdk {
   const agent = { keepAlive: true, maxSockets: mostSockets };
   const handler = new NodeHttpHandler({
@@ -87,8 +96,9 @@ export function openSdk({ location, credentials, clock }: SdkOptions): Sdk {
 }
 
 /**
- * Has the bytes of a command signed by a hash that is known already, which the SDK would else compute once more; `UNSIGNED-PAYLOAD`: not at
- * all. Told to the command itself, because its input is copied on the way to the signature.
+ * Has the bytes of a command signed by a hash that is known already, which the SDK would else compute once
+ * more; `UNSIGNED-PAYLOAD`: not at all. Told to the command itself, because its input is copied on the way to
+ * the signature.
  */
 export function signAs(command: PutObjectCommand | UploadPartCommand, sha256: string): void {
   const stack = command.middlewareStack as S3Client['middlewareStack'];
@@ -104,8 +114,8 @@ export function signAs(command: PutObjectCommand | UploadPartCommand, sha256: st
 const emptySha256 = createHash('sha256').digest('hex');
 
 /**
- * The SDK takes 1.2 ms of a processor for what becomes one request; most of that is spent on what is the same each time. Thousands of small files are moved
- * at a third of that by its signer and its HTTP handler alone.
+ * The SDK takes 1.2 ms of a processor for what becomes one request; most of that is spent on what is the same
+ * each time. Thousands of small files are moved at a third of that by its signer and its HTTP handler alone.
  */
 function sendDirectly(
   client: S3Client,
@@ -192,7 +202,10 @@ class Sha256 {
   }
 }
 
-/** Servers older than the SDK's default checksums answer 501 to them. Bodies are guarded by their signed SHA-256. */
+/**
+ * Servers older than the SDK's default checksums answer 501 to them. Bodies are guarded by their signed
+ * SHA-256.
+ */
 function atEndpoint(endpoint: string): {
   endpoint: string;
   region: () => Promise<string>;
@@ -207,14 +220,20 @@ function atEndpoint(endpoint: string): {
   };
 }
 
-/** The region of the SDK's own configuration; most servers that are not AWS have one region and do not care for its name. */
+/**
+ * The region of the SDK's own configuration; most servers that are not AWS have one region and do not care
+ * for its name.
+ */
 function regionOfChain(): () => Promise<string> {
   let region: Promise<string> | undefined;
   // Asked for with every request.
   return () => (region ??= new S3Client({}).config.region().catch(() => 'us-east-1'));
 }
 
-/** The SDK announces on standard error which versions of Node its future releases need; the release in use is pinned. */
+/**
+ * The SDK announces on standard error which versions of Node its future releases need; the release in use is
+ * pinned.
+ */
 function withoutWarning<T>(construct: () => T): T {
   const emitWarning = process.emitWarning.bind(process);
   process.emitWarning = () => undefined;

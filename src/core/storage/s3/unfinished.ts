@@ -4,13 +4,16 @@ import type { S3Wire, Upload } from './wire.ts';
 
 /** Multipart uploads that a killed publisher left behind: invisible, and paid for. */
 export interface UnfinishedUploads {
-  /** Aborts those of this key. Whoever calls it holds the lease, so nobody lives who could still want them. */
+  /**
+   * Aborts those of this key. Whoever calls it holds the lease, so nobody lives who could still want them.
+   */
   abort(key: string): Promise<void>;
 }
 
 /**
- * Looks once for all of a prefix, when the first key is about to be changed: an upload that was begun before, for a key that this publisher changes under
- * its lease, is one that nobody completes any more. Rights to look are not needed: without them a lifecycle rule has to do it.
+ * Looks once for all of a prefix, when the first key is about to be changed: an upload that was begun before,
+ * for a key that this publisher changes under its lease, is one that nobody completes any more. Rights to
+ * look are not needed: without them a lifecycle rule has to do it.
  */
 export function unfinishedUploads(wire: S3Wire, prefix: string, log: Log, label: string): UnfinishedUploads {
   let looked: Promise<Map<string, Upload[]>> | undefined;

@@ -2,8 +2,9 @@ import type { Condition } from './conditions.ts';
 import type { ObjectHeaders } from '../storage.ts';
 
 /**
- * The calls of S3 that waybill makes, on one bucket and with whole object keys. Each is tried once and has a deadline; its failures are `WaybillError`s: a broken
- * condition is `storage_conflict`, whatever the condition was.
+ * The calls of S3 that waybill makes, on one bucket and with whole object keys. Each is tried once and has a
+ * deadline; its failures are `WaybillError`s: a broken condition is `storage_conflict`, whatever the
+ * condition was.
  */
 export interface S3Wire {
   /** True where nobody on the way can change a body, so that its parts need not be hashed once more. */
@@ -11,7 +12,10 @@ export interface S3Wire {
   /** The server's clock less ours in milliseconds, as its latest answer told it; null before the first. */
   clockOffsetMs(): number | null;
 
-  /** Returns the version. `sha256` is that of the bytes, in hexadecimal: it is signed, so that the server refuses other bytes. */
+  /**
+   * Returns the version. `sha256` is that of the bytes, in hexadecimal: it is signed, so that the server
+   * refuses other bytes.
+   */
   put(
     key: string,
     bytes: Uint8Array,

@@ -4,12 +4,17 @@ import { parentOf, type Key } from '../key.ts';
 import { answerOf, ConnectionLost, generalFailure, noSuchFile } from './errors.ts';
 import { unlessMissing, type SftpPlace } from './place.ts';
 
-/** The directories that keys imply: made when something is written below them, removed with their last file. */
+/**
+ * The directories that keys imply: made when something is written below them, removed with their last file.
+ */
 export interface SftpDirectories {
   make(directory: Key | ''): Promise<void>;
   /** Runs `work` with the key's directory made; again where someone removed it, being empty, in between. */
   around<T>(key: Key, work: () => Promise<T>): Promise<T>;
-  /** Up to and not including the root. Someone else may remove or fill a directory at the same moment: both are fine. */
+  /**
+   * Up to and not including the root. Someone else may remove or fill a directory at the same moment: both
+   * are fine.
+   */
   removeEmpty(directory: Key | ''): Promise<void>;
   /** Directories from here down may be gone, and are made anew when they are next needed. */
   forgetBelow(directory: Key | ''): void;
@@ -35,7 +40,8 @@ export function sftpDirectories(place: SftpPlace): SftpDirectories {
           return await work();
         } catch (error) {
           if (answerOf(error) !== noSuchFile || attempt === triesToKeep) throw error;
-          // It may be there again because others make and remove it at this moment; then it is something else that is missing.
+          // It may be there again because others make and remove it at this moment; then it is something else
+          // that is missing.
           if (attempt >= triesWhereThere && (await place.lstat(parentOf(key))) !== undefined) throw error;
           forgetBelow(parentOf(key));
         }

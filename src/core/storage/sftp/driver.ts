@@ -31,10 +31,12 @@ const requestsAtOnce = 64;
 const directoriesAtOnce = 8;
 
 /**
- * A directory of an SFTP server. One connection, on which requests of many files are under way at once; when it breaks, what was under way fails
- * with `storage_transient`, and the next call connects anew. Opening connects, so that what is wrong with host, key or identity is told first.
+ * A directory of an SFTP server. One connection, on which requests of many files are under way at once; when
+ * it breaks, what was under way fails with `storage_transient`, and the next call connects anew. Opening
+ * connects, so that what is wrong with host, key or identity is told first.
  *
- * A directory's own entry cannot be synced over SFTP; files are, where the server knows `fsync@openssh.com`. Links below the root are not followed.
+ * A directory's own entry cannot be synced over SFTP; files are, where the server knows `fsync@openssh.com`.
+ * Links below the root are not followed.
  */
 export async function sftpStorage(location: SftpLocation, options: SftpStorageOptions): Promise<Storage> {
   const { readOnly = false, mustExist = false, dryRun = false, answerWithinMs, log, secrets } = options;
@@ -124,7 +126,8 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
         { concurrency: requestsAtOnce },
       );
       await pMap(able, async ({ from, to }) => told(to, async () => move(from, to)), {
-        // In steps a move is several requests, and a retry counts on those that were done being the first ones.
+        // In steps a move is several requests, and a retry counts on those that were done being the first
+        // ones.
         concurrency: replaces ? requestsAtOnce : 1,
       });
       if (missing !== -1) throw notFound(storage, moves[missing]?.from ?? '');
@@ -186,7 +189,10 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
     }
   }
 
-  /** One move of a publication. What it replaces waits among the attempt's own staged files, which are swept with the attempt. */
+  /**
+   * One move of a publication. What it replaces waits among the attempt's own staged files, which are swept
+   * with the attempt.
+   */
   async function move(from: Key, to: Key): Promise<void> {
     await directories.around(to, async () => names.replace(from, to, listedKey(`${from}.old`)));
     written.delete(from);

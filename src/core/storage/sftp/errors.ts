@@ -16,7 +16,9 @@ export function answerOf(error: unknown): number | null {
   return typeof code === 'number' ? code : null;
 }
 
-/** Turns what a request failed with into the storage's own words; what is one of ours already passes as it is. */
+/**
+ * Turns what a request failed with into the storage's own words; what is one of ours already passes as it is.
+ */
 export function requestFailure(label: string, key: string, error: unknown): WaybillError {
   if (error instanceof WaybillError) return error;
   if (error instanceof ConnectionLost)

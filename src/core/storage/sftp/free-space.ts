@@ -3,8 +3,9 @@ import { answerOf, generalFailure, noSpace } from './errors.ts';
 import type { SftpPlace } from './place.ts';
 
 /**
- * Runs a write, and tells a failure that is due to a full file system as such: a server answers one only with "failed". It is asked how much room
- * the directory has, which a file system of its own below the root may differ in; without an answer, the failure stays what it was.
+ * Runs a write, and tells a failure that is due to a full file system as such: a server answers one only with
+ * "failed". It is asked how much room the directory has, which a file system of its own below the root may
+ * differ in; without an answer, the failure stays what it was.
  */
 export async function toldIfFull<T>(
   place: SftpPlace,
@@ -21,7 +22,10 @@ export async function toldIfFull<T>(
   }
 }
 
-/** What the server's answer holds of statvfs(3): free blocks and inodes for who is not root, the size of a block. */
+/**
+ * What the server's answer holds of statvfs(3): free blocks and inodes for who is not root, the size of a
+ * block.
+ */
 interface Room {
   f_bavail?: number;
   f_frsize?: number;

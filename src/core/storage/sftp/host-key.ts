@@ -28,7 +28,9 @@ const allAlgorithms = [
   'rsa-sha2-256',
 ];
 
-/** Where `remember` is false, as in a dry run, a new key is accepted for this connection and written nowhere. */
+/**
+ * Where `remember` is false, as in a dry run, a new key is accepted for this connection and written nowhere.
+ */
 export async function hostKeyCheck(
   location: SftpLocation,
   options: { label: string; log: Log; remember: boolean },

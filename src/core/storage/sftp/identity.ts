@@ -8,8 +8,9 @@ import type { Log } from '../../log.ts';
 const agentAnswersWithinMs = 10_000;
 
 /**
- * How to log in, in the order of trying: the agent first, then the key file. An agent that cannot be asked (sockets outlive their agents) is
- * passed over where there is a key file. Throws `storage_denied` where the key cannot be used, or where there is neither.
+ * How to log in, in the order of trying: the agent first, then the key file. An agent that cannot be asked
+ * (sockets outlive their agents) is passed over where there is a key file. Throws `storage_denied` where the
+ * key cannot be used, or where there is neither.
  */
 export async function identities(
   location: SftpLocation,
@@ -46,7 +47,10 @@ export async function identities(
   });
 }
 
-/** The library would end the whole connection over an agent that fails in the middle of logging in, so it is asked beforehand. */
+/**
+ * The library would end the whole connection over an agent that fails in the middle of logging in, so it is
+ * asked beforehand.
+ */
 async function requireAnswer(socket: string): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   try {

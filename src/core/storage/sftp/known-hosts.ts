@@ -4,8 +4,9 @@ import path from 'node:path';
 import { WaybillError } from '../../errors.ts';
 
 /*
- * OpenSSH's file of host keys (sshd(8), "SSH_KNOWN_HOSTS FILE FORMAT"): a line holds an optional marker, host patterns, the type of a key, the key in base64,
- * and a comment. What is no such line is passed over, as ssh does, since the file belongs to people and to other programs too; `malformedLines` tells which.
+ * OpenSSH's file of host keys (sshd(8), "SSH_KNOWN_HOSTS FILE FORMAT"): a line holds an optional marker, host
+ * patterns, the type of a key, the key in base64, and a comment. What is no such line is passed over, as ssh
+ * does, since the file belongs to people and to other programs too; `malformedLines` tells which.
  */
 
 export type HostKeyVerdict =
@@ -31,9 +32,9 @@ interface Entry {
 }
 
 /**
- * What a file says of the key that a host shows. `key` is the public key as it stands on the wire. A revoked key is revoked whatever else the file says. Another
- * key of the same host is a change even where it is of another type: a server that is told which types are known shows one of those
- * first. Pure.
+ * What a file says of the key that a host shows. `key` is the public key as it stands on the wire. A revoked
+ * key is revoked whatever else the file says. Another key of the same host is a change even where it is of
+ * another type: a server that is told which types are known shows one of those first. Pure.
  */
 export function judgeHostKey(text: string, host: string, port: number, key: Buffer): HostKeyVerdict {
   const entries = entriesOf(text).filter(({ hosts }) => matchesHost(hosts, host, port));
@@ -52,7 +53,9 @@ export function judgeHostKey(text: string, host: string, port: number, key: Buff
   };
 }
 
-/** The lines, counted from 1, that are neither empty nor a comment and that nothing can be read from. Pure. */
+/**
+ * The lines, counted from 1, that are neither empty nor a comment and that nothing can be read from. Pure.
+ */
 export function malformedLines(text: string): number[] {
   return linesOf(text)
     .filter(({ entry }) => entry === 'malformed')
@@ -91,8 +94,9 @@ export async function readKnownHosts(file: string): Promise<string> {
 const appending = new Map<string, Promise<unknown>>();
 
 /**
- * Adds a host's key where the file, as it is now, still knows none of that host; answers what the file said before. Connections of this thread
- * take turns at a file, so that several that open at once add one line; another process may add the same line, which does no harm.
+ * Adds a host's key where the file, as it is now, still knows none of that host; answers what the file said
+ * before. Connections of this thread take turns at a file, so that several that open at once add one line;
+ * another process may add the same line, which does no harm.
  */
 export async function rememberHostKey(
   file: string,
@@ -118,8 +122,8 @@ export async function rememberHostKey(
 }
 
 /**
- * Adds a host's key, in one write at the end of the file: several publishers may do so at once, and none disturbs another. A file
- * that ends in the middle of a line gets its end of line first.
+ * Adds a host's key, in one write at the end of the file: several publishers may do so at once, and none
+ * disturbs another. A file that ends in the middle of a line gets its end of line first.
  */
 export async function appendKnownHost(file: string, host: string, port: number, key: Buffer): Promise<void> {
   try {
@@ -158,7 +162,8 @@ function entryOf(content: string, line: number): Entry | 'none' | 'malformed' {
   if (trimmed === '' || trimmed.startsWith('#')) return 'none';
   const fields = trimmed.split(/[ \t]+/);
   const marker = fields[0]?.startsWith('@') === true ? fields.shift() : undefined;
-  // A certificate authority signs hosts' certificates, which are not asked for; its own key is none that a host may show.
+  // A certificate authority signs hosts' certificates, which are not asked for; its own key is none that a
+  // host may show.
   if (marker === '@cert-authority') return 'none';
   if (marker !== undefined && marker !== '@revoked') return 'malformed';
   const [hosts, type, encoded] = fields;

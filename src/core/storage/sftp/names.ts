@@ -5,13 +5,23 @@ import type { SftpDirectories } from './directories.ts';
 import { answerOf, ConnectionLost, noSuchFile } from './errors.ts';
 import { unlessMissing, type SftpPlace } from './place.ts';
 
-/** How files get their names and lose them, on servers that replace in one step and on servers that do not. */
+/**
+ * How files get their names and lose them, on servers that replace in one step and on servers that do not.
+ */
 export interface SftpNames {
-  /** Gives `from` the name `to`, which must be free; answers false where it is not. Of any number of contenders one wins. */
+  /**
+   * Gives `from` the name `to`, which must be free; answers false where it is not. Of any number of
+   * contenders one wins.
+   */
   claim(from: Key, to: Key): Promise<boolean>;
-  /** Gives `from` the name `to`. What had it waits as `aside` where the server cannot replace, and is removed. */
+  /**
+   * Gives `from` the name `to`. What had it waits as `aside` where the server cannot replace, and is removed.
+   */
   replace(from: Key, to: Key, aside: Key): Promise<void>;
-  /** A file that is missing because its replacement was interrupted between two steps is put back, or shows itself, as it was. */
+  /**
+   * A file that is missing because its replacement was interrupted between two steps is put back, or shows
+   * itself, as it was.
+   */
   recover(key: Key): Promise<void>;
   unlink(key: Key): Promise<void>;
   /** Everything below a directory, and it; moved aside first, so that whoever still works in there fails. */
@@ -31,8 +41,9 @@ export function sftpNames(
   return { claim, replace, recover, unlink, removeTree };
 
   /**
-   * A rename of version 3 refuses a name that is taken (OpenSSH makes a link, which is so in one step). Some servers overwrite instead: looking
-   * first keeps them from taking what is another's already, though contenders of one moment they do not tell apart.
+   * A rename of version 3 refuses a name that is taken (OpenSSH makes a link, which is so in one step). Some
+   * servers overwrite instead: looking first keeps them from taking what is another's already, though
+   * contenders of one moment they do not tell apart.
    */
   async function claim(from: Key, to: Key): Promise<boolean> {
     await recover(to);
@@ -87,7 +98,8 @@ export function sftpNames(
   }
 
   async function removeTree(directory: Key): Promise<void> {
-    // Always the same name, so that a try whose answers were lost leaves nothing that the next one does not find.
+    // Always the same name, so that a try whose answers were lost leaves nothing that the next one does not
+    // find.
     const aside = listedKey(`${directory}.gone`);
     await removeAll(aside);
     try {

@@ -6,7 +6,10 @@ import { answerOf, noSuchFile } from './errors.ts';
 import type { SftpSession } from './session.ts';
 import type { Entry, EntryType } from '../storage.ts';
 
-/** A directory of a server, looked at over one connection that is made anew where it broke. Failures are those of `SftpSession.ask`. */
+/**
+ * A directory of a server, looked at over one connection that is made anew where it broke. Failures are those
+ * of `SftpSession.ask`.
+ */
 export interface SftpPlace {
   readonly label: string;
   /** Absolute, on the server. */

@@ -11,7 +11,10 @@ import { answerOf, ConnectionLost, connectFailure } from './errors.ts';
 import { hostKeyCheck } from './host-key.ts';
 import { identities } from './identity.ts';
 
-/** One connection. Its requests are answered in the order of asking, and any number may be under way up to `maxRequests`. */
+/**
+ * One connection. Its requests are answered in the order of asking, and any number may be under way up to
+ * `maxRequests`.
+ */
 export interface SftpSession {
   /** True as soon as the connection is gone; a closed session stays closed. */
   isClosed(): boolean;
@@ -20,8 +23,9 @@ export interface SftpSession {
   /** Whether a rename replaces what has the new name, in one step. */
   readonly replaces: boolean;
   /**
-   * One request. Rejects with the server's answer (its `code` is a number), with `ConnectionLost`, or, where the server knows no such
-   * request, with whatever `send` throws. Where no answer comes within the deadline the connection is given up.
+   * One request. Rejects with the server's answer (its `code` is a number), with `ConnectionLost`, or, where
+   * the server knows no such request, with whatever `send` throws. Where no answer comes within the deadline
+   * the connection is given up.
    */
   ask<T>(send: (sftp: SFTPWrapper, done: (error?: Error | null, value?: T) => void) => void): Promise<T>;
   close(): Promise<void>;
@@ -50,7 +54,10 @@ const ciphers = [
   'aes256-ctr',
 ];
 
-/** Connects and logs in. Throws `WaybillError`s that say what is wrong with host, key or identity, and what to do. */
+/**
+ * Connects and logs in. Throws `WaybillError`s that say what is wrong with host, key or identity, and what to
+ * do.
+ */
 export async function openSession(options: SessionOptions): Promise<SftpSession> {
   const { location, label, answerWithinMs = defaultAnswerMs } = options;
   const authHandler = await identities(location, options);
@@ -75,7 +82,8 @@ export async function openSession(options: SessionOptions): Promise<SftpSession>
       sock: socket,
       username: location.user,
       authHandler,
-      // Always installed, since without one any key would do; and answered by the callback, since a promise counts as a yes.
+      // Always installed, since without one any key would do; and answered by the callback, since a promise
+      // counts as a yes.
       hostVerifier: (key: Buffer, verify: (valid: boolean) => void) => {
         hostKey.accept(key).then(
           () => verify(true),
@@ -113,7 +121,8 @@ export async function openSession(options: SessionOptions): Promise<SftpSession>
           pending.add(reject);
           forget = () => void pending.delete(reject);
           watchdog.watch();
-          // What is asked for in one go leaves in one go: a request has several packets, and each would be a system call.
+          // What is asked for in one go leaves in one go: a request has several packets, and each would be a
+          // system call.
           if (socket.writableCorked === 0) {
             socket.cork();
             process.nextTick(() => socket.uncork());
@@ -146,8 +155,8 @@ export async function openSession(options: SessionOptions): Promise<SftpSession>
 }
 
 /**
- * Gives a connection up on which nothing moves: no answer came and no byte went out for so long. One clock for all requests, since on a slow line
- * each of them waits for those before it.
+ * Gives a connection up on which nothing moves: no answer came and no byte went out for so long. One clock
+ * for all requests, since on a slow line each of them waits for those before it.
  */
 function watchdogOf(
   withinMs: number,
@@ -177,7 +186,10 @@ function watchdogOf(
   return { watch, progressed, rest };
 }
 
-/** Asked with names that are not there, so that nothing is moved: a server that knows the request says so by missing them. */
+/**
+ * Asked with names that are not there, so that nothing is moved: a server that knows the request says so by
+ * missing them.
+ */
 async function knowsReplacingRename(session: Pick<SftpSession, 'ask'>): Promise<boolean> {
   const name = `.publisher-probe-${randomUUID()}`;
   try {

@@ -51,8 +51,9 @@ export async function* readFile(session: SftpSession, file: string): AsyncIterab
 }
 
 /**
- * Writes a body into a new or emptied file, hashing on the way; holds it against what was promised, and the size that the server then
- * has against it, too. On the server's disk when it returns, where the server can be asked for that.
+ * Writes a body into a new or emptied file, hashing on the way; holds it against what was promised, and the
+ * size that the server then has against it, too. On the server's disk when it returns, where the server can
+ * be asked for that.
  */
 export async function writeFile(
   session: SftpSession,

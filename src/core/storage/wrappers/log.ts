@@ -2,7 +2,10 @@ import type { Clock } from '../../clock.ts';
 import type { Log } from '../../log.ts';
 import type { Storage } from '../storage.ts';
 
-/** A storage that tells each call at level debug: operation, keys, milliseconds, and the failure where it failed. */
+/**
+ * A storage that tells each call at level debug: operation, keys, milliseconds, and the failure where it
+ * failed.
+ */
 export function withLog(storage: Storage, log: Log, clock: Clock): Storage {
   const told = async <T>(operation: string, fields: object, work: () => Promise<T>): Promise<T> => {
     const started = clock.monotonic();

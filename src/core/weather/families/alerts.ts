@@ -20,8 +20,8 @@ import type { AlertData } from '../records.ts';
 import { alertAreas, alertReferences, alertRunMembers, alertRuns, alerts } from '../tables.ts';
 
 /**
- * The alerts in force: those of the newest poll whose event has not ended. What a Cancel refers to is not dropped for that, since it
- * may cancel a part; the poll itself says what is active.
+ * The alerts in force: those of the newest poll whose event has not ended. What a Cancel refers to is not
+ * dropped for that, since it may cancel a part; the poll itself says what is active.
  */
 export function alertsReader(database: WeatherDatabase, clock: Clock): WeatherReader['alerts'] {
   return (query: AlertsQuery) =>

@@ -8,7 +8,10 @@ import type { Geometry } from '../records.ts';
 import { outlookDiscussions, outlookRuns, outlooks } from '../tables.ts';
 import { converterOf } from '../units.ts';
 
-/** The outlook issued last for a day, or the one of those whose window holds this moment. A window may be cut short: none is assumed. */
+/**
+ * The outlook issued last for a day, or the one of those whose window holds this moment. A window may be cut
+ * short: none is assumed.
+ */
 export function convectiveOutlooksReader(
   database: WeatherDatabase,
   clock: Clock,

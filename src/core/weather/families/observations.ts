@@ -20,7 +20,10 @@ import type {
 import { observationClouds, observations, observationWeather, stations } from '../tables.ts';
 import { converterOf, observationUnits, type Converter } from '../units.ts';
 
-/** The newest observation of a station, or of any. Both statements are built once: that took longer than the database takes to answer. */
+/**
+ * The newest observation of a station, or of any. Both statements are built once: that took longer than the
+ * database takes to answer.
+ */
 export function observationsReader(database: WeatherDatabase): WeatherReader['observations'] {
   const statements = new WeakMap<Queries, ReturnType<typeof prepareLatest>>();
   const prepared = (queries: Queries): ReturnType<typeof prepareLatest> => {

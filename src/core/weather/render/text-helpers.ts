@@ -35,7 +35,10 @@ function compass(degrees: number | null | undefined): string {
   return points[Math.round(degrees / 22.5) % 16] ?? unknown;
 }
 
-/** Lines of at most `width` characters with `indent` before each; paragraphs stay apart. A word that is longer stands alone. */
+/**
+ * Lines of at most `width` characters with `indent` before each; paragraphs stay apart. A word that is longer
+ * stands alone.
+ */
 function wrap(text: string | null | undefined, width = 80, indent = ''): string {
   if (text === null || text === undefined) return indent + unknown;
   const paragraphs = text.trim().split(/\n[ \t]*\n\s*/);

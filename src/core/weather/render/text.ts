@@ -4,7 +4,9 @@ import ejs from 'ejs';
 import { WaybillError } from '../../errors.ts';
 import { textHelpers } from './text-helpers.ts';
 
-/** What a template is told of the request: its endpoint and its parameters, with what was left out filled in. */
+/**
+ * What a template is told of the request: its endpoint and its parameters, with what was left out filled in.
+ */
 export interface TextRequest {
   endpoint: string;
   parameters: object;
@@ -12,7 +14,8 @@ export interface TextRequest {
 
 export interface TextRenderer {
   /**
-   * Throws `unsupported_format` where the template is missing or cannot be read, and `template_error` where it cannot be compiled or throws.
+   * Throws `unsupported_format` where the template is missing or cannot be read, and `template_error` where
+   * it cannot be compiled or throws.
    */
   render(
     template: TemplateName,
@@ -47,7 +50,10 @@ interface Compiled {
   template: (locals: object) => string;
 }
 
-/** Renders the operator's templates (EJS, trusted as configuration is); a file that has changed is compiled again. */
+/**
+ * Renders the operator's templates (EJS, trusted as configuration is); a file that has changed is compiled
+ * again.
+ */
 export function createTextRenderer(baseDir: string): TextRenderer {
   const compiled = new Map<TemplateName, Compiled>();
   return {

@@ -1,10 +1,14 @@
 import XMLBuilder from 'fast-xml-builder';
 import { singularNames } from '../records.ts';
 
-/** An element as the writer takes it: `@` before attributes, `#text` for text, an array for elements of one name. */
+/**
+ * An element as the writer takes it: `@` before attributes, `#text` for text, an array for elements of one
+ * name.
+ */
 type Node = string | { [name: string]: Node | Node[] };
 
-// What no XML 1.0 document may hold, not even escaped: control characters, lone surrogates and two non-characters.
+// What no XML 1.0 document may hold, not even escaped: control characters, lone surrogates and two
+// non-characters.
 const forbidden = /[^\t\n\r\u{20}-\u{D7FF}\u{E000}-\u{FFFD}\u{10000}-\u{10FFFF}]/gu;
 const writer = new XMLBuilder({
   ignoreAttributes: false,
@@ -17,8 +21,9 @@ const head = { '?xml': { '@version': '1.0', '@encoding': 'UTF-8' } };
 const schemaInstance = 'http://www.w3.org/2001/XMLSchema-instance';
 
 /**
- * The same data as XML: `<response><data>…`, elements named as in JSON. Null is `xsi:nil`, a list is a wrapper with one child for each item, and
- * a GeoJSON geometry is its JSON text. Characters that XML 1.0 does not know are dropped.
+ * The same data as XML: `<response><data>…`, elements named as in JSON. Null is `xsi:nil`, a list is a
+ * wrapper with one child for each item, and a GeoJSON geometry is its JSON text. Characters that XML 1.0 does
+ * not know are dropped.
  */
 export function renderXml(data: object | null): string {
   const response = { '@xmlns:xsi': schemaInstance, data: nodeOf('data', data) };
