@@ -67,14 +67,24 @@ export function findCollisions(paths: readonly RelativePath[]): PathCollision[] 
       });
   });
   folded.forEach((key, index) => {
-    for (let slash = key.indexOf('/'); slash !== -1; slash = key.indexOf('/', slash + 1)) {
-      const file = files.get(key.slice(0, slash));
+    for (const ancestor of ancestorsOf(key)) {
+      const file = files.get(ancestor);
       if (file === undefined) continue;
       collisions.push({ index, reason: `lies below "${file}", which is listed as a file` });
       break;
     }
   });
   return collisions;
+}
+
+/**
+ * The directories that a relative path lies in, outermost first: `a/b/c` yields `a`, then `a/b`. The path
+ * itself and the root are not among them, so a path of one segment yields nothing. Lazy: a caller that stops
+ * early pays for what it has seen only. Pure.
+ */
+export function* ancestorsOf(path: string): Generator<string, void, undefined> {
+  for (let slash = path.indexOf('/'); slash !== -1; slash = path.indexOf('/', slash + 1))
+    yield path.slice(0, slash);
 }
 
 /**

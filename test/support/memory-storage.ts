@@ -2,6 +2,7 @@ import { finishDigest, startDigest, type Digest } from '../../src/core/digest.ts
 import { WaybillError } from '../../src/core/errors.ts';
 import { checkBody } from '../../src/core/storage/body.ts';
 import { alreadyExists, notFound, readOnly, versionConflict } from '../../src/core/storage/errors.ts';
+import { ancestorsOf } from '../../src/core/paths.ts';
 import { joinKey, listedKey, type Key } from '../../src/core/storage/key.ts';
 import type {
   Body,
@@ -145,11 +146,11 @@ export function memoryStorage(options: MemoryOptions): Storage {
   /** A file system has no file where a directory is, and no directory where a file is. */
   function refuseTreeConflict(key: Key): void {
     if (flavour === 'objects') return;
-    for (let slash = key.indexOf('/'); slash !== -1; slash = key.indexOf('/', slash + 1))
-      if (disk.has(key.slice(0, slash)))
+    for (const ancestor of ancestorsOf(key))
+      if (disk.has(ancestor))
         throw new WaybillError(
           'storage_permanent',
-          `${storage.label}: "${key.slice(0, slash)}" is a file, not a directory`,
+          `${storage.label}: "${ancestor}" is a file, not a directory`,
         );
     for (const name of disk.keys())
       if (name.startsWith(`${key}/`))

@@ -7,7 +7,7 @@ import { finding } from '../finding.ts';
 import { invalidBundle } from './invalid-bundle.ts';
 import { decompress } from '../archive/decompress.ts';
 import { manifestName } from './manifest.ts';
-import { parseRelativePath, type RelativePath } from '../paths.ts';
+import { ancestorsOf, parseRelativePath, type RelativePath } from '../paths.ts';
 import { foldedPath } from '../case-folding.ts';
 import { quoted, readTar, type TarEntry } from '../archive/tar-reader.ts';
 
@@ -50,7 +50,7 @@ const smallFileBytes = 1 << 16;
 export async function extractArchive({ input, directory, limits }: ExtractRequest): Promise<Extraction> {
   const extraction: Extraction = { files: new Map(), bytes: 0 };
   const tree = pathTree(limits);
-  const made = new Set<string>(['.']);
+  const made = new Set<string>();
   for await (const entry of readTar(decompress(limited(input, limits.maxUploadSize)))) {
     const entryPath = judgePath(entry);
     if (entryPath === null) continue;
@@ -62,7 +62,7 @@ export async function extractArchive({ input, directory, limits }: ExtractReques
     extraction.bytes += entry.size;
     if (extraction.bytes > limits.maxUploadSize)
       throw tooLarge('what the archive holds', limits.maxUploadSize);
-    makeDirectory(directory, path.posix.dirname(entryPath), made);
+    makeParents(directory, entryPath, made);
     const digest = await writeEntry(entry, path.join(directory, entryPath));
     extraction.files.set(entryPath, { size: entry.size, digest });
   }
@@ -105,8 +105,7 @@ function pathTree({ maxFiles }: ArchiveLimits): {
   const maxDirectories = 4 * maxFiles + maxDepth;
 
   const addDirectories = (path: RelativePath, folded: string): void => {
-    for (let slash = folded.indexOf('/'); slash !== -1; slash = folded.indexOf('/', slash + 1))
-      addOne(path, folded.slice(0, slash));
+    for (const ancestor of ancestorsOf(folded)) addOne(path, ancestor);
   };
   const addOne = (path: RelativePath, folded: string): void => {
     const file = files.get(folded);
@@ -141,17 +140,19 @@ function pathTree({ maxFiles }: ArchiveLimits): {
   };
 }
 
-function makeDirectory(root: string, relative: string, made: Set<string>): void {
-  if (made.has(relative)) return;
-  makeDirectory(root, path.posix.dirname(relative), made);
-  const absolute = path.join(root, relative);
-  try {
-    mkdirSync(absolute, { mode: 0o700 });
-  } catch (error) {
-    // Two directories that differ in case are one where the file system folds it.
-    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error;
+function makeParents(root: string, file: string, made: Set<string>): void {
+  // Nearly every file lies beside one whose parents exist already; look only once for those.
+  if (made.has(path.posix.dirname(file))) return;
+  for (const directory of ancestorsOf(file)) {
+    if (made.has(directory)) continue;
+    try {
+      mkdirSync(path.join(root, directory), { mode: 0o700 });
+    } catch (error) {
+      // Two directories that differ only in case are one on a file system that folds case.
+      if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error;
+    }
+    made.add(directory);
   }
-  made.add(relative);
 }
 
 async function writeEntry(entry: TarEntry, file: string): Promise<Digest> {

@@ -2,7 +2,7 @@ import { finding, type Finding } from '../finding.ts';
 import { joinKey, type Key } from '../storage/key.ts';
 import type { Entry, Storage } from '../storage/storage.ts';
 import { manifestName, type ManifestFile } from './manifest.ts';
-import { compareCodeUnits } from '../paths.ts';
+import { ancestorsOf, compareCodeUnits } from '../paths.ts';
 import { isReservedPath } from '../reserved-names.ts';
 
 const namesInWarning = 5;
@@ -73,7 +73,6 @@ export function whatIsWrong(
 /** The symbolic link that a path goes through, where there is one. */
 export function linkAbove(path: string, links: ReadonlySet<string>): string | undefined {
   if (links.size === 0) return undefined;
-  for (let slash = path.indexOf('/'); slash !== -1; slash = path.indexOf('/', slash + 1))
-    if (links.has(path.slice(0, slash))) return path.slice(0, slash);
+  for (const ancestor of ancestorsOf(path)) if (links.has(ancestor)) return ancestor;
   return undefined;
 }
