@@ -1,22 +1,37 @@
 import { performance } from 'node:perf_hooks';
 
-/**
- * Time as the core sees it, so that tests can bend it. Everything that waits or dates something takes one.
- */
+/** Time as the core sees it. Everything that waits or dates something takes one, so that tests control it. */
 export interface Clock {
   /** Wall-clock time, for what people and catalogs read. */
   now(): Date;
-  /** Milliseconds of a clock that never jumps, for time-outs and leases. */
+  /** Milliseconds on a clock that never jumps, for timeouts and leases. */
   monotonic(): number;
-  /** Waits `ms` milliseconds; rejects with the signal's reason when it aborts first. */
+  /**
+   * Waits `ms` milliseconds; rejects with the signal's reason if it aborts first. At most 2^31 - 1 ms (24.8
+   * days): a longer timer of Node.js fires at once. The same holds for `timeout` and `every`.
+   */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
+  /** Calls `callback` once, `ms` milliseconds from now, unless it is cancelled first. */
+  timeout(ms: number, callback: () => void, options?: TimerOptions): Timer;
+  /** Calls `callback` every `ms` milliseconds, for the first time `ms` from now, until it is cancelled. */
+  every(ms: number, callback: () => void, options?: TimerOptions): Timer;
+}
+
+export interface TimerOptions {
+  /** Lets the process exit while the timer is pending. By default a pending timer keeps the process alive. */
+  unref?: boolean;
+}
+
+export interface Timer {
+  /** Does nothing if the timer has fired or was cancelled before. */
+  cancel(): void;
 }
 
 export const systemClock: Clock = {
   now: () => new Date(),
   monotonic: () => performance.now(),
-  // By hand, because the timers of `node:timers/promises` make an error with a stack for each sleep that is
-  // ended early, and most are.
+  // Not the sleep of `node:timers/promises`: that creates an error with a stack for each sleep that ends
+  // early, and most do.
   sleep: (ms, signal) =>
     new Promise((resolve, reject) => {
       const giveUp = (): void => {
@@ -30,4 +45,14 @@ export const systemClock: Clock = {
       if (signal?.aborted === true) giveUp();
       else signal?.addEventListener('abort', giveUp, { once: true });
     }),
+  timeout(ms, callback, { unref = false } = {}) {
+    const timer = setTimeout(callback, ms);
+    if (unref) timer.unref();
+    return { cancel: () => clearTimeout(timer) };
+  },
+  every(ms, callback, { unref = false } = {}) {
+    const timer = setInterval(callback, ms);
+    if (unref) timer.unref();
+    return { cancel: () => clearInterval(timer) };
+  },
 };

@@ -1,6 +1,7 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Test } from 'tap';
+import { systemClock } from '../../src/core/clock.ts';
 import { feed, feedAll } from '../core/weather/feed-samples.ts';
 import type { Driver } from '../core/weather/suite.ts';
 import { xmllint } from '../services/xmllint.ts';
@@ -45,7 +46,12 @@ export async function weatherHttpSuite(t: Test, driver: Driver): Promise<void> {
   await target.close();
 
   let now = new Date('2026-01-20T18:00:00Z');
-  const clock = { now: () => now, monotonic: () => 0, sleep: () => Promise.resolve() };
+  const clock = {
+    ...systemClock,
+    now: () => now,
+    monotonic: () => 0,
+    sleep: () => Promise.resolve(),
+  };
   const reader = await driver.openReader(clock);
   t.teardown(() => reader.close());
   const url = await startWeather(t, { reader, clock });

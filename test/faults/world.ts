@@ -10,7 +10,7 @@ import type { CatalogState } from '../../src/core/catalog/catalog.ts';
 import type { Owner } from '../../src/core/identity.ts';
 import { defaultLeaseTimes } from '../../src/core/lease/lease.ts';
 import { readState } from '../../src/core/catalog/store.ts';
-import type { Clock } from '../../src/core/clock.ts';
+import { systemClock, type Clock } from '../../src/core/clock.ts';
 import type { DestinationConfig } from '../../src/core/config/config.ts';
 import type { CoreContext } from '../../src/core/context.ts';
 import { silentLog } from '../../src/core/log.ts';
@@ -67,6 +67,8 @@ export function testClock(): Clock {
   let elapsed = 0;
   const epoch = Date.parse('2026-11-20T00:00:00Z');
   return {
+    // Timers run in real time: they guard against peers that do not answer, and those are real here.
+    ...systemClock,
     now: () => new Date(epoch + elapsed),
     monotonic: () => elapsed,
     async sleep(ms, signal) {

@@ -1,28 +1,46 @@
-import type { Clock } from '../../src/core/clock.ts';
+import type { Clock, Timer } from '../../src/core/clock.ts';
 
-/** A clock that stands still until it is told to go on. */
+/** A clock that stands still until it is advanced. */
 export interface ManualClock extends Clock {
-  /** Moves time and lets every sleeper that is due go on, in the order of their times. */
+  /** Moves time and fires every timer that is due on the way, in the order of their times. */
   advance: (ms: number) => Promise<void>;
+}
+
+interface Pending {
+  at: number;
+  fire: () => void;
 }
 
 export function manualClock(start = new Date('2026-11-20T02:04:34.000Z')): ManualClock {
   let elapsed = 0;
-  let sleepers: { at: number; wake: () => void }[] = [];
+  let pending: Pending[] = [];
   const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+  const timeout = (ms: number, callback: () => void): Timer => {
+    const timer = { at: elapsed + ms, fire: callback };
+    pending.push(timer);
+    return { cancel: () => void (pending = pending.filter((one) => one !== timer)) };
+  };
   return {
     now: () => new Date(start.getTime() + elapsed),
     monotonic: () => elapsed,
+    timeout,
+    every: (ms, callback) => {
+      const again = (): void => {
+        next = timeout(ms, again);
+        callback();
+      };
+      let next = timeout(ms, again);
+      return { cancel: () => next.cancel() };
+    },
     sleep: (ms, signal) =>
       new Promise((resolve, reject) => {
         if (signal?.aborted) {
           reject(signal.reason as Error);
           return;
         }
-        const sleeper = { at: elapsed + ms, wake: resolve };
-        sleepers.push(sleeper);
+        const timer = timeout(ms, resolve);
         signal?.addEventListener('abort', () => {
-          sleepers = sleepers.filter((one) => one !== sleeper);
+          timer.cancel();
           reject(signal.reason as Error);
         });
       }),
@@ -30,11 +48,11 @@ export function manualClock(start = new Date('2026-11-20T02:04:34.000Z')): Manua
       const until = elapsed + ms;
       await settle();
       for (;;) {
-        const due = sleepers.filter(({ at }) => at <= until).sort((a, b) => a.at - b.at)[0];
+        const due = pending.filter(({ at }) => at <= until).sort((a, b) => a.at - b.at)[0];
         if (due === undefined) break;
-        sleepers = sleepers.filter((one) => one !== due);
+        pending = pending.filter((one) => one !== due);
         elapsed = due.at;
-        due.wake();
+        due.fire();
         await settle();
       }
       elapsed = until;

@@ -1,7 +1,7 @@
 import type { Test } from 'tap';
 import type { Target } from '../../../examples/feeder/load.ts';
 import { createTables } from '../../../examples/feeder/targets.ts';
-import type { Clock } from '../../../src/core/clock.ts';
+import { systemClock, type Clock } from '../../../src/core/clock.ts';
 import type { AlertsQuery } from '../../../src/core/weather/queries.ts';
 import type { WeatherReader } from '../../../src/core/weather/reader.ts';
 import { countRows, feed, feedAll } from './feed-samples.ts';
@@ -16,7 +16,7 @@ export const anyAlert: AlertsQuery = { area: { kind: 'anywhere' }, severities: [
 const units = 'si';
 
 export function clockAt(text: string): Clock {
-  return { now: () => new Date(text), monotonic: () => 0, sleep: () => Promise.resolve() };
+  return { ...systemClock, now: () => new Date(text), monotonic: () => 0, sleep: () => Promise.resolve() };
 }
 
 /** What every driver does alike: writes with the feeder, closes, and reads back. */
