@@ -4,7 +4,7 @@ import { setImmediate as breathe } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { finishDigest, startDigest } from '../../digest.ts';
 import { checkBody } from '../body.ts';
-import { byteBudget } from '../byte-budget.ts';
+import { createSemaphore } from '../../semaphore.ts';
 import { localFailure } from './errors.ts';
 import { pacer } from './slow-calls.ts';
 import type { Body, WriteOptions, Written } from '../storage.ts';
@@ -26,7 +26,7 @@ const flushEveryBytes = 32 << 20;
  */
 const largeAtOnce = 3;
 const bufferBytes = (chunksAhead + 2) * chunkBytes;
-const room = byteBudget(largeAtOnce * bufferBytes);
+const bufferMemory = createSemaphore(largeAtOnce * bufferBytes);
 const spareBuffers: Buffer[][] = [];
 
 /**
@@ -203,14 +203,14 @@ async function readSmallFileLater(name: string, file: string, promised: number):
  * collected.
  */
 async function withBuffers<T>(work: (buffers: readonly Buffer[]) => Promise<T>): Promise<T> {
-  const giveBack = await room.take(bufferBytes);
+  const release = await bufferMemory.acquire(bufferBytes);
   const buffers =
     spareBuffers.pop() ?? Array.from({ length: chunksAhead + 2 }, () => Buffer.allocUnsafeSlow(chunkBytes));
   try {
     return await work(buffers);
   } finally {
     spareBuffers.push([...buffers]);
-    giveBack();
+    release();
   }
 }
 

@@ -8,7 +8,7 @@ import type { Log } from '../../log.ts';
 import { inParallel } from '../../parallel.ts';
 import { defaultRetryPolicy, retry, type RetryPolicy } from '../../retry.ts';
 import { measure } from '../body.ts';
-import { byteBudget } from '../byte-budget.ts';
+import { createSemaphore } from '../../semaphore.ts';
 import { collect } from '../collect.ts';
 import { alreadyExists, readOnly as refuseReadOnly } from '../errors.ts';
 import { joinKey, listedKey, type Key } from '../key.ts';
@@ -66,7 +66,7 @@ export async function s3Storage(location: S3Location, options: S3StorageOptions)
     clock,
   });
   const at = (key: Key | ''): string => prefix + key;
-  const budget = byteBudget(memoryBytes);
+  const budget = createSemaphore(memoryBytes);
   const leftovers = unfinishedUploads(wire, prefix, log, label);
   const multipart: MultipartOptions = {
     wire,
@@ -154,7 +154,7 @@ export async function s3Storage(location: S3Location, options: S3StorageOptions)
     write: WriteOptions,
     condition: Condition | undefined,
   ): Promise<Written> {
-    const giveBack = await budget.take(body.size);
+    const release = await budget.acquire(body.size);
     try {
       const { bytes, ...read } = await collect(key, body, write);
       const put = async (): Promise<string> =>
@@ -171,7 +171,7 @@ export async function s3Storage(location: S3Location, options: S3StorageOptions)
         throw alreadyExists(storage, key, error);
       throw error;
     } finally {
-      giveBack();
+      release();
     }
   }
 

@@ -1,7 +1,7 @@
 import { digestOf, finishDigest, hexOf, startDigest } from '../../digest.ts';
 import { retry, type RetryOptions } from '../../retry.ts';
 import { checkBody } from '../body.ts';
-import type { ByteBudget } from '../byte-budget.ts';
+import type { Semaphore } from '../../semaphore.ts';
 import type { S3Wire, Upload } from './wire.ts';
 import type { Body, WriteOptions, Written } from '../storage.ts';
 
@@ -11,8 +11,8 @@ const mebibyte = 1 << 20;
 
 export interface MultipartOptions {
   wire: S3Wire;
-  /** Of parts that are held in memory, all uploads of a storage together. */
-  budget: ByteBudget;
+  /** Permits are bytes: the parts held in memory by all uploads of a storage together. */
+  budget: Semaphore;
   partBytes: number;
   partsAtOnce: number;
   /** For each part alone: what was sent of the others need not be sent again. */
@@ -70,7 +70,7 @@ async function readInParts(
   let size = 0;
   let part: Buffer | null = null;
   let filled = 0;
-  let giveBack = (): void => undefined;
+  let release = (): void => undefined;
   try {
     for await (const chunk of body.open()) {
       write.signal?.throwIfAborted();
@@ -81,7 +81,7 @@ async function readInParts(
       write.onBytes?.(chunk.byteLength);
       for (let at = 0; at < chunk.byteLength;) {
         if (part === null) {
-          giveBack = await budget.take(length);
+          release = await budget.acquire(length);
           part = parts.buffer(length);
           filled = 0;
         }
@@ -90,17 +90,17 @@ async function readInParts(
         filled += count;
         at += count;
         if (filled < length) continue;
-        await parts.send(part, filled, giveBack);
-        [part, giveBack] = [null, () => undefined];
+        await parts.send(part, filled, release);
+        [part, release] = [null, () => undefined];
       }
     }
     const read = { size, digest: finishDigest(hash) };
     checkBody(key, read, { size: body.size, digest: write.digest });
-    if (part !== null) await parts.send(part, filled, giveBack);
-    giveBack = () => undefined;
+    if (part !== null) await parts.send(part, filled, release);
+    release = () => undefined;
     return read;
   } finally {
-    giveBack();
+    release();
   }
 }
 
@@ -133,10 +133,10 @@ class Parts {
   }
 
   /**
-   * Sends a part, once there is room beside those on their way. `giveBack` is called when its bytes are no
+   * Sends a part, once there is room beside those on their way. `release` is called when its bytes are no
    * longer needed.
    */
-  async send(buffer: Buffer, length: number, giveBack: () => void): Promise<void> {
+  async send(buffer: Buffer, length: number, release: () => void): Promise<void> {
     const number = ++this.#sent;
     const sending = this.#sendOne(number, buffer.subarray(0, length))
       .catch((error: unknown) => {
@@ -146,7 +146,7 @@ class Parts {
       .finally(() => {
         this.#underWay.delete(sending);
         this.#free.push(buffer);
-        giveBack();
+        release();
       });
     this.#underWay.add(sending);
     while (this.#underWay.size >= this.#options.partsAtOnce) await Promise.race(this.#underWay);

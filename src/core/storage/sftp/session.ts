@@ -6,7 +6,7 @@ import type { SftpLocation } from '../../config/config.ts';
 import type { Secrets } from '../../secrets.ts';
 import { WaybillError } from '../../errors.ts';
 import type { Log } from '../../log.ts';
-import { byteBudget } from '../byte-budget.ts';
+import { createSemaphore } from '../../semaphore.ts';
 import { answerOf, ConnectionLost, connectFailure } from './errors.ts';
 import { hostKeyCheck } from './host-key.ts';
 import { identities } from './identity.ts';
@@ -103,7 +103,7 @@ export async function openSession(options: SessionOptions): Promise<SftpSession>
     throw refusal ?? connectFailure(label, error);
   }
 
-  const slots = byteBudget(location.maxRequests);
+  const slots = createSemaphore(location.maxRequests);
   const watchdog = watchdogOf(answerWithinMs, socket, () => {
     lose(`the server did not answer within ${answerWithinMs / 1000} s`);
     void endOf(client);
@@ -113,7 +113,7 @@ export async function openSession(options: SessionOptions): Promise<SftpSession>
     async ask<T>(
       send: (sftp: SFTPWrapper, done: (error?: Error | null, value?: T) => void) => void,
     ): Promise<T> {
-      const giveBack = await slots.take(1);
+      const release = await slots.acquire(1);
       let forget = quiet;
       try {
         return await new Promise<T>((resolve, reject) => {
@@ -136,7 +136,7 @@ export async function openSession(options: SessionOptions): Promise<SftpSession>
       } finally {
         forget();
         if (pending.size === 0) watchdog.rest();
-        giveBack();
+        release();
       }
     },
     async close() {
