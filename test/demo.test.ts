@@ -15,6 +15,7 @@ import path from 'node:path';
 import t, { type Test } from 'tap';
 import { digestOf } from '../src/core/digest.ts';
 import { document, waybill } from './cli/process.ts';
+import { ensureInstalled } from './services/debian.ts';
 
 /** Starts the demo as `npm run demo` does, with its data in a directory of the test. */
 function startDemo(
@@ -81,10 +82,8 @@ t.test('npm run demo -- --once publishes everything, says where, and exits 0', a
   t.notOk(output().includes('\u001B'), 'no colours where nobody looks');
 });
 
-const hasCurl = spawnSync('curl', ['--version']).error === undefined;
-const needsCurl = { skip: hasCurl ? false : 'curl is not installed' };
-
-t.test('every command that the demo shows works, and Ctrl-C ends it', needsCurl, async (t) => {
+t.test('every command that the demo shows works, and Ctrl-C ends it', async (t) => {
+  await ensureInstalled('curl');
   const { demo, output } = startDemo(t, []);
   while (!output().includes('Ctrl-C ends')) await once(demo.stdout ?? demo, 'data');
 

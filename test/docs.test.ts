@@ -1,11 +1,12 @@
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
-import net from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import t, { type Test } from 'tap';
 import { errorTable } from '../src/core/errors.ts';
+import { ensureInstalled } from './services/debian.ts';
+import { freePort } from './services/free-port.ts';
 
 const pages = [
   'README.md',
@@ -60,11 +61,8 @@ t.test('the catalog page shows catalogs that waybill reads', async (t) => {
   ]);
 });
 
-const needsCurl = {
-  skip: spawnSync('curl', ['--version']).error === undefined ? false : 'curl is not installed',
-};
-
-t.test('every command of the five-minute tour works, pasted in order', needsCurl, async (t) => {
+t.test('every command of the five-minute tour works, pasted in order', async (t) => {
+  await ensureInstalled('curl');
   const tour = /^## A five-minute tour$(.*?)^## /ms.exec(readFileSync('README.md', 'utf8'))?.[1] ?? '';
   const blocks = blocksOf(tour, 'sh');
   t.ok(blocks.length >= 8, 'the tour was found');
@@ -113,15 +111,6 @@ async function bash(script: string, cwd: string): Promise<{ status: unknown; out
     stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
   const [status] = (await once(child, 'close')) as unknown[];
   return { status, output };
-}
-
-async function freePort(): Promise<number> {
-  const server = net.createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as net.AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
 }
 
 function withoutCode(markdown: string): string {

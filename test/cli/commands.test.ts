@@ -6,6 +6,7 @@ import { createInterface } from 'node:readline';
 import * as tar from 'tar';
 import t from 'tap';
 import { configuration, document, fingerprint, manifest, program, root, waybill, web } from './process.ts';
+import { ensureInstalled } from '../services/debian.ts';
 
 const bundle = { 'manifest.json': manifest(['a.txt', 'sub/b.txt']), 'a.txt': 'a', sub: { 'b.txt': 'b' } };
 
@@ -303,6 +304,7 @@ t.test('config check and config schema', async (t) => {
 });
 
 t.test('serve: an upload by curl is published, and SIGTERM ends it', async (t) => {
+  await ensureInstalled('curl');
   const place = t.testdir({
     bundle: {
       ...bundle,

@@ -3,12 +3,15 @@ import { once } from 'node:events';
 import { rmSync } from 'node:fs';
 import path from 'node:path';
 import t, { type Test } from 'tap';
+import { ensureInstalled } from '../services/debian.ts';
 import { holdLease } from './held.ts';
 import { configuration, manifest, program, root, web } from './process.ts';
 
 /** What only a person at a terminal gets, on a real pseudo-terminal (`script`, util-linux). */
 
 const escape = '\u001b';
+
+await ensureInstalled('script');
 
 t.test('colours on a terminal only, and not where they are not wanted', async (t) => {
   const place = layOut(t);

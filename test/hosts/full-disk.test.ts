@@ -2,16 +2,14 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import t, { type Test } from 'tap';
+import { mountTmpfs } from '../services/tmpfs.ts';
 import { acceptedId, bundle, follow, launchApi, layOut, upload, type Place } from './processes.ts';
 
-t.setTimeout(60_000);
-
-/** A directory that holds no more than so many MiB. Mounting asks for the rights of root. */
-function smallDisk(t: Test, { root }: Place, name: string, mebibytes: number): string {
+/** A directory that holds no more than so many MiB. */
+async function smallDisk(t: Test, { root }: Place, name: string, mebibytes: number): Promise<string> {
   const directory = path.join(root, name);
   mkdirSync(directory, { recursive: true });
-  execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${mebibytes}m`, 'waybill-test', directory]);
-  t.teardown(() => execFileSync('umount', ['--lazy', directory]));
+  await mountTmpfs(t, directory, `${mebibytes}m`);
   return directory;
 }
 
@@ -19,7 +17,7 @@ t.test(
   'a full staging disk is 507, leaves nothing there, and is over when there is room again',
   async (t) => {
     const place = layOut(t, {});
-    const staging = smallDisk(t, place, 'staging', 4);
+    const staging = await smallDisk(t, place, 'staging', 4);
     const daemon = await launchApi(t, place, ['serve']);
     for (let attempt = 1; attempt <= 3; attempt += 1) {
       const response = await upload(daemon.url, 'p1', bundle('large', 6 << 20));
@@ -42,7 +40,7 @@ t.test(
   'a full destination fails its run with the reason, keeps what was published, and the next run finishes',
   async (t) => {
     const place = layOut(t, {});
-    const out = smallDisk(t, place, 'public/p1', 4);
+    const out = await smallDisk(t, place, 'public/p1', 4);
     const daemon = await launchApi(t, place, ['serve']);
     const run = async (body: Buffer): ReturnType<typeof follow> =>
       follow(daemon.url, await acceptedId(await upload(daemon.url, 'p1', body)));

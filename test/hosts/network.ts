@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { randomInt } from 'node:crypto';
 import { promisify } from 'node:util';
 import type { Test } from 'tap';
-import { requirePrograms } from '../services/debian.ts';
+import { ensureInstalled, MissingService } from '../services/debian.ts';
 
 const run = promisify(execFile);
 
@@ -29,9 +29,8 @@ export interface Network {
  * cannot have any, and says what it takes.
  */
 export async function startNetwork(t: Pick<Test, 'teardown'>, names: readonly string[]): Promise<Network> {
-  await requirePrograms(['ip'], ['iproute2']);
-  // A net of its own for each start, within the range that RFC 2544 keeps for tests.
-  const net = randomInt(0, 64);
+  await ensureInstalled('network');
+  const net = await freeNet();
   const id = `wb${process.pid.toString(36)}`;
   const hosts: Host[] = [];
   let first = '';
@@ -65,9 +64,21 @@ async function ip(...args: string[]): Promise<void> {
   await run('ip', args);
 }
 
+/**
+ * A net that nobody uses at the moment, within the range that RFC 2544 keeps for tests: `n` stands for the
+ * addresses 198.19.4n.0 to 198.19.4n+3.255.
+ */
+async function freeNet(): Promise<number> {
+  const { stdout } = await run('ip', ['-o', '-4', 'address']);
+  const used = [...stdout.matchAll(/ 198\.19\.(\d+)\./g)].map(([, third]) => Math.floor(Number(third) / 4));
+  const free = Array.from({ length: 64 }, (_, net) => net).filter((net) => !used.includes(net));
+  if (free.length === 0) throw new Error('all nets of 198.19.0.0/16 are in use');
+  return free[randomInt(0, free.length)] as number;
+}
+
 function impossible(cause: unknown): never {
-  throw new Error(
-    'These tests need two network namespaces, which this machine does not allow. Run them as root, in a container with --cap-add NET_ADMIN --cap-add SYS_ADMIN.',
+  throw new MissingService(
+    'this machine allows no network namespaces; run as root, in a container with --cap-add NET_ADMIN --cap-add SYS_ADMIN',
     { cause },
   );
 }

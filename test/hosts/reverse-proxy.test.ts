@@ -5,7 +5,7 @@ import http2 from 'node:http2';
 import path from 'node:path';
 import t from 'tap';
 import { startCaddy } from '../services/caddy.ts';
-import { requirePrograms } from '../services/debian.ts';
+import { ensureInstalled } from '../services/debian.ts';
 import { acceptedId, bundle, follow, launchApi, layOut, token, upload, type LogLine } from './processes.ts';
 
 /** The built daemon under a path of a site that caddy serves. */
@@ -85,7 +85,7 @@ t.test('a client that speaks HTTP/2 to the proxy', async (t) => {
 });
 
 t.test('curl, waiting for 100 Continue', async (t) => {
-  await requirePrograms(['curl'], ['curl']);
+  await ensureInstalled('curl');
   const place = layOut(t, settings);
   const daemon = await launchApi(t, place, ['serve']);
   const origin = await startCaddy(t, site(new URL(daemon.url).port));

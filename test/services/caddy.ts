@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Test } from 'tap';
 import { systemClock } from '../../src/core/clock.ts';
-import { requirePrograms } from './debian.ts';
+import { ensureInstalled } from './debian.ts';
 import { freePort } from './free-port.ts';
 
 /**
@@ -13,7 +13,7 @@ import { freePort } from './free-port.ts';
  * speaks HTTP/1.1 and HTTP/2 without TLS.
  */
 export async function startCaddy(t: Pick<Test, 'teardown'>, directives: string): Promise<string> {
-  await requirePrograms(['caddy'], ['caddy']);
+  await ensureInstalled('caddy');
   const directory = mkdtempSync(path.join(tmpdir(), 'waybill-caddy-'));
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;

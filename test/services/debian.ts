@@ -1,52 +1,86 @@
-import { execFile } from 'node:child_process';
-import { tmpdir } from 'node:os';
+import { accessSync, constants, readdirSync, statSync } from 'node:fs';
 import path from 'node:path';
-import { promisify } from 'node:util';
+import { aptInstall, type AptSettings } from './apt.ts';
+import { needs, type NeedName } from './needs.ts';
 
-const run = promisify(execFile);
-
-/** Makes sure that programs are on this machine: where one is missing, the Debian packages are installed. */
-export async function requirePrograms(
-  programs: readonly string[],
-  packages: readonly string[],
-): Promise<void> {
-  if (!(await areThere(programs)))
-    await installPackages(packages, `command -v ${programs.join(' >/dev/null && command -v ')} >/dev/null`);
+/**
+ * The tests that need a service which is not here and cannot be installed. `npm test` skips them by name,
+ * except in CI.
+ */
+export class MissingService extends Error {
+  readonly code = 'missing_service';
 }
 
 /**
- * Installs Debian packages, unless `check`, a shell command, says that somebody did meanwhile: test files run
- * side by side and apt serves one at a time, so they wait for each other. Throws, naming the packages, where
- * that is not possible.
+ * Makes sure that the programs of these needs are on this machine, and installs Debian's packages if one is
+ * missing.
  */
-export async function installPackages(packages: readonly string[], check: string): Promise<void> {
-  const names = packages.join(' ');
-  const install = `${check} && exit 0\napt-get update -qq\napt-get install -y -qq --no-install-recommends ${names}`;
+export async function ensureInstalled(...names: readonly NeedName[]): Promise<void> {
+  await installMissing(names);
+}
+
+/**
+ * Installs the packages of all needs that are not met in one call of apt. Throws a `MissingService` whose
+ * message is one line: which packages, why they could not be installed, and what to do.
+ */
+export async function installMissing(names: readonly NeedName[], settings: AptSettings = {}): Promise<void> {
+  const packages = missingPackages(names);
+  if (packages.length === 0) return;
+  // `npm test` has tried before it started this file; every file trying again would only take longer.
+  const refusal = process.env['WAYBILL_TEST_REFUSAL'] ?? (await aptInstall(packages, settings));
+  const still = refusal === undefined ? missingPackages(names) : packages;
+  if (still.length === 0) return;
+  const command = `apt-get install --no-install-recommends ${packages.join(' ')}`;
+  const reason = refusal ?? 'their programs are not on the PATH after the installation';
+  throw new MissingService(`missing ${still.join(', ')}: ${reason}; run \`${command}\` as root`);
+}
+
+/** The packages of the needs whose programs are not all on this machine. */
+export function missingPackages(names: readonly NeedName[]): string[] {
+  const missing = names.filter((name) =>
+    needs[name].programs.some((program) => pathOf(program) === undefined),
+  );
+  return [...new Set(missing.flatMap((name) => needs[name].packages))].sort();
+}
+
+/**
+ * The path of a program, or undefined if it is not installed. Directories of system programs count whatever
+ * the PATH is, as do those in which Debian keeps the programs of a PostgreSQL server, the newest first.
+ */
+export function pathOf(program: string): string | undefined {
+  if (program === 'chromium' && process.env['CHROMIUM_PATH'] !== undefined)
+    return process.env['CHROMIUM_PATH'];
+  const names = program === 'chromium' ? chromiumNames : [program];
+  const directories = [
+    ...(process.env['PATH'] ?? '').split(path.delimiter).filter((directory) => directory !== ''),
+    ...systemDirectories,
+    ...postgresDirectories(),
+  ];
+  return names
+    .flatMap((name) => directories.map((directory) => path.join(directory, name)))
+    .find(isExecutable);
+}
+
+const chromiumNames = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'];
+const systemDirectories = ['/usr/local/sbin', '/usr/sbin', '/sbin'];
+const postgresVersions = '/usr/lib/postgresql';
+
+/** Those that have a server: packages with clients alone use the same directory. */
+function postgresDirectories(): string[] {
   try {
-    await run('flock', [path.join(tmpdir(), 'waybill-test-packages.lock'), 'sh', '-ec', install], {
-      env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' },
-      maxBuffer: 64 << 20,
-    });
-  } catch (cause) {
-    throw new Error(`These tests need the Debian packages ${names}, which could not be installed here.`, {
-      cause,
-    });
+    const versions = readdirSync(postgresVersions).sort((a, b) => Number(b) - Number(a));
+    const directories = versions.map((version) => path.join(postgresVersions, version, 'bin'));
+    return directories.filter((directory) => isExecutable(path.join(directory, 'initdb')));
+  } catch {
+    return [];
   }
 }
 
-async function areThere(programs: readonly string[]): Promise<boolean> {
-  const found = await Promise.all(programs.map(async (name) => pathOf(name)));
-  return found.every((place) => place !== undefined);
-}
-
-/**
- * Where a program is; undefined where it is not. The directories of system programs count, whatever the
- * caller's PATH.
- */
-export async function pathOf(program: string): Promise<string | undefined> {
-  const PATH = `${process.env['PATH'] ?? ''}:/usr/local/sbin:/usr/sbin:/sbin`;
-  return run('which', [program], { env: { ...process.env, PATH } }).then(
-    ({ stdout }) => stdout.trim(),
-    () => undefined,
-  );
+function isExecutable(file: string): boolean {
+  try {
+    accessSync(file, constants.X_OK);
+    return statSync(file).isFile();
+  } catch {
+    return false;
+  }
 }

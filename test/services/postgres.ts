@@ -1,14 +1,12 @@
 import { execFile, spawn, type ChildProcess } from 'node:child_process';
-import { existsSync } from 'node:fs';
-import { chown, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { chown, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import { installPackages } from './debian.ts';
+import { ensureInstalled, pathOf } from './debian.ts';
 import { freePort } from './free-port.ts';
 
 const run = promisify(execFile);
-const versions = '/usr/lib/postgresql';
 
 export interface PostgresServer {
   port: number;
@@ -27,7 +25,8 @@ export interface PostgresServer {
  * installed where it is missing.
  */
 export async function startPostgres(): Promise<PostgresServer> {
-  const bin = (await find()) ?? (await install());
+  await ensureInstalled('postgres');
+  const bin = dirname(pathOf('initdb') as string);
   const user: { uid?: number; gid?: number } = process.getuid?.() === 0 ? await userOf('postgres') : {};
   const directory = await mkdtemp(join(tmpdir(), 'waybill-postgres-'));
   if (user.uid !== undefined && user.gid !== undefined) await chown(directory, user.uid, user.gid);
@@ -90,19 +89,6 @@ export async function startPostgres(): Promise<PostgresServer> {
       await rm(directory, { recursive: true, force: true });
     },
   };
-}
-
-/** The newest one that has a server: the packages of clients use the same directory. */
-async function find(): Promise<string | undefined> {
-  const names = (await readdir(versions).catch(() => [])).sort((a, b) => Number(b) - Number(a));
-  return names.map((name) => join(versions, name, 'bin')).find((bin) => existsSync(join(bin, 'initdb')));
-}
-
-async function install(): Promise<string> {
-  await installPackages(['postgresql'], `ls ${versions}/*/bin/initdb >/dev/null 2>&1`);
-  const found = await find();
-  if (found === undefined) throw new Error(`PostgreSQL was installed and is not in ${versions}.`);
-  return found;
 }
 
 async function userOf(name: string): Promise<{ uid: number; gid: number }> {

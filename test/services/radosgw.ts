@@ -9,12 +9,10 @@ import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
 import type { Test } from 'tap';
 import type { S3Location } from '../../src/core/config/config.ts';
 import type { Secrets } from '../../src/core/secrets.ts';
-import { requirePrograms } from './debian.ts';
+import { ensureInstalled } from './debian.ts';
 import { freePort } from './free-port.ts';
 
 const run = promisify(execFile);
-const packages = ['radosgw', 'ceph-mon', 'ceph-osd'];
-const programs = ['radosgw', 'radosgw-admin', 'ceph', 'ceph-mon', 'ceph-osd', 'monmaptool'];
 
 export interface S3User {
   id: string;
@@ -41,7 +39,7 @@ export interface Radosgw {
 
 /** Starts a server and ends it with the test; what is not installed is installed. */
 export async function startRadosgw(t: Pick<Test, 'teardown'>): Promise<Radosgw> {
-  await requirePrograms(programs, packages);
+  await ensureInstalled('radosgw');
   const inMemory = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
   const directory = mkdtempSync(path.join(inMemory, 'waybill-radosgw-'));
   const children: ChildProcess[] = [];

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import { requirePrograms } from './debian.ts';
+import { ensureInstalled } from './debian.ts';
 import type { Radosgw } from './radosgw.ts';
 
 const run = promisify(execFile);
@@ -10,7 +10,7 @@ const run = promisify(execFile);
  * printed, and throws where it fails.
  */
 export async function rclone({ endpoint, user }: Radosgw, args: readonly string[]): Promise<string> {
-  await requirePrograms(['rclone'], ['rclone']);
+  await ensureInstalled('rclone');
   const remote = {
     TYPE: 's3',
     PROVIDER: 'Ceph',

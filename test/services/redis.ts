@@ -4,7 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { requirePrograms } from './debian.ts';
+import { ensureInstalled } from './debian.ts';
 import { freePort } from './free-port.ts';
 
 const run = promisify(execFile);
@@ -29,7 +29,7 @@ export interface RedisService {
 export async function startRedis(
   settings: { host?: string; args?: readonly string[]; password?: string } = {},
 ): Promise<RedisService> {
-  await requirePrograms(['redis-server', 'redis-cli'], ['redis-server', 'redis-tools']);
+  await ensureInstalled('redis');
   const { host = '127.0.0.1', args = [], password } = settings;
   const directory = await mkdtemp(path.join(tmpdir(), 'waybill-redis-'));
   const port = await freePort();

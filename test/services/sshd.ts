@@ -1,13 +1,14 @@
 import { execFile, spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readdir, readFile } from 'node:fs/promises';
 import { tmpdir, userInfo } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import type { Test } from 'tap';
 import type { Secrets } from '../../src/core/secrets.ts';
 import type { SftpLocation } from '../../src/core/config/config.ts';
-import { pathOf, requirePrograms } from './debian.ts';
+import { ensureInstalled, pathOf } from './debian.ts';
 import { freePort } from './free-port.ts';
 
 const run = promisify(execFile);
@@ -48,8 +49,8 @@ export async function startSshd(
     subsystem?: string | null;
   } = {},
 ): Promise<SftpServer> {
-  await requirePrograms(['sshd', 'ssh-keygen', 'ps'], ['openssh-server', 'openssh-client', 'procps']);
-  const program = (await pathOf('sshd')) as string;
+  await ensureInstalled('ssh');
+  const program = pathOf('sshd') as string;
   mkdirSync('/run/sshd', { recursive: true });
   const directory = mkdtempSync(path.join(tmpdir(), 'waybill-sshd-'));
   const files = await makeKeys(directory);
@@ -131,6 +132,7 @@ export async function makeKeys(
 ): Promise<
   Pick<SftpServer, 'root' | 'clientKeyFile' | 'encryptedKeyFile' | 'hostKeyFile' | 'knownHostsFile'>
 > {
+  await ensureInstalled('ssh');
   const at = (name: string): string => path.join(directory, name);
   const makeKey = (name: string): Promise<unknown> =>
     run('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', 'waybill test', '-f', at(name)]);
@@ -156,8 +158,9 @@ async function greets(port: number, server: ChildProcess): Promise<void> {
     if (server.exitCode !== null) throw new Error(`sshd ended with code ${server.exitCode}`);
     const isUp = await new Promise<boolean>((resolve) => {
       const socket = connect(port, '127.0.0.1');
+      // sshd complains in its log of whoever leaves without a greeting.
       socket.once('data', () => {
-        socket.destroy();
+        socket.end('SSH-2.0-waybill-test\r\n');
         resolve(true);
       });
       socket.once('error', () => resolve(false));
@@ -171,11 +174,11 @@ async function greets(port: number, server: ChildProcess): Promise<void> {
 
 /** The processes of the sessions, which outlive the server that is killed. */
 async function childrenOf(pid: number): Promise<number[]> {
-  const found = await run('ps', ['-o', 'pid=', '--ppid', String(pid)]).catch(() => ({ stdout: '' }));
-  const direct = found.stdout
-    .split('\n')
-    .map(Number)
-    .filter((each) => each > 0);
+  const threads = `/proc/${pid}/task`;
+  const lists = await readdir(threads)
+    .then(async (ids) => Promise.all(ids.map(async (id) => readFile(`${threads}/${id}/children`, 'utf8'))))
+    .catch(() => []);
+  const direct = lists.flatMap((list) => list.split(' ').map(Number)).filter((each) => each > 0);
   const below = await Promise.all(direct.map(async (each) => childrenOf(each)));
   return [...direct, ...below.flat()];
 }

@@ -15,6 +15,7 @@ import {
   webhookSink,
   type WebhookSettings,
 } from '../../../src/core/notify/sinks/webhook.ts';
+import { ensureInstalled } from '../../services/debian.ts';
 import { deadPort, impatientClock, startReceiver } from './receiver.ts';
 
 const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
@@ -249,6 +250,7 @@ t.test('an address in the URL is judged in every spelling', async (t) => {
 });
 
 t.test('a certificate that nobody vouches for is not accepted, and not tried again', async (t) => {
+  await ensureInstalled('openssl');
   const { execFileSync } = await import('node:child_process');
   const { readFileSync } = await import('node:fs');
   const https = await import('node:https');

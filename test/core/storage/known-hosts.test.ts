@@ -12,6 +12,7 @@ import {
   readKnownHosts,
   rememberHostKey,
 } from '../../../src/core/storage/sftp/known-hosts.ts';
+import { ensureInstalled } from '../../services/debian.ts';
 
 function blob(type: string, fill: number): Buffer {
   const name = Buffer.from(type);
@@ -73,6 +74,7 @@ t.test('a revoked key is refused even where the host is known by it', async (t) 
 });
 
 t.test('what ssh-keygen hashes, prints and finds is read the same', async (t) => {
+  await ensureInstalled('ssh');
   const directory = t.testdir();
   execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', path.join(directory, 'key')]);
   const line = readFileSync(path.join(directory, 'key.pub'), 'utf8').split(' ');

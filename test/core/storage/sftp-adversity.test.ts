@@ -23,10 +23,11 @@ import { storageOpener } from '../../../src/core/storage/open-storage.ts';
 import { sftpStorage } from '../../../src/core/storage/sftp/driver.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
 import { startCuttingProxy } from '../../services/cutting-proxy.ts';
-import { requirePrograms } from '../../services/debian.ts';
+import { ensureInstalled } from '../../services/debian.ts';
 import { freePort } from '../../services/free-port.ts';
 import { startPlainSftpServer } from '../../services/plain-sftp-server.ts';
 import { noSecrets, sftpLocationOf, startSshd, type SftpServer } from '../../services/sshd.ts';
+import { mountTmpfs } from '../../services/tmpfs.ts';
 
 /**
  * Agents that died, answers that are lost, connections that break between two requests of one call, and
@@ -265,8 +266,7 @@ t.test('lines of known_hosts that cannot be read are told by file and line', asy
 t.test('a full disk below the root is told as such', async (t) => {
   const place = path.join(openSsh.root, 'room');
   mkdirSync(path.join(place, 'small'), { recursive: true });
-  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=256k', 'tmpfs', path.join(place, 'small')]);
-  t.teardown(() => execFileSync('umount', ['-l', path.join(place, 'small')]));
+  await mountTmpfs(t, path.join(place, 'small'), '256k');
   const storage = await opened(t, here({ path: place }));
   await t.rejects(storage.write(key('small/a'), bytesBody(Buffer.alloc(1 << 20)), { mode: 'replace' }), {
     code: 'storage_full',
@@ -323,7 +323,7 @@ async function startTalkativeProxy(t: Test, target: number): Promise<number> {
 }
 
 async function startRcloneServer(t: Test, { user, clientKeyFile }: SftpServer): Promise<number> {
-  await requirePrograms(['rclone'], ['rclone']);
+  await ensureInstalled('rclone');
   const directory = t.testdir();
   const port = await freePort();
   const child = spawn(

@@ -18,6 +18,7 @@ import { sftpStorage, type SftpStorageOptions } from '../../../src/core/storage/
 import type { Body, Storage } from '../../../src/core/storage/storage.ts';
 import { startCuttingProxy } from '../../services/cutting-proxy.ts';
 import { noSecrets, passphrase, sftpLocationOf, startSshd } from '../../services/sshd.ts';
+import { mountTmpfs } from '../../services/tmpfs.ts';
 
 /** What goes wrong between a publisher and an SFTP server, and what it is told. */
 
@@ -220,8 +221,7 @@ t.test(
 t.test('a full disk on the other side is told as such, and what was there stays', async (t) => {
   const place = path.join(server.root, 'small');
   mkdirSync(place);
-  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=256k', 'tmpfs', place]);
-  t.teardown(() => execFileSync('umount', ['-l', place]));
+  await mountTmpfs(t, place, '256k');
   const storage = await opened(t, here({ path: place }));
   await storage.write(key('a'), bytesBody('old'), { mode: 'replace' });
   const large = bytesBody(randomBytes(1 << 20));

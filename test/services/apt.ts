@@ -1,0 +1,166 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { performance } from 'node:perf_hooks';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/** Times in milliseconds; tests of this file shorten them. */
+export interface AptSettings {
+  /** How long to wait for somebody else who uses apt, e.g. unattended upgrades. */
+  lockMs?: number;
+  /** How long each of updating the lists and downloading may take. */
+  networkMs?: number;
+  /** Called each time that somebody else is found to hold a lock of apt, with what apt says about it. */
+  onLocked?: (output: string) => void;
+  /** What processes of the tests lock to take turns. */
+  lockFile?: string;
+  /** More of the environment of apt. */
+  env?: Record<string, string>;
+}
+
+const minute = 60_000;
+const defaults: Required<AptSettings> = {
+  lockMs: 5 * minute,
+  networkMs: 10 * minute,
+  onLocked: () => undefined,
+  // Not in `tmpdir()`: test files have temporary directories of their own, and this one is for all of them.
+  lockFile: `/tmp/waybill-test-packages-${process.getuid?.() ?? 0}.lock`,
+  env: {},
+};
+
+const quick = ['-qq', '-o', 'Acquire::http::Timeout=20', '-o', 'Acquire::https::Timeout=20'];
+const options = [...quick, '-o', 'Acquire::Retries=1', '-o', 'APT::Install-Recommends=false'];
+
+/**
+ * Installs Debian packages; returns why it could not, in words that finish a line, or undefined if it did.
+ * Processes of the tests take turns by a lock of their own, and whoever else uses apt is waited for.
+ */
+export async function aptInstall(
+  packages: readonly string[],
+  settings: AptSettings = {},
+): Promise<string | undefined> {
+  const all = { ...defaults, ...settings };
+  const { lockMs, networkMs } = all;
+  if (spawnSync('apt-get', ['--version']).status !== 0) return 'this machine has no apt-get';
+  const asRoot = privilege();
+  if (asRoot === undefined) return 'only root may install packages, and sudo asks for a password';
+  const steps = [
+    // An old list may name files that the mirrors no longer have. A failure shows in what follows.
+    { step: 'updating the package lists', args: ['update'], ms: networkMs },
+    { step: 'downloading', args: ['install', '-y', '--download-only', ...packages], ms: networkMs },
+    // Killing dpkg would leave the machine with half a package: this one takes the time that it takes.
+    { step: 'installing', args: ['install', '-y', ...packages], ms: undefined },
+  ];
+  let warnings = '';
+  for (const { step, args, ms } of steps) {
+    const command = [...asRoot, 'sh', '-c', script, 'sh', 'apt-get', ...options, ...args];
+    const { code, output } = await whenFree(command, ms, all);
+    if (code === 'late') return `${step} took more than ${spell(ms ?? 0)}`;
+    if (code !== 0 && args[0] !== 'update') return causeOf(`${warnings}\n${output}`, lockMs);
+    if (code !== 0 && isLocked(output)) return causeOf(output, lockMs);
+    warnings += output;
+  }
+  return undefined;
+}
+
+/**
+ * Debian starts a server when it installs it, and enables it. The tests start their own, on ports of their
+ * own: while they install, the policy says no, unless the machine has a policy already.
+ */
+const script = `
+policy=/usr/sbin/policy-rc.d
+if [ ! -e $policy ] && printf '#!/bin/sh\\nexit 101\\n' >$policy 2>/dev/null; then
+  chmod 755 $policy
+  trap 'rm -f $policy' EXIT
+fi
+"$@"
+`;
+
+interface Outcome {
+  code: number | 'late';
+  output: string;
+}
+
+/**
+ * Runs apt until nobody else holds one of its locks. Its own `DPkg::Lock::Timeout` waits for one of the three
+ * only, and then does not say who holds it.
+ */
+async function whenFree(
+  command: readonly string[],
+  ms: number | undefined,
+  settings: Required<AptSettings>,
+): Promise<Outcome> {
+  const { lockMs, onLocked } = settings;
+  const until = performance.now() + lockMs;
+  for (;;) {
+    const outcome = await inTurn(command, ms, settings);
+    if (!isLocked(outcome.output)) return outcome;
+    onLocked(outcome.output);
+    if (performance.now() >= until) return outcome;
+    await sleep(Math.min(1000, lockMs / 10));
+  }
+}
+
+/** Exit code of `flock` if another process of the tests installs for longer than we wait. */
+const notOurTurn = 75;
+
+async function inTurn(
+  command: readonly string[],
+  ms: number | undefined,
+  { lockMs, lockFile, env }: Required<AptSettings>,
+): Promise<Outcome> {
+  const wait = ['-w', String(lockMs / 1000), '-E', String(notOurTurn)];
+  const child = spawn('flock', [...wait, lockFile, ...command], {
+    env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive', LC_ALL: 'C', ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    detached: true,
+  });
+  let [output, isLate] = ['', false];
+  for (const stream of [child.stdout, child.stderr])
+    stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
+  const timer = setTimeout(
+    () => {
+      isLate = true;
+      process.kill(-(child.pid as number), 'SIGTERM');
+    },
+    ms ?? 2 ** 31 - 1,
+  );
+  const code = await new Promise<number | null>((resolve, reject) =>
+    child.once('error', reject).once('close', resolve),
+  ).finally(() => clearTimeout(timer));
+  if (isLate) return { code: 'late', output };
+  return {
+    code: code ?? 1,
+    output: code === notOurTurn ? `${output}\nanother test run is installing` : output,
+  };
+}
+
+/** What goes before a command so that root runs it; undefined if that cannot be. */
+function privilege(): string[] | undefined {
+  if (process.getuid?.() === 0 || process.env['APT_CONFIG'] !== undefined) return [];
+  const environment = ['env', 'DEBIAN_FRONTEND=noninteractive', 'LC_ALL=C'];
+  return spawnSync('sudo', ['-n', 'true']).status === 0 ? ['sudo', '-n', ...environment] : undefined;
+}
+
+function isLocked(output: string): boolean {
+  return /Could not get lock|Unable to acquire the dpkg frontend lock|Unable to lock/.test(output);
+}
+
+/** The one cause among all that apt has said. */
+function causeOf(output: string, lockMs: number): string {
+  if (isLocked(output)) {
+    const [, pid, name] = /held by process (\d+)(?: \(([^)]*)\))?/.exec(output) ?? [];
+    const holder = pid === undefined ? 'another process' : `process ${pid} (${name ?? 'unknown'})`;
+    return `apt has been locked by ${holder} for more than ${spell(lockMs)}`;
+  }
+  const errors = [...output.matchAll(/^E: (.*)$/gm)].map(([, message = '']) => message);
+  const [, unreachable] =
+    /Failed to fetch \S+\s+(.*(?:resolve|connect|timed out|unreachable).*)/i.exec(output) ?? [];
+  if (unreachable !== undefined && errors.every((message) => /locate|fetch|candidate/.test(message)))
+    return `no package server can be reached (${unreachable.trim()})`;
+  return errors.length > 0
+    ? `apt says "${errors.join('; ')}"`
+    : (output.trim().split('\n').at(-1) ?? 'apt failed');
+}
+
+function spell(ms: number): string {
+  return ms >= minute ? `${Math.round(ms / minute)} minutes` : `${ms / 1000} seconds`;
+}

@@ -1,0 +1,44 @@
+import { readFileSync } from 'node:fs';
+
+/**
+ * Everything the tests run that Node.js does not bring along: its programs, and the Debian packages that
+ * contain them. `npm test` installs whatever the chosen test files need in one go before it starts them; a
+ * file that runs by itself asks for its own needs. Nothing else in the project looks for programs or calls
+ * apt.
+ */
+export const needs = {
+  caddy: { programs: ['caddy'], packages: ['caddy'] },
+  chromium: { programs: ['chromium'], packages: ['chromium'] },
+  curl: { programs: ['curl'], packages: ['curl'] },
+  mount: { programs: ['mount', 'umount'], packages: ['mount'] },
+  network: { programs: ['ip'], packages: ['iproute2'] },
+  openssl: { programs: ['openssl'], packages: ['openssl'] },
+  postgres: { programs: ['initdb', 'postgres', 'pg_isready'], packages: ['postgresql'] },
+  radosgw: {
+    programs: ['radosgw', 'radosgw-admin', 'ceph', 'ceph-mon', 'ceph-osd', 'monmaptool'],
+    packages: ['radosgw', 'ceph-mon', 'ceph-osd'],
+  },
+  rclone: { programs: ['rclone'], packages: ['rclone'] },
+  redis: { programs: ['redis-server', 'redis-cli'], packages: ['redis-server', 'redis-tools'] },
+  script: { programs: ['script'], packages: ['bsdutils'] },
+  ssh: {
+    programs: ['sshd', 'ssh-keygen', 'ssh-agent', 'ssh-add', 'sftp'],
+    packages: ['openssh-server', 'openssh-client'],
+  },
+  xmllint: { programs: ['xmllint'], packages: ['libxml2-utils'] },
+} as const satisfies Record<string, Need>;
+
+export interface Need {
+  readonly programs: readonly string[];
+  readonly packages: readonly string[];
+}
+
+export type NeedName = keyof typeof needs;
+
+/** The needs that these source files name, sorted. */
+export function needsOf(files: readonly string[]): NeedName[] {
+  const named = files.flatMap((file) => [
+    ...readFileSync(file, 'utf8').matchAll(/\bensureInstalled\('([^']*)'\)/g),
+  ]);
+  return [...new Set(named.map(([, name]) => name as NeedName))].sort();
+}

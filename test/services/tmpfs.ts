@@ -1,0 +1,17 @@
+import { execFileSync } from 'node:child_process';
+import type { Test } from 'tap';
+import { ensureInstalled, MissingService } from './debian.ts';
+
+/** Mounts a file system in memory of that size, e.g. `256k`, on a directory for as long as the test runs. */
+export async function mountTmpfs(t: Pick<Test, 'teardown'>, directory: string, size: string): Promise<void> {
+  await ensureInstalled('mount');
+  try {
+    const args = ['-t', 'tmpfs', '-o', `size=${size}`, 'waybill-test', directory];
+    execFileSync('mount', args, { stdio: ['ignore', 'ignore', 'pipe'] });
+  } catch (cause) {
+    throw new MissingService('a small file system can be mounted by root only, with CAP_SYS_ADMIN', {
+      cause,
+    });
+  }
+  t.teardown(() => execFileSync('umount', ['--lazy', directory]));
+}
