@@ -6,7 +6,7 @@ import { finishDigest, startDigest } from '../../digest.ts';
 import { checkBody } from '../body.ts';
 import { createSemaphore } from '../../semaphore.ts';
 import { localFailure } from './errors.ts';
-import { pacer } from './slow-calls.ts';
+import { pacer } from './slow-call-detector.ts';
 import type { Body, WriteOptions, Written } from '../storage.ts';
 
 const chunkBytes = 1 << 20;

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { isMainThread } from 'node:worker_threads';
 import pMap from 'p-map';
-import { pacer } from './slow-calls.ts';
+import { pacer } from './slow-call-detector.ts';
 
 /**
  * From this many files on, one `syncfs` of their file system (coreutils' `sync --file-system`; Node has no

@@ -12,7 +12,7 @@ import {
 } from '@aws-sdk/client-s3';
 import { hasCode, WaybillError } from '../../errors.ts';
 import { answerName, failureOf, otherServer, s3Error, type S3Place } from './errors.ts';
-import { conditionOf, decodeListed, headersOf, plainHeaders, unquoted } from './formats.ts';
+import { conditionOf, decodeListed, headersOf, plainHeaders, unquoted } from './object-headers.ts';
 import { openSdk, signAs, type SdkOptions } from './sdk.ts';
 import type { S3Wire, Upload } from './wire.ts';
 

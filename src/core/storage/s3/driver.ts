@@ -17,7 +17,7 @@ import { s3Client } from './client.ts';
 import { answerName } from './errors.ts';
 import { probeConditions, type Condition, type Conditions } from './conditions.ts';
 import { uploadInParts, type MultipartOptions } from './multipart.ts';
-import { unfinishedUploads } from './unfinished.ts';
+import { unfinishedUploads } from './unfinished-uploads.ts';
 import type { ListPage, S3Wire } from './wire.ts';
 import type { Body, Entry, FileStat, Storage, WriteOptions, Written } from '../storage.ts';
 

@@ -2,7 +2,7 @@ import type { Stats } from 'ssh2';
 import { WaybillError } from '../../errors.ts';
 import { parentOf, type Key } from '../key.ts';
 import { answerOf, ConnectionLost, generalFailure, noSuchFile } from './errors.ts';
-import { unlessMissing, type SftpPlace } from './place.ts';
+import { unlessMissing, type SftpPlace } from './root.ts';
 
 /**
  * The directories that keys imply: made when something is written below them, removed with their last file.

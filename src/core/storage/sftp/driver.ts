@@ -10,7 +10,7 @@ import { describeLocation } from '../location.ts';
 import { sftpDirectories } from './directories.ts';
 import { answerOf, noSuchFile, requestFailure } from './errors.ts';
 import { replacedName, sftpNames } from './names.ts';
-import { openPlace, typeOf, type SftpPlace } from './place.ts';
+import { openPlace, typeOf, type SftpPlace } from './root.ts';
 import { toldIfFull } from './free-space.ts';
 import { openSession } from './session.ts';
 import { readFile, writeFile } from './transfer.ts';

@@ -1,6 +1,6 @@
 import { parentOf, type Key } from '../key.ts';
 import { answerOf, generalFailure, noSpace } from './errors.ts';
-import type { SftpPlace } from './place.ts';
+import type { SftpPlace } from './root.ts';
 
 /**
  * Runs a write, and tells a failure that is due to a full file system as such: a server answers one only with

@@ -3,7 +3,7 @@ import { WaybillError } from '../../errors.ts';
 import { listedKey, nameOf, joinKey, parentOf, type Key } from '../key.ts';
 import type { SftpDirectories } from './directories.ts';
 import { answerOf, ConnectionLost, noSuchFile } from './errors.ts';
-import { unlessMissing, type SftpPlace } from './place.ts';
+import { unlessMissing, type SftpPlace } from './root.ts';
 
 /**
  * How files get their names and lose them, on servers that replace in one step and on servers that do not.

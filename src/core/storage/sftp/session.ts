@@ -9,7 +9,7 @@ import type { Log } from '../../log.ts';
 import { createSemaphore } from '../../semaphore.ts';
 import { answerOf, ConnectionLost, connectFailure } from './errors.ts';
 import { hostKeyCheck } from './host-key.ts';
-import { identities } from './identity.ts';
+import { identities } from './auth-methods.ts';
 
 /**
  * One connection. Its requests are answered in the order of asking, and any number may be under way up to

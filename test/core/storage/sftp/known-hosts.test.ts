@@ -11,8 +11,8 @@ import {
   malformedLines,
   readKnownHosts,
   rememberHostKey,
-} from '../../../src/core/storage/sftp/known-hosts.ts';
-import { ensureInstalled } from '../../services/debian.ts';
+} from '../../../../src/core/storage/sftp/known-hosts.ts';
+import { ensureInstalled } from '../../../services/debian.ts';
 
 function blob(type: string, fill: number): Buffer {
   const name = Buffer.from(type);

@@ -5,20 +5,20 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, wri
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import t, { type Test } from 'tap';
-import { systemClock } from '../../../src/core/clock.ts';
-import type { SftpLocation } from '../../../src/core/config/config.ts';
-import type { Secrets } from '../../../src/core/secrets.ts';
-import { digestOf } from '../../../src/core/digest.ts';
-import { silentLog } from '../../../src/core/log.ts';
-import { bytesBody, readAll } from '../../../src/core/storage/body.ts';
-import { listedKey as key } from '../../../src/core/storage/key.ts';
-import { fingerprint } from '../../../src/core/storage/sftp/known-hosts.ts';
-import { storageOpener } from '../../../src/core/storage/open-storage.ts';
-import { sftpStorage, type SftpStorageOptions } from '../../../src/core/storage/sftp/driver.ts';
-import type { Body, Storage } from '../../../src/core/storage/storage.ts';
-import { startCuttingProxy } from '../../services/cutting-proxy.ts';
-import { noSecrets, passphrase, sftpLocationOf, startSshd } from '../../services/sshd.ts';
-import { mountTmpfs } from '../../services/tmpfs.ts';
+import { systemClock } from '../../../../src/core/clock.ts';
+import type { SftpLocation } from '../../../../src/core/config/config.ts';
+import type { Secrets } from '../../../../src/core/secrets.ts';
+import { digestOf } from '../../../../src/core/digest.ts';
+import { silentLog } from '../../../../src/core/log.ts';
+import { bytesBody, readAll } from '../../../../src/core/storage/body.ts';
+import { listedKey as key } from '../../../../src/core/storage/key.ts';
+import { fingerprint } from '../../../../src/core/storage/sftp/known-hosts.ts';
+import { storageOpener } from '../../../../src/core/storage/open-storage.ts';
+import { sftpStorage, type SftpStorageOptions } from '../../../../src/core/storage/sftp/driver.ts';
+import type { Body, Storage } from '../../../../src/core/storage/storage.ts';
+import { startCuttingProxy } from '../../../services/cutting-proxy.ts';
+import { noSecrets, passphrase, sftpLocationOf, startSshd } from '../../../services/sshd.ts';
+import { mountTmpfs } from '../../../services/tmpfs.ts';
 
 /** What goes wrong between a publisher and an SFTP server, and what it is told. */
 

@@ -1,11 +1,11 @@
 import t from 'tap';
-import { systemClock } from '../../../src/core/clock.ts';
-import { silentLog } from '../../../src/core/log.ts';
-import { listedKey as key } from '../../../src/core/storage/key.ts';
-import { s3Storage } from '../../../src/core/storage/s3/driver.ts';
-import { within } from '../../../src/core/storage/wrappers/within.ts';
-import { storageContract } from '../../contract/storage.ts';
-import { locationOf, secretsOf, startRadosgw } from '../../services/radosgw.ts';
+import { systemClock } from '../../../../src/core/clock.ts';
+import { silentLog } from '../../../../src/core/log.ts';
+import { listedKey as key } from '../../../../src/core/storage/key.ts';
+import { s3Storage } from '../../../../src/core/storage/s3/driver.ts';
+import { within } from '../../../../src/core/storage/wrappers/within.ts';
+import { storageContract } from '../../../contract/storage.ts';
+import { locationOf, secretsOf, startRadosgw } from '../../../services/radosgw.ts';
 
 const server = await startRadosgw(t);
 const bucket = await server.newBucket();

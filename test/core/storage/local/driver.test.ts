@@ -1,11 +1,11 @@
 import { existsSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { bytesBody, storedBody } from '../../../src/core/storage/body.ts';
-import { listedKey as key } from '../../../src/core/storage/key.ts';
-import { localStorage } from '../../../src/core/storage/local/driver.ts';
-import { within } from '../../../src/core/storage/wrappers/within.ts';
-import { rejectsWith, storageContract } from '../../contract/storage.ts';
+import { bytesBody, storedBody } from '../../../../src/core/storage/body.ts';
+import { listedKey as key } from '../../../../src/core/storage/key.ts';
+import { localStorage } from '../../../../src/core/storage/local/driver.ts';
+import { within } from '../../../../src/core/storage/wrappers/within.ts';
+import { rejectsWith, storageContract } from '../../../contract/storage.ts';
 
 t.test('local', (t) =>
   storageContract(t, async (t) => {

@@ -1,14 +1,14 @@
 import { mkdirSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { silentLog } from '../../../src/core/log.ts';
-import { listedKey as key } from '../../../src/core/storage/key.ts';
-import { sftpStorage } from '../../../src/core/storage/sftp/driver.ts';
-import { bytesBody } from '../../../src/core/storage/body.ts';
-import { within } from '../../../src/core/storage/wrappers/within.ts';
-import { storageContract } from '../../contract/storage.ts';
-import { startPlainSftpServer } from '../../services/plain-sftp-server.ts';
-import { noSecrets, sftpLocationOf, startSshd, type SftpServer } from '../../services/sshd.ts';
+import { silentLog } from '../../../../src/core/log.ts';
+import { listedKey as key } from '../../../../src/core/storage/key.ts';
+import { sftpStorage } from '../../../../src/core/storage/sftp/driver.ts';
+import { bytesBody } from '../../../../src/core/storage/body.ts';
+import { within } from '../../../../src/core/storage/wrappers/within.ts';
+import { storageContract } from '../../../contract/storage.ts';
+import { startPlainSftpServer } from '../../../services/plain-sftp-server.ts';
+import { noSecrets, sftpLocationOf, startSshd, type SftpServer } from '../../../services/sshd.ts';
 
 const servers = { OpenSSH: await startSshd(t), 'a server without extensions': await startPlainSftpServer(t) };
 const options = { log: silentLog, secrets: noSecrets };

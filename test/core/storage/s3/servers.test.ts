@@ -1,18 +1,18 @@
 import t from 'tap';
-import { systemClock } from '../../../src/core/clock.ts';
-import type { S3Location } from '../../../src/core/config/config.ts';
-import { digestOf, hexOf } from '../../../src/core/digest.ts';
-import { WaybillError } from '../../../src/core/errors.ts';
-import { silentLog } from '../../../src/core/log.ts';
-import { bytesBody, readAll, storedBody } from '../../../src/core/storage/body.ts';
-import { listedKey as key } from '../../../src/core/storage/key.ts';
-import { s3Client } from '../../../src/core/storage/s3/client.ts';
-import { s3Storage, type S3StorageOptions } from '../../../src/core/storage/s3/driver.ts';
-import type { ConditionalWrites, Storage } from '../../../src/core/storage/storage.ts';
-import { withRetry } from '../../../src/core/storage/wrappers/retry.ts';
-import { storageContract } from '../../contract/storage.ts';
-import { locationOf, secretsOf, startRadosgw } from '../../services/radosgw.ts';
-import { startS3Proxy, type SeenRequest, type Verdict } from '../../services/s3-proxy.ts';
+import { systemClock } from '../../../../src/core/clock.ts';
+import type { S3Location } from '../../../../src/core/config/config.ts';
+import { digestOf, hexOf } from '../../../../src/core/digest.ts';
+import { WaybillError } from '../../../../src/core/errors.ts';
+import { silentLog } from '../../../../src/core/log.ts';
+import { bytesBody, readAll, storedBody } from '../../../../src/core/storage/body.ts';
+import { listedKey as key } from '../../../../src/core/storage/key.ts';
+import { s3Client } from '../../../../src/core/storage/s3/client.ts';
+import { s3Storage, type S3StorageOptions } from '../../../../src/core/storage/s3/driver.ts';
+import type { ConditionalWrites, Storage } from '../../../../src/core/storage/storage.ts';
+import { withRetry } from '../../../../src/core/storage/wrappers/retry.ts';
+import { storageContract } from '../../../contract/storage.ts';
+import { locationOf, secretsOf, startRadosgw } from '../../../services/radosgw.ts';
+import { startS3Proxy, type SeenRequest, type Verdict } from '../../../services/s3-proxy.ts';
 
 /**
  * Servers as they are met: that honour fewer conditions than they answer yes to, that fail, break off, cut

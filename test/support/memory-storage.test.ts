@@ -1,6 +1,6 @@
 import t from 'tap';
-import { memoryStorage, type MemoryDisk, type MemoryOptions } from '../../support/memory-storage.ts';
-import { storageContract } from '../../contract/storage.ts';
+import { memoryStorage, type MemoryDisk, type MemoryOptions } from './memory-storage.ts';
+import { storageContract } from '../contract/storage.ts';
 
 const flavours: Record<string, MemoryOptions> = {
   files: { flavour: 'files' },

@@ -11,14 +11,14 @@ const asked: string[] = [];
 watchDisk();
 
 // After the watch is in place, so that they get the watched calls.
-const { processJob } = await import('../../../src/workers/threads/process-job.ts');
-const { systemClock } = await import('../../../src/core/clock.ts');
-const { parseConfig } = await import('../../../src/core/config/load.ts');
-const { loadSecrets } = await import('../../../src/core/secrets.ts');
-const { silentLog } = await import('../../../src/core/log.ts');
-const { stageUpload } = await import('../../../src/core/bundle/staging.ts');
-const { storageOpener } = await import('../../../src/core/storage/open-storage.ts');
-const { bundleTar, inChunks } = await import('../../fixtures/tar.ts');
+const { processJob } = await import('../../../../src/workers/threads/process-job.ts');
+const { systemClock } = await import('../../../../src/core/clock.ts');
+const { parseConfig } = await import('../../../../src/core/config/load.ts');
+const { loadSecrets } = await import('../../../../src/core/secrets.ts');
+const { silentLog } = await import('../../../../src/core/log.ts');
+const { stageUpload } = await import('../../../../src/core/bundle/staging.ts');
+const { storageOpener } = await import('../../../../src/core/storage/open-storage.ts');
+const { bundleTar, inChunks } = await import('../../../fixtures/tar.ts');
 
 t.test('a machine that loses its power finds what the order of things needs on its disk', async (t) => {
   const root = t.testdir({});

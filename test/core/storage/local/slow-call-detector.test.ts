@@ -1,5 +1,5 @@
 import t from 'tap';
-import { pacer } from '../../../src/core/storage/local/slow-calls.ts';
+import { pacer } from '../../../../src/core/storage/local/slow-call-detector.ts';
 
 /** A pacer whose calls take as long as they are told, in milliseconds. */
 function paced(): { isSlow: () => boolean; calls: (...durations: number[]) => void } {
