@@ -2,116 +2,125 @@ import type { Digest } from '../digest.ts';
 import type { Key } from './key.ts';
 
 /**
- * The storage contract: what publication needs of a place that holds bytes under keys.
+ * The storage contract: what publishing needs from a place that holds bytes under keys.
  *
- * A storage is opened at a root and sees nothing outside it. Keys are relative paths (`Key`); directories are
- * implied by keys and are not things of their own: writing makes what is missing, removing the last file of a
- * directory removes the directory, up to and not including the root.
+ * A storage is opened at a root and sees nothing outside it. Keys are relative paths (`Key`). Directories
+ * exist only because keys imply them: writing creates the missing ones, and removing the last file of a
+ * directory removes the directory and its empty parents, up to but not including the root.
  *
- * Every implementation passes the one suite in `test/contract/storage.ts`, which is this page in executable
- * form. Failures are `WaybillError`s of the `storage_*` codes or `body_mismatch`; `storage_transient`
- * promises that trying the same call again is safe and may help. A failure is never turned into a success,
- * and a time-out is a failure.
+ * Every implementation passes the suite in `test/contract/storage.ts`, which is this page in executable form.
+ * Failures are `WaybillError`s with a `storage_*` code or `body_mismatch`. `storage_transient` promises that
+ * repeating the call is safe and may help. A failure is never turned into a success, and a timeout is a
+ * failure.
  */
 export interface Storage {
   /**
-   * For messages: what it is, without secrets and without paths of the host, since messages travel further
-   * than this machine.
+   * The name used in messages. It holds no secrets and no paths of this machine, because messages travel
+   * further than the machine.
    */
   readonly label: string;
   readonly facts: StorageFacts;
 
   /**
-   * What is under `key`, links not followed, or undefined where nothing is. Object stores know only files.
+   * The metadata of the entry at `key`, or undefined if there is none. Symbolic links are not followed.
+   * Object stores report files only.
    */
   stat(key: Key): Promise<FileStat | undefined>;
 
   /**
-   * What lies below `directory` (the root where it is ''), in no particular order: one level where
-   * `recursive` is false, else every file at any depth. Directories appear as entries only in one-level
-   * listings. A directory that does not exist is empty.
+   * Lists the entries below `directory` ('' is the root), in no particular order: the files at any depth if
+   * `recursive`, otherwise the entries of one level. Directories are listed only in the one-level form. A
+   * directory that does not exist is empty.
    */
   list(directory: Key | '', options: { recursive: boolean }): AsyncIterable<Entry>;
 
-  /** The bytes under `key`, in order. Throws `storage_not_found` on the first step where there are none. */
+  /**
+   * Streams the bytes at `key` in order. Throws `storage_not_found` on the first step if there is no such
+   * file.
+   */
   read(key: Key): AsyncIterable<Uint8Array>;
 
   /**
-   * Stores `body` under `key` and returns the version stored.
+   * Stores `body` at `key` and returns its size, digest and version.
    *
-   * The body is stored whole and verified, or not at all: where it ends early, runs over, or has another
-   * digest than the one expected, the call fails with `body_mismatch` and the key holds what it held before.
-   * Exceptions to "held before": see `WriteMode`.
+   * The body is verified and stored whole, or not at all: if it is shorter or longer than its `size`, or does
+   * not have the expected digest, the call throws `body_mismatch` and the key keeps its previous content. The
+   * exceptions are listed at `WriteMode`. Throws `storage_exists` if `mode` is `create` and the key is taken,
+   * and `storage_conflict` if `ifVersion` does not match.
    */
   write(key: Key, body: Body, options: WriteOptions): Promise<Written>;
 
   /**
-   * Moves files, one after another in the order given, each replacing what is under its new key (in one step
-   * where `facts.rename` is `atomic`). The bytes of every `from` are on disk before the first name changes.
-   * The names are on disk before a later rename or removal changes anything, and when `sync` returns: a disk
-   * is slow to promise, so it is asked no more often than the order of things needs. Fails with
-   * `storage_not_found` at the first `from` that is not there; the moves before it are done, it and those
-   * after it are not. Storages whose `facts.rename` is `none` throw `storage_permanent`.
+   * Moves files in the given order, each replacing the file at its new key (in one step if `facts.rename` is
+   * `atomic`).
+   *
+   * The content of every `from` is durable before the first name changes. The changed names are durable
+   * before a later rename or removal changes anything, and once `sync` returns; they are not flushed more
+   * often than that, because flushing is slow.
+   *
+   * Throws `storage_not_found` at the first `from` that does not exist: the moves before it have been made,
+   * the others have not. Throws `storage_permanent` if `facts.rename` is `none`.
    */
   rename(moves: readonly Move[]): Promise<void>;
 
   /**
-   * Returns when the names that `rename` changed are on disk too. Where the other side of a connection keeps
-   * the bytes, that is its own care.
+   * Makes the names that `rename` changed durable. Does nothing for remote storages, whose servers are
+   * responsible for that themselves.
    */
   sync(): Promise<void>;
 
-  /** Removes the file, and what an unfinished write of it left; where there is none, that is success. */
+  /** Removes the file and the remains of an unfinished write of it. Succeeds if there is no such file. */
   remove(key: Key): Promise<void>;
 
   /**
-   * Removes everything below `directory`, and it. Where `facts.rename` is not `none`, all of it vanishes from
-   * its old keys in one step first, so that whoever still works in there fails instead of leaving things
-   * behind. Where there is nothing, that is success.
+   * Removes `directory` and everything below it. Unless `facts.rename` is `none`, the whole tree first
+   * vanishes from its old keys in one step, so that another process still writing there fails instead of
+   * leaving files behind. Succeeds if there is no such directory.
    */
   removeTree(directory: Key): Promise<void>;
 
-  /** Gives back connections and handles; a second call does nothing. */
+  /** Releases connections and handles. A second call does nothing. */
   close(): Promise<void>;
 }
 
-/** What differs between backends, found out, never assumed from its name. */
+/** The differences between storages, found by asking the storage rather than assumed from its backend. */
 export interface StorageFacts {
   /**
-   * `atomic`: rename replaces in one step. `replace_in_steps`: old aside, new in, old away; a reader may for
-   * a moment see nothing. `none`: an object store; whole objects are put in place.
+   * `atomic`: a rename replaces its target in one step. `replace_in_steps`: the old file is moved aside, the
+   * new one moved in and the old one removed, so a reader may briefly find nothing. `none`: objects cannot be
+   * renamed and are written in place as a whole.
    */
   rename: 'atomic' | 'replace_in_steps' | 'none';
   /**
-   * Which conditions `write` honours. A question and not a value, because an object store finds out by
-   * writing an object of its own, which it does when it is first asked; opened read-only it cannot, and
-   * fails.
+   * Which conditions `write` honours. This is a function because an object store can only find out by writing
+   * a probe object, which it does on the first call. Throws `storage_denied` if that is necessary and the
+   * storage was opened read-only.
    */
   conditionalWrites: () => Promise<ConditionalWrites>;
-  /** The directory of this machine that the root is; null where the bytes are elsewhere. */
+  /** The root as a directory of this machine; null if the bytes are stored elsewhere. */
   localRoot: string | null;
   /**
-   * The server's clock less ours in milliseconds, as the answers of the opening told it; 0 for this machine,
-   * null where nothing tells. A clock that is minutes off makes S3 refuse signatures.
+   * The server's clock minus ours, in milliseconds, as observed while opening: 0 for this machine, null if
+   * unknown. S3 refuses signatures if the clocks differ by more than 15 minutes.
    */
   clockOffsetMs: number | null;
 }
 
 /**
- * `full`: `create` and `ifVersion`. `create`: only that. `none`: neither; who writes on a condition all the
- * same is refused with `storage_permanent`.
+ * `full`: both `create` and `ifVersion`. `create`: only `create`. `none`: neither. A write that asks for a
+ * condition which is not honoured throws `storage_permanent`.
  */
 export type ConditionalWrites = 'full' | 'create' | 'none';
 
 export interface FileStat {
   type: EntryType;
-  /** Bytes; 0 where the type is not `file`. */
+  /** In bytes; 0 unless the type is `file`. */
   size: number;
-  /** Identifies the content for `WriteOptions.ifVersion`; null where the backend has none. */
+  /** Identifies the content for `WriteOptions.ifVersion`; null if the backend has no versions. */
   version: string | null;
   /**
-   * By the clock of whoever holds the bytes; null where the backend does not tell. For people and probes:
-   * nothing is decided by it.
+   * By the clock of the machine that stores the file; null if the backend does not report it. Shown to people
+   * and used to find abandoned probes, but never the basis of a decision about published content.
    */
   modifiedAt: Date | null;
 }
@@ -121,7 +130,7 @@ export type EntryType = 'file' | 'directory' | 'link' | 'other';
 export interface Entry {
   key: Key;
   type: EntryType;
-  /** Bytes; 0 where the type is not `file`. */
+  /** In bytes; 0 unless the type is `file`. */
   size: number;
 }
 
@@ -132,38 +141,40 @@ export interface Move {
 
 /** Bytes that can be read again from the start, so that a retry is just another `open()`. */
 export interface Body {
+  /** In bytes. */
   readonly size: number;
   open(): AsyncIterable<Uint8Array>;
   /**
-   * Where the bytes are a file of this machine, its path: a local storage then copies from file to file,
-   * without passing each chunk through an iterator. Optional because it is an accelerator, never a different
-   * meaning.
+   * The absolute path, if the bytes are a file of this machine. A local storage then copies from file to file
+   * instead of passing each chunk through an iterator. Optional because it only makes copying faster: the
+   * bytes are the same.
    */
   readonly localPath?: string | undefined;
 }
 
 /**
- * `replace`: in place of whatever is there, in one step. `create`: only where nothing is, else
- * `storage_exists`; of any number of contenders exactly one succeeds, and nobody ever sees it half written;
- * it is for locks, which tell the living from each other, so that a machine that loses its power may lose it.
- * `scratch`: for names that nobody else reads and that a rename follows; it may leave partial bytes under the
- * key when it fails.
+ * - `replace`: replaces the content of the key in one step.
+ * - `create`: succeeds only if the key is free, else throws `storage_exists`. Of any number of concurrent
+ *   writers exactly one succeeds, and no reader sees a partial file. Meant for locks. Not fsynced, because a
+ *   lock means nothing after a power loss.
+ * - `scratch`: for keys that nobody else reads and that are renamed later. A failed write may leave partial
+ *   bytes at the key.
  */
 export type WriteMode = 'replace' | 'create' | 'scratch';
 
 export interface WriteOptions {
   mode: WriteMode;
-  /** The digest the body must have. */
+  /** The digest that the body must have. */
   digest?: Digest;
   /**
-   * Only where the stored version is this one, else `storage_conflict`. Needs `conditionalWrites` to be
-   * `full`.
+   * Writes only if the stored version is this one, else throws `storage_conflict`. Requires
+   * `conditionalWrites` to be `full`.
    */
   ifVersion?: string;
-  /** What an object store keeps beside the bytes; file systems have no place for it. */
+  /** Headers that an object store keeps with the bytes. File systems ignore them. */
   headers?: ObjectHeaders;
   signal?: AbortSignal;
-  /** Called with the number of bytes of each chunk taken from the body. */
+  /** Called with the size in bytes of each chunk taken from the body. */
   onBytes?: (count: number) => void;
 }
 
@@ -173,7 +184,9 @@ export interface ObjectHeaders {
 }
 
 export interface Written {
+  /** In bytes. */
   size: number;
   digest: Digest;
+  /** The version stored; null if the backend has no versions. */
   version: string | null;
 }
