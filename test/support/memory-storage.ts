@@ -1,11 +1,10 @@
-import { finishDigest, startDigest, type Digest } from '../../src/core/digest.ts';
+import type { Digest } from '../../src/core/digest.ts';
 import { WaybillError } from '../../src/core/errors.ts';
-import { checkBody } from '../../src/core/storage/body.ts';
+import { collect } from '../../src/core/storage/collect.ts';
 import { alreadyExists, notFound, readOnly, versionConflict } from '../../src/core/storage/errors.ts';
 import { ancestorsOf } from '../../src/core/paths.ts';
 import { joinKey, listedKey, type Key } from '../../src/core/storage/key.ts';
 import type {
-  Body,
   ConditionalWrites,
   Entry,
   FileStat,
@@ -83,7 +82,7 @@ export function memoryStorage(options: MemoryOptions): Storage {
     async write(key, body, write): Promise<Written> {
       refuseReadOnly(key);
       refuseCondition(key, write);
-      const bytes = await collect(key, body, write);
+      const { bytes, digest } = await collect(key, body, write);
       // Nothing is awaited from here on: the check and the change are one step.
       const present = disk.get(key);
       if (write.mode === 'create' && present !== undefined) throw alreadyExists(storage, key);
@@ -91,7 +90,7 @@ export function memoryStorage(options: MemoryOptions): Storage {
         throw versionConflict(storage, key);
       refuseTreeConflict(key);
       versions += 1;
-      const file = { ...bytes, version: String(versions) };
+      const file = { bytes: Buffer.from(bytes), digest, version: String(versions) };
       disk.set(key, file);
       return {
         size: file.bytes.length,
@@ -156,24 +155,4 @@ export function memoryStorage(options: MemoryOptions): Storage {
       if (name.startsWith(`${key}/`))
         throw new WaybillError('storage_permanent', `${storage.label}: "${key}" is a directory`);
   }
-}
-
-async function collect(
-  key: Key,
-  body: Body,
-  options: WriteOptions,
-): Promise<{ bytes: Buffer; digest: Digest }> {
-  const hash = startDigest();
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of body.open()) {
-    options.signal?.throwIfAborted();
-    chunks.push(Buffer.from(chunk));
-    hash.update(chunk);
-    size += chunk.byteLength;
-    options.onBytes?.(chunk.byteLength);
-  }
-  const digest = finishDigest(hash);
-  checkBody(key, { size, digest }, { size: body.size, digest: options.digest });
-  return { bytes: Buffer.concat(chunks), digest };
 }

@@ -3,6 +3,7 @@ import { WaybillError } from '../errors.ts';
 import type { Body, Storage } from './storage.ts';
 import type { Key } from './key.ts';
 
+/** A body that is in memory. Text is encoded as UTF-8. */
 export function bytesBody(bytes: Uint8Array | string): Body {
   const buffer = typeof bytes === 'string' ? Buffer.from(bytes) : bytes;
   return {
@@ -13,12 +14,12 @@ export function bytesBody(bytes: Uint8Array | string): Body {
   };
 }
 
-/** A file of a storage, as a body; with its path where it is a file of this machine. */
+/** A body of `size` bytes that is read from a storage. It has a `localPath` if the storage is local. */
 export function storedBody(storage: Storage, key: Key, size: number): Body {
   return new StoredBody(storage, key, size);
 }
 
-/** A class and not a closure: a bundle may have a hundred thousand of them. */
+/** A class rather than a closure, because a bundle may have a hundred thousand of them. */
 class StoredBody implements Body {
   readonly size: number;
   readonly #storage: Storage;
@@ -40,7 +41,10 @@ class StoredBody implements Body {
   }
 }
 
-/** The whole of a small file; `storage_permanent` where it is larger than `limit` bytes. */
+/**
+ * Reads a whole file into memory. Throws `storage_permanent` if it is larger than `limit` bytes, and whatever
+ * `storage.read` throws.
+ */
 export async function readAll(storage: Storage, key: Key, limit: number): Promise<Buffer> {
   const chunks: Uint8Array[] = [];
   let size = 0;
@@ -53,7 +57,7 @@ export async function readAll(storage: Storage, key: Key, limit: number): Promis
   return Buffer.concat(chunks);
 }
 
-/** Size and digest of a stream, in one pass. */
+/** The size in bytes and the digest of a stream, in one pass. `onBytes` gets the size of each chunk. */
 export async function measure(
   chunks: AsyncIterable<Uint8Array>,
   onBytes?: (count: number) => void,
@@ -68,7 +72,9 @@ export async function measure(
   return { size, digest: finishDigest(hash) };
 }
 
-/** Throws `body_mismatch` where what was read is not what was promised. */
+/**
+ * Throws `body_mismatch` if the size or the digest read is not the expected one. `name` is for the message.
+ */
 export function checkBody(
   name: string,
   actual: { size: number; digest: Digest },
@@ -77,7 +83,7 @@ export function checkBody(
   if (actual.size !== expected.size)
     throw new WaybillError(
       'body_mismatch',
-      `"${name}": ${actual.size} bytes were read where ${expected.size} were expected`,
+      `"${name}": ${actual.size} bytes were read, but ${expected.size} were expected`,
       {
         hint: 'the source changed while it was read; run again when it is complete',
       },
@@ -85,9 +91,9 @@ export function checkBody(
   if (expected.digest !== undefined && actual.digest !== expected.digest)
     throw new WaybillError(
       'body_mismatch',
-      `"${name}": the bytes have the digest ${actual.digest} where ${expected.digest} was expected`,
+      `"${name}": the bytes have the digest ${actual.digest}, but ${expected.digest} was expected`,
       {
-        hint: 'the source changed, or its manifest declares a wrong digest; mend the bundle and run again',
+        hint: 'the source changed, or its manifest declares a wrong digest; correct the bundle and run again',
       },
     );
 }

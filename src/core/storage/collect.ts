@@ -3,7 +3,10 @@ import { checkBody } from './body.ts';
 import type { Key } from './key.ts';
 import type { Body, WriteOptions, Written } from './storage.ts';
 
-/** All of a body in memory, held against what was promised. Without a copy where it comes in one piece. */
+/**
+ * Reads a whole body into memory and verifies its size and digest. A body that arrives as one chunk is not
+ * copied. Throws `body_mismatch`, and the signal's reason if it aborts.
+ */
 export async function collect(
   key: Key,
   body: Body,

@@ -1,24 +1,42 @@
 import { WaybillError } from '../errors.ts';
+import type { Key } from './key.ts';
 import type { Storage } from './storage.ts';
 
-/** The errors that every driver tells in the same words. */
-export function notFound(storage: Pick<Storage, 'label'>, key: string, cause?: unknown): WaybillError {
+/** The errors that several drivers report in the same words. */
+
+type Labelled = Pick<Storage, 'label'>;
+
+export function notFound(storage: Labelled, key: string, cause?: unknown): WaybillError {
   return new WaybillError('storage_not_found', `${storage.label}: "${key}" is not there`, { cause });
 }
 
-export function alreadyExists(storage: Pick<Storage, 'label'>, key: string, cause?: unknown): WaybillError {
+export function alreadyExists(storage: Labelled, key: string, cause?: unknown): WaybillError {
   return new WaybillError('storage_exists', `${storage.label}: "${key}" exists already`, { cause });
 }
 
-export function versionConflict(storage: Pick<Storage, 'label'>, key: string, cause?: unknown): WaybillError {
+export function versionConflict(storage: Labelled, key: string, cause?: unknown): WaybillError {
   return new WaybillError('storage_conflict', `${storage.label}: "${key}" was changed by someone else`, {
     cause,
   });
 }
 
-export function readOnly(storage: Pick<Storage, 'label'>, key: string): WaybillError {
+export function readOnly(storage: Labelled, key: string): WaybillError {
   return new WaybillError(
     'storage_denied',
     `${storage.label}: was opened read-only, so "${key}" cannot be changed`,
   );
+}
+
+/** `storage_permanent`: a key needs a directory where a file or a symbolic link is. */
+export function notADirectory(
+  storage: Labelled,
+  directory: Key | '',
+  { isLink }: { isLink: boolean },
+): WaybillError {
+  const what = directory === '' ? 'the root' : `"${directory}"`;
+  return new WaybillError('storage_permanent', `${storage.label}: ${what} is not a directory`, {
+    hint: isLink
+      ? 'it is a symbolic link, which waybill does not follow below a root; replace it with a directory, or configure its target as a path'
+      : 'move it away, or publish to another path',
+  });
 }

@@ -1,7 +1,6 @@
 import {
   linkSync,
   lstatSync,
-  mkdirSync,
   readdirSync,
   realpathSync,
   renameSync,
@@ -18,20 +17,28 @@ import { setImmediate as breathe } from 'node:timers/promises';
 import { WaybillError } from '../../errors.ts';
 import { alreadyExists, notFound, readOnly as refuseReadOnly } from '../errors.ts';
 import { joinKey, listedKey, parentOf, type Key } from '../key.ts';
-import { errnoOf, localFailure } from './errors.ts';
-import { copyToFile, readChunks } from './copy.ts';
+import { scratchBeside, stagingBeside } from '../scratch-key.ts';
+import { copyToFile } from './copy.ts';
+import { localDirectories } from './directories.ts';
+import { errnoOf, isAbsent, localFailure } from './errors.ts';
+import { readChunks } from './read.ts';
 import { makeDurable, syncDirectories } from './sync.ts';
-import type { Entry, EntryType, FileStat, Move, Storage, WriteOptions, Written } from '../storage.ts';
+import type { Body, Entry, EntryType, FileStat, Move, Storage, WriteOptions, Written } from '../storage.ts';
 
-/** Listings hand the event loop back after this many entries, so that timers (the lease's above all) run. */
+/** Long loops yield to the event loop after this many entries, so that timers (above all the lease's) run. */
 const entriesPerBreath = 2048;
 
 /**
- * A directory of this machine. The root may be missing: it lists as empty and the first write makes it.
+ * Opens a directory of this machine. `root` may be missing: it then lists as empty, and the first write
+ * creates it. With `mustExist` it throws `storage_not_found` if the root is missing, `storage_denied` if it
+ * cannot be looked at and `storage_permanent` if it is not a directory.
  *
- * Below the root no symbolic link is followed when writing: a link is an entry of its own, never a way out.
- * Metadata calls are synchronous, because a system call of three microseconds costs fifty when it goes
- * through the thread pool, which all threads of a process share.
+ * Symbolic links below the root are never followed when writing; a link is an entry of its own. Calls throw
+ * `storage_not_found`, `storage_exists`, `storage_denied` (also for any change if `readOnly`),
+ * `storage_full`, `storage_transient`, `storage_permanent` and `body_mismatch`, as the contract says.
+ *
+ * Metadata calls are synchronous: a system call of three microseconds takes fifty in the thread pool, which
+ * all threads of a process share.
  */
 export async function localStorage(
   root: string,
@@ -39,15 +46,11 @@ export async function localStorage(
 ): Promise<Storage> {
   if (options.mustExist === true) requireDirectory(root);
   const base = realOrResolved(root);
-  const knownDirectories = new Set<string>();
+  /** Scratch files whose content has not been synced. */
   const unsynced = new Set<string>();
+  /** Directories with renames that have not been synced. */
   const renamedIn = new Set<string>();
-  /**
-   * Where something was created on condition: left for what it was created for, and removed, if empty, with
-   * it.
-   */
-  const emptyScratch = new Set<Key>();
-  // Keys are normal already; `path.join` would look at each of their characters once more.
+  // Keys are normalised already; `path.join` would go through each of their characters again.
   const at = (key: Key | ''): string => (key === '' ? base : `${base}/${key}`);
   const fail = (key: string, error: unknown): WaybillError => localFailure(storage, key, error);
 
@@ -58,12 +61,8 @@ export async function localStorage(
     async stat(key): Promise<FileStat | undefined> {
       try {
         const found = lstatSync(at(key));
-        return {
-          type: typeOf(found),
-          size: found.isFile() ? found.size : 0,
-          version: null,
-          modifiedAt: found.mtime,
-        };
+        const size = found.isFile() ? found.size : 0;
+        return { type: typeOf(found), size, version: null, modifiedAt: found.mtime };
       } catch (error) {
         if (isAbsent(error)) return undefined;
         throw fail(key, error);
@@ -71,7 +70,7 @@ export async function localStorage(
     },
 
     async *list(directory, { recursive }): AsyncIterable<Entry> {
-      let sinceBreath = 0;
+      let count = 0;
       const pending: (Key | '')[] = [directory];
       for (let current = pending.pop(); current !== undefined; current = pending.pop()) {
         for (const dirent of readDirectory(current)) {
@@ -82,8 +81,8 @@ export async function localStorage(
             const size = type === 'file' ? sizeOf(key) : 0;
             if (size !== undefined) yield { key, type, size };
           }
-          sinceBreath += 1;
-          if (sinceBreath % entriesPerBreath === 0) await breathe();
+          count += 1;
+          if (count % entriesPerBreath === 0) await breathe();
         }
       }
     },
@@ -97,34 +96,31 @@ export async function localStorage(
     },
 
     async write(key, body, write): Promise<Written> {
-      if (options.readOnly === true) throw refuseReadOnly(storage, key);
+      requireWritable(key);
       try {
-        if (write.mode === 'scratch') {
-          const written = await inDirectoryOf(key, () => copyToFile(key, at(key), body, write));
-          unsynced.add(at(key));
-          return written;
-        }
-        return await writeWhole(key, body, write);
+        if (write.mode !== 'scratch') return await writeWhole(key, body, write);
+        const written = await directories.withParent(key, () => copyToFile(key, at(key), body, write));
+        unsynced.add(at(key));
+        return written;
       } catch (error) {
         throw fail(key, error);
       }
     },
 
     async rename(moves: readonly Move[]): Promise<void> {
-      const froms = moves.map(({ from }) => at(from));
+      const sources = moves.map(({ from }) => at(from));
       try {
-        await makeDurable(froms.filter((from) => unsynced.delete(from)));
+        await makeDurable(sources.filter((source) => unsynced.delete(source)));
         await syncNames();
       } catch (error) {
         throw fail(moves[0]?.from ?? '', error);
       }
       for (const [index, { from, to }] of moves.entries()) {
-        if (options.readOnly === true) throw refuseReadOnly(storage, to);
+        requireWritable(to);
         try {
-          await inDirectoryOf(to, async () => renameSync(froms[index] as string, at(to)));
+          await directories.withParent(to, async () => renameSync(sources[index] as string, at(to)));
         } catch (error) {
-          if (isAbsent(error)) throw notFound(storage, from, error);
-          throw fail(to, error);
+          throw isAbsent(error) ? notFound(storage, from, error) : fail(to, error);
         }
         renamedIn.add(path.dirname(at(to)));
         if ((index + 1) % entriesPerBreath === 0) await breathe();
@@ -140,24 +136,26 @@ export async function localStorage(
     },
 
     async remove(key): Promise<void> {
-      if (options.readOnly === true) throw refuseReadOnly(storage, key);
+      requireWritable(key);
       try {
         await syncNames();
         unlinkSync(at(key));
       } catch (error) {
-        // A directory of that name is no file: there is nothing to remove (Linux says EISDIR, others EPERM).
+        // A directory of that name is not a file, so there is nothing to remove (EISDIR on Linux, else
+        // EPERM).
         const isNoFile = isAbsent(error) || lstatIfThere(at(key))?.isDirectory() === true;
         if (!isNoFile) throw fail(key, error);
       }
-      removeScratchOf(key);
-      removeEmptyDirectories(parentOf(key));
+      const staging = stagingBeside(key);
+      if (directories.isKept(staging)) directories.removeEmpty(staging);
+      directories.removeEmpty(parentOf(key));
     },
 
     async removeTree(directory): Promise<void> {
-      if (options.readOnly === true) throw refuseReadOnly(storage, directory);
+      requireWritable(directory);
       try {
         await syncNames();
-        if (!isEmptyAndGone(directory)) {
+        if (!removedAsEmpty(directory)) {
           const aside = `${at(directory)}.gone-${randomUUID()}`;
           renameSync(at(directory), aside);
           await rm(aside, { recursive: true, force: true });
@@ -165,18 +163,22 @@ export async function localStorage(
       } catch (error) {
         if (!isAbsent(error)) throw fail(directory, error);
       }
-      forget(at(directory));
-      removeEmptyDirectories(parentOf(directory));
+      directories.forgetBelow(directory);
+      directories.removeEmpty(parentOf(directory));
     },
 
     async close(): Promise<void> {
-      for (const directory of emptyScratch) removeEmptyDirectories(directory);
-      knownDirectories.clear();
+      directories.close();
       unsynced.clear();
       renamedIn.clear();
     },
   };
+  const directories = localDirectories(storage, at);
   return storage;
+
+  function requireWritable(key: Key): void {
+    if (options.readOnly === true) throw refuseReadOnly(storage, key);
+  }
 
   function readDirectory(directory: Key | ''): Dirent[] {
     try {
@@ -187,7 +189,7 @@ export async function localStorage(
     }
   }
 
-  /** Undefined where the file went away between the listing and now: then it is simply not there. */
+  /** Undefined if the file has been removed since it was listed, in which case it is left out. */
   function sizeOf(key: Key): number | undefined {
     try {
       return lstatSync(at(key)).size;
@@ -197,18 +199,18 @@ export async function localStorage(
     }
   }
 
-  /** Writes beside the target under a name that sweeps know, then puts it in place in one step. */
-  async function writeWhole(
-    key: Key,
-    body: Parameters<Storage['write']>[1],
-    write: WriteOptions,
-  ): Promise<Written> {
-    const scratch = joinKey(scratchOf(key), `write-${randomUUID()}`);
+  /**
+   * Writes to the staging directory, from which an interrupted write is swept, then moves the file in one
+   * step.
+   */
+  async function writeWhole(key: Key, body: Body, write: WriteOptions): Promise<Written> {
+    const scratch = scratchBeside(key);
+    const staging = stagingBeside(key);
     try {
-      const written = await inDirectoryOf(scratch, () => copyToFile(key, at(scratch), body, write));
+      const written = await directories.withParent(scratch, () => copyToFile(key, at(scratch), body, write));
       if (write.mode === 'create') {
-        linkOnce(key, scratch);
-        emptyScratch.add(scratchOf(key));
+        linkIfFree(scratch, key);
+        directories.keep(staging);
       } else {
         await makeDurable([at(scratch)]);
         renameSync(at(scratch), at(key));
@@ -217,30 +219,28 @@ export async function localStorage(
       return written;
     } finally {
       removeIfThere(at(scratch));
-      // Whoever has just created a lock is about to stage what it is for; the directory goes at the latest
-      // with the lock.
-      if (!emptyScratch.has(scratchOf(key))) removeEmptyDirectories(scratchOf(key));
+      // The holder of a new lock stages its files next, so it keeps the directory until the lock is removed.
+      if (!directories.isKept(staging)) directories.removeEmpty(staging);
     }
   }
 
-  function scratchOf(key: Key): Key {
-    return joinKey(parentOf(key), '.publisher.tmp');
+  function linkIfFree(from: Key, to: Key): void {
+    try {
+      linkSync(at(from), at(to));
+    } catch (error) {
+      throw errnoOf(error) === 'EEXIST' ? alreadyExists(storage, to, error) : error;
+    }
   }
 
-  function removeScratchOf(key: Key): void {
-    if (emptyScratch.has(scratchOf(key))) removeEmptyDirectories(scratchOf(key));
-  }
-
-  /** What is done next may rely on them. */
   async function syncNames(): Promise<void> {
     if (renamedIn.size === 0) return;
-    const directories = [...renamedIn];
+    const changed = [...renamedIn];
     renamedIn.clear();
-    await syncDirectories(directories);
+    await syncDirectories(changed);
   }
 
-  /** Removes it where that is all there is to do. Throws where nothing is there. */
-  function isEmptyAndGone(directory: Key): boolean {
+  /** False if the directory has content. Throws ENOENT if there is no such directory. */
+  function removedAsEmpty(directory: Key): boolean {
     try {
       rmdirSync(at(directory));
       return true;
@@ -248,67 +248,6 @@ export async function localStorage(
       if (errnoOf(error) === 'ENOENT') throw error;
       return false;
     }
-  }
-
-  function linkOnce(key: Key, scratch: Key): void {
-    try {
-      linkSync(at(scratch), at(key));
-    } catch (error) {
-      throw errnoOf(error) === 'EEXIST' ? alreadyExists(storage, key, error) : error;
-    }
-  }
-
-  /**
-   * Runs `work` with the key's directory made; once more where someone removed it, or one above it, being
-   * empty, in between.
-   */
-  async function inDirectoryOf<T>(key: Key, work: () => Promise<T>): Promise<T> {
-    for (let attempt = 1; ; attempt += 1) {
-      try {
-        makeDirectory(parentOf(key));
-        return await work();
-      } catch (error) {
-        const isGone = isAbsent(error) && lstatIfThere(path.dirname(at(key))) === undefined;
-        if (!isGone || attempt === 5) throw error;
-        knownDirectories.clear();
-      }
-    }
-  }
-
-  function makeDirectory(directory: Key | ''): void {
-    const absolute = at(directory);
-    if (knownDirectories.has(absolute)) return;
-    if (directory !== '') makeDirectory(parentOf(directory));
-    try {
-      mkdirSync(absolute, { recursive: directory === '' });
-    } catch (error) {
-      if (errnoOf(error) !== 'EEXIST') throw error;
-    }
-    const found = lstatSync(absolute);
-    if (!found.isDirectory()) throw notADirectory(storage, directory, found.isSymbolicLink());
-    knownDirectories.add(absolute);
-  }
-
-  /**
-   * Up to and not including the root. Someone else may remove or fill a directory at the same moment: both
-   * are fine.
-   */
-  function removeEmptyDirectories(directory: Key | ''): void {
-    for (let current = directory; current !== ''; current = parentOf(current)) {
-      knownDirectories.delete(at(current));
-      emptyScratch.delete(current);
-      try {
-        rmdirSync(at(current));
-      } catch (error) {
-        if (isAbsent(error)) continue;
-        return;
-      }
-    }
-  }
-
-  function forget(directory: string): void {
-    for (const known of knownDirectories)
-      if (known === directory || known.startsWith(directory + path.sep)) knownDirectories.delete(known);
   }
 }
 
@@ -339,22 +278,8 @@ function removeIfThere(file: string): void {
   try {
     unlinkSync(file);
   } catch {
-    // Put in place already, or never written; what cannot be removed is swept by whoever comes next.
+    // It was moved, or never written. A file that cannot be removed is swept by the next publisher.
   }
-}
-
-function notADirectory(storage: Storage, directory: Key | '', isLink: boolean): WaybillError {
-  const what = directory === '' ? 'the root' : `"${directory}"`;
-  return new WaybillError('storage_permanent', `${storage.label}: ${what} is not a directory`, {
-    hint: isLink
-      ? 'it is a symbolic link, which waybill does not follow below a root; replace it by a directory, or configure its target as a root'
-      : 'move what is there away, or publish to another path',
-  });
-}
-
-/** Nothing is there: the name itself is missing, or something on the way to it is a file. */
-function isAbsent(error: unknown): boolean {
-  return errnoOf(error) === 'ENOENT' || errnoOf(error) === 'ENOTDIR';
 }
 
 function typeOf(found: Pick<Dirent, 'isFile' | 'isDirectory' | 'isSymbolicLink'>): EntryType {

@@ -3,15 +3,15 @@ import type { Storage } from '../storage.ts';
 
 const codes: Record<string, { code: ErrorCode; hint?: string }> = {
   ENOENT: { code: 'storage_not_found' },
-  EACCES: { code: 'storage_denied', hint: 'give the user that waybill runs as the right to it' },
-  EPERM: { code: 'storage_denied', hint: 'give the user that waybill runs as the right to it' },
+  EACCES: { code: 'storage_denied', hint: 'give the user that waybill runs as access to it' },
+  EPERM: { code: 'storage_denied', hint: 'give the user that waybill runs as access to it' },
   EROFS: { code: 'storage_denied', hint: 'the file system is mounted read-only' },
   ENOSPC: { code: 'storage_full', hint: 'free some space and run again; nothing was lost' },
   EDQUOT: {
     code: 'storage_full',
     hint: 'raise the quota or free some space and run again; nothing was lost',
   },
-  EFBIG: { code: 'storage_full', hint: 'the file system or a limit allows no file of this size' },
+  EFBIG: { code: 'storage_full', hint: 'the file system or a limit does not allow files of this size' },
   EAGAIN: { code: 'storage_transient' },
   EBUSY: { code: 'storage_transient' },
   EINTR: { code: 'storage_transient' },
@@ -21,11 +21,22 @@ const codes: Record<string, { code: ErrorCode; hint?: string }> = {
   ESTALE: { code: 'storage_transient' },
 };
 
+/** The code of a system error, such as `ENOENT`; undefined for any other error. Pure. */
 export function errnoOf(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
 }
 
-/** Turns a system error into the storage's own words; what is one of ours already passes as it is. */
+/** Whether nothing is there: the name does not exist, or a file is in the place of one of its directories. */
+export function isAbsent(error: unknown): boolean {
+  const errno = errnoOf(error);
+  return errno === 'ENOENT' || errno === 'ENOTDIR';
+}
+
+/**
+ * Maps a system error to a `storage_*` code: `storage_not_found`, `storage_denied`, `storage_full`,
+ * `storage_transient` or, if it is none of these, `storage_permanent`. A `WaybillError` is returned
+ * unchanged. Pure.
+ */
 export function localFailure(storage: Pick<Storage, 'label'>, key: string, error: unknown): WaybillError {
   if (error instanceof WaybillError) return error;
   const errno = errnoOf(error);
@@ -37,7 +48,7 @@ export function localFailure(storage: Pick<Storage, 'label'>, key: string, error
   return new WaybillError(code, message, hint === undefined ? { cause: error } : { cause: error, hint });
 }
 
-/** `EACCES: permission denied`, without the absolute path and system call that Node appends. */
+/** `EACCES: permission denied`, without the absolute path and system call that Node.js appends. */
 function describe(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
   return message.split(', ')[0] ?? message;

@@ -1,35 +1,37 @@
 import { performance } from 'node:perf_hooks';
 
-export interface Pacer {
+export interface SlowCallDetector {
   /**
-   * True while most of the timed calls took longer than they may. Asking makes it forget a little, so that it
-   * is tried again.
+   * Whether most of the recent calls were slow. Each question that is answered with yes lowers the estimate a
+   * little, so that after some seventy of them calls are tried again.
    */
   isSlow(): boolean;
+  /** Runs `work`, which must be synchronous, and records whether it took longer than `slowMs`. */
   time<T>(work: () => T): T;
 }
 
 const weightOfACall = 0.1;
-const keptByAsking = 0.99;
+const decayPerQuestion = 0.99;
 
 /**
- * Tells a disk that is waited for from one that answers at once, by how many of the last synchronous calls
- * were slow, and not by how slow they were: on a busy machine a call now and then takes milliseconds because
- * its thread lost the processor in the midst of it, and says nothing about the disk. Once most are slow it
- * stays so for some seventy asks.
+ * Distinguishes a disk that has to be waited for from one that answers at once. What counts is how many of
+ * the recent calls took longer than `slowMs` milliseconds, not how long they took: on a busy machine a call
+ * now and then takes milliseconds because its thread lost the processor, which says nothing about the disk.
+ *
+ * `now` returns milliseconds; only tests pass their own.
  */
-export function pacer({
+export function slowCallDetector({
   slowMs,
   now = () => performance.now(),
 }: {
   slowMs: number;
   now?: () => number;
-}): Pacer {
+}): SlowCallDetector {
   let slowShare = 0;
   return {
     isSlow() {
       const isSlow = slowShare > 0.5;
-      if (isSlow) slowShare *= keptByAsking;
+      if (isSlow) slowShare *= decayPerQuestion;
       return isSlow;
     },
     time(work) {

@@ -4,20 +4,20 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { isMainThread } from 'node:worker_threads';
 import pMap from 'p-map';
-import { pacer } from './slow-call-detector.ts';
+import { errnoOf } from './errors.ts';
+import { slowCallDetector } from './slow-call-detector.ts';
 
 /**
- * From this many files on, one `syncfs` of their file system (coreutils' `sync --file-system`; Node has no
- * such call) replaces an fsync for each: measured on ext4, 5,000 files of 8 KiB take some 60 ms instead of
- * 800.
+ * From this many files on, one `syncfs` of their file system (`sync --file-system` of coreutils, as Node.js
+ * has no such call) replaces an fsync per file: on ext4, 5,000 files of 8 KiB take some 60 ms instead of 800.
  */
 const manyFiles = 32;
 const syncsAtOnce = 4;
 const run = promisify(execFile);
-const fsyncLater = promisify(fsync);
-const syncing = pacer({ slowMs: 20 });
+const fsyncInPool = promisify(fsync);
+const syncs = slowCallDetector({ slowMs: 20 });
 
-/** Returns when the contents of all these files are on disk. */
+/** Makes the content of all these files durable. Throws system errors as Node.js reports them. */
 export async function makeDurable(files: readonly string[]): Promise<void> {
   const [first] = files;
   if (first === undefined) return;
@@ -25,7 +25,7 @@ export async function makeDurable(files: readonly string[]): Promise<void> {
   await pMap(files, syncFile, { concurrency: syncsAtOnce });
 }
 
-/** Returns when the names in these directories are on disk. */
+/** Makes the names in these directories durable. Throws system errors as Node.js reports them. */
 export async function syncDirectories(directories: Iterable<string>): Promise<void> {
   const all = [...directories];
   const [first] = all;
@@ -35,7 +35,7 @@ export async function syncDirectories(directories: Iterable<string>): Promise<vo
 }
 
 /**
- * False where the program is missing or failed: then each file is synced, and a real I/O error shows itself.
+ * False if the program is missing or fails. The caller then syncs each file, which reports real I/O errors.
  */
 async function syncFileSystem(directory: string): Promise<boolean> {
   if (process.platform !== 'linux') return false;
@@ -55,8 +55,8 @@ async function syncFile(file: string): Promise<void> {
 }
 
 /**
- * A directory that was removed meanwhile has no names to keep; some file systems cannot sync directories
- * (EINVAL).
+ * A directory that has been removed meanwhile has no names to keep, and some file systems cannot sync
+ * directories (EINVAL).
  */
 async function syncDirectory(directory: string): Promise<void> {
   let opened: number | undefined;
@@ -64,18 +64,18 @@ async function syncDirectory(directory: string): Promise<void> {
     opened = openSync(directory, 'r');
     await flush(opened);
   } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code;
-    if (code !== 'ENOENT' && code !== 'EINVAL' && code !== 'ENOTSUP') throw error;
+    const errno = errnoOf(error);
+    if (errno !== 'ENOENT' && errno !== 'EINVAL' && errno !== 'ENOTSUP') throw error;
   } finally {
     if (opened !== undefined) closeSync(opened);
   }
 }
 
 /**
- * The thread pool has four threads for the whole process. A worker thread has nothing else to do than its
- * publication, so it waits by itself where the disk is quick, and leaves the pool to the others.
+ * The whole process shares a pool of four threads. A worker thread has nothing to do besides its publication,
+ * so as long as the disk is fast it waits synchronously and leaves the pool to the others.
  */
 async function flush(opened: number): Promise<void> {
-  if (isMainThread || syncing.isSlow()) await fsyncLater(opened);
-  else syncing.time(() => fsyncSync(opened));
+  if (isMainThread || syncs.isSlow()) await fsyncInPool(opened);
+  else syncs.time(() => fsyncSync(opened));
 }

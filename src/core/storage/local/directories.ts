@@ -1,0 +1,100 @@
+import { lstatSync, mkdirSync, rmdirSync } from 'node:fs';
+import path from 'node:path';
+import { notADirectory } from '../errors.ts';
+import { parentOf, type Key } from '../key.ts';
+import type { Storage } from '../storage.ts';
+import { errnoOf, isAbsent } from './errors.ts';
+
+/**
+ * The directories that keys imply: created when a file is written below them, removed with their last file.
+ */
+export interface LocalDirectories {
+  /**
+   * Creates the parent directory of `key` and runs `work`. If another process removes the directory, or one
+   * above it, in between because it is empty, both are repeated.
+   */
+  withParent<T>(key: Key, work: () => Promise<T>): Promise<T>;
+  /**
+   * Removes `directory` and its parents as long as they are empty, up to but not including the root. Another
+   * process may remove or fill a directory at the same time.
+   */
+  removeEmpty(directory: Key | ''): void;
+  /** Marks a directory as kept although it is empty, until `removeEmpty` next comes to it. */
+  keep(directory: Key): void;
+  isKept(directory: Key): boolean;
+  /**
+   * Forgets that `directory` and those below it exist; they are looked for again when they are next needed.
+   */
+  forgetBelow(directory: Key): void;
+  /** Removes the kept directories that are still empty. */
+  close(): void;
+}
+
+const mostAttempts = 5;
+
+export function localDirectories(
+  storage: Pick<Storage, 'label'>,
+  at: (key: Key | '') => string,
+): LocalDirectories {
+  /** The absolute paths of directories that have been seen. */
+  const known = new Set<string>();
+  const kept = new Set<Key>();
+
+  return {
+    async withParent(key, work) {
+      for (let attempt = 1; ; attempt += 1) {
+        try {
+          create(parentOf(key));
+          return await work();
+        } catch (error) {
+          const wasRemoved =
+            isAbsent(error) && lstatSync(path.dirname(at(key)), { throwIfNoEntry: false }) === undefined;
+          if (!wasRemoved || attempt === mostAttempts) throw error;
+          known.clear();
+        }
+      }
+    },
+
+    removeEmpty,
+    keep: (directory) => void kept.add(directory),
+    isKept: (directory) => kept.has(directory),
+
+    forgetBelow(directory) {
+      const absolute = at(directory);
+      for (const each of known)
+        if (each === absolute || each.startsWith(absolute + path.sep)) known.delete(each);
+    },
+
+    close() {
+      for (const directory of kept) removeEmpty(directory);
+      known.clear();
+    },
+  };
+
+  function removeEmpty(directory: Key | ''): void {
+    for (let current = directory; current !== ''; current = parentOf(current)) {
+      known.delete(at(current));
+      kept.delete(current);
+      try {
+        rmdirSync(at(current));
+      } catch (error) {
+        if (isAbsent(error)) continue;
+        return;
+      }
+    }
+  }
+
+  function create(directory: Key | ''): void {
+    const absolute = at(directory);
+    if (known.has(absolute)) return;
+    if (directory !== '') create(parentOf(directory));
+    try {
+      mkdirSync(absolute, { recursive: directory === '' });
+    } catch (error) {
+      if (errnoOf(error) !== 'EEXIST') throw error;
+    }
+    const found = lstatSync(absolute);
+    if (!found.isDirectory()) throw notADirectory(storage, directory, { isLink: found.isSymbolicLink() });
+    known.add(absolute);
+  }
+}
