@@ -43,7 +43,7 @@ const homes: Record<string, string> = {
   multer: 'src/api/.+',
   bullmq: 'src/workers/bullmq/.+',
   ioredis: 'src/(workers/bullmq/.+|core/notify/sinks/redis\\.ts)',
-  '@bull-board/[^/]+': 'src/(workers/bullmq/board-queues|api/queue-board/queue-board)\\.ts',
+  '@bull-board/[^/]+': 'src/(workers/(coordinator|bullmq/board-queues)|api/queue-board/queue-board)\\.ts',
   postgres: 'src/core/weather/database[^/]*\\.ts',
   '@electric-sql/pglite': 'src/core/weather/database[^/]*\\.ts',
   'drizzle-orm': 'src/core/weather/.+',

@@ -3,7 +3,7 @@ import type { PipelineConfig, ServerConfig } from '../core/config/config.ts';
 import type { Clock } from '../core/clock.ts';
 import type { Digest } from '../core/digest.ts';
 import type { Log } from '../core/log.ts';
-import type { StagingArea } from '../workers/memory/coordinator.ts';
+import type { StagingArea } from '../workers/coordinator.ts';
 import type { JobQueue } from '../workers/queue.ts';
 import type { Token } from './http/auth.ts';
 import type { Metrics } from './metrics/metrics.ts';

@@ -1,16 +1,13 @@
 import type { Config } from '../core/config/config.ts';
 import type { Secrets } from '../core/secrets.ts';
 import { WaybillError } from '../core/errors.ts';
-import {
-  createCoordinator,
-  prepareStaging,
-  type Coordinator,
-  type CoordinatorOptions,
-} from './memory/coordinator.ts';
+import type { Coordinator, CoordinatorOptions } from './coordinator.ts';
+import { createCoordinator, prepareStaging } from './memory/coordinator.ts';
 
 /**
- * The coordinator that the configuration asks for, on staging that is ready. BullMQ is loaded only where it
- * is. Throws where the places or the queue do not serve.
+ * The coordinator that the configuration asks for, with staging ready for uploads. BullMQ is loaded only if
+ * it is configured. Throws `config_invalid` if staging cannot be used, and with BullMQ what
+ * `createBullmqCoordinator` throws.
  */
 export async function openCoordinator(
   options: CoordinatorOptions & { secrets: Secrets },
@@ -26,7 +23,11 @@ export async function openCoordinator(
   return createCoordinator(options);
 }
 
-/** Throws `config_invalid` where the queue is in the memory of one process, which no other can work on. */
+/**
+ * Throws `config_invalid` if the queue is in the memory of one process, which no other process can reach.
+ *
+ * @param what What the user asked for, as the beginning of a sentence.
+ */
 export function requireBullmq(config: Config, what: string): void {
   if (config.server.queue.driver === 'bullmq') return;
   throw new WaybillError(

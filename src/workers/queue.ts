@@ -3,29 +3,30 @@ import type { JobResult, JobProgress, PublishJob } from './job.ts';
 import type { RunRecord } from './run-record.ts';
 
 /**
- * Where accepted uploads wait, and what is known of every run. Two implementations, memory and BullMQ, pass
- * one contract suite (`test/contract/queue.ts`).
+ * Holds accepted uploads until their turn comes, and the record of every run. Two implementations, memory and
+ * BullMQ, pass one contract suite (`test/contract/queue.ts`).
  *
  * The life of an upload: `reserve` takes a slot before a byte of the body is read. The API stages and
  * validates, then either `accept`s (the run record exists from then on, in the order accepted → queued →
- * running → succeeded | failed) or `release`s. The queue starts a job when a place is free and no other job
- * of the pipeline runs; jobs of one pipeline start in the order of acceptance.
+ * running → succeeded | failed) or `release`s. The queue starts a job when one of its workers is free and no
+ * other job of the pipeline runs; jobs of one pipeline start in the order of acceptance.
+ *
+ * Every call but `drain` and `close` throws `queue_unavailable` while the server behind the queue is away.
  */
 export interface JobQueue {
   /**
-   * Takes an admission slot. Throws `queue_full`, `shutting_down`, and, where the scope is one that another
-   * request is still staging, `idempotency_in_progress`. This and every other call but `drain` and `close`
-   * throws `queue_unavailable` while what keeps the queue is away.
+   * Takes an admission slot. Throws `queue_full`, `shutting_down`, and `idempotency_in_progress` if another
+   * request is still staging an upload with the same key.
    */
   reserve(request: AdmissionRequest): Promise<Admission>;
 
-  /** The run's record while it is retained. */
+  /** A copy of the run's record; undefined if the run is unknown or its retention is over. */
   find(runId: string): Promise<RunRecord | undefined>;
 
-  /** Runs that are retained, newest first. */
+  /** Copies of the records of the pipeline's retained runs, newest first. */
   list(pipelineId: string): Promise<RunRecord[]>;
 
-  depth(): Promise<{ reserved: number; queued: number; running: number }>;
+  depth(): Promise<QueueDepth>;
 
   /** Begins to hand jobs to `process`. */
   start(process: JobProcessor): Promise<void>;
@@ -34,31 +35,50 @@ export interface JobQueue {
   drain(): void;
 
   /**
-   * Drains, waits at most `timeoutMs` for the jobs that run here, aborts the rest, and gives back everything.
-   * Returns the runs that it interrupted and those that are lost with this process: in memory all that waited
-   * (which therefore still get their turn within the time), in Redis none, since other hosts take them. A
-   * second call returns the first one's answer.
+   * Drains, waits at most `timeoutMs` milliseconds for the jobs of this process, aborts the rest, and
+   * releases every resource. Resolves with the ids of the runs that it interrupted, and of those that are
+   * lost with this process: in memory, all that still waited (they get their turn within the time); in Redis,
+   * none, since other hosts take them. A second call returns the first one's answer.
    */
   close(timeoutMs: number): Promise<{ unfinished: string[] }>;
 }
 
-export interface AdmissionRequest {
-  pipelineId: string;
-  /** Present where the request carries an Idempotency-Key; scoped with the pipeline. */
-  idempotency?: { tokenId: string; key: string };
+/** How many there are now, on all hosts together. */
+export interface QueueDepth {
+  /** Admission slots: uploads that are being received. */
+  reserved: number;
+  /** Accepted runs that wait for their turn. `queue_size` limits `reserved + queued`. */
+  queued: number;
+  /** Runs that a worker has begun. */
+  running: number;
 }
 
-/** One slot. Exactly one of `accept` and `release` ends it; a further call of either does nothing. */
+export interface AdmissionRequest {
+  pipelineId: string;
+  /**
+   * Present if the request can be repeated under a key; a key counts for one caller and one pipeline.
+   * `caller` is whoever chose the key: the id of an upload token, or a name that no token id can have, such
+   * as `schedule:nightly`.
+   */
+  idempotency?: { caller: string; key: string };
+}
+
+/** One slot. Exactly one of `accept` and `release` ends it. */
 export interface Admission {
   /**
-   * Turns the slot into a queued run. Where the key was used with the same manifest, nothing is queued and
-   * the first run's record is returned with `replayed: true`: the caller then discards what it staged. With
-   * another manifest: `idempotency_conflict`.
+   * Turns the slot into a queued run. If the key was used before with the same manifest, nothing is queued
+   * and the first run's record is returned with `replayed: true`: the caller then discards what it staged.
+   * Throws `idempotency_conflict` if it was used with another manifest, `shutting_down` after the queue was
+   * closed, and `internal_error` if the slot has ended already.
    */
   accept(job: PublishJob, manifestDigest: Digest): Promise<{ record: RunRecord; replayed: boolean }>;
+  /** Gives the slot and its key back. Does nothing if the slot has ended already. */
   release(): Promise<void>;
 }
 
+/**
+ * Runs one job. Resolves also if destinations failed; rejects if the worker broke or `signal` stopped it.
+ */
 export type JobProcessor = (
   job: PublishJob,
   context: { signal: AbortSignal; onProgress: (progress: JobProgress) => void },

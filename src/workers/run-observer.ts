@@ -3,22 +3,30 @@ import type { JobResult, PublishJob } from './job.ts';
 import type { JobProcessor, JobQueue } from './queue.ts';
 import { hasSucceeded } from './run-transitions.ts';
 
-/** Is told what threads do; for metrics. Its methods do not throw. */
+/** Notified of what threads do, for metrics. Its methods must not throw. */
 export interface RunObserver {
-  /** The run's turn came, this long after it was queued. */
+  /** A worker begins the run, `waitedSeconds` after it was queued. */
   started(run: { pipelineId: string; waitedSeconds: number }): void;
-  /** The run is over. `result` is null where the worker broke or was told to stop. */
+  /** The run took `seconds`. `result` is null if the worker broke or was stopped. */
   finished(run: { pipelineId: string; seconds: number; succeeded: boolean; result: JobResult | null }): void;
 }
 
-/** The processor with an observer beside it, whatever queue it works for. */
+/**
+ * The processor, whatever queue it works for, with each of its jobs reported to the observer, if there is
+ * one.
+ */
 export function observedProcessor(
   process: JobProcessor,
-  { queue, clock, observer }: { queue: Pick<JobQueue, 'find'>; clock: Clock; observer: RunObserver },
+  {
+    queue,
+    clock,
+    observer,
+  }: { queue: Pick<JobQueue, 'find'>; clock: Clock; observer?: RunObserver | undefined },
 ): JobProcessor {
+  if (observer === undefined) return process;
   return async (job, context) => {
     const begun = clock.monotonic();
-    void tellStarted(job, queue, clock, observer);
+    void reportStart(job, queue, clock, observer);
     let result: JobResult | null = null;
     try {
       return (result = await process(job, context));
@@ -30,10 +38,8 @@ export function observedProcessor(
   };
 }
 
-/**
- * Beside the run, which never waits for it: a queue that is away must not hold up what runs. Never rejects.
- */
-async function tellStarted(
+/** The run does not wait for this: a queue that is away must not delay it. Never rejects. */
+async function reportStart(
   { runId, pipelineId }: PublishJob,
   queue: Pick<JobQueue, 'find'>,
   clock: Clock,

@@ -130,7 +130,7 @@ t.test(
   'a body that is too long is told before a key that is in use; the key then says when to come back',
   async (t) => {
     const { origin, ports } = await startApi(t);
-    await ports.queue.reserve({ pipelineId: 'maps', idempotency: { tokenId: 'ci', key: 'k' } });
+    await ports.queue.reserve({ pipelineId: 'maps', idempotency: { caller: 'ci', key: 'k' } });
     const headers = { 'idempotency-key': 'k' };
     t.equal(
       (await problem(await upload(origin, { headers, body: 'x'.repeat(1001) }))).code,

@@ -143,9 +143,9 @@ const away =
     return call(api);
   };
 const key = { 'idempotency-key': 'k' };
-const keyInUse = (tokenId: string, pipelineId: string) => ({
+const keyInUse = (caller: string, pipelineId: string) => ({
   pipelineId,
-  idempotency: { tokenId, key: 'k' },
+  idempotency: { caller, key: 'k' },
 });
 const validate = (
   body: NonNullable<RequestInit['body']>,

@@ -76,7 +76,7 @@ for (const { path, type } of routes)
     t.test(`${path}, ${expects ? 'with' : 'without'} Expect: 100-continue`, async (t) => {
       const free = await startApi(t);
       const full = await startApi(t, { http: { queueSize: 2 } });
-      const key = { tokenId: 'ci', key: 'in use' };
+      const key = { caller: 'ci', key: 'in use' };
       for (const { ports } of [free, full])
         await ports.queue.reserve({ pipelineId: 'maps', idempotency: key });
       await full.ports.queue.reserve({ pipelineId: 'docs' });

@@ -194,7 +194,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
 
   t.test('the same key with the same manifest gives the first run back and queues nothing', async (t) => {
     const { queue } = await start(t);
-    const key = { tokenId: 'ci', key: 'k1' };
+    const key = { caller: 'ci', key: 'k1' };
     await submit(queue, 'maps.1', { key, manifest: 'A' });
     const again = await submit(queue, 'maps.2', { key, manifest: 'A' });
     t.match(again, { replayed: true, record: { run_id: 'maps.1' } });
@@ -204,7 +204,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
 
   t.test('the same key with another manifest is a conflict and leaves the first run alone', async (t) => {
     const { queue } = await start(t);
-    const key = { tokenId: 'ci', key: 'k1' };
+    const key = { caller: 'ci', key: 'k1' };
     await submit(queue, 'maps.1', { key, manifest: 'A' });
     await t.rejects(submit(queue, 'maps.2', { key, manifest: 'B' }), { code: 'idempotency_conflict' });
     t.same(await queue.depth(), { reserved: 0, queued: 1, running: 0 }, 'and its slot is free');
@@ -216,17 +216,17 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
 
   t.test('a key is scoped to token, pipeline and key', async (t) => {
     const { queue } = await start(t);
-    await submit(queue, 'maps.1', { key: { tokenId: 'ci', key: 'k1' }, manifest: 'A' });
+    await submit(queue, 'maps.1', { key: { caller: 'ci', key: 'k1' }, manifest: 'A' });
     t.equal(
-      (await submit(queue, 'maps.2', { key: { tokenId: 'ci', key: 'k2' }, manifest: 'B' })).replayed,
+      (await submit(queue, 'maps.2', { key: { caller: 'ci', key: 'k2' }, manifest: 'B' })).replayed,
       false,
     );
     t.equal(
-      (await submit(queue, 'maps.3', { key: { tokenId: 'cron', key: 'k1' }, manifest: 'B' })).replayed,
+      (await submit(queue, 'maps.3', { key: { caller: 'cron', key: 'k1' }, manifest: 'B' })).replayed,
       false,
     );
     t.equal(
-      (await submit(queue, 'docs.1', { key: { tokenId: 'ci', key: 'k1' }, manifest: 'B' })).replayed,
+      (await submit(queue, 'docs.1', { key: { caller: 'ci', key: 'k1' }, manifest: 'B' })).replayed,
       false,
     );
   });
@@ -235,7 +235,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     'of two requests with one key at once the second is told to come back; after a release it may',
     async (t) => {
       const { queue } = await start(t);
-      const idempotency = { tokenId: 'ci', key: 'k1' };
+      const idempotency = { caller: 'ci', key: 'k1' };
       const first = await queue.reserve({ pipelineId: 'maps', idempotency });
       await t.rejects(queue.reserve({ pipelineId: 'maps', idempotency }), {
         code: 'idempotency_in_progress',
@@ -249,7 +249,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
 
   t.test('two replays of one key at once both get the first run', async (t) => {
     const { queue } = await start(t);
-    const idempotency = { tokenId: 'ci', key: 'k1' };
+    const idempotency = { caller: 'ci', key: 'k1' };
     await submit(queue, 'maps.1', { key: idempotency, manifest: 'A' });
     const replays = await Promise.all([1, 2].map(() => queue.reserve({ pipelineId: 'maps', idempotency })));
     const answers = await Promise.all(
@@ -270,7 +270,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
       const { queue, elapse, expired } = await start(t, { retentionMs: 1_000 });
       const workers = gatedWorkers();
       await queue.start(workers.process);
-      const key = { tokenId: 'ci', key: 'k1' };
+      const key = { caller: 'ci', key: 'k1' };
       await submit(queue, 'maps.1', { key, manifest: 'A' });
       await submit(queue, 'docs.1');
       await workers.started('maps.1');
@@ -355,7 +355,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
 async function submit(
   queue: JobQueue,
   runId: string,
-  { key, manifest = runId }: { key?: { tokenId: string; key: string }; manifest?: string } = {},
+  { key, manifest = runId }: { key?: { caller: string; key: string }; manifest?: string } = {},
 ): Promise<{ record: RunRecord; replayed: boolean }> {
   const job = jobOf(runId);
   const admission = await queue.reserve({

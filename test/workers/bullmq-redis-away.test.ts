@@ -43,7 +43,7 @@ async function host(
 async function submit(
   queue: BullmqQueue,
   runId: string,
-  idempotency?: { tokenId: string; key: string },
+  idempotency?: { caller: string; key: string },
 ): Promise<{ replayed: boolean; record: { run_id: string } }> {
   const [pipelineId = ''] = runId.split('.');
   const admission = await queue.reserve({
@@ -138,7 +138,7 @@ t.test(
 t.test('slots and keys of all hosts are counted together', async (t) => {
   const redis = await service(t);
   const [one, two] = [await host(t, redis, { queueSize: 2 }), await host(t, redis, { queueSize: 2 })];
-  const idempotency = { tokenId: 'ci', key: 'k' };
+  const idempotency = { caller: 'ci', key: 'k' };
   const admission = await one.reserve({ pipelineId: 'maps', idempotency });
   await t.rejects(two.reserve({ pipelineId: 'maps', idempotency }), { code: 'idempotency_in_progress' });
   const races = await Promise.allSettled(
@@ -158,7 +158,7 @@ t.test('of many hosts that stage one key at once, one is accepted', async (t) =>
   const hosts = await Promise.all([1, 2, 3].map(() => host(t, redis, { queueSize: 100 })));
   const answers = await Promise.allSettled(
     Array.from({ length: 30 }, (_, index) =>
-      submit(hosts[index % 3]!, `maps.${index}`, { tokenId: 'ci', key: 'k' }),
+      submit(hosts[index % 3]!, `maps.${index}`, { caller: 'ci', key: 'k' }),
     ),
   );
   const fresh = answers.filter((answer) => answer.status === 'fulfilled' && !answer.value.replayed);

@@ -4,7 +4,8 @@ import t, { type Test } from 'tap';
 import { parseConfig } from '../../src/core/config/load.ts';
 import { digestOf } from '../../src/core/digest.ts';
 import { silentLog } from '../../src/core/log.ts';
-import { createCoordinator, prepareStaging, type Coordinator } from '../../src/workers/memory/coordinator.ts';
+import type { Coordinator } from '../../src/workers/coordinator.ts';
+import { createCoordinator, prepareStaging } from '../../src/workers/memory/coordinator.ts';
 import type { RunRecord } from '../../src/workers/run-record.ts';
 import { manualClock, type ManualClock } from './manual-clock.ts';
 

@@ -1,6 +1,7 @@
 import { createBullBoard } from '@bull-board/api';
 import { ExpressAdapter } from '@bull-board/express';
 import { Router, type RequestHandler } from 'express';
+import type { BoardQueues } from '../../workers/coordinator.ts';
 import { requireAdmin } from './admin-token.ts';
 import type { Token } from '../http/auth.ts';
 
@@ -24,11 +25,7 @@ const contentSecurityPolicy = [
  * Bull Board over the queues, behind the admin token, to look at only; to be mounted at `admin/queues` below
  * `basePath`.
  */
-export function queueBoard(
-  queues: Parameters<typeof createBullBoard>[0]['queues'],
-  token: Token,
-  basePath: string,
-): RequestHandler {
+export function queueBoard(queues: BoardQueues, token: Token, basePath: string): RequestHandler {
   const adapter = new ExpressAdapter();
   adapter.setBasePath(`${basePath}admin/queues`);
   createBullBoard({

@@ -1,8 +1,7 @@
 import type { RequestHandler } from 'express';
-import { digestOf } from '../../core/digest.ts';
 import { WaybillError } from '../../core/errors.ts';
-import { newRunId } from '../../workers/run-id.ts';
 import { runStatuses, type RunRecord, type RunStatus } from '../../workers/run-record.ts';
+import { startRun } from '../../workers/start-run.ts';
 import { idempotencyKey, idempotencyKeyParameter } from './idempotency-key.ts';
 import { acceptedResponse } from './accepted-response.ts';
 import { jsonContent, pipelineIdParameter } from '../http/json-content.ts';
@@ -23,9 +22,6 @@ const checkRunRequest = bodyCheck(
   runRequest,
   'send no body or {}; to force or to try without writing, call `waybill run` on the command line',
 );
-
-// Requests do not differ, so a key that was used is always a repetition.
-const sameRequest = digestOf('{}');
 
 /**
  * An operator starts a run of a pipeline that has a source of its own: the same queue, the same records as an
@@ -59,10 +55,10 @@ export const startRunRoute: Route = {
     'queue_unavailable',
     'idempotency_in_progress',
   ],
-  handle: (ports) => startRun(ports),
+  handle: (ports) => handleStartRun(ports),
 };
 
-function startRun(ports: ApiPorts): RequestHandler<{ pipelineId: string }> {
+function handleStartRun(ports: ApiPorts): RequestHandler<{ pipelineId: string }> {
   return async (req, res) => {
     const { pipelineId } = req.params;
     const token = pipelineToken(ports, req, res, pipelineId);
@@ -74,18 +70,12 @@ function startRun(ports: ApiPorts): RequestHandler<{ pipelineId: string }> {
     const key = idempotencyKey(req);
     const body = await readSmallJson(req, res);
     if (body !== undefined) checkRunRequest(body);
-    const idempotency = key === undefined ? {} : { idempotency: { tokenId: token.id, key } };
-    const admission = await ports.queue.reserve({ pipelineId, ...idempotency });
-    try {
-      const runId = newRunId(pipelineId, ports.clock.now());
-      const { record, replayed } = await admission.accept({ runId, pipelineId, staged: null }, sameRequest);
-      requestContext(req).fields['run_id'] = record.run_id;
-      if (replayed) res.setHeader('Idempotency-Replayed', 'true');
-      res.status(202).location(`${ports.http.basePath}runs/${encodeURIComponent(record.run_id)}`);
-      res.json({ run_id: record.run_id, status: 'accepted' });
-    } finally {
-      await admission.release();
-    }
+    const idempotency = key === undefined ? {} : { idempotency: { caller: token.id, key } };
+    const { record, replayed } = await startRun(ports, { pipelineId, ...idempotency });
+    requestContext(req).fields['run_id'] = record.run_id;
+    if (replayed) res.setHeader('Idempotency-Replayed', 'true');
+    res.status(202).location(`${ports.http.basePath}runs/${encodeURIComponent(record.run_id)}`);
+    res.json({ run_id: record.run_id, status: 'accepted' });
   };
 }
 

@@ -84,7 +84,7 @@ async function admit(
   fields['pipeline_id'] = pipeline.id;
   const key = idempotencyKey(req);
   const archive = checkMediaType(form, req, res);
-  const idempotency = key === undefined ? {} : { idempotency: { tokenId: token.id, key } };
+  const idempotency = key === undefined ? {} : { idempotency: { caller: token.id, key } };
   try {
     const admission = await ports.queue.reserve({ pipelineId: pipeline.id, ...idempotency });
     try {

@@ -10,8 +10,7 @@ import { WaybillError } from '../../core/errors.ts';
 import { describeFinding } from '../../core/finding.ts';
 import type { Log } from '../../core/log.ts';
 import { loggedNotifier } from '../../core/notify/logged-notifier.ts';
-import type { SharedCoordinator } from '../../workers/bullmq/coordinator.ts';
-import type { Coordinator } from '../../workers/memory/coordinator.ts';
+import type { Coordinator } from '../../workers/coordinator.ts';
 import { openCoordinator, requireBullmq } from '../../workers/open-coordinator.ts';
 import { resolveAdminToken } from '../../api/queue-board/admin-token.ts';
 import { createApp } from '../../api/app.ts';
@@ -183,9 +182,9 @@ async function boardOf(
   token: Token,
   config: Config,
 ): Promise<NonNullable<ApiPorts['board']> | null> {
-  if (!('board' in coordinator)) return null;
+  if (coordinator.board === null) return null;
   const { queueBoard } = await import('../../api/queue-board/queue-board.ts');
-  return queueBoard((coordinator as SharedCoordinator).board, token, config.server.http.basePath);
+  return queueBoard(coordinator.board, token, config.server.http.basePath);
 }
 
 function uploadPipelines(config: Config): Map<string, UploadPipeline> {

@@ -6,6 +6,7 @@ import type { Log } from '../../core/log.ts';
 import { scopeKey, type Replay, type RunStore, type Slot } from './store.ts';
 import type { PublishJob } from '../job.ts';
 import type { Admission, AdmissionRequest } from '../queue.ts';
+import { admissionEnded, keyConflict, keyInProgress, queueFull, shuttingDown } from '../refusals.ts';
 import type { RunRecord } from '../run-record.ts';
 import { acceptedRun, queuedRun } from '../run-transitions.ts';
 
@@ -53,11 +54,8 @@ export function admissions(options: AdmissionsOptions): Admissions {
     if (phase !== 'open') throw shuttingDown();
     const slot: Slot = { id: randomUUID(), key: scopeKey(pipelineId, idempotency) };
     const outcome = await store.reserve(slot, options.queueSize);
-    if (outcome === 'full')
-      throw new WaybillError('queue_full', `all ${options.queueSize} upload slots are taken`, {
-        hint: 'try again later',
-      });
-    if (outcome === 'busy') throw inProgress();
+    if (outcome === 'full') throw queueFull(options.queueSize);
+    if (outcome === 'busy') throw keyInProgress();
 
     let staged: string | null = null;
     const timer = setInterval(
@@ -78,7 +76,7 @@ export function admissions(options: AdmissionsOptions): Admissions {
     };
     return {
       accept: async (job, manifestDigest) => {
-        if (!end()) throw new WaybillError('internal_error', 'an admission was accepted after it had ended');
+        if (!end()) throw admissionEnded();
         try {
           return await accept(slot, job, manifestDigest, (name) => (staged = name));
         } catch (error) {
@@ -135,7 +133,7 @@ export function admissions(options: AdmissionsOptions): Admissions {
         );
       case 'busy':
         await unshare(name);
-        throw inProgress();
+        throw keyInProgress();
       case 'conflict':
       case 'replay':
         await unshare(name);
@@ -175,21 +173,5 @@ export function admissions(options: AdmissionsOptions): Admissions {
 
 function answerReplay(known: Replay): Accepted {
   if (known.outcome === 'replay') return { record: known.record, replayed: true };
-  throw new WaybillError('idempotency_conflict', 'this Idempotency-Key was used with another manifest', {
-    hint: 'use a new key for a new bundle',
-  });
-}
-
-function inProgress(): WaybillError {
-  return new WaybillError(
-    'idempotency_in_progress',
-    'a request with this Idempotency-Key is still being received',
-    { hint: 'try again once it was answered' },
-  );
-}
-
-function shuttingDown(): WaybillError {
-  return new WaybillError('shutting_down', 'the daemon is stopping and takes no new uploads', {
-    hint: 'try again shortly',
-  });
+  throw keyConflict();
 }

@@ -3,32 +3,28 @@ import { WaybillError } from '../../core/errors.ts';
 import { storageOpener } from '../../core/storage/open-storage.ts';
 import { boardQueues } from './board-queues.ts';
 import { bullmqQueue } from './queue.ts';
-import { abortGraceMs, type Coordinator, type CoordinatorOptions } from '../memory/coordinator.ts';
+import type { Coordinator, CoordinatorOptions } from '../coordinator.ts';
 import type { PublishJob } from '../job.ts';
-import { publishThread, workerPool } from '../threads/pool.ts';
-import type { ThreadData } from '../threads/publish-task.ts';
+import { publishingPool } from '../threads/publishing-pool.ts';
 import type { JobProcessor } from '../queue.ts';
 import { observedProcessor } from '../run-observer.ts';
 import { openScratch } from './scratch-directory.ts';
 import { openSharedStaging } from './shared-staging.ts';
 import { newUploadDirectory, removeUploadDirectory } from '../staged-directories.ts';
 
-export interface SharedCoordinator extends Coordinator {
-  /** What Bull Board shows. */
-  board: ReturnType<typeof boardQueues>;
-}
-
 /**
  * The coordinator of one host of several: the queue is in Redis and bundles travel through shared staging.
- * Throws, before anything is begun, where Redis, shared staging or the scratch directory do not serve.
+ * Throws before anything is begun: `secrets_invalid` if the URL of Redis is missing or malformed,
+ * `queue_unavailable` if Redis cannot be reached, and `config_invalid` if Redis, shared staging or the
+ * scratch directory cannot be used.
  *
  * An upload is received into this process's scratch directory and, once valid, stored in shared staging as
- * one archive. A worker brings it to a scratch directory of its own for as long as the run takes.
+ * one archive. A worker extracts it into a scratch directory of its own, which it removes after the run.
  */
 export async function createBullmqCoordinator(
   options: CoordinatorOptions & { secrets: Secrets },
-): Promise<SharedCoordinator> {
-  const { config, clock, log, secrets } = options;
+): Promise<Coordinator> {
+  const { config, clock, log, secrets, observer } = options;
   const { http, staging, queue: settings } = config.server;
   if (settings.driver !== 'bullmq' || staging.shared === null)
     throw new WaybillError('internal_error', 'the coordinator of several hosts needs the bullmq driver');
@@ -61,17 +57,7 @@ export async function createBullmqCoordinator(
     await Promise.all([scratch.close(), shared.close()]);
     throw error;
   });
-  const data: ThreadData = { config, env: { ...options.env }, verbose: options.verbose };
-  const pool = workerPool({
-    clock,
-    log,
-    file: options.workerFile ?? publishThread,
-    threads: http.maxConcurrency,
-    data,
-    env: options.env,
-    graceMs: abortGraceMs,
-    notify: options.notify,
-  });
+  const pool = publishingPool(options);
   const process: JobProcessor = async (job: PublishJob, context) => {
     if (job.staged === null) return pool.process(job, context);
     const directory = await newUploadDirectory(scratch.directory);
@@ -88,12 +74,7 @@ export async function createBullmqCoordinator(
     board: boardQueues(queue.queues.values()),
     staging: { create: () => newUploadDirectory(scratch.directory), discard },
     threads: pool.stats,
-    start: () =>
-      queue.start(
-        options.observer === undefined
-          ? process
-          : observedProcessor(process, { queue, clock, observer: options.observer }),
-      ),
+    start: () => queue.start(observedProcessor(process, { queue, clock, observer })),
     close: async (timeoutMs) => {
       const answer = await queue.close(timeoutMs);
       await pool.close();

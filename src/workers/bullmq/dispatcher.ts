@@ -61,7 +61,7 @@ const longestRetryMs = 2_000;
  *
  * A taken job is kept by a heartbeat. While Redis is away the run goes on: its lock may run out, but nobody
  * can take the job either, and on Redis's return it is locked again before any host looks for stalled jobs
- * (`bullmq-queue.ts`). Where another worker has the job nevertheless (this host alone was cut off), the run
+ * (`queue.ts`). Where another worker has the job nevertheless (this host alone was cut off), the run
  * here is stopped and its outcome dropped; until then the lease at the destination keeps the two apart.
  */
 export function dispatcher(options: DispatcherOptions): Dispatcher {

@@ -78,10 +78,10 @@ const stagedLives = 20;
 
 export function scopeKey(
   pipelineId: string,
-  idempotency: { tokenId: string; key: string } | undefined,
+  idempotency: { caller: string; key: string } | undefined,
 ): string {
   if (idempotency === undefined) return '';
-  const scope = JSON.stringify([idempotency.tokenId, pipelineId, idempotency.key]);
+  const scope = JSON.stringify([idempotency.caller, pipelineId, idempotency.key]);
   return createHash('sha256').update(scope).digest('hex');
 }
 

@@ -4,6 +4,7 @@ import { errorRecord, WaybillError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import type { JobProcessor, JobQueue, Admission, AdmissionRequest } from '../queue.ts';
 import type { PublishJob } from '../job.ts';
+import { admissionEnded, keyConflict, keyInProgress, queueFull, shuttingDown } from '../refusals.ts';
 import type { RunRecord } from '../run-record.ts';
 import {
   acceptedRun,
@@ -81,22 +82,10 @@ export function memoryQueue(options: MemoryQueueOptions): JobQueue {
   function admit(request: AdmissionRequest): Admission {
     if (phase !== 'open') throw shuttingDown();
     expire();
-    if (reserved + waiting.length >= options.queueSize) {
-      throw new WaybillError('queue_full', `all ${options.queueSize} upload slots are taken`, {
-        hint: 'try again later',
-      });
-    }
+    if (reserved + waiting.length >= options.queueSize) throw queueFull(options.queueSize);
     const scope = request.idempotency === undefined ? null : scopeOf(request.pipelineId, request.idempotency);
     const known = scope === null ? undefined : keys.get(scope);
-    if (known?.state === 'staging') {
-      throw new WaybillError(
-        'idempotency_in_progress',
-        'a request with this Idempotency-Key is still being received',
-        {
-          hint: 'try again once it was answered',
-        },
-      );
-    }
+    if (known?.state === 'staging') throw keyInProgress();
     const ownsKey = scope !== null && known === undefined;
     if (ownsKey) keys.set(scope, { state: 'staging' });
     reserved += 1;
@@ -111,7 +100,7 @@ export function memoryQueue(options: MemoryQueueOptions): JobQueue {
     };
     return {
       accept: async (job, manifestDigest) => {
-        if (!end()) throw new WaybillError('internal_error', 'an admission was accepted after it had ended');
+        if (!end()) throw admissionEnded();
         try {
           return enqueue(job, scope, manifestDigest);
         } finally {
@@ -136,9 +125,7 @@ export function memoryQueue(options: MemoryQueueOptions): JobQueue {
       const first = entries.get(known.runId) as Entry;
       if (known.manifestDigest === manifestDigest)
         return { record: structuredClone(first.record), replayed: true };
-      throw new WaybillError('idempotency_conflict', 'this Idempotency-Key was used with another manifest', {
-        hint: 'use a new key for a new bundle',
-      });
+      throw keyConflict();
     }
     const record = acceptedRun(job, clock.now());
     const entry: Entry = { job, record: queuedRun(record, clock.now()), scope, expiresAt: Infinity };
@@ -275,12 +262,6 @@ export function memoryQueue(options: MemoryQueueOptions): JobQueue {
   };
 }
 
-function scopeOf(pipelineId: string, { tokenId, key }: { tokenId: string; key: string }): string {
-  return JSON.stringify([tokenId, pipelineId, key]);
-}
-
-function shuttingDown(): WaybillError {
-  return new WaybillError('shutting_down', 'the daemon is stopping and takes no new uploads', {
-    hint: 'try again shortly',
-  });
+function scopeOf(pipelineId: string, { caller, key }: { caller: string; key: string }): string {
+  return JSON.stringify([caller, pipelineId, key]);
 }

@@ -65,12 +65,6 @@ const idleTimeoutMs = 60_000;
 // No publication computes for so long without turning its event loop, which is what a sign of life takes.
 const defaultSilenceMs = 120_000;
 
-/** The worker module beside this file, compiled or from source. */
-export const publishThread = new URL(
-  import.meta.url.endsWith('.ts') ? './thread-from-source.mjs' : './thread.js',
-  import.meta.url,
-);
-
 /**
  * Runs jobs on threads, so that hashing and compression never hold up the HTTP side and a thread that breaks
  * takes nothing with it.

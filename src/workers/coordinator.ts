@@ -1,0 +1,38 @@
+import type { BaseAdapter } from '@bull-board/api/baseAdapter';
+import type { JobQueue } from './queue.ts';
+import type { RunObserver } from './run-observer.ts';
+import type { PublishingPoolOptions } from './threads/publishing-pool.ts';
+import type { ThreadStats } from './threads/pool.ts';
+
+/**
+ * Accepted uploads on their way to worker threads: the queue, the threads, and the staged directories that
+ * belong to runs. Made by `openCoordinator`.
+ */
+export interface Coordinator {
+  readonly queue: JobQueue;
+  readonly staging: StagingArea;
+  /** The queues for Bull Board; null if the queue is in memory, which has no board. */
+  readonly board: BoardQueues | null;
+  threads(): ThreadStats;
+  /** Begins to publish. */
+  start(): Promise<void>;
+  /** Closes the queue as `JobQueue.close` does, ends the threads, and clears staging. */
+  close(timeoutMs: number): Promise<{ unfinished: string[] }>;
+}
+
+export interface StagingArea {
+  /**
+   * Makes an empty directory for one upload and returns its absolute path. It belongs to the upload, and from
+   * acceptance on to the run, which it does not outlive.
+   */
+  create(): Promise<string>;
+  /** Removes the directory that `create` made; `staged` is that directory or lies in it. */
+  discard(staged: string): Promise<void>;
+}
+
+export type BoardQueues = readonly BaseAdapter[];
+
+export interface CoordinatorOptions extends PublishingPoolOptions {
+  /** Notified of each run that a thread begins and ends. */
+  observer?: RunObserver;
+}

@@ -1,0 +1,36 @@
+import { WaybillError } from '../core/errors.ts';
+
+/*
+ * Why an upload or a run is not taken, in the same words for every queue.
+ */
+
+export function queueFull(queueSize: number): WaybillError {
+  return new WaybillError('queue_full', `all ${queueSize} upload slots are taken`, {
+    hint: 'try again later',
+  });
+}
+
+export function shuttingDown(): WaybillError {
+  return new WaybillError('shutting_down', 'the daemon is stopping and takes no new uploads', {
+    hint: 'try again shortly',
+  });
+}
+
+export function keyInProgress(): WaybillError {
+  return new WaybillError(
+    'idempotency_in_progress',
+    'a request with this Idempotency-Key is still being received',
+    { hint: 'try again once it was answered' },
+  );
+}
+
+export function keyConflict(): WaybillError {
+  return new WaybillError('idempotency_conflict', 'this Idempotency-Key was used with another manifest', {
+    hint: 'use a new key for a new bundle',
+  });
+}
+
+/** A defect of the caller: `accept` after `accept` or `release`. */
+export function admissionEnded(): WaybillError {
+  return new WaybillError('internal_error', 'an admission was accepted after it had ended');
+}

@@ -1,0 +1,30 @@
+import type { Clock } from '../core/clock.ts';
+import { digestOf } from '../core/digest.ts';
+import type { AdmissionRequest, JobQueue } from './queue.ts';
+import { newRunId } from './run-id.ts';
+import type { RunRecord } from './run-record.ts';
+
+// Starting a run carries no data, so whoever uses a key again repeats the request.
+const sameRequest = digestOf('{}');
+
+/**
+ * Queues a run of a pipeline that has a source of its own, for whatever asks for it: a request, a schedule.
+ * With an idempotency key the run is started once, however many callers ask; the others get its record with
+ * `replayed: true`. A schedule on several hosts uses its time as the key.
+ *
+ * Throws `queue_full`, `shutting_down`, `idempotency_in_progress` and `queue_unavailable`. Does not check
+ * that the pipeline exists and has a source.
+ */
+export async function startRun(
+  { queue, clock }: { queue: JobQueue; clock: Clock },
+  request: AdmissionRequest,
+): Promise<{ record: RunRecord; replayed: boolean }> {
+  const { pipelineId } = request;
+  const admission = await queue.reserve(request);
+  try {
+    const runId = newRunId(pipelineId, clock.now());
+    return await admission.accept({ runId, pipelineId, staged: null }, sameRequest);
+  } finally {
+    await admission.release();
+  }
+}

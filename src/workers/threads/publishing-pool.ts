@@ -1,0 +1,43 @@
+import type { Clock } from '../../core/clock.ts';
+import type { Config } from '../../core/config/config.ts';
+import type { Log } from '../../core/log.ts';
+import type { Occurrence } from '../../core/notify/event.ts';
+import { workerPool, type WorkerPool } from './pool.ts';
+import type { ThreadData } from './publish-task.ts';
+
+export interface PublishingPoolOptions {
+  config: Config;
+  env: Readonly<Record<string, string>>;
+  clock: Clock;
+  log: Log;
+  /** Whether the log shows debug lines, which the worker threads send only then. */
+  verbose: boolean;
+  /** Receives what happened in publications, for notifiers. */
+  notify: (occurrence: Occurrence) => void;
+  /** Another module than the publishing one, for tests of misbehaving threads. */
+  workerFile?: URL;
+}
+
+/** How long an aborted publication may take to clean up and release its lease before its thread is ended. */
+const abortGraceMs = 10_000;
+
+/** The worker module beside this file, compiled or from source. */
+const publishThread = new URL(
+  import.meta.url.endsWith('.ts') ? './thread-from-source.mjs' : './thread.js',
+  import.meta.url,
+);
+
+/** The pool whose threads publish, `max_concurrency` of them. */
+export function publishingPool(options: PublishingPoolOptions): WorkerPool {
+  const { config, env, clock, log, verbose, notify } = options;
+  return workerPool({
+    clock,
+    log,
+    file: options.workerFile ?? publishThread,
+    threads: config.server.http.maxConcurrency,
+    data: { config, env: { ...env }, verbose } satisfies ThreadData,
+    env,
+    graceMs: abortGraceMs,
+    notify,
+  });
+}
