@@ -1,23 +1,29 @@
 import { createHash } from 'node:crypto';
 import type { Digest } from '../../core/digest.ts';
 import type { RedisLink } from './link.ts';
-import { runScript, type ScriptName } from './scripts.ts';
+import { defineScripts, type RunScript } from './scripts.ts';
 import type { PublishJob } from '../job.ts';
+import type { AdmissionRequest, QueueDepth } from '../queue.ts';
 import type { RunRecord } from '../run-record.ts';
 
 /**
- * The state that all hosts share, as calls. Each is one step in Redis; each throws `queue_unavailable` where
- * Redis is away.
+ * The state that all hosts share. Each call is one step in Redis, and throws `queue_unavailable` if Redis is
+ * away.
  */
 export interface RunStore {
+  /**
+   * Takes an upload slot, and its key. `full`: no slot is free; `busy`: another request is staging an upload
+   * with this key.
+   */
   reserve(slot: Slot, queueSize: number): Promise<'ok' | 'full' | 'busy'>;
-  /** Says that whoever receives the upload is alive. */
+  /** Shows that the API that receives the upload is alive. */
   renew(slot: Slot, staged: string | null): Promise<void>;
   release(slot: Slot): Promise<void>;
-  /** Makes a name in shared staging known before anything is written under it. */
+  /** Registers a name in shared staging before anything is written under it. */
   stage(staged: string): Promise<void>;
-  /** What became of the key's first upload, where that was accepted. */
+  /** What became of the first upload with this key; null if none was accepted. */
   replay(slot: Slot, digest: Digest): Promise<Replay | null>;
+  /** `swept`: the name in shared staging became unwanted before the run could claim it. */
   accept(
     slot: Slot,
     job: PublishJob,
@@ -27,29 +33,35 @@ export interface RunStore {
   ): Promise<Replay | { outcome: 'ok' | 'busy' | 'swept' }>;
   /** Run ids of accepted runs that may not have reached BullMQ, in the order of acceptance. */
   outbox(pipelineId: string): Promise<string[]>;
+  /** The pipelines whose outbox is not empty. */
   outboxes(): Promise<string[]>;
   handedOver(pipelineId: string, runIds: readonly string[]): Promise<void>;
-  /** Null where the run is over, or unknown. */
+  /** Makes `owner` the owner of the run; null if the run is finished or unknown. */
   take(runId: string, owner: string): Promise<Taken | null>;
-  /** These three do nothing and answer false where the run has come to another owner. */
+  /** `save`, `finish` and `giveBack` do nothing and return false if the run has another owner by now. */
   save(owner: string, record: RunRecord): Promise<boolean>;
   finish(owner: string, record: RunRecord, retentionMs: number): Promise<boolean>;
   giveBack(owner: string, record: RunRecord): Promise<boolean>;
   find(runId: string): Promise<RunRecord | undefined>;
+  /** The pipeline's retained runs, newest first. */
   list(pipelineId: string): Promise<RunRecord[]>;
-  depth(): Promise<{ reserved: number; queued: number; running: number }>;
+  depth(): Promise<QueueDepth>;
+  /** At most `most` finished runs whose retention is over. */
   expired(most: number): Promise<{ runId: string; job: PublishJob | null }[]>;
   forget(runId: string): Promise<void>;
   /** Names in shared staging of uploads that were never accepted and whose API is gone. */
   unwanted(most: number): Promise<string[]>;
   forgetStaged(staged: string): Promise<void>;
-  /** Keeps, or takes again, BullMQ's lock on a job; false where another worker has the job. */
+  /**
+   * Keeps BullMQ's lock on a job for `ms` milliseconds, or takes it again if it expired; false if another
+   * worker has the job.
+   */
   hold(lock: JobLock, ms: number): Promise<boolean>;
 }
 
 export interface Slot {
   id: string;
-  /** The Idempotency-Key with its scope, hashed; '' where there is none. */
+  /** The Idempotency-Key with its scope, hashed; '' if the request has none. */
   key: string;
 }
 
@@ -58,7 +70,7 @@ export type Replay = { outcome: 'conflict' } | { outcome: 'replay'; record: RunR
 export interface Taken {
   record: RunRecord;
   job: PublishJob;
-  /** How often a worker has begun it, this time included. */
+  /** How many times a worker has taken it, this time included. */
   takes: number;
 }
 
@@ -71,48 +83,56 @@ export interface JobLock {
 }
 
 /**
- * An archive in shared staging outlives the last sign of whoever put it there by so many times as slots and
- * keys do: bytes go with it.
+ * An archive in shared staging outlives the last sign of life of its API by this many times the life of a
+ * slot: what is lost with it is bytes that a client has sent.
  */
 const stagedLives = 20;
 
-export function scopeKey(
-  pipelineId: string,
-  idempotency: { caller: string; key: string } | undefined,
-): string {
+/** The Idempotency-Key as a hash that is the same on every host; '' if there is none. */
+export function scopeKey(pipelineId: string, idempotency: AdmissionRequest['idempotency']): string {
   if (idempotency === undefined) return '';
   const scope = JSON.stringify([idempotency.caller, pipelineId, idempotency.key]);
   return createHash('sha256').update(scope).digest('hex');
 }
 
-/** `slotLifeMs`: an API that was not heard of for so long counts as dead, and its slots and keys are free. */
+/**
+ * @param slotLifeMs An API that was silent for this many milliseconds counts as dead, and its slots and keys
+ *   are free.
+ */
 export function runStore(link: RedisLink, prefix: string, slotLifeMs: number): RunStore {
   const stagedLifeMs = stagedLives * slotLifeMs;
   const { redis } = link;
-  const run = (name: ScriptName, ...args: (string | number)[]): Promise<unknown> =>
-    link.ask(() => runScript(redis, name, [prefix, ...args]));
+  const script = defineScripts(redis, prefix);
+  const run: RunScript = (...call) => link.ask(() => script(...call));
   const at = (name: string): string => `${prefix}:${name}`;
   return {
     reserve: async ({ id, key }, queueSize) =>
-      (await run('reserve', id, queueSize, slotLifeMs, key)) as 'ok' | 'full' | 'busy',
+      (await run('reserve', { slot: id, queueSize, lifeMs: slotLifeMs, key })) as 'ok' | 'full' | 'busy',
     renew: async ({ id, key }, staged) => {
-      await run('renew', id, slotLifeMs, key, staged ?? '', stagedLifeMs);
+      await run('renew', { slot: id, lifeMs: slotLifeMs, key, staged: staged ?? '', stagedLifeMs });
     },
     release: async ({ id, key }) => {
-      await run('release', id, key);
+      await run('release', { slot: id, key });
     },
     stage: async (staged) => {
-      await run('stage', staged, stagedLifeMs);
+      await run('stage', { staged, stagedLifeMs });
     },
     replay: async ({ key }, digest) => {
       if (key === '') return null;
-      const [outcome, record] = (await run('replay', key, digest)) as string[];
+      const [outcome, record] = (await run('replay', { key, digest })) as string[];
       return outcome === undefined ? null : replayOf(outcome, record);
     },
     accept: async ({ id, key }, job, record, digest, staged) => {
-      const { runId, pipelineId } = job;
-      const texts = [JSON.stringify(job), JSON.stringify(record)];
-      const answer = await run('accept', id, key, digest, runId, pipelineId, ...texts, staged ?? '');
+      const answer = await run('accept', {
+        slot: id,
+        key,
+        digest,
+        runId: job.runId,
+        pipeline: job.pipelineId,
+        job: JSON.stringify(job),
+        record: JSON.stringify(record),
+        staged: staged ?? '',
+      });
       const [outcome, first] = answer as [string, string?];
       return outcome === 'ok' || outcome === 'busy' || outcome === 'swept'
         ? { outcome }
@@ -120,48 +140,50 @@ export function runStore(link: RedisLink, prefix: string, slotLifeMs: number): R
     },
     outbox: (pipelineId) => link.ask(() => redis.zrange(at(`outbox:${pipelineId}`), '0', '-1')),
     outboxes: () => link.ask(() => redis.smembers(at('outboxes'))),
-    handedOver: async (pipelineId, runIds) => {
-      await run('handedOver', pipelineId, ...runIds);
+    handedOver: async (pipeline, runIds) => {
+      await run('handedOver', { pipeline }, runIds);
     },
     take: async (runId, owner) => {
-      const [record, job, takes] = (await run('take', runId, owner)) as string[];
+      const [record, job, takes] = (await run('take', { runId, owner })) as string[];
       if (record === undefined || job === undefined) return null;
       return { record: recordOf(record), job: jobOf(job), takes: Number(takes) };
     },
-    save: async (owner, record) => (await run('save', record.run_id, owner, JSON.stringify(record))) === 1,
+    save: async (owner, record) => (await run('save', owned(owner, record))) === 1,
     finish: async (owner, record, retentionMs) =>
-      (await run('finish', record.run_id, owner, JSON.stringify(record), retentionMs)) === 1,
-    giveBack: async (owner, record) =>
-      (await run('giveBack', record.run_id, owner, JSON.stringify(record))) === 1,
+      (await run('finish', { ...owned(owner, record), retentionMs })) === 1,
+    giveBack: async (owner, record) => (await run('giveBack', owned(owner, record))) === 1,
     find: async (runId) => {
-      const [record = ''] = (await run('find', runId)) as string[];
+      const [record = ''] = (await run('find', {}, [runId])) as string[];
       return record === '' ? undefined : recordOf(record);
     },
     list: async (pipelineId) => {
       const ids = await link.ask(() => redis.zrevrange(at(`runs:${pipelineId}`), 0, -1));
-      const records = (await run('find', ...ids)) as string[];
+      const records = (await run('find', {}, ids)) as string[];
       return records.filter((record) => record !== '').map((record) => recordOf(record));
     },
     depth: async () => {
-      const [reserved = 0, queued = 0, running = 0] = (await run('depth')) as number[];
+      const [reserved = 0, queued = 0, running = 0] = (await run('depth', {})) as number[];
       return { reserved, queued, running };
     },
     expired: async (most) => {
-      const found = (await run('expired', most)) as string[];
+      const found = (await run('expired', { most })) as string[];
       return found.flatMap((runId, index) =>
         index % 2 === 0 ? [{ runId, job: optionalJob(found[index + 1]) }] : [],
       );
     },
     forget: async (runId) => {
-      await run('forget', runId);
+      await run('forget', { runId });
     },
-    unwanted: async (most) => (await run('unwanted', most)) as string[],
+    unwanted: async (most) => (await run('unwanted', { most })) as string[],
     forgetStaged: async (staged) => {
       await link.ask(() => redis.zrem(at('unwanted'), staged));
     },
-    hold: async ({ lockKey, activeKey, stalledKey, token, jobId }, ms) =>
-      (await run('hold', lockKey, activeKey, stalledKey, token, ms, jobId)) === 1,
+    hold: async (lock, lockMs) => (await run('hold', { ...lock, lockMs })) === 1,
   };
+}
+
+function owned(owner: string, record: RunRecord): { runId: string; owner: string; record: string } {
+  return { runId: record.run_id, owner, record: JSON.stringify(record) };
 }
 
 function replayOf(outcome: string, record: string | undefined): Replay {

@@ -1,0 +1,22 @@
+--[[
+  Extends the life of a slot, of its key and of the name that its upload has in shared staging.
+
+  ARGV[2]  slot
+  ARGV[3]  lifeMs
+  ARGV[4]  key           or ''
+  ARGV[5]  staged        name in shared staging, or ''
+  ARGV[6]  stagedLifeMs  until the name becomes unwanted
+
+  Returns 'ok'
+]]
+local slot, lifeMs, key, staged, stagedLifeMs = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+
+redis.call('ZADD', prefix .. 'slots', now + lifeMs, slot)
+if key ~= '' then
+  local known = redis.call('GET', prefix .. 'key:' .. key)
+  if not known or known == 's ' .. slot then
+    redis.call('SET', prefix .. 'key:' .. key, 's ' .. slot, 'PX', lifeMs)
+  end
+end
+if staged ~= '' then redis.call('ZADD', prefix .. 'staging', 'XX', now + stagedLifeMs, staged) end
+return 'ok'

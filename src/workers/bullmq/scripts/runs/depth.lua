@@ -1,0 +1,10 @@
+--[[
+  Counts.
+
+  Returns {slots, queued runs, running runs}
+]]
+return {
+  redis.call('ZCOUNT', prefix .. 'slots', '(' .. now, '+inf'),
+  redis.call('ZCARD', prefix .. 'queued'),
+  redis.call('SCARD', prefix .. 'running'),
+}

@@ -1,0 +1,20 @@
+--[[
+  Puts a run back where it was before its owner took it.
+
+  ARGV[2]  runId
+  ARGV[3]  owner
+  ARGV[4]  record  JSON
+
+  Returns 1 | 0 if the run does not run or has another owner
+]]
+local runId, owner, record = ARGV[2], ARGV[3], ARGV[4]
+
+local run = prefix .. 'run:' .. runId
+local known = redis.call('HMGET', run, 'owner', 'state', 'seq')
+local seq = known[3]
+if known[1] ~= owner or known[2] ~= 'running' then return 0 end
+redis.call('HSET', run, 'record', record, 'state', 'queued', 'owner', '')
+redis.call('HINCRBY', run, 'takes', -1)
+redis.call('SREM', prefix .. 'running', runId)
+redis.call('ZADD', prefix .. 'queued', seq, runId)
+return 1

@@ -1,0 +1,14 @@
+--[[
+  Removes runs that are in BullMQ's queue from the outbox of their pipeline.
+
+  ARGV[2]  pipeline
+  ARGV[3…] run ids
+
+  Returns 'ok'
+]]
+local pipeline = ARGV[2]
+
+local outbox = prefix .. 'outbox:' .. pipeline
+for i = 3, #ARGV do redis.call('ZREM', outbox, ARGV[i]) end
+if redis.call('EXISTS', outbox) == 0 then redis.call('SREM', prefix .. 'outboxes', pipeline) end
+return 'ok'

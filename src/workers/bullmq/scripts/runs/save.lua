@@ -1,0 +1,16 @@
+--[[
+  Saves the record of a run that is under way.
+
+  ARGV[2]  runId
+  ARGV[3]  owner
+  ARGV[4]  record  JSON
+
+  Returns 1 | 0 if the run does not run or has another owner
+]]
+local runId, owner, record = ARGV[2], ARGV[3], ARGV[4]
+
+local run = prefix .. 'run:' .. runId
+local known = redis.call('HMGET', run, 'owner', 'state')
+if known[1] ~= owner or known[2] ~= 'running' then return 0 end
+redis.call('HSET', run, 'record', record)
+return 1

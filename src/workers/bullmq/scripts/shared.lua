@@ -1,0 +1,37 @@
+--[[
+  Stands before every script. The script's text is this file and its own.
+
+  Keys, each behind the prefix and a colon:
+
+    run:<id>           hash: pipeline, seq, state (queued | running | finished), job, record, key, digest,
+                       owner, takes, expires
+    runs:<pipeline>    sorted set of run ids by seq: the order of acceptance
+    queued             sorted set of run ids by seq
+    running            set of run ids
+    outbox:<pipeline>  sorted set of run ids by seq: accepted runs that may not be in BullMQ's queue yet
+    outboxes           set of the pipelines whose outbox is not empty
+    finished           sorted set of run ids by the time at which they expire
+    slots              sorted set of upload slots by the time at which their API counts as dead
+    staging            sorted set of names in shared staging that belong to no run yet, by the time at which
+                       they become unwanted
+    unwanted           sorted set of such names that are to be removed and then forgotten
+    key:<hash>         an Idempotency-Key: `s <slot>` while its upload is staged, then `u <digest> <run id>`
+
+  Times are milliseconds of Redis's own clock, which all hosts share.
+
+  ARGV[1]  prefix
+]]
+local prefix = ARGV[1] .. ':'
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+-- Deletes the key if it still has this value.
+local function forgetKey(key, value)
+  if key ~= '' and redis.call('GET', prefix .. 'key:' .. key) == value then
+    redis.call('DEL', prefix .. 'key:' .. key)
+  end
+end
+
+local function isStaging(value)
+  return value and string.sub(value, 1, 2) == 's '
+end
