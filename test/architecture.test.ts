@@ -10,6 +10,9 @@ import t from 'tap';
 import ts from 'typescript';
 import { folderCycles } from './support/folder-cycles.ts';
 
+// Reading the whole of src takes seconds, and many times that on a busy machine.
+t.setTimeout(300_000);
+
 /** Files in which deciding is done: functions of values. */
 const pureFiles = [
   'paths.ts',
