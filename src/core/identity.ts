@@ -1,3 +1,5 @@
+import type { SourceBackend } from './storage/backends.ts';
+
 /** Who published an output: one pipeline through one destination. */
 export interface Owner {
   pipelineId: string;
@@ -10,7 +12,7 @@ export function sameOwner(a: Owner, b: Owner): boolean {
 
 /** Where an output came from. Stable over runs: never a staging path, a run id or a digest. */
 export interface SourceIdentity {
-  backend: 'local' | 'sftp' | 's3' | 'http_upload';
+  backend: SourceBackend;
   /** The configured location, or the pipeline's id for uploads. */
   id: string;
   /** The bundle's path relative to the source root; `.` for a bundle at the root. */

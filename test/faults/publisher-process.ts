@@ -6,7 +6,8 @@
 import { once } from 'node:events';
 import { systemClock } from '../../src/core/clock.ts';
 import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
-import type { S3Location, SftpLocation } from '../../src/core/config/config.ts';
+import type { S3Location } from '../../src/core/storage/s3/location.ts';
+import type { SftpLocation } from '../../src/core/storage/sftp/location.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
 import { silentLog } from '../../src/core/log.ts';
 import { sftpStorage } from '../../src/core/storage/sftp/driver.ts';

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import t, { type Test } from 'tap';
 import { ListMultipartUploadsCommand } from '@aws-sdk/client-s3';
 import { systemClock } from '../../src/core/clock.ts';
-import type { S3Location } from '../../src/core/config/config.ts';
+import type { S3Location } from '../../src/core/storage/s3/location.ts';
 import { silentLog } from '../../src/core/log.ts';
 import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
 import { s3Storage } from '../../src/core/storage/s3/driver.ts';

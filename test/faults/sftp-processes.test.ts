@@ -3,7 +3,7 @@ import path from 'node:path';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../src/core/clock.ts';
 import { silentLog } from '../../src/core/log.ts';
-import type { SftpLocation } from '../../src/core/config/config.ts';
+import type { SftpLocation } from '../../src/core/storage/sftp/location.ts';
 import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
 import { sftpStorage } from '../../src/core/storage/sftp/driver.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';

@@ -7,7 +7,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
 import type { Test } from 'tap';
-import type { S3Location } from '../../src/core/config/config.ts';
+import type { S3Location } from '../../src/core/storage/s3/location.ts';
 import type { Secrets } from '../../src/core/secrets.ts';
 import { ensureInstalled } from './debian.ts';
 import { freePort } from './free-port.ts';

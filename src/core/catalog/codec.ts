@@ -27,12 +27,14 @@ import {
   oneOf,
 } from './shape.ts';
 
+type SourceBackends = readonly SourceIdentity['backend'][];
+
 /**
  * Reads the bytes of a `.publisher.json`. Strict: whatever is not exactly a state of a known version is
  * `invalid`, with the reason, because a state that is half understood would be half kept. Unknown keys alone
- * are tolerated (and dropped at the next commit). Pure.
+ * are tolerated (and dropped at the next commit). `backends` are the names that a source may have. Pure.
  */
-export function parseState(bytes: Uint8Array): CatalogState {
+export function parseState(bytes: Uint8Array, backends: SourceBackends): CatalogState {
   try {
     const document = parseJson(bytes);
     const version = document['schema_version'] ?? document['version'];
@@ -41,7 +43,7 @@ export function parseState(bytes: Uint8Array): CatalogState {
     if (version > catalogVersion) return { kind: 'future', version };
     if (version < catalogVersion) return parseLegacy(version as 1 | 2 | 3, document);
     if (document['schema_version'] !== version) throw new Malformed('schema_version', 'is missing');
-    return { kind: 'valid', catalog: parseCatalog(document) };
+    return { kind: 'valid', catalog: parseCatalog(document, backends) };
   } catch (error) {
     if (error instanceof Malformed) return { kind: 'invalid', reason: error.message };
     throw error;
@@ -161,29 +163,30 @@ function parseJson(bytes: Uint8Array): Record<string, unknown> {
   return asObject(document, '');
 }
 
-function parseCatalog(document: Record<string, unknown>): Catalog {
-  const outputs = parseRecords(document['outputs'], 'outputs');
+function parseCatalog(document: Record<string, unknown>, backends: SourceBackends): Catalog {
+  const outputs = parseRecords(document['outputs'], 'outputs', backends);
   return {
     generation: asInteger(document['generation'], 'generation'),
     updatedAt: asInstant(document['updated_at'], 'updated_at'),
     outputs,
-    pending: document['pending'] === null ? null : parsePending(asObject(document['pending'], 'pending')),
+    pending:
+      document['pending'] === null ? null : parsePending(asObject(document['pending'], 'pending'), backends),
   };
 }
 
-function parseRecords(value: unknown, at: string): OutputRecord[] {
-  const records = asArrayOf(value, at, parseRecord);
+function parseRecords(value: unknown, at: string, backends: SourceBackends): OutputRecord[] {
+  const records = asArrayOf(value, at, (item) => parseRecord(item, backends));
   const [collision] = findCollisions(records.map(({ path }) => path));
   if (collision !== undefined) throw new Malformed(`${at}[${collision.index}].path`, collision.reason);
   return records;
 }
 
-function parseRecord(value: unknown): OutputRecord {
+function parseRecord(value: unknown, backends: SourceBackends): OutputRecord {
   const record = asObject(value, '');
   return {
     path: asPath(record['path'], 'path'),
     owner: asOwner(asObject(record['owner'], 'owner'), 'owner'),
-    source: parseSource(asObject(record['source'], 'source')),
+    source: parseSource(asObject(record['source'], 'source'), backends),
     kind: asString(record['kind'], 'kind'),
     digest: asDigest(record['digest'], 'digest'),
     size: asInteger(record['size'], 'size'),
@@ -193,9 +196,9 @@ function parseRecord(value: unknown): OutputRecord {
   };
 }
 
-function parseSource(source: Record<string, unknown>): SourceIdentity {
+function parseSource(source: Record<string, unknown>, backends: SourceBackends): SourceIdentity {
   return {
-    backend: oneOf(source['backend'], ['local', 'sftp', 's3', 'http_upload'] as const, 'source.backend'),
+    backend: oneOf(source['backend'], backends, 'source.backend'),
     id: asString(source['id'], 'source.id'),
     path: asString(source['path'], 'source.path'),
   };
@@ -226,7 +229,7 @@ const attemptActions = [
   'prune',
 ] as const satisfies AttemptAction[];
 
-function parsePending(pending: Record<string, unknown>): Pending {
+function parsePending(pending: Record<string, unknown>, backends: SourceBackends): Pending {
   return {
     attemptId: asString(pending['attempt_id'], 'pending.attempt_id'),
     owner: asOwner(asObject(pending['owner'], 'pending.owner'), 'pending.owner'),
@@ -234,7 +237,7 @@ function parsePending(pending: Record<string, unknown>): Pending {
     startedAt: asInstant(pending['started_at'], 'pending.started_at'),
     holder: pending['holder'] === null ? null : parseHolder(pending['holder'], 'pending.holder'),
     renewals: asInteger(pending['renewals'], 'pending.renewals'),
-    outputs: parseRecords(pending['outputs'], 'pending.outputs'),
+    outputs: parseRecords(pending['outputs'], 'pending.outputs', backends),
     removes: asArrayOf(pending['removes'], 'pending.removes', (path) => asStoredKey(path, '')),
   };
 }

@@ -1,6 +1,7 @@
 import { hasCode } from '../errors.ts';
 import { readAll } from '../storage/body.ts';
 import { joinKey } from '../storage/key.ts';
+import { sourceBackends } from '../storage/backends.ts';
 import type { Storage } from '../storage/storage.ts';
 import type { CatalogState } from './catalog.ts';
 import { stateName } from '../reserved-names.ts';
@@ -20,7 +21,7 @@ export interface StoredState {
 /** Reads the state at a bundle path. What cannot be read throws: an unreadable state is never "no state". */
 export async function readState(storage: Storage): Promise<StoredState> {
   const raw = await readRaw(storage);
-  return { state: raw === null ? { kind: 'absent' } : parseState(raw), raw };
+  return { state: raw === null ? { kind: 'absent' } : parseState(raw, sourceBackends), raw };
 }
 
 /**

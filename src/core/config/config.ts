@@ -1,4 +1,5 @@
 import type { SubscribableType } from '../notify/event.ts';
+import type { DestinationLocation, SourceLocation } from '../storage/backends.ts';
 
 /**
  * The configuration after parsing: every default filled in, every unit converted (milliseconds, bytes), every
@@ -77,7 +78,7 @@ export interface ServerConfig {
     /** Of this machine: where uploads are received and, by workers of other hosts' uploads, extracted. */
     directory: string;
     /** In bullmq mode: where bundles wait between hosts. */
-    shared: LocalLocation | SftpLocation | S3Location | null;
+    shared: SourceLocation | null;
   };
   queue: { driver: 'memory' } | BullmqConfig;
 }
@@ -96,47 +97,13 @@ export interface PipelineConfig {
   sceneMaps: { contentRules: 'warning' | 'error' };
 }
 
-export type SourceConfig = LocalLocation | SftpLocation | S3Location | UploadSourceConfig;
+export type SourceConfig = SourceLocation | UploadSourceConfig;
 
 export interface UploadSourceConfig {
   backend: 'http_upload';
   maxUploadSize: number;
   maxFiles: number;
 }
-
-export interface LocalLocation {
-  backend: 'local';
-  path: string;
-}
-
-export interface SftpLocation {
-  backend: 'sftp';
-  host: string;
-  port: number;
-  user: string;
-  path: string;
-  sshKeyFile: string | null;
-  sshKeyPassphraseEnv: string | null;
-  /** Path of the agent's socket; null: `SSH_AUTH_SOCK`, where it is set. */
-  sshAgentSocket: string | null;
-  hostKeyPolicy: 'strict' | 'accept-new' | 'off';
-  knownHostsFile: string;
-  /** Requests in flight on one connection; 1 for servers that allow no more. */
-  maxRequests: number;
-}
-
-export interface S3Location {
-  backend: 's3';
-  bucket: string;
-  /** '' or ends with `/`. */
-  prefix: string;
-  endpoint: string | null;
-  region: string | null;
-  pathStyle: boolean;
-  credentials: { accessKeyIdEnv: string; secretAccessKeyEnv: string } | null;
-}
-
-export type DestinationLocation = LocalLocation | SftpLocation | (S3Location & { allowBucketRoot: boolean });
 
 export interface DestinationConfig {
   id: string;

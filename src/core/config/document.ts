@@ -1,4 +1,5 @@
 import type { SubscribableType } from '../notify/event.ts';
+import type { BackendName, DestinationLocationDocument, LocationDocument } from '../storage/backends.ts';
 
 /**
  * The configuration as it stands in YAML once `schema.ts` has accepted it: the file's own names and units,
@@ -32,7 +33,9 @@ export interface ConfigDocument {
   weather: { cache: string };
 }
 
-export type StagingDocument = { backend: 'local'; directory: string } | SftpDocument | S3Document;
+export type StagingDocument =
+  | { backend: 'local'; directory: string }
+  | Extract<LocationDocument, { backend: Exclude<BackendName, 'local'> }>;
 
 export interface BullmqDocument {
   driver: 'bullmq';
@@ -61,47 +64,13 @@ export interface PipelineDocument {
   scene_maps: { content_rules: 'warning' | 'error' };
 }
 
-export interface LocalDocument {
-  backend: 'local';
-  path: string;
-}
-
-export interface SftpDocument {
-  backend: 'sftp';
-  host: string;
-  port: number;
-  user: string;
-  path: string;
-  ssh_key_file?: string;
-  ssh_key_passphrase_env?: string;
-  ssh_agent_socket?: string;
-  host_key_policy: 'strict' | 'accept-new' | 'off';
-  known_hosts_file: string;
-  max_requests: number;
-}
-
-export interface S3Document {
-  backend: 's3';
-  bucket: string;
-  prefix: string;
-  endpoint?: string;
-  region?: string;
-  path_style?: boolean;
-  access_key_id_env?: string;
-  secret_access_key_env?: string;
-}
-
 export interface UploadDocument {
   backend: 'http_upload';
   max_upload_size: string | number;
   max_files: number;
 }
 
-export type LocationDocument = LocalDocument | SftpDocument | S3Document;
 export type SourceDocument = LocationDocument | UploadDocument;
-export type DestinationLocationDocument =
-  LocalDocument | SftpDocument | (S3Document & { allow_bucket_root: boolean });
-
 export type DestinationDocument = DestinationLocationDocument & {
   id: string;
   mapping: 'preserve_relative' | 'fixed';

@@ -1,8 +1,11 @@
 import type joi from 'joi';
-import { posix } from 'node:path';
-import type { DestinationLocation, SourceConfig } from './config.ts';
+import type { Place } from '../storage/backend.ts';
+import { backendOf } from '../storage/backends.ts';
+import type { SourceConfig } from './config.ts';
 import { resolveDestination, resolveSource } from './resolve.ts';
-import { destinationSchema, sourceSchema, validationOptions } from './schema.ts';
+import { destinationSchema, sourceSchema } from './schema-locations.ts';
+import { validationOptions } from './schema.ts';
+import { isRemoteStaging, thisMachine } from './staging.ts';
 import { didYouMean, type Fault } from './schema-findings.ts';
 import { resolvePath, type PathBase } from '../settings/values.ts';
 import type { KeyPath } from './yaml-text.ts';
@@ -121,14 +124,13 @@ function locationFaults(pipeline: Item, base: PathBase): Fault[] {
   return itemsOf(pipeline.value, ['destinations'], pipeline.path).flatMap(
     ({ value, path }, index): Fault[] => {
       const destination = sound(destinationSchema, value);
-      const place =
-        destination === undefined ? undefined : placeOf(resolveDestination(destination, base).location);
-      if (destination === undefined || place === undefined) return [];
-      const at = [...path, destination.backend === 's3' ? 'bucket' : 'path'];
-      if (destination.backend === 'local' && place.root === '/')
-        return [
-          fault('invalid_value', at, 'found the root of the file system; expected a directory of its own'),
-        ];
+      if (destination === undefined) return [];
+      const backend = backendOf(destination);
+      const { location } = resolveDestination(destination, base);
+      const at = [...path, backend.placeSetting];
+      const unfit = backend.destinationFault(location);
+      if (unfit !== null) return [fault('invalid_value', at, unfit)];
+      const place = backend.place(location);
 
       const faults: Fault[] = [];
       const key = JSON.stringify([place.container, place.root]);
@@ -164,9 +166,9 @@ function stagingFaults(document: unknown, base: PathBase): Fault[] {
   const server = isMap(document) ? document['server'] : undefined;
   const staging = isMap(server) && isMap(server['staging']) ? server['staging'] : {};
   const queue = isMap(server) && isMap(server['queue']) ? server['queue'] : {};
-  const backend = textOf(staging, 'backend') ?? 'local';
+  const backend = textOf(staging, 'backend') ?? thisMachine;
   if (queue['driver'] !== 'bullmq')
-    return backend === 'sftp' || backend === 's3'
+    return isRemoteStaging(backend)
       ? [
           fault(
             'invalid_value',
@@ -178,7 +180,7 @@ function stagingFaults(document: unknown, base: PathBase): Fault[] {
   const at = (path: string): string => resolvePath(path, base);
   const scratch = at(textOf(queue, 'scratch_directory') ?? './scratch');
   const shared = at(textOf(staging, 'directory') ?? './staging');
-  if (backend !== 'local' || !overlap({ container: '', root: scratch }, { container: '', root: shared }))
+  if (backend !== thisMachine || !overlap({ container: '', root: scratch }, { container: '', root: shared }))
     return [];
   return [
     fault(
@@ -189,30 +191,8 @@ function stagingFaults(document: unknown, base: PathBase): Fault[] {
   ];
 }
 
-interface Place {
-  /** What the root is within: this machine, a server, a bucket. */
-  container: string;
-  root: string;
-}
-
-function placeOf(location: SourceConfig | DestinationLocation): Place | undefined {
-  switch (location.backend) {
-    case 'local':
-      return { container: 'local', root: location.path };
-    case 'sftp': {
-      // A relative path begins at the login directory of the user.
-      const start = location.path.startsWith('/') ? '' : `~${location.user}/`;
-      const root = posix.normalize(start + location.path).replace(/(?<=.)\/+$/, '');
-      return { container: `sftp ${location.host.toLowerCase()}:${location.port}`, root };
-    }
-    case 's3':
-      return {
-        container: `s3 ${location.endpoint ?? ''} ${location.bucket}`,
-        root: `/${location.prefix}`.replace(/(?<=.)\/$/, ''),
-      };
-    case 'http_upload':
-      return undefined;
-  }
+function placeOf(source: SourceConfig): Place | undefined {
+  return source.backend === 'http_upload' ? undefined : backendOf(source).place(source);
 }
 
 function overlap(a: Place, b: Place): boolean {

@@ -2,35 +2,27 @@ import { dirname } from 'node:path';
 import type {
   Config,
   DestinationConfig,
-  DestinationLocation,
-  LocalLocation,
   NotifierConfig,
   PipelineConfig,
-  S3Location,
   ServerConfig,
-  SftpLocation,
   SourceConfig,
 } from './config.ts';
 import type {
   ConfigDocument,
   DestinationDocument,
-  DestinationLocationDocument,
-  LocalDocument,
   NotifierDocument,
   PipelineDocument,
-  S3Document,
-  SftpDocument,
   SourceDocument,
-  StagingDocument,
 } from './document.ts';
 import { resolveDatabase } from './resolve-weather.ts';
+import { backendOf, type SourceLocation } from '../storage/backends.ts';
+import { resolveStaging, stagingDirectory } from './staging.ts';
 import { parseDuration, parseSize } from '../settings/units.ts';
 import {
+  accepted,
   parseBasePath,
   parseBaseUrl,
-  parseEndpoint,
   parseListen,
-  parsePrefix,
   parseWebhookUrl,
   resolvePath,
   type PathBase,
@@ -84,24 +76,13 @@ function resolveServer(
   };
 }
 
-function resolveStaging(staging: StagingDocument, base: PathBase): LocalLocation | SftpLocation | S3Location {
-  switch (staging.backend) {
-    case 'local':
-      return { backend: 'local', path: resolvePath(staging.directory, base) };
-    case 'sftp':
-      return resolveSftp(staging, base);
-    case 's3':
-      return resolveS3(staging);
-  }
-}
-
 /**
  * In memory staging is the directory that was named; in bullmq mode it is shared, and each machine has a
  * scratch directory of its own.
  */
 function resolveQueue(
   queue: ConfigDocument['server']['queue'],
-  location: LocalLocation | SftpLocation | S3Location,
+  location: SourceLocation,
   base: PathBase,
 ): Pick<ServerConfig, 'staging' | 'queue'> {
   if (queue.driver === 'bullmq')
@@ -114,9 +95,7 @@ function resolveQueue(
         workerTimeoutMs: milliseconds(queue.worker_timeout),
       },
     };
-  // `relations.ts` has refused any other.
-  const directory = location.backend === 'local' ? location.path : '';
-  return { staging: { directory, shared: null }, queue: { driver: 'memory' } };
+  return { staging: { directory: stagingDirectory(location), shared: null }, queue: { driver: 'memory' } };
 }
 
 function resolvePipeline(pipeline: PipelineDocument, base: PathBase): PipelineConfig {
@@ -129,28 +108,21 @@ function resolvePipeline(pipeline: PipelineDocument, base: PathBase): PipelineCo
 }
 
 export function resolveSource(source: SourceDocument, base: PathBase): SourceConfig {
-  switch (source.backend) {
-    case 'local':
-      return resolveLocal(source, base);
-    case 'sftp':
-      return resolveSftp(source, base);
-    case 's3':
-      return resolveS3(source);
-    case 'http_upload':
-      return {
-        backend: 'http_upload',
-        maxUploadSize: accepted(known(parseSize(source.max_upload_size))),
-        maxFiles: source.max_files,
-      };
-  }
+  if (source.backend !== 'http_upload') return backendOf(source).resolve(source, base);
+  return {
+    backend: 'http_upload',
+    maxUploadSize: accepted(known(parseSize(source.max_upload_size))),
+    maxFiles: source.max_files,
+  };
 }
 
 export function resolveDestination(destination: DestinationDocument, base: PathBase): DestinationConfig {
   const { outputs } = destination;
   const { prune } = destination.retention;
+  const backend = backendOf(destination);
   return {
     id: destination.id,
-    location: resolveDestinationLocation(destination, base),
+    location: backend.resolveDestination(destination, base),
     mapping: destination.mapping,
     workflow: destination.workflow,
     publicBaseUrl:
@@ -167,59 +139,7 @@ export function resolveDestination(destination: DestinationDocument, base: PathB
       keepLatest: prune.keep_latest ?? null,
       olderThanMs: prune.older_than === undefined ? null : milliseconds(prune.older_than),
     },
-    fileConcurrency: destination.file_concurrency ?? (destination.backend === 's3' ? 32 : 8),
-  };
-}
-
-function resolveDestinationLocation(
-  location: DestinationLocationDocument,
-  base: PathBase,
-): DestinationLocation {
-  switch (location.backend) {
-    case 'local':
-      return resolveLocal(location, base);
-    case 'sftp':
-      return resolveSftp(location, base);
-    case 's3':
-      return { ...resolveS3(location), allowBucketRoot: location.allow_bucket_root };
-  }
-}
-
-function resolveLocal({ path }: LocalDocument, base: PathBase): LocalLocation {
-  return { backend: 'local', path: resolvePath(path, base) };
-}
-
-function resolveSftp(location: SftpDocument, base: PathBase): SftpLocation {
-  const optionalPath = (path: string | undefined): string | null =>
-    path === undefined ? null : resolvePath(path, base);
-  return {
-    backend: 'sftp',
-    host: location.host,
-    port: location.port,
-    user: location.user,
-    path: location.path,
-    sshKeyFile: optionalPath(location.ssh_key_file),
-    sshKeyPassphraseEnv: location.ssh_key_passphrase_env ?? null,
-    sshAgentSocket: optionalPath(location.ssh_agent_socket),
-    hostKeyPolicy: location.host_key_policy,
-    knownHostsFile: resolvePath(location.known_hosts_file, base),
-    maxRequests: location.max_requests,
-  };
-}
-
-function resolveS3(location: S3Document): S3Location {
-  const { access_key_id_env: accessKeyIdEnv, secret_access_key_env: secretAccessKeyEnv } = location;
-  return {
-    backend: 's3',
-    bucket: location.bucket,
-    prefix: accepted(parsePrefix(location.prefix)),
-    endpoint: location.endpoint === undefined ? null : accepted(parseEndpoint(location.endpoint)),
-    region: location.region ?? null,
-    pathStyle: location.path_style ?? location.endpoint !== undefined,
-    credentials:
-      accessKeyIdEnv === undefined || secretAccessKeyEnv === undefined
-        ? null
-        : { accessKeyIdEnv, secretAccessKeyEnv },
+    fileConcurrency: destination.file_concurrency ?? backend.fileConcurrency.files,
   };
 }
 
@@ -257,10 +177,4 @@ function milliseconds(text: string): number {
 
 function known(value: number | undefined): Verdict<number> {
   return value === undefined ? { ok: false, reason: 'is not in its unit' } : { ok: true, value };
-}
-
-/** The schema asked the same parsers, so a refusal here is a defect and not a user's mistake. */
-function accepted<T>(verdict: Verdict<T>): T {
-  if (!verdict.ok) throw new Error(`the schema accepted a value that ${verdict.reason}`);
-  return verdict.value;
 }

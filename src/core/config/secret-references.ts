@@ -1,6 +1,7 @@
 import { WaybillError } from '../errors.ts';
 import { finding } from '../finding.ts';
-import type { Config, DestinationLocation, NotifierConfig, SourceConfig } from './config.ts';
+import type { Config, NotifierConfig, SourceConfig } from './config.ts';
+import { backendOf, type DestinationLocation } from '../storage/backends.ts';
 import type { Secrets } from '../secrets.ts';
 
 export interface SecretReference {
@@ -95,20 +96,10 @@ export function requireSecrets(secrets: Secrets, references: readonly SecretRefe
 }
 
 function locationSecrets(location: SourceConfig | DestinationLocation, neededBy: string): SecretReference[] {
-  switch (location.backend) {
-    case 'sftp':
-      return location.sshKeyPassphraseEnv === null ? [] : [{ name: location.sshKeyPassphraseEnv, neededBy }];
-    case 's3':
-      return location.credentials === null
-        ? []
-        : [location.credentials.accessKeyIdEnv, location.credentials.secretAccessKeyEnv].map((name) => ({
-            name,
-            neededBy,
-          }));
-    case 'local':
-    case 'http_upload':
-      return [];
-  }
+  if (location.backend === 'http_upload') return [];
+  return backendOf(location)
+    .secrets(location)
+    .map((name) => ({ name, neededBy }));
 }
 
 function notifierSecrets(notifier: NotifierConfig): SecretReference[] {

@@ -1,6 +1,7 @@
 import { hasCode } from '../errors.ts';
 import { bytesBody } from '../storage/body.ts';
 import { versionConflict } from '../storage/errors.ts';
+import { sourceBackends } from '../storage/backends.ts';
 import type { ConditionalWrites, ObjectHeaders, Storage } from '../storage/storage.ts';
 import type { Catalog, Pending } from '../catalog/catalog.ts';
 import { parseState, serialiseCatalog } from '../catalog/codec.ts';
@@ -171,7 +172,7 @@ function holdState(
 
   function isAnothers(raw: Buffer | null): boolean {
     if (written === null) return raw === null ? found.raw !== null : found.raw?.equals(raw) !== true;
-    const state = raw === null ? null : parseState(raw);
+    const state = raw === null ? null : parseState(raw, sourceBackends);
     return state?.kind !== 'valid' || state.catalog.pending?.attemptId !== attemptId;
   }
 

@@ -1,12 +1,13 @@
 import { discoverBundles, loadBundle, type BundleCandidate } from '../bundle/discover.ts';
 import type { SourceBundle } from '../bundle/source-bundle.ts';
-import type { DestinationConfig, PipelineConfig, SourceConfig } from '../config/config.ts';
-import type { CoreContext, StorageLocation } from '../context.ts';
+import type { DestinationConfig, PipelineConfig } from '../config/config.ts';
+import type { CoreContext } from '../context.ts';
 import { errorRecord, WaybillError, type ErrorRecord } from '../errors.ts';
 import { finding, type Finding } from '../finding.ts';
 import { withReleasers } from '../lifecycle.ts';
 import type { Occurrence } from '../notify/event.ts';
 import { destinationFailure, publicationOccurrence, sourceFailures } from './occurrences.ts';
+import type { SourceLocation } from '../storage/backends.ts';
 import { describeLocation, sourceId } from '../storage/location.ts';
 import { mapBundles, type MappedBundle } from './mapping.ts';
 import { publishBundle } from './publish-bundle.ts';
@@ -273,9 +274,7 @@ function skipped(pipeline: PipelineConfig): PipelineResult {
 }
 
 /** Which kind of source a pipeline must have to be read from here. */
-export function readableSource(
-  pipeline: PipelineConfig,
-): Exclude<SourceConfig, { backend: 'http_upload' }> & StorageLocation {
+export function readableSource(pipeline: PipelineConfig): SourceLocation {
   const { source } = pipeline;
   if (source.backend === 'http_upload')
     throw new WaybillError('usage', `pipeline "${pipeline.id}" takes uploads and has no source to read`, {

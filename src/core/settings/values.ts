@@ -131,6 +131,12 @@ export function checkRemotePath(text: string): Verdict<string> {
   return accept(text);
 }
 
+/** The schema asked the same parsers, so a refusal here is a defect and not a user's mistake. */
+export function accepted<T>(verdict: Verdict<T>): T {
+  if (!verdict.ok) throw new Error(`the schema accepted a value that ${verdict.reason}`);
+  return verdict.value;
+}
+
 function accept<T>(value: T): Verdict<T> {
   return { ok: true, value };
 }

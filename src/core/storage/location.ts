@@ -1,22 +1,14 @@
-import type { SourceConfig } from '../config/config.ts';
-import type { StorageLocation } from '../context.ts';
+import { backendOf, type SourceLocation, type StorageLocation } from './backends.ts';
 
-/** Backend and place, for people: no secret is in it. */
+/** Backend and place, for people: no secret is in it. Pure. */
 export function describeLocation(location: StorageLocation): string {
-  switch (location.backend) {
-    case 'local':
-      return location.path;
-    case 'sftp':
-      return `sftp://${location.user}@${location.host}:${location.port}${location.path}`;
-    case 's3':
-      return `s3://${location.bucket}/${location.prefix}`;
-  }
+  return backendOf(location).describe(location);
 }
 
 /**
  * The stable identity of a source, as the catalog records it: the configured place, and nothing that changes
- * from run to run.
+ * from run to run. Pure.
  */
-export function sourceId(source: Exclude<SourceConfig, { backend: 'http_upload' }>): string {
+export function sourceId(source: SourceLocation): string {
   return describeLocation(source);
 }

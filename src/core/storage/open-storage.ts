@@ -1,20 +1,24 @@
-import type { CoreContext, OpenOptions, StorageLocation } from '../context.ts';
 import { defaultRetryPolicy, retry, type RetryPolicy } from '../retry.ts';
+import type { OpenOptions, StorageContext } from './backend.ts';
+import { backendOf, type StorageLocation } from './backends.ts';
 import type { Storage } from './storage.ts';
 import { withLog } from './wrappers/log.ts';
 import { withRetry } from './wrappers/retry.ts';
 
+/** Opens a source or destination. The caller closes it. Throws as the backend does. */
+export type OpenStorage = (location: StorageLocation, options: OpenOptions) => Promise<Storage>;
+
 /**
  * Opens the storage of a configured location, with retry and log around it. Drivers are loaded when they are
- * first needed: an SDK costs a hundred times what the command line does to start.
+ * first needed: an SDK takes a hundred times as long to load as the command line.
  */
 export function storageOpener(
-  context: Pick<CoreContext, 'clock' | 'log' | 'secrets'>,
+  context: StorageContext,
   policy: RetryPolicy = defaultRetryPolicy,
-): CoreContext['openStorage'] {
+): OpenStorage {
   return async (location, options) => {
     const storage = await retry({ policy, clock: context.clock }, () =>
-      openDriver(context, location, options),
+      backendOf(location).open(location, context, options),
     );
     const onRetry = (failure: unknown, attempt: number, pauseMs: number): void =>
       context.log.warn(
@@ -23,25 +27,4 @@ export function storageOpener(
       );
     return withRetry(withLog(storage, context.log, context.clock), { policy, clock: context.clock, onRetry });
   };
-}
-
-async function openDriver(
-  context: Pick<CoreContext, 'clock' | 'log' | 'secrets'>,
-  location: StorageLocation,
-  options: OpenOptions,
-): Promise<Storage> {
-  switch (location.backend) {
-    case 'local': {
-      const { localStorage } = await import('./local/driver.ts');
-      return localStorage(location.path, options);
-    }
-    case 's3': {
-      const { s3Storage } = await import('./s3/driver.ts');
-      return s3Storage(location, { ...context, readOnly: options.readOnly });
-    }
-    case 'sftp': {
-      const { sftpStorage } = await import('./sftp/driver.ts');
-      return sftpStorage(location, { ...context, ...options });
-    }
-  }
 }

@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { storeStagedBundle } from '../../core/bundle/shared-archive.ts';
 import { describeLocation } from '../../core/storage/location.ts';
-import type { OpenStorage, StorageLocation } from '../../core/context.ts';
+import type { StorageLocation } from '../../core/storage/backends.ts';
+import type { OpenStorage } from '../../core/storage/open-storage.ts';
 import { WaybillError } from '../../core/errors.ts';
 import { bytesBody } from '../../core/storage/body.ts';
 import { listedKey } from '../../core/storage/key.ts';

@@ -5,6 +5,7 @@ import { parseRelativePath } from '../../../src/core/paths.ts';
 import type { Catalog, OutputRecord, Pending } from '../../../src/core/catalog/catalog.ts';
 import { parseState, serialiseCatalog } from '../../../src/core/catalog/codec.ts';
 import { digestOf } from '../../../src/core/digest.ts';
+import { sourceBackends } from '../../../src/core/storage/backends.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 
 const digest = fc.string().map(digestOf);
@@ -74,7 +75,7 @@ const catalog: fc.Arbitrary<Catalog> = fc.record({
 t.test('parse(serialise(catalog)) is the catalog, sorted by path', async (t) => {
   fc.assert(
     fc.property(catalog, (value) => {
-      const state = parseState(serialiseCatalog(value));
+      const state = parseState(serialiseCatalog(value), sourceBackends);
       t.same(state, {
         kind: 'valid',
         catalog: {
@@ -207,8 +208,8 @@ t.test('legacy, future and unknown keys', async (t) => {
 });
 
 t.test('arbitrary bytes never throw', async (t) => {
-  fc.assert(fc.property(fc.uint8Array(), (bytes) => t.ok(parseState(bytes).kind)));
-  fc.assert(fc.property(fc.json(), (text) => t.ok(parseState(Buffer.from(text)).kind)));
+  fc.assert(fc.property(fc.uint8Array(), (bytes) => t.ok(parseState(bytes, sourceBackends).kind)));
+  fc.assert(fc.property(fc.json(), (text) => t.ok(parseState(Buffer.from(text), sourceBackends).kind)));
 });
 
 function intent(overrides: object): object {
@@ -227,8 +228,9 @@ function intent(overrides: object): object {
 }
 
 function parse(document: unknown): ReturnType<typeof parseState> {
-  if (Buffer.isBuffer(document)) return parseState(document);
-  return parseState(Buffer.from(typeof document === 'string' ? document : JSON.stringify(document)));
+  if (Buffer.isBuffer(document)) return parseState(document, sourceBackends);
+  const text = typeof document === 'string' ? document : JSON.stringify(document);
+  return parseState(Buffer.from(text), sourceBackends);
 }
 
 function sorted(outputs: readonly OutputRecord[]): OutputRecord[] {

@@ -1,7 +1,8 @@
 import t, { type Test } from 'tap';
 import { PutBucketPolicyCommand, DeleteBucketPolicyCommand } from '@aws-sdk/client-s3';
 import { systemClock } from '../../../src/core/clock.ts';
-import type { DestinationConfig, S3Location } from '../../../src/core/config/config.ts';
+import type { DestinationConfig } from '../../../src/core/config/config.ts';
+import type { S3Location } from '../../../src/core/storage/s3/location.ts';
 import { silentLog } from '../../../src/core/log.ts';
 import { publishBundle, type BundlePublication } from '../../../src/core/publish/publish-bundle.ts';
 import type { ActionResult } from '../../../src/core/publish/result.ts';

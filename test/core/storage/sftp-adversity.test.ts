@@ -14,7 +14,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../../src/core/clock.ts';
-import type { SftpLocation } from '../../../src/core/config/config.ts';
+import type { SftpLocation } from '../../../src/core/storage/sftp/location.ts';
 import { hasCode } from '../../../src/core/errors.ts';
 import { silentLog, type Log } from '../../../src/core/log.ts';
 import { bytesBody, readAll } from '../../../src/core/storage/body.ts';

@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import type { Clock } from '../../clock.ts';
-import type { S3Location } from '../../config/config.ts';
 import type { Secrets } from '../../secrets.ts';
 import { digestOf, hexOf, type Digest } from '../../digest.ts';
 import { hasCode, WaybillError } from '../../errors.ts';
@@ -12,10 +11,10 @@ import { createSemaphore } from '../../semaphore.ts';
 import { collect } from '../collect.ts';
 import { alreadyExists, readOnly as refuseReadOnly } from '../errors.ts';
 import { joinKey, listedKey, type Key } from '../key.ts';
-import { describeLocation } from '../location.ts';
 import { s3Client } from './client.ts';
 import { answerName } from './errors.ts';
 import { probeConditions, type Condition, type Conditions } from './conditions.ts';
+import { describeS3, type S3Location } from './location.ts';
 import { uploadInParts, type MultipartOptions } from './multipart.ts';
 import { unfinishedUploads } from './unfinished-uploads.ts';
 import type { ListPage, S3Wire } from './wire.ts';
@@ -58,7 +57,7 @@ const probeLeftAfterMs = 3_600_000;
 export async function s3Storage(location: S3Location, options: S3StorageOptions): Promise<Storage> {
   const { clock, log, partBytes = defaultPartBytes, pageSize = null } = options;
   const { prefix, credentials } = location;
-  const label = describeLocation(location);
+  const label = describeS3(location);
   const wire = s3Client({
     location,
     place: { label, bucket: location.bucket },

@@ -7,7 +7,7 @@ import { S3Client, type PutObjectCommand, type UploadPartCommand } from '@aws-sd
 import { NodeHttpHandler } from '@smithy/node-http-handler';
 import { SignatureV4 } from '@smithy/signature-v4';
 import type { Clock } from '../../clock.ts';
-import type { S3Location } from '../../config/config.ts';
+import type { S3Location } from './location.ts';
 
 /**
  * More than twice the most files that are written side by side, for their parts and for what is read

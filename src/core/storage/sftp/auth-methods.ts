@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import ssh2, { type AnyAuthMethod, type ParsedKey } from 'ssh2';
-import type { SftpLocation } from '../../config/config.ts';
+import type { SftpLocation } from './location.ts';
 import type { Secrets } from '../../secrets.ts';
 import { WaybillError } from '../../errors.ts';
 import type { Log } from '../../log.ts';

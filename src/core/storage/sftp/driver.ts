@@ -1,14 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import pMap from 'p-map';
-import type { SftpLocation } from '../../config/config.ts';
 import type { Secrets } from '../../secrets.ts';
 import { WaybillError } from '../../errors.ts';
 import type { Log } from '../../log.ts';
 import { alreadyExists, notFound, readOnly as refuseReadOnly } from '../errors.ts';
 import { joinKey, listedKey, parentOf, type Key } from '../key.ts';
-import { describeLocation } from '../location.ts';
 import { sftpDirectories } from './directories.ts';
 import { answerOf, noSuchFile, requestFailure } from './errors.ts';
+import { describeSftp, type SftpLocation } from './location.ts';
 import { replacedName, sftpNames } from './names.ts';
 import { openPlace, typeOf, type SftpPlace } from './root.ts';
 import { toldIfFull } from './free-space.ts';
@@ -40,7 +39,7 @@ const directoriesAtOnce = 8;
  */
 export async function sftpStorage(location: SftpLocation, options: SftpStorageOptions): Promise<Storage> {
   const { readOnly = false, mustExist = false, dryRun = false, answerWithinMs, log, secrets } = options;
-  const label = describeLocation(location);
+  const label = describeSftp(location);
   const place = await openPlace(label, location.path, () =>
     openSession({
       ...{ location, label, secrets, log, remember: !dryRun },

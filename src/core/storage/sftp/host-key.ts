@@ -1,4 +1,4 @@
-import type { SftpLocation } from '../../config/config.ts';
+import type { SftpLocation } from './location.ts';
 import { WaybillError } from '../../errors.ts';
 import type { Log } from '../../log.ts';
 import {

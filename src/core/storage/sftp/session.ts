@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import net from 'node:net';
 import type { SFTPWrapper } from 'ssh2';
 import SftpClient from 'ssh2-sftp-client';
-import type { SftpLocation } from '../../config/config.ts';
+import type { SftpLocation } from './location.ts';
 import type { Secrets } from '../../secrets.ts';
 import { WaybillError } from '../../errors.ts';
 import type { Log } from '../../log.ts';

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { systemClock } from '../../../../src/core/clock.ts';
-import type { S3Location } from '../../../../src/core/config/config.ts';
+import type { S3Location } from '../../../../src/core/storage/s3/location.ts';
 import { digestOf, hexOf } from '../../../../src/core/digest.ts';
 import { WaybillError } from '../../../../src/core/errors.ts';
 import { silentLog } from '../../../../src/core/log.ts';

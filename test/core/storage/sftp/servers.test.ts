@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../../../src/core/clock.ts';
-import type { SftpLocation } from '../../../../src/core/config/config.ts';
+import type { SftpLocation } from '../../../../src/core/storage/sftp/location.ts';
 import type { Secrets } from '../../../../src/core/secrets.ts';
 import { digestOf } from '../../../../src/core/digest.ts';
 import { silentLog } from '../../../../src/core/log.ts';

@@ -1,0 +1,131 @@
+import type joi from 'joi';
+import * as kinds from '../settings/kinds.ts';
+import type { Settings } from '../settings/declare.ts';
+import {
+  baseUrl,
+  boolean,
+  cacheControl,
+  choice,
+  duration,
+  id,
+  integer,
+  map,
+  size,
+  variants,
+} from '../settings/kinds.ts';
+import { allBackends, type AnyBackend } from '../storage/backends.ts';
+import type { DestinationDocument, SourceDocument } from './document.ts';
+
+/** Sources and destinations: what each backend declares, and what they have in common. */
+
+const prune = map({
+  enabled: boolean()
+    .default(false)
+    .description('Allows waybill prune on this destination. Nothing is ever pruned by a publication itself.'),
+  keep_latest: integer(0, 1_000_000_000)
+    .description('How many of the newest managed outputs always stay.')
+    .example(20),
+  older_than: duration({ atLeast: '0s', atMost: '36500d' })
+    .description('Only outputs that were published longer ago than this are pruned.')
+    .example('90d'),
+})
+  .custom((value: { enabled: boolean; keep_latest?: number; older_than?: string }, helpers) =>
+    value.enabled && value.keep_latest === undefined && value.older_than === undefined
+      ? helpers.error('waybill.reason', {
+          reason: 'pruning is enabled and nothing says what stays',
+          expected: 'keep_latest, older_than or both beside "enabled: true"',
+        })
+      : value,
+  )
+  .description(
+    'What waybill prune may remove. With both limits the newest keep_latest stay, whatever their age.',
+  );
+
+const destinationId = id()
+  .required()
+  .description(
+    'Name of the destination, unique within the pipeline. It is part of the owner that the catalog records: renaming it disowns what was published.',
+  )
+  .example('web');
+
+const destination = {
+  mapping: choice('preserve_relative', 'fixed')
+    .default('preserve_relative')
+    .description(
+      'Where bundles land: each at its path relative to the source root, or only the newest one (by "created") at the root of the destination.',
+    ),
+  workflow: choice('additive', 'replacement')
+    .default('additive')
+    .description(
+      'What happens to published outputs that a new plan omits: additive keeps them, replacement removes those of this owner.',
+    ),
+  public_base_url: baseUrl()
+    .description(
+      'URL under which the root of the destination is reachable; each output then carries its own URL.',
+    )
+    .example('https://maps.example.org/'),
+  cache_control: cacheControl()
+    .description('Cache-Control recorded for every output; S3 serves it as a header.')
+    .example('public, max-age=60'),
+  outputs: map({
+    checksums: boolean().default(false).description('Adds SHA256SUMS, which "sha256sum -c" verifies.'),
+    archive: boolean().default(false).description('Adds a reproducible tar.gz of the bundle.'),
+    index: boolean().default(false).description('Adds an HTML page that lists the files.'),
+    scene_map_page: boolean().default(false).description('Adds an HTML page for each scene map.'),
+  })
+    .default()
+    .description('Generated outputs that are published beside the files of the bundle.'),
+  retention: map({ prune: prune.default() }).default().description('How long published outputs are kept.'),
+  file_concurrency: integer(1, 64).description(
+    `Files that are written side by side; left out, ${defaultConcurrencies()}.`,
+  ),
+};
+
+const httpUpload = map({
+  backend: choice('http_upload')
+    .required()
+    .description('Bundles that producers push over HTTP to the daemon.'),
+  max_upload_size: size({ atLeast: 1 })
+    .default('512MiB')
+    .description('Largest archive that is taken, and largest bundle that it may hold when extracted.'),
+  max_files: integer(1, 1_000_000)
+    .default(10_000)
+    .description('Most files that an uploaded bundle may hold.'),
+});
+
+export const sourceSchema = variants<SourceDocument>('backend', 'a source', {
+  ...byBackend((backend) => locationMap(backend)),
+  http_upload: httpUpload,
+}).description('Where the bundles of the pipeline come from.');
+
+export const destinationSchema = variants<DestinationDocument>(
+  'backend',
+  'a destination',
+  byBackend((backend) =>
+    locationMap(backend, { id: destinationId }, { ...backend.destinationSettings(kinds), ...destination }),
+  ),
+);
+
+/** The map of a location, with these settings before and after those of the backend. */
+export function locationMap(
+  backend: AnyBackend,
+  before: Settings = {},
+  after: Settings = {},
+): joi.ObjectSchema {
+  const name = choice(backend.name).required().description(backend.summary);
+  const schema = map({ ...before, backend: name, ...backend.settings(kinds), ...after });
+  return backend.setTogether.reduce((with_, keys) => with_.and(...keys), schema);
+}
+
+function byBackend(schemaOf: (backend: AnyBackend) => joi.Schema): Record<string, joi.Schema> {
+  return Object.fromEntries(allBackends.map((backend) => [backend.name, schemaOf(backend)]));
+}
+
+/** `8, and 32 where …`. */
+function defaultConcurrencies(): string {
+  const usual = allBackends.find(({ fileConcurrency }) => fileConcurrency.because === null);
+  const others = allBackends.flatMap(({ fileConcurrency: { files, because } }) =>
+    because === null ? [] : [`, and ${files} where ${because}`],
+  );
+  return `${usual?.fileConcurrency.files ?? ''}${others.join('')}`;
+}

@@ -1,0 +1,78 @@
+import { metricsSchema } from './schema-metrics.ts';
+import { queueSchema } from './schema-queue.ts';
+import { stagingSchema } from './staging.ts';
+import {
+  basePath,
+  boolean,
+  duration,
+  environmentName,
+  integer,
+  list,
+  listen,
+  map,
+  proxyRange,
+} from '../settings/kinds.ts';
+
+const http = map({
+  listen: listen()
+    .default('127.0.0.1:8080')
+    .description(
+      'Address and port of the HTTP API, an IPv6 address in brackets. Port 0 takes any free one. TLS and rate limits belong in a proxy before it.',
+    ),
+  base_path: basePath()
+    .default('/')
+    .description('Path under which the API answers, for a reverse proxy that passes on a prefix.')
+    .example('/waybill/'),
+  trusted_proxies: list(proxyRange(), {
+    min: 0,
+    expected: 'a list of addresses, CIDR ranges, or loopback, linklocal, uniquelocal',
+  })
+    .default(['loopback'])
+    .description(
+      'Proxies whose X-Forwarded-* headers are believed: addresses, CIDR ranges, or loopback, linklocal, uniquelocal. An empty list believes none.',
+    ),
+  retention: duration({ atLeast: '1s', atMost: '366d' })
+    .default('24h')
+    .description(
+      'How long the record of a completed run is kept, and with it its idempotency key and its staged bundle.',
+    ),
+  queue_size: integer(1, 100_000)
+    .default(32)
+    .description('Uploads that may be staged or wait at once; one more is answered with 503 queue_full.'),
+  max_concurrency: integer(1, 256)
+    .default(2)
+    .description('Publications of uploads that run at once, each of another pipeline.'),
+  upload_timeout: duration({ atLeast: '1s', atMost: '24d' })
+    .default('30m')
+    .description('Longest time that the body of one upload may take.'),
+  idle_timeout: duration({ atLeast: '1s', atMost: '24d' })
+    .default('60s')
+    .description('Longest pause between two pieces of an upload.'),
+  shutdown_timeout: duration({ atLeast: '0s', atMost: '24d' })
+    .default('30s')
+    .description(
+      'How long running publications may go on after the daemon was told to stop; then they are aborted, which is safe.',
+    ),
+  protect_runs: boolean()
+    .default(false)
+    .description(
+      'Asks for an upload token of the pipeline on GET /runs/{run_id}. Otherwise whoever knows the random run id may read the record.',
+    ),
+}).description('The HTTP API of the daemon.');
+
+/** `server`. */
+export const serverSchema = map({
+  http: http.default(),
+  metrics: metricsSchema.default(),
+  staging: stagingSchema
+    .default({ backend: 'local', directory: './staging' })
+    .description('Where uploads wait until they are published.'),
+  queue: queueSchema
+    .default({ driver: 'memory' })
+    .description('Where accepted uploads wait: in this process, or in Redis.'),
+  admin_token_env: environmentName()
+    .description(
+      'Environment variable, or file in secrets.directory, that holds the token for admin/queues, the board of the queues in bullmq mode. Without it there is no board.',
+    )
+    .example('WAYBILL_ADMIN_TOKEN'),
+}).description('The daemon (waybill serve).');

@@ -1,0 +1,50 @@
+import joi from 'joi';
+import { choice, expects, map, path } from '../settings/kinds.ts';
+import { resolvePath, type PathBase } from '../settings/values.ts';
+import { allBackends, backendOf, type SourceLocation } from '../storage/backends.ts';
+import type { StagingDocument } from './document.ts';
+import { locationMap } from './schema-locations.ts';
+
+/**
+ * `server.staging`. A queue in memory stages in a directory of this machine, which the program uses as such
+ * and not through a storage; a queue in Redis stages in any storage that all hosts reach.
+ */
+export const thisMachine = 'local';
+
+const remote = allBackends.filter(({ name }) => name !== thisMachine);
+
+const directory = map({
+  backend: choice(thisMachine)
+    .default(thisMachine)
+    .description('A directory of this machine, or one that all hosts share.'),
+  directory: path()
+    .default('./staging')
+    .description(
+      'Directory of staged uploads; it needs room for queue_size bundles. With the queue in memory it belongs to the daemon alone; with bullmq all hosts share it, for example over NFS.',
+    ),
+});
+
+export const stagingSchema: joi.AlternativesSchema = expects(
+  joi.alternatives().conditional('.backend', {
+    switch: remote.map((backend) => ({ is: backend.name, then: locationMap(backend) })),
+    otherwise: directory,
+  }),
+  `a map with the key directory, or with backend: ${remote.map(({ name }) => name).join(' or ')} and what belongs to it`,
+);
+
+/** Whether the value of `server.staging.backend` is one that only a queue of several hosts can use. */
+export function isRemoteStaging(backend: string): boolean {
+  return remote.some(({ name }) => name === backend);
+}
+
+export function resolveStaging(staging: StagingDocument, base: PathBase): SourceLocation {
+  if (staging.backend === thisMachine)
+    return { backend: thisMachine, path: resolvePath(staging.directory, base) };
+  return backendOf(staging).resolve(staging, base);
+}
+
+/** The directory of this machine that staging is: `relations.ts` refuses any other for a queue in memory. */
+export function stagingDirectory(location: SourceLocation): string {
+  if (location.backend === thisMachine) return location.path;
+  throw new Error(`the checks accepted staging in ${location.backend} with a queue in memory`);
+}

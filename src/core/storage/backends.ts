@@ -1,0 +1,55 @@
+import type { StorageBackend } from './backend.ts';
+import { localBackend } from './local/backend.ts';
+import { s3Backend } from './s3/backend.ts';
+import { sftpBackend } from './sftp/backend.ts';
+
+/** Every storage backend, in the order of the reference: the only place that lists them. */
+export const backends = byName({
+  local: localBackend,
+  sftp: sftpBackend,
+  s3: s3Backend,
+});
+
+export type BackendName = keyof typeof backends;
+type Backend = (typeof backends)[BackendName];
+
+/** A location as the configuration file has it, with its defaults. */
+export type LocationDocument = Parameters<Backend['resolve']>[0];
+export type DestinationLocationDocument = Parameters<Backend['resolveDestination']>[0];
+/** Where a source is, or shared staging. */
+export type SourceLocation = ReturnType<Backend['resolve']>;
+export type DestinationLocation = ReturnType<Backend['resolveDestination']>;
+/** Any place that can be opened. */
+export type StorageLocation = SourceLocation | DestinationLocation;
+
+/** A backend that takes the documents and locations of all backends; it is only ever given its own. */
+export type AnyBackend = StorageBackend<
+  BackendName,
+  LocationDocument,
+  SourceLocation,
+  DestinationLocationDocument,
+  DestinationLocation
+>;
+
+export const allBackends: readonly AnyBackend[] = Object.values(backends);
+
+/** The backend of a document or a location. */
+export function backendOf({ backend }: { backend: BackendName }): AnyBackend {
+  return backends[backend];
+}
+
+export function isBackendName(name: string): name is BackendName {
+  return Object.hasOwn(backends, name);
+}
+
+/** What the source of a pipeline, and of a published output, can be: a storage, or uploads over HTTP. */
+export type SourceBackend = BackendName | 'http_upload';
+export const sourceBackends: readonly SourceBackend[] = [
+  ...allBackends.map(({ name }) => name),
+  'http_upload',
+];
+
+/** Holds each backend to the key that it is listed under. */
+function byName<const T extends { [Name in keyof T]: { readonly name: Name } }>(list: T): T {
+  return list;
+}

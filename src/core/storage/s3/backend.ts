@@ -1,0 +1,105 @@
+import type { Kinds, Settings } from '../../settings/declare.ts';
+import { accepted, parseEndpoint, parsePrefix } from '../../settings/values.ts';
+import type { StorageBackend } from '../backend.ts';
+import {
+  describeS3,
+  type S3DestinationDocument,
+  type S3DestinationLocation,
+  type S3Document,
+  type S3Location,
+} from './location.ts';
+
+export const s3Backend: StorageBackend<
+  's3',
+  S3Document,
+  S3Location,
+  S3DestinationDocument,
+  S3DestinationLocation
+> = {
+  name: 's3',
+  summary: 'A bucket of an S3-compatible storage.',
+  settings,
+  destinationSettings: ({ boolean }) => ({
+    allow_bucket_root: boolean()
+      .default(false)
+      .description(
+        'Allows a forced replacement at the root of a bucket, which empties the whole bucket. Without a prefix and without this it is refused.',
+      ),
+  }),
+  setTogether: [['access_key_id_env', 'secret_access_key_env']],
+  resolve: resolveS3,
+  resolveDestination: (document) => ({ ...resolveS3(document), allowBucketRoot: document.allow_bucket_root }),
+  secrets: ({ credentials }) =>
+    credentials === null ? [] : [credentials.accessKeyIdEnv, credentials.secretAccessKeyEnv],
+  describe: describeS3,
+  place: ({ endpoint, bucket, prefix }) => ({
+    container: `s3 ${endpoint ?? ''} ${bucket}`,
+    root: `/${prefix}`.replace(/(?<=.)\/$/, ''),
+  }),
+  placeSetting: 'bucket',
+  destinationFault: () => null,
+  fileConcurrency: { files: 32, because: 'the destination is S3, which answers each file by itself' },
+  protectedRoot: ({ prefix, allowBucketRoot }) =>
+    prefix !== '' || allowBucketRoot
+      ? null
+      : {
+          holder: 'the bucket',
+          hint: 'give the destination a prefix, or set allow_bucket_root: true if the whole bucket is its own',
+        },
+  open: async (location, context, { readOnly }) => {
+    const { s3Storage } = await import('./driver.ts');
+    return s3Storage(location, { ...context, readOnly });
+  },
+};
+
+function settings({ matching, prefix, endpoint, boolean, environmentName }: Kinds): Settings {
+  return {
+    bucket: matching(/^(?!\.{1,2}$)[A-Za-z0-9._-]{1,255}$/, 'the name of a bucket: letters, digits and . _ -')
+      .required()
+      .description('Bucket of the S3-compatible storage.')
+      .example('maps'),
+    prefix: prefix()
+      .default('')
+      .description(
+        'What every key begins with, as a directory would; the closing "/" is added where it is missing.',
+      )
+      .example('live/'),
+    endpoint: endpoint()
+      .description('URL of the S3-compatible server; without it, AWS.')
+      .example('https://s3.example.org'),
+    region: matching(/^[A-Za-z0-9._-]{1,64}$/, 'the name of a region, such as eu-central-1')
+      .description(
+        'Region of the bucket; without it, the one that the default configuration of the S3 client gives.',
+      )
+      .example('eu-central-1'),
+    path_style: boolean().description(
+      'Names the bucket in the path of the URL and not in its host. Default: true where endpoint is set, else false.',
+    ),
+    access_key_id_env: environmentName()
+      .description(
+        'Environment variable, or file in secrets.directory, that holds the access key id. Without the two, the default credential chain of the S3 client is used.',
+      )
+      .example('MAPS_KEY'),
+    secret_access_key_env: environmentName()
+      .description(
+        'Environment variable, or file in secrets.directory, that holds the secret access key; set together with access_key_id_env.',
+      )
+      .example('MAPS_SECRET'),
+  };
+}
+
+function resolveS3(document: S3Document): S3Location {
+  const { access_key_id_env: accessKeyIdEnv, secret_access_key_env: secretAccessKeyEnv } = document;
+  return {
+    backend: 's3',
+    bucket: document.bucket,
+    prefix: accepted(parsePrefix(document.prefix)),
+    endpoint: document.endpoint === undefined ? null : accepted(parseEndpoint(document.endpoint)),
+    region: document.region ?? null,
+    pathStyle: document.path_style ?? document.endpoint !== undefined,
+    credentials:
+      accessKeyIdEnv === undefined || secretAccessKeyEnv === undefined
+        ? null
+        : { accessKeyIdEnv, secretAccessKeyEnv },
+  };
+}

@@ -1,0 +1,38 @@
+/** A directory of an SFTP server, as the configuration file has it. */
+export interface SftpDocument {
+  backend: 'sftp';
+  host: string;
+  port: number;
+  user: string;
+  path: string;
+  ssh_key_file?: string;
+  ssh_key_passphrase_env?: string;
+  ssh_agent_socket?: string;
+  host_key_policy: 'strict' | 'accept-new' | 'off';
+  known_hosts_file: string;
+  max_requests: number;
+}
+
+/** A directory of an SFTP server; paths of this machine are absolute. */
+export interface SftpLocation {
+  backend: 'sftp';
+  host: string;
+  /** 1 to 65535. */
+  port: number;
+  user: string;
+  /** On the server; a relative one begins at the login directory. */
+  path: string;
+  sshKeyFile: string | null;
+  /** Variable that holds the passphrase of the key; null if it has none. */
+  sshKeyPassphraseEnv: string | null;
+  /** Path of the agent's socket; null: `SSH_AUTH_SOCK`, if it is set. */
+  sshAgentSocket: string | null;
+  hostKeyPolicy: 'strict' | 'accept-new' | 'off';
+  knownHostsFile: string;
+  /** Requests in flight on one connection, 1 to 1024; 1 for servers that allow no more. */
+  maxRequests: number;
+}
+
+export function describeSftp({ user, host, port, path }: SftpLocation): string {
+  return `sftp://${user}@${host}:${port}${path}`;
+}
