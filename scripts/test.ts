@@ -1,52 +1,163 @@
 /**
- * `npm test [FILE…]`: runs tap, and ends with one plain line, `N passed, N failed[, N skipped]`, that any CI
- * can read. Under CI a skipped test fails the run: a service that is missing there is a defect of the set-up.
+ * `npm test [FILE…]`: runs the test files side by side, one line each, and says at the end what failed, what
+ * the tests say about themselves, and, as its last line, `N passed, N failed[, N skipped]`, which any CI can
+ * read.
+ *
+ * With `CI` set, walks and storms are exhaustive and a skipped test fails the run: a service that is missing
+ * there is a defect of the set-up. Without, they take a sample that `WAYBILL_TEST_SEED` chooses.
  */
-import { spawnSync } from 'node:child_process';
-import { mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { randomInt } from 'node:crypto';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { availableParallelism } from 'node:os';
+import path from 'node:path';
+import { installMissing, missingPackages, MissingService } from '../test/services/debian.ts';
+import { needsOf, type NeedName } from '../test/services/needs.ts';
+import { closureOf } from './test/closure.ts';
+import { report, type Progress } from './test/report.ts';
+import { endAll, runFile, type FileResult } from './test/run-file.ts';
 
-const report = '.tap/report.tap';
-mkdirSync('.tap', { recursive: true });
-rmSync(report, { force: true });
+const timesFile = '.tap/times.json';
+const isCi = process.env['CI'] !== undefined && process.env['CI'] !== 'false';
+const seed = Number(process.env['WAYBILL_TEST_SEED'] ?? (isCi ? 20_261_120 : randomInt(1, 1_000_000)));
+const jobs = Number(process.env['WAYBILL_TEST_JOBS'] ?? Math.max(2, availableParallelism()));
 
-// tap assembles its plugins once into node_modules; a fresh `npm ci` has not done so for this configuration.
-run(['build'], 'pipe');
-const status = run(['--reporter=base', `--output-file=${report}`, ...process.argv.slice(2)], 'inherit');
+const files = testFiles(process.argv.slice(2));
+if (files.length === 0) fail('no test file was found');
+const needsOfFile = new Map(files.map((file) => [file, needsOf(closureOf(file))]));
+const refusal = await install([...new Set([...needsOfFile.values()].flat())]);
 
-const counts = readCounts();
-const skipped = counts.skip + counts.todo;
-for (const line of toldByTheTests()) console.log(line);
-console.log(`\n${counts.pass} passed, ${counts.fail} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`);
-if (counts.pass === 0) fail('no test ran');
-if (skipped > 0 && process.env['CI']) fail('a test was skipped, which CI does not allow');
-process.exit(status);
+const workspace = mkdtempSync('/tmp/waybill-test-');
+const memory = existsSync('/dev/shm') ? mkdtempSync('/dev/shm/waybill-test-') : undefined;
+const removeWorkspaces = (): void => {
+  for (const directory of [workspace, memory])
+    if (directory !== undefined) rmSync(directory, { recursive: true, force: true });
+};
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+  process.once(signal, () => {
+    endAll();
+    removeWorkspaces();
+    process.exit(130);
+  });
 
-function run(args: string[], stdio: 'inherit' | 'pipe'): number {
-  const result = spawnSync('node_modules/.bin/tap', args, { stdio, encoding: 'utf8' });
-  if (result.error) throw result.error;
-  if (stdio === 'pipe' && result.status !== 0)
-    fail(`tap ${args.join(' ')} failed:\n${result.stdout}${result.stderr}`);
-  return result.status ?? 1;
+const env = {
+  WAYBILL_TEST_SEED: String(seed),
+  // The version of Node.js is chosen by whoever runs the tests; the SDK need not say what it thinks of it.
+  AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true',
+  ...(refusal === undefined ? {} : { WAYBILL_TEST_REFUSAL: refusal }),
+};
+const results = await runAll(longestFirst(files), report(files.length, process.stdout));
+removeWorkspaces();
+process.exitCode = conclude(results);
+
+async function runAll(queue: string[], progress: Progress): Promise<FileResult[]> {
+  const done: FileResult[] = [];
+  let started = 0;
+  const work = async (): Promise<void> => {
+    for (let file = queue.shift(); file !== undefined; file = queue.shift()) {
+      const place = `${(started += 1)}`;
+      progress.started(file);
+      const directories = [workspace, memory].map((root) => root && path.join(root, place));
+      const result = await runFile(file, { env, directories, skipsMissing: !isCi });
+      progress.ended(result);
+      done.push(result);
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(jobs, queue.length) }, work));
+  progress.close();
+  return done.sort((a, b) => (a.file < b.file ? -1 : 1));
 }
 
-/** Reads tap's own closing comment, `# { total: 3, pass: 3 }`; whatever it leaves out is zero. */
-function readCounts(): Record<'pass' | 'fail' | 'skip' | 'todo', number> {
-  const closing =
-    readFileSync(report, 'utf8')
-      .match(/^# \{.*\}$/gm)
-      ?.at(-1) ?? '';
-  const count = (name: string): number => Number(new RegExp(`\\b${name}: (\\d+)`).exec(closing)?.[1] ?? 0);
-  return { pass: count('pass'), fail: count('fail'), skip: count('skip'), todo: count('todo') };
+/** Prints what is worth seeing at the end; returns the exit code. */
+function conclude(results: readonly FileResult[]): number {
+  const sum = (count: (result: FileResult) => number): number =>
+    results.reduce((all, one) => all + count(one), 0);
+  const [passed, failed] = [sum(({ passed }) => passed), sum(({ failures }) => failures.length)];
+  const skipped = sum(({ skipped }) => skipped.length);
+  for (const { file, failures, stderr, exit } of results) {
+    if (failures.length === 0) continue;
+    for (const { name, detail } of failures) console.log(`\nFAILED  ${file} › ${name}\n${indented(detail)}`);
+    if (stderr !== '') console.log(`\nWhat ${file} wrote to stderr (${exit}):\n${indented(stderr)}`);
+  }
+  if (skipped > 0) console.log('');
+  for (const { file, skipped } of results)
+    for (const { name, detail } of skipped) console.log(`SKIPPED  ${file} › ${name}: ${detail}`);
+  console.log('');
+  for (const line of results.flatMap(({ told }) => told).sort()) console.log(line);
+  console.log(`seed ${seed}: WAYBILL_TEST_SEED=${seed} npm test draws the same samples`);
+  saveTimes(results);
+  console.log(`\n${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`);
+  if (passed === 0) fail('no test ran');
+  if (skipped > 0 && isCi) fail('a test was skipped, which CI does not allow');
+  return failed > 0 ? 1 : 0;
 }
 
-/**
- * What tests say is worth seeing beside their number: comments that begin with `told:`, in the order of the
- * files.
- */
-function toldByTheTests(): string[] {
-  return [...readFileSync(report, 'utf8').matchAll(/^ *# told: (.*)$/gm)]
-    .map(([, what]) => what as string)
-    .sort();
+/** Installs what the chosen files need; returns why that was not possible, if so. */
+async function install(names: readonly NeedName[]): Promise<string | undefined> {
+  const packages = missingPackages(names);
+  if (packages.length === 0) return undefined;
+  console.log(`installing ${packages.join(', ')}, which the tests need`);
+  let told = '';
+  const onLocked = (output: string): void => {
+    const holder = /held by (process \d+ \([^)]*\))/.exec(output)?.[1] ?? 'another process';
+    if (told !== holder) console.log(`apt is in use by ${holder}; waiting for it`);
+    told = holder;
+  };
+  try {
+    await installMissing(names, { onLocked });
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof MissingService)) throw error;
+    if (isCi) fail(error.message);
+    console.log(`${error.message}\nThe tests that need them are skipped.`);
+    return error.reason;
+  }
+}
+
+/** Files and directories as they were given, or all there are. */
+function testFiles(given: readonly string[]): string[] {
+  const wanted = given.length === 0 ? ['test'] : given;
+  const found = wanted.flatMap((name) => {
+    if (!existsSync(name)) fail(`there is no ${name}`);
+    if (!statSync(name).isDirectory()) return [name];
+    const below = readdirSync(name, { recursive: true, encoding: 'utf8' });
+    return below.filter((each) => each.endsWith('.test.ts')).map((each) => path.join(name, each));
+  });
+  return [...new Set(found.map((name) => path.relative('.', path.resolve(name))))].sort();
+}
+
+/** By how long they took last time; one of which that is not known counts by the servers that it starts. */
+function longestFirst(names: readonly string[]): string[] {
+  const times = readTimes();
+  const weight = (name: string): number =>
+    times[name] ?? 5_000 + 20_000 * (needsOfFile.get(name)?.length ?? 0);
+  return names.toSorted((a, b) => weight(b) - weight(a));
+}
+
+function readTimes(): Record<string, number> {
+  try {
+    return JSON.parse(readFileSync(timesFile, 'utf8')) as Record<string, number>;
+  } catch {
+    return {};
+  }
+}
+
+function saveTimes(results: readonly FileResult[]): void {
+  mkdirSync(path.dirname(timesFile), { recursive: true });
+  const times = Object.fromEntries(results.map(({ file, ms }) => [file, Math.round(ms)]));
+  writeFileSync(timesFile, JSON.stringify({ ...readTimes(), ...times }));
+}
+
+function indented(text: string): string {
+  return text.trimEnd().replaceAll(/^/gm, '    ');
 }
 
 function fail(message: string): never {

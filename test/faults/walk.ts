@@ -20,6 +20,7 @@ import {
   type Files,
   type World,
 } from './world.ts';
+import { sampleOf, share } from '../support/sampling.ts';
 
 /**
  * Every fault at every storage operation of every action: a clean run counts the operations; then, for each
@@ -202,20 +203,28 @@ export interface WalkOptions {
   sample?: boolean;
   /** Worlds side by side. */
   concurrency: number;
+  /** How many fault points of the scenario a run outside CI draws. */
+  drawn: number;
+}
+
+/** How many fault points were walked, of how many there are. */
+export interface Walked {
+  points: number;
+  all: number;
 }
 
 /**
- * Walks every fault point of a scenario; returns how many there were. Each must leave what the next run makes
+ * Walks every fault point of a scenario, or a sample outside CI. Each must leave what the next run makes
  * right.
  */
 export async function walkScenario(
   t: Test,
   newWorld: WorldFactory,
   scenario: Scenario,
-  { everyCode, concurrency, sample = false }: WalkOptions,
-): Promise<number> {
+  { everyCode, concurrency, drawn, sample = false }: WalkOptions,
+): Promise<Walked> {
   const operations = await countOperations(t, newWorld, scenario);
-  const points: { fault: Fault; retries: number }[] = [];
+  const all: { fault: Fault; retries: number }[] = [];
   for (let at = 1; at <= operations.length; at += 1)
     for (const kind of sample ? [sampled[at % sampled.length] as FaultKind] : faultKinds)
       for (const [code, retries] of [
@@ -228,16 +237,21 @@ export async function walkScenario(
         if (kind === 'crash' && retries > 0) continue;
         // Without retries a hang is the same as a failure before.
         if (!everyCode && (code === 'storage_permanent' || retries > 0 || kind === 'hang')) continue;
-        points.push({ fault: { kind, at, code }, retries });
+        all.push({ fault: { kind, at, code }, retries });
       }
+  const points = sampleOf(all, drawn, scenario.action);
   const failures: string[] = [];
   await inParallel(points, concurrency, async ({ fault, retries }) => {
     const wrong = await walk(t, newWorld, scenario, fault, retries);
     const where = `${fault.kind} (${fault.code}, ${retries} retries) at ${fault.at} ${operations[fault.at - 1] ?? ''}`;
     failures.push(...wrong.map((what) => `${where}: ${what}`));
   });
-  t.same(failures.slice(0, 10), [], `${operations.length} operations, ${points.length} fault points walked`);
-  return points.length;
+  t.same(
+    failures.slice(0, 10),
+    [],
+    `${operations.length} operations, ${share(points.length, all.length)} fault points walked`,
+  );
+  return { points: points.length, all: all.length };
 }
 
 async function countOperations(t: Test, newWorld: WorldFactory, scenario: Scenario): Promise<string[]> {

@@ -1,5 +1,4 @@
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdtempSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import type { Test } from 'tap';
 import { digestOf } from '../../src/core/digest.ts';
@@ -23,6 +22,7 @@ import { memoryStorage, type MemoryDisk } from '../support/memory-storage.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
 import { within } from '../../src/core/storage/wrappers/within.ts';
 import { withRetry } from '../../src/core/storage/wrappers/retry.ts';
+import { memoryDirectory } from '../support/memory-directory.ts';
 
 /** A destination that storages can be opened on again and again, as after a reboot. */
 export interface World {
@@ -47,8 +47,7 @@ export type WorldKind = (typeof worldKinds)[number];
 
 export function newWorld(kind: WorldKind, t: Test): World {
   if (kind === 'local') {
-    // In memory where the machine has a place for that: thousands of worlds would otherwise wait for a disk.
-    const root = mkdtempSync(path.join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'waybill-world-'));
+    const root = mkdtempSync(path.join(memoryDirectory(), 'waybill-world-'));
     t.teardown(() => rmSync(root, { recursive: true, force: true }));
     return { name: kind, open: async () => localStorage(root) };
   }

@@ -22,9 +22,6 @@ import {
   upload,
 } from './processes.ts';
 
-// Servers start and stop, and time-outs pass.
-t.setTimeout(240_000);
-
 const password = 'canary-of-redis-5f1d';
 
 t.test(

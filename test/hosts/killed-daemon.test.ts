@@ -23,8 +23,6 @@ import {
  * and nothing is left behind.
  */
 
-t.setTimeout(120_000);
-
 const name = 'session-42';
 const key = { 'idempotency-key': 'once' };
 /** Large enough that its run is still under way when the next thing happens. */

@@ -4,8 +4,6 @@ import t from 'tap';
 import { startRedis } from '../services/redis.ts';
 import { acceptedId, bundle, follow, launchApi, layOut, upload } from './processes.ts';
 
-t.setTimeout(240_000);
-
 const uploads = 200;
 const pipelines = 20;
 const bytes = 50_000;

@@ -10,8 +10,6 @@ import { acceptedId, bundle, follow, launchApi, layOut, token, upload, type LogL
 
 /** The built daemon under a path of a site that caddy serves. */
 
-t.setTimeout(120_000);
-
 const settings = { http: 'base_path: /waybill/, trusted_proxies: [loopback]' };
 const site = (port: string): string => `	reverse_proxy /waybill/* 127.0.0.1:${port}\n	respond / "the site"`;
 

@@ -17,9 +17,6 @@ import {
   upload,
 } from './processes.ts';
 
-// Servers start and stop, and time-outs pass.
-t.setTimeout(240_000);
-
 /**
  * Two hosts, each with a network of its own: the API on the first, a worker on each, Redis and S3 staging
  * between them on a third. A hundred uploads, one worker killed in the midst.

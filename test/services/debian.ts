@@ -9,6 +9,13 @@ import { needs, type NeedName } from './needs.ts';
  */
 export class MissingService extends Error {
   readonly code = 'missing_service';
+  /** Why it could not be installed, e.g. for want of rights. */
+  readonly reason: string;
+
+  constructor(message: string, { reason = message, cause }: { reason?: string; cause?: unknown } = {}) {
+    super(message, { cause });
+    this.reason = reason;
+  }
 }
 
 /**
@@ -32,7 +39,7 @@ export async function installMissing(names: readonly NeedName[], settings: AptSe
   if (still.length === 0) return;
   const command = `apt-get install --no-install-recommends ${packages.join(' ')}`;
   const reason = refusal ?? 'their programs are not on the PATH after the installation';
-  throw new MissingService(`missing ${still.join(', ')}: ${reason}; run \`${command}\` as root`);
+  throw new MissingService(`missing ${still.join(', ')}: ${reason}; run \`${command}\` as root`, { reason });
 }
 
 /** The packages of the needs whose programs are not all on this machine. */

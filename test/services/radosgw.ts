@@ -1,8 +1,7 @@
 import { execFile, spawn, type ChildProcess } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, openSync, closeSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, mkdtempSync, openSync, closeSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
@@ -11,6 +10,7 @@ import type { S3Location } from '../../src/core/storage/s3/location.ts';
 import type { Secrets } from '../../src/core/secrets.ts';
 import { ensureInstalled } from './debian.ts';
 import { freePort } from './free-port.ts';
+import { memoryDirectory } from '../support/memory-directory.ts';
 
 const run = promisify(execFile);
 
@@ -40,8 +40,7 @@ export interface Radosgw {
 /** Starts a server and ends it with the test; what is not installed is installed. */
 export async function startRadosgw(t: Pick<Test, 'teardown'>): Promise<Radosgw> {
   await ensureInstalled('radosgw');
-  const inMemory = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
-  const directory = mkdtempSync(path.join(inMemory, 'waybill-radosgw-'));
+  const directory = mkdtempSync(path.join(memoryDirectory(), 'waybill-radosgw-'));
   const children: ChildProcess[] = [];
   const clients: S3Client[] = [];
   const endAll = (): void => children.forEach((child) => void child.kill('SIGKILL'));

@@ -5,9 +5,6 @@ import { bullmqQueue } from '../../src/workers/bullmq/queue.ts';
 import { queueContract } from '../contract/queue.ts';
 import { startRedis } from '../services/redis.ts';
 
-// Servers start and stop, and time-outs pass.
-t.setTimeout(240_000);
-
 const redis = await startRedis();
 t.teardown(() => redis.close());
 

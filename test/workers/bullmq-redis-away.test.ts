@@ -8,9 +8,6 @@ import type { JobResult } from '../../src/workers/job.ts';
 import { runResult } from '../contract/queue.ts';
 import { startRedis, type RedisService } from '../services/redis.ts';
 
-// Servers start and stop, and time-outs pass.
-t.setTimeout(240_000);
-
 async function service(t: Test, args: readonly string[] = []): Promise<RedisService> {
   const redis = await startRedis({ args });
   t.teardown(() => redis.close());

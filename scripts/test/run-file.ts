@@ -1,0 +1,162 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { mkdirSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { performance } from 'node:perf_hooks';
+import { Parser, type Result } from 'tap-parser';
+import { endLeftovers, leftDirectories } from './leftovers.ts';
+
+export interface FileResult {
+  file: string;
+  passed: number;
+  failures: Finding[];
+  skipped: Finding[];
+  /** What the tests say is worth seeing beside their number: comments that begin with `told:`. */
+  told: string[];
+  stderr: string;
+  /** How it ended, e.g. `exit code 0` or `SIGKILL`. */
+  exit: string;
+  ms: number;
+}
+
+/** An assertion, with what is to be read about it. */
+export interface Finding {
+  name: string;
+  detail: string;
+}
+
+export interface FileSettings {
+  env: Record<string, string>;
+  /** Directories of its own that are removed afterwards: on disk, and in memory if the machine has that. */
+  directories: readonly (string | undefined)[];
+  /** Whether a test is skipped, instead of failing, if it needs a service that is not here. */
+  skipsMissing: boolean;
+}
+
+/** A file that has been silent for so long hangs. */
+const silenceMs = 300_000;
+const running = new Set<ChildProcess>();
+
+/** Runs a test file in a session of its own. A process or a directory that it leaves behind is a failure. */
+export async function runFile(
+  file: string,
+  { env, directories, skipsMissing }: FileSettings,
+): Promise<FileResult> {
+  const [disk, memory] = directories;
+  for (const directory of directories) if (directory !== undefined) makeDirectory(directory);
+  const result: FileResult = {
+    ...{ file, passed: 0, failures: [], skipped: [], told: [], stderr: '', exit: '', ms: 0 },
+  };
+  const fail = (name: string, detail: string): void => void result.failures.push({ name, detail });
+  const started = performance.now();
+  const child = spawn(process.execPath, ['--import=tsx', file], {
+    // Its own session: whatever it starts can be found and ended.
+    detached: true,
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: {
+      ...process.env,
+      ...env,
+      TAP: '1',
+      TAP_TIMEOUT: '600',
+      ...(disk === undefined ? {} : { TMPDIR: disk, WAYBILL_TEST_FILE: disk }),
+      ...(memory === undefined ? {} : { WAYBILL_TEST_MEMORY: memory }),
+    },
+  });
+  running.add(child);
+  const parser = newParser(result, skipsMissing);
+  let hang: NodeJS.Timeout | undefined;
+  const alive = (): void => {
+    clearTimeout(hang);
+    hang = setTimeout(() => {
+      fail('the whole file', `silent for ${silenceMs / 60_000} minutes, and killed`);
+      killSession(child);
+    }, silenceMs);
+  };
+  alive();
+  let stdout = '';
+  child.stdout.on('data', (chunk: Buffer) => {
+    alive();
+    stdout += chunk.toString();
+    parser.write(chunk.toString());
+  });
+  child.stderr.on('data', (chunk: Buffer) => (result.stderr += chunk.toString()));
+  const [code, signal] = await new Promise<[number | null, NodeJS.Signals | null]>((resolve) =>
+    child.once('exit', (...how) => resolve(how)),
+  );
+  clearTimeout(hang);
+  const left = await endLeftovers(child.pid as number, disk);
+  running.delete(child);
+  if (!child.stdout.readableEnded) await new Promise((resolve) => child.once('close', resolve));
+  parser.end();
+  result.ms = performance.now() - started;
+  result.exit = signal ?? `exit code ${code}`;
+  result.told = [...stdout.matchAll(/^ *# told: (.*)$/gm)].map(([, what = '']) => what);
+  if (left.length > 0) fail('what it leaves behind', `processes:\n${left.join('\n')}`);
+  const leftFiles = leftDirectories(directories);
+  if (leftFiles.length > 0) fail('what it leaves behind', `files:\n${leftFiles.join('\n')}`);
+  const isExplained = result.failures.length > 0 || (skipsMissing && result.skipped.length > 0);
+  if ((code !== 0 || !parser.ok) && !isExplained)
+    fail('the whole file', `ended with ${result.exit}\n${tail(stdout)}`);
+  if (result.passed + result.failures.length + result.skipped.length === 0)
+    fail('the whole file', 'it tested nothing');
+  return result;
+}
+
+/** Ends every file that is running, with all it has started. */
+export function endAll(): void {
+  for (const child of running) killSession(child);
+}
+
+function newParser(result: FileResult, skipsMissing: boolean): Parser {
+  const parser = new Parser();
+  parser.on('pass', () => (result.passed += 1));
+  const skip = (what: Result): void =>
+    void result.skipped.push({ name: what.fullname, detail: String(what.skip || what.todo) });
+  parser.on('skip', skip);
+  parser.on('todo', skip);
+  parser.on('fail', (what: Result) => {
+    const diagnosis = what.diag as { code?: unknown; message?: string } | null;
+    if (skipsMissing && diagnosis?.code === 'missing_service') {
+      result.skipped.push({ name: what.fullname.replace(/ > [^>]*$/, ''), detail: what.name });
+    } else result.failures.push({ name: nameOf(what), detail: detailOf(what) });
+  });
+  return parser;
+}
+
+/** The path of tests down to the assertion. */
+function nameOf({ fullname, name }: Result): string {
+  return fullname.endsWith(`> ${name}`) || fullname === name ? fullname : `${fullname} > ${name}`;
+}
+
+function detailOf({ diag }: Result): string {
+  if (diag === null || typeof diag !== 'object') return '';
+  const entries = Object.entries(diag as Record<string, unknown>);
+  const hasStack = entries.some(([key, value]) => key === 'stack' && value !== '');
+  return entries
+    .filter(([key]) => key !== 'at' || !hasStack)
+    .map(([key, value]) => {
+      const text = typeof value === 'string' ? value : JSON.stringify(value, null, 2);
+      return text.includes('\n') ? `${key}:\n${text.trimEnd().replaceAll(/^/gm, '  ')}` : `${key}: ${text}`;
+    })
+    .join('\n');
+}
+
+/** What tsx has compiled is shared: its cache lies in the temporary directory. */
+function makeDirectory(directory: string): void {
+  mkdirSync(directory, { recursive: true });
+  const cache = `tsx-${process.getuid?.() ?? 0}`;
+  mkdirSync(path.join(tmpdir(), cache), { recursive: true });
+  symlinkSync(path.join(tmpdir(), cache), path.join(directory, cache));
+}
+
+function killSession(child: ChildProcess): void {
+  try {
+    process.kill(-(child.pid as number), 'SIGKILL');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+  }
+}
+
+function tail(text: string): string {
+  return text.trimEnd().split('\n').slice(-20).join('\n');
+}
