@@ -9,7 +9,7 @@ export const catalogVersion = 4;
 export interface GeneratedMetadata {
   contentType: string | null;
   cacheControl: string | null;
-  /** For generated outputs: which generator, its version, and the digest of what it was made from. */
+  /** For generated outputs: the generator, its version, and the digest of its inputs. */
   generator: { name: string; version: number; inputs: Digest } | null;
 }
 
@@ -30,59 +30,60 @@ export interface OutputRecord {
 export type AttemptAction = 'publish_new' | 'upsert_additive' | 'replace_catalog' | 'force_replace' | 'prune';
 
 /**
- * The intent: what an attempt that has not committed may have touched. While it stands, its paths count as
- * recorded, the state is never `skip_same`, and no record of a path in it vouches for bytes.
+ * The intent: what an attempt that has not committed may have touched. As long as it stands, its paths count
+ * as recorded, the decision is never `skip_same`, and the records of those paths do not vouch for any bytes.
  */
 export interface Pending {
   attemptId: string;
   owner: Owner;
   action: AttemptAction;
+  /** RFC 3339, UTC. */
   startedAt: string;
-  /** Null once the attempt has ended without finishing: nobody is at it any more. */
+  /** Null once the attempt has ended without finishing: no process is working on it any more. */
   holder: Holder | null;
-  /** Counts the renewals of the lease where the lease lives in the state (object stores). */
+  /** Counts lease renewals if the lease lives in the state (object stores); else 0. */
   renewals: number;
-  /** Full records, so that whoever comes next can settle each path by looking at its bytes. */
+  /** Full records, so that the next attempt can settle each path by reading its bytes. */
   outputs: OutputRecord[];
-  /**
-   * Names of files as the storage lists them: a forced replacement removes files that no bundle could name.
-   */
+  /** Names as the storage lists them: a forced replacement removes files that no bundle could contain. */
   removes: Key[];
 }
 
 /**
- * Which process, and which of its threads, holds a lease. In containers every process is pid 1, hence the
- * random instance id.
+ * The process and thread that hold a lease. In containers every process is pid 1, hence the random instance
+ * id.
  */
 export interface Holder {
   host: string;
   pid: number;
-  /** Linux boot id; null elsewhere. */
+  /** Linux boot id; null on other systems. */
   bootId: string | null;
   /**
-   * Identity of the pid namespace and start time of the process, so that a pid says something; null
-   * elsewhere.
+   * The pid namespace and the start time of the process, which together make the pid unambiguous; null on
+   * other systems.
    */
   process: string | null;
   /**
-   * The system's id and the start time of the thread, because a daemon outlives its threads; null elsewhere.
+   * The system's thread id and the thread's start time: a daemon outlives its threads. Null on other systems.
    */
   thread: string | null;
   instanceId: string;
 }
 
-/** What `.publisher.json` holds, schema version 4. Outputs are sorted by path, each path once. */
+/** The content of `.publisher.json`, schema version 4. Outputs are sorted by path, each path once. */
 export interface Catalog {
+  /** Counts committed changes; a publication of a new catalog commits generation 1. */
   generation: number;
+  /** RFC 3339, UTC: the last commit. */
   updatedAt: string;
   outputs: OutputRecord[];
   pending: Pending | null;
 }
 
-/** A record of a superseded state, as far as that version told. */
+/** A record of a superseded state, with as much as that version recorded. */
 export interface LegacyRecord {
   path: RelativePath;
-  /** Only v3 names its owner and the file's digest and size. */
+  /** Only v3 names the owner and the file's digest and size. */
   v3: { owner: Owner; digest: Digest; size: number; updatedAt: string } | null;
 }
 

@@ -1,13 +1,13 @@
 import type { CatalogState, LegacyRecord } from './catalog.ts';
-import { asArrayOf, asDigest, asInstant, asInteger, asObject, asPath, asString } from './shape.ts';
+import { asArrayOf, asDigest, asInstant, asInteger, asObject, asPath, asString } from './parse-fields.ts';
 
 /**
- * Superseded states. Each is a managed sentinel: it says "this place is ours" and, as far as its version
- * went, which files are.
+ * Superseded states. Each is a managed sentinel: it marks the bundle path as managed and, depending on its
+ * version, says which files are.
  *
  * v1 `{"version": 1, "published_at"}`; v2 `{"version": 2, "files": [path]}`; v3 `{"schema_version": 3,
- * "pipeline_id", "destination_id", "outputs": [{path, digest, size, updated_at}]}`. Throws `Malformed` where
- * the document is none of them. Pure.
+ * "pipeline_id", "destination_id", "outputs": [{path, digest, size, updated_at}]}`. Throws `Malformed` if the
+ * document is none of them. Pure.
  */
 export function parseLegacy(version: 1 | 2 | 3, document: Record<string, unknown>): CatalogState {
   return { kind: 'legacy', version, records: recordsOf[version](document) };

@@ -1,12 +1,12 @@
 import type { Digest } from '../digest.ts';
 import type { Catalog, OutputRecord } from './catalog.ts';
 
-/** What a path holds in truth; null where nothing is. */
+/** What each path really holds, by path; null if there is no file. */
 export type Observed = ReadonlyMap<string, { size: number; digest: Digest } | null>;
 
 /**
- * The paths whose bytes must be looked at before an interrupted attempt can be closed: all it may have
- * touched, but those that the coming attempt writes or removes anyway. Pure.
+ * The paths whose bytes must be read before an interrupted attempt can be closed: all that it may have
+ * touched, except those that the coming attempt writes or removes anyway (`handled`). Pure.
  */
 export function pathsToSettle(catalog: Catalog, handled: ReadonlySet<string>): string[] {
   const { pending, outputs } = catalog;
@@ -18,9 +18,9 @@ export function pathsToSettle(catalog: Catalog, handled: ReadonlySet<string>): s
 }
 
 /**
- * The records as they are true once `observed` is known: a path that is gone has none; one that holds what
- * the interrupted attempt meant to write has that attempt's record; any other keeps its record with the size
- * and digest it really has, so that it stays ours and the next plan of its owner finds the difference. Pure.
+ * The records made true by what was observed. A path that is gone loses its record. One that holds what the
+ * interrupted attempt meant to write gets that attempt's record. Any other keeps its record, with the size
+ * and digest that it really has: it stays managed, and its owner's next plan finds the difference. Pure.
  */
 export function settle(catalog: Catalog, observed: Observed): OutputRecord[] {
   const intended = new Map<string, OutputRecord>(

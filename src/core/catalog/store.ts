@@ -1,32 +1,36 @@
 import { hasCode } from '../errors.ts';
+import { stateName } from '../reserved-names.ts';
 import { readAll } from '../storage/body.ts';
 import { joinKey } from '../storage/key.ts';
 import { sourceBackends } from '../storage/backends.ts';
 import type { Storage } from '../storage/storage.ts';
 import type { CatalogState } from './catalog.ts';
-import { stateName } from '../reserved-names.ts';
-import { parseState } from './codec.ts';
+import { parseState } from './parse-state.ts';
 
 export const stateKey = joinKey('', stateName);
 
-/** Half a million records; a larger file is not a state. */
+/** Some 330,000 records; a larger file is not a state. */
 const stateLimitBytes = 256 * 1024 * 1024;
 
 export interface StoredState {
   state: CatalogState;
-  /** The bytes as they were found, so that a clean failure can put them back; null where there were none. */
+  /** The bytes as they were found, so that a clean failure can put them back; null if there is no state. */
   raw: Buffer | null;
 }
 
-/** Reads the state at a bundle path. What cannot be read throws: an unreadable state is never "no state". */
+/**
+ * Reads the state at the bundle path that `storage` is rooted at. Throws the storage's error if the state
+ * cannot be read, and `storage_permanent` if it is larger than 256 MiB: an unreadable state is never "no
+ * state".
+ */
 export async function readState(storage: Storage): Promise<StoredState> {
   const raw = await readRaw(storage);
   return { state: raw === null ? { kind: 'absent' } : parseState(raw, sourceBackends), raw };
 }
 
 /**
- * The same with its version, for who is to replace it on that condition. The version is asked for first:
- * where the state changes in between, the condition fails.
+ * Like `readState`; also returns the version, for a conditional write. The version is asked for first: if the
+ * state changes between the two calls, the condition fails.
  */
 export async function readVersionedState(
   storage: Storage,
@@ -36,6 +40,7 @@ export async function readVersionedState(
   return { ...(await readState(storage)), version: found.version };
 }
 
+/** The bytes of the state, not parsed; null if there is none. Throws as `readState` does. */
 export async function readRaw(storage: Storage): Promise<Buffer | null> {
   try {
     return await readAll(storage, stateKey, stateLimitBytes);

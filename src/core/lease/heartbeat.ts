@@ -3,17 +3,21 @@ import type { Log } from '../log.ts';
 import type { Storage } from '../storage/storage.ts';
 import { leaseLost, type LeaseTimes } from './lease.ts';
 
-/** The renewals of a lease, while it is held. */
+/** Renews a lease as long as it is held. */
 export interface Heartbeat {
+  /** Aborts with `lease_lost` when the lease is given up. */
   readonly signal: AbortSignal;
+  /** Throws `lease_lost` if the lease is lost, or the last renewal is longer ago than `abortAfterMs`. */
   check(): void;
+  /** Gives the lease up, and returns the `lease_lost` error to throw. */
   lose(why: string): Error;
+  /** Ends the renewals; resolves when none is under way any more. */
   stop(): Promise<void>;
 }
 
 /**
- * Calls `renew` every `renewEveryMs`. A failed renewal is tried again at the next beat; after `abortAfterMs`
- * without one the lease is given up, well before a contender may take it over.
+ * Calls `renew` every `renewEveryMs`. A failed renewal is tried again at the next beat; `abortAfterMs` after
+ * the start of the last successful one the lease is given up, well before a contender may take it over.
  */
 export function startHeartbeat(
   storage: Pick<Storage, 'label'>,
@@ -31,7 +35,7 @@ export function startHeartbeat(
       try {
         await clock.sleep(times.renewEveryMs, stopped.signal);
       } catch {
-        return; // Stopped while asleep.
+        return; // Stopped during the pause.
       }
       const startedAt = clock.monotonic();
       try {

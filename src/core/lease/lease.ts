@@ -1,54 +1,55 @@
+import type { Catalog, Holder, Pending } from '../catalog/catalog.ts';
+import type { StoredState } from '../catalog/store.ts';
 import type { Clock } from '../clock.ts';
-import { WaybillError } from '../errors.ts';
+import { hasCode, WaybillError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import type { Storage } from '../storage/storage.ts';
-import type { Catalog, Holder } from '../catalog/catalog.ts';
-import type { StoredState } from '../catalog/store.ts';
 
 /**
- * The right of one attempt to change one destination bundle path. From `acquire` to `release` at most one
- * attempt in the world has it, but a process can be stopped for an hour and then go on, not knowing that it
- * lost its lease. So each thing that an attempt does is fenced by what it holds: on file systems every rename
- * starts in the attempt's own staging directory, which whoever takes the lease over sweeps away first; on
- * object stores every write of the state is conditional on the version that the attempt wrote last.
+ * The exclusive right of one attempt to change one destination bundle path.
+ *
+ * Between `acquireLease` and `release` at most one attempt in the world holds it. But a process can be
+ * suspended for an hour and then continue, unaware that it lost its lease. So every step of an attempt is
+ * fenced: on file systems each rename starts in the attempt's own staging directory, which the next holder
+ * sweeps before anything else; on object stores each write of the state is conditional on the version that
+ * the attempt wrote last.
  */
 export interface Lease {
   readonly attemptId: string;
   readonly holder: Holder;
-  /** Aborts with `lease_lost` when the lease could not be renewed for too long. */
+  /** Aborts with `lease_lost` when the lease could not be renewed in time. */
   readonly signal: AbortSignal;
   /** The state as it was read under the lease. */
   readonly found: StoredState;
   /**
-   * Cheap, to be called before every mutation: throws `lease_lost` where too much time has passed since the
-   * last renewal.
+   * Makes no request, so call it before every mutation: throws `lease_lost` if the last renewal was too long
+   * ago.
    */
   check(): void;
-  /** Asks the storage: throws `lease_lost` where another attempt has taken over. */
+  /** Asks the storage: throws `lease_lost` if another attempt has taken over. */
   fence(): Promise<void>;
   /**
-   * Replaces the state. Throws `storage_conflict` where someone else changed it, `commit_unknown` where no
-   * one can tell whether it was replaced.
+   * Replaces the state. Throws `lease_lost` if the lease is gone, `storage_conflict` or `storage_exists` if
+   * another attempt changed the state first, `commit_unknown` if it cannot be known whether the state was
+   * replaced.
    */
   writeState(catalog: Catalog): Promise<void>;
-  /** Puts the state back as it was found: the bytes, or nothing. */
+  /** Puts the state back as it was found: the same bytes, or no state. Throws as `writeState` does. */
   restoreState(): Promise<void>;
   /**
-   * Gives the lease back and removes the attempt's staging. Never throws: what it cannot remove the next
-   * attempt sweeps.
+   * Gives the lease up and removes the attempt's staging. Never throws: the next attempt sweeps whatever
+   * could not be removed.
    */
   release(): Promise<void>;
 }
 
+/** All in milliseconds, on the monotonic clock of the process that counts them. */
 export interface LeaseTimes {
   /** The holder renews this often. */
   renewEveryMs: number;
-  /** Without a renewal for this long the holder gives up by itself. */
+  /** After this long without a renewal the holder gives up by itself. Less than `staleAfterMs`. */
   abortAfterMs: number;
-  /**
-   * A contender takes over what it has seen unchanged for this long on its own monotonic clock: no clocks
-   * need to agree.
-   */
+  /** A contender takes over a lease that it has seen unchanged for this long; no clocks need to agree. */
   staleAfterMs: number;
   /** A contender waits this long for a holder that shows life; for one that shows none, until it is stale. */
   waitMs: number;
@@ -66,9 +67,19 @@ export const defaultLeaseTimes: LeaseTimes = {
 export interface LeaseOptions {
   clock: Clock;
   log: Log;
+  /** A random id, unique to this attempt; names its staging directory. */
   attemptId: string;
   times: LeaseTimes;
+  /** Ends the wait for another holder. */
   signal?: AbortSignal;
+}
+
+/** The intent of the attempt that holds this lease. Pure. */
+export function intentOf(
+  { attemptId, holder }: Pick<Lease, 'attemptId' | 'holder'>,
+  announced: Pick<Pending, 'owner' | 'action' | 'startedAt' | 'outputs' | 'removes'>,
+): Pending {
+  return { attemptId, holder, renewals: 0, ...announced };
 }
 
 export function leaseLost(storage: Pick<Storage, 'label'>, why: string): WaybillError {
@@ -82,8 +93,18 @@ export function destinationBusy(storage: Pick<Storage, 'label'>, holder: Holder 
   return new WaybillError(
     'destination_busy',
     `${storage.label}: ${who} is publishing to it and did not finish in time`,
-    {
-      hint: 'wait for it, then run again',
-    },
+    { hint: 'wait for it, then run again' },
+  );
+}
+
+/** Whether another attempt was quicker to take the lease; then the caller observes and decides again. */
+export function isContention(error: unknown): boolean {
+  return hasCode(error, 'storage_conflict') || hasCode(error, 'storage_exists');
+}
+
+export function logNotReleased(log: Log, storage: Pick<Storage, 'label'>, error: unknown): void {
+  log.warn(
+    { storage: storage.label, err: error },
+    'the lease could not be released; the next attempt takes it over',
   );
 }

@@ -2,8 +2,10 @@ import { hasCode, WaybillError } from '../errors.ts';
 import type { Storage } from '../storage/storage.ts';
 
 /**
- * Replaces the state by `replace` and, where that fails, finds out whether it was replaced after all: a lost
- * answer is no failure, and a failure is not known to be one until the state was read back.
+ * Replaces the state by `replace`. If that fails, `readBack` decides whether the state was replaced after
+ * all: a lost answer is not a failure. Returns if the state holds `bytes`. Throws `commit_unknown` if it
+ * cannot be known whether it does or will: the state cannot be read back, or `replace` failed with
+ * `storage_transient`, so that its request may still arrive. Throws the failure of `replace` otherwise.
  */
 export async function settleWrite(
   storage: Pick<Storage, 'label'>,

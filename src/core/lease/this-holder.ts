@@ -4,22 +4,19 @@ import { hostname } from 'node:os';
 import { threadId } from 'node:worker_threads';
 import type { Holder } from '../catalog/catalog.ts';
 
-/**
- * The holders of this thread that are at work. What is in no lock of theirs any more, this thread knows to be
- * dead.
- */
-const atWork = new Set<string>();
+/** Instance ids of this thread's active holders. A holder of this thread that is not among them is dead. */
+const active = new Set<string>();
 
-/** Asked once: none of it changes while the thread lives. */
+/** Read once: it does not change during the life of the thread. */
 let ownIdentity: Pick<Holder, 'bootId' | 'process' | 'thread'> | undefined;
 
 /**
- * A new holder of this process and thread, at work until `retire` is called. Two attempts of one process are
+ * A new holder of this process and thread, active until `retire` is called. Two attempts in one process are
  * two holders.
  */
 export function newHolder(): Holder {
   const instanceId = `${threadId}-${randomUUID()}`;
-  atWork.add(instanceId);
+  active.add(instanceId);
   return {
     host: hostname(),
     pid: process.pid,
@@ -28,15 +25,16 @@ export function newHolder(): Holder {
   };
 }
 
+/** From now on this thread knows the holder to be dead. */
 export function retire(holder: Holder): void {
-  atWork.delete(holder.instanceId);
+  active.delete(holder.instanceId);
 }
 
 /**
- * True only where it is certain that nobody is behind the holder any more: it ran on this host, in this boot
- * and this pid namespace, and its pid is free or has gone to another process, or the thread it ran on has
- * ended though the process goes on (a daemon outlives its worker threads); or it was this very thread, which
- * knows better. Everything else is "not known to be dead".
+ * True only if the holder is certainly dead. It ran on this host, in this boot and this pid namespace, and
+ * one of these holds: its pid is free or belongs to another process; its thread has ended, though the process
+ * goes on (a daemon outlives its worker threads); it belonged to this very thread and was retired. Any other
+ * holder is "not known to be dead".
  */
 export function isKnownDead(holder: Holder): boolean {
   if (holder.host !== hostname() || holder.bootId === null || holder.bootId !== bootId()) return false;
@@ -47,14 +45,17 @@ export function isKnownDead(holder: Holder): boolean {
   const [thread] = holder.thread?.split(' ') ?? [];
   if (thread !== undefined && threadIdentity(holder.pid, thread) !== holder.thread) return true;
   const isThisThread = holder.pid === process.pid && holder.instanceId.startsWith(`${threadId}-`);
-  return isThisThread && !atWork.has(holder.instanceId);
+  return isThisThread && !active.has(holder.instanceId);
 }
 
 function bootId(): string | null {
   return readOrNull(() => readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim());
 }
 
-/** `pid:[4026531836] 1234567`: the pid namespace of this process, and the start time of `pid` in it. */
+/**
+ * `pid:[4026531836] 1234567`: the pid namespace of this process, and the start time of process `pid` in it;
+ * null if there is no such process.
+ */
 function processIdentity(pid: number): string | null {
   return readOrNull(() => {
     const startTime = startTimeIn(`/proc/${pid}/stat`);
@@ -63,8 +64,8 @@ function processIdentity(pid: number): string | null {
 }
 
 /**
- * This thread, as `threadIdentity` tells it. The link is read by the thread that asks, because the call is
- * synchronous.
+ * The `threadIdentity` of this thread. Only a synchronous call reads the link on this thread, and not on one
+ * of the pool.
  */
 function ownThread(): string | null {
   return readOrNull(() => {
@@ -73,7 +74,7 @@ function ownThread(): string | null {
   });
 }
 
-/** `1240 1234567`: the id that the system gave a thread, and its start time, since ids are given again. */
+/** `1240 1234567`: the system's id of the thread, and its start time, because ids are reused. */
 function threadIdentity(pid: number, tid: string): string | null {
   return readOrNull(() => {
     const startTime = startTimeIn(`/proc/${pid}/task/${tid}/stat`);
@@ -81,10 +82,10 @@ function threadIdentity(pid: number, tid: string): string | null {
   });
 }
 
-/** Field 22 of proc_pid_stat(5); null for what has ended and only waits to be noticed. */
+/** Field 22 of proc_pid_stat(5); null for a zombie. */
 function startTimeIn(file: string): string | null {
   const stat = readFileSync(file, 'utf8');
-  // The second field is the program's name in parentheses and may hold anything, spaces and parentheses too.
+  // The second field is the program's name in parentheses, which may itself contain spaces and parentheses.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   const [state, startTime] = [fields[0], fields[19]];
   return state === 'Z' || state === 'X' ? null : (startTime ?? null);

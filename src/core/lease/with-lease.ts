@@ -4,11 +4,11 @@ import { withReleasers } from '../lifecycle.ts';
 import type { Storage } from '../storage/storage.ts';
 import { acquireLease } from './acquire-lease.ts';
 import { defaultLeaseTimes, type Lease, type LeaseTimes } from './lease.ts';
-import { isAbandoned } from './lock-lease.ts';
+import { isAbandoned } from './lock-file.ts';
 
 /**
- * Runs `work` under the lease of the bundle path that `storage` is rooted at, and gives the lease back
- * whatever happens.
+ * Runs `work` under the lease of the bundle path that `storage` is rooted at, and releases the lease whatever
+ * happens. Throws as `acquireLease` does, or what `work` throws.
  */
 export async function withLease<T>(
   { clock, log, signal }: Pick<CoreContext, 'clock' | 'log' | 'signal'>,
@@ -31,9 +31,9 @@ export async function withLease<T>(
 }
 
 /**
- * Where a publisher was killed between its commit and the end of its lease, there is nothing left to publish,
- * and its lock and staging would lie there until there is. Taking and giving back the lease is what sweeps
- * them up.
+ * Sweeps up after a publisher that was killed between its commit and the release of its lease. There is
+ * nothing left to publish then, so its lock and staging would stay until there is. Does nothing unless the
+ * holder is known to be dead; taking the lease and releasing it is what sweeps.
  */
 export async function sweepAbandoned(
   context: Pick<CoreContext, 'clock' | 'log' | 'signal'>,

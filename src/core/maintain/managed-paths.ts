@@ -1,10 +1,9 @@
-import { isReservedPath } from '../reserved-names.ts';
-import { stateName } from '../reserved-names.ts';
+import { isReservedPath, stateName } from '../reserved-names.ts';
 import { WaybillError } from '../errors.ts';
 import { nameOf, type Key } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 
-/** Every managed bundle path of a destination, the root being ''; parents before children. */
+/** Every managed bundle path of a destination, '' for the root; parents before children. */
 export async function managedPaths(storage: Storage): Promise<(Key | '')[]> {
   const managed: (Key | '')[] = [];
   const pending: (Key | '')[] = [''];
@@ -18,7 +17,7 @@ export async function managedPaths(storage: Storage): Promise<(Key | '')[]> {
   return managed;
 }
 
-/** The same, for work that makes no sense where nothing was published: throws `bundle_not_found`. */
+/** Like `managedPaths`; throws `bundle_not_found` if there is none. */
 export async function requireManagedPaths(storage: Storage): Promise<(Key | '')[]> {
   const paths = await managedPaths(storage);
   if (paths.length > 0) return paths;
@@ -31,7 +30,7 @@ export async function requireManagedPaths(storage: Storage): Promise<(Key | '')[
   );
 }
 
-/** As reports name it. */
+/** The bundle path as reports name it: `.` for the root. */
 export function reportedPath(path: Key | ''): string {
   return path === '' ? '.' : path;
 }

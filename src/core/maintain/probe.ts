@@ -5,20 +5,14 @@ import { bytesBody, readAll } from '../storage/body.ts';
 import { joinKey, listedKey, type Key } from '../storage/key.ts';
 import type { ConditionalWrites, Storage, StorageFacts } from '../storage/storage.ts';
 
-/** What a storage can do, as it showed when it was tried. */
+/** What a storage can do, found out by trying. */
 export interface Probe {
-  /**
-   * How long the storage takes to say that nothing is under a name; milliseconds. Null where it could not
-   * say.
-   */
+  /** How long a `stat` of a missing key takes, in milliseconds; null if it failed. */
   latencyMs: { median: number; slowest: number } | null;
-  /** The server's clock less ours in milliseconds; null where nothing told. */
+  /** The server's clock minus ours, in milliseconds; null if the server reports no time. */
   clockOffsetMs: number | null;
   rename: StorageFacts['rename'];
-  /**
-   * What the storage says of itself, unless the trial showed it to be wrong: then `none`. Null where nothing
-   * may be written.
-   */
+  /** What the storage claims, or `none` if the trial disproved it. Null if nothing may be written. */
   conditionalWrites: ConditionalWrites | null;
   rights: Record<Right, Verdict>;
 }
@@ -26,7 +20,7 @@ export interface Probe {
 export const rightNames = ['list', 'read', 'create', 'replace', 'rename', 'remove'] as const;
 export type Right = (typeof rightNames)[number];
 
-/** `not_tried`: this place is only read, or the storage has no such call, or a step before it failed. */
+/** `not_tried`: the place is only read, the storage has no such operation, or an earlier step failed. */
 export interface Verdict {
   answer: 'yes' | 'no' | 'not_tried';
   error: ErrorRecord | null;
@@ -35,9 +29,9 @@ export interface Verdict {
 const trials = 5;
 
 /**
- * Tries what a storage can do. Where `write` is true it writes, renames and removes one small file under a
- * reserved name (`.publisher-probe-…`), which no publication, listing or verification sees, and leaves
- * nothing behind; otherwise it only asks. A right that is missing is an answer and not an error.
+ * Tries what a storage can do. With `write` it writes, renames and removes one small file under a reserved
+ * name (`.publisher-probe-…`), which publications, listings and verifications ignore, and leaves nothing
+ * behind; without it, it only reads. Never throws for a right that is missing: that is an answer.
  */
 export async function probeStorage(
   storage: Storage,
@@ -68,7 +62,7 @@ export async function probeStorage(
   return probe;
 }
 
-/** The first failure of a probe, for the exit code and the summary. */
+/** The error of the first right that was refused, in the order of `rightNames`; else null. Pure. */
 export function firstRefusal({ rights }: Probe): ErrorRecord | null {
   return rightNames.map((right) => rights[right].error).find((error) => error !== null) ?? null;
 }
@@ -93,12 +87,12 @@ async function probeWrites(storage: Storage, clock: Clock, probe: Probe, attempt
       current = moved;
   } finally {
     await attempt('remove', () => storage.remove(current));
-    // Whatever a failed step may have left of the two.
+    // A failed rename may have left the other name.
     if (current === moved) await storage.remove(key).catch(() => undefined);
   }
 }
 
-/** Exclusively where the storage can: one that cannot refuses to try. */
+/** Exclusively, unless the storage honours no conditions: then it would refuse the call. */
 async function create(storage: Storage, key: Key): Promise<unknown> {
   const mode = (await storage.facts.conditionalWrites()) === 'none' ? 'replace' : 'create';
   return storage.write(key, bytesBody('1'), { mode });
@@ -134,7 +128,7 @@ async function latency(storage: Storage, clock: Clock): Promise<Probe['latencyMs
       times.push(clock.monotonic() - started);
     }
   } catch {
-    return null; // The listing that is tried next tells why.
+    return null; // The listing, which comes next, reports why.
   }
   times.sort((a, b) => a - b);
   return { median: times[Math.floor(trials / 2)] as number, slowest: times.at(-1) as number };

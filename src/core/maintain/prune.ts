@@ -1,38 +1,41 @@
-import type { Catalog, OutputRecord, Pending } from '../catalog/catalog.ts';
+import type { Catalog, OutputRecord } from '../catalog/catalog.ts';
 import type { Owner } from '../identity.ts';
-import type { Lease } from '../lease/lease.ts';
-import { absentAmong, observeBytes, sweepUnfinished } from '../catalog/observe-bytes.ts';
-import { pathsToSettle, settle } from '../catalog/settle.ts';
+import { intentOf, type Lease } from '../lease/lease.ts';
+import { settleInterrupted, sweepUnfinished } from '../catalog/settle-interrupted.ts';
 import { readState } from '../catalog/store.ts';
 import { sweepAbandoned, withLease } from '../lease/with-lease.ts';
 import type { PrunePolicy } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
 import { errorRecord, hasCode, WaybillError, type ErrorRecord } from '../errors.ts';
 import { pruneOccurrence } from '../publish/occurrences.ts';
-import { keyOf, parseBundlePath, type Key } from '../storage/key.ts';
+import { keyOf, parseBundlePath } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
 import { managedPaths, reportedPath } from './managed-paths.ts';
-import { validCatalog } from './reconcile.ts';
+import { requireCatalog } from './require-catalog.ts';
 import { selectPrunable, type PruneCandidate, type PruneDecision } from './select-prunable.ts';
 
 export interface PruneOptions {
   owner: Owner;
   policy: PrunePolicy;
-  /** Decide and tell, delete nothing. */
+  /** Report the decisions; nothing is deleted and no lease is taken. */
   dryRun: boolean;
 }
 
 export interface PruneReport {
+  /** What becomes of each output of the owner, newest first. */
   decisions: PruneDecision[];
-  /** Confirmed deletions, as `destinationPath` and `path`. */
+  /** Confirmed deletions; `path` is relative to `destinationPath`. */
   removed: { destinationPath: string; path: string }[];
+  /** Bundle paths that could not be read, or where deleting failed. */
   errors: { destinationPath: string; error: ErrorRecord }[];
 }
 
 /**
- * Removes old managed outputs of one owner by the destination's policy. Deletes only what the plan names, and
- * records each deletion only once it is confirmed: after a failure the state tells exactly what is left.
+ * Removes old managed outputs of one owner by the destination's policy. Deletes only what was decided, and
+ * records a deletion only once it is confirmed: after a failure the state records exactly what is left.
+ * Throws `prune_disabled`, or the storage's error if the destination cannot be listed; what fails at one
+ * bundle path is in `errors`.
  */
 export async function prune(
   context: CoreContext,
@@ -49,7 +52,7 @@ export async function prune(
   for (const path of await managedPaths(root)) {
     const destinationPath = reportedPath(path);
     try {
-      const { outputs } = validCatalog((await readState(within(root, path))).state);
+      const { outputs } = requireCatalog((await readState(within(root, path))).state);
       for (const record of outputs) candidates.push({ destinationPath, record });
       readable.push(destinationPath);
     } catch (error) {
@@ -102,25 +105,32 @@ async function prunePath(
   if (planned.length === 0 && state.kind === 'valid' && state.catalog.pending === null)
     return sweepAbandoned(context, storage);
   await withLease(context, storage, async (lease) => {
-    const { catalog, vanished } = await settledCatalog(storage, lease);
-    // What was published again since the decision is no longer what the decision was about.
+    const found = requireCatalog(lease.found.state);
+    const { outputs, vanished } = await settleInterrupted(storage, found);
+    const catalog: Catalog = { ...found, outputs, pending: null };
+    // An output that was published again since the decision is not the one that was decided about.
     const decided = new Map<string, OutputRecord>(planned.map((record) => [record.path, record]));
     const goes = catalog.outputs.filter(({ path, updatedAt }) => decided.get(path)?.updatedAt === updatedAt);
-    const wasInterrupted = lease.found.state.kind === 'valid' && lease.found.state.catalog.pending !== null;
-    if (goes.length === 0 && !wasInterrupted) return;
-    const announced = intent(catalog, lease, owner, goes, clock.now());
-    await lease.writeState(announced);
+    if (goes.length === 0 && found.pending === null) return;
+    const pending = intentOf(lease, {
+      owner,
+      action: 'prune',
+      startedAt: clock.now().toISOString(),
+      outputs: [],
+      removes: goes.map(({ path }) => keyOf(path)),
+    });
+    await lease.writeState({ ...catalog, pending });
     await sweepUnfinished(storage, vanished);
     const { gone, failure } = await removeAll(storage, lease, goes, signal);
     for (const path of gone) confirmed(path);
-    // Without the lease the state is another's to write; the intent stands, and whoever comes next settles
+    // Without the lease the state belongs to another attempt. The intent stands, and the next attempt settles
     // it.
     if (failure !== null && hasCode(failure.error, 'lease_lost')) throw failure.error;
     await lease.writeState({
       generation: catalog.generation + 1,
       updatedAt: clock.now().toISOString(),
       outputs: catalog.outputs.filter(({ path }) => !gone.has(path)),
-      pending: failure?.isUnknown === true ? { ...announced.pending, holder: null } : null,
+      pending: failure?.isUnknown === true ? { ...pending, holder: null } : null,
     });
     if (failure !== null) throw failure.error;
   });
@@ -128,13 +138,13 @@ async function prunePath(
 
 interface Removal {
   gone: Set<string>;
-  /** `isUnknown`: nobody can tell whether the last file is still there. */
+  /** `isUnknown`: it cannot be known whether the last file still exists. */
   failure: { error: unknown; isUnknown: boolean } | null;
 }
 
 /**
- * Removes one after another and stops at the first failure, which is looked into: a lost answer may have been
- * a deletion.
+ * Removes files one by one and stops at the first failure. Then it looks whether the file is gone all the
+ * same: only the answer may have been lost.
  */
 async function removeAll(
   storage: Storage,
@@ -156,38 +166,4 @@ async function removeAll(
     gone.add(path);
   }
   return { gone, failure: null };
-}
-
-/** The catalog as it truly is, also where an earlier attempt was interrupted. */
-async function settledCatalog(
-  storage: Storage,
-  lease: Lease,
-): Promise<{ catalog: Catalog; vanished: Key[] }> {
-  const catalog = validCatalog(lease.found.state);
-  if (catalog.pending === null) return { catalog, vanished: [] };
-  const observed = await observeBytes(storage, pathsToSettle(catalog, new Set()));
-  const outputs = settle(catalog, observed);
-  return { catalog: { ...catalog, outputs, pending: null }, vanished: absentAmong(observed) };
-}
-
-function intent(
-  catalog: Catalog,
-  lease: Lease,
-  owner: Owner,
-  goes: readonly OutputRecord[],
-  now: Date,
-): Catalog & { pending: Pending } {
-  return {
-    ...catalog,
-    pending: {
-      attemptId: lease.attemptId,
-      owner,
-      action: 'prune',
-      startedAt: now.toISOString(),
-      holder: lease.holder,
-      renewals: 0,
-      outputs: [],
-      removes: goes.map(({ path }) => keyOf(path)),
-    },
-  };
 }

@@ -1,39 +1,42 @@
 import { compareCodeUnits } from '../paths.ts';
 import { isReservedPath } from '../reserved-names.ts';
-import type { Catalog, CatalogState, OutputRecord } from '../catalog/catalog.ts';
+import type { CatalogState, OutputRecord } from '../catalog/catalog.ts';
+import { recordedPaths } from '../catalog/recorded-paths.ts';
 import { sameOwner, type Owner } from '../identity.ts';
 import { readState } from '../catalog/store.ts';
 import { sweepAbandoned, withLease } from '../lease/with-lease.ts';
 import type { CoreContext } from '../context.ts';
-import { errorRecord, WaybillError, type ErrorRecord } from '../errors.ts';
+import { errorRecord, type ErrorRecord } from '../errors.ts';
 import { nameOf, type Key } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
 import { reportedPath, requireManagedPaths } from './managed-paths.ts';
+import { requireCatalog } from './require-catalog.ts';
 
 export interface ReconcileOptions {
   owner: Owner;
+  /** Report only; nothing is written and no lease is taken. */
   dryRun: boolean;
-  /** Repair the records of every owner, not only the selected one's. */
+  /** Repair the records of every owner, not only those of `owner`. */
   allOwners: boolean;
 }
 
 export interface ReconcileReport {
+  /** The managed bundle path; `.` for the root. */
   destinationPath: string;
-  /**
-   * Recorded outputs that are not in storage; `repaired` where the record is, or in a dry run would be,
-   * removed.
-   */
+  /** Recorded outputs that are not in storage; `repaired` if the record is (or would be) removed. */
   missing: { path: string; owner: Owner; repaired: boolean }[];
-  /** Files that no record names. They are told and never touched. */
+  /** Files that no record names, sorted. They are reported and never touched. */
   unmanaged: string[];
+  /** Why this bundle path could not be reconciled; else null. */
   error: ErrorRecord | null;
 }
 
 /**
- * Holds the catalogs of a destination against what the storage lists, and removes the records of outputs that
- * are gone. Never deletes or adopts a file, reads no bytes, and leaves a state alone that it cannot read as
- * one.
+ * Compares every catalog of a destination with what the storage lists, and removes the records of outputs
+ * that are gone. Never deletes or adopts a file, reads no output, and leaves a state that is not valid as it
+ * is. Throws `bundle_not_found` if the destination holds no state, or the storage's error if it cannot be
+ * listed; what fails at one bundle path is in its report.
  */
 export async function reconcile(
   context: CoreContext,
@@ -58,11 +61,11 @@ async function reconcilePath(
   options: ReconcileOptions,
 ): Promise<ReconcileReport> {
   try {
-    const look = await compare(storage, (await readState(storage)).state, nested, options);
-    if (!options.dryRun && look.missing.some(({ repaired }) => repaired))
+    const compared = await compare(storage, (await readState(storage)).state, nested, options);
+    if (!options.dryRun && compared.missing.some(({ repaired }) => repaired))
       await repair(context, storage, nested, options);
     else if (!options.dryRun) await sweepAbandoned(context, storage);
-    return { destinationPath, ...look, error: null };
+    return { destinationPath, ...compared, error: null };
   } catch (error) {
     return { destinationPath, missing: [], unmanaged: [], error: errorRecord(error) };
   }
@@ -74,10 +77,9 @@ async function compare(
   nested: readonly string[],
   options: ReconcileOptions,
 ): Promise<Pick<ReconcileReport, 'missing' | 'unmanaged'>> {
-  const { outputs, pending } = validCatalog(state);
+  const { outputs } = requireCatalog(state);
   const present = await listFiles(storage, nested);
-  const managed = new Set<string>([...outputs, ...(pending?.outputs ?? [])].map(({ path }) => path));
-  for (const path of pending?.removes ?? []) managed.add(path);
+  const managed = recordedPaths(state);
   return {
     missing: outputs
       .filter(({ path }) => !present.has(path))
@@ -90,7 +92,7 @@ function isRepaired(owner: Owner, options: ReconcileOptions): boolean {
   return options.allOwners || sameOwner(owner, options.owner);
 }
 
-/** Looks again under the lease: what was missing may have been published meanwhile. */
+/** Compares again under the lease: what was missing may have been published meanwhile. */
 async function repair(
   context: CoreContext,
   storage: Storage,
@@ -98,7 +100,7 @@ async function repair(
   options: ReconcileOptions,
 ): Promise<void> {
   await withLease(context, storage, async (lease) => {
-    const catalog = validCatalog(lease.found.state);
+    const catalog = requireCatalog(lease.found.state);
     const present = await listFiles(storage, nested);
     const stays = ({ path, owner }: OutputRecord): boolean =>
       present.has(path) || !isRepaired(owner, options);
@@ -109,37 +111,8 @@ async function repair(
   });
 }
 
-export function validCatalog(state: CatalogState): Catalog {
-  switch (state.kind) {
-    case 'valid':
-      return state.catalog;
-    case 'absent':
-      throw new WaybillError('state_conflict', 'the state is gone; it was there a moment ago');
-    case 'legacy':
-      throw new WaybillError(
-        'state_conflict',
-        `the state has the superseded schema version ${state.version}`,
-        {
-          hint: 'publish once; that rewrites it as version 4',
-        },
-      );
-    case 'future':
-      throw new WaybillError(
-        'state_conflict',
-        `the state has schema version ${state.version}, which is newer than this waybill understands`,
-        {
-          hint: 'use a newer waybill',
-        },
-      );
-    case 'invalid':
-      throw new WaybillError('state_conflict', `the state is invalid: ${state.reason}`, {
-        hint: 'restore it from a backup, or publish once with --force, which replaces everything below that path',
-      });
-  }
-}
-
 /**
- * Every file of this bundle path: not the publisher's own, and not those of managed bundle paths below it.
+ * Every file of this bundle path, without the publisher's own and those of the managed bundle paths below.
  */
 async function listFiles(storage: Storage, nested: readonly string[]): Promise<Set<string>> {
   const skipped = new Set(nested);

@@ -11,14 +11,16 @@ export interface PruneCandidate {
 
 /** What becomes of one managed output, and why. */
 export interface PruneDecision extends PruneCandidate {
+  /** True if it is to be removed. */
   prune: boolean;
   reason: string;
 }
 
 /**
- * Decides by each output's `updated_at`, over all managed bundle paths of the destination together: the
- * newest `keepLatest` outputs of the owner stay; of the rest go those older than `olderThanMs`, or all where
- * no age is set. Equal times are ordered by path. Pure.
+ * Decides by the `updated_at` of each output, over all managed bundle paths of the destination together. The
+ * owner's newest `keepLatest` outputs stay. The others are pruned if they are older than `olderThanMs`
+ * milliseconds, or all of them if the policy sets no age. Equal times are ordered by path. Returns a decision
+ * for each output of the owner, newest first. Pure.
  */
 export function selectPrunable(
   candidates: readonly PruneCandidate[],
@@ -43,7 +45,7 @@ export function selectPrunable(
       ...(policy.keepLatest === null ? [] : [`not among the newest ${policy.keepLatest}`]),
       ...(policy.olderThanMs === null ? [] : ['older than the policy allows']),
     ];
-    // Without any bound nothing may go: a policy that says nothing is no order to delete everything.
+    // A policy without any bound is not an order to delete everything.
     return reasons.length === 0
       ? { ...candidate, prune: false, reason: 'the policy sets no bound' }
       : { ...candidate, prune: true, reason: reasons.join(' and ') };

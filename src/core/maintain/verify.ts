@@ -1,35 +1,43 @@
 import { observeBytes } from '../catalog/observe-bytes.ts';
+import { announcedPaths } from '../catalog/recorded-paths.ts';
 import { readState } from '../catalog/store.ts';
 import { errorRecord, type ErrorRecord } from '../errors.ts';
 import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
 import { reportedPath, requireManagedPaths } from './managed-paths.ts';
-import { validCatalog } from './reconcile.ts';
+import { requireCatalog } from './require-catalog.ts';
+
+export interface VerifyOptions {
+  concurrency: number;
+  onBytes?: (count: number) => void;
+}
 
 export interface VerifyReport {
+  /** The managed bundle path; `.` for the root. */
   destinationPath: string;
-  /** Outputs read in full. */
+  /** Outputs that were compared with their records. */
   verified: number;
+  /** Bytes read. */
   bytes: number;
-  /** Every output that is not what its record says. */
+  /** Every output that is not as recorded. `expected` and `found` are digests, or sizes in bytes. */
   differing: {
     path: string;
     problem: 'missing' | 'size' | 'digest';
     expected: string;
     found: string | null;
   }[];
-  /** An attempt that did not finish: its paths are not vouched for, and not looked at. */
+  /** There is an unfinished attempt: the paths that it announced were not read. */
   interrupted: boolean;
+  /** Why this bundle path could not be verified; else null. */
   error: ErrorRecord | null;
 }
 
 /**
- * Reads every recorded output of a destination again, in full, and holds it against its record. Never writes.
+ * Reads every recorded output of a destination in full and compares it with its record. Never writes. At most
+ * `concurrency` files are read at once; `onBytes` is called with the size in bytes of each chunk. Throws
+ * `bundle_not_found` if the destination holds no state, or the storage's error if it cannot be listed.
  */
-export async function verify(
-  root: Storage,
-  options: { concurrency: number; onBytes?: (count: number) => void },
-): Promise<VerifyReport[]> {
+export async function verify(root: Storage, options: VerifyOptions): Promise<VerifyReport[]> {
   const paths = await requireManagedPaths(root);
   const reports: VerifyReport[] = [];
   for (const path of paths) reports.push(await verifyPath(within(root, path), reportedPath(path), options));
@@ -39,7 +47,7 @@ export async function verify(
 async function verifyPath(
   storage: Storage,
   destinationPath: string,
-  options: Parameters<typeof verify>[1],
+  options: VerifyOptions,
 ): Promise<VerifyReport> {
   const report: VerifyReport = {
     destinationPath,
@@ -50,11 +58,8 @@ async function verifyPath(
     error: null,
   };
   try {
-    const { outputs, pending } = validCatalog((await readState(storage)).state);
-    const unvouched = new Set<string>([
-      ...(pending?.outputs.map(({ path }) => path) ?? []),
-      ...(pending?.removes ?? []),
-    ]);
+    const { outputs, pending } = requireCatalog((await readState(storage)).state);
+    const unvouched = announcedPaths(pending);
     const vouched = outputs.filter(({ path }) => !unvouched.has(path));
     const observed = await observeBytes(
       storage,

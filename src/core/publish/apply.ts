@@ -1,10 +1,12 @@
 import { isReservedPath } from '../reserved-names.ts';
-import type { AttemptAction, Catalog, OutputRecord, Pending } from '../catalog/catalog.ts';
+import type { AttemptAction, Catalog, OutputRecord } from '../catalog/catalog.ts';
 import type { Lease } from '../lease/lease.ts';
-import { isStoredKey } from '../catalog/shape.ts';
-import { stagingOf } from '../lease/lock-lease.ts';
-import { absentAmong, observeBytes, sweepUnfinished } from '../catalog/observe-bytes.ts';
-import { pathsToSettle, settle } from '../catalog/settle.ts';
+import { isStoredKey } from '../catalog/parse-fields.ts';
+import { recordedPaths } from '../catalog/recorded-paths.ts';
+import { settleInterrupted, sweepUnfinished, type Settled } from '../catalog/settle-interrupted.ts';
+import { intentOf } from '../lease/lease.ts';
+import { stagingOf } from '../lease/staging.ts';
+import { ancestorsOf } from '../paths.ts';
 import type { Clock } from '../clock.ts';
 import { hasCode } from '../errors.ts';
 import type { Log } from '../log.ts';
@@ -52,7 +54,7 @@ export async function apply(plan: Plan, options: ApplyOptions): Promise<Applied>
   const { storage, lease, clock } = options;
   const attempt = new Attempt(plan, options);
   try {
-    const { base, vanished } = await settled(plan, options);
+    const { outputs: base, vanished } = await settled(plan, options);
     const removes = plan.clears ? await everythingBut(storage, plan.writes) : plan.removes;
     await lease.writeState(intent(plan, options, base, removes));
     await sweepUnfinished(storage, vanished);
@@ -89,17 +91,12 @@ async function whyItFailed(error: unknown, lease: Lease): Promise<unknown> {
  * The records that the catalog keeps beside the planned ones, and what an interrupted attempt announced and
  * did not finish.
  */
-async function settled(
-  plan: Plan,
-  { storage, lease }: ApplyOptions,
-): Promise<{ base: OutputRecord[]; vanished: Key[] }> {
+async function settled(plan: Plan, { storage, lease }: ApplyOptions): Promise<Settled> {
   const { state } = lease.found;
-  if (plan.clears) return { base: [], vanished: [] };
-  if (state.kind !== 'valid' || state.catalog.pending === null) return { base: plan.keeps, vanished: [] };
+  if (plan.clears) return { outputs: [], vanished: [] };
+  if (state.kind !== 'valid' || state.catalog.pending === null) return { outputs: plan.keeps, vanished: [] };
   const handled = new Set<string>([...plan.writes.map(({ path }) => path), ...plan.removes]);
-  const observed = await observeBytes(storage, pathsToSettle(state.catalog, handled));
-  const base = settle(state.catalog, observed).filter(({ path }) => !handled.has(path));
-  return { base, vanished: absentAmong(observed) };
+  return settleInterrupted(storage, state.catalog, handled);
 }
 
 /**
@@ -121,17 +118,14 @@ function intent(
   removes: readonly Key[],
 ): Catalog {
   const startedAt = clock.now().toISOString();
-  const pending: Pending = {
-    attemptId: lease.attemptId,
+  const pending = intentOf(lease, {
     owner: plan.owner,
     action: plan.action as AttemptAction,
     startedAt,
-    holder: lease.holder,
-    renewals: 0,
     outputs: plan.writes.map((output) => recordOf(output, startedAt)),
     // Left behind by a crash, what no state can name is unmanaged content, as it was before.
     removes: removes.filter(isStoredKey),
-  };
+  });
   // The old records of what is about to be written or removed stay until the commit: they say what was there.
   const touched = new Set<string>([...plan.writes.map(({ path }) => path), ...removes]);
   const { state } = lease.found;
@@ -251,14 +245,7 @@ class Attempt {
  * replaced by force.
  */
 function pathsThatMayExist(plan: Plan, { found: { state } }: Lease): Set<string> {
-  if (state.kind === 'valid' && !plan.clears) {
-    const { outputs, pending } = state.catalog;
-    return new Set<string>([
-      ...outputs.map(({ path }) => path),
-      ...(pending?.outputs.map(({ path }) => path) ?? []),
-      ...(pending?.removes ?? []),
-    ]);
-  }
+  if (state.kind === 'valid' && !plan.clears) return recordedPaths(state);
   return plan.action === 'publish_new' ? new Set() : new Set(plan.writes.map(({ path }) => path));
 }
 
@@ -267,13 +254,8 @@ function blockers(writes: readonly PlannedOutput[], removes: readonly Key[]): Ke
   const directories = new Set<string>();
   for (const path of files) for (const ancestor of ancestorsOf(path)) directories.add(ancestor);
   return removes.filter(
-    (key) => directories.has(key) || ancestorsOf(key).some((ancestor) => files.has(ancestor)),
+    (key) => directories.has(key) || [...ancestorsOf(key)].some((ancestor) => files.has(ancestor)),
   );
-}
-
-function ancestorsOf(path: string): string[] {
-  const segments = path.split('/');
-  return segments.slice(1).map((_, index) => segments.slice(0, index + 1).join('/'));
 }
 
 function headersOf({ generated: { contentType, cacheControl } }: PlannedOutput): {

@@ -1,4 +1,4 @@
-import { compareCodeUnits } from '../paths.ts';
+import { ancestorsOf, compareCodeUnits } from '../paths.ts';
 import type {
   Catalog,
   CatalogState,
@@ -107,21 +107,6 @@ export function isSettledByState(
   return state.catalog.outputs.every(
     (record) => planned.has(record.path) || !sameOwner(record.owner, input.owner),
   );
-}
-
-/**
- * Paths that a state makes ours to write: recorded ones, and those that an interrupted attempt announced.
- * Pure.
- */
-export function recordedPaths(state: CatalogState): Set<string> {
-  if (state.kind === 'legacy') return new Set(state.records.map(({ path }) => path));
-  if (state.kind !== 'valid') return new Set();
-  const { outputs, pending } = state.catalog;
-  return new Set<string>([
-    ...outputs.map(({ path }) => path),
-    ...(pending?.outputs.map(({ path }) => path) ?? []),
-    ...(pending?.removes ?? []),
-  ]);
 }
 
 /** The seven things that `skip_same` compares (the path, the seventh, is what the record was found by). */
@@ -242,14 +227,14 @@ function findBlockedPath(input: DecisionInput, known: Known): Reason | null {
     [...known.holders.keys()].filter((path) => !planned.has(path) && !goes.has(path)),
   );
   for (const path of planned)
-    for (const ancestor of ancestors(path))
+    for (const ancestor of ancestorsOf(path))
       if (stays.has(ancestor))
         return reason(
           'path_blocked',
           `the planned path "${path}" lies below "${ancestor}", which is a published file that stays`,
         );
   for (const path of stays)
-    for (const ancestor of ancestors(path))
+    for (const ancestor of ancestorsOf(path))
       if (planned.has(ancestor))
         return reason(
           'path_blocked',
@@ -262,18 +247,13 @@ function nestedCollision({ observed, planned }: DecisionInput): Reason | null {
   const nested = new Set(observed.nested);
   if (nested.size === 0) return null;
   for (const { path } of planned)
-    for (const place of [...ancestors(path), path])
+    for (const place of [...ancestorsOf(path), path])
       if (nested.has(place))
         return reason(
           'path_in_nested_bundle',
           `the planned path "${path}" lies in "${place}", which is a managed bundle path of its own`,
         );
   return null;
-}
-
-function* ancestors(path: string): Iterable<string> {
-  for (let slash = path.indexOf('/'); slash !== -1; slash = path.indexOf('/', slash + 1))
-    yield path.slice(0, slash);
 }
 
 /**

@@ -1,11 +1,12 @@
 import pMap from 'p-map';
-import type { RelativePath } from '../paths.ts';
+import { ancestorsOf, type RelativePath } from '../paths.ts';
 import { isReservedPath } from '../reserved-names.ts';
 import { lockName, stateName } from '../reserved-names.ts';
+import { recordedPaths } from '../catalog/recorded-paths.ts';
 import { readState, type StoredState } from '../catalog/store.ts';
 import { joinKey, keyOf, nameOf, type Key } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
-import { isSettledByState, recordedPaths, type DecisionInput } from './decide.ts';
+import { isSettledByState, type DecisionInput } from './decide.ts';
 import type { Observation } from './plan.ts';
 
 const looksAtOnce = 16;
@@ -86,9 +87,7 @@ async function presentAmong(
 /** The directories of these paths that are managed bundle paths of their own. */
 async function nestedAbove(storage: Look, paths: RelativePath[]): Promise<string[]> {
   const directories = new Set<string>();
-  for (const path of paths)
-    for (let slash = path.indexOf('/'); slash !== -1; slash = path.indexOf('/', slash + 1))
-      directories.add(path.slice(0, slash));
+  for (const path of paths) for (const ancestor of ancestorsOf(path)) directories.add(ancestor);
   const managed = await pMap(
     directories,
     async (directory) =>

@@ -1,7 +1,6 @@
 import type { SourceBundle } from '../bundle/source-bundle.ts';
 import type { Owner } from '../identity.ts';
-import type { LeaseTimes } from '../lease/lease.ts';
-import { isContention } from '../lease/state-lease.ts';
+import { isContention, type LeaseTimes } from '../lease/lease.ts';
 import { readState } from '../catalog/store.ts';
 import { sweepAbandoned, withLease } from '../lease/with-lease.ts';
 import type { DestinationConfig } from '../config/config.ts';

@@ -1,15 +1,15 @@
-import { compareCodeUnits, findCollisions } from '../paths.ts';
+import { findCollisions } from '../paths.ts';
 import {
   catalogVersion,
   type AttemptAction,
   type Catalog,
   type CatalogState,
   type GeneratedMetadata,
-  type Holder,
   type OutputRecord,
   type Pending,
 } from './catalog.ts';
-import type { Owner, SourceIdentity } from '../identity.ts';
+import type { SourceIdentity } from '../identity.ts';
+import { parseHolder } from './holder-json.ts';
 import { parseLegacy } from './legacy.ts';
 import {
   asArrayOf,
@@ -25,14 +25,15 @@ import {
   asUrlOrNull,
   Malformed,
   oneOf,
-} from './shape.ts';
+} from './parse-fields.ts';
 
 type SourceBackends = readonly SourceIdentity['backend'][];
 
 /**
- * Reads the bytes of a `.publisher.json`. Strict: whatever is not exactly a state of a known version is
- * `invalid`, with the reason, because a state that is half understood would be half kept. Unknown keys alone
- * are tolerated (and dropped at the next commit). `backends` are the names that a source may have. Pure.
+ * Parses the bytes of a `.publisher.json`. Strict: whatever is not exactly a state of a known version is
+ * `invalid`, with the reason, because a state that is half understood would be half kept. Only unknown keys
+ * are tolerated (and dropped by the next commit). `backends` are the names that a source may have. Never
+ * throws for what the bytes hold. Pure.
  */
 export function parseState(bytes: Uint8Array, backends: SourceBackends): CatalogState {
   try {
@@ -48,109 +49,6 @@ export function parseState(bytes: Uint8Array, backends: SourceBackends): Catalog
     if (error instanceof Malformed) return { kind: 'invalid', reason: error.message };
     throw error;
   }
-}
-
-/**
- * Writes a catalog as `.publisher.json`: outputs sorted by path, one record a line, so that `diff` reads
- * well. Pure.
- */
-export function serialiseCatalog(catalog: Catalog): Buffer {
-  return joinLines(catalogLines(catalog));
-}
-
-function* catalogLines(catalog: Catalog): Iterable<string> {
-  const { pending } = catalog;
-  yield '{';
-  yield `  "schema_version": ${catalogVersion},`;
-  yield `  "generation": ${catalog.generation},`;
-  yield `  "updated_at": ${JSON.stringify(catalog.updatedAt)},`;
-  yield* listLines('  "outputs": ', sortedByPath(catalog.outputs), recordToJson, '  ', ',');
-  if (pending === null) yield '  "pending": null';
-  else {
-    yield '  "pending": {';
-    for (const [key, value] of Object.entries(pendingHead(pending)))
-      yield `    ${JSON.stringify(key)}: ${JSON.stringify(value)},`;
-    yield* listLines('    "outputs": ', pending.outputs, recordToJson, '    ', ',');
-    yield* listLines('    "removes": ', pending.removes, (key) => key, '    ', '');
-    yield '  }';
-  }
-  yield '}';
-}
-
-function* listLines<T>(
-  head: string,
-  values: readonly T[],
-  toJson: (value: T) => unknown,
-  indent: string,
-  end: string,
-): Iterable<string> {
-  if (values.length === 0) {
-    yield `${head}[]${end}`;
-    return;
-  }
-  yield `${head}[`;
-  for (const [index, value] of values.entries())
-    yield `${indent}  ${JSON.stringify(toJson(value))}${index === values.length - 1 ? '' : ','}`;
-  yield `${indent}]${end}`;
-}
-
-/**
- * So many lines become bytes at a time: a catalog of a hundred thousand records never stands in memory as
- * text as well.
- */
-const linesAtOnce = 512;
-
-function joinLines(lines: Iterable<string>): Buffer {
-  const parts: Buffer[] = [];
-  let some: string[] = [];
-  const flush = (): void => {
-    if (some.length > 0) parts.push(Buffer.from(`${some.join('\n')}\n`));
-    some = [];
-  };
-  for (const line of lines) if (some.push(line) === linesAtOnce) flush();
-  flush();
-  return Buffer.concat(parts);
-}
-
-function sortedByPath(outputs: readonly OutputRecord[]): OutputRecord[] {
-  return outputs.toSorted((a, b) => compareCodeUnits(a.path, b.path));
-}
-
-function recordToJson(record: OutputRecord): object {
-  return {
-    path: record.path,
-    owner: ownerToJson(record.owner),
-    source: record.source,
-    kind: record.kind,
-    digest: record.digest,
-    size: record.size,
-    updated_at: record.updatedAt,
-    generated: generatedToJson(record.generated),
-    url: record.url,
-  };
-}
-
-function ownerToJson(owner: Owner): object {
-  return { pipeline_id: owner.pipelineId, destination_id: owner.destinationId };
-}
-
-function generatedToJson({ contentType, cacheControl, generator }: GeneratedMetadata): object {
-  return {
-    ...(contentType === null ? {} : { content_type: contentType }),
-    ...(cacheControl === null ? {} : { cache_control: cacheControl }),
-    ...(generator === null ? {} : { generator }),
-  };
-}
-
-function pendingHead(pending: Pending): object {
-  return {
-    attempt_id: pending.attemptId,
-    owner: ownerToJson(pending.owner),
-    action: pending.action,
-    started_at: pending.startedAt,
-    holder: pending.holder === null ? null : holderToJson(pending.holder),
-    renewals: pending.renewals,
-  };
 }
 
 function parseJson(bytes: Uint8Array): Record<string, unknown> {
@@ -239,22 +137,5 @@ function parsePending(pending: Record<string, unknown>, backends: SourceBackends
     renewals: asInteger(pending['renewals'], 'pending.renewals'),
     outputs: parseRecords(pending['outputs'], 'pending.outputs', backends),
     removes: asArrayOf(pending['removes'], 'pending.removes', (path) => asStoredKey(path, '')),
-  };
-}
-
-export function holderToJson({ host, pid, bootId, process, thread, instanceId }: Holder): object {
-  return { host, pid, boot_id: bootId, process, thread, instance_id: instanceId };
-}
-
-export function parseHolder(value: unknown, at: string): Holder {
-  const holder = asObject(value, at);
-  return {
-    host: asString(holder['host'], `${at}.host`),
-    pid: asInteger(holder['pid'], `${at}.pid`),
-    bootId: asStringOrNull(holder['boot_id'], `${at}.boot_id`),
-    process: asStringOrNull(holder['process'], `${at}.process`),
-    // Holders that were written before threads were told apart have none.
-    thread: asStringOrNull(holder['thread'] ?? null, `${at}.thread`),
-    instanceId: asString(holder['instance_id'], `${at}.instance_id`),
   };
 }

@@ -4,10 +4,7 @@ import { parseDigest, type Digest } from '../digest.ts';
 import { listedKey, type Key } from '../storage/key.ts';
 import type { Owner } from '../identity.ts';
 
-/**
- * The small readers that the state codecs are made of: each returns a value of its type or throws `Malformed`
- * with the place.
- */
+/** A field of a state that has the wrong type or value. `at` is its place, such as `outputs[3].path`. */
 export class Malformed extends Error {
   readonly at: string;
   readonly problem: string;
@@ -19,14 +16,19 @@ export class Malformed extends Error {
   }
 }
 
-/**
- * Reads each item with `read`, which tells places relative to the item. The whole place is made only where
- * one is malformed: of a hundred thousand records all but none are not.
+/*
+ * The parsers of the fields of a state: each returns a value of its type, or throws `Malformed` with the
+ * place `at`. Pure.
  */
-export function asArrayOf<T>(value: unknown, at: string, read: (item: unknown) => T): T[] {
+
+/**
+ * Parses each item with `parse`, which names places relative to the item. The whole place is put together
+ * only when an item is malformed: a catalog may hold a hundred thousand good ones.
+ */
+export function asArrayOf<T>(value: unknown, at: string, parse: (item: unknown) => T): T[] {
   return asArray(value, at).map((item, index) => {
     try {
-      return read(item);
+      return parse(item);
     } catch (error) {
       if (!(error instanceof Malformed)) throw error;
       throw new Malformed(`${at}[${index}]${error.at === '' ? '' : `.${error.at}`}`, error.problem);
@@ -45,7 +47,7 @@ function asArray(value: unknown, at: string): unknown[] {
   return value;
 }
 
-/** Not empty. */
+/** A string that is not empty. */
 export function asString(value: unknown, at: string): string {
   if (typeof value !== 'string' || value === '')
     throw new Malformed(at, 'is not a string with something in it');
@@ -56,7 +58,7 @@ export function asStringOrNull(value: unknown, at: string): string | null {
   return value === null ? null : asString(value, at);
 }
 
-/** Zero or more, and exact as a number. */
+/** A whole number from 0 to 2^53 − 1. */
 export function asInteger(value: unknown, at: string): number {
   if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < 0)
     throw new Malformed(at, 'is not a whole number');
@@ -65,10 +67,10 @@ export function asInteger(value: unknown, at: string): number {
 
 const instantForm = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})$/;
 
-/** All records of one publication have the same. */
+/** The last one that was accepted: all records of one publication share it. */
 let lastInstant = '';
 
-/** RFC 3339, given back as written. */
+/** RFC 3339, returned as written. */
 export function asInstant(value: unknown, at: string): string {
   const text = asString(value, at);
   if (text === lastInstant) return text;
@@ -111,10 +113,7 @@ export function asDigest(value: unknown, at: string): Digest {
   return digest;
 }
 
-/**
- * The name of a file found in storage, which need not be one that a bundle may have, but must lie below the
- * bundle path.
- */
+/** A name that a storage may list below the bundle path, even if no bundle could contain it. */
 export function asStoredKey(value: unknown, at: string): Key {
   const text = asString(value, at);
   if (!isStoredKey(text))
@@ -123,8 +122,8 @@ export function asStoredKey(value: unknown, at: string): Key {
 }
 
 /**
- * Object stores also hold names that no file system could, such as `a//b` or `a/../b`; a state never names
- * them.
+ * Whether a state may name this key. Object stores also hold names that no file system could, such as `a//b`
+ * or `a/../b`; a state never names those.
  */
 export function isStoredKey(text: string): boolean {
   const escapes = text.split('/').some((segment) => segment === '' || segment === '.' || segment === '..');

@@ -1,0 +1,21 @@
+import type { Holder } from './catalog.ts';
+import { asInteger, asObject, asString, asStringOrNull } from './parse-fields.ts';
+
+/** A holder as the lock and the catalog write it. Pure. */
+export function holderToJson({ host, pid, bootId, process, thread, instanceId }: Holder): object {
+  return { host, pid, boot_id: bootId, process, thread, instance_id: instanceId };
+}
+
+/** Throws `Malformed` if the value is not a holder. Pure. */
+export function parseHolder(value: unknown, at: string): Holder {
+  const holder = asObject(value, at);
+  return {
+    host: asString(holder['host'], `${at}.host`),
+    pid: asInteger(holder['pid'], `${at}.pid`),
+    bootId: asStringOrNull(holder['boot_id'], `${at}.boot_id`),
+    process: asStringOrNull(holder['process'], `${at}.process`),
+    // Holders written by versions that did not record the thread have none.
+    thread: asStringOrNull(holder['thread'] ?? null, `${at}.thread`),
+    instanceId: asString(holder['instance_id'], `${at}.instance_id`),
+  };
+}

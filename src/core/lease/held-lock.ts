@@ -1,0 +1,115 @@
+import type { Catalog, Holder } from '../catalog/catalog.ts';
+import { serialiseCatalog } from '../catalog/serialise-catalog.ts';
+import { readRaw, readState, stateKey, type StoredState } from '../catalog/store.ts';
+import { bytesBody } from '../storage/body.ts';
+import { joinKey, type Key } from '../storage/key.ts';
+import type { Storage } from '../storage/storage.ts';
+import { startHeartbeat, type Heartbeat } from './heartbeat.ts';
+import { logNotReleased, type Lease, type LeaseOptions } from './lease.ts';
+import { lockKey, lockText, ownsLock } from './lock-file.ts';
+import { settleWrite } from './settle-write.ts';
+import { stagingOf } from './staging.ts';
+import { retire } from './this-holder.ts';
+
+/**
+ * Reads the state under a lock that was just taken, and renews the lock from then on. If the state cannot be
+ * read, the lock is given back and the storage's error thrown.
+ */
+export async function holdLock(storage: Storage, options: LeaseOptions, holder: Holder): Promise<Lease> {
+  try {
+    return new HeldLock(storage, options, holder, await readState(storage));
+  } catch (error) {
+    await giveBack(storage, options, holder);
+    throw error;
+  }
+}
+
+class HeldLock implements Lease {
+  readonly attemptId: string;
+  readonly holder: Holder;
+  readonly found: StoredState;
+  readonly signal: AbortSignal;
+  readonly #storage: Storage;
+  readonly #options: LeaseOptions;
+  readonly #heartbeat: Heartbeat;
+  readonly #staging: Key;
+  #renewals = 0;
+  #states = 0;
+
+  constructor(storage: Storage, options: LeaseOptions, holder: Holder, found: StoredState) {
+    this.attemptId = options.attemptId;
+    this.holder = holder;
+    this.found = found;
+    this.#storage = storage;
+    this.#options = options;
+    this.#staging = stagingOf(options.attemptId);
+    this.#heartbeat = startHeartbeat(storage, options, async () => this.#renew());
+    this.signal = this.#heartbeat.signal;
+  }
+
+  check(): void {
+    this.#heartbeat.check();
+  }
+
+  async fence(): Promise<void> {
+    if (!(await ownsLock(this.#storage, this.holder)))
+      throw this.#heartbeat.lose('another publisher holds it');
+  }
+
+  async writeState(catalog: Catalog): Promise<void> {
+    await this.#replaceState(serialiseCatalog(catalog), { isLast: catalog.pending === null });
+  }
+
+  async restoreState(): Promise<void> {
+    const { raw } = this.found;
+    if (raw !== null) return this.#replaceState(raw, { isLast: true });
+    this.check();
+    await this.fence();
+    await this.#storage.remove(stateKey);
+  }
+
+  async release(): Promise<void> {
+    await this.#heartbeat.stop();
+    await giveBack(this.#storage, this.#options, this.holder);
+  }
+
+  async #renew(): Promise<void> {
+    this.#renewals += 1;
+    const next = joinKey(this.#staging, 'renewed.lock');
+    await this.#storage.write(next, bytesBody(lockText(this.holder, this.#renewals)), { mode: 'scratch' });
+    await this.fence();
+    // The source lies in this attempt's staging. If another attempt took over meanwhile, it has swept that,
+    // and the rename fails.
+    await this.#storage.rename([{ from: next, to: lockKey }]);
+  }
+
+  /** The last write of an attempt is synced: no later step makes sure that it is on disk. */
+  async #replaceState(bytes: Buffer, { isLast }: { isLast: boolean }): Promise<void> {
+    const storage = this.#storage;
+    this.#states += 1;
+    const next = joinKey(this.#staging, `state-${this.#states}`);
+    await storage.write(next, bytesBody(bytes), { mode: 'scratch' });
+    this.check();
+    await this.fence();
+    await settleWrite(
+      storage,
+      bytes,
+      async () => {
+        await storage.rename([{ from: next, to: stateKey }]);
+        if (isLast) await storage.sync();
+      },
+      async () => readRaw(storage),
+    );
+  }
+}
+
+/** Never throws. */
+async function giveBack(storage: Storage, { attemptId, log }: LeaseOptions, holder: Holder): Promise<void> {
+  retire(holder);
+  try {
+    await storage.removeTree(stagingOf(attemptId));
+    if (await ownsLock(storage, holder)) await storage.remove(lockKey);
+  } catch (error) {
+    logNotReleased(log, storage, error);
+  }
+}

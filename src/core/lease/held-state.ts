@@ -1,0 +1,184 @@
+import type { Catalog, CatalogState, Holder, Pending } from '../catalog/catalog.ts';
+import { parseState } from '../catalog/parse-state.ts';
+import { serialiseCatalog } from '../catalog/serialise-catalog.ts';
+import { readRaw, readState, stateKey, type StoredState } from '../catalog/store.ts';
+import { sourceBackends } from '../storage/backends.ts';
+import { bytesBody } from '../storage/body.ts';
+import { versionConflict } from '../storage/errors.ts';
+import type { ConditionalWrites, Storage } from '../storage/storage.ts';
+import { startHeartbeat, type Heartbeat } from './heartbeat.ts';
+import { logNotReleased, type Lease, type LeaseOptions } from './lease.ts';
+import { settleWrite } from './settle-write.ts';
+import { newHolder, retire } from './this-holder.ts';
+
+/**
+ * How long to wait, on a server that honours no conditions, before reading back whose write stayed. A write
+ * that takes longer than this to arrive is not seen.
+ */
+const settlePauseMs = 2_000;
+
+const headers = { contentType: 'application/json', cacheControl: 'no-cache' };
+
+/** The lease that lives in the state; see `acquireStateLease`. It is taken by the first `writeState`. */
+export class HeldState implements Lease {
+  readonly attemptId: string;
+  readonly holder: Holder = newHolder();
+  readonly found: StoredState;
+  readonly signal: AbortSignal;
+  readonly #storage: Storage;
+  readonly #options: LeaseOptions;
+  readonly #honoured: ConditionalWrites;
+  readonly #heartbeat: Heartbeat;
+  /** The version that this attempt read or wrote last; null if there is none, or the server has none. */
+  #version: string | null;
+  #exists: boolean;
+  /** What this attempt wrote last; null before it took the lease and after it put the state back. */
+  #written: Catalog | null = null;
+  #turn: Promise<unknown> = Promise.resolve();
+
+  constructor(
+    storage: Storage,
+    options: LeaseOptions,
+    found: StoredState & { version: string | null },
+    honoured: ConditionalWrites,
+  ) {
+    this.attemptId = options.attemptId;
+    this.found = found;
+    this.#storage = storage;
+    this.#options = options;
+    this.#honoured = honoured;
+    this.#version = found.version;
+    this.#exists = found.raw !== null;
+    this.#heartbeat = startHeartbeat(storage, options, async () => this.#renew());
+    this.signal = this.#heartbeat.signal;
+  }
+
+  check(): void {
+    this.#heartbeat.check();
+  }
+
+  async fence(): Promise<void> {
+    const { state } = await readState(this.#storage);
+    if (!this.#isHeldIn(state)) throw this.#lose();
+  }
+
+  async writeState(catalog: Catalog): Promise<void> {
+    this.check();
+    await this.#inTurn(async () => this.#put(catalog));
+  }
+
+  async restoreState(): Promise<void> {
+    this.check();
+    await this.#inTurn(async () => {
+      if (this.found.raw !== null) await this.#putBytes(this.found.raw);
+      else if (this.#exists) {
+        // No store has a conditional delete to rely on; the caller's fence has just confirmed that the state
+        // is ours.
+        await this.#storage.remove(stateKey);
+        this.#exists = false;
+      }
+      this.#written = null;
+    });
+  }
+
+  async release(): Promise<void> {
+    await this.#heartbeat.stop();
+    retire(this.holder);
+    // An attempt that failed halfway leaves its intent. Without a holder in it, the next attempt need not
+    // wait until it is stale.
+    await this.#amendIntent(() => ({ holder: null })).catch((error: unknown) =>
+      logNotReleased(this.#options.log, this.#storage, error),
+    );
+  }
+
+  async #renew(): Promise<void> {
+    await this.#amendIntent(({ renewals }) => ({ renewals: renewals + 1 }));
+  }
+
+  /** Writes the intent again with a change in it; does nothing before it was written and after the commit. */
+  async #amendIntent(change: (intent: Pending) => Partial<Pending>): Promise<void> {
+    await this.#inTurn(async () => {
+      const catalog = this.#written;
+      if (catalog?.pending?.attemptId !== this.attemptId) return;
+      await this.#put({ ...catalog, pending: { ...catalog.pending, ...change(catalog.pending) } });
+    });
+  }
+
+  /** One write of the state at a time: a renewal and a commit must not race each other. */
+  async #inTurn(work: () => Promise<void>): Promise<void> {
+    const turn = this.#turn.catch(() => undefined).then(work);
+    this.#turn = turn;
+    await turn;
+  }
+
+  async #put(catalog: Catalog): Promise<void> {
+    await this.#putBytes(serialiseCatalog(catalog));
+    this.#written = catalog;
+  }
+
+  async #putBytes(bytes: Buffer): Promise<void> {
+    const storage = this.#storage;
+    await settleWrite(
+      storage,
+      bytes,
+      async () => this.#replace(bytes),
+      async () => {
+        const present = await readRaw(storage);
+        if (present?.equals(bytes) === true && this.#honoured === 'full')
+          this.#version = (await storage.stat(stateKey))?.version ?? null;
+        return present;
+      },
+    );
+    this.#exists = true;
+  }
+
+  /** By the strictest condition that the server honours. */
+  async #replace(bytes: Buffer): Promise<void> {
+    const storage = this.#storage;
+    const body = bytesBody(bytes);
+    if (!this.#exists && this.#honoured !== 'none')
+      this.#version = (await storage.write(stateKey, body, { mode: 'create', headers })).version;
+    else if (this.#honoured === 'full' && this.#version !== null)
+      this.#version = (
+        await storage.write(stateKey, body, { mode: 'replace', ifVersion: this.#version, headers })
+      ).version;
+    else await this.#replaceUnconditionally(bytes);
+  }
+
+  /**
+   * Looks whose the state is, and writes. An attempt that takes the lease in this way also waits until other
+   * writes under way have landed, and looks whose write stayed.
+   */
+  async #replaceUnconditionally(bytes: Buffer): Promise<void> {
+    const storage = this.#storage;
+    const { clock, signal } = this.#options;
+    const takesLease = this.#written === null;
+    if (!this.#isUnchanged(await readRaw(storage))) throw this.#overtaken();
+    this.check();
+    await storage.write(stateKey, bytesBody(bytes), { mode: 'replace', headers });
+    if (!takesLease) return;
+    await clock.sleep(settlePauseMs, signal);
+    this.check();
+    if ((await readRaw(storage))?.equals(bytes) !== true) throw this.#overtaken();
+  }
+
+  /** Whether the state is as it was found, or, once the lease is taken, holds this attempt's intent. */
+  #isUnchanged(raw: Buffer | null): boolean {
+    if (this.#written === null)
+      return raw === null ? this.found.raw === null : this.found.raw?.equals(raw) === true;
+    return raw !== null && this.#isHeldIn(parseState(raw, sourceBackends));
+  }
+
+  #isHeldIn(state: CatalogState): boolean {
+    return state.kind === 'valid' && state.catalog.pending?.attemptId === this.attemptId;
+  }
+
+  /** An attempt that has not taken the lease yet may try again; one that had it has lost it. */
+  #overtaken(): Error {
+    return this.#written === null ? versionConflict(this.#storage, stateKey) : this.#lose();
+  }
+
+  #lose(): Error {
+    return this.#heartbeat.lose('another publisher took it over');
+  }
+}

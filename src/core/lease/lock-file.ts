@@ -1,0 +1,70 @@
+import type { Holder } from '../catalog/catalog.ts';
+import { holderToJson, parseHolder } from '../catalog/holder-json.ts';
+import { hasCode } from '../errors.ts';
+import { lockName } from '../reserved-names.ts';
+import { bytesBody, readAll } from '../storage/body.ts';
+import { joinKey, type Key } from '../storage/key.ts';
+import type { Storage } from '../storage/storage.ts';
+import { isKnownDead } from './this-holder.ts';
+
+/*
+ * `.publisher.lock`: one line of JSON that names the holder and counts its renewals.
+ */
+
+export const lockKey = joinKey('', lockName);
+
+const lockLimitBytes = 64 * 1024;
+
+/** Creates the lock; false if there is one already. If the answer is lost, the lock is read back. */
+export async function createLock(storage: Storage, holder: Holder): Promise<boolean> {
+  try {
+    await storage.write(lockKey, bytesBody(lockText(holder, 0)), { mode: 'create' });
+    return true;
+  } catch (error) {
+    if (hasCode(error, 'storage_exists')) return false;
+    // A sweeper removed the unfinished file: another contender has just taken the lock.
+    if (hasCode(error, 'storage_not_found')) return false;
+    if (hasCode(error, 'storage_transient') && (await ownsLock(storage, holder))) return true;
+    throw error;
+  }
+}
+
+/** Whether the lock in storage is that of this very holder. */
+export async function ownsLock(storage: Storage, holder: Holder): Promise<boolean> {
+  const text = await readLock(storage);
+  return text !== null && holderIn(text)?.instanceId === holder.instanceId;
+}
+
+/**
+ * Whether there is a lock whose holder is known to be dead. Whoever takes the lease next sweeps up after that
+ * holder.
+ */
+export async function isAbandoned(storage: Storage): Promise<boolean> {
+  if ((await storage.stat(lockKey)) === undefined) return false;
+  const text = await readLock(storage);
+  const holder = text === null ? null : holderIn(text);
+  return holder !== null && isKnownDead(holder);
+}
+
+/** The text of the lock, or of a copy of it under another key; null if there is none. */
+export async function readLock(storage: Storage, key: Key = lockKey): Promise<string | null> {
+  try {
+    return (await readAll(storage, key, lockLimitBytes)).toString();
+  } catch (error) {
+    if (hasCode(error, 'storage_not_found')) return null;
+    throw error;
+  }
+}
+
+export function lockText(holder: Holder, renewals: number): string {
+  return `${JSON.stringify({ ...holderToJson(holder), renewals })}\n`;
+}
+
+/** Null if the text is no lock of waybill's (half written, or something else): then only time can decide. */
+export function holderIn(text: string): Holder | null {
+  try {
+    return parseHolder(JSON.parse(text), 'lock');
+  } catch {
+    return null;
+  }
+}
