@@ -24,7 +24,7 @@ const pureFiles = [
   'weather/current-conditions.ts',
   'weather/derived.ts',
   'weather/units.ts',
-  'publish/decide.ts',
+  'publish/decision/decide.ts',
   'publish/mapping.ts',
   'publish/plan.ts',
 ].map((file) => `src/core/${file}`);
@@ -286,7 +286,7 @@ t.test('every rule refuses what it is for', async (t) => {
     'core/second.ts': "import type { First } from './first.ts';\nexport interface Second { first: First }",
     'core/lost.ts': "import './nowhere.ts';",
     'core/tested.ts': "import '../../test/some.ts';",
-    'core/publish/decide.ts': "import '../through.ts';",
+    'core/publish/decision/decide.ts': "import '../../through.ts';",
     'core/through.ts': "import 'node:fs';",
   };
   for (const [index, name] of Object.keys(homes).entries()) {
@@ -300,7 +300,7 @@ t.test('every rule refuses what it is for', async (t) => {
     writeFileSync(path.join(root, 'src', file), text);
   }
   const result = await imports(root);
-  t.same(outsideOf(['src/core/publish/decide.ts'], result), ['src/core/through.ts → fs']);
+  t.same(outsideOf(['src/core/publish/decision/decide.ts'], result), ['src/core/through.ts → fs']);
   const found = violations(result);
   for (const { name } of rules)
     t.ok(

@@ -49,15 +49,17 @@ last.body = {
 };
 
 const storage = await open();
-const result = await publishBundle(contextWith(systemClock), storage, {
-  bundle,
-  owner,
-  destination: destinationOf('replacement'),
-  destinationPath: bundlePath,
-  dryRun: false,
-  force: false,
-  leaseTimes,
-});
+const result = await publishBundle(
+  contextWith(systemClock),
+  storage,
+  {
+    bundle,
+    owner,
+    destination: destinationOf('replacement'),
+    destinationPath: bundlePath,
+  },
+  { dryRun: false, force: false, leaseTimes },
+);
 process.stdout.write(`${JSON.stringify({ action: result.action, code: result.error?.code ?? null })}\n`);
 process.stdin.destroy();
 await storage.close();

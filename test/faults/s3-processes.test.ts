@@ -118,15 +118,17 @@ async function publish(
   times = leaseTimes,
   workflow: 'additive' | 'replacement' = 'replacement',
 ): ReturnType<typeof publishBundle> {
-  return publishBundle(contextWith(systemClock), await open(location), {
-    bundle: bundleOf(files),
-    owner,
-    destination: destinationOf(workflow),
-    destinationPath: bundlePath,
-    dryRun: false,
-    force: false,
-    leaseTimes: times,
-  });
+  return publishBundle(
+    contextWith(systemClock),
+    await open(location),
+    {
+      bundle: bundleOf(files),
+      owner,
+      destination: destinationOf(workflow),
+      destinationPath: bundlePath,
+    },
+    { dryRun: false, force: false, leaseTimes: times },
+  );
 }
 
 function start(t: Test, location: S3Location, times = leaseTimes): OtherPublisher {

@@ -92,15 +92,17 @@ async function publish(
 ): ReturnType<typeof publishBundle> {
   const storage = await open(location);
   try {
-    return await publishBundle(contextWith(systemClock), storage, {
-      bundle: bundleOf(files),
-      owner,
-      destination: destinationOf('replacement'),
-      destinationPath: bundlePath,
-      dryRun: false,
-      force: false,
-      leaseTimes: times,
-    });
+    return await publishBundle(
+      contextWith(systemClock),
+      storage,
+      {
+        bundle: bundleOf(files),
+        owner,
+        destination: destinationOf('replacement'),
+        destinationPath: bundlePath,
+      },
+      { dryRun: false, force: false, leaseTimes: times },
+    );
   } finally {
     await storage.close();
   }

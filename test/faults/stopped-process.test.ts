@@ -80,15 +80,17 @@ async function check(t: Test, root: string): Promise<void> {
 }
 
 async function publish(root: string, files: Files, times = leaseTimes): ReturnType<typeof publishBundle> {
-  return publishBundle(contextWith(systemClock), await localStorage(root), {
-    bundle: bundleOf(files),
-    owner,
-    destination: destinationOf('replacement'),
-    destinationPath: bundlePath,
-    dryRun: false,
-    force: false,
-    leaseTimes: times,
-  });
+  return publishBundle(
+    contextWith(systemClock),
+    await localStorage(root),
+    {
+      bundle: bundleOf(files),
+      owner,
+      destination: destinationOf('replacement'),
+      destinationPath: bundlePath,
+    },
+    { dryRun: false, force: false, leaseTimes: times },
+  );
 }
 
 function start(

@@ -144,14 +144,17 @@ export async function publishTo(
   clock: Clock = testClock(),
 ): Promise<ActionResult> {
   const as = publication.as ?? owner;
-  return publishBundle(contextWith(clock), root, {
-    bundle: bundleOf(publication.files),
-    owner: as,
-    destination: destinationOf(publication.workflow ?? 'additive', as.destinationId),
-    destinationPath: bundlePath,
-    dryRun: publication.dryRun ?? false,
-    force: publication.force ?? false,
-  });
+  return publishBundle(
+    contextWith(clock),
+    root,
+    {
+      bundle: bundleOf(publication.files),
+      owner: as,
+      destination: destinationOf(publication.workflow ?? 'additive', as.destinationId),
+      destinationPath: bundlePath,
+    },
+    { dryRun: publication.dryRun ?? false, force: publication.force ?? false },
+  );
 }
 
 /** A storage that tries again at once, as production does after a pause. */

@@ -8,7 +8,7 @@ import { errorRecord, type ErrorRecord } from '../../core/errors.ts';
 import { finding, type Finding } from '../../core/finding.ts';
 import { withReleasers } from '../../core/lifecycle.ts';
 import { mapBundles, type MappableBundle } from '../../core/publish/mapping.ts';
-import { readableSource } from '../../core/publish/publish.ts';
+import { readableSource } from '../../core/publish/readable-source.ts';
 import { parseBundlePath } from '../../core/storage/key.ts';
 import { describeLocation, sourceId } from '../../core/storage/location.ts';
 import { within } from '../../core/storage/wrappers/within.ts';

@@ -56,8 +56,7 @@ async function runAll({ config, context, warnings }: SetUp, options: RunOptions)
       const { dryRun, force } = options;
       const { onProgress } = bar;
       pipelines.push(
-        await publishPipeline(context, {
-          pipeline,
+        await publishPipeline(context, pipeline, {
           dryRun,
           force,
           onProgress,

@@ -11,7 +11,7 @@ import { formatSize } from '../../core/settings/units.ts';
 import type { CoreContext } from '../../core/context.ts';
 import { WaybillError } from '../../core/errors.ts';
 import { describeFinding, type Finding } from '../../core/finding.ts';
-import { readableSource } from '../../core/publish/publish.ts';
+import { readableSource } from '../../core/publish/readable-source.ts';
 import { sourceId } from '../../core/storage/location.ts';
 import { localStorage } from '../../core/storage/local/driver.ts';
 import type { Storage } from '../../core/storage/storage.ts';

@@ -15,9 +15,9 @@ export interface MappableBundle {
 }
 
 /**
- * Where each bundle lands. `preserve_relative`: every bundle at its own path, sorted by it. `fixed`: the
- * newest bundle at the root, the one whose path sorts first where several are equally new; a warning names
- * it. Pure.
+ * Maps bundles to destination paths. `preserve_relative`: every bundle at its own path, sorted by path.
+ * `fixed`: the newest bundle at the root; if several are equally new, the one whose path sorts first. A
+ * warning names the selected bundle. Pure.
  */
 export function mapBundles<T extends MappableBundle>(
   mapping: DestinationConfig['mapping'],

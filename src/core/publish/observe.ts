@@ -1,20 +1,21 @@
 import pMap from 'p-map';
 import { ancestorsOf, type RelativePath } from '../paths.ts';
-import { isReservedPath } from '../reserved-names.ts';
-import { lockName, stateName } from '../reserved-names.ts';
+import { isReservedPath, lockName, stateName } from '../reserved-names.ts';
 import { recordedPaths } from '../catalog/recorded-paths.ts';
 import { readState, type StoredState } from '../catalog/store.ts';
 import { joinKey, keyOf, nameOf, type Key } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
-import { isSettledByState, type DecisionInput } from './decide.ts';
-import type { Observation } from './plan.ts';
+import { isSettledByState } from './decision/recorded-as.ts';
+import type { DecisionInput, Observation } from './plan.ts';
 
-const looksAtOnce = 16;
+/** Paths that are looked at concurrently. */
+const concurrentLooks = 16;
 
 /**
- * Looks at a destination bundle path, and only as far as the decision needs: one read of the state where it
- * settles everything, a look at each unrecorded planned path where the state is valid, the listing only where
- * there is no state to go by. Never writes. `storage` is rooted at the bundle path.
+ * Looks at a destination bundle path, and no further than the decision needs: one read of the state if that
+ * settles everything; a `stat` of each unrecorded planned path if the state is valid; a listing if there is
+ * no usable state. `storage` is rooted at the bundle path. `stored` is the state if it was just read. Never
+ * writes. Throws the storage's own error.
  */
 export async function observe(
   storage: Storage,
@@ -27,13 +28,11 @@ export async function observe(
   if (state.kind === 'valid' || state.kind === 'legacy') {
     const recorded = recordedPaths(state);
     const candidates = input.planned.map(({ path }) => path).filter((path) => !recorded.has(path));
-    const looked = isListingCheaper(storage, candidates.length, recorded.size)
+    const look = isListingCheaper(storage, candidates.length, recorded.size)
       ? await listedView(storage)
       : storage;
-    const unrecorded = state.kind === 'legacy' ? [] : await presentAmong(looked, candidates, recorded);
-    const nested = input.force
-      ? (await survey(storage, false)).nested
-      : await nestedAbove(looked, candidates);
+    const unrecorded = state.kind === 'legacy' ? [] : await presentAmong(look, candidates, recorded);
+    const nested = input.force ? (await survey(storage, false)).nested : await nestedAbove(look, candidates);
     return { state, isSettled: false, contentPresent: true, unrecorded, nested };
   }
   const { contentPresent, nested } = await survey(storage, !input.force);
@@ -42,14 +41,12 @@ export async function observe(
 
 type Look = Pick<Storage, 'stat' | 'list'>;
 
-/**
- * An object store answers a question for each path with a request, and tells a thousand names in one listing.
- */
-function isListingCheaper(storage: Storage, questions: number, records: number): boolean {
-  return storage.facts.rename === 'none' && questions > 16 && records < questions * 500;
+/** An object store takes one request per `stat`, but lists a thousand names in one. */
+function isListingCheaper(storage: Storage, stats: number, records: number): boolean {
+  return storage.facts.rename === 'none' && stats > 16 && records < stats * 500;
 }
 
-/** What a listing of everything shows, to be asked like the storage itself. Object stores know only files. */
+/** A listing of everything, in the form of a storage. Object stores know only files. */
 async function listedView(storage: Storage): Promise<Look> {
   const sizes = new Map<string, number>();
   for await (const { key, size } of storage.list('', { recursive: true })) sizes.set(key, size);
@@ -63,8 +60,8 @@ async function listedView(storage: Storage): Promise<Look> {
 }
 
 /**
- * Which of these paths are taken. A directory that holds nothing but recorded files is not in the way: those
- * can go.
+ * Which of these paths are taken. A directory that holds nothing but recorded files does not count, because
+ * those can be removed.
  */
 async function presentAmong(
   storage: Look,
@@ -79,12 +76,12 @@ async function presentAmong(
     return false;
   };
   const taken = await pMap(paths, async (path) => ((await isTaken(path)) ? [path] : []), {
-    concurrency: looksAtOnce,
+    concurrency: concurrentLooks,
   });
   return taken.flat();
 }
 
-/** The directories of these paths that are managed bundle paths of their own. */
+/** The directories of these paths that are managed bundle paths themselves. */
 async function nestedAbove(storage: Look, paths: RelativePath[]): Promise<string[]> {
   const directories = new Set<string>();
   for (const path of paths) for (const ancestor of ancestorsOf(path)) directories.add(ancestor);
@@ -92,17 +89,17 @@ async function nestedAbove(storage: Look, paths: RelativePath[]): Promise<string
     directories,
     async (directory) =>
       (await storage.stat(joinKey(directory as Key, stateName))) === undefined ? [] : [directory],
-    { concurrency: looksAtOnce },
+    { concurrency: concurrentLooks },
   );
   return managed.flat();
 }
 
 /**
- * Walks the bundle path, level by level: is there any content that is nobody's, and which managed bundle
- * paths lie below? Managed ones are not entered. With `untilContent` the walk ends at the first content, and
- * `nested` is then not complete.
+ * Walks the bundle path level by level: is there any content that waybill does not manage, and which managed
+ * bundle paths lie below? Those are not entered. With `untilContent` the walk ends at the first content, and
+ * `nested` is then incomplete.
  */
-export async function survey(
+async function survey(
   storage: Storage,
   untilContent: boolean,
 ): Promise<{ contentPresent: boolean; nested: string[] }> {

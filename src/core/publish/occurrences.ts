@@ -6,14 +6,14 @@ import type { ActionResult, PipelineResult } from './result.ts';
 import type { BundleFacts, EventData, Occurrence } from '../notify/event.ts';
 
 /*
- * Results as occurrences. Pure.
+ * Results as occurrences, for the notifiers. Pure.
  */
 
-// Receivers want small bodies (Standard Webhooks: 20 kB); the longest other fields come to a few kilobytes.
-const listBytes = 16 * 1024;
-const textChars = 1_000;
+// Webhook bodies should stay below 20 kB (Standard Webhooks); the other fields take a few kilobytes at most.
+const maxListBytes = 16 * 1024;
+const maxTextChars = 1_000;
 
-/** What a publication of one bundle at one destination has to tell: nothing where nothing changed. */
+/** The publication of one bundle to one destination; null if nothing changed. */
 export function publicationOccurrence(
   { pipelineId, destinationId }: Owner,
   bundle: SourceBundle,
@@ -33,7 +33,7 @@ export function publicationOccurrence(
       result.error,
     );
   if (result.action === 'skip_same') return null;
-  const { listed, omitted } = asFit(result.outputs);
+  const { listed, omitted } = fitting(result.outputs);
   return {
     type: 'bundle.published',
     data: {
@@ -55,7 +55,7 @@ export function publicationOccurrence(
   };
 }
 
-/** A destination that failed before or outside any single bundle. */
+/** A failure at a destination that is not that of a single bundle. */
 export function destinationFailure(
   { pipelineId, destinationId }: Owner,
   error: ErrorRecord,
@@ -67,10 +67,7 @@ export function destinationFailure(
   );
 }
 
-/**
- * What kept a pipeline's bundles from every destination: bundles that are invalid, a source that cannot be
- * read.
- */
+/** Failures that kept bundles from every destination: invalid bundles, and an unreadable source. */
 export function sourceFailures(
   { pipelineId, invalidBundles, error }: PipelineResult,
   runId: string | null,
@@ -82,19 +79,19 @@ export function sourceFailures(
   return error === null ? invalid : [...invalid, failureOccurrence(about, error)];
 }
 
-/** A run of the daemon that came to no end: its worker thread broke, or what was staged is gone. */
+/** A run of the daemon that could not finish: its worker thread failed, or the staged upload is gone. */
 export function runFailure(pipelineId: string, runId: string, error: ErrorRecord): Occurrence {
   return failureOccurrence({ ...nowhere, pipeline_id: pipelineId, run_id: runId }, error);
 }
 
-/** What a prune removed; nothing to tell where that is nothing. */
+/** The outputs that a prune removed; null if there are none. */
 export function pruneOccurrence(
   { pipelineId, destinationId }: Owner,
   removed: readonly { destinationPath: string; path: string }[],
   errors: number,
 ): Occurrence | null {
   if (removed.length === 0) return null;
-  const { listed, omitted } = asFit(
+  const { listed, omitted } = fitting(
     removed.map(({ destinationPath, path }) => ({ destination_path: destinationPath, path })),
   );
   return {
@@ -140,8 +137,9 @@ function bundleFacts({ path, name, created }: SourceBundle): BundleFacts {
   return { path, name, created: created.toISOString() };
 }
 
-function asFit<T>(items: readonly T[]): { listed: T[]; omitted: number } {
-  let left = listBytes;
+/** As many items as fit into `maxListBytes` of JSON, and the number of the others. */
+function fitting<T>(items: readonly T[]): { listed: T[]; omitted: number } {
+  let left = maxListBytes;
   const listed: T[] = [];
   for (const item of items) {
     left -= Buffer.byteLength(JSON.stringify(item)) + 1;
@@ -152,5 +150,5 @@ function asFit<T>(items: readonly T[]): { listed: T[]; omitted: number } {
 }
 
 function shortened(text: string): string {
-  return text.length <= textChars ? text : `${text.slice(0, textChars)}…`;
+  return text.length <= maxTextChars ? text : `${text.slice(0, maxTextChars)}…`;
 }

@@ -17,17 +17,17 @@ export interface OutputsOptions {
   /** Relative to the destination root; `.` for the root. */
   destinationPath: string;
   /**
-   * What the catalog records there now: a generated output that is recorded as made from the same inputs is
-   * not made again to plan.
+   * What the catalog records now. A generated output that is recorded with the same generator, version and
+   * inputs is not generated again for the plan.
    */
   recorded: readonly OutputRecord[];
 }
 
 /**
- * All that a bundle is to be at a destination: its listed files and the generated outputs that are switched
- * on, sorted by path. Reads bytes only of files without a declared digest, and to generate what is not
- * recorded. Throws `invalid_bundle` where a generated output has the name of a listed file, `body_mismatch`
- * where a file is not what the bundle says, or the source's own error.
+ * Everything that a bundle becomes at a destination: its listed files and the generated outputs that are
+ * switched on, sorted by path. Reads the bytes of files without a declared digest, and of those that an
+ * output is generated from unless it is recorded. Throws `invalid_bundle` if a generated output has the name
+ * of a listed file, `body_mismatch` if a file differs from the manifest, or the source's own error.
  */
 export async function planOutputs(bundle: SourceBundle, options: OutputsOptions): Promise<PlannedOutput[]> {
   const digested = await withDigests(bundle);
@@ -47,7 +47,7 @@ export async function planOutputs(bundle: SourceBundle, options: OutputsOptions)
   return planned.sort((a, b) => compareCodeUnits(a.path, b.path));
 }
 
-/** The generators are loaded where a destination asks for one: they bring a template engine along. */
+/** The generators are loaded only if a destination needs one, because they load a template engine. */
 async function wantedGenerators(outputs: DestinationConfig['outputs']): Promise<Generator[]> {
   if (!Object.values(outputs).includes(true)) return [];
   const { generators } = await import('../generate/generators.ts');

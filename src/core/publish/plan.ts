@@ -5,13 +5,12 @@ import type { Digest } from '../digest.ts';
 import type { Key } from '../storage/key.ts';
 import type { Body } from '../storage/storage.ts';
 
-/**
- * An output as it should be at the destination: all of a record but the moment, and the bytes to make it so.
- */
+/** An output as it should be at the destination: a record without its time, and the bytes. */
 export interface PlannedOutput {
   path: RelativePath;
   kind: string;
   digest: Digest;
+  /** Bytes. */
   size: number;
   generated: GeneratedMetadata;
   url: string | null;
@@ -20,10 +19,15 @@ export interface PlannedOutput {
   body: Body;
 }
 
-/** The labels of the specification's decision table, `error` apart: that one is no decision. */
+/** The labels of the specification's decision table, without `error`, which is not a decision. */
 export type Action = Exclude<AttemptAction, 'prune'> | 'skip_same' | 'fail_unmanaged' | 'fail_conflict';
 
-/** Why the action was chosen: a stable code and a sentence that names the paths or values that decided. */
+/** Whether the action changes the destination. Pure. */
+export function changesDestination(action: Action): boolean {
+  return action !== 'skip_same' && action !== 'fail_unmanaged' && action !== 'fail_conflict';
+}
+
+/** Why the action was chosen: a stable code and a sentence with the paths or values that decided. */
 export interface Reason {
   code: ReasonCode;
   message: string;
@@ -44,41 +48,52 @@ export type ReasonCode =
   | 'state_invalid'
   | 'state_unsupported';
 
-/** What was seen at one destination bundle path; all that a decision may know. */
+/** What was seen at one destination bundle path: everything that a decision may know about it. */
 export interface Observation {
   state: CatalogState;
-  /** The state alone settles the matter (`isSettledByState`), and nothing else was looked at. */
+  /** The state alone settles the decision (`isSettledByState`), and nothing else was looked at. */
   isSettled: boolean;
   /**
-   * Any file that is not the publisher's own and not below a nested managed bundle path. Looked for only
-   * where the state is not valid or legacy.
+   * There is a file that is not the publisher's own and not below a nested managed bundle path. Looked for
+   * only if the state is neither valid nor legacy.
    */
   contentPresent: boolean;
   /**
-   * Planned paths that exist in storage and that no valid state records. Looked for only where the state is
-   * valid or legacy.
+   * Planned paths that exist in storage and that the state does not record. Looked for only if it is valid.
    */
   unrecorded: RelativePath[];
   /**
-   * Managed bundle paths strictly below this one, relative to it. Looked for only where a planned path or a
-   * forced delete could hit them.
+   * Managed bundle paths strictly below this one, relative to it. Looked for only if a planned path or a
+   * forced deletion could hit them.
    */
   nested: string[];
 }
 
-/** One thing the plan does, for people and JSON. */
+/** Everything that a decision depends on. */
+export interface DecisionInput {
+  owner: Owner;
+  workflow: 'additive' | 'replacement';
+  force: boolean;
+  /** Relative to the destination root; `.` for the root. */
+  destinationPath: string;
+  /** Sorted by path, each path once. */
+  planned: readonly PlannedOutput[];
+  observed: Observation;
+}
+
+/** One change that the plan makes, for people and JSON. */
 export interface PlannedChange {
   path: string;
   /**
-   * `add`: not recorded before. `update`: recorded with other metadata. `refresh`: recorded the same, written
-   * again. `remove`.
+   * `add`: not recorded before. `update`: recorded differently. `refresh`: recorded the same, written again.
+   * `remove`: removed, with its record.
    */
   change: 'add' | 'update' | 'refresh' | 'remove';
 }
 
 /**
- * A decision as a value: made purely, printed by a dry run, executed by `apply`. `writes`, `removes` and
- * `keeps` are empty where nothing is to be done.
+ * A decision as a value: made by a pure function, printed by a dry run, executed by `apply`. `writes`,
+ * `removes`, `keeps` and `changes` are empty if the action changes nothing.
  */
 export interface Plan {
   owner: Owner;
@@ -86,14 +101,14 @@ export interface Plan {
   destinationPath: string;
   action: Action;
   reason: Reason;
-  /** Every planned output, written anew, sorted by path. */
+  /** Every planned output, to be written anew, sorted by path. */
   writes: PlannedOutput[];
   /**
-   * Files that go after all writes succeeded: outputs of this owner that a replacement omits, and what an
-   * interrupted attempt of this owner was to remove.
+   * Files to remove once all writes have succeeded: outputs of this owner that a replacement omits, and those
+   * that an interrupted attempt of this owner was to remove.
    */
   removes: Key[];
-  /** True for `force_replace`: everything below the bundle path but the publisher's own names goes. */
+  /** True for `force_replace`: everything below the bundle path goes, except the publisher's own names. */
   clears: boolean;
   /** Records of the catalog that stay as they are. */
   keeps: OutputRecord[];

@@ -2,7 +2,7 @@ import type { ErrorRecord } from '../errors.ts';
 import type { Finding } from '../finding.ts';
 import type { Action, PlannedChange, Reason } from './plan.ts';
 
-/** What was done, or in a dry run would be done, with one bundle at one destination. Plain data. */
+/** What was done, or would be done, with one bundle at one destination. Plain data. */
 export interface ActionResult {
   /** The bundle's path relative to the source root; `.` for the root. */
   bundle: string;
@@ -11,7 +11,7 @@ export interface ActionResult {
   action: Action | 'error';
   reason: Reason | null;
   changes: PlannedChange[];
-  /** Every planned output with its URL where one is configured. */
+  /** Every planned output; `size` in bytes, `url` null unless one is configured. */
   outputs: { path: string; kind: string; digest: string; size: number; url: string | null }[];
   outputsWritten: number;
   outputsRemoved: number;
@@ -26,7 +26,7 @@ export interface DestinationResult {
   status: 'ok' | 'failed';
   actions: ActionResult[];
   warnings: Finding[];
-  /** What failed before or outside any single bundle (the storage did not open); else null. */
+  /** A failure that is not that of a single bundle, such as a storage that did not open; else null. */
   error: ErrorRecord | null;
 }
 
@@ -35,15 +35,15 @@ export interface PipelineResult {
   status: 'ok' | 'failed' | 'skipped';
   /** Bundles found. */
   bundles: number;
-  /** Bundles that could not be published at all because they are invalid. */
+  /** Bundles that are invalid, so that they were not published anywhere. */
   invalidBundles: { bundle: string; error: ErrorRecord }[];
   destinations: DestinationResult[];
   warnings: Finding[];
-  /** What failed before any destination was looked at (the source cannot be read); else null. */
+  /** A failure before any destination was looked at, such as an unreadable source; else null. */
   error: ErrorRecord | null;
 }
 
-/** Counted separately, as the specification of `run` asks. */
+/** The counters that the specification of `run` asks for. */
 export interface Counters {
   publish_new: number;
   upsert_additive: number;
@@ -63,7 +63,10 @@ export interface RunResult {
   warnings: Finding[];
 }
 
-/** How far a publication is; for progress bars and run records. */
+/**
+ * Progress of a publication, for progress bars and run records. `bytes` and `count` are bytes; `outputs` and
+ * `bytes` of `planned` are what will be written.
+ */
 export type Progress =
   | {
       type: 'planned';

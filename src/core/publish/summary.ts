@@ -1,7 +1,7 @@
 import type { Action } from './plan.ts';
 import type { Counters, PipelineResult } from './result.ts';
 
-/** Counts the actions of all destinations, each label apart, and the destinations that failed. Pure. */
+/** Counts the actions of all destinations by label, and the destinations that failed. Pure. */
 export function countActions(pipelines: readonly PipelineResult[]): Counters {
   const counters: Counters = {
     publish_new: 0,
@@ -21,7 +21,7 @@ export function countActions(pipelines: readonly PipelineResult[]): Counters {
   return counters;
 }
 
-/** True where everything that was asked for was done, or would be done in a dry run. Pure. */
+/** Whether everything that was asked for was done, or would be done in a dry run. Pure. */
 export function allSucceeded(pipelines: readonly PipelineResult[]): boolean {
   return pipelines.every(({ status }) => status !== 'failed');
 }

@@ -20,14 +20,16 @@ export async function processJob(
 ): Promise<JobResult> {
   const pipeline = pipelineOf(job, config);
   if (job.staged !== null && job.archive !== undefined) await fetchArchive(job.archive, job, config, context);
-  const options = { pipeline, dryRun: false, force: false, runId: job.runId, onProgress };
+  const request = { dryRun: false, force: false, runId: job.runId, onProgress };
   const published =
     job.staged === null
-      ? await publishPipeline(context, options)
-      : await publishBundles(context, {
-          ...options,
-          bundles: [await openStagedBundle(job.staged, job.pipelineId, job.bundlePath)],
-        });
+      ? await publishPipeline(context, pipeline, request)
+      : await publishBundles(
+          context,
+          pipeline,
+          [await openStagedBundle(job.staged, job.pipelineId, job.bundlePath)],
+          request,
+        );
   const pipelines = [published];
   return { run: { dryRun: false, force: false, pipelines, counters: countActions(pipelines), warnings: [] } };
 }

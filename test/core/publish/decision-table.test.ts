@@ -5,8 +5,9 @@ import type { Catalog, CatalogState, OutputRecord, Pending } from '../../../src/
 import type { Owner } from '../../../src/core/identity.ts';
 import { digestOf } from '../../../src/core/digest.ts';
 import { WaybillError } from '../../../src/core/errors.ts';
-import { decide, isSettledByState, type DecisionInput } from '../../../src/core/publish/decide.ts';
-import type { Observation, PlannedOutput } from '../../../src/core/publish/plan.ts';
+import { decide } from '../../../src/core/publish/decision/decide.ts';
+import { isSettledByState } from '../../../src/core/publish/decision/recorded-as.ts';
+import type { DecisionInput, Observation, PlannedOutput } from '../../../src/core/publish/plan.ts';
 import { bytesBody } from '../../../src/core/storage/body.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 

@@ -1,10 +1,10 @@
 import t, { type Test } from 'tap';
 import { PutBucketPolicyCommand, DeleteBucketPolicyCommand } from '@aws-sdk/client-s3';
 import { systemClock } from '../../../src/core/clock.ts';
-import type { DestinationConfig } from '../../../src/core/config/config.ts';
 import type { S3Location } from '../../../src/core/storage/s3/location.ts';
 import { silentLog } from '../../../src/core/log.ts';
 import { publishBundle, type BundlePublication } from '../../../src/core/publish/publish-bundle.ts';
+import type { PublishRequest } from '../../../src/core/publish/publish-request.ts';
 import type { ActionResult } from '../../../src/core/publish/result.ts';
 import { s3Storage } from '../../../src/core/storage/s3/driver.ts';
 import { withRetry } from '../../../src/core/storage/wrappers/retry.ts';
@@ -43,19 +43,19 @@ async function open(location: S3Location, user = server.user): Promise<Storage> 
 async function publish(
   location: Location,
   files: Files,
-  more: Partial<BundlePublication> & { destination?: DestinationConfig; user?: typeof server.user } = {},
+  more: Partial<BundlePublication & PublishRequest> & { user?: typeof server.user } = {},
 ): Promise<ActionResult> {
   const storage = await open(location, more.user);
   try {
-    return await publishBundle(contextWith(systemClock), storage, {
+    const publication = {
       bundle: bundleOf(files),
       owner,
       destinationPath: 'bundle',
-      dryRun: false,
-      force: false,
       ...more,
       destination: { ...(more.destination ?? destinationOf('replacement')), location },
-    });
+    };
+    const request = { dryRun: false, force: false, ...more };
+    return await publishBundle(contextWith(systemClock), storage, publication, request);
   } finally {
     await storage.close();
   }

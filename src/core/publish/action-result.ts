@@ -1,0 +1,63 @@
+import { errorRecord, WaybillError } from '../errors.ts';
+import type { Applied } from './apply/apply.ts';
+import type { Plan, PlannedOutput } from './plan.ts';
+import type { ActionResult } from './result.ts';
+
+/*
+ * Results of the publication of one bundle to one destination. Pure.
+ */
+
+/** What was done by this plan, or, if nothing was applied, what it would do or why it refuses. */
+export function plannedResult(
+  bundlePath: string,
+  plan: Plan,
+  planned: readonly PlannedOutput[],
+  applied: Applied | null,
+): ActionResult {
+  return {
+    bundle: bundlePath,
+    destinationPath: plan.destinationPath,
+    action: plan.action,
+    reason: plan.reason,
+    changes: plan.changes,
+    outputs: outputsOf(planned),
+    ...(applied ?? nothingApplied),
+    error: refusal(plan),
+  };
+}
+
+/** A publication that failed. `planned` is empty if it failed before the outputs were planned. */
+export function failedResult(
+  bundlePath: string,
+  destinationPath: string,
+  planned: readonly PlannedOutput[],
+  error: unknown,
+): ActionResult {
+  return {
+    bundle: bundlePath,
+    destinationPath,
+    action: 'error',
+    reason: null,
+    changes: [],
+    outputs: outputsOf(planned),
+    ...nothingApplied,
+    error: errorRecord(error),
+  };
+}
+
+const nothingApplied: Applied = { outputsWritten: 0, outputsRemoved: 0, bytesWritten: 0 };
+
+function outputsOf(planned: readonly PlannedOutput[]): ActionResult['outputs'] {
+  return planned.map(({ path, kind, digest, size, url }) => ({ path, kind, digest, size, url }));
+}
+
+function refusal({ action, reason, destinationPath }: Plan): ActionResult['error'] {
+  if (action !== 'fail_unmanaged' && action !== 'fail_conflict') return null;
+  const code = action === 'fail_unmanaged' ? 'unmanaged_content' : 'state_conflict';
+  const where = destinationPath === '.' ? 'the destination root' : `"${destinationPath}"`;
+  return errorRecord(
+    new WaybillError(code, `${where}: ${reason.message}`, {
+      hint: 'look at what is there; if it may all be replaced, run once with --force, which deletes everything below that path',
+    }),
+  );
+}

@@ -1,0 +1,105 @@
+import { settleInterrupted, sweepUnfinished, type Settled } from '../../catalog/settle-interrupted.ts';
+import type { Clock } from '../../clock.ts';
+import { hasCode } from '../../errors.ts';
+import type { Lease } from '../../lease/lease.ts';
+import { ancestorsOf } from '../../paths.ts';
+import { isReservedPath } from '../../reserved-names.ts';
+import type { Key } from '../../storage/key.ts';
+import type { Storage } from '../../storage/storage.ts';
+import type { Plan, PlannedOutput } from '../plan.ts';
+import { announcedCatalog, committedCatalog } from './attempt-catalogs.ts';
+import { Attempt, type AttemptOptions } from './attempt.ts';
+
+export interface ApplyOptions extends AttemptOptions {
+  clock: Clock;
+}
+
+export interface Applied {
+  outputsWritten: number;
+  outputsRemoved: number;
+  bytesWritten: number;
+}
+
+/**
+ * Executes a plan under a lease. A kill at any moment leaves a destination that the next run completes:
+ *
+ * 1. Settle: if an earlier attempt was interrupted, find out what it left of the paths that this plan does
+ *   not
+ *    touch.
+ * 2. Intent: write a state that names every path this attempt may touch, before touching any.
+ * 3. Stage: write and verify every output, in staging if the storage can rename, else in place.
+ * 4. Fence: make sure that the lease is still ours. Then rename the staged files into place, and remove what
+ *    the plan omits. If a directory becomes a file, or a file a directory, what is in the way is removed
+ *    first: by then, everything that replaces it is staged.
+ * 5. Commit: write the state with the new records and without the intent.
+ *
+ * After a clean failure, what the attempt created is removed and the state is put back as it was found,
+ * unless something visible was overwritten or removed: then the intent stays, and the next run does the work
+ * over.
+ *
+ * Throws `lease_lost`, `storage_conflict` or `storage_exists` (another attempt was quicker),
+ * `commit_unknown`, `body_mismatch` (the source changed), the reason of `signal`, or the storage's own error.
+ */
+export async function apply(plan: Plan, options: ApplyOptions): Promise<Applied> {
+  const { storage, lease, clock } = options;
+  const attempt = new Attempt(plan, options);
+  try {
+    const { outputs: base, vanished } = await settled(plan, storage, lease);
+    const removes = plan.clears ? await everythingBut(storage, plan.writes) : plan.removes;
+    await lease.writeState(announcedCatalog(plan, lease, base, removes, clock.now()));
+    await sweepUnfinished(storage, vanished);
+    await attempt.stage();
+    await lease.fence();
+    const inTheWay = storage.facts.rename === 'none' ? [] : blockers(plan.writes, removes);
+    await attempt.remove(inTheWay);
+    await attempt.putInPlace();
+    const already = new Set(inTheWay);
+    await attempt.remove(removes.filter((key) => !already.has(key)));
+    await lease.writeState(committedCatalog(plan, lease, base, clock.now()));
+    return {
+      outputsWritten: plan.writes.length,
+      outputsRemoved: removes.length,
+      bytesWritten: plan.writes.reduce((sum, { size }) => sum + size, 0),
+    };
+  } catch (error) {
+    const failure = await causeOf(error, lease);
+    await attempt.undo(failure);
+    throw failure;
+  }
+}
+
+/** The records of the paths that the plan does not touch, and what an interrupted attempt did not finish. */
+async function settled(plan: Plan, storage: Storage, { found: { state } }: Lease): Promise<Settled> {
+  if (plan.clears) return { outputs: [], vanished: [] };
+  if (state.kind !== 'valid' || state.catalog.pending === null) return { outputs: plan.keeps, vanished: [] };
+  const handled = new Set<string>([...plan.writes.map(({ path }) => path), ...plan.removes]);
+  return settleInterrupted(storage, state.catalog, handled);
+}
+
+/** Every file below the bundle path except the publisher's own and those that the plan writes. */
+async function everythingBut(storage: Storage, writes: readonly PlannedOutput[]): Promise<Key[]> {
+  const written = new Set<string>(writes.map(({ path }) => path));
+  const removes: Key[] = [];
+  for await (const { key } of storage.list('', { recursive: true }))
+    if (!isReservedPath(key) && !written.has(key)) removes.push(key);
+  return removes;
+}
+
+/** Of the files to remove, those at or below a path where the plan needs a file or a directory instead. */
+function blockers(writes: readonly PlannedOutput[], removes: readonly Key[]): Key[] {
+  const files = new Set<string>(writes.map(({ path }) => path));
+  const directories = new Set<string>();
+  for (const path of files) for (const ancestor of ancestorsOf(path)) directories.add(ancestor);
+  return removes.filter(
+    (key) => directories.has(key) || [...ancestorsOf(key)].some((ancestor) => files.has(ancestor)),
+  );
+}
+
+/** Missing staged files mean that the lease was lost; report that. */
+async function causeOf(error: unknown, lease: Lease): Promise<unknown> {
+  if (!hasCode(error, 'storage_not_found')) return error;
+  return lease.fence().then(
+    () => error,
+    (lost: unknown) => (hasCode(lost, 'lease_lost') ? lost : error),
+  );
+}

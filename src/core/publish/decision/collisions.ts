@@ -1,0 +1,83 @@
+import { sameOwner } from '../../identity.ts';
+import { ancestorsOf } from '../../paths.ts';
+import type { DecisionInput, Reason } from '../plan.ts';
+import { omittedPaths, type Known } from './known-records.ts';
+
+/** Why the planned paths cannot be written beside what is there; null if they can. Pure. */
+export function findCollision(input: DecisionInput, known: Known): Reason | null {
+  return (
+    findNestedBundle(input) ??
+    findOtherOwner(input, known) ??
+    findUnrecorded(input) ??
+    findBlockedPath(input, known)
+  );
+}
+
+/** A planned path that lies in a managed bundle path of its own. Pure. */
+export function findNestedBundle({ observed, planned }: DecisionInput): Reason | null {
+  const nested = new Set(observed.nested);
+  if (nested.size === 0) return null;
+  for (const { path } of planned)
+    for (const place of [...ancestorsOf(path), path])
+      if (nested.has(place))
+        return {
+          code: 'path_in_nested_bundle',
+          message: `the planned path "${path}" lies in "${place}", which is a managed bundle path of its own`,
+        };
+  return null;
+}
+
+function findOtherOwner({ planned, owner }: DecisionInput, { holders }: Known): Reason | null {
+  for (const { path } of planned) {
+    const holder = holders.get(path);
+    if (holder !== undefined && holder !== null && !sameOwner(holder, owner))
+      return {
+        code: 'path_of_other_owner',
+        message: `the planned path "${path}" belongs to ${holder.pipelineId}/${holder.destinationId}`,
+      };
+  }
+  return null;
+}
+
+/**
+ * A superseded state marks the whole bundle path as managed, so planned outputs may replace what is there.
+ */
+function findUnrecorded({ observed: { state, unrecorded } }: DecisionInput): Reason | null {
+  const [first, ...others] = unrecorded;
+  if (state.kind !== 'valid' || first === undefined) return null;
+  return {
+    code: 'path_unrecorded',
+    message:
+      others.length === 0
+        ? `the planned path "${first}" exists and is not recorded`
+        : `the planned path "${first}" and ${others.length} more exist and are not recorded`,
+  };
+}
+
+/** A file cannot lie below another file: a planned path and an output that stays must not require that. */
+function findBlockedPath(input: DecisionInput, known: Known): Reason | null {
+  const planned = new Set<string>(input.planned.map(({ path }) => path));
+  const goes = new Set<string>(omittedPaths(input, known));
+  const stays = new Set<string>(
+    [...known.holders.keys()].filter((path) => !planned.has(path) && !goes.has(path)),
+  );
+  const below = findBelow(planned, stays);
+  if (below !== null) return blocked(`the planned path "${below.path}" lies below "${below.file}", which is`);
+  const above = findBelow(stays, planned);
+  if (above !== null)
+    return blocked(`the planned path "${above.file}" is a directory of "${above.path}", which is`);
+  return null;
+}
+
+function blocked(start: string): Reason {
+  return { code: 'path_blocked', message: `${start} a published file that stays` };
+}
+
+/** The first of `paths` that lies below one of `files`. */
+function findBelow(
+  paths: ReadonlySet<string>,
+  files: ReadonlySet<string>,
+): { path: string; file: string } | null {
+  for (const path of paths) for (const file of ancestorsOf(path)) if (files.has(file)) return { path, file };
+  return null;
+}

@@ -1,0 +1,20 @@
+import type { LeaseTimes } from '../lease/lease.ts';
+import type { Progress } from './result.ts';
+
+/**
+ * What the caller asks of a publication. Made once, and passed on unchanged from the pipeline to its
+ * destinations and their bundles.
+ */
+export interface PublishRequest {
+  /** Report what would be done: nothing is written, no lease is taken, nobody is notified. */
+  dryRun: boolean;
+  /** Replace everything at a bundle path that could otherwise not be published to. */
+  force: boolean;
+  /** Only these destinations; all by default. */
+  destinationIds?: readonly string[];
+  onProgress?: (progress: Progress) => void;
+  /** The run of the upload that is published; for events. */
+  runId?: string;
+  /** Only tests pass their own. */
+  leaseTimes?: LeaseTimes;
+}
