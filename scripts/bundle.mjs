@@ -18,6 +18,7 @@ const inlined = new Set([
   'fastest-levenshtein',
   'ipaddr.js',
   'joi',
+  'jsonc-parser',
   'mime',
   'nanoid',
   'p-map',
@@ -44,6 +45,11 @@ const ownCode = {
       const isOurs = importer.startsWith(source + path.sep);
       return isOurs && !inlined.has(name) ? { external: true } : undefined;
     });
+    // What its `main` names loads its parts in a way that cannot be bundled.
+    onResolve({ filter: /^jsonc-parser$/ }, () => ({
+      path: path.resolve('node_modules/jsonc-parser/lib/esm/main.js'),
+      sideEffects: false,
+    }));
     // A module finds the files that belong to it from where tsc put it, and not from where the bundle is.
     onLoad({ filter: /\.ts$/ }, ({ path: file }) => {
       const emitted = path.relative(source, file).split(path.sep).join('/').replace(/\.ts$/, '.js');

@@ -55,6 +55,7 @@ const homes: Record<string, string> = {
   joi: 'src/core/(config|settings)/.+',
   'joi-to-json': 'src/core/config/.+',
   yaml: 'src/core/config/.+',
+  'jsonc-parser': 'src/core/located-json/.+',
   tar: 'src/core/(archive|bundle)/.+',
   ejs: 'src/(core/(generate|scene-map|weather/render)/.+|api/openapi/api-page\\.ts)',
   'fast-xml-builder': 'src/core/weather/render/xml\\.ts',

@@ -97,43 +97,43 @@ export function canonicalJson(value: unknown): string {
 }
 
 function readManifest(value: JsonValue, problems: Problems): Manifest | null {
-  const tell: Tell = (code, pointer, message) => problems.tell(code, pointer, message);
-  if (!isObject(value)) return tell('wrong_type', '', `must be a JSON object, and is ${nameOfType(value)}`);
+  const report: Report = (code, pointer, message) => problems.add(code, pointer, message);
+  if (!isObject(value)) return report('wrong_type', '', `must be a JSON object, and is ${nameOfType(value)}`);
   const version = value['schema_version'] ?? 1;
   if (version !== 1)
-    tell(
+    report(
       'unsupported_version',
       '/schema_version',
       `schema_version must be 1, and is ${JSON.stringify(version)}`,
     );
   const metadata = value['metadata'] ?? {};
   if (!isObject(metadata))
-    tell('wrong_type', '/metadata', `metadata must be an object, and is ${nameOfType(metadata)}`);
+    report('wrong_type', '/metadata', `metadata must be an object, and is ${nameOfType(metadata)}`);
 
   const created =
     value['created'] === undefined
-      ? tell(
+      ? report(
           'missing_key',
           '/created',
           'the key "created" is missing: when the bundle was made, like "2026-11-20T01:02:03Z"',
         )
-      : readText(value, '', 'created', parseCreated, tell);
-  const name = readText(value, '', 'name', pathVerdict, tell);
-  const files = readFiles(value['files'], tell);
+      : readText(value, '', 'created', parseCreated, report);
+  const name = readText(value, '', 'name', pathVerdict, report);
+  const files = readFiles(value['files'], report);
   return created === null || files === null ? null : { name, created, files, document: value };
 }
 
-type Tell = (code: string, pointer: string, message: string) => null;
+type Report = (code: string, pointer: string, message: string) => null;
 
-function readFiles(listed: JsonValue | undefined, tell: Tell): ManifestFile[] | null {
+function readFiles(listed: JsonValue | undefined, report: Report): ManifestFile[] | null {
   if (listed === undefined)
-    return tell('missing_key', '/files', 'the key "files" is missing: the list of the files of the bundle');
+    return report('missing_key', '/files', 'the key "files" is missing: the list of the files of the bundle');
   if (!Array.isArray(listed))
-    return tell('wrong_type', '/files', `files must be a list, and is ${nameOfType(listed)}`);
+    return report('wrong_type', '/files', `files must be a list, and is ${nameOfType(listed)}`);
   if (listed.length === 0)
-    return tell('no_files', '/files', 'files is empty; a bundle has at least one file');
+    return report('no_files', '/files', 'files is empty; a bundle has at least one file');
   if (listed.length > maxListedFiles)
-    return tell(
+    return report(
       'too_many_listed_files',
       '/files',
       `files lists ${listed.length} files, and a bundle may have ${maxListedFiles}; split it`,
@@ -141,35 +141,35 @@ function readFiles(listed: JsonValue | undefined, tell: Tell): ManifestFile[] | 
   const files: ManifestFile[] = [];
   const indexes: number[] = [];
   listed.forEach((entry, index) => {
-    const file = readFile(entry, `/files/${index}`, tell);
+    const file = readFile(entry, `/files/${index}`, report);
     if (file === null) return;
     files.push(file);
     indexes.push(index);
   });
   for (const { index, reason } of findCollisions(files.map(({ path }) => path))) {
     const path = files[index]?.path ?? '';
-    tell('path_collision', `/files/${indexes[index] ?? 0}`, `the path "${path}" ${reason}`);
+    report('path_collision', `/files/${indexes[index] ?? 0}`, `the path "${path}" ${reason}`);
   }
   return files;
 }
 
-function readFile(entry: JsonValue, pointer: string, tell: Tell): ManifestFile | null {
+function readFile(entry: JsonValue, pointer: string, report: Report): ManifestFile | null {
   if (typeof entry === 'string')
-    return readFile({ path: entry }, pointer, (code, _inner, message) => tell(code, pointer, message));
+    return readFile({ path: entry }, pointer, (code, _inner, message) => report(code, pointer, message));
   if (!isObject(entry))
-    return tell(
+    return report(
       'wrong_type',
       pointer,
       `must be a path or an object with a path, and is ${nameOfType(entry)}`,
     );
   const path =
     entry['path'] == null
-      ? tell('missing_key', `${pointer}/path`, 'the key "path" is missing')
-      : readText(entry, pointer, 'path', filePathVerdict, tell);
-  const digest = readText(entry, pointer, 'digest', digestVerdict, tell);
-  const kind = readText(entry, pointer, 'kind', parseKind, tell) ?? 'file';
-  const contentType = readText(entry, pointer, 'content_type', parseMediaType, tell);
-  const size = readSize(entry['size'] ?? null, pointer, tell);
+      ? report('missing_key', `${pointer}/path`, 'the key "path" is missing')
+      : readText(entry, pointer, 'path', filePathVerdict, report);
+  const digest = readText(entry, pointer, 'digest', digestVerdict, report);
+  const kind = readText(entry, pointer, 'kind', parseKind, report) ?? 'file';
+  const contentType = readText(entry, pointer, 'content_type', parseMediaType, report);
+  const size = readSize(entry['size'] ?? null, pointer, report);
   return path === null ? null : { path, kind, contentType, size, digest };
 }
 
@@ -179,27 +179,27 @@ function readText<T>(
   pointer: string,
   key: string,
   parse: (text: string) => FieldVerdict<T>,
-  tell: Tell,
+  report: Report,
 ): T | null {
   const value = object[key];
   if (value === undefined || (value === null && key !== 'created')) return null;
   if (typeof value !== 'string')
-    return tell('wrong_type', `${pointer}/${key}`, `${key} must be a string, and is ${nameOfType(value)}`);
+    return report('wrong_type', `${pointer}/${key}`, `${key} must be a string, and is ${nameOfType(value)}`);
   const verdict = parse(value);
   return verdict.ok
     ? verdict.value
-    : tell(
+    : report(
         `invalid_${key}`,
         `${pointer}/${key}`,
         `${key} ${JSON.stringify(shortened(value))} ${verdict.reason}`,
       );
 }
 
-function readSize(size: JsonValue, pointer: string, tell: Tell): number | null {
+function readSize(size: JsonValue, pointer: string, report: Report): number | null {
   if (size === null) return null;
   if (typeof size === 'number' && Number.isSafeInteger(size) && size >= 0) return size;
   const found = typeof size === 'number' ? String(size) : nameOfType(size);
-  return tell(
+  return report(
     'invalid_size',
     `${pointer}/size`,
     `size must be a whole number of bytes from 0 on, and is ${found}`,

@@ -3,7 +3,7 @@ import type { ErrorObject } from 'ajv';
 import type { FindingCode, PlacelessFinding } from './finding-codes.ts';
 import { validate } from './generated/full-validator.js';
 import type { Scene, SceneMap, SessionScope } from './generated/schema-types.ts';
-import { escapePointer, quoted } from './json-text.ts';
+import { escapePointer, quoted } from '../located-json/pointer.ts';
 
 /**
  * Everything in which a parsed document breaks the schema, in sentences, up to `limit` findings and one more

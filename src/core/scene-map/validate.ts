@@ -1,9 +1,12 @@
-import { isUtf8 } from 'node:buffer';
 import type { Finding } from '../finding.ts';
+import { decodeUtf8 } from '../located-json/decode.ts';
+import { examineJson, type JsonLimits } from '../located-json/examine.ts';
+import { type JsonShape, measureJson } from '../located-json/measure.ts';
+import { parseJson, type ParsedJson } from '../located-json/parse.ts';
+import { positionsIn } from '../located-json/position.ts';
+import { asSentence, type JsonProblem, type JsonProblemKind } from '../located-json/problems.ts';
 import { contentFindings } from './content-rules.ts';
-import { type PlacelessFinding, sceneMapFinding } from './finding-codes.ts';
-import { type JsonScan, scanJson } from './json-scan.ts';
-import { findPlaces, lineIndex, parseBroken, quoted, type TextProblem } from './json-text.ts';
+import { type FindingCode, type PlacelessFinding, sceneMapFinding } from './finding-codes.ts';
 import { maxContainers, maxDepth, maxDocumentBytes, maxFindings } from './limits.ts';
 import { validate as isValid } from './generated/quick-validator.js';
 import { schemaFindings } from './schema-findings.ts';
@@ -33,44 +36,65 @@ export function checkSceneMap(bytes: Uint8Array, file: string, options: CheckOpt
   return readSceneMap(bytes, file, options).findings;
 }
 
+const limits: JsonLimits = { depth: maxDepth, containers: maxContainers, problems: maxFindings };
+
+const codeOf: Record<JsonProblemKind, FindingCode> = {
+  empty: 'empty_document',
+  syntax: 'json_syntax',
+  trailing_comma: 'trailing_comma',
+  comment: 'json_comment',
+  duplicate_key: 'duplicate_key',
+  too_deep: 'nesting_too_deep',
+  too_many_containers: 'document_too_large',
+};
+
 /**
- * Reads and checks a scene map document. A sound document takes one pass over its bytes, `JSON.parse`, the
- * compiled schema and the rules; only a document with findings is read a second time, to say where each of
- * them is.
+ * Reads and checks a scene map document. A valid document takes one pass over its text, `JSON.parse`, the
+ * compiled schema and the rules; only a document with findings is read a second time, to locate each of them.
+ * Never throws.
  */
 export function readSceneMap(bytes: Uint8Array, file: string, options: CheckOptions = {}): SceneMapCheck {
-  const refusedBytes = refuseBytes(bytes, file, options.maxBytes ?? maxDocumentBytes);
-  if (refusedBytes !== null) return { map: null, findings: [refusedBytes] };
-  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8');
-  const scan = scanJson(text);
-  const refusedShape = refuseShape(scan, file);
-  if (refusedShape !== null) return { map: null, findings: [refusedShape] };
+  const maxBytes = options.maxBytes ?? maxDocumentBytes;
+  if (bytes.length > maxBytes) {
+    const message = `The document has ${bytes.length} bytes; at most ${maxBytes} are read.`;
+    return refused(sceneMapFinding('document_too_large', message, { file }));
+  }
+  const decoded = decodeUtf8(bytes);
+  if (!decoded.ok) {
+    const { byte, line, column, looksLikeUtf16 } = decoded;
+    const message = `The text is not UTF-8: byte ${byte} fits no character.${looksLikeUtf16 ? ' It looks like UTF-16.' : ''} Save it as UTF-8.`;
+    return refused(sceneMapFinding('invalid_utf8', message, { file, line, column }));
+  }
+  const { text } = decoded;
+  const shape = measureJson(text);
+  const tooMuch = refuseShape(shape, file);
+  if (tooMuch !== null) return refused(tooMuch);
 
-  const { value, problems } = parseText(text);
+  const { value, problems } = parseJson(text, limits);
   const valid = isValid(value);
-  const broken = problems.length > 0 || (valid && scan.colons !== propertiesOf(value as SceneMap));
+  const isBroken =
+    decoded.hasByteOrderMark ||
+    problems.length > 0 ||
+    (valid && shape.colons !== propertiesOf(value as SceneMap));
   const rules =
     valid && options.schemaOnly !== true ? contentFindings(value as SceneMap, options.transcript) : [];
-  if (valid && !broken && rules.length === 0) return { map: value as SceneMap, findings: [] };
+  if (valid && !isBroken && rules.length === 0) return { map: value as SceneMap, findings: [] };
 
-  // A document that could not be understood at all would break the schema in ways that say nothing.
-  const understood = problems.length === 0 || value !== undefined;
-  const breaks = valid || !understood ? [] : schemaFindings(value, maxFindings);
+  // A document of which nothing could be understood would only break the schema in meaningless ways.
+  const isUnderstood = problems.length === 0 || value !== undefined;
+  const breaks = valid || !isUnderstood ? [] : schemaFindings(value, maxFindings);
   const findings = locate(text, file, problems, [...breaks, ...rules]);
+  if (decoded.hasByteOrderMark) findings.unshift(byteOrderMark(file));
   const errors = findings.some(({ severity }) => severity === 'error');
   return { map: valid && !errors ? (value as SceneMap) : null, findings: cap(findings, file) };
 }
 
-function refuseBytes(bytes: Uint8Array, file: string, maxBytes: number): Finding | null {
-  if (bytes.length > maxBytes) {
-    const message = `The document has ${bytes.length} bytes; at most ${maxBytes} are read.`;
-    return sceneMapFinding('document_too_large', message, { file });
-  }
-  return isUtf8(bytes) ? null : invalidUtf8(bytes, file);
+function refused(finding: Finding): SceneMapCheck {
+  return { map: null, findings: [finding] };
 }
 
-/** What is refused before parsing, for the sake of memory. */
-function refuseShape({ depth, containers }: JsonScan, file: string): Finding | null {
+/** What is refused before parsing, to protect memory and stack. */
+function refuseShape({ depth, containers }: JsonShape, file: string): Finding | null {
   if (depth > maxDepth) {
     const message = `Objects and arrays are nested ${depth} deep; at most ${maxDepth} are read, and a scene map needs 4.`;
     return sceneMapFinding('nesting_too_deep', message, { file });
@@ -82,60 +106,15 @@ function refuseShape({ depth, containers }: JsonScan, file: string): Finding | n
   return null;
 }
 
-function invalidUtf8(bytes: Uint8Array, file: string): Finding {
-  let low = 0;
-  let high = bytes.length;
-  // The longest prefix that decodes, cut tail allowed: everything before the first wrong byte.
-  const decodes = (length: number): boolean => {
-    try {
-      new TextDecoder('utf-8', { fatal: true }).decode(bytes.subarray(0, length), { stream: true });
-      return true;
-    } catch {
-      return false;
-    }
-  };
-  while (low < high) {
-    const middle = Math.ceil((low + high) / 2);
-    if (decodes(middle)) low = middle;
-    else high = middle - 1;
-  }
-  // Streaming keeps back a character that is begun and not finished, which is the wrong one.
-  const before = new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes.subarray(0, low), {
-    stream: true,
-  });
-  const utf16 = bytes[0] === 0xff || bytes[0] === 0xfe ? ' It looks like UTF-16.' : '';
-  const message = `The text is not UTF-8: byte ${Buffer.byteLength(before) + 1} fits no character.${utf16} Save it as UTF-8.`;
-  return sceneMapFinding('invalid_utf8', message, { file, ...lineIndex(before)(before.length) });
-}
-
-function parseText(text: string): { value: unknown; problems: TextProblem[] } {
-  if (text.startsWith('\uFEFF')) {
-    const message =
-      'The text begins with a byte order mark, which JSON does not allow; save it as UTF-8 without one.';
-    // Replaced by a space, so that every offset after it stays.
-    const rest = parseText(` ${text.slice(1)}`);
-    return {
-      value: rest.value,
-      problems: [{ code: 'byte_order_mark', message, offset: 0, pointer: null }, ...rest.problems],
-    };
-  }
-  if (text.trim() === '') {
-    const message = 'The document is empty; one JSON object is expected.';
-    return { value: undefined, problems: [{ code: 'empty_document', message, offset: 0, pointer: null }] };
-  }
-  try {
-    return { value: JSON.parse(text), problems: [] };
-  } catch (error) {
-    const broken = parseBroken(text);
-    if (broken.problems.length > 0) return broken;
-    const message = `This is not JSON: ${quoted(error instanceof Error ? error.message : String(error))}.`;
-    return { value: undefined, problems: [{ code: 'json_syntax', message, offset: 0, pointer: null }] };
-  }
+function byteOrderMark(file: string): Finding {
+  const message =
+    'The text begins with a byte order mark, which JSON does not allow; save it as UTF-8 without one.';
+  return sceneMapFinding('byte_order_mark', message, { file, line: 1, column: 1 });
 }
 
 /**
- * How many properties a document that is valid under the schema has: more colons in its text mean a key was
- * written twice.
+ * How many properties a document that is valid under the schema has: more colons in its text mean that a key
+ * was written twice.
  */
 function propertiesOf(map: SceneMap): number {
   return 7 + 9 * map.scenes.length;
@@ -144,20 +123,37 @@ function propertiesOf(map: SceneMap): number {
 function locate(
   text: string,
   file: string,
-  problems: readonly TextProblem[],
+  problems: ParsedJson['problems'],
   pointed: readonly PlacelessFinding[],
 ): Finding[] {
-  const places = findPlaces(text, new Set(pointed.map(({ pointer }) => pointer)), maxFindings);
-  const position = lineIndex(text);
-  const located = [...problems, ...places.duplicates].map(({ code, message, pointer, offset }) => ({
-    offset,
-    finding: sceneMapFinding(code, message, { file, pointer, ...position(offset) }),
-  }));
-  for (const { code, message, pointer, atKey } of pointed) {
-    const offset = (atKey === true ? places.key.get(pointer) : undefined) ?? places.value.get(pointer) ?? 0;
-    located.push({ offset, finding: sceneMapFinding(code, message, { file, pointer, ...position(offset) }) });
-  }
-  return located.sort((a, b) => a.offset - b.offset).map(({ finding }) => finding);
+  const examined = examineJson(text, { limits, wanted: pointed.map(({ pointer }) => pointer) });
+  const duplicates = examined.problems.filter(({ kind }) => kind === 'duplicate_key');
+  const located = [
+    ...[...problems, ...duplicates].map((problem) => ({ ...asFinding(problem), offset: problem.offset })),
+    ...pointed.map(({ code, message, pointer, atKey }) => ({
+      code,
+      message,
+      pointer,
+      offset: (atKey === true ? examined.keyOffset(pointer) : null) ?? examined.valueOffset(pointer),
+    })),
+  ].sort((a, b) => a.offset - b.offset);
+  const positionOf = positionsIn(text);
+  return located.map(({ code, message, pointer, offset }) =>
+    sceneMapFinding(code, message, { file, pointer, ...positionOf(offset) }),
+  );
+}
+
+function asFinding({ kind, message, pointer }: JsonProblem): {
+  code: FindingCode;
+  message: string;
+  pointer: string | null;
+} {
+  const sentence = asSentence(message);
+  return {
+    code: codeOf[kind],
+    message: kind === 'duplicate_key' ? `${sentence} Remove one.` : sentence,
+    pointer,
+  };
 }
 
 function cap(findings: Finding[], file: string): Finding[] {

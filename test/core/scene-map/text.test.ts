@@ -83,6 +83,11 @@ t.test('deep nesting and too many values are refused before they cost memory', a
   );
 });
 
+t.test('nesting that a quote or a comment hides from the measure does not exhaust the stack', async (t) => {
+  t.ok(codesOf(`["\n${'['.repeat(1_000_000)}`).includes('nesting_too_deep'));
+  t.ok(codesOf(`[1 // "\n${',['.repeat(1_000_000)}`).includes('nesting_too_deep'));
+});
+
 t.test('text that is not UTF-8 is told with the place of the first wrong byte', async (t) => {
   const found = checkSceneMap(Buffer.from([0x7b, 0x0a, 0x20, 0x22, 0xc3, 0x28, 0x22]), 'a.json');
   t.match(found, [{ code: 'invalid_utf8', line: 2, column: 3 }]);

@@ -1,26 +1,34 @@
-/** What one pass over JSON text tells without parsing it. */
-export interface JsonScan {
+/** The shape of a JSON text, counted without parsing it. */
+export interface JsonShape {
   /** Objects and arrays that open. */
   containers: number;
-  /** How deep they nest. */
+  /** Levels of objects and arrays within each other. */
   depth: number;
   /** Colons outside strings: in well-formed JSON, the number of properties as written, duplicates counted. */
   colons: number;
+  /** Commas outside strings. */
+  commas: number;
 }
 
 const quote = 0x22;
-const backslash = 0x5c;
+const comma = 0x2c;
 const colon = 0x3a;
+const backslash = 0x5c;
 
-/** One pass, no allocation; text that is not JSON gives numbers that mean little and does no harm. */
-export function scanJson(text: string): JsonScan {
+/**
+ * Measures a text in one pass without allocation, so that a document that would exhaust the memory or the
+ * stack of a parser is refused before it reaches one. If the text is not JSON the numbers are approximate,
+ * and whatever reads such a text must have limits of its own. Pure.
+ */
+export function measureJson(text: string): JsonShape {
   let containers = 0;
   let depth = 0;
   let deepest = 0;
   let colons = 0;
+  let commas = 0;
   const end = text.length;
-  // This pass is most of what a sound document costs beside parsing: strings are skipped by `indexOf`, which
-  // the engine does many bytes at once.
+  // Strings are skipped by `indexOf`, which looks at many characters at once: this pass is most of what a
+  // valid document costs besides parsing.
   for (let index = 0; index < end; index++) {
     const code = text.charCodeAt(index);
     if (code <= 0x20) continue;
@@ -38,12 +46,13 @@ export function scanJson(text: string): JsonScan {
         containers++;
         if (++depth > deepest) deepest = depth;
       } else if (code === 0x7d || code === 0x5d) depth--;
-    } else if (code === colon) colons++;
+    } else if (code === comma) commas++;
+    else if (code === colon) colons++;
   }
-  return { containers, depth: deepest, colons };
+  return { containers, depth: deepest, colons, commas };
 }
 
-/** Whether an odd number of backslashes stands before the quote. */
+/** Whether an odd number of backslashes precedes the quote. */
 function isEscaped(text: string, at: number): boolean {
   let before = at - 1;
   while (text.charCodeAt(before) === backslash) before--;

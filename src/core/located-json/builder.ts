@@ -1,0 +1,74 @@
+import type { Place } from './places.ts';
+import { escapePointer } from './pointer.ts';
+
+/** An object or array that is open, and what is being read in it. */
+export interface Frame {
+  value: Record<string, unknown> | unknown[];
+  /** Null in an array. */
+  keys: Set<string> | null;
+  /** The key or index of the value that is being read; null for a property without a usable name. */
+  segment: string | number | null;
+  place: Place | undefined;
+  isEmpty: boolean;
+}
+
+/** Builds a value without recursion, and notes the offsets of the places that are wanted. */
+export class JsonBuilder {
+  /** The whole document; undefined before its first token. */
+  value: unknown = undefined;
+  readonly frames: Frame[] = [];
+  readonly #root: Place;
+
+  constructor(root: Place) {
+    this.#root = root;
+  }
+
+  get frame(): Frame | undefined {
+    return this.frames.at(-1);
+  }
+
+  open(isObject: boolean, offset: number): void {
+    const value = isObject ? {} : [];
+    const place = this.put(value, offset);
+    const keys = isObject ? new Set<string>() : null;
+    this.frames.push({ value, keys, segment: isObject ? null : 0, place, isEmpty: true });
+  }
+
+  /** Names the property of which the value comes next; returns whether its object has one of that name. */
+  name(key: string, offset: number): boolean {
+    const { frame } = this;
+    if (frame === undefined) return false;
+    frame.segment = key;
+    const isThere = frame.keys?.has(key) === true;
+    frame.keys?.add(key);
+    const place = frame.place?.children.get(key);
+    if (place !== undefined) place.key = offset;
+    return isThere;
+  }
+
+  put(value: unknown, offset: number): Place | undefined {
+    const { frame } = this;
+    if (frame === undefined) {
+      this.value = value;
+      this.#root.value = offset;
+      return this.#root;
+    }
+    frame.isEmpty = false;
+    if (frame.segment === null) return undefined;
+    if (Array.isArray(frame.value)) frame.value.push(value);
+    else if (frame.segment !== '__proto__') frame.value[frame.segment] = value;
+    else {
+      // Plain assignment would set the prototype.
+      const property = { value, enumerable: true, configurable: true, writable: true };
+      Object.defineProperty(frame.value, frame.segment, property);
+    }
+    const place = frame.place?.children.get(String(frame.segment));
+    if (place !== undefined) place.value = offset;
+    return place;
+  }
+
+  /** JSON Pointer of the value that is being read. */
+  pointer(): string {
+    return this.frames.map(({ segment }) => `/${escapePointer(segment ?? '')}`).join('');
+  }
+}

@@ -1,0 +1,48 @@
+import { isUtf8 } from 'node:buffer';
+
+/** Text that was decoded from UTF-8, or the place of the first byte that fits no character. */
+export type DecodedText =
+  | { ok: true; text: string; hasByteOrderMark: boolean }
+  | {
+      ok: false;
+      /** From 1. */
+      byte: number;
+      /** From 1, in lines and UTF-16 code units. */
+      line: number;
+      column: number;
+      looksLikeUtf16: boolean;
+    };
+
+/** Decodes UTF-8 strictly; a byte order mark is reported and is not part of the text. Linear, pure. */
+export function decodeUtf8(bytes: Uint8Array): DecodedText {
+  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  if (!isUtf8(buffer)) return { ok: false, ...firstBadByte(buffer) };
+  const text = buffer.toString('utf8');
+  const hasByteOrderMark = text.startsWith('\ufeff');
+  return { ok: true, text: hasByteOrderMark ? text.slice(1) : text, hasByteOrderMark };
+}
+
+function firstBadByte(buffer: Buffer): Omit<DecodedText & { ok: false }, 'ok'> {
+  // Decoding replaces bad bytes, so encoding the text again differs from the input at the first of them.
+  const again = Buffer.from(buffer.toString('utf8'), 'utf8');
+  let index = 0;
+  while (again[index] === buffer[index]) index += 1;
+  index = startOfCharacter(buffer, index);
+  const before = buffer.toString('utf8', 0, index);
+  const lastBreak = before.lastIndexOf('\n');
+  let line = 1;
+  for (let at = before.indexOf('\n'); at !== -1; at = before.indexOf('\n', at + 1)) line += 1;
+  const looksLikeUtf16 =
+    (buffer[0] === 0xff && buffer[1] === 0xfe) || (buffer[0] === 0xfe && buffer[1] === 0xff);
+  return { byte: index + 1, line, column: before.length - lastBreak, looksLikeUtf16 };
+}
+
+/** The replacement character itself begins with bytes that a damaged character may share. */
+function startOfCharacter(buffer: Buffer, index: number): number {
+  for (let back = 1; back <= 3 && index - back >= 0; back += 1) {
+    const byte = buffer[index - back] ?? 0;
+    if (byte < 0x80) return index;
+    if (byte >= 0xc0) return (byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : 2) > back ? index - back : index;
+  }
+  return index;
+}

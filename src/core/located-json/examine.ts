@@ -1,0 +1,266 @@
+import { JsonBuilder, type Frame } from './builder.ts';
+import { keyOffset, placesOf, valueOffset, type Place } from './places.ts';
+import { quoted } from './pointer.ts';
+import { problemMessages, type JsonProblem, type JsonProblemKind } from './problems.ts';
+import { tokensOf, type Tokens } from './tokens.ts';
+
+export interface JsonLimits {
+  /** Levels of objects and arrays. */
+  depth: number;
+  /** Objects and arrays in the whole document. */
+  containers: number;
+  /** Problems after which the examination stops, and duplicate keys after which none is added. */
+  problems: number;
+}
+
+export interface ExamineOptions {
+  limits: JsonLimits;
+  /** JSON Pointers whose places are wanted. */
+  wanted?: Iterable<string>;
+}
+
+export interface JsonExamination {
+  /** Everything that makes the text no JSON, and keys that an object has twice, in the order of the text. */
+  problems: JsonProblem[];
+  /** What could be understood; undefined if nothing could. */
+  value: unknown;
+  /** Offset of the value at a wanted pointer, or of the nearest value around it that exists. */
+  valueOffset: (pointer: string) => number;
+  /** Offset of the name of the property at a wanted pointer; null if there is none. */
+  keyOffset: (pointer: string) => number | null;
+}
+
+/**
+ * Reads a text that has something wrong with it, to say what and where. It goes on after a mistake, so that
+ * those after the first are found too. Of a duplicate key the last value counts, as with `JSON.parse`. Time
+ * is linear in the length of the text, memory is bounded by the limits, and there is no recursion: hostile
+ * text costs no more than any other. Pure.
+ */
+export function examineJson(text: string, { limits, wanted = [] }: ExamineOptions): JsonExamination {
+  const root = placesOf(wanted);
+  const examiner = new Examiner(text, root, limits);
+  examiner.run();
+  return {
+    problems: examiner.problems.concat(examiner.duplicates).sort((a, b) => a.offset - b.offset),
+    value: examiner.built.value,
+    valueOffset: (pointer) => valueOffset(root, pointer),
+    keyOffset: (pointer) => keyOffset(root, pointer),
+  };
+}
+
+/** What may come next. */
+type State = 'value' | 'key' | 'colon' | 'after';
+
+class Examiner {
+  readonly problems: JsonProblem[] = [];
+  readonly duplicates: JsonProblem[] = [];
+  readonly built: JsonBuilder;
+  readonly #tokens: Tokens;
+  readonly #limits: JsonLimits;
+  readonly #end: number;
+  #state: State = 'value';
+  /** The offset of a comma directly before the current token. */
+  #comma: number | null = null;
+  #containers = 0;
+  #isDone = false;
+
+  constructor(text: string, root: Place, limits: JsonLimits) {
+    this.built = new JsonBuilder(root);
+    this.#limits = limits;
+    this.#end = text.length;
+    this.#tokens = tokensOf(text, (kind, message, offset) => this.#report(kind, message, offset));
+  }
+
+  run(): void {
+    this.#tokens.next();
+    if (this.#tokens.kind === 'end' && this.problems.length === 0) {
+      this.#report('empty', problemMessages.empty, 0);
+      this.#isDone = true;
+    }
+    while (!this.#isDone) if (this.#step()) this.#advance();
+  }
+
+  /** Returns whether the token was taken; if not, it is looked at again in the new state. */
+  #step(): boolean {
+    if (this.#state === 'value') return this.#atValue();
+    if (this.#state === 'key') return this.#atKey();
+    return this.#state === 'colon' ? this.#atColon() : this.#afterValue();
+  }
+
+  #advance(): void {
+    if (this.#isDone) return;
+    if (this.#tokens.kind !== ',') this.#comma = null;
+    this.#tokens.next();
+  }
+
+  #atValue(): boolean {
+    const { kind, offset, value } = this.#tokens;
+    const { frame } = this.built;
+    switch (kind) {
+      case '{':
+      case '[':
+        this.#open(kind === '{');
+        return true;
+      case 'string':
+      case 'scalar':
+        this.built.put(value, offset);
+        this.#state = 'after';
+        return true;
+      case 'unknown':
+        this.#report('syntax', problemMessages.invalidValue, offset);
+        this.#state = 'after';
+        return true;
+      case ':':
+        this.#report('syntax', problemMessages.valueExpected, offset);
+        return true;
+      case 'end':
+        return this.#atEnd(problemMessages.valueExpected);
+      default:
+        if (kind !== ',' && this.#comma !== null) this.#trailingComma();
+        else if (kind === ',' || frame?.keys !== null || !frame.isEmpty)
+          this.#report('syntax', problemMessages.valueExpected, offset);
+        this.#state = 'after';
+        return false;
+    }
+  }
+
+  #atKey(): boolean {
+    const { kind, offset, value } = this.#tokens;
+    const frame = this.built.frame as Frame;
+    frame.segment = null;
+    switch (kind) {
+      case 'string':
+        this.#name(String(value), offset);
+        this.#state = 'colon';
+        return true;
+      case '}':
+        if (this.#comma !== null) this.#trailingComma();
+        this.#state = 'after';
+        return false;
+      case 'end':
+        return this.#atEnd(problemMessages.nameExpected);
+      case ']':
+        this.#state = 'after';
+        return false;
+      default:
+        this.#report('syntax', problemMessages.nameExpected, offset);
+        this.#state = kind === ',' ? 'key' : kind === 'unknown' || kind === 'scalar' ? 'colon' : 'value';
+        if (kind === ',') this.#comma = null;
+        return kind !== '{' && kind !== '[';
+    }
+  }
+
+  #atColon(): boolean {
+    const { kind, offset } = this.#tokens;
+    if (kind === ':') {
+      this.#state = 'value';
+      return true;
+    }
+    if (kind !== 'end') this.#report('syntax', problemMessages.colonExpected, offset);
+    this.#state = kind === ',' || kind === '}' || kind === ']' || kind === 'end' ? 'after' : 'value';
+    return false;
+  }
+
+  #afterValue(): boolean {
+    const { kind, offset } = this.#tokens;
+    const frame = this.built.frame;
+    if (frame === undefined) {
+      if (kind !== 'end') this.#report('syntax', problemMessages.moreAfterEnd, offset);
+      this.#isDone = true;
+      return true;
+    }
+    const isArray = frame.keys === null;
+    switch (kind) {
+      case ',':
+        this.#comma = offset;
+        this.#goOn(frame);
+        return true;
+      case '}':
+      case ']':
+        return this.#close(frame, (kind === ']') === isArray);
+      case ':':
+        this.#report(
+          'syntax',
+          isArray ? problemMessages.commaExpected : problemMessages.nameExpected,
+          offset,
+        );
+        return true;
+      case 'end':
+        return this.#atEnd(problemMessages.valueExpected);
+      default:
+        this.#report('syntax', problemMessages.commaExpected, offset);
+        this.#goOn(frame);
+        return false;
+    }
+  }
+
+  #goOn(frame: Frame): void {
+    if (frame.keys === null) frame.segment = Number(frame.segment) + 1;
+    frame.isEmpty = false;
+    this.#state = frame.keys === null ? 'value' : 'key';
+  }
+
+  #open(isObject: boolean): void {
+    const { offset } = this.#tokens;
+    const { depth, containers } = this.#limits;
+    this.#containers += 1;
+    if (this.built.frames.length >= depth) {
+      const pointer = this.built.pointer();
+      this.#add({ kind: 'too_deep', message: `nested deeper than ${depth} levels`, offset, pointer });
+      this.#isDone = true;
+    } else if (this.#containers > containers) {
+      this.#report('too_many_containers', `more than ${containers} objects and arrays`, offset);
+      this.#isDone = true;
+    } else {
+      this.built.open(isObject, offset);
+      this.#state = isObject ? 'key' : 'value';
+    }
+  }
+
+  #close(frame: Frame, fits: boolean): boolean {
+    const { offset } = this.#tokens;
+    const isArray = frame.keys === null;
+    if (fits) {
+      this.built.frames.pop();
+      return true;
+    }
+    // Either this container was not closed, or there is a bracket too many.
+    const isAwaited = this.built.frames.some(({ keys }) => (keys === null) !== isArray);
+    if (!isAwaited) {
+      this.#report('syntax', problemMessages.nothingToClose, offset);
+      return true;
+    }
+    this.#report('syntax', isArray ? problemMessages.bracketMissing : problemMessages.braceMissing, offset);
+    this.built.frames.pop();
+    return false;
+  }
+
+  #atEnd(expected: string): true {
+    const frame = this.built.frame;
+    const missing = frame?.keys === null ? problemMessages.bracketMissing : problemMessages.braceMissing;
+    this.#report('syntax', frame === undefined ? expected : missing, this.#end);
+    this.#isDone = true;
+    return true;
+  }
+
+  #name(key: string, offset: number): void {
+    if (!this.built.name(key, offset) || this.duplicates.length >= this.#limits.problems) return;
+    const message = `the key ${quoted(key)} appears twice in this object; readers keep one of them, and not always the same one`;
+    this.duplicates.push({ kind: 'duplicate_key', message, offset, pointer: this.built.pointer() });
+  }
+
+  #trailingComma(): void {
+    this.#report('trailing_comma', problemMessages.trailingComma, this.#comma ?? 0);
+  }
+
+  #report(kind: JsonProblemKind, message: string, offset: number): void {
+    this.#add({ kind, message, offset, pointer: null });
+  }
+
+  /** Two complaints about one place are one mistake. */
+  #add(problem: JsonProblem): void {
+    if (this.problems.at(-1)?.offset === problem.offset) return;
+    this.problems.push(problem);
+    if (this.problems.length >= this.#limits.problems) this.#isDone = true;
+  }
+}

@@ -1,0 +1,96 @@
+import { createScanner, type JSONScanner } from 'jsonc-parser';
+import { problemMessages } from './problems.ts';
+
+/** A punctuation mark by its own character, a word or number, anything else, or the end of the text. */
+export type TokenKind = '{' | '}' | '[' | ']' | ',' | ':' | 'string' | 'scalar' | 'unknown' | 'end';
+
+export interface Tokens {
+  kind: TokenKind;
+  /** In UTF-16 code units. */
+  offset: number;
+  /** Of a string or a scalar. */
+  value: string | number | boolean | null;
+  /** Goes on to the next token; after the end it stays there. */
+  next(): void;
+}
+
+type Report = (kind: 'syntax' | 'comment', message: string, offset: number) => void;
+
+/** jsonc-parser's token and error numbers; its own names are constant enums, which modules cannot import. */
+const firstTrivia = 12;
+const lastTrivia = 15;
+const blockComment = 13;
+const punctuation: readonly (TokenKind | undefined)[] = [undefined, '{', '}', '[', ']', ',', ':'];
+const errors = { comment: 1, string: 2, number: 3, unicode: 4, escape: 5, character: 6 };
+
+/**
+ * The tokens of a text, without spaces and comments. Comments and what is wrong inside a token are reported
+ * on the way.
+ */
+export function tokensOf(text: string, report: Report): Tokens {
+  const scanner = createScanner(text);
+  const tokens: Tokens = {
+    kind: 'end',
+    offset: 0,
+    value: null,
+    next() {
+      for (;;) {
+        const code = scanner.scan() as number;
+        if (code < firstTrivia || code > lastTrivia) {
+          tokens.offset = scanner.getTokenOffset();
+          tokens.kind = kindOf(code);
+          tokens.value = valueOf(tokens.kind, scanner.getTokenValue());
+          reportErrors(text, scanner, report);
+          return;
+        }
+        if (code <= blockComment) report('comment', problemMessages.comment, scanner.getTokenOffset());
+      }
+    },
+  };
+  return tokens;
+}
+
+function kindOf(code: number): TokenKind {
+  const mark = punctuation[code];
+  if (mark !== undefined) return mark;
+  if (code === 10) return 'string';
+  if (code === 17) return 'end';
+  return code === 16 ? 'unknown' : 'scalar';
+}
+
+function valueOf(kind: TokenKind, text: string): string | number | boolean | null {
+  if (kind !== 'scalar') return text;
+  if (text === 'true' || text === 'false') return text === 'true';
+  return text === 'null' || text === '' ? null : Number(text);
+}
+
+function reportErrors(text: string, scanner: JSONScanner, report: Report): void {
+  const error = scanner.getTokenError() as number;
+  const start = scanner.getTokenOffset();
+  const end = scanner.getPosition();
+  if (error === errors.number) report('syntax', problemMessages.numberCutShort, start);
+  else if (error === errors.string) report('syntax', problemMessages.stringCutShort, end);
+  else if (error >= errors.unicode) reportFirstInString(text, start, end, report);
+}
+
+/** The scanner reports the last mistake of a string by the string's start; people look for the first. */
+function reportFirstInString(text: string, start: number, end: number, report: Report): void {
+  for (let at = start + 1; at < end; at += 1) {
+    const message = mistakeAt(text, at);
+    if (message !== null) {
+      report('syntax', message, at);
+      return;
+    }
+    if (text.charCodeAt(at) === 0x5c) at += 1;
+  }
+}
+
+function mistakeAt(text: string, at: number): string | null {
+  const code = text.charCodeAt(at);
+  if (code < 0x20) return problemMessages.controlCharacter;
+  if (code !== 0x5c) return null;
+  const next = text[at + 1] ?? '';
+  if (next === 'u')
+    return /^[0-9a-fA-F]{4}$/.test(text.slice(at + 2, at + 6)) ? null : problemMessages.badUnicodeEscape;
+  return next !== '' && '"\\/bfnrt'.includes(next) ? null : problemMessages.badEscape;
+}
