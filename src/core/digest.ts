@@ -6,7 +6,7 @@ export type Digest = string & { readonly [digestBrand]: true };
 
 const digestForm = /^sha256:[0-9a-f]{64}$/;
 
-/** Parses a digest at the edge; `undefined` when the text is not one. */
+/** Parses a digest at the edge; undefined if the text is not one. */
 export function parseDigest(text: string): Digest | undefined {
   return digestForm.test(text) ? (text as Digest) : undefined;
 }

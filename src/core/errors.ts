@@ -1,7 +1,7 @@
 import type { Finding } from './finding.ts';
 
 /**
- * The closed list of everything that can go wrong, told once.
+ * The closed list of everything that can go wrong.
  *
  * Each code has one meaning, one answer to "does trying again help?" and one sentence of documentation
  * (`docs/errors.md` is held against this table by a test). The API maps codes to HTTP statuses and the CLI to
@@ -180,7 +180,7 @@ export interface ErrorDetails {
   /** What to do about it, as a sentence: shown after the message. */
   hint?: string;
   cause?: unknown;
-  /** Every single thing that is wrong, where there can be several. */
+  /** Everything that is wrong, one by one, if there can be several things. */
   findings?: readonly Finding[];
 }
 
@@ -189,8 +189,8 @@ const brand = Symbol.for('waybill.error');
 /** The one error class: a code of the closed list, a sentence that names the place, and what to do. */
 export class WaybillError extends Error {
   /**
-   * By a mark and not by the class: the bundled command line and the daemon's modules that it loads have each
-   * their own copy of it.
+   * By a brand and not by the class: the bundled command line and the daemon's modules that it loads each
+   * have their own copy of the class.
    */
   static override [Symbol.hasInstance](thrown: unknown): boolean {
     return thrown instanceof Error && brand in thrown;
@@ -223,10 +223,7 @@ export interface ErrorRecord {
   findings: readonly Finding[];
 }
 
-/**
- * Turns whatever was thrown into a `WaybillError`; what is not one becomes `internal_error` with its cause
- * kept.
- */
+/** The `WaybillError` that was thrown, or an `internal_error` with anything else as its cause. */
 export function asWaybillError(thrown: unknown): WaybillError {
   if (thrown instanceof WaybillError) return thrown;
   const message = thrown instanceof Error ? thrown.message : String(thrown);

@@ -1,10 +1,11 @@
-/**
- * Things that must be given back, given back in the opposite order of taking, each exactly once and all of
- * them even when one fails. The first failure is thrown when the work itself succeeded, and attached to
- * nothing when it did not: the work's own error is the one people need.
- */
+/** Releases one resource. */
 export type Release = () => void | Promise<void>;
 
+/**
+ * Runs `work`, then releases what it registered with `onRelease`, in reverse order, each exactly once and all
+ * of them even if one fails. If `work` failed, its own error is thrown; otherwise the first failure of a
+ * release.
+ */
 export async function withReleasers<T>(
   work: (onRelease: (release: Release) => void) => Promise<T>,
 ): Promise<T> {

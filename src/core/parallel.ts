@@ -1,8 +1,8 @@
 import pMap from 'p-map';
 
 /**
- * Runs `work` on each item, at most `concurrency` at once. After the first failure nothing more is started;
- * what is under way is waited for, so that nothing goes on behind the back of whoever cleans up; then that
+ * Runs `work` on each item, at most `concurrency` (from 1) at once. After the first failure nothing more is
+ * started; whatever is under way is awaited, so that nothing still runs while the caller cleans up; then the
  * first failure is thrown.
  */
 export async function inParallel<T>(

@@ -2,8 +2,9 @@ import { errorTable, type ErrorRecord } from './errors.ts';
 import type { Finding } from './finding.ts';
 
 /**
- * An error as strangers may read it, in a run record that needs no token: paths of this machine become
- * `<path>`, and what was not foreseen says only that. The log has the original under the same run id. Pure.
+ * An error as anyone may read it, in a run record that needs no token: paths of this machine become `<path>`,
+ * and `internal_error` keeps nothing but its general description. The log has the original under the same run
+ * id. Pure.
  */
 export function publicError(error: ErrorRecord): ErrorRecord {
   if (error.code === 'internal_error') {
@@ -25,8 +26,8 @@ function publicFinding(finding: Finding): Finding {
   };
 }
 
-// A quoted path may hold spaces; a bare one ends at the first. A slash inside a word, a URL or a relative
-// path begins none.
+// A quoted path may contain spaces; a bare one ends at the first. A slash inside a word, a URL or a relative
+// path does not begin a path.
 const quotedPath = /(["'`])(?:\/|~\/|[A-Za-z]:\\)[^"'`]*\1/g;
 const barePath = /(?<![\w:/.~%-])(?:\/|~\/)[^\s"'`,;:)\]}]+/g;
 

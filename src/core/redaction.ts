@@ -1,15 +1,17 @@
-/** Keeps known secrets out of text that is written down, whatever error or library put them there. */
+/** Keeps known secrets out of text that is logged or shown, whatever error or library put them there. */
 export interface Redaction {
+  /** Values shorter than six characters are ignored. */
   add(values: Iterable<string>): void;
+  /** The text with every known secret replaced by `[secret]`. */
   clean(text: string): string;
 }
 
-// Shorter values would blank out ordinary words, and no secret of use is that short.
+// Shorter values would blank out ordinary words, and no useful secret is that short.
 const shortestSecret = 6;
 
 /**
- * The values themselves, as they stand inside JSON, as they stand in a URL, and the password of one that is a
- * URL.
+ * Recognises each value as it is, as it is escaped in JSON and in a URL, and the password of a value that is
+ * a URL.
  */
 export function newRedaction(): Redaction {
   const known = new Set<string>();
@@ -18,7 +20,7 @@ export function newRedaction(): Redaction {
     add(values) {
       for (const value of values)
         for (const form of formsOf(value)) if (form.length >= shortestSecret) known.add(form);
-      // The longest first: one may hold another.
+      // Longest first: one may contain another.
       const forms = [...known].sort((a, b) => b.length - a.length).map(escapeRegExp);
       pattern = forms.length === 0 ? null : new RegExp(forms.join('|'), 'g');
     },

@@ -2,7 +2,7 @@ import type { Clock } from './clock.ts';
 import { hasCode } from './errors.ts';
 
 export interface RetryPolicy {
-  /** Further tries after the first. */
+  /** Attempts after the first; 0 or more. */
   retries: number;
   /** Upper bound of the first pause, in milliseconds; it doubles with each try. */
   baseMs: number;
@@ -24,7 +24,8 @@ export interface RetryOptions {
 /**
  * Runs `work` again while it fails with `storage_transient`, after a pause drawn uniformly from [0, min(cap,
  * base · 2^n)) ("full jitter": M. Brooker, Exponential Backoff and Jitter, AWS Architecture Blog, 2015). Any
- * other failure is final. `work` is told which attempt it is, the first being 1.
+ * other failure is final and thrown. If `signal` aborts, the last failure or, during a pause, the signal's
+ * reason is thrown. `work` gets the number of the attempt, from 1.
  */
 export async function retry<T>(options: RetryOptions, work: (attempt: number) => Promise<T>): Promise<T> {
   const { policy, clock, signal, random = Math.random } = options;

@@ -2,8 +2,8 @@ import type { Digest } from '../core/digest.ts';
 import type { Progress, RunResult } from '../core/publish/result.ts';
 
 /**
- * What a worker needs to publish. Plain data: it crosses threads and, in BullMQ mode, hosts. `staged` tells
- * the two kinds apart.
+ * What a worker needs to publish. Plain data: it crosses threads and, in BullMQ mode, hosts. `staged`
+ * distinguishes the two kinds.
  */
 export type PublishJob = StagedJob | SourceJob;
 
@@ -11,12 +11,9 @@ export type PublishJob = StagedJob | SourceJob;
 export interface StagedJob {
   runId: string;
   pipelineId: string;
-  /**
-   * The staged bundle's directory, absolute. Where there is an `archive`: the empty directory that it is to
-   * be brought to.
-   */
+  /** The staged bundle's directory, absolute. With `archive`: an empty extraction directory. */
   staged: string;
-  /** In BullMQ mode: the bundle as it lies in shared staging. */
+  /** The bundle in shared staging; only in BullMQ mode. */
   archive?: StagedArchive;
   /** Relative path under which `preserve_relative` publishes it. */
   bundlePath: string;
@@ -25,11 +22,12 @@ export interface StagedJob {
 export interface StagedArchive {
   /** Its name in shared staging. */
   name: string;
+  /** Bytes. */
   size: number;
   digest: Digest;
 }
 
-/** Whatever the pipeline's own source holds when the run begins. */
+/** The bundles that the pipeline's own source holds when the run begins. */
 export interface SourceJob {
   runId: string;
   pipelineId: string;
@@ -38,7 +36,7 @@ export interface SourceJob {
 
 export type JobProgress = Progress;
 
-/** A publication's outcome is data even when destinations failed; only a worker that broke throws. */
+/** The outcome of a publication, also if destinations failed; only a worker that broke throws. */
 export interface JobResult {
   run: RunResult;
 }

@@ -5,11 +5,11 @@ import type { Counters } from '../core/publish/result.ts';
 export const runStatuses = ['accepted', 'queued', 'running', 'succeeded', 'failed'] as const;
 export type RunStatus = (typeof runStatuses)[number];
 
-/** How far a run is, over all its destinations. */
+/** The progress of a run, over all its destinations. */
 export interface RunProgress {
   /**
-   * `preparing`: bundle and destinations are looked at. `writing`: outputs are on their way. `committing`:
-   * all that is planned so far is written, and is put in place and recorded.
+   * `preparing`: bundle and destinations are read. `writing`: outputs are written. `committing`: all outputs
+   * planned so far are written, and are being put in place and recorded.
    */
   stage: 'preparing' | 'writing' | 'committing';
   outputs_done: number;
@@ -18,7 +18,10 @@ export interface RunProgress {
   bytes_total: number;
 }
 
-/** The body of `GET /runs/{run_id}`, in the names of that JSON. Holds no path of the host and no secret. */
+/**
+ * The body of `GET /runs/{run_id}`, with the names of that JSON. Times are RFC 3339 in UTC. Contains no path
+ * of the host and no secret.
+ */
 export interface RunRecord {
   run_id: string;
   pipeline_id: string;
@@ -28,7 +31,7 @@ export interface RunRecord {
   started_at: string | null;
   finished_at: string | null;
   destinations: RunDestination[];
-  /** How far it is while it runs. */
+  /** Null unless the run is running. */
   progress: RunProgress | null;
   summary: Counters | null;
   error: ErrorRecord | null;

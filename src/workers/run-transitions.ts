@@ -11,9 +11,9 @@ import type { RunDestination, RunProgress, RunRecord } from './run-record.ts';
  *                   │          └──────► failed     a destination or the worker failed, or the daemon stopped
  *                   └─────────────────► failed     the daemon stopped before the run's turn came
  *
- * Each arrow is one function from a record to the next, pure, and the only maker of records: whatever queue
- * is in use, they read the same. Records are readable without a token, so errors pass `publicError` on their
- * way in.
+ * Each arrow is a pure function from a record to the next. Only these functions make records, so they read
+ * the same whatever queue is in use. Records are readable without a token, so errors go through
+ * `publicError`.
  */
 
 export function acceptedRun(job: PublishJob, at: Date): RunRecord {
@@ -41,7 +41,7 @@ export function startedRun(record: RunRecord, at: Date): RunRecord {
   return { ...record, status: 'running', started_at: at.toISOString(), progress };
 }
 
-/** Adds one message of the worker; a record that does not run takes none. */
+/** Adds one message of the worker. Returns a record that is not running unchanged. */
 export function progressedRun(record: RunRecord, message: Progress): RunRecord {
   const { progress } = record;
   if (record.status !== 'running' || progress === null) return record;
@@ -67,15 +67,15 @@ export function progressedRun(record: RunRecord, message: Progress): RunRecord {
   }
 }
 
-/** Destinations work side by side: the stage is that of whoever has most to do. */
+/** Destinations work side by side: the stage is that of the one that is behind. */
 function inStage(counts: Omit<RunProgress, 'stage'>): RunProgress {
   const { outputs_done: done, outputs_total: total } = counts;
   return { ...counts, stage: total === 0 ? 'preparing' : done < total ? 'writing' : 'committing' };
 }
 
 /**
- * The worker answered. `error` tells what stopped the run as a whole; what failed at one destination stands
- * there.
+ * The worker answered. `error` is what stopped the run as a whole; the failure of a destination is with that
+ * destination.
  */
 export function finishedRun(record: RunRecord, result: RunResult, at: Date): RunRecord {
   const error = errorOf(result);
@@ -90,7 +90,7 @@ export function finishedRun(record: RunRecord, result: RunResult, at: Date): Run
   };
 }
 
-/** Whether nothing failed, at the source or at any destination. */
+/** Whether nothing failed, neither at the source nor at any destination. */
 export function hasSucceeded(result: RunResult): boolean {
   return errorOf(result) === null && result.pipelines.every(({ status }) => status === 'ok');
 }
@@ -102,7 +102,7 @@ function errorOf(result: RunResult): ErrorRecord | null {
   return errors.find((one) => one !== null) ?? null;
 }
 
-/** The worker broke, or never had its turn. What destinations had reported until then stays. */
+/** The worker broke, or the run never had its turn. Keeps what destinations had reported until then. */
 export function failedRun(record: RunRecord, error: ErrorRecord, at: Date): RunRecord {
   return {
     ...record,

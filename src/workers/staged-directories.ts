@@ -5,8 +5,9 @@ import { customAlphabet } from 'nanoid';
 import { WaybillError } from '../core/errors.ts';
 
 /*
- * Each upload is staged inside a directory of its own, directly below `server.staging.directory` and named so
- * that it is known again: whatever else lies in the staging directory is somebody's and is never touched.
+ * Each upload is staged in a directory of its own, directly below `server.staging.directory`, with a name
+ * that identifies it as ours: anything else in the staging directory belongs to somebody and is never
+ * touched.
  */
 const nameForm = /^upload-[0-9a-z]{16}$/;
 const randomName = customAlphabet('0123456789abcdefghijklmnopqrstuvwxyz', 16);
@@ -18,7 +19,7 @@ export async function newUploadDirectory(staging: string): Promise<string> {
   return directory;
 }
 
-/** Removes the upload directory that is, or holds, `staged`. Refuses a path that is in none. */
+/** Removes the upload directory that is, or contains, `staged`. Throws `internal_error` if none does. */
 export async function removeUploadDirectory(staging: string, staged: string): Promise<void> {
   const name = path.relative(staging, staged).split(path.sep)[0] ?? '';
   if (!nameForm.test(name)) {
@@ -34,15 +35,15 @@ export async function removeUploadDirectory(staging: string, staged: string): Pr
 const fewEntries = 32;
 
 /**
- * A small bundle goes by some quick calls: through the thread pool each would cost ten times as much. A large
- * one must not hold anybody up.
+ * A small bundle is removed synchronously: through Node's thread pool each call would cost ten times as much.
+ * A large one must not block the event loop.
  */
 async function removeDirectory(directory: string): Promise<void> {
   if (isSmall(directory)) rmSync(directory, { recursive: true, force: true });
   else await rm(directory, { recursive: true, force: true });
 }
 
-/** Whether few entries lie below it, at whatever depth; it looks at no more than those few. */
+/** Whether the directory has few entries, at any depth; reads no more than those few. */
 function isSmall(directory: string): boolean {
   let left = fewEntries;
   const pending = [directory];
@@ -60,14 +61,11 @@ function readDirectory(directory: string): Dirent[] {
   try {
     return readdirSync(directory, { withFileTypes: true });
   } catch {
-    return []; // Gone, or it cannot be read: the removal tells.
+    return []; // Gone or unreadable: the removal reports it.
   }
 }
 
-/**
- * Removes every upload directory below `staging`; returns their names. A staging directory that is not there
- * holds none.
- */
+/** Removes every upload directory in `staging` and resolves with their names. `staging` need not exist. */
 export async function sweepUploadDirectories(staging: string): Promise<string[]> {
   const entries = await readdir(staging, { withFileTypes: true }).catch((error: unknown) => {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return [];

@@ -14,6 +14,9 @@ import type { JobResult, PublishJob } from '../../src/workers/job.ts';
 import { workerPool } from '../../src/workers/threads/pool.ts';
 import { bundleTar, inChunks } from '../fixtures/tar.ts';
 
+// A daemon and its threads start and stop, which takes a while on a busy machine.
+t.setTimeout(240_000);
+
 // Node goes on with the microtasks of a thread that threw, and a small bundle is published within one turn of
 // the event loop: so many files take more than one.
 const files = Object.fromEntries(Array.from({ length: 100 }, (_, index) => [`file-${index + 100}.txt`, 'x']));

@@ -6,6 +6,9 @@ import type { Occurrence } from '../../src/core/notify/event.ts';
 import type { JobProgress, PublishJob } from '../../src/workers/job.ts';
 import { workerPool, type WorkerPool, type WorkerPoolOptions } from '../../src/workers/threads/pool.ts';
 
+// Each test starts threads, which takes seconds on a busy machine.
+t.setTimeout(240_000);
+
 type Setting = Partial<WorkerPoolOptions> & { worker: string };
 
 function open(t: Test, { worker, ...options }: Setting): WorkerPool {

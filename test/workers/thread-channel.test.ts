@@ -1,6 +1,6 @@
-import { performance } from 'node:perf_hooks';
 import { MessageChannel, receiveMessageOnPort, type MessagePort } from 'node:worker_threads';
 import t from 'tap';
+import { systemClock } from '../../src/core/clock.ts';
 import { WaybillError } from '../../src/core/errors.ts';
 import {
   answerTask,
@@ -22,7 +22,7 @@ const output = (path: string): JobProgress => ({ type: 'output', destinationId: 
 
 t.test('progress comes in batches, in order, neighbouring bytes of one destination added up', async (t) => {
   const emitted: JobProgress[][] = [];
-  const { onProgress, flush } = batchProgress((progress) => emitted.push(progress), 60_000);
+  const { onProgress, flush } = batchProgress(systemClock, (progress) => emitted.push(progress), 60_000);
   onProgress(bytes('a', 60));
   onProgress(bytes('a', 10));
   onProgress(bytes('b', 5));
@@ -36,12 +36,12 @@ t.test('progress comes in batches, in order, neighbouring bytes of one destinati
 
 t.test('a batch goes out by itself after a while, also where no timer gets its turn', async (t) => {
   const emitted: JobProgress[][] = [];
-  const { onProgress, flush } = batchProgress((progress) => emitted.push(progress), 5);
+  const { onProgress, flush } = batchProgress(systemClock, (progress) => emitted.push(progress), 5);
   onProgress(output('x'));
   await new Promise((resolve) => setTimeout(resolve, 20));
   t.same(emitted, [[output('x')]]);
   onProgress(output('y'));
-  for (const until = performance.now() + 10; performance.now() < until;);
+  for (const until = systemClock.monotonic() + 10; systemClock.monotonic() < until;);
   onProgress(output('z'));
   t.same(emitted.slice(1), [[output('y'), output('z')]]);
   flush();
@@ -50,7 +50,7 @@ t.test('a batch goes out by itself after a while, also where no timer gets its t
 
 t.test('that a destination is done is told at once, with all before it', async (t) => {
   const emitted: JobProgress[][] = [];
-  const { onProgress } = batchProgress((progress) => emitted.push(progress), 60_000);
+  const { onProgress } = batchProgress(systemClock, (progress) => emitted.push(progress), 60_000);
   const [result] = runResult('ok').run.pipelines[0]?.destinations[0]?.actions ?? [];
   if (result === undefined) throw new Error('the contract has no result');
   const done: JobProgress = { type: 'done', destinationId: 'b', result };
@@ -87,12 +87,16 @@ t.test(
   async (t) => {
     const { port1, port2 } = new MessageChannel();
     t.teardown(() => port1.close());
-    const outcome = await answerTask({ job, port: port2 }, false, async () => {
-      throw new WaybillError('secrets_invalid', 'KEY is missing', {
-        hint: 'set KEY',
-        cause: new Error('deep'),
-      });
-    });
+    const outcome = await answerTask(
+      { job, port: port2 },
+      { clock: systemClock, verbose: false },
+      async () => {
+        throw new WaybillError('secrets_invalid', 'KEY is missing', {
+          hint: 'set KEY',
+          cause: new Error('deep'),
+        });
+      },
+    );
     t.match(outcome, {
       ok: false,
       error: { code: 'secrets_invalid', message: 'KEY is missing', hint: 'set KEY' },
@@ -111,12 +115,16 @@ t.test('an abort message reaches the work as a signal', async (t) => {
   const { port1, port2 } = new MessageChannel();
   t.teardown(() => port1.close());
   port1.postMessage({ type: 'abort', reason: 'the daemon stops' });
-  const outcome = await answerTask({ job, port: port2 }, false, ({ runId }, { signal }) => {
-    t.equal(runId, 'maps.1');
-    return new Promise((_resolve, reject) => {
-      signal.addEventListener('abort', () => reject(signal.reason as Error));
-    });
-  });
+  const outcome = await answerTask(
+    { job, port: port2 },
+    { clock: systemClock, verbose: false },
+    ({ runId }, { signal }) => {
+      t.equal(runId, 'maps.1');
+      return new Promise((_resolve, reject) => {
+        signal.addEventListener('abort', () => reject(signal.reason as Error));
+      });
+    },
+  );
   t.match(outcome, { ok: false, error: { code: 'aborted', message: 'the daemon stops' } });
 });
 
@@ -124,7 +132,7 @@ t.test('log fields that cannot be cloned still arrive; debug lines only where th
   for (const verbose of [false, true]) {
     const { port1, port2 } = new MessageChannel();
     t.teardown(() => port1.close());
-    await answerTask({ job, port: port2 }, verbose, async (_job, { log }) => {
+    await answerTask({ job, port: port2 }, { clock: systemClock, verbose }, async (_job, { log }) => {
       log.debug({}, 'detail');
       log.info({ run: () => 1, storage: 'local' }, 'hello');
       return runResult('ok');

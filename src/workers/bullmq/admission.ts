@@ -20,7 +20,7 @@ export interface AdmissionsOptions {
     share(job: PublishJob, name: string): Promise<PublishJob>;
     remove(name: string): Promise<void>;
   };
-  /** The run is in the store. */
+  /** Called when the run is in the store. */
   onAccepted: (pipelineId: string) => Promise<void>;
 }
 
@@ -30,7 +30,7 @@ export interface Admissions {
   drain(): void;
   /** Resolves when no upload is being received. */
   idle(): Promise<void>;
-  /** Accepts no more, and gives back every slot. */
+  /** Accepts no more, and releases every slot. */
   close(): Promise<void>;
 }
 
@@ -40,9 +40,9 @@ interface Accepted {
 }
 
 /**
- * A slot and its key carry the id of the one request that holds them and run out unless that request's
- * process renews them: an API that dies blocks nobody for longer than `workerTimeoutMs`. So does the name in
- * shared staging, but for longer, since bytes go with it.
+ * A slot and its key carry the id of the request that holds them and expire unless that request's process
+ * renews them: an API that dies blocks nobody for longer than `workerTimeoutMs`. So does the name in shared
+ * staging, but it lives longer, since the bytes of the upload are lost with it.
  */
 export function admissions(options: AdmissionsOptions): Admissions {
   const { store, log } = options;
@@ -58,12 +58,12 @@ export function admissions(options: AdmissionsOptions): Admissions {
     if (outcome === 'busy') throw keyInProgress();
 
     let staged: string | null = null;
-    const timer = setInterval(
-      () => void store.renew(slot, staged).catch(() => undefined),
+    const renewal = options.clock.every(
       options.workerTimeoutMs / 3,
+      () => void store.renew(slot, staged).catch(() => undefined),
     );
     const stop = (): void => {
-      clearInterval(timer);
+      renewal.cancel();
       open.delete(slot.id);
       if (open.size === 0) onIdle?.();
     };
@@ -101,7 +101,7 @@ export function admissions(options: AdmissionsOptions): Admissions {
     onStaging: (name: string) => void,
   ): Promise<Accepted> {
     if (phase === 'closed') throw shuttingDown();
-    // Asked before the bundle travels, because a replay needs none of it.
+    // Before the bundle is shared, because a replay needs none of it.
     const known = await store.replay(slot, digest);
     if (known !== null) {
       await giveBack(slot);
@@ -116,7 +116,7 @@ export function admissions(options: AdmissionsOptions): Admissions {
     if (isClosed()) throw shuttingDown();
     const record = acceptedRun(job, options.clock.now());
     const waiting = queuedRun(record, options.clock.now());
-    // Where this throws it is not known whether the run was accepted. The bundle stays then: the run needs
+    // If this throws, it is unknown whether the run was accepted. The bundle stays then: either the run needs
     // it, or it is swept as unwanted.
     const answer = await store.accept(slot, shared, waiting, digest, name);
     switch (answer.outcome) {
@@ -143,7 +143,7 @@ export function admissions(options: AdmissionsOptions): Admissions {
 
   const isClosed = (): boolean => phase === 'closed';
 
-  /** Where it fails, the name is swept later. */
+  /** If it fails, the name is swept later. */
   async function unshare(name: string | null): Promise<void> {
     if (name === null) return;
     await options.shared
@@ -151,7 +151,7 @@ export function admissions(options: AdmissionsOptions): Admissions {
       .catch((error: unknown) => log.warn({ err: error }, 'a shared bundle could not be removed now'));
   }
 
-  /** Where it fails, the slot and the key run out by themselves. */
+  /** If it fails, the slot and the key expire. */
   const giveBack = (slot: Slot): Promise<void> => store.release(slot).catch(() => undefined);
 
   return {

@@ -30,7 +30,7 @@ export async function createBullmqCoordinator(
     throw new WaybillError('internal_error', 'the coordinator of several hosts needs the bullmq driver');
   const url = secrets.require(settings.redisUrlEnv, 'server.queue');
   const shared = await openSharedStaging(staging.shared, storageOpener({ clock, log, secrets }));
-  const scratch = await openScratch(staging.directory, () => clock.now().getTime());
+  const scratch = await openScratch(staging.directory, clock);
   const discard = (staged: string): Promise<void> => removeUploadDirectory(scratch.directory, staged);
   const queue = await bullmqQueue({
     clock,

@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import type { Job } from 'bullmq';
-import type { Clock } from '../../core/clock.ts';
+import type { Clock, Timer } from '../../core/clock.ts';
 import { asWaybillError, errorRecord, WaybillError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
+import { attempt, type Outcome } from './attempt.ts';
 import type { RedisLink } from './link.ts';
 import type { PipelineQueues, Ticket } from './pipelines.ts';
 import { progressSaver } from './progress.ts';
-import type { RunStore, Taken } from './store.ts';
-import type { JobResult } from '../job.ts';
+import type { RunStore } from './store.ts';
 import type { JobProcessor } from '../queue.ts';
 import type { RunRecord } from '../run-record.ts';
 import { failedRun, finishedRun, queuedRun, startedRun } from '../run-transitions.ts';
@@ -21,7 +21,7 @@ export interface DispatcherOptions {
   maxConcurrency: number;
   retentionMs: number;
   workerTimeoutMs: number;
-  /** Tells every host that the pipeline may have a job to give. */
+  /** Notifies every host that the pipeline may have a job. */
   wake: (pipelineId: string) => void;
   process: JobProcessor;
 }
@@ -32,7 +32,10 @@ export interface Dispatcher {
   consider(pipelineId: string): void;
   /** Takes no more jobs; resolves when none runs. */
   settled(): Promise<void>;
-  /** Stops what still runs and gives it back to the queue, for another host; returns those runs. */
+  /**
+   * Stops the jobs that still run and gives them back to the queue, for other hosts; resolves with their
+   * runs.
+   */
   abort(): Promise<string[]>;
 }
 
@@ -43,26 +46,20 @@ interface Running {
   beat: () => void;
 }
 
-type Outcome = { result: JobResult } | { error: unknown };
-
-/** A run that has brought down so many workers is not given to another. */
-const mostTakes = 5;
-/** A worker that was killed leaves its lease at the destination, which is stale after two minutes. */
-const staleLeaseMs = 180_000;
-const busyPauseMs = 5_000;
 const longestRetryMs = 2_000;
 
 /**
- * Takes jobs while this host has a place free, and runs them.
+ * Takes jobs while this host runs fewer than `maxConcurrency`, and runs them.
  *
- * `candidates` are the pipelines that may have a job to give: woken by a message of whoever added or ended
- * one, and all of them every second, should a message have been lost. Asking is one call that answers with a
- * locked job or with nothing (none waits, or another host runs one of this pipeline).
+ * `candidates` are the pipelines that may have a job: one is added by a message of the host that added or
+ * ended a job of it, and all of them every second, in case a message was lost. Asking for a job is one call,
+ * which returns a locked job or nothing (none waits, or another host runs one of this pipeline).
  *
- * A taken job is kept by a heartbeat. While Redis is away the run goes on: its lock may run out, but nobody
- * can take the job either, and on Redis's return it is locked again before any host looks for stalled jobs
- * (`queue.ts`). Where another worker has the job nevertheless (this host alone was cut off), the run
- * here is stopped and its outcome dropped; until then the lease at the destination keeps the two apart.
+ * A heartbeat keeps the lock on a job that was taken. While Redis is away the run goes on: its lock may
+ * expire, but nobody can take the job either, and when Redis is back the job is locked again before any host
+ * looks for stalled jobs (`queue.ts`). If another worker has the job nevertheless, because only this host was
+ * cut off, the run here is stopped and its outcome dropped; until then the lease at the destination keeps the
+ * two apart.
  */
 export function dispatcher(options: DispatcherOptions): Dispatcher {
   const { store, pipelines, clock, log } = options;
@@ -91,7 +88,7 @@ export function dispatcher(options: DispatcherOptions): Dispatcher {
       .catch((error: unknown) => log.debug({ err: error }, 'no job could be asked for'))
       .finally(() => {
         pumping = undefined;
-        // One that was added after the last look of the pump.
+        // A candidate may have been added after the pump looked for the last time.
         if (
           !stopped &&
           running.size < options.maxConcurrency &&
@@ -112,7 +109,7 @@ export function dispatcher(options: DispatcherOptions): Dispatcher {
         },
         () => undefined,
       );
-    const timer = setInterval(beat, options.workerTimeoutMs / 4);
+    const heartbeat: Timer = clock.every(options.workerTimeoutMs / 4, beat);
     const done = run(job, token, abort)
       .catch((error: unknown) =>
         log.error(
@@ -121,7 +118,7 @@ export function dispatcher(options: DispatcherOptions): Dispatcher {
         ),
       )
       .finally(() => {
-        clearInterval(timer);
+        heartbeat.cancel();
         running.delete(pipelineId);
         options.wake(pipelineId);
         consider(pipelineId);
@@ -129,18 +126,24 @@ export function dispatcher(options: DispatcherOptions): Dispatcher {
     running.set(pipelineId, { runId, abort, done, beat });
   }
 
-  /** From a locked job to its end, whatever Redis does in between. */
+  /** Runs a locked job to its end, whatever Redis does in between. */
   async function run(job: Job<Ticket>, token: string, abort: AbortController): Promise<void> {
     const runId = job.id ?? '';
     const taken = await insist(() => store.take(runId, token));
-    // Its worker died after the run was recorded and before BullMQ knew.
+    // Its worker died between recording the end of the run and ending the job.
     if (taken === null) return insist(() => pipelines.end(job, token, null));
     const fields = { run_id: runId, pipeline_id: taken.job.pipelineId };
     log.info({ ...fields, take: taken.takes }, 'run started');
     const begun = startedRun({ ...taken.record, destinations: [] }, clock.now());
     await insist(() => store.save(token, begun));
-    const progress = progressSaver(begun, (record) => store.save(token, record));
-    const outcome = await attempt(taken, abort.signal, progress.add);
+    const progress = progressSaver(begun, clock, (record) => store.save(token, record));
+    const outcome = await attempt(taken, {
+      clock,
+      log,
+      process: options.process,
+      signal: abort.signal,
+      onProgress: progress.add,
+    });
     await progress.stop();
     const record = recordOf(progress.record(), outcome);
     if (closing.signal.aborted && record.status !== 'succeeded') {
@@ -159,41 +162,13 @@ export function dispatcher(options: DispatcherOptions): Dispatcher {
     await insist(() => pipelines.end(job, token, record));
   }
 
-  async function attempt(
-    { job, takes }: Taken,
-    signal: AbortSignal,
-    onProgress: Parameters<JobProcessor>[1]['onProgress'],
-  ): Promise<Outcome> {
-    if (takes > mostTakes)
-      return {
-        error: new WaybillError(
-          'worker_failed',
-          `${mostTakes} workers ended while they published this bundle`,
-          {
-            hint: 'look into the logs of the workers for what ended them, then upload it again',
-          },
-        ),
-      };
-    const patientUntil = clock.monotonic() + (takes > 1 ? staleLeaseMs : 0);
-    for (;;) {
-      try {
-        const result = await options.process(job, { signal, onProgress });
-        if (!isBusy(result) || clock.monotonic() >= patientUntil || signal.aborted) return { result };
-        log.info({ run_id: job.runId }, 'waiting for the lease of the worker that died');
-        await clock.sleep(busyPauseMs, signal);
-      } catch (error) {
-        return { error };
-      }
-    }
-  }
-
   function recordOf(record: RunRecord, outcome: Outcome): RunRecord {
     return 'result' in outcome
       ? finishedRun(record, outcome.result.run, clock.now())
       : failedRun(record, errorRecord(asWaybillError(outcome.error)), clock.now());
   }
 
-  /** Until Redis answers, or this process gives up. */
+  /** Repeats the call until Redis answers or this process gives up. */
   async function insist<T>(work: () => Promise<T>): Promise<T> {
     for (let pauseMs = 50; ; pauseMs = Math.min(pauseMs * 2, longestRetryMs)) {
       try {
@@ -228,7 +203,7 @@ export function dispatcher(options: DispatcherOptions): Dispatcher {
       );
       closing.abort(reason);
       for (const { abort } of running.values()) abort.abort(reason);
-      // Redis may be away for good.
+      // Redis may never come back.
       const enough = new AbortController();
       const patience = clock.sleep(longestRetryMs * 10, enough.signal).then(
         () => abandoned.abort(),
@@ -240,17 +215,4 @@ export function dispatcher(options: DispatcherOptions): Dispatcher {
       return interrupted;
     },
   };
-}
-
-/** Nothing failed but that somebody else holds the destination. */
-function isBusy({ run }: JobResult): boolean {
-  const errors = run.pipelines.flatMap(({ error, destinations }) => [
-    error,
-    ...destinations.flatMap((destination) => [
-      destination.error,
-      ...destination.actions.map((action) => action.error),
-    ]),
-  ]);
-  const failures = errors.filter((error) => error !== null);
-  return failures.length > 0 && failures.some(({ code }) => code === 'destination_busy');
 }

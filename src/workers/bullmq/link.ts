@@ -1,50 +1,49 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { Redis } from 'ioredis';
+import type { Clock } from '../../core/clock.ts';
 import { WaybillError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 
-/** The connection of this process to Redis, which comes back by itself whenever it was lost. */
+/** The connection of this process to Redis, which is restored whenever it is lost. */
 export interface RedisLink {
   redis: Redis;
   /**
-   * Runs a call of Redis. Throws `queue_unavailable` where Redis cannot be reached, or cannot answer or keep
-   * anything now; what a call throws else is a defect. Nothing that is thrown holds the URL or the arguments
-   * of a command.
+   * Makes a call to Redis. Throws `queue_unavailable` if Redis cannot be reached, or cannot answer or store
+   * anything at the moment; anything else that a call throws is a defect. No error contains the URL or the
+   * arguments of a command.
    */
   ask: <T>(work: () => Promise<T>) => Promise<T>;
-  /** For how long the connection has been up without a break, in milliseconds; 0 while it is down. */
+  /** How long the connection has been up without a break, in milliseconds; 0 while it is down. */
   upForMs(): number;
-  /** Another connection of the same settings; closed with this one. */
+  /** Another connection with the same settings, not yet connected; closed with this one. */
   another(): Redis;
   close(): void;
 }
 
 export interface LinkOptions {
-  /** With the password in it: never shown. */
+  /** Contains the password: never shown. */
   url: string;
   /** The name of the variable that holds the URL, for messages. */
   urlEnv: string;
   log: Log;
-  monotonic: () => number;
+  clock: Clock;
 }
 
 const firstConnectionMs = 10_000;
 const commandTimeoutMs = 3_000;
 const longestPauseMs = 1_000;
 
-/** Replies that tell of Redis's condition and not of our call. */
+/** Replies that are about the state of Redis and not about our call. */
 const passing =
   /^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|OOM|MISCONF|BUSY|NOREPLICAS|NOAUTH|WRONGPASS|NOPERM|UNBLOCKED)\b/;
 
 /**
- * Connects, and checks that this Redis keeps what it is given. Throws `secrets_invalid` where the URL is
- * none, `queue_unavailable` where nothing answers within ten seconds, `config_invalid` where Redis would
- * evict.
+ * Connects, and checks that this Redis keeps its data. Throws `secrets_invalid` if the URL is malformed,
+ * `queue_unavailable` if nothing answers within ten seconds, and `config_invalid` if Redis would evict data.
  *
- * A call fails at once while the connection is down, and is not sent again by itself when it breaks in
- * between: the caller knows what is safe to repeat.
+ * A call fails at once while the connection is down, and is not repeated if the connection breaks before the
+ * answer: the caller knows what is safe to repeat.
  */
-export async function linkRedis({ url, urlEnv, log, monotonic }: LinkOptions): Promise<RedisLink> {
+export async function linkRedis({ url, urlEnv, log, clock }: LinkOptions): Promise<RedisLink> {
   checkUrl(url, urlEnv);
   const open = (): Redis =>
     new Redis(url, {
@@ -52,39 +51,38 @@ export async function linkRedis({ url, urlEnv, log, monotonic }: LinkOptions): P
       enableOfflineQueue: false,
       autoResendUnfulfilledCommands: false,
       maxRetriesPerRequest: null,
-      // Its own way fails unheard where the connection breaks again at once; who subscribes does so at each
-      // `ready`.
+      // autoResubscribe fails silently on quick reconnects; subscribe on each `ready` instead.
       autoResubscribe: false,
       connectTimeout: commandTimeoutMs,
       commandTimeout: commandTimeoutMs,
       retryStrategy: (times) => Math.min(50 * 2 ** Math.min(times, 10), longestPauseMs),
-      // After a failover: this server is not the one that takes writes any more.
+      // After a failover this server no longer takes writes.
       reconnectOnError: (error) => error.message.startsWith('READONLY'),
     });
   const redis = open();
   const others: Redis[] = [];
   let upSince: number | null = null;
   let lastFailure = 'no answer';
-  let told = false;
+  let isOutageLogged = false;
   redis.on('error', (error: Error) => (lastFailure = plain(error).message));
   redis.on('ready', () => {
-    upSince = monotonic();
-    if (told) {
+    upSince = clock.monotonic();
+    if (isOutageLogged) {
       log.info({}, 'redis is back');
-      // Theirs may be dead without knowing it.
+      // Duplicate connections may be half-open; reconnect them.
       for (const other of others) other.disconnect(true);
     }
-    told = false;
+    isOutageLogged = false;
   });
   redis.on('close', () => {
-    if (upSince !== null && !told) {
+    if (upSince !== null && !isOutageLogged) {
       log.warn({ reason: lastFailure }, 'redis is away; uploads are refused until it is back');
-      told = true;
+      isOutageLogged = true;
     }
     upSince = null;
   });
   const close = (): void => {
-    told = true;
+    isOutageLogged = true; // Closing is no outage.
     for (const one of [redis, ...others]) one.disconnect();
   };
   const link: RedisLink = {
@@ -93,13 +91,13 @@ export async function linkRedis({ url, urlEnv, log, monotonic }: LinkOptions): P
       try {
         return await work();
       } catch (error) {
-        // Nobody answers, and nothing closed the connection either: a cut line. A new one counts as Redis
-        // being back, with all that follows from it.
+        // No answer, and no end of the connection either: the line is cut. Reconnecting counts as Redis being
+        // back, with all that follows from it.
         if (error instanceof Error && error.message === 'Command timed out') redis.disconnect(true);
         throw asUnavailable(error);
       }
     },
-    upForMs: () => (upSince === null ? 0 : Math.max(1, monotonic() - upSince)),
+    upForMs: () => (upSince === null ? 0 : Math.max(1, clock.monotonic() - upSince)),
     another: () => {
       const other = open();
       other.on('error', () => undefined);
@@ -109,7 +107,7 @@ export async function linkRedis({ url, urlEnv, log, monotonic }: LinkOptions): P
     close,
   };
   try {
-    await connected(redis, () => lastFailure, urlEnv);
+    await connected(redis, clock, () => lastFailure, urlEnv);
     await checkServer(link, log);
   } catch (error) {
     close();
@@ -119,7 +117,7 @@ export async function linkRedis({ url, urlEnv, log, monotonic }: LinkOptions): P
 }
 
 /**
- * What BullMQ and ioredis throw, as an error that is safe to log: theirs carry the command with its
+ * What BullMQ and ioredis throw, as an error that is safe to log: theirs contain the command with its
  * arguments, and `AUTH` is a command.
  */
 export function plain(error: unknown): Error {
@@ -147,25 +145,31 @@ function checkUrl(url: string, urlEnv: string): void {
   });
 }
 
-async function connected(redis: Redis, lastFailure: () => string, urlEnv: string): Promise<void> {
-  const ready = new Promise<'ready'>((resolve) => redis.once('ready', () => resolve('ready')));
-  // Its own promise gives up at the first refusal; the connection goes on trying.
+async function connected(
+  redis: Redis,
+  clock: Clock,
+  lastFailure: () => string,
+  urlEnv: string,
+): Promise<void> {
+  const ready = new Promise<boolean>((resolve) => {
+    const timeout = clock.timeout(firstConnectionMs, () => resolve(false));
+    redis.once('ready', () => {
+      timeout.cancel();
+      resolve(true);
+    });
+  });
+  // Its promise rejects at the first refusal, but the connection goes on trying.
   redis.connect().catch(() => undefined);
-  const enough = new AbortController();
-  const late = delay(firstConnectionMs, 'late' as const, { signal: enough.signal });
-  late.catch(() => undefined);
-  const first = await Promise.race([ready, late]);
-  enough.abort();
-  if (first === 'ready') return;
+  if (await ready) return;
   throw new WaybillError('queue_unavailable', `Redis (${urlEnv}) cannot be reached: ${lastFailure()}`, {
     hint: 'start Redis, or correct the URL',
   });
 }
 
 /**
- * With an eviction policy and a memory limit Redis would throw away accepted uploads, keys and locks in
- * silence: refused. Without a limit nothing is evicted until somebody sets one: told. The same for
- * persistence, without which a restart of Redis forgets what was accepted.
+ * With an eviction policy and a memory limit Redis would silently drop accepted uploads, keys and locks: this
+ * throws. Without a limit nothing is evicted until somebody sets one: this warns. It also warns if Redis does
+ * not persist its data, since a restart would then lose what was accepted.
  */
 async function checkServer({ redis, ask }: RedisLink, log: Log): Promise<void> {
   const facts = new Map(

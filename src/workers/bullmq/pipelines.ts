@@ -5,30 +5,29 @@ import type { JobLock, RunStore } from './store.ts';
 import { publicError } from '../../core/public-error.ts';
 import type { RunRecord } from '../run-record.ts';
 
-/** What BullMQ keeps of a run: enough to know it again on the board. The run itself is in the store. */
+/** What BullMQ knows of a run: enough to find it on the board. The run itself is in the store. */
 export interface Ticket {
   run_id: string;
 }
 
 /**
- * BullMQ's queues, one for each pipeline; each lets one job be active at a time, whatever the number of
- * hosts.
+ * BullMQ's queues, one for each pipeline. Each has one active job at a time, whatever the number of hosts.
  */
 export interface PipelineQueues {
   queues: ReadonlyMap<string, Queue>;
   /**
-   * Puts what was accepted into the pipeline's queue, in the order of acceptance. Doing it twice, here or
-   * elsewhere, changes nothing.
+   * Moves accepted runs from the outbox into the pipeline's queue, in the order of acceptance. Idempotent,
+   * also if several hosts do it at once.
    */
   handOver(pipelineId: string): Promise<void>;
-  /** The pipeline's next job, if there is one and none is active; it is locked then. */
+  /** Locks the pipeline's next job and resolves with it; undefined if none waits or one is active. */
   next(pipelineId: string, token: string): Promise<Job<Ticket> | undefined>;
-  /** Puts jobs whose worker has died back to the head of their queues. */
+  /** Puts jobs whose worker has died back at the head of their queues. */
   rescue(): Promise<void>;
   lockOf(job: Job<Ticket>, token: string): JobLock;
-  /** Tells BullMQ how a job ended. A job that is not this token's any more is somebody else's to end. */
+  /** Ends the job in BullMQ. Does nothing if the token no longer holds the job's lock. */
   end(job: Job<Ticket>, token: string, record: RunRecord | null): Promise<void>;
-  /** Puts the job back to the head of its queue. */
+  /** Puts the job back at the head of its queue. */
   giveBack(job: Job<Ticket>, token: string): Promise<void>;
   close(): Promise<void>;
 }
@@ -40,7 +39,7 @@ export interface PipelineQueuesOptions {
   prefix: string;
   pipelineIds: readonly string[];
   retentionMs: number;
-  /** A worker that was not heard of for so long has died. */
+  /** A worker that was silent for this many milliseconds counts as dead. */
   workerTimeoutMs: number;
 }
 
@@ -50,7 +49,7 @@ const keptEvents = 1000;
 export async function pipelineQueues(options: PipelineQueuesOptions): Promise<PipelineQueues> {
   const { link, store, log, workerTimeoutMs } = options;
   const prefix = `${options.prefix}:queue`;
-  // BullMQ shares the connection and closes none of it. Its errors are those of calls, which also reject.
+  // BullMQ shares the connection and does not close it. Its errors are those of calls, which also reject.
   const quiet = (error: Error): void => log.debug({ err: plain(error) }, 'bullmq');
   const queues = new Map<string, Queue<Ticket>>();
   const workers = new Map<string, Worker<Ticket>>();
@@ -64,9 +63,9 @@ export async function pipelineQueues(options: PipelineQueuesOptions): Promise<Pi
       connection: link.redis,
       prefix,
       lockDuration: workerTimeoutMs,
-      // The time between two looks of any host; each host asks more often.
+      // The least time between two checks by any host; each host asks more often.
       stalledInterval: Math.ceil(workerTimeoutMs / 4),
-      // How often is too often is decided by the dispatcher, which knows the run.
+      // `attempt.ts` limits how often a run is begun again.
       maxStalledCount: 1_000_000,
       autorun: false,
     });
@@ -82,7 +81,7 @@ export async function pipelineQueues(options: PipelineQueuesOptions): Promise<Pi
     try {
       await work;
     } catch (error) {
-      // BullMQ's own words for: the lock is not ours, or the job is not active.
+      // BullMQ's messages if the lock is not ours or the job is not active.
       if (!/lock|not in the (active|.*) state|Missing key/i.test(plain(error).message)) throw error;
     }
   };
@@ -91,8 +90,8 @@ export async function pipelineQueues(options: PipelineQueuesOptions): Promise<Pi
     handOver: async (pipelineId) => {
       const queue = queues.get(pipelineId);
       if (queue === undefined) return;
-      // Ascending, and each host reads before it adds: a run that is not in the outbox any more is in the
-      // queue already.
+      // In ascending order, and each host reads before it adds: a run that is no longer in the outbox is in
+      // the queue already.
       const runIds = await store.outbox(pipelineId);
       if (runIds.length === 0) return;
       const jobs = runIds.map((runId) => ({

@@ -1,25 +1,27 @@
+import type { Clock, Timer } from '../../core/clock.ts';
 import type { JobProgress } from '../job.ts';
 import type { RunRecord } from '../run-record.ts';
 import { progressedRun } from '../run-transitions.ts';
 
-/** The record of a run that is under way, kept here and saved now and then. */
+/** The record of a run that is under way, kept up to date here and saved from time to time. */
 export interface ProgressSaver {
   add: (message: JobProgress) => void;
   record(): RunRecord;
-  /** Saves no more; resolves when nothing is under way. */
+  /** Saves no more; resolves when no save is under way. */
   stop(): Promise<void>;
 }
 
 const pauseMs = 200;
 
-/** Saves at most five times a second, one at a time; a save that fails is made up for by the next. */
+/** Saves at most five times a second, one save at a time; a save that fails is superseded by the next. */
 export function progressSaver(
   begun: RunRecord,
+  clock: Clock,
   store: (record: RunRecord) => Promise<unknown>,
 ): ProgressSaver {
   let record = begun;
   let saving: Promise<unknown> | undefined;
-  let timer: NodeJS.Timeout | undefined;
+  let timer: Timer | undefined;
   let stopped = false;
   const save = (): void => {
     timer = undefined;
@@ -32,7 +34,7 @@ export function progressSaver(
       });
   };
   const later = (): void => {
-    if (!stopped && timer === undefined && saving === undefined) timer = setTimeout(save, pauseMs);
+    if (!stopped && timer === undefined && saving === undefined) timer = clock.timeout(pauseMs, save);
   };
   return {
     add: (message) => {
@@ -42,7 +44,7 @@ export function progressSaver(
     record: () => record,
     stop: async () => {
       stopped = true;
-      clearTimeout(timer);
+      timer?.cancel();
       await saving;
     },
   };

@@ -15,63 +15,61 @@ export interface BullmqQueueOptions {
   log: Log;
   redis: { url: string; urlEnv: string; prefix: string };
   pipelineIds: readonly string[];
-  /** Uploads that are being received or wait for their turn, on all hosts together. */
+  /** Limit of uploads that are being received or wait for their turn, on all hosts together. */
   queueSize: number;
   /** Jobs at once on this host. */
   maxConcurrency: number;
+  /** How long a finished run is kept, in milliseconds. */
   retentionMs: number;
   /**
-   * A process that was not heard of for so long has died: its runs are given to others, and what it was
-   * receiving is forgotten.
+   * A process that was silent for this many milliseconds counts as dead: its runs are given to others, and
+   * the uploads that it was receiving are forgotten.
    */
   workerTimeoutMs: number;
   shared: SharedBundles;
   /**
-   * Called when a finished run is forgotten, by whichever host comes first: again where that host died in
-   * between.
+   * Called when a finished run is forgotten, on whichever host comes first; a second time if that host died
+   * before it was done.
    */
   onExpire: (job: PublishJob) => Promise<void>;
 }
 
-/** How a staged bundle gets from the host that received it to the one that publishes it. */
+/** Transports staged bundles from the host that received them to the ones that publish them. */
 export interface SharedBundles {
-  /**
-   * Brings the staged bundle to where every host reaches it, under `name`; from then on the job is that of
-   * the answer.
-   */
+  /** Stores the staged bundle as `name` where every host reaches it, and resolves with the job to queue. */
   share(job: PublishJob, name: string): Promise<PublishJob>;
-  /** Removes what was shared under the name; where there is nothing, that is success. */
+  /** Removes what was shared under the name; succeeds if there is nothing. */
   remove(name: string): Promise<void>;
 }
 
 export interface BullmqQueue extends JobQueue {
-  /** BullMQ's own, for its board. */
+  /** BullMQ's queues, for its board. */
   queues: ReadonlyMap<string, Queue>;
 }
 
 const tickMs = 1_000;
-const swept = 100;
+/** Expired runs, and abandoned archives, that one host removes in one tick at most. */
+const sweepLimit = 100;
 
 /**
  * The queue of several hosts, in Redis.
  *
- * What is true of a run stands in the store (`bullmq-scripts.ts`); BullMQ has a ticket for each run and
- * decides whose turn it is: one queue a pipeline, one active job in each, locks that workers renew. A run
- * that was accepted is in the outbox until its ticket is in BullMQ's queue: whoever accepts hands over at
- * once, and every host looks once a second for what a host that died in between left there. So an acceptance
- * is one step, and neither a lost ticket nor a second one does harm.
+ * The state of a run is in the store (`scripts/`). BullMQ has a ticket for each run and decides whose turn it
+ * is: one queue a pipeline, one active job in each, locks that workers renew. A run that was accepted is in
+ * the outbox until its ticket is in BullMQ's queue. The host that accepts hands over at once, and every host
+ * looks once a second for runs that a host left there when it died. So an acceptance is one step, and neither
+ * a lost ticket nor a duplicate does harm.
  *
- * Each second every host also: renews nothing, which admissions and jobs do themselves; gives places to
- * pipelines that may have a job; forgets what has expired; removes from shared staging what an API left that
- * died before it accepted.
+ * Every second each host also starts eligible pipelines, deletes expired runs and removes abandoned archives
+ * from shared staging.
  *
- * Jobs of dead workers are looked for only after the connection was up for as long as a worker may be silent:
- * after Redis was away for everybody, those that live have by then locked their jobs again.
+ * A host looks for jobs of dead workers only after its connection was up for as long as a worker may be
+ * silent: after Redis was away for everybody, live workers have locked their jobs again by then.
  */
 export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQueue> {
   const { clock, log, workerTimeoutMs } = options;
   const { url, urlEnv, prefix } = options.redis;
-  const link = await linkRedis({ url, urlEnv, log, monotonic: () => clock.monotonic() });
+  const link = await linkRedis({ url, urlEnv, log, clock });
   const store = runStore(link, prefix, workerTimeoutMs);
   const pipelines = await pipelineQueues({ ...options, prefix, link, store }).catch((error: unknown) => {
     link.close();
@@ -100,11 +98,11 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
     for (const pipelineId of await store.outboxes()) await handOver(pipelineId);
     if (dispatch !== undefined && isRescueDue()) await pipelines.rescue();
     for (const id of options.pipelineIds) dispatch?.consider(id);
-    for (const { runId, job } of await store.expired(swept)) {
+    for (const { runId, job } of await store.expired(sweepLimit)) {
       if (job !== null) await options.onExpire(job);
       await store.forget(runId);
     }
-    for (const name of await store.unwanted(swept)) {
+    for (const name of await store.unwanted(sweepLimit)) {
       await options.shared.remove(name);
       await store.forgetStaged(name);
     }
@@ -145,7 +143,7 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
       dispatch = started;
       const subscriber = link.another();
       subscriber.on('message', (_channel, pipelineId) => started.consider(pipelineId));
-      // After each connection anew: ioredis subscribes again only to what it had subscribed to.
+      // On each connection: ioredis is set not to resubscribe (`link.ts`).
       subscriber.on('ready', () => void subscriber.subscribe(channel).catch(() => undefined));
       subscriber.connect().catch(() => undefined);
       for (const id of options.pipelineIds) started.consider(id);
@@ -156,19 +154,19 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
 }
 
 /**
- * Once a second, one after the other, until told to stop; a failure is told in the log once, and the next
- * tick tries again.
+ * Does the work once a second, never twice at a time, until `signal` aborts. A series of failures is logged
+ * once, at its first.
  */
 async function tick(clock: Clock, signal: AbortSignal, work: () => Promise<void>, log: Log): Promise<void> {
-  let told = false;
+  let hasFailed = false;
   while (!signal.aborted) {
     try {
       await work();
-      told = false;
+      hasFailed = false;
     } catch (error) {
       const isAway = error instanceof WaybillError && error.code === 'queue_unavailable';
-      if (!told && !isAway) log.error({ err: error }, 'housekeeping of the queue failed');
-      told = true;
+      if (!hasFailed && !isAway) log.error({ err: error }, 'housekeeping of the queue failed');
+      hasFailed = true;
     }
     await clock.sleep(tickMs, signal).catch(() => undefined);
   }

@@ -9,20 +9,17 @@ import { listedKey } from '../../core/storage/key.ts';
 import type { Storage } from '../../core/storage/storage.ts';
 import type { StagedJob } from '../job.ts';
 
-/**
- * Where bundles wait between the host that received them and the one that publishes them: one archive each,
- * under names of ours.
- */
+/** The storage through which bundles get from the host that received them to the one that publishes them. */
 export interface SharedStaging {
-  /** Writes the staged bundle of the job as `name`. */
+  /** Writes the staged bundle of the job as one archive, `name`, and resolves with the job to queue. */
   share(job: StagedJob, name: string): Promise<StagedJob>;
   remove(name: string): Promise<void>;
   close(): Promise<void>;
 }
 
 /**
- * Opens shared staging and proves that it can be written. Throws `config_invalid` where it does not serve.
- * The storage stays open between uploads and is opened anew after a failure.
+ * Opens shared staging and proves that it can be written. Throws `config_invalid` if it cannot. The storage
+ * stays open between uploads and is reopened after a failure.
  */
 export async function openSharedStaging(
   location: StorageLocation,

@@ -2,8 +2,8 @@ import type { Clock } from '../../core/clock.ts';
 import type { Digest } from '../../core/digest.ts';
 import { errorRecord, WaybillError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
-import type { JobProcessor, JobQueue, Admission, AdmissionRequest } from '../queue.ts';
 import type { PublishJob } from '../job.ts';
+import type { Admission, AdmissionRequest, JobProcessor, JobQueue, QueueDepth } from '../queue.ts';
 import { admissionEnded, keyConflict, keyInProgress, queueFull, shuttingDown } from '../refusals.ts';
 import type { RunRecord } from '../run-record.ts';
 import {
@@ -14,140 +14,179 @@ import {
   queuedRun,
   startedRun,
 } from '../run-transitions.ts';
+import { Retention } from './retention.ts';
 import { WaitingLine } from './waiting-line.ts';
 
 export interface MemoryQueueOptions {
   clock: Clock;
   log: Log;
-  /**
-   * Uploads that are being received or wait for their turn; the running ones are bounded by `maxConcurrency`
-   * instead.
-   */
+  /** Limit of uploads that are being received or wait for their turn; running ones do not count. */
   queueSize: number;
+  /** Jobs at once. */
   maxConcurrency: number;
   /** How long a finished run is kept, in milliseconds. */
   retentionMs: number;
-  /** Called once when a finished run is forgotten, with the job whose staged directory is now nobody's. */
+  /** Called once when a finished run is forgotten; the job's staged directory can go then. */
   onExpire: (job: PublishJob) => Promise<void>;
 }
 
 interface Entry {
   job: PublishJob;
   record: RunRecord;
-  /** The Idempotency-Key's scope, so that it is forgotten with the run. */
+  /** The scope of the Idempotency-Key, which is forgotten with the run. */
   scope: string | null;
-  /** Monotonic milliseconds; set when the run finished. */
-  expiresAt: number;
+}
+
+interface Active {
+  entry: Entry;
+  abort: AbortController;
+  done: Promise<void>;
 }
 
 type KeyState = { state: 'staging' } | { state: 'used'; runId: string; manifestDigest: Digest };
 
-// A longer pause than a timer can hold (24.8 days) would fire at once.
-const longestSleepMs = 3_600_000;
+/** The queue of one process; nothing of it survives that process. */
+export function memoryQueue(options: MemoryQueueOptions): JobQueue {
+  return new MemoryQueue(options);
+}
 
 /**
- * The queue of one process, and nothing of it survives that process.
- *
- * An upload holds a *slot* from `reserve` until `accept` or `release`. Accepted, it is an *entry*: `waiting`
- * (in the order of acceptance), then `active` (at most one a pipeline, at most `maxConcurrency` in all), then
- * `finished` until its retention is over. Whenever an entry arrives or leaves `active`, `pump` starts the
- * first waiting ones whose pipeline is free; an entry that has to wait for its pipeline holds up nobody
- * else's.
+ * An upload holds a *slot* from `reserve` until `accept` or `release`. Once accepted it is an *entry*:
+ * `waiting` (in the order of acceptance), then `active` (at most one a pipeline, at most `maxConcurrency` in
+ * all), then `finished` until its retention is over. Whenever an entry arrives or leaves `active`, `pump`
+ * starts the first waiting ones whose pipeline is free; an entry that waits for its pipeline does not delay
+ * those of others.
  *
  * A key is `staging` while its first request is being received, and `used` once that was accepted; a release
- * forgets it, so that the client may try again. It is looked at twice: at `reserve` only `staging` refuses,
- * because no manifest is known to compare with; at `accept` the manifests are compared. Keys go with their
- * runs.
+ * forgets it, so that the client may try again. It is checked twice: `reserve` refuses only `staging`,
+ * because it knows no manifest to compare with; `accept` compares the manifests. Keys are forgotten with
+ * their runs.
  *
  * The phases are `open`, `draining` (no new slots; all that was reserved or accepted goes on) and `closed`
  * (nothing starts any more).
  */
-export function memoryQueue(options: MemoryQueueOptions): JobQueue {
-  const { clock, log } = options;
-  let phase: 'open' | 'draining' | 'closed' = 'open';
-  let processor: JobProcessor | undefined;
-  let reserved = 0;
-  const waiting = new WaitingLine<Entry>();
-  const active = new Map<string, { entry: Entry; abort: AbortController; done: Promise<void> }>();
-  const finished: Entry[] = [];
-  const entries = new Map<string, Entry>();
-  const keys = new Map<string, KeyState>();
-  const stopSweeping = new AbortController();
-  const isStopped = (): boolean => stopSweeping.signal.aborted;
-  let sweeping: Promise<void> | undefined;
-  const expiring = new Set<Promise<void>>();
-  let onIdle: (() => void) | undefined;
-  let closing: Promise<{ unfinished: string[] }> | undefined;
+class MemoryQueue implements JobQueue {
+  readonly #options: MemoryQueueOptions;
+  #phase: 'open' | 'draining' | 'closed' = 'open';
+  #processor: JobProcessor | undefined;
+  #reserved = 0;
+  readonly #waiting = new WaitingLine<Entry>();
+  readonly #active = new Map<string, Active>();
+  readonly #finished: Retention<Entry>;
+  readonly #entries = new Map<string, Entry>();
+  readonly #keys = new Map<string, KeyState>();
+  #onIdle: (() => void) | undefined;
+  #closing: Promise<{ unfinished: string[] }> | undefined;
 
-  function admit(request: AdmissionRequest): Admission {
-    if (phase !== 'open') throw shuttingDown();
-    expire();
-    if (reserved + waiting.length >= options.queueSize) throw queueFull(options.queueSize);
-    const scope = request.idempotency === undefined ? null : scopeOf(request.pipelineId, request.idempotency);
-    const known = scope === null ? undefined : keys.get(scope);
+  constructor(options: MemoryQueueOptions) {
+    const { clock, retentionMs } = options;
+    this.#options = options;
+    this.#finished = new Retention({ clock, retentionMs, onExpire: (entry) => this.#forget(entry) });
+  }
+
+  async reserve({ pipelineId, idempotency }: AdmissionRequest): Promise<Admission> {
+    if (this.#phase !== 'open') throw shuttingDown();
+    this.#finished.expire();
+    const { queueSize } = this.#options;
+    if (this.#reserved + this.#waiting.length >= queueSize) throw queueFull(queueSize);
+    const scope =
+      idempotency === undefined ? null : JSON.stringify([idempotency.caller, pipelineId, idempotency.key]);
+    const known = scope === null ? undefined : this.#keys.get(scope);
     if (known?.state === 'staging') throw keyInProgress();
     const ownsKey = scope !== null && known === undefined;
-    if (ownsKey) keys.set(scope, { state: 'staging' });
-    reserved += 1;
+    if (ownsKey) this.#keys.set(scope, { state: 'staging' });
+    this.#reserved += 1;
 
     let open = true;
     const end = (): boolean => {
       if (!open) return false;
       open = false;
-      reserved -= 1;
-      if (ownsKey) keys.delete(scope);
+      this.#reserved -= 1;
+      if (ownsKey) this.#keys.delete(scope);
       return true;
     };
     return {
       accept: async (job, manifestDigest) => {
         if (!end()) throw admissionEnded();
         try {
-          return enqueue(job, scope, manifestDigest);
+          return this.#enqueue(job, scope, manifestDigest);
         } finally {
-          tellIdle();
+          this.#notifyIdle();
         }
       },
       release: async () => {
-        if (end()) tellIdle();
+        if (end()) this.#notifyIdle();
       },
     };
   }
 
-  function enqueue(
+  async find(runId: string): Promise<RunRecord | undefined> {
+    this.#finished.expire();
+    return structuredClone(this.#entries.get(runId)?.record);
+  }
+
+  async list(pipelineId: string): Promise<RunRecord[]> {
+    this.#finished.expire();
+    const records = [...this.#entries.values()]
+      .map(({ record }) => record)
+      .filter((record) => record.pipeline_id === pipelineId);
+    return structuredClone(records.reverse());
+  }
+
+  async depth(): Promise<QueueDepth> {
+    return { reserved: this.#reserved, queued: this.#waiting.length, running: this.#active.size };
+  }
+
+  async start(process: JobProcessor): Promise<void> {
+    this.#processor = process;
+    this.#pump();
+  }
+
+  drain(): void {
+    if (this.#phase === 'open') this.#phase = 'draining';
+  }
+
+  close(timeoutMs: number): Promise<{ unfinished: string[] }> {
+    return (this.#closing ??= this.#shutDown(timeoutMs));
+  }
+
+  #enqueue(
     job: PublishJob,
     scope: string | null,
     manifestDigest: Digest,
   ): { record: RunRecord; replayed: boolean } {
-    if (phase === 'closed') throw shuttingDown();
-    expire();
-    const known = scope === null ? undefined : keys.get(scope);
+    if (this.#phase === 'closed') throw shuttingDown();
+    this.#finished.expire();
+    const known = scope === null ? undefined : this.#keys.get(scope);
     if (known?.state === 'used') {
-      const first = entries.get(known.runId) as Entry;
-      if (known.manifestDigest === manifestDigest)
-        return { record: structuredClone(first.record), replayed: true };
-      throw keyConflict();
+      if (known.manifestDigest !== manifestDigest) throw keyConflict();
+      const first = this.#entries.get(known.runId) as Entry;
+      return { record: structuredClone(first.record), replayed: true };
     }
+    const { clock } = this.#options;
     const record = acceptedRun(job, clock.now());
-    const entry: Entry = { job, record: queuedRun(record, clock.now()), scope, expiresAt: Infinity };
-    if (scope !== null) keys.set(scope, { state: 'used', runId: job.runId, manifestDigest });
-    entries.set(job.runId, entry);
-    waiting.push(job.pipelineId, entry);
-    pump();
+    const entry: Entry = { job, record: queuedRun(record, clock.now()), scope };
+    if (scope !== null) this.#keys.set(scope, { state: 'used', runId: job.runId, manifestDigest });
+    this.#entries.set(job.runId, entry);
+    this.#waiting.push(job.pipelineId, entry);
+    this.#pump();
     return { record, replayed: false };
   }
 
-  function pump(): void {
-    if (processor === undefined || phase === 'closed') return;
-    while (active.size < options.maxConcurrency) {
-      const next = waiting.take((pipelineId) => !active.has(pipelineId));
+  #pump(): void {
+    if (this.#processor === undefined || this.#phase === 'closed') return;
+    while (this.#active.size < this.#options.maxConcurrency) {
+      const next = this.#waiting.take((pipelineId) => !this.#active.has(pipelineId));
       if (next === undefined) return;
       const abort = new AbortController();
-      active.set(next.job.pipelineId, { entry: next, abort, done: run(next, abort.signal, processor) });
+      const done = this.#run(next, abort.signal, this.#processor);
+      this.#active.set(next.job.pipelineId, { entry: next, abort, done });
     }
   }
 
-  /** Never rejects. The processor gets its turn only after `active` knows of the run. */
-  async function run(entry: Entry, signal: AbortSignal, process: JobProcessor): Promise<void> {
+  /** Never rejects. Calls the processor only after `active` has the run. */
+  async #run(entry: Entry, signal: AbortSignal, process: JobProcessor): Promise<void> {
+    const { clock, log } = this.#options;
     entry.record = startedRun(entry.record, clock.now());
     try {
       await Promise.resolve();
@@ -160,108 +199,63 @@ export function memoryQueue(options: MemoryQueueOptions): JobQueue {
       log.error({ run_id: entry.job.runId, err: error }, 'run failed');
       entry.record = failedRun(entry.record, errorRecord(error), clock.now());
     }
-    active.delete(entry.job.pipelineId);
-    retain(entry);
-    pump();
-    tellIdle();
+    this.#active.delete(entry.job.pipelineId);
+    this.#finished.keep(entry);
+    this.#pump();
+    this.#notifyIdle();
   }
 
-  function retain(entry: Entry): void {
-    entry.expiresAt = clock.monotonic() + options.retentionMs;
-    finished.push(entry);
-    sweeping ??= sweep();
+  /** Never rejects. */
+  #forget({ job, scope }: Entry): Promise<void> {
+    this.#entries.delete(job.runId);
+    if (scope !== null) this.#keys.delete(scope);
+    return this.#options
+      .onExpire(job)
+      .catch((error: unknown) =>
+        this.#options.log.error(
+          { run_id: job.runId, err: error },
+          'an expired run could not be cleared away',
+        ),
+      );
   }
 
-  /** Wakes when the next run expires, so that its directory goes even when nobody asks. */
-  async function sweep(): Promise<void> {
-    for (let next = finished[0]; next !== undefined && !isStopped(); next = finished[0]) {
-      const pauseMs = Math.min(Math.max(next.expiresAt - clock.monotonic(), 0), longestSleepMs);
-      await clock.sleep(pauseMs, stopSweeping.signal).catch(() => undefined);
-      if (!isStopped()) expire();
-    }
-    sweeping = undefined;
+  #notifyIdle(): void {
+    if (this.#isIdle()) this.#onIdle?.();
   }
 
-  /** Also called before every look at the entries, so that what has expired is never seen. */
-  function expire(): void {
-    const now = clock.monotonic();
-    // In the order of finishing, and each is kept equally long: what has expired stands at the front.
-    const kept = finished.findIndex(({ expiresAt }) => expiresAt > now);
-    if (kept === 0 || finished.length === 0) return;
-    const expired = finished.splice(0, kept === -1 ? finished.length : kept);
-    for (const { job, scope } of expired) {
-      entries.delete(job.runId);
-      if (scope !== null) keys.delete(scope);
-      const work: Promise<void> = options
-        .onExpire(job)
-        .catch((error: unknown) =>
-          log.error({ run_id: job.runId, err: error }, 'an expired run could not be cleared away'),
-        )
-        .finally(() => expiring.delete(work));
-      expiring.add(work);
-    }
+  #isIdle(): boolean {
+    const willRun = this.#waiting.length > 0 && this.#processor !== undefined;
+    return this.#reserved === 0 && this.#active.size === 0 && !willRun;
   }
 
-  function tellIdle(): void {
-    if (isIdle()) onIdle?.();
-  }
-
-  function isIdle(): boolean {
-    return reserved === 0 && active.size === 0 && (waiting.length === 0 || processor === undefined);
-  }
-
-  async function shutDown(timeoutMs: number): Promise<{ unfinished: string[] }> {
-    phase = 'draining';
-    const enough = new AbortController();
-    const timeout = clock.sleep(timeoutMs, enough.signal).catch(() => undefined);
-    if (!isIdle()) await Promise.race([timeout, new Promise<void>((resolve) => (onIdle = resolve))]);
-    enough.abort();
-    phase = 'closed';
+  async #shutDown(timeoutMs: number): Promise<{ unfinished: string[] }> {
+    const { clock } = this.#options;
+    this.#phase = 'draining';
+    if (!this.#isIdle())
+      await new Promise<void>((resolve) => {
+        const timeout = clock.timeout(timeoutMs, resolve);
+        this.#onIdle = () => {
+          timeout.cancel();
+          resolve();
+        };
+      });
+    this.#phase = 'closed';
 
     const stopped = new WaybillError('aborted', 'the daemon stopped before the run was done', {
       hint: 'upload the bundle again',
     });
-    const neverStarted = waiting.takeAll();
+    const neverStarted = this.#waiting.takeAll();
     for (const entry of neverStarted) {
       entry.record = failedRun(entry.record, errorRecord(stopped), clock.now());
-      retain(entry);
+      this.#finished.keep(entry);
     }
-    const interrupted = [...active.values()];
+    const interrupted = [...this.#active.values()];
     for (const { abort } of interrupted) abort.abort(stopped);
     await Promise.all(interrupted.map(({ done }) => done));
-    stopSweeping.abort();
-    await Promise.all([sweeping, ...expiring]);
+    await this.#finished.close();
     const undone = interrupted
       .map(({ entry }) => entry)
       .filter(({ record }) => record.status !== 'succeeded');
     return { unfinished: [...undone, ...neverStarted].map(({ job }) => job.runId) };
   }
-
-  return {
-    reserve: async (request) => admit(request),
-    find: async (runId) => {
-      expire();
-      return structuredClone(entries.get(runId)?.record);
-    },
-    list: async (pipelineId) => {
-      expire();
-      const records = [...entries.values()]
-        .map(({ record }) => record)
-        .filter((record) => record.pipeline_id === pipelineId);
-      return structuredClone(records.reverse());
-    },
-    depth: async () => ({ reserved, queued: waiting.length, running: active.size }),
-    start: async (process) => {
-      processor = process;
-      pump();
-    },
-    drain: () => {
-      if (phase === 'open') phase = 'draining';
-    },
-    close: (timeoutMs) => (closing ??= shutDown(timeoutMs)),
-  };
-}
-
-function scopeOf(pipelineId: string, { caller, key }: { caller: string; key: string }): string {
-  return JSON.stringify([caller, pipelineId, key]);
 }

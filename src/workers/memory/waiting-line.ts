@@ -1,12 +1,12 @@
 interface Place<T> {
-  /** The how many'th arrival of all. */
+  /** Ordinal number of the arrival, over all pipelines. */
   arrival: number;
   item: T;
 }
 
 /**
- * What waits, one line for each pipeline. Taking looks at the head of each line and at nothing behind it, so
- * that it costs the same however many wait.
+ * Waiting items, one queue for each pipeline. `take` looks only at the heads of the queues, so that it costs
+ * the same however many items wait.
  */
 export class WaitingLine<T> {
   readonly #lines = new Map<string, Place<T>[]>();
@@ -25,7 +25,7 @@ export class WaitingLine<T> {
     this.#length += 1;
   }
 
-  /** Takes what came first of all whose pipeline is free; undefined where there is none. */
+  /** Takes the item that arrived first among those whose pipeline is free; undefined if there is none. */
   take(isFree: (pipelineId: string) => boolean): T | undefined {
     let first: { pipelineId: string; line: Place<T>[]; place: Place<T> } | undefined;
     for (const [pipelineId, line] of this.#lines) {
@@ -40,7 +40,7 @@ export class WaitingLine<T> {
     return first.place.item;
   }
 
-  /** Takes all, in the order of arrival. */
+  /** Takes all items, in the order of arrival. */
   takeAll(): T[] {
     const places = [...this.#lines.values()].flat().sort((a, b) => a.arrival - b.arrival);
     this.#lines.clear();

@@ -9,8 +9,9 @@ import { withReleasers } from '../../core/lifecycle.ts';
 import type { JobProgress, JobResult, PublishJob, StagedArchive, StagedJob } from '../job.ts';
 
 /**
- * Publishes one staged bundle, or what the pipeline's source holds, to every destination of its pipeline.
- * What failed at a destination is in the result, not thrown.
+ * Publishes one staged bundle, or what the pipeline's source holds, to every destination of its pipeline. A
+ * failed destination is in the result, not thrown. Throws `pipeline_not_found` or `config_invalid` if this
+ * process has another configuration than the one that accepted the job, and what reading the bundle throws.
  */
 export async function processJob(
   job: PublishJob,
@@ -34,7 +35,7 @@ export async function processJob(
   return { run: { dryRun: false, force: false, pipelines, counters: countActions(pipelines), warnings: [] } };
 }
 
-/** Brings the bundle from shared staging into the job's directory. */
+/** Extracts the bundle from shared staging into the job's directory. */
 async function fetchArchive(
   archive: StagedArchive,
   job: StagedJob,

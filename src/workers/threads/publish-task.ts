@@ -5,20 +5,18 @@ import { storageOpener } from '../../core/storage/open-storage.ts';
 import { processJob } from './process-job.ts';
 import { answerTask, type ThreadOutcome, type ThreadTask } from './thread-channel.ts';
 
-/**
- * What a worker thread is started with. The configuration as the daemon read it, so that both sides always
- * agree on it.
- */
+/** What a worker thread is started with. */
 export interface ThreadData {
+  /** As the daemon read it, so that both sides always agree on it. */
   config: Config;
   env: Record<string, string>;
-  /** Whether anyone reads lines of level debug. */
+  /** Whether the log shows debug lines. */
   verbose: boolean;
 }
 
 /**
  * The body of a worker thread: a function from a task to its outcome. Secrets are read for each job, so that
- * a rotated one counts at once.
+ * a rotated one is used at once.
  */
 export function publishTask({
   config,
@@ -26,12 +24,12 @@ export function publishTask({
   verbose,
 }: ThreadData): (task: ThreadTask) => Promise<ThreadOutcome> {
   return (task) =>
-    answerTask(task, verbose, async (job, { signal, onProgress, log, notify }) => {
+    answerTask(task, { clock: systemClock, verbose }, async (job, { signal, onProgress, log, notify }) => {
       const secrets = await loadSecrets({ directory: config.secrets.directory, env });
       const openStorage = storageOpener({ clock: systemClock, log, secrets });
       const context = { clock: systemClock, log, secrets, openStorage, signal };
-      // Each message wakes the daemon's own thread: none where there is nobody to tell.
-      const telling = config.notifiers.length === 0 ? {} : { notify };
-      return processJob(job, config, { ...context, ...telling }, onProgress);
+      // Each message wakes the daemon's own thread, so none is sent if there is no notifier.
+      const notifying = config.notifiers.length === 0 ? {} : { notify };
+      return processJob(job, config, { ...context, ...notifying }, onProgress);
     });
 }

@@ -1,20 +1,22 @@
-import { performance } from 'node:perf_hooks';
 import type { MessagePort } from 'node:worker_threads';
+import type { Clock, Timer } from '../../core/clock.ts';
 import { errorRecord, WaybillError, type ErrorRecord } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
 import type { JobProgress, JobResult, PublishJob } from '../job.ts';
 
-/**
- * What crosses between the pool and its threads. Both ends of the protocol are told here and nowhere else.
+/*
+ * The protocol between the pool and its threads, with the thread's end of it; the pool's end is
+ * `supervised-task.ts`.
  */
+
 export interface ThreadTask {
   job: PublishJob;
   /** The thread's end of a channel that lives as long as the task. */
   port: MessagePort;
 }
 
-/** What a task answers. A `WaybillError` would lose its class on the way, so failures are data. */
+/** The answer to a task. A `WaybillError` would lose its class between threads, so failures are data. */
 export type ThreadOutcome = { ok: true; result: JobResult } | { ok: false; error: ErrorRecord };
 
 export interface ToThread {
@@ -23,13 +25,13 @@ export interface ToThread {
 }
 
 export type FromThread =
-  /** The thread's event loop turns. */
+  /** A sign of life: the thread's event loop turns. */
   | { type: 'alive' }
   | { type: 'progress'; progress: JobProgress[] }
   | { type: 'occurrence'; occurrence: Occurrence }
   | { type: 'log'; level: keyof Log; fields: object; message: string };
 
-/** Whether what came out of a thread is one of its messages. */
+/** Whether what a thread sent is one of its messages. */
 export function isFromThread(message: unknown): message is FromThread {
   if (!isObject(message)) return false;
   switch (message['type']) {
@@ -67,29 +69,29 @@ export interface ThreadWork {
   /** Writes through the daemon's own logger, which adds the run's id. */
   log: Log;
   /**
-   * Delivered by the daemon itself: a run is over when its bundle is published, and not when everyone was
-   * told.
+   * The daemon delivers notifications: a run is over when its bundle is published, not when all were sent.
    */
   notify: (occurrence: Occurrence) => void;
 }
 
-/** Whoever looks at a run cannot tell the difference, and each message wakes the daemon's own thread. */
+/** Too short to be noticed in a run's record, and each message wakes the daemon's own thread. */
 const progressEveryMs = 50;
 const signOfLifeMs = 5_000;
 
 /**
- * The thread's end: runs `work` on the task's job, with abort, progress and log wired to the pool. Never
- * rejects.
+ * The thread's end: runs `work` on the task's job, with abort, progress and log connected to the pool. Debug
+ * lines are sent only if `verbose`. Never rejects.
  */
 export async function answerTask(
   { job, port }: ThreadTask,
-  verbose: boolean,
+  { clock, verbose }: { clock: Clock; verbose: boolean },
   work: (job: PublishJob, context: ThreadWork) => Promise<JobResult>,
 ): Promise<ThreadOutcome> {
   const abort = new AbortController();
   const post = (message: FromThread): void => port.postMessage(message);
   port.on('message', ({ reason }: ToThread) => abort.abort(new WaybillError('aborted', reason)));
   const { onProgress, flush } = batchProgress(
+    clock,
     (progress) => post({ type: 'progress', progress }),
     progressEveryMs,
   );
@@ -101,7 +103,7 @@ export async function answerTask(
     warn: line('warn'),
     error: line('error'),
   };
-  const signs = setInterval(() => post({ type: 'alive' }), signOfLifeMs);
+  const signs = clock.every(signOfLifeMs, () => post({ type: 'alive' }));
   try {
     const notify = (occurrence: Occurrence): void => post({ type: 'occurrence', occurrence });
     return { ok: true, result: await work(job, { signal: abort.signal, onProgress, log, notify }) };
@@ -109,25 +111,26 @@ export async function answerTask(
     log.error({ err: error }, 'the publication did not come to an end');
     return { ok: false, error: errorRecord(error) };
   } finally {
-    clearInterval(signs);
+    signs.cancel();
     flush();
   }
 }
 
 /**
- * Gathers progress and passes it on in order, `everyMs` after the first of it or when `flush` is called. That
- * a destination is done goes out at once, with all before it: it is what a run's record keeps should the
- * thread break. Neighbouring bytes of one destination are added up.
+ * Collects progress and passes it on in order, `everyMs` after the first message or when `flush` is called. A
+ * destination that is done is passed on at once, with all before it: a run's record keeps it even if the
+ * thread breaks. Consecutive byte counts of one destination are added up.
  */
 export function batchProgress(
+  clock: Clock,
   emit: (progress: JobProgress[]) => void,
   everyMs: number,
 ): { onProgress: (progress: JobProgress) => void; flush: () => void } {
   let held: JobProgress[] = [];
-  let timer: NodeJS.Timeout | undefined;
+  let timer: Timer | undefined;
   let heldSince = 0;
   const flush = (): void => {
-    clearTimeout(timer);
+    timer?.cancel();
     timer = undefined;
     if (held.length === 0) return;
     const batch = held;
@@ -136,15 +139,15 @@ export function batchProgress(
   };
   const onProgress = (progress: JobProgress): void => {
     if (held.length === 0) {
-      heldSince = performance.now();
-      timer = setTimeout(flush, everyMs);
+      heldSince = clock.monotonic();
+      timer = clock.timeout(everyMs, flush);
     }
     const last = held.at(-1);
     if (progress.type === 'bytes' && last?.type === 'bytes' && last.destinationId === progress.destinationId)
       held[held.length - 1] = { ...last, count: last.count + progress.count };
     else held.push(progress);
-    // A publication that does not turn its event loop has no timers.
-    if (progress.type === 'done' || performance.now() - heldSince >= everyMs) flush();
+    // No timer fires while a publication does not turn its event loop.
+    if (progress.type === 'done' || clock.monotonic() - heldSince >= everyMs) flush();
   };
   return { onProgress, flush };
 }

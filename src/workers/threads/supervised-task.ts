@@ -1,0 +1,131 @@
+import { MessageChannel, receiveMessageOnPort, type MessagePort } from 'node:worker_threads';
+import { inspect } from 'node:util';
+import type { Clock } from '../../core/clock.ts';
+import { asWaybillError, WaybillError } from '../../core/errors.ts';
+import type { Log } from '../../core/log.ts';
+import type { Occurrence } from '../../core/notify/event.ts';
+import type { JobProgress, PublishJob } from '../job.ts';
+import { watchForSigns } from './signs-of-life.ts';
+import { isFromThread, type FromThread, type ThreadTask, type ToThread } from './thread-channel.ts';
+
+export interface SupervisionOptions {
+  clock: Clock;
+  log: Log;
+  /** How long an aborted job may take to stop by itself before its thread is ended, in milliseconds. */
+  graceMs: number;
+  /** How long a thread may show no sign of life before it is ended, in milliseconds. */
+  silenceMs: number;
+  /** Receives what happened in publications, for notifiers. */
+  notify: (occurrence: Occurrence) => void;
+}
+
+/** The pool's end of one task that a thread works on. */
+export interface SupervisedTask {
+  task: ThreadTask;
+  transferList: MessagePort[];
+  /** Aborts when the thread has to be ended. */
+  terminate: AbortSignal;
+  /** Ends the thread; the task then fails with `failure` as its cause. */
+  giveUp: (failure: unknown) => void;
+  /** Delivers what the thread sent before its answer. */
+  deliverRest(): void;
+  /** What the task fails with if the thread ended with `failure`. */
+  failureOf(failure: unknown): WaybillError;
+  /** Ends the supervision. */
+  settle(): void;
+}
+
+/**
+ * Passes on what the thread sends and ends the thread if it must be ended: an abort is first a message, and
+ * terminates the thread after `graceMs`; silence terminates it after `silenceMs`.
+ */
+export function supervise(
+  job: PublishJob,
+  { signal, onProgress }: { signal: AbortSignal; onProgress: (progress: JobProgress) => void },
+  options: SupervisionOptions,
+): SupervisedTask {
+  const { clock, log, graceMs, silenceMs } = options;
+  const { port1, port2 } = new MessageChannel();
+  const terminate = new AbortController();
+  const settled = new AbortController();
+  let breakage: unknown;
+  const giveUp = (failure: unknown): void => {
+    breakage = failure;
+    terminate.abort();
+  };
+  const onAbort = (): void => {
+    const { message: reason } = asWaybillError(signal.reason);
+    port1.postMessage({ type: 'abort', reason } satisfies ToThread);
+    const grace = clock.timeout(graceMs, () => terminate.abort());
+    settled.signal.addEventListener('abort', () => grace.cancel(), { once: true });
+  };
+  const signs = watchForSigns({ clock, silenceMs, signal: settled.signal, giveUp });
+  const deliver = (message: unknown): void => {
+    signs.seen();
+    // What a defect in a thread sends must not break the daemon.
+    try {
+      if (!isFromThread(message)) throw new TypeError('it is none of the messages of a thread');
+      receive(message, job, options, onProgress);
+    } catch (error) {
+      log.error({ run_id: job.runId, err: error }, 'a worker thread sent what cannot be used');
+    }
+  };
+  port1.on('message', deliver);
+  signal.addEventListener('abort', onAbort, { once: true });
+  return {
+    task: { job, port: port2 },
+    transferList: [port2],
+    terminate: terminate.signal,
+    giveUp,
+    deliverRest: () => deliverAll(port1, deliver),
+    failureOf: (failure) => {
+      if (breakage !== undefined) return broken(breakage);
+      return terminate.signal.aborted ? ended(graceMs) : broken(failure);
+    },
+    settle: () => {
+      signal.removeEventListener('abort', onAbort);
+      settled.abort('settled');
+      port1.close();
+    },
+  };
+}
+
+function receive(
+  message: FromThread,
+  job: PublishJob,
+  { log, notify }: SupervisionOptions,
+  onProgress: (progress: JobProgress) => void,
+): void {
+  if (message.type === 'progress') message.progress.forEach((progress) => onProgress(progress));
+  else if (message.type === 'occurrence') notify(message.occurrence);
+  else if (message.type === 'log')
+    log[message.level](
+      { run_id: job.runId, pipeline_id: job.pipelineId, ...message.fields },
+      message.message,
+    );
+}
+
+/**
+ * The answer comes by another port than the progress and may overtake it; what was sent before the answer has
+ * arrived already.
+ */
+function deliverAll(port: MessagePort, deliver: (message: unknown) => void): void {
+  for (let next = receiveMessageOnPort(port); next !== undefined; next = receiveMessageOnPort(port)) {
+    deliver(next.message);
+  }
+}
+
+function broken(cause: unknown): WaybillError {
+  // What a thread throws is cloned on its way here, and not everything stays an `Error`.
+  const message = cause instanceof Error ? cause.message : inspect(cause);
+  return new WaybillError('worker_failed', `the worker thread broke: ${message}`, {
+    cause,
+    hint: 'upload the bundle again: the destination is left so that the next publication completes it',
+  });
+}
+
+function ended(graceMs: number): WaybillError {
+  return new WaybillError('aborted', `the worker thread did not stop within ${graceMs} ms and was ended`, {
+    hint: 'upload the bundle again: the destination is left so that the next publication completes it',
+  });
+}
