@@ -65,7 +65,8 @@ process.stdin.destroy();
 await storage.close();
 
 async function open(): Promise<Storage> {
-  if (sftp !== undefined) return sftpStorage(sftp, { log: silentLog, secrets: noSecrets });
+  if (sftp !== undefined)
+    return sftpStorage(sftp, { clock: systemClock, log: silentLog, secrets: noSecrets });
   if (s3 === undefined) return localStorage(root);
   const { location, user, partBytes } = s3;
   return s3Storage(location, { clock: systemClock, log: silentLog, secrets: secretsOf(user), partBytes });

@@ -82,7 +82,7 @@ async function check(t: Test, location: SftpLocation): Promise<void> {
 }
 
 async function open(location: SftpLocation): Promise<Storage> {
-  return sftpStorage(location, { log: silentLog, secrets: noSecrets });
+  return sftpStorage(location, { clock: systemClock, log: silentLog, secrets: noSecrets });
 }
 
 async function publish(

@@ -1,5 +1,6 @@
 import path from 'node:path';
 import t from 'tap';
+import { systemClock } from '../../src/core/clock.ts';
 import { silentLog } from '../../src/core/log.ts';
 import { listedKey as key } from '../../src/core/storage/key.ts';
 import { sftpStorage } from '../../src/core/storage/sftp/driver.ts';
@@ -25,7 +26,7 @@ for (const { name, server, sample, atLeast } of servers) {
   for (const scenario of scenarios)
     t.test(`SFTP on ${name}: ${scenario.action}`, async (t) => {
       const location = sftpLocationOf(server, path.join(server.root, 'walk'));
-      const whole = await sftpStorage(location, { log: silentLog, secrets: noSecrets });
+      const whole = await sftpStorage(location, { clock: systemClock, log: silentLog, secrets: noSecrets });
       t.teardown(() => whole.close());
       const newWorld: WorldFactory = () => {
         worlds += 1;

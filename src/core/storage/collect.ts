@@ -1,6 +1,5 @@
 import { finishDigest, startDigest } from '../digest.ts';
 import { checkBody } from './body.ts';
-import type { Key } from './key.ts';
 import type { Body, WriteOptions, Written } from './storage.ts';
 
 /**
@@ -8,7 +7,7 @@ import type { Body, WriteOptions, Written } from './storage.ts';
  * copied. Throws `body_mismatch`, and the signal's reason if it aborts.
  */
 export async function collect(
-  key: Key,
+  name: string,
   body: Body,
   { signal, digest, onBytes }: WriteOptions,
 ): Promise<{ bytes: Uint8Array } & Pick<Written, 'size' | 'digest'>> {
@@ -24,7 +23,7 @@ export async function collect(
     onBytes?.(chunk.byteLength);
   }
   const read = { size, digest: finishDigest(hash) };
-  checkBody(key, read, { size: body.size, digest });
+  checkBody(name, read, { size: body.size, digest });
   const [only] = chunks;
   return { ...read, bytes: chunks.length === 1 && only !== undefined ? only : Buffer.concat(chunks) };
 }

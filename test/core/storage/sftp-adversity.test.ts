@@ -36,7 +36,7 @@ import { mountTmpfs } from '../../services/tmpfs.ts';
 
 const openSsh = await startSshd(t);
 const plain = await startPlainSftpServer(t);
-const options = { log: silentLog, secrets: noSecrets };
+const options = { clock: systemClock, log: silentLog, secrets: noSecrets };
 const here = (changes: Partial<SftpLocation> = {}): SftpLocation => ({
   ...sftpLocationOf(openSsh, openSsh.root),
   ...changes,

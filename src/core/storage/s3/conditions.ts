@@ -1,33 +1,25 @@
 import { hasCode } from '../../errors.ts';
-import { isUnsupported } from './errors.ts';
 import type { ConditionalWrites } from '../storage.ts';
-
-/**
- * How a server wants the version in `If-Match`: some compare it with the quotes of the ETag, some without.
- */
-export type VersionForm = 'quoted' | 'unquoted';
+import { isUnsupported } from './errors.ts';
+import type { Condition, VersionForm } from './wire.ts';
 
 export interface Conditions {
   honoured: ConditionalWrites;
-  /** Null where `If-Match` is not honoured in either form. */
+  /** The form that `If-Match` is honoured in; null if in neither. */
   versionForm: VersionForm | null;
 }
 
-/**
- * Writes and removes one object that nobody else knows. `write` rejects as a conditional write does, and
- * returns the version.
- */
+/** One object that nobody else knows. `write` returns the version and rejects like `S3Wire.put`. */
 export interface ProbeObject {
   write(text: string, condition?: Condition): Promise<string>;
   remove(): Promise<void>;
 }
 
-export type Condition = { absent: true } | { version: string; form: VersionForm };
-
 /**
- * Finds out which conditions a server truly honours, by trying each of them on an object of its own: that it
- * lets through what holds, and refuses what does not. Servers answer 501, or answer yes and write whatever
- * the condition said; neither their name nor their answer alone tells.
+ * Finds out which conditions a server really honours, by trying each on an object of its own: a write must
+ * succeed if its condition holds and be refused if it does not. This cannot be concluded from the name of the
+ * server or from a single answer, since some answer 501 and others ignore the condition and report success.
+ * Removes the object at the end. Throws what a write fails with unless that is a refusal.
  */
 export async function probeConditions(object: ProbeObject): Promise<Conditions> {
   try {
@@ -45,21 +37,21 @@ async function probe(object: ProbeObject): Promise<Conditions> {
   for (const form of ['quoted', 'unquoted'] as const) {
     const version = await object.write('3');
     if ((await attempt(() => object.write('4', { version, form }))) !== 'written') continue;
-    // The version is an old one now.
+    // This version is outdated now.
     if ((await attempt(() => object.write('5', { version, form }))) === 'refused')
       return { honoured: 'full', versionForm: form };
   }
   return create;
 }
 
-/** What became of a conditional write. Any other failure than a refusal is one, and ends the probe. */
+/** The outcome of a conditional write. Any failure besides a refusal ends the probe. */
 async function attempt(write: () => Promise<string>): Promise<'written' | 'refused' | 'unsupported'> {
   try {
     await write();
     return 'written';
   } catch (error) {
     if (hasCode(error, 'storage_conflict') || hasCode(error, 'storage_exists')) return 'refused';
-    // An ETag in a form that the server cannot match is, to some, an object that is not there.
+    // Some servers answer an ETag in a form that they cannot match with "no such key".
     if (hasCode(error, 'storage_not_found')) return 'refused';
     if (isUnsupported(error)) return 'unsupported';
     throw error;

@@ -1,61 +1,57 @@
-import { randomUUID } from 'node:crypto';
 import type { Clock } from '../../clock.ts';
 import type { Secrets } from '../../secrets.ts';
-import { digestOf, hexOf, type Digest } from '../../digest.ts';
 import { hasCode, WaybillError } from '../../errors.ts';
 import type { Log } from '../../log.ts';
 import { inParallel } from '../../parallel.ts';
-import { defaultRetryPolicy, retry, type RetryPolicy } from '../../retry.ts';
-import { measure } from '../body.ts';
+import { defaultRetryPolicy, type RetryPolicy } from '../../retry.ts';
 import { createSemaphore } from '../../semaphore.ts';
-import { collect } from '../collect.ts';
 import { alreadyExists, readOnly as refuseReadOnly } from '../errors.ts';
-import { joinKey, listedKey, type Key } from '../key.ts';
-import { s3Client } from './client.ts';
+import { listedKey, type Key } from '../key.ts';
+import { s3Client } from './client/client.ts';
+import { conditionalWrites } from './conditional-writes.ts';
 import { answerName } from './errors.ts';
-import { probeConditions, type Condition, type Conditions } from './conditions.ts';
 import { describeS3, type S3Location } from './location.ts';
+import { pagesBelow } from './listing.ts';
 import { uploadInParts, type MultipartOptions } from './multipart.ts';
 import { unfinishedUploads } from './unfinished-uploads.ts';
+import { putWhole } from './whole-puts.ts';
 import type { ListPage, S3Wire } from './wire.ts';
-import type { Body, Entry, FileStat, Storage, WriteOptions, Written } from '../storage.ts';
+import type { Entry, FileStat, Storage, Written } from '../storage.ts';
 
 export interface S3StorageOptions {
   readOnly?: boolean;
   clock: Clock;
   log: Log;
   secrets: Secrets;
-  /** How parts of large bodies are tried again, each by itself, and writes on a condition. */
+  /** How each part of a large body is retried by itself, and writes on a condition. */
   retry?: RetryPolicy;
-  /** Larger bodies are sent in parts of this size. S3 asks for 5 MiB at least. */
+  /** Larger bodies are sent in parts of this many bytes; at least 5 MiB for S3 itself. */
   partBytes?: number;
-  /** Keys a page of a listing; what the server likes, where it is left out. Only tests pass their own. */
+  /** Keys per page of a listing; by default as many as the server likes. Only tests pass their own. */
   pageSize?: number;
 }
 
 const defaultPartBytes = 16 << 20;
 const partsAtOnce = 4;
-/** Of bodies and parts held in memory, all files together. */
+/** The bodies and parts held in memory, for all files together. */
 const memoryBytes = 96 << 20;
-/**
- * A conditional write is one request, whatever its size, and waits in memory. Only the state is written so.
- */
+/** A write on a condition is one request from memory, whatever its size. Only catalogs are written so. */
 const mostConditionalBytes = 512 << 20;
 const removalsAtOnce = 16;
-/** A probe takes seconds; one that is an hour old was killed. */
-const probeLeftAfterMs = 3_600_000;
 
 /**
- * A prefix of a bucket of an S3-compatible server. Objects are put in place whole: those that fit a part in
- * one request, from memory, after their digest was checked; larger ones in parts, of which nothing is visible
- * before the digest of the whole was checked.
+ * Opens a prefix of a bucket of an S3-compatible server. Objects appear whole: those that fit into one part
+ * are one request from memory, sent after their digest was verified; larger ones are sent in parts, none of
+ * which is visible before the digest of the whole has been verified.
  *
- * Opening asks for one key below the prefix, which settles the bucket, the credentials, the region and the
- * clock at once. Which conditions the server honours is found out when it is first asked for, since that
- * takes writing.
+ * Opening asks for one key below the prefix, which checks bucket, credentials, region and clock at once.
+ * Throws `secrets_invalid` if a configured secret is missing, `storage_not_found` if there is no such bucket,
+ * `storage_denied` if the credentials are refused, `storage_transient` if the server cannot be reached, and
+ * `storage_permanent` for anything else that is configured wrongly. Calls also throw `storage_exists`,
+ * `storage_conflict`, `storage_full` and `body_mismatch`, as the contract says.
  */
 export async function s3Storage(location: S3Location, options: S3StorageOptions): Promise<Storage> {
-  const { clock, log, partBytes = defaultPartBytes, pageSize = null } = options;
+  const { clock, log, readOnly = false, partBytes = defaultPartBytes, pageSize = null } = options;
   const { prefix, credentials } = location;
   const label = describeS3(location);
   const wire = s3Client({
@@ -65,11 +61,11 @@ export async function s3Storage(location: S3Location, options: S3StorageOptions)
     clock,
   });
   const at = (key: Key | ''): string => prefix + key;
-  const budget = createSemaphore(memoryBytes);
   const leftovers = unfinishedUploads(wire, prefix, log, label);
-  const multipart: MultipartOptions = {
+  const conditional = conditionalWrites(wire, { prefix, label, readOnly, clock, log });
+  const transfer: MultipartOptions = {
     wire,
-    budget,
+    budget: createSemaphore(memoryBytes),
     partBytes,
     partsAtOnce,
     retry: { policy: options.retry ?? defaultRetryPolicy, clock },
@@ -79,14 +75,13 @@ export async function s3Storage(location: S3Location, options: S3StorageOptions)
         'a multipart upload was not aborted; the next run does it',
       ),
   };
-  let probed: Promise<Conditions> | undefined;
-  await firstLook(wire, prefix);
+  await checkAccess(wire, prefix);
 
   const storage: Storage = {
     label,
     facts: {
       rename: 'none',
-      conditionalWrites: async () => (await conditions()).honoured,
+      conditionalWrites: async () => (await conditional.conditions()).honoured,
       localRoot: null,
       clockOffsetMs: wire.clockOffsetMs(),
     },
@@ -98,13 +93,14 @@ export async function s3Storage(location: S3Location, options: S3StorageOptions)
 
     async *list(directory, { recursive }): AsyncIterable<Entry> {
       const below = directory === '' ? prefix : `${at(directory)}/`;
-      for await (const { objects, prefixes } of pages(below, !recursive)) {
+      for await (const { objects, prefixes } of pages(below, { oneLevel: !recursive })) {
         yield* objects.flatMap(entryOf);
         for (const name of prefixes) {
-          // "a//b" has a directory without a name in it: no path leads there, so its objects are told one by
-          // one.
+          // "a//b" implies a directory without a name, which no key can reach: its objects are listed
+          // instead.
           if (!name.endsWith('//') && name !== '/') yield directoryOf(name);
-          else for await (const page of pages(name, false)) yield* page.objects.flatMap(entryOf);
+          else
+            for await (const page of pages(name, { oneLevel: false })) yield* page.objects.flatMap(entryOf);
         }
       }
     },
@@ -114,13 +110,18 @@ export async function s3Storage(location: S3Location, options: S3StorageOptions)
     },
 
     async write(key, body, write): Promise<Written> {
-      if (options.readOnly === true) throw refuseReadOnly(storage, key);
-      const condition = await conditionOf(key, write);
+      requireWritable(key);
+      const condition = await conditional.conditionOf(key, write);
       if (condition !== undefined && body.size > mostConditionalBytes) throw tooLarge(key);
       await leftovers.abort(at(key));
       if (condition === undefined && body.size > partBytes)
-        return uploadInParts(at(key), body, write, multipart);
-      return putWhole(key, body, write, condition);
+        return uploadInParts(at(key), body, write, transfer);
+      try {
+        return await putWhole({ name: key, key: at(key) }, body, write, condition, transfer);
+      } catch (error) {
+        if (write.mode !== 'create' || !hasCode(error, 'storage_conflict')) throw error;
+        throw alreadyExists(storage, key, error);
+      }
     },
 
     async rename(): Promise<void> {
@@ -130,14 +131,14 @@ export async function s3Storage(location: S3Location, options: S3StorageOptions)
     sync: async () => undefined,
 
     async remove(key): Promise<void> {
-      if (options.readOnly === true) throw refuseReadOnly(storage, key);
+      requireWritable(key);
       await leftovers.abort(at(key));
       await wire.remove(at(key));
     },
 
     async removeTree(directory): Promise<void> {
-      if (options.readOnly === true) throw refuseReadOnly(storage, directory);
-      for await (const { objects } of pages(`${at(directory)}/`, false))
+      requireWritable(directory);
+      for await (const { objects } of pages(`${at(directory)}/`, { oneLevel: false }))
         await inParallel(objects, removalsAtOnce, async ({ key }) => wire.remove(key));
     },
 
@@ -147,109 +148,15 @@ export async function s3Storage(location: S3Location, options: S3StorageOptions)
   };
   return storage;
 
-  async function putWhole(
-    key: Key,
-    body: Body,
-    write: WriteOptions,
-    condition: Condition | undefined,
-  ): Promise<Written> {
-    const release = await budget.acquire(body.size);
-    try {
-      const { bytes, ...read } = await collect(key, body, write);
-      const put = async (): Promise<string> =>
-        wire.put(at(key), bytes, {
-          sha256: hexOf(read.digest),
-          headers: write.headers ?? {},
-          condition,
-          signal: write.signal,
-        });
-      const mine = { key: at(key), ...read };
-      return { ...read, version: await (condition === undefined ? put() : putSurely(put, mine)) };
-    } catch (error) {
-      if (write.mode === 'create' && hasCode(error, 'storage_conflict'))
-        throw alreadyExists(storage, key, error);
-      throw error;
-    } finally {
-      release();
-    }
+  function requireWritable(key: Key): void {
+    if (readOnly) throw refuseReadOnly(storage, key);
   }
 
-  /**
-   * Servers answer a race of conditional writes with 409, or 500, and the write may have been applied or not.
-   * Tried again, it may then break its own condition: what is there tells. Bytes of another cannot be
-   * replaced by a late arrival of ours, since that, too, carries the condition.
-   */
-  async function putSurely(
-    put: () => Promise<string>,
-    mine: { key: string; size: number; digest: Digest },
-  ): Promise<string> {
-    let isUncertain = false;
-    return retry(multipart.retry, async () => {
-      try {
-        return await put();
-      } catch (error) {
-        isUncertain ||= hasCode(error, 'storage_transient');
-        if (!isUncertain || !hasCode(error, 'storage_conflict')) throw error;
-        const found = await wire.head(mine.key);
-        if (found?.size !== mine.size || (await measure(await wire.get(mine.key))).digest !== mine.digest)
-          throw error;
-        return found.version;
-      }
-    });
+  function pages(below: string, { oneLevel }: { oneLevel: boolean }): AsyncIterable<ListPage> {
+    return pagesBelow(wire, below, { oneLevel, pageSize });
   }
 
-  async function conditionOf(key: Key, { mode, ifVersion }: WriteOptions): Promise<Condition | undefined> {
-    if (mode !== 'create' && ifVersion === undefined) return undefined;
-    const { honoured, versionForm } = await conditions();
-    if (mode === 'create' && honoured !== 'none') return { absent: true };
-    if (ifVersion !== undefined && versionForm !== null) return { version: ifVersion, form: versionForm };
-    throw new WaybillError(
-      'storage_permanent',
-      `${label}: "${key}": the server honours no such condition, so nothing can be written on it`,
-    );
-  }
-
-  async function conditions(): Promise<Conditions> {
-    if (options.readOnly === true) throw refuseReadOnly(storage, '.publisher.tmp');
-    probed ??= findConditions();
-    probed.catch(() => (probed = undefined));
-    return probed;
-  }
-
-  async function findConditions(): Promise<Conditions> {
-    const key = `${at(probeDirectory)}/probe-${randomUUID()}`;
-    await sweepProbes();
-    const found = await probeConditions({
-      write: async (text, condition) =>
-        wire.put(key, Buffer.from(text), { sha256: hexOf(digestOf(text)), headers: {}, condition }),
-      remove: async () => wire.remove(key),
-    });
-    log.debug({ storage: label, ...found }, 'conditional writes were probed');
-    if (found.honoured !== 'full')
-      log.warn(
-        { storage: label, honoured: found.honoured },
-        'the server does not honour all conditional writes: do not let two publishers write to it at once',
-      );
-    return found;
-  }
-
-  async function sweepProbes(): Promise<void> {
-    const old = clock.now().getTime() + (wire.clockOffsetMs() ?? 0) - probeLeftAfterMs;
-    for await (const { objects } of pages(`${at(probeDirectory)}/probe-`, false))
-      for (const { key, modifiedAt } of objects)
-        if (modifiedAt !== null && modifiedAt.getTime() < old) await wire.remove(key);
-  }
-
-  async function* pages(below: string, oneLevel: boolean): AsyncIterable<ListPage> {
-    let token: string | null = null;
-    do {
-      const page: ListPage = await wire.list({ prefix: below, oneLevel, token, pageSize });
-      yield page;
-      token = page.next;
-    } while (token !== null);
-  }
-
-  /** Empty objects whose names end with "/" are what consoles make in place of directories. */
+  /** Consoles create empty objects whose names end with "/" to represent directories. They are left out. */
   function entryOf({ key, size }: ListPage['objects'][number]): Entry[] {
     if (size === 0 && key.endsWith('/')) return [];
     return [{ key: listedKey(key.slice(prefix.length)), type: 'file', size }];
@@ -267,9 +174,7 @@ export async function s3Storage(location: S3Location, options: S3StorageOptions)
   }
 }
 
-const probeDirectory = joinKey('', '.publisher.tmp');
-
-async function firstLook(wire: S3Wire, prefix: string): Promise<void> {
+async function checkAccess(wire: S3Wire, prefix: string): Promise<void> {
   try {
     await wire.list({ prefix, oneLevel: false, token: null, pageSize: 1 });
   } catch (error) {

@@ -1,8 +1,7 @@
 import { WaybillError, type ErrorCode } from '../../errors.ts';
 
 /**
- * What a failed call told: the error code of S3 or of Node, the status of the answer, and its headers, as far
- * as there was one.
+ * A failed call: the error code of S3 or Node.js, and the status and headers of the answer if there was one.
  */
 export interface S3Failure {
   name: string;
@@ -19,7 +18,7 @@ export interface S3Place {
 
 interface Meaning {
   code: ErrorCode;
-  /** In place of the server's own words. */
+  /** Replaces the server's own message. */
   message?: string;
   hint?: string;
 }
@@ -28,13 +27,13 @@ export const otherServer =
   'check endpoint and path_style: this does not look like the answer of an S3 server';
 const clockHint = 'set the clock of this machine (chrony, systemd-timesyncd), then run again';
 
-/** By the codes of S3 and the names of errors of Node; what is not here is judged by its status. */
+/** By S3 error code or Node.js error name. Any other failure is classified by its status. */
 const meanings: Record<string, Meaning> = {
   NoSuchKey: { code: 'storage_not_found' },
   NoSuchUpload: {
     code: 'storage_permanent',
-    message: 'the multipart upload is gone: another publisher or a lifecycle rule has aborted it',
-    hint: 'run again; nothing of it was published',
+    message: 'the multipart upload is gone: another publisher or a lifecycle rule aborted it',
+    hint: 'run again; none of it was published',
   },
   AccessDenied: {
     code: 'storage_denied',
@@ -48,7 +47,7 @@ const meanings: Record<string, Meaning> = {
   SignatureDoesNotMatch: {
     code: 'storage_denied',
     message: 'the signature is not the one that the server computed, so the secret access key is wrong',
-    hint: 'check the variable that secret_access_key_env names (a newline or a cut-off end is seldom seen), and that no proxy changes requests',
+    hint: 'check the variable that secret_access_key_env names (a trailing newline or a missing end is easy to overlook), and that no proxy changes requests',
   },
   ExpiredToken: { code: 'storage_denied', hint: 'the temporary credentials have expired; get new ones' },
   InvalidToken: { code: 'storage_denied', hint: 'get new temporary credentials' },
@@ -84,7 +83,7 @@ const meanings: Record<string, Meaning> = {
   ENOTFOUND: {
     code: 'storage_transient',
     message: 'the name of the server was not found',
-    hint: 'check endpoint and DNS; where path_style is false the name of the bucket is part of the name',
+    hint: 'check endpoint and DNS; with path_style: false the bucket is part of the host name',
   },
   EAI_AGAIN: { code: 'storage_transient', message: 'the name of the server could not be looked up' },
   ECONNRESET: { code: 'storage_transient', message: 'the connection was lost' },
@@ -99,18 +98,18 @@ const meanings: Record<string, Meaning> = {
   },
 };
 
-/** Turns a failed call into the storage's own words, with what to do about it. Pure. */
+/** Maps a failed call to a `storage_*` code with a message and, if possible, a hint. Pure. */
 export function s3Error(place: S3Place, what: string, failure: S3Failure, now: Date): WaybillError {
-  const meaning = special(place, failure, now) ?? meanings[failure.name] ?? byStatus(failure);
-  const told = meaning.message ?? inShort(failure);
-  return new WaybillError(meaning.code, `${place.label}: ${what}: ${told}`, {
-    // Not the error of the SDK: that one carries access key ids and what was signed.
+  const meaning = byContext(place, failure, now) ?? meanings[failure.name] ?? byStatus(failure);
+  const message = meaning.message ?? summary(failure);
+  return new WaybillError(meaning.code, `${place.label}: ${what}: ${message}`, {
+    // Not the error of the SDK, which contains access key ids and the signed text.
     cause: new S3AnswerError(failure),
     ...(meaning.hint === undefined ? {} : { hint: meaning.hint }),
   });
 }
 
-/** What the server answered, without anything secret. */
+/** The server's answer, without secrets. */
 export class S3AnswerError extends Error {
   readonly status: number | null;
 
@@ -121,7 +120,7 @@ export class S3AnswerError extends Error {
   }
 }
 
-/** True where the server says that it does not know the condition that a request carried. Pure. */
+/** Whether the server reports that it does not support the condition of a request. Pure. */
 export function isUnsupported(error: unknown): boolean {
   const answer = error instanceof WaybillError ? error.cause : undefined;
   if (!(answer instanceof S3AnswerError)) return false;
@@ -129,12 +128,14 @@ export function isUnsupported(error: unknown): boolean {
   return answer.status === 501 || (answer.status === 400 && refusals.includes(answer.name));
 }
 
+/** The S3 error code or Node.js error name behind an error of this storage; null for other errors. Pure. */
 export function answerName(error: unknown): string | null {
   const answer = error instanceof WaybillError ? error.cause : undefined;
   return answer instanceof S3AnswerError ? answer.name : null;
 }
 
-function special({ bucket }: S3Place, failure: S3Failure, now: Date): Meaning | null {
+/** Failures whose message depends on the bucket, the time or the answer's headers. */
+function byContext({ bucket }: S3Place, failure: S3Failure, now: Date): Meaning | null {
   const { name, message, status, headers } = failure;
   if (name === 'NoSuchBucket')
     return {
@@ -170,15 +171,15 @@ function special({ bucket }: S3Place, failure: S3Failure, now: Date): Meaning | 
 function byStatus({ status }: S3Failure): Meaning {
   if (status === null) return { code: 'storage_permanent' };
   if (status === 401 || status === 403) return meanings['AccessDenied'] as Meaning;
-  // Only "no such key" means that nothing is there: a page of some other server must never pass for an empty
-  // destination.
+  // Only "NoSuchKey" means that the object does not exist: a 404 page of some other server must never pass
+  // for an empty destination.
   if (status === 404) return { code: 'storage_permanent', hint: otherServer };
   if (status === 412) return { code: 'storage_conflict' };
   if (status === 501) return meanings['NotImplemented'] as Meaning;
   if (status === 507) return meanings['QuotaExceeded'] as Meaning;
   if (status === 408 || status === 409 || status === 429 || status >= 500)
     return { code: 'storage_transient' };
-  // An answer of success that could not be understood.
+  // A successful answer that could not be parsed.
   if (status < 400) return { code: 'storage_permanent', hint: otherServer };
   return { code: 'storage_permanent' };
 }
@@ -191,8 +192,8 @@ function skew(date: string | undefined, now: Date): string {
   return `the clock of this machine is ${Math.abs(seconds)} s ${way} that of the server, which takes at most 900 s`;
 }
 
-/** The server's own words: one line, and not more of it than a person reads. */
-function inShort({ name, message, status }: S3Failure): string {
+/** The server's own message as one short line. */
+function summary({ name, message, status }: S3Failure): string {
   const words = message
     .replace(/[\p{Cc}\s]+/gu, ' ')
     .trim()
@@ -201,7 +202,7 @@ function inShort({ name, message, status }: S3Failure): string {
   return words === '' || words === name ? answer : `${words} (${answer})`;
 }
 
-/** Errors of the SDK, of the network and of Node, in one shape. Pure. */
+/** Brings errors of the SDK, the network and Node.js into one shape. Pure. */
 export function failureOf(thrown: unknown): S3Failure {
   const error = thrown as {
     name?: string;

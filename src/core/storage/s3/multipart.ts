@@ -5,31 +5,33 @@ import type { Semaphore } from '../../semaphore.ts';
 import type { S3Wire, Upload } from './wire.ts';
 import type { Body, WriteOptions, Written } from '../storage.ts';
 
-/** S3 allows no more. */
+/** The limit of S3. */
 const mostParts = 10_000;
 const mebibyte = 1 << 20;
 
 export interface MultipartOptions {
   wire: S3Wire;
-  /** Permits are bytes: the parts held in memory by all uploads of a storage together. */
+  /** Permits are bytes of memory, shared by all uploads of a storage. */
   budget: Semaphore;
+  /** The size of a part, in bytes; at least 5 MiB for S3 itself. */
   partBytes: number;
   partsAtOnce: number;
-  /** For each part alone: what was sent of the others need not be sent again. */
+  /** How each part is retried by itself, so that the others need not be sent again. */
   retry: RetryOptions;
   onAbortFailed: (upload: Upload, error: unknown) => void;
 }
 
-/** The size of the parts of a body: as configured, and larger where there would be too many. Pure. */
+/** The part size of a body, in bytes: as configured, or larger if there would be too many parts. Pure. */
 export function partSize(bodyBytes: number, partBytes: number): number {
   const atLeast = Math.ceil(bodyBytes / mostParts);
   return atLeast <= partBytes ? partBytes : Math.ceil(atLeast / mebibyte) * mebibyte;
 }
 
 /**
- * Writes a body in parts, several on their way at once while the next is being read. The upload is completed,
- * and the object visible, only after all of the body has been held against what was promised; else it is
- * aborted, when no part is on its way any more.
+ * Uploads a body in parts, several at once while the next one is read. The upload is completed, which makes
+ * the object visible, only after size and digest of the whole body have been verified. Otherwise it is
+ * aborted once no part is being sent any more. Throws `body_mismatch`, what a part fails with, or the reason
+ * of the signal.
  */
 export async function uploadInParts(
   key: string,
@@ -51,8 +53,8 @@ export async function uploadInParts(
   } catch (error) {
     await parts.stop(error);
     await wire.abortUpload(upload).catch((failure: unknown) => options.onAbortFailed(upload, failure));
-    // Whoever took the lease over has aborted the upload, too; that the lease is lost says more than that the
-    // upload is gone.
+    // A publisher that took over the lease aborts the upload, too. Report the lost lease then, rather than
+    // the missing upload.
     write.signal?.throwIfAborted();
     throw error;
   }
@@ -104,7 +106,7 @@ async function readInParts(
   }
 }
 
-/** The parts of one upload that are on their way, and the buffers that they come back with. */
+/** The parts of one upload that are being sent, and their buffers, which are used again. */
 class Parts {
   readonly #upload: Upload;
   readonly #options: MultipartOptions;
@@ -123,7 +125,7 @@ class Parts {
       signal === undefined ? this.#stopped.signal : AbortSignal.any([signal, this.#stopped.signal]);
   }
 
-  /** Throws what a part has failed with. */
+  /** Throws the failure of a part, if any. */
   check(): void {
     if (this.#failure !== null) throw this.#failure.error;
   }
@@ -133,8 +135,8 @@ class Parts {
   }
 
   /**
-   * Sends a part, once there is room beside those on their way. `release` is called when its bytes are no
-   * longer needed.
+   * Starts sending a part, and waits while the maximum number of parts is being sent. `release` is called
+   * when its bytes are no longer needed.
    */
   async send(buffer: Buffer, length: number, release: () => void): Promise<void> {
     const number = ++this.#sent;
@@ -166,7 +168,7 @@ class Parts {
 
   async #sendOne(number: number, bytes: Buffer): Promise<void> {
     const { wire } = this.#options;
-    // Here and now: the thread pool would need a copy of the bytes, which costs as much as their hash.
+    // Synchronously: the thread pool would need a copy of the bytes, which takes as long as hashing them.
     const sha256 = wire.isEncrypted ? null : hexOf(digestOf(bytes));
     await retry({ ...this.#options.retry, signal: this.#signal }, async () => {
       const etag = await wire.putPart({ ...this.#upload, number }, bytes, { sha256, signal: this.#signal });

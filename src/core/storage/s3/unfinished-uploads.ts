@@ -2,18 +2,16 @@ import { WaybillError } from '../../errors.ts';
 import type { Log } from '../../log.ts';
 import type { S3Wire, Upload } from './wire.ts';
 
-/** Multipart uploads that a killed publisher left behind: invisible, and paid for. */
+/** Multipart uploads left behind by a killed publisher. They are invisible, but cost money. */
 export interface UnfinishedUploads {
-  /**
-   * Aborts those of this key. Whoever calls it holds the lease, so nobody lives who could still want them.
-   */
+  /** Aborts those of this object key. The caller must hold the lease. */
   abort(key: string): Promise<void>;
 }
 
 /**
- * Looks once for all of a prefix, when the first key is about to be changed: an upload that was begun before,
- * for a key that this publisher changes under its lease, is one that nobody completes any more. Rights to
- * look are not needed: without them a lifecycle rule has to do it.
+ * Lists the uploads of a prefix once, when the first object is about to be changed. The publisher changes
+ * that object under its lease, so nobody else can still complete an upload of it that was begun before. The
+ * right to list uploads is optional: without it, removing them is left to a lifecycle rule of the bucket.
  */
 export function unfinishedUploads(wire: S3Wire, prefix: string, log: Log, label: string): UnfinishedUploads {
   let looked: Promise<Map<string, Upload[]>> | undefined;

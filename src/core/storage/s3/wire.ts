@@ -1,20 +1,19 @@
-import type { Condition } from './conditions.ts';
 import type { ObjectHeaders } from '../storage.ts';
 
 /**
- * The calls of S3 that waybill makes, on one bucket and with whole object keys. Each is tried once and has a
- * deadline; its failures are `WaybillError`s: a broken condition is `storage_conflict`, whatever the
- * condition was.
+ * The S3 calls that waybill makes, on one bucket and with whole object keys. Each is attempted once and has a
+ * deadline. Failures are `WaybillError`s with a `storage_*` code; `storage_conflict` means that a condition
+ * of either kind did not hold.
  */
 export interface S3Wire {
-  /** True where nobody on the way can change a body, so that its parts need not be hashed once more. */
+  /** Whether TLS protects bodies from changes on the way, so that parts need not be hashed again. */
   readonly isEncrypted: boolean;
-  /** The server's clock less ours in milliseconds, as its latest answer told it; null before the first. */
+  /** The server's clock minus ours in milliseconds, by its latest answer; null before the first. */
   clockOffsetMs(): number | null;
 
   /**
-   * Returns the version. `sha256` is that of the bytes, in hexadecimal: it is signed, so that the server
-   * refuses other bytes.
+   * Stores an object and returns its version. `sha256` is the digest of the bytes in hexadecimal; it is
+   * signed, so the server refuses any other bytes.
    */
   put(
     key: string,
@@ -26,44 +25,55 @@ export interface S3Wire {
       signal?: AbortSignal | undefined;
     },
   ): Promise<string>;
+  /** Throws `storage_not_found` if there is no such object. */
   get(key: string): Promise<AsyncIterable<Uint8Array>>;
+  /** Undefined if there is no such object. */
   head(key: string): Promise<{ size: number; version: string; modifiedAt: Date | null } | undefined>;
   list(options: ListOptions): Promise<ListPage>;
-  /** Where there is none, that is success. */
+  /** Succeeds if there is no such object. */
   remove(key: string): Promise<void>;
 
-  /** Returns the id of the upload. `sha256` is null where it is not known beforehand. */
+  /** Returns the id of the upload. `sha256` is null if it is not known beforehand. */
   beginUpload(key: string, options: { sha256: string | null; headers: ObjectHeaders }): Promise<string>;
-  /** Returns the ETag of the part. `sha256` null: the bytes are not signed. */
+  /** Returns the ETag of the part. If `sha256` is null the bytes are not signed. */
   putPart(
     part: UploadPart,
     bytes: Uint8Array,
     options: { sha256: string | null; signal?: AbortSignal | undefined },
   ): Promise<string>;
-  /** Returns the version. */
+  /** Makes the object visible and returns its version. `etags` are those of the parts in order. */
   completeUpload(upload: Upload, etags: readonly string[]): Promise<string>;
-  /** Where there is none, that is success. */
+  /** Succeeds if there is no such upload. */
   abortUpload(upload: Upload): Promise<void>;
-  /** Uploads that were begun and neither completed nor aborted. */
+  /** The uploads below a prefix that were begun and neither completed nor aborted. */
   unfinishedUploads(prefix: string): Promise<Upload[]>;
 
   close(): void;
 }
 
+/** A write succeeds only if there is no such object, or only if it has this version. */
+export type Condition = { absent: true } | { version: string; form: VersionForm };
+
+/**
+ * How a server expects the version in `If-Match`: some compare it with the quotes of the ETag, some without.
+ */
+export type VersionForm = 'quoted' | 'unquoted';
+
 export interface ListOptions {
   prefix: string;
-  /** One level only: what lies deeper appears as `prefixes`. */
+  /** Lists one level; deeper objects are represented by `prefixes`. */
   oneLevel: boolean;
+  /** `next` of the previous page; null for the first page. */
   token: string | null;
-  /** Keys a page; null: as many as the server likes. */
+  /** Keys per page; null: as many as the server likes. */
   pageSize: number | null;
 }
 
 export interface ListPage {
   objects: { key: string; size: number; modifiedAt: Date | null }[];
-  /** Each ends with `/`. */
+  /** Each ends with `/`. Empty unless `oneLevel`. */
   prefixes: string[];
-  /** Of the next page; null after the last. */
+  /** The token of the next page; null on the last page. */
   next: string | null;
 }
 
@@ -73,6 +83,6 @@ export interface Upload {
 }
 
 export interface UploadPart extends Upload {
-  /** Counted from 1. */
+  /** From 1. */
   number: number;
 }

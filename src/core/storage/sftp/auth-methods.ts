@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import ssh2, { type AnyAuthMethod, type ParsedKey } from 'ssh2';
+import type { Clock } from '../../clock.ts';
 import type { SftpLocation } from './location.ts';
 import type { Secrets } from '../../secrets.ts';
 import { WaybillError } from '../../errors.ts';
@@ -8,21 +9,21 @@ import type { Log } from '../../log.ts';
 const agentAnswersWithinMs = 10_000;
 
 /**
- * How to log in, in the order of trying: the agent first, then the key file. An agent that cannot be asked
- * (sockets outlive their agents) is passed over where there is a key file. Throws `storage_denied` where the
- * key cannot be used, or where there is neither.
+ * How to log in, in the order of preference: the agent, then the key file. An agent that does not answer (its
+ * socket may outlive it) is skipped if there is a key file. Throws `storage_denied` if the key cannot be
+ * used, or if there is neither agent nor key file.
  */
-export async function identities(
+export async function authMethods(
   location: SftpLocation,
-  { secrets, label, log }: { secrets: Secrets; label: string; log: Log },
+  { secrets, label, log, clock }: { secrets: Secrets; label: string; log: Log; clock: Clock },
 ): Promise<AnyAuthMethod[]> {
   const { user: username } = location;
   const agent = location.sshAgentSocket ?? secrets.get('SSH_AUTH_SOCK');
   const methods: AnyAuthMethod[] = [];
-  // Set and empty is how a shell takes it away.
+  // A shell disables the agent by setting the variable to an empty value.
   if (agent !== undefined && agent !== '')
     try {
-      await requireAnswer(agent);
+      await requireAnswer(agent, clock);
       methods.push({ type: 'agent', username, agent });
     } catch (cause) {
       if (location.sshKeyFile === null)
@@ -48,22 +49,18 @@ export async function identities(
 }
 
 /**
- * The library would end the whole connection over an agent that fails in the middle of logging in, so it is
- * asked beforehand.
+ * Checks the agent beforehand, because ssh2 ends the whole connection if the agent fails during the login.
  */
-async function requireAnswer(socket: string): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  try {
-    await new Promise<void>((resolve, reject) => {
-      timer = setTimeout(() => reject(new Error('the agent does not answer')), agentAnswersWithinMs);
-      ssh2.createAgent(socket).getIdentities((error) => {
-        if (error instanceof Error) reject(error);
-        else resolve();
-      });
+async function requireAnswer(socket: string, clock: Clock): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    const tooLate = (): void => reject(new Error('the agent does not answer'));
+    const timer = clock.timeout(agentAnswersWithinMs, tooLate);
+    ssh2.createAgent(socket).getIdentities((error) => {
+      timer.cancel();
+      if (error instanceof Error) reject(error);
+      else resolve();
     });
-  } finally {
-    clearTimeout(timer);
-  }
+  });
 }
 
 async function readKey(
@@ -94,11 +91,11 @@ async function readKey(
   if (passphrase !== undefined && /bad passphrase|integrity check|bad decrypt/i.test(parsed.message))
     throw unusable(
       `cannot be decrypted with the value of ${sshKeyPassphraseEnv ?? ''}`,
-      'mend that secret',
+      'correct that secret',
       parsed,
     );
   throw unusable(
-    `is no private key: ${parsed.message}`,
+    `is not a private key: ${parsed.message}`,
     'name the file of a private key in OpenSSH or PEM form',
     parsed,
   );

@@ -1,48 +1,54 @@
 import type { Stats } from 'ssh2';
-import { WaybillError } from '../../errors.ts';
+import { notADirectory } from '../errors.ts';
 import { parentOf, type Key } from '../key.ts';
 import { answerOf, ConnectionLost, generalFailure, noSuchFile } from './errors.ts';
-import { unlessMissing, type SftpPlace } from './root.ts';
+import { unlessMissing, type SftpRoot } from './root.ts';
 
 /**
- * The directories that keys imply: made when something is written below them, removed with their last file.
+ * The directories that keys imply: created when a file is written below them, removed with their last file.
  */
 export interface SftpDirectories {
-  make(directory: Key | ''): Promise<void>;
-  /** Runs `work` with the key's directory made; again where someone removed it, being empty, in between. */
-  around<T>(key: Key, work: () => Promise<T>): Promise<T>;
+  /** Creates a directory and its parents. Throws `storage_permanent` if a file or a link is in the way. */
+  create(directory: Key | ''): Promise<void>;
   /**
-   * Up to and not including the root. Someone else may remove or fill a directory at the same moment: both
-   * are fine.
+   * Creates the parent directory of `key` and runs `work`. If another process removes the directory in
+   * between because it is empty, both are repeated.
+   */
+  withParent<T>(key: Key, work: () => Promise<T>): Promise<T>;
+  /**
+   * Removes `directory` and its parents as long as they are empty, up to but not including the root. Another
+   * process may remove or fill a directory at the same time.
    */
   removeEmpty(directory: Key | ''): Promise<void>;
-  /** Directories from here down may be gone, and are made anew when they are next needed. */
+  /** Forgets that `directory` and those below it exist; they are created again when they are next needed. */
   forgetBelow(directory: Key | ''): void;
 }
 
-const triesToKeep = 50;
-const triesWhereThere = 10;
+const mostAttempts = 50;
+/** From this attempt on, a failure despite an existing directory is taken for a missing file. */
+const attemptsBeforeLooking = 10;
 
-export function sftpDirectories(place: SftpPlace): SftpDirectories {
-  const { at, ask, label } = place;
-  /** By their whole path, as they were found or are being made. */
+export function sftpDirectories(root: SftpRoot): SftpDirectories {
+  const { at, ask } = root;
+  /** By absolute path: directories that exist or are being created. */
   const known = new Map<string, Promise<void>>();
-  place.onReconnect(() => known.clear());
+  root.onReconnect(() => known.clear());
 
   return {
-    make,
+    create,
     forgetBelow,
 
-    async around(key, work) {
+    async withParent(key, work) {
       for (let attempt = 1; ; attempt += 1) {
-        await make(parentOf(key));
+        await create(parentOf(key));
         try {
           return await work();
         } catch (error) {
-          if (answerOf(error) !== noSuchFile || attempt === triesToKeep) throw error;
-          // It may be there again because others make and remove it at this moment; then it is something else
-          // that is missing.
-          if (attempt >= triesWhereThere && (await place.lstat(parentOf(key))) !== undefined) throw error;
+          if (answerOf(error) !== noSuchFile || attempt === mostAttempts) throw error;
+          // The directory may exist again because other processes create and remove it all the time. If it
+          // still exists after several attempts, it is something else that is missing.
+          if (attempt >= attemptsBeforeLooking && (await root.lstat(parentOf(key))) !== undefined)
+            throw error;
           forgetBelow(parentOf(key));
         }
       }
@@ -62,36 +68,36 @@ export function sftpDirectories(place: SftpPlace): SftpDirectories {
     },
   };
 
-  async function make(directory: Key | ''): Promise<void> {
+  async function create(directory: Key | ''): Promise<void> {
     const here = at(directory);
     const found = known.get(here);
     if (found !== undefined) return found;
-    const making = directory === '' ? makeRoot() : makeOne(directory);
-    known.set(here, making);
-    making.catch(() => known.delete(here));
-    return making;
+    const creating = directory === '' ? createRoot() : createOne(directory);
+    known.set(here, creating);
+    creating.catch(() => known.delete(here));
+    return creating;
   }
 
-  async function makeOne(directory: Key): Promise<void> {
-    await make(parentOf(directory));
+  async function createOne(directory: Key): Promise<void> {
+    await create(parentOf(directory));
     for (let attempt = 1; ; attempt += 1)
       try {
         await ask((sftp, done) => sftp.mkdir(at(directory), { mode: 0o755 }, done));
         return;
       } catch (error) {
         if (error instanceof ConnectionLost) throw error;
-        const found = await place.lstat(directory);
+        const found = await root.lstat(directory);
         if (found?.isDirectory() === true) return;
-        if (found !== undefined) throw notADirectory(directory, found.isSymbolicLink());
-        // It was there, and another publisher removed it, being empty, before it was looked at.
-        if (answerOf(error) !== generalFailure || attempt === triesToKeep) throw error;
+        if (found !== undefined) throw notADirectory(root, directory, { isLink: found.isSymbolicLink() });
+        // It existed, and another publisher removed the empty directory before it was looked at.
+        if (answerOf(error) !== generalFailure || attempt === mostAttempts) throw error;
       }
   }
 
-  /** With the directories that lead there; the root itself may be a link. */
-  async function makeRoot(): Promise<void> {
-    if ((await place.rootStat())?.isDirectory() === true) return;
-    const parts = place.root.split('/').filter((part) => part !== '');
+  /** Including its parents. The root itself may be a link. */
+  async function createRoot(): Promise<void> {
+    if ((await root.rootStat())?.isDirectory() === true) return;
+    const parts = root.path.split('/').filter((part) => part !== '');
     for (let count = 1; count <= parts.length; count += 1) {
       const here = `/${parts.slice(0, count).join('/')}`;
       const isThere = (): Promise<Stats | undefined> =>
@@ -101,14 +107,6 @@ export function sftpDirectories(place: SftpPlace): SftpDirectories {
         if ((await isThere()) === undefined) throw error;
       });
     }
-  }
-
-  function notADirectory(directory: Key, isLink: boolean): WaybillError {
-    return new WaybillError('storage_permanent', `${label}: "${directory}" is not a directory`, {
-      hint: isLink
-        ? 'it is a symbolic link, which waybill does not follow below a root; replace it by a directory, or configure its target as a path'
-        : 'move what is there away, or publish to another path',
-    });
   }
 
   function forgetBelow(directory: Key | ''): void {

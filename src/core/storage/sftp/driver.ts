@@ -1,28 +1,30 @@
-import { randomUUID } from 'node:crypto';
 import pMap from 'p-map';
+import type { Clock } from '../../clock.ts';
 import type { Secrets } from '../../secrets.ts';
 import { WaybillError } from '../../errors.ts';
 import type { Log } from '../../log.ts';
 import { alreadyExists, notFound, readOnly as refuseReadOnly } from '../errors.ts';
-import { joinKey, listedKey, parentOf, type Key } from '../key.ts';
+import { listedKey, parentOf, type Key } from '../key.ts';
+import { scratchBeside } from '../scratch-key.ts';
 import { sftpDirectories } from './directories.ts';
 import { answerOf, noSuchFile, requestFailure } from './errors.ts';
+import { detectFullDisk } from './free-space.ts';
 import { describeSftp, type SftpLocation } from './location.ts';
 import { replacedName, sftpNames } from './names.ts';
-import { openPlace, typeOf, type SftpPlace } from './root.ts';
-import { toldIfFull } from './free-space.ts';
+import { openRoot, typeOf, type SftpRoot } from './root.ts';
 import { openSession } from './session.ts';
 import { readFile, writeFile } from './transfer.ts';
 import type { Body, Entry, Move, Storage, WriteOptions, Written } from '../storage.ts';
 
 export interface SftpStorageOptions {
+  clock: Clock;
   log: Log;
   secrets: Secrets;
   readOnly?: boolean;
   mustExist?: boolean;
-  /** Leaves no trace on this machine either: a new host key is written nowhere. */
+  /** Leaves no trace on this machine either: a new host key is not added to the known hosts file. */
   dryRun?: boolean;
-  /** Only tests pass their own. */
+  /** How long the server may take to answer, in milliseconds; only tests pass their own. */
   answerWithinMs?: number;
 }
 
@@ -30,32 +32,37 @@ const requestsAtOnce = 64;
 const directoriesAtOnce = 8;
 
 /**
- * A directory of an SFTP server. One connection, on which requests of many files are under way at once; when
- * it breaks, what was under way fails with `storage_transient`, and the next call connects anew. Opening
- * connects, so that what is wrong with host, key or identity is told first.
+ * Opens a directory of an SFTP server, over one connection with the requests of many files in flight. If it
+ * breaks, those requests fail with `storage_transient`, and the next call connects again.
  *
- * A directory's own entry cannot be synced over SFTP; files are, where the server knows `fsync@openssh.com`.
- * Links below the root are not followed.
+ * Opening connects, and throws `storage_denied` if the login or the host key is refused, `storage_transient`
+ * if the server cannot be reached, `storage_not_found` if the directory is missing and `mustExist`, and
+ * `storage_permanent` if it is not a directory or anything else is configured wrongly. Calls also throw
+ * `storage_exists`, `storage_full` and `body_mismatch`, as the contract says.
+ *
+ * Files are synced if the server supports `fsync@openssh.com`; directory entries cannot be synced over SFTP.
+ * Symbolic links below the root are not followed.
  */
 export async function sftpStorage(location: SftpLocation, options: SftpStorageOptions): Promise<Storage> {
-  const { readOnly = false, mustExist = false, dryRun = false, answerWithinMs, log, secrets } = options;
+  const { readOnly = false, mustExist = false, dryRun = false, answerWithinMs } = options;
+  const { clock, log, secrets } = options;
   const label = describeSftp(location);
-  const place = await openPlace(label, location.path, () =>
+  const root = await openRoot(label, location.path, () =>
     openSession({
-      ...{ location, label, secrets, log, remember: !dryRun },
+      ...{ location, label, secrets, log, clock, remember: !dryRun },
       ...(answerWithinMs === undefined ? {} : { answerWithinMs }),
     }),
   );
   try {
-    if (mustExist || !readOnly) await requireDirectory(place, mustExist);
+    if (mustExist || !readOnly) await requireDirectory(root, mustExist);
   } catch (error) {
-    await place.close();
+    await root.close();
     throw requestFailure(label, '.', error);
   }
-  const { at, replaces } = place;
-  const directories = sftpDirectories(place);
-  const names = sftpNames(place, directories, { readOnly });
-  /** Scratch files of this storage, whose renames need not look first. */
+  const { at, replaces } = root;
+  const directories = sftpDirectories(root);
+  const names = sftpNames(root, directories, { readOnly });
+  /** Scratch files written here, which need not be looked for before they are renamed. */
   const written = new Set<Key>();
 
   const storage: Storage = {
@@ -68,9 +75,9 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
     },
 
     stat: (key) =>
-      told(key, async () => {
+      mapErrors(key, async () => {
         await names.recover(key);
-        const found = await place.lstat(key);
+        const found = await root.lstat(key);
         if (found === undefined) return undefined;
         const type = typeOf(found);
         const size = type === 'file' ? found.size : 0;
@@ -80,7 +87,7 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
     async *list(directory, { recursive }): AsyncIterable<Entry> {
       let level: (Key | '')[] = [directory];
       while (level.length > 0) {
-        const listings = await pMap(level, async (each) => told(each, async () => place.entries(each)), {
+        const listings = await pMap(level, async (each) => mapErrors(each, async () => root.entries(each)), {
           concurrency: directoriesAtOnce,
         });
         level = [];
@@ -94,7 +101,7 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
     async *read(key): AsyncIterable<Uint8Array> {
       try {
         await names.recover(key);
-        yield* readFile(await place.connected(), at(key));
+        yield* readFile(await root.connected(), at(key));
       } catch (error) {
         throw answerOf(error) === noSuchFile
           ? notFound(storage, key, error)
@@ -104,7 +111,7 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
 
     async write(key, body, write): Promise<Written> {
       requireWritable(key);
-      return told(key, async () => {
+      return mapErrors(key, async () => {
         if (write.mode !== 'scratch') return writeWhole(key, body, write);
         const stored = await store(key, body, write);
         written.add(key);
@@ -116,16 +123,16 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
       const [blocked] = moves;
       if (blocked === undefined) return;
       requireWritable(blocked.to);
-      // Requests are done in the order of asking, but one that fails does not keep the next from being done.
-      const missing = await told(blocked.from, async () => firstMissing(moves));
+      // The server processes requests in order, but goes on after one that fails.
+      const missing = await mapErrors(blocked.from, async () => firstMissing(moves));
       const able = missing === -1 ? moves : moves.slice(0, missing);
       await pMap(
         [...new Set(able.map(({ to }) => parentOf(to)))],
-        async (directory) => told(directory, async () => directories.make(directory)),
+        async (directory) => mapErrors(directory, async () => directories.create(directory)),
         { concurrency: requestsAtOnce },
       );
-      await pMap(able, async ({ from, to }) => told(to, async () => move(from, to)), {
-        // In steps a move is several requests, and a retry counts on those that were done being the first
+      await pMap(able, async ({ from, to }) => mapErrors(to, async () => move(from, to)), {
+        // A move in steps is several requests, and a retry relies on the completed moves being the first
         // ones.
         concurrency: replaces ? requestsAtOnce : 1,
       });
@@ -136,7 +143,7 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
 
     async remove(key): Promise<void> {
       requireWritable(key);
-      await told(key, async () => {
+      await mapErrors(key, async () => {
         await unlink(key);
         await directories.removeEmpty(parentOf(key));
       });
@@ -144,12 +151,12 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
 
     async removeTree(directory): Promise<void> {
       requireWritable(directory);
-      await told(directory, async () => names.removeTree(directory));
+      await mapErrors(directory, async () => names.removeTree(directory));
     },
 
     async close(): Promise<void> {
       written.clear();
-      await place.close();
+      await root.close();
     },
   };
   return storage;
@@ -158,7 +165,7 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
     if (readOnly) throw refuseReadOnly(storage, key);
   }
 
-  async function told<T>(key: Key | '', work: () => Promise<T>): Promise<T> {
+  async function mapErrors<T>(key: Key | '', work: () => Promise<T>): Promise<T> {
     try {
       return await work();
     } catch (error) {
@@ -167,14 +174,14 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
   }
 
   async function store(key: Key, body: Body, write: WriteOptions): Promise<Written> {
-    return toldIfFull(place, key, body.size, async () =>
-      directories.around(key, async () => writeFile(await place.connected(), key, at(key), body, write)),
+    return detectFullDisk(root, key, body.size, async () =>
+      directories.withParent(key, async () => writeFile(await root.connected(), key, at(key), body, write)),
     );
   }
 
-  /** Writes beside the target under a name that sweeps know, then puts it in place. */
+  /** Writes to the staging directory, from which an interrupted write is swept, then moves the file. */
   async function writeWhole(key: Key, body: Body, write: WriteOptions): Promise<Written> {
-    const scratch = joinKey(joinKey(parentOf(key), '.publisher.tmp'), `write-${randomUUID()}`);
+    const scratch = scratchBeside(key);
     try {
       const stored = await store(scratch, body, write);
       if (write.mode !== 'create') await names.replace(scratch, key, replacedName(key));
@@ -189,11 +196,10 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
   }
 
   /**
-   * One move of a publication. What it replaces waits among the attempt's own staged files, which are swept
-   * with the attempt.
+   * One move. A file replaced in steps waits beside `from` in the attempt's staging, and is swept with it.
    */
   async function move(from: Key, to: Key): Promise<void> {
-    await directories.around(to, async () => names.replace(from, to, listedKey(`${from}.old`)));
+    await directories.withParent(to, async () => names.replace(from, to, listedKey(`${from}.old`)));
     written.delete(from);
   }
 
@@ -202,28 +208,24 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
     await names.unlink(key);
   }
 
-  /** The first move whose file is not there; -1 where all are. */
+  /** The index of the first move whose file does not exist; -1 if all exist. */
   async function firstMissing(moves: readonly Move[]): Promise<number> {
     const isMissing = await pMap(
       moves,
-      async ({ from }) => !written.has(from) && (await place.lstat(from)) === undefined,
+      async ({ from }) => !written.has(from) && (await root.lstat(from)) === undefined,
       { concurrency: requestsAtOnce },
     );
     return isMissing.indexOf(true);
   }
 }
 
-async function requireDirectory(place: SftpPlace, mustExist: boolean): Promise<void> {
-  const found = await place.rootStat();
+async function requireDirectory(root: SftpRoot, mustExist: boolean): Promise<void> {
+  const found = await root.rootStat();
   if (found === undefined) {
     if (mustExist)
-      throw new WaybillError(
-        'storage_not_found',
-        `${place.label}: there is no such directory on the server`,
-        {
-          hint: 'check `path`; it begins at the root of what the server shows to this user, or without a slash at its home directory',
-        },
-      );
+      throw new WaybillError('storage_not_found', `${root.label}: there is no such directory on the server`, {
+        hint: 'check `path`; it begins at the root of what the server shows to this user, or without a slash at its home directory',
+      });
   } else if (!found.isDirectory())
-    throw new WaybillError('storage_permanent', `${place.label}: is not a directory`);
+    throw new WaybillError('storage_permanent', `${root.label}: is not a directory`);
 }

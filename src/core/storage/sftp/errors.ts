@@ -1,34 +1,36 @@
 import { WaybillError, type ErrorCode } from '../../errors.ts';
 
-/** The connection went away, or did not answer in time: what was under way may or may not have been done. */
+/** The connection broke or timed out: the requests in flight may or may not have been carried out. */
 export class ConnectionLost extends Error {}
 
-/** The answers of version 3 of the protocol (draft-ietf-secsh-filexfer-02, section 7). */
+/** Status codes of protocol version 3 (draft-ietf-secsh-filexfer-02, section 7). */
 export const noSuchFile = 2;
 const permissionDenied = 3;
 export const generalFailure = 4;
 const noConnection = 6;
 const connectionLost = 7;
-const unsupported = 8;
+export const unsupported = 8;
 
+/** The status code that the server answered with; null for any other error. Pure. */
 export function answerOf(error: unknown): number | null {
   const code = error instanceof Error && 'code' in error ? error.code : null;
   return typeof code === 'number' ? code : null;
 }
 
 /**
- * Turns what a request failed with into the storage's own words; what is one of ours already passes as it is.
+ * Maps the failure of a request to a `storage_*` code; a lost connection is `storage_transient`. A
+ * `WaybillError` is returned unchanged. Pure.
  */
 export function requestFailure(label: string, key: string, error: unknown): WaybillError {
   if (error instanceof WaybillError) return error;
   if (error instanceof ConnectionLost)
     return new WaybillError('storage_transient', `${label}: "${key}": ${error.message}`, { cause: error });
-  const { code, why, hint } = judged(answerOf(error), error);
+  const { code, why, hint } = meaningOf(answerOf(error), error);
   const details = hint === undefined ? { cause: error } : { cause: error, hint };
   return new WaybillError(code, `${label}: "${key}": ${why}`, details);
 }
 
-function judged(answer: number | null, error: unknown): { code: ErrorCode; why: string; hint?: string } {
+function meaningOf(answer: number | null, error: unknown): { code: ErrorCode; why: string; hint?: string } {
   switch (answer) {
     case noSuchFile:
       return { code: 'storage_not_found', why: 'there is no such file or directory' };
@@ -36,7 +38,7 @@ function judged(answer: number | null, error: unknown): { code: ErrorCode; why: 
       return {
         code: 'storage_denied',
         why: 'the server denies it',
-        hint: 'give the user that waybill logs in as the right to it',
+        hint: 'give the user that waybill logs in as access to it',
       };
     case noConnection:
     case connectionLost:
@@ -46,15 +48,15 @@ function judged(answer: number | null, error: unknown): { code: ErrorCode; why: 
     case generalFailure:
       return {
         code: 'storage_permanent',
-        why: 'the server failed, and does not say why',
-        hint: 'see the log of the server; often its disk or a quota is full, or a directory is in the way',
+        why: 'the server failed and does not say why',
+        hint: 'see the log of the server; often its disk or a quota is full, or there is a directory of that name',
       };
     default:
       return { code: 'storage_permanent', why: error instanceof Error ? error.message : String(error) };
   }
 }
 
-/** A write that failed because there is no room. */
+/** `storage_full`: a write failed because the server's file system is full. */
 export function noSpace(label: string, key: string, cause: unknown): WaybillError {
   return new WaybillError('storage_full', `${label}: "${key}": the file system of the server is full`, {
     cause,
@@ -62,7 +64,10 @@ export function noSpace(label: string, key: string, cause: unknown): WaybillErro
   });
 }
 
-/** Why no connection came about, and what to do. */
+/**
+ * Maps a failed connection attempt to `storage_denied`, `storage_permanent` or `storage_transient`, with a
+ * hint. A `WaybillError` is returned unchanged. Pure.
+ */
 export function connectFailure(label: string, error: unknown): WaybillError {
   if (error instanceof WaybillError) return error;
   const message = error instanceof Error ? error.message : String(error);
@@ -79,11 +84,12 @@ export function connectFailure(label: string, error: unknown): WaybillError {
     return fail(
       'storage_denied',
       'the server refused after too many identities',
-      'the SSH agent holds more keys than the server lets anyone try (MaxAuthTries); take some away, or run with an empty SSH_AUTH_SOCK so that only ssh_key_file is tried',
+      'the SSH agent holds more keys than the server accepts attempts (MaxAuthTries); remove some, or run with an empty SSH_AUTH_SOCK so that only ssh_key_file is tried',
     );
   if (code === 'ENOTFOUND' || /address lookup failed/i.test(message))
     return fail('storage_permanent', 'the name of the host is not known', 'check `host`');
-  if (code === 'EAI_AGAIN') return fail('storage_transient', 'the name of the host cannot be looked up now');
+  if (code === 'EAI_AGAIN')
+    return fail('storage_transient', 'the name of the host cannot be looked up at the moment');
   if (code === 'ECONNREFUSED')
     return fail('storage_transient', 'nobody listens there', 'check `host` and `port`, and that sshd runs');
   if (/no matching|handshake failed/i.test(message))
@@ -92,7 +98,7 @@ export function connectFailure(label: string, error: unknown): WaybillError {
     return fail(
       'storage_permanent',
       'the server speaks no SFTP to this user',
-      'it needs a line `Subsystem sftp internal-sftp` in its sshd_config',
+      'its sshd_config needs the line `Subsystem sftp internal-sftp`',
     );
   return fail(
     'storage_transient',

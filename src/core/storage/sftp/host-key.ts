@@ -13,9 +13,9 @@ import {
 } from './known-hosts.ts';
 
 export interface HostKeyCheck {
-  /** The algorithms to ask for, those of known keys first: a server shows the first that it has. */
+  /** The algorithms to offer, those of known keys first, because a server picks the first that it has. */
   algorithms: string[];
-  /** Rejects with what is wrong with the key that the server shows, by the policy of the location. */
+  /** Rejects with `storage_denied` if the policy of the location does not accept the server's key. */
   accept(key: Buffer): Promise<void>;
 }
 
@@ -29,7 +29,8 @@ const allAlgorithms = [
 ];
 
 /**
- * Where `remember` is false, as in a dry run, a new key is accepted for this connection and written nowhere.
+ * The host key check of a location. If `remember` is false, as in a dry run, a new key is accepted for this
+ * connection but not written to the known hosts file. Throws `storage_permanent` if that file cannot be read.
  */
 export async function hostKeyCheck(
   location: SftpLocation,
@@ -43,7 +44,7 @@ export async function hostKeyCheck(
   if (malformed.length > 0)
     log.warn(
       { storage: label, file, lines: malformed },
-      `known_hosts_file has lines that cannot be read and are passed over: ${malformed.map((line) => `${file}:${line}`).join(', ')}`,
+      `known_hosts_file has lines that cannot be parsed and are ignored: ${malformed.map((line) => `${file}:${line}`).join(', ')}`,
     );
   const known = new Set(knownKeyTypes(text, host, port).flatMap(algorithmsOf));
   const algorithms = [...allAlgorithms].sort((a, b) => Number(known.has(b)) - Number(known.has(a)));
@@ -52,7 +53,7 @@ export async function hostKeyCheck(
   async function accept(key: Buffer): Promise<void> {
     const before = judgeHostKey(text, host, port, key);
     const isNew = before.kind === 'unknown' && hostKeyPolicy === 'accept-new' && options.remember;
-    // Another connection may have added a key of this host in between.
+    // Another connection may have added a key of this host meanwhile.
     const verdict = isNew ? await rememberHostKey(file, host, port, key) : before;
     const shown = `${hostKeyType(key)} ${fingerprint(key)}`;
     switch (verdict.kind) {
@@ -68,8 +69,8 @@ export async function hostKeyCheck(
           .map(({ type, fingerprint: print, line }) => `${type} ${print} (${file}:${line})`)
           .join(', ');
         throw refused(
-          `the key of the server has changed: it shows ${shown}, where ${before} was known`,
-          `somebody may be in between; if its owner confirms the new key, remove the old with \`ssh-keygen -R '${nameOf(host, port)}' -f ${file}\``,
+          `the key of the server has changed: it shows ${shown}, but the known key is ${before}`,
+          `someone may be intercepting the connection; if its owner confirms the new key, remove the old with \`ssh-keygen -R '${nameOf(host, port)}' -f ${file}\``,
         );
       }
       case 'unknown':
@@ -81,7 +82,7 @@ export async function hostKeyCheck(
         if (options.remember)
           log.info(
             { storage: label, fingerprint: fingerprint(key) },
-            'the key of the server was new and is known now',
+            'the key of the server was new and has been added to known_hosts_file',
           );
     }
   }

@@ -5,21 +5,21 @@ import { WaybillError } from '../../errors.ts';
 
 /*
  * OpenSSH's file of host keys (sshd(8), "SSH_KNOWN_HOSTS FILE FORMAT"): a line holds an optional marker, host
- * patterns, the type of a key, the key in base64, and a comment. What is no such line is passed over, as ssh
- * does, since the file belongs to people and to other programs too; `malformedLines` tells which.
+ * patterns, the type of a key, the key in base64, and a comment. Other lines are ignored, as ssh does,
+ * because people and other programs use the file, too; `malformedLines` lists them.
  */
 
 export type HostKeyVerdict =
   | { kind: 'known' }
   | { kind: 'unknown' }
-  /** The host has other keys there, and not this one. */
+  /** The file has other keys of this host, but not this one. */
   | { kind: 'changed'; expected: KnownKey[] }
   | { kind: 'revoked'; line: number };
 
 export interface KnownKey {
   type: string;
   fingerprint: string;
-  /** Counted from 1. */
+  /** From 1. */
   line: number;
 }
 
@@ -32,9 +32,9 @@ interface Entry {
 }
 
 /**
- * What a file says of the key that a host shows. `key` is the public key as it stands on the wire. A revoked
- * key is revoked whatever else the file says. Another key of the same host is a change even where it is of
- * another type: a server that is told which types are known shows one of those first. Pure.
+ * Looks up a host's key in the text of a known hosts file. `key` is the public key in wire format. A revoked
+ * key is refused whatever else the file says. A key of another type than the known ones counts as a change,
+ * too, because the server is offered the known types first. Pure.
  */
 export function judgeHostKey(text: string, host: string, port: number, key: Buffer): HostKeyVerdict {
   const entries = entriesOf(text).filter(({ hosts }) => matchesHost(hosts, host, port));
@@ -53,16 +53,14 @@ export function judgeHostKey(text: string, host: string, port: number, key: Buff
   };
 }
 
-/**
- * The lines, counted from 1, that are neither empty nor a comment and that nothing can be read from. Pure.
- */
+/** The numbers, from 1, of the lines that are neither empty nor comments and cannot be parsed. Pure. */
 export function malformedLines(text: string): number[] {
   return linesOf(text)
     .filter(({ entry }) => entry === 'malformed')
     .map(({ line }) => line);
 }
 
-/** The types of the keys that are known of a host, so that the server can be asked for one of those. Pure. */
+/** The types of the known keys of a host, to offer them to the server first. Pure. */
 export function knownKeyTypes(text: string, host: string, port: number): string[] {
   const known = entriesOf(text).filter(
     ({ marker, hosts }) => marker === null && matchesHost(hosts, host, port),
@@ -70,18 +68,18 @@ export function knownKeyTypes(text: string, host: string, port: number): string[
   return [...new Set(known.map(({ type }) => type))];
 }
 
-/** As `ssh-keygen -l` shows it: `SHA256:` and base64 without padding. */
+/** The fingerprint as `ssh-keygen -l` prints it: `SHA256:` and base64 without padding. Pure. */
 export function fingerprint(key: Buffer): string {
   return `SHA256:${createHash('sha256').update(key).digest('base64').replace(/=+$/, '')}`;
 }
 
-/** The type that the key itself names, such as `ssh-ed25519`. */
+/** The type named in the key itself, such as `ssh-ed25519`. Pure. */
 export function hostKeyType(key: Buffer): string {
   const length = key.length < 4 ? 0 : key.readUInt32BE(0);
   return key.subarray(4, 4 + length).toString('latin1');
 }
 
-/** The text of the file; '' where there is none. Throws `storage_permanent` where it cannot be read. */
+/** The text of the file; '' if there is none. Throws `storage_permanent` if it cannot be read. */
 export async function readKnownHosts(file: string): Promise<string> {
   try {
     return await readFile(file, 'utf8');
@@ -94,9 +92,9 @@ export async function readKnownHosts(file: string): Promise<string> {
 const appending = new Map<string, Promise<unknown>>();
 
 /**
- * Adds a host's key where the file, as it is now, still knows none of that host; answers what the file said
- * before. Connections of this thread take turns at a file, so that several that open at once add one line;
- * another process may add the same line, which does no harm.
+ * Adds a host's key unless the file has one of that host by now; returns the verdict before that. The
+ * connections of a thread take turns, so that several opened at once add one line. Another process may add
+ * the same line, which does no harm. Throws `storage_permanent` if the file cannot be read or written.
  */
 export async function rememberHostKey(
   file: string,
@@ -122,8 +120,8 @@ export async function rememberHostKey(
 }
 
 /**
- * Adds a host's key, in one write at the end of the file: several publishers may do so at once, and none
- * disturbs another. A file that ends in the middle of a line gets its end of line first.
+ * Appends a host's key in a single write, so that several publishers may do so at once. If the last line has
+ * no line break, one is written first. Throws `storage_permanent` if the file cannot be written.
  */
 export async function appendKnownHost(file: string, host: string, port: number, key: Buffer): Promise<void> {
   try {
@@ -143,7 +141,7 @@ export async function appendKnownHost(file: string, host: string, port: number, 
   }
 }
 
-/** A host as the file names it: its port in brackets, where that is not the usual one. */
+/** A host as the file names it: `host`, or `[host]:port` for any port but 22. Pure. */
 export function nameOf(host: string, port: number): string {
   const name = host.toLowerCase();
   return port === 22 ? name : `[${name}]:${port}`;
@@ -162,8 +160,8 @@ function entryOf(content: string, line: number): Entry | 'none' | 'malformed' {
   if (trimmed === '' || trimmed.startsWith('#')) return 'none';
   const fields = trimmed.split(/[ \t]+/);
   const marker = fields[0]?.startsWith('@') === true ? fields.shift() : undefined;
-  // A certificate authority signs hosts' certificates, which are not asked for; its own key is none that a
-  // host may show.
+  // A certificate authority signs host certificates, which waybill does not ask for; its own key is not a
+  // host key.
   if (marker === '@cert-authority') return 'none';
   if (marker !== undefined && marker !== '@revoked') return 'malformed';
   const [hosts, type, encoded] = fields;
@@ -174,7 +172,7 @@ function entryOf(content: string, line: number): Entry | 'none' | 'malformed' {
   return { marker: marker === undefined ? null : 'revoked', hosts, type, key, line };
 }
 
-/** The patterns of a line, of which a negated one that matches decides; or one name behind a hash. */
+/** Matches a host against the patterns of a line (a matching negated one wins) or against its hashed name. */
 function matchesHost(hosts: string, host: string, port: number): boolean {
   const name = nameOf(host, port);
   if (hosts.startsWith('|')) return matchesHash(hosts, name);

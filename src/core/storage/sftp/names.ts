@@ -1,59 +1,63 @@
 import pMap from 'p-map';
 import { WaybillError } from '../../errors.ts';
+import { reservedPrefix } from '../../reserved-names.ts';
 import { listedKey, nameOf, joinKey, parentOf, type Key } from '../key.ts';
+import { stagingBeside } from '../scratch-key.ts';
 import type { SftpDirectories } from './directories.ts';
 import { answerOf, ConnectionLost, noSuchFile } from './errors.ts';
-import { unlessMissing, type SftpPlace } from './root.ts';
+import { unlessMissing, type SftpRoot } from './root.ts';
 
 /**
- * How files get their names and lose them, on servers that replace in one step and on servers that do not.
+ * Renames and removals, on servers whose rename replaces its target in one step and on those where it fails.
  */
 export interface SftpNames {
   /**
-   * Gives `from` the name `to`, which must be free; answers false where it is not. Of any number of
-   * contenders one wins.
+   * Renames `from` to `to`, which must be free; false if it is not. Of several processes exactly one
+   * succeeds.
    */
   claim(from: Key, to: Key): Promise<boolean>;
   /**
-   * Gives `from` the name `to`. What had it waits as `aside` where the server cannot replace, and is removed.
+   * Renames `from` to `to`, replacing what is there. If the server cannot do that in one step, the replaced
+   * file is moved to `aside` meanwhile.
    */
   replace(from: Key, to: Key, aside: Key): Promise<void>;
   /**
-   * A file that is missing because its replacement was interrupted between two steps is put back, or shows
-   * itself, as it was.
+   * Moves a reserved file back if its replacement was interrupted between the two steps. Throws
+   * `storage_transient` if that is necessary and the storage is read-only.
    */
   recover(key: Key): Promise<void>;
+  /** Succeeds if there is no such file. */
   unlink(key: Key): Promise<void>;
-  /** Everything below a directory, and it; moved aside first, so that whoever still works in there fails. */
+  /** Removes a tree; it is moved aside first, so that another process still writing there fails. */
   removeTree(directory: Key): Promise<void>;
 }
 
 const directoriesAtOnce = 8;
 
 export function sftpNames(
-  place: SftpPlace,
+  root: SftpRoot,
   directories: SftpDirectories,
   { readOnly }: { readOnly: boolean },
 ): SftpNames {
-  const { at, ask, label, replaces } = place;
+  const { at, ask, label, replaces } = root;
   const rename = (from: Key, to: Key): Promise<void> =>
     ask((sftp, done) => sftp.rename(at(from), at(to), done));
   return { claim, replace, recover, unlink, removeTree };
 
   /**
-   * A rename of version 3 refuses a name that is taken (OpenSSH makes a link, which is so in one step). Some
-   * servers overwrite instead: looking first keeps them from taking what is another's already, though
-   * contenders of one moment they do not tell apart.
+   * A rename of protocol version 3 fails if the new name is taken (OpenSSH creates a link, so this is one
+   * step). Some servers overwrite instead. Looking first protects an existing file from them, but does not
+   * prevent simultaneous overwrites.
    */
   async function claim(from: Key, to: Key): Promise<boolean> {
     await recover(to);
-    if ((await place.lstat(to)) !== undefined) return false;
+    if ((await root.lstat(to)) !== undefined) return false;
     try {
       await rename(from, to);
       return true;
     } catch (error) {
       if (error instanceof ConnectionLost) throw error;
-      if ((await place.lstat(to)) !== undefined && (await place.lstat(from)) !== undefined) return false;
+      if ((await root.lstat(to)) !== undefined && (await root.lstat(from)) !== undefined) return false;
       throw error;
     }
   }
@@ -63,7 +67,7 @@ export function sftpNames(
       await ask((sftp, done) => sftp.ext_openssh_rename(at(from), at(to), done));
       return;
     }
-    const found = await place.lstat(to);
+    const found = await root.lstat(to);
     if (found?.isDirectory() === true)
       throw new WaybillError('storage_permanent', `${label}: "${to}" is a directory`);
     if (found !== undefined) {
@@ -75,13 +79,13 @@ export function sftpNames(
   }
 
   async function recover(key: Key): Promise<void> {
-    if (replaces || !nameOf(key).startsWith('.publisher') || parentOf(key).includes('.publisher')) return;
+    if (replaces || !nameOf(key).startsWith(reservedPrefix) || parentOf(key).includes(reservedPrefix)) return;
     const replaced = replacedName(key);
-    if ((await place.lstat(key)) !== undefined || (await place.lstat(replaced)) === undefined) return;
+    if ((await root.lstat(key)) !== undefined || (await root.lstat(replaced)) === undefined) return;
     if (readOnly) throw new WaybillError('storage_transient', `${label}: "${key}" is being replaced`);
     await rename(replaced, key).catch(async (error: unknown) => {
-      // Its owner lives and went on.
-      if ((await place.lstat(key)) === undefined) throw error;
+      // The process that is replacing it is alive and has finished.
+      if ((await root.lstat(key)) === undefined) throw error;
     });
   }
 
@@ -91,23 +95,22 @@ export function sftpNames(
     } catch (error) {
       if (answerOf(error) === noSuchFile) return;
       if (error instanceof ConnectionLost) throw error;
-      // A directory of that name is no file: there is nothing to remove.
-      const found = await place.lstat(key);
+      // A directory of that name is not a file, so there is nothing to remove.
+      const found = await root.lstat(key);
       if (found !== undefined && !found.isDirectory()) throw error;
     }
   }
 
   async function removeTree(directory: Key): Promise<void> {
-    // Always the same name, so that a try whose answers were lost leaves nothing that the next one does not
-    // find.
+    // Always the same name, so that a retry finds what an attempt left whose answers were lost.
     const aside = listedKey(`${directory}.gone`);
     await removeAll(aside);
     try {
       await rename(directory, aside);
     } catch (error) {
       if (error instanceof ConnectionLost) throw error;
-      if (answerOf(error) === noSuchFile || (await place.lstat(directory)) === undefined) {
-        // An earlier try may have got as far as here.
+      if (answerOf(error) === noSuchFile || (await root.lstat(directory)) === undefined) {
+        // An earlier attempt may have got this far.
         await directories.removeEmpty(parentOf(directory));
         return;
       }
@@ -119,7 +122,7 @@ export function sftpNames(
   }
 
   async function removeAll(directory: Key): Promise<void> {
-    const entries = await place.entries(directory);
+    const entries = await root.entries(directory);
     await pMap(entries, async ({ key, type }) => (type === 'directory' ? removeAll(key) : unlink(key)), {
       concurrency: directoriesAtOnce,
     });
@@ -127,7 +130,7 @@ export function sftpNames(
   }
 }
 
-/** Where a file stands that `write` is replacing in steps. */
+/** The key at which a file waits while `write` replaces it in steps. */
 export function replacedName(key: Key): Key {
-  return joinKey(joinKey(parentOf(key), '.publisher.tmp'), `replaced-${nameOf(key)}`);
+  return joinKey(stagingBeside(key), `replaced-${nameOf(key)}`);
 }

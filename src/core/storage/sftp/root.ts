@@ -7,53 +7,59 @@ import type { SftpSession } from './session.ts';
 import type { Entry, EntryType } from '../storage.ts';
 
 /**
- * A directory of a server, looked at over one connection that is made anew where it broke. Failures are those
- * of `SftpSession.ask`.
+ * The directory of the server that a storage is rooted at, over one connection that is reopened after it
+ * broke. Methods reject as `SftpSession.ask` does.
  */
-export interface SftpPlace {
+export interface SftpRoot {
   readonly label: string;
   /** Absolute, on the server. */
-  readonly root: string;
+  readonly path: string;
+  /** Whether a rename replaces its target in one step. */
   readonly replaces: boolean;
+  /** The absolute path of a key on the server. */
   readonly at: (key: Key | '') => string;
+  /** The current session; connects again if the last one broke. */
   connected(): Promise<SftpSession>;
   readonly ask: <T>(send: Parameters<SftpSession['ask']>[0]) => Promise<T>;
-  /** Called before each further connection: what was learned of the server may no longer be so. */
+  /**
+   * `forget` is called before each further connection, and on close: knowledge about the server may be stale.
+   */
   onReconnect(forget: () => void): void;
-  /** What is there, a link not followed. */
+  /** The entry at a key, or undefined if there is none. Symbolic links are not followed. */
   lstat(key: Key | ''): Promise<Stats | undefined>;
-  /** What the root is, which may be a link. */
+  /** The root itself, which may be a link to a directory; undefined if it does not exist. */
   rootStat(): Promise<Stats | undefined>;
+  /** One level of a directory; empty if it does not exist. */
   entries(directory: Key | ''): Promise<Entry[]>;
   close(): Promise<void>;
 }
 
-/** Connects, so that what is wrong with host, key or identity is told first. */
-export async function openPlace(
+/** Connects and resolves `directory` against the home directory of the user. Rejects as `connect` does. */
+export async function openRoot(
   label: string,
   directory: string,
   connect: () => Promise<SftpSession>,
-): Promise<SftpPlace> {
+): Promise<SftpRoot> {
   const first = await connect();
-  const root = path.posix.resolve(first.home, directory);
-  const forgetful: (() => void)[] = [];
+  const rootPath = path.posix.resolve(first.home, directory);
+  const listeners: (() => void)[] = [];
   let current: Promise<SftpSession> = Promise.resolve(first);
   let isOver = false;
 
-  const at = (key: Key | ''): string => (key === '' ? root : path.posix.join(root, key));
+  const at = (key: Key | ''): string => (key === '' ? rootPath : path.posix.join(rootPath, key));
   const ask = async <T>(send: Parameters<SftpSession['ask']>[0]): Promise<T> =>
     (await connected()).ask(send) as Promise<T>;
 
   return {
     label,
-    root,
+    path: rootPath,
     replaces: first.replaces,
     at,
     connected,
     ask,
-    onReconnect: (forget) => void forgetful.push(forget),
+    onReconnect: (forget) => void listeners.push(forget),
     lstat: (key) => unlessMissing(async () => ask<Stats>((sftp, done) => sftp.lstat(at(key), done))),
-    rootStat: () => unlessMissing(async () => ask<Stats>((sftp, done) => sftp.stat(root, done))),
+    rootStat: () => unlessMissing(async () => ask<Stats>((sftp, done) => sftp.stat(rootPath, done))),
 
     async entries(directory) {
       const found = await unlessMissing(async () =>
@@ -69,7 +75,7 @@ export async function openPlace(
 
     async close() {
       isOver = true;
-      for (const forget of forgetful) forget();
+      for (const forget of listeners) forget();
       await current.then(
         async (session) => session.close(),
         () => undefined,
@@ -81,11 +87,11 @@ export async function openPlace(
     if (isOver) throw new WaybillError('storage_permanent', `${label}: was closed`);
     const session = await current;
     if (!session.isClosed()) return session;
-    for (const forget of forgetful) forget();
-    // Who comes first connects; the others wait for the same.
-    const making = current;
+    for (const forget of listeners) forget();
+    // The first caller connects; the others wait for the same connection.
+    const broken = current;
     await Promise.resolve();
-    if (current === making) {
+    if (current === broken) {
       const next = connect();
       current = next;
       next.catch(() => (current = Promise.resolve(session)));
@@ -94,6 +100,7 @@ export async function openPlace(
   }
 }
 
+/** Runs `work`; undefined if the server answers that the file does not exist. */
 export async function unlessMissing<T>(work: () => Promise<T>): Promise<T | undefined> {
   try {
     return await work();

@@ -2,30 +2,29 @@ import { randomUUID } from 'node:crypto';
 import net from 'node:net';
 import type { SFTPWrapper } from 'ssh2';
 import SftpClient from 'ssh2-sftp-client';
-import type { SftpLocation } from './location.ts';
+import type { Clock, Timer } from '../../clock.ts';
 import type { Secrets } from '../../secrets.ts';
 import { WaybillError } from '../../errors.ts';
 import type { Log } from '../../log.ts';
 import { createSemaphore } from '../../semaphore.ts';
-import { answerOf, ConnectionLost, connectFailure } from './errors.ts';
+import { authMethods } from './auth-methods.ts';
+import { answerOf, ConnectionLost, connectFailure, unsupported } from './errors.ts';
 import { hostKeyCheck } from './host-key.ts';
-import { identities } from './auth-methods.ts';
+import type { SftpLocation } from './location.ts';
+import { watchdogOf } from './watchdog.ts';
 
-/**
- * One connection. Its requests are answered in the order of asking, and any number may be under way up to
- * `maxRequests`.
- */
+/** One connection, with up to `maxRequests` requests in flight, which the server answers in order. */
 export interface SftpSession {
-  /** True as soon as the connection is gone; a closed session stays closed. */
+  /** Whether the connection has been lost or closed. A closed session stays closed. */
   isClosed(): boolean;
-  /** The directory that a login begins in, absolute. */
+  /** The home directory of the user, absolute. */
   readonly home: string;
-  /** Whether a rename replaces what has the new name, in one step. */
+  /** Whether a rename replaces its target in one step. */
   readonly replaces: boolean;
   /**
-   * One request. Rejects with the server's answer (its `code` is a number), with `ConnectionLost`, or, where
-   * the server knows no such request, with whatever `send` throws. Where no answer comes within the deadline
-   * the connection is given up.
+   * Sends one request. Rejects with the server's answer (its `code` is a number), with `ConnectionLost`, or
+   * with whatever `send` throws if the server does not support the request. The connection is dropped if no
+   * answer arrives in time.
    */
   ask<T>(send: (sftp: SFTPWrapper, done: (error?: Error | null, value?: T) => void) => void): Promise<T>;
   close(): Promise<void>;
@@ -36,16 +35,17 @@ export interface SessionOptions {
   label: string;
   secrets: Secrets;
   log: Log;
-  /** Write new host keys down. */
+  clock: Clock;
+  /** Whether new host keys are added to the known hosts file. */
   remember: boolean;
-  /** Milliseconds that a server may take to answer; only tests pass their own. */
+  /** How long a server may take to answer, in milliseconds; only tests pass their own. */
   answerWithinMs?: number;
 }
 
 const defaultAnswerMs = 60_000;
 const connectWithinMs = 30_000;
 const endWithinMs = 5_000;
-/** With hardware help the first is by far the quickest. */
+/** The first is by far the fastest on processors with AES instructions. */
 const ciphers = [
   'aes128-gcm@openssh.com',
   'aes256-gcm@openssh.com',
@@ -55,12 +55,12 @@ const ciphers = [
 ];
 
 /**
- * Connects and logs in. Throws `WaybillError`s that say what is wrong with host, key or identity, and what to
- * do.
+ * Connects and logs in. Throws `storage_denied` (the login or the host key was refused), `storage_permanent`
+ * (the host is unknown, or does not offer SFTP) or `storage_transient` (it cannot be reached), with a hint.
  */
 export async function openSession(options: SessionOptions): Promise<SftpSession> {
-  const { location, label, answerWithinMs = defaultAnswerMs } = options;
-  const authHandler = await identities(location, options);
+  const { location, label, clock, answerWithinMs = defaultAnswerMs } = options;
+  const authHandler = await authMethods(location, options);
   const hostKey = await hostKeyCheck(location, options);
   let refusal: WaybillError | undefined;
   const client = new SftpClient(`waybill-${randomUUID()}`, { error: quiet, end: quiet, close: quiet });
@@ -82,8 +82,8 @@ export async function openSession(options: SessionOptions): Promise<SftpSession>
       sock: socket,
       username: location.user,
       authHandler,
-      // Always installed, since without one any key would do; and answered by the callback, since a promise
-      // counts as a yes.
+      // Always installed, because without it any key is accepted, and answered through the callback, because
+      // a promise counts as acceptance.
       hostVerifier: (key: Buffer, verify: (valid: boolean) => void) => {
         hostKey.accept(key).then(
           () => verify(true),
@@ -99,14 +99,14 @@ export async function openSession(options: SessionOptions): Promise<SftpSession>
       keepaliveCountMax: 4,
     });
   } catch (error) {
-    await endOf(client);
+    await endOf(client, clock);
     throw refusal ?? connectFailure(label, error);
   }
 
   const slots = createSemaphore(location.maxRequests);
-  const watchdog = watchdogOf(answerWithinMs, socket, () => {
+  const watchdog = watchdogOf(clock, answerWithinMs, socket, () => {
     lose(`the server did not answer within ${answerWithinMs / 1000} s`);
-    void endOf(client);
+    void endOf(client, clock);
   });
   const session: Omit<SftpSession, 'home' | 'replaces'> = {
     isClosed: () => isClosed,
@@ -121,8 +121,8 @@ export async function openSession(options: SessionOptions): Promise<SftpSession>
           pending.add(reject);
           forget = () => void pending.delete(reject);
           watchdog.watch();
-          // What is asked for in one go leaves in one go: a request has several packets, and each would be a
-          // system call.
+          // Requests made together are sent together: each consists of several packets, which would otherwise
+          // be a system call each.
           if (socket.writableCorked === 0) {
             socket.cork();
             process.nextTick(() => socket.uncork());
@@ -142,7 +142,7 @@ export async function openSession(options: SessionOptions): Promise<SftpSession>
     async close() {
       isClosed = true;
       watchdog.rest();
-      await endOf(client);
+      await endOf(client, clock);
     },
   };
   try {
@@ -155,40 +155,8 @@ export async function openSession(options: SessionOptions): Promise<SftpSession>
 }
 
 /**
- * Gives a connection up on which nothing moves: no answer came and no byte went out for so long. One clock
- * for all requests, since on a slow line each of them waits for those before it.
- */
-function watchdogOf(
-  withinMs: number,
-  socket: net.Socket,
-  giveUp: () => void,
-): { watch(): void; progressed(): void; rest(): void } {
-  let timer: NodeJS.Timeout | undefined;
-  let sent = 0;
-  const rest = (): void => {
-    clearTimeout(timer);
-    timer = undefined;
-  };
-  const watch = (): void => {
-    timer ??= setTimeout(() => {
-      timer = undefined;
-      const moved = socket.bytesWritten - socket.writableLength;
-      if (moved === sent) giveUp();
-      else {
-        sent = moved;
-        watch();
-      }
-    }, withinMs);
-  };
-  const progressed = (): void => {
-    timer?.refresh();
-  };
-  return { watch, progressed, rest };
-}
-
-/**
- * Asked with names that are not there, so that nothing is moved: a server that knows the request says so by
- * missing them.
+ * Asks for a rename of a file that does not exist, so that nothing is moved: a server that supports the
+ * request answers that the file is missing.
  */
 async function knowsReplacingRename(session: Pick<SftpSession, 'ask'>): Promise<boolean> {
   const name = `.publisher-probe-${randomUUID()}`;
@@ -198,20 +166,20 @@ async function knowsReplacingRename(session: Pick<SftpSession, 'ask'>): Promise<
   } catch (error) {
     if (error instanceof ConnectionLost) throw error;
     const answer = answerOf(error);
-    return answer !== null && answer !== 8;
+    return answer !== null && answer !== unsupported;
   }
 }
 
-/** Ends the connection, however long that would take. */
-async function endOf(client: SftpClient): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, endWithinMs);
+/** Ends the connection, and waits at most `endWithinMs` for the server to do the same. */
+async function endOf(client: SftpClient, clock: Clock): Promise<void> {
+  let timer: Timer | undefined;
+  const tooLate = new Promise<void>((resolve) => {
+    timer = clock.timeout(endWithinMs, resolve);
   });
-  await Promise.race([client.end().then(quiet, quiet), late]);
-  clearTimeout(timer);
+  await Promise.race([client.end().then(quiet, quiet), tooLate]);
+  timer?.cancel();
 }
 
 function quiet(): void {
-  // What these would tell is told by the request that fails, or by nobody where all is over.
+  // The request that fails reports the problem; after the last request nobody needs to know.
 }

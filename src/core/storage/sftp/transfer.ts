@@ -7,16 +7,16 @@ import { ConnectionLost } from './errors.ts';
 import type { SftpSession } from './session.ts';
 import type { Body, WriteOptions, Written } from '../storage.ts';
 
-/** What one request carries. Servers that take less are asked several times by the library. */
+/** The bytes per request. If a server accepts fewer, ssh2 sends several requests. */
 const chunkBytes = 128 << 10;
-/** Requests under way for one file: 2 MiB, which is what OpenSSH lets a client send ahead. */
+/** Requests in flight per file: 2 MiB, the window of OpenSSH. */
 const chunksAhead = 16;
 
-/** The bytes of a file, several requests ahead. */
+/** Streams the bytes of a file, reading several requests ahead. Rejects as `SftpSession.ask` does. */
 export async function* readFile(session: SftpSession, file: string): AsyncIterable<Uint8Array> {
   const handle = await session.ask<Buffer>((sftp, done) => sftp.open(file, 'r', done));
   try {
-    // Together: most files are small, and the first request is their last.
+    // Both at once: most files are small, and their first request is the last one.
     const [{ size }, first] = await Promise.all([
       sizeOf(session, handle),
       readChunk(session, handle, 0, chunkBytes),
@@ -28,32 +28,32 @@ export async function* readFile(session: SftpSession, file: string): AsyncIterab
     while (at < size) {
       while (ahead.length < chunksAhead && asked < size) {
         const chunk = readChunk(session, handle, asked, Math.min(chunkBytes, size - asked));
-        chunk.catch(() => undefined); // Met where it is awaited, or of no matter any more.
+        chunk.catch(() => undefined); // Reported where it is awaited; irrelevant if it never is.
         ahead.push(chunk);
         asked += chunkBytes;
       }
       const wanted = Math.min(chunkBytes, size - at);
       let chunk = (await ahead.shift()) as Buffer;
-      // A server may give less than was asked for; the rest is asked for once more.
+      // A server may return less than requested; the rest is requested again.
       while (chunk.byteLength < wanted) {
         const rest = await readChunk(session, handle, at + chunk.byteLength, wanted - chunk.byteLength);
         if (rest.byteLength === 0) break;
         chunk = Buffer.concat([chunk, rest]);
       }
       yield chunk;
-      if (chunk.byteLength < wanted) return; // The file became shorter; who reads it counts the bytes.
+      if (chunk.byteLength < wanted) return; // The file was truncated, which the reader notices by counting the bytes.
       at += chunk.byteLength;
     }
   } finally {
-    // All that was read stays true where the connection breaks only now.
+    // The bytes have been read even if the connection breaks only now.
     await closeFile(session, handle).catch(() => undefined);
   }
 }
 
 /**
- * Writes a body into a new or emptied file, hashing on the way; holds it against what was promised, and the
- * size that the server then has against it, too. On the server's disk when it returns, where the server can
- * be asked for that.
+ * Writes a body to a new or truncated file, hashing it on the way; verifies its size and digest, and the size
+ * that the server then reports. The file has been synced if the server supports that. Throws `body_mismatch`,
+ * the reason of the signal, or as `SftpSession.ask` does.
  */
 export async function writeFile(
   session: SftpSession,
@@ -66,7 +66,7 @@ export async function writeFile(
   if (body.size > chunkBytes) return writeLarge(session, name, file, body, options);
   const { bytes, ...read } = await collect(name, body, options);
   const handle = await createFile(session, file);
-  // One after another without waiting: servers do what concerns one file in the order of asking.
+  // Sent without waiting for answers: servers process the requests for one file in order.
   const outcomes = await Promise.allSettled([
     read.size === 0 ? undefined : writeChunk(session, handle, 0, bytes),
     sync(session, handle),
@@ -75,7 +75,7 @@ export async function writeFile(
   ]);
   for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
   const [, , stored] = outcomes;
-  // Where one did not, the size is older than the bytes, and is asked for once more.
+  // A server that did not may report a size from before the write, so it is asked again.
   if (stored.status === 'fulfilled' && stored.value.size !== read.size)
     requireSize((await session.ask<Stats>((sftp, done) => sftp.lstat(file, done))).size, read.size);
   return { ...read, version: null };
@@ -140,7 +140,7 @@ async function readChunk(session: SftpSession, handle: Buffer, at: number, lengt
   const buffer = Buffer.allocUnsafe(length);
   const count = await session.ask<number>((sftp, done) =>
     sftp.read(handle, buffer, 0, length, at, (error, bytesRead) => {
-      // Version 3 answers a read at the end with a status, 1, which is no failure.
+      // Version 3 answers a read at the end of the file with status 1, which is not a failure.
       if ((error as { code?: unknown } | undefined)?.code === 1) done(null, 0);
       else done(error, bytesRead);
     }),
@@ -158,7 +158,7 @@ function closeFile(session: SftpSession, handle: Buffer): Promise<void> {
 
 const withoutSync = new WeakSet<SftpSession>();
 
-/** Servers that do not know the request keep files as well as they do. */
+/** Does nothing on servers that do not support the request. */
 async function sync(session: SftpSession, handle: Buffer): Promise<void> {
   if (withoutSync.has(session)) return;
   try {
@@ -171,5 +171,5 @@ async function sync(session: SftpSession, handle: Buffer): Promise<void> {
 
 function requireSize(stored: number, sent: number): void {
   if (stored === sent) return;
-  throw new ConnectionLost(`the server has ${stored} bytes of it, where ${sent} were sent`);
+  throw new ConnectionLost(`the server has ${stored} bytes of it, but ${sent} were sent`);
 }

@@ -6,7 +6,7 @@ import { WaybillError } from '../../../../src/core/errors.ts';
 import { silentLog } from '../../../../src/core/log.ts';
 import { bytesBody, readAll, storedBody } from '../../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
-import { s3Client } from '../../../../src/core/storage/s3/client.ts';
+import { s3Client } from '../../../../src/core/storage/s3/client/client.ts';
 import { s3Storage, type S3StorageOptions } from '../../../../src/core/storage/s3/driver.ts';
 import type { ConditionalWrites, Storage } from '../../../../src/core/storage/storage.ts';
 import { withRetry } from '../../../../src/core/storage/wrappers/retry.ts';

@@ -1,6 +1,7 @@
 import { mkdirSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
+import { systemClock } from '../../../../src/core/clock.ts';
 import { silentLog } from '../../../../src/core/log.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
 import { sftpStorage } from '../../../../src/core/storage/sftp/driver.ts';
@@ -11,7 +12,7 @@ import { startPlainSftpServer } from '../../../services/plain-sftp-server.ts';
 import { noSecrets, sftpLocationOf, startSshd, type SftpServer } from '../../../services/sshd.ts';
 
 const servers = { OpenSSH: await startSshd(t), 'a server without extensions': await startPlainSftpServer(t) };
-const options = { log: silentLog, secrets: noSecrets };
+const options = { clock: systemClock, log: silentLog, secrets: noSecrets };
 let worlds = 0;
 
 function newPlace(server: SftpServer): string {

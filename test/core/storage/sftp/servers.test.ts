@@ -23,7 +23,7 @@ import { mountTmpfs } from '../../../services/tmpfs.ts';
 /** What goes wrong between a publisher and an SFTP server, and what it is told. */
 
 const server = await startSshd(t);
-const options: SftpStorageOptions = { log: silentLog, secrets: noSecrets };
+const options: SftpStorageOptions = { clock: systemClock, log: silentLog, secrets: noSecrets };
 const here = (changes: Partial<SftpLocation> = {}): SftpLocation => ({
   ...sftpLocationOf(server, server.root),
   ...changes,
@@ -124,7 +124,7 @@ t.test('host keys: accepted once and remembered, checked, refused when changed o
     await t.rejects(sftpStorage(at(policy), options), {
       code: 'storage_denied',
       message: new RegExp(
-        `has changed: it shows ssh-ed25519 ${escaped(fingerprint(key))}, where ssh-ed25519 ${escaped(fingerprint(Buffer.from(encoded, 'base64')))} \\(.*known_hosts:1\\)`,
+        `has changed: it shows ssh-ed25519 ${escaped(fingerprint(key))}, but the known key is ssh-ed25519 ${escaped(fingerprint(Buffer.from(encoded, 'base64')))} \\(.*known_hosts:1\\)`,
       ),
       hint: /ssh-keygen -R/,
     });

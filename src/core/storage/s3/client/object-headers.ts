@@ -1,12 +1,10 @@
-import type { Condition } from './conditions.ts';
-import type { ObjectHeaders } from '../storage.ts';
+import type { ObjectHeaders } from '../../storage.ts';
+import type { Condition } from '../wire.ts';
 
-/**
- * Under this name an object carries the SHA-256 of its bytes, in hexadecimal, as `x-amz-meta-waybill-sha256`.
- */
-export const digestMetadata = 'waybill-sha256';
+/** The metadata entry with the SHA-256 of an object in hexadecimal: `x-amz-meta-waybill-sha256`. */
+const digestMetadata = 'waybill-sha256';
 
-/** Versions are ETags without their quotes, so that they compare equal wherever they came from. */
+/** A version: an ETag without quotes, so that versions compare equal whichever answer they come from. */
 export function unquoted(etag: string | undefined): string {
   return (etag ?? '').replace(/^"(.*)"$/, '$1');
 }
@@ -15,6 +13,7 @@ function ifMatch({ version, form }: Extract<Condition, { version: string }>): st
   return form === 'quoted' ? `"${version}"` : version;
 }
 
+/** Headers of an object as fields of an SDK command. `sha256` is null if it is not known beforehand. */
 export function headersOf(
   { contentType, cacheControl }: ObjectHeaders,
   sha256: string | null,
@@ -26,12 +25,13 @@ export function headersOf(
   };
 }
 
+/** The condition of a write as fields of an SDK command. */
 export function conditionOf(condition: Condition | undefined): { IfNoneMatch?: string; IfMatch?: string } {
   if (condition === undefined) return {};
   return 'absent' in condition ? { IfNoneMatch: '*' } : { IfMatch: ifMatch(condition) };
 }
 
-/** The same as headers of HTTP. */
+/** Headers and condition as HTTP headers. */
 export function plainHeaders(
   { contentType, cacheControl }: ObjectHeaders,
   sha256: string,
@@ -45,13 +45,4 @@ export function plainHeaders(
     ...(IfNoneMatch === undefined ? {} : { 'if-none-match': IfNoneMatch }),
     ...(IfMatch === undefined ? {} : { 'if-match': IfMatch }),
   };
-}
-
-/**
- * Keys are asked for in URL encoding, since XML cannot hold all of them; a server that does not know it sends
- * them plain.
- */
-export function decodeListed(encodingType: string | undefined): (name: string | undefined) => string {
-  if (encodingType !== 'url') return (name = '') => name;
-  return (name = '') => decodeURIComponent(name.replaceAll('+', ' '));
 }
