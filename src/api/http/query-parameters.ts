@@ -1,77 +1,106 @@
-import type { IncomingMessage } from 'node:http';
-import { Ajv2020, type ErrorObject } from 'ajv/dist/2020.js';
-import { WaybillError } from '../../core/errors.ts';
-import type { JsonSchema, Parameter } from './openapi-types.ts';
+import { WaybillError, type ErrorCode } from '../../core/errors.ts';
+import { finding, type Finding } from '../../core/finding.ts';
+import type { ParameterMap, Rule, ValuesOf } from '../../core/parameters.ts';
+import type { Parameter } from './openapi-types.ts';
 
-/**
- * The query parameters of a route: what the document says of them, and the reader that holds requests to it.
- */
+/** The query parameters of a route: how the OpenAPI document describes them, and how they are read. */
 export interface QueryParameters<T> {
   parameters: Parameter[];
   /**
-   * The parameters as the schemas' types, defaults filled in. Throws `invalid_request` for a wrong or an
-   * unknown one.
+   * Reads the query of a URL, with defaults for what is not given. Throws the code of this route, with a
+   * finding for everything that is wrong: parameters that are unknown, repeated, not percent-encoded, invalid
+   * or in conflict.
    */
-  read: (req: IncomingMessage) => T;
+  read: (url: string) => T;
 }
 
-/**
- * Each parameter by its name. `default` in a schema is filled in; the caller's `T` must say what the schemas
- * say.
- */
-export function queryParameters<T>(
-  declared: Record<string, { description: string; schema: JsonSchema; example?: unknown }>,
-): QueryParameters<T> {
-  const names = Object.keys(declared);
-  const properties = Object.fromEntries(Object.entries(declared).map(([name, { schema }]) => [name, schema]));
-  // What a URL holds is text: `20` is the number where the schema asks for one.
-  const ajv = new Ajv2020({ coerceTypes: true, useDefaults: true });
-  const isValid = ajv.compile<T>({ type: 'object', additionalProperties: false, properties });
+export interface QueryOptions {
+  /** Conditions between parameters. */
+  rules?: readonly Rule[];
+  /** Of refusals: `invalid_parameter` for weather reads, else `invalid_request`. */
+  code?: ErrorCode;
+}
+
+/** Makes query parameters of `declared`, in its order. */
+export function queryParameters<P extends ParameterMap>(
+  declared: P,
+  { rules = [], code = 'invalid_request' }: QueryOptions = {},
+): QueryParameters<ValuesOf<P>> {
+  const entries = Object.entries(declared);
+  const byName = new Map(entries);
+  const known = entries.map(([name]) => name).join(', ');
   return {
-    parameters: Object.entries(declared).map(([name, rest]) => ({ name, in: 'query', ...rest })),
-    read: (req) => {
-      const query = queryOf(req);
-      if (isValid(query)) return query;
-      throw refusal(
-        'parameter',
-        isValid.errors,
-        `this route knows ${names.map((name) => `?${name}=`).join(', ')}`,
-      );
+    parameters: entries.map(([name, { description, schema, example }]) => ({
+      name,
+      in: 'query',
+      description,
+      schema,
+      ...(example === undefined ? {} : { example }),
+    })),
+    read(url) {
+      const { given, findings } = splitQuery(url);
+      const values = Object.fromEntries(entries.map(([name, { absent }]) => [name, absent]));
+      for (const [name, texts] of given) {
+        const parameter = byName.get(name);
+        const value = parameter?.parse(texts[0] ?? '');
+        if (parameter === undefined)
+          findings.push(
+            fault(name, 'unknown_parameter', `is not a parameter of this route; it takes ${known}`),
+          );
+        else if (texts.length > 1)
+          findings.push(fault(name, 'repeated_parameter', `is given ${texts.length} times`));
+        else if (value === undefined)
+          findings.push(fault(name, 'invalid_value', `must be ${parameter.expected}`));
+        else values[name] = value;
+      }
+      for (const rule of rules) {
+        const broken = rule(new Set(given.keys()));
+        if (broken !== null) findings.push(fault(broken.name, 'conflicting_parameters', broken.message));
+      }
+      if (findings.length > 0) throw refusal(code, findings);
+      return values as ValuesOf<P>;
     },
   };
 }
 
-/** Holds parsed bodies to a schema. Throws `invalid_request` with the first thing that is wrong. */
-export function bodyCheck(schema: JsonSchema, hint: string): (body: unknown) => void {
-  const isValid = new Ajv2020().compile(schema);
-  return (body) => {
-    if (!isValid(body)) throw refusal('property', isValid.errors, hint);
-  };
+/** A query with many wrong parameters gets no more findings than a person reads. */
+const mostFindings = 50;
+const mostSentences = 5;
+
+function refusal(code: ErrorCode, findings: readonly Finding[]): WaybillError {
+  const sentences = findings.slice(0, mostSentences).map(({ pointer, message }) => `"${pointer}" ${message}`);
+  const more = findings.length > sentences.length ? `; and ${findings.length - sentences.length} more` : '';
+  return new WaybillError(code, sentences.join('; ') + more, {
+    hint: 'GET /openapi.json lists the parameters of every route',
+    findings: findings.slice(0, mostFindings),
+  });
 }
 
-/**
- * Not `req.query`: there a parameter that is given twice and one that is a list look the same as what they
- * are not.
- */
-function queryOf(req: IncomingMessage): unknown {
-  const search = new URLSearchParams((req.url ?? '').split('?').slice(1).join('?'));
-  const query = new Map<string, unknown>();
-  for (const [name, value] of search) query.set(name, query.has(name) ? [query.get(name), value] : value);
-  return Object.fromEntries(query);
+/** Not `req.query` of express, which makes a list of a repeated parameter and accepts malformed encodings. */
+function splitQuery(url: string): { given: Map<string, string[]>; findings: Finding[] } {
+  const begin = url.indexOf('?');
+  const given = new Map<string, string[]>();
+  const findings: Finding[] = [];
+  for (const part of begin === -1 ? [] : url.slice(begin + 1).split('&')) {
+    if (part === '') continue;
+    const equals = part.indexOf('=');
+    const name = decoded(equals === -1 ? part : part.slice(0, equals));
+    const value = decoded(equals === -1 ? '' : part.slice(equals + 1));
+    if (name === null || value === null)
+      findings.push(fault(name ?? part.slice(0, 80), 'invalid_encoding', 'is not valid percent-encoding'));
+    else given.set(name, [...(given.get(name) ?? []), value]);
+  }
+  return { given, findings };
 }
 
-function refusal(what: string, errors: ErrorObject[] | null | undefined, hint: string): WaybillError {
-  const { keyword, instancePath, message, params } = errors?.[0] as ErrorObject<
-    string,
-    Record<string, unknown>
-  >;
-  const name = instancePath.slice(1).replaceAll('/', '.');
-  const place = name === '' ? `the ${what === 'parameter' ? 'query' : 'body'}` : `the ${what} "${name}"`;
-  const sentence =
-    keyword === 'additionalProperties'
-      ? `there is no ${what} "${String(params['additionalProperty'])}"`
-      : keyword === 'enum'
-        ? `${place} must be one of ${(params['allowedValues'] as unknown[]).map(String).join(', ')}`
-        : `${place} ${message ?? 'is wrong'}`;
-  return new WaybillError('invalid_request', sentence, { hint });
+function decoded(text: string): string | null {
+  try {
+    return decodeURIComponent(text.replaceAll('+', ' '));
+  } catch {
+    return null;
+  }
+}
+
+function fault(name: string, code: string, message: string): Finding {
+  return finding('error', code, message, { pointer: name.slice(0, 80) });
 }

@@ -1,6 +1,7 @@
 import type { RequestHandler } from 'express';
 import { WaybillError } from '../../core/errors.ts';
-import { runStatuses, type RunRecord, type RunStatus } from '../../workers/run-record.ts';
+import { choice, freeText, wholeNumber } from '../../core/parameters.ts';
+import { runStatuses, type RunRecord } from '../../workers/run-record.ts';
 import { startRun } from '../../workers/start-run.ts';
 import { idempotencyKey, idempotencyKeyParameter } from './idempotency-key.ts';
 import { acceptedResponse } from './accepted-response.ts';
@@ -9,7 +10,8 @@ import type { JsonSchema } from '../http/openapi-types.ts';
 import { pipelineToken } from './pipeline-access.ts';
 import type { ApiPorts } from '../ports.ts';
 import { requestContext } from '../http/request-context.ts';
-import { bodyCheck, queryParameters } from '../http/query-parameters.ts';
+import { bodyCheck } from '../http/body-check.ts';
+import { queryParameters } from '../http/query-parameters.ts';
 import type { Route } from '../http/route.ts';
 import { readSmallJson } from '../http/small-json-body.ts';
 
@@ -79,25 +81,16 @@ function handleStartRun(ports: ApiPorts): RequestHandler<{ pipelineId: string }>
   };
 }
 
-interface ListQuery {
-  limit: number;
-  status?: RunStatus;
-  before?: string;
-}
-
-const listQuery = queryParameters<ListQuery>({
-  limit: {
-    description: 'Runs on one page.',
-    schema: { type: 'integer', minimum: 1, maximum: 500, default: 50 },
-  },
-  status: { description: 'Only runs of this status.', schema: { type: 'string', enum: runStatuses } },
-  before: {
+const listQuery = queryParameters({
+  limit: wholeNumber(1, 500, 50, { description: 'Runs on one page.' }),
+  status: choice(runStatuses, null, { description: 'Only runs of this status.' }),
+  before: freeText(255, {
     description:
       'Only runs that were accepted before this one. A page begun so does not shift when runs are added.',
-    schema: { type: 'string', maxLength: 255 },
     example: 'maps.20261120T020434Z.k3f9q2ab7x',
-  },
+  }),
 });
+type ListQuery = ReturnType<typeof listQuery.read>;
 
 /** The retained runs of a pipeline of any kind. */
 export const listRunsRoute: Route = {
@@ -118,10 +111,10 @@ function listRuns(ports: ApiPorts): RequestHandler<{ pipelineId: string }> {
   return async (req, res) => {
     const { pipelineId } = req.params;
     pipelineToken(ports, req, res, pipelineId);
-    const query = listQuery.read(req);
+    const query = listQuery.read(req.url);
     const all = await ports.queue.list(pipelineId);
     const wanted = older(all, query.before).filter(
-      ({ status }) => query.status === undefined || query.status === status,
+      ({ status }) => query.status === null || query.status === status,
     );
     const runs = wanted.slice(0, query.limit);
     const last = wanted.length > runs.length ? runs.at(-1) : undefined;
@@ -132,8 +125,8 @@ function listRuns(ports: ApiPorts): RequestHandler<{ pipelineId: string }> {
   };
 }
 
-function older(runs: readonly RunRecord[], before: string | undefined): readonly RunRecord[] {
-  if (before === undefined) return runs;
+function older(runs: readonly RunRecord[], before: string | null): readonly RunRecord[] {
+  if (before === null) return runs;
   const at = runs.findIndex(({ run_id }) => run_id === before);
   if (at >= 0) return runs.slice(at + 1);
   throw new WaybillError(

@@ -1,6 +1,7 @@
 import express, { type NextFunction, type Request, type RequestHandler, type Response } from 'express';
 import multer, { MulterError } from 'multer';
 import { WaybillError } from '../../core/errors.ts';
+import { choice } from '../../core/parameters.ts';
 import type { Transcript } from '../../core/scene-map/transcript.ts';
 import { jsonContent, schemaRef } from '../http/json-content.ts';
 import { queryParameters } from '../http/query-parameters.ts';
@@ -10,11 +11,8 @@ import { sendWithEtag } from '../http/send-with-etag.ts';
 /** The daemon answers other requests meanwhile: documents are smaller here than on the command line. */
 export const maxRequestBytes = 4 * 1024 * 1024;
 
-const validateQuery = queryParameters<{ schema_only: 'true' | 'false' | '' }>({
-  schema_only: {
-    description: 'Leaves the content rules out.',
-    schema: { type: 'string', enum: ['true', 'false', ''], default: 'false' },
-  },
+const validateQuery = queryParameters({
+  schema_only: choice(['true', 'false', ''], 'false', { description: 'Leaves the content rules out.' }),
 });
 
 /** The answer is 200 with the report whether or not the document is valid. */
@@ -124,7 +122,7 @@ function bodyError(error: unknown): WaybillError {
 
 const answer: RequestHandler = async (request, response) => {
   const { document, name, transcript } = partsOf(request);
-  const schemaOnly = validateQuery.read(request).schema_only !== 'false';
+  const schemaOnly = validateQuery.read(request.url).schema_only !== 'false';
   const [{ checkSceneMap }, { sceneMapReport }] = await Promise.all([
     import('../../core/scene-map/validate.ts'),
     import('../../core/scene-map/report.ts'),

@@ -1,0 +1,156 @@
+/**
+ * Kinds of parameters that arrive as text, as plain data: what the documentation says of them, and how a text
+ * becomes a value. Who speaks HTTP makes query parameters of them (`api/http/query-parameters.ts`).
+ */
+export interface Parameter<T> {
+  description: string;
+  /** JSON Schema 2020-12 of the value. */
+  schema: Readonly<Record<string, unknown>>;
+  example?: unknown;
+  /** The value if the parameter is not given. */
+  absent: T;
+  /** Undefined if the text, which may be empty, is not a value of this parameter. */
+  parse: (text: string) => T | undefined;
+  /** Completes the sentence `must be …`. */
+  expected: string;
+}
+
+/** The parameters of one request, by name. */
+export type ParameterMap = Readonly<Record<string, Parameter<unknown>>>;
+
+/** The parsed values of declared parameters. */
+export type ValuesOf<P extends ParameterMap> = {
+  [Name in keyof P]: P[Name] extends Parameter<infer T> ? T : never;
+};
+
+/** A condition between parameters: names one that breaks it and completes a sentence about it, or null. */
+export type Rule = (given: ReadonlySet<string>) => { name: string; message: string } | null;
+
+/** At most one of these may be given. */
+export function atMostOneOf(...names: string[]): Rule {
+  return (given) => {
+    const [first, second] = names.filter((name) => given.has(name));
+    if (first === undefined || second === undefined) return null;
+    return { name: second, message: `cannot be combined with "${first}": choose one of ${names.join(', ')}` };
+  };
+}
+
+type About = Pick<Parameter<never>, 'description' | 'example'>;
+
+/** An identifier in any case, parsed to upper case; null if absent. */
+export function identifier(pattern: RegExp, expected: string, about: About): Parameter<string | null> {
+  return {
+    ...about,
+    schema: { type: 'string', pattern: anyCase(pattern) },
+    absent: null,
+    expected,
+    parse: (text) => {
+      const upper = text.toUpperCase();
+      return pattern.test(upper) ? upper : undefined;
+    },
+  };
+}
+
+/** Up to `most` identifiers separated by commas; empty if absent. Repetitions count once. */
+export function identifiers(
+  pattern: RegExp,
+  most: number,
+  one: string,
+  about: About,
+): Parameter<readonly string[]> {
+  return listOf(
+    { most, expected: `${one}, or up to ${most} of them separated by commas`, ...about },
+    { type: 'string', pattern: anyCase(pattern) },
+    (item) => (pattern.test(item.toUpperCase()) ? item.toUpperCase() : undefined),
+  );
+}
+
+/** Some of a closed list, in any case, separated by commas; empty if absent. */
+export function choices<const T extends string>(values: readonly T[], about: About): Parameter<readonly T[]> {
+  return listOf(
+    { most: values.length, expected: `any of ${values.join(', ')}, separated by commas`, ...about },
+    { type: 'string', enum: values },
+    (item) => values.find((value) => value.toLowerCase() === item.toLowerCase()),
+  );
+}
+
+/** Up to `most` free names of up to `longest` characters, separated by commas; empty if absent. */
+export function names(most: number, longest: number, about: About): Parameter<readonly string[]> {
+  return listOf(
+    { most, expected: `up to ${most} names of up to ${longest} characters, separated by commas`, ...about },
+    { type: 'string', maxLength: longest },
+    (item) => (item.length <= longest && !item.includes('\0') ? item : undefined),
+  );
+}
+
+/** One of a closed list, spelled exactly so. */
+export function choice<const T extends string, const A extends T | null>(
+  values: readonly T[],
+  absent: A,
+  about: About,
+): Parameter<T | A> {
+  return {
+    ...about,
+    schema: { type: 'string', enum: values, ...(absent === null ? {} : { default: absent }) },
+    absent,
+    expected: `one of ${values.filter((value) => value !== '').join(', ')}`,
+    parse: (text) => values.find((value) => value === text),
+  };
+}
+
+/** Any text of up to `longest` UTF-16 code units, even an empty one; null if absent. */
+export function freeText(longest: number, about: About): Parameter<string | null> {
+  return {
+    ...about,
+    schema: { type: 'string', maxLength: longest },
+    absent: null,
+    expected: `at most ${longest} characters long`,
+    parse: (text) => (text.length <= longest ? text : undefined),
+  };
+}
+
+/** An integer from `least` to `most`, in decimal digits alone. */
+export function wholeNumber(least: number, most: number, absent: number, about: About): Parameter<number> {
+  return {
+    ...about,
+    schema: { type: 'integer', minimum: least, maximum: most, default: absent },
+    absent,
+    expected: `a whole number from ${least} to ${most}`,
+    parse: (text) => {
+      const value = /^\d{1,6}$/.test(text) ? Number(text) : NaN;
+      return value >= least && value <= most ? value : undefined;
+    },
+  };
+}
+
+/** `true` or `false`. */
+export function flag(absent: boolean, about: About): Parameter<boolean> {
+  return {
+    ...about,
+    schema: { type: 'boolean', default: absent },
+    absent,
+    expected: 'true or false',
+    parse: (text) => (text === 'true' ? true : text === 'false' ? false : undefined),
+  };
+}
+
+function listOf<T extends string>(
+  { most, ...rest }: About & { most: number; expected: string },
+  items: object,
+  parseItem: (item: string) => T | undefined,
+): Parameter<readonly T[]> {
+  return {
+    ...rest,
+    schema: { type: 'string', description: `With commas between; each ${JSON.stringify(items)}.` },
+    absent: [],
+    parse: (text) => {
+      const items = text.split(',').map((item) => (item.trim() === '' ? undefined : parseItem(item.trim())));
+      const found = new Set(items.filter((item) => item !== undefined));
+      return items.includes(undefined) || found.size > most ? undefined : [...found];
+    },
+  };
+}
+
+function anyCase(pattern: RegExp): string {
+  return pattern.source.replaceAll(/A-Z/g, 'A-Za-z');
+}
