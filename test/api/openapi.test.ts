@@ -20,6 +20,7 @@ import {
   type Api,
   type ApiSettings,
 } from './harness.ts';
+import { weatherFamilies } from '../../src/core/weather/families.ts';
 import type { WeatherReader } from '../../src/core/weather/reader.ts';
 import { readerThat } from './weather-reader-stub.ts';
 
@@ -153,17 +154,9 @@ const validate = (
 ) => get('/v1/scene-maps/validate', { method: 'POST', headers, body });
 const sceneMap = await readFile('examples/scene-maps/session-42-findings.json');
 
-const weatherReads: Record<string, string> = {
-  getObservation: '/observations',
-  getCurrentConditions: '/current-conditions',
-  listAlerts: '/alerts',
-  getHourlyForecast: '/forecasts/hourly',
-  getNarrativeForecast: '/forecasts/narrative',
-  getForecastDiscussion: '/forecast-discussions',
-  listWeatherStories: '/weather-stories',
-  getConvectiveOutlook: '/convective-outlooks',
-  getConvectiveOutlookDiscussion: '/convective-outlooks/discussions',
-};
+const weatherReads: Record<string, string> = Object.fromEntries(
+  Object.values(weatherFamilies).map(({ endpoint }) => [endpoint.operationId, endpoint.path]),
+);
 /** No template is ready for data of another shape. */
 const oddReader = readerThat(async () => ({ data: {}, lastModified: new Date() }));
 const ofWeather = (path: string): Record<string, Provocation> => ({

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Clock } from '../../core/clock.ts';
-import type { WeatherReader } from '../../core/weather/reader.ts';
+import { readFamily, type WeatherReader } from '../../core/weather/reader.ts';
 import { renderJson } from '../../core/weather/render/json.ts';
 import type { TextRenderer } from '../../core/weather/render/text.ts';
 import { renderXml } from '../../core/weather/render/xml.ts';
@@ -72,7 +72,7 @@ export function createWeatherService(parts: {
 
   return {
     async answer(endpoint, request) {
-      const { format, ...query } = endpoint.parameters.read(request.url);
+      const { format, ...query } = endpoint.query.read(request.url);
       const as = negotiate(format, request.accept);
       const key = `${endpoint.path} ${as.mediaType} ${JSON.stringify(query)}`;
       const kept = byMeaning.get(key, clock.monotonic());
@@ -102,11 +102,11 @@ async function answerOf(
   { format, mediaType }: Representation,
   { reader, text, clock }: { reader: WeatherReader; text: TextRenderer; clock: Clock },
 ): Promise<WeatherAnswer> {
-  const { data, lastModified } = await endpoint.read(reader, query);
+  const { data, lastModified } = await readFamily(reader, endpoint.family, query);
   const modified = lastModified === null ? [] : [lastModified.getTime()];
   let rendered: string;
   if (format === 'json') rendered = renderJson(data);
-  else if (format === 'xml') rendered = renderXml(data);
+  else if (format === 'xml') rendered = renderXml(data, endpoint.itemNames);
   else {
     const request = { endpoint: endpoint.path, parameters: query };
     const made = await text.render(endpoint.template, data, request);
@@ -123,6 +123,6 @@ async function answerOf(
     etag: `"${digest}"`,
     lastModified:
       lastModified === null ? null : new Date(Math.min(Math.max(...modified), clock.now().getTime())),
-    maxAge: data === null ? maxAgeWithoutData : endpoint.maxAge,
+    maxAge: data === null ? maxAgeWithoutData : endpoint.maxAgeSeconds,
   };
 }

@@ -11,7 +11,7 @@ const headers: Record<string, Header> = {
   'Last-Modified': header('Of the newest record; none for alerts and where there is no data.', false),
 };
 
-/** The weather reader: one route for each endpoint, there where a database is configured. */
+/** One route for each weather family; present if a database is configured. */
 export const weatherRoutes: readonly Route<Pick<ApiPorts, 'weather'>>[] = weatherEndpoints.map(
   (endpoint) => ({
     method: 'get',
@@ -20,7 +20,7 @@ export const weatherRoutes: readonly Route<Pick<ApiPorts, 'weather'>>[] = weathe
     tag: 'weather',
     summary: endpoint.summary,
     access: 'open',
-    parameters: endpoint.parameters.parameters,
+    parameters: endpoint.query.parameters,
     responses: {
       200: success(endpoint),
       304: { description: 'The client has this answer already.', headers },

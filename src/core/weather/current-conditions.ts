@@ -1,6 +1,5 @@
-import { feelsLike, heatIndex, relativeHumidity, windChill } from './derived.ts';
+import { feelsLike, heatIndex, relativeHumidity, windChill, type FeelsLikeMethod } from './derived.ts';
 import { columnName, type MeasuredColumn, type MeasuredRow, type ObservationRow } from './observation-row.ts';
-import type { CurrentConditionsSources, FeelsLikeMethod } from './records.ts';
 
 export interface CurrentConditions {
   /** Of the station that stands first among those that gave a value. */
@@ -9,8 +8,27 @@ export interface CurrentConditions {
   values: MeasuredRow;
   sky: ObservationRow | null;
   feelsLike: { value: number; method: FeelsLikeMethod } | null;
-  sources: Record<keyof CurrentConditionsSources, ObservationRow | null>;
+  /**
+   * The observation that each value was taken from; wind, sky (text, weather, clouds) and each precipitation
+   * window are taken as one.
+   */
+  sources: Record<SourcedField, ObservationRow | null>;
 }
+
+export type SourcedField =
+  | 'temperature'
+  | 'dewpoint'
+  | 'relativeHumidity'
+  | 'wind'
+  | 'altimeter'
+  | 'seaLevelPressure'
+  | 'visibility'
+  | 'sky'
+  | 'temperatureMax24h'
+  | 'temperatureMin24h'
+  | 'precipitation1h'
+  | 'precipitation3h'
+  | 'precipitation6h';
 
 export interface Window {
   now: Date;

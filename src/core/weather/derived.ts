@@ -1,5 +1,6 @@
-import type { FeelsLikeMethod } from './records.ts';
 import { celsius, fahrenheit, milesPerHour } from './units.ts';
+
+export type FeelsLikeMethod = 'wind_chill' | 'heat_index' | 'temperature';
 
 /**
  * Relative humidity in percent from temperature and dewpoint in °C.

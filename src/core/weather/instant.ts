@@ -1,6 +1,6 @@
-import type { Instant } from './records.ts';
-
 /** `YYYY-MM-DDTHH:mm:ssZ`, to the second. */
+export type Instant = string;
+
 export function instant(date: Date): Instant {
   return `${date.toISOString().slice(0, 19)}Z`;
 }

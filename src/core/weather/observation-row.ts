@@ -1,5 +1,3 @@
-import type { CloudData, PresentWeatherData } from './records.ts';
-
 /** The measured columns of an observation, in stored units. */
 export const measuredColumns = [
   'temperatureC',
@@ -22,6 +20,20 @@ export const measuredColumns = [
 
 export type MeasuredColumn = (typeof measuredColumns)[number];
 export type MeasuredRow = Record<MeasuredColumn, number | null>;
+
+export interface PresentWeatherData {
+  intensity: 'light' | 'heavy' | null;
+  modifier: string | null;
+  phenomenon: string;
+  /** As in the METAR: `-RA`. */
+  raw: string;
+  inVicinity: boolean;
+}
+
+export interface CloudData {
+  amount: 'SKC' | 'CLR' | 'FEW' | 'SCT' | 'BKN' | 'OVC' | 'VV';
+  base: number | null;
+}
 
 export interface StationRow {
   stationId: string;

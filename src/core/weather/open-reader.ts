@@ -4,15 +4,7 @@ import type { Secrets } from '../secrets.ts';
 import { asWaybillError, WaybillError } from '../errors.ts';
 import type { WeatherDatabase } from './database.ts';
 import { openDatabase } from './open-database.ts';
-import { alertsReader } from './families/alerts.ts';
-import { convectiveOutlooksReader, outlookDiscussionsReader } from './families/convective-outlooks.ts';
-import { currentConditionsReader } from './families/current-conditions.ts';
-import { forecastDiscussionsReader } from './families/forecast-discussions.ts';
-import { hourlyForecastsReader } from './families/hourly-forecasts.ts';
-import { narrativeForecastsReader } from './families/narrative-forecasts.ts';
-import { observationsReader } from './families/observations.ts';
-import { weatherStoriesReader } from './families/weather-stories.ts';
-import type { WeatherReader } from './reader.ts';
+import { createReader, type WeatherReader } from './reader.ts';
 
 export interface OpenReaderOptions {
   databases: readonly DatabaseConfig[];
@@ -35,7 +27,7 @@ export async function openWeatherDatabases(options: OpenReaderOptions): Promise<
     });
   const databases = await inContext('open databases', () => openAll(options));
   const primary = await inContext('select primary database', () => selectPrimary(databases));
-  return readerOf(primary, options.clock, () => closeAll(databases));
+  return createReader({ database: primary, clock: options.clock }, () => closeAll(databases));
 }
 
 /** The same failure with the step that it happened in before its message. */
@@ -50,21 +42,6 @@ export async function inContext<T>(context: StartContext, work: () => Promise<T>
       findings,
     });
   }
-}
-
-function readerOf(database: WeatherDatabase, clock: Clock, close: () => Promise<void>): WeatherReader {
-  return {
-    observations: observationsReader(database),
-    currentConditions: currentConditionsReader(database, clock),
-    alerts: alertsReader(database, clock),
-    hourlyForecasts: hourlyForecastsReader(database),
-    narrativeForecasts: narrativeForecastsReader(database),
-    forecastDiscussions: forecastDiscussionsReader(database),
-    weatherStories: weatherStoriesReader(database),
-    convectiveOutlooks: convectiveOutlooksReader(database, clock),
-    outlookDiscussions: outlookDiscussionsReader(database),
-    close,
-  };
 }
 
 async function openAll({ databases, secrets }: OpenReaderOptions): Promise<WeatherDatabase[]> {

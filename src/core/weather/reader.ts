@@ -1,52 +1,33 @@
-import type {
-  AlertsQuery,
-  ConvectiveOutlookQuery,
-  CurrentConditionsQuery,
-  ForecastDiscussionQuery,
-  HourlyForecastQuery,
-  NarrativeForecastQuery,
-  ObservationQuery,
-  OutlookDiscussionQuery,
-  WeatherStoriesQuery,
-} from './queries.ts';
-import type {
-  AlertsData,
-  ConvectiveOutlookData,
-  CurrentConditionsData,
-  ForecastDiscussionData,
-  HourlyForecastData,
-  NarrativeForecastData,
-  ObservationData,
-  OutlookDiscussionData,
-  WeatherStoriesData,
-} from './records.ts';
+import { familyNames, weatherFamilies, type FamilyName } from './families.ts';
+import type { Reading, WeatherSource } from './family.ts';
 
-/** What one read gave. */
-export interface Reading<T> {
-  /** Null: no record exists. A run that holds nothing is data with an empty list. */
-  data: T | null;
-  /**
-   * When the newest row that was used was last written or issued; null where it says nothing (alerts, no
-   * data).
-   */
-  lastModified: Date | null;
-}
+type Families = typeof weatherFamilies;
+
+/** What a family is asked for: the parsed values of its endpoint's parameters. */
+export type QueryOf<Name extends FamilyName> = Parameters<Families[Name]['read']>[1];
 
 /**
- * The latest weather records, read and never written. Every method answers from one consistent snapshot and
- * throws `database_unavailable` (try again), `schema_mismatch`, or `internal_error`; no message of theirs
- * holds SQL or a secret.
+ * The latest weather records, read and never written, with one method for each family. Each answers from one
+ * consistent snapshot and throws `database_unavailable` (try again), `schema_mismatch` or `internal_error`;
+ * no message holds SQL or a secret.
  */
-export interface WeatherReader {
-  observations(query: ObservationQuery): Promise<Reading<ObservationData>>;
-  currentConditions(query: CurrentConditionsQuery): Promise<Reading<CurrentConditionsData>>;
-  alerts(query: AlertsQuery): Promise<Reading<AlertsData>>;
-  hourlyForecasts(query: HourlyForecastQuery): Promise<Reading<HourlyForecastData>>;
-  narrativeForecasts(query: NarrativeForecastQuery): Promise<Reading<NarrativeForecastData>>;
-  forecastDiscussions(query: ForecastDiscussionQuery): Promise<Reading<ForecastDiscussionData>>;
-  weatherStories(query: WeatherStoriesQuery): Promise<Reading<WeatherStoriesData>>;
-  convectiveOutlooks(query: ConvectiveOutlookQuery): Promise<Reading<ConvectiveOutlookData>>;
-  outlookDiscussions(query: OutlookDiscussionQuery): Promise<Reading<OutlookDiscussionData>>;
+export type WeatherReader = {
+  [Name in FamilyName]: (query: QueryOf<Name>) => ReturnType<Families[Name]['read']>;
+} & {
   /** Closes every database that was opened; throws the first failure after trying all. */
   close(): Promise<void>;
+};
+
+export function createReader(source: WeatherSource, close: () => Promise<void>): WeatherReader {
+  const reads = familyNames.map((name) => [
+    name,
+    (query: never) => weatherFamilies[name].read(source, query),
+  ]);
+  return { ...(Object.fromEntries(reads) as Omit<WeatherReader, 'close'>), close };
+}
+
+/** Reads a family that is known by its name only, with a query that was parsed by its own parameters. */
+export function readFamily(reader: WeatherReader, name: FamilyName, query: object): Promise<Reading<object>> {
+  const read: (query: never) => Promise<Reading<object>> = reader[name];
+  return read(query as never);
 }

@@ -1,5 +1,6 @@
 import type { ForecastUnits, ObservationUnits, Units } from './quantity-units.ts';
-import type { UnitSystem } from './queries.ts';
+
+export type UnitSystem = 'si' | 'us';
 
 /**
  * Turns stored values (degC, km/h, Pa, m, mm, %) into those of a unit system, rounded once. Null stays null.

@@ -38,10 +38,10 @@ const observation = { station: 'KNYC', units: 'si' } as const;
 async function readAll(reader: WeatherReader): Promise<void> {
   await reader.observations(observation);
   await reader.observations({ ...observation, station: null });
-  await reader.currentConditions({ stations: ['KNYC'], maxAgeMinutes: 90, units: 'si' });
-  await reader.currentConditions({ stations: [], maxAgeMinutes: 90, units: 'si' });
+  await reader.currentConditions({ station: ['KNYC'], maxAge: 90, units: 'si' });
+  await reader.currentConditions({ station: [], maxAge: 90, units: 'si' });
   await reader.alerts(anyAlert);
-  await reader.alerts({ ...anyAlert, area: { kind: 'zones', zones: ['WAC033'] } });
+  await reader.alerts({ ...anyAlert, zone: ['WAC033'] });
   for (const location of ['OKX/33,35', null]) {
     await reader.hourlyForecasts({ location, hours: 48, units: 'si' });
     await reader.narrativeForecasts({ location, periods: 14, units: 'si' });
@@ -50,8 +50,8 @@ async function readAll(reader: WeatherReader): Promise<void> {
     await reader.forecastDiscussions({ office });
     await reader.weatherStories({ office, limit: 7 });
   }
-  await reader.convectiveOutlooks({ day: 1, hazards: [], select: 'issued', geometry: true });
-  await reader.convectiveOutlooks({ day: 1, hazards: [], select: 'effective', geometry: true });
+  await reader.convectiveOutlooks({ day: 1, hazard: [], select: 'issued', geometry: true });
+  await reader.convectiveOutlooks({ day: 1, hazard: [], select: 'effective', geometry: true });
   await reader.outlookDiscussions({ day: 1 });
 }
 
@@ -99,7 +99,7 @@ t.test('nothing but reading reaches the server, and the session refuses to write
 t.test('what the tables cannot answer', async (t) => {
   const owner = await openServer(server.url());
   const reader = await open();
-  const outlook = { day: 1, hazards: [], select: 'issued', geometry: true } as const;
+  const outlook = { day: 1, hazard: [], select: 'issued', geometry: true } as const;
   await owner.run('alter table outlook_runs rename to outlook_runs_old');
   await t.rejects(reader.convectiveOutlooks(outlook), {
     code: 'schema_mismatch',

@@ -2,8 +2,7 @@ import type { Test } from 'tap';
 import type { Target } from '../../../examples/feeder/load.ts';
 import { createTables } from '../../../examples/feeder/targets.ts';
 import { systemClock, type Clock } from '../../../src/core/clock.ts';
-import type { AlertsQuery } from '../../../src/core/weather/queries.ts';
-import type { WeatherReader } from '../../../src/core/weather/reader.ts';
+import type { QueryOf, WeatherReader } from '../../../src/core/weather/reader.ts';
 import { countRows, feed, feedAll } from './feed-samples.ts';
 
 export interface Driver {
@@ -12,7 +11,14 @@ export interface Driver {
   openReader(clock: Clock): Promise<WeatherReader>;
 }
 
-export const anyAlert: AlertsQuery = { area: { kind: 'anywhere' }, severities: [], events: [], limit: 100 };
+export const anyAlert: QueryOf<'alerts'> = {
+  zone: [],
+  area: null,
+  office: null,
+  severity: [],
+  event: [],
+  limit: 100,
+};
 const units = 'si';
 
 export function clockAt(text: string): Clock {
@@ -45,14 +51,14 @@ export async function readerSuite(t: Test, driver: Driver): Promise<void> {
       const nothing = { data: null, lastModified: null };
       t.same(await reader.observations({ station: null, units }), nothing);
       t.same(await reader.observations({ station: 'KNYC', units }), nothing);
-      t.same(await reader.currentConditions({ stations: [], maxAgeMinutes: 90, units }), nothing);
+      t.same(await reader.currentConditions({ station: [], maxAge: 90, units }), nothing);
       t.same(await reader.alerts(anyAlert), nothing);
       t.same(await reader.hourlyForecasts({ location: null, hours: 48, units }), nothing);
       t.same(await reader.narrativeForecasts({ location: null, periods: 14, units }), nothing);
       t.same(await reader.forecastDiscussions({ office: null }), nothing);
       t.same(await reader.weatherStories({ office: null, limit: 7 }), nothing);
       t.same(
-        await reader.convectiveOutlooks({ day: 1, hazards: [], select: 'issued', geometry: true }),
+        await reader.convectiveOutlooks({ day: 1, hazard: [], select: 'issued', geometry: true }),
         nothing,
       );
       t.same(await reader.outlookDiscussions({ day: 1 }), nothing);
@@ -135,7 +141,7 @@ export async function readerSuite(t: Test, driver: Driver): Promise<void> {
 
   await t.test('current conditions', async (t) => {
     await reading('2026-01-20T18:45:00Z', async (reader) => {
-      const query = { stations: ['KNYC', 'PAMR'], maxAgeMinutes: 90, units } as const;
+      const query = { station: ['KNYC', 'PAMR'], maxAge: 90, units } as const;
       const { data } = await reader.currentConditions(query);
       t.match(data, {
         station: { id: 'KNYC' },
@@ -149,11 +155,11 @@ export async function readerSuite(t: Test, driver: Driver): Promise<void> {
           dewpoint: { station: 'PAMR', observedAt: '2026-01-20T18:40:00Z' },
         },
       });
-      const any = await reader.currentConditions({ ...query, stations: [] });
+      const any = await reader.currentConditions({ ...query, station: [] });
       t.match(any.data, { station: { id: 'PAMR' }, windSpeed: 0, windDirection: null });
     });
     await reading('2030-01-01T00:00:00Z', async (reader) => {
-      t.equal((await reader.currentConditions({ stations: ['KNYC'], maxAgeMinutes: 90, units })).data, null);
+      t.equal((await reader.currentConditions({ station: ['KNYC'], maxAge: 90, units })).data, null);
     });
   });
 
@@ -184,20 +190,21 @@ export async function readerSuite(t: Test, driver: Driver): Promise<void> {
       t.equal(one.data?.total, alerts.length);
       t.equal(one.data?.alerts.length, 1);
 
-      const flood = {
-        area: { kind: 'zones', zones: ['WAC033'] },
-        events: ['flash flood warning'],
-        severities: ['Severe'],
+      const severeFlood = {
+        ...anyAlert,
+        event: ['flash flood warning'],
+        severity: ['Severe'],
         limit: 5,
       } as const;
+      const flood = { ...severeFlood, zone: ['WAC033'] };
       const found = await reader.alerts(flood);
       t.match(found.data?.alerts, [
         { event: 'Flash Flood Warning', office: 'SEW', zones: ['WAC033'], geometry: { type: 'Polygon' } },
       ]);
       t.ok((found.data?.alerts[0]?.references.length ?? 0) >= 2);
-      t.equal((await reader.alerts({ ...flood, area: { kind: 'office', office: 'SEW' } })).data?.total, 1);
-      t.equal((await reader.alerts({ ...flood, area: { kind: 'area', area: 'WA' } })).data?.total, 1);
-      t.equal((await reader.alerts({ ...flood, area: { kind: 'area', area: 'TX' } })).data?.total, 0);
+      t.equal((await reader.alerts({ ...severeFlood, office: 'SEW' })).data?.total, 1);
+      t.equal((await reader.alerts({ ...severeFlood, area: 'WA' })).data?.total, 1);
+      t.equal((await reader.alerts({ ...severeFlood, area: 'TX' })).data?.total, 0);
     });
     await writing((target) => target.run("delete from alert_runs where fetched_at > '2025-11-26'"));
     await reading('2025-11-25T23:00:00Z', async (reader) => {
@@ -293,7 +300,7 @@ export async function readerSuite(t: Test, driver: Driver): Promise<void> {
 
   await t.test('convective outlooks', (t) =>
     reading('2026-05-17T15:00:00Z', async (reader) => {
-      const query = { day: 1, hazards: [], select: 'issued', geometry: true } as const;
+      const query = { day: 1, hazard: [], select: 'issued', geometry: true } as const;
       const { data } = await reader.convectiveOutlooks(query);
       t.match(data, {
         day: 1,
@@ -306,7 +313,7 @@ export async function readerSuite(t: Test, driver: Driver): Promise<void> {
         data?.areas.filter(({ kind }) => kind === 'category').map(({ label }) => label),
         ['TSTM', 'MRGL', 'SLGT', 'ENH'],
       );
-      const tornado = await reader.convectiveOutlooks({ ...query, hazards: ['tornado'], geometry: false });
+      const tornado = await reader.convectiveOutlooks({ ...query, hazard: ['tornado'], geometry: false });
       t.same(
         tornado.data?.areas.map(({ kind, label, probability, geometry }) => [
           kind,
@@ -347,7 +354,7 @@ export async function readerSuite(t: Test, driver: Driver): Promise<void> {
         target.run(`insert into outlook_runs (day, issued_at, valid_from, valid_until) values
         (1, '2026-05-17T16:30Z', '2026-05-17T16:30Z', '2026-05-18T12:00Z'), (1, '2026-05-18T06:00Z', '2026-05-18T12:00Z', '2026-05-19T12:00Z')`),
       );
-      const query = { day: 1, hazards: [], select: 'effective', geometry: false } as const;
+      const query = { day: 1, hazard: [], select: 'effective', geometry: false } as const;
       await reading('2026-05-17T15:00:00Z', async (reader) => {
         t.equal((await reader.convectiveOutlooks(query)).data?.issuedAt, '2026-05-17T06:10:00Z');
         t.equal(

@@ -1,47 +1,100 @@
 import { and, desc, gt, inArray, lte } from 'drizzle-orm';
-import type { Clock } from '../../clock.ts';
-import { currentConditions, windowOf, type CurrentConditions } from '../current-conditions.ts';
-import type { WeatherDatabase } from '../database.ts';
-import { instant } from '../instant.ts';
-import type { ObservationRow } from '../observation-row.ts';
-import type { CurrentConditionsQuery } from '../queries.ts';
-import type { WeatherReader } from '../reader.ts';
-import type { CurrentConditionsData, FieldSource } from '../records.ts';
-import { observations } from '../tables.ts';
+import { identifiers, wholeNumber, type ValuesOf } from '../../parameters.ts';
+import { currentConditions as aggregate, windowOf, type CurrentConditions } from '../current-conditions.ts';
+import type { FeelsLikeMethod } from '../derived.ts';
+import { nothing, weatherFamily, type Reading, type WeatherSource } from '../family.ts';
+import { instant, type Instant } from '../instant.ts';
+import type { CloudData, ObservationRow, PresentWeatherData } from '../observation-row.ts';
+import { stationPattern, unitsParameter } from '../parameters.ts';
+import type { ObservationUnits } from '../quantity-units.ts';
 import { converterOf, observationUnits, type Converter } from '../units.ts';
-import { cloudData, measuredData, selectObservations, stationData } from './observations.ts';
+import {
+  cloudData,
+  measuredData,
+  observationRows,
+  observations,
+  selectObservations,
+  stationData,
+  type MeasuredData,
+  type StationData,
+} from './observations.ts';
 
-/** The present at the stations that were asked for, or at that of the newest observation. */
-export function currentConditionsReader(
-  database: WeatherDatabase,
-  clock: Clock,
-): WeatherReader['currentConditions'] {
-  return async (query: CurrentConditionsQuery) => {
-    const window = { now: clock.now(), maxAgeMinutes: query.maxAgeMinutes };
-    const { after, until } = windowOf(window);
-    const inWindow = and(gt(observations.observedAt, after), lte(observations.observedAt, until));
-    const { stations, rows } = await database.snapshot(async (queries) => {
-      const stations = [...query.stations];
-      if (stations.length === 0) {
-        const [newest] = await queries
-          .select({ stationId: observations.stationId })
-          .from(observations)
-          .where(inWindow)
-          .orderBy(desc(observations.observedAt), observations.stationId)
-          .limit(1);
-        if (newest === undefined) return { stations, rows: [] };
-        stations.push(newest.stationId);
-      }
-      const rows = await selectObservations(
-        queries,
-        and(inArray(observations.stationId, stations), inWindow),
-      );
-      return { stations, rows };
-    });
-    const conditions = currentConditions(rows, stations, window);
-    if (conditions === null) return { data: null, lastModified: null };
-    return { data: conditionsData(conditions, converterOf(query.units)), lastModified: newestOf(conditions) };
-  };
+const parameters = {
+  station: identifiers(stationPattern, 5, 'a station, such as KNYC', {
+    description: 'Up to five stations with commas between, in the order of their priority.',
+    example: 'KNYC,KLGA',
+  }),
+  maxAge: wholeNumber(10, 360, 90, { description: 'How old an observation may be, in minutes.' }),
+  units: unitsParameter,
+};
+
+export interface CurrentConditionsData extends MeasuredData {
+  /** The first station, in the order asked for, that gave a value. */
+  station: StationData;
+  /** Of the newest observation that gave a value. */
+  observedAt: Instant;
+  timeZone: string;
+  textDescription: string | null;
+  presentWeather: PresentWeatherData[];
+  clouds: CloudData[];
+  feelsLike: number | null;
+  feelsLikeMethod: FeelsLikeMethod | null;
+  /**
+   * What each value came from; wind, sky (text, weather, clouds) and each precipitation window are taken as
+   * one.
+   */
+  source: Record<keyof CurrentConditions['sources'], FieldSource | null>;
+  units: ObservationUnits;
+}
+
+interface FieldSource {
+  station: string;
+  observedAt: Instant;
+}
+
+/** The present at the stations that were asked for, or at the station of the newest observation. */
+export const currentConditions = weatherFamily({
+  tables: observations.tables,
+  endpoint: {
+    path: '/current-conditions',
+    operationId: 'getCurrentConditions',
+    summary: 'Current conditions, field by field from the newest good observations',
+    parameters,
+    maxAgeSeconds: 60,
+  },
+  template: 'current_conditions',
+  itemNames: observations.itemNames,
+  read: readConditions,
+});
+
+async function readConditions(
+  { database, clock }: WeatherSource,
+  query: ValuesOf<typeof parameters>,
+): Promise<Reading<CurrentConditionsData>> {
+  const window = { now: clock.now(), maxAgeMinutes: query.maxAge };
+  const { after, until } = windowOf(window);
+  const inWindow = and(gt(observationRows.observedAt, after), lte(observationRows.observedAt, until));
+  const { stations, rows } = await database.snapshot(async (queries) => {
+    const stations = [...query.station];
+    if (stations.length === 0) {
+      const [newest] = await queries
+        .select({ stationId: observationRows.stationId })
+        .from(observationRows)
+        .where(inWindow)
+        .orderBy(desc(observationRows.observedAt), observationRows.stationId)
+        .limit(1);
+      if (newest === undefined) return { stations, rows: [] };
+      stations.push(newest.stationId);
+    }
+    const rows = await selectObservations(
+      queries,
+      and(inArray(observationRows.stationId, stations), inWindow),
+    );
+    return { stations, rows };
+  });
+  const conditions = aggregate(rows, stations, window);
+  if (conditions === null) return nothing;
+  return { data: conditionsData(conditions, converterOf(query.units)), lastModified: newestOf(conditions) };
 }
 
 function conditionsData(conditions: CurrentConditions, convert: Converter): CurrentConditionsData {

@@ -1,37 +1,91 @@
 import { asc, desc, eq } from 'drizzle-orm';
-import type { WeatherDatabase } from '../database.ts';
-import { instant } from '../instant.ts';
-import type { WeatherReader } from '../reader.ts';
-import { forecastDiscussions, forecastDiscussionSections } from '../tables.ts';
+import { pgTable, smallint, text } from 'drizzle-orm/pg-core';
+import { instantColumn } from '../columns.ts';
+import { nothing, weatherFamily, type Reading, type WeatherSource } from '../family.ts';
+import { instant, type Instant } from '../instant.ts';
+import { officeParameter } from '../parameters.ts';
+
+const discussions = pgTable('forecast_discussions', {
+  productId: text('product_id').notNull(),
+  office: text('office').notNull(),
+  issuedAt: instantColumn('issued_at').notNull(),
+  wmoHeader: text('wmo_header'),
+  awipsId: text('awips_id'),
+  correction: text('correction'),
+  rawText: text('raw_text').notNull(),
+  receivedAt: instantColumn('received_at').notNull(),
+});
+const discussionSections = pgTable('forecast_discussion_sections', {
+  productId: text('product_id').notNull(),
+  position: smallint('position').notNull(),
+  heading: text('heading').notNull(),
+  qualifier: text('qualifier'),
+  body: text('body').notNull(),
+});
+
+export interface ForecastDiscussionData {
+  id: string;
+  office: string;
+  issuedAt: Instant;
+  timeZone: string;
+  wmoHeader: string | null;
+  awipsId: string | null;
+  correction: string | null;
+  sections: DiscussionSectionData[];
+  text: string;
+}
+
+export interface DiscussionSectionData {
+  heading: string;
+  /** Such as `/through Tonight/`, without the slashes. */
+  qualifier: string | null;
+  body: string;
+}
 
 /** The newest forecast discussion of an office, or of any. */
-export function forecastDiscussionsReader(database: WeatherDatabase): WeatherReader['forecastDiscussions'] {
-  return ({ office }) =>
-    database.snapshot(async (queries) => {
-      const [row] = await queries
-        .select()
-        .from(forecastDiscussions)
-        .where(office === null ? undefined : eq(forecastDiscussions.office, office))
-        .orderBy(desc(forecastDiscussions.issuedAt), desc(forecastDiscussions.productId))
-        .limit(1);
-      if (row === undefined) return { data: null, lastModified: null };
-      const { heading, qualifier, body } = forecastDiscussionSections;
-      const sections = await queries
-        .select({ heading, qualifier, body })
-        .from(forecastDiscussionSections)
-        .where(eq(forecastDiscussionSections.productId, row.productId))
-        .orderBy(asc(forecastDiscussionSections.position));
-      const data = {
-        id: row.productId,
-        office: row.office,
-        issuedAt: instant(row.issuedAt),
-        timeZone: 'UTC',
-        wmoHeader: row.wmoHeader,
-        awipsId: row.awipsId,
-        correction: row.correction,
-        sections,
-        text: row.rawText,
-      };
-      return { data, lastModified: row.receivedAt };
-    });
+export const forecastDiscussions = weatherFamily({
+  tables: [discussions, discussionSections],
+  endpoint: {
+    path: '/forecast-discussions',
+    operationId: 'getForecastDiscussion',
+    summary: 'The newest forecast discussion',
+    parameters: { office: officeParameter },
+    maxAgeSeconds: 120,
+  },
+  template: 'forecast_discussions',
+  itemNames: { sections: 'section' },
+  read: readDiscussion,
+});
+
+function readDiscussion(
+  { database }: WeatherSource,
+  { office }: { office: string | null },
+): Promise<Reading<ForecastDiscussionData>> {
+  return database.snapshot(async (queries) => {
+    const [row] = await queries
+      .select()
+      .from(discussions)
+      .where(office === null ? undefined : eq(discussions.office, office))
+      .orderBy(desc(discussions.issuedAt), desc(discussions.productId))
+      .limit(1);
+    if (row === undefined) return nothing;
+    const { heading, qualifier, body } = discussionSections;
+    const sections = await queries
+      .select({ heading, qualifier, body })
+      .from(discussionSections)
+      .where(eq(discussionSections.productId, row.productId))
+      .orderBy(asc(discussionSections.position));
+    const data = {
+      id: row.productId,
+      office: row.office,
+      issuedAt: instant(row.issuedAt),
+      timeZone: 'UTC',
+      wmoHeader: row.wmoHeader,
+      awipsId: row.awipsId,
+      correction: row.correction,
+      sections,
+      text: row.rawText,
+    };
+    return { data, lastModified: row.receivedAt };
+  });
 }

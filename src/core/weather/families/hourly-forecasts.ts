@@ -1,14 +1,45 @@
-import type { WeatherDatabase } from '../database.ts';
-import type { WeatherReader } from '../reader.ts';
+import { wholeNumber } from '../../parameters.ts';
+import { weatherFamily } from '../family.ts';
+import { unitsParameter } from '../parameters.ts';
 import { converterOf } from '../units.ts';
-import { forecastRunData, periodData, readForecast } from './forecasts.ts';
+import {
+  forecastRunData,
+  forecastTables,
+  locationParameter,
+  periodData,
+  readForecast,
+  type ForecastPeriodData,
+  type ForecastRunData,
+} from './forecast-runs.ts';
 
-export function hourlyForecastsReader(database: WeatherDatabase): WeatherReader['hourlyForecasts'] {
-  return ({ location, hours, units }) => {
-    const convert = converterOf(units);
-    return readForecast(database, { kind: 'hourly', location, count: hours }, (run, periods) => ({
-      ...forecastRunData(run, convert),
-      periods: periods.map((period) => periodData(period, convert)),
-    }));
-  };
+export interface HourlyForecastData extends ForecastRunData {
+  periods: ForecastPeriodData[];
 }
+
+export const hourlyForecasts = weatherFamily({
+  tables: forecastTables,
+  endpoint: {
+    path: '/forecasts/hourly',
+    operationId: 'getHourlyForecast',
+    summary: 'The newest hourly forecast',
+    parameters: {
+      location: locationParameter,
+      hours: wholeNumber(1, 168, 48, { description: 'How many hours, from the first of the forecast.' }),
+      units: unitsParameter,
+    },
+    maxAgeSeconds: 300,
+  },
+  template: 'hourly_forecasts',
+  itemNames: { periods: 'period' },
+  read: (source, { location, hours, units }) => {
+    const convert = converterOf(units);
+    return readForecast(
+      source,
+      { kind: 'hourly', location, count: hours },
+      (run, periods): HourlyForecastData => ({
+        ...forecastRunData(run, convert),
+        periods: periods.map((period) => periodData(period, convert)),
+      }),
+    );
+  },
+});

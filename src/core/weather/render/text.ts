@@ -4,9 +4,7 @@ import ejs from 'ejs';
 import { WaybillError } from '../../errors.ts';
 import { textHelpers } from './text-helpers.ts';
 
-/**
- * What a template is told of the request: its endpoint and its parameters, with what was left out filled in.
- */
+/** What a template knows of the request: its endpoint and its parameters, with defaults filled in. */
 export interface TextRequest {
   endpoint: string;
   parameters: object;
@@ -14,33 +12,18 @@ export interface TextRequest {
 
 export interface TextRenderer {
   /**
-   * Throws `unsupported_format` where the template is missing or cannot be read, and `template_error` where
-   * it cannot be compiled or throws.
+   * Renders the file `<template>.txt.tmpl` of the directory. Throws `unsupported_format` if it is missing or
+   * cannot be read, and `template_error` if it cannot be compiled or throws.
    */
   render(
-    template: TemplateName,
+    template: string,
     data: object | null,
     request: TextRequest,
   ): Promise<{ text: string; templateModified: Date }>;
 }
 
-export type TemplateName = (typeof templateNames)[number];
-
-/** The templates of `templates.base_dir`, each in a file `<name>.txt.tmpl`. */
-export const templateNames = [
-  'observations',
-  'current_conditions',
-  'active_alerts',
-  'hourly_forecasts',
-  'narrative_forecasts',
-  'forecast_discussions',
-  'weather_stories',
-  'convective_outlooks',
-  'convective_outlook_discussions',
-] as const;
-
 interface Version {
-  /** Of the file's content, as far as the file system tells. */
+  /** Changes whenever the content of the file does, as far as the file system shows. */
   tag: string;
   modified: Date;
 }
@@ -50,12 +33,9 @@ interface Compiled {
   template: (locals: object) => string;
 }
 
-/**
- * Renders the operator's templates (EJS, trusted as configuration is); a file that has changed is compiled
- * again.
- */
+/** Renders the operator's templates (EJS, trusted like the configuration); compiles changed files again. */
 export function createTextRenderer(baseDir: string): TextRenderer {
-  const compiled = new Map<TemplateName, Compiled>();
+  const compiled = new Map<string, Compiled>();
   return {
     async render(name, data, request) {
       const file = join(baseDir, `${name}.txt.tmpl`);
@@ -100,7 +80,7 @@ function run<T>(file: string, work: () => T): T {
     return work();
   } catch (cause) {
     throw new WaybillError('template_error', 'the text template of this endpoint failed', {
-      hint: 'ask for format=json or format=xml; the log tells the operator where the template fails',
+      hint: 'ask for format=json or format=xml; the log says where the template fails',
       cause: new Error(`${file}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause }),
     });
   }

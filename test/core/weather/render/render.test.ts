@@ -16,7 +16,11 @@ t.test('JSON is the envelope and nothing else', (t) => {
 
 t.test('XML keeps nulls, lists, markup and GeoJSON apart', async (t) => {
   const geometry = { type: 'Point', coordinates: [-74, 40.5] };
-  const xml = renderXml({ gone: null, zones: ['NYZ072', '<&>"\''], clouds: [], empty: '', geometry });
+  const itemNames = { zones: 'zone', clouds: 'cloud' };
+  const xml = renderXml(
+    { gone: null, zones: ['NYZ072', '<&>"\''], clouds: [], empty: '', geometry },
+    itemNames,
+  );
   t.equal(await xmllint(xml), '');
   t.match(xml, '<gone xsi:nil="true"/>');
   t.match(xml, '<zones><zone>NYZ072</zone>');
@@ -26,12 +30,13 @@ t.test('XML keeps nulls, lists, markup and GeoJSON apart', async (t) => {
   t.equal(read.response.data.zones.zone[1], '<&>"\'');
   t.equal(read.response.data.geometry['@_mediaType'], 'application/geo+json');
   t.same(JSON.parse(read.response.data.geometry['#text'] ?? ''), geometry);
-  t.equal(await xmllint(renderXml(null)), '');
+  t.equal(await xmllint(renderXml(null, {})), '');
+  t.throws(() => renderXml({ zones: [] }, {}), /"zones" have no name/, 'no item goes without its name');
 });
 
 t.test('characters that XML 1.0 forbids are dropped, all others stay', async (t) => {
   const forbidden = '\0\x01\x03\x08\x0b\x0c\x1f\udfff\ufffe\ud800\uffff';
-  const xml = renderXml({ text: `a${forbidden}b\t\nñ𝄞 ]]>` });
+  const xml = renderXml({ text: `a${forbidden}b\t\nñ𝄞 ]]>` }, {});
   t.equal(await xmllint(xml), '');
   t.match(xml, '<text>ab\t\nñ𝄞 ]]&gt;</text>');
 });

@@ -1,0 +1,153 @@
+import { and, asc, desc, eq, lte } from 'drizzle-orm';
+import { bigint, boolean, doublePrecision, integer, pgTable, smallint, text } from 'drizzle-orm/pg-core';
+import { identifier } from '../../parameters.ts';
+import { instantColumn } from '../columns.ts';
+import { nothing, type Reading, type WeatherSource } from '../family.ts';
+import { instant, type Instant } from '../instant.ts';
+import type { ForecastUnits } from '../quantity-units.ts';
+import { forecastUnits, type Converter } from '../units.ts';
+
+/** What hourly and narrative forecasts have in common: runs of one kind, each with its periods. */
+
+export const forecastRuns = pgTable('forecast_runs', {
+  runId: bigint('run_id', { mode: 'number' }).notNull(),
+  kind: text('kind', { enum: ['hourly', 'narrative'] }).notNull(),
+  locationId: text('location_id').notNull(),
+  office: text('office').notNull(),
+  gridX: integer('grid_x').notNull(),
+  gridY: integer('grid_y').notNull(),
+  timeZone: text('time_zone').notNull(),
+  generatedAt: instantColumn('generated_at').notNull(),
+  updatedAt: instantColumn('updated_at').notNull(),
+  validFrom: instantColumn('valid_from').notNull(),
+  validUntil: instantColumn('valid_until').notNull(),
+  elevationM: doublePrecision('elevation_m'),
+  receivedAt: instantColumn('received_at').notNull(),
+});
+export const forecastPeriods = pgTable('forecast_periods', {
+  runId: bigint('run_id', { mode: 'number' }).notNull(),
+  number: smallint('number').notNull(),
+  startsAt: instantColumn('starts_at').notNull(),
+  endsAt: instantColumn('ends_at').notNull(),
+  name: text('name'),
+  isDaytime: boolean('is_daytime').notNull(),
+  temperatureC: doublePrecision('temperature_c'),
+  temperatureTrend: text('temperature_trend', { enum: ['rising', 'falling'] }),
+  precipitationProbabilityPct: doublePrecision('precipitation_probability_pct'),
+  dewpointC: doublePrecision('dewpoint_c'),
+  relativeHumidityPct: doublePrecision('relative_humidity_pct'),
+  windSpeedMinKmh: doublePrecision('wind_speed_min_kmh'),
+  windSpeedMaxKmh: doublePrecision('wind_speed_max_kmh'),
+  windGustKmh: doublePrecision('wind_gust_kmh'),
+  windDirection: text('wind_direction'),
+  iconUrl: text('icon_url'),
+  shortForecast: text('short_forecast'),
+  detailedForecast: text('detailed_forecast'),
+});
+
+export const forecastTables = [forecastRuns, forecastPeriods];
+
+/** Null: any grid cell. */
+export const locationParameter = identifier(
+  /^[A-Z]{3}\/\d{1,3},\d{1,3}$/,
+  'a grid cell: office, slash, x, comma, y, such as OKX/33,35',
+  { description: 'A grid cell of a forecast office. Without it: the newest of any.', example: 'OKX/33,35' },
+);
+
+export interface ForecastRunData {
+  location: string;
+  office: string;
+  gridX: number;
+  gridY: number;
+  timeZone: string;
+  generatedAt: Instant;
+  updatedAt: Instant;
+  validFrom: Instant;
+  validUntil: Instant;
+  elevation: number | null;
+  units: ForecastUnits;
+}
+
+/** One period of a run: an hour, or half a day. */
+export interface ForecastPeriodData {
+  number: number;
+  startsAt: Instant;
+  endsAt: Instant;
+  isDaytime: boolean;
+  temperature: number | null;
+  dewpoint: number | null;
+  relativeHumidity: number | null;
+  precipitationProbability: number | null;
+  windSpeedMin: number | null;
+  windSpeedMax: number | null;
+  windGust: number | null;
+  /** One of 16 points: `NNW`. */
+  windDirection: string | null;
+  shortForecast: string | null;
+  iconUrl: string | null;
+}
+
+type ForecastRunRow = typeof forecastRuns.$inferSelect;
+type ForecastPeriodRow = typeof forecastPeriods.$inferSelect;
+
+/** The newest run of a kind for a place, or for any, with its first `count` periods. */
+export function readForecast<T>(
+  { database }: WeatherSource,
+  { kind, location, count }: { kind: ForecastRunRow['kind']; location: string | null; count: number },
+  dataOf: (run: ForecastRunRow, periods: ForecastPeriodRow[]) => T,
+): Promise<Reading<T>> {
+  return database.snapshot(async (queries) => {
+    const runs = queries.select().from(forecastRuns).$dynamic();
+    const [run] = await (location === null
+      ? runs
+          .where(eq(forecastRuns.kind, kind))
+          .orderBy(desc(forecastRuns.generatedAt), desc(forecastRuns.runId))
+          .limit(1)
+      : runs
+          .where(and(eq(forecastRuns.kind, kind), eq(forecastRuns.locationId, location)))
+          .orderBy(desc(forecastRuns.generatedAt))
+          .limit(1));
+    if (run === undefined) return nothing;
+    const periods = await queries
+      .select()
+      .from(forecastPeriods)
+      .where(and(eq(forecastPeriods.runId, run.runId), lte(forecastPeriods.number, count)))
+      .orderBy(asc(forecastPeriods.number));
+    return { data: dataOf(run, periods), lastModified: run.receivedAt };
+  });
+}
+
+export function forecastRunData(run: ForecastRunRow, convert: Converter): ForecastRunData {
+  return {
+    location: run.locationId,
+    office: run.office,
+    gridX: run.gridX,
+    gridY: run.gridY,
+    timeZone: run.timeZone,
+    generatedAt: instant(run.generatedAt),
+    updatedAt: instant(run.updatedAt),
+    validFrom: instant(run.validFrom),
+    validUntil: instant(run.validUntil),
+    elevation: convert.elevation(run.elevationM),
+    units: forecastUnits(convert),
+  };
+}
+
+export function periodData(period: ForecastPeriodRow, convert: Converter): ForecastPeriodData {
+  return {
+    number: period.number,
+    startsAt: instant(period.startsAt),
+    endsAt: instant(period.endsAt),
+    isDaytime: period.isDaytime,
+    temperature: convert.temperature(period.temperatureC),
+    dewpoint: convert.temperature(period.dewpointC),
+    relativeHumidity: convert.percentage(period.relativeHumidityPct),
+    precipitationProbability: convert.percentage(period.precipitationProbabilityPct),
+    windSpeedMin: convert.windSpeed(period.windSpeedMinKmh),
+    windSpeedMax: convert.windSpeed(period.windSpeedMaxKmh),
+    windGust: convert.windSpeed(period.windGustKmh),
+    windDirection: period.windDirection,
+    shortForecast: period.shortForecast,
+    iconUrl: period.iconUrl,
+  };
+}

@@ -1,0 +1,49 @@
+import { bigint, pgTable, smallint, text } from 'drizzle-orm/pg-core';
+import { wholeNumber } from '../../parameters.ts';
+import { instantColumn } from '../columns.ts';
+import { outlookShapeRequired } from '../database-errors.ts';
+import { instant, type Instant } from '../instant.ts';
+
+/** What convective outlooks and their discussions have in common: runs, one for each issue of a day. */
+
+export const outlookRuns = pgTable('outlook_runs', {
+  runId: bigint('run_id', { mode: 'number' }).notNull(),
+  shape: text('shape').notNull(),
+  day: smallint('day').notNull(),
+  issuedAt: instantColumn('issued_at').notNull(),
+  validFrom: instantColumn('valid_from').notNull(),
+  validUntil: instantColumn('valid_until').notNull(),
+  forecaster: text('forecaster'),
+  receivedAt: instantColumn('received_at').notNull(),
+});
+
+/** From 1, which is today. */
+export const dayParameter = wholeNumber(1, 8, 1, { description: 'Day of the outlook; 1 is today.' });
+
+export interface OutlookWindowData {
+  /** 1 (today) to 8. */
+  day: number;
+  issuedAt: Instant;
+  validFrom: Instant;
+  validUntil: Instant;
+  timeZone: string;
+}
+
+export function windowData(run: typeof outlookRuns.$inferSelect): OutlookWindowData {
+  return {
+    day: run.day,
+    issuedAt: instant(run.issuedAt),
+    validFrom: instant(run.validFrom),
+    validUntil: instant(run.validUntil),
+    timeZone: 'UTC',
+  };
+}
+
+/** Names the shape that outlooks need if the tables do not have it. */
+export async function requireShape<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw outlookShapeRequired(error);
+  }
+}

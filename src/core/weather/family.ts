@@ -1,0 +1,73 @@
+import type { PgTable } from 'drizzle-orm/pg-core';
+import type { Clock } from '../clock.ts';
+import type { ParameterMap, Rule, ValuesOf } from '../parameters.ts';
+import type { WeatherDatabase } from './database.ts';
+
+/**
+ * A family of weather records, all in one value: its tables, how the newest record is read, and the endpoint
+ * that serves it, as plain data. The reader, the HTTP routes, the OpenAPI document and the text templates
+ * derive from the list of families (`families.ts`).
+ */
+export interface WeatherFamily<P extends ParameterMap = ParameterMap, Data extends object = object> {
+  /** The tables of the contract (`docs/weather-contract.md`) that belong to this family. */
+  tables: readonly PgTable[];
+  endpoint: WeatherEndpointData<P>;
+  /** Name of its text template: the file `<template>.txt.tmpl` of `templates.base_dir`. */
+  template: string;
+  /** What one item of each list in `Data` is called, for formats such as XML that name every item. */
+  itemNames: Readonly<Record<ListNames<Data>, string>>;
+  /**
+   * Reads the record that a query asks for, from one consistent snapshot. Throws what the database throws:
+   * `database_unavailable` (try again), `schema_mismatch` or `internal_error`.
+   */
+  read(source: WeatherSource, query: ValuesOf<P>): Promise<Reading<Data>>;
+}
+
+export interface WeatherEndpointData<P extends ParameterMap> {
+  /** Below the base path: `/observations`. */
+  path: string;
+  /** Unique in the OpenAPI document; what generated clients call the operation. */
+  operationId: string;
+  /** A few words, as the title of the operation and the description of its answer. */
+  summary: string;
+  /** Each by its name in the query, in the order in which the document shows them. */
+  parameters: P;
+  rules?: readonly Rule[];
+  /** How long caches may reuse an answer that has data. */
+  maxAgeSeconds: number;
+}
+
+/** What families read from. */
+export interface WeatherSource {
+  database: WeatherDatabase;
+  clock: Clock;
+}
+
+/** The result of one read. */
+export interface Reading<T> {
+  /** Null: no record exists. A run that holds nothing is data with an empty list. */
+  data: T | null;
+  /**
+   * When the newest row that was used was last written or issued; null if that says nothing about the answer
+   * (alerts, no data).
+   */
+  lastModified: Date | null;
+}
+
+export const nothing = { data: null, lastModified: null } as const;
+
+/** The names of all lists within `T`, however deep. */
+export type ListNames<T> = T extends readonly (infer Item)[]
+  ? ListNames<Item>
+  : T extends object
+    ? {
+        [K in keyof T & string]: (NonNullable<T[K]> extends readonly unknown[] ? K : never) | ListNames<T[K]>;
+      }[keyof T & string]
+    : never;
+
+/** Declares a family; a member that is missing or does not fit the others is a compile error. */
+export function weatherFamily<P extends ParameterMap, Data extends object>(
+  family: WeatherFamily<P, Data>,
+): WeatherFamily<P, Data> {
+  return family;
+}
