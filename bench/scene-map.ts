@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { renderSceneMapPage } from '../src/core/scene-map/page.ts';
 import { validate } from '../src/core/scene-map/generated/quick-validator.js';
-import { checkSceneMap } from '../src/core/scene-map/validate.ts';
+import { checkSceneMap } from '../src/core/scene-map/read-scene-map.ts';
 import { startChromium } from '../test/services/chromium.ts';
 import { soundMap } from '../test/core/scene-map/maps.ts';
 

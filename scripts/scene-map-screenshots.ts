@@ -1,7 +1,7 @@
 /** Makes the pictures of the scene map page in `docs/images`, at two widths, light and dark. */
 import { readFile } from 'node:fs/promises';
 import { renderSceneMapPage } from '../src/core/scene-map/page.ts';
-import { readSceneMap } from '../src/core/scene-map/validate.ts';
+import { readSceneMap } from '../src/core/scene-map/read-scene-map.ts';
 import { startChromium } from '../test/services/chromium.ts';
 
 const file = 'examples/scene-maps/session-42-findings.json';

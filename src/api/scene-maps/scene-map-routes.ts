@@ -124,7 +124,7 @@ const answer: RequestHandler = async (request, response) => {
   const { document, name, transcript } = partsOf(request);
   const schemaOnly = validateQuery.read(request.url).schema_only !== 'false';
   const [{ checkSceneMap }, { sceneMapReport }] = await Promise.all([
-    import('../../core/scene-map/validate.ts'),
+    import('../../core/scene-map/read-scene-map.ts'),
     import('../../core/scene-map/report.ts'),
   ]);
   const known = transcript === null ? {} : { transcript: await openTranscript(transcript) };

@@ -7,7 +7,7 @@ import { maxDocumentBytes } from '../../core/scene-map/limits.ts';
 import type { CheckedFile } from '../../core/scene-map/report.ts';
 import type { SceneMapStats } from '../../core/scene-map/stats.ts';
 import type { Transcript, TranscriptOptions } from '../../core/scene-map/transcript.ts';
-import type { SceneMapCheck } from '../../core/scene-map/validate.ts';
+import type { SceneMapCheck } from '../../core/scene-map/read-scene-map.ts';
 
 export interface SceneMapIo {
   stdin: Readable;
@@ -217,7 +217,7 @@ async function check(
   schemaOnly: boolean,
 ): Promise<SceneMapCheck> {
   const bytes = await readInput(io, file);
-  const { readSceneMap } = await import('../../core/scene-map/validate.ts');
+  const { readSceneMap } = await import('../../core/scene-map/read-scene-map.ts');
   return readSceneMap(bytes, nameOf(file), {
     schemaOnly,
     ...(transcript === undefined ? {} : { transcript }),

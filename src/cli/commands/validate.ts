@@ -6,7 +6,7 @@ import {
   type BundleCandidate,
   type BundleSource,
 } from '../../core/bundle/discover.ts';
-import { validateBundle } from '../../core/bundle/validate.ts';
+import { validateBundle } from '../../core/bundle/validate-bundle.ts';
 import { formatSize } from '../../core/settings/units.ts';
 import type { CoreContext } from '../../core/context.ts';
 import { WaybillError } from '../../core/errors.ts';

@@ -1,4 +1,4 @@
-import type { DigestedBundle } from '../bundle/validate.ts';
+import type { DigestedBundle } from '../bundle/validate-bundle.ts';
 import type { RelativePath } from '../paths.ts';
 import { digestOf, type Digest } from '../digest.ts';
 import type { GeneratedOutputs } from '../config/config.ts';

@@ -1,4 +1,4 @@
-import type { DigestedFile } from '../bundle/validate.ts';
+import type { DigestedFile } from '../bundle/validate-bundle.ts';
 import type { RelativePath } from '../paths.ts';
 import { invalidBundle } from '../bundle/invalid-bundle.ts';
 import { maxSceneMapBytes, sceneMapKind } from '../scene-map/check-in-bundle.ts';
@@ -28,7 +28,7 @@ function pageOf(file: DigestedFile): GeneratedFile {
 async function render(file: DigestedFile): Promise<string> {
   const chunks: Uint8Array[] = [];
   for await (const chunk of file.body.open()) chunks.push(chunk);
-  const { readSceneMap } = await import('../scene-map/validate.ts');
+  const { readSceneMap } = await import('../scene-map/read-scene-map.ts');
   const { renderSceneMapPage } = await import('../scene-map/page.ts');
   const { map, findings } = readSceneMap(Buffer.concat(chunks), file.path, { maxBytes: maxSceneMapBytes });
   if (map === null) throw invalidBundle(`"${file.path}"`, findings);

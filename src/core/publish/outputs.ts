@@ -2,7 +2,7 @@ import mime from 'mime';
 import { invalidBundle } from '../bundle/invalid-bundle.ts';
 import { compareCodeUnits, findCollisions } from '../paths.ts';
 import type { SourceBundle } from '../bundle/source-bundle.ts';
-import { withDigests, type DigestedFile } from '../bundle/validate.ts';
+import { withDigests, type DigestedFile } from '../bundle/validate-bundle.ts';
 import type { GeneratedMetadata, OutputRecord } from '../catalog/catalog.ts';
 import type { Owner } from '../identity.ts';
 import type { DestinationConfig } from '../config/config.ts';

@@ -11,6 +11,6 @@ export const maxSceneMapBytes = 16 * 2 ** 20;
  * most bundles have none.
  */
 export async function checkSceneMapBytes(bytes: Uint8Array, file: string): Promise<Finding[]> {
-  const { checkSceneMap } = await import('./validate.ts');
+  const { checkSceneMap } = await import('./read-scene-map.ts');
   return checkSceneMap(bytes, file, { maxBytes: maxSceneMapBytes });
 }

@@ -5,7 +5,7 @@ import type { SourceBundle } from '../../../src/core/bundle/source-bundle.ts';
 import { sceneMapText } from '../../fixtures/scene-map.ts';
 import t from 'tap';
 import { discoverBundles, loadBundle, type BundleCandidate } from '../../../src/core/bundle/discover.ts';
-import { validateBundle, withDigests } from '../../../src/core/bundle/validate.ts';
+import { validateBundle, withDigests } from '../../../src/core/bundle/validate-bundle.ts';
 import { digestOf } from '../../../src/core/digest.ts';
 import { asWaybillError, WaybillError } from '../../../src/core/errors.ts';
 import { bytesBody } from '../../../src/core/storage/body.ts';

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { sceneMapArtifacts } from '../../../scripts/generate-scene-map.ts';
 import { sceneMapSchemaText } from '../../../src/core/scene-map/schema-file.ts';
-import { checkSceneMap } from '../../../src/core/scene-map/validate.ts';
+import { checkSceneMap } from '../../../src/core/scene-map/read-scene-map.ts';
 import { bytesOf, soundMap } from './maps.ts';
 
 interface Node {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { checkSceneMap } from '../../../src/core/scene-map/validate.ts';
+import { checkSceneMap } from '../../../src/core/scene-map/read-scene-map.ts';
 import { bytesOf, soundMap } from './maps.ts';
 
 const codesOf = (input: string | Uint8Array): string[] =>

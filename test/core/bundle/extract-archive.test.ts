@@ -10,7 +10,7 @@ import {
   stagingFailure,
   type StagedBundle,
 } from '../../../src/core/bundle/staging.ts';
-import { validateBundle } from '../../../src/core/bundle/validate.ts';
+import { validateBundle } from '../../../src/core/bundle/validate-bundle.ts';
 import { asWaybillError, type WaybillError } from '../../../src/core/errors.ts';
 import {
   file,
