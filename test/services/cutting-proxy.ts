@@ -6,8 +6,9 @@ import type { Test } from 'tap';
 export interface CuttingProxy {
   port: number;
   /**
-   * Cuts the connection on which the `bytes`th byte from now on passes in that direction, and the next ones
-   * on which anything does: `times` in all. Cut `from the server`, requests are done and their answers lost.
+   * Lets `bytes` bytes from now on pass in that direction, whatever pieces they come in, and then cuts the
+   * connection; and the next ones at their first byte: `times` in all. Cut `from the server`, requests are
+   * done and their answers lost.
    */
   cutAfter(bytes: number, times?: number, direction?: Direction): void;
   /** From now on nothing passes in either direction, and nothing is closed, until `resume`. */
@@ -19,8 +20,8 @@ export interface CuttingProxy {
   cutAll(): void;
   /** Connections that were cut. */
   cuts(): number;
-  /** Bytes that came from the server. */
-  received(): number;
+  /** Bytes that came in that direction. */
+  passed(direction: Direction): number;
 }
 
 export type Direction = 'to the server' | 'from the server';
@@ -28,7 +29,7 @@ export type Direction = 'to the server' | 'from the server';
 export async function startCuttingProxy(t: Pick<Test, 'teardown'>, target: number): Promise<CuttingProxy> {
   const pairs = new Set<readonly [net.Socket, net.Socket]>();
   let [left, times, cut, isHanging, pace] = [Infinity, 0, 0, false, Infinity];
-  let fromServer = 0;
+  const passed: Record<Direction, number> = { 'to the server': 0, 'from the server': 0 };
   let counted: Direction = 'to the server';
   const destroy = (pair: readonly [net.Socket, net.Socket]): void => {
     pairs.delete(pair);
@@ -40,14 +41,17 @@ export async function startCuttingProxy(t: Pick<Test, 'teardown'>, target: numbe
     pairs.add(pair);
     const forward = (from: net.Socket, to: net.Socket, direction: Direction): void => {
       from.on('data', (bytes) => {
-        const counts = direction === counted;
-        if (direction === 'from the server') fromServer += bytes.length;
-        if (counts) left -= bytes.length;
-        if (counts && left <= 0 && times > 0) {
+        passed[direction] += bytes.length;
+        const isCut = times > 0 && direction === counted && bytes.length > left;
+        if (direction === counted) left -= bytes.length;
+        if (isCut) {
+          const last = bytes.subarray(0, left + bytes.length);
           times -= 1;
           cut += 1;
           left = times > 0 ? 0 : Infinity;
-          destroy(pair);
+          from.removeAllListeners('data').pause();
+          if (last.length === 0) destroy(pair);
+          else to.write(last, () => destroy(pair));
         } else if (direction === 'to the server' && pace < Infinity) {
           from.pause();
           to.write(bytes);
@@ -95,6 +99,6 @@ export async function startCuttingProxy(t: Pick<Test, 'teardown'>, target: numbe
       }
     },
     cuts: () => cut,
-    received: () => fromServer,
+    passed: (direction) => passed[direction],
   };
 }
