@@ -3,11 +3,12 @@ import type { Log } from '../../log.ts';
 import type { Storage } from '../storage.ts';
 
 /**
- * A storage that tells each call at level debug: operation, keys, milliseconds, and the failure where it
- * failed.
+ * Wraps a storage so that each call is logged at level debug: its operation and keys, and, except for `list`
+ * and `read`, which are logged as they start, the milliseconds it took and its failure. Throws what the
+ * storage throws.
  */
 export function withLog(storage: Storage, log: Log, clock: Clock): Storage {
-  const told = async <T>(operation: string, fields: object, work: () => Promise<T>): Promise<T> => {
+  const logged = async <T>(operation: string, fields: object, work: () => Promise<T>): Promise<T> => {
     const started = clock.monotonic();
     const milliseconds = (): number => Math.round(clock.monotonic() - started);
     try {
@@ -25,7 +26,7 @@ export function withLog(storage: Storage, log: Log, clock: Clock): Storage {
   return {
     label: storage.label,
     facts: storage.facts,
-    stat: (key) => told('stat', { key }, () => storage.stat(key)),
+    stat: (key) => logged('stat', { key }, () => storage.stat(key)),
     list: (directory, how) => {
       log.debug({ storage: storage.label, operation: 'list', directory, ...how }, 'storage');
       return storage.list(directory, how);
@@ -35,11 +36,12 @@ export function withLog(storage: Storage, log: Log, clock: Clock): Storage {
       return storage.read(key);
     },
     write: (key, body, how) =>
-      told('write', { key, size: body.size, mode: how.mode }, () => storage.write(key, body, how)),
-    rename: (moves) => told('rename', { moves: moves.length, first: moves[0] }, () => storage.rename(moves)),
-    sync: () => told('sync', {}, () => storage.sync()),
-    remove: (key) => told('remove', { key }, () => storage.remove(key)),
-    removeTree: (directory) => told('removeTree', { directory }, () => storage.removeTree(directory)),
-    close: () => told('close', {}, () => storage.close()),
+      logged('write', { key, size: body.size, mode: how.mode }, () => storage.write(key, body, how)),
+    rename: (moves) =>
+      logged('rename', { moves: moves.length, first: moves[0] }, () => storage.rename(moves)),
+    sync: () => logged('sync', {}, () => storage.sync()),
+    remove: (key) => logged('remove', { key }, () => storage.remove(key)),
+    removeTree: (directory) => logged('removeTree', { directory }, () => storage.removeTree(directory)),
+    close: () => logged('close', {}, () => storage.close()),
   };
 }

@@ -3,13 +3,13 @@ import { retry, type RetryOptions } from '../../retry.ts';
 import type { Move, Storage } from '../storage.ts';
 
 /**
- * A storage whose calls are tried again after `storage_transient`, as the policy says. Bodies are opened anew
- * for each try; streams are tried again only until their first chunk has been handed out.
+ * Wraps a storage so that calls that fail with `storage_transient` are retried as the policy says. Bodies are
+ * opened again for each attempt. `list` and `read` are retried only until they have yielded something.
  *
- * Two calls are not simply repeatable, because the try that failed may have been applied after all. A move
- * whose source is gone and whose target is there was done. A conditional write that finds its condition
- * broken on a later try may have broken it itself: it fails with the earlier, transient failure, and the
- * caller reads back what is there.
+ * Two calls cannot simply be repeated, because the failed attempt may have been applied after all. A move
+ * whose source is gone and whose target exists has been made. A conditional write whose condition no longer
+ * holds on a later attempt may have changed the key itself: it throws the earlier `storage_transient`, and
+ * the caller reads back what is stored.
  */
 export function withRetry(storage: Storage, options: RetryOptions): Storage {
   const again = <T>(work: (attempt: number) => Promise<T>): Promise<T> => retry(options, work);
@@ -28,8 +28,7 @@ export function withRetry(storage: Storage, options: RetryOptions): Storage {
         try {
           return await storage.write(key, body, how);
         } catch (failure) {
-          // The answer to the lost try may have been "created"; only reading back can tell, and that is the
-          // caller's to do.
+          // The lost answer may have been "created". Only reading back can show that, which the caller does.
           if (attempt > 1 && (hasCode(failure, 'storage_exists') || hasCode(failure, 'storage_conflict')))
             throw lost;
           lost = failure;
@@ -52,8 +51,7 @@ export function withRetry(storage: Storage, options: RetryOptions): Storage {
 }
 
 /**
- * Moves are done in order, so those already applied are a head of the list: the source gone, the target
- * there.
+ * Moves are made in order, so those already made are at the head of the list: source gone, target present.
  */
 async function movesNotDone(storage: Storage, moves: readonly Move[]): Promise<readonly Move[]> {
   for (const [index, { from, to }] of moves.entries()) {

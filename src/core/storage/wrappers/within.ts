@@ -3,9 +3,9 @@ import { joinKey, listedKey, type Key } from '../key.ts';
 import type { Entry, Storage } from '../storage.ts';
 
 /**
- * The part of a storage below one directory, as a storage of its own. A publication gets nothing but this
- * view of its destination, so that what lies outside the bundle path is out of reach by construction. Closing
- * the view leaves the whole open.
+ * A view of the part of a storage below one directory. A publication gets only such a view of its
+ * destination, so that it cannot reach anything outside the bundle path. Closing the view leaves the storage
+ * open. Throws what the storage throws.
  */
 export function within(whole: Storage, directory: Key | ''): Storage {
   if (directory === '') return { ...whole, close: async () => undefined };

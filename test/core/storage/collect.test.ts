@@ -1,0 +1,41 @@
+import t from 'tap';
+import { digestOf } from '../../../src/core/digest.ts';
+import { collect } from '../../../src/core/storage/collect.ts';
+import type { Body } from '../../../src/core/storage/storage.ts';
+
+function body(size: number, ...chunks: Buffer[]): Body {
+  return {
+    size,
+    async *open() {
+      yield* chunks;
+    },
+  };
+}
+
+t.test('a body of one chunk is not copied, others are joined', async (t) => {
+  const only = Buffer.from('ab');
+  const one = await collect('x', body(2, only), { mode: 'replace' });
+  t.equal(one.bytes, only);
+  const sizes: number[] = [];
+  const two = await collect('x', body(3, only, Buffer.from('c')), {
+    mode: 'replace',
+    digest: digestOf('abc'),
+    onBytes: (count) => sizes.push(count),
+  });
+  t.same(two, { bytes: Buffer.from('abc'), size: 3, digest: digestOf('abc') });
+  t.same(sizes, [2, 1]);
+});
+
+t.test('a body that is short, long or different is refused', async (t) => {
+  const mismatch = { code: 'body_mismatch', message: /^"x"/ };
+  await t.rejects(collect('x', body(3, Buffer.from('ab')), { mode: 'replace' }), mismatch);
+  await t.rejects(collect('x', body(1, Buffer.from('ab')), { mode: 'replace' }), mismatch);
+  const digest = digestOf('other');
+  await t.rejects(collect('x', body(2, Buffer.from('ab')), { mode: 'replace', digest }), mismatch);
+});
+
+t.test('an aborted signal ends the reading', async (t) => {
+  const reason = new Error('stop');
+  const signal = AbortSignal.abort(reason);
+  await t.rejects(collect('x', body(2, Buffer.from('ab')), { mode: 'replace', signal }), reason);
+});

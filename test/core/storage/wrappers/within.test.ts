@@ -1,0 +1,35 @@
+import t from 'tap';
+import { bytesBody, readAll } from '../../../../src/core/storage/body.ts';
+import { listedKey as key } from '../../../../src/core/storage/key.ts';
+import { within } from '../../../../src/core/storage/wrappers/within.ts';
+import { memoryStorage } from '../../../support/memory-storage.ts';
+
+t.test('a view maps keys in both directions and sees nothing outside its directory', async (t) => {
+  const whole = memoryStorage({ flavour: 'files' });
+  await whole.write(key('a/x'), bytesBody('inside'), { mode: 'replace' });
+  await whole.write(key('ab'), bytesBody('outside'), { mode: 'replace' });
+  const view = within(whole, key('a'));
+  const entries = [];
+  for await (const entry of view.list('', { recursive: true })) entries.push(entry);
+  t.same(entries, [{ key: 'x', type: 'file', size: 6 }]);
+  t.same(await readAll(view, key('x'), 10), Buffer.from('inside'));
+  await view.rename([{ from: key('x'), to: key('y/z') }]);
+  t.match(await whole.stat(key('a/y/z')), { type: 'file' });
+  t.equal(await view.stat(key('ab')), undefined);
+  t.equal(view.label, `${whole.label}, a`);
+});
+
+t.test('the local root of a view is its directory', async (t) => {
+  const whole = memoryStorage({ flavour: 'files' });
+  const local = { ...whole, facts: { ...whole.facts, localRoot: '/srv' } };
+  t.equal(within(local, key('a/b')).facts.localRoot, '/srv/a/b');
+  t.equal(within(whole, key('a/b')).facts.localRoot, null);
+});
+
+t.test('closing a view leaves the storage open', async (t) => {
+  let closed = 0;
+  const whole = { ...memoryStorage({ flavour: 'files' as const }), close: async () => void (closed += 1) };
+  await within(whole, key('a')).close();
+  await within(whole, '').close();
+  t.equal(closed, 0);
+});
