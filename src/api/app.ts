@@ -1,6 +1,6 @@
 import express, { type ErrorRequestHandler, type Express, type RequestHandler } from 'express';
 import { WaybillError } from '../core/errors.ts';
-import { countRequests } from './metrics/count-requests.ts';
+import { countRequests } from './metrics/record-request.ts';
 import type { ApiPorts } from './ports.ts';
 import { sendProblem } from './http/problem.ts';
 import { requestLog } from './http/request-log.ts';

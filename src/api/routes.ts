@@ -1,6 +1,6 @@
 import type { Route } from './http/route.ts';
 import { apiPageRoute } from './openapi/api-page-route.ts';
-import { healthRoute } from './health-route.ts';
+import { healthRoute } from './health/health-route.ts';
 import { metricsRoute } from './metrics/metrics-route.ts';
 import { openApiRoute } from './openapi/openapi-route.ts';
 import { listRunsRoute, startRunRoute } from './runs/pipeline-runs-routes.ts';

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Test } from 'tap';
 import { createApp } from '../../src/api/app.ts';
-import { countingStage } from '../../src/api/upload/count-uploads.ts';
+import { countingStage } from '../../src/api/upload/measured-stage.ts';
 import { listen } from '../../src/api/http/listen.ts';
 import { createMetrics } from '../../src/api/metrics/metrics.ts';
 import type { ApiPorts, StageUpload } from '../../src/api/ports.ts';

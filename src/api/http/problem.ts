@@ -1,7 +1,7 @@
 import { STATUS_CODES, type IncomingMessage, type ServerResponse } from 'node:http';
 import { asWaybillError, errorTable, type ErrorCode, type WaybillError } from '../../core/errors.ts';
 import type { Finding } from '../../core/finding.ts';
-import { hasPendingBody, lingeringEnd } from './linger.ts';
+import { hasPendingBody, lingeringEnd } from './drain-request.ts';
 import { requestContext } from './request-context.ts';
 
 /**

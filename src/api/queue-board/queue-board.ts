@@ -2,7 +2,7 @@ import { createBullBoard } from '@bull-board/api';
 import { ExpressAdapter } from '@bull-board/express';
 import { Router, type RequestHandler } from 'express';
 import type { BoardQueues } from '../../workers/coordinator.ts';
-import { requireAdmin } from './admin-token.ts';
+import { requireAdmin } from './admin-auth.ts';
 import type { Token } from '../http/auth.ts';
 
 // Bull Board's page: scripts and styles of its own, styles that its components set on elements, and a favicon

@@ -13,7 +13,7 @@ import { requestContext } from '../http/request-context.ts';
 import { bodyCheck } from '../http/body-check.ts';
 import { queryParameters } from '../http/query-parameters.ts';
 import type { Route } from '../http/route.ts';
-import { readSmallJson } from '../http/small-json-body.ts';
+import { readSmallJson } from './small-json-body.ts';
 
 /*
  * There is nothing to say about a run yet. `force` never gets in here: it can delete what waybill does not

@@ -7,7 +7,7 @@ import { authenticate, type Token } from '../http/auth.ts';
 import { challenge } from '../http/challenge.ts';
 import { idempotencyKey } from '../runs/idempotency-key.ts';
 import type { ApiPorts, StagedUpload, UploadPipeline } from '../ports.ts';
-import { requestBody } from '../http/request-body.ts';
+import { requestBody } from './request-body.ts';
 import { requestContext } from '../http/request-context.ts';
 
 /** How the archive comes in a request. */

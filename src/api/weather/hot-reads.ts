@@ -1,6 +1,6 @@
 import type { IncomingMessage, RequestListener } from 'node:http';
 import express, { type Express } from 'express';
-import { countWhenOver } from '../metrics/count-requests.ts';
+import { countWhenOver } from '../metrics/record-request.ts';
 import type { ApiPorts } from '../ports.ts';
 import { requestContext } from '../http/request-context.ts';
 import { logWhenOver, type LoggedRequest } from '../http/request-log.ts';

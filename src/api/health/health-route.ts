@@ -1,8 +1,8 @@
 import type { RequestHandler } from 'express';
-import { WaybillError } from '../core/errors.ts';
-import { jsonContent } from './http/json-content.ts';
-import type { ApiPorts } from './ports.ts';
-import type { Route } from './http/route.ts';
+import { WaybillError } from '../../core/errors.ts';
+import { jsonContent } from '../http/json-content.ts';
+import type { ApiPorts } from '../ports.ts';
+import type { Route } from '../http/route.ts';
 
 export const healthRoute: Route = {
   method: 'get',

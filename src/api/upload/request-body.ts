@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { asWaybillError, WaybillError } from '../../core/errors.ts';
-import { requestContext } from './request-context.ts';
+import { requestContext } from '../http/request-context.ts';
 
 export interface RequestBody {
   /** The bytes, once. Leaving it early keeps the connection usable for an answer. */
