@@ -1,5 +1,6 @@
 import type { Route } from './http/route.ts';
 import { apiPageRoute } from './openapi/api-page-route.ts';
+import type { ApiPorts } from './ports.ts';
 import { healthRoute } from './health/health-route.ts';
 import { metricsRoute } from './metrics/metrics-route.ts';
 import { openApiRoute } from './openapi/openapi-route.ts';
@@ -11,7 +12,7 @@ import { uploadRoute } from './upload/upload-route.ts';
 import { weatherRoutes } from './weather/weather-routes.ts';
 
 /** Every route of the HTTP API, in the order in which the document shows them. */
-export const routes: readonly Route[] = [
+export const routes: readonly Route<ApiPorts>[] = [
   uploadRoute,
   uploadFormRoute,
   showRunRoute,

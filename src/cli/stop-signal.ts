@@ -1,44 +1,63 @@
 import { hasCode, WaybillError } from '../core/errors.ts';
 
-type Stop = 'SIGINT' | 'SIGTERM';
-const exitCodeOf: Record<Stop, 130 | 143> = { SIGINT: 130, SIGTERM: 143 };
+export type StopSignal = 'SIGINT' | 'SIGTERM';
 
-/**
- * Runs what can stop half-way. The first SIGINT or SIGTERM asks it to stop and clean up after itself, and
- * makes the exit code 130 or 143; a second one ends the process at once. That it was stopped is no failure to
- * tell, so `aborted` does not get out.
- */
-export async function untilStopped(work: (signal: AbortSignal) => Promise<number>): Promise<number> {
-  const controller = new AbortController();
-  let stoppedBy: Stop | null = null;
-  const release = onStop((name) => {
-    if (stoppedBy !== null) process.exit(exitCodeOf[name]);
-    stoppedBy = name;
-    process.stderr.write(`${name}: stopping and cleaning up; once more to end at once\n`);
-    controller.abort(new WaybillError('aborted', `stopped by ${name}`, { hint: 'run again to finish' }));
-  });
-  const exitCode = (): number | null => (stoppedBy === null ? null : exitCodeOf[stoppedBy]);
-  try {
-    const done = await work(controller.signal);
-    return exitCode() ?? done;
-  } catch (error) {
-    const code = exitCode();
-    if (code === null || !hasCode(error, 'aborted')) throw error;
-    process.stderr.write('stopped; run again to finish\n');
-    return code;
-  } finally {
-    // One that was stopped is about to exit: a further signal may hurry that, and must not change the exit
-    // code.
-    if (!controller.signal.aborted) release();
-  }
+const exitCodeOf: Record<StopSignal, 130 | 143> = { SIGINT: 130, SIGTERM: 143 };
+
+/** The first SIGINT or SIGTERM that the process gets. */
+export interface StopRequest {
+  received: Promise<StopSignal>;
+  /** Stops listening for signals. */
+  release(): void;
 }
 
 /**
- * Runs what only reads, and has nothing to clean up but the terminal: a signal ends the process, the orderly
- * way.
+ * Listens for SIGINT and SIGTERM. The first one is passed to `onFirst`; a second one ends the process at once
+ * with exit code 130 or 143.
  */
+export function listenForStop(onFirst: (signal: StopSignal) => void): StopRequest {
+  let release: () => void = () => undefined;
+  const received = new Promise<StopSignal>((resolve) => {
+    let isStopping = false;
+    release = onSignal((signal) => {
+      if (isStopping) process.exit(exitCodeOf[signal]);
+      isStopping = true;
+      onFirst(signal);
+      resolve(signal);
+    });
+  });
+  return { received, release: () => release() };
+}
+
+/**
+ * Runs work that can stop half-way. The first SIGINT or SIGTERM aborts `signal`, so that the work stops and
+ * cleans up, and makes the exit code 130 or 143. The `aborted` error of work that was stopped is not rethrown.
+ */
+export async function untilStopped(work: (signal: AbortSignal) => Promise<number>): Promise<number> {
+  const controller = new AbortController();
+  let exitCode: number | null = null;
+  const request = listenForStop((signal) => {
+    exitCode = exitCodeOf[signal];
+    process.stderr.write(`${signal}: stopping and cleaning up; once more to end at once\n`);
+    controller.abort(new WaybillError('aborted', `stopped by ${signal}`, { hint: 'run again to finish' }));
+  });
+  try {
+    const done = await work(controller.signal);
+    return exitCode ?? done;
+  } catch (error) {
+    if (exitCode === null || !hasCode(error, 'aborted')) throw error;
+    process.stderr.write('stopped; run again to finish\n');
+    return exitCode;
+  } finally {
+    // A process that was stopped is about to exit: further signals may speed that up but must not change the
+    // exit code.
+    if (!controller.signal.aborted) request.release();
+  }
+}
+
+/** Runs work that only reads and has only the terminal to restore: a signal ends the process by `exit`. */
 export async function endedBySignal(work: () => Promise<number>): Promise<number> {
-  const release = onStop((name) => process.exit(exitCodeOf[name]));
+  const release = onSignal((signal) => process.exit(exitCodeOf[signal]));
   try {
     return await work();
   } finally {
@@ -46,8 +65,7 @@ export async function endedBySignal(work: () => Promise<number>): Promise<number
   }
 }
 
-function onStop(handle: (name: Stop) => void): () => void {
-  const handlers = { SIGINT: () => handle('SIGINT'), SIGTERM: () => handle('SIGTERM') };
-  process.on('SIGINT', handlers.SIGINT).on('SIGTERM', handlers.SIGTERM);
-  return () => void process.off('SIGINT', handlers.SIGINT).off('SIGTERM', handlers.SIGTERM);
+function onSignal(handle: (signal: StopSignal) => void): () => void {
+  process.on('SIGINT', handle).on('SIGTERM', handle);
+  return () => void process.off('SIGINT', handle).off('SIGTERM', handle);
 }

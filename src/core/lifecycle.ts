@@ -22,6 +22,23 @@ export async function withReleasers<T>(
   return result;
 }
 
+/**
+ * Opens something that outlives the call, such as a daemon. If `open` throws, everything acquired so far is
+ * released, last acquired first, and the error is rethrown; failures of releases are dropped. If it returns,
+ * nothing is released: the result owns what was acquired.
+ */
+export async function releasedOnFailure<T>(
+  open: (onFailure: (release: Release) => void) => Promise<T>,
+): Promise<T> {
+  const releases: Release[] = [];
+  try {
+    return await open((release) => void releases.push(release));
+  } catch (error) {
+    await releaseAll(releases);
+    throw error;
+  }
+}
+
 async function releaseAll(releases: Release[]): Promise<unknown[]> {
   const failures: unknown[] = [];
   for (const release of releases.reverse()) {

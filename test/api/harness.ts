@@ -5,10 +5,11 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Test } from 'tap';
 import { createApp } from '../../src/api/app.ts';
-import { countingStage } from '../../src/api/upload/measured-stage.ts';
+import { measuredStage } from '../../src/api/upload/measured-stage.ts';
 import { listen } from '../../src/api/http/listen.ts';
 import { createMetrics } from '../../src/api/metrics/metrics.ts';
-import type { ApiPorts, StageUpload } from '../../src/api/ports.ts';
+import type { ApiPorts } from '../../src/api/ports.ts';
+import type { StageUpload } from '../../src/api/upload/ports.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { digestOf } from '../../src/core/digest.ts';
 import { silentLog, type Log } from '../../src/core/log.ts';
@@ -69,9 +70,8 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     version: '1.2.3',
     nodeVersion: process.version,
     pipelineIds: ['maps', 'docs', 'files'],
-    depth: () => queue.depth(),
-    threads: () => ({ threads: 2, busy: 1, replaced: 3 }),
   });
+  metrics.observe({ queue, threads: () => ({ threads: 2, busy: 1, replaced: 3 }) });
   const limits = {
     maxUploadSize: settings.maxUploadSize ?? 1_000,
     maxFiles: 10,
@@ -85,7 +85,8 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
       { id: 'ci', hash: sha256(tokens.maps), pipelines: new Set(['maps']) },
       { id: 'writer', hash: sha256(tokens.docs), pipelines: new Set(['docs', 'files']) },
     ],
-    pipelines: new Map(['maps', 'docs'].map((id) => [id, { id, ...limits }])),
+    uploadPipelines: new Map(['maps', 'docs'].map((id) => [id, { id, ...limits }])),
+    pipelineIds: new Set(['maps', 'docs', 'files']),
     sourcePipelines: new Set(['files']),
     queue,
     metrics,
@@ -103,11 +104,11 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
       create: () => newUploadDirectory(directory),
       discard: (staged) => removeUploadDirectory(directory, staged),
     },
-    stage: countingStage(settings.stage ?? stageAnything, metrics),
+    stage: measuredStage(settings.stage ?? stageAnything, metrics),
     stopping: stopping.signal,
     isDraining: () => settings.draining ?? false,
   };
-  const server = await listen(createApp(ports), http);
+  const server = await listen(createApp(ports), http, systemClock);
   t.teardown(async () => {
     stopping.abort(new Error('the test is over'));
     await queue.close(0);

@@ -235,8 +235,6 @@ t.test('two daemons of one process count apart, and deliveries are counted by th
     version: '1',
     nodeVersion: 'v1',
     pipelineIds: [],
-    depth: async () => ({ reserved: 0, queued: 0, running: 0 }),
-    threads: () => ({ threads: 0, busy: 0, replaced: 0 }),
   };
   const [one, other] = [createMetrics(options), createMetrics(options)];
   for (const delivered of [true, true, false]) one.recordDelivery({ notifierId: 'hook', delivered });

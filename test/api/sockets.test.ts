@@ -1,7 +1,7 @@
 import t from 'tap';
 import { WaybillError } from '../../src/core/errors.ts';
 import { connect, startApi, stageAnything, tokens, upload, uploadHead } from './harness.ts';
-import type { StageUpload } from '../../src/api/ports.ts';
+import type { StageUpload } from '../../src/api/upload/ports.ts';
 
 t.test(
   'with Expect: 100-continue nothing of the body is asked for until all checks have passed',

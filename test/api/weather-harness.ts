@@ -2,7 +2,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { resolve } from 'node:path';
 import type { Test } from 'tap';
-import { appOf } from '../../src/api/app.ts';
+import { createHttpApp } from '../../src/api/http/app.ts';
 import { withHotReads } from '../../src/api/weather/hot-reads.ts';
 import { weatherRoutes } from '../../src/api/weather/weather-routes.ts';
 import { createWeatherService } from '../../src/api/weather/service.ts';
@@ -41,7 +41,7 @@ export async function startWeather(
     protectRuns: false,
   };
   const ports = { http, clock, log, metrics: null, weather };
-  const server = createServer(withHotReads(appOf(weatherRoutes, ports), ports));
+  const server = createServer(withHotReads(createHttpApp(weatherRoutes, ports), ports));
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
   t.teardown(() => {
     server.closeAllConnections();

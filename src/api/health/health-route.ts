@@ -1,10 +1,16 @@
 import type { RequestHandler } from 'express';
 import { WaybillError } from '../../core/errors.ts';
+import type { JobQueue } from '../../workers/queue.ts';
 import { jsonContent } from '../http/json-content.ts';
-import type { ApiPorts } from '../ports.ts';
 import type { Route } from '../http/route.ts';
 
-export const healthRoute: Route = {
+export interface HealthPorts {
+  /** Whether the daemon is shutting down. */
+  isDraining: () => boolean;
+  queue: JobQueue;
+}
+
+export const healthRoute: Route<HealthPorts> = {
   method: 'get',
   path: '/healthz',
   operationId: 'getHealth',
@@ -27,11 +33,11 @@ export const healthRoute: Route = {
   handle: (ports) => health(ports),
 };
 
-function health(ports: Pick<ApiPorts, 'isDraining' | 'queue'>): RequestHandler {
+function health({ isDraining, queue }: HealthPorts): RequestHandler {
   return async (_req, res) => {
-    if (ports.isDraining())
+    if (isDraining())
       throw new WaybillError('shutting_down', 'the daemon is stopping and takes no new uploads');
-    await ports.queue.depth();
+    await queue.depth();
     res.json({ status: 'ok' });
   };
 }

@@ -1,22 +1,25 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { UploadTokenConfig } from '../../core/config/config.ts';
 import type { Secrets } from '../../core/secrets.ts';
 import { WaybillError } from '../../core/errors.ts';
 
-/** A producer token, ready to be compared with. The value itself is not kept. */
+/** A token that requests are compared with. Its value is not kept. */
 export interface Token {
   id: string;
+  /** SHA-256 of the value. */
   hash: Buffer;
+  /** Ids of the pipelines that it may act on. */
   pipelines: ReadonlySet<string>;
 }
 
-// What RFC 6750 lets a client send: a token that has anything else could never match.
+// RFC 6750 lets clients send these characters only; a token with any other could never match.
 const tokenForm = /^[A-Za-z0-9\-._~+/]+=*$/;
 const headerForm = /^Bearer +([A-Za-z0-9\-._~+/]+=*)$/i;
 
 /**
- * Resolves the values of all upload tokens. Throws `secrets_invalid` where one is missing, unusable, or the
- * same as another.
+ * Resolves the values of all upload tokens. Throws `secrets_invalid` if a value is missing, is unusable, or
+ * equals another.
  */
 export function resolveTokens(configs: readonly UploadTokenConfig[], secrets: Secrets): Token[] {
   const byHash = new Map<string, UploadTokenConfig>();
@@ -40,8 +43,8 @@ export function resolveTokens(configs: readonly UploadTokenConfig[], secrets: Se
 }
 
 /**
- * One token, whatever it is for. Throws `secrets_invalid` where its value is missing or cannot be sent as a
- * bearer token.
+ * Resolves one token; `neededBy` names its purpose in error messages. Throws `secrets_invalid` if its value
+ * is missing or cannot be sent as a bearer token.
  */
 export function resolveToken(
   { id, valueEnv, pipelines }: UploadTokenConfig,
@@ -62,8 +65,8 @@ export function resolveToken(
 }
 
 /**
- * Finds the token of an `Authorization` header. Every entry is compared, in constant time, whatever matched
- * before. Throws `unauthorized`, with the same sentence for a wrong token as for an unknown one.
+ * Finds the token of an `Authorization` header. Compares every token in constant time, also after a match.
+ * Throws `unauthorized`.
  */
 export function authenticate(header: string | undefined, tokens: readonly Token[]): Token {
   if (header === undefined) {
@@ -86,6 +89,17 @@ export function authenticate(header: string | undefined, tokens: readonly Token[
     });
   }
   return found;
+}
+
+/** Runs `authenticate`; if it throws, the response gets the challenge of RFC 6750, section 3. */
+export function challenge<T>(req: IncomingMessage, res: ServerResponse, authenticate: () => T): T {
+  try {
+    return authenticate();
+  } catch (error) {
+    const hint = req.headers.authorization === undefined ? '' : ', error="invalid_token"';
+    res.setHeader('WWW-Authenticate', `Bearer realm="waybill"${hint}`);
+    throw error;
+  }
 }
 
 function sha256(text: string): Buffer {

@@ -1,11 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Clock } from '../../core/clock.ts';
 
-// Enough for a client that writes everything before it reads, on a good line; no more than an idle one may
-// cost us.
-const longestMs = 5_000;
-const mostBytes = 64 * 1024 * 1024;
+// Enough for a client on a fast line that writes everything before it reads; bounds what a stalled one costs.
+const timeoutMs = 5_000;
+const maxBytes = 64 * 1024 * 1024;
 
-/** Whether the client has announced a body that has not arrived whole. */
+/** Whether the client has announced a body that has not arrived completely. */
 export function hasPendingBody(req: IncomingMessage): boolean {
   if (req.complete) return false;
   const length = req.headers['content-length'];
@@ -13,26 +13,31 @@ export function hasPendingBody(req: IncomingMessage): boolean {
 }
 
 /**
- * Writes the whole answer now, but ends the response only when the client has stopped sending, or after a
- * bounded time and number of bytes. Ending it closes the connection; that on unread bytes would send a reset,
- * which may overtake the answer.
+ * Writes the whole answer at once, then discards what the client still sends, and ends the response when the
+ * client stops or a time or size limit is reached. Ending the response closes the connection; with unread
+ * bytes that would send a reset, which can overtake the answer.
  */
-export async function lingeringEnd(req: IncomingMessage, res: ServerResponse, body: Buffer): Promise<void> {
+export async function endAfterDrain(
+  req: IncomingMessage,
+  res: ServerResponse,
+  body: Buffer,
+  clock: Clock,
+): Promise<void> {
   res.setHeader('Connection', 'close');
   res.write(body);
   await new Promise<void>((resolve) => {
     let bytes = 0;
-    const count = (chunk: Buffer): void => {
+    const discard = (chunk: Buffer): void => {
       bytes += chunk.length;
-      if (bytes > mostBytes) done();
+      if (bytes > maxBytes) done();
     };
     const done = (): void => {
-      clearTimeout(timer);
-      req.off('data', count).off('end', done).off('close', done);
+      timer.cancel();
+      req.off('data', discard).off('end', done).off('close', done);
       resolve();
     };
-    const timer = setTimeout(done, longestMs);
-    req.on('data', count).on('end', done).on('close', done);
+    const timer = clock.timeout(timeoutMs, done);
+    req.on('data', discard).on('end', done).on('close', done);
     if (req.destroyed) done();
     else req.resume();
   });

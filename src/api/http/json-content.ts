@@ -1,6 +1,6 @@
 import type { JsonSchema, MediaType, Parameter } from './openapi-types.ts';
 
-/** A JSON body of a component's schema, or of one written out. */
+/** A JSON body; `schema` is a schema or the name of one of the components. */
 export function jsonContent(schema: string | JsonSchema, example?: unknown): Record<string, MediaType> {
   const media = { schema: typeof schema === 'string' ? schemaRef(schema) : schema };
   return { 'application/json': example === undefined ? media : { ...media, example } };

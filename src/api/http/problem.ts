@@ -1,12 +1,13 @@
 import { STATUS_CODES, type IncomingMessage, type ServerResponse } from 'node:http';
 import { asWaybillError, errorTable, type ErrorCode, type WaybillError } from '../../core/errors.ts';
+import type { Clock } from '../../core/clock.ts';
 import type { Finding } from '../../core/finding.ts';
-import { hasPendingBody, lingeringEnd } from './drain-request.ts';
+import { endAfterDrain, hasPendingBody } from './drain-request.ts';
 import { requestContext } from './request-context.ts';
 
 /**
- * The status of every code. 500 also means: nothing of it is the client's business, so it is answered as
- * `internal_error`, but for `told500`.
+ * The status of every code. A code with status 500 is no business of the client's and is answered as
+ * `internal_error`, unless `disclosed500` has it.
  */
 export const statusOf: Record<ErrorCode, number> = {
   usage: 500,
@@ -71,17 +72,17 @@ export const statusOf: Record<ErrorCode, number> = {
 };
 
 /**
- * Faults of ours that are told by their own name: they tell which part of the service is out of order, and
- * their sentences hold no more.
+ * Faults of ours that are disclosed by their own code: their messages say which part of the service is broken
+ * and no more.
  */
-const told500: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['schema_mismatch', 'template_error']);
+const disclosed500: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['schema_mismatch', 'template_error']);
 
-/** Whether a client is told no more than `internal_error`. */
+/** Whether the client gets `internal_error` instead of the code. */
 export function isConcealed(code: ErrorCode): boolean {
-  return statusOf[code] === 500 && !told500.has(code);
+  return statusOf[code] === 500 && !disclosed500.has(code);
 }
 
-/** Seconds after which trying again makes sense, for the codes where the client cannot know. */
+/** `Retry-After` in seconds, for errors that pass by themselves. */
 export const retryAfterSeconds: Partial<Record<ErrorCode, number>> = {
   shutting_down: 30,
   queue_full: 10,
@@ -92,8 +93,8 @@ export const retryAfterSeconds: Partial<Record<ErrorCode, number>> = {
 };
 
 /**
- * An RFC 9457 problem document. `type` is `about:blank`, so `title` is the status phrase and `code` tells
- * what happened.
+ * An RFC 9457 problem document. `type` is `about:blank`, so `title` is the status phrase; `code` identifies
+ * the error.
  */
 export interface Problem {
   type: 'about:blank';
@@ -104,13 +105,11 @@ export interface Problem {
   instance: string;
   code: ErrorCode;
   retryable: boolean;
-  /** Every single thing that is wrong with the upload, where there can be several. */
+  /** Everything that is wrong with the upload, for errors that can have several causes. */
   findings?: readonly Finding[];
 }
 
-/**
- * What a client is told of an error: its sentence and its hint, or, where the fault is ours, only that. Pure.
- */
+/** The problem document of an error: its message and hint, or only `internal_error` if concealed. Pure. */
 export function problemOf(error: WaybillError, requestId: string): Problem {
   const status = statusOf[error.code];
   const code: ErrorCode = isConcealed(error.code) ? 'internal_error' : error.code;
@@ -130,11 +129,16 @@ export function problemOf(error: WaybillError, requestId: string): Problem {
 }
 
 /**
- * Answers a request with a problem. Where the client is still sending, the answer goes out at once, and the
- * connection is closed only after what comes has been read for a while: closing it on unread bytes would make
- * the client's system throw the answer away.
+ * Answers a request with a problem document. If the client is still sending, the answer goes out at once and
+ * the connection closes after a bounded drain of the body: closing it with unread bytes would make the
+ * client's system discard the answer.
  */
-export async function sendProblem(req: IncomingMessage, res: ServerResponse, thrown: unknown): Promise<void> {
+export async function sendProblem(
+  req: IncomingMessage,
+  res: ServerResponse,
+  thrown: unknown,
+  clock: Clock,
+): Promise<void> {
   const context = requestContext(req);
   const error = asWaybillError(thrown);
   context.fields['code'] = error.code;
@@ -150,7 +154,7 @@ export async function sendProblem(req: IncomingMessage, res: ServerResponse, thr
   res.statusCode = problem.status;
   res.setHeader('Content-Type', 'application/problem+json');
   res.setHeader('Content-Length', body.length);
-  if (hasPendingBody(req)) await lingeringEnd(req, res, body);
+  if (hasPendingBody(req)) await endAfterDrain(req, res, body, clock);
   else res.end(body);
 }
 

@@ -1,22 +1,19 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 
-/** What goes with a request through all that handles it. */
+/** What accompanies a request through everything that handles it. */
 export interface RequestContext {
   /** A UUID: `instance` of a problem, `X-Request-Id`, and `request_id` in the log. */
   id: string;
-  /** What handlers add to the request's line in the log: token id, pipeline id, run id, never a secret. */
+  /** What handlers add to the request's log line: token id, pipeline id, run id; never a secret. */
   fields: Record<string, string | number | boolean>;
-  /**
-   * The path of the route that answers, with its parameters' names: `/runs/{run_id}`. Undefined where no
-   * route does.
-   */
+  /** Path of the matching route, with its parameter names: `/runs/{run_id}`. Undefined if none matches. */
   route?: string;
-  /** Bytes of the body that were read, where the reader counts them. */
+  /** Bytes read from the request body, if its reader counts them. */
   received?: number;
-  /** Bytes of the body of the answer, where its headers do not tell. */
+  /** Bytes of the response body, if they differ from its Content-Length. */
   sent?: number;
-  /** What was thrown, where the fault is ours. */
+  /** What was thrown, if the fault is ours. */
   failure?: unknown;
 }
 

@@ -4,10 +4,10 @@ import type { Clock } from '../../core/clock.ts';
 import type { Log } from '../../core/log.ts';
 import { requestContext } from './request-context.ts';
 
-/** Gives each request its id and the headers that every answer has, and writes one line when it is over. */
+/** Gives each request its id and the headers of every answer, and logs it once its response has closed. */
 export function requestLog(log: Log, clock: Clock): RequestHandler {
   return (req, res, next) => {
-    logWhenOver(log, clock, req, res);
+    logRequest(log, clock, req, res);
     res.setHeader('X-Request-Id', requestContext(req).id);
     res.setHeader('Cache-Control', 'no-store');
     res.setHeader('X-Content-Type-Options', 'nosniff');
@@ -15,11 +15,11 @@ export function requestLog(log: Log, clock: Clock): RequestHandler {
   };
 }
 
-/** What the log needs of a request and its answer. */
+/** The parts of a request that are logged. */
 export type LoggedRequest = IncomingMessage & Pick<Request, 'originalUrl' | 'ip'>;
 
-/** Writes the line of a request when it is over. */
-export function logWhenOver(log: Log, clock: Clock, req: LoggedRequest, res: ServerResponse): void {
+/** Logs one request, once its response has closed. */
+export function logRequest(log: Log, clock: Clock, req: LoggedRequest, res: ServerResponse): void {
   const context = requestContext(req);
   const started = clock.monotonic();
   const path = req.originalUrl.split('?', 1)[0];
@@ -42,14 +42,14 @@ export function logWhenOver(log: Log, clock: Clock, req: LoggedRequest, res: Ser
   });
 }
 
-/** Of the body, as far as it was read. */
+/** Size of the request body, as far as it was read. */
 function receivedBytes(req: IncomingMessage): number {
   const { received } = requestContext(req);
   if (received !== undefined) return received;
   return req.complete ? Number(req.headers['content-length'] ?? 0) : 0;
 }
 
-/** Of the body. Every answer tells its length before it is written. */
+/** Size of the response body; every answer sets its Content-Length. */
 function sentBytes(req: IncomingMessage, res: ServerResponse): number {
   const hasBody = res.headersSent && req.method !== 'HEAD' && res.statusCode !== 304;
   return hasBody ? Number(res.getHeader('content-length') ?? 0) : 0;

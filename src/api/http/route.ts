@@ -1,42 +1,46 @@
 import type { RequestHandler } from 'express';
 import type { ErrorCode } from '../../core/errors.ts';
-import type { OpenApiDocument, Parameter, RequestBody, ResponseObject } from './openapi-types.ts';
-import type { ApiPorts } from '../ports.ts';
+import type { Parameter, RequestBody, ResponseObject } from './openapi-types.ts';
 
 /**
- * One route, told once: the router serves it and the OpenAPI document describes it from this same value.
- * Plain data but for `handle`, so that the document can be made without a daemon.
+ * One route. The router serves it and the OpenAPI document describes it, both from this value. Everything but
+ * `handle` and `isPresent` is plain data, so the document can be generated without a daemon. `Ports` is what
+ * its handlers need of the program; each feature declares its own.
  */
-export interface Route<Ports = ApiPorts> {
+export interface Route<Ports> {
   method: 'get' | 'post';
   /**
-   * With parameters in the names of the document: `/runs/{run_id}`. A handler finds it as `req.params.runId`.
+   * With the parameter names of the document: `/runs/{run_id}`. A handler reads that one as
+   * `req.params.runId`.
    */
   path: string;
-  /** Unique; what generated clients call it. */
+  /** Unique; generated clients use it as the name of their method. */
   operationId: string;
-  tag: 'uploads' | 'runs' | 'scene maps' | 'weather' | 'daemon';
+  tag: RouteTag;
   /** A few words. */
   summary: string;
   description?: string;
-  /** `token`: always asked for. `optional`: asked for where the configuration says so. */
+  /** `token`: always required. `optional`: required if the configuration says so. */
   access: 'open' | 'token' | 'optional';
   parameters?: readonly Parameter[];
   body?: RequestBody;
-  /** What success looks like, by status. */
+  /** The successful answers, by status. */
   responses: Readonly<Record<number, ResponseObject>>;
-  /** The refusals of this route; those that every route of its `access` has need not be repeated. */
+  /** The error codes of this route; those that its `access` implies need not be repeated. */
   problems: readonly ErrorCode[];
-  /** Left out: always there. */
+  /** Whether the route is served with this configuration. Without it: always. */
   isPresent?: (ports: Ports) => boolean;
-  /** `document` makes the OpenAPI document of the routes that are present. */
-  handle: (ports: Ports, document: () => OpenApiDocument) => Handler | readonly Handler[];
+  /** Makes the handlers, once. `served` lists the routes that are served together with this one. */
+  handle: (ports: Ports, served: readonly Route<never>[]) => Handler | readonly Handler[];
 }
 
-/** A request handler, whatever names its path parameters have. */
+/** The groups of the OpenAPI document. */
+export type RouteTag = 'uploads' | 'runs' | 'scene maps' | 'weather' | 'daemon';
+
+/** A request handler, whatever the names of its path parameters are. */
 export type Handler = RequestHandler<never>;
 
-/** Every code that the route can be refused with. Pure. */
+/** Every error code that the route can answer with. Pure. */
 export function problemsOf({ access, problems }: Pick<Route<never>, 'access' | 'problems'>): ErrorCode[] {
   const always: ErrorCode[] = access === 'open' ? ['internal_error'] : ['unauthorized', 'internal_error'];
   return [...new Set([...problems, ...always])];

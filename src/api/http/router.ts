@@ -1,28 +1,19 @@
 import express, { type RequestHandler, type Router } from 'express';
 import { WaybillError } from '../../core/errors.ts';
-import { openApiDocument } from '../openapi/document.ts';
-import type { OpenApiDocument } from './openapi-types.ts';
-import type { ApiPorts } from '../ports.ts';
 import { requestContext } from './request-context.ts';
 import type { Route } from './route.ts';
 
 /**
- * Serves the routes that are present. A path that exists refuses every other method and names those it takes.
+ * Serves the routes that are present. A path that exists answers every other method with 405 and `Allow`.
  */
-export function createRouter<Ports extends Pick<ApiPorts, 'http'>>(
-  routes: readonly Route<Ports>[],
-  ports: Ports,
-): Router {
+export function createRouter<Ports>(routes: readonly Route<Ports>[], ports: Ports): Router {
   const router = express.Router({ strict: true, caseSensitive: true });
   const present = routes.filter(({ isPresent }) => isPresent?.(ports) ?? true);
-  let made: OpenApiDocument | undefined;
-  const document = (): OpenApiDocument => (made ??= openApiDocument(present, ports.http.basePath));
-
   for (const path of new Set(present.map((route) => route.path))) {
     const ofPath = present.filter((route) => route.path === path);
     const served = router.route(expressPath(path)).all(noteRoute(path));
     for (const { method, handle } of ofPath)
-      served[method](...([handle(ports, document)].flat() as RequestHandler[]));
+      served[method](...([handle(ports, present)].flat() as RequestHandler[]));
     served.all(
       onlyMethods(ofPath.map(({ method }) => (method === 'get' ? 'GET, HEAD' : method.toUpperCase()))),
     );

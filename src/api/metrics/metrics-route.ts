@@ -1,15 +1,21 @@
 import type { RequestHandler } from 'express';
-import { authenticate } from '../http/auth.ts';
-import { challenge } from '../http/challenge.ts';
-import type { ApiPorts } from '../ports.ts';
+import { authenticate, challenge, type Token } from '../http/auth.ts';
 import type { Route } from '../http/route.ts';
+import type { Metrics } from './metrics.ts';
+
+export interface MetricsPorts {
+  /** Null if the configuration disables them. */
+  metrics: Metrics | null;
+  /** The token that `/metrics` requires; null: none. */
+  metricsToken: Token | null;
+}
 
 /**
- * For Prometheus. No token by default, as for readiness: the daemon listens on the loopback address, and what
- * is told are counts by the ids of the configuration. `server.metrics` asks for a token where the proxy
- * cannot keep the path to itself, or takes the route away.
+ * For Prometheus. Requires no token by default, like readiness: the daemon listens on the loopback address,
+ * and the metrics hold counts by ids of the configuration only. If the proxy cannot keep the path private,
+ * `server.metrics` can require a token or remove the route.
  */
-export const metricsRoute: Route = {
+export const metricsRoute: Route<MetricsPorts> = {
   method: 'get',
   path: '/metrics',
   operationId: 'getMetrics',
@@ -25,7 +31,7 @@ export const metricsRoute: Route = {
   handle: (ports) => showMetrics(ports),
 };
 
-function showMetrics({ metrics, metricsToken }: Pick<ApiPorts, 'metrics' | 'metricsToken'>): RequestHandler {
+function showMetrics({ metrics, metricsToken }: MetricsPorts): RequestHandler {
   return async (req, res) => {
     if (metricsToken !== null)
       challenge(req, res, () => authenticate(req.headers.authorization, [metricsToken]));

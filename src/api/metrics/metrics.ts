@@ -5,29 +5,36 @@ import type { JobQueue } from '../../workers/queue.ts';
 import type { RunObserver } from '../../workers/run-observer.ts';
 
 /**
- * What the daemon counts. Every label is bounded by the configuration, the routes or a closed list: never a
- * path, a run id or a client.
+ * What the daemon measures. Labels take their values from the configuration, the routes or a closed list:
+ * never a path, a run id or a client.
  */
 export interface Metrics {
-  /** One answered request, or one that the client left (`status` null). */
+  /** Records an answered request, or one whose client disconnected first (`status` null). */
   request(done: AnsweredRequest): void;
-  /** One upload that was answered: `accepted`, `replayed`, or the code of the refusal. */
+  /** Records an answered upload: `accepted`, `replayed`, or the error code. */
   upload(done: { pipelineId: string | null; result: string }): void;
-  /** Bytes of an archive that were read. */
+  /** Adds bytes read from an archive. */
   received(pipelineId: string, bytes: number): void;
-  /** Bytes of the files of a staged bundle. */
+  /** Adds the bytes of a staged bundle's files. */
   extracted(pipelineId: string, bytes: number): void;
   runs: RunObserver;
-  /** One event at one notifier, after the last try. */
+  /** Records the outcome of one event at one notifier, after the last try. */
   recordDelivery(delivery: { notifierId: string; delivered: boolean }): void;
-  /** Everything in Prometheus's text format, and its media type. */
+  /** Adds gauges that look the daemon up whenever the metrics are read. Called once. */
+  observe(daemon: ObservedDaemon): void;
+  /** All metrics in Prometheus's text format, and its media type. */
   contentType: string;
   text(): Promise<string>;
 }
 
+export interface ObservedDaemon {
+  queue: Pick<JobQueue, 'depth'>;
+  threads(): ThreadStats;
+}
+
 export interface AnsweredRequest {
   method: string;
-  /** With parameters' names; null where no route answers. */
+  /** With parameter names; null if no route matched. */
   route: string | null;
   status: number | null;
   seconds: number;
@@ -36,13 +43,11 @@ export interface AnsweredRequest {
 export interface MetricsOptions {
   version: string;
   nodeVersion: string;
-  /** Their series begin at zero, so that the first run already is an increase. */
+  /** The series of their runs start at zero, so that the first run already counts as an increase. */
   pipelineIds: readonly string[];
-  depth: () => ReturnType<JobQueue['depth']>;
-  threads: () => ThreadStats;
 }
 
-// Whatever else a client may send is one series.
+// All other methods that clients may send share one series.
 const knownMethods = new Set(['GET', 'HEAD', 'POST']);
 
 // A request without a body takes milliseconds, a large upload many minutes.
@@ -50,17 +55,48 @@ const requestBuckets = [0.005, 0.02, 0.1, 0.5, 2, 10, 60, 300, 1800];
 const runBuckets = [0.05, 0.2, 1, 5, 20, 60, 300, 1200, 3600];
 const waitBuckets = [0.01, 0.1, 1, 5, 20, 60, 300, 1200, 3600];
 
-/** The metrics of one daemon in a registry of their own. `docs/metrics.md` lists them. */
+/** The metrics of one daemon, in a registry of their own. `docs/metrics.md` lists them. */
 export function createMetrics(options: MetricsOptions): Metrics {
-  const register = new Registry();
-  const registers = [register];
-  collectDefaultMetrics({ register });
-  watchDaemon(registers, options);
-  const counter = (name: string, help: string, labelNames: string[]): Counter =>
-    new Counter({ name, help, labelNames, registers });
-  const histogram = (name: string, help: string, labelNames: string[], buckets: number[]): Histogram =>
-    new Histogram({ name, help, labelNames, buckets, registers });
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  const define = definer(registry);
+  reportBuild(define, options);
+  return {
+    ...httpMetrics(define),
+    ...uploadMetrics(define),
+    runs: runMetrics(define, options.pipelineIds),
+    ...deliveryMetrics(define),
+    observe: (daemon) => observeDaemon(registry, daemon),
+    contentType: registry.contentType,
+    text: () => registry.metrics(),
+  };
+}
 
+interface Definer {
+  counter(name: string, help: string, labelNames: string[]): Counter;
+  histogram(name: string, help: string, labelNames: string[], buckets: number[]): Histogram;
+  gauge(name: string, help: string, labelNames: string[]): Gauge;
+}
+
+function definer(registry: Registry): Definer {
+  const registers = [registry];
+  return {
+    counter: (name, help, labelNames) => new Counter({ name, help, labelNames, registers }),
+    histogram: (name, help, labelNames, buckets) =>
+      new Histogram({ name, help, labelNames, buckets, registers }),
+    gauge: (name, help, labelNames) => new Gauge({ name, help, labelNames, registers }),
+  };
+}
+
+function reportBuild({ gauge }: Definer, { version, nodeVersion }: MetricsOptions): void {
+  const info = gauge('waybill_build_info', 'Always 1; the labels tell what runs.', [
+    'version',
+    'node_version',
+  ]);
+  info.set({ version, node_version: nodeVersion }, 1);
+}
+
+function httpMetrics({ counter, histogram }: Definer): Pick<Metrics, 'request'> {
   const requests = counter('waybill_http_requests_total', 'Answered requests.', [
     'method',
     'route',
@@ -72,6 +108,16 @@ export function createMetrics(options: MetricsOptions): Metrics {
     ['method', 'route'],
     requestBuckets,
   );
+  return {
+    request: ({ method, route, status, seconds }) => {
+      const labels = { method: knownMethods.has(method) ? method : 'other', route: route ?? 'none' };
+      requests.inc({ ...labels, status: status ?? 'none' });
+      requestSeconds.observe(labels, seconds);
+    },
+  };
+}
+
+function uploadMetrics({ counter }: Definer): Pick<Metrics, 'upload' | 'received' | 'extracted'> {
   const uploads = counter('waybill_uploads_total', 'Answered uploads.', ['pipeline', 'result']);
   const received = counter('waybill_upload_received_bytes_total', 'Bytes of archives that were read.', [
     'pipeline',
@@ -81,6 +127,15 @@ export function createMetrics(options: MetricsOptions): Metrics {
     'Bytes of the files that staged bundles list.',
     ['pipeline'],
   );
+  return {
+    upload: ({ pipelineId, result }) => uploads.inc({ pipeline: pipelineId ?? 'none', result }),
+    received: (pipeline, bytes) => received.inc({ pipeline }, bytes),
+    extracted: (pipeline, bytes) => extracted.inc({ pipeline }, bytes),
+  };
+}
+
+function runMetrics(define: Definer, pipelineIds: readonly string[]): RunObserver {
+  const { counter, histogram } = define;
   const runs = counter('waybill_runs_total', 'Runs that ended after their turn had come.', [
     'pipeline',
     'status',
@@ -97,83 +152,61 @@ export function createMetrics(options: MetricsOptions): Metrics {
     ['pipeline'],
     waitBuckets,
   );
-  const ofDestination = ['pipeline', 'destination', 'action'];
-  const publication: PublicationCounters = {
-    publications: counter(
-      'waybill_publications_total',
-      'Bundles at destinations, by what was done.',
-      ofDestination,
-    ),
-    written: counter('waybill_outputs_written_total', 'Outputs that were written.', ofDestination),
-    removed: counter('waybill_outputs_removed_total', 'Outputs that were removed.', ofDestination),
-    bytes: counter('waybill_published_bytes_total', 'Bytes of outputs that were written.', [
-      'pipeline',
-      'destination',
-    ]),
+  const recordPublications = publicationMetrics(define);
+  for (const pipeline of pipelineIds)
+    for (const status of ['succeeded', 'failed']) runs.inc({ pipeline, status }, 0);
+  return {
+    started: ({ pipelineId, waitedSeconds }) => waitSeconds.observe({ pipeline: pipelineId }, waitedSeconds),
+    finished: ({ pipelineId, seconds, succeeded, result }) => {
+      runs.inc({ pipeline: pipelineId, status: succeeded ? 'succeeded' : 'failed' });
+      runSeconds.observe({ pipeline: pipelineId }, seconds);
+      if (result !== null) recordPublications(result.run);
+    },
   };
+}
+
+function publicationMetrics({ counter }: Definer): (run: RunResult) => void {
+  const labels = ['pipeline', 'destination', 'action'];
+  const publications = counter(
+    'waybill_publications_total',
+    'Bundles at destinations, by what was done.',
+    labels,
+  );
+  const written = counter('waybill_outputs_written_total', 'Outputs that were written.', labels);
+  const removed = counter('waybill_outputs_removed_total', 'Outputs that were removed.', labels);
+  const bytes = counter('waybill_published_bytes_total', 'Bytes of outputs that were written.', [
+    'pipeline',
+    'destination',
+  ]);
+  return ({ pipelines }) => {
+    for (const { pipelineId, destinations } of pipelines) {
+      for (const { destinationId, actions, error } of destinations) {
+        const place = { pipeline: pipelineId, destination: destinationId };
+        if (error !== null) publications.inc({ ...place, action: 'error' });
+        for (const { action, outputsWritten, outputsRemoved, bytesWritten } of actions) {
+          publications.inc({ ...place, action });
+          written.inc({ ...place, action }, outputsWritten);
+          removed.inc({ ...place, action }, outputsRemoved);
+          bytes.inc(place, bytesWritten);
+        }
+      }
+    }
+  };
+}
+
+function deliveryMetrics({ counter }: Definer): Pick<Metrics, 'recordDelivery'> {
   const deliveries = counter('waybill_event_deliveries_total', 'Events, after the last try.', [
     'notifier',
     'result',
   ]);
-
-  for (const pipeline of options.pipelineIds)
-    for (const status of ['succeeded', 'failed']) runs.inc({ pipeline, status }, 0);
-
   return {
-    request: ({ method, route, status, seconds }) => {
-      const labels = { method: knownMethods.has(method) ? method : 'other', route: route ?? 'none' };
-      requests.inc({ ...labels, status: status ?? 'none' });
-      requestSeconds.observe(labels, seconds);
-    },
-    upload: ({ pipelineId, result }) => uploads.inc({ pipeline: pipelineId ?? 'none', result }),
-    received: (pipeline, bytes) => received.inc({ pipeline }, bytes),
-    extracted: (pipeline, bytes) => extracted.inc({ pipeline }, bytes),
-    runs: {
-      started: ({ pipelineId, waitedSeconds }) =>
-        waitSeconds.observe({ pipeline: pipelineId }, waitedSeconds),
-      finished: ({ pipelineId, seconds, succeeded, result }) => {
-        runs.inc({ pipeline: pipelineId, status: succeeded ? 'succeeded' : 'failed' });
-        runSeconds.observe({ pipeline: pipelineId }, seconds);
-        if (result !== null) countPublications(result.run, publication);
-      },
-    },
     recordDelivery: ({ notifierId, delivered }) =>
       deliveries.inc({ notifier: notifierId, result: delivered ? 'delivered' : 'failed' }),
-    contentType: register.contentType,
-    text: () => register.metrics(),
   };
 }
 
-interface PublicationCounters {
-  publications: Counter;
-  written: Counter;
-  removed: Counter;
-  bytes: Counter;
-}
-
-function countPublications({ pipelines }: RunResult, counters: PublicationCounters): void {
-  for (const { pipelineId, destinations } of pipelines) {
-    for (const { destinationId, actions, error } of destinations) {
-      const place = { pipeline: pipelineId, destination: destinationId };
-      if (error !== null) counters.publications.inc({ ...place, action: 'error' });
-      for (const { action, outputsWritten, outputsRemoved, bytesWritten } of actions) {
-        counters.publications.inc({ ...place, action });
-        counters.written.inc({ ...place, action }, outputsWritten);
-        counters.removed.inc({ ...place, action }, outputsRemoved);
-        counters.bytes.inc(place, bytesWritten);
-      }
-    }
-  }
-}
-
-/** What is not counted as it happens but looked up when it is asked for. */
-function watchDaemon(registers: Registry[], { version, nodeVersion, depth, threads }: MetricsOptions): void {
-  new Gauge({
-    name: 'waybill_build_info',
-    help: 'Always 1; the labels tell what runs.',
-    labelNames: ['version', 'node_version'],
-    registers,
-  }).set({ version, node_version: nodeVersion }, 1);
+function observeDaemon(registry: Registry, { queue, threads }: ObservedDaemon): void {
+  const registers = [registry];
   new Gauge({
     name: 'waybill_queue_depth',
     help: 'Uploads being received (reserved), runs that wait (queued) and runs that run (running).',
@@ -181,8 +214,8 @@ function watchDaemon(registers: Registry[], { version, nodeVersion, depth, threa
     registers,
     async collect() {
       this.reset();
-      // A queue that is away has no depth to tell; everything else is told all the same.
-      const states = await depth().catch(() => ({}));
+      // A queue that cannot be reached has no depth; all other metrics are still reported.
+      const states = await queue.depth().catch(() => ({}));
       for (const [state, count] of Object.entries(states)) this.set({ state }, count);
     },
   });

@@ -1,31 +1,32 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { RequestHandler } from 'express';
 import type { Clock } from '../../core/clock.ts';
-import type { Metrics } from './metrics.ts';
 import { requestContext } from '../http/request-context.ts';
+import type { Metrics } from './metrics.ts';
 
 const uploadRoute = /^\/v1\/pipelines\/\{pipeline_id\}\/upload(\/|$)/;
 
-/** Counts every request when it is over, and every upload by its outcome. */
-export function countRequests(metrics: Pick<Metrics, 'request' | 'upload'>, clock: Clock): RequestHandler {
+/** Records every request and every upload when its response has closed. */
+export function recordRequests(metrics: Pick<Metrics, 'request' | 'upload'>, clock: Clock): RequestHandler {
   return (req, res, next) => {
-    countWhenOver(metrics, clock, req, res);
+    recordRequest(metrics, clock, req, res);
     next();
   };
 }
 
-/** Counts one request when it is over. */
-export function countWhenOver(
+/** Records one request, and the outcome if it is an upload, when its response has closed. */
+export function recordRequest(
   metrics: Pick<Metrics, 'request' | 'upload'>,
   clock: Clock,
   req: IncomingMessage,
   res: ServerResponse,
 ): void {
-  const began = clock.monotonic();
+  const started = clock.monotonic();
   res.on('close', () => {
     const { route = null, fields } = requestContext(req);
     const status = res.headersSent ? res.statusCode : null;
-    metrics.request({ method: req.method ?? '', route, status, seconds: (clock.monotonic() - began) / 1000 });
+    const seconds = (clock.monotonic() - started) / 1000;
+    metrics.request({ method: req.method ?? '', route, status, seconds });
     if (route === null || !uploadRoute.test(route) || status === 405) return;
     const result = fields['code'] ?? (res.hasHeader('Idempotency-Replayed') ? 'replayed' : 'accepted');
     const pipelineId = fields['pipeline_id'];

@@ -1,10 +1,12 @@
 import { createHash } from 'node:crypto';
 import { renderApiPage } from './api-page.ts';
+import { openApiDocument } from './document.ts';
+import type { HttpPorts } from '../http/app.ts';
 import type { Route } from '../http/route.ts';
-import { sendWithEtag } from '../http/send-with-etag.ts';
+import { sendWithEtag, taggedAnswer, type TaggedAnswer } from '../http/send-with-etag.ts';
 
 /** The OpenAPI document for people. */
-export const apiPageRoute: Route = {
+export const apiPageRoute: Route<Pick<HttpPorts, 'http'>> = {
   method: 'get',
   path: '/docs',
   operationId: 'getApiPage',
@@ -21,21 +23,22 @@ export const apiPageRoute: Route = {
     304: { description: 'The page is as it was.' },
   },
   problems: [],
-  handle: (_ports, document) => {
-    let page: { html: string; policy: string } | undefined;
-    return (_req, res) => {
-      page ??= withPolicy(renderApiPage(document()));
-      res.set({ 'Cache-Control': 'no-cache', 'Content-Security-Policy': page.policy });
-      sendWithEtag(res, 'text/html; charset=utf-8', page.html);
+  handle: ({ http }, served) => {
+    let answer: TaggedAnswer | undefined;
+    return (req, res) => {
+      answer ??= pageAnswer(renderApiPage(openApiDocument(served, http.basePath)));
+      sendWithEtag(req, res, answer);
     };
   },
 };
 
-/** Nothing but the page's own style may load, and no other site may frame it. */
-function withPolicy({ html, style }: { html: string; style: string }): { html: string; policy: string } {
+/** Its policy: nothing but the page's own style may load, and no other site may frame it. */
+function pageAnswer({ html, style }: { html: string; style: string }): TaggedAnswer {
   const hash = createHash('sha256').update(style).digest('base64');
-  return {
-    html,
-    policy: `default-src 'none'; style-src 'sha256-${hash}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
-  };
+  return taggedAnswer('text/html; charset=utf-8', html, {
+    headers: {
+      'Cache-Control': 'no-cache',
+      'Content-Security-Policy': `default-src 'none'; style-src 'sha256-${hash}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
+    },
+  });
 }

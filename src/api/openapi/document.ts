@@ -1,7 +1,7 @@
 import type { ErrorCode } from '../../core/errors.ts';
 import { errorTable } from '../../core/errors.ts';
 import { retryAfterSeconds, statusOf } from '../http/problem.ts';
-import { problemsOf, type Route } from '../http/route.ts';
+import { problemsOf, type Route, type RouteTag } from '../http/route.ts';
 import { productVersion } from '../version.ts';
 import { componentSchemas } from './components.ts';
 import { schemaRef } from '../http/json-content.ts';
@@ -12,7 +12,7 @@ const description = `Publishes bundles that producers push, and tells what becam
 Paths are relative to \`server.http.base_path\`. \`HEAD\` is answered wherever \`GET\` is. Every refusal is a problem document (RFC 9457); besides
 those listed, a path that is none is answered 404 \`not_found\`, and another method 405 \`method_not_allowed\` with \`Allow\`.`;
 
-const tags: Record<Route['tag'], string> = {
+const tags: Record<RouteTag, string> = {
   uploads: 'Bundles from producers.',
   runs: 'What became of them, and runs that operators start.',
   'scene maps': 'Session scene maps and their schema.',
@@ -44,7 +44,7 @@ export function openApiDocument(routes: readonly Route<never>[], basePath: strin
     },
     servers: [{ url: basePath === '/' ? '/' : basePath.slice(0, -1) }],
     tags: Object.entries(tags)
-      .filter(([name]) => used.has(name as Route['tag']))
+      .filter(([name]) => used.has(name as RouteTag))
       .map(([name, about]) => ({ name, description: about })),
     paths,
     components: {

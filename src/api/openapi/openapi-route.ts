@@ -1,9 +1,11 @@
 import { jsonContent } from '../http/json-content.ts';
+import type { HttpPorts } from '../http/app.ts';
 import type { Route } from '../http/route.ts';
-import { sendWithEtag } from '../http/send-with-etag.ts';
+import { openApiDocument } from './document.ts';
+import { sendWithEtag, taggedAnswer, type TaggedAnswer } from '../http/send-with-etag.ts';
 
 /** The document that is made of the routes themselves. */
-export const openApiRoute: Route = {
+export const openApiRoute: Route<Pick<HttpPorts, 'http'>> = {
   method: 'get',
   path: '/openapi.json',
   operationId: 'getOpenApi',
@@ -20,8 +22,14 @@ export const openApiRoute: Route = {
     304: { description: 'The document is as it was.' },
   },
   problems: [],
-  handle: (_ports, document) => (_req, res) => {
-    res.setHeader('Cache-Control', 'no-cache');
-    sendWithEtag(res, 'application/json; charset=utf-8', JSON.stringify(document()));
+  handle: ({ http }, served) => {
+    let answer: TaggedAnswer | undefined;
+    return (req, res) => {
+      const text = (): string => JSON.stringify(openApiDocument(served, http.basePath));
+      answer ??= taggedAnswer('application/json; charset=utf-8', text(), {
+        headers: { 'Cache-Control': 'no-cache' },
+      });
+      sendWithEtag(req, res, answer);
+    };
   },
 };

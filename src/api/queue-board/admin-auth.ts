@@ -6,20 +6,20 @@ import { WaybillError } from '../../core/errors.ts';
 import { authenticate, resolveTokens, type Token } from '../http/auth.ts';
 
 /**
- * The token of `server.admin_token_env`; null where none is configured. Throws `secrets_invalid` where it is
- * missing, unusable or an upload token's.
+ * The token of `server.admin_token_env`; null if none is configured. Throws `secrets_invalid` if its value is
+ * missing, is unusable, or equals that of an upload token.
  */
 export function resolveAdminToken(config: Config, secrets: Secrets): Token | null {
   const { adminTokenEnv } = config.server;
   if (adminTokenEnv === null) return null;
   const admin = { id: 'server.admin_token_env', valueEnv: adminTokenEnv, pipelines: [] };
-  // Together with the others, so that no producer's token opens what is the operator's.
+  // Resolved together with the upload tokens, so that none of them can have the same value.
   return resolveTokens([...config.uploadTokens, admin], secrets).at(-1) ?? null;
 }
 
 /**
- * Lets through who has the token: as a bearer token, or as the password of basic authentication (under any
- * user name), which is what a browser asks people for. Others get 401.
+ * Requires the token, as a bearer token or as the password of basic authentication with any user name (which
+ * browsers prompt for). Answers 401 otherwise.
  */
 export function requireAdmin(token: Token): RequestHandler {
   return (req, res, next) => {

@@ -5,8 +5,8 @@ import type { BoardQueues } from '../../workers/coordinator.ts';
 import { requireAdmin } from './admin-auth.ts';
 import type { Token } from '../http/auth.ts';
 
-// Bull Board's page: scripts and styles of its own, styles that its components set on elements, and a favicon
-// as data.
+// Bull Board's page needs its own scripts and styles, inline styles that its components set, and a favicon as
+// a data URL.
 const contentSecurityPolicy = [
   "default-src 'none'",
   "script-src 'self'",
@@ -21,13 +21,11 @@ const contentSecurityPolicy = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-/**
- * Bull Board over the queues, behind the admin token, to look at only; to be mounted at `admin/queues` below
- * `basePath`.
- */
+/** Serves Bull Board, read-only and behind the admin token, at `admin/queues` below `basePath`. */
 export function queueBoard(queues: BoardQueues, token: Token, basePath: string): RequestHandler {
   const adapter = new ExpressAdapter();
-  adapter.setBasePath(`${basePath}admin/queues`);
+  const path = `${basePath}admin/queues`;
+  adapter.setBasePath(path);
   createBullBoard({
     queues,
     serverAdapter: adapter,
@@ -41,5 +39,5 @@ export function queueBoard(queues: BoardQueues, token: Token, basePath: string):
     next();
   });
   board.use(adapter.getRouter() as RequestHandler);
-  return board;
+  return Router().use(path, board);
 }

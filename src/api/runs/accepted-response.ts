@@ -1,7 +1,10 @@
+import type { IncomingMessage } from 'node:http';
+import type { Response } from 'express';
 import { jsonContent } from '../http/json-content.ts';
 import type { ResponseObject } from '../http/openapi-types.ts';
+import { requestContext } from '../http/request-context.ts';
 
-/** The answer to whatever starts a run. */
+/** The answer to every request that starts a run. */
 export const acceptedResponse: ResponseObject = {
   description: 'The run is accepted.',
   headers: {
@@ -17,3 +20,15 @@ export const acceptedResponse: ResponseObject = {
   },
   content: jsonContent('Accepted', { run_id: 'maps.20261120T020434Z.k3f9q2ab7x', status: 'accepted' }),
 };
+
+/** Sends that answer. `replayed`: the run was accepted by an earlier request with the same key. */
+export function sendAccepted(
+  req: IncomingMessage,
+  res: Response,
+  { basePath, runId, replayed }: { basePath: string; runId: string; replayed: boolean },
+): void {
+  requestContext(req).fields['run_id'] = runId;
+  if (replayed) res.setHeader('Idempotency-Replayed', 'true');
+  res.status(202).location(`${basePath}runs/${encodeURIComponent(runId)}`);
+  res.json({ run_id: runId, status: 'accepted' });
+}

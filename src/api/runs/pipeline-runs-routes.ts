@@ -1,23 +1,24 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { RequestHandler } from 'express';
 import { WaybillError } from '../../core/errors.ts';
 import { choice, freeText, wholeNumber } from '../../core/parameters.ts';
 import { runStatuses, type RunRecord } from '../../workers/run-record.ts';
 import { startRun } from '../../workers/start-run.ts';
 import { idempotencyKey, idempotencyKeyParameter } from './idempotency-key.ts';
-import { acceptedResponse } from './accepted-response.ts';
+import { acceptedResponse, sendAccepted } from './accepted-response.ts';
+import type { Token } from '../http/auth.ts';
 import { jsonContent, pipelineIdParameter } from '../http/json-content.ts';
 import type { JsonSchema } from '../http/openapi-types.ts';
-import { pipelineToken } from './pipeline-access.ts';
-import type { ApiPorts } from '../ports.ts';
-import { requestContext } from '../http/request-context.ts';
+import { authorizePipeline } from './pipeline-access.ts';
+import type { RunPorts } from './ports.ts';
 import { bodyCheck } from '../http/body-check.ts';
 import { queryParameters } from '../http/query-parameters.ts';
 import type { Route } from '../http/route.ts';
 import { readSmallJson } from './small-json-body.ts';
 
 /*
- * There is nothing to say about a run yet. `force` never gets in here: it can delete what waybill does not
- * manage, so it belongs to someone at the machine, for one invocation.
+ * A run takes no options yet. `force` will never be one: it can delete what waybill does not manage, so only
+ * someone at the machine may use it, for one invocation.
  */
 const runRequest: JsonSchema = { type: 'object', additionalProperties: false, properties: {} };
 const checkRunRequest = bodyCheck(
@@ -25,11 +26,8 @@ const checkRunRequest = bodyCheck(
   'send no body or {}; to force or to try without writing, call `waybill run` on the command line',
 );
 
-/**
- * An operator starts a run of a pipeline that has a source of its own: the same queue, the same records as an
- * upload's.
- */
-export const startRunRoute: Route = {
+/** Starts a run of a pipeline that has a source of its own; same queue and same records as for uploads. */
+export const startRunRoute: Route<RunPorts> = {
   method: 'post',
   path: '/v1/pipelines/{pipeline_id}/runs',
   operationId: 'startRun',
@@ -60,10 +58,10 @@ export const startRunRoute: Route = {
   handle: (ports) => handleStartRun(ports),
 };
 
-function handleStartRun(ports: ApiPorts): RequestHandler<{ pipelineId: string }> {
+function handleStartRun(ports: RunPorts): RequestHandler<{ pipelineId: string }> {
   return async (req, res) => {
     const { pipelineId } = req.params;
-    const token = pipelineToken(ports, req, res, pipelineId);
+    const token = tokenFor(pipelineId, ports, req, res);
     if (!ports.sourcePipelines.has(pipelineId)) {
       throw new WaybillError('pipeline_takes_uploads', `the pipeline "${pipelineId}" has no source to read`, {
         hint: `upload a bundle to ${ports.http.basePath}v1/pipelines/${pipelineId}/upload`,
@@ -74,11 +72,19 @@ function handleStartRun(ports: ApiPorts): RequestHandler<{ pipelineId: string }>
     if (body !== undefined) checkRunRequest(body);
     const idempotency = key === undefined ? {} : { idempotency: { caller: token.id, key } };
     const { record, replayed } = await startRun(ports, { pipelineId, ...idempotency });
-    requestContext(req).fields['run_id'] = record.run_id;
-    if (replayed) res.setHeader('Idempotency-Replayed', 'true');
-    res.status(202).location(`${ports.http.basePath}runs/${encodeURIComponent(record.run_id)}`);
-    res.json({ run_id: record.run_id, status: 'accepted' });
+    sendAccepted(req, res, { basePath: ports.http.basePath, runId: record.run_id, replayed });
   };
+}
+
+/** The token of a request about a pipeline of any kind. */
+function tokenFor(
+  id: string,
+  { tokens, pipelineIds }: RunPorts,
+  req: IncomingMessage,
+  res: ServerResponse,
+): Token {
+  const find = (wanted: string): string | undefined => (pipelineIds.has(wanted) ? wanted : undefined);
+  return authorizePipeline(req, res, { tokens, id, find }).token;
 }
 
 const listQuery = queryParameters({
@@ -92,8 +98,8 @@ const listQuery = queryParameters({
 });
 type ListQuery = ReturnType<typeof listQuery.read>;
 
-/** The retained runs of a pipeline of any kind. */
-export const listRunsRoute: Route = {
+/** The retained runs of a pipeline, whether it takes uploads or has a source. */
+export const listRunsRoute: Route<RunPorts> = {
   method: 'get',
   path: '/v1/pipelines/{pipeline_id}/runs',
   operationId: 'listRuns',
@@ -107,10 +113,10 @@ export const listRunsRoute: Route = {
   handle: (ports) => listRuns(ports),
 };
 
-function listRuns(ports: ApiPorts): RequestHandler<{ pipelineId: string }> {
+function listRuns(ports: RunPorts): RequestHandler<{ pipelineId: string }> {
   return async (req, res) => {
     const { pipelineId } = req.params;
-    pipelineToken(ports, req, res, pipelineId);
+    tokenFor(pipelineId, ports, req, res);
     const query = listQuery.read(req.url);
     const all = await ports.queue.list(pipelineId);
     const wanted = older(all, query.before).filter(

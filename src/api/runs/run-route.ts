@@ -1,18 +1,17 @@
 import type { RequestHandler } from 'express';
 import { WaybillError } from '../../core/errors.ts';
-import { authenticate } from '../http/auth.ts';
-import { challenge } from '../http/challenge.ts';
+import { authenticate, challenge } from '../http/auth.ts';
 import { jsonContent, runIdParameter } from '../http/json-content.ts';
-import type { ApiPorts } from '../ports.ts';
+import type { RunPorts } from './ports.ts';
 import { requestContext } from '../http/request-context.ts';
 import type { Route } from '../http/route.ts';
-import { sendWithEtag } from '../http/send-with-etag.ts';
+import { sendWithEtag, taggedAnswer } from '../http/send-with-etag.ts';
 
 /**
- * One run's record. By default the run id is the capability; with `protect_runs` a token of the run's
- * pipeline is asked for.
+ * One run's record. By default the run id is the capability; `protect_runs` requires a token of the run's
+ * pipeline.
  */
-export const showRunRoute: Route = {
+export const showRunRoute: Route<Pick<RunPorts, 'http' | 'queue' | 'tokens'>> = {
   method: 'get',
   path: '/runs/{run_id}',
   operationId: 'getRun',
@@ -44,7 +43,7 @@ export const showRunRoute: Route = {
   handle: (ports) => showRun(ports),
 };
 
-function showRun(ports: Pick<ApiPorts, 'http' | 'queue' | 'tokens'>): RequestHandler<{ runId: string }> {
+function showRun(ports: Pick<RunPorts, 'http' | 'queue' | 'tokens'>): RequestHandler<{ runId: string }> {
   return async (req, res) => {
     const token = ports.http.protectRuns
       ? challenge(req, res, () => authenticate(req.headers.authorization, ports.tokens))
@@ -59,6 +58,6 @@ function showRun(ports: Pick<ApiPorts, 'http' | 'queue' | 'tokens'>): RequestHan
     if (token !== undefined && !token.pipelines.has(record.pipeline_id)) {
       throw new WaybillError('forbidden', `the token "${token.id}" is not for the pipeline of this run`);
     }
-    sendWithEtag(res, 'application/json; charset=utf-8', JSON.stringify(record));
+    sendWithEtag(req, res, taggedAnswer('application/json; charset=utf-8', JSON.stringify(record)));
   };
 }

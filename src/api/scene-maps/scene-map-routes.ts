@@ -6,9 +6,9 @@ import type { Transcript } from '../../core/scene-map/transcript.ts';
 import { jsonContent, schemaRef } from '../http/json-content.ts';
 import { queryParameters } from '../http/query-parameters.ts';
 import type { Route } from '../http/route.ts';
-import { sendWithEtag } from '../http/send-with-etag.ts';
+import { sendWithEtag, taggedAnswer } from '../http/send-with-etag.ts';
 
-/** The daemon answers other requests meanwhile: documents are smaller here than on the command line. */
+/** Smaller than on the command line: the daemon answers other requests on the same thread. */
 export const maxRequestBytes = 4 * 1024 * 1024;
 
 const validateQuery = queryParameters({
@@ -16,7 +16,7 @@ const validateQuery = queryParameters({
 });
 
 /** The answer is 200 with the report whether or not the document is valid. */
-export const validateSceneMapRoute: Route = {
+export const validateSceneMapRoute: Route<object> = {
   method: 'post',
   path: '/v1/scene-maps/validate',
   operationId: 'validateSceneMap',
@@ -47,7 +47,7 @@ export const validateSceneMapRoute: Route = {
   handle: () => [takeBody, answer],
 };
 
-export const sceneMapSchemaRoute: Route = {
+export const sceneMapSchemaRoute: Route<object> = {
   method: 'get',
   path: '/v1/schemas/scene-map.json',
   operationId: 'getSceneMapSchema',
@@ -172,8 +172,10 @@ async function openTranscript(file: Express.Multer.File): Promise<Transcript> {
   }
 }
 
-const sendSchema: RequestHandler = async (_request, response) => {
+const sendSchema: RequestHandler = async (request, response) => {
   const { sceneMapSchemaText } = await import('../../core/scene-map/schema-file.ts');
-  response.set('Cache-Control', 'public, max-age=3600');
-  sendWithEtag(response, 'application/schema+json; charset=utf-8', sceneMapSchemaText());
+  const schema = taggedAnswer('application/schema+json; charset=utf-8', sceneMapSchemaText(), {
+    headers: { 'Cache-Control': 'public, max-age=3600' },
+  });
+  sendWithEtag(request, response, schema);
 };

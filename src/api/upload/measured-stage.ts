@@ -1,26 +1,26 @@
 import type { Metrics } from '../metrics/metrics.ts';
-import type { StageUpload } from '../ports.ts';
+import type { StageUpload } from './ports.ts';
 
-/** Staging with the bytes that it reads and the bytes that it extracts counted. */
-export function countingStage(
+/** Staging that records the bytes it reads and the bytes it extracts. */
+export function measuredStage(
   stage: StageUpload,
   metrics: Pick<Metrics, 'received' | 'extracted'>,
 ): StageUpload {
   return async (request) => {
     const { pipelineId } = request;
-    const input = counted(request.input, (bytes) => metrics.received(pipelineId, bytes));
+    const input = measured(request.input, (bytes) => metrics.received(pipelineId, bytes));
     const staged = await stage({ ...request, input });
     metrics.extracted(pipelineId, staged.bytes);
     return staged;
   };
 }
 
-async function* counted(
+async function* measured(
   input: AsyncIterable<Uint8Array>,
-  count: (bytes: number) => void,
+  record: (bytes: number) => void,
 ): AsyncGenerator<Uint8Array> {
   for await (const chunk of input) {
-    count(chunk.length);
+    record(chunk.length);
     yield chunk;
   }
 }

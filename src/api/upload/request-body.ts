@@ -1,23 +1,24 @@
 import type { IncomingMessage } from 'node:http';
+import type { Clock } from '../../core/clock.ts';
 import { asWaybillError, WaybillError } from '../../core/errors.ts';
 import { requestContext } from '../http/request-context.ts';
 
 export interface RequestBody {
-  /** The bytes, once. Leaving it early keeps the connection usable for an answer. */
+  /** The bytes; can be read once. Stopping early leaves the connection usable for an answer. */
   chunks: AsyncIterable<Uint8Array>;
-  /** Why the bytes ended before their end: a time-out, a client that left, the daemon stopping. */
+  /** Why the bytes ended early: a timeout, a client that disconnected, or the daemon stopping. */
   failure(): WaybillError | undefined;
 }
 
 /**
- * The body of a request as a stream that ends by itself: with `upload_timeout` after `idleTimeoutMs` without
- * a byte from the client (time that the reader takes does not count), with the signal's reason, and with
- * `aborted` when the client goes away. A plain `for await` over the request would destroy the connection on
- * the first error, and the answer with it.
+ * The body of a request as a stream that fails with `upload_timeout` after `idleTimeoutMs` without a byte
+ * from the client (time that the reader takes does not count), with the signal's reason when it aborts, and
+ * with `aborted` when the client disconnects. A plain `for await` over the request would destroy the
+ * connection on the first error, and the answer with it.
  */
 export function requestBody(
   req: IncomingMessage,
-  { idleTimeoutMs, signal }: { idleTimeoutMs: number; signal: AbortSignal },
+  { idleTimeoutMs, signal, clock }: { idleTimeoutMs: number; signal: AbortSignal; clock: Clock },
 ): RequestBody {
   let failure: WaybillError | undefined;
   const context = requestContext(req);
@@ -44,9 +45,9 @@ export function requestBody(
             new WaybillError('aborted', 'the client closed the connection before the body was whole'),
           );
         const idle = await new Promise<boolean>((resolve) => {
-          const timer = setTimeout(() => resolve(true), idleTimeoutMs);
+          const timer = clock.timeout(idleTimeoutMs, () => resolve(true));
           wake = () => {
-            clearTimeout(timer);
+            timer.cancel();
             resolve(false);
           };
         });

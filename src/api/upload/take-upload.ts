@@ -3,27 +3,26 @@ import type { RequestHandler } from 'express';
 import { hasCode, WaybillError, type ErrorCode } from '../../core/errors.ts';
 import type { Admission } from '../../workers/queue.ts';
 import { newRunId } from '../../workers/run-id.ts';
-import { authenticate, type Token } from '../http/auth.ts';
-import { challenge } from '../http/challenge.ts';
 import { idempotencyKey } from '../runs/idempotency-key.ts';
-import type { ApiPorts, StagedUpload, UploadPipeline } from '../ports.ts';
+import { sendAccepted } from '../runs/accepted-response.ts';
+import { authorizePipeline } from '../runs/pipeline-access.ts';
+import type { StagedUpload, UploadPipeline, UploadPorts } from './ports.ts';
 import { requestBody } from './request-body.ts';
-import { requestContext } from '../http/request-context.ts';
 
-/** How the archive comes in a request. */
+/** How a request carries the archive. */
 export interface UploadForm {
-  /** The types of its bodies. */
+  /** Accepted media types of the body. */
   mediaTypes: readonly string[];
-  /** Of the body that are not the archive's, at most. */
+  /** Maximum multipart overhead, in bytes. */
   envelopeBytes: number;
   /**
-   * The archive in the body of a request. Throws `unsupported_media_type` before a byte is read where the
-   * head tells that there can be none.
+   * Returns a function that finds the archive in the body. Throws `unsupported_media_type`, before a byte is
+   * read, if the headers already show that the body cannot contain one.
    */
   archive: (req: IncomingMessage) => (body: AsyncIterable<Uint8Array>) => AsyncIterable<Uint8Array>;
 }
 
-/** What any way of uploading can be refused with. */
+/** The error codes of every kind of upload. */
 export const uploadProblems: readonly ErrorCode[] = [
   'pipeline_not_found',
   'forbidden',
@@ -45,10 +44,10 @@ export const uploadProblems: readonly ErrorCode[] = [
 ];
 
 /**
- * Takes one bundle. All that can be told from the request's head is checked before a byte of the body is
- * asked for, in the order that docs/http-api.md lists; only a staged and valid bundle gets a run id.
+ * Takes one bundle. Everything that can be checked from the request's head is checked before a byte of the
+ * body is requested, in the order that docs/http-api.md lists; only a staged and valid bundle gets a run id.
  */
-export function takeUpload(ports: ApiPorts, form: UploadForm): RequestHandler<{ pipelineId: string }> {
+export function takeUpload(ports: UploadPorts, form: UploadForm): RequestHandler<{ pipelineId: string }> {
   return async (req, res) => {
     const { pipeline, admission, archive } = await admit(ports, form, req, res);
     try {
@@ -58,10 +57,7 @@ export function takeUpload(ports: ApiPorts, form: UploadForm): RequestHandler<{ 
         const staged = await receive(ports, pipeline, directory, { req, archive });
         return accept(ports, pipeline, admission, staged);
       });
-      requestContext(req).fields['run_id'] = runId;
-      if (replayed) res.setHeader('Idempotency-Replayed', 'true');
-      res.status(202).location(`${ports.http.basePath}runs/${encodeURIComponent(runId)}`);
-      res.json({ run_id: runId, status: 'accepted' });
+      sendAccepted(req, res, { basePath: ports.http.basePath, runId, replayed });
     } catch (error) {
       throw storageFailure(error);
     } finally {
@@ -70,18 +66,19 @@ export function takeUpload(ports: ApiPorts, form: UploadForm): RequestHandler<{ 
   };
 }
 
-/** Every check that needs no body, and at last the slot. */
+/** Makes every check that needs no body, and finally reserves the slot in the queue. */
 async function admit(
-  ports: ApiPorts,
+  ports: UploadPorts,
   form: UploadForm,
   req: IncomingMessage & { params: { pipelineId: string } },
   res: ServerResponse,
 ): Promise<{ pipeline: UploadPipeline; admission: Admission; archive: ReturnType<UploadForm['archive']> }> {
-  const { fields } = requestContext(req);
-  const token = challenge(req, res, () => authenticate(req.headers.authorization, ports.tokens));
-  fields['token_id'] = token.id;
-  const pipeline = allowedPipeline(ports, token, req.params.pipelineId);
-  fields['pipeline_id'] = pipeline.id;
+  const { token, pipeline } = authorizePipeline(req, res, {
+    tokens: ports.tokens,
+    id: req.params.pipelineId,
+    find: (id) => ports.uploadPipelines.get(id),
+    unknown: 'there is no such pipeline, or it takes no uploads',
+  });
   const key = idempotencyKey(req);
   const archive = checkMediaType(form, req, res);
   const idempotency = key === undefined ? {} : { idempotency: { caller: token.id, key } };
@@ -95,24 +92,10 @@ async function admit(
     }
     return { pipeline, admission, archive };
   } catch (error) {
-    // The queue tells both in one step; in the documented order the length comes between "full" and "in
-    // progress".
+    // The queue checks "full" and "in progress" in one step; the documented order has the length in between.
     if (hasCode(error, 'idempotency_in_progress')) checkLength(form, req, pipeline);
     throw error;
   }
-}
-
-function allowedPipeline(ports: ApiPorts, token: Token, id: string): UploadPipeline {
-  const pipeline = ports.pipelines.get(id);
-  if (pipeline === undefined) {
-    throw new WaybillError('pipeline_not_found', 'there is no such pipeline, or it takes no uploads', {
-      hint: 'check the pipeline id in the path',
-    });
-  }
-  if (token.pipelines.has(pipeline.id)) return pipeline;
-  throw new WaybillError('forbidden', `the token "${token.id}" is not for the pipeline "${pipeline.id}"`, {
-    hint: 'use the token of this pipeline, or have the pipeline added to upload_tokens',
-  });
 }
 
 function checkMediaType(
@@ -151,9 +134,9 @@ function checkLength({ envelopeBytes }: UploadForm, req: IncomingMessage, pipeli
   );
 }
 
-/** Reads the body into staging, within both time limits. */
+/** Reads the body into staging, within the idle and the total time limit. */
 async function receive(
-  ports: ApiPorts,
+  ports: UploadPorts,
   pipeline: UploadPipeline,
   directory: string,
   { req, archive }: { req: IncomingMessage; archive: ReturnType<UploadForm['archive']> },
@@ -163,8 +146,8 @@ async function receive(
   const onStopping = (): void => abort.abort(ports.stopping.reason);
   if (ports.stopping.aborted) onStopping();
   ports.stopping.addEventListener('abort', onStopping);
-  const timer = setTimeout(() => abort.abort(tooSlow(uploadTimeoutMs)), uploadTimeoutMs);
-  const body = requestBody(req, { idleTimeoutMs, signal: abort.signal });
+  const timer = ports.clock.timeout(uploadTimeoutMs, () => abort.abort(tooSlow(uploadTimeoutMs)));
+  const body = requestBody(req, { idleTimeoutMs, signal: abort.signal, clock: ports.clock });
   try {
     const { maxUploadSize, maxFiles, sceneMaps } = pipeline;
     return await ports.stage({
@@ -176,16 +159,16 @@ async function receive(
       sceneMaps,
     });
   } catch (error) {
-    // An archive that ended because the client stalled is not a malformed archive.
+    // An archive that ends early because the client stalled is not malformed.
     throw body.failure() ?? (abort.signal.aborted ? abort.signal.reason : error);
   } finally {
-    clearTimeout(timer);
+    timer.cancel();
     ports.stopping.removeEventListener('abort', onStopping);
   }
 }
 
 async function accept(
-  ports: ApiPorts,
+  ports: UploadPorts,
   pipeline: UploadPipeline,
   admission: Admission,
   staged: StagedUpload,
@@ -196,9 +179,9 @@ async function accept(
   return { runId: record.run_id, replayed };
 }
 
-/** The directory stays only where a new run has taken it over. */
+/** Removes the directory unless a new run has taken it over. */
 async function keepOrDiscard<T extends { replayed: boolean }>(
-  ports: ApiPorts,
+  ports: UploadPorts,
   directory: string,
   work: () => Promise<T>,
 ): Promise<T> {

@@ -3,6 +3,7 @@ import { idempotencyKeyParameter } from '../runs/idempotency-key.ts';
 import { acceptedResponse } from '../runs/accepted-response.ts';
 import { pipelineIdParameter } from '../http/json-content.ts';
 import type { Route } from '../http/route.ts';
+import type { UploadPorts } from './ports.ts';
 import { takeUpload, uploadProblems, type UploadForm } from './take-upload.ts';
 
 const form: UploadForm = {
@@ -13,7 +14,7 @@ const form: UploadForm = {
 };
 
 /** The same for what browsers can send: `new FormData()` with one file. */
-export const uploadFormRoute: Route = {
+export const uploadFormRoute: Route<UploadPorts> = {
   method: 'post',
   path: '/v1/pipelines/{pipeline_id}/upload/form',
   operationId: 'uploadBundleForm',

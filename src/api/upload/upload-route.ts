@@ -2,6 +2,7 @@ import { idempotencyKeyParameter } from '../runs/idempotency-key.ts';
 import { acceptedResponse } from '../runs/accepted-response.ts';
 import { pipelineIdParameter } from '../http/json-content.ts';
 import type { Route } from '../http/route.ts';
+import type { UploadPorts } from './ports.ts';
 import { takeUpload, uploadProblems, type UploadForm } from './take-upload.ts';
 
 const raw: UploadForm = {
@@ -10,7 +11,7 @@ const raw: UploadForm = {
   archive: () => (body) => body,
 };
 
-export const uploadRoute: Route = {
+export const uploadRoute: Route<UploadPorts> = {
   method: 'post',
   path: '/v1/pipelines/{pipeline_id}/upload',
   operationId: 'uploadBundle',

@@ -1,9 +1,11 @@
 import type { IncomingMessage, RequestListener } from 'node:http';
 import express, { type Express } from 'express';
-import { countWhenOver } from '../metrics/record-request.ts';
-import type { ApiPorts } from '../ports.ts';
+import type { HttpPorts } from '../http/app.ts';
+import type { MetricsPorts } from '../metrics/metrics-route.ts';
+import { recordRequest } from '../metrics/record-request.ts';
+import type { WeatherPorts } from './ports.ts';
 import { requestContext } from '../http/request-context.ts';
-import { logWhenOver, type LoggedRequest } from '../http/request-log.ts';
+import { logRequest, type LoggedRequest } from '../http/request-log.ts';
 import { sendWeather } from './answer.ts';
 
 /**
@@ -13,7 +15,12 @@ import { sendWeather } from './answer.ts';
  */
 export function withHotReads(
   app: Express,
-  { weather, metrics, log, clock }: Pick<ApiPorts, 'weather' | 'metrics' | 'log' | 'clock'>,
+  {
+    weather,
+    metrics,
+    log,
+    clock,
+  }: WeatherPorts & Pick<MetricsPorts, 'metrics'> & Pick<HttpPorts, 'log' | 'clock'>,
 ): RequestListener {
   if (weather === null) return app;
   return (req, res) => {
@@ -26,8 +33,8 @@ export function withHotReads(
       return;
     }
     requestContext(req).route = answer.endpoint.path;
-    logWhenOver(log, clock, asLogged(app, req), res);
-    if (metrics !== null) countWhenOver(metrics, clock, req, res);
+    logRequest(log, clock, asLogged(app, req), res);
+    if (metrics !== null) recordRequest(metrics, clock, req, res);
     sendWeather(req, res, answer);
   };
 }

@@ -1,5 +1,5 @@
 import type { Header, ResponseObject } from '../http/openapi-types.ts';
-import type { ApiPorts } from '../ports.ts';
+import type { WeatherPorts } from './ports.ts';
 import type { Route } from '../http/route.ts';
 import { sendWeather } from './answer.ts';
 import { weatherEndpoints, type WeatherEndpoint } from './endpoints.ts';
@@ -12,36 +12,34 @@ const headers: Record<string, Header> = {
 };
 
 /** One route for each weather family; present if a database is configured. */
-export const weatherRoutes: readonly Route<Pick<ApiPorts, 'weather'>>[] = weatherEndpoints.map(
-  (endpoint) => ({
-    method: 'get',
-    path: endpoint.path,
-    operationId: endpoint.operationId,
-    tag: 'weather',
-    summary: endpoint.summary,
-    access: 'open',
-    parameters: endpoint.query.parameters,
-    responses: {
-      200: success(endpoint),
-      304: { description: 'The client has this answer already.', headers },
+export const weatherRoutes: readonly Route<WeatherPorts>[] = weatherEndpoints.map((endpoint) => ({
+  method: 'get',
+  path: endpoint.path,
+  operationId: endpoint.operationId,
+  tag: 'weather',
+  summary: endpoint.summary,
+  access: 'open',
+  parameters: endpoint.query.parameters,
+  responses: {
+    200: success(endpoint),
+    304: { description: 'The client has this answer already.', headers },
+  },
+  problems: [
+    'invalid_parameter',
+    'unsupported_format',
+    'database_unavailable',
+    'schema_mismatch',
+    'template_error',
+  ],
+  isPresent: ({ weather }) => weather !== null,
+  handle:
+    ({ weather }) =>
+    async (req, res) => {
+      if (weather === null) throw new TypeError('a weather route without a weather service');
+      const request = { url: req.originalUrl, accept: req.headers.accept };
+      sendWeather(req, res, await weather.answer(endpoint, request));
     },
-    problems: [
-      'invalid_parameter',
-      'unsupported_format',
-      'database_unavailable',
-      'schema_mismatch',
-      'template_error',
-    ],
-    isPresent: ({ weather }) => weather !== null,
-    handle:
-      ({ weather }) =>
-      async (req, res) => {
-        if (weather === null) throw new TypeError('a weather route without a weather service');
-        const request = { url: req.originalUrl, accept: req.headers.accept };
-        sendWeather(req, res, await weather.answer(endpoint, request));
-      },
-  }),
-);
+}));
 
 function header(description: string, required: boolean): Header {
   return { description, required, schema: { type: 'string' } };

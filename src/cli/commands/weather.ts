@@ -1,30 +1,24 @@
-import { once } from 'node:events';
 import { serveWeather } from '../daemon/weather.ts';
 import { asWaybillError } from '../../core/errors.ts';
 import { describeFinding } from '../../core/finding.ts';
 import { newRedaction } from '../../core/redaction.ts';
+import { listenForStop } from '../stop-signal.ts';
 import { weatherLine, weatherLog } from '../weather-log.ts';
 
 export interface WeatherOptions {
-  /** Else READER_CONFIG, else config.yml. */
+  /** By default READER_CONFIG, or config.yml if that is not set. */
   config?: string;
   verbose: boolean;
 }
 
 /**
- * `waybill weather`: until SIGINT or SIGTERM; a second signal ends the process at once. A failure to start is
- * one line, and 1.
+ * `waybill weather`: runs until SIGINT or SIGTERM; a second signal ends the process at once. A failure to
+ * start is reported in one line, with exit code 1.
  */
 export async function readWeather({ config, verbose }: WeatherOptions): Promise<number> {
   const redaction = newRedaction();
   const log = weatherLog(redaction, { verbose });
-  const stop = new AbortController();
-  const ask = (signal: NodeJS.Signals): void => {
-    if (stop.signal.aborted) process.exit(signal === 'SIGINT' ? 130 : 143);
-    log.info({ signal }, 'stopping; once more to end at once');
-    stop.abort();
-  };
-  process.on('SIGINT', ask).on('SIGTERM', ask);
+  const stop = listenForStop((signal) => log.info({ signal }, 'stopping; once more to end at once'));
   try {
     const served = await serveWeather({
       configFile: config ?? namedByEnvironment() ?? 'config.yml',
@@ -32,7 +26,7 @@ export async function readWeather({ config, verbose }: WeatherOptions): Promise<
       env: process.env,
       onSecrets: (values) => redaction.add(values),
     });
-    if (!stop.signal.aborted) await once(stop.signal, 'abort');
+    await stop.received;
     await served.close();
     return 0;
   } catch (thrown) {
@@ -40,7 +34,7 @@ export async function readWeather({ config, verbose }: WeatherOptions): Promise<
     process.stderr.write(`${redaction.clean(line)}\n`);
     return 1;
   } finally {
-    process.off('SIGINT', ask).off('SIGTERM', ask);
+    stop.release();
   }
 }
 

@@ -1,9 +1,9 @@
 import { work } from '../daemon/worker.ts';
 import { newRedaction } from '../../core/redaction.ts';
 import { makeLogger } from '../logger.ts';
-import { untilSignalled, type DaemonOptions } from './serve.ts';
+import { closedBySignal, type DaemonOptions } from './serve.ts';
 
-/** `waybill worker`: publishes until SIGINT or SIGTERM; a second signal ends the process at once. */
+/** `waybill worker`: runs until SIGINT or SIGTERM; a second signal ends the process at once. */
 export async function workForever(options: DaemonOptions): Promise<number> {
   const redaction = newRedaction();
   const log = await makeLogger({ ...options, pretty: true, redaction });
@@ -14,5 +14,5 @@ export async function workForever(options: DaemonOptions): Promise<number> {
     verbose: options.verbose,
     onSecrets: (values) => redaction.add(values),
   });
-  return untilSignalled(log, worker);
+  return closedBySignal(log, worker);
 }

@@ -1,215 +1,176 @@
 import type { RequestListener } from 'node:http';
-import { homedir } from 'node:os';
-import { stageUpload } from '../../core/bundle/staging.ts';
-import { systemClock } from '../../core/clock.ts';
 import type { Config } from '../../core/config/config.ts';
-import { loadConfig } from '../../core/config/load.ts';
-import { secretValues } from '../../core/config/secret-references.ts';
-import { loadSecrets, type Secrets } from '../../core/secrets.ts';
 import { WaybillError } from '../../core/errors.ts';
-import { describeFinding } from '../../core/finding.ts';
-import type { Log } from '../../core/log.ts';
-import { loggedNotifier } from '../../core/notify/logged-notifier.ts';
+import { releasedOnFailure } from '../../core/lifecycle.ts';
 import type { Coordinator } from '../../workers/coordinator.ts';
 import { openCoordinator, requireBullmq } from '../../workers/open-coordinator.ts';
-import { resolveAdminToken } from '../../api/queue-board/admin-auth.ts';
 import { createApp } from '../../api/app.ts';
-import { resolveToken, resolveTokens, type Token } from '../../api/http/auth.ts';
-import { countingStage } from '../../api/upload/measured-stage.ts';
-import { withHotReads } from '../../api/weather/hot-reads.ts';
-import { listen } from '../../api/http/listen.ts';
-import { createMetrics } from '../../api/metrics/metrics.ts';
-import type { ApiPorts, UploadPipeline } from '../../api/ports.ts';
+import { listen, type HttpServer } from '../../api/http/listen.ts';
+import { createMetrics, type Metrics } from '../../api/metrics/metrics.ts';
 import { productVersion } from '../../api/version.ts';
+import { withHotReads } from '../../api/weather/hot-reads.ts';
 import type { OpenedWeather } from '../../api/weather/open-weather.ts';
+import { apiPorts, resolveApiTokens, uploadPipelines, type Tokens } from './api-ports.ts';
+import {
+  bootstrap,
+  openNotifier,
+  runOnce,
+  type Foundation,
+  type ProgramNotifier,
+  type ProgramOptions,
+} from './bootstrap.ts';
 
-export interface ServeOptions {
-  configFile: string;
-  log: Log;
-  env: NodeJS.ProcessEnv;
-  /** Called once when the daemon takes requests, with the base URL. */
+export interface ServeOptions extends ProgramOptions {
+  /** Called once, with the base URL, when the daemon answers requests. */
   onListening?: (url: string) => void;
-  /** Whether anyone reads lines of level debug of the worker threads. */
+  /** Whether the worker threads log at level debug. */
   verbose?: boolean;
-  /** Whether this process publishes too; where not, workers elsewhere do. */
+  /** Whether this process publishes too, as by default; otherwise workers of other processes do. */
   workers?: boolean;
-  /** Called with the values of all secrets as soon as they are known, before any of them is used. */
-  onSecrets?: (values: string[]) => void;
 }
 
 export interface Served {
-  /** Where it listens, with the base path; ends with `/`. */
+  /** Base URL, with the base path; ends with `/`. */
   url: string;
   /**
-   * Drains, publishes what was accepted as far as `shutdown_timeout` allows, and stops. A second call waits
-   * for the first.
+   * Takes no more uploads, publishes accepted ones within `shutdown_timeout`, and stops. Resolves with the
+   * ids of interrupted runs. A second call waits for the first.
    */
   close(): Promise<{ unfinished: string[] }>;
 }
 
-// What is still to be told when the last run is over.
-export const tellingGraceMs = 10_000;
-
-/**
- * Runs the daemon. Throws, before anything was begun, where the configuration, the secrets, the staging
- * directory or the address do not serve. Signals are the caller's: it calls `close`.
- */
-export async function serve({
-  configFile,
-  log,
-  env,
-  onListening,
-  verbose = false,
-  workers = true,
-  onSecrets,
-}: ServeOptions): Promise<Served> {
-  const { config, warnings } = await loadConfig(configFile, { home: env['HOME'] ?? homedir() });
-  if (!workers) requireBullmq(config, 'an API without workers');
-  const secrets = await loadSecrets({ directory: config.secrets.directory, env });
-  onSecrets?.(secretValues(config, secrets));
-  const stopped = new AbortController();
-  const clock = systemClock;
-  const told = await loggedNotifier(config.notifiers, {
-    clock,
-    log,
-    secrets,
-    hurry: stopped.signal,
-    onOutcome: ({ notifierId, delivered }) => metrics?.recordDelivery({ notifierId, delivered }),
-  });
-  for (const warning of [...warnings, ...secrets.warnings, ...told.warnings])
-    log.warn({ code: warning.code }, describeFinding(warning));
-  const tokens = resolveTokens(config.uploadTokens, secrets);
-  const metricsToken = metricsTokenOf(config, secrets);
-  const adminToken = resolveAdminToken(config, secrets);
-
-  // Listening comes before the sweep of staging: a second daemon of the same configuration fails here and
-  // sweeps nothing.
-  const gate = openingGate();
-  const server = await listen(gate.listener, config.server.http);
-  const weather = await openedWeather(config, secrets, log).catch(async (error: unknown) => {
-    await server.close();
-    throw error;
-  });
-  const metrics = config.server.metrics.enabled
-    ? createMetrics({
-        version: productVersion(),
-        nodeVersion: process.version,
-        pipelineIds: config.pipelines.map(({ id }) => id),
-        depth: () => coordinator.queue.depth(),
-        threads: () => coordinator.threads(),
-      })
-    : null;
-  const coordinator: Coordinator = await openCoordinator({
-    config,
-    env: definedValues(env),
-    clock: systemClock,
-    log,
-    verbose,
-    ...(metrics === null ? {} : { observer: metrics.runs }),
-    notify: (occurrence) => told.notifier.notify(occurrence),
-    secrets,
-  }).catch(async (error: unknown) => {
-    await weather?.close();
-    await server.close();
-    throw error;
-  });
-  const stopping = new AbortController();
-  let draining = false;
-  const ports: ApiPorts = {
-    http: config.server.http,
-    clock: systemClock,
-    log,
-    tokens,
-    pipelines: uploadPipelines(config),
-    sourcePipelines: sourcePipelines(config),
-    queue: coordinator.queue,
-    staging: coordinator.staging,
-    stage: metrics === null ? stageUpload : countingStage(stageUpload, metrics),
-    metrics,
-    metricsToken,
-    weather: weather?.service ?? null,
-    stopping: stopping.signal,
-    isDraining: () => draining,
-    board: adminToken === null ? null : await boardOf(coordinator, adminToken, config),
-  };
-  if (workers) await coordinator.start();
-  gate.open(withHotReads(createApp(ports), ports));
-  const url = `${server.origin}${config.server.http.basePath}`;
-  log.info({ url, pipelines: [...uploadPipelines(config).keys()] }, 'listening');
-  onListening?.(url);
-
-  const stop = async (): Promise<{ unfinished: string[] }> => {
-    draining = true;
-    const { shutdownTimeoutMs } = config.server.http;
-    const { unfinished } = await coordinator.queue.close(shutdownTimeoutMs);
-    stopping.abort(
-      new WaybillError('shutting_down', 'the daemon stopped before the upload was whole', {
-        hint: 'upload again shortly',
-      }),
-    );
-    await server.close();
-    await coordinator.close(shutdownTimeoutMs);
-    await weather
-      ?.close()
-      .catch((error: unknown) => log.error({ err: error }, 'closing the weather databases failed'));
-    // No more is published; what is still to be told gets one more try.
-    stopped.abort();
-    await told.notifier.close(tellingGraceMs);
-    log.info({ unfinished }, 'stopped');
-    return { unfinished };
-  };
-  let closing: Promise<{ unfinished: string[] }> | undefined;
-  return { url, close: () => (closing ??= stop()) };
+/** Everything that is open while the daemon runs. */
+interface Daemon {
+  foundation: Foundation;
+  tokens: Tokens;
+  metrics: Metrics | null;
+  notifier: ProgramNotifier;
+  server: HttpServer;
+  entrance: Entrance;
+  weather: OpenedWeather | null;
+  coordinator: Coordinator;
 }
 
-/** Loaded only where it is configured. */
-async function openedWeather(config: Config, secrets: Secrets, log: Log): Promise<OpenedWeather | null> {
+/**
+ * Runs the daemon. Throws `config_invalid`, `secrets_invalid`, or what opening the databases and the queue
+ * throws; nothing is left open then. Signals are the caller's business: it calls `close`.
+ */
+export async function serve(options: ServeOptions): Promise<Served> {
+  const { workers = true, onListening } = options;
+  return releasedOnFailure(async (onFailure) => {
+    const daemon = await openDaemon(options, onFailure);
+    const { foundation, coordinator, server, entrance, weather } = daemon;
+    const { config, log } = foundation;
+    const shutdown = newShutdown();
+    const ports = await apiPorts(foundation, {
+      ...daemon,
+      weather: weather?.service ?? null,
+      stopping: shutdown.uploads.signal,
+      isDraining: () => shutdown.isDraining,
+    });
+    if (workers) await coordinator.start();
+    entrance.open(withHotReads(createApp(ports), ports));
+    const url = `${server.origin}${config.server.http.basePath}`;
+    log.info({ url, pipelines: [...uploadPipelines(config).keys()] }, 'listening');
+    onListening?.(url);
+    return { url, close: runOnce(() => stop(daemon, shutdown)) };
+  });
+}
+
+/** Opens each part after those that it depends on. */
+async function openDaemon(
+  { workers = true, verbose = false, ...options }: ServeOptions,
+  onFailure: (release: () => Promise<void>) => void,
+): Promise<Daemon> {
+  const foundation = await bootstrap(options, (config) => {
+    if (!workers) requireBullmq(config, 'an API without workers');
+  });
+  const { config, clock } = foundation;
+  const metrics = openMetrics(config);
+  const notifier = await openNotifier(foundation, (outcome) => metrics?.recordDelivery(outcome));
+  onFailure(() => notifier.close());
+  const tokens = resolveApiTokens(foundation);
+
+  // Listening comes before the sweep of staging: a second daemon with the same configuration fails here,
+  // before it removes anything.
+  const entrance = newEntrance();
+  const server = await listen(entrance.listener, config.server.http, clock);
+  onFailure(() => server.close());
+  const weather = await openConfiguredWeather(foundation);
+  if (weather !== null) onFailure(() => weather.close());
+  const coordinator = await openCoordinator({
+    ...foundation,
+    verbose,
+    notify: (occurrence) => notifier.notify(occurrence),
+    ...(metrics === null ? {} : { observer: metrics.runs }),
+  });
+  onFailure(async () => void (await coordinator.close(0)));
+  metrics?.observe(coordinator);
+  return { foundation, tokens, metrics, notifier, server, entrance, weather, coordinator };
+}
+
+function openMetrics({ server, pipelines }: Config): Metrics | null {
+  if (!server.metrics.enabled) return null;
+  return createMetrics({
+    version: productVersion(),
+    nodeVersion: process.version,
+    pipelineIds: pipelines.map(({ id }) => id),
+  });
+}
+
+/** The modules are loaded only if a database is configured. */
+async function openConfiguredWeather(foundation: Foundation): Promise<OpenedWeather | null> {
+  const { config, secrets } = foundation;
   if (config.databases.length === 0) return null;
   const { openWeather, requireDatabaseSecrets } = await import('../../api/weather/open-weather.ts');
   await requireDatabaseSecrets(config, secrets);
-  return openWeather({ config, secrets, clock: systemClock, log });
+  return openWeather(foundation);
 }
 
-/** Holds requests back until the daemon is ready for them; it opens once. */
-function openingGate(): { listener: RequestListener; open: (listener: RequestListener) => void } {
+interface Shutdown {
+  /** Whether the daemon refuses new uploads. */
+  isDraining: boolean;
+  /** Aborted when uploads that are still being received must end. */
+  uploads: AbortController;
+}
+
+function newShutdown(): Shutdown {
+  return { isDraining: false, uploads: new AbortController() };
+}
+
+async function stop(daemon: Daemon, shutdown: Shutdown): Promise<{ unfinished: string[] }> {
+  const { foundation, coordinator, server, weather, notifier } = daemon;
+  const { config, log } = foundation;
+  const { shutdownTimeoutMs } = config.server.http;
+  shutdown.isDraining = true;
+  const { unfinished } = await coordinator.queue.close(shutdownTimeoutMs);
+  shutdown.uploads.abort(
+    new WaybillError('shutting_down', 'the daemon stopped before the upload was whole', {
+      hint: 'upload again shortly',
+    }),
+  );
+  await server.close();
+  await coordinator.close(shutdownTimeoutMs);
+  await weather
+    ?.close()
+    .catch((error: unknown) => log.error({ err: error }, 'closing the weather databases failed'));
+  await notifier.close();
+  log.info({ unfinished }, 'stopped');
+  return { unfinished };
+}
+
+/** Holds requests back until the daemon is ready for them. */
+interface Entrance {
+  listener: RequestListener;
+  /** Hands the held requests and all further ones to `listener`. */
+  open(listener: RequestListener): void;
+}
+
+function newEntrance(): Entrance {
   let open: (listener: RequestListener) => void = () => undefined;
   const opened = new Promise<RequestListener>((resolve) => (open = resolve));
-  return { listener: (req, res) => void opened.then((listener) => listener(req, res)), open };
-}
-
-async function boardOf(
-  coordinator: Coordinator,
-  token: Token,
-  config: Config,
-): Promise<NonNullable<ApiPorts['board']> | null> {
-  if (coordinator.board === null) return null;
-  const { queueBoard } = await import('../../api/queue-board/queue-board.ts');
-  return queueBoard(coordinator.board, token, config.server.http.basePath);
-}
-
-function uploadPipelines(config: Config): Map<string, UploadPipeline> {
-  const pipelines = new Map<string, UploadPipeline>();
-  for (const { id, source, sceneMaps } of config.pipelines) {
-    if (source.backend === 'http_upload')
-      pipelines.set(id, { id, maxUploadSize: source.maxUploadSize, maxFiles: source.maxFiles, sceneMaps });
-  }
-  return pipelines;
-}
-
-function sourcePipelines(config: Config): Set<string> {
-  return new Set(
-    config.pipelines.filter(({ source }) => source.backend !== 'http_upload').map(({ id }) => id),
-  );
-}
-
-function metricsTokenOf({ server }: Config, secrets: Secrets): Token | null {
-  const { enabled, tokenEnv } = server.metrics;
-  if (!enabled || tokenEnv === null) return null;
-  return resolveToken({ id: 'metrics', valueEnv: tokenEnv, pipelines: [] }, 'server.metrics', secrets);
-}
-
-export function definedValues(env: NodeJS.ProcessEnv): Record<string, string> {
-  return Object.fromEntries(
-    Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined),
-  );
+  return {
+    listener: (req, res) => void opened.then((listener) => listener(req, res)),
+    open: (listener) => open(listener),
+  };
 }

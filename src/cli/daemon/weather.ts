@@ -1,70 +1,42 @@
-import { homedir } from 'node:os';
-import { systemClock } from '../../core/clock.ts';
-import { loadConfig } from '../../core/config/load.ts';
-import { secretValues } from '../../core/config/secret-references.ts';
-import { loadSecrets } from '../../core/secrets.ts';
-import { describeFinding } from '../../core/finding.ts';
-import type { Log } from '../../core/log.ts';
+import { releasedOnFailure } from '../../core/lifecycle.ts';
 import { inContext } from '../../core/weather/open-reader.ts';
-import { appOf } from '../../api/app.ts';
-import { withHotReads } from '../../api/weather/hot-reads.ts';
+import { createHttpApp } from '../../api/http/app.ts';
 import { listen } from '../../api/http/listen.ts';
-import { weatherRoutes } from '../../api/weather/weather-routes.ts';
+import { withHotReads } from '../../api/weather/hot-reads.ts';
 import { openWeather, requireDatabaseSecrets } from '../../api/weather/open-weather.ts';
+import { weatherRoutes } from '../../api/weather/weather-routes.ts';
+import { bootstrap, runOnce, type ProgramOptions } from './bootstrap.ts';
 
 export interface ServedWeather {
-  /** Where it listens, with the base path; ends with `/`. */
+  /** Base URL, with the base path; ends with `/`. */
   url: string;
-  /** Answers what is under way and closes the databases; a failure of theirs is logged. */
+  /** Answers requests in progress and closes the databases; errors in closing them are logged. */
   close(): Promise<void>;
 }
 
 /**
- * Runs the weather reader alone. Throws with the context of the step before the message; nothing is left open
- * then.
+ * Runs the weather reader alone. Throws with the failed step before the message; nothing is left open then.
  */
-export async function serveWeather({
-  configFile,
-  log,
-  env,
-  onSecrets,
-}: {
-  configFile: string;
-  log: Log;
-  env: NodeJS.ProcessEnv;
-  /** Called with the values of all secrets as soon as they are known, before any of them is used. */
-  onSecrets?: (values: string[]) => void;
-}): Promise<ServedWeather> {
-  const clock = systemClock;
-  const { config, warnings, secrets } = await inContext('load config', async () => {
-    const loaded = await loadConfig(configFile, { home: env['HOME'] ?? homedir() });
-    const { directory } = loaded.config.secrets;
-    return { ...loaded, secrets: await loadSecrets({ directory, env }) };
-  });
-  onSecrets?.(secretValues(config, secrets));
-  for (const warning of [...warnings, ...secrets.warnings])
-    log.warn({ code: warning.code }, describeFinding(warning));
-  await requireDatabaseSecrets(config, secrets);
-  const weather = await openWeather({ config, secrets, clock, log });
-  const close = (): Promise<void> =>
-    weather.close().catch((error: unknown) => log.error({ err: error }, 'closing the databases failed'));
-  try {
+export async function serveWeather(options: ProgramOptions): Promise<ServedWeather> {
+  return releasedOnFailure(async (onFailure) => {
+    const { config, secrets, clock, log } = await inContext('load config', () => bootstrap(options));
+    await requireDatabaseSecrets(config, secrets);
+    const weather = await openWeather({ config, secrets, clock, log });
+    const closeDatabases = (): Promise<void> =>
+      weather.close().catch((error: unknown) => log.error({ err: error }, 'closing the databases failed'));
+    onFailure(closeDatabases);
     const { http } = config.server;
     const server = await inContext('build app', () => {
       const ports = { http, clock, log, metrics: null, weather: weather.service };
-      return listen(withHotReads(appOf(weatherRoutes, ports), ports), http);
+      return listen(withHotReads(createHttpApp(weatherRoutes, ports), ports), http, clock);
     });
     const url = `${server.origin}${http.basePath}`;
     log.info({ url, database: config.databases[0]?.name }, 'listening');
-    const stop = async (): Promise<void> => {
+    const close = runOnce(async () => {
       await server.close();
-      await close();
+      await closeDatabases();
       log.info({}, 'stopped');
-    };
-    let stopping: Promise<void> | undefined;
-    return { url, close: () => (stopping ??= stop()) };
-  } catch (error) {
-    await close();
-    throw error;
-  }
+    });
+    return { url, close };
+  });
 }

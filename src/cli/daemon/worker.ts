@@ -1,65 +1,44 @@
-import { homedir } from 'node:os';
-import { systemClock } from '../../core/clock.ts';
-import { loadConfig } from '../../core/config/load.ts';
-import { secretValues } from '../../core/config/secret-references.ts';
-import { loadSecrets } from '../../core/secrets.ts';
-import { describeFinding } from '../../core/finding.ts';
-import { loggedNotifier } from '../../core/notify/logged-notifier.ts';
+import { releasedOnFailure } from '../../core/lifecycle.ts';
 import { openCoordinator, requireBullmq } from '../../workers/open-coordinator.ts';
-import { definedValues, tellingGraceMs, type ServeOptions } from './serve.ts';
+import { bootstrap, openNotifier, runOnce, type ProgramOptions } from './bootstrap.ts';
+
+export interface WorkerOptions extends ProgramOptions {
+  /** Whether the worker threads log at level debug. */
+  verbose?: boolean;
+}
 
 export interface Working {
   /**
-   * Takes no more jobs, finishes what runs as far as `shutdown_timeout` allows, and gives the rest back to
-   * the queue.
+   * Takes no more jobs, finishes running ones within `shutdown_timeout`, and returns the others to the queue.
+   * Resolves with the ids of interrupted runs.
    */
   close(): Promise<{ unfinished: string[] }>;
 }
 
 /**
- * Runs workers without an API: they publish what the APIs of other processes accept. Throws where the
- * configuration, the secrets, Redis or a directory do not serve.
+ * Runs workers without an API: they publish what the APIs of other processes accept. Throws `config_invalid`,
+ * `secrets_invalid`, or what opening Redis and the staging directories throws; nothing is left open then.
  */
-export async function work({
-  configFile,
-  log,
-  env,
-  verbose = false,
-  onSecrets,
-}: Pick<ServeOptions, 'configFile' | 'log' | 'env' | 'verbose' | 'onSecrets'>): Promise<Working> {
-  const { config, warnings } = await loadConfig(configFile, { home: env['HOME'] ?? homedir() });
-  requireBullmq(config, 'a worker');
-  const secrets = await loadSecrets({ directory: config.secrets.directory, env });
-  onSecrets?.(secretValues(config, secrets));
-  const stopped = new AbortController();
-  const told = await loggedNotifier(config.notifiers, {
-    clock: systemClock,
-    log,
-    secrets,
-    hurry: stopped.signal,
-    onOutcome: () => undefined,
+export async function work(options: WorkerOptions): Promise<Working> {
+  return releasedOnFailure(async (onFailure) => {
+    const foundation = await bootstrap(options, (config) => requireBullmq(config, 'a worker'));
+    const { config, log } = foundation;
+    const notifier = await openNotifier(foundation);
+    onFailure(() => notifier.close());
+    const coordinator = await openCoordinator({
+      ...foundation,
+      verbose: options.verbose ?? false,
+      notify: (occurrence) => notifier.notify(occurrence),
+    });
+    onFailure(async () => void (await coordinator.close(0)));
+    await coordinator.start();
+    log.info({ max_concurrency: config.server.http.maxConcurrency }, 'working');
+    const close = runOnce(async () => {
+      const answer = await coordinator.close(config.server.http.shutdownTimeoutMs);
+      await notifier.close();
+      log.info(answer, 'stopped');
+      return answer;
+    });
+    return { close };
   });
-  for (const warning of [...warnings, ...secrets.warnings, ...told.warnings])
-    log.warn({ code: warning.code }, describeFinding(warning));
-  const coordinator = await openCoordinator({
-    config,
-    env: definedValues(env),
-    clock: systemClock,
-    log,
-    verbose,
-    secrets,
-    notify: (occurrence) => told.notifier.notify(occurrence),
-  });
-  await coordinator.start();
-  log.info({ max_concurrency: config.server.http.maxConcurrency }, 'working');
-  let closing: Promise<{ unfinished: string[] }> | undefined;
-  const stop = async (): Promise<{ unfinished: string[] }> => {
-    const answer = await coordinator.close(config.server.http.shutdownTimeoutMs);
-    // No more is published; what is still to be told gets one more try.
-    stopped.abort();
-    await told.notifier.close(tellingGraceMs);
-    log.info(answer, 'stopped');
-    return answer;
-  };
-  return { close: () => (closing ??= stop()) };
 }

@@ -1,0 +1,54 @@
+import express, { type ErrorRequestHandler, type Express, type RequestHandler } from 'express';
+import type { Clock } from '../../core/clock.ts';
+import type { ServerConfig } from '../../core/config/config.ts';
+import { WaybillError } from '../../core/errors.ts';
+import type { Log } from '../../core/log.ts';
+import { sendProblem } from './problem.ts';
+import { requestLog } from './request-log.ts';
+import { createRouter } from './router.ts';
+import type { Route } from './route.ts';
+
+/** What every HTTP application needs, whatever its routes are. */
+export interface HttpPorts {
+  http: ServerConfig['http'];
+  clock: Clock;
+  log: Log;
+}
+
+/**
+ * An application that serves these routes below the base path, logs each request and answers each error with
+ * a problem document. `middleware` runs before the routes, for every path.
+ */
+export function createHttpApp<Ports extends HttpPorts>(
+  routes: readonly Route<Ports>[],
+  ports: Ports,
+  middleware: readonly RequestHandler[] = [],
+): Express {
+  const app = express();
+  app.disable('x-powered-by').disable('etag');
+  app.set('trust proxy', ports.http.trustedProxies);
+  app.use(requestLog(ports.log, ports.clock));
+  for (const handler of middleware) app.use(handler);
+  app.use(ports.http.basePath, createRouter(routes, ports));
+  app.use(noSuchRoute);
+  app.use(answerError(ports.clock));
+  return app;
+}
+
+const noSuchRoute: RequestHandler = () => {
+  throw new WaybillError('not_found', 'there is nothing under this path', {
+    hint: 'GET /docs, under the base path, shows the routes',
+  });
+};
+
+/** Express recognizes an error handler by its four arguments. */
+function answerError(clock: Clock): ErrorRequestHandler {
+  return (error: unknown, req, res, next) => {
+    // Percent-encoding in the path that cannot be decoded; the router throws before it reaches any route.
+    const thrown =
+      error instanceof URIError
+        ? new WaybillError('not_found', 'the path is not valid percent-encoding')
+        : error;
+    sendProblem(req, res, thrown, clock).catch(next);
+  };
+}

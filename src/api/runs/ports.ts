@@ -1,0 +1,13 @@
+import type { JobQueue } from '../../workers/queue.ts';
+import type { HttpPorts } from '../http/app.ts';
+import type { Token } from '../http/auth.ts';
+
+/** What the run routes need. */
+export interface RunPorts extends HttpPorts {
+  tokens: readonly Token[];
+  /** Ids of all pipelines: those that take uploads, and those that have a source of their own. */
+  pipelineIds: ReadonlySet<string>;
+  /** Ids of the pipelines that have a source of their own; operators may start their runs. */
+  sourcePipelines: ReadonlySet<string>;
+  queue: JobQueue;
+}

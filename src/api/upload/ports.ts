@@ -1,0 +1,45 @@
+import type { PipelineConfig } from '../../core/config/config.ts';
+import type { Digest } from '../../core/digest.ts';
+import type { StagingArea } from '../../workers/coordinator.ts';
+import type { JobQueue } from '../../workers/queue.ts';
+import type { Token } from '../http/auth.ts';
+import type { HttpPorts } from '../http/app.ts';
+
+/** What the upload routes need. */
+export interface UploadPorts extends HttpPorts {
+  tokens: readonly Token[];
+  /** The pipelines that take uploads, by id. */
+  uploadPipelines: ReadonlyMap<string, UploadPipeline>;
+  queue: JobQueue;
+  staging: StagingArea;
+  stage: StageUpload;
+  /** Aborts when uploads that are still being received must end. */
+  stopping: AbortSignal;
+}
+
+export interface UploadPipeline {
+  id: string;
+  /** Bytes; applies to the archive as well as to what it contains. */
+  maxUploadSize: number;
+  maxFiles: number;
+  sceneMaps: PipelineConfig['sceneMaps'];
+}
+
+/** `stageUpload` of the core. */
+export type StageUpload = (request: {
+  input: AsyncIterable<Uint8Array>;
+  directory: string;
+  limits: { maxUploadSize: number; maxFiles: number };
+  signal: AbortSignal;
+  pipelineId: string;
+  sceneMaps: PipelineConfig['sceneMaps'];
+}) => Promise<StagedUpload>;
+
+/** What a request needs to know about a bundle that is staged and valid. */
+export interface StagedUpload {
+  directory: string;
+  bundlePath: string;
+  manifestDigest: Digest;
+  /** Size of the files that the manifest lists. */
+  bytes: number;
+}

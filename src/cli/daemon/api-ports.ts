@@ -1,0 +1,96 @@
+import { stageUpload } from '../../core/bundle/staging.ts';
+import type { Config } from '../../core/config/config.ts';
+import type { Secrets } from '../../core/secrets.ts';
+import type { Coordinator } from '../../workers/coordinator.ts';
+import { resolveToken, resolveTokens, type Token } from '../../api/http/auth.ts';
+import type { Metrics } from '../../api/metrics/metrics.ts';
+import type { ApiPorts } from '../../api/ports.ts';
+import { resolveAdminToken } from '../../api/queue-board/admin-auth.ts';
+import { measuredStage } from '../../api/upload/measured-stage.ts';
+import type { UploadPipeline } from '../../api/upload/ports.ts';
+import type { WeatherService } from '../../api/weather/service.ts';
+import type { Foundation } from './bootstrap.ts';
+
+/** Every token that requests can present. */
+export interface Tokens {
+  uploads: readonly Token[];
+  /** Null if `/metrics` requires none. */
+  metrics: Token | null;
+  /** Null if there is no queue board. */
+  admin: Token | null;
+}
+
+/** Throws `secrets_invalid` if a token is missing, is unusable, or equals another. */
+export function resolveApiTokens({ config, secrets }: Foundation): Tokens {
+  return {
+    uploads: resolveTokens(config.uploadTokens, secrets),
+    metrics: metricsToken(config, secrets),
+    admin: resolveAdminToken(config, secrets),
+  };
+}
+
+/** What the API is connected to. */
+export interface ApiParts {
+  tokens: Tokens;
+  metrics: Metrics | null;
+  coordinator: Coordinator;
+  weather: WeatherService | null;
+  /** Aborts when uploads that are still being received must end. */
+  stopping: AbortSignal;
+  isDraining: () => boolean;
+}
+
+/** The ports of the daemon's API. */
+export async function apiPorts({ config, clock, log }: Foundation, parts: ApiParts): Promise<ApiPorts> {
+  const { tokens, metrics, coordinator, weather, stopping, isDraining } = parts;
+  return {
+    http: config.server.http,
+    clock,
+    log,
+    tokens: tokens.uploads,
+    uploadPipelines: uploadPipelines(config),
+    pipelineIds: new Set(config.pipelines.map(({ id }) => id)),
+    sourcePipelines: sourcePipelines(config),
+    queue: coordinator.queue,
+    staging: coordinator.staging,
+    stage: metrics === null ? stageUpload : measuredStage(stageUpload, metrics),
+    metrics,
+    metricsToken: tokens.metrics,
+    weather,
+    stopping,
+    isDraining,
+    board: await openBoard(coordinator, tokens.admin, config),
+  };
+}
+
+/** The pipelines that take uploads, by id. */
+export function uploadPipelines(config: Config): Map<string, UploadPipeline> {
+  const pipelines = new Map<string, UploadPipeline>();
+  for (const { id, source, sceneMaps } of config.pipelines) {
+    if (source.backend === 'http_upload')
+      pipelines.set(id, { id, maxUploadSize: source.maxUploadSize, maxFiles: source.maxFiles, sceneMaps });
+  }
+  return pipelines;
+}
+
+function sourcePipelines(config: Config): Set<string> {
+  return new Set(
+    config.pipelines.filter(({ source }) => source.backend !== 'http_upload').map(({ id }) => id),
+  );
+}
+
+function metricsToken({ server }: Config, secrets: Secrets): Token | null {
+  const { enabled, tokenEnv } = server.metrics;
+  if (!enabled || tokenEnv === null) return null;
+  return resolveToken({ id: 'metrics', valueEnv: tokenEnv, pipelines: [] }, 'server.metrics', secrets);
+}
+
+async function openBoard(
+  { board }: Coordinator,
+  token: Token | null,
+  { server }: Config,
+): Promise<NonNullable<ApiPorts['board']> | null> {
+  if (board === null || token === null) return null;
+  const { queueBoard } = await import('../../api/queue-board/queue-board.ts');
+  return queueBoard(board, token, server.http.basePath);
+}

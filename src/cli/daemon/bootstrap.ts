@@ -1,0 +1,90 @@
+import { homedir } from 'node:os';
+import { systemClock, type Clock } from '../../core/clock.ts';
+import type { Config } from '../../core/config/config.ts';
+import { loadConfig } from '../../core/config/load.ts';
+import { secretValues } from '../../core/config/secret-references.ts';
+import { describeFinding, type Finding } from '../../core/finding.ts';
+import type { Log } from '../../core/log.ts';
+import type { Occurrence } from '../../core/notify/event.ts';
+import { loggedNotifier } from '../../core/notify/logged-notifier.ts';
+import type { Outcome } from '../../core/notify/notifier.ts';
+import { loadSecrets, type Secrets } from '../../core/secrets.ts';
+
+/** How a long-running program is started. */
+export interface ProgramOptions {
+  configFile: string;
+  log: Log;
+  env: NodeJS.ProcessEnv;
+  /** Called once with the values of all secrets, before any of them is used, so that logs can redact them. */
+  onSecrets?: (values: string[]) => void;
+}
+
+/** What every long-running program is built on. */
+export interface Foundation {
+  config: Config;
+  secrets: Secrets;
+  clock: Clock;
+  log: Log;
+  env: Readonly<Record<string, string>>;
+}
+
+/**
+ * Loads configuration and secrets and logs their warnings. `check` can refuse the configuration before any
+ * secret is read. Throws `config_unreadable`, `config_invalid`, `secrets_invalid` or what `check` throws.
+ */
+export async function bootstrap(
+  { configFile, log, env, onSecrets }: ProgramOptions,
+  check: (config: Config) => void = () => undefined,
+): Promise<Foundation> {
+  const { config, warnings } = await loadConfig(configFile, { home: env['HOME'] ?? homedir() });
+  check(config);
+  const secrets = await loadSecrets({ directory: config.secrets.directory, env });
+  onSecrets?.(secretValues(config, secrets));
+  logWarnings(log, [...warnings, ...secrets.warnings]);
+  return { config, secrets, clock: systemClock, log, env: definedValues(env) };
+}
+
+export interface ProgramNotifier {
+  notify(occurrence: Occurrence): void;
+  /** Gives each pending delivery one more try, 10 seconds in total. */
+  close(): Promise<void>;
+}
+
+const deliveryGraceMs = 10_000;
+
+/**
+ * Opens the configured notifiers; `onOutcome` gets the result of each delivery, after it was logged. Throws
+ * `config_invalid` or `secrets_invalid` if a notifier cannot be opened.
+ */
+export async function openNotifier(
+  { config, secrets, clock, log }: Foundation,
+  onOutcome: (outcome: Outcome) => void = () => undefined,
+): Promise<ProgramNotifier> {
+  const stopping = new AbortController();
+  const context = { clock, log, secrets, hurry: stopping.signal, onOutcome };
+  const { notifier, warnings } = await loggedNotifier(config.notifiers, context);
+  logWarnings(log, warnings);
+  return {
+    notify: (occurrence) => notifier.notify(occurrence),
+    close: async () => {
+      stopping.abort();
+      await notifier.close(deliveryGraceMs);
+    },
+  };
+}
+
+/** A function that does the work at its first call; further calls wait for the same work. */
+export function runOnce<T>(work: () => Promise<T>): () => Promise<T> {
+  let running: Promise<T> | undefined;
+  return () => (running ??= work());
+}
+
+function logWarnings(log: Log, warnings: readonly Finding[]): void {
+  for (const warning of warnings) log.warn({ code: warning.code }, describeFinding(warning));
+}
+
+function definedValues(env: NodeJS.ProcessEnv): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined),
+  );
+}
