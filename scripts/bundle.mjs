@@ -25,18 +25,20 @@ const inlined = new Set([
   'picocolors',
   'yaml',
 ]);
-/** Commands that live long start as ordinary modules. */
-const asModules = /^\.\/commands\/(serve|worker|weather)\.ts$/;
+/** Long-running commands start as ordinary modules. */
+const asModules = /\/(serve|worker|weather)\.ts$/;
 
 const source = path.resolve('src');
 
 const ownCode = {
   name: 'own-code',
   setup({ onResolve, onLoad }) {
-    onResolve({ filter: asModules }, ({ path: specifier }) => ({
-      path: specifier.replace(/^\.(.*)\.ts$/, '../cli$1.js'),
-      external: true,
-    }));
+    onResolve({ filter: asModules }, ({ path: specifier, importer, kind }) => {
+      const file = path.relative(source, path.resolve(path.dirname(importer), specifier));
+      return kind === 'dynamic-import' && file.startsWith('cli/commands/')
+        ? { path: `../${file.replace(/\.ts$/, '.js')}`, external: true }
+        : undefined;
+    });
     onResolve({ filter: /^[^./]/ }, ({ path: specifier, importer }) => {
       const name = specifier
         .split('/')

@@ -15,7 +15,7 @@ import express from 'express';
 import { pino } from 'pino';
 import { listen } from '../../src/api/http/listen.ts';
 import { serve, type Served } from '../../src/cli/daemon/serve.ts';
-import { run } from '../../src/cli/commands/run.ts';
+import { run } from '../../src/cli/commands/run/run.ts';
 import { columns, makeOutput, plural } from '../../src/cli/output.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { formatSize } from '../../src/core/settings/units.ts';

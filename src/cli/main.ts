@@ -2,17 +2,17 @@
 import { readFileSync } from 'node:fs';
 import { Command, CommanderError, Option } from 'commander';
 import { asWaybillError, type WaybillError } from '../core/errors.ts';
-import type { CheckOptions } from './commands/config-check.ts';
-import type { InspectOptions } from './commands/inspect.ts';
-import type { NotifyTestOptions } from './commands/notify-test.ts';
-import type { PruneOptions } from './commands/prune.ts';
-import type { ReconcileOptions } from './commands/reconcile-state.ts';
-import type { RunOptions } from './commands/run.ts';
-import { sceneMapCommand } from './commands/scene-map.ts';
-import type { DaemonOptions, ServeOptions } from './commands/serve.ts';
-import type { ValidateOptions } from './commands/validate.ts';
-import type { VerifyOptions } from './commands/verify.ts';
-import type { WeatherOptions } from './commands/weather.ts';
+import type { CheckOptions } from './commands/config/config-check.ts';
+import type { InspectOptions } from './commands/inspect/inspect.ts';
+import type { NotifyTestOptions } from './commands/notify/notify-test.ts';
+import type { PruneOptions } from './commands/prune/prune.ts';
+import type { ReconcileOptions } from './commands/reconcile-state/reconcile-state.ts';
+import type { RunOptions } from './commands/run/run.ts';
+import { sceneMapCommand } from './commands/scene-map/command.ts';
+import type { DaemonOptions, ServeOptions } from './commands/serve/serve.ts';
+import type { ValidateOptions } from './commands/validate/validate.ts';
+import type { VerifyOptions } from './commands/verify/verify.ts';
+import type { WeatherOptions } from './commands/weather/weather.ts';
 import { exitCodes } from './exit-codes.ts';
 import { singleDashConfig } from './single-dash-config.ts';
 
@@ -82,7 +82,7 @@ command('run', 'publish what the sources hold to all destinations')
     'replace unmanaged content and unusable states: deletes everything below the destination bundle path',
   )
   .addOption(formatOption())
-  .action(async (options: RunOptions) => exit((await import('./commands/run.ts')).run(options)));
+  .action(async (options: RunOptions) => exit((await import('./commands/run/run.ts')).run(options)));
 
 command('validate', 'check a bundle, or every bundle of a configured source')
   .argument('[bundle_path]', 'directory of a bundle')
@@ -94,7 +94,7 @@ command('validate', 'check a bundle, or every bundle of a configured source')
   )
   .addOption(formatOption())
   .action(async (bundlePath: string | undefined, options: ValidateOptions) =>
-    exit((await import('./commands/validate.ts')).validate(bundlePath, options)),
+    exit((await import('./commands/validate/validate.ts')).validate(bundlePath, options)),
   );
 
 command('inspect', 'show what a configured source holds and how its destinations stand')
@@ -105,7 +105,9 @@ command('inspect', 'show what a configured source holds and how its destinations
     'try what source and destinations can do: latency, clock, rights, rename, conditional writes; writes and removes one small file at each destination',
   )
   .addOption(formatOption())
-  .action(async (options: InspectOptions) => exit((await import('./commands/inspect.ts')).inspect(options)));
+  .action(async (options: InspectOptions) =>
+    exit((await import('./commands/inspect/inspect.ts')).inspect(options)),
+  );
 
 command('verify', 'read published outputs again and hold them against the catalog')
   .addOption(configOption())
@@ -113,7 +115,7 @@ command('verify', 'read published outputs again and hold them against the catalo
   .option('-d, --destination <id>', 'only this destination')
   .addOption(formatOption())
   .action(async (options: VerifyOptions) =>
-    exit((await import('./commands/verify.ts')).verifyDestinations(options)),
+    exit((await import('./commands/verify/verify.ts')).verifyDestinations(options)),
   );
 
 command('reconcile-state', 'remove the records of outputs that are gone from a catalog; deletes no file')
@@ -124,7 +126,7 @@ command('reconcile-state', 'remove the records of outputs that are gone from a c
   .option('--all-owners', 'repair the records of every owner, not only of this pipeline and destination')
   .addOption(formatOption())
   .action(async (options: ReconcileOptions) =>
-    exit((await import('./commands/reconcile-state.ts')).reconcileState(options)),
+    exit((await import('./commands/reconcile-state/reconcile-state.ts')).reconcileState(options)),
   );
 
 command('prune', 'remove old published outputs by the retention.prune policy of a destination')
@@ -135,7 +137,7 @@ command('prune', 'remove old published outputs by the retention.prune policy of 
   .addOption(new Option('--apply', 'delete what the policy says').conflicts('dryRun'))
   .addOption(formatOption())
   .action(async (options: PruneOptions) =>
-    exit((await import('./commands/prune.ts')).pruneDestination(options)),
+    exit((await import('./commands/prune/prune.ts')).pruneDestination(options)),
   );
 
 command('serve', 'run the daemon: uploads over HTTP, published as they come')
@@ -149,13 +151,15 @@ One process does all. With server.queue.driver: bullmq there may be more, on any
 
 SIGTERM or SIGINT: takes no more uploads, finishes what runs within server.http.shutdown_timeout, exit code 0. A second one ends at once.`,
   )
-  .action(async (options: ServeOptions) => exit((await import('./commands/serve.ts')).serveForever(options)));
+  .action(async (options: ServeOptions) =>
+    exit((await import('./commands/serve/serve.ts')).serveForever(options)),
+  );
 
 command('weather', 'serve the latest weather records of a database over HTTP')
   .option('-c, --config <file>', 'configuration file (YAML); else READER_CONFIG, else config.yml')
   .addHelpText('after', '\n`waybill-weather -config <file>` is the same as a program of its own.')
   .action(async (options: WeatherOptions) =>
-    exit((await import('./commands/weather.ts')).readWeather(options)),
+    exit((await import('./commands/weather/weather.ts')).readWeather(options)),
   );
 
 command('worker', 'publish what daemons of other processes accept (needs the queue driver bullmq)')
@@ -170,7 +174,7 @@ SIGTERM or SIGINT: takes no more runs, finishes what runs within server.http.shu
 code 0. A second one ends at once, and other workers take up its runs after server.queue.worker_timeout.`,
   )
   .action(async (options: DaemonOptions) =>
-    exit((await import('./commands/worker.ts')).workForever(options)),
+    exit((await import('./commands/worker/worker.ts')).workForever(options)),
   );
 
 const notify = program.command('notify').description('look after notifiers');
@@ -182,7 +186,7 @@ notify
   .option('-n, --notifier <id>', 'only this notifier (may be given again)', collect)
   .addOption(formatOption())
   .action(async (options: NotifyTestOptions) =>
-    exit((await import('./commands/notify-test.ts')).notifyTest(options)),
+    exit((await import('./commands/notify/notify-test.ts')).notifyTest(options)),
   );
 
 const config = program.command('config').description('look at configuration files');
@@ -192,12 +196,12 @@ config
   .addOption(configOption())
   .addOption(formatOption())
   .action(async (options: CheckOptions) =>
-    exit((await import('./commands/config-check.ts')).checkConfig(options)),
+    exit((await import('./commands/config/config-check.ts')).checkConfig(options)),
   );
 config
   .command('schema')
   .description('print the JSON Schema of the configuration, for editors')
-  .action(async () => exit((await import('./commands/config-check.ts')).printSchema()));
+  .action(async () => exit((await import('./commands/config/config-check.ts')).printSchema()));
 
 program.addCommand(
   sceneMapCommand({

@@ -36,6 +36,6 @@ async function main(): Promise<void> {
     process.stdout.write(usage);
     return;
   }
-  const { readWeather } = await import('./commands/weather.ts');
+  const { readWeather } = await import('./commands/weather/weather.ts');
   process.exitCode = await readWeather({ verbose, ...(config === undefined ? {} : { config }) });
 }

@@ -1,11 +1,11 @@
-import { firstRefusal, probeStorage, rightNames, type Probe } from '../core/maintain/probe.ts';
-import type { PipelineConfig } from '../core/config/config.ts';
-import type { CoreContext } from '../core/context.ts';
-import { errorRecord, type ErrorRecord } from '../core/errors.ts';
-import type { StorageLocation } from '../core/storage/backends.ts';
-import { describeLocation, sourceId } from '../core/storage/location.ts';
-import type { Storage } from '../core/storage/storage.ts';
-import { columns, type Output } from './output.ts';
+import { firstRefusal, probeStorage, rightNames, type Probe } from '../../../core/maintain/probe.ts';
+import type { PipelineConfig } from '../../../core/config/config.ts';
+import type { CoreContext } from '../../../core/context.ts';
+import { errorRecord, type ErrorRecord } from '../../../core/errors.ts';
+import type { StorageLocation } from '../../../core/storage/backends.ts';
+import { describeLocation, sourceId } from '../../../core/storage/location.ts';
+import type { Storage } from '../../../core/storage/storage.ts';
+import { columns, type Output } from '../../output.ts';
 
 /** What one place showed, or why it could not be opened. */
 export interface PlaceProbe {

@@ -1,9 +1,9 @@
-import { withReleasers } from '../../core/lifecycle.ts';
-import { reconcile, type ReconcileReport } from '../../core/maintain/reconcile.ts';
-import type { DestinationOptions } from '../options.ts';
-import { makeOutput, plural, type Output } from '../output.ts';
-import { destinationOf, pipelineOf, setUp } from '../set-up.ts';
-import { untilStopped } from '../stop-signal.ts';
+import { withReleasers } from '../../../core/lifecycle.ts';
+import { reconcile, type ReconcileReport } from '../../../core/maintain/reconcile.ts';
+import type { DestinationOptions } from '../../options.ts';
+import { makeOutput, plural, type Output } from '../../output.ts';
+import { destinationOf, pipelineOf, setUp } from '../../set-up.ts';
+import { untilStopped } from '../../stop-signal.ts';
 
 export type ReconcileOptions = DestinationOptions & { dryRun: boolean; allOwners: boolean };
 

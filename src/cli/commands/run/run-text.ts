@@ -1,14 +1,14 @@
-import { formatSize } from '../core/settings/units.ts';
-import type { ErrorRecord } from '../core/errors.ts';
-import { describeFinding } from '../core/finding.ts';
+import { formatSize } from '../../../core/settings/units.ts';
+import type { ErrorRecord } from '../../../core/errors.ts';
+import { describeFinding } from '../../../core/finding.ts';
 import type {
   ActionResult,
   Counters,
   DestinationResult,
   PipelineResult,
   RunResult,
-} from '../core/publish/result.ts';
-import { columns, plural, type Output } from './output.ts';
+} from '../../../core/publish/result.ts';
+import { columns, plural, type Output } from '../../output.ts';
 
 /** So many changes of one destination are listed, unless everything was asked for. */
 const changesShown = 20;

@@ -1,13 +1,13 @@
-import { formatSize } from '../../core/settings/units.ts';
-import { errorRecord, WaybillError, type ErrorRecord } from '../../core/errors.ts';
-import { withReleasers } from '../../core/lifecycle.ts';
-import { verify, type VerifyReport } from '../../core/maintain/verify.ts';
-import { describeLocation } from '../../core/storage/location.ts';
-import type { ConfiguredOptions } from '../options.ts';
-import { makeOutput, plural, type Output } from '../output.ts';
-import { progressBar } from '../progress.ts';
-import { destinationOf, pipelineOf, setUp } from '../set-up.ts';
-import { endedBySignal } from '../stop-signal.ts';
+import { formatSize } from '../../../core/settings/units.ts';
+import { errorRecord, WaybillError, type ErrorRecord } from '../../../core/errors.ts';
+import { withReleasers } from '../../../core/lifecycle.ts';
+import { verify, type VerifyReport } from '../../../core/maintain/verify.ts';
+import { describeLocation } from '../../../core/storage/location.ts';
+import type { ConfiguredOptions } from '../../options.ts';
+import { makeOutput, plural, type Output } from '../../output.ts';
+import { progressBar } from '../../progress.ts';
+import { destinationOf, pipelineOf, setUp } from '../../set-up.ts';
+import { endedBySignal } from '../../stop-signal.ts';
 
 interface DestinationVerification {
   pipelineId: string;

@@ -1,13 +1,13 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import type { Readable, Writable } from 'node:stream';
 import { Command, InvalidArgumentError, Option } from 'commander';
-import { WaybillError } from '../../core/errors.ts';
-import { describeFinding } from '../../core/finding.ts';
-import { maxDocumentBytes } from '../../core/scene-map/limits.ts';
-import type { CheckedFile } from '../../core/scene-map/report.ts';
-import type { SceneMapStats } from '../../core/scene-map/stats.ts';
-import type { Transcript, TranscriptOptions } from '../../core/scene-map/transcript.ts';
-import type { SceneMapCheck } from '../../core/scene-map/read-scene-map.ts';
+import { WaybillError } from '../../../core/errors.ts';
+import { describeFinding } from '../../../core/finding.ts';
+import { maxDocumentBytes } from '../../../core/scene-map/limits.ts';
+import type { CheckedFile } from '../../../core/scene-map/report.ts';
+import type { SceneMapStats } from '../../../core/scene-map/stats.ts';
+import type { Transcript, TranscriptOptions } from '../../../core/scene-map/transcript.ts';
+import type { SceneMapCheck } from '../../../core/scene-map/read-scene-map.ts';
 
 export interface SceneMapIo {
   stdin: Readable;
@@ -54,7 +54,7 @@ export function sceneMapCommand(io: SceneMapIo): Command {
     .command('schema')
     .description('print the JSON Schema (2020-12)')
     .action(async () => {
-      const { sceneMapSchemaText } = await import('../../core/scene-map/schema-file.ts');
+      const { sceneMapSchemaText } = await import('../../../core/scene-map/schema-file.ts');
       await print(io.stdout, sceneMapSchemaText());
     });
   command
@@ -126,7 +126,7 @@ async function validateFiles(
 
 async function report(io: SceneMapIo, checked: CheckedFile[], format: Format): Promise<void> {
   if (format === 'text') return print(io.stdout, textReport(checked));
-  const { sceneMapReport, sarifReport, githubAnnotation } = await import('../../core/scene-map/report.ts');
+  const { sceneMapReport, sarifReport, githubAnnotation } = await import('../../../core/scene-map/report.ts');
   if (format === 'github')
     return print(
       io.stdout,
@@ -162,7 +162,7 @@ async function renderFile(
 ): Promise<void> {
   const checked = await check(io, file, await openTranscript(io, flags), false);
   if (checked.map === null) return refuse(io, file, checked, 'No page is made of an invalid document.');
-  const { renderSceneMapPage } = await import('../../core/scene-map/page.ts');
+  const { renderSceneMapPage } = await import('../../../core/scene-map/page.ts');
   const page = renderSceneMapPage(checked.map, { findings: checked.findings });
   if (flags.output === '-') await print(io.stdout, page);
   else await writeOutput(flags.output, page);
@@ -172,7 +172,7 @@ async function renderFile(
 async function countFile(io: SceneMapIo, file: string, format: 'text' | 'json'): Promise<void> {
   const checked = await check(io, file, undefined, true);
   if (checked.map === null) return refuse(io, file, checked, 'An invalid document is not counted.');
-  const { sceneMapStats } = await import('../../core/scene-map/stats.ts');
+  const { sceneMapStats } = await import('../../../core/scene-map/stats.ts');
   const stats = sceneMapStats(checked.map);
   if (format === 'json') await printJson(io.stdout, stats);
   else await print(io.stdout, printable(textStats(stats)));
@@ -217,7 +217,7 @@ async function check(
   schemaOnly: boolean,
 ): Promise<SceneMapCheck> {
   const bytes = await readInput(io, file);
-  const { readSceneMap } = await import('../../core/scene-map/read-scene-map.ts');
+  const { readSceneMap } = await import('../../../core/scene-map/read-scene-map.ts');
   return readSceneMap(bytes, nameOf(file), {
     schemaOnly,
     ...(transcript === undefined ? {} : { transcript }),
@@ -230,7 +230,7 @@ async function openTranscript(
 ): Promise<Transcript | undefined> {
   if (transcript === undefined) return undefined;
   const bytes = await readInput(io, transcript);
-  const { readTranscript } = await import('../../core/scene-map/transcript.ts');
+  const { readTranscript } = await import('../../../core/scene-map/transcript.ts');
   return readTranscript(bytes, nameOf(transcript), { idKeys: ['segment_id', ...(segmentKey ?? [])], cueIds });
 }
 

@@ -1,10 +1,10 @@
 import { homedir } from 'node:os';
-import { loadConfig } from '../../core/config/load.ts';
-import { loadSecrets } from '../../core/secrets.ts';
-import { referencedSecrets } from '../../core/config/secret-references.ts';
-import { finding } from '../../core/finding.ts';
-import type { ConfiguredOptions } from '../options.ts';
-import { makeOutput, plural } from '../output.ts';
+import { loadConfig } from '../../../core/config/load.ts';
+import { loadSecrets } from '../../../core/secrets.ts';
+import { referencedSecrets } from '../../../core/config/secret-references.ts';
+import { finding } from '../../../core/finding.ts';
+import type { ConfiguredOptions } from '../../options.ts';
+import { makeOutput, plural } from '../../output.ts';
 
 export type CheckOptions = Pick<ConfiguredOptions, 'config' | 'format' | 'color'>;
 
@@ -40,7 +40,7 @@ export async function checkConfig(options: CheckOptions): Promise<number> {
 
 /** `waybill config schema`. */
 export async function printSchema(): Promise<number> {
-  const { configJsonSchema } = await import('../../core/config/json-schema.ts');
+  const { configJsonSchema } = await import('../../../core/config/json-schema.ts');
   process.stdout.write(`${JSON.stringify(configJsonSchema(), null, 2)}\n`);
   return 0;
 }

@@ -1,12 +1,12 @@
-import { WaybillError } from '../../core/errors.ts';
-import { withReleasers } from '../../core/lifecycle.ts';
-import { prune, type PruneReport } from '../../core/maintain/prune.ts';
-import type { DestinationOptions } from '../options.ts';
-import { columns, makeOutput, plural, type Output } from '../output.ts';
-import { destinationOf, pipelineOf, setUp } from '../set-up.ts';
+import { WaybillError } from '../../../core/errors.ts';
+import { withReleasers } from '../../../core/lifecycle.ts';
+import { prune, type PruneReport } from '../../../core/maintain/prune.ts';
+import type { DestinationOptions } from '../../options.ts';
+import { columns, makeOutput, plural, type Output } from '../../output.ts';
+import { destinationOf, pipelineOf, setUp } from '../../set-up.ts';
 
-import { untilStopped } from '../stop-signal.ts';
-import { withNotifier } from '../with-notifier.ts';
+import { untilStopped } from '../../stop-signal.ts';
+import { withNotifier } from '../../with-notifier.ts';
 
 export type PruneOptions = DestinationOptions & { dryRun?: boolean; apply?: boolean };
 

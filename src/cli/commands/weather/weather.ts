@@ -1,9 +1,9 @@
-import { serveWeather } from '../daemon/weather.ts';
-import { asWaybillError } from '../../core/errors.ts';
-import { describeFinding } from '../../core/finding.ts';
-import { newRedaction } from '../../core/redaction.ts';
-import { listenForStop } from '../stop-signal.ts';
-import { weatherLine, weatherLog } from '../weather-log.ts';
+import { serveWeather } from '../../daemon/weather.ts';
+import { asWaybillError } from '../../../core/errors.ts';
+import { describeFinding } from '../../../core/finding.ts';
+import { newRedaction } from '../../../core/redaction.ts';
+import { listenForStop } from '../../stop-signal.ts';
+import { weatherLine, weatherLog } from './weather-log.ts';
 
 export interface WeatherOptions {
   /** By default READER_CONFIG, or config.yml if that is not set. */

@@ -5,21 +5,21 @@ import {
   loadBundle,
   type BundleCandidate,
   type BundleSource,
-} from '../../core/bundle/discover.ts';
-import { validateBundle } from '../../core/bundle/validate-bundle.ts';
-import { formatSize } from '../../core/settings/units.ts';
-import type { CoreContext } from '../../core/context.ts';
-import { WaybillError } from '../../core/errors.ts';
-import { describeFinding, type Finding } from '../../core/finding.ts';
-import { readableSource } from '../../core/publish/readable-source.ts';
-import { sourceId } from '../../core/storage/location.ts';
-import { localStorage } from '../../core/storage/local/driver.ts';
-import type { Storage } from '../../core/storage/storage.ts';
-import type { CommonOptions } from '../options.ts';
-import { makeOutput, plural, type Output } from '../output.ts';
-import { progressBar, type ProgressBar } from '../progress.ts';
-import { pipelineOf, setUp } from '../set-up.ts';
-import { endedBySignal } from '../stop-signal.ts';
+} from '../../../core/bundle/discover.ts';
+import { validateBundle } from '../../../core/bundle/validate-bundle.ts';
+import { formatSize } from '../../../core/settings/units.ts';
+import type { CoreContext } from '../../../core/context.ts';
+import { WaybillError } from '../../../core/errors.ts';
+import { describeFinding, type Finding } from '../../../core/finding.ts';
+import { readableSource } from '../../../core/publish/readable-source.ts';
+import { sourceId } from '../../../core/storage/location.ts';
+import { localStorage } from '../../../core/storage/local/driver.ts';
+import type { Storage } from '../../../core/storage/storage.ts';
+import type { CommonOptions } from '../../options.ts';
+import { makeOutput, plural, type Output } from '../../output.ts';
+import { progressBar, type ProgressBar } from '../../progress.ts';
+import { pipelineOf, setUp } from '../../set-up.ts';
+import { endedBySignal } from '../../stop-signal.ts';
 
 export interface ValidateOptions extends CommonOptions {
   config?: string;

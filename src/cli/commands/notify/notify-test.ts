@@ -1,15 +1,15 @@
-import type { NotifierConfig } from '../../core/config/config.ts';
-import { notifiersOf } from '../../core/config/secret-references.ts';
-import { WaybillError } from '../../core/errors.ts';
-import { deliver, type Delivery } from '../../core/notify/deliver.ts';
-import { eventOf, type Event } from '../../core/notify/event.ts';
-import { newEventId, type OpenNotifier } from '../../core/notify/notifier.ts';
-import { testOccurrence } from '../../core/publish/occurrences.ts';
-import { openNotifiers } from '../../core/notify/open-notifiers.ts';
-import type { ConfiguredOptions } from '../options.ts';
-import { columns, makeOutput } from '../output.ts';
-import { setUp, unknownName, type SetUp } from '../set-up.ts';
-import { untilStopped } from '../stop-signal.ts';
+import type { NotifierConfig } from '../../../core/config/config.ts';
+import { notifiersOf } from '../../../core/config/secret-references.ts';
+import { WaybillError } from '../../../core/errors.ts';
+import { deliver, type Delivery } from '../../../core/notify/deliver.ts';
+import { eventOf, type Event } from '../../../core/notify/event.ts';
+import { newEventId, type OpenNotifier } from '../../../core/notify/notifier.ts';
+import { testOccurrence } from '../../../core/publish/occurrences.ts';
+import { openNotifiers } from '../../../core/notify/open-notifiers.ts';
+import type { ConfiguredOptions } from '../../options.ts';
+import { columns, makeOutput } from '../../output.ts';
+import { setUp, unknownName, type SetUp } from '../../set-up.ts';
+import { untilStopped } from '../../stop-signal.ts';
 
 export type NotifyTestOptions = ConfiguredOptions & { notifier?: string[] };
 

@@ -1,6 +1,6 @@
-import type { Log } from '../core/log.ts';
-import type { Redaction } from '../core/redaction.ts';
-import { isoMicroseconds } from './log-time.ts';
+import type { Log } from '../../../core/log.ts';
+import type { Redaction } from '../../../core/redaction.ts';
+import { isoMicroseconds } from '../../log-time.ts';
 
 type Level = 'debug' | 'info' | 'warn' | 'error';
 

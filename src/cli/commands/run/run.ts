@@ -1,15 +1,15 @@
-import { finding, type Finding } from '../../core/finding.ts';
-import { publishPipeline } from '../../core/publish/publish.ts';
-import type { PipelineResult, RunResult } from '../../core/publish/result.ts';
-import { allSucceeded, countActions } from '../../core/publish/summary.ts';
-import type { ConfiguredOptions } from '../options.ts';
-import { makeOutput } from '../output.ts';
-import { progressBar } from '../progress.ts';
-import { printRun } from '../run-text.ts';
-import { pipelineOf, setUp, unknownName, type SetUp } from '../set-up.ts';
+import { finding, type Finding } from '../../../core/finding.ts';
+import { publishPipeline } from '../../../core/publish/publish.ts';
+import type { PipelineResult, RunResult } from '../../../core/publish/result.ts';
+import { allSucceeded, countActions } from '../../../core/publish/summary.ts';
+import type { ConfiguredOptions } from '../../options.ts';
+import { makeOutput } from '../../output.ts';
+import { progressBar } from '../../progress.ts';
+import { printRun } from './run-text.ts';
+import { pipelineOf, setUp, unknownName, type SetUp } from '../../set-up.ts';
 
-import { untilStopped } from '../stop-signal.ts';
-import { withNotifier } from '../with-notifier.ts';
+import { untilStopped } from '../../stop-signal.ts';
+import { withNotifier } from '../../with-notifier.ts';
 
 export interface RunOptions extends ConfiguredOptions {
   pipeline?: string[];

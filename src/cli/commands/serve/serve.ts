@@ -1,9 +1,9 @@
 import type { Logger } from 'pino';
-import { serve } from '../daemon/serve.ts';
-import { newRedaction } from '../../core/redaction.ts';
-import { makeLogger } from '../logger.ts';
-import type { ConfiguredOptions } from '../options.ts';
-import { listenForStop } from '../stop-signal.ts';
+import { serve } from '../../daemon/serve.ts';
+import { newRedaction } from '../../../core/redaction.ts';
+import { makeLogger } from '../../logger.ts';
+import type { ConfiguredOptions } from '../../options.ts';
+import { listenForStop } from '../../stop-signal.ts';
 
 export type DaemonOptions = Pick<ConfiguredOptions, 'config' | 'verbose' | 'color'>;
 
