@@ -1,4 +1,4 @@
-/** What the commands take, as commander hands it over. */
+/** Options of the commands, as commander parses them. */
 export interface CommonOptions {
   format: 'text' | 'json';
   color: boolean;
@@ -8,6 +8,9 @@ export interface CommonOptions {
 export interface ConfiguredOptions extends CommonOptions {
   config: string;
 }
+
+/** Options of the long-running commands. */
+export type DaemonOptions = Pick<ConfiguredOptions, 'config' | 'verbose' | 'color'>;
 
 export interface DestinationOptions extends ConfiguredOptions {
   pipeline: string;

@@ -5,18 +5,18 @@ import type { WaybillError } from '../core/errors.ts';
 import { describeFinding, type Finding } from '../core/finding.ts';
 import { silentLog, type Log } from '../core/log.ts';
 
-/** Where a command writes: data to `out`, everything else to `err`. Colours only where a person looks. */
+/** Where a command writes: data to stdout, everything else to stderr. Colours only on a terminal. */
 export interface Output {
   readonly isJson: boolean;
   readonly style: Style;
-  /** One line. What is no text in it, a line break too, is shown escaped: names come from outside. */
+  /** Writes one line. Control characters, line breaks included, are escaped: names come from outside. */
   readonly data: (line: string) => void;
   readonly warn: (finding: Finding) => void;
   /** The one JSON document of a command. */
   readonly json: (kind: string, body: object) => void;
   /**
-   * Tells what the core warns of while it works on stderr, in either format: a lease that could not be
-   * renewed, a call tried again. And the events of notifiers of kind `log`, which somebody asked for.
+   * Writes warnings of the core to stderr in either format, such as a lease that could not be renewed or a
+   * call that is retried, and the events of notifiers of kind `log`.
    */
   readonly log: Log;
 }
@@ -46,8 +46,8 @@ export function makeOutput(options: { json: boolean; color: boolean }): Output {
   };
 }
 
-/** Tells what failed, every single finding of it, and what to do next. */
-export function tellError(error: WaybillError, options: { color: boolean }): void {
+/** Prints what failed, all its findings, and what to do next. */
+export function printError(error: WaybillError, options: { color: boolean }): void {
   const { line, style } = lineWriter(process.stderr, options.color);
   line(`${style.red('error')}  ${error.message}`);
   for (const finding of error.findings) line(`       ${describeFinding(finding)}`);
@@ -72,8 +72,8 @@ export function columns(rows: readonly (readonly string[])[], indent = ''): stri
 }
 
 /**
- * In code points, colours not counted: near enough for a column, and a table of widths would cost more to
- * load than the rest of the output.
+ * In code points, without colours: close enough for a column. A table of character widths would take longer
+ * to load than the rest of the output.
  */
 function widthOf(cell: string): number {
   return Array.from(stripVTControlCharacters(cell)).length;
@@ -88,7 +88,7 @@ function lineWriter(
   color: boolean,
 ): { style: Style; line: (text: string) => void } {
   const { NO_COLOR, TERM } = process.env;
-  // An empty NO_COLOR counts as none: no-color.org.
+  // An empty NO_COLOR counts as unset: no-color.org.
   const isColoured = color && (NO_COLOR ?? '') === '' && TERM !== 'dumb' && isatty(stream.fd);
   return {
     style: pc.createColors(isColoured),
@@ -97,8 +97,8 @@ function lineWriter(
 }
 
 /**
- * Our own colours, and everything that a terminal would act on or that turns text around: a name must not be
- * able to move the cursor or forge a line.
+ * Our own colours, and every character that a terminal acts on or that changes the text direction: a name
+ * must not be able to move the cursor or forge a line.
  */
 const notText = /(\u{1b}\[\d{1,2}m)|[\p{Cc}\p{Zl}\p{Zp}\u{202a}-\u{202e}\u{2066}-\u{2069}]/gu;
 
@@ -121,7 +121,7 @@ function describeLogged(fields: object, message: string): string {
 }
 
 /**
- * The core's names in JSON's spelling, object by object as they are written: a run may have a hundred
+ * Converts the core's names to snake case, object by object while they are written: a run may have a hundred
  * thousand of them.
  */
 function inSnakeCase(_key: string, value: unknown): unknown {

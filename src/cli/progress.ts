@@ -1,9 +1,10 @@
+import { systemClock } from '../core/clock.ts';
 import { formatSize } from '../core/settings/units.ts';
 import type { Progress } from '../core/publish/result.ts';
 
 export interface ProgressBar {
   onProgress: (progress: Progress) => void;
-  /** For work whose length is not known beforehand: what it has read is counted, without a bar. */
+  /** For work of unknown length: shows how much was read, without a bar. */
   onBytes: (count: number) => void;
   stop: () => void;
 }
@@ -11,7 +12,7 @@ export interface ProgressBar {
 /** Work shorter than this shows no bar, in milliseconds. */
 const quickMs = 400;
 
-/** A bar on standard error while bytes move, on a terminal only; elsewhere nothing at all. */
+/** A progress bar on stderr if that is a terminal; otherwise nothing. */
 export function progressBar(isWanted: boolean): ProgressBar {
   const nothing = (): void => undefined;
   if (!isWanted || !process.stderr.isTTY) return { onProgress: nothing, onBytes: nothing, stop: nothing };
@@ -19,7 +20,7 @@ export function progressBar(isWanted: boolean): ProgressBar {
   let done = 0;
   let bar: { update: () => void; stop: () => void } | null = null;
   let isStopped = false;
-  const show = setTimeout(() => {
+  const show = systemClock.timeout(quickMs, () => {
     void import('cli-progress').then(({ default: { SingleBar, Presets } }) => {
       if (isStopped || total + done === 0) return;
       const format =
@@ -30,21 +31,21 @@ export function progressBar(isWanted: boolean): ProgressBar {
         { stream: process.stderr, clearOnComplete: true, hideCursor: true, format },
         Presets.shades_classic,
       );
-      const told = (): object => ({ done: formatSize(done), all: formatSize(total) });
-      single.start(Math.max(total, 1), done, told());
+      const payload = (): object => ({ done: formatSize(done), all: formatSize(total) });
+      single.start(Math.max(total, 1), done, payload());
       bar = {
         update: () => {
           if (total > 0) single.setTotal(total);
-          single.update(done, told());
+          single.update(done, payload());
         },
         stop: () => single.stop(),
       };
     });
-  }, quickMs);
-  // However the process ends, the terminal gets its cursor and its line wrapping back.
+  });
+  // Restores the cursor and line wrapping of the terminal however the process ends.
   const stop = (): void => {
     isStopped = true;
-    clearTimeout(show);
+    show.cancel();
     process.off('exit', stop);
     bar?.stop();
     bar = null;

@@ -1,4 +1,5 @@
 import { hasCode, WaybillError } from '../core/errors.ts';
+import type { Log } from '../core/log.ts';
 
 export type StopSignal = 'SIGINT' | 'SIGTERM';
 
@@ -31,28 +32,39 @@ export function listenForStop(onFirst: (signal: StopSignal) => void): StopReques
 
 /**
  * Runs work that can stop half-way. The first SIGINT or SIGTERM aborts `signal`, so that the work stops and
- * cleans up, and makes the exit code 130 or 143. The `aborted` error of work that was stopped is not rethrown.
+ * cleans up, and makes the exit code 130 or 143. The `aborted` error of stopped work is not rethrown.
  */
 export async function untilStopped(work: (signal: AbortSignal) => Promise<number>): Promise<number> {
   const controller = new AbortController();
-  let exitCode: number | null = null;
+  const stopped: { exitCode: number | null } = { exitCode: null };
   const request = listenForStop((signal) => {
-    exitCode = exitCodeOf[signal];
+    stopped.exitCode = exitCodeOf[signal];
     process.stderr.write(`${signal}: stopping and cleaning up; once more to end at once\n`);
     controller.abort(new WaybillError('aborted', `stopped by ${signal}`, { hint: 'run again to finish' }));
   });
   try {
     const done = await work(controller.signal);
-    return exitCode ?? done;
+    return stopped.exitCode ?? done;
   } catch (error) {
-    if (exitCode === null || !hasCode(error, 'aborted')) throw error;
+    if (stopped.exitCode === null || !hasCode(error, 'aborted')) throw error;
     process.stderr.write('stopped; run again to finish\n');
-    return exitCode;
+    return stopped.exitCode;
   } finally {
     // A process that was stopped is about to exit: further signals may speed that up but must not change the
     // exit code.
     if (!controller.signal.aborted) request.release();
   }
+}
+
+/** Closes the daemon at the first SIGINT or SIGTERM; a second signal ends the process at once. */
+export async function closedBySignal(
+  log: Log,
+  daemon: { close(): Promise<{ unfinished: string[] }> },
+): Promise<number> {
+  await listenForStop((signal) => log.info({ signal }, 'draining; once more to end at once')).received;
+  const { unfinished } = await daemon.close();
+  if (unfinished.length > 0) log.warn({ unfinished }, 'these runs were interrupted');
+  return 0;
 }
 
 /** Runs work that only reads and has only the terminal to restore: a signal ends the process by `exit`. */

@@ -29,7 +29,7 @@ export interface Metrics {
 
 export interface ObservedDaemon {
   queue: Pick<JobQueue, 'depth'>;
-  threads(): ThreadStats;
+  threads: () => ThreadStats;
 }
 
 export interface AnsweredRequest {
@@ -73,9 +73,9 @@ export function createMetrics(options: MetricsOptions): Metrics {
 }
 
 interface Definer {
-  counter(name: string, help: string, labelNames: string[]): Counter;
-  histogram(name: string, help: string, labelNames: string[], buckets: number[]): Histogram;
-  gauge(name: string, help: string, labelNames: string[]): Gauge;
+  counter: (name: string, help: string, labelNames: string[]) => Counter;
+  histogram: (name: string, help: string, labelNames: string[], buckets: number[]) => Histogram;
+  gauge: (name: string, help: string, labelNames: string[]) => Gauge;
 }
 
 function definer(registry: Registry): Definer {

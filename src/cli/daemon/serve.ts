@@ -104,7 +104,9 @@ async function openDaemon(
     notify: (occurrence) => notifier.notify(occurrence),
     ...(metrics === null ? {} : { observer: metrics.runs }),
   });
-  onFailure(async () => void (await coordinator.close(0)));
+  onFailure(async () => {
+    await coordinator.close(0);
+  });
   metrics?.observe(coordinator);
   return { foundation, tokens, metrics, notifier, server, entrance, weather, coordinator };
 }

@@ -30,7 +30,9 @@ export async function work(options: WorkerOptions): Promise<Working> {
       verbose: options.verbose ?? false,
       notify: (occurrence) => notifier.notify(occurrence),
     });
-    onFailure(async () => void (await coordinator.close(0)));
+    onFailure(async () => {
+      await coordinator.close(0);
+    });
     await coordinator.start();
     log.info({ max_concurrency: config.server.http.maxConcurrency }, 'working');
     const close = runOnce(async () => {

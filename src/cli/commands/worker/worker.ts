@@ -1,7 +1,8 @@
 import { work } from '../../daemon/worker.ts';
 import { newRedaction } from '../../../core/redaction.ts';
 import { makeLogger } from '../../logger.ts';
-import { closedBySignal, type DaemonOptions } from '../serve/serve.ts';
+import type { DaemonOptions } from '../../options.ts';
+import { closedBySignal } from '../../stop-signal.ts';
 
 /** `waybill worker`: runs until SIGINT or SIGTERM; a second signal ends the process at once. */
 export async function workForever(options: DaemonOptions): Promise<number> {

@@ -1,0 +1,17 @@
+import type { Command } from 'commander';
+import { collect, configOption, exitWith, formatOption, verboseCommand } from '../../command-options.ts';
+import type { RunOptions } from './run.ts';
+
+export function runCommand(): Command {
+  return verboseCommand('run', 'publish what the sources hold to all destinations')
+    .addOption(configOption())
+    .option('-p, --pipeline <id>', 'only this pipeline (may be given again)', collect)
+    .option('-d, --destination <id>', 'only destinations of this name (may be given again)', collect)
+    .option('--dry-run', 'decide and print, write nothing at all')
+    .option(
+      '--force',
+      'replace unmanaged content and unusable states: deletes everything below the destination bundle path',
+    )
+    .addOption(formatOption())
+    .action(async (options: RunOptions) => exitWith((await import('./run.ts')).run(options)));
+}

@@ -1,0 +1,18 @@
+import { renderSceneMapPage } from '../../../core/scene-map/page.ts';
+import { check, openTranscript, refuse, type TranscriptFlags } from './documents.ts';
+import { print, writeOutput, type SceneMapIo } from './io.ts';
+
+/** `waybill scene-map render`. */
+export async function renderFile(
+  io: SceneMapIo,
+  file: string,
+  flags: TranscriptFlags & { output: string },
+): Promise<void> {
+  const checked = await check(io, file, await openTranscript(io, flags), false);
+  if (checked.map === null) return refuse(io, file, checked, 'No page is made of an invalid document.');
+
+  const page = renderSceneMapPage(checked.map, { findings: checked.findings });
+  if (flags.output === '-') await print(io.stdout, page);
+  else await writeOutput(flags.output, page);
+  io.setExitCode(0);
+}

@@ -1,0 +1,39 @@
+import { sceneMapStats, type SceneMapStats } from '../../../core/scene-map/stats.ts';
+import { check, refuse } from './documents.ts';
+import { count, print, printable, printJson, type SceneMapIo } from './io.ts';
+
+/** `waybill scene-map stats`. */
+export async function countFile(io: SceneMapIo, file: string, format: 'text' | 'json'): Promise<void> {
+  const checked = await check(io, file, undefined, true);
+  if (checked.map === null) return refuse(io, file, checked, 'An invalid document is not counted.');
+  const stats = sceneMapStats(checked.map);
+  if (format === 'json') await printJson(io.stdout, stats);
+  else await print(io.stdout, printable(textStats(stats)));
+  io.setExitCode(0);
+}
+
+function textStats(stats: SceneMapStats): string {
+  const lines = [
+    `${count(stats.scenes, 'scene')} over ${count(stats.segments, 'segment')} (${stats.first_segment_id} to ${stats.last_segment_id})`,
+  ];
+  const table = (title: string, rows: [string, { scenes: number; segments: number }][]): void => {
+    const width = Math.max(...rows.map(([name]) => name.length));
+    lines.push('', title);
+    for (const [name, tally] of rows)
+      lines.push(
+        `  ${name.padEnd(width)}  ${count(tally.scenes, 'scene')}, ${count(tally.segments, 'segment')}`,
+      );
+  };
+  table('Modes', Object.entries(stats.modes));
+  table('Boundary confidence', Object.entries(stats.confidences));
+  if (stats.participants.length > 0)
+    table(
+      'Participants',
+      stats.participants.map((one) => [one.name, one]),
+    );
+  if (stats.shortest !== null)
+    lines.push('', `Shortest: ${stats.shortest.scene_id}, ${count(stats.shortest.segments, 'segment')}`);
+  if (stats.longest !== null)
+    lines.push(`Longest: ${stats.longest.scene_id}, ${count(stats.longest.segments, 'segment')}`);
+  return `${lines.join('\n')}\n`;
+}

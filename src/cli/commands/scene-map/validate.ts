@@ -1,0 +1,42 @@
+import { WaybillError } from '../../../core/errors.ts';
+import type { CheckedFile } from '../../../core/scene-map/report.ts';
+import { check, openTranscript, textReport, type TranscriptFlags } from './documents.ts';
+import { nameOf, print, printJson, type SceneMapIo } from './io.ts';
+
+export type ValidateFlags = TranscriptFlags & {
+  schemaOnly: boolean;
+  format: 'text' | 'json' | 'sarif' | 'github';
+};
+
+/** `waybill scene-map validate`. */
+export async function validateFiles(io: SceneMapIo, files: string[], flags: ValidateFlags): Promise<void> {
+  if (files.filter((file) => file === '-').length + (flags.transcript === '-' ? 1 : 0) > 1) {
+    throw new WaybillError('usage', 'Standard input is named twice and can be read once.', {
+      hint: 'Give - for one document only.',
+    });
+  }
+  const transcript = await openTranscript(io, flags);
+  const checked: CheckedFile[] = [];
+  for (const file of files)
+    checked.push({
+      file: nameOf(file),
+      findings: (await check(io, file, transcript, flags.schemaOnly)).findings,
+    });
+  await report(io, checked, flags.format);
+  io.setExitCode(checked.some(({ findings }) => findings.length > 0) ? 1 : 0);
+}
+
+async function report(
+  io: SceneMapIo,
+  checked: CheckedFile[],
+  format: ValidateFlags['format'],
+): Promise<void> {
+  if (format === 'text') return print(io.stdout, textReport(checked));
+  const { sceneMapReport, sarifReport, githubAnnotation } = await import('../../../core/scene-map/report.ts');
+  if (format === 'github')
+    return print(
+      io.stdout,
+      checked.flatMap(({ findings }) => findings.map((one) => `${githubAnnotation(one)}\n`)).join(''),
+    );
+  await printJson(io.stdout, format === 'sarif' ? sarifReport(checked) : sceneMapReport(checked));
+}
