@@ -4,7 +4,7 @@ import { recordRequests } from './metrics/record-request.ts';
 import type { ApiPorts } from './ports.ts';
 import { routes } from './routes.ts';
 
-/** The daemon's HTTP application: all routes, metrics of each request, and the queue board if there is one. */
+/** The daemon's HTTP application: all routes, request metrics, and the queue board if there is one. */
 export function createApp(ports: ApiPorts): Express {
   const { clock, metrics, board = null } = ports;
   const middleware: RequestHandler[] = [];
