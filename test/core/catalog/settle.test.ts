@@ -1,0 +1,137 @@
+import t from 'tap';
+import type { Catalog, OutputRecord, Pending } from '../../../src/core/catalog/catalog.ts';
+import { announcedPaths, recordedPaths } from '../../../src/core/catalog/recorded-paths.ts';
+import { settleInterrupted, sweepUnfinished } from '../../../src/core/catalog/settle-interrupted.ts';
+import { pathsToSettle, settle } from '../../../src/core/catalog/settle.ts';
+import { digestOf } from '../../../src/core/digest.ts';
+import type { RelativePath } from '../../../src/core/paths.ts';
+import { listedKey } from '../../../src/core/storage/key.ts';
+import { put, snapshot } from '../../faults/world.ts';
+import { memoryStorage } from '../../support/memory-storage.ts';
+
+const owner = { pipelineId: 'p', destinationId: 'd' };
+
+function record(path: string, text: string): OutputRecord {
+  return {
+    path: path as RelativePath,
+    owner,
+    source: { backend: 'local', id: '/s', path: '.' },
+    kind: 'file',
+    digest: digestOf(text),
+    size: Buffer.byteLength(text),
+    updatedAt: '2026-11-20T00:00:00Z',
+    generated: { contentType: null, cacheControl: null, generator: null },
+    url: null,
+  };
+}
+
+function pendingOf(outputs: OutputRecord[], removes: string[]): Pending {
+  return {
+    attemptId: 'a',
+    owner,
+    action: 'replace_catalog',
+    startedAt: '2026-11-20T00:00:00Z',
+    holder: null,
+    renewals: 0,
+    outputs,
+    removes: removes.map(listedKey),
+  };
+}
+
+const catalog: Catalog = {
+  generation: 1,
+  updatedAt: '2026-11-20T00:00:00Z',
+  outputs: [record('kept', 'kept'), record('changed', 'old'), record('removed', 'r'), record('stays', 's')],
+  pending: pendingOf(
+    [record('changed', 'new'), record('added', 'added')],
+    ['removed', 'stays', 'unrecorded'],
+  ),
+};
+const without: Catalog = { ...catalog, pending: null };
+const truth = (text: string): { size: number; digest: ReturnType<typeof digestOf> } => ({
+  size: Buffer.byteLength(text),
+  digest: digestOf(text),
+});
+
+t.test('looks at what the attempt touched, but not at what is handled or was never recorded', async (t) => {
+  t.same(pathsToSettle(catalog, new Set()).sort(), ['added', 'changed', 'removed', 'stays']);
+  t.same(pathsToSettle(catalog, new Set(['changed', 'stays'])).sort(), ['added', 'removed']);
+  t.same(pathsToSettle(without, new Set()), []);
+});
+
+t.test(
+  'a path that is gone has no record; the others are recorded with the bytes that they hold',
+  async (t) => {
+    const observed = new Map([
+      ['changed', truth('new')],
+      ['added', null],
+      ['removed', null],
+      ['stays', truth('something else')],
+    ]);
+    const settled = settle(catalog, observed);
+    t.same(
+      settled.map(({ path, digest, size }) => [path, digest, size]),
+      [
+        ['kept', digestOf('kept'), 4],
+        ['changed', digestOf('new'), 3],
+        ['stays', digestOf('something else'), 14],
+      ],
+    );
+  },
+);
+
+t.test(
+  'bytes of neither the old nor the new output keep the old record, and are not vouched for',
+  async (t) => {
+    const [, changed] = settle(catalog, new Map([['changed', truth('half')]]));
+    t.match(changed, { path: 'changed', digest: digestOf('half'), size: 4 });
+    const added = settle(catalog, new Map([['added', truth('half')]])).at(-1);
+    t.match(added, { path: 'added', digest: digestOf('half'), size: 4 });
+  },
+);
+
+t.test('settling reads the files, leaves out what is handled, and names what is missing', async (t) => {
+  const storage = memoryStorage({ flavour: 'objects' });
+  await put(storage, 'changed', 'new');
+  await put(storage, 'stays', 's');
+  const { outputs, vanished } = await settleInterrupted(storage, catalog, new Set(['stays']));
+  t.same(
+    outputs.map(({ path }) => path),
+    ['kept', 'changed'],
+  );
+  t.same(vanished.sort(), ['added', 'removed']);
+  t.same(await settleInterrupted(storage, without), { outputs: without.outputs, vanished: [] });
+});
+
+t.test('unfinished files are swept on object stores only', async (t) => {
+  for (const [flavour, left] of [
+    ['objects', []],
+    ['files', ['added']],
+  ] as const) {
+    const storage = memoryStorage({ flavour });
+    await put(storage, 'added', 'part');
+    await sweepUnfinished(storage, [listedKey('added')]);
+    t.same([...(await snapshot(storage)).keys()], left);
+  }
+});
+
+t.test('recorded are the records and what an attempt announced', async (t) => {
+  t.same([...recordedPaths({ kind: 'valid', catalog })].sort(), [
+    'added',
+    'changed',
+    'kept',
+    'removed',
+    'stays',
+    'unrecorded',
+  ]);
+  t.same([...announcedPaths(catalog.pending)].sort(), ['added', 'changed', 'removed', 'stays', 'unrecorded']);
+  t.equal(announcedPaths(null).size, 0);
+  t.equal(recordedPaths({ kind: 'absent' }).size, 0);
+  t.equal(recordedPaths({ kind: 'invalid', reason: 'x' }).size, 0);
+  const legacy = {
+    kind: 'legacy' as const,
+    version: 2 as const,
+    records: [{ path: 'a' as RelativePath, v3: null }],
+  };
+  t.same([...recordedPaths(legacy)], ['a']);
+});

@@ -1,0 +1,18 @@
+import t from 'tap';
+import { watchLease } from '../../../src/core/lease/holder-watch.ts';
+import { defaultLeaseTimes as times } from '../../../src/core/lease/lease.ts';
+
+t.test('unchanged for as long as the times say: stale, and not a moment before', async (t) => {
+  const judge = watchLease(times, 1_000);
+  t.equal(judge('a', 1_000), 'wait');
+  t.equal(judge('a', 1_000 + times.staleAfterMs - 1), 'wait');
+  t.equal(judge('a', 1_000 + times.staleAfterMs), 'stale');
+});
+
+t.test('a sign of life starts the time anew, and makes the contender give up after its wait', async (t) => {
+  const judge = watchLease(times, 0);
+  t.equal(judge('a', 0), 'wait');
+  t.equal(judge('b', times.waitMs - 1), 'wait');
+  t.equal(judge('b', times.waitMs), 'busy');
+  t.equal(judge('b', times.waitMs - 1 + times.staleAfterMs), 'stale');
+});

@@ -1,0 +1,149 @@
+import t from 'tap';
+import type { Catalog, Pending } from '../../../src/core/catalog/catalog.ts';
+import { serialiseCatalog } from '../../../src/core/catalog/serialise-catalog.ts';
+import { readState } from '../../../src/core/catalog/store.ts';
+import { defaultLeaseTimes, intentOf, isContention, type Lease } from '../../../src/core/lease/lease.ts';
+import { acquireStateLease } from '../../../src/core/lease/state-lease.ts';
+import { newHolder, retire } from '../../../src/core/lease/this-holder.ts';
+import { silentLog } from '../../../src/core/log.ts';
+import type { ConditionalWrites, Storage } from '../../../src/core/storage/storage.ts';
+import { put, testClock } from '../../faults/world.ts';
+import { memoryStorage } from '../../support/memory-storage.ts';
+import { beatingClock } from './beating-clock.ts';
+
+const objects = (conditionalWrites: ConditionalWrites = 'full'): Storage =>
+  memoryStorage({ flavour: 'objects', conditionalWrites });
+const owner = { pipelineId: 'p', destinationId: 'd' };
+const updatedAt = '2026-11-20T00:00:00Z';
+const elsewhere = { host: 'another', pid: 7, bootId: 'b', process: null, thread: null, instanceId: 'theirs' };
+
+function acquire(storage: Storage, attemptId = 'mine', clock = testClock()): Promise<Lease> {
+  return acquireStateLease(storage, { clock, log: silentLog, attemptId, times: defaultLeaseTimes });
+}
+
+function intent(lease: Pick<Lease, 'attemptId' | 'holder'>): Catalog {
+  const announced = { owner, action: 'publish_new' as const, startedAt: updatedAt, outputs: [], removes: [] };
+  return { generation: 0, updatedAt, outputs: [], pending: intentOf(lease, announced) };
+}
+
+async function pendingIn(storage: Storage): Promise<Pending | null> {
+  const { state } = await readState(storage);
+  return state.kind === 'valid' ? state.catalog.pending : null;
+}
+
+const committed: Catalog = { generation: 1, updatedAt, outputs: [], pending: null };
+
+for (const honoured of ['full', 'create', 'none'] as const)
+  t.test(`conditions ${honoured}: taken by the intent, fenced, committed, released`, async (t) => {
+    const storage = objects(honoured);
+    const lease = await acquire(storage);
+    t.equal((await readState(storage)).raw, null, 'nothing is written to acquire it');
+    await lease.writeState(intent(lease));
+    await lease.fence();
+    await lease.writeState(committed);
+    await lease.release();
+    t.match((await readState(storage)).state, { kind: 'valid', catalog: committed });
+  });
+
+for (const honoured of ['full', 'create', 'none'] as const)
+  t.test(`conditions ${honoured}: of two that found nobody, only the first takes it`, async (t) => {
+    const storage = objects(honoured);
+    const [first, second] = [await acquire(storage, 'first'), await acquire(storage, 'second')];
+    await first.writeState(intent(first));
+    const failure = await second.writeState(intent(second)).then(
+      () => null,
+      (error: unknown) => error,
+    );
+    t.ok(isContention(failure), String(failure));
+    t.equal((await pendingIn(storage))?.attemptId, 'first');
+    await second.release();
+    await first.release();
+  });
+
+for (const honoured of ['full', 'create', 'none'] as const)
+  t.test(
+    `conditions ${honoured}: a holder that was overtaken neither passes its fence nor commits`,
+    async (t) => {
+      const storage = objects(honoured);
+      const lease = await acquire(storage);
+      await lease.writeState(intent(lease));
+      const theirs = serialiseCatalog(intent({ attemptId: 'theirs', holder: elsewhere })).toString();
+      await put(storage, '.publisher.json', theirs);
+      await t.rejects(lease.writeState(committed), {
+        code: honoured === 'full' ? 'storage_conflict' : 'lease_lost',
+      });
+      await t.rejects(lease.fence(), { code: 'lease_lost' });
+      t.ok(lease.signal.aborted);
+      await lease.release();
+      t.equal((await pendingIn(storage))?.holder?.instanceId, 'theirs');
+    },
+  );
+
+t.test('without conditions, whoever takes the lease reads back whose write stayed', async (t) => {
+  const inner = objects('none');
+  const clock = testClock();
+  const theirs = serialiseCatalog(intent({ attemptId: 'theirs', holder: elsewhere })).toString();
+  const lease = await acquire(inner, 'mine', {
+    ...clock,
+    async sleep(ms, signal) {
+      if (ms === 2_000) await put(inner, '.publisher.json', theirs);
+      await clock.sleep(ms, signal);
+    },
+  });
+  const failure = lease.writeState(intent(lease));
+  await t.rejects(failure, { code: 'storage_conflict' });
+  await lease.release();
+});
+
+t.test('an attempt that ends without its commit takes its holder out of the intent', async (t) => {
+  const storage = objects();
+  const lease = await acquire(storage);
+  await lease.writeState(intent(lease));
+  await lease.release();
+  t.match(await pendingIn(storage), { attemptId: 'mine', holder: null });
+  const clock = testClock();
+  await (await acquire(storage, 'next', clock)).release();
+  t.equal(clock.monotonic(), 0, 'nobody waits for it');
+});
+
+t.test('a holder that is known to be dead is not waited for, another one until it is stale', async (t) => {
+  for (const [holder, waits] of [
+    [newHolder(), false],
+    [elsewhere, true],
+  ] as const) {
+    if (!waits) retire(holder);
+    const storage = objects();
+    await put(storage, '.publisher.json', serialiseCatalog(intent({ attemptId: 'old', holder })).toString());
+    const clock = testClock();
+    await (await acquire(storage, 'mine', clock)).release();
+    t.equal(clock.monotonic() >= defaultLeaseTimes.staleAfterMs, waits);
+  }
+});
+
+t.test('a renewal counts in the intent, and a commit after it still succeeds', async (t) => {
+  const storage = objects();
+  const clock = beatingClock();
+  const lease = await acquire(storage, 'mine', clock);
+  await lease.writeState(intent(lease));
+  await clock.beat();
+  t.equal((await pendingIn(storage))?.renewals, 1);
+  await lease.writeState(committed);
+  await clock.beat();
+  t.equal(await pendingIn(storage), null, 'a renewal after the commit brings no intent back');
+  await lease.release();
+});
+
+t.test('the state is put back as it was found: its bytes, or none', async (t) => {
+  const storage = objects();
+  const first = await acquire(storage);
+  await first.writeState(intent(first));
+  await first.restoreState();
+  await first.release();
+  t.equal((await readState(storage)).raw, null);
+  await put(storage, '.publisher.json', serialiseCatalog(committed).toString());
+  const second = await acquire(storage);
+  await second.writeState(intent(second));
+  await second.restoreState();
+  await second.release();
+  t.same((await readState(storage)).raw, serialiseCatalog(committed));
+});

@@ -1,0 +1,250 @@
+import t from 'tap';
+import type { Catalog, OutputRecord, Pending } from '../../../../src/core/catalog/catalog.ts';
+import { digestOf } from '../../../../src/core/digest.ts';
+import { WaybillError } from '../../../../src/core/errors.ts';
+import { leaseLost, type Lease } from '../../../../src/core/lease/lease.ts';
+import { silentLog } from '../../../../src/core/log.ts';
+import type { RelativePath } from '../../../../src/core/paths.ts';
+import { apply } from '../../../../src/core/publish/apply/apply.ts';
+import type { Plan, PlannedOutput } from '../../../../src/core/publish/plan.ts';
+import { bytesBody } from '../../../../src/core/storage/body.ts';
+import { listedKey } from '../../../../src/core/storage/key.ts';
+import type { Storage } from '../../../../src/core/storage/storage.ts';
+import { withFaults, type FaultLog } from '../../../faults/with-faults.ts';
+import { owner, put, snapshot, testClock } from '../../../faults/world.ts';
+import { memoryStorage, type MemoryOptions } from '../../../support/memory-storage.ts';
+
+function output(path: string, text: string): PlannedOutput {
+  return {
+    path: path as RelativePath,
+    owner,
+    source: { backend: 'local', id: '/source', path: 'bundle' },
+    kind: 'file',
+    digest: digestOf(text),
+    size: Buffer.byteLength(text),
+    generated: { contentType: null, cacheControl: null, generator: null },
+    url: null,
+    body: bytesBody(text),
+  };
+}
+
+function record(path: string, text: string): OutputRecord {
+  const { owner, source, kind, digest, size, generated, url } = output(path, text);
+  const updatedAt = '2026-11-20T00:00:00.000Z';
+  return { path: path as RelativePath, owner, source, kind, digest, size, generated, url, updatedAt };
+}
+
+function planOf(overrides: Partial<Plan>): Plan {
+  return {
+    owner,
+    destinationPath: 'bundle',
+    action: 'replace_catalog',
+    reason: { code: 'outputs_differ', message: '' },
+    writes: [output('a', 'new'), output('b', 'b')],
+    removes: [listedKey('gone')],
+    clears: false,
+    keeps: [],
+    changes: [],
+    ...overrides,
+  };
+}
+
+function catalogOf(outputs: OutputRecord[], pending: Pending | null = null): Catalog {
+  return { generation: 7, updatedAt: '2026-11-20T00:00:00.000Z', outputs, pending };
+}
+
+/** A destination that holds `a` and `gone`, with every call on the storage and the lease in one list. */
+async function layOut(
+  flavour: MemoryOptions['flavour'],
+  found: Catalog = catalogOf([record('a', 'old'), record('gone', 'gone')]),
+  overrides: Partial<Lease> = {},
+): Promise<{ storage: Storage; bare: Storage; lease: Lease; calls: string[]; written: Catalog[] }> {
+  const bare = memoryStorage({ flavour });
+  await put(bare, 'a', 'old');
+  await put(bare, 'gone', 'gone');
+  const log: FaultLog = { operations: [], fired: false, mutations: 0 };
+  const calls = log.operations;
+  const written: Catalog[] = [];
+  const lease: Lease = {
+    attemptId: 'attempt',
+    holder: { host: 'h', pid: 1, bootId: null, process: null, thread: null, instanceId: 'i' },
+    signal: new AbortController().signal,
+    found: { state: { kind: 'valid', catalog: found }, raw: Buffer.from('as found') },
+    check: () => void calls.push('check'),
+    fence: async () => void calls.push('fence'),
+    writeState: async (catalog) => {
+      calls.push(catalog.pending === null ? 'commit' : 'intent');
+      written.push(catalog);
+    },
+    restoreState: async () => void calls.push('restore'),
+    release: async () => void calls.push('release'),
+    ...overrides,
+  };
+  return { storage: withFaults(bare, null, log), bare, lease, calls, written };
+}
+
+const options = { clock: testClock(), log: silentLog, concurrency: 1 };
+const steps = (calls: readonly string[]): string[] => calls.filter((call) => call !== 'check');
+
+t.test('on a file system: intent, stage, fence, rename, remove, commit, in this order', async (t) => {
+  const { storage, bare, lease, calls, written } = await layOut('files');
+  const applied = await apply(planOf({}), { ...options, storage, lease });
+  t.same(steps(calls), [
+    'intent',
+    'write .publisher.tmp/attempt/output-0',
+    'write .publisher.tmp/attempt/output-1',
+    'fence',
+    'rename .publisher.tmp/attempt/output-0 a',
+    'rename .publisher.tmp/attempt/output-1 b',
+    'remove gone',
+    'commit',
+  ]);
+  t.same(applied, { outputsWritten: 2, outputsRemoved: 1, bytesWritten: 4 });
+  t.same(Object.fromEntries(await snapshot(bare)), { a: 'new', b: 'b' });
+  const [intent, commit] = written;
+  t.match(intent, { generation: 7, pending: { attemptId: 'attempt', removes: ['gone'] } });
+  t.same(
+    intent?.pending?.outputs.map(({ path }) => path),
+    ['a', 'b'],
+  );
+  t.same(
+    intent?.outputs.map(({ path, digest }) => [path, digest]),
+    [
+      ['a', digestOf('old')],
+      ['gone', digestOf('gone')],
+    ],
+  );
+  t.match(commit, { generation: 8, pending: null });
+  t.same(
+    commit?.outputs.map(({ path, digest }) => [path, digest]),
+    [
+      ['a', digestOf('new')],
+      ['b', digestOf('b')],
+    ],
+  );
+});
+
+t.test('on an object store: intent, put, fence, remove, commit, in this order', async (t) => {
+  const { storage, lease, calls } = await layOut('objects');
+  await apply(planOf({}), { ...options, storage, lease });
+  t.same(steps(calls), ['intent', 'write a', 'write b', 'fence', 'remove gone', 'commit']);
+});
+
+t.test('the lease is checked before every write, the renames and every removal', async (t) => {
+  for (const flavour of ['files', 'objects'] as const) {
+    const { storage, lease, calls } = await layOut(flavour);
+    await apply(planOf({}), { ...options, storage, lease });
+    const unchecked = calls.filter(
+      (call, index) => /^(write|remove) /.test(call) && calls[index - 1] !== 'check',
+    );
+    t.same(unchecked, [], flavour);
+    if (flavour === 'files')
+      t.equal(calls[calls.findIndex((call) => call.startsWith('rename')) - 1], 'check');
+  }
+});
+
+for (const flavour of ['files', 'objects'] as const)
+  t.test(`${flavour}: an attempt that is fenced off removes nothing and commits nothing`, async (t) => {
+    const lost = leaseLost({ label: 'memory' }, 'another publisher holds it');
+    const fence = async (): Promise<void> => Promise.reject(lost);
+    const { storage, bare, lease, calls } = await layOut(flavour, undefined, { fence });
+    await t.rejects(apply(planOf({}), { ...options, storage, lease }), { code: 'lease_lost' });
+    t.notOk(calls.some((call) => /^(rename|remove|commit|restore)/.test(call)));
+    const files = await snapshot(bare);
+    t.equal(files.get('gone'), 'gone');
+    if (flavour === 'files') t.equal(files.get('a'), 'old', 'nothing visible changed');
+  });
+
+t.test('a failed write leaves the state as it was found and nothing of the attempt', async (t) => {
+  const { storage, bare, lease, calls } = await layOut('files');
+  const wrong = { ...output('b', 'b'), digest: digestOf('something else') };
+  const plan = planOf({ writes: [output('a', 'new'), wrong] });
+  await t.rejects(apply(plan, { ...options, storage, lease }), { code: 'body_mismatch' });
+  t.same(steps(calls).slice(-3), ['fence', 'removeTree .publisher.tmp/attempt', 'restore']);
+  t.same(Object.fromEntries(await snapshot(bare)), { a: 'old', gone: 'gone' });
+});
+
+t.test('after a visible change the intent stays, and what the attempt created goes', async (t) => {
+  const { storage, bare, lease, calls } = await layOut('objects');
+  const wrong = { ...output('c', 'c'), digest: digestOf('something else') };
+  const plan = planOf({ writes: [output('a', 'new'), output('b', 'b'), wrong] });
+  await t.rejects(apply(plan, { ...options, storage, lease }), { code: 'body_mismatch' });
+  t.notOk(calls.includes('restore'));
+  t.ok(calls.includes('remove b') && calls.includes('remove c'));
+  t.notOk(calls.includes('remove a'), 'an overwritten file is not removed');
+  t.same(Object.fromEntries(await snapshot(bare)), { a: 'new', gone: 'gone' });
+});
+
+t.test('nothing is deleted after an unknown commit', async (t) => {
+  const writeState = async ({ pending }: Catalog): Promise<void> => {
+    if (pending === null) throw new WaybillError('commit_unknown', 'no answer');
+  };
+  const { storage, lease, calls } = await layOut('files', undefined, { writeState });
+  await t.rejects(apply(planOf({ removes: [] }), { ...options, storage, lease }), { code: 'commit_unknown' });
+  t.notOk(calls.some((call) => /^(remove|restore)/.test(call)));
+});
+
+t.test('staged files that are missing because the lease was lost are reported as that', async (t) => {
+  let fences = 0;
+  const fence = async (): Promise<void> => {
+    fences += 1;
+    if (fences > 1) throw leaseLost({ label: 'memory' }, 'another publisher holds it');
+    await swept();
+  };
+  const { storage, bare, lease } = await layOut('files', undefined, { fence });
+  const swept = async (): Promise<void> => bare.removeTree(listedKey('.publisher.tmp/attempt'));
+  await t.rejects(apply(planOf({}), { ...options, storage, lease }), { code: 'lease_lost' });
+});
+
+t.test(
+  'what an interrupted attempt left is recorded as it is, and its unfinished files are swept',
+  async (t) => {
+    const interrupted: Pending = {
+      attemptId: 'before',
+      owner,
+      action: 'upsert_additive',
+      startedAt: '2026-11-20T00:00:00.000Z',
+      holder: null,
+      renewals: 0,
+      outputs: [record('left', 'left'), record('never', 'never')],
+      removes: [],
+    };
+    const found = catalogOf([record('left', 'older')], interrupted);
+    const { storage, lease, calls, written } = await layOut('objects', found);
+    await put(storage, 'left', 'left');
+    calls.length = 0;
+    await apply(planOf({ writes: [output('a', 'new')], removes: [] }), { ...options, storage, lease });
+    t.same(
+      written.at(-1)?.outputs.map(({ path, digest }) => [path, digest]),
+      [
+        ['left', digestOf('left')],
+        ['a', digestOf('new')],
+      ],
+    );
+    const sequence = steps(calls);
+    t.ok(sequence.indexOf('remove never') > sequence.indexOf('intent'), 'swept after the intent');
+    t.ok(sequence.indexOf('remove never') < sequence.indexOf('write a'), 'and before the first output');
+  },
+);
+
+t.test('a forced replacement removes everything else, and announces it', async (t) => {
+  const { storage, bare, lease, written } = await layOut('files');
+  await put(bare, 'deep/unmanaged', 'u');
+  const plan = planOf({ action: 'force_replace', clears: true, removes: [] });
+  await apply(plan, { ...options, storage, lease });
+  t.same(written[0]?.pending?.removes.toSorted(), ['deep/unmanaged', 'gone']);
+  t.same(Object.fromEntries(await snapshot(bare)), { a: 'new', b: 'b' });
+});
+
+t.test('what is in the way of a directory goes before the renames', async (t) => {
+  const { storage, lease, calls } = await layOut('files');
+  const plan = planOf({ writes: [output('gone/inner', 'i')] });
+  await apply(plan, { ...options, storage, lease });
+  const sequence = steps(calls);
+  t.same(sequence.slice(2), [
+    'fence',
+    'remove gone',
+    'rename .publisher.tmp/attempt/output-0 gone/inner',
+    'commit',
+  ]);
+});
