@@ -1,12 +1,12 @@
 import t, { type Test } from 'tap';
-import { systemClock } from '../../src/core/clock.ts';
-import { digestOf } from '../../src/core/digest.ts';
-import type { Log } from '../../src/core/log.ts';
-import { silentLog } from '../../src/core/log.ts';
-import { bullmqQueue, type BullmqQueue, type BullmqQueueOptions } from '../../src/workers/bullmq/queue.ts';
-import type { JobResult } from '../../src/workers/job.ts';
-import { runResult } from '../contract/queue.ts';
-import { startRedis, type RedisService } from '../services/redis.ts';
+import { systemClock } from '../../../src/core/clock.ts';
+import { digestOf } from '../../../src/core/digest.ts';
+import type { Log } from '../../../src/core/log.ts';
+import { silentLog } from '../../../src/core/log.ts';
+import { bullmqQueue, type BullmqQueue, type BullmqQueueOptions } from '../../../src/workers/bullmq/queue.ts';
+import type { JobResult } from '../../../src/workers/job.ts';
+import { runResult } from '../../contract/queue.ts';
+import { startRedis, type RedisService } from '../../services/redis.ts';
 
 async function service(t: Test, args: readonly string[] = []): Promise<RedisService> {
   const redis = await startRedis({ args });

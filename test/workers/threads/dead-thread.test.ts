@@ -3,19 +3,19 @@ import path from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { once } from 'node:events';
 import t, { type Test } from 'tap';
-import { stageUpload } from '../../src/core/bundle/staging.ts';
-import { newHolder, isKnownDead } from '../../src/core/lease/this-holder.ts';
-import type { Holder } from '../../src/core/catalog/catalog.ts';
-import { systemClock } from '../../src/core/clock.ts';
-import { parseConfig } from '../../src/core/config/load.ts';
-import { silentLog } from '../../src/core/log.ts';
-import { prepareStaging } from '../../src/workers/memory/coordinator.ts';
-import type { JobResult, PublishJob } from '../../src/workers/job.ts';
-import { workerPool } from '../../src/workers/threads/pool.ts';
-import { bundleTar, inChunks } from '../fixtures/tar.ts';
+import { stageUpload } from '../../../src/core/bundle/staging.ts';
+import { newHolder, isKnownDead } from '../../../src/core/lease/this-holder.ts';
+import type { Holder } from '../../../src/core/catalog/catalog.ts';
+import { systemClock } from '../../../src/core/clock.ts';
+import { parseConfig } from '../../../src/core/config/load.ts';
+import { silentLog } from '../../../src/core/log.ts';
+import { prepareStaging } from '../../../src/workers/memory/coordinator.ts';
+import type { JobResult, PublishJob } from '../../../src/workers/job.ts';
+import { workerPool } from '../../../src/workers/threads/pool.ts';
+import { bundleTar, inChunks } from '../../fixtures/tar.ts';
 
-// A daemon and its threads start and stop, which takes a while on a busy machine.
-t.setTimeout(240_000);
+// Threads take seconds to start on a busy machine; this is still less than a wait for a stale lease.
+t.setTimeout(100_000);
 
 // Node goes on with the microtasks of a thread that threw, and a small bundle is published within one turn of
 // the event loop: so many files take more than one.
@@ -43,7 +43,7 @@ for (const death of ['exit', 'throw', 'memory', 'hang'])
   );
 
 t.test('a holder is dead as soon as its thread is, and no sooner, though the process lives', async (t) => {
-  const source = new URL('../../src/core/lease/this-holder.ts', import.meta.url);
+  const source = new URL('../../../src/core/lease/this-holder.ts', import.meta.url);
   const worker = new Worker(
     `import { register } from 'tsx/esm/api';
      import { parentPort } from 'node:worker_threads';
@@ -83,7 +83,7 @@ pipelines:
   const pool = workerPool({
     clock: systemClock,
     log: silentLog,
-    file: new URL('../fixtures/workers/dying-publisher.mjs', import.meta.url),
+    file: new URL('../../fixtures/workers/dying-publisher.mjs', import.meta.url),
     threads: 1,
     data: { config, env: {}, verbose: false },
     env: {},

@@ -1,13 +1,13 @@
 import { existsSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import t, { type Test } from 'tap';
-import { parseConfig } from '../../src/core/config/load.ts';
-import { digestOf } from '../../src/core/digest.ts';
-import { silentLog } from '../../src/core/log.ts';
-import type { Coordinator } from '../../src/workers/coordinator.ts';
-import { createCoordinator, prepareStaging } from '../../src/workers/memory/coordinator.ts';
-import type { RunRecord } from '../../src/workers/run-record.ts';
-import { manualClock, type ManualClock } from './manual-clock.ts';
+import { parseConfig } from '../../../src/core/config/load.ts';
+import { digestOf } from '../../../src/core/digest.ts';
+import { silentLog } from '../../../src/core/log.ts';
+import type { Coordinator } from '../../../src/workers/coordinator.ts';
+import { createCoordinator, prepareStaging } from '../../../src/workers/memory/coordinator.ts';
+import type { RunRecord } from '../../../src/workers/run-record.ts';
+import { manualClock, type ManualClock } from '../manual-clock.ts';
 
 async function start(t: Test): Promise<{ coordinator: Coordinator; clock: ManualClock; staging: string }> {
   const root = t.testdir();
@@ -23,7 +23,7 @@ pipelines:
   const staging = config.server.staging.directory;
   await prepareStaging(staging);
   const clock = manualClock();
-  const workerFile = new URL('../fixtures/workers/misbehaving.mjs', import.meta.url);
+  const workerFile = new URL('../../fixtures/workers/misbehaving.mjs', import.meta.url);
   const coordinator = createCoordinator({
     config,
     env: {},

@@ -1,15 +1,15 @@
 import { MessageChannel, receiveMessageOnPort, type MessagePort } from 'node:worker_threads';
 import t from 'tap';
-import { systemClock } from '../../src/core/clock.ts';
-import { WaybillError } from '../../src/core/errors.ts';
+import { systemClock } from '../../../src/core/clock.ts';
+import { WaybillError } from '../../../src/core/errors.ts';
 import {
   answerTask,
   batchProgress,
   isFromThread,
   type FromThread,
-} from '../../src/workers/threads/thread-channel.ts';
-import type { JobProgress } from '../../src/workers/job.ts';
-import { runResult } from '../contract/queue.ts';
+} from '../../../src/workers/threads/thread-channel.ts';
+import type { JobProgress } from '../../../src/workers/job.ts';
+import { runResult } from '../../contract/queue.ts';
 
 const job = { runId: 'maps.1', pipelineId: 'maps', staged: '/staging/x', bundlePath: '.' };
 

@@ -1,9 +1,9 @@
 import t from 'tap';
-import { silentLog } from '../../src/core/log.ts';
-import { memoryQueue } from '../../src/workers/memory/queue.ts';
-import { queueContract, runResult } from '../contract/queue.ts';
-import { digestOf } from '../../src/core/digest.ts';
-import { manualClock } from './manual-clock.ts';
+import { silentLog } from '../../../src/core/log.ts';
+import { memoryQueue } from '../../../src/workers/memory/queue.ts';
+import { queueContract, runResult } from '../../contract/queue.ts';
+import { digestOf } from '../../../src/core/digest.ts';
+import { manualClock } from '../manual-clock.ts';
 
 queueContract(t, async (settings) => {
   const clock = manualClock();

@@ -1,10 +1,10 @@
 import t, { type Test } from 'tap';
-import { systemClock } from '../../src/core/clock.ts';
-import { WaybillError } from '../../src/core/errors.ts';
-import { silentLog } from '../../src/core/log.ts';
-import type { Occurrence } from '../../src/core/notify/event.ts';
-import type { JobProgress, PublishJob } from '../../src/workers/job.ts';
-import { workerPool, type WorkerPool, type WorkerPoolOptions } from '../../src/workers/threads/pool.ts';
+import { systemClock } from '../../../src/core/clock.ts';
+import { WaybillError } from '../../../src/core/errors.ts';
+import { silentLog } from '../../../src/core/log.ts';
+import type { Occurrence } from '../../../src/core/notify/event.ts';
+import type { JobProgress, PublishJob } from '../../../src/workers/job.ts';
+import { workerPool, type WorkerPool, type WorkerPoolOptions } from '../../../src/workers/threads/pool.ts';
 
 // Each test starts threads, which takes seconds on a busy machine.
 t.setTimeout(240_000);
@@ -15,7 +15,7 @@ function open(t: Test, { worker, ...options }: Setting): WorkerPool {
   const pool = workerPool({
     clock: systemClock,
     log: silentLog,
-    file: new URL(`../fixtures/workers/${worker}.mjs`, import.meta.url),
+    file: new URL(`../../fixtures/workers/${worker}.mjs`, import.meta.url),
     threads: 1,
     data: {},
     env: {},

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { WaitingLine } from '../../src/workers/memory/waiting-line.ts';
+import { WaitingLine } from '../../../src/workers/memory/waiting-line.ts';
 
 t.test('as if one looked through all that wait, from the first on (property)', async (t) => {
   const step = fc.oneof(

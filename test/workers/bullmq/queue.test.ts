@@ -1,9 +1,9 @@
 import t from 'tap';
-import { systemClock } from '../../src/core/clock.ts';
-import { silentLog } from '../../src/core/log.ts';
-import { bullmqQueue } from '../../src/workers/bullmq/queue.ts';
-import { queueContract } from '../contract/queue.ts';
-import { startRedis } from '../services/redis.ts';
+import { systemClock } from '../../../src/core/clock.ts';
+import { silentLog } from '../../../src/core/log.ts';
+import { bullmqQueue } from '../../../src/workers/bullmq/queue.ts';
+import { queueContract } from '../../contract/queue.ts';
+import { startRedis } from '../../services/redis.ts';
 
 const redis = await startRedis();
 t.teardown(() => redis.close());
