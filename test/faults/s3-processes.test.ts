@@ -4,39 +4,19 @@ import { ListMultipartUploadsCommand } from '@aws-sdk/client-s3';
 import { systemClock } from '../../src/core/clock.ts';
 import type { S3Location } from '../../src/core/storage/s3/location.ts';
 import { silentLog } from '../../src/core/log.ts';
-import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
 import { s3Storage } from '../../src/core/storage/s3/driver.ts';
 import { locationOf, secretsOf, startRadosgw } from '../services/radosgw.ts';
 import { startPublisher, type OtherPublisher } from './other-publisher.ts';
-import {
-  bundleOf,
-  bundlePath,
-  contextWith,
-  destinationOf,
-  litter,
-  owner,
-  snapshot,
-  untruths,
-  type Files,
-} from './world.ts';
+import { checkQuick, leaseTimes, publishHere, unhurried } from './two-processes.ts';
+import type { Files } from './world.ts';
 
 /**
  * Two real processes on one S3 destination, real signals, and leases of a second instead of minutes. The slow
  * one is in the middle of an upload in parts.
  */
 
-const leaseTimes = {
-  renewEveryMs: 200,
-  abortAfterMs: 600,
-  staleAfterMs: 800,
-  waitMs: 60_000,
-  pollEveryMs: 20,
-};
 const partBytes = 1024;
-/** Nobody is asleep: a machine that is busy must not look as if. */
-const unhurried = { ...leaseTimes, abortAfterMs: 30_000, staleAfterMs: 40_000 };
 const slow: Files = { 'a.txt': 'slow', 'slow.txt': 's'.repeat(5 * partBytes) };
-const quick: Files = { 'a.txt': 'quick', 'quick.txt': 'q' };
 
 const server = await startRadosgw(t);
 const bucket = await server.newBucket();
@@ -47,7 +27,7 @@ t.test('a process stopped in mid-upload and woken after it lost its lease does n
   await child.line('staging');
   t.equal((await uploads()).length, 1, 'an upload is under way');
   child.process.kill('SIGSTOP');
-  t.equal((await publish(location, quick)).error, null);
+  t.equal((await publish(location)).error, null);
   t.same(await uploads(), [], 'whoever takes over aborts it');
   child.process.kill('SIGCONT');
   child.process.stdin?.write('go on\n');
@@ -61,7 +41,7 @@ t.test('a publisher that waits for a live one goes on when that one is done', as
   const location = locationOf(server.endpoint, bucket, 'live/');
   const child = start(t, location, unhurried);
   await child.line('staging');
-  const waiting = publish(location, quick, unhurried);
+  const waiting = publish(location, unhurried);
   child.process.stdin?.write('go on\n');
   t.match(JSON.parse(await child.line('{')), { action: 'publish_new', code: null });
   t.match(await waiting, { action: 'replace_catalog', error: null });
@@ -75,7 +55,7 @@ t.test('a killed process is overtaken at once, and its upload is aborted', async
   child.process.kill('SIGKILL');
   await once(child.process, 'exit');
   t.equal((await uploads()).length, 1, 'its upload is left behind');
-  const result = await publish(location, quick, { ...leaseTimes, staleAfterMs: 3_600_000 });
+  const result = await publish(location, { ...leaseTimes, staleAfterMs: 3_600_000 });
   t.match(result, { action: 'replace_catalog', reason: { code: 'attempt_interrupted' }, error: null });
   t.same(await uploads(), []);
   await check(t, location);
@@ -88,7 +68,7 @@ t.test('and also where the next publication keeps nothing of it', async (t) => {
   child.process.kill('SIGKILL');
   await once(child.process, 'exit');
   t.equal((await uploads()).length, 1);
-  t.equal((await publish(location, quick, leaseTimes, 'additive')).error, null);
+  t.equal((await publish(location, leaseTimes, 'additive')).error, null);
   t.same(await uploads(), []);
 });
 
@@ -103,32 +83,16 @@ async function open(location: S3Location): ReturnType<typeof s3Storage> {
 }
 
 async function check(t: Test, location: S3Location): Promise<void> {
-  const storage = await open(location);
-  const files = await snapshot(storage);
-  t.equal(files.get(`${bundlePath}/a.txt`), 'quick');
-  t.equal(files.get(`${bundlePath}/slow.txt`), undefined);
-  t.same(litter(files), []);
-  t.same(await untruths(storage), []);
+  await checkQuick(t, await open(location));
   t.same(await uploads(), []);
 }
 
 async function publish(
   location: S3Location,
-  files: Files,
   times = leaseTimes,
-  workflow: 'additive' | 'replacement' = 'replacement',
-): ReturnType<typeof publishBundle> {
-  return publishBundle(
-    contextWith(systemClock),
-    await open(location),
-    {
-      bundle: bundleOf(files),
-      owner,
-      destination: destinationOf(workflow),
-      destinationPath: bundlePath,
-    },
-    { dryRun: false, force: false, leaseTimes: times },
-  );
+  workflow?: 'additive' | 'replacement',
+): ReturnType<typeof publishHere> {
+  return publishHere(await open(location), times, workflow);
 }
 
 function start(t: Test, location: S3Location, times = leaseTimes): OtherPublisher {

@@ -4,36 +4,16 @@ import t, { type Test } from 'tap';
 import { systemClock } from '../../src/core/clock.ts';
 import { silentLog } from '../../src/core/log.ts';
 import type { SftpLocation } from '../../src/core/storage/sftp/location.ts';
-import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
 import { sftpStorage } from '../../src/core/storage/sftp/driver.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
 import { noSecrets, sftpLocationOf, startSshd } from '../services/sshd.ts';
 import { startPublisher } from './other-publisher.ts';
-import {
-  bundleOf,
-  bundlePath,
-  contextWith,
-  destinationOf,
-  litter,
-  owner,
-  snapshot,
-  untruths,
-  type Files,
-} from './world.ts';
+import { checkQuick, leaseTimes, publishHere, unhurried } from './two-processes.ts';
+import type { Files } from './world.ts';
 
 /** Two real processes on one SFTP destination, real signals, and leases of a second instead of minutes. */
 
-const leaseTimes = {
-  renewEveryMs: 200,
-  abortAfterMs: 600,
-  staleAfterMs: 800,
-  waitMs: 60_000,
-  pollEveryMs: 20,
-};
-/** Nobody is asleep: a machine that is busy must not look as if. */
-const unhurried = { ...leaseTimes, abortAfterMs: 30_000, staleAfterMs: 40_000 };
 const slow: Files = { 'a.txt': 'slow', 'slow.txt': 's'.repeat(5000) };
-const quick: Files = { 'a.txt': 'quick', 'quick.txt': 'q' };
 const server = await startSshd(t);
 
 t.test('a process stopped in mid-file and woken after it lost its lease does not commit', async (t) => {
@@ -41,7 +21,7 @@ t.test('a process stopped in mid-file and woken after it lost its lease does not
   const child = startPublisher(t, { sftp: location, files: slow, leaseTimes });
   await child.line('staging');
   child.process.kill('SIGSTOP');
-  t.equal((await publish(location, quick)).error, null);
+  t.equal((await publish(location)).error, null);
   child.process.kill('SIGCONT');
   child.process.stdin?.write('go on\n');
   const { action } = JSON.parse(await child.line('{')) as { action: string };
@@ -53,7 +33,7 @@ t.test('a publisher that waits for a live one goes on when that one is done', as
   const location = sftpLocationOf(server, path.join(server.root, 'live'));
   const child = startPublisher(t, { sftp: location, files: slow, leaseTimes: unhurried });
   await child.line('staging');
-  const waiting = publish(location, quick, unhurried);
+  const waiting = publish(location, unhurried);
   child.process.stdin?.write('go on\n');
   t.match(JSON.parse(await child.line('{')), { action: 'publish_new', code: null });
   t.match(await waiting, { action: 'replace_catalog', error: null });
@@ -66,18 +46,14 @@ t.test('a killed process is overtaken at once', async (t) => {
   await child.line('staging');
   child.process.kill('SIGKILL');
   await once(child.process, 'exit');
-  const result = await publish(location, quick, { ...leaseTimes, staleAfterMs: 3_600_000 });
+  const result = await publish(location, { ...leaseTimes, staleAfterMs: 3_600_000 });
   t.match(result, { action: 'replace_catalog', reason: { code: 'attempt_interrupted' }, error: null });
   await check(t, location);
 });
 
 async function check(t: Test, location: SftpLocation): Promise<void> {
   const storage = await open(location);
-  const files = await snapshot(storage);
-  t.equal(files.get(`${bundlePath}/a.txt`), 'quick');
-  t.equal(files.get(`${bundlePath}/slow.txt`), undefined);
-  t.same(litter(files), []);
-  t.same(await untruths(storage), []);
+  await checkQuick(t, storage);
   await storage.close();
 }
 
@@ -85,24 +61,10 @@ async function open(location: SftpLocation): Promise<Storage> {
   return sftpStorage(location, { clock: systemClock, log: silentLog, secrets: noSecrets });
 }
 
-async function publish(
-  location: SftpLocation,
-  files: Files,
-  times = leaseTimes,
-): ReturnType<typeof publishBundle> {
+async function publish(location: SftpLocation, times = leaseTimes): ReturnType<typeof publishHere> {
   const storage = await open(location);
   try {
-    return await publishBundle(
-      contextWith(systemClock),
-      storage,
-      {
-        bundle: bundleOf(files),
-        owner,
-        destination: destinationOf('replacement'),
-        destinationPath: bundlePath,
-      },
-      { dryRun: false, force: false, leaseTimes: times },
-    );
+    return await publishHere(storage, times);
   } finally {
     await storage.close();
   }

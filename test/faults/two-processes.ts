@@ -1,0 +1,55 @@
+import type { Test } from 'tap';
+import { systemClock } from '../../src/core/clock.ts';
+import type { ActionResult } from '../../src/core/publish/result.ts';
+import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
+import type { Storage } from '../../src/core/storage/storage.ts';
+import {
+  bundleOf,
+  bundlePath,
+  contextWith,
+  destinationOf,
+  litter,
+  owner,
+  snapshot,
+  untruths,
+  type Files,
+} from './world.ts';
+
+/*
+ * What the tests of two real processes on one destination share: the other process is slow and gets signals,
+ * this one is quick and takes over. Leases take a second instead of minutes.
+ */
+
+export const leaseTimes = {
+  renewEveryMs: 200,
+  abortAfterMs: 600,
+  staleAfterMs: 800,
+  waitMs: 60_000,
+  pollEveryMs: 20,
+};
+/** For processes that are not stopped: a busy machine must not make them look as if they were. */
+export const unhurried = { ...leaseTimes, abortAfterMs: 30_000, staleAfterMs: 40_000 };
+export const quick: Files = { 'a.txt': 'quick', 'quick.txt': 'q' };
+
+export async function publishHere(
+  storage: Storage,
+  times = leaseTimes,
+  workflow: 'additive' | 'replacement' = 'replacement',
+): Promise<ActionResult> {
+  const destination = destinationOf(workflow);
+  return publishBundle(
+    contextWith(systemClock),
+    storage,
+    { bundle: bundleOf(quick), owner, destination, destinationPath: bundlePath },
+    { dryRun: false, force: false, leaseTimes: times },
+  );
+}
+
+/** The destination holds the quick bundle, nothing of the slow one, and a catalog that is true. */
+export async function checkQuick(t: Test, storage: Storage): Promise<void> {
+  const files = await snapshot(storage);
+  t.equal(files.get(`${bundlePath}/a.txt`), 'quick');
+  t.equal(files.get(`${bundlePath}/slow.txt`), undefined);
+  t.same(litter(files), []);
+  t.same(await untruths(storage), []);
+}
