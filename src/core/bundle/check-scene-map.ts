@@ -1,10 +1,13 @@
-import type { PipelineConfig } from '../config/config.ts';
 import { digestOf } from '../digest.ts';
 import { finding, type Finding } from '../finding.ts';
 import { checkSceneMapBytes, maxSceneMapBytes, sceneMapKind } from '../scene-map/check-in-bundle.ts';
 import type { BundleFile } from './source-bundle.ts';
 
-export type SceneMapRules = PipelineConfig['sceneMaps'];
+/** Whether a content finding makes the bundle invalid (`error`) or is only reported beside it. */
+export interface SceneMapRules {
+  contentRules: 'warning' | 'error';
+}
+
 export const defaultSceneMapRules: SceneMapRules = { contentRules: 'warning' };
 
 /**

@@ -1,4 +1,6 @@
-import type { SubscribableType } from '../notify/event.ts';
+import type { SceneMapRules } from '../bundle/check-scene-map.ts';
+import type { DatabaseConfig } from '../weather/settings.ts';
+import type { NotifierConfig } from '../notify/sink-kinds.ts';
 import type { DestinationLocation, SourceLocation } from '../storage/backends.ts';
 
 /**
@@ -21,25 +23,6 @@ export interface Config {
     /** How long rendered answers are kept; 0 keeps none. */
     cacheMs: number;
   };
-}
-
-export type DatabaseConfig = PostgresConfig | PgliteConfig;
-
-export interface PostgresConfig {
-  name: string;
-  driver: 'postgres';
-  schema: string;
-  urlEnv: string;
-  poolSize: number;
-  statementTimeoutMs: number;
-  connectTimeoutMs: number;
-}
-
-export interface PgliteConfig {
-  name: string;
-  driver: 'pglite';
-  schema: string;
-  directory: string;
 }
 
 export interface UploadTokenConfig {
@@ -94,7 +77,7 @@ export interface PipelineConfig {
   id: string;
   source: SourceConfig;
   destinations: DestinationConfig[];
-  sceneMaps: { contentRules: 'warning' | 'error' };
+  sceneMaps: SceneMapRules;
 }
 
 export type SourceConfig = SourceLocation | UploadSourceConfig;
@@ -132,25 +115,3 @@ export interface PrunePolicy {
   keepLatest: number | null;
   olderThanMs: number | null;
 }
-
-export type NotifierConfig = {
-  id: string;
-  events: SubscribableType[];
-  /** Only what is about these; null: all of them. */
-  pipelines: string[] | null;
-} & (
-  | { kind: 'log' }
-  | { kind: 'file'; path: string }
-  | {
-      kind: 'webhook';
-      url: string;
-      secretEnv: string;
-      timeoutMs: number;
-      /**
-       * Addresses and CIDR ranges that are connected to although they are link-local, unspecified or of a
-       * metadata service.
-       */
-      allowAddresses: string[];
-    }
-  | { kind: 'redis'; redisUrlEnv: string; channel: string; timeoutMs: number }
-);

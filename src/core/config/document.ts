@@ -1,4 +1,6 @@
+import type { DatabaseDocument } from '../weather/settings.ts';
 import type { SubscribableType } from '../notify/event.ts';
+import type { SinkDocument } from '../notify/sink-kinds.ts';
 import type { BackendName, DestinationLocationDocument, LocationDocument } from '../storage/backends.ts';
 
 /**
@@ -45,18 +47,6 @@ export interface BullmqDocument {
   scratch_directory: string;
 }
 
-export type DatabaseDocument =
-  | {
-      name: string;
-      driver: 'postgres';
-      url_env: string;
-      schema: string;
-      pool_size: number;
-      statement_timeout: string;
-      connect_timeout: string;
-    }
-  | { name: string; driver: 'pglite'; directory: string; schema: string };
-
 export interface PipelineDocument {
   id: string;
   source: SourceDocument;
@@ -86,9 +76,4 @@ export type NotifierDocument = {
   id: string;
   events: SubscribableType[];
   pipelines?: string[];
-} & (
-  | { kind: 'log' }
-  | { kind: 'file'; path: string }
-  | { kind: 'webhook'; url: string; secret_env: string; timeout: string; allow_addresses: string[] }
-  | { kind: 'redis'; redis_url_env: string; channel: string; timeout: string }
-);
+} & SinkDocument;

@@ -1,12 +1,5 @@
 import { dirname } from 'node:path';
-import type {
-  Config,
-  DestinationConfig,
-  NotifierConfig,
-  PipelineConfig,
-  ServerConfig,
-  SourceConfig,
-} from './config.ts';
+import type { Config, DestinationConfig, PipelineConfig, ServerConfig, SourceConfig } from './config.ts';
 import type {
   ConfigDocument,
   DestinationDocument,
@@ -14,19 +7,19 @@ import type {
   PipelineDocument,
   SourceDocument,
 } from './document.ts';
-import { resolveDatabase } from './resolve-weather.ts';
+import { resolveDatabase } from '../weather/settings.ts';
+import { sinkKindOf, type NotifierConfig } from '../notify/sink-kinds.ts';
 import { backendOf, type SourceLocation } from '../storage/backends.ts';
 import { resolveStaging, stagingDirectory } from './staging.ts';
-import { parseDuration, parseSize } from '../settings/units.ts';
 import {
   accepted,
   parseBasePath,
   parseBaseUrl,
   parseListen,
-  parseWebhookUrl,
+  resolveDuration,
   resolvePath,
+  resolveSize,
   type PathBase,
-  type Verdict,
 } from '../settings/values.ts';
 
 /**
@@ -49,7 +42,7 @@ export function resolveConfig(document: ConfigDocument, place: { file: string; h
     notifiers: document.notifiers.map((notifier) => resolveNotifier(notifier, base)),
     databases: document.databases.map((database) => resolveDatabase(database, base)),
     templates: { baseDir: document.templates.base_dir },
-    weather: { cacheMs: milliseconds(document.weather.cache) },
+    weather: { cacheMs: resolveDuration(document.weather.cache) },
   };
 }
 
@@ -62,12 +55,12 @@ function resolveServer(
       ...accepted(parseListen(http.listen)),
       basePath: accepted(parseBasePath(http.base_path)),
       trustedProxies: http.trusted_proxies,
-      retentionMs: milliseconds(http.retention),
+      retentionMs: resolveDuration(http.retention),
       queueSize: http.queue_size,
       maxConcurrency: http.max_concurrency,
-      uploadTimeoutMs: milliseconds(http.upload_timeout),
-      idleTimeoutMs: milliseconds(http.idle_timeout),
-      shutdownTimeoutMs: milliseconds(http.shutdown_timeout),
+      uploadTimeoutMs: resolveDuration(http.upload_timeout),
+      idleTimeoutMs: resolveDuration(http.idle_timeout),
+      shutdownTimeoutMs: resolveDuration(http.shutdown_timeout),
       protectRuns: http.protect_runs,
     },
     metrics: { enabled: metrics.enabled, tokenEnv: metrics.token_env ?? null },
@@ -92,7 +85,7 @@ function resolveQueue(
         driver: 'bullmq',
         redisUrlEnv: queue.redis_url_env,
         prefix: queue.prefix,
-        workerTimeoutMs: milliseconds(queue.worker_timeout),
+        workerTimeoutMs: resolveDuration(queue.worker_timeout),
       },
     };
   return { staging: { directory: stagingDirectory(location), shared: null }, queue: { driver: 'memory' } };
@@ -111,7 +104,7 @@ export function resolveSource(source: SourceDocument, base: PathBase): SourceCon
   if (source.backend !== 'http_upload') return backendOf(source).resolve(source, base);
   return {
     backend: 'http_upload',
-    maxUploadSize: accepted(known(parseSize(source.max_upload_size))),
+    maxUploadSize: resolveSize(source.max_upload_size),
     maxFiles: source.max_files,
   };
 }
@@ -137,7 +130,7 @@ export function resolveDestination(destination: DestinationDocument, base: PathB
     prune: {
       enabled: prune.enabled,
       keepLatest: prune.keep_latest ?? null,
-      olderThanMs: prune.older_than === undefined ? null : milliseconds(prune.older_than),
+      olderThanMs: prune.older_than === undefined ? null : resolveDuration(prune.older_than),
     },
     fileConcurrency: destination.file_concurrency ?? backend.fileConcurrency.files,
   };
@@ -145,36 +138,5 @@ export function resolveDestination(destination: DestinationDocument, base: PathB
 
 function resolveNotifier(notifier: NotifierDocument, base: PathBase): NotifierConfig {
   const { id, events, pipelines = null } = notifier;
-  const common = { id, events, pipelines };
-  switch (notifier.kind) {
-    case 'log':
-      return { ...common, kind: 'log' };
-    case 'file':
-      return { ...common, kind: 'file', path: resolvePath(notifier.path, base) };
-    case 'webhook':
-      return {
-        ...common,
-        kind: 'webhook',
-        url: accepted(parseWebhookUrl(notifier.url)),
-        secretEnv: notifier.secret_env,
-        timeoutMs: milliseconds(notifier.timeout),
-        allowAddresses: notifier.allow_addresses,
-      };
-    case 'redis':
-      return {
-        ...common,
-        kind: 'redis',
-        redisUrlEnv: notifier.redis_url_env,
-        channel: notifier.channel,
-        timeoutMs: milliseconds(notifier.timeout),
-      };
-  }
-}
-
-function milliseconds(text: string): number {
-  return accepted(known(parseDuration(text)));
-}
-
-function known(value: number | undefined): Verdict<number> {
-  return value === undefined ? { ok: false, reason: 'is not in its unit' } : { ok: true, value };
+  return { id, events, pipelines, ...sinkKindOf(notifier).resolve(notifier, base) };
 }

@@ -3,7 +3,7 @@ import type { ConfigDocument } from './document.ts';
 import { notifierSchema } from './schema-notifiers.ts';
 import { destinationSchema, sourceSchema } from './schema-locations.ts';
 import { serverSchema } from './schema-server.ts';
-import { databases, templates, weather } from './schema-weather.ts';
+import { databases, templates, weather } from '../weather/settings.ts';
 import { choice, environmentName, id, list, map, path } from '../settings/kinds.ts';
 
 /**

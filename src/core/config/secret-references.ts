@@ -1,6 +1,7 @@
 import { WaybillError } from '../errors.ts';
 import { finding } from '../finding.ts';
-import type { Config, NotifierConfig, SourceConfig } from './config.ts';
+import { sinkKindOf, type NotifierConfig } from '../notify/sink-kinds.ts';
+import type { Config, SourceConfig } from './config.ts';
 import { backendOf, type DestinationLocation } from '../storage/backends.ts';
 import type { Secrets } from '../secrets.ts';
 
@@ -104,13 +105,7 @@ function locationSecrets(location: SourceConfig | DestinationLocation, neededBy:
 
 function notifierSecrets(notifier: NotifierConfig): SecretReference[] {
   const neededBy = `notifier "${notifier.id}"`;
-  switch (notifier.kind) {
-    case 'webhook':
-      return [{ name: notifier.secretEnv, neededBy }];
-    case 'redis':
-      return [{ name: notifier.redisUrlEnv, neededBy }];
-    case 'log':
-    case 'file':
-      return [];
-  }
+  return sinkKindOf(notifier)
+    .secrets(notifier)
+    .map((name) => ({ name, neededBy }));
 }

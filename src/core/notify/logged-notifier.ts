@@ -1,15 +1,14 @@
 import type { Clock } from '../clock.ts';
-import type { NotifierConfig } from '../config/config.ts';
 import type { Secrets } from '../secrets.ts';
 import type { Finding } from '../finding.ts';
 import type { Log } from '../log.ts';
 import { createNotifier, type Notifier, type Outcome } from './notifier.ts';
 import { openNotifiers } from './open-notifiers.ts';
 import { outcomeWarning } from './outcome-warnings.ts';
+import type { NotifierConfig } from './sink-kinds.ts';
 
 /**
- * The notifier of a process that lives long, which tells how deliveries end in its log. Throws as
- * `openNotifiers` does.
+ * The notifier of a long-running process, which logs how each delivery ends. Throws as `openNotifiers` does.
  */
 export async function loggedNotifier(
   configs: readonly NotifierConfig[],
@@ -18,19 +17,19 @@ export async function loggedNotifier(
     log: Log;
     secrets: Secrets;
     hurry: AbortSignal;
-    /** Hears of each end besides. */
+    /** Called after the outcome was logged. */
     onOutcome: (outcome: Outcome) => void;
   },
 ): Promise<{ notifier: Notifier; warnings: Finding[] }> {
   const { notifiers, warnings } = await openNotifiers(configs, context);
   const onOutcome = (outcome: Outcome): void => {
-    tell(outcome, context.log);
+    logOutcome(outcome, context.log);
     context.onOutcome(outcome);
   };
   return { notifier: createNotifier({ ...context, notifiers, onOutcome }), warnings };
 }
 
-function tell(outcome: Outcome, log: Log): void {
+function logOutcome(outcome: Outcome, log: Log): void {
   const { event, notifierId, tries } = outcome;
   const fields = {
     notifier: notifierId,

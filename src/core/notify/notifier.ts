@@ -1,10 +1,10 @@
 import { customAlphabet } from 'nanoid';
 import type { Clock } from '../clock.ts';
-import type { NotifierConfig } from '../config/config.ts';
 import type { Log } from '../log.ts';
 import type { RetryPolicy } from '../retry.ts';
 import { deliver, type Delivery } from './deliver.ts';
 import { eventOf, pipelineOfEvent, type Event, type Occurrence } from './event.ts';
+import type { NotifierConfig } from './sink-kinds.ts';
 import type { Sink } from './sink.ts';
 
 /** A configured notifier with its sink open. */
@@ -16,11 +16,11 @@ export interface OpenNotifier {
 export interface NotifierOptions {
   notifiers: readonly OpenNotifier[];
   clock: Clock;
-  /** Tries that failed are told at level debug; the end of a delivery is `onOutcome`'s. */
+  /** Failed tries are logged at level debug; `onOutcome` gets the end of a delivery. */
   log: Log;
   /** Called once for each event and each notifier that it was for. */
   onOutcome: (outcome: Outcome) => void;
-  /** From when it aborts, events get one try each: the process was told to stop. */
+  /** Once it aborts, events get one try each: the process was asked to stop. */
   hurry?: AbortSignal;
   /** Only tests pass their own. */
   policy?: RetryPolicy;
@@ -29,7 +29,7 @@ export interface NotifierOptions {
 
 export interface Outcome extends Delivery {
   notifierId: string;
-  kind: Sink['kind'];
+  kind: NotifierConfig['kind'];
   event: Event;
 }
 
@@ -37,13 +37,13 @@ export interface Notifier {
   /** Makes an event of it and sees to its delivery to every notifier that wants it. Returns at once. */
   notify(occurrence: Occurrence): void;
   /**
-   * Waits until everything is delivered or given up, at most `withinMs`, and ten seconds where the process
-   * was told to stop; gives up the rest, and closes the sinks. What happens afterwards is told to nobody.
+   * Waits until everything is delivered or given up, at most `withinMs`, or ten seconds if the process was
+   * asked to stop; drops the rest, and closes the sinks. Later events are dropped.
    */
   close(withinMs: number): Promise<void>;
 }
 
-/** More than this wait for a slow receiver, and what comes is given up: memory is not for that. */
+/** Queue limit of each notifier, in events; further events are dropped. */
 export const waitingAtMost = 10_000;
 
 const hurriedMs = 10_000;
@@ -107,7 +107,7 @@ function laneOf(
   let isGone = false;
 
   const end = (event: Event, delivery: Delivery): void =>
-    onOutcome({ ...delivery, notifierId: config.id, kind: sink.kind, event });
+    onOutcome({ ...delivery, notifierId: config.id, kind: config.kind, event });
   const unsent = (reason: string, gone = false): Delivery => ({ delivered: false, tries: 0, reason, gone });
 
   const work = async (): Promise<void> => {

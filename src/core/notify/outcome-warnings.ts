@@ -18,11 +18,11 @@ export function outcomeWarning({
 }
 
 // A dead receiver makes as many warnings as there are events, and says the same in each.
-const toldOfEach = 10;
+const warningsOfEach = 10;
 
 /** Collects the warnings of a run: the first of each notifier in full, the rest counted. */
 export function collectWarnings(): { onOutcome: (outcome: Outcome) => void; warnings: () => Finding[] } {
-  const told: Finding[] = [];
+  const shown: Finding[] = [];
   const counts = new Map<string, number>();
   return {
     onOutcome(outcome) {
@@ -30,17 +30,17 @@ export function collectWarnings(): { onOutcome: (outcome: Outcome) => void; warn
       if (warning === null) return;
       const count = (counts.get(outcome.notifierId) ?? 0) + 1;
       counts.set(outcome.notifierId, count);
-      if (count <= toldOfEach) told.push(warning);
+      if (count <= warningsOfEach) shown.push(warning);
     },
     warnings: () => [
-      ...told,
+      ...shown,
       ...[...counts]
-        .filter(([, count]) => count > toldOfEach)
+        .filter(([, count]) => count > warningsOfEach)
         .map(([id, count]) =>
           finding(
             'warning',
             'event_not_delivered',
-            `notifier "${id}": ${count - toldOfEach} more events were not delivered`,
+            `notifier "${id}": ${count - warningsOfEach} more events were not delivered`,
           ),
         ),
     ],

@@ -1,13 +1,12 @@
 import type { Event } from './event.ts';
 
-/** Where events go. One factory a file in `sinks/`. */
+/** Where events go; one kind a file in `sinks/`. */
 export interface Sink {
-  readonly kind: 'log' | 'file' | 'webhook' | 'redis';
   /** Tries at once. More than one gives up the order. */
   readonly concurrency: number;
   /** The longest that one try may take, in milliseconds. */
   readonly timeoutMs: number;
-  /** One try. What goes wrong is told in the answer, in words without a secret; nothing is thrown. */
+  /** One try. A failure is returned, in words without a secret, and never thrown. */
   send(event: Event, signal: AbortSignal): Promise<Attempted>;
   close(): Promise<void>;
 }

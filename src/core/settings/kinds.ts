@@ -1,5 +1,4 @@
 import joi from 'joi';
-import { isAddressRange } from '../notify/address-policy.ts';
 import { durationPattern, parseDuration, parseSize, sizePattern } from './units.ts';
 import {
   checkPath,
@@ -33,7 +32,7 @@ export function expects<S extends joi.Schema>(schema: S, expected: string, title
 // log lines or headers.
 const singleLine = /^[^\u0000-\u001f\u007f-\u009f\u2028\u2029]{1,4096}$/;
 
-function text(
+export function text(
   expected: string,
   title: string,
   check?: (value: string) => Verdict<unknown>,
@@ -89,12 +88,6 @@ export const endpoint = (): joi.StringSchema =>
   text('an absolute URL such as https://s3.example.org', 'URL', parseEndpoint);
 export const webhookUrl = (): joi.StringSchema =>
   text('an absolute URL such as https://ops.example.org/waybill', 'URL', parseWebhookUrl);
-export const addressRange = (): joi.StringSchema =>
-  text(
-    'an address or a CIDR range such as 169.254.0.0/16',
-    'address range',
-    is(isAddressRange, 'it is neither'),
-  );
 export const host = (): joi.StringSchema =>
   text(
     'a host name or an address, without a port',

@@ -1,6 +1,7 @@
 import { isIP, isIPv4, isIPv6 } from 'node:net';
 import { isAbsolute, resolve } from 'node:path';
 import { parseRelativePath } from '../paths.ts';
+import { parseDuration, parseSize } from './units.ts';
 
 /**
  * Single values of the configuration: judged and normalised in one place, so that the schema's verdict and
@@ -135,6 +136,18 @@ export function checkRemotePath(text: string): Verdict<string> {
 export function accepted<T>(verdict: Verdict<T>): T {
   if (!verdict.ok) throw new Error(`the schema accepted a value that ${verdict.reason}`);
   return verdict.value;
+}
+
+/** Milliseconds of a duration that the schema accepted. */
+export function resolveDuration(text: string): number {
+  const value = parseDuration(text);
+  return accepted(value === undefined ? refuse('is not in its unit') : accept(value));
+}
+
+/** Bytes of a size that the schema accepted. */
+export function resolveSize(size: string | number): number {
+  const value = parseSize(size);
+  return accepted(value === undefined ? refuse('is not in its unit') : accept(value));
 }
 
 function accept<T>(value: T): Verdict<T> {

@@ -3,7 +3,7 @@ import { sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/pglite';
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { PgliteConfig } from '../config/config.ts';
+import type { PgliteConfig } from './settings.ts';
 import { WaybillError } from '../errors.ts';
 import type { Queries, WeatherDatabase } from './database.ts';
 import { databaseError } from './database-errors.ts';

@@ -1,7 +1,7 @@
 import { sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/postgres-js';
 import postgres from 'postgres';
-import type { PostgresConfig } from '../config/config.ts';
+import type { PostgresConfig } from './settings.ts';
 import { WaybillError } from '../errors.ts';
 import type { Queries, WeatherDatabase } from './database.ts';
 import { databaseError } from './database-errors.ts';

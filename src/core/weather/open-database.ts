@@ -1,4 +1,4 @@
-import type { DatabaseConfig } from '../config/config.ts';
+import type { DatabaseConfig } from './settings.ts';
 import type { Secrets } from '../secrets.ts';
 import type { WeatherDatabase } from './database.ts';
 

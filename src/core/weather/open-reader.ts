@@ -1,5 +1,5 @@
 import type { Clock } from '../clock.ts';
-import type { DatabaseConfig } from '../config/config.ts';
+import type { DatabaseConfig } from './settings.ts';
 import type { Secrets } from '../secrets.ts';
 import { asWaybillError, WaybillError } from '../errors.ts';
 import type { WeatherDatabase } from './database.ts';

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import t from 'tap';
-import type { NotifierConfig } from '../../../src/core/config/config.ts';
+import type { NotifierConfig } from '../../../src/core/notify/sink-kinds.ts';
 import { errorRecord, WaybillError } from '../../../src/core/errors.ts';
 import { silentLog } from '../../../src/core/log.ts';
 import { eventOf, type Occurrence } from '../../../src/core/notify/event.ts';
@@ -137,7 +137,7 @@ t.test('a notifier gets the events and the pipelines that it asks for', async (t
 });
 
 function sinkOf(send: Sink['send'], over: Partial<Sink> = {}): Sink {
-  return { kind: 'log', concurrency: 1, timeoutMs: 60_000, send, close: async () => undefined, ...over };
+  return { concurrency: 1, timeoutMs: 60_000, send, close: async () => undefined, ...over };
 }
 
 function open(sinks: Record<string, Sink>, hurry?: AbortSignal) {

@@ -13,8 +13,8 @@ import { parseSigningSecret } from '../../../src/core/notify/signature.ts';
 import {
   parseRetryAfter,
   webhookSink,
-  type WebhookSettings,
-} from '../../../src/core/notify/sinks/webhook.ts';
+  type WebhookOptions,
+} from '../../../src/core/notify/sinks/webhook-sender.ts';
 import { ensureInstalled } from '../../services/debian.ts';
 import { deadPort, impatientClock, startReceiver } from './receiver.ts';
 
@@ -24,7 +24,7 @@ const never = new AbortController().signal;
 
 async function send(
   url: string,
-  settings: Partial<WebhookSettings> = {},
+  settings: Partial<WebhookOptions> = {},
 ): Promise<Delivery & { event: Event; pauses: number[] }> {
   const clock = impatientClock();
   const sink = webhookSink({ url, keys, timeoutMs: 5_000, allowAddresses: [], clock, ...settings });

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { openServer } from '../../../examples/feeder/targets.ts';
-import type { PostgresConfig } from '../../../src/core/config/config.ts';
+import type { PostgresConfig } from '../../../src/core/weather/settings.ts';
 import { loadSecrets } from '../../../src/core/secrets.ts';
 import { openWeatherDatabases } from '../../../src/core/weather/open-reader.ts';
 import type { WeatherReader } from '../../../src/core/weather/reader.ts';

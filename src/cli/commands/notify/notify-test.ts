@@ -1,4 +1,4 @@
-import type { NotifierConfig } from '../../../core/config/config.ts';
+import type { NotifierConfig } from '../../../core/notify/sink-kinds.ts';
 import { notifiersOf } from '../../../core/config/secret-references.ts';
 import { WaybillError } from '../../../core/errors.ts';
 import { deliver, type Delivery } from '../../../core/notify/deliver.ts';

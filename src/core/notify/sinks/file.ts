@@ -1,6 +1,30 @@
 import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
+import { resolvePath } from '../../settings/values.ts';
+import type { SinkKind } from '../sink-kind.ts';
 import type { Sink } from '../sink.ts';
+
+interface FileSettings {
+  kind: 'file';
+  path: string;
+}
+
+export const fileKind: SinkKind<'file', FileSettings, FileSettings> = {
+  kind: 'file',
+  summary: 'A line of JSON at the end of a file.',
+  settings: ({ path }) => ({
+    path: path()
+      .required()
+      .description(
+        'The file. It is made where it is not there, readable by its owner alone; its directory must exist.',
+      )
+      .example('/var/log/waybill/events.jsonl'),
+  }),
+  fault: () => null,
+  resolve: ({ path }, base) => ({ kind: 'file', path: resolvePath(path, base) }),
+  secrets: () => [],
+  open: async ({ path }) => fileSink(path),
+};
 
 /** What passes by itself: a full disk, too many files open, a network file system that is away. */
 const passing = new Set([
@@ -23,7 +47,6 @@ const passing = new Set([
 export function fileSink(path: string): Sink {
   let endsInMidLine = false;
   return {
-    kind: 'file',
     concurrency: 1,
     timeoutMs: 5_000,
     async send(event) {

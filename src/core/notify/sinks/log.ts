@@ -1,10 +1,24 @@
 import type { Log } from '../../log.ts';
+import type { SinkKind } from '../sink-kind.ts';
 import type { Sink } from '../sink.ts';
+
+interface LogSettings {
+  kind: 'log';
+}
+
+export const logKind: SinkKind<'log', LogSettings, LogSettings> = {
+  kind: 'log',
+  summary: 'A line in the log; on stderr where a command is run.',
+  settings: () => ({}),
+  fault: () => null,
+  resolve: () => ({ kind: 'log' }),
+  secrets: () => [],
+  open: async (_settings, { log }) => logSink(log),
+};
 
 /** Events as lines of the log, at level info, whole under the key `event`. */
 export function logSink(log: Log): Sink {
   return {
-    kind: 'log',
     concurrency: 1,
     timeoutMs: 5_000,
     send: async (event) => {

@@ -1,5 +1,57 @@
 import type { Redis } from 'ioredis';
+import { WaybillError } from '../../errors.ts';
+import { resolveDuration } from '../../settings/values.ts';
+import { timeoutSetting, type SinkKind } from '../sink-kind.ts';
 import type { Sink } from '../sink.ts';
+
+interface RedisDocument {
+  kind: 'redis';
+  redis_url_env: string;
+  channel: string;
+  timeout: string;
+}
+
+interface RedisSettings {
+  kind: 'redis';
+  redisUrlEnv: string;
+  channel: string;
+  timeoutMs: number;
+}
+
+export const redisKind: SinkKind<'redis', RedisDocument, RedisSettings> = {
+  kind: 'redis',
+  summary: 'A message on a channel of Redis (PUBLISH).',
+  settings: (kinds) => ({
+    redis_url_env: kinds
+      .environmentName()
+      .required()
+      .description('Environment variable, or file in secrets.directory, that holds the URL of Redis.')
+      .example('WAYBILL_REDIS_URL'),
+    channel: kinds
+      .matching(/^[\u0021-\u007e]{1,128}$/, 'the name of a channel, without spaces')
+      .default('waybill.events')
+      .description('Name of the channel.'),
+    timeout: timeoutSetting(kinds),
+  }),
+  fault: () => null,
+  resolve: ({ redis_url_env, channel, timeout }) => ({
+    kind: 'redis',
+    redisUrlEnv: redis_url_env,
+    channel,
+    timeoutMs: resolveDuration(timeout),
+  }),
+  secrets: ({ redisUrlEnv }) => [redisUrlEnv],
+  open: async ({ redisUrlEnv, channel, timeoutMs }, { secrets, neededBy }) => {
+    const url = secrets.require(redisUrlEnv, neededBy);
+    if (!URL.canParse(url) || !/^rediss?:$/.test(new URL(url).protocol))
+      throw new WaybillError(
+        'secrets_invalid',
+        `the secret ${redisUrlEnv}, needed by ${neededBy}, is not a URL of Redis`,
+        { hint: 'it looks like redis://user:password@host:6379/0, or rediss:// for TLS' },
+      );
+    return redisSink({ url, channel, timeoutMs });
+  },
+};
 
 /** Events as messages on a channel of Redis: who does not listen just then does not get them. */
 export function redisSink({
@@ -25,14 +77,13 @@ export function redisSink({
       retryStrategy: () => null,
       connectTimeout: timeoutMs,
     });
-    // The reason is told by what connects or publishes; an event without a listener would end the process.
+    // What connects or publishes reports the reason; an error event without a listener ends the process.
     client.on('error', (error: unknown) => (lastError = error));
     connected = client;
     await client.connect();
     return client;
   };
   return {
-    kind: 'redis',
     concurrency: 1,
     timeoutMs,
     async send(event) {

@@ -1,157 +1,107 @@
-import { lookup as systemLookup } from 'node:dns';
-import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http';
-import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
-import { isIP, type LookupFunction } from 'node:net';
-import type { Clock } from '../../clock.ts';
-import { refusedAddress } from '../address-policy.ts';
-import { signedHeaders, type SigningKey } from '../signature.ts';
-import type { Attempted, Refused, Sink } from '../sink.ts';
+import { isIP } from 'node:net';
+import { finding } from '../../finding.ts';
+import type { Kinds, Settings } from '../../settings/declare.ts';
+import { accepted, parseWebhookUrl, resolveDuration } from '../../settings/values.ts';
+import { isAddressRange, refusedAddress } from '../address-policy.ts';
+import { parseSigningSecret } from '../signature.ts';
+import { timeoutSetting, type SinkContext, type SinkKind } from '../sink-kind.ts';
+import type { Sink } from '../sink.ts';
 
-export interface WebhookSettings {
+interface WebhookDocument {
+  kind: 'webhook';
   url: string;
-  keys: readonly SigningKey[];
+  secret_env: string;
+  timeout: string;
+  allow_addresses: string[];
+}
+
+interface WebhookSettings {
+  kind: 'webhook';
+  url: string;
+  /** Variable that holds the signing secret. */
+  secretEnv: string;
   timeoutMs: number;
-  /** Addresses and CIDR ranges that may be connected to although the policy refuses them. */
-  allowAddresses: readonly string[];
-  clock: Clock;
-  /** Only tests pass their own. */
-  lookup?: LookupFunction;
+  /**
+   * Addresses and CIDR ranges that are connected to although they are link-local, unspecified or of a
+   * metadata service.
+   */
+  allowAddresses: string[];
 }
 
-/**
- * Events as POST requests, signed as Standard Webhooks says. Redirects are not followed. The address is
- * judged where the connection is made, after the name was resolved, so a name cannot lead elsewhere than it
- * did when it was looked at; a proxy of the environment is not used.
- */
-export function webhookSink(settings: WebhookSettings): Sink {
-  const { url, keys, clock, timeoutMs, allowAddresses } = settings;
-  const target = new URL(url);
-  const isTls = target.protocol === 'https:';
-  const agent = new (isTls ? HttpsAgent : HttpAgent)({ keepAlive: true });
-  const lookup = guarded(settings.lookup ?? systemLookup, allowAddresses);
-  // An address in the URL is connected to without being looked up.
-  const literal = target.hostname.replace(/^\[|\]$/g, '');
-  const refused = isIP(literal) === 0 ? null : refusedAddress(literal, allowAddresses);
-  return {
+export const webhookKind: SinkKind<'webhook', WebhookDocument, WebhookSettings> = {
+  kind: 'webhook',
+  summary: 'A POST request, signed as Standard Webhooks says.',
+  settings,
+  fault: ({ url, allow_addresses }) => {
+    const reason = refusedHost(url, allow_addresses);
+    return reason === null
+      ? null
+      : {
+          reason: `the host of the webhook is ${reason}`,
+          expected: 'another host, or this address in allow_addresses',
+        };
+  },
+  resolve: ({ url, secret_env, timeout, allow_addresses }) => ({
     kind: 'webhook',
-    concurrency: 4,
-    timeoutMs,
-    async send(event, signal) {
-      if (refused !== null) return notThere(new RefusedAddress(refused));
-      const body = JSON.stringify(event);
-      const headers = {
-        'content-type': 'application/json',
-        'content-length': Buffer.byteLength(body),
-        'user-agent': 'waybill',
-        ...signedHeaders(keys, { id: event.id, at: clock.now(), body }),
-      };
-      const send = isTls ? httpsRequest : httpRequest;
-      return new Promise<Attempted>((resolve) => {
-        send(target, { method: 'POST', agent, headers, lookup, signal })
-          .on('error', (error) => resolve(notThere(error)))
-          .on('response', (response) => {
-            resolve(judged(response, target, clock));
-            // What it says besides does not matter, but a connection is used again only when all was read.
-            discard(response, timeoutMs);
-          })
-          .end(body);
-      });
-    },
-    close: async () => agent.destroy(),
+    url: accepted(parseWebhookUrl(url)),
+    secretEnv: secret_env,
+    timeoutMs: resolveDuration(timeout),
+    allowAddresses: allow_addresses,
+  }),
+  secrets: ({ secretEnv }) => [secretEnv],
+  open,
+};
+
+function settings(kinds: Kinds): Settings {
+  const addressRange = kinds.text(
+    'an address or a CIDR range such as 169.254.0.0/16',
+    'address range',
+    (text) => (isAddressRange(text) ? { ok: true, value: text } : { ok: false, reason: 'it is neither' }),
+  );
+  return {
+    url: kinds
+      .webhookUrl()
+      .required()
+      .description('Where to. Redirects are not followed.')
+      .example('https://ops.example.org/waybill'),
+    secret_env: kinds
+      .environmentName()
+      .required()
+      .description(
+        'Environment variable, or file in secrets.directory, that holds the signing secret: whsec_ and base64.',
+      )
+      .example('WAYBILL_HOOK_SECRET'),
+    timeout: timeoutSetting(kinds),
+    allow_addresses: kinds
+      .list(addressRange, { min: 0, expected: 'a list of addresses or CIDR ranges' })
+      .default([])
+      .description(
+        'Addresses that are connected to although they are link-local, unspecified or of a metadata service of a cloud.',
+      ),
   };
 }
 
-class RefusedAddress extends Error {
-  override readonly name = 'RefusedAddress';
+/** An address in the URL can be judged before it is connected to; a name cannot. */
+function refusedHost(url: string, allowed: readonly string[]): string | null {
+  const verdict = parseWebhookUrl(url);
+  if (!verdict.ok) return null;
+  const host = new URL(verdict.value).hostname.replace(/^\[|\]$/g, '');
+  return isIP(host) === 0 ? null : refusedAddress(host, allowed);
 }
 
-/** Resolves a name and refuses it where any of its addresses is refused. */
-function guarded(lookup: LookupFunction, allowed: readonly string[]): LookupFunction {
-  return (hostname, options, callback) => {
-    lookup(hostname, { ...options, all: true }, (error, answer) => {
-      if (error !== null) {
-        callback(error, []);
-        return;
-      }
-      const addresses = typeof answer === 'string' ? [{ address: answer, family: isIP(answer) }] : answer;
-      const [first] = addresses;
-      const reason = addresses
-        .map(({ address }) => refusedAddress(address, allowed))
-        .find((one) => one !== null);
-      if (first === undefined) callback(new RefusedAddress('no address'), []);
-      else if (reason !== undefined) callback(new RefusedAddress(reason), []);
-      else if (options.all === true) callback(null, addresses);
-      else callback(null, first.address, first.family);
-    });
-  };
-}
-
-const readAtMost = 64 * 1024;
-
-function discard(response: IncomingMessage, withinMs: number): void {
-  let read = 0;
-  const timer = setTimeout(() => response.destroy(), withinMs);
-  response
-    .on('close', () => clearTimeout(timer))
-    .on('data', (chunk: Buffer) => {
-      read += chunk.byteLength;
-      if (read > readAtMost) response.destroy();
-    })
-    .on('error', () => undefined);
-}
-
-/**
- * By the etiquette of Standard Webhooks. The path and the query of the URL may be a secret and are not told.
- */
-function judged({ statusCode = 0, headers }: IncomingMessage, { origin }: URL, clock: Clock): Attempted {
-  if (statusCode >= 200 && statusCode < 300) return { ok: true };
-  const reason = `${origin} answered ${statusCode}`;
-  if (statusCode >= 300 && statusCode < 400)
-    return {
-      ok: false,
-      reason: `${reason}, a redirect${redirectedTo(headers.location, origin)}, which is not followed`,
-      retry: false,
-    };
-  if (statusCode === 410)
-    return { ok: false, reason: `${reason}: it wants no more events`, retry: false, gone: true };
-  const retry = statusCode === 408 || statusCode === 429 || statusCode >= 500;
-  const retryAfterMs = retry ? parseRetryAfter(headers['retry-after'], clock.now()) : undefined;
-  return { ok: false, reason, retry, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) };
-}
-
-function redirectedTo(location: string | undefined, origin: string): string {
-  if (location === undefined || !URL.canParse(location, origin)) return '';
-  return ` to ${new URL(location, origin).origin}`;
-}
-
-/** Milliseconds of a Retry-After header, in seconds or as a date (RFC 9110, 10.2.3). Pure. */
-export function parseRetryAfter(value: string | undefined, now: Date): number | undefined {
-  if (value === undefined) return undefined;
-  if (/^\d{1,9}$/.test(value)) return Number(value) * 1000;
-  const at = Date.parse(value);
-  return Number.isNaN(at) ? undefined : Math.max(0, at - now.getTime());
-}
-
-// A certificate that is not right stays so.
-const certificateFault =
-  /^(CERT_|ERR_TLS_|ERR_SSL_|DEPTH_ZERO_SELF_SIGNED|SELF_SIGNED|UNABLE_TO_|HOSTNAME_MISMATCH)/;
-
-function notThere(error: Error): Refused {
-  if (error instanceof RefusedAddress)
-    return {
-      ok: false,
-      reason: `the host of the webhook is ${error.message}, which is refused (allow_addresses can allow it)`,
-      retry: false,
-    };
-  const code = codeOf(error);
-  if (certificateFault.test(code))
-    return { ok: false, reason: `the certificate of the receiver is not accepted (${code})`, retry: false };
-  return { ok: false, reason: `the receiver cannot be reached (${code})`, retry: true };
-}
-
-/** Where several addresses were tried, an `AggregateError` holds what each said. */
-function codeOf(error: Error): string {
-  if ('code' in error && typeof error.code === 'string') return error.code;
-  const [first] = error instanceof AggregateError ? (error.errors as unknown[]) : [];
-  return first instanceof Error ? codeOf(first) : error.name;
+async function open(
+  { url, secretEnv, timeoutMs, allowAddresses }: WebhookSettings,
+  { secrets, neededBy, warn, clock }: SinkContext,
+): Promise<Sink> {
+  const { keys, isPlain } = parseSigningSecret(secrets.require(secretEnv, neededBy), secretEnv);
+  if (isPlain)
+    warn(
+      finding(
+        'warning',
+        'plain_signing_secret',
+        `the signing secret ${secretEnv} of ${neededBy} does not begin with whsec_: its text itself is the key, which receivers must know`,
+      ),
+    );
+  const { webhookSink } = await import('./webhook-sender.ts');
+  return webhookSink({ url, keys, timeoutMs, allowAddresses, clock });
 }

@@ -10,6 +10,42 @@ import {
   choice,
   variants,
 } from '../settings/kinds.ts';
+import { resolveDuration, resolvePath, type PathBase } from '../settings/values.ts';
+
+export type DatabaseConfig = PostgresConfig | PgliteConfig;
+
+export interface PostgresConfig {
+  name: string;
+  driver: 'postgres';
+  schema: string;
+  /** Variable that holds the URL of the database. */
+  urlEnv: string;
+  /** Connections, 1 to 1000. */
+  poolSize: number;
+  statementTimeoutMs: number;
+  connectTimeoutMs: number;
+}
+
+export interface PgliteConfig {
+  name: string;
+  driver: 'pglite';
+  schema: string;
+  /** Absolute. */
+  directory: string;
+}
+
+/** A database as the configuration file has it, with its defaults. */
+export type DatabaseDocument =
+  | {
+      name: string;
+      driver: 'postgres';
+      url_env: string;
+      schema: string;
+      pool_size: number;
+      statement_timeout: string;
+      connect_timeout: string;
+    }
+  | { name: string; driver: 'pglite'; directory: string; schema: string };
 
 const name = id().required().description('Name of the database, for logs and errors.').example('primary');
 
@@ -75,3 +111,18 @@ export const weather = map({
     .default('1s')
     .description('How long a rendered answer is kept for identical reads; 0s keeps none.'),
 }).description('The weather reader. Alone (waybill weather) it listens on server.http.listen.');
+
+export function resolveDatabase(database: DatabaseDocument, base: PathBase): DatabaseConfig {
+  const { name, schema } = database;
+  if (database.driver === 'pglite')
+    return { name, driver: 'pglite', schema, directory: resolvePath(database.directory, base) };
+  return {
+    name,
+    driver: 'postgres',
+    schema,
+    urlEnv: database.url_env,
+    poolSize: database.pool_size,
+    statementTimeoutMs: resolveDuration(database.statement_timeout),
+    connectTimeoutMs: resolveDuration(database.connect_timeout),
+  };
+}
