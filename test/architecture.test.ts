@@ -263,9 +263,6 @@ const ownTimers: readonly string[] = [
   'src/api/http/request-body.ts',
   'src/api/upload/take-upload.ts',
   'src/cli/progress.ts',
-  'src/core/notify/deliver.ts',
-  'src/core/notify/notifier.ts',
-  'src/core/notify/sinks/webhook.ts',
   'src/core/weather/gate.ts',
   'src/core/weather/watch.ts',
 ];

@@ -18,22 +18,22 @@ export interface DeliverOptions {
 export interface Delivery {
   delivered: boolean;
   tries: number;
-  /** Why it was not delivered; null where it was. */
+  /** Why it was not delivered; null if it was. */
   reason: string | null;
   gone: boolean;
 }
 
-/** A receiver that asks for a longer pause is not waited for, and not pestered before. */
+/** A receiver that asks for a longer pause is given up: waiting would hold up its other events. */
 export const longestRetryAfterMs = 30_000;
 
 /**
  * Delivers one event, in up to four tries with a pause drawn from the full jitter of `retry.ts`, or as long
- * as the receiver asked. Never throws: what went wrong is told.
+ * as the receiver asked. Never throws: a failure is returned with its reason.
  */
 export async function deliver(sink: Sink, event: Event, options: DeliverOptions): Promise<Delivery> {
   const { clock, signal, hurry, policy = defaultRetryPolicy, random = Math.random } = options;
   for (let attempt = 1; ; attempt += 1) {
-    const answer = await oneTry(sink, event, signal);
+    const answer = await oneTry(sink, event, clock, signal);
     if (answer.ok) return { delivered: true, tries: attempt, reason: null, gone: false };
     const given = { delivered: false, tries: attempt, reason: answer.reason, gone: answer.gone === true };
     const asked = answer.retryAfterMs ?? 0;
@@ -52,10 +52,10 @@ export async function deliver(sink: Sink, event: Event, options: DeliverOptions)
 }
 
 /** One try that ends in time, whatever the sink does. */
-async function oneTry(sink: Sink, event: Event, signal: AbortSignal): Promise<Attempted> {
+async function oneTry(sink: Sink, event: Event, clock: Clock, signal: AbortSignal): Promise<Attempted> {
   if (signal.aborted) return { ok: false, reason: 'there was no time left for it', retry: false };
   const ended = new AbortController();
-  const timer = setTimeout(() => ended.abort(), sink.timeoutMs);
+  const timer = clock.timeout(sink.timeoutMs, () => ended.abort());
   const both = AbortSignal.any([signal, ended.signal]);
   const tooLate = new Promise<Attempted>((resolve) => {
     both.addEventListener('abort', () =>
@@ -72,6 +72,6 @@ async function oneTry(sink: Sink, event: Event, signal: AbortSignal): Promise<At
     // A defect of the sink; its message may hold anything.
     return { ok: false, reason: 'the sink broke', retry: false };
   } finally {
-    clearTimeout(timer);
+    timer.cancel();
   }
 }

@@ -1,5 +1,5 @@
 import { customAlphabet } from 'nanoid';
-import type { Clock } from '../clock.ts';
+import type { Clock, Timer } from '../clock.ts';
 import type { Log } from '../log.ts';
 import type { RetryPolicy } from '../retry.ts';
 import { deliver, type Delivery } from './deliver.ts';
@@ -68,8 +68,8 @@ export function createNotifier(options: NotifierOptions): Notifier {
       for (const lane of lanes) if (wants(lane.config, occurrence)) lane.add(event);
     },
     async close(withinMs) {
-      const timers: NodeJS.Timeout[] = [];
-      const giveUpIn = (ms: number): void => void timers.push(setTimeout(() => giveUp.abort(), ms));
+      const timers: Timer[] = [];
+      const giveUpIn = (ms: number): void => void timers.push(clock.timeout(ms, () => giveUp.abort()));
       const hasten = (): void => giveUpIn(hurriedMs);
       giveUpIn(withinMs);
       if (hurry.aborted) hasten();
@@ -78,7 +78,7 @@ export function createNotifier(options: NotifierOptions): Notifier {
         await Promise.all(lanes.map(async (lane) => lane.close()));
       } finally {
         hurry.removeEventListener('abort', hasten);
-        for (const timer of timers) clearTimeout(timer);
+        for (const timer of timers) timer.cancel();
       }
     },
   };

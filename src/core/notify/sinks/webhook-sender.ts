@@ -20,8 +20,8 @@ export interface WebhookOptions {
 
 /**
  * Events as POST requests, signed as Standard Webhooks says. Redirects are not followed. The address is
- * judged where the connection is made, after the name was resolved, so a name cannot lead elsewhere than it
- * did when it was looked at; a proxy of the environment is not used.
+ * checked when the connection is made, after the name was resolved, so that DNS cannot answer differently
+ * between check and use (rebinding); a proxy of the environment is not used.
  */
 export function webhookSink(options: WebhookOptions): Sink {
   const { url, keys, clock, timeoutMs, allowAddresses } = options;
@@ -29,7 +29,7 @@ export function webhookSink(options: WebhookOptions): Sink {
   const isTls = target.protocol === 'https:';
   const agent = new (isTls ? HttpsAgent : HttpAgent)({ keepAlive: true });
   const lookup = guarded(options.lookup ?? systemLookup, allowAddresses);
-  // An address in the URL is connected to without being looked up.
+  // An address in the URL is not looked up, so `guarded` never sees it.
   const literal = target.hostname.replace(/^\[|\]$/g, '');
   const refused = isIP(literal) === 0 ? null : refusedAddress(literal, allowAddresses);
   return {
@@ -50,8 +50,8 @@ export function webhookSink(options: WebhookOptions): Sink {
           .on('error', (error) => resolve(notThere(error)))
           .on('response', (response) => {
             resolve(judged(response, target, clock));
-            // What it says besides does not matter, but a connection is used again only when all was read.
-            discard(response, timeoutMs);
+            // The rest of the answer is irrelevant, but a connection is reused only after all of it was read.
+            discard(response, clock, timeoutMs);
           })
           .end(body);
       });
@@ -64,7 +64,7 @@ class RefusedAddress extends Error {
   override readonly name = 'RefusedAddress';
 }
 
-/** Resolves a name and refuses it where any of its addresses is refused. */
+/** Resolves a name and refuses it if any of its addresses is refused. */
 function guarded(lookup: LookupFunction, allowed: readonly string[]): LookupFunction {
   return (hostname, options, callback) => {
     lookup(hostname, { ...options, all: true }, (error, answer) => {
@@ -87,11 +87,11 @@ function guarded(lookup: LookupFunction, allowed: readonly string[]): LookupFunc
 
 const readAtMost = 64 * 1024;
 
-function discard(response: IncomingMessage, withinMs: number): void {
+function discard(response: IncomingMessage, clock: Clock, withinMs: number): void {
   let read = 0;
-  const timer = setTimeout(() => response.destroy(), withinMs);
+  const timer = clock.timeout(withinMs, () => response.destroy());
   response
-    .on('close', () => clearTimeout(timer))
+    .on('close', () => timer.cancel())
     .on('data', (chunk: Buffer) => {
       read += chunk.byteLength;
       if (read > readAtMost) response.destroy();
@@ -132,7 +132,7 @@ export function parseRetryAfter(value: string | undefined, now: Date): number | 
   return Number.isNaN(at) ? undefined : Math.max(0, at - now.getTime());
 }
 
-// A certificate that is not right stays so.
+// Trying again does not mend a certificate.
 const certificateFault =
   /^(CERT_|ERR_TLS_|ERR_SSL_|DEPTH_ZERO_SELF_SIGNED|SELF_SIGNED|UNABLE_TO_|HOSTNAME_MISMATCH)/;
 
@@ -149,7 +149,7 @@ function notThere(error: Error): Refused {
   return { ok: false, reason: `the receiver cannot be reached (${code})`, retry: true };
 }
 
-/** Where several addresses were tried, an `AggregateError` holds what each said. */
+/** If several addresses were tried, an `AggregateError` holds the error of each. */
 function codeOf(error: Error): string {
   if ('code' in error && typeof error.code === 'string') return error.code;
   const [first] = error instanceof AggregateError ? (error.errors as unknown[]) : [];
