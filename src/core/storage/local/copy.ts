@@ -1,6 +1,7 @@
 import { open } from 'node:fs/promises';
 import { setImmediate as breathe } from 'node:timers/promises';
 import { finishDigest, startDigest } from '../../digest.ts';
+import type { WaybillError } from '../../errors.ts';
 import { checkBody } from '../body.ts';
 import { collect } from '../collect.ts';
 import type { Key } from '../key.ts';
@@ -52,22 +53,35 @@ async function copySmallFile(
 ): Promise<Written> {
   copiesSinceBreath += 1;
   if (copiesSinceBreath % copiesPerBreath === 0) await breathe();
-  const bytes = await readSource(key, from, body.size);
+  if (reads.isSlow()) {
+    const bytes = await readSmallFileInPool(from, body.size).catch((error: unknown) => {
+      throw sourceFailure(key, error);
+    });
+    return writeVerified(key, to, bytes, body, options);
+  }
+  // Nothing may be awaited between reading and writing: the buffer is shared with the other copies.
+  return writeVerified(key, to, readSource(key, from, body.size), body, options);
+}
+
+function readSource(key: Key, file: string, expected: number): Buffer {
+  try {
+    return reads.time(() => readSmallFile(file, expected));
+  } catch (error) {
+    throw sourceFailure(key, error);
+  }
+}
+
+function sourceFailure(key: Key, error: unknown): WaybillError {
+  return localFailure({ label: 'source' }, key, error);
+}
+
+function writeVerified(key: Key, file: string, bytes: Buffer, body: Body, options: WriteOptions): Written {
   const size = bytes.byteLength;
   const digest = finishDigest(startDigest().update(bytes));
   checkBody(key, { size, digest }, { size: body.size, digest: options.digest });
-  writes.time(() => writeSmallFile(to, bytes));
+  writes.time(() => writeSmallFile(file, bytes));
   options.onBytes?.(size);
   return { size, digest, version: null };
-}
-
-async function readSource(key: Key, file: string, expected: number): Promise<Buffer> {
-  try {
-    if (reads.isSlow()) return await readSmallFileInPool(file, expected);
-    return reads.time(() => readSmallFile(file, expected));
-  } catch (error) {
-    throw localFailure({ label: 'source' }, key, error);
-  }
 }
 
 async function copyStream(key: Key, file: string, body: Body, options: WriteOptions): Promise<Written> {
