@@ -2,12 +2,12 @@ import { WaybillError } from '../errors.ts';
 
 /** A stream of chunks, taken in the pieces that its reader wants. Holds one chunk at a time. */
 export interface ByteSource {
-  /** Exactly this many bytes; fewer only where the stream ends. For small counts: the bytes are in memory. */
+  /** Exactly this many bytes; fewer only if the stream ends. For small counts: the bytes are in memory. */
   take(count: number): Promise<Buffer>;
-  /** This many bytes in pieces as they come. Throws `malformed_archive` where the stream ends before. */
+  /** This many bytes in pieces as they come. Throws `malformed_archive` if the stream ends before. */
   slices(count: number): AsyncGenerator<Buffer>;
   /**
-   * Passes over up to this many bytes, at least one, and tells how many. Throws `malformed_archive` where the
+   * Skips at least one and up to this many bytes and returns how many. Throws `malformed_archive` if the
    * stream ends before.
    */
   skip(count: number): Promise<number>;

@@ -17,8 +17,8 @@ const otherFormats: [magic: number[], name: string][] = [
 ];
 
 /**
- * The bytes of the tar archive, decompressed where they begin as gzip does. Throws `malformed_archive` where
- * the gzip data is damaged, cut short anywhere or followed by anything, and `archive_bomb` where it expands
+ * The bytes of the tar archive, decompressed if they begin as gzip does. Throws `malformed_archive` if
+ * the gzip data is damaged, cut short anywhere or followed by anything, and `archive_bomb` if it expands
  * more than 200 : 1 after the first 16 MiB.
  */
 export async function* decompress(input: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {

@@ -2,7 +2,7 @@ import { WaybillError } from '../errors.ts';
 
 /**
  * The records of a pax header, `<length> <key>=<value>\n` each, values as bytes, since only some of them are
- * text. Throws `malformed_archive` where a length is wrong: a reader that goes on there sees other files than
+ * text. Throws `malformed_archive` if a length is wrong: a reader that goes on there sees other files than
  * the next reader. Pure.
  */
 export function readPaxRecords(body: Buffer): Map<string, Buffer> {

@@ -10,7 +10,7 @@ export async function* pipeThrough(
   transform: Duplex,
 ): AsyncGenerator<Buffer> {
   const feeding = pipeline(input, transform);
-  feeding.catch(() => undefined); // Thrown below, or told by the iteration itself.
+  feeding.catch(() => undefined); // Thrown below, or by the iteration itself.
   for await (const chunk of transform) yield chunk as Buffer;
   await feeding;
 }

@@ -14,7 +14,7 @@ const blockBytes = 512;
 
 /**
  * A tar archive of regular files in the order given, the same bytes each time: one time for all, mode 0644,
- * owner 0 without a name. Throws `body_mismatch` where a file is not of its size or digest any more.
+ * owner 0 without a name. Throws `body_mismatch` if a file no longer has its size or digest.
  */
 export async function* writeTar(files: readonly TarFile[], modified: Date): AsyncGenerator<Uint8Array> {
   for (const file of files) {

@@ -1,6 +1,6 @@
 /**
  * The same chunks, until the signal aborts: then the iteration throws the signal's reason at once, even while
- * the input is silent. The input is told to close, and nobody waits for it.
+ * the input is silent. The input is asked to close, without waiting for it.
  */
 export async function* abortable(
   input: AsyncIterable<Uint8Array>,

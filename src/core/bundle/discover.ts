@@ -73,7 +73,7 @@ const sceneMapsAtOnce = 4;
 /**
  * Makes a candidate a bundle: one recursive listing of its directory, in which every listed file must be a
  * regular file of the declared size, and a check of its scene maps, the only files that are read. Throws
- * `invalid_bundle` with all findings, or the storage's own error. `bodyOf` tells how bytes are read; left
+ * `invalid_bundle` with all findings, or the storage's own error. `bodyOf` says how bytes are read; left
  * out, they come from `storage`.
  */
 export async function loadBundle(

@@ -47,7 +47,7 @@ export async function listBundle(
   return listing;
 }
 
-/** What keeps a listed file from being published; null where nothing does. */
+/** What keeps a listed file from being published; null if nothing does. */
 export function whatIsWrong(
   entry: Entry | undefined,
   size: number | null,
@@ -70,7 +70,7 @@ export function whatIsWrong(
   return null;
 }
 
-/** The symbolic link that a path goes through, where there is one. */
+/** The symbolic link that a path goes through, if any. */
 export function linkAbove(path: string, links: ReadonlySet<string>): string | undefined {
   if (links.size === 0) return undefined;
   for (const ancestor of ancestorsOf(path)) if (links.has(ancestor)) return ancestor;

@@ -30,14 +30,14 @@ export interface ManifestFile {
   path: RelativePath;
   kind: string;
   contentType: string | null;
-  /** Null where the manifest does not declare it; likewise `digest`. */
+  /** Null if the manifest does not declare it; likewise `digest`. */
   size: number | null;
   digest: Digest | null;
 }
 
 /**
  * Reads a manifest and says everything that is wrong with it, each with JSON Pointer, line and column. `file`
- * names it in the findings. The manifest is null where any finding is an error. Pure; 50,000 files take well
+ * names it in the findings. The manifest is null if any finding is an error. Pure; 50,000 files take well
  * under a second.
  */
 export function parseManifest(
@@ -173,7 +173,7 @@ function readFile(entry: JsonValue, pointer: string, report: Report): ManifestFi
   return path === null ? null : { path, kind, contentType, size, digest };
 }
 
-/** An optional text: null where it is absent, `null`, or wrong (which is told). */
+/** An optional text; null if it is absent, `null`, or wrong (which is reported). */
 function readText<T>(
   object: JsonObject,
   pointer: string,

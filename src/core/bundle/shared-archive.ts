@@ -15,7 +15,7 @@ import type { SceneMapRules } from './check-scene-map.ts';
  * compresses well came compressed and was expanded once already, and hosts that share storage are near it.
  */
 
-/** The archive as whoever wrote it tells others, so that they can check it. */
+/** What a host that fetches the archive must know to check it. */
 export interface SharedArchive {
   name: string;
   size: number;
@@ -44,7 +44,7 @@ export async function storeStagedBundle(
 export interface FetchRequest {
   storage: Storage;
   archive: SharedArchive;
-  /** Absolute; made where it is missing, and gone after a failure. */
+  /** Absolute; created if it is missing, and removed after a failure. */
   directory: string;
   pipelineId: string;
   sceneMaps: SceneMapRules;
@@ -53,8 +53,8 @@ export interface FetchRequest {
 
 /**
  * Brings an archive here and stages it as if it had been uploaded to this host: every rule of archives and
- * bundles is checked again. Throws `bundle_not_found` where the archive is gone, `body_mismatch` where it has
- * other bytes than were written.
+ * bundles is checked again. Throws `bundle_not_found` if the archive is gone and `body_mismatch` if
+ * its bytes are not those that were written.
  */
 export async function fetchStagedBundle(request: FetchRequest): Promise<StagedBundle> {
   const { storage, archive, directory, pipelineId, sceneMaps, signal } = request;

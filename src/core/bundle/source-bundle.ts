@@ -10,7 +10,7 @@ export interface BundleFile {
   kind: string;
   contentType: string | null;
   size: number;
-  /** Null where the manifest does not declare it: whoever needs it computes it from `body`. */
+  /** Null if the manifest does not declare it: whoever needs it computes it from `body`. */
   digest: Digest | null;
   body: Body;
 }

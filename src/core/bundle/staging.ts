@@ -37,7 +37,7 @@ const sceneMapsAtOnce = 4;
 export interface StageRequest {
   /** tar or tar.gz. */
   input: AsyncIterable<Uint8Array>;
-  /** Absolute; made where it is missing. Removed on any failure. */
+  /** Absolute; created if it is missing, and removed on any failure. */
   directory: string;
   limits: ArchiveLimits;
   signal: AbortSignal;
@@ -70,7 +70,7 @@ export async function stageUpload(request: StageRequest): Promise<StagedBundle> 
   }
 }
 
-/** Opens what `stageUpload` left in `directory`. Throws `bundle_not_found` where it is gone. */
+/** Opens what `stageUpload` left in `directory`. Throws `bundle_not_found` if it is gone. */
 export async function openStagedBundle(
   directory: string,
   pipelineId: string,
@@ -95,7 +95,7 @@ export async function openStagedBundle(
   };
 }
 
-/** Turns a failure to write into the code that tells a client so; everything else passes as it is. */
+/** Maps a full disk to `insufficient_storage`; returns every other error unchanged. */
 export function stagingFailure(error: unknown): unknown {
   const errno = errnoOf(error);
   if (errno === 'ENOSPC' || errno === 'EDQUOT')

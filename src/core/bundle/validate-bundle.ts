@@ -16,7 +16,7 @@ import type { BundleFile, SourceBundle } from './source-bundle.ts';
 export interface ValidateOptions {
   /** Called with the number of bytes of each chunk that was read. */
   onBytes?: (count: number) => void;
-  /** Files read side by side; 8 where it is left out. */
+  /** Files read side by side; 8 by default. */
   concurrency?: number;
   sceneMaps?: SceneMapRules;
   /**
@@ -29,9 +29,8 @@ export interface ValidateOptions {
 const filesAtOnce = 8;
 
 /**
- * Reads a bundle and tells each file whose size, digest or scene map is wrong, sorted by path. What is merely
- * doubtful stands in `bundle.warnings` already. A read that fails for another reason than a missing file is
- * thrown.
+ * Reads a bundle and reports each file whose size, digest or scene map is wrong, sorted by path. Doubts are in
+ * `bundle.warnings` already. A read that fails for any reason but a missing file is thrown.
  */
 export async function validateBundle(
   bundle: SourceBundle,
@@ -57,7 +56,7 @@ const completed = new WeakMap<SourceBundle, Promise<DigestedBundle>>();
 
 /**
  * The bundle with every digest known: files whose manifest declares none are read, once however many
- * destinations ask. Throws `body_mismatch` where a file does not have the size it was listed with.
+ * destinations ask. Throws `body_mismatch` if a file does not have the size it was listed with.
  */
 export function withDigests(bundle: SourceBundle, concurrency = filesAtOnce): Promise<DigestedBundle> {
   const known = completed.get(bundle);

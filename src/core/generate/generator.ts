@@ -41,7 +41,7 @@ export interface Generator {
   name: string;
   version: number;
   switchedBy: keyof GeneratedOutputs;
-  /** One file or several, or none where the bundle has nothing to make them from. */
+  /** One file or several, or none if the bundle has nothing to make them from. */
   describe(input: GeneratorInput): Promise<GeneratedFile[]>;
 }
 

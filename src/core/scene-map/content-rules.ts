@@ -6,7 +6,7 @@ import { countSentences, surelyWithin } from './sentences.ts';
 import type { Transcript } from './transcript.ts';
 
 /**
- * The content rules that a schema cannot tell: order, gaps, overlaps, cover of the scope, boundaries that
+ * The content rules that a schema cannot express: order, gaps, overlaps, cover of the scope, boundaries that
  * exist, ids, summaries. Pure. With a transcript "the next segment" is the next of its ids, without one it is
  * the next whole number.
  */
@@ -18,20 +18,20 @@ export function contentFindings(map: SceneMap, transcript?: Transcript): Placele
   checkIds(map, inOrder, found);
   checkTexts(map, found);
   if (transcript !== undefined) checkBoundariesExist(map, transcript, found);
-  // One over the limit, so that the cap is told.
+  // One over the limit, so that the cap is reported.
   return found.length > maxFindings ? found.slice(0, maxFindings + 1) : found;
 }
 
 function checkScope({ session_scope: scope }: SceneMap, found: PlacelessFinding[]): void {
   const { first_segment_id: first, last_segment_id: last } = scope;
-  if (!Number.isSafeInteger(first)) tellUnsafe(first, '/session_scope/first_segment_id', found);
-  if (!Number.isSafeInteger(last)) tellUnsafe(last, '/session_scope/last_segment_id', found);
+  if (!Number.isSafeInteger(first)) reportUnsafe(first, '/session_scope/first_segment_id', found);
+  if (!Number.isSafeInteger(last)) reportUnsafe(last, '/session_scope/last_segment_id', found);
   if (first <= last) return;
   const message = `The scope begins at segment ${first}, after its end at ${last}; first_segment_id must not be larger than last_segment_id.`;
   found.push({ code: 'scope_reversed', message, pointer: '/session_scope/first_segment_id' });
 }
 
-function tellUnsafe(id: number, pointer: string, found: PlacelessFinding[]): void {
+function reportUnsafe(id: number, pointer: string, found: PlacelessFinding[]): void {
   const message = `${id} is too large to be held exactly; segment ids lie between -9007199254740991 and 9007199254740991.`;
   found.push({ code: 'unsafe_integer', message, pointer });
 }
@@ -43,8 +43,8 @@ function checkSpans({ scenes }: SceneMap, found: PlacelessFinding[]): boolean {
   for (let index = 0; index < scenes.length; index++) {
     const scene = scenes[index] as Scene;
     const { start_segment_id: start, end_segment_id: end } = scene;
-    if (!Number.isSafeInteger(start)) tellUnsafe(start, startOf(index), found);
-    if (!Number.isSafeInteger(end)) tellUnsafe(end, endOf(index), found);
+    if (!Number.isSafeInteger(start)) reportUnsafe(start, startOf(index), found);
+    if (!Number.isSafeInteger(end)) reportUnsafe(end, endOf(index), found);
     if (start > end) {
       const message = `${sentenceStart(scene, index)} starts at segment ${start}, after its end at ${end}; the start must not be larger than the end.`;
       found.push({ code: 'scene_reversed', message, pointer: startOf(index) });
@@ -69,7 +69,7 @@ function checkCover(map: SceneMap, transcript: Transcript | undefined, found: Pl
     const scene = map.scenes[index] as Scene;
     const { start_segment_id: start, end_segment_id: end } = scene;
     if (start < first)
-      tellOutside(
+      reportOutside(
         scene,
         index,
         startOf(index),
@@ -77,7 +77,7 @@ function checkCover(map: SceneMap, transcript: Transcript | undefined, found: Pl
         found,
       );
     if (end > last)
-      tellOutside(
+      reportOutside(
         scene,
         index,
         endOf(index),
@@ -96,7 +96,7 @@ function checkCover(map: SceneMap, transcript: Transcript | undefined, found: Pl
           ? `before ${named(scene, index)}, the first`
           : `between ${named(holder, holderIndex)} and ${named(scene, index)}`;
       if (missing !== null)
-        found.push({ code: 'gap', message: tellGap(missing, between), pointer: startOf(index) });
+        found.push({ code: 'gap', message: gapMessage(missing, between), pointer: startOf(index) });
     }
     if (holder === undefined || end > reached) {
       reached = Math.max(end, first - 1);
@@ -109,7 +109,7 @@ function checkCover(map: SceneMap, transcript: Transcript | undefined, found: Pl
   const pointer = holder === undefined ? '/scenes' : endOf(holderIndex);
   const after =
     holder === undefined ? 'as no scene has a valid span' : `after ${named(holder, holderIndex)}, the last`;
-  found.push({ code: 'gap', message: tellGap(rest, after), pointer });
+  found.push({ code: 'gap', message: gapMessage(rest, after), pointer });
 }
 
 /** Indexes of the scenes whose spans are sound, by their starts; most maps are in order already. */
@@ -128,7 +128,7 @@ function byStart(scenes: readonly Scene[]): number[] {
   return sorted ? order : order.sort((a, b) => startAt(a) - startAt(b) || a - b);
 }
 
-function tellOutside(
+function reportOutside(
   scene: Scene,
   index: number,
   pointer: string,
@@ -138,7 +138,7 @@ function tellOutside(
   found.push({ code: 'outside_scope', message: `${sentenceStart(scene, index)} ${what}.`, pointer });
 }
 
-function tellGap({ text, one }: Ids, between: string): string {
+function gapMessage({ text, one }: Ids, between: string): string {
   return `${text[0]?.toUpperCase() ?? ''}${text.slice(1)} ${one ? 'is' : 'are'} in no scene, ${between}.`;
 }
 
@@ -147,7 +147,7 @@ interface Ids {
   one: boolean;
 }
 
-/** The segments from `from` to `to`, both included, in words; null where there are none. */
+/** The segments from `from` to `to`, both included, in words; null if there are none. */
 function idsBetween(from: number, to: number, transcript: Transcript | undefined): Ids | null {
   if (from > to) return null;
   if (transcript === undefined) return { text: range(from, to), one: from === to };
@@ -235,18 +235,18 @@ function isDigit(code: number): boolean {
 
 function checkTexts(map: SceneMap, found: PlacelessFinding[]): void {
   const { source_description: description } = map.session_scope;
-  if (isBlank(description)) tellBlank('source_description', '/session_scope/source_description', found);
+  if (isBlank(description)) reportBlank('source_description', '/session_scope/source_description', found);
   // Counted loops, and pointers made only for what is found: this runs for each of, perhaps, a hundred
   // thousand scenes.
   for (let index = 0; index < map.scenes.length; index++) {
     const scene = map.scenes[index] as Scene;
     const { summary, main_participants: people } = scene;
-    if (isBlank(scene.short_title)) tellBlank('short_title', `/scenes/${index}/short_title`, found);
-    if (isBlank(summary)) tellBlank('summary', `/scenes/${index}/summary`, found);
-    if (isBlank(scene.boundary_note)) tellBlank('boundary_note', `/scenes/${index}/boundary_note`, found);
+    if (isBlank(scene.short_title)) reportBlank('short_title', `/scenes/${index}/short_title`, found);
+    if (isBlank(summary)) reportBlank('summary', `/scenes/${index}/summary`, found);
+    if (isBlank(scene.boundary_note)) reportBlank('boundary_note', `/scenes/${index}/boundary_note`, found);
     for (let at = 0; at < people.length; at++) {
       if (isBlank(people[at] ?? ''))
-        tellBlank('A participant', `/scenes/${index}/main_participants/${at}`, found);
+        reportBlank('A participant', `/scenes/${index}/main_participants/${at}`, found);
     }
     if (surelyWithin(summary, 3)) continue;
     const sentences = countSentences(summary);
@@ -255,7 +255,7 @@ function checkTexts(map: SceneMap, found: PlacelessFinding[]): void {
     found.push({ code: 'summary_too_long', message, pointer: `/scenes/${index}/summary` });
   }
   for (const [at, caveat] of map.boundary_caveats.entries()) {
-    if (isBlank(caveat)) tellBlank('A caveat', `/boundary_caveats/${at}`, found);
+    if (isBlank(caveat)) reportBlank('A caveat', `/boundary_caveats/${at}`, found);
   }
 }
 
@@ -264,7 +264,7 @@ function isBlank(text: string): boolean {
   return !(first > 0x20 && first < 0x7f) && !/[^\s\p{C}]/u.test(text);
 }
 
-function tellBlank(name: string, pointer: string, found: PlacelessFinding[]): void {
+function reportBlank(name: string, pointer: string, found: PlacelessFinding[]): void {
   found.push({
     code: 'empty_string',
     message: `${name} is empty; say something or, in a list, leave it out.`,

@@ -6,7 +6,7 @@ import type { Scene, SceneMap } from './generated/schema-types.ts';
 import { confidences, modes, sceneMapStats, segmentsOf } from './stats.ts';
 
 export interface PageOptions {
-  /** What the check found; told at the head of the page and at each scene it concerns. */
+  /** What the check found; shown at the head of the page and at each scene it concerns. */
   findings?: readonly Finding[];
   /** A link back, for instance to the listing of the bundle: a relative path. */
   documentHref?: string;
@@ -114,7 +114,7 @@ interface Timeline {
 }
 
 /**
- * Bars to scale along the scope; the lane tells the mode and the height the confidence. What lies outside the
+ * Bars to scale along the scope; the lane shows the mode and the height the confidence. What lies outside the
  * scope is cut off at its edge, so that one far id does not press all others into a line.
  */
 function timeline(map: SceneMap, numbers: ReadonlyMap<string, number>): Timeline {

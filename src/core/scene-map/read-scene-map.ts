@@ -22,7 +22,7 @@ export interface CheckOptions {
 }
 
 export interface SceneMapCheck {
-  /** The document, where it is valid under the schema; null otherwise. */
+  /** The document if it is valid under the schema; null otherwise. */
   map: SceneMap | null;
   /** Errors make the document invalid; warnings are the content rules. In the order of the text. */
   findings: Finding[];

@@ -7,7 +7,7 @@ import { escapePointer, quoted } from '../located-json/pointer.ts';
 
 /**
  * Everything in which a parsed document breaks the schema, in sentences, up to `limit` findings and one more
- * where there are others. The work is bounded whatever the document holds: scenes are looked at in slices,
+ * if there are others. The work is bounded whatever the document holds: scenes are looked at in slices,
  * and excess beyond the limit is not examined.
  */
 export function schemaFindings(document: unknown, limit: number): PlacelessFinding[] {
@@ -15,8 +15,8 @@ export function schemaFindings(document: unknown, limit: number): PlacelessFindi
   for (const { value, firstScene, whole } of slices(document, limit)) {
     if (validate(value)) continue;
     for (const error of validate.errors ?? []) {
-      const told = tell(error, firstScene);
-      if (whole || told.pointer.startsWith('/scenes/')) found.push(told);
+      const reported = findingOf(error, firstScene);
+      if (whole || reported.pointer.startsWith('/scenes/')) found.push(reported);
     }
     if (found.length > limit) break;
   }
@@ -47,7 +47,7 @@ function* slices(document: unknown, limit: number): Generator<Slice> {
 
 /**
  * A copy in which no object has many more unknown properties, and no array of strings many more mistakes,
- * than can be told.
+ * than can be reported.
  */
 function clip(value: unknown, limit: number, depth: number): unknown {
   if (depth > 2) return value;
@@ -92,7 +92,7 @@ const known: Record<keyof SceneMap | keyof SessionScope | keyof Scene, true> = {
   boundary_confidence: true,
 };
 
-function tell(error: ErrorObject, firstScene: number): PlacelessFinding {
+function findingOf(error: ErrorObject, firstScene: number): PlacelessFinding {
   const pointer = error.instancePath.replace(
     /^\/scenes\/(\d+)/,
     (_, index: string) => `/scenes/${Number(index) + firstScene}`,

@@ -30,7 +30,7 @@ export function surelyWithin(text: string, limit: number): boolean {
 
 /**
  * Whether a character outside ASCII can end a sentence; letters with accents, dashes and curly quotes, which
- * are common, are told at once.
+ * are common, are decided at once.
  */
 function mayEnd(code: number): boolean {
   if (code < 0x0589) return code === 0x85;
