@@ -8,6 +8,7 @@
  */
 import { randomInt } from 'node:crypto';
 import {
+  chmodSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -37,6 +38,8 @@ const refusal = await install([...new Set([...needsOfFile.values()].flat())]);
 
 const workspace = mkdtempSync('/tmp/waybill-test-');
 const memory = existsSync('/dev/shm') ? mkdtempSync('/dev/shm/waybill-test-') : undefined;
+// PostgreSQL runs as a user of its own, who has to pass through.
+chmodSync(workspace, 0o755);
 const removeWorkspaces = (): void => {
   for (const directory of [workspace, memory])
     if (directory !== undefined) rmSync(directory, { recursive: true, force: true });

@@ -11,7 +11,7 @@ import { checkQuick, leaseTimes, publishHere, unhurried } from './two-processes.
 import type { Files } from './world.ts';
 
 /**
- * Two real processes on one S3 destination, real signals, and leases of a second instead of minutes. The slow
+ * Two real processes on one S3 destination, real signals, and leases of seconds instead of minutes. The slow
  * one is in the middle of an upload in parts.
  */
 

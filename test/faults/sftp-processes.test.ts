@@ -11,7 +11,7 @@ import { startPublisher } from './other-publisher.ts';
 import { checkQuick, leaseTimes, publishHere, unhurried } from './two-processes.ts';
 import type { Files } from './world.ts';
 
-/** Two real processes on one SFTP destination, real signals, and leases of a second instead of minutes. */
+/** Two real processes on one SFTP destination, real signals, and leases of seconds instead of minutes. */
 
 const slow: Files = { 'a.txt': 'slow', 'slow.txt': 's'.repeat(5000) };
 const server = await startSshd(t);

@@ -22,8 +22,8 @@ import {
 
 export const leaseTimes = {
   renewEveryMs: 200,
-  abortAfterMs: 600,
-  staleAfterMs: 800,
+  abortAfterMs: 3_000,
+  staleAfterMs: 4_000,
   waitMs: 60_000,
   pollEveryMs: 20,
 };

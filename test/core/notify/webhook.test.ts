@@ -120,7 +120,7 @@ t.test('a receiver that hangs is given up in time and tried again', async (t) =>
   const receiver = await startReceiver(t, (response: ServerResponse, attempt) => {
     if (attempt === 3) response.end();
   });
-  t.match(await send(receiver.url, { timeoutMs: 200 }), { delivered: true, tries: 3 });
+  t.match(await send(receiver.url, { timeoutMs: 2_000 }), { delivered: true, tries: 3 });
   const hung = await startReceiver(t, () => undefined);
   t.match(await send(hung.url, { timeoutMs: 100 }), {
     delivered: false,

@@ -157,10 +157,10 @@ t.test('a thread that does not heed an abort is ended after the grace, and the n
 });
 
 t.test('a thread that stands still is ended, fails its run, and the next run works', async (t) => {
-  const pool = open(t, { worker: 'misbehaving', silenceMs: 40 });
+  const pool = open(t, { worker: 'misbehaving', silenceMs: 2_000 });
   await t.rejects(pool.process(jobOf('hang'), quiet), {
     code: 'worker_failed',
-    message: /no sign of life for 40 ms/,
+    message: /no sign of life for 2000 ms/,
   });
   t.same(await pool.process(jobOf('.'), quiet), published);
 });
