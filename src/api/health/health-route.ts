@@ -33,11 +33,11 @@ export const healthRoute: Route<HealthPorts> = {
   handle: (ports) => health(ports),
 };
 
-function health({ isDraining, queue }: HealthPorts): RequestHandler {
+function health(ports: HealthPorts): RequestHandler {
   return async (_req, res) => {
-    if (isDraining())
+    if (ports.isDraining())
       throw new WaybillError('shutting_down', 'the daemon is stopping and takes no new uploads');
-    await queue.depth();
+    await ports.queue.depth();
     res.json({ status: 'ok' });
   };
 }
