@@ -59,9 +59,10 @@ export function pathOf(program: string): string | undefined {
     return process.env['CHROMIUM_PATH'];
   const names = program === 'chromium' ? chromiumNames : [program];
   const directories = [
+    // A PATH may lead to some of them only: those of one version go together.
+    ...(needs.postgres.programs.some((name) => name === program) ? postgresDirectories() : []),
     ...(process.env['PATH'] ?? '').split(path.delimiter).filter((directory) => directory !== ''),
     ...systemDirectories,
-    ...postgresDirectories(),
   ];
   return names
     .flatMap((name) => directories.map((directory) => path.join(directory, name)))

@@ -1,7 +1,7 @@
 import { execFile, spawn, type ChildProcess } from 'node:child_process';
 import { chown, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { ensureInstalled, pathOf } from './debian.ts';
 import { freePort } from './free-port.ts';
@@ -26,14 +26,16 @@ export interface PostgresServer {
  */
 export async function startPostgres(): Promise<PostgresServer> {
   await ensureInstalled('postgres');
-  const bin = dirname(pathOf('initdb') as string);
+  const [initdb, postgres, isReady] = ['initdb', 'postgres', 'pg_isready'].map(
+    (name) => pathOf(name) as string,
+  );
   const user: { uid?: number; gid?: number } = process.getuid?.() === 0 ? await userOf('postgres') : {};
   const directory = await mkdtemp(join(tmpdir(), 'waybill-postgres-'));
   if (user.uid !== undefined && user.gid !== undefined) await chown(directory, user.uid, user.gid);
   const data = join(directory, 'data');
   await ended(
     spawn(
-      join(bin, 'initdb'),
+      initdb as string,
       ['-D', data, '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--no-sync', '--locale=C.UTF-8'],
       { ...user, cwd: directory, stdio: 'ignore' },
     ),
@@ -55,15 +57,13 @@ export async function startPostgres(): Promise<PostgresServer> {
       log_line_prefix: '%a|',
     };
     const started = spawn(
-      join(bin, 'postgres'),
+      postgres as string,
       ['-D', data, ...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])],
       { ...user, cwd: directory, stdio: 'ignore' },
     );
     child = started;
     for (;;) {
-      const ready = await run(join(bin, 'pg_isready'), ['-h', '127.0.0.1', '-p', String(port)]).catch(
-        () => null,
-      );
+      const ready = await run(isReady as string, ['-h', '127.0.0.1', '-p', String(port)]).catch(() => null);
       if (ready !== null) return;
       if (started.exitCode !== null) throw new Error(`postgres ended with ${started.exitCode}`);
     }
