@@ -1,11 +1,12 @@
 import { sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/postgres-js';
 import postgres from 'postgres';
-import type { PostgresConfig } from './settings.ts';
+import { systemClock, type Clock } from '../clock.ts';
 import { WaybillError } from '../errors.ts';
+import { createSemaphore } from '../semaphore.ts';
 import type { Queries, WeatherDatabase } from './database.ts';
 import { databaseError } from './database-errors.ts';
-import { openGate } from './gate.ts';
+import type { PostgresConfig } from './settings.ts';
 import { openWatch } from './watch.ts';
 
 const closeSeconds = 5;
@@ -29,17 +30,26 @@ interface Pool {
  * is dead without having been closed is noticed by a query that is not answered, neither by a row nor by the
  * server's own time-out; then all connections are made anew.
  */
-export function openPostgres(config: PostgresConfig, url: string): WeatherDatabase {
-  const gate = openGate(config.poolSize * statementsInTurn, config.connectTimeoutMs);
+export function openPostgres(
+  config: PostgresConfig,
+  url: string,
+  clock: Clock = systemClock,
+): WeatherDatabase {
+  const acquire = acquireWithin(config.connectTimeoutMs, config.poolSize * statementsInTurn, clock);
   const answerWithinMs = config.connectTimeoutMs + statementsInTurn * config.statementTimeoutMs;
   let pool = openPool(config, url);
-  const inTime = openWatch(answerWithinMs, () => {
+  const inTime = openWatch(answerWithinMs, clock, () => {
     void pool.close({ timeout: 0 });
     pool = openPool(config, url);
   });
   const guarded = async <T>(share: number, work: (queries: Queries) => Promise<T>): Promise<T> => {
     try {
-      return await gate(share, () => inTime(work(pool.queries)));
+      const release = await acquire(share);
+      try {
+        return await inTime(work(pool.queries));
+      } finally {
+        release();
+      }
     } catch (error) {
       throw databaseError(error, config.name);
     }
@@ -57,6 +67,28 @@ export function openPostgres(config: PostgresConfig, url: string): WeatherDataba
         await queries.execute(sql`select 1`);
       }),
     close: () => pool.close({ timeout: closeSeconds }),
+  };
+}
+
+/** A semaphore whose requests give up after `withinMs`, with the code POOL_TIMEOUT. */
+function acquireWithin(
+  withinMs: number,
+  capacity: number,
+  clock: Clock,
+): (permits: number) => Promise<() => void> {
+  const semaphore = createSemaphore(capacity);
+  return async (permits) => {
+    const release = semaphore.tryAcquire(permits);
+    if (release !== null) return release;
+    const late = new AbortController();
+    const timer = clock.timeout(withinMs, () =>
+      late.abort(Object.assign(new Error('no free connection'), { code: 'POOL_TIMEOUT' })),
+    );
+    try {
+      return await semaphore.acquire(permits, late.signal);
+    } finally {
+      timer.cancel();
+    }
   };
 }
 

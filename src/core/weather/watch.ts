@@ -1,3 +1,5 @@
+import type { Clock, Timer } from '../clock.ts';
+
 interface Watched {
   until: number;
   reject: (error: unknown) => void;
@@ -10,12 +12,12 @@ export type Watch = <T>(work: Promise<T>) => Promise<T>;
  * Watches over work with one timer for all of it, since a timer for each costs too much of a short query.
  * `onLate` is called once for all that is late.
  */
-export function openWatch(withinMs: number, onLate: () => void): Watch {
+export function openWatch(withinMs: number, clock: Clock, onLate: () => void): Watch {
   const watched = new Set<Watched>();
-  let timer: NodeJS.Timeout | undefined;
+  let timer: Timer | undefined;
   const look = (): void => {
     timer = undefined;
-    const now = performance.now();
+    const now = clock.monotonic();
     const late = [...watched].filter(({ until }) => until <= now);
     if (late.length > 0) onLate();
     for (const each of late) {
@@ -26,11 +28,11 @@ export function openWatch(withinMs: number, onLate: () => void): Watch {
     if (next !== undefined) lookIn(next.until - now);
   };
   const lookIn = (milliseconds: number): void => {
-    timer ??= setTimeout(look, Math.ceil(milliseconds)).unref();
+    timer ??= clock.timeout(Math.ceil(milliseconds), look, { unref: true });
   };
   return (work) =>
     new Promise((resolve, reject) => {
-      const mine = { until: performance.now() + withinMs, reject };
+      const mine = { until: clock.monotonic() + withinMs, reject };
       watched.add(mine);
       lookIn(withinMs);
       work.then(
