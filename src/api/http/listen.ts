@@ -12,8 +12,8 @@ export interface HttpServer {
 }
 
 const headersTimeoutMs = 30_000;
-// Longer than the 60 s for which proxies commonly keep an idle connection, so that we never close one that the
-// proxy is about to use.
+// Longer than the 60 s for which proxies commonly keep an idle connection, so that we never close one that
+// the proxy is about to use.
 const keepAliveTimeoutMs = 65_000;
 // A little longer than an early refusal drains the body.
 const lastAnswersMs = 6_000;

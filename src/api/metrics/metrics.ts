@@ -1,7 +1,7 @@
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client';
 import type { RunResult } from '../../core/publish/result.ts';
 import type { ThreadStats } from '../../workers/threads/pool.ts';
-import type { JobQueue } from '../../workers/queue.ts';
+import type { JobQueue, QueueDepth } from '../../workers/queue.ts';
 import type { RunObserver } from '../../workers/run-observer.ts';
 
 /**
@@ -215,7 +215,7 @@ function observeDaemon(registry: Registry, { queue, threads }: ObservedDaemon): 
     async collect() {
       this.reset();
       // A queue that cannot be reached has no depth; all other metrics are still reported.
-      const states = await queue.depth().catch(() => ({}));
+      const states = await queue.depth().catch((): Partial<QueueDepth> => ({}));
       for (const [state, count] of Object.entries(states)) this.set({ state }, count);
     },
   });

@@ -29,8 +29,8 @@ export interface ValidateOptions {
 const filesAtOnce = 8;
 
 /**
- * Reads a bundle and reports each file whose size, digest or scene map is wrong, sorted by path. Doubts are in
- * `bundle.warnings` already. A read that fails for any reason but a missing file is thrown.
+ * Reads a bundle and reports each file whose size, digest or scene map is wrong, sorted by path. Doubts are
+ * in `bundle.warnings` already. A read that fails for any reason but a missing file is thrown.
  */
 export async function validateBundle(
   bundle: SourceBundle,

@@ -220,7 +220,7 @@ function membersOf(text: string): { name: string; rest: string }[] {
 
 /** What the compiler says of a file of the copy, with the project's own options. */
 function compiled(files: string[]): (file: string) => string[] {
-  const { config } = ts.readConfigFile('tsconfig.json', ts.sys.readFile) as {
+  const { config } = ts.readConfigFile('tsconfig.json', (file) => readFileSync(file, 'utf8')) as {
     config: { compilerOptions: object };
   };
   const { options } = ts.convertCompilerOptionsFromJson(config.compilerOptions, process.cwd());
