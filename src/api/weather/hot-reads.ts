@@ -5,13 +5,12 @@ import type { MetricsPorts } from '../metrics/metrics-route.ts';
 import { recordRequest } from '../metrics/record-request.ts';
 import type { WeatherPorts } from './ports.ts';
 import { requestContext } from '../http/request-context.ts';
+import { sendWithEtag } from '../http/send-with-etag.ts';
 import { logRequest, type LoggedRequest } from '../http/request-log.ts';
-import { sendWeather } from './answer.ts';
 
 /**
- * The application with a short way for weather reads that were answered a moment ago: the same log line,
- * counters and headers, without the routing of express, which is most of what such a read costs. There is
- * nothing to authorize on it.
+ * The application with a fast path for weather reads that are cached: the same log line, counters and headers
+ * without the routing of express, which is most of what such a read costs. Weather needs no authorization.
  */
 export function withHotReads(
   app: Express,
@@ -35,11 +34,11 @@ export function withHotReads(
     requestContext(req).route = answer.endpoint.path;
     logRequest(log, clock, asLogged(app, req), res);
     if (metrics !== null) recordRequest(metrics, clock, req, res);
-    sendWeather(req, res, answer);
+    sendWithEtag(req, res, answer);
   };
 }
 
-/** As express would have it, which also changes the prototype of a request, and that is slow. */
+/** What express would add, without changing the prototype of the request, which is slow. */
 function asLogged(app: Express, req: IncomingMessage): LoggedRequest {
   const asked = { app, headers: req.headers, socket: req.socket, connection: req.socket };
   const ip: unknown = Reflect.get(express.request, 'ip', asked);

@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import type { Clock } from '../../core/clock.ts';
 import { readFamily, type WeatherReader } from '../../core/weather/reader.ts';
 import { renderJson } from '../../core/weather/render/json.ts';
@@ -6,24 +5,12 @@ import type { TextRenderer } from '../../core/weather/render/text.ts';
 import { renderXml } from '../../core/weather/render/xml.ts';
 import { ByteCache } from './byte-cache.ts';
 import { negotiate, type Representation } from '../http/negotiate.ts';
+import { taggedAnswer, type TaggedAnswer } from '../http/send-with-etag.ts';
 import type { WeatherEndpoint } from './endpoints.ts';
 
-/** An answer that is ready to be sent. */
-export interface WeatherAnswer {
+/** A rendered answer, ready to be sent, and what it answers. */
+export interface WeatherAnswer extends TaggedAnswer {
   endpoint: WeatherEndpoint;
-  mediaType: string;
-  /**
-   * A short one is kept as text: Node sends that in one piece with the head, which costs less than two
-   * pieces.
-   */
-  body: string | Buffer;
-  /** Of the body. */
-  bytes: number;
-  /** Strong, over the bytes of the body. */
-  etag: string;
-  lastModified: Date | null;
-  /** Seconds. */
-  maxAge: number;
 }
 
 /** The part of a request that decides its answer. */
@@ -36,13 +23,13 @@ export interface WeatherRequest {
 export interface WeatherService {
   /** Throws `invalid_parameter`, `unsupported_format`, `template_error` and what the reader throws. */
   answer(endpoint: WeatherEndpoint, request: WeatherRequest): Promise<WeatherAnswer>;
-  /** The answer to just this request, where it was given a moment ago. */
+  /** The answer to exactly this request, if it is still cached. */
   hot(request: WeatherRequest): WeatherAnswer | undefined;
 }
 
 const mostKept = { entries: 1000, bytes: 32 * 1024 * 1024 };
+/** Seconds. */
 const maxAgeWithoutData = 15;
-const longestText = 16 * 1024;
 
 /** Answers reads: identical ones share what is under way, and what was rendered is kept for `cacheMs`. */
 export function createWeatherService(parts: {
@@ -52,7 +39,7 @@ export function createWeatherService(parts: {
   cacheMs: number;
 }): WeatherService {
   const { clock, cacheMs } = parts;
-  // The same answer under what it says, and under what was asked word for word: the latter needs no parsing.
+  // The same answer by its parsed query, and by the request as written: the latter needs no parsing.
   const byMeaning = new ByteCache<WeatherAnswer>(mostKept);
   const byRequest = new ByteCache<WeatherAnswer>(mostKept);
   const underWay = new Map<string, Promise<{ answer: WeatherAnswer; until: number }>>();
@@ -63,7 +50,7 @@ export function createWeatherService(parts: {
     query: object,
     as: Representation,
   ): Promise<{ answer: WeatherAnswer; until: number }> => {
-    // From before the read: what is kept is never older than `cacheMs`.
+    // Counted from before the read: a cached answer is never older than `cacheMs`.
     const until = clock.monotonic() + cacheMs;
     const answer = await answerOf(endpoint, query, as, parts);
     if (cacheMs > 0) byMeaning.set(key, answer, { bytes: answer.bytes + key.length, until });
@@ -113,16 +100,13 @@ async function answerOf(
     rendered = made.text;
     modified.push(made.templateModified.getTime());
   }
-  const body = rendered.length > longestText ? Buffer.from(rendered) : rendered;
-  const digest = createHash('sha256').update(body).digest('base64url').slice(0, 27);
+  const maxAge = data === null ? maxAgeWithoutData : endpoint.maxAgeSeconds;
   return {
     endpoint,
-    mediaType,
-    body,
-    bytes: Buffer.byteLength(body),
-    etag: `"${digest}"`,
-    lastModified:
-      lastModified === null ? null : new Date(Math.min(Math.max(...modified), clock.now().getTime())),
-    maxAge: data === null ? maxAgeWithoutData : endpoint.maxAgeSeconds,
+    ...taggedAnswer(mediaType, rendered, {
+      headers: { Vary: 'Accept', 'Cache-Control': `public, max-age=${maxAge}` },
+      lastModified:
+        lastModified === null ? null : new Date(Math.min(Math.max(...modified), clock.now().getTime())),
+    }),
   };
 }

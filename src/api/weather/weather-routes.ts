@@ -1,7 +1,7 @@
 import type { Header, ResponseObject } from '../http/openapi-types.ts';
+import { sendWithEtag } from '../http/send-with-etag.ts';
 import type { WeatherPorts } from './ports.ts';
 import type { Route } from '../http/route.ts';
-import { sendWeather } from './answer.ts';
 import { weatherEndpoints, type WeatherEndpoint } from './endpoints.ts';
 
 const headers: Record<string, Header> = {
@@ -37,7 +37,7 @@ export const weatherRoutes: readonly Route<WeatherPorts>[] = weatherEndpoints.ma
     async (req, res) => {
       if (weather === null) throw new TypeError('a weather route without a weather service');
       const request = { url: req.originalUrl, accept: req.headers.accept };
-      sendWeather(req, res, await weather.answer(endpoint, request));
+      sendWithEtag(req, res, await weather.answer(endpoint, request));
     },
 }));
 
