@@ -37,39 +37,49 @@ interface Scene {
   hook: Receiver;
 }
 
-/** Each brings the daemon to its phase and gives the run that was accepted by then, if any. */
-const phases: Record<string, (scene: Scene) => Promise<string | undefined>> = {
+interface Reached {
+  /** The run that was accepted before the kill. */
+  run?: string;
+  /** Another bundle that was being published, which its client sends again too. */
+  other?: Buffer;
+}
+
+/** Each brings the daemon to its phase. */
+const phases: Record<string, (scene: Scene) => Promise<Reached>> = {
   async 'the body is arriving'({ t, place, daemon }) {
     await halfAnUpload(t, daemon, 100);
     await until(() => received(place).length > 0);
-    return undefined;
+    return {};
   },
   async 'its files are being staged'({ t, place, daemon }) {
     await halfAnUpload(t, daemon, 4 << 20);
     await until(() => received(place).some((file) => file.endsWith('data.bin')));
-    return undefined;
+    return {};
   },
   async 'it was just accepted'({ daemon }) {
-    return acceptedId(await upload(daemon.url, 'p1', content, key));
+    return { run: await acceptedId(await upload(daemon.url, 'p1', content, key)) };
   },
   async 'it waits behind another'({ daemon }) {
     // One that ended before it was seen running was too quick to wait behind: the next one is tried.
-    for (let [status, tries] = ['', 1]; status !== 'running'; tries += 1) {
-      const before = await acceptedId(await upload(daemon.url, 'p1', bundle(`before-${tries}`, 24 << 20)));
+    for (let tries = 1; ; tries += 1) {
+      const other = bundle(`before-${tries}`, 24 << 20);
+      const before = await acceptedId(await upload(daemon.url, 'p1', other));
+      let status: string;
       do status = await statusOf(daemon, before);
       while (status === 'accepted' || status === 'queued');
+      if (status !== 'running') continue;
+      return { run: await acceptedId(await upload(daemon.url, 'p1', content, key)), other };
     }
-    return acceptedId(await upload(daemon.url, 'p1', content, key));
   },
   async 'it is being published'({ daemon, place }) {
     const run = await acceptedId(await upload(daemon.url, 'p1', content, key));
     await until(() => published(place).some((file) => file.includes('.publisher')));
-    return run;
+    return { run };
   },
   async 'its event is being delivered'({ daemon, hook }) {
     const run = await acceptedId(await upload(daemon.url, 'p1', content, key));
     await hook.asked;
-    return run;
+    return { run };
   },
 };
 
@@ -89,7 +99,7 @@ for (const mode of ['memory', 'bullmq'] as const)
           env: { HOOK_SECRET: `whsec_${Buffer.alloc(24, 'x').toString('base64')}` },
         });
         const first = await launchApi(t, place, ['serve']);
-        const run = await reach({ t, place, daemon: first, hook });
+        const { run, other } = await reach({ t, place, daemon: first, hook });
         await first.kill('SIGKILL');
 
         const next = await launchApi(t, place, ['serve']);
@@ -101,6 +111,10 @@ for (const mode of ['memory', 'bullmq'] as const)
         const replayed = again.headers.get('idempotency-replayed') === 'true';
         const id = await acceptedId(again);
         t.equal((await follow(next.url, id)).status, 'succeeded');
+        if (mode === 'memory' && other !== undefined) {
+          const sent = await acceptedId(await upload(next.url, 'p1', other));
+          t.equal((await follow(next.url, sent)).status, 'succeeded', 'the one before it too');
+        }
         if (mode === 'bullmq' && run !== undefined) t.same([replayed, id], [true, run], 'the key is kept');
         else t.notOk(replayed);
 
