@@ -1,7 +1,7 @@
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client';
 import type { RunResult } from '../../core/publish/result.ts';
 import type { ThreadStats } from '../../workers/threads/pool.ts';
-import type { JobQueue, QueueDepth } from '../../workers/queue.ts';
+import type { JobQueue } from '../../workers/queue.ts';
 import type { RunObserver } from '../../workers/run-observer.ts';
 
 /**
@@ -215,7 +215,8 @@ function observeDaemon(registry: Registry, { queue, threads }: ObservedDaemon): 
     async collect() {
       this.reset();
       // A queue that cannot be reached has no depth; all other metrics are still reported.
-      const states = await queue.depth().catch((): Partial<QueueDepth> => ({}));
+      const depth = await queue.depth().catch(() => null);
+      const states: Record<string, number> = depth === null ? {} : { ...depth };
       for (const [state, count] of Object.entries(states)) this.set({ state }, count);
     },
   });
