@@ -40,6 +40,7 @@ const workspace = mkdtempSync('/tmp/waybill-test-');
 const memory = existsSync('/dev/shm') ? mkdtempSync('/dev/shm/waybill-test-') : undefined;
 // PostgreSQL runs as a user of its own, who has to pass through.
 chmodSync(workspace, 0o755);
+const done: FileResult[] = [];
 const removeWorkspaces = (): void => {
   for (const directory of [workspace, memory])
     if (directory !== undefined) rmSync(directory, { recursive: true, force: true });
@@ -48,6 +49,8 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
   process.once(signal, () => {
     endAll();
     removeWorkspaces();
+    console.log(`\ninterrupted when ${done.length} of ${files.length} files had ended`);
+    conclude(done);
     process.exit(130);
   });
 
@@ -57,12 +60,11 @@ const env = {
   AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true',
   ...(refusal === undefined ? {} : { WAYBILL_TEST_REFUSAL: refusal }),
 };
-const results = await runAll(longestFirst(files), report(files.length, process.stdout));
+await runAll(longestFirst(files), report(files.length, process.stdout));
 removeWorkspaces();
-process.exitCode = conclude(results);
+process.exitCode = conclude(done);
 
-async function runAll(queue: string[], progress: Progress): Promise<FileResult[]> {
-  const done: FileResult[] = [];
+async function runAll(queue: string[], progress: Progress): Promise<void> {
   let started = 0;
   const work = async (): Promise<void> => {
     for (let file = queue.shift(); file !== undefined; file = queue.shift()) {
@@ -76,11 +78,11 @@ async function runAll(queue: string[], progress: Progress): Promise<FileResult[]
   };
   await Promise.all(Array.from({ length: Math.min(jobs, queue.length) }, work));
   progress.close();
-  return done.sort((a, b) => (a.file < b.file ? -1 : 1));
 }
 
 /** Prints what is worth seeing at the end; returns the exit code. */
-function conclude(results: readonly FileResult[]): number {
+function conclude(ended: readonly FileResult[]): number {
+  const results = ended.toSorted((a, b) => (a.file < b.file ? -1 : 1));
   const sum = (count: (result: FileResult) => number): number =>
     results.reduce((all, one) => all + count(one), 0);
   const [passed, failed] = [sum(({ passed }) => passed), sum(({ failures }) => failures.length)];
