@@ -168,7 +168,7 @@ t.test('a creation whose answer is lost is never told as another’s', async (t)
       (error: unknown) => (hasCode(error, 'storage_transient') ? 'unknown' : String(error)),
     );
     if (outcome === 'unknown') unknown += 1;
-    else t.equal(outcome, 'created', at);
+    t.ok(['created', 'unknown'].includes(outcome), `${outcome}: ${at}`);
     t.equal(readFileSync(path.join(place, '.publisher.lock'), 'utf8'), 'mine');
   });
   t.ok(unknown > 0, `${unknown} times only reading back could tell`);
@@ -244,7 +244,7 @@ t.test('a server that turns connections away while others log in is tried again'
   const clock = { ...systemClock, sleep };
   const open = storageOpener(
     { clock, log: silentLog, secrets: noSecrets },
-    { retries: 50, baseMs: 1, capMs: 1 },
+    { retries: 5_000, baseMs: 1, capMs: 1 },
   );
   const storage = await open(location, { readOnly: false });
   await storage.close();
