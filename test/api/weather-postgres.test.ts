@@ -1,6 +1,6 @@
 import t from 'tap';
 import { openServer } from '../../examples/feeder/targets.ts';
-import type { PostgresConfig } from '../../src/core/weather/settings.ts';
+import type { PostgresConfig } from '../../src/core/weather/database/settings.ts';
 import { loadSecrets } from '../../src/core/secrets.ts';
 import { openWeatherDatabases } from '../../src/core/weather/open-reader.ts';
 import { clockAt } from '../core/weather/suite.ts';

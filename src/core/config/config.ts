@@ -1,5 +1,5 @@
 import type { SceneMapRules } from '../bundle/check-scene-map.ts';
-import type { DatabaseConfig } from '../weather/settings.ts';
+import type { DatabaseConfig } from '../weather/database/settings.ts';
 import type { NotifierConfig } from '../notify/sink-kinds.ts';
 import type { DestinationLocation, SourceLocation } from '../storage/backends.ts';
 

@@ -1,4 +1,4 @@
-import type { DatabaseDocument } from '../weather/settings.ts';
+import type { DatabaseDocument } from '../weather/database/settings.ts';
 import type { SubscribableType } from '../notify/event.ts';
 import type { SinkDocument } from '../notify/sink-kinds.ts';
 import type { BackendName, DestinationLocationDocument, LocationDocument } from '../storage/backends.ts';

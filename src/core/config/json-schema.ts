@@ -1,6 +1,6 @@
 import type joi from 'joi';
 import joiToJson from 'joi-to-json';
-import { configSchema } from './schema.ts';
+import { configSchema } from './schema/schema.ts';
 
 export type JsonSchema = Record<string, unknown>;
 

@@ -7,8 +7,8 @@ import type { Config } from './config.ts';
 import type { ConfigDocument } from './document.ts';
 import { relationFaults } from './relations.ts';
 import { resolveConfig } from './resolve.ts';
-import { configSchema, validationOptions } from './schema.ts';
-import { schemaFaults } from './schema-findings.ts';
+import { configSchema, validationOptions } from './schema/schema.ts';
+import { schemaFaults } from './schema/findings.ts';
 import { readYaml, type KeyPath } from './yaml-text.ts';
 
 const maxBytes = 4 * 1024 * 1024;

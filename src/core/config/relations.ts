@@ -3,10 +3,10 @@ import type { Place } from '../storage/backend.ts';
 import { backendOf } from '../storage/backends.ts';
 import type { SourceConfig } from './config.ts';
 import { resolveDestination, resolveSource } from './resolve.ts';
-import { destinationSchema, sourceSchema } from './schema-locations.ts';
-import { validationOptions } from './schema.ts';
-import { isRemoteStaging, thisMachine } from './staging.ts';
-import { didYouMean, type Fault } from './schema-findings.ts';
+import { destinationSchema, sourceSchema } from './schema/locations.ts';
+import { validationOptions } from './schema/schema.ts';
+import { isRemoteStaging, thisMachine } from './schema/staging.ts';
+import { didYouMean, type Fault } from './schema/findings.ts';
 import { resolvePath, type PathBase } from '../settings/values.ts';
 import type { KeyPath } from './yaml-text.ts';
 

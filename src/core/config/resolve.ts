@@ -7,10 +7,10 @@ import type {
   PipelineDocument,
   SourceDocument,
 } from './document.ts';
-import { resolveDatabase } from '../weather/settings.ts';
+import { resolveDatabase } from '../weather/database/settings.ts';
 import { sinkKindOf, type NotifierConfig } from '../notify/sink-kinds.ts';
 import { backendOf, type SourceLocation } from '../storage/backends.ts';
-import { resolveStaging, stagingDirectory } from './staging.ts';
+import { resolveStaging, stagingDirectory } from './schema/staging.ts';
 import {
   accepted,
   parseBasePath,

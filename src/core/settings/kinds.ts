@@ -16,7 +16,7 @@ import {
 
 /**
  * The kinds of values that settings have. Each says in one phrase what it expects: the phrase is the schema's
- * message for every failure (`*`), and `schema-findings.ts` builds the sentence around it. A check that knows
+ * message for every failure (`*`), and `config/schema/findings.ts` builds the sentence around it. A check that knows
  * better adds `reason`.
  */
 

@@ -1,7 +1,7 @@
 import type { PgTable } from 'drizzle-orm/pg-core';
 import type { Clock } from '../clock.ts';
 import type { ParameterMap, Rule, ValuesOf } from '../parameters.ts';
-import type { WeatherDatabase } from './database.ts';
+import type { WeatherDatabase } from './database/database.ts';
 
 /**
  * A family of weather records, all in one value: its tables, how the newest record is read, and the endpoint

@@ -1,9 +1,9 @@
 import type { Clock } from '../clock.ts';
-import type { DatabaseConfig } from './settings.ts';
+import type { DatabaseConfig } from './database/settings.ts';
 import type { Secrets } from '../secrets.ts';
 import { asWaybillError, WaybillError } from '../errors.ts';
-import type { WeatherDatabase } from './database.ts';
-import { openDatabase } from './open-database.ts';
+import type { WeatherDatabase } from './database/database.ts';
+import { openDatabase } from './database/open-database.ts';
 import { createReader, type WeatherReader } from './reader.ts';
 
 export interface OpenReaderOptions {

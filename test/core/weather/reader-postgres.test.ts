@@ -1,6 +1,6 @@
 import t from 'tap';
 import { openServer } from '../../../examples/feeder/targets.ts';
-import type { PostgresConfig } from '../../../src/core/weather/settings.ts';
+import type { PostgresConfig } from '../../../src/core/weather/database/settings.ts';
 import { loadSecrets } from '../../../src/core/secrets.ts';
 import { openWeatherDatabases } from '../../../src/core/weather/open-reader.ts';
 import type { WeatherReader } from '../../../src/core/weather/reader.ts';
@@ -83,7 +83,7 @@ t.test('nothing but reading reaches the server, and the session refuses to write
   const settings = await owner.query("select current_setting('transaction_read_only') as read_only", []);
   t.equal(settings[0]?.['read_only'], 'off', 'the owner itself may write');
   await owner.close();
-  const { openPostgres } = await import('../../../src/core/weather/database-postgres.ts');
+  const { openPostgres } = await import('../../../src/core/weather/database/postgres.ts');
   const database = openPostgres(primary, server.url());
   const { sql } = await import('drizzle-orm');
   await t.rejects(

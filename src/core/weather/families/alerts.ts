@@ -22,7 +22,7 @@ import {
   type ValuesOf,
 } from '../../parameters.ts';
 import { instantColumn } from '../columns.ts';
-import type { Queries } from '../database.ts';
+import type { Queries } from '../database/database.ts';
 import { nothing, weatherFamily, type Reading, type WeatherSource } from '../family.ts';
 import type { Geometry } from '../geometry.ts';
 import { instant, instantOrNull, type Instant } from '../instant.ts';

@@ -2,7 +2,7 @@ import { and, desc, eq, getTableColumns, sql, type SQL } from 'drizzle-orm';
 import { boolean, doublePrecision, jsonb, pgTable, smallint, text } from 'drizzle-orm/pg-core';
 import { identifier, type ValuesOf } from '../../parameters.ts';
 import { instantColumn } from '../columns.ts';
-import type { Queries } from '../database.ts';
+import type { Queries } from '../database/database.ts';
 import { nothing, weatherFamily, type Reading, type WeatherSource } from '../family.ts';
 import { instant, type Instant } from '../instant.ts';
 import {

@@ -1,7 +1,7 @@
 import { bigint, pgTable, smallint, text } from 'drizzle-orm/pg-core';
 import { wholeNumber } from '../../parameters.ts';
 import { instantColumn } from '../columns.ts';
-import { outlookShapeRequired } from '../database-errors.ts';
+import { outlookShapeRequired } from '../database/errors.ts';
 import { instant, type Instant } from '../instant.ts';
 
 /** What convective outlooks and their discussions have in common: runs, one for each issue of a day. */

@@ -1,4 +1,4 @@
-import { choice, duration, environmentName, map, matching, path, variants } from '../settings/kinds.ts';
+import { choice, duration, environmentName, map, matching, path, variants } from '../../settings/kinds.ts';
 
 /** `server.queue`. */
 export const queueSchema = variants('driver', 'where accepted uploads wait', {

@@ -1,6 +1,6 @@
 import type joi from 'joi';
-import { nearest } from './nearest.ts';
-import type { KeyPath } from './yaml-text.ts';
+import { nearest } from '../nearest.ts';
+import type { KeyPath } from '../yaml-text.ts';
 
 /** Something that is not right with the document, by its place in it; positions come later. */
 export interface Fault {

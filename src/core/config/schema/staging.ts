@@ -1,9 +1,9 @@
 import joi from 'joi';
-import { choice, expects, map, path } from '../settings/kinds.ts';
-import { resolvePath, type PathBase } from '../settings/values.ts';
-import { allBackends, backendOf, type SourceLocation } from '../storage/backends.ts';
-import type { StagingDocument } from './document.ts';
-import { locationMap } from './schema-locations.ts';
+import { choice, expects, map, path } from '../../settings/kinds.ts';
+import { resolvePath, type PathBase } from '../../settings/values.ts';
+import { allBackends, backendOf, type SourceLocation } from '../../storage/backends.ts';
+import type { StagingDocument } from '../document.ts';
+import { locationMap } from './locations.ts';
 
 /**
  * `server.staging`. A queue in memory stages in a directory of this machine, which the program uses as such

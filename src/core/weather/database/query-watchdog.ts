@@ -1,18 +1,18 @@
-import type { Clock, Timer } from '../clock.ts';
+import type { Clock, Timer } from '../../clock.ts';
 
 interface Watched {
   until: number;
   reject: (error: unknown) => void;
 }
 
-/** Passes on what the work gives, unless that takes too long: then it rejects with the code ETIMEDOUT. */
-export type Watch = <T>(work: Promise<T>) => Promise<T>;
+/** Settles as the work does, or rejects with the code ETIMEDOUT if that takes too long. */
+export type Watchdog = <T>(work: Promise<T>) => Promise<T>;
 
 /**
- * Watches over work with one timer for all of it, since a timer for each costs too much of a short query.
- * `onLate` is called once for all that is late.
+ * Watches over queries with one timer for all of them: a timer for each would cost too much of a short query.
+ * `onLate` is called once for all that are late.
  */
-export function openWatch(withinMs: number, clock: Clock, onLate: () => void): Watch {
+export function openWatchdog(withinMs: number, clock: Clock, onLate: () => void): Watchdog {
   const watched = new Set<Watched>();
   let timer: Timer | undefined;
   const look = (): void => {

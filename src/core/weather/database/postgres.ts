@@ -1,13 +1,13 @@
 import { sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/postgres-js';
 import postgres from 'postgres';
-import { systemClock, type Clock } from '../clock.ts';
-import { WaybillError } from '../errors.ts';
-import { createSemaphore } from '../semaphore.ts';
+import { systemClock, type Clock } from '../../clock.ts';
+import { WaybillError } from '../../errors.ts';
+import { createSemaphore } from '../../semaphore.ts';
 import type { Queries, WeatherDatabase } from './database.ts';
-import { databaseError } from './database-errors.ts';
+import { databaseError } from './errors.ts';
 import type { PostgresConfig } from './settings.ts';
-import { openWatch } from './watch.ts';
+import { openWatchdog } from './query-watchdog.ts';
 
 const closeSeconds = 5;
 const longestBackoffSeconds = 1;
@@ -38,7 +38,7 @@ export function openPostgres(
   const acquire = acquireWithin(config.connectTimeoutMs, config.poolSize * statementsInTurn, clock);
   const answerWithinMs = config.connectTimeoutMs + statementsInTurn * config.statementTimeoutMs;
   let pool = openPool(config, url);
-  const inTime = openWatch(answerWithinMs, clock, () => {
+  const inTime = openWatchdog(answerWithinMs, clock, () => {
     void pool.close({ timeout: 0 });
     pool = openPool(config, url);
   });

@@ -1,14 +1,14 @@
 import type { DatabaseConfig } from './settings.ts';
-import type { Secrets } from '../secrets.ts';
+import type { Secrets } from '../../secrets.ts';
 import type { WeatherDatabase } from './database.ts';
 
 /** Opens without probing. A driver and its package are loaded only where they are configured. */
 export async function openDatabase(config: DatabaseConfig, secrets: Secrets): Promise<WeatherDatabase> {
   if (config.driver === 'pglite') {
-    const { openPglite } = await import('./database-pglite.ts');
+    const { openPglite } = await import('./pglite.ts');
     return openPglite(config);
   }
   const url = secrets.require(config.urlEnv, `database "${config.name}"`);
-  const { openPostgres } = await import('./database-postgres.ts');
+  const { openPostgres } = await import('./postgres.ts');
   return openPostgres(config, url);
 }

@@ -9,8 +9,8 @@ import {
   path,
   choice,
   variants,
-} from '../settings/kinds.ts';
-import { resolveDuration, resolvePath, type PathBase } from '../settings/values.ts';
+} from '../../settings/kinds.ts';
+import { resolveDuration, resolvePath, type PathBase } from '../../settings/values.ts';
 
 export type DatabaseConfig = PostgresConfig | PgliteConfig;
 

@@ -4,9 +4,9 @@ import { drizzle } from 'drizzle-orm/pglite';
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { PgliteConfig } from './settings.ts';
-import { WaybillError } from '../errors.ts';
+import { WaybillError } from '../../errors.ts';
 import type { Queries, WeatherDatabase } from './database.ts';
-import { databaseError } from './database-errors.ts';
+import { databaseError } from './errors.ts';
 import { lockDirectory } from './directory-lock.ts';
 
 /**

@@ -1,5 +1,5 @@
-import { metricsSchema } from './schema-metrics.ts';
-import { queueSchema } from './schema-queue.ts';
+import { metricsSchema } from './metrics.ts';
+import { queueSchema } from './queue.ts';
 import { stagingSchema } from './staging.ts';
 import {
   basePath,
@@ -11,7 +11,7 @@ import {
   listen,
   map,
   proxyRange,
-} from '../settings/kinds.ts';
+} from '../../settings/kinds.ts';
 
 const http = map({
   listen: listen()

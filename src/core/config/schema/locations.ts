@@ -1,6 +1,6 @@
 import type joi from 'joi';
-import * as kinds from '../settings/kinds.ts';
-import type { Settings } from '../settings/declare.ts';
+import * as kinds from '../../settings/kinds.ts';
+import type { Settings } from '../../settings/declare.ts';
 import {
   baseUrl,
   boolean,
@@ -12,9 +12,9 @@ import {
   map,
   size,
   variants,
-} from '../settings/kinds.ts';
-import { allBackends, type AnyBackend } from '../storage/backends.ts';
-import type { DestinationDocument, SourceDocument } from './document.ts';
+} from '../../settings/kinds.ts';
+import { allBackends, type AnyBackend } from '../../storage/backends.ts';
+import type { DestinationDocument, SourceDocument } from '../document.ts';
 
 /** Sources and destinations: what each backend declares, and what they have in common. */
 

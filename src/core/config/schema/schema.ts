@@ -1,10 +1,10 @@
 import type joi from 'joi';
-import type { ConfigDocument } from './document.ts';
-import { notifierSchema } from './schema-notifiers.ts';
-import { destinationSchema, sourceSchema } from './schema-locations.ts';
-import { serverSchema } from './schema-server.ts';
-import { databases, templates, weather } from '../weather/settings.ts';
-import { choice, environmentName, id, list, map, path } from '../settings/kinds.ts';
+import type { ConfigDocument } from '../document.ts';
+import { notifierSchema } from './notifiers.ts';
+import { destinationSchema, sourceSchema } from './locations.ts';
+import { serverSchema } from './server.ts';
+import { databases, templates, weather } from '../../weather/database/settings.ts';
+import { choice, environmentName, id, list, map, path } from '../../settings/kinds.ts';
 
 /**
  * The YAML of the configuration, setting by setting: the one place that knows names, forms, ranges and

@@ -1,9 +1,9 @@
 import type joi from 'joi';
-import * as kinds from '../settings/kinds.ts';
-import { choice, id, list, map, variants } from '../settings/kinds.ts';
-import { subscribableTypes } from '../notify/event.ts';
-import { allSinkKinds, type AnySinkKind, type SinkDocument } from '../notify/sink-kinds.ts';
-import type { NotifierDocument } from './document.ts';
+import * as kinds from '../../settings/kinds.ts';
+import { choice, id, list, map, variants } from '../../settings/kinds.ts';
+import { subscribableTypes } from '../../notify/event.ts';
+import { allSinkKinds, type AnySinkKind, type SinkDocument } from '../../notify/sink-kinds.ts';
+import type { NotifierDocument } from '../document.ts';
 
 /** The part `notifiers` of the configuration. */
 const common = {
