@@ -1,7 +1,7 @@
 import { performance } from 'node:perf_hooks';
 
-// The system's clock has milliseconds here; a finer clock that never jumps tells the rest, and is set by the
-// first where they drift apart.
+// The system clock counts milliseconds. A finer clock that never jumps supplies the rest; it is set by the
+// first if they drift apart.
 const mostDriftMs = 2;
 let origin = performance.timeOrigin;
 

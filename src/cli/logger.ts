@@ -3,7 +3,7 @@ import type { Redaction } from '../core/redaction.ts';
 import { isoMicroseconds } from './log-time.ts';
 
 /**
- * Lines of JSON on stderr; for people, where a terminal is there and `pretty` is asked for. No line holds a
+ * Lines of JSON on stderr; for people if stderr is a terminal and `pretty` is asked for. No line holds a
  * secret that `redaction` knows.
  */
 export async function makeLogger(options: {

@@ -20,7 +20,7 @@ export interface SetUp {
 
 /**
  * Configuration and secrets, resolved in full before any storage is touched: what fails here is fatal. The
- * credentials of the named pipelines (all of them, where none is named) must be there.
+ * credentials of the named pipelines (all of them if none is named) must be there.
  */
 export async function setUp(options: {
   config: string;

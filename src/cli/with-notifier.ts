@@ -7,9 +7,9 @@ import type { SetUp } from './set-up.ts';
 const waitAtMostMs = 60_000;
 
 /**
- * Runs `work` with the notifiers of these pipelines, and waits until what it told is delivered or given up.
- * What was not delivered is a warning and no failure. In a dry run the notifiers are checked and nothing is
- * told.
+ * Runs `work` with the notifiers of these pipelines, and waits until its events are delivered or given up. An
+ * event that was not delivered is a warning, not a failure. In a dry run the notifiers are checked and no
+ * event is sent.
  */
 export async function withNotifier<T>(
   { config, context }: Pick<SetUp, 'config' | 'context'>,

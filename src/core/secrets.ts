@@ -9,10 +9,10 @@ import { finding, type Finding } from './finding.ts';
  * `secrets.directory`.
  */
 export interface Secrets {
-  /** The value, or undefined where it is absent or empty. */
+  /** The value, or undefined if it is absent or empty. */
   get(name: string): string | undefined;
   /**
-   * The value; throws `secrets_invalid` naming the variable and what needs it where it is absent or empty.
+   * The value; throws `secrets_invalid` naming the variable and what needs it, if it is absent or empty.
    */
   require(name: string, neededBy: string): string;
   /**
@@ -22,7 +22,7 @@ export interface Secrets {
 }
 
 export interface SecretsOptions {
-  /** Absolute; null where none is configured. */
+  /** Absolute; null if none is configured. */
   directory: string | null;
   /** The real environment; it is read and never changed. An empty value there counts as none. */
   env: Readonly<Record<string, string | undefined>>;

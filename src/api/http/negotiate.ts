@@ -9,7 +9,7 @@ export interface Representation {
   mediaType: string;
 }
 
-// In the order of preference. The charset is told so that an Accept that tells it too is matched.
+// In order of preference. They name the charset so that an Accept with a charset matches.
 const offered: readonly Representation[] = [
   { format: 'json', mediaType: 'application/json; charset=utf-8' },
   { format: 'xml', mediaType: 'application/xml; charset=utf-8' },

@@ -20,7 +20,7 @@ export function componentSchemas(): Record<string, JsonSchema> {
   };
 }
 
-/** The codes that a client can be answered with; the others are told as `internal_error`. */
+/** The codes that clients get; all others become `internal_error`. */
 export const publicCodes = (Object.keys(errorTable) as ErrorCode[]).filter(
   (code) => !isConcealed(code) || code === 'internal_error',
 );

@@ -13,7 +13,7 @@ export const idempotencyKeyParameter: Parameter = {
   example: 'session-42-build-7',
 };
 
-/** The key of a request; undefined where it has none. Throws `invalid_idempotency_key`. */
+/** The key of a request; undefined if it has none. Throws `invalid_idempotency_key`. */
 export function idempotencyKey(req: IncomingMessage): string | undefined {
   const values = req.headersDistinct['idempotency-key'];
   if (values === undefined) return undefined;

@@ -6,7 +6,7 @@ const mostBytes = 16 * 1024;
 const jsonType = /^application\/(?:[a-z0-9.-]+\+)?json$/;
 
 /**
- * The JSON body of a request that hardly needs one; undefined where it is empty. Throws
+ * The JSON body of a request that hardly needs one; undefined if it is empty. Throws
  * `unsupported_media_type` for a body of another type, and `invalid_request` for one that is not JSON or has
  * more than 16 KiB.
  */

@@ -7,7 +7,7 @@ export const formPart = 'bundle';
 
 /**
  * The bytes of the file `bundle` of a `multipart/form-data` body (RFC 7578), as they come. Throws
- * `unsupported_media_type` at once where the headers tell no boundary, and `invalid_request` while it is
+ * `unsupported_media_type` at once if the headers name no boundary, and `invalid_request` while it is
  * read: for a form that is cut short, that lacks the file or has anything beside it.
  */
 export function formArchive(
@@ -55,14 +55,14 @@ export function formArchive(
   };
 }
 
-/** As it is told; a part may have none, whatever the parser's types say. */
+/** Short enough for a message. A part may have no name, whatever the parser's types say. */
 function nameOf(given: string | undefined): string {
   return (given ?? '').slice(0, 80);
 }
 
 function openParser(headers: IncomingHttpHeaders): busboy.Busboy {
   try {
-    // One field and one file too many are enough to be told of.
+    // One field too many and one file too many are enough to refuse the form.
     return busboy({ headers, limits: { files: 2, fields: 1, fieldSize: 0, headerPairs: 20 } });
   } catch (cause) {
     throw new WaybillError('unsupported_media_type', 'the Content-Type names no boundary of the form', {

@@ -12,7 +12,7 @@ export const defaultSceneMapRules: SceneMapRules = { contentRules: 'warning' };
 
 /**
  * Reads and checks a file of kind `scene_map`; a file of another kind has no findings. What is wrong with it
- * are errors; what is only doubtful are warnings, or errors where the rules say so. A failure to read is
+ * are errors; what is only doubtful are warnings, or errors if the rules say so. A failure to read is
  * thrown.
  */
 export async function checkSceneMapFile(file: BundleFile, rules: SceneMapRules): Promise<Finding[]> {

@@ -55,7 +55,7 @@ export interface ServerConfig {
     /** Of the environment variable that holds the token; null: no token is asked for. */
     tokenEnv: string | null;
   };
-  /** Of the token for the board of the queues; null where there is none. */
+  /** Variable that holds the token for the board of the queues; null if there is none. */
   adminTokenEnv: string | null;
   staging: {
     /** Of this machine: where uploads are received and, by workers of other hosts' uploads, extracted. */
@@ -93,7 +93,7 @@ export interface DestinationConfig {
   location: DestinationLocation;
   mapping: 'preserve_relative' | 'fixed';
   workflow: 'additive' | 'replacement';
-  /** Ends with `/`; null where not configured. */
+  /** Ends with `/`; null if not configured. */
   publicBaseUrl: string | null;
   cacheControl: string | null;
   outputs: GeneratedOutputs;

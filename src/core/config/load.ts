@@ -19,7 +19,7 @@ export interface LoadOptions {
 }
 
 /**
- * Reads and checks a configuration file. Throws `config_unreadable` where the file cannot be read and
+ * Reads and checks a configuration file. Throws `config_unreadable` if the file cannot be read and
  * `config_invalid` with everything that is wrong in it (and the warnings) as findings, in the order of the
  * file. A finding's `pointer` is the key's path, like `pipelines[0].destinations[1].path`. No finding repeats
  * a value that may be a secret.
@@ -121,7 +121,7 @@ function invalid(file: string, findings: Finding[]): WaybillError {
   );
 }
 
-/** The bytes, or undefined where there are too many. Reads no more than that even from a device. */
+/** The bytes, or undefined if there are too many. Reads no more than that even from a device. */
 async function readFile(file: string): Promise<Uint8Array | undefined> {
   try {
     const handle = await open(file);

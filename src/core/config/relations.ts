@@ -201,7 +201,7 @@ function overlap(a: Place, b: Place): boolean {
   return a.container === b.container && (inside(a.root, b.root) || inside(b.root, a.root));
 }
 
-/** The part with its defaults where the schema accepts it. */
+/** The part with its defaults if the schema accepts it. */
 function sound<T>(schema: joi.Schema<T>, value: unknown): T | undefined {
   if (value === undefined) return undefined;
   const result = schema.validate(value, { ...validationOptions, abortEarly: true });

@@ -63,7 +63,7 @@ export function referencedSecrets(config: Config, options: ReferenceOptions = {}
   return references;
 }
 
-/** The notifiers that any of the pipelines concern; all of them where none is named. Pure. */
+/** The notifiers that any of the pipelines concern; all of them if none is named. Pure. */
 export function notifiersOf(config: Config, pipelineIds?: readonly string[]): NotifierConfig[] {
   return config.notifiers.filter(
     ({ pipelines }) => pipelines?.some((id) => pipelineIds?.includes(id) ?? true) ?? true,

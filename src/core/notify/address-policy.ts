@@ -23,7 +23,7 @@ const metadataAddresses = [
 ];
 
 /**
- * Why the address may not be connected to, as `a link-local address`; null where it may. An IPv6 address that
+ * Why the address may not be connected to, as `a link-local address`; null if it may. An IPv6 address that
  * holds an IPv4 one counts as that.
  */
 export function refusedAddress(address: string, allowed: readonly string[]): string | null {

@@ -1,7 +1,7 @@
 import type { ErrorCode } from '../errors.ts';
 
 /**
- * What is told to the outside, in the names of its JSON: `schemas/event.schema.json` says the same. No path
+ * What leaves the program, under the names of its JSON: `schemas/event.schema.json` is the same. No path
  * of this machine and no secret is in an event, and none is larger than about 24 KiB: what does not fit is
  * counted in `outputs_omitted`.
  */
@@ -25,11 +25,11 @@ export interface EventData {
   /** Nothing was committed, or it is not known (`commit_unknown`). */
   'bundle.publish_failed': {
     pipeline_id: string;
-    /** Null where no destination was reached: the source cannot be read, the bundle is invalid. */
+    /** Null if no destination was reached: the source cannot be read, the bundle is invalid. */
     destination_id: string | null;
     destination_path: string | null;
     run_id: string | null;
-    /** Null where it failed before any bundle. */
+    /** Null if it failed before any bundle. */
     bundle: BundleFacts | null;
     action: string;
     error: { code: ErrorCode; message: string; hint: string | null; retryable: boolean };

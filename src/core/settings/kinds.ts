@@ -16,16 +16,16 @@ import {
 
 /**
  * The kinds of values that settings have. Each says in one phrase what it expects: the phrase is the schema's
- * message for every failure (`*`), and `config/schema/findings.ts` builds the sentence around it. A check that knows
- * better adds `reason`.
+ * message for every failure (`*`), and `config/schema/findings.ts` builds the sentence around it. A check
+ * that knows better adds `reason`.
  */
 
 // The `title` is the kind of text, for editors and for the type column of the reference.
 export function expects<S extends joi.Schema>(schema: S, expected: string, title?: string): S {
   // As its label, which `validationOptions` makes the message of every failure: a message of its own costs
   // joi thirty times as much to take in.
-  const told = schema.label(expected);
-  return (title === undefined ? told : told.meta({ title })) as S;
+  const labelled = schema.label(expected);
+  return (title === undefined ? labelled : labelled.meta({ title })) as S;
 }
 
 // No control characters anywhere: such a value is a slip of the hand (a pasted key) or an attempt to forge

@@ -27,7 +27,7 @@ const sizeUnits = {
 
 /**
  * Milliseconds of `500ms`, `30s`, `15m`, `24h` or `7d`: a whole number and one unit, without a space.
- * Undefined where the text is no such thing, or more than a safe integer of milliseconds.
+ * Undefined if the text is no such thing, or more than a safe integer of milliseconds.
  */
 export function parseDuration(text: string): number | undefined {
   const [, count, unit] = durationForm.exec(text) ?? [];
@@ -37,7 +37,7 @@ export function parseDuration(text: string): number | undefined {
 
 /**
  * Bytes of `512MiB`, `2GB`, `10KiB`, `1024` or the number 1024. `KiB MiB GiB TiB` count by 1024, `kB KB MB GB
- * TB` by 1000. Undefined where it is no such thing, or more than a safe integer of bytes.
+ * TB` by 1000. Undefined if it is no such thing, or more than a safe integer of bytes.
  */
 export function parseSize(value: string | number): number | undefined {
   if (typeof value === 'number') return value >= 0 ? safe(value) : undefined;

@@ -42,7 +42,7 @@ const derivableMs = 60 * 60_000;
  * One picture of the present from the observations of several stations: for each field the newest usable
  * value within the window `(now − maxAge, now + 5 min]`, where the order of `stations` beats age. What
  * belongs together (wind; text, weather and clouds) comes from one observation; derived values take their
- * inputs from one station, at most an hour apart. Null where no observation lies in the window. Pure.
+ * inputs from one station, at most an hour apart. Null if no observation lies in the window. Pure.
  */
 export function currentConditions(
   observations: readonly ObservationRow[],

@@ -76,7 +76,7 @@ function regression(t: number, r: number): number {
   );
 }
 
-/** Drier air cools better and very moist air worse than the regression tells. */
+/** Dry air cools better, and very moist air worse, than the regression says. */
 function adjustment(t: number, r: number): number {
   if (r < 13 && t >= 80 && t <= 112) return -((13 - r) / 4) * Math.sqrt((17 - Math.abs(t - 95)) / 17);
   if (r > 85 && t >= 80 && t <= 87) return ((r - 85) / 10) * ((87 - t) / 5);

@@ -12,12 +12,12 @@ export interface OpenReaderOptions {
   clock: Clock;
 }
 
-/** The steps of starting the reader, by which a failure is told: `weather: <context>: <reason>`. */
+/** The steps of starting the reader. A failure is reported as `weather: <context>: <reason>`. */
 export type StartContext = 'load config' | 'open databases' | 'select primary database' | 'build app';
 
 /**
- * Opens and probes every configured database and returns the reader of the first. What goes wrong is told
- * with its context before the message: `config.databases requires at least one entry`, `open databases: …`,
+ * Opens and probes every configured database and returns the reader of the first. An error has
+ * its context before the message: `config.databases requires at least one entry`, `open databases: …`,
  * `select primary database: …`.
  */
 export async function openWeatherDatabases(options: OpenReaderOptions): Promise<WeatherReader> {

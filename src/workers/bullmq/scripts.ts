@@ -51,7 +51,7 @@ export type RunScript = <Name extends ScriptName>(
 type Commands = Record<`waybill:${ScriptName}`, (...args: (string | number)[]) => Promise<unknown>>;
 
 /**
- * Defines the scripts as commands of this connection. ioredis sends a script's hash where it can, and its
+ * Defines the scripts as commands of this connection. ioredis sends a script's hash if it can, and its
  * text again once Redis has lost it in a restart. No key is declared to Redis (`numberOfKeys`): the scripts
  * make them from the prefix, so a Redis Cluster cannot run them.
  */

@@ -9,8 +9,8 @@ import { makeOutput, plural } from '../../output.ts';
 export type CheckOptions = Pick<ConfiguredOptions, 'config' | 'format' | 'color'>;
 
 /**
- * `waybill config check`: what is wrong is fatal and told in full; secrets that are missing here are
- * warnings, for they may be set where it runs.
+ * `waybill config check`: every error is fatal and all are reported; secrets that are missing here
+ * are warnings, since they may be set on the machine that the daemon runs on.
  */
 export async function checkConfig(options: CheckOptions): Promise<number> {
   const output = makeOutput({ json: options.format === 'json', color: options.color });

@@ -92,7 +92,7 @@ function cells(
   ];
 }
 
-/** Servers tell whole seconds, and some time passes on the way: what is less than two is none. */
+/** Servers report whole seconds, and the answer takes time: less than two seconds counts as none. */
 function signedSeconds(ms: number): string {
   const seconds = Math.round(ms / 1000);
   return Math.abs(ms) < 2000 ? 'agrees' : `${seconds > 0 ? '+' : '−'}${Math.abs(seconds)} s`;

@@ -40,15 +40,18 @@ async function pruneNow(
     options.destination,
   );
   const owner = { pipelineId: options.pipeline, destinationId: options.destination };
-  const told = await withNotifier(prepared, { dryRun, pipelineIds: [options.pipeline] }, async (context) =>
-    withReleasers(async (onRelease) => {
-      const storage = await context.openStorage(location, { readOnly: dryRun, dryRun });
-      onRelease(() => storage.close());
-      return prune(context, storage, { owner, policy, dryRun });
-    }),
+  const notified = await withNotifier(
+    prepared,
+    { dryRun, pipelineIds: [options.pipeline] },
+    async (context) =>
+      withReleasers(async (onRelease) => {
+        const storage = await context.openStorage(location, { readOnly: dryRun, dryRun });
+        onRelease(() => storage.close());
+        return prune(context, storage, { owner, policy, dryRun });
+      }),
   );
-  const report = told.result;
-  const warnings = [...prepared.warnings, ...told.warnings];
+  const report = notified.result;
+  const warnings = [...prepared.warnings, ...notified.warnings];
   if (output.isJson) {
     const decisions = report.decisions.map(({ destinationPath, record, prune: goes, reason }) => ({
       destinationPath,

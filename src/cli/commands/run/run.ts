@@ -30,12 +30,12 @@ export async function run(options: RunOptions): Promise<number> {
       notifies: true,
       ...(options.pipeline === undefined ? {} : { pipelineIds: options.pipeline }),
     });
-    const told = await withNotifier(
+    const notified = await withNotifier(
       prepared,
       { dryRun: options.dryRun, pipelineIds: options.pipeline },
       async (context) => runAll({ ...prepared, context }, options),
     );
-    const result = { ...told.result, warnings: [...told.result.warnings, ...told.warnings] };
+    const result = { ...notified.result, warnings: [...notified.result.warnings, ...notified.warnings] };
     if (output.isJson) output.json('run', result);
     else printRun(result, output, { verbose: options.verbose, stopped: signal.aborted });
     return allSucceeded(result.pipelines) ? 0 : 1;

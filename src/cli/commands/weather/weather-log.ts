@@ -20,9 +20,9 @@ export function weatherLog(redaction: Redaction, { verbose }: { verbose: boolean
   const at =
     (level: Level) =>
     (fields: object, message: string): void => {
-      const told = level === 'warn' || level === 'error' ? `${level}: ${message}` : message;
+      const text = level === 'warn' || level === 'error' ? `${level}: ${message}` : message;
       if (waiting === '') setImmediate(flush);
-      waiting += `${weatherLine(`${told}${describe(fields)}`)}\n`;
+      waiting += `${weatherLine(`${text}${describe(fields)}`)}\n`;
     };
   return {
     debug: verbose ? at('debug') : () => undefined,
@@ -54,7 +54,7 @@ function valueText(value: unknown): string {
   return /[\s"=]/.test(text) ? JSON.stringify(text) : text;
 }
 
-/** With what lies beneath: the sentence for clients alone would not tell which file or statement it was. */
+/** Includes the cause: the sentence for clients does not name the file or the statement. */
 function whyOf(error: Error): string {
   return error.cause instanceof Error ? `${error.message}: ${whyOf(error.cause)}` : error.message;
 }

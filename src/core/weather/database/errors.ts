@@ -9,28 +9,28 @@ export function databaseError(thrown: unknown, name: string): WaybillError {
   const origin = originOf(thrown);
   if (origin instanceof WaybillError) return origin;
   const code = codeOf(origin);
-  const told = { cause: origin };
+  const options = { cause: origin };
   if (isUnavailable(code))
     return new WaybillError('database_unavailable', `the database "${name}" ${reasonOf(code)} (${code})`, {
       hint: 'try again in a moment; if it lasts, look at the database and at what lies between',
-      ...told,
+      ...options,
     });
   if (['42P01', '42703', '3F000'].includes(code))
     return new WaybillError(
       'schema_mismatch',
       `the tables of the database "${name}" do not have the shape of the contract (${code})`,
-      { hint: 'let the feeder create or migrate them; docs/weather-contract.md describes them', ...told },
+      { hint: 'let the feeder create or migrate them; docs/weather-contract.md describes them', ...options },
     );
   return new WaybillError('internal_error', `the database "${name}" refused a query (${code || 'no code'})`, {
     hint:
       code === '42501'
         ? 'grant SELECT on the weather tables to the role that reads them'
         : 'the log has the details',
-    ...told,
+    ...options,
   });
 }
 
-/** Outlooks moved to another shape of tables, and a database with the old one is best told so by name. */
+/** Outlooks moved to other tables: the error for a database that still has the old ones says so. */
 export function outlookShapeRequired(thrown: unknown): unknown {
   if (!(thrown instanceof WaybillError) || thrown.code !== 'schema_mismatch') return thrown;
   return new WaybillError(

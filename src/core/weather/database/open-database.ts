@@ -2,7 +2,7 @@ import type { DatabaseConfig } from './settings.ts';
 import type { Secrets } from '../../secrets.ts';
 import type { WeatherDatabase } from './database.ts';
 
-/** Opens without probing. A driver and its package are loaded only where they are configured. */
+/** Opens without probing. A driver and its package are loaded only if they are configured. */
 export async function openDatabase(config: DatabaseConfig, secrets: Secrets): Promise<WeatherDatabase> {
   if (config.driver === 'pglite') {
     const { openPglite } = await import('./pglite.ts');

@@ -129,7 +129,7 @@ export interface AlertData {
   onsetAt: Instant | null;
   /** When this message is to be replaced; not the end of the event, and at times before `onsetAt`. */
   expiresAt: Instant;
-  /** The end of the event, where it is known. */
+  /** The end of the event, if it is known. */
   endsAt: Instant | null;
   office: string | null;
   senderName: string | null;

@@ -4,7 +4,7 @@ const unknown = '--';
 /** What text templates have at hand beside `data` and `request`. All take null, and say `--` for it. */
 export const textHelpers = { num, time, compass, wrap, list, upper };
 
-/** A number with a fixed count of decimals, or as it is; followed by its unit, where one is given. */
+/** A number with a fixed count of decimals, or as it is; followed by its unit if one is given. */
 function num(value: number | null | undefined, unit = '', digits?: number): string {
   if (value === null || value === undefined) return unknown;
   const figure = digits === undefined ? String(value) : value.toFixed(digits);
