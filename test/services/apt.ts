@@ -40,7 +40,7 @@ export async function aptInstall(
   const all = { ...defaults, ...settings };
   const { lockMs, networkMs } = all;
   if (spawnSync('apt-get', ['--version']).status !== 0) return 'this machine has no apt-get';
-  const asRoot = privilege();
+  const asRoot = privilege(all.env);
   if (asRoot === undefined) return 'only root may install packages, and sudo asks for a password';
   const steps = [
     // An old list may name files that the mirrors no longer have. A failure shows in what follows.
@@ -134,8 +134,8 @@ async function inTurn(
 }
 
 /** What goes before a command so that root runs it; undefined if that cannot be. */
-function privilege(): string[] | undefined {
-  if (process.getuid?.() === 0 || process.env['APT_CONFIG'] !== undefined) return [];
+function privilege(env: Record<string, string>): string[] | undefined {
+  if (process.getuid?.() === 0 || env['APT_CONFIG'] !== undefined) return [];
   const environment = ['env', 'DEBIAN_FRONTEND=noninteractive', 'LC_ALL=C'];
   return spawnSync('sudo', ['-n', 'true']).status === 0 ? ['sudo', '-n', ...environment] : undefined;
 }

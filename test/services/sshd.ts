@@ -51,7 +51,7 @@ export async function startSshd(
 ): Promise<SftpServer> {
   await ensureInstalled('ssh');
   const program = pathOf('sshd') as string;
-  mkdirSync('/run/sshd', { recursive: true });
+  if (process.getuid?.() === 0) mkdirSync('/run/sshd', { recursive: true });
   const directory = mkdtempSync(path.join(tmpdir(), 'waybill-sshd-'));
   const files = await makeKeys(directory);
   const port = await freePort();
