@@ -15,8 +15,9 @@ import type { RunRecord } from './run-record.ts';
  */
 export interface JobQueue {
   /**
-   * Takes an admission slot. Throws `queue_full`, `shutting_down`, and `idempotency_in_progress` if another
-   * request is still staging an upload with the same key.
+   * Takes an admission slot; none is needed, nor counted, if the key was used before, because such a request
+   * queues nothing. Throws `queue_full`, `shutting_down`, and `idempotency_in_progress` if another request is
+   * still staging an upload with the same key.
    */
   reserve(request: AdmissionRequest): Promise<Admission>;
 
@@ -69,7 +70,8 @@ export interface Admission {
    * Turns the slot into a queued run. If the key was used before with the same manifest, nothing is queued
    * and the first run's record is returned with `replayed: true`: the caller then discards what it staged.
    * Throws `idempotency_conflict` if it was used with another manifest, `shutting_down` after the queue was
-   * closed, and `internal_error` if the slot has ended already.
+   * closed, and `internal_error` if the slot has ended already. An admission without a slot, whose first run
+   * was forgotten meanwhile, needs one now: `queue_full`, or `idempotency_in_progress`.
    */
   accept(job: PublishJob, manifestDigest: Digest): Promise<{ record: RunRecord; replayed: boolean }>;
   /** Gives the slot and its key back. Does nothing if the slot has ended already. */

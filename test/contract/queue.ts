@@ -265,6 +265,49 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
   });
 
   t.test(
+    'a replay needs no slot: it gets the first run, or its conflict, though all are taken',
+    async (t) => {
+      const { queue } = await start(t, { queueSize: 2 });
+      const key = { caller: 'ci', key: 'k1' };
+      await submit(queue, 'maps.1', { key, manifest: 'A' });
+      const other = await queue.reserve({ pipelineId: 'docs' });
+      await t.rejects(queue.reserve({ pipelineId: 'docs' }), { code: 'queue_full' });
+      t.match(await submit(queue, 'maps.2', { key, manifest: 'A' }), {
+        replayed: true,
+        record: { run_id: 'maps.1' },
+      });
+      await t.rejects(submit(queue, 'maps.3', { key, manifest: 'B' }), { code: 'idempotency_conflict' });
+      const idle = await queue.reserve({ pipelineId: 'maps', idempotency: key });
+      await idle.release();
+      t.same(await queue.depth(), { reserved: 1, queued: 1, running: 0 }, 'and leaves every slot as it was');
+      await other.release();
+      t.same(await queue.depth(), { reserved: 0, queued: 1, running: 0 });
+    },
+  );
+
+  t.test('a replay whose first run expires meanwhile needs a slot after all', async (t) => {
+    const { queue, elapse, expired } = await start(t, { queueSize: 1, retentionMs: 1_000 });
+    await queue.start(async () => runResult('ok'));
+    const idempotency = { caller: 'ci', key: 'k1' };
+    await submit(queue, 'maps.1', { key: idempotency, manifest: 'A' });
+    await finished(queue, 'maps.1');
+    const late = await queue.reserve({ pipelineId: 'maps', idempotency });
+    const later = await queue.reserve({ pipelineId: 'maps', idempotency });
+    const other = await queue.reserve({ pipelineId: 'docs' });
+    await elapse(1_001);
+    await until(
+      async () => expired,
+      (ids) => ids.length > 0,
+    );
+    t.equal(await queue.find('maps.1'), undefined);
+    await t.rejects(late.accept(jobOf('maps.2'), digestOf('A')), { code: 'queue_full' });
+    t.match(await queue.depth(), { reserved: 1 }, 'which leaves the slots as they were');
+    await other.release();
+    t.match(await later.accept(jobOf('maps.3'), digestOf('A')), { replayed: false });
+    t.equal((await finished(queue, 'maps.3')).status, 'succeeded');
+  });
+
+  t.test(
     'a finished run is kept for the retention, then forgotten with its key; one that is not finished stays',
     async (t) => {
       const { queue, elapse, expired } = await start(t, { retentionMs: 1_000 });

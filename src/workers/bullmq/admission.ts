@@ -53,15 +53,12 @@ export function admissions(options: AdmissionsOptions): Admissions {
   async function reserve({ pipelineId, idempotency }: AdmissionRequest): Promise<Admission> {
     if (phase !== 'open') throw shuttingDown();
     const slot: Slot = { id: randomUUID(), key: scopeKey(pipelineId, idempotency) };
-    const outcome = await store.reserve(slot, options.queueSize);
-    if (outcome === 'full') throw queueFull(options.queueSize);
-    if (outcome === 'busy') throw keyInProgress();
+    let hasSlot = await takeSlot(slot);
 
     let staged: string | null = null;
-    const renewal = options.clock.every(
-      options.workerTimeoutMs / 3,
-      () => void store.renew(slot, staged).catch(() => undefined),
-    );
+    const renewal = options.clock.every(options.workerTimeoutMs / 3, () => {
+      if (hasSlot) void store.renew(slot, staged).catch(() => undefined);
+    });
     const stop = (): void => {
       renewal.cancel();
       open.delete(slot.id);
@@ -78,6 +75,10 @@ export function admissions(options: AdmissionsOptions): Admissions {
       accept: async (job, manifestDigest) => {
         if (!end()) throw admissionEnded();
         try {
+          const known = await replayOf(slot, manifestDigest);
+          if (known !== null) return known;
+          // The first run with this key was forgotten while this upload was received.
+          hasSlot ||= await takeSlot(slot);
           return await accept(slot, job, manifestDigest, (name) => (staged = name));
         } catch (error) {
           await giveBack(slot);
@@ -94,19 +95,29 @@ export function admissions(options: AdmissionsOptions): Admissions {
     };
   }
 
+  /** False if the key was used: then there is nothing to queue, and no slot was taken. */
+  async function takeSlot(slot: Slot): Promise<boolean> {
+    const outcome = await store.reserve(slot, options.queueSize);
+    if (outcome === 'full') throw queueFull(options.queueSize);
+    if (outcome === 'busy') throw keyInProgress();
+    return outcome === 'ok';
+  }
+
+  /** Asked before the bundle is shared, because a replay needs none of it. Null if there is no first run. */
+  async function replayOf(slot: Slot, digest: Digest): Promise<Accepted | null> {
+    if (phase === 'closed') throw shuttingDown();
+    const known = await store.replay(slot, digest);
+    if (known === null) return null;
+    await giveBack(slot);
+    return answerReplay(known);
+  }
+
   async function accept(
     slot: Slot,
     job: PublishJob,
     digest: Digest,
     onStaging: (name: string) => void,
   ): Promise<Accepted> {
-    if (phase === 'closed') throw shuttingDown();
-    // Before the bundle is shared, because a replay needs none of it.
-    const known = await store.replay(slot, digest);
-    if (known !== null) {
-      await giveBack(slot);
-      return answerReplay(known);
-    }
     const name = job.staged === null ? null : `upload-${randomUUID()}.tar`;
     if (name !== null) {
       await store.stage(name);

@@ -12,10 +12,10 @@ import type { RunRecord } from '../run-record.ts';
  */
 export interface RunStore {
   /**
-   * Takes an upload slot, and its key. `full`: no slot is free; `busy`: another request is staging an upload
-   * with this key.
+   * Takes an upload slot, and its key. `used`: a run was accepted with this key, and no slot was taken; `full`:
+   * no slot is free; `busy`: another request is staging an upload with this key.
    */
-  reserve(slot: Slot, queueSize: number): Promise<'ok' | 'full' | 'busy'>;
+  reserve(slot: Slot, queueSize: number): Promise<Reservation>;
   /** Shows that the API that receives the upload is alive. */
   renew(slot: Slot, staged: string | null): Promise<void>;
   release(slot: Slot): Promise<void>;
@@ -58,6 +58,8 @@ export interface RunStore {
    */
   hold(lock: JobLock, ms: number): Promise<boolean>;
 }
+
+export type Reservation = 'ok' | 'used' | 'full' | 'busy';
 
 export interface Slot {
   id: string;
@@ -107,7 +109,7 @@ export function runStore(link: RedisLink, prefix: string, slotLifeMs: number): R
   const at = (name: string): string => `${prefix}:${name}`;
   return {
     reserve: async ({ id, key }, queueSize) =>
-      (await run('reserve', { slot: id, queueSize, lifeMs: slotLifeMs, key })) as 'ok' | 'full' | 'busy',
+      (await run('reserve', { slot: id, queueSize, lifeMs: slotLifeMs, key })) as Reservation,
     renew: async ({ id, key }, staged) => {
       await run('renew', { slot: id, lifeMs: slotLifeMs, key, staged: staged ?? '', stagedLifeMs });
     },

@@ -59,8 +59,9 @@ export function memoryQueue(options: MemoryQueueOptions): JobQueue {
  *
  * A key is `staging` while its first request is being received, and `used` once that was accepted; a release
  * forgets it, so that the client may try again. It is checked twice: `reserve` refuses only `staging`,
- * because it knows no manifest to compare with; `accept` compares the manifests. Keys are forgotten with
- * their runs.
+ * because it knows no manifest to compare with; `accept` compares the manifests. A request with a `used` key
+ * queues nothing and so needs no slot, unless the first run expires before it is accepted. Keys are forgotten
+ * with their runs.
  *
  * The phases are `open`, `draining` (no new slots; all that was reserved or accepted goes on) and `closed`
  * (nothing starts any more).
@@ -70,6 +71,8 @@ class MemoryQueue implements JobQueue {
   #phase: 'open' | 'draining' | 'closed' = 'open';
   #processor: JobProcessor | undefined;
   #reserved = 0;
+  /** Admissions without a slot. */
+  #replays = 0;
   readonly #waiting = new WaitingLine<Entry>();
   readonly #active = new Map<string, Active>();
   readonly #finished: Retention<Entry>;
@@ -87,21 +90,23 @@ class MemoryQueue implements JobQueue {
   async reserve({ pipelineId, idempotency }: AdmissionRequest): Promise<Admission> {
     if (this.#phase !== 'open') throw shuttingDown();
     this.#finished.expire();
-    const { queueSize } = this.#options;
-    if (this.#reserved + this.#waiting.length >= queueSize) throw queueFull(queueSize);
     const scope =
       idempotency === undefined ? null : JSON.stringify([idempotency.caller, pipelineId, idempotency.key]);
     const known = scope === null ? undefined : this.#keys.get(scope);
+    const isReplay = known?.state === 'used';
+    if (!isReplay) this.#refuseIfFull();
     if (known?.state === 'staging') throw keyInProgress();
     const ownsKey = scope !== null && known === undefined;
     if (ownsKey) this.#keys.set(scope, { state: 'staging' });
-    this.#reserved += 1;
+    if (isReplay) this.#replays += 1;
+    else this.#reserved += 1;
 
     let open = true;
     const end = (): boolean => {
       if (!open) return false;
       open = false;
-      this.#reserved -= 1;
+      if (isReplay) this.#replays -= 1;
+      else this.#reserved -= 1;
       if (ownsKey) this.#keys.delete(scope);
       return true;
     };
@@ -109,7 +114,7 @@ class MemoryQueue implements JobQueue {
       accept: async (job, manifestDigest) => {
         if (!end()) throw admissionEnded();
         try {
-          return this.#enqueue(job, scope, manifestDigest);
+          return this.#enqueue(job, scope, manifestDigest, isReplay);
         } finally {
           this.#notifyIdle();
         }
@@ -154,15 +159,18 @@ class MemoryQueue implements JobQueue {
     job: PublishJob,
     scope: string | null,
     manifestDigest: Digest,
+    hasNoSlot: boolean,
   ): { record: RunRecord; replayed: boolean } {
     if (this.#phase === 'closed') throw shuttingDown();
     this.#finished.expire();
     const known = scope === null ? undefined : this.#keys.get(scope);
+    if (known?.state === 'staging') throw keyInProgress();
     if (known?.state === 'used') {
       if (known.manifestDigest !== manifestDigest) throw keyConflict();
       const first = this.#entries.get(known.runId) as Entry;
       return { record: structuredClone(first.record), replayed: true };
     }
+    if (hasNoSlot) this.#refuseIfFull();
     const { clock } = this.#options;
     const record = acceptedRun(job, clock.now());
     const entry: Entry = { job, record: queuedRun(record, clock.now()), scope };
@@ -171,6 +179,11 @@ class MemoryQueue implements JobQueue {
     this.#waiting.push(job.pipelineId, entry);
     this.#pump();
     return { record, replayed: false };
+  }
+
+  #refuseIfFull(): void {
+    const { queueSize } = this.#options;
+    if (this.#reserved + this.#waiting.length >= queueSize) throw queueFull(queueSize);
   }
 
   #pump(): void {
@@ -225,7 +238,7 @@ class MemoryQueue implements JobQueue {
 
   #isIdle(): boolean {
     const willRun = this.#waiting.length > 0 && this.#processor !== undefined;
-    return this.#reserved === 0 && this.#active.size === 0 && !willRun;
+    return this.#reserved + this.#replays + this.#active.size === 0 && !willRun;
   }
 
   async #shutDown(timeoutMs: number): Promise<{ unfinished: string[] }> {

@@ -1,21 +1,26 @@
 --[[
-  Takes an upload slot.
+  Takes an upload slot, unless the key was used: its request will queue nothing.
 
   ARGV[2]  slot
   ARGV[3]  queueSize
   ARGV[4]  lifeMs     until the slot and the key expire, unless they are renewed
   ARGV[5]  key        or ''
 
-  Returns 'ok' | 'full' | 'busy' (another request is staging an upload with this key)
+  Returns 'ok' | 'used' (a run was accepted with this key; no slot was taken) | 'full' | 'busy' (another
+  request is staging an upload with this key)
 ]]
 local slot, queueSize, lifeMs, key = ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5]
 
+local known = key ~= '' and redis.call('GET', prefix .. 'key:' .. key)
+if known and not isStaging(known) then
+  local first = string.match(known, '^u %S+ (.+)$')
+  if redis.call('EXISTS', prefix .. 'run:' .. first) == 1 then return 'used' end
+end
 redis.call('ZREMRANGEBYSCORE', prefix .. 'slots', '-inf', now)
 if redis.call('ZCARD', prefix .. 'slots') + redis.call('ZCARD', prefix .. 'queued') >= queueSize then
   return 'full'
 end
 if key ~= '' then
-  local known = redis.call('GET', prefix .. 'key:' .. key)
   if isStaging(known) then return 'busy' end
   if not known then redis.call('SET', prefix .. 'key:' .. key, 's ' .. slot, 'PX', lifeMs) end
 end
