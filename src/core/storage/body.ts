@@ -72,6 +72,8 @@ export async function measure(
   return { size, digest: finishDigest(hash) };
 }
 
+const nameEnds = '": ';
+
 /**
  * Throws `body_mismatch` if the size or the digest read is not the expected one. `name` is for the message.
  */
@@ -83,7 +85,7 @@ export function checkBody(
   if (actual.size !== expected.size)
     throw new WaybillError(
       'body_mismatch',
-      `"${name}": ${actual.size} bytes were read, but ${expected.size} were expected`,
+      `"${name}${nameEnds}${actual.size} bytes were read, but ${expected.size} were expected`,
       {
         hint: 'the source changed while it was read; run again when it is complete',
       },
@@ -91,9 +93,26 @@ export function checkBody(
   if (expected.digest !== undefined && actual.digest !== expected.digest)
     throw new WaybillError(
       'body_mismatch',
-      `"${name}": the bytes have the digest ${actual.digest}, but ${expected.digest} was expected`,
+      `"${name}${nameEnds}the bytes have the digest ${actual.digest}, but ${expected.digest} was expected`,
       {
         hint: 'the source changed, or its manifest declares a wrong digest; correct the bundle and run again',
       },
     );
+}
+
+/**
+ * What `write` resolves with; its `body_mismatch` names the bytes as `name`, because people know the file by
+ * its own name and not by the one that it is staged under.
+ */
+export async function namingBody<T>(name: string, write: Promise<T>): Promise<T> {
+  try {
+    return await write;
+  } catch (error) {
+    if (!(error instanceof WaybillError) || error.code !== 'body_mismatch') throw error;
+    const what = error.message.slice(error.message.lastIndexOf(nameEnds) + nameEnds.length);
+    throw new WaybillError('body_mismatch', `"${name}${nameEnds}${what}`, {
+      cause: error,
+      ...(error.hint === undefined ? {} : { hint: error.hint }),
+    });
+  }
 }

@@ -4,6 +4,7 @@ import type { Lease } from '../../lease/lease.ts';
 import { stagingOf } from '../../lease/staging.ts';
 import type { Log } from '../../log.ts';
 import { inParallel } from '../../parallel.ts';
+import { namingBody } from '../../storage/body.ts';
 import { joinKey, keyOf, type Key } from '../../storage/key.ts';
 import type { ObjectHeaders, Storage } from '../../storage/storage.ts';
 import type { Plan, PlannedOutput } from '../plan.ts';
@@ -52,13 +53,14 @@ export class Attempt {
       const target = keyOf(output.path);
       const key = inPlace ? target : this.#stagedKey(index);
       if (inPlace) this.#touches(target);
-      await storage.write(key, output.body, {
+      const written = storage.write(key, output.body, {
         mode: inPlace ? 'replace' : 'scratch',
         digest: output.digest,
         headers: headersOf(output),
         signal: abort,
         ...(onBytes === undefined ? {} : { onBytes }),
       });
+      await namingBody(output.path, written);
       onOutput?.(output.path);
     });
   }

@@ -164,6 +164,23 @@ t.test('a failed write leaves the state as it was found and nothing of the attem
   t.same(Object.fromEntries(await snapshot(bare)), { a: 'old', gone: 'gone' });
 });
 
+t.test('a wrong body is told by the name of its file, not by the one that it is staged under', async (t) => {
+  for (const flavour of ['files', 'objects'] as const) {
+    const { storage, lease } = await layOut(flavour);
+    const wrong = { ...output('maps/b "2": x', 'b'), digest: digestOf('something else') };
+    const short = { ...output('maps/c', 'c'), body: { ...bytesBody(''), size: 1 } };
+    for (const [bad, message] of [
+      [wrong, /^"maps\/b "2": x": the bytes have the digest sha256:.*, but sha256:.* was expected$/],
+      [short, /^"maps\/c": 0 bytes were read, but 1 were expected$/],
+    ] as const)
+      await t.rejects(apply(planOf({ writes: [bad] }), { ...options, storage, lease }), {
+        code: 'body_mismatch',
+        message,
+        hint: /run again/,
+      });
+  }
+});
+
 t.test('after a visible change the intent stays, and what the attempt created goes', async (t) => {
   const { storage, bare, lease, calls } = await layOut('objects');
   const wrong = { ...output('c', 'c'), digest: digestOf('something else') };
