@@ -1,16 +1,34 @@
 import type { CatalogState, LegacyRecord } from './catalog.ts';
-import { asArrayOf, asDigest, asInstant, asInteger, asObject, asPath, asString } from './parse-fields.ts';
+import {
+  asArrayOf,
+  asDigest,
+  asInstant,
+  asInteger,
+  asObject,
+  asPath,
+  asString,
+  Malformed,
+} from './parse-fields.ts';
 
 /**
- * Superseded states. Each is a managed sentinel: it marks the bundle path as managed and, depending on its
- * version, says which files are.
+ * Superseded states. Each is a managed sentinel, whatever else is in it: it marks the bundle path as managed
+ * and, depending on its version, says which files are.
  *
  * v1 `{"version": 1, "published_at"}`; v2 `{"version": 2, "files": [path]}`; v3 `{"schema_version": 3,
- * "pipeline_id", "destination_id", "outputs": [{path, digest, size, updated_at}]}`. Throws `Malformed` if the
- * document is none of them. Pure.
+ * "pipeline_id", "destination_id", "outputs": [{path, digest, size, updated_at}]}`. A document that has a
+ * version and not its form names no files: a list that is half understood would be half removed. Pure.
  */
 export function parseLegacy(version: 1 | 2 | 3, document: Record<string, unknown>): CatalogState {
-  return { kind: 'legacy', version, records: recordsOf[version](document) };
+  return { kind: 'legacy', version, records: wholeOrNone(() => recordsOf[version](document)) };
+}
+
+function wholeOrNone(read: () => LegacyRecord[]): LegacyRecord[] {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof Malformed) return [];
+    throw error;
+  }
 }
 
 const recordsOf: Record<1 | 2 | 3, (document: Record<string, unknown>) => LegacyRecord[]> = {

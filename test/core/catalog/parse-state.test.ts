@@ -201,12 +201,30 @@ t.test('legacy, future and unknown keys', async (t) => {
     version: 3,
     records: [{ path: 'a', v3: { owner: { pipelineId: 'p', destinationId: 'd' }, size: 1 } }],
   });
-  t.equal(parse({ ...v3, outputs: [{ path: '../a' }] }).kind, 'invalid');
-  t.equal(parse({ version: 2, files: ['/abs'] }).kind, 'invalid');
   t.same(parse({ schema_version: 5 }), { kind: 'future', version: 5 });
   t.same(parse({ version: 99 }), { kind: 'future', version: 99 });
   t.equal(parse({ ...base, note: 'from a friend' }).kind, 'valid');
 });
+
+t.test(
+  'a superseded version is a sentinel whatever else is there; only its own form names files',
+  async (t) => {
+    const output = { path: 'a', digest: digestOf('a'), size: 1, updated_at: '2026-01-01T00:00:00Z' };
+    const v3 = { schema_version: 3, pipeline_id: 'p', destination_id: 'd', outputs: [output] };
+    for (const [version, document] of [
+      [3, { schema_version: 3 }],
+      [3, { version: 3 }],
+      [3, { ...v3, pipeline_id: 7 }],
+      [3, { ...v3, outputs: [output, { ...output, path: '../a' }] }],
+      [3, { ...v3, outputs: [output, { ...output, digest: 'sha256:00' }] }],
+      [3, { ...v3, outputs: 'many' }],
+      [2, { schema_version: 2, files: ['a', '/abs'] }],
+      [2, { version: 2, files: {} }],
+      [1, { schema_version: 1, outputs: [5] }],
+    ] as const)
+      t.same(parse(document), { kind: 'legacy', version, records: [] }, JSON.stringify(document));
+  },
+);
 
 t.test('arbitrary bytes never throw', async (t) => {
   fc.assert(fc.property(fc.uint8Array(), (bytes) => t.ok(parseState(bytes, sourceBackends).kind)));
