@@ -1,11 +1,12 @@
 import type { SourceBundle } from '../bundle/source-bundle.ts';
-import { readState, type StoredState } from '../catalog/store.ts';
+import { readState, stateKey, type StoredState } from '../catalog/store.ts';
 import type { DestinationConfig } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
 import { WaybillError } from '../errors.ts';
 import type { Owner } from '../identity.ts';
 import { isContention, type Lease } from '../lease/lease.ts';
 import { sweepAbandoned, withLease } from '../lease/with-lease.ts';
+import { versionConflict } from '../storage/errors.ts';
 import { parseBundlePath } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
@@ -45,7 +46,7 @@ export async function publishBundle(
     const stored = await readState(storage);
     planned = await outputsFor(publication, stored);
     const decideOn = decider(storage, publication, planned, request.force);
-    const plan = await decideOn(stored);
+    const plan = await decideOnLatest(storage, stored, decideOn);
     reportPlan(request, destination, plan);
     if (plan.action === 'skip_same' && !request.dryRun) await sweepAbandoned(context, storage);
     if (request.dryRun || !changesDestination(plan.action))
@@ -83,8 +84,37 @@ function decider(
   };
 }
 
-/** Another publisher may be quicker between the look and the lease; then this looks again, so many times. */
+/** Another publisher may be quicker between a look and what follows from it; then this looks again. */
 const maxDecisions = 10;
+
+/**
+ * Decides without the lease. The state may have been read long ago, before the outputs were hashed, so a
+ * decision that depends on files beside the state is final only if the state is still the same afterwards:
+ * publishers write their intent before they write anything else.
+ */
+async function decideOnLatest(storage: Storage, stored: StoredState, decideOn: DecideOn): Promise<Plan> {
+  for (let decision = 1; ; decision += 1) {
+    const plan = await decideOn(stored);
+    if (!dependsOnStrays(plan) || decision === maxDecisions) return plan;
+    const latest = await readState(storage);
+    if (isSameState(latest, stored)) return plan;
+    stored = latest;
+  }
+}
+
+/** Files that no record names have led to this plan: it refuses, or it deletes them. */
+function dependsOnStrays({ action, clears }: Plan): boolean {
+  return clears || !(changesDestination(action) || action === 'skip_same');
+}
+
+function isSameState(a: StoredState, b: StoredState): boolean {
+  return a.raw === null || b.raw === null ? a.raw === b.raw : a.raw.equals(b.raw);
+}
+
+interface Done {
+  plan: Plan;
+  applied: Applied | null;
+}
 
 /** Takes the lease, decides again under it, and applies the plan. */
 async function decideAndApply(
@@ -93,9 +123,12 @@ async function decideAndApply(
   destination: DestinationConfig,
   request: PublishRequest,
   decideOn: DecideOn,
-): Promise<{ plan: Plan; applied: Applied | null }> {
-  const underLease = async (lease: Lease): Promise<{ plan: Plan; applied: Applied | null }> => {
+): Promise<Done> {
+  const underLease = async (lease: Lease): Promise<Done> => {
     const plan = await decideOn(lease.found);
+    // On object stores nothing keeps others from writing before this attempt has written its intent.
+    if (dependsOnStrays(plan) && !isSameState(await readState(storage), lease.found))
+      throw versionConflict(storage, stateKey);
     if (!changesDestination(plan.action)) return { plan, applied: null };
     return { plan, applied: await applyPlan(context, storage, destination, request, plan, lease) };
   };
