@@ -3,8 +3,8 @@ import type { Test } from 'tap';
 import { hasCode, type ErrorCode } from '../../src/core/errors.ts';
 import { digestOf } from '../../src/core/digest.ts';
 import { bytesBody, readAll } from '../../src/core/storage/body.ts';
-import { listedKey as key } from '../../src/core/storage/key.ts';
-import type { Body, Entry, Storage } from '../../src/core/storage/storage.ts';
+import { listedKey as key, type Key } from '../../src/core/storage/key.ts';
+import type { Body, Entry, Kept, Storage } from '../../src/core/storage/storage.ts';
 
 /**
  * The storage contract as tests. Every backend runs all of it: `open` gives a fresh, empty storage; called
@@ -245,6 +245,91 @@ export async function storageContract(t: Test, newWorld: (t: Test) => Promise<St
     );
     t.equal((await names(storage, 'out')).length, 100);
     t.equal(await get(storage, 'out/3/94'), '94');
+  });
+
+  const aside = (name: string): Key => key(`.publisher.tmp/1/kept-${name}`);
+  const keep = async (storage: Storage, name: string): Promise<Kept> => {
+    const kept = await storage.keep(key(name), aside(name.replaceAll('/', '-')));
+    if (kept === null) throw new Error(`${name} is not there`);
+    return kept;
+  };
+  const replace = async (storage: Storage, kept: Kept, text: string): Promise<void> => {
+    if (storage.facts.rename === 'none') return put(storage, kept.key, text);
+    const from = key('.publisher.tmp/1/next');
+    await storage.write(from, bytesBody(text), { mode: 'scratch' });
+    const to = kept.key;
+    await storage.rename([kept.by === 'move' ? { from, to, aside: kept.aside } : { from, to }]);
+  };
+  const removeKept = async (storage: Storage, { key: from, aside: to, by }: Kept): Promise<void> => {
+    if (by === 'move') await storage.rename([{ from, to }]);
+    await storage.remove(from);
+  };
+
+  scenario('what is kept can be put back once it was replaced or removed', async (t, storage) => {
+    const all = ['top', 'd/replaced', 'd/e/removed', 'd/e/f/removed', 'empty', 'untouched', 'späce #?%25'];
+    for (const name of all) await put(storage, name, name === 'empty' ? '' : `old ${name}`);
+    const before = await Promise.all(all.map((name) => storage.stat(key(name))));
+    const kept = [];
+    for (const name of all) kept.push(await keep(storage, name));
+    if (kept.some(({ by }) => by === 'nothing')) {
+      for (const each of kept) await rejectsWith(t, storage.putBack(each), 'storage_permanent');
+      return;
+    }
+    t.same(
+      (await names(storage)).filter((name) => !name.startsWith('.publisher')),
+      [...all].sort(),
+    );
+    for (const each of kept)
+      if (each.key.includes('removed')) await removeKept(storage, each);
+      else if (each.key !== 'untouched') await replace(storage, each, 'new');
+    t.same(await names(storage, 'd/e'), []);
+    t.equal(await get(storage, 'top'), 'new');
+
+    for (const round of ['put back', 'once more'])
+      for (const [index, each] of kept.entries()) {
+        await storage.putBack(each);
+        const name = all[index] as string;
+        t.equal(await get(storage, name), name === 'empty' ? '' : `old ${name}`, `${name}: ${round}`);
+        if (each.by === 'link' || each.by === 'move')
+          t.same((await storage.stat(key(name)))?.modifiedAt, before[index]?.modifiedAt, 'with its time');
+      }
+    await storage.removeTree(key('.publisher.tmp/1'));
+    t.same(await names(storage), [...all].sort(), 'and nothing else is left');
+  });
+
+  scenario('only files are kept', async (t, storage) => {
+    await put(storage, 'directory/file', 'x');
+    for (const name of ['no', 'no/deeper', 'directory', 'directory/file/deeper'])
+      t.equal(await storage.keep(key(name), aside('nothing')), null, name);
+    await storage.removeTree(key('.publisher.tmp/1'));
+    t.same(await names(storage), ['directory/file']);
+  });
+
+  scenario('a removed file whose copy was swept cannot be put back', async (t, storage) => {
+    await put(storage, 'x', 'x');
+    const kept = await keep(storage, 'x');
+    await removeKept(storage, kept);
+    await storage.removeTree(key('.publisher.tmp/1'));
+    if (kept.by === 'version') await storage.putBack(kept);
+    else
+      await rejectsWith(
+        t,
+        storage.putBack(kept),
+        kept.by === 'nothing' ? 'storage_permanent' : 'storage_not_found',
+      );
+    t.same(await names(storage), kept.by === 'version' ? ['x'] : []);
+  });
+
+  scenario('many files are kept at once', async (t, storage) => {
+    const many = Array.from({ length: 60 }, (_, index) => `many/${index % 7}/${index}`);
+    await Promise.all(many.map((name) => put(storage, name, name)));
+    const kept = await Promise.all(many.map((name) => keep(storage, name)));
+    if (kept.some(({ by }) => by === 'nothing')) return;
+    await Promise.all(kept.map((each) => removeKept(storage, each)));
+    t.same(await names(storage, 'many'), []);
+    await Promise.all(kept.map((each) => storage.putBack(each)));
+    t.same(await names(storage, 'many'), [...many].sort());
+    t.equal(await get(storage, 'many/3/59'), 'many/3/59');
   });
 
   scenario('a second storage sees what the first wrote', async (t, storage, world) => {

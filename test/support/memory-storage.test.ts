@@ -4,7 +4,9 @@ import { storageContract } from '../contract/storage.ts';
 
 const flavours: Record<string, MemoryOptions> = {
   files: { flavour: 'files' },
+  'files that are kept by moving them aside': { flavour: 'files', keepBy: 'move' },
   objects: { flavour: 'objects' },
+  'objects that cannot be kept': { flavour: 'objects', keepBy: 'nothing' },
   'objects, created on condition only': { flavour: 'objects', conditionalWrites: 'create' },
   'objects without conditions': { flavour: 'objects', conditionalWrites: 'none' },
 };

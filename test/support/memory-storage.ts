@@ -1,13 +1,21 @@
 import type { Digest } from '../../src/core/digest.ts';
 import { WaybillError } from '../../src/core/errors.ts';
 import { collect } from '../../src/core/storage/collect.ts';
-import { alreadyExists, notFound, readOnly, versionConflict } from '../../src/core/storage/errors.ts';
+import {
+  alreadyExists,
+  notFound,
+  notKept,
+  readOnly,
+  versionConflict,
+} from '../../src/core/storage/errors.ts';
 import { ancestorsOf } from '../../src/core/paths.ts';
 import { joinKey, listedKey, type Key } from '../../src/core/storage/key.ts';
 import type {
   ConditionalWrites,
   Entry,
   FileStat,
+  Kept,
+  KeptBy,
   Move,
   Storage,
   WriteOptions,
@@ -30,6 +38,8 @@ export interface MemoryOptions {
   /** Behaves as a file system (renames, exclusive creation) or as an object store (conditional writes). */
   flavour: 'files' | 'objects';
   conditionalWrites?: ConditionalWrites;
+  /** How files are kept that are about to be replaced; by default by `link`, and objects by `copy`. */
+  keepBy?: Exclude<KeptBy, 'version'>;
   readOnly?: boolean;
 }
 
@@ -39,6 +49,7 @@ let versions = 0;
 export function memoryStorage(options: MemoryOptions): Storage {
   const { disk = new Map<string, MemoryFile>(), flavour } = options;
   const honoured = flavour === 'files' ? 'create' : (options.conditionalWrites ?? 'full');
+  const keepBy = options.keepBy ?? (flavour === 'files' ? 'link' : 'copy');
   const storage: Storage = {
     label: `memory (${flavour})`,
     facts: {
@@ -102,14 +113,38 @@ export function memoryStorage(options: MemoryOptions): Storage {
     async rename(moves: readonly Move[]): Promise<void> {
       if (flavour === 'objects')
         throw new WaybillError('storage_permanent', `${storage.label}: has no rename`);
-      for (const { from, to } of moves) {
+      for (const { from, to, aside } of moves) {
         refuseReadOnly(to);
         const file = disk.get(from);
         if (file === undefined) throw notFound(storage, from);
         refuseTreeConflict(to);
+        const replaced = disk.get(to);
+        if (aside !== undefined && replaced !== undefined && !disk.has(aside)) disk.set(aside, replaced);
         disk.delete(from);
         disk.set(to, file);
       }
+    },
+
+    async keep(key, aside): Promise<Kept | null> {
+      refuseReadOnly(key);
+      const file = disk.get(key);
+      if (file === undefined) return null;
+      if (keepBy === 'link' || keepBy === 'copy') disk.set(aside, file);
+      return { key, aside, by: keepBy, version: null };
+    },
+
+    async putBack({ key, aside, by }: Kept): Promise<void> {
+      refuseReadOnly(key);
+      if (by === 'nothing') throw notKept(storage, key);
+      const file = disk.get(aside);
+      if (file === undefined) {
+        if (!disk.has(key)) throw notFound(storage, key);
+        return;
+      }
+      refuseTreeConflict(key);
+      versions += 1;
+      disk.set(key, by === 'copy' ? { ...file, version: String(versions) } : file);
+      if (by !== 'copy') disk.delete(aside);
     },
 
     sync: async () => undefined,

@@ -27,6 +27,14 @@ export function readOnly(storage: Labelled, key: string): WaybillError {
   );
 }
 
+/** `storage_permanent`: a file is to be put back that could not be kept. */
+export function notKept(storage: Labelled, key: string): WaybillError {
+  return new WaybillError(
+    'storage_permanent',
+    `${storage.label}: "${key}" was not kept, so it cannot be put back`,
+  );
+}
+
 /** `storage_permanent`: a key needs a directory where a file or a symbolic link is. */
 export function notADirectory(
   storage: Labelled,

@@ -64,8 +64,24 @@ export interface Storage {
   rename(moves: readonly Move[]): Promise<void>;
 
   /**
-   * Makes the names that `rename` changed durable. Does nothing for remote storages, whose servers are
-   * responsible for that themselves.
+   * Makes sure that the file at `key` can be put back after it was replaced or removed, and returns how. The
+   * file itself stays as it is. Null if there is no file; a directory is none. `aside` is a free key in the
+   * staging directory of the attempt, with which whatever was put there is swept.
+   *
+   * Nothing of this is made durable: it serves an attempt that fails, not one that is killed.
+   */
+  keep(key: Key, aside: Key): Promise<Kept | null>;
+
+  /**
+   * Puts a kept file back at its key, with its headers, replacing what is there. Succeeds if the file was not
+   * touched, or was put back already. Throws `storage_not_found` if neither the file nor what was kept of it
+   * exists, and `storage_permanent` if it was not kept at all.
+   */
+  putBack(kept: Kept): Promise<void>;
+
+  /**
+   * Makes the names that `rename` and `putBack` changed durable. Does nothing for remote storages, whose
+   * servers are responsible for that themselves.
    */
   sync(): Promise<void>;
 
@@ -137,7 +153,32 @@ export interface Entry {
 export interface Move {
   from: Key;
   to: Key;
+  /**
+   * Where the replaced file goes, for one that was kept by `move`. A reader may briefly find nothing at `to`
+   * then. What is at `aside` already stays.
+   */
+  aside?: Key;
 }
+
+/** A file that can be put back. */
+export interface Kept {
+  key: Key;
+  aside: Key;
+  by: KeptBy;
+  /** What the storage calls this content of the key; null unless it was kept by `version`. */
+  version: string | null;
+}
+
+/**
+ * - `link`: `aside` is a second name of the file. What is put back is the very same file, with its times.
+ * - `copy`: `aside` is a copy of the file, with its headers or its time of modification.
+ * - `version`: the storage keeps what is replaced or removed by itself.
+ * - `move`: nothing was done yet. Whoever replaces the file gives `aside` to `rename`, and whoever removes it
+ *   renames it to `aside`.
+ * - `nothing`: the file cannot be put back, because it is too large to be copied or the server copies
+ *   nothing.
+ */
+export type KeptBy = 'link' | 'copy' | 'version' | 'move' | 'nothing';
 
 /** Bytes that can be read again from the start, so that a retry is just another `open()`. */
 export interface Body {

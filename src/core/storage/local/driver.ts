@@ -10,7 +10,6 @@ import {
   type Dirent,
   type Stats,
 } from 'node:fs';
-import { rm } from 'node:fs/promises';
 import { randomUUID } from 'node:crypto';
 import path from 'node:path';
 import { setImmediate as breathe } from 'node:timers/promises';
@@ -21,9 +20,21 @@ import { scratchBeside, stagingBeside } from '../scratch-key.ts';
 import { copyToFile } from './copy.ts';
 import { localDirectories } from './directories.ts';
 import { errnoOf, isAbsent, localFailure } from './errors.ts';
+import { localKeeper } from './keep.ts';
 import { readChunks } from './read.ts';
+import { removeTreeAt } from './remove-tree.ts';
 import { makeDurable, syncDirectories } from './sync.ts';
-import type { Body, Entry, EntryType, FileStat, Move, Storage, WriteOptions, Written } from '../storage.ts';
+import type {
+  Body,
+  Entry,
+  EntryType,
+  FileStat,
+  Kept,
+  Move,
+  Storage,
+  WriteOptions,
+  Written,
+} from '../storage.ts';
 
 /** Long loops yield to the event loop after this many entries, so that timers (above all the lease's) run. */
 const entriesPerBreath = 2048;
@@ -115,15 +126,36 @@ export async function localStorage(
       } catch (error) {
         throw fail(moves[0]?.from ?? '', error);
       }
-      for (const [index, { from, to }] of moves.entries()) {
+      for (const [index, { from, to, aside }] of moves.entries()) {
         requireWritable(to);
         try {
+          if (aside !== undefined) await moveAside(to, aside);
           await directories.withParent(to, async () => renameSync(sources[index] as string, at(to)));
         } catch (error) {
           throw isAbsent(error) ? notFound(storage, from, error) : fail(to, error);
         }
         renamedIn.add(path.dirname(at(to)));
         if ((index + 1) % entriesPerBreath === 0) await breathe();
+      }
+    },
+
+    async keep(key, aside): Promise<Kept | null> {
+      requireWritable(key);
+      keptFiles += 1;
+      if (keptFiles % entriesPerBreath === 0) await breathe();
+      try {
+        return await keeper.keep(key, aside);
+      } catch (error) {
+        throw fail(key, error);
+      }
+    },
+
+    async putBack(kept): Promise<void> {
+      requireWritable(kept.key);
+      try {
+        await keeper.putBack(kept);
+      } catch (error) {
+        throw fail(kept.key, error);
       }
     },
 
@@ -158,7 +190,7 @@ export async function localStorage(
         if (!removedAsEmpty(directory)) {
           const aside = `${at(directory)}.gone-${randomUUID()}`;
           renameSync(at(directory), aside);
-          await rm(aside, { recursive: true, force: true });
+          await removeTreeAt(aside);
         }
       } catch (error) {
         if (!isAbsent(error)) throw fail(directory, error);
@@ -174,6 +206,8 @@ export async function localStorage(
     },
   };
   const directories = localDirectories(storage, at);
+  const keeper = localKeeper(storage, at, directories, (directory) => renamedIn.add(directory));
+  let keptFiles = 0;
   return storage;
 
   function requireWritable(key: Key): void {
@@ -230,6 +264,13 @@ export async function localStorage(
     } catch (error) {
       throw errnoOf(error) === 'EEXIST' ? alreadyExists(storage, to, error) : error;
     }
+  }
+
+  /** What is at `aside` already was moved there by a call whose answer was lost. */
+  async function moveAside(key: Key, aside: Key): Promise<void> {
+    const found = lstatIfThere(at(key));
+    if (found === undefined || found.isDirectory() || lstatIfThere(at(aside)) !== undefined) return;
+    await directories.withParent(aside, async () => renameSync(at(key), at(aside)));
   }
 
   async function syncNames(): Promise<void> {

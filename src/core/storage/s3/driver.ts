@@ -10,6 +10,7 @@ import { listedKey, type Key } from '../key.ts';
 import { s3Client } from './client/client.ts';
 import { conditionalWrites } from './conditional-writes.ts';
 import { answerName } from './errors.ts';
+import { s3Keeper } from './keep.ts';
 import { describeS3, type S3Location } from './location.ts';
 import { pagesBelow } from './listing.ts';
 import { uploadInParts, type MultipartOptions } from './multipart.ts';
@@ -63,6 +64,7 @@ export async function s3Storage(location: S3Location, options: S3StorageOptions)
   const at = (key: Key | ''): string => prefix + key;
   const leftovers = unfinishedUploads(wire, prefix, log, label);
   const conditional = conditionalWrites(wire, { prefix, label, readOnly, clock, log });
+  const keeper = s3Keeper(wire, at, { label, log });
   const transfer: MultipartOptions = {
     wire,
     budget: createSemaphore(memoryBytes),
@@ -88,7 +90,9 @@ export async function s3Storage(location: S3Location, options: S3StorageOptions)
 
     async stat(key): Promise<FileStat | undefined> {
       const found = await wire.head(at(key));
-      return found === undefined ? undefined : { type: 'file', ...found };
+      if (found === undefined) return undefined;
+      const { size, version, modifiedAt } = found;
+      return { type: 'file', size, version, modifiedAt };
     },
 
     async *list(directory, { recursive }): AsyncIterable<Entry> {
@@ -126,6 +130,16 @@ export async function s3Storage(location: S3Location, options: S3StorageOptions)
 
     async rename(): Promise<void> {
       throw new WaybillError('storage_permanent', `${label}: objects cannot be renamed`);
+    },
+
+    async keep(key, aside) {
+      requireWritable(key);
+      return keeper.keep(key, aside);
+    },
+
+    async putBack(kept): Promise<void> {
+      requireWritable(kept.key);
+      await keeper.putBack(kept);
     },
 
     sync: async () => undefined,

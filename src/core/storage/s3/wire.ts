@@ -27,8 +27,16 @@ export interface S3Wire {
   ): Promise<string>;
   /** Throws `storage_not_found` if there is no such object. */
   get(key: string): Promise<AsyncIterable<Uint8Array>>;
-  /** Undefined if there is no such object. */
-  head(key: string): Promise<{ size: number; version: string; modifiedAt: Date | null } | undefined>;
+  /**
+   * Undefined if there is no such object. `storedVersion` asks about that version of it, which is a right of
+   * its own.
+   */
+  head(key: string, storedVersion?: string): Promise<ObjectHead | undefined>;
+  /**
+   * Copies an object or a version of it on the server, with its headers and metadata, replacing what is at
+   * `to`. False if there is no such object.
+   */
+  copy(from: { key: string; version?: string }, to: string): Promise<boolean>;
   list(options: ListOptions): Promise<ListPage>;
   /** Succeeds if there is no such object. */
   remove(key: string): Promise<void>;
@@ -49,6 +57,17 @@ export interface S3Wire {
   unfinishedUploads(prefix: string): Promise<Upload[]>;
 
   close(): void;
+}
+
+export interface ObjectHead {
+  size: number;
+  version: string;
+  modifiedAt: Date | null;
+  /**
+   * Names this content for as long as the bucket keeps versions; "null" for what was written when it did not,
+   * null if it never did.
+   */
+  storedVersion: string | null;
 }
 
 /** A write succeeds only if there is no such object, or only if it has this version. */

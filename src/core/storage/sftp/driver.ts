@@ -9,6 +9,7 @@ import { scratchBeside } from '../scratch-key.ts';
 import { sftpDirectories } from './directories.ts';
 import { answerOf, noSuchFile, requestFailure } from './errors.ts';
 import { detectFullDisk } from './free-space.ts';
+import { sftpKeeper } from './keep.ts';
 import { describeSftp, type SftpLocation } from './location.ts';
 import { replacedName, sftpNames } from './names.ts';
 import { openRoot, typeOf, type SftpRoot } from './root.ts';
@@ -62,6 +63,7 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
   const { at, replaces } = root;
   const directories = sftpDirectories(root);
   const names = sftpNames(root, directories, { readOnly });
+  const keeper = sftpKeeper(root, directories, names);
   /** Scratch files written here, which need not be looked for before they are renamed. */
   const written = new Set<Key>();
 
@@ -131,12 +133,22 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
         async (directory) => mapErrors(directory, async () => directories.create(directory)),
         { concurrency: requestsAtOnce },
       );
-      await pMap(able, async ({ from, to }) => mapErrors(to, async () => move(from, to)), {
+      await pMap(able, async (each) => mapErrors(each.to, async () => move(each)), {
         // A move in steps is several requests, and a retry relies on the completed moves being the first
         // ones.
         concurrency: replaces ? requestsAtOnce : 1,
       });
       if (missing !== -1) throw notFound(storage, moves[missing]?.from ?? '');
+    },
+
+    async keep(key, aside) {
+      requireWritable(key);
+      return mapErrors(key, async () => keeper.keep(key, aside));
+    },
+
+    async putBack(kept): Promise<void> {
+      requireWritable(kept.key);
+      await mapErrors(kept.key, async () => keeper.putBack(kept));
     },
 
     sync: async () => undefined,
@@ -198,7 +210,8 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
   /**
    * One move. A file replaced in steps waits beside `from` in the attempt's staging, and is swept with it.
    */
-  async function move(from: Key, to: Key): Promise<void> {
+  async function move({ from, to, aside }: Move): Promise<void> {
+    if (aside !== undefined) await keeper.moveAside(to, aside);
     await directories.withParent(to, async () => names.replace(from, to, listedKey(`${from}.old`)));
     written.delete(from);
   }

@@ -39,6 +39,8 @@ export function withLog(storage: Storage, log: Log, clock: Clock): Storage {
       logged('write', { key, size: body.size, mode: how.mode }, () => storage.write(key, body, how)),
     rename: (moves) =>
       logged('rename', { moves: moves.length, first: moves[0] }, () => storage.rename(moves)),
+    keep: (key, aside) => logged('keep', { key, aside }, () => storage.keep(key, aside)),
+    putBack: (kept) => logged('putBack', kept, () => storage.putBack(kept)),
     sync: () => logged('sync', {}, () => storage.sync()),
     remove: (key) => logged('remove', { key }, () => storage.remove(key)),
     removeTree: (directory) => logged('removeTree', { directory }, () => storage.removeTree(directory)),

@@ -1,6 +1,9 @@
+import pMap from 'p-map';
 import { hasCode } from '../../errors.ts';
 import { retry, type RetryOptions } from '../../retry.ts';
 import type { Move, Storage } from '../storage.ts';
+
+const looksAtOnce = 16;
 
 /**
  * Wraps a storage so that calls that fail with `storage_transient` are retried as the policy says. Bodies are
@@ -43,6 +46,8 @@ export function withRetry(storage: Storage, options: RetryOptions): Storage {
         if (remaining.length > 0) await storage.rename(remaining);
       });
     },
+    keep: (key, aside) => again(() => storage.keep(key, aside)),
+    putBack: (kept) => again(() => storage.putBack(kept)),
     sync: () => again(() => storage.sync()),
     remove: (key) => again(() => storage.remove(key)),
     removeTree: (directory) => again(() => storage.removeTree(directory)),
@@ -50,15 +55,15 @@ export function withRetry(storage: Storage, options: RetryOptions): Storage {
   };
 }
 
-/**
- * Moves are made in order, so those already made are at the head of the list: source gone, target present.
- */
+/** A move was made if its source is gone and its target present. */
 async function movesNotDone(storage: Storage, moves: readonly Move[]): Promise<readonly Move[]> {
-  for (const [index, { from, to }] of moves.entries()) {
-    if ((await storage.stat(from)) !== undefined) return moves.slice(index);
-    if ((await storage.stat(to)) === undefined) return moves.slice(index);
-  }
-  return [];
+  const isDone = await pMap(
+    moves,
+    async ({ from, to }) =>
+      (await storage.stat(from)) === undefined && (await storage.stat(to)) !== undefined,
+    { concurrency: looksAtOnce },
+  );
+  return moves.filter((_, index) => isDone[index] !== true);
 }
 
 async function* againUntilFirst<T>(options: RetryOptions, open: () => AsyncIterable<T>): AsyncIterable<T> {

@@ -1,6 +1,6 @@
 import path from 'node:path';
 import { joinKey, listedKey, type Key } from '../key.ts';
-import type { Entry, Storage } from '../storage.ts';
+import type { Entry, Move, Storage } from '../storage.ts';
 
 /**
  * A view of the part of a storage below one directory. A publication gets only such a view of its
@@ -13,6 +13,11 @@ export function within(whole: Storage, directory: Key | ''): Storage {
   const inner = (entry: Entry): Entry => ({
     ...entry,
     key: listedKey(entry.key.slice(directory.length + 1)),
+  });
+  const outerMove = ({ from, to, aside }: Move): Move => ({
+    from: outer(from),
+    to: outer(to),
+    ...(aside === undefined ? {} : { aside: outer(aside) }),
   });
   return {
     label: `${whole.label}, ${directory}`,
@@ -27,7 +32,12 @@ export function within(whole: Storage, directory: Key | ''): Storage {
     },
     read: (key) => whole.read(outer(key)),
     write: (key, body, options) => whole.write(outer(key), body, options),
-    rename: (moves) => whole.rename(moves.map(({ from, to }) => ({ from: outer(from), to: outer(to) }))),
+    rename: (moves) => whole.rename(moves.map(outerMove)),
+    async keep(key, aside) {
+      const kept = await whole.keep(outer(key), outer(aside));
+      return kept === null ? null : { ...kept, key, aside };
+    },
+    putBack: (kept) => whole.putBack({ ...kept, key: outer(kept.key), aside: outer(kept.aside) }),
     sync: () => whole.sync(),
     remove: (key) => whole.remove(outer(key)),
     removeTree: (below) => whole.removeTree(outer(below)),

@@ -1,4 +1,4 @@
-import { mkdirSync, symlinkSync } from 'node:fs';
+import { lstatSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
 import { systemClock } from '../../../../src/core/clock.ts';
@@ -11,7 +11,11 @@ import { storageContract } from '../../../contract/storage.ts';
 import { startPlainSftpServer } from '../../../services/plain-sftp-server.ts';
 import { noSecrets, sftpLocationOf, startSshd, type SftpServer } from '../../../services/sshd.ts';
 
-const servers = { OpenSSH: await startSshd(t), 'a server without extensions': await startPlainSftpServer(t) };
+const servers = {
+  OpenSSH: await startSshd(t),
+  'OpenSSH without hard links': await startSshd(t, { subsystem: 'internal-sftp -P hardlink' }),
+  'a server without extensions': await startPlainSftpServer(t),
+};
 const options = { clock: systemClock, log: silentLog, secrets: noSecrets };
 let worlds = 0;
 
@@ -45,6 +49,31 @@ t.test('facts: what the server can do is found out', async (t) => {
     t.equal(storage.facts.rename, rename);
     t.equal(await storage.facts.conditionalWrites(), 'create');
     await storage.close();
+  }
+});
+
+t.test('a file is kept by a hard link if the server makes one, and moved aside otherwise', async (t) => {
+  for (const [name, by] of [
+    ['OpenSSH', 'link'],
+    ['OpenSSH without hard links', 'move'],
+    ['a server without extensions', 'move'],
+  ] as const) {
+    const place = newPlace(servers[name]);
+    const storage = await sftpStorage(sftpLocationOf(servers[name], place), options);
+    t.teardown(() => storage.close());
+    await storage.write(key('d/page'), bytesBody('old'), { mode: 'replace' });
+    const { ino, mtimeMs } = lstatSync(path.join(place, 'd/page'));
+    const kept = await storage.keep(key('d/page'), key('.publisher.tmp/1/kept'));
+    t.match(kept, { by }, name);
+    if (kept === null) return;
+    const [from, to] = [key('.publisher.tmp/1/new'), key('d/page')];
+    await storage.write(from, bytesBody('new'), { mode: 'scratch' });
+    await storage.rename([{ from, to, ...(by === 'move' ? { aside: kept.aside } : {}) }]);
+    t.equal(readFileSync(path.join(place, 'd/page'), 'utf8'), 'new');
+    await storage.putBack(kept);
+    await storage.removeTree(key('.publisher.tmp/1'));
+    t.equal(readFileSync(path.join(place, 'd/page'), 'utf8'), 'old');
+    t.match(lstatSync(path.join(place, 'd/page')), { ino, mtimeMs, nlink: 1 }, `${name}: the very file`);
   }
 });
 

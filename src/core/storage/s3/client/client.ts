@@ -1,4 +1,5 @@
 import {
+  CopyObjectCommand,
   DeleteObjectCommand,
   GetObjectCommand,
   HeadObjectCommand,
@@ -9,7 +10,7 @@ import { hasCode } from '../../../errors.ts';
 import { answerName, otherServer, type S3Place } from '../errors.ts';
 import type { S3Wire } from '../wire.ts';
 import { ignoring, s3Calls } from './calls.ts';
-import { conditionOf, headersOf, plainHeaders, unquoted } from './object-headers.ts';
+import { conditionOf, copySource, headersOf, plainHeaders, unquoted } from './object-headers.ts';
 import { cutShort, decodeListed } from './listings.ts';
 import { openSdk, signAs, type SdkOptions } from './sdk.ts';
 import { uploadCalls } from './uploads.ts';
@@ -63,15 +64,38 @@ export function s3Client(options: S3ClientOptions): S3Wire {
       return calls.chunksOf(key, body as AsyncIterable<Uint8Array>);
     },
 
-    async head(key) {
+    async head(key, storedVersion) {
+      const input = {
+        Bucket,
+        Key: key,
+        ...(storedVersion === undefined ? {} : { VersionId: storedVersion }),
+      };
       try {
-        const { ContentLength, ETag, LastModified } = await call(key, (abortSignal) =>
-          client.send(new HeadObjectCommand({ Bucket, Key: key }), { abortSignal }),
+        const { ContentLength, ETag, LastModified, VersionId } = await call(key, (abortSignal) =>
+          client.send(new HeadObjectCommand(input), { abortSignal }),
         );
-        return { size: ContentLength ?? 0, version: unquoted(ETag), modifiedAt: LastModified ?? null };
+        return {
+          size: ContentLength ?? 0,
+          version: unquoted(ETag),
+          modifiedAt: LastModified ?? null,
+          storedVersion: VersionId ?? null,
+        };
       } catch (error) {
         // An answer to HEAD has no body, and so no error code: 404 is all it can say.
         if (hasCode(error, 'storage_not_found') || answerName(error) === 'NotFound') return undefined;
+        throw error;
+      }
+    },
+
+    async copy(from, to) {
+      const CopySource = copySource(Bucket, from);
+      try {
+        await call(to, (abortSignal) =>
+          client.send(new CopyObjectCommand({ Bucket, Key: to, CopySource }), { abortSignal }),
+        );
+        return true;
+      } catch (error) {
+        if (hasCode(error, 'storage_not_found') || answerName(error) === 'NoSuchVersion') return false;
         throw error;
       }
     },

@@ -5,6 +5,7 @@ import type { S3Client } from '@aws-sdk/client-s3';
 import type { NodeHttpHandler } from '@smithy/node-http-handler';
 import { SignatureV4 } from '@smithy/signature-v4';
 import type { S3Location } from '../location.ts';
+import { escapePath } from './object-headers.ts';
 
 /**
  * Sends one request for one object. Rejects with errors shaped like those of the SDK. The caller must read
@@ -84,13 +85,6 @@ function answeredError(response: Answer, xml: string): Error {
     $metadata: { httpStatusCode: response.statusCode },
     $response: response,
   });
-}
-
-/** Escapes all but slashes and unreserved characters (RFC 3986, section 2.3), as signatures require. */
-function escapePath(key: string): string {
-  return encodeURIComponent(key)
-    .replaceAll('%2F', '/')
-    .replaceAll(/[!'()*]/g, (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`);
 }
 
 /** The hashes of Node.js behind the interface that the signer expects. */

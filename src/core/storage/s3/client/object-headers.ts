@@ -31,6 +31,19 @@ export function conditionOf(condition: Condition | undefined): { IfNoneMatch?: s
   return 'absent' in condition ? { IfNoneMatch: '*' } : { IfMatch: ifMatch(condition) };
 }
 
+/** What is copied, as the SDK sends it: it leaves escaping to the caller. */
+export function copySource(bucket: string, { key, version }: { key: string; version?: string }): string {
+  const source = `${bucket}/${escapePath(key)}`;
+  return version === undefined ? source : `${source}?versionId=${encodeURIComponent(version)}`;
+}
+
+/** Escapes all but slashes and unreserved characters (RFC 3986, section 2.3), as signatures require. */
+export function escapePath(key: string): string {
+  return encodeURIComponent(key)
+    .replaceAll('%2F', '/')
+    .replaceAll(/[!'()*]/g, (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`);
+}
+
 /** Headers and condition as HTTP headers. */
 export function plainHeaders(
   { contentType, cacheControl }: ObjectHeaders,

@@ -1,0 +1,94 @@
+import {
+  constants,
+  linkSync,
+  lstatSync,
+  readlinkSync,
+  renameSync,
+  symlinkSync,
+  unlinkSync,
+  type Stats,
+} from 'node:fs';
+import { copyFile, utimes } from 'node:fs/promises';
+import path from 'node:path';
+import { notFound } from '../errors.ts';
+import type { Key } from '../key.ts';
+import type { Kept, KeptBy, Storage } from '../storage.ts';
+import type { LocalDirectories } from './directories.ts';
+import { errnoOf, isAbsent } from './errors.ts';
+import { makeDurable } from './sync.ts';
+
+/** Keeps files that are about to be replaced or removed. Throws system errors as Node.js reports them. */
+export interface LocalKeeper {
+  /** As `Storage.keep`. */
+  keep(key: Key, aside: Key): Promise<Kept | null>;
+  /** As `Storage.putBack`. */
+  putBack(kept: Kept): Promise<void>;
+}
+
+/**
+ * A file is kept by a hard link. Where the file system has none, or refuses one (a file of another user, too
+ * many links), it is copied instead: moving it aside would leave readers without it for a moment. What cannot
+ * be copied either, such as a pipe, is moved.
+ *
+ * `renamed` is called with each directory in which a name was changed. Only tests pass their own `link`.
+ */
+export function localKeeper(
+  storage: Pick<Storage, 'label'>,
+  at: (key: Key | '') => string,
+  directories: LocalDirectories,
+  renamed: (directory: string) => void,
+  link: (from: string, to: string) => void = linkSync,
+): LocalKeeper {
+  return {
+    async keep(key, aside) {
+      const by = await keepBy(key, aside);
+      return by === null ? null : { key, aside, by, version: null };
+    },
+
+    async putBack({ key, aside, by }) {
+      if (isSameFile(at(key), at(aside))) return void unlinkSync(at(aside));
+      try {
+        if (by === 'copy' && lstatIfThere(at(aside))?.isFile() === true) await makeDurable([at(aside)]);
+        await directories.withParent(key, async () => renameSync(at(aside), at(key)));
+        renamed(path.dirname(at(key)));
+      } catch (error) {
+        // It was not moved aside at all, or was put back before.
+        if (isAbsent(error) && lstatIfThere(at(key)) !== undefined) return;
+        throw isAbsent(error) ? notFound(storage, key, error) : error;
+      }
+    },
+  };
+
+  async function keepBy(key: Key, aside: Key): Promise<KeptBy | null> {
+    try {
+      await directories.withParent(aside, async () => link(at(key), at(aside)));
+      return 'link';
+    } catch (error) {
+      if (errnoOf(error) === 'EEXIST' && isSameFile(at(key), at(aside))) return 'link';
+    }
+    const found = lstatIfThere(at(key));
+    if (found === undefined || found.isDirectory()) return null;
+    if (found.isSymbolicLink()) {
+      await directories.withParent(aside, async () => symlinkSync(readlinkSync(at(key)), at(aside)));
+      return 'copy';
+    }
+    if (!found.isFile()) return 'move';
+    await directories.withParent(aside, async () => copyFile(at(key), at(aside), constants.COPYFILE_FICLONE));
+    await utimes(at(aside), found.atime, found.mtime);
+    return 'copy';
+  }
+}
+
+function lstatIfThere(file: string): Stats | undefined {
+  try {
+    return lstatSync(file);
+  } catch (error) {
+    if (isAbsent(error)) return undefined;
+    throw error;
+  }
+}
+
+function isSameFile(one: string, other: string): boolean {
+  const [a, b] = [lstatIfThere(one), lstatIfThere(other)];
+  return a !== undefined && a.ino === b?.ino && a.dev === b.dev;
+}

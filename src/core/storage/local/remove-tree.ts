@@ -1,0 +1,37 @@
+import { readdirSync, rmdirSync, unlinkSync } from 'node:fs';
+import path from 'node:path';
+import { setImmediate as breathe } from 'node:timers/promises';
+import { isAbsent } from './errors.ts';
+
+/** The event loop gets its turn after this many entries. */
+const entriesPerBreath = 512;
+
+/**
+ * Removes a directory with all that is in it. Entries that vanish meanwhile are of no concern. Synchronous
+ * calls, as everywhere here: the staging of an attempt holds a name for each file that it replaced. Throws
+ * system errors as Node.js reports them.
+ */
+export async function removeTreeAt(directory: string): Promise<void> {
+  let count = 0;
+  const directories = [directory];
+  // Grows while it is walked: each directory is followed by those in it.
+  for (const current of directories) {
+    for (const entry of unlessAbsent(() => readdirSync(current, { withFileTypes: true })) ?? []) {
+      const name = path.join(current, entry.name);
+      if (entry.isDirectory()) directories.push(name);
+      else unlessAbsent(() => unlinkSync(name));
+      count += 1;
+      if (count % entriesPerBreath === 0) await breathe();
+    }
+  }
+  for (const current of directories.toReversed()) unlessAbsent(() => rmdirSync(current));
+}
+
+function unlessAbsent<T>(work: () => T): T | undefined {
+  try {
+    return work();
+  } catch (error) {
+    if (isAbsent(error)) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,99 @@
+import { execFileSync } from 'node:child_process';
+import {
+  chmodSync,
+  lstatSync,
+  readFileSync,
+  readlinkSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
+import path from 'node:path';
+import t from 'tap';
+import { bytesBody } from '../../../../src/core/storage/body.ts';
+import { listedKey as key, type Key } from '../../../../src/core/storage/key.ts';
+import { localDirectories } from '../../../../src/core/storage/local/directories.ts';
+import { localStorage } from '../../../../src/core/storage/local/driver.ts';
+import { localKeeper, type LocalKeeper } from '../../../../src/core/storage/local/keep.ts';
+
+const aside = key('.publisher.tmp/1/kept');
+const longAgo = new Date('2001-02-03T04:05:06Z');
+
+t.test('what is put back is the very file: inode, time and mode', async (t) => {
+  const root = t.testdir({ d: { page: 'old' } });
+  const file = path.join(root, 'd/page');
+  chmodSync(file, 0o640);
+  utimesSync(file, longAgo, longAgo);
+  const before = lstatSync(file);
+  const storage = await localStorage(root);
+  for (const change of ['replaced', 'removed', 'untouched']) {
+    const kept = await storage.keep(key('d/page'), aside);
+    t.match(kept, { by: 'link' });
+    if (kept === null) return;
+    if (change === 'replaced') {
+      await storage.write(key('.publisher.tmp/1/new'), bytesBody('new'), { mode: 'scratch' });
+      await storage.rename([{ from: key('.publisher.tmp/1/new'), to: key('d/page') }]);
+      t.not(lstatSync(file).ino, before.ino);
+    } else if (change === 'removed') await storage.remove(key('d/page'));
+    await storage.putBack(kept);
+    await storage.sync();
+    await storage.removeTree(key('.publisher.tmp/1'));
+    const { ino, mtimeMs, mode, nlink } = lstatSync(file);
+    const { ino: oldIno, mtimeMs: oldTime, mode: oldMode } = before;
+    t.same({ ino, mtimeMs, mode, nlink }, { ino: oldIno, mtimeMs: oldTime, mode: oldMode, nlink: 1 }, change);
+    t.equal(readFileSync(file, 'utf8'), 'old');
+  }
+});
+
+t.test('links and pipes are kept as what they are', async (t) => {
+  const root = t.testdir();
+  symlinkSync('nowhere', path.join(root, 'link'));
+  execFileSync('mkfifo', [path.join(root, 'pipe')]);
+  const storage = await localStorage(root);
+  for (const name of ['link', 'pipe']) {
+    const kept = await storage.keep(key(name), aside);
+    await storage.remove(key(name));
+    if (kept !== null) await storage.putBack(kept);
+  }
+  t.equal(readlinkSync(path.join(root, 'link')), 'nowhere');
+  t.ok(lstatSync(path.join(root, 'pipe')).isFIFO());
+});
+
+/** A keeper on a file system without hard links. */
+function withoutLinks(root: string): LocalKeeper {
+  const at = (name: Key | ''): string => path.join(root, name);
+  const link = (): never => {
+    throw Object.assign(new Error('EPERM: operation not permitted'), { code: 'EPERM' });
+  };
+  const label = { label: 'local storage' };
+  return localKeeper(label, at, localDirectories(label, at), () => undefined, link);
+}
+
+t.test('without hard links a file is copied, with its time and mode', async (t) => {
+  const root = t.testdir({ d: { page: 'old' } });
+  const file = path.join(root, 'd/page');
+  chmodSync(file, 0o640);
+  utimesSync(file, longAgo, longAgo);
+  const keeper = withoutLinks(root);
+  const kept = await keeper.keep(key('d/page'), aside);
+  t.match(kept, { by: 'copy' });
+  writeFileSync(file, 'new');
+  if (kept !== null) await keeper.putBack(kept);
+  t.equal(readFileSync(file, 'utf8'), 'old');
+  t.match(lstatSync(file), { mtime: longAgo, mode: 0o100640 });
+});
+
+t.test('without hard links a link is made anew, and a pipe is moved', async (t) => {
+  const root = t.testdir();
+  symlinkSync('nowhere', path.join(root, 'link'));
+  execFileSync('mkfifo', [path.join(root, 'pipe')]);
+  const keeper = withoutLinks(root);
+  t.equal(await keeper.keep(key('no'), aside), null);
+  t.match(await keeper.keep(key('pipe'), aside), { by: 'move' });
+  const kept = await keeper.keep(key('link'), key('.publisher.tmp/kept-link'));
+  t.match(kept, { by: 'copy' });
+  const storage = await localStorage(root);
+  await storage.remove(key('link'));
+  if (kept !== null) await keeper.putBack(kept);
+  t.equal(readlinkSync(path.join(root, 'link')), 'nowhere');
+});
