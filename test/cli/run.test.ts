@@ -23,7 +23,7 @@ interface RunDocument {
         destination_path: string;
         action: string;
         outputs: { path: string; url: string | null }[];
-        changes: { path: string; change: string }[];
+        changes: { path: string; fate: string; why: string }[];
         error: { code: string; hint: string } | null;
       }[];
     }[];
@@ -115,8 +115,8 @@ t.test('--dry-run decides the same and changes nothing', async (t) => {
   t.same(fingerprint(place), before);
   t.match(dry.counters, { publish_new: 3 });
   t.same(dry.pipelines[0]?.destinations[0]?.actions[0]?.changes, [
-    { path: 'a.txt', change: 'add' },
-    { path: 'sub/b.txt', change: 'add' },
+    { path: 'a.txt', fate: 'add', why: 'not_recorded' },
+    { path: 'sub/b.txt', fate: 'add', why: 'not_recorded' },
   ]);
   const text = waybill(['run', '-c', 'c.yml', '--dry-run'], { cwd: place });
   t.match(text.stdout, /add {2}sub\/b\.txt/);
@@ -261,7 +261,7 @@ t.test('replacement removes what the bundle no longer has', async (t) => {
   waybill(['run', '-c', 'c.yml'], { cwd: place });
   writeFileSync(path.join(place, 'source/one/manifest.json'), manifest(['a.txt']));
   const ended = waybill(['run', '-c', 'c.yml'], { cwd: place });
-  t.match(ended.stdout, /replace_catalog {2}1 output, 1 B, 1 removed/);
+  t.match(ended.stdout, /replace_catalog {2}1 kept, 1 removed/);
   t.notOk(existsSync(path.join(place, 'web/one/sub')));
 });
 

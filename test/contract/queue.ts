@@ -516,8 +516,10 @@ function actionResult(action: 'publish_new' | 'fail_unmanaged'): ActionResult {
     changes: [],
     outputs: [],
     outputsWritten: failed ? 0 : 2,
+    outputsKept: failed ? 0 : 5,
     outputsRemoved: 0,
     bytesWritten: 0,
+    bytesKept: 0,
     error: failed
       ? {
           code: 'unmanaged_content',

@@ -55,6 +55,7 @@ export function memoryStorage(options: MemoryOptions): Storage {
     facts: {
       rename: flavour === 'files' ? 'atomic' : 'none',
       conditionalWrites: async () => honoured,
+      keepsHeaders: flavour === 'objects',
       localRoot: null,
       clockOffsetMs: 0,
     },

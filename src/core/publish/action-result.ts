@@ -45,7 +45,19 @@ export function failedResult(
   };
 }
 
-const nothingApplied: Applied = { outputsWritten: 0, outputsRemoved: 0, bytesWritten: 0 };
+const nothingApplied: Applied = {
+  outputsWritten: 0,
+  outputsKept: 0,
+  outputsRemoved: 0,
+  bytesWritten: 0,
+  bytesKept: 0,
+};
+
+/** What was done by a publication that found nothing to do: every output stayed as it was. Pure. */
+export function allKept(planned: readonly PlannedOutput[]): Applied {
+  const bytesKept = planned.reduce((sum, { size }) => sum + size, 0);
+  return { ...nothingApplied, outputsKept: planned.length, bytesKept };
+}
 
 function outputsOf(planned: readonly PlannedOutput[]): ActionResult['outputs'] {
   return planned.map(({ path, kind, digest, size, url }) => ({ path, kind, digest, size, url }));

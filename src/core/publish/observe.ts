@@ -1,20 +1,23 @@
 import pMap from 'p-map';
-import { ancestorsOf, type RelativePath } from '../paths.ts';
+import { ancestorsOf, compareCodeUnits, type RelativePath } from '../paths.ts';
 import { isReservedPath, lockName, stateName } from '../reserved-names.ts';
 import { recordedPaths } from '../catalog/recorded-paths.ts';
 import { readState, type StoredState } from '../catalog/store.ts';
-import { joinKey, keyOf, nameOf, type Key } from '../storage/key.ts';
-import type { Storage } from '../storage/storage.ts';
-import { isSettledByState } from './decision/recorded-as.ts';
-import type { DecisionInput, Observation } from './plan.ts';
+import { inParallel } from '../parallel.ts';
+import { joinKey, keyOf, nameOf, parentOf, type Key } from '../storage/key.ts';
+import type { FileStat, Storage } from '../storage/storage.ts';
+import { isSettledByState, vouchedOutputs } from './decision/recorded-as.ts';
+import type { CatalogState } from '../catalog/catalog.ts';
+import type { Damage, DecisionInput, Observation, PlannedOutput } from './plan.ts';
 
-/** Paths that are looked at concurrently. */
-const concurrentLooks = 16;
+/** Paths that are looked at concurrently: a remote storage answers many at the price of one. */
+const concurrentLooks = 64;
 
 /**
  * Looks at a destination bundle path, and no further than the decision needs: one read of the state if that
- * settles everything; a `stat` of each unrecorded planned path if the state is valid; a listing if there is
- * no usable state. `storage` is rooted at the bundle path. `stored` is the state if it was just read. Never
+ * settles everything; a `stat` of each planned path that is unrecorded or may be kept if the state is valid
+ * (one listing, where that is cheaper); a listing if there is no usable state, or if force may clear
+ * everything. `storage` is rooted at the bundle path. `stored` is the state if it was just read. Never
  * writes. Throws the storage's own error.
  */
 export async function observe(
@@ -23,20 +26,31 @@ export async function observe(
   stored?: StoredState,
 ): Promise<Observation> {
   const { state } = stored ?? (await readState(storage));
-  if (isSettledByState(input, state))
-    return { state, isSettled: true, contentPresent: false, unrecorded: [], nested: [] };
-  if (state.kind === 'valid' || state.kind === 'legacy') {
-    const recorded = recordedPaths(state);
-    const candidates = input.planned.map(({ path }) => path).filter((path) => !recorded.has(path));
-    const look = isListingCheaper(storage, candidates.length, recorded.size)
-      ? await listedView(storage)
-      : storage;
-    const unrecorded = state.kind === 'legacy' ? [] : await presentAmong(look, candidates, recorded);
-    const nested = input.force ? (await survey(storage, false)).nested : await nestedAbove(look, candidates);
-    return { state, isSettled: false, contentPresent: true, unrecorded, nested };
+  const nothing = nothingSeen(state, storage.facts.keepsHeaders);
+  if (isSettledByState(input, state)) return { ...nothing, isSettled: true };
+  const everything = input.force ? await everythingBelow(storage) : null;
+  if (state.kind !== 'valid' && state.kind !== 'legacy') {
+    if (everything !== null)
+      return { ...nothing, ...everything, contentPresent: everything.contents.length > 0 };
+    return { ...nothing, ...(await survey(storage)) };
   }
-  const { contentPresent, nested } = await survey(storage, !input.force);
-  return { state, isSettled: false, contentPresent, unrecorded: [], nested };
+  const recorded = recordedPaths(state);
+  const candidates = input.planned.map(({ path }) => path).filter((path) => !recorded.has(path));
+  const vouched = state.kind === 'valid' ? vouchedOutputs(input.planned, state.catalog, storage.facts) : [];
+  const look = isListingCheaper(storage, candidates.length + vouched.length, recorded.size)
+    ? await listedView(storage, input.planned)
+    : storage;
+  const unrecorded = state.kind === 'legacy' ? [] : await presentAmong(look, candidates, recorded);
+  const damaged = await damagedAmong(look, vouched);
+  const { nested, contents } = everything ?? { nested: await nestedAbove(look, candidates), contents: [] };
+  return { ...nothing, contentPresent: true, unrecorded, damaged, nested, contents };
+}
+
+function nothingSeen(state: CatalogState, keepsHeaders: boolean): Observation {
+  return {
+    ...{ state, keepsHeaders, isSettled: false, contentPresent: false },
+    ...{ unrecorded: [], damaged: new Map<string, Damage>(), nested: [], contents: [] },
+  };
 }
 
 type Look = Pick<Storage, 'stat' | 'list'>;
@@ -46,10 +60,15 @@ function isListingCheaper(storage: Storage, stats: number, records: number): boo
   return storage.facts.rename === 'none' && stats > 16 && records < stats * 500;
 }
 
-/** A listing of everything, in the form of a storage. Object stores know only files. */
-async function listedView(storage: Storage): Promise<Look> {
+/**
+ * A listing in the form of a storage that knows the planned paths and the states of bundle paths. Object
+ * stores know only files.
+ */
+async function listedView(storage: Storage, planned: readonly PlannedOutput[]): Promise<Look> {
+  const wanted = new Set<string>(planned.map(({ path }) => path));
   const sizes = new Map<string, number>();
-  for await (const { key, size } of storage.list('', { recursive: true })) sizes.set(key, size);
+  for await (const { key, size } of storage.list('', { recursive: true }))
+    if (wanted.has(key) || nameOf(key) === stateName) sizes.set(key, size);
   return {
     list: (directory, options) => storage.list(directory, options),
     async stat(key) {
@@ -57,6 +76,22 @@ async function listedView(storage: Storage): Promise<Look> {
       return size === undefined ? undefined : { type: 'file', size, version: null, modifiedAt: null };
     },
   };
+}
+
+/** What is wrong with these outputs at the storage; nothing for those that are there with their size. */
+async function damagedAmong(storage: Look, outputs: readonly PlannedOutput[]): Promise<Map<string, Damage>> {
+  const damaged = new Map<string, Damage>();
+  await inParallel(outputs, concurrentLooks, async ({ path, size }) => {
+    const damage = damageOf(await storage.stat(keyOf(path)), size);
+    if (damage !== null) damaged.set(path, damage);
+  });
+  return damaged;
+}
+
+function damageOf(found: FileStat | undefined, size: number): Damage | null {
+  if (found === undefined) return 'missing';
+  if (found.type !== 'file') return 'not_a_file';
+  return found.size === size ? null : 'size_differs';
 }
 
 /**
@@ -95,35 +130,42 @@ async function nestedAbove(storage: Look, paths: RelativePath[]): Promise<string
 }
 
 /**
- * Walks the bundle path level by level: is there any content that waybill does not manage, and which managed
- * bundle paths lie below? Those are not entered. With `untilContent` the walk ends at the first content, and
- * `nested` is then incomplete.
+ * Walks the bundle path level by level until it finds content that waybill does not manage, and collects the
+ * managed bundle paths below, which are not entered. They are complete unless there is content.
  */
-async function survey(
-  storage: Storage,
-  untilContent: boolean,
-): Promise<{ contentPresent: boolean; nested: string[] }> {
+async function survey(storage: Storage): Promise<Pick<Observation, 'contentPresent' | 'nested'>> {
   const nested: string[] = [];
   const pending: (Key | '')[] = [''];
-  let contentPresent = false;
   for (let directory = pending.pop(); directory !== undefined; directory = pending.pop()) {
     const directories: Key[] = [];
     let isManaged = false;
     let hasContent = false;
     for await (const { key, type } of storage.list(directory, { recursive: false })) {
-      const name = nameOf(key);
-      if (directory !== '' && (name === stateName || name === lockName)) isManaged = true;
-      else if (isReservedPath(name)) continue;
+      if (directory !== '' && isStateOrLock(key)) isManaged = true;
+      else if (isReservedPath(nameOf(key))) continue;
       else if (type === 'directory') directories.push(key);
       else hasContent = true;
     }
-    if (isManaged) {
-      nested.push(directory);
-      continue;
-    }
-    contentPresent ||= hasContent;
-    if (contentPresent && untilContent) break;
-    pending.push(...directories);
+    if (isManaged) nested.push(directory);
+    else if (hasContent) return { contentPresent: true, nested };
+    else pending.push(...directories);
   }
-  return { contentPresent, nested };
+  return { contentPresent: false, nested };
+}
+
+/** Every file below the bundle path that force would clear, and the managed bundle paths among them. */
+async function everythingBelow(storage: Storage): Promise<Pick<Observation, 'contents' | 'nested'>> {
+  const contents: Key[] = [];
+  const nested = new Set<string>();
+  for await (const { key } of storage.list('', { recursive: true })) {
+    if (!isReservedPath(key)) contents.push(key);
+    else if (isStateOrLock(key) && parentOf(key) !== '' && !isReservedPath(parentOf(key)))
+      nested.add(parentOf(key));
+  }
+  return { contents: contents.sort(compareCodeUnits), nested: [...nested].sort(compareCodeUnits) };
+}
+
+function isStateOrLock(key: Key): boolean {
+  const name = nameOf(key);
+  return name === stateName || name === lockName;
 }

@@ -67,6 +67,18 @@ export interface Observation {
    * forced deletion could hit them.
    */
   nested: string[];
+  /**
+   * Planned paths whose record vouches for the planned bytes, and at which there is something else. Looked
+   * for only if the state is valid.
+   */
+  damaged: ReadonlyMap<string, Damage>;
+  /**
+   * Every file that a forced replacement would delete or write over, sorted; never the publisher's own.
+   * Looked for only if force is allowed.
+   */
+  contents: readonly Key[];
+  /** Whether the storage keeps the headers of an output with its bytes. */
+  keepsHeaders: boolean;
 }
 
 /** Everything that a decision depends on. */
@@ -81,19 +93,56 @@ export interface DecisionInput {
   observed: Observation;
 }
 
-/** One change that the plan makes, for people and JSON. */
+/**
+ * What becomes of one path. `add`: written where no file is known to be. `change`: written in place of the
+ * file that is there. `keep`: the bytes stay, and the record with them but for its time. `refresh`: the bytes
+ * stay, and the record says something else of them. `remove`: the file goes, and its record.
+ */
+export type Fate = 'add' | 'change' | 'keep' | 'refresh' | 'remove';
+
+/**
+ * Why a path has its fate: a stable code.
+ *
+ * Of what is written: `not_recorded`; `content_differs` (digest or size) and `headers_differ` from the
+ * record; `missing`, `size_differs` and `not_a_file` of the file that the record names; `interrupted` (an
+ * unfinished attempt announced the path, so that nothing vouches for its bytes); `legacy_state` (a superseded
+ * record); `forced`.
+ *
+ * Of what is kept: `same`; or what differs in the record alone: `headers_differ` (the storage keeps none),
+ * `kind_differs`, `generator_differs`, `source_differs`, `url_differs`.
+ *
+ * Of what is removed: `omitted` by a replacement; `interrupted` (the unfinished attempt was to remove it);
+ * `cleared` by force.
+ */
+export type Why =
+  | 'not_recorded'
+  | 'content_differs'
+  | 'headers_differ'
+  | Damage
+  | 'interrupted'
+  | 'legacy_state'
+  | 'forced'
+  | 'same'
+  | 'kind_differs'
+  | 'generator_differs'
+  | 'source_differs'
+  | 'url_differs'
+  | 'omitted'
+  | 'cleared';
+
+/** What can be seen of a published file, without reading it, that contradicts its record. */
+export type Damage = 'missing' | 'size_differs' | 'not_a_file';
+
+/** What becomes of one path, for people and JSON. */
 export interface PlannedChange {
   path: string;
-  /**
-   * `add`: not recorded before. `update`: recorded differently. `refresh`: recorded the same, written again.
-   * `remove`: removed, with its record.
-   */
-  change: 'add' | 'update' | 'refresh' | 'remove';
+  fate: Fate;
+  why: Why;
 }
 
 /**
- * A decision as a value: made by a pure function, printed by a dry run, executed by `apply`. `writes`,
- * `removes`, `keeps` and `changes` are empty if the action changes nothing.
+ * A decision as a value: made by a pure function, printed by a dry run, executed by `apply`. All its lists
+ * are empty if the action changes nothing.
  */
 export interface Plan {
   owner: Owner;
@@ -101,16 +150,30 @@ export interface Plan {
   destinationPath: string;
   action: Action;
   reason: Reason;
-  /** Every planned output, to be written anew, sorted by path. */
+  /** Planned outputs that are written (`add`, `change`), sorted by path. */
   writes: PlannedOutput[];
   /**
-   * Files to remove once all writes have succeeded: outputs of this owner that a replacement omits, and those
-   * that an interrupted attempt of this owner was to remove.
+   * Planned outputs whose bytes stay (`keep`, `refresh`), sorted by path. Their records are written anew by
+   * the commit, with the time of the publication.
+   */
+  kept: PlannedOutput[];
+  /**
+   * Files to remove once all writes have succeeded, sorted: outputs of this owner that a replacement omits,
+   * those that an interrupted attempt of this owner was to remove, and all that force clears.
    */
   removes: Key[];
-  /** True for `force_replace`: everything below the bundle path goes, except the publisher's own names. */
+  /** True for `force_replace`: `removes` are all files below the bundle path that are not planned. */
   clears: boolean;
-  /** Records of the catalog that stay as they are. */
-  keeps: OutputRecord[];
+  /** Records of paths that the plan does not concern. */
+  untouched: OutputRecord[];
+  /** Of every path in `writes`, `kept` and `removes`: first the planned ones, sorted, then the removed. */
   changes: PlannedChange[];
+}
+
+/** The paths that the plan writes, keeps or removes. Pure. */
+export function concernedPaths({ writes, kept, removes }: Plan): Set<string> {
+  const paths = new Set<string>(removes);
+  for (const { path } of writes) paths.add(path);
+  for (const { path } of kept) paths.add(path);
+  return paths;
 }

@@ -10,7 +10,7 @@ import { versionConflict } from '../storage/errors.ts';
 import { parseBundlePath } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
-import { failedResult, plannedResult } from './action-result.ts';
+import { allKept, failedResult, plannedResult } from './action-result.ts';
 import { apply, type Applied } from './apply/apply.ts';
 import { refuseBucketRoot } from './bucket-root.ts';
 import { decide } from './decision/decide.ts';
@@ -49,10 +49,12 @@ export async function publishBundle(
     const plan = await decideOnLatest(storage, stored, decideOn);
     reportPlan(request, destination, plan);
     if (plan.action === 'skip_same' && !request.dryRun) await sweepAbandoned(context, storage);
-    if (request.dryRun || !changesDestination(plan.action))
-      return plannedResult(bundle.path, plan, planned, null);
-    const done = await decideAndApply(context, storage, destination, request, decideOn);
-    return plannedResult(bundle.path, done.plan, planned, done.applied);
+    if (request.dryRun) return plannedResult(bundle.path, plan, planned, null);
+    const done = changesDestination(plan.action)
+      ? await decideAndApply(context, storage, destination, request, decideOn)
+      : { plan, applied: null };
+    const applied = done.plan.action === 'skip_same' ? allKept(planned) : done.applied;
+    return plannedResult(bundle.path, done.plan, planned, applied);
   } catch (error) {
     context.log.error({ err: error, destination: destination.id, bundle: bundle.path }, 'publication failed');
     return failedResult(bundle.path, destinationPath, planned, abortedIfStopped(error, context.signal));

@@ -10,12 +10,20 @@ export interface ActionResult {
   destinationPath: string;
   action: Action | 'error';
   reason: Reason | null;
+  /** What becomes of each path; empty if the action changes nothing. */
   changes: PlannedChange[];
   /** Every planned output; `size` in bytes, `url` null unless one is configured. */
   outputs: { path: string; kind: string; digest: string; size: number; url: string | null }[];
+  /**
+   * What was done; all 0 in a dry run and after a failure. Written and kept outputs together are all planned
+   * ones.
+   */
   outputsWritten: number;
+  /** Planned outputs whose bytes stayed as they were, the refreshed ones included. */
+  outputsKept: number;
   outputsRemoved: number;
   bytesWritten: number;
+  bytesKept: number;
   error: ErrorRecord | null;
 }
 

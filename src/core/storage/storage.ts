@@ -113,6 +113,8 @@ export interface StorageFacts {
    * storage was opened read-only.
    */
   conditionalWrites: () => Promise<ConditionalWrites>;
+  /** Whether the headers of `WriteOptions` are kept with the bytes, so that a change in them is a write. */
+  keepsHeaders: boolean;
   /** The root as a directory of this machine; null if the bytes are stored elsewhere. */
   localRoot: string | null;
   /**

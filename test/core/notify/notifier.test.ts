@@ -33,8 +33,10 @@ function resultOf(over: Partial<ActionResult> = {}): ActionResult {
     changes: [],
     outputs: [{ path: 'a.txt', kind: 'file', digest, size: 1, url: 'https://x/a.txt' }],
     outputsWritten: 1,
+    outputsKept: 4,
     outputsRemoved: 0,
     bytesWritten: 1,
+    bytesKept: 40,
     error: null,
     ...over,
   };

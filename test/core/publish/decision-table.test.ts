@@ -7,7 +7,14 @@ import { digestOf } from '../../../src/core/digest.ts';
 import { WaybillError } from '../../../src/core/errors.ts';
 import { decide } from '../../../src/core/publish/decision/decide.ts';
 import { isSettledByState } from '../../../src/core/publish/decision/recorded-as.ts';
-import type { DecisionInput, Observation, PlannedOutput } from '../../../src/core/publish/plan.ts';
+import {
+  changesDestination,
+  type DecisionInput,
+  type Fate,
+  type Observation,
+  type Plan,
+  type PlannedOutput,
+} from '../../../src/core/publish/plan.ts';
 import { bytesBody } from '../../../src/core/storage/body.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 
@@ -78,7 +85,15 @@ interface Case {
   observed?: Partial<Omit<Observation, 'state'>>;
 }
 
-const unseen = { isSettled: false, contentPresent: false, unrecorded: [], nested: [] };
+const unseen: Omit<Observation, 'state'> = {
+  isSettled: false,
+  contentPresent: false,
+  unrecorded: [],
+  nested: [],
+  damaged: new Map(),
+  contents: [],
+  keepsHeaders: false,
+};
 const absent: CatalogState = { kind: 'absent' };
 const invalid: CatalogState = { kind: 'invalid', reason: 'outputs is not an array' };
 const future: CatalogState = { kind: 'future', version: 5 };
@@ -185,6 +200,27 @@ const rows: Record<string, Case[]> = {
       ]),
     },
     { name: 'url', state: catalog([record('a', { url: 'https://example.org/a' })]) },
+    {
+      name: 'headers, where the storage keeps them with the bytes',
+      state: catalog([
+        record('a', { generated: { contentType: 'text/plain', cacheControl: 'no-store', generator: null } }),
+      ]),
+      observed: { keepsHeaders: true },
+    },
+    ...(['missing', 'size_differs', 'not_a_file'] as const).map((damage): Case => ({
+      name: `what is recorded the same is kept, and one of them is found to be: ${damage}`,
+      state: catalog([record('a', { digest: digestOf('other') }), record('b'), record('c')]),
+      planned: [a, output('b'), output('c')],
+      observed: { damaged: new Map([['c', damage]]) },
+    })),
+    {
+      name: 'an interrupted attempt vouches for nothing that it announced, recorded or not',
+      state: catalog(
+        [ownA, record('b'), record('c')],
+        intent({ outputs: [record('b'), record('d')], removes: [listedKey('c')] }),
+      ),
+      planned: [a, output('b'), output('c'), output('d')],
+    },
     { name: 'unrelated outputs stay', state: catalog([record('b'), record('c', { owner: stranger })]) },
     {
       name: 'an interrupted attempt, though all is recorded',
@@ -237,10 +273,24 @@ const rows: Record<string, Case[]> = {
   'Unmanaged content, path collision, invalid or unsupported state, with --force': [
     { name: 'unmanaged content', state: absent, force: true, observed: { contentPresent: true } },
     {
+      name: 'unmanaged content, everything that is there listed',
+      state: absent,
+      planned: [a, output('b')],
+      force: true,
+      observed: { contentPresent: true, contents: ['b', 'deep/x', 'y'].map(listedKey) },
+    },
+    {
       name: 'path collision',
       state: catalog([]),
       force: true,
       observed: { unrecorded: ['a' as RelativePath] },
+    },
+    {
+      name: 'path collision: nothing is kept, recorded or not',
+      state: catalog([ownA, record('b')]),
+      planned: [a, output('c')],
+      force: true,
+      observed: { unrecorded: ['c' as RelativePath], contents: ['a', 'b', 'c'].map(listedKey) },
     },
     { name: 'path of another owner', state: catalog([record('a', { owner: stranger })]), force: true },
     { name: 'invalid', state: invalid, force: true },
@@ -307,6 +357,61 @@ t.test('every label and every reason occurs in it', async (t) => {
     t.match(text, new RegExp(`\\(${reason}\\)`));
 });
 
+t.test('every fate and every reason for it occurs in it', async (t) => {
+  const text = readFileSync(golden, 'utf8');
+  for (const fate of [
+    'add a (not_recorded)',
+    'add c (missing)',
+    'add d (interrupted)',
+    'change a (content_differs)',
+    'change a (headers_differ)',
+    'change c (size_differs)',
+    'change c (not_a_file)',
+    'change b (interrupted)',
+    'change a (legacy_state)',
+    'change b (forced)',
+    'keep b (same)',
+    'refresh a (headers_differ)',
+    'refresh a (kind_differs)',
+    'refresh a (generator_differs)',
+    'refresh a (source_differs)',
+    'refresh a (url_differs)',
+    'remove b (omitted)',
+    'remove junk (interrupted)',
+    'remove y (cleared)',
+  ])
+    t.ok(text.includes(fate), fate);
+});
+
+t.test('every planned output has one fate, and what is kept is neither written nor removed', async (t) => {
+  for (const { name, ...one } of Object.values(rows).flat()) {
+    const { state, planned = [a], workflow = 'additive', force = false, observed = {} } = one;
+    const seen = { ...unseen, state, ...observed };
+    let plan: Plan;
+    try {
+      plan = decide({ owner, workflow, force, destinationPath: 'bundle', planned, observed: seen });
+    } catch {
+      continue;
+    }
+    const { changes, writes, kept, removes } = plan;
+    const of = (...fates: Fate[]): string[] =>
+      changes.filter(({ fate }) => fates.includes(fate)).map(({ path }) => path);
+    t.same(
+      of('add', 'change'),
+      writes.map(({ path }) => path),
+      name,
+    );
+    t.same(
+      of('keep', 'refresh'),
+      kept.map(({ path }) => path),
+      name,
+    );
+    t.same(of('remove'), removes, name);
+    t.equal(new Set(changes.map(({ path }) => path)).size, changes.length, name);
+    if (changesDestination(plan.action)) t.equal(writes.length + kept.length, planned.length, name);
+  }
+});
+
 t.test('where the state settles the matter, looking further would not change the decision', async (t) => {
   const settled = Object.values(rows)
     .flat()
@@ -343,8 +448,8 @@ function tell({
   try {
     const plan = decide(input);
     const effects = [
-      ...plan.changes.map(({ path, change }) => `${change} ${path}`),
-      ...plan.keeps.map(({ path }) => `keep ${path}`),
+      ...plan.changes.map(({ path, fate, why }) => `${fate} ${path} (${why})`),
+      ...plan.untouched.map(({ path }) => `leave ${path}`),
       ...(plan.clears ? ['clear all else'] : []),
     ];
     const tail = effects.length === 0 ? 'nothing is written' : effects.join(', ');

@@ -1,6 +1,7 @@
 import { formatSize } from '../../../core/settings/units.ts';
 import type { ErrorRecord } from '../../../core/errors.ts';
 import { describeFinding } from '../../../core/finding.ts';
+import type { Fate } from '../../../core/publish/plan.ts';
 import type {
   ActionResult,
   Counters,
@@ -60,21 +61,27 @@ function printDestination(
     if (action === undefined) continue;
     if (action.error !== null) tell('failed', action.error, output, '      ');
     if (!dryRun && !verbose) continue;
-    const shown = action.changes.slice(0, left);
+    const changes = listed(action.changes, verbose);
+    const shown = changes.slice(0, left);
     printChanges(shown, output);
     left -= shown.length;
-    unsaid += action.changes.length - shown.length;
+    unsaid += changes.length - shown.length;
   }
   if (unsaid > 0)
     output.data(style.dim(`      … and ${plural(unsaid, 'more change')} (--verbose shows all)`));
 }
 
+/** What most needs to be seen comes first, and what is kept only if everything was asked for. */
+const fateOrder = ['remove', 'change', 'add', 'refresh', 'keep'] as const satisfies Fate[];
+
+function listed(changes: ActionResult['changes'], verbose: boolean): ActionResult['changes'] {
+  const fates = verbose ? fateOrder : fateOrder.filter((fate) => fate !== 'keep');
+  return fates.flatMap((fate) => changes.filter((change) => change.fate === fate));
+}
+
 function printChanges(changes: ActionResult['changes'], output: Output): void {
-  for (const line of columns(
-    changes.map(({ change, path }) => [change, path]),
-    '      ',
-  ))
-    output.data(output.style.dim(line));
+  const rows = changes.map(({ fate, path, why }) => [fate, path, why.replaceAll('_', ' ')]);
+  for (const line of columns(rows, '      ')) output.data(output.style.dim(line));
 }
 
 function mark({ error, action }: ActionResult, { style }: Output): string {
@@ -82,17 +89,35 @@ function mark({ error, action }: ActionResult, { style }: Output): string {
   return action === 'skip_same' ? style.dim('=') : style.green('✓');
 }
 
-function amount(
-  { action, changes, outputs, outputsWritten, outputsRemoved, bytesWritten }: ActionResult,
-  dryRun: boolean,
-): string {
+function amount(result: ActionResult, dryRun: boolean): string {
+  const { action, outputs, changes } = result;
   if (action === 'skip_same') return plural(outputs.length, 'output');
-  const removed = dryRun ? changes.filter(({ change }) => change === 'remove').length : outputsRemoved;
-  const written = dryRun ? changes.length - removed : outputsWritten;
-  const size = dryRun ? outputs.reduce((sum, output) => sum + output.size, 0) : bytesWritten;
-  const parts = [`${plural(written, 'output')}, ${formatSize(written === 0 ? 0 : size)}`];
-  if (removed > 0) parts.push(`${removed} removed`);
+  const { written, kept, removed, bytes } = dryRun
+    ? predicted(changes, outputs)
+    : {
+        written: result.outputsWritten,
+        kept: result.outputsKept,
+        removed: result.outputsRemoved,
+        bytes: result.bytesWritten,
+      };
+  const parts = [
+    ...(written > 0 ? [plural(written, 'output'), formatSize(bytes)] : []),
+    ...(kept > 0 ? [`${kept} kept`] : []),
+    ...(removed > 0 ? [`${removed} removed`] : []),
+  ];
   return parts.join(', ');
+}
+
+function predicted(
+  changes: ActionResult['changes'],
+  outputs: ActionResult['outputs'],
+): { written: number; kept: number; removed: number; bytes: number } {
+  const count = (...fates: Fate[]): number => changes.filter(({ fate }) => fates.includes(fate)).length;
+  const written = new Set(
+    changes.filter(({ fate }) => fate === 'add' || fate === 'change').map(({ path }) => path),
+  );
+  const bytes = outputs.reduce((sum, { path, size }) => sum + (written.has(path) ? size : 0), 0);
+  return { written: written.size, kept: count('keep', 'refresh'), removed: count('remove'), bytes };
 }
 
 function tell(what: string, error: ErrorRecord, { data, style }: Output, indent: string): void {

@@ -3,10 +3,9 @@ import type { Clock } from '../../clock.ts';
 import { hasCode } from '../../errors.ts';
 import type { Lease } from '../../lease/lease.ts';
 import { ancestorsOf } from '../../paths.ts';
-import { isReservedPath } from '../../reserved-names.ts';
 import type { Key } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
-import type { Plan, PlannedOutput } from '../plan.ts';
+import { concernedPaths, type Plan, type PlannedOutput } from '../plan.ts';
 import { announcedCatalog, committedCatalog } from './attempt-catalogs.ts';
 import { Attempt, type AttemptOptions } from './attempt.ts';
 
@@ -16,8 +15,11 @@ export interface ApplyOptions extends AttemptOptions {
 
 export interface Applied {
   outputsWritten: number;
+  /** Planned outputs whose bytes stayed as they were. */
+  outputsKept: number;
   outputsRemoved: number;
   bytesWritten: number;
+  bytesKept: number;
 }
 
 /**
@@ -26,12 +28,14 @@ export interface Applied {
  * 1. Settle: if an earlier attempt was interrupted, find out what it left of the paths that this plan does
  *   not
  *    touch.
- * 2. Intent: write a state that names every path this attempt may touch, before touching any.
- * 3. Stage: write and verify every output, in staging if the storage can rename, else in place.
+ * 2. Intent: write a state that names every path this attempt may touch, before touching any. What is kept is
+ *    not among them: its bytes stay.
+ * 3. Stage: write and verify every output that is not kept, in staging if the storage can rename, else in
+ *    place.
  * 4. Fence: make sure that the lease is still ours. Then rename the staged files into place, and remove what
  *    the plan omits. If a directory becomes a file, or a file a directory, what is in the way is removed
  *    first: by then, everything that replaces it is staged.
- * 5. Commit: write the state with the new records and without the intent.
+ * 5. Commit: write the state with the records of what was written and kept, and without the intent.
  *
  * After a clean failure, what the attempt created is removed and the state is put back as it was found,
  * unless something visible was overwritten or removed: then the intent stays, and the next run does the work
@@ -45,8 +49,8 @@ export async function apply(plan: Plan, options: ApplyOptions): Promise<Applied>
   const attempt = new Attempt(plan, options);
   try {
     const { outputs: base, vanished } = await settled(plan, storage, lease);
-    const removes = plan.clears ? await everythingBut(storage, plan.writes) : plan.removes;
-    await lease.writeState(announcedCatalog(plan, lease, base, removes, clock.now()));
+    const { removes } = plan;
+    await lease.writeState(announcedCatalog(plan, lease, base, clock.now()));
     await sweepUnfinished(storage, vanished);
     await attempt.stage();
     await lease.fence();
@@ -58,8 +62,10 @@ export async function apply(plan: Plan, options: ApplyOptions): Promise<Applied>
     await lease.writeState(committedCatalog(plan, lease, base, clock.now()));
     return {
       outputsWritten: plan.writes.length,
+      outputsKept: plan.kept.length,
       outputsRemoved: removes.length,
-      bytesWritten: plan.writes.reduce((sum, { size }) => sum + size, 0),
+      bytesWritten: bytesOf(plan.writes),
+      bytesKept: bytesOf(plan.kept),
     };
   } catch (error) {
     const failure = await causeOf(error, lease);
@@ -68,21 +74,12 @@ export async function apply(plan: Plan, options: ApplyOptions): Promise<Applied>
   }
 }
 
-/** The records of the paths that the plan does not touch, and what an interrupted attempt did not finish. */
+/** The records of paths that the plan does not concern, and what an interrupted attempt did not finish. */
 async function settled(plan: Plan, storage: Storage, { found: { state } }: Lease): Promise<Settled> {
   if (plan.clears) return { outputs: [], vanished: [] };
-  if (state.kind !== 'valid' || state.catalog.pending === null) return { outputs: plan.keeps, vanished: [] };
-  const handled = new Set<string>([...plan.writes.map(({ path }) => path), ...plan.removes]);
-  return settleInterrupted(storage, state.catalog, handled);
-}
-
-/** Every file below the bundle path except the publisher's own and those that the plan writes. */
-async function everythingBut(storage: Storage, writes: readonly PlannedOutput[]): Promise<Key[]> {
-  const written = new Set<string>(writes.map(({ path }) => path));
-  const removes: Key[] = [];
-  for await (const { key } of storage.list('', { recursive: true }))
-    if (!isReservedPath(key) && !written.has(key)) removes.push(key);
-  return removes;
+  if (state.kind !== 'valid' || state.catalog.pending === null)
+    return { outputs: plan.untouched, vanished: [] };
+  return settleInterrupted(storage, state.catalog, concernedPaths(plan));
 }
 
 /** Of the files to remove, those at or below a path where the plan needs a file or a directory instead. */
@@ -102,4 +99,8 @@ async function causeOf(error: unknown, lease: Lease): Promise<unknown> {
     () => error,
     (lost: unknown) => (hasCode(lost, 'lease_lost') ? lost : error),
   );
+}
+
+function bytesOf(outputs: readonly PlannedOutput[]): number {
+  return outputs.reduce((sum, { size }) => sum + size, 0);
 }

@@ -1,22 +1,21 @@
 import type { AttemptAction, Catalog, OutputRecord } from '../../catalog/catalog.ts';
 import { isStoredKey } from '../../catalog/parse-fields.ts';
 import { intentOf, type Lease } from '../../lease/lease.ts';
-import type { Key } from '../../storage/key.ts';
-import type { Plan, PlannedOutput } from '../plan.ts';
+import { concernedPaths, type Plan, type PlannedOutput } from '../plan.ts';
 
 /*
- * The two catalogs that an attempt writes. `base` are the records of the paths that it does not touch.
+ * The two catalogs that an attempt writes. `base` are the records of the paths that its plan does not
+ * concern.
  */
 
 /**
  * The catalog with the intent: it announces every path that the attempt writes or removes. The old records of
- * those paths stay until the commit, because they say what was there. Pure.
+ * those paths stay until the commit, because they say what was there, and so do those of what is kept. Pure.
  */
 export function announcedCatalog(
   plan: Plan,
   lease: Lease,
   base: readonly OutputRecord[],
-  removes: readonly Key[],
   now: Date,
 ): Catalog {
   const startedAt = now.toISOString();
@@ -26,13 +25,13 @@ export function announcedCatalog(
     startedAt,
     outputs: plan.writes.map((output) => recordOf(output, startedAt)),
     // A key that no state may name is unmanaged content, and is so again if this attempt crashes.
-    removes: removes.filter(isStoredKey),
+    removes: plan.removes.filter(isStoredKey),
   });
-  const touched = new Set<string>([...plan.writes.map(({ path }) => path), ...removes]);
+  const concerned = concernedPaths(plan);
   const { state } = lease.found;
   const before =
     state.kind === 'valid' && !plan.clears
-      ? state.catalog.outputs.filter(({ path }) => touched.has(path))
+      ? state.catalog.outputs.filter(({ path }) => concerned.has(path))
       : [];
   const updatedAt = state.kind === 'valid' ? state.catalog.updatedAt : startedAt;
   return { generation: generationOf(lease), updatedAt, outputs: [...base, ...before], pending };
@@ -46,8 +45,8 @@ export function committedCatalog(
   now: Date,
 ): Catalog {
   const updatedAt = now.toISOString();
-  const written = plan.writes.map((output) => recordOf(output, updatedAt));
-  return { generation: generationOf(lease) + 1, updatedAt, outputs: [...base, ...written], pending: null };
+  const published = [...plan.writes, ...plan.kept].map((output) => recordOf(output, updatedAt));
+  return { generation: generationOf(lease) + 1, updatedAt, outputs: [...base, ...published], pending: null };
 }
 
 function generationOf({ found: { state } }: Lease): number {

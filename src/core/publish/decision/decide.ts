@@ -1,7 +1,8 @@
 import { WaybillError } from '../../errors.ts';
 import type { Key } from '../../storage/key.ts';
-import type { Action, DecisionInput, Plan, PlannedChange, Reason } from '../plan.ts';
+import type { Action, DecisionInput, Plan, Reason } from '../plan.ts';
 import { findCollision, findNestedBundle } from './collisions.ts';
+import { fatesOf, forcedFates } from './fates.ts';
 import { knownRecords, nothingKnown, omittedPaths, type Known, type ManagedState } from './known-records.ts';
 import { byPath, isRecordedAs } from './recorded-as.ts';
 
@@ -120,7 +121,15 @@ function refuseOrForce(
       `${input.destinationPath}: a forced replacement would delete "${nested}", which is a managed bundle path of its own`,
       { hint: 'publish to another path, or remove that bundle first' },
     );
-  return { ...proceed(input, 'force_replace', reason), clears: true };
+  return forced(input, reason);
+}
+
+function forced(input: DecisionInput, reason: Reason): Plan {
+  const planned = new Set<string>(input.planned.map(({ path }) => path));
+  const removes = input.observed.contents.filter((key) => !planned.has(key));
+  const { changes, ...fates } = forcedFates(input);
+  for (const path of removes) changes.push({ path, fate: 'remove', why: 'cleared' });
+  return { ...unchanged(input, 'force_replace', reason), ...fates, removes, clears: true, changes };
 }
 
 function proceed(
@@ -130,23 +139,13 @@ function proceed(
   known: Known = nothingKnown,
   removes: Key[] = [],
 ): Plan {
-  const recorded = byPath(known.records);
-  const changes: PlannedChange[] = input.planned.map((output) => {
-    const record = recorded.get(output.path);
-    return {
-      path: output.path,
-      change: record === undefined ? 'add' : isRecordedAs(record, output) ? 'refresh' : 'update',
-    };
-  });
-  for (const path of removes) changes.push({ path, change: 'remove' });
+  const { changes, ...fates } = fatesOf(input, known);
+  const unfinished = new Set<string>(known.unfinished);
+  for (const path of removes)
+    changes.push({ path, fate: 'remove', why: unfinished.has(path) ? 'interrupted' : 'omitted' });
   const touched = new Set<string>(changes.map(({ path }) => path));
-  return {
-    ...unchanged(input, action, reason),
-    writes: [...input.planned],
-    removes,
-    keeps: known.records.filter(({ path }) => !touched.has(path)),
-    changes,
-  };
+  const untouched = known.records.filter(({ path }) => !touched.has(path));
+  return { ...unchanged(input, action, reason), ...fates, removes, untouched, changes };
 }
 
 function unchanged({ owner, destinationPath }: DecisionInput, action: Action, reason: Reason): Plan {
@@ -156,9 +155,10 @@ function unchanged({ owner, destinationPath }: DecisionInput, action: Action, re
     action,
     reason,
     writes: [],
+    kept: [],
     removes: [],
-    keeps: [],
-    changes: [],
     clears: false,
+    untouched: [],
+    changes: [],
   };
 }

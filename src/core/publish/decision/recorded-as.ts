@@ -1,5 +1,7 @@
-import type { CatalogState, GeneratedMetadata, OutputRecord } from '../../catalog/catalog.ts';
+import type { Catalog, CatalogState, GeneratedMetadata, OutputRecord } from '../../catalog/catalog.ts';
+import { announcedPaths } from '../../catalog/recorded-paths.ts';
 import { sameOwner, type SourceIdentity } from '../../identity.ts';
+import type { StorageFacts } from '../../storage/storage.ts';
 import type { DecisionInput, PlannedOutput } from '../plan.ts';
 
 /** Compares the seven things of `skip_same`; the seventh, the path, is what the record was found by. Pure. */
@@ -11,7 +13,8 @@ export function isRecordedAs(record: OutputRecord | undefined, output: PlannedOu
     record.kind === output.kind &&
     record.digest === output.digest &&
     record.size === output.size &&
-    sameGenerated(record.generated, output.generated) &&
+    sameHeaders(record.generated, output.generated) &&
+    sameGenerator(record.generated, output.generated) &&
     record.url === output.url
   );
 }
@@ -34,20 +37,55 @@ export function isSettledByState(
   return outputs.every((record) => wanted.has(record.path) || !sameOwner(record.owner, owner));
 }
 
-export function byPath(records: readonly OutputRecord[]): Map<string, OutputRecord> {
-  return new Map<string, OutputRecord>(records.map((record) => [record.path, record]));
+/**
+ * The planned outputs that may be kept if the file is still there: their records vouch for the same bytes,
+ * and for the headers where the storage keeps any. Records of what an unfinished attempt announced vouch for
+ * nothing. Pure.
+ */
+export function vouchedOutputs(
+  planned: readonly PlannedOutput[],
+  { outputs, pending }: Catalog,
+  { keepsHeaders }: Pick<StorageFacts, 'keepsHeaders'>,
+): PlannedOutput[] {
+  const recorded = byPath(outputs);
+  const announced = announcedPaths(pending);
+  return planned.filter((output) => {
+    const record = recorded.get(output.path);
+    return (
+      record?.digest === output.digest &&
+      record.size === output.size &&
+      sameOwner(record.owner, output.owner) &&
+      (!keepsHeaders || sameHeaders(record.generated, output.generated)) &&
+      !announced.has(output.path)
+    );
+  });
 }
 
-function sameSource(a: SourceIdentity, b: SourceIdentity): boolean {
+const indexes = new WeakMap<readonly OutputRecord[], Map<string, OutputRecord>>();
+
+/** The records by path. One index for each list of records, which may have half a million. Pure. */
+export function byPath(records: readonly OutputRecord[]): ReadonlyMap<string, OutputRecord> {
+  const known = indexes.get(records);
+  if (known !== undefined) return known;
+  const index = new Map<string, OutputRecord>();
+  for (const record of records) index.set(record.path, record);
+  indexes.set(records, index);
+  return index;
+}
+
+export function sameSource(a: SourceIdentity, b: SourceIdentity): boolean {
   return a.backend === b.backend && a.id === b.id && a.path === b.path;
 }
 
-function sameGenerated(a: GeneratedMetadata, b: GeneratedMetadata): boolean {
-  return (
-    a.contentType === b.contentType &&
-    a.cacheControl === b.cacheControl &&
-    a.generator?.name === b.generator?.name &&
-    a.generator?.version === b.generator?.version &&
-    a.generator?.inputs === b.generator?.inputs
-  );
+/** What an object store keeps with the bytes. Pure. */
+export function sameHeaders(a: GeneratedMetadata, b: GeneratedMetadata): boolean {
+  return a.contentType === b.contentType && a.cacheControl === b.cacheControl;
+}
+
+/** Whether both were generated in the same way, or neither was. Pure. */
+export function sameGenerator(
+  { generator: a }: GeneratedMetadata,
+  { generator: b }: GeneratedMetadata,
+): boolean {
+  return a?.name === b?.name && a?.version === b?.version && a?.inputs === b?.inputs;
 }

@@ -67,7 +67,13 @@ export async function localStorage(
 
   const storage: Storage = {
     label: 'local storage',
-    facts: { rename: 'atomic', conditionalWrites: async () => 'create', localRoot: base, clockOffsetMs: 0 },
+    facts: {
+      rename: 'atomic',
+      conditionalWrites: async () => 'create',
+      keepsHeaders: false,
+      localRoot: base,
+      clockOffsetMs: 0,
+    },
 
     async stat(key): Promise<FileStat | undefined> {
       try {

@@ -84,6 +84,7 @@ export async function s3Storage(location: S3Location, options: S3StorageOptions)
     facts: {
       rename: 'none',
       conditionalWrites: async () => (await conditional.conditions()).honoured,
+      keepsHeaders: true,
       localRoot: null,
       clockOffsetMs: wire.clockOffsetMs(),
     },

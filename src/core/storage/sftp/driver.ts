@@ -72,6 +72,7 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
     facts: {
       rename: replaces ? 'atomic' : 'replace_in_steps',
       conditionalWrites: async () => 'create',
+      keepsHeaders: false,
       localRoot: null,
       clockOffsetMs: null,
     },

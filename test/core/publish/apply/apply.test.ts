@@ -42,8 +42,9 @@ function planOf(overrides: Partial<Plan>): Plan {
     reason: { code: 'outputs_differ', message: '' },
     writes: [output('a', 'new'), output('b', 'b')],
     removes: [listedKey('gone')],
+    kept: [],
     clears: false,
-    keeps: [],
+    untouched: [],
     changes: [],
     ...overrides,
   };
@@ -99,7 +100,13 @@ t.test('on a file system: intent, stage, fence, rename, remove, commit, in this 
     'remove gone',
     'commit',
   ]);
-  t.same(applied, { outputsWritten: 2, outputsRemoved: 1, bytesWritten: 4 });
+  t.same(applied, {
+    outputsWritten: 2,
+    outputsKept: 0,
+    outputsRemoved: 1,
+    bytesWritten: 4,
+    bytesKept: 0,
+  });
   t.same(Object.fromEntries(await snapshot(bare)), { a: 'new', b: 'b' });
   const [intent, commit] = written;
   t.match(intent, { generation: 7, pending: { attemptId: 'attempt', removes: ['gone'] } });
@@ -123,6 +130,49 @@ t.test('on a file system: intent, stage, fence, rename, remove, commit, in this 
     ],
   );
 });
+
+for (const flavour of ['files', 'objects'] as const)
+  t.test(
+    `${flavour}: what is kept is neither announced nor written, and gets the time of the commit`,
+    async (t) => {
+      const found = catalogOf([record('a', 'old'), record('gone', 'gone'), record('same', 'same')]);
+      const { storage, bare, lease, calls, written } = await layOut(flavour, found);
+      await put(bare, 'same', 'same');
+      const clock = { ...testClock(), now: () => new Date('2026-11-21T00:00:00Z') };
+      const plan = planOf({ kept: [output('same', 'same')] });
+      const applied = await apply(plan, { ...options, clock, storage, lease });
+      t.match(applied, {
+        outputsWritten: 2,
+        outputsKept: 1,
+        outputsRemoved: 1,
+        bytesWritten: 4,
+        bytesKept: 4,
+      });
+      t.notOk(
+        calls.some((call) => call.includes('same')),
+        'not even read',
+      );
+      const [intent, commit] = written;
+      t.same(
+        intent?.pending?.outputs.map(({ path }) => path),
+        ['a', 'b'],
+      );
+      const old = '2026-11-20T00:00:00.000Z';
+      t.same(
+        intent?.outputs.map(({ path, updatedAt }) => [path, updatedAt]),
+        [
+          ['a', old],
+          ['gone', old],
+          ['same', old],
+        ],
+        'the intent still records all of it as it was',
+      );
+      t.same(
+        commit?.outputs.map(({ path, updatedAt }) => [path, updatedAt]),
+        ['a', 'b', 'same'].map((path) => [path, '2026-11-21T00:00:00.000Z']),
+      );
+    },
+  );
 
 t.test('on an object store: intent, put, fence, remove, commit, in this order', async (t) => {
   const { storage, lease, calls } = await layOut('objects');
@@ -244,10 +294,11 @@ t.test(
   },
 );
 
-t.test('a forced replacement removes everything else, and announces it', async (t) => {
+t.test('a forced replacement removes what its plan says, and announces it', async (t) => {
   const { storage, bare, lease, written } = await layOut('files');
   await put(bare, 'deep/unmanaged', 'u');
-  const plan = planOf({ action: 'force_replace', clears: true, removes: [] });
+  const removes = [listedKey('deep/unmanaged'), listedKey('gone')];
+  const plan = planOf({ action: 'force_replace', clears: true, removes });
   await apply(plan, { ...options, storage, lease });
   t.same(written[0]?.pending?.removes.toSorted(), ['deep/unmanaged', 'gone']);
   t.same(Object.fromEntries(await snapshot(bare)), { a: 'new', b: 'b' });
