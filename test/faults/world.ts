@@ -18,6 +18,7 @@ import type { ActionResult } from '../../src/core/publish/result.ts';
 import { bytesBody, readAll } from '../../src/core/storage/body.ts';
 import { listedKey } from '../../src/core/storage/key.ts';
 import { localStorage } from '../../src/core/storage/local/driver.ts';
+import { instant } from '../support/instant.ts';
 import { memoryStorage, type MemoryDisk } from '../support/memory-storage.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
 import { within } from '../../src/core/storage/wrappers/within.ts';
@@ -94,7 +95,7 @@ export function bundleOf(files: Files, path = bundlePath): SourceBundle {
     identity: { backend: 'local', id: '/source', path },
     path,
     name: null,
-    created: new Date('2026-11-20T00:00:00Z'),
+    created: instant('2026-11-20T00:00:00Z'),
     files: Object.entries(files).map(([name, text]) => ({
       path: name as RelativePath,
       kind: 'file',

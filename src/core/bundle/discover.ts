@@ -2,6 +2,7 @@ import type { SourceIdentity } from '../identity.ts';
 import { digestOf, type Digest } from '../digest.ts';
 import { WaybillError } from '../errors.ts';
 import { finding, type Finding } from '../finding.ts';
+import type { Instant } from '../instant.ts';
 import { inParallel } from '../parallel.ts';
 import { readAll, storedBody } from '../storage/body.ts';
 import { joinKey, nameOf, type Key } from '../storage/key.ts';
@@ -19,7 +20,7 @@ export interface BundleCandidate {
   /** Relative to the source root; `.` for a bundle at the root. */
   path: string;
   directory: Key | '';
-  created: Date;
+  created: Instant;
   /** Without the JSON that it was read from: a source may hold many large ones. */
   manifest: Pick<Manifest, 'name' | 'files'>;
   /** `manifest.json` itself. */

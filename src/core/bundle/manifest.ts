@@ -1,13 +1,8 @@
 import canonicalize from 'canonicalize';
 import { digestOf, hexOf, parseDigest, type Digest } from '../digest.ts';
 import { finding, type Finding } from '../finding.ts';
-import {
-  compactTimestamp,
-  parseCreated,
-  parseKind,
-  parseMediaType,
-  type FieldVerdict,
-} from './manifest-fields.ts';
+import { parseInstant, type Instant } from '../instant.ts';
+import { compactTimestamp, parseKind, parseMediaType, type FieldVerdict } from './manifest-fields.ts';
 import { readJsonDocument, type JsonObject, type JsonValue, type Problems } from './manifest-json.ts';
 import { compareCodeUnits, findCollisions, parseRelativePath, type RelativePath } from '../paths.ts';
 import { foldedPath } from '../case-folding.ts';
@@ -19,7 +14,7 @@ const maxListedFiles = 250_000;
 /** A manifest that keeps every rule. */
 export interface Manifest {
   name: RelativePath | null;
-  created: Date;
+  created: Instant;
   /** In the order of the manifest. */
   files: ManifestFile[];
   /** The document as it was written, with the keys that this version does not know. */
@@ -72,7 +67,7 @@ export function normaliseManifest(manifest: Manifest): JsonObject {
     ...document,
     schema_version: 1,
     name: manifest.name,
-    created: manifest.created.toISOString(),
+    created: manifest.created,
     metadata: document['metadata'] ?? {},
     files: normalised,
   };
@@ -117,7 +112,7 @@ function readManifest(value: JsonValue, problems: Problems): Manifest | null {
           '/created',
           'the key "created" is missing: when the bundle was made, like "2026-11-20T01:02:03Z"',
         )
-      : readText(value, '', 'created', parseCreated, report);
+      : readText(value, '', 'created', parseInstant, report);
   const name = readText(value, '', 'name', pathVerdict, report);
   const files = readFiles(value['files'], report);
   return created === null || files === null ? null : { name, created, files, document: value };

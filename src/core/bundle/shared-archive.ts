@@ -1,6 +1,7 @@
 import { WaybillError } from '../errors.ts';
 import { finishDigest, startDigest, type Digest } from '../digest.ts';
 import { tarSize, writeTar, type TarFile } from '../archive/tar-writer.ts';
+import { dateOf } from '../instant.ts';
 import { checkBody } from '../storage/body.ts';
 import { listedKey } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
@@ -33,10 +34,8 @@ export async function storeStagedBundle(
 ): Promise<SharedArchive> {
   const bundle = await openStagedBundle(staged.directory, staged.pipelineId, staged.bundlePath);
   const files: TarFile[] = [{ path: manifestName, ...bundle.manifestFile }, ...bundle.files.map(tarFile)];
-  const body = {
-    size: tarSize(files, bundle.created),
-    open: () => writeTar(files, bundle.created),
-  };
+  const modifiedAt = dateOf(bundle.created);
+  const body = { size: tarSize(files, modifiedAt), open: () => writeTar(files, modifiedAt) };
   const { size, digest } = await storage.write(listedKey(name), body, { mode: 'replace' });
   return { name, size, digest };
 }

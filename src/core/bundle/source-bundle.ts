@@ -1,6 +1,7 @@
 import type { SourceIdentity } from '../identity.ts';
 import type { Digest } from '../digest.ts';
 import type { Finding } from '../finding.ts';
+import type { Instant } from '../instant.ts';
 import type { Body } from '../storage/storage.ts';
 import type { RelativePath } from '../paths.ts';
 
@@ -25,8 +26,8 @@ export interface SourceBundle {
   /** Relative to the source root; `.` for a bundle at the root. */
   path: string;
   name: string | null;
-  /** The manifest's `created`, as an instant. */
-  created: Date;
+  /** The manifest's `created`, to its last digit. */
+  created: Instant;
   /** `manifest.json` byte for byte, with the digest of those bytes. */
   manifestFile: { digest: Digest; body: Body };
   files: BundleFile[];

@@ -1,5 +1,6 @@
 import { createGzip } from 'node:zlib';
 import { manifestName } from '../bundle/manifest.ts';
+import { dateOf } from '../instant.ts';
 import { compareCodeUnits, parseRelativePath, type RelativePath } from '../paths.ts';
 import { pipeThrough } from '../archive/pipe-through.ts';
 import type { SourceBundle } from '../bundle/source-bundle.ts';
@@ -29,11 +30,14 @@ export const archiveGenerator: Generator = {
         // is written anew.
         inputs: digestInputs(
           files.map(({ path, digest }) => [path, digest]),
-          bundle.created.toISOString(),
+          bundle.created,
           [process.versions.zlib, process.arch, compressionLevel],
         ),
         open: () =>
-          pipeThrough(inPieces(writeTar(files, bundle.created)), createGzip({ level: compressionLevel })),
+          pipeThrough(
+            inPieces(writeTar(files, dateOf(bundle.created))),
+            createGzip({ level: compressionLevel }),
+          ),
       },
     ];
   },

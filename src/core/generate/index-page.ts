@@ -53,7 +53,7 @@ function pageOf({ bundle, siblings }: GeneratorInput): Page {
   const downloads = siblings.map(row);
   return {
     title: titleOf(bundle),
-    created: bundle.created.toISOString(),
+    created: bundle.created,
     total: `${files.length} ${files.length === 1 ? 'file' : 'files'}, ${readableSize(bytes)}`,
     files: files.map(row),
     downloads,

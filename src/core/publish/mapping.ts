@@ -1,6 +1,7 @@
 import { compareCodeUnits } from '../paths.ts';
 import type { DestinationConfig } from '../config/config.ts';
 import { finding, type Finding } from '../finding.ts';
+import { compareInstants, type Instant } from '../instant.ts';
 
 export interface MappedBundle<T> {
   bundle: T;
@@ -11,7 +12,7 @@ export interface MappedBundle<T> {
 export interface MappableBundle {
   /** Relative to the source root; `.` for a bundle at the root. */
   path: string;
-  created: Date;
+  created: Instant;
 }
 
 /**
@@ -29,11 +30,15 @@ export function mapBundles<T extends MappableBundle>(
   }
   const [first, ...rest] = sorted;
   if (first === undefined) return { selected: [], warnings: [] };
-  const newest = rest.reduce((best, bundle) => (bundle.created > best.created ? bundle : best), first);
+  const newest = rest.reduce((best, bundle) => (isNewer(bundle, best) ? bundle : best), first);
   return {
     selected: [{ bundle: newest, destinationPath: '.' }],
     warnings: [selectionWarning(newest, rest.length)],
   };
+}
+
+function isNewer(a: MappableBundle, b: MappableBundle): boolean {
+  return compareInstants(a.created, b.created) > 0;
 }
 
 function selectionWarning({ path, created }: MappableBundle, others: number): Finding {
@@ -41,6 +46,6 @@ function selectionWarning({ path, created }: MappableBundle, others: number): Fi
     others === 0
       ? 'it is the only bundle'
       : `${others} other ${others === 1 ? 'bundle was' : 'bundles were'} not selected`;
-  const message = `target=.: "${path}", created ${created.toISOString()}, was selected for the destination root; ${passedOver}`;
+  const message = `target=.: "${path}", created ${created}, was selected for the destination root; ${passedOver}`;
   return finding('warning', 'fixed_bundle_selected', message, { file: path });
 }

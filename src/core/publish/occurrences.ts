@@ -134,7 +134,7 @@ function failureOccurrence(about: Omit<Failure, 'error'>, error: ErrorRecord): O
 }
 
 function bundleFacts({ path, name, created }: SourceBundle): BundleFacts {
-  return { path, name, created: created.toISOString() };
+  return { path, name, created };
 }
 
 /** As many items as fit into `maxListBytes` of JSON, and the number of the others. */

@@ -7,7 +7,7 @@ import {
   uploadBundlePath,
   type Manifest,
 } from '../../../src/core/bundle/manifest.ts';
-import { parseCreated, parseMediaType } from '../../../src/core/bundle/manifest-fields.ts';
+import { parseMediaType } from '../../../src/core/bundle/manifest-fields.ts';
 
 const digest = `sha256:${'9f'.repeat(32)}`;
 const created = '2026-11-20T01:02:03Z';
@@ -41,7 +41,7 @@ t.test('a manifest is read with its defaults filled in', async (t) => {
     metadata: {},
     later: 1,
   });
-  t.match(manifest, { name: 'session-42', created: new Date(created) });
+  t.match(manifest, { name: 'session-42', created: '2026-11-20T01:02:03.000Z' });
   t.same(manifest.files, [
     { path: 'maps/scenes.json', size: 1234, digest, kind: 'scene_map', contentType: 'application/json' },
     { path: 'notes/readme.txt', size: null, digest: null, kind: 'file', contentType: null },
@@ -190,36 +190,6 @@ t.test('a hostile manifest costs little and breaks nothing', async (t) => {
   t.match(parse(text(`${'0,'.repeat(200_000)}0`)).findings.at(-1), { message: /^199901 more/ });
 });
 
-t.test('created must be a moment that exists, with a zone', async (t) => {
-  const good: [string, string][] = [
-    ['2026-11-20T01:02:03Z', '2026-11-20T01:02:03.000Z'],
-    ['2026-11-20t01:02:03.9999z', '2026-11-20T01:02:03.999Z'],
-    ['2024-02-29T23:30:00+01:30', '2024-02-29T22:00:00.000Z'],
-    ['2000-02-29T00:00:00-00:00', '2000-02-29T00:00:00.000Z'],
-    ['0001-01-01T00:00:00Z', '0001-01-01T00:00:00.000Z'],
-  ];
-  for (const [text, iso] of good) t.match(parseCreated(text), { ok: true, value: new Date(iso) }, text);
-  const bad = [
-    '2026-11-20',
-    '2026-11-20T01:02:03',
-    '2026-11-20 01:02:03Z',
-    '2026-02-29T00:00:00Z',
-    '1900-02-29T00:00:00Z',
-    '2026-13-01T00:00:00Z',
-    '2026-04-31T00:00:00Z',
-    '2026-01-00T00:00:00Z',
-    '2026-01-01T24:00:00Z',
-    '2026-01-01T00:60:00Z',
-    '2026-06-30T23:59:60Z',
-    '2026-01-01T00:00:00+24:00',
-    '9999-12-31T23:59:59-01:00',
-    '0000-01-01T00:00:00+01:00',
-    '2026-1-1T00:00:00Z',
-    '',
-  ];
-  for (const text of bad) t.match(parseCreated(text), { ok: false }, text);
-});
-
 t.test('media types', async (t) => {
   for (const text of [
     'text/html',
@@ -261,6 +231,7 @@ t.test('manifests that say the same have one digest, and others have another', a
     { files: ['b', { path: 'a', size: 2 }] },
     { files: ['b', 'a'] },
     { name: 'x' },
+    { created: '2026-11-20T01:02:03.0001Z' },
     { metadata: { a: 1 } },
     { unknown: 1 },
   ])

@@ -1,17 +1,19 @@
 import fc from 'fast-check';
 import t from 'tap';
+import type { Instant } from '../../../src/core/instant.ts';
 import { mapBundles } from '../../../src/core/publish/mapping.ts';
+import { instant } from '../../support/instant.ts';
 
-const bundle = (path: string, created: string): { path: string; created: Date } => ({
+const bundle = (path: string, created: string): { path: string; created: Instant } => ({
   path,
-  created: new Date(created),
+  created: instant(created),
 });
 
 t.test('preserve_relative publishes every bundle at its own path, in the order of code units', async (t) => {
   const { selected, warnings } = mapBundles('preserve_relative', [
-    bundle('b', '2026-01-01Z'),
-    bundle('a/c', '2026-01-01Z'),
-    bundle('Z', '2026-01-01Z'),
+    bundle('b', '2026-01-01T00:00:00Z'),
+    bundle('a/c', '2026-01-01T00:00:00Z'),
+    bundle('Z', '2026-01-01T00:00:00Z'),
   ]);
   t.same(
     selected.map(({ destinationPath }) => destinationPath),
@@ -22,9 +24,9 @@ t.test('preserve_relative publishes every bundle at its own path, in the order o
 
 t.test('fixed publishes the newest at the root, and says which', async (t) => {
   const { selected, warnings } = mapBundles('fixed', [
-    bundle('old', '2025-01-01Z'),
-    bundle('b', '2026-01-01Z'),
-    bundle('B', '2026-01-01Z'),
+    bundle('old', '2025-01-01T00:00:00Z'),
+    bundle('b', '2026-01-01T00:00:00Z'),
+    bundle('B', '2026-01-01T00:00:00Z'),
   ]);
   t.match(selected, [{ destinationPath: '.', bundle: { path: 'B' } }]);
   t.equal(selected.length, 1);
@@ -33,8 +35,19 @@ t.test('fixed publishes the newest at the root, and says which', async (t) => {
   ]);
 });
 
+t.test('fixed: the newest is the newest by the last digit of its fraction', async (t) => {
+  const { selected } = mapBundles('fixed', [
+    bundle('a', '2026-01-01T00:00:00.123456788Z'),
+    bundle('b', '2026-01-01T00:00:00.123456789Z'),
+    bundle('c', '2026-01-01T00:00:00.1234Z'),
+  ]);
+  t.match(selected, [{ bundle: { path: 'b' } }]);
+});
+
 t.test('fixed with one bundle still names it, and with none selects none', async (t) => {
-  t.match(mapBundles('fixed', [bundle('.', '2026-01-01Z')]).warnings, [{ message: /"\.".*the only bundle/ }]);
+  t.match(mapBundles('fixed', [bundle('.', '2026-01-01T00:00:00Z')]).warnings, [
+    { message: /"\.".*the only bundle/ },
+  ]);
   t.same(mapBundles('fixed', []), { selected: [], warnings: [] });
 });
 
@@ -42,7 +55,7 @@ t.test('the order in which bundles were found never matters (property)', async (
   const bundles = fc.uniqueArray(
     fc.record({
       path: fc.string({ minLength: 1 }),
-      created: fc.integer({ min: 0, max: 3 }).map((n) => new Date(n)),
+      created: fc.integer({ min: 0, max: 3 }).map((n) => instant(`2026-01-01T00:00:00.000${n}Z`)),
     }),
     {
       selector: ({ path }) => path,

@@ -6,6 +6,7 @@ import { formatSize } from '../../../core/settings/units.ts';
 import type { CoreContext } from '../../../core/context.ts';
 import { errorRecord, type ErrorRecord } from '../../../core/errors.ts';
 import { finding, type Finding } from '../../../core/finding.ts';
+import type { Instant } from '../../../core/instant.ts';
 import { withReleasers } from '../../../core/lifecycle.ts';
 import { mapBundles, type MappableBundle } from '../../../core/publish/mapping.ts';
 import { readableSource } from '../../../core/publish/readable-source.ts';
@@ -20,7 +21,7 @@ import { pipelineOf, setUp } from '../../set-up.ts';
 interface BundleView {
   path: string;
   name: string | null;
-  created: string | null;
+  created: Instant | null;
   files: number;
   bytes: number;
   valid: boolean;
@@ -75,7 +76,7 @@ export async function inspect(options: InspectOptions): Promise<number> {
         bundles.push({
           path: bundle.path,
           name: bundle.name,
-          created: bundle.created.toISOString(),
+          created: bundle.created,
           files: bundle.files.length,
           bytes,
           valid: true,
@@ -114,11 +115,11 @@ export async function inspect(options: InspectOptions): Promise<number> {
   });
 }
 
-function unreadable(path: string, created: Date | null, error: unknown): BundleView {
+function unreadable(path: string, created: Instant | null, error: unknown): BundleView {
   return {
     path,
     name: null,
-    created: created?.toISOString() ?? null,
+    created,
     files: 0,
     bytes: 0,
     valid: false,

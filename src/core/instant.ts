@@ -1,0 +1,67 @@
+declare const instantBrand: unique symbol;
+/**
+ * A moment, to the last digit that was written: RFC 3339 in UTC, with a fraction of at least three digits and
+ * no zeros at its end beyond those, like `2026-11-20T01:02:03.000Z`. Equal moments are equal texts. (A `Date`
+ * would cut the fraction at a millisecond.) Made by `parseInstant` alone.
+ */
+export type Instant = string & { readonly [instantBrand]: true };
+
+export type InstantVerdict = { ok: true; value: Instant } | { ok: false; reason: string };
+
+const timestamp = /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[Zz]|([+-])(\d\d):(\d\d))$/;
+
+/** A fraction is kept as it is, in catalogs and events too, and so it must end somewhere. */
+const maxFractionDigits = 64;
+
+/** RFC 3339 with a zone, and a moment that exists. Every digit of the fraction counts. Pure. */
+export function parseInstant(text: string): InstantVerdict {
+  const match = timestamp.exec(text);
+  if (match === null) return refuse('is not an RFC 3339 timestamp with a zone, like 2026-11-20T01:02:03Z');
+  const [year, month, day, hour, minute, second] = match.slice(1, 7).map(Number) as [
+    number,
+    number,
+    number,
+    number,
+    number,
+    number,
+  ];
+  const fraction = (match[7] ?? '').replace(/0+$/, '').padEnd(3, '0');
+  const [zoneHours, zoneMinutes] = [Number(match[9] ?? 0), Number(match[10] ?? 0)];
+  if (month < 1 || month > 12) return refuse(`has the month ${month}`);
+  if (day < 1 || day > daysIn(year, month))
+    return refuse(`has the day ${day}, which that month does not have`);
+  if (hour > 23 || minute > 59 || second > 59)
+    return refuse('has a time of day that does not exist (hours to 23, minutes and seconds to 59)');
+  if (zoneHours > 23 || zoneMinutes > 59) return refuse('has a zone that does not exist');
+  if (fraction.length > maxFractionDigits)
+    return refuse(`has more than ${maxFractionDigits} digits after the point`);
+  const moment = new Date(0);
+  moment.setUTCFullYear(year, month - 1, day);
+  moment.setUTCHours(hour, minute, second);
+  const offset = (match[8] === '-' ? -1 : 1) * (zoneHours * 60 + zoneMinutes) * 60_000;
+  const utc = new Date(moment.getTime() - offset);
+  if (utc.getUTCFullYear() < 0 || utc.getUTCFullYear() > 9999)
+    return refuse('lies outside of the years 0000 to 9999 in UTC');
+  return { ok: true, value: `${utc.toISOString().slice(0, 19)}.${fraction}Z` as Instant };
+}
+
+/** Negative if `a` is earlier than `b`, 0 if they are the same moment, positive if it is later. Pure. */
+export function compareInstants(a: Instant, b: Instant): number {
+  // Without the Z, which sorts after digits, the order of the texts is that of the moments.
+  const [first, second] = [a.slice(0, -1), b.slice(0, -1)];
+  return first < second ? -1 : first > second ? 1 : 0;
+}
+
+/** Cut at a millisecond. Pure. */
+export function dateOf(instant: Instant): Date {
+  return new Date(`${instant.slice(0, 23)}Z`);
+}
+
+function refuse(reason: string): { ok: false; reason: string } {
+  return { ok: false, reason };
+}
+
+function daysIn(year: number, month: number): number {
+  const isLeap = (year % 4 === 0 && year % 100 !== 0) || year % 400 === 0;
+  return month === 2 ? (isLeap ? 29 : 28) : [4, 6, 9, 11].includes(month) ? 30 : 31;
+}

@@ -1,0 +1,8 @@
+import { parseInstant, type Instant } from '../../src/core/instant.ts';
+
+/** The instant that the text means; throws if it means none. */
+export function instant(text: string): Instant {
+  const verdict = parseInstant(text);
+  if (!verdict.ok) throw new Error(`${text} ${verdict.reason}`);
+  return verdict.value;
+}
