@@ -34,7 +34,16 @@ export interface RunRecord {
   /** Null unless the run is running. */
   progress: RunProgress | null;
   summary: Counters | null;
+  /** Empty until the run has finished. */
+  warnings: RunWarning[];
   error: ErrorRecord | null;
+}
+
+export interface RunWarning {
+  /** Null if it is about the bundle or the source. */
+  destination_id: string | null;
+  code: string;
+  message: string;
 }
 
 export interface RunDestination {

@@ -1,8 +1,9 @@
 import type { ErrorRecord } from '../core/errors.ts';
 import type { ActionResult, DestinationResult, Progress, RunResult } from '../core/publish/result.ts';
 import type { PublishJob } from './job.ts';
-import { publicError } from '../core/public-error.ts';
-import type { RunDestination, RunProgress, RunRecord } from './run-record.ts';
+import { describeFinding, type Finding } from '../core/finding.ts';
+import { publicError, withoutPaths } from '../core/public-error.ts';
+import type { RunDestination, RunProgress, RunRecord, RunWarning } from './run-record.ts';
 
 /*
  * The life of a run's record:
@@ -28,6 +29,7 @@ export function acceptedRun(job: PublishJob, at: Date): RunRecord {
     destinations: [],
     progress: null,
     summary: null,
+    warnings: [],
     error: null,
   };
 }
@@ -86,6 +88,7 @@ export function finishedRun(record: RunRecord, result: RunResult, at: Date): Run
     destinations: result.pipelines.flatMap(({ destinations }) => destinations.flatMap(destinationsOfResult)),
     progress: null,
     summary: result.counters,
+    warnings: warningsOf(result),
     error: error === null ? null : publicError(error),
   };
 }
@@ -100,6 +103,29 @@ function errorOf(result: RunResult): ErrorRecord | null {
     (pipeline) => pipeline.error ?? pipeline.invalidBundles[0]?.error ?? null,
   );
   return errors.find((one) => one !== null) ?? null;
+}
+
+/** So many warnings stand in a record: a bundle may have one for each line of its scene maps. */
+const maxWarnings = 100;
+
+function warningsOf({ pipelines, warnings }: RunResult): RunWarning[] {
+  const all = [
+    ...warnings.map((warning) => publicWarning(warning)),
+    ...pipelines.flatMap((pipeline) => [
+      ...pipeline.warnings.map((warning) => publicWarning(warning)),
+      ...pipeline.destinations.flatMap(({ destinationId, warnings: own }) =>
+        own.map((warning) => publicWarning(warning, destinationId)),
+      ),
+    ]),
+  ];
+  if (all.length <= maxWarnings) return all;
+  const message = `${all.length - maxWarnings} more warnings`;
+  return [...all.slice(0, maxWarnings), { destination_id: null, code: 'warnings_omitted', message }];
+}
+
+function publicWarning(warning: Finding, destinationId: string | null = null): RunWarning {
+  const { code } = warning;
+  return { destination_id: destinationId, code, message: withoutPaths(describeFinding(warning)) };
 }
 
 /** The worker broke, or the run never had its turn. Keeps what destinations had reported until then. */

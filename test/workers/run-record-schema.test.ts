@@ -3,6 +3,8 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import t from 'tap';
 import { errorRecord, WaybillError } from '../../src/core/errors.ts';
+import { finding, type Finding } from '../../src/core/finding.ts';
+import type { RunResult } from '../../src/core/publish/result.ts';
 import {
   acceptedRun,
   failedRun,
@@ -76,3 +78,47 @@ t.test(
     });
   },
 );
+
+t.test('warnings reach the record, with their destination, without paths of this machine', async (t) => {
+  const at = new Date();
+  const job = {
+    runId: 'maps.20261120T020434Z.k3f9q2ab7x',
+    pipelineId: 'maps',
+    staged: '/s',
+    bundlePath: '.',
+  };
+  const { run } = runResult('ok');
+  const [pipeline] = run.pipelines;
+  const replaced = finding('warning', 'destination_root_replaced', 'target=.: was replaced (/srv/www)');
+  const unlisted = finding('warning', 'unlisted_files', '1 file is not in the manifest', { file: 'a.txt' });
+  const withWarnings = (count: number): RunResult => ({
+    ...run,
+    pipelines: [
+      {
+        ...pipeline!,
+        warnings: Array<Finding>(count).fill(unlisted),
+        destinations: pipeline!.destinations.map((one) => ({ ...one, warnings: [replaced] })),
+      },
+    ],
+  });
+  const record = finishedRun(acceptedRun(job, at), withWarnings(1), at);
+  t.ok(validate(record), ajv.errorsText(validate.errors));
+  t.same(record.warnings, [
+    { destination_id: null, code: 'unlisted_files', message: 'a.txt: 1 file is not in the manifest' },
+    {
+      destination_id: 'web',
+      code: 'destination_root_replaced',
+      message: 'target=.: was replaced (<path>)',
+    },
+  ]);
+  t.same(acceptedRun(job, at).warnings, []);
+  t.equal(finishedRun(acceptedRun(job, at), withWarnings(99), at).warnings.length, 100);
+  const many = finishedRun(acceptedRun(job, at), withWarnings(10_000), at);
+  t.ok(validate(many), ajv.errorsText(validate.errors));
+  t.equal(many.warnings.length, 101);
+  t.same(many.warnings[100], {
+    destination_id: null,
+    code: 'warnings_omitted',
+    message: '9901 more warnings',
+  });
+});

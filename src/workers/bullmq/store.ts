@@ -12,8 +12,8 @@ import type { RunRecord } from '../run-record.ts';
  */
 export interface RunStore {
   /**
-   * Takes an upload slot, and its key. `used`: a run was accepted with this key, and no slot was taken; `full`:
-   * no slot is free; `busy`: another request is staging an upload with this key.
+   * Takes an upload slot, and its key. `used`: a run was accepted with this key, and no slot was taken;
+   * `full`: no slot is free; `busy`: another request is staging an upload with this key.
    */
   reserve(slot: Slot, queueSize: number): Promise<Reservation>;
   /** Shows that the API that receives the upload is alive. */
