@@ -26,6 +26,7 @@ interface RunDocument {
         changes: { path: string; fate: string; why: string }[];
         error: { code: string; hint: string } | null;
       }[];
+      error: { code: string } | null;
     }[];
   }[];
 }
@@ -196,6 +197,36 @@ t.test('one destination fails, the others are still published', async (t) => {
     pipelines[0]?.destinations.map(({ status }) => status),
     ['failed', 'ok'],
   );
+});
+
+t.test('a source that cannot be read fails each destination that it was meant for', async (t) => {
+  const place = t.testdir({ source: 'a file, not a directory', 'c.yml': configuration([web, root]) });
+  for (const dry of [[], ['--dry-run']]) {
+    const ended = waybill(['run', '-c', 'c.yml', '--format', 'json', ...dry], { cwd: place });
+    t.equal(ended.status, 1);
+    const { counters, pipelines } = runDocument(t, ended);
+    t.match(counters, { publish_new: 0, failed_destinations: 2 });
+    const [pipeline] = pipelines;
+    t.match(
+      pipeline?.destinations.map(({ destination_id, status, actions, error }) => [
+        destination_id,
+        status,
+        actions,
+        error?.code,
+      ]),
+      [
+        ['web', 'failed', [], pipeline?.error?.code],
+        ['root', 'failed', [], pipeline?.error?.code],
+      ],
+    );
+    t.type(pipeline?.error?.code, 'string');
+  }
+  const one = waybill(['run', '-c', 'c.yml', '-d', 'web', '--format', 'json'], { cwd: place });
+  t.match(runDocument(t, one).counters, { failed_destinations: 1 }, 'and no other');
+  const { stdout } = waybill(['run', '-c', 'c.yml'], { cwd: place });
+  t.equal(stdout.match(/not a directory|is no directory/g)?.length, 1, 'the reason is told once');
+  t.equal(stdout.match(/nothing was published/g)?.length, 2);
+  t.match(stdout, /failed {2}failed_destinations=2/);
 });
 
 t.test('an invalid bundle is named with its place, and keeps only itself from being published', async (t) => {

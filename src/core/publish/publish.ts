@@ -2,11 +2,11 @@ import { discoverBundles, loadBundle } from '../bundle/discover.ts';
 import type { SourceBundle } from '../bundle/source-bundle.ts';
 import type { DestinationConfig, PipelineConfig } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
-import { errorRecord } from '../errors.ts';
+import { errorRecord, type ErrorRecord } from '../errors.ts';
 import { finding } from '../finding.ts';
 import { withReleasers } from '../lifecycle.ts';
 import type { SourceLocation } from '../storage/backends.ts';
-import { sourceId } from '../storage/location.ts';
+import { describeLocation, sourceId } from '../storage/location.ts';
 import { sourceFailures } from './occurrences.ts';
 import type { PublishRequest } from './publish-request.ts';
 import { publishToDestination } from './publish-to-destination.ts';
@@ -25,11 +25,9 @@ export async function publishPipeline(
 ): Promise<PipelineResult> {
   const { source } = pipeline;
   if (source.backend === 'http_upload') return skipped(pipeline);
-  const result = await publishFromSource(context, pipeline, source, request).catch((error: unknown) => ({
-    ...emptyResult(pipeline),
-    status: 'failed' as const,
-    error: errorRecord(error),
-  }));
+  const result = await publishFromSource(context, pipeline, source, request).catch((error: unknown) =>
+    unreadSource(pipeline, request, errorRecord(error)),
+  );
   if (!request.dryRun)
     for (const failure of sourceFailures(result, request.runId ?? null)) context.notify?.(failure);
   return result;
@@ -87,17 +85,36 @@ async function publishFromSource(
 
 async function publishToAll(
   context: CoreContext,
-  { id: pipelineId, destinations }: PipelineConfig,
+  pipeline: PipelineConfig,
   select: (destination: DestinationConfig) => Promise<Selection>,
   request: PublishRequest,
 ): Promise<DestinationResult[]> {
-  const chosen = destinations.filter(({ id }) => request.destinationIds?.includes(id) ?? true);
   return Promise.all(
-    chosen.map(async (destination) => {
-      const owner = { pipelineId, destinationId: destination.id };
+    chosenDestinations(pipeline, request).map(async (destination) => {
+      const owner = { pipelineId: pipeline.id, destinationId: destination.id };
       return publishToDestination(context, owner, destination, select, request);
     }),
   );
+}
+
+function chosenDestinations(
+  { destinations }: PipelineConfig,
+  { destinationIds }: PublishRequest,
+): DestinationConfig[] {
+  return destinations.filter(({ id }) => destinationIds?.includes(id) ?? true);
+}
+
+/** What the source failed with is what kept each destination from being published to. */
+function unreadSource(pipeline: PipelineConfig, request: PublishRequest, error: ErrorRecord): PipelineResult {
+  const destinations = chosenDestinations(pipeline, request).map(({ id, location }) => ({
+    destinationId: id,
+    location: describeLocation(location),
+    status: 'failed' as const,
+    actions: [],
+    warnings: [],
+    error,
+  }));
+  return { ...emptyResult(pipeline), status: 'failed', destinations, error };
 }
 
 const noBundles = finding(

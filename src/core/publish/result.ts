@@ -34,7 +34,10 @@ export interface DestinationResult {
   status: 'ok' | 'failed';
   actions: ActionResult[];
   warnings: Finding[];
-  /** A failure that is not that of a single bundle, such as a storage that did not open; else null. */
+  /**
+   * A failure that is not that of a single bundle, such as a storage that did not open, or the pipeline's own
+   * error; else null.
+   */
   error: ErrorRecord | null;
 }
 
@@ -47,7 +50,10 @@ export interface PipelineResult {
   invalidBundles: { bundle: string; error: ErrorRecord }[];
   destinations: DestinationResult[];
   warnings: Finding[];
-  /** A failure before any destination was looked at, such as an unreadable source; else null. */
+  /**
+   * A failure before any destination was looked at, such as an unreadable source; else null. Every
+   * destination has it too, since nothing was published there.
+   */
   error: ErrorRecord | null;
 }
 

@@ -73,14 +73,17 @@ export class BundleLoader {
     return loading;
   }
 
-  /** What was found out about the bundles that were loaded. */
+  /**
+   * What was found out about the bundles that were loaded. One that could not be read is an error of the
+   * destinations that selected it, and what they did before stays told.
+   */
   async outcome(): Promise<{ invalid: InvalidBundle[]; warnings: Finding[] }> {
     const invalid: InvalidBundle[] = [];
     const warnings: Finding[] = [];
     for (const [path, loading] of this.#loaded) {
-      const loaded = await loading;
+      const loaded = await loading.catch(() => null);
       if (loaded instanceof WaybillError) invalid.push({ bundle: path, error: errorRecord(loaded) });
-      else warnings.push(...loaded.warnings);
+      else warnings.push(...(loaded?.warnings ?? []));
     }
     return { invalid, warnings };
   }

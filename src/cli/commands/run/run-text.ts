@@ -32,7 +32,12 @@ function printPipeline(pipeline: PipelineResult, result: RunResult, output: Outp
   output.data(`${style.bold(pipeline.pipelineId)}  ${plural(pipeline.bundles, 'bundle')}`);
   for (const { bundle, error } of pipeline.invalidBundles) tell(`bundle ${bundle}`, error, output, '  ');
   if (pipeline.error !== null) tell('source', pipeline.error, output, '  ');
-  for (const destination of pipeline.destinations) printDestination(destination, result, output, verbose);
+  for (const destination of pipeline.destinations)
+    if (pipeline.error === null) printDestination(destination, result, output, verbose);
+    else {
+      output.data(`  ${style.cyan(destination.destinationId)}  ${style.dim(destination.location)}`);
+      output.data(`    ${style.red('✗')}  nothing was published: the source could not be read`);
+    }
 }
 
 function printDestination(

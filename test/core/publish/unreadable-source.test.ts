@@ -1,0 +1,92 @@
+import t from 'tap';
+import type { PipelineConfig } from '../../../src/core/config/config.ts';
+import { WaybillError } from '../../../src/core/errors.ts';
+import { publishPipeline } from '../../../src/core/publish/publish.ts';
+import { countActions } from '../../../src/core/publish/summary.ts';
+import type { StorageLocation } from '../../../src/core/storage/backends.ts';
+import { describeLocation } from '../../../src/core/storage/location.ts';
+import type { Storage } from '../../../src/core/storage/storage.ts';
+import { contextWith, destinationOf, put, snapshot, testClock } from '../../faults/world.ts';
+import { memoryStorage } from '../../support/memory-storage.ts';
+
+const pipeline: PipelineConfig = {
+  id: 'maps',
+  source: { backend: 'local', path: '/source' },
+  destinations: [
+    { ...destinationOf('additive', 'web'), location: { backend: 'local', path: '/web' } },
+    {
+      ...destinationOf('additive', 'root'),
+      location: { backend: 'local', path: '/root' },
+      mapping: 'fixed',
+    },
+  ],
+  sceneMaps: { contentRules: 'warning' },
+};
+
+async function sourceOf(bundles: string[]): Promise<Storage> {
+  const source = memoryStorage({ flavour: 'files' });
+  for (const [index, name] of bundles.entries()) {
+    await put(source, `${name}/a.txt`, name);
+    const manifest = { schema_version: 1, created: `2026-11-2${9 - index}T00:00:00Z`, files: ['a.txt'] };
+    await put(source, `${name}/manifest.json`, JSON.stringify(manifest));
+  }
+  return source;
+}
+
+const unreadable = new WaybillError('storage_transient', 'the source went away');
+
+t.test('a bundle that cannot be read fails the destinations that selected it, and no other', async (t) => {
+  const source = await sourceOf(['a', 'b']);
+  const places: Record<string, Storage> = {
+    '/source': {
+      ...source,
+      async *list(directory, options) {
+        if (directory === 'b' && options.recursive) throw unreadable;
+        yield* source.list(directory, options);
+      },
+    },
+    '/web': memoryStorage({ flavour: 'files' }),
+    '/root': memoryStorage({ flavour: 'files' }),
+  };
+  const context = {
+    ...contextWith(testClock()),
+    openStorage: async (location: StorageLocation) => places[describeLocation(location)] as Storage,
+  };
+  const result = await publishPipeline(context, pipeline, { dryRun: false, force: false });
+  t.match(result, {
+    status: 'failed',
+    bundles: 2,
+    invalidBundles: [],
+    error: null,
+    destinations: [
+      { destinationId: 'web', status: 'failed', error: { code: 'storage_transient' } },
+      { destinationId: 'root', status: 'ok', actions: [{ bundle: 'a', action: 'publish_new' }] },
+    ],
+  });
+  t.match(countActions([result]), { publish_new: 1, failed_destinations: 1 });
+});
+
+t.test('a source that does not open fails every destination, and none is touched', async (t) => {
+  const web = memoryStorage({ flavour: 'files' });
+  const context = {
+    ...contextWith(testClock()),
+    openStorage: async (location: StorageLocation) => {
+      if (describeLocation(location) === '/source') throw unreadable;
+      return web;
+    },
+  };
+  const events: string[] = [];
+  const notify = ({ type }: { type: string }): void => void events.push(type);
+  const result = await publishPipeline({ ...context, notify }, pipeline, { dryRun: false, force: false });
+  t.match(result, {
+    status: 'failed',
+    error: { code: 'storage_transient' },
+    destinations: [
+      { destinationId: 'web', location: '/web', status: 'failed', actions: [], error: result.error },
+      { destinationId: 'root', location: '/root', status: 'failed', actions: [], error: result.error },
+    ],
+  });
+  t.equal(countActions([result]).failed_destinations, 2);
+  t.same(events, ['bundle.publish_failed'], 'one failure, told once');
+  t.equal((await snapshot(web)).size, 0);
+});
