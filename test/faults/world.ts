@@ -60,11 +60,12 @@ export function newWorld(kind: WorldKind, t: Test): World {
 }
 
 /**
- * Time that passes only by waiting for others. A lease is never renewed on it (runs are instant), and a
- * contender's wait for a dead holder takes no real time.
+ * Time that passes only by waiting for others. A contender's wait for a dead holder takes no real time; the
+ * beats of its lease come when they are due. Where nobody waits, a lease is never renewed: runs are instant.
  */
 export function testClock(): Clock {
   let elapsed = 0;
+  const beats = new Map<() => void, number>();
   const epoch = Date.parse('2026-11-20T00:00:00Z');
   return {
     // Timers run in real time: they guard against peers that do not answer, and those are real here.
@@ -74,14 +75,23 @@ export function testClock(): Clock {
     async sleep(ms, signal) {
       if (ms !== defaultLeaseTimes.renewEveryMs) {
         elapsed += ms;
+        for (const [beat, due] of beats) if (due <= elapsed) beat();
         return;
       }
-      await new Promise<void>((_, reject) => {
-        signal?.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
-        if (signal?.aborted === true) reject(signal.reason as Error);
-      });
+      let beat = (): void => undefined;
+      const isDue = new Promise<void>((resolve) => (beat = resolve));
+      beats.set(beat, elapsed + ms);
+      await Promise.race([isDue, untilAborted(signal)]).finally(() => beats.delete(beat));
     },
   };
+}
+
+/** Rejects with the signal's reason. */
+export async function untilAborted(signal: AbortSignal | undefined): Promise<never> {
+  return new Promise((_, reject) => {
+    signal?.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
+    if (signal?.aborted === true) reject(signal.reason as Error);
+  });
 }
 
 export type Files = Readonly<Record<string, string>>;

@@ -1,34 +1,49 @@
 import type { Clock } from '../clock.ts';
+import { hasCode } from '../errors.ts';
 import type { Log } from '../log.ts';
 import type { Storage } from '../storage/storage.ts';
 import { leaseLost, type LeaseTimes } from './lease.ts';
 
-/** Renews a lease as long as it is held. */
+/**
+ * Watches that this process runs, from the moment it begins to take a lease, and renews the lease as long as
+ * it is held.
+ */
 export interface Heartbeat {
   /** Aborts with `lease_lost` when the lease is given up. */
   readonly signal: AbortSignal;
-  /** Throws `lease_lost` if the lease is lost, or the last renewal is longer ago than `abortAfterMs`. */
+  /**
+   * Throws `lease_lost` if the lease is lost, or the last renewal (before the lease is held: the last beat) is
+   * longer ago than `abortAfterMs`. Makes no request, so that nothing can happen between it and the mutation
+   * that it precedes.
+   */
   check(): void;
+  /**
+   * Calls `renew` at every beat from now on. `sinceMs` is the monotonic time at which taking the lease began.
+   */
+  renewBy(renew: () => Promise<void>, sinceMs: number): void;
   /** Gives the lease up, and returns the `lease_lost` error to throw. */
   lose(why: string): Error;
-  /** Ends the renewals; resolves when none is under way any more. */
+  /** Ends the beats; resolves when no renewal is under way any more. */
   stop(): Promise<void>;
 }
 
 /**
- * Calls `renew` every `renewEveryMs`. A failed renewal is tried again at the next beat; `abortAfterMs` after
- * the start of the last successful one the lease is given up, well before a contender may take it over.
+ * Beats every `renewEveryMs`. A failed renewal is tried again at the next beat; `abortAfterMs` after the start
+ * of the last successful one the lease is given up, well before a contender may take it over. A beat that
+ * comes later than that renews nothing: the process was suspended, and what it decided may be out of date even
+ * if nobody has taken the lease.
  */
 export function startHeartbeat(
   storage: Pick<Storage, 'label'>,
   { clock, log, times }: { clock: Clock; log: Log; times: LeaseTimes },
-  renew: () => Promise<void>,
 ): Heartbeat {
   const lost = new AbortController();
   const stopped = new AbortController();
+  let renew = async (): Promise<void> => undefined;
   let renewedAt = clock.monotonic();
+  let beatAt = renewedAt;
   const beating = beat();
-  return { signal: lost.signal, check, lose, stop };
+  return { signal: lost.signal, check, renewBy, lose, stop };
 
   async function beat(): Promise<void> {
     while (!stopped.signal.aborted && !lost.signal.aborted) {
@@ -37,20 +52,34 @@ export function startHeartbeat(
       } catch {
         return; // Stopped during the pause.
       }
-      const startedAt = clock.monotonic();
+      loseIfTooLate();
+      if (lost.signal.aborted) return;
+      beatAt = clock.monotonic();
+      const startedAt = beatAt;
       try {
         await renew();
         renewedAt = startedAt;
       } catch (error) {
+        if (hasCode(error, 'lease_lost')) lost.abort(error);
         log.warn({ storage: storage.label, err: error }, 'the lease could not be renewed');
       }
-      if (clock.monotonic() - renewedAt > times.abortAfterMs) lose('it could not be renewed in time');
     }
   }
 
   function check(): void {
-    if (clock.monotonic() - renewedAt > times.abortAfterMs) lose('this process did not run for too long');
+    loseIfTooLate();
     lost.signal.throwIfAborted();
+  }
+
+  function loseIfTooLate(): void {
+    const now = clock.monotonic();
+    if (now - beatAt > times.abortAfterMs) lose('this process did not run for too long');
+    else if (now - renewedAt > times.abortAfterMs) lose('it could not be renewed in time');
+  }
+
+  function renewBy(next: () => Promise<void>, sinceMs: number): void {
+    renew = next;
+    renewedAt = sinceMs;
   }
 
   function lose(why: string): Error {

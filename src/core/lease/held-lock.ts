@@ -4,22 +4,27 @@ import { readRaw, readState, stateKey, type StoredState } from '../catalog/store
 import { bytesBody } from '../storage/body.ts';
 import { joinKey, type Key } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
-import { startHeartbeat, type Heartbeat } from './heartbeat.ts';
+import type { Heartbeat } from './heartbeat.ts';
 import { logNotReleased, type Lease, type LeaseOptions } from './lease.ts';
-import { lockKey, lockText, ownsLock } from './lock-file.ts';
+import { lockKey, ownsLock } from './lock-file.ts';
 import { settleWrite } from './settle-write.ts';
 import { stagingOf } from './staging.ts';
 import { retire } from './this-holder.ts';
 
 /**
- * Reads the state under a lock that was just taken, and renews the lock from then on. If the state cannot be
- * read, the lock is given back and the storage's error thrown.
+ * Reads the state under a lock that was just taken and that `heartbeat` renews. If the state cannot be read,
+ * the lock is given back and the storage's error thrown.
  */
-export async function holdLock(storage: Storage, options: LeaseOptions, holder: Holder): Promise<Lease> {
+export async function holdLock(
+  storage: Storage,
+  options: LeaseOptions,
+  holder: Holder,
+  heartbeat: Heartbeat,
+): Promise<Lease> {
   try {
-    return new HeldLock(storage, options, holder, await readState(storage));
+    return new HeldLock(storage, options, holder, heartbeat, await readState(storage));
   } catch (error) {
-    await giveBack(storage, options, holder);
+    await giveBack(storage, options, holder, heartbeat);
     throw error;
   }
 }
@@ -33,18 +38,23 @@ class HeldLock implements Lease {
   readonly #options: LeaseOptions;
   readonly #heartbeat: Heartbeat;
   readonly #staging: Key;
-  #renewals = 0;
   #states = 0;
 
-  constructor(storage: Storage, options: LeaseOptions, holder: Holder, found: StoredState) {
+  constructor(
+    storage: Storage,
+    options: LeaseOptions,
+    holder: Holder,
+    heartbeat: Heartbeat,
+    found: StoredState,
+  ) {
     this.attemptId = options.attemptId;
     this.holder = holder;
     this.found = found;
     this.#storage = storage;
     this.#options = options;
     this.#staging = stagingOf(options.attemptId);
-    this.#heartbeat = startHeartbeat(storage, options, async () => this.#renew());
-    this.signal = this.#heartbeat.signal;
+    this.#heartbeat = heartbeat;
+    this.signal = heartbeat.signal;
   }
 
   check(): void {
@@ -63,24 +73,13 @@ class HeldLock implements Lease {
   async restoreState(): Promise<void> {
     const { raw } = this.found;
     if (raw !== null) return this.#replaceState(raw, { isLast: true });
-    this.check();
     await this.fence();
+    this.check();
     await this.#storage.remove(stateKey);
   }
 
   async release(): Promise<void> {
-    await this.#heartbeat.stop();
-    await giveBack(this.#storage, this.#options, this.holder);
-  }
-
-  async #renew(): Promise<void> {
-    this.#renewals += 1;
-    const next = joinKey(this.#staging, 'renewed.lock');
-    await this.#storage.write(next, bytesBody(lockText(this.holder, this.#renewals)), { mode: 'scratch' });
-    await this.fence();
-    // The source lies in this attempt's staging. If another attempt took over meanwhile, it has swept that,
-    // and the rename fails.
-    await this.#storage.rename([{ from: next, to: lockKey }]);
+    await giveBack(this.#storage, this.#options, this.holder, this.#heartbeat);
   }
 
   /** The last write of an attempt is synced: no later step makes sure that it is on disk. */
@@ -89,8 +88,8 @@ class HeldLock implements Lease {
     this.#states += 1;
     const next = joinKey(this.#staging, `state-${this.#states}`);
     await storage.write(next, bytesBody(bytes), { mode: 'scratch' });
-    this.check();
     await this.fence();
+    this.check();
     await settleWrite(
       storage,
       bytes,
@@ -103,12 +102,20 @@ class HeldLock implements Lease {
   }
 }
 
-/** Never throws. */
-async function giveBack(storage: Storage, { attemptId, log }: LeaseOptions, holder: Holder): Promise<void> {
+/** Never throws. Whoever cannot be sure that the lock is still its own leaves it, to be taken over. */
+async function giveBack(
+  storage: Storage,
+  { attemptId, log }: LeaseOptions,
+  holder: Holder,
+  heartbeat: Heartbeat,
+): Promise<void> {
+  await heartbeat.stop();
   retire(holder);
   try {
     await storage.removeTree(stagingOf(attemptId));
-    if (await ownsLock(storage, holder)) await storage.remove(lockKey);
+    if (!(await ownsLock(storage, holder))) return;
+    heartbeat.check();
+    await storage.remove(lockKey);
   } catch (error) {
     logNotReleased(log, storage, error);
   }

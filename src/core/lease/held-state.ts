@@ -6,7 +6,7 @@ import { sourceBackends } from '../storage/backends.ts';
 import { bytesBody } from '../storage/body.ts';
 import { versionConflict } from '../storage/errors.ts';
 import type { ConditionalWrites, Storage } from '../storage/storage.ts';
-import { startHeartbeat, type Heartbeat } from './heartbeat.ts';
+import type { Heartbeat } from './heartbeat.ts';
 import { logNotReleased, type Lease, type LeaseOptions } from './lease.ts';
 import { settleWrite } from './settle-write.ts';
 import { newHolder, retire } from './this-holder.ts';
@@ -39,6 +39,7 @@ export class HeldState implements Lease {
   constructor(
     storage: Storage,
     options: LeaseOptions,
+    heartbeat: Heartbeat,
     found: StoredState & { version: string | null },
     honoured: ConditionalWrites,
   ) {
@@ -49,8 +50,9 @@ export class HeldState implements Lease {
     this.#honoured = honoured;
     this.#version = found.version;
     this.#exists = found.raw !== null;
-    this.#heartbeat = startHeartbeat(storage, options, async () => this.#renew());
-    this.signal = this.#heartbeat.signal;
+    this.#heartbeat = heartbeat;
+    heartbeat.renewBy(async () => this.#renew(), options.clock.monotonic());
+    this.signal = heartbeat.signal;
   }
 
   check(): void {
@@ -63,17 +65,16 @@ export class HeldState implements Lease {
   }
 
   async writeState(catalog: Catalog): Promise<void> {
-    this.check();
     await this.#inTurn(async () => this.#put(catalog));
   }
 
   async restoreState(): Promise<void> {
-    this.check();
     await this.#inTurn(async () => {
       if (this.found.raw !== null) await this.#putBytes(this.found.raw);
       else if (this.#exists) {
         // No store has a conditional delete to rely on; the caller's fence has just confirmed that the state
         // is ours.
+        this.check();
         await this.#storage.remove(stateKey);
         this.#exists = false;
       }
@@ -136,6 +137,8 @@ export class HeldState implements Lease {
   async #replace(bytes: Buffer): Promise<void> {
     const storage = this.#storage;
     const body = bytesBody(bytes);
+    // Here and not by the caller, who may have waited for its turn meanwhile.
+    this.check();
     if (!this.#exists && this.#honoured !== 'none')
       this.#version = (await storage.write(stateKey, body, { mode: 'create', headers })).version;
     else if (this.#honoured === 'full' && this.#version !== null)

@@ -5,6 +5,8 @@ import { lockName } from '../reserved-names.ts';
 import { bytesBody, readAll } from '../storage/body.ts';
 import { joinKey, type Key } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
+import { leaseLost } from './lease.ts';
+import { stagingOf } from './staging.ts';
 import { isKnownDead } from './this-holder.ts';
 
 /*
@@ -15,15 +17,17 @@ export const lockKey = joinKey('', lockName);
 
 const lockLimitBytes = 64 * 1024;
 
-/** Creates the lock; false if there is one already. If the answer is lost, the lock is read back. */
+/**
+ * Creates the lock; false if there is one already. If the answer is lost, the lock is read back. Throws
+ * `storage_not_found` if the unfinished file vanished, above all because another contender has just taken the
+ * lock and swept it.
+ */
 export async function createLock(storage: Storage, holder: Holder): Promise<boolean> {
   try {
     await storage.write(lockKey, bytesBody(lockText(holder, 0)), { mode: 'create' });
     return true;
   } catch (error) {
     if (hasCode(error, 'storage_exists')) return false;
-    // A sweeper removed the unfinished file: another contender has just taken the lock.
-    if (hasCode(error, 'storage_not_found')) return false;
     if (hasCode(error, 'storage_transient') && (await ownsLock(storage, holder))) return true;
     throw error;
   }
@@ -33,6 +37,22 @@ export async function createLock(storage: Storage, holder: Holder): Promise<bool
 export async function ownsLock(storage: Storage, holder: Holder): Promise<boolean> {
   const text = await readLock(storage);
   return text !== null && holderIn(text)?.instanceId === holder.instanceId;
+}
+
+/**
+ * Returns what renews the lock of `holder`. It throws `lease_lost` if another holds it. The source of its
+ * rename lies in the attempt's staging: if another attempt took over meanwhile, it has swept that, and the
+ * rename fails.
+ */
+export function renewLock(storage: Storage, holder: Holder, attemptId: string): () => Promise<void> {
+  const next = joinKey(stagingOf(attemptId), 'renewed.lock');
+  let renewals = 0;
+  return async () => {
+    renewals += 1;
+    await storage.write(next, bytesBody(lockText(holder, renewals)), { mode: 'scratch' });
+    if (!(await ownsLock(storage, holder))) throw leaseLost(storage, 'another publisher holds it');
+    await storage.rename([{ from: next, to: lockKey }]);
+  };
 }
 
 /**

@@ -1,6 +1,6 @@
 import { stagingName } from '../reserved-names.ts';
 import { joinKey, nameOf, type Key } from '../storage/key.ts';
-import type { Storage } from '../storage/storage.ts';
+import type { Entry, Storage } from '../storage/storage.ts';
 
 const stagingRoot = joinKey('', stagingName);
 
@@ -10,13 +10,20 @@ export function stagingOf(attemptId: string): Key {
 }
 
 /**
- * Removes what other attempts left in staging. A former holder that wakes up later finds nothing to rename.
- * Needs the lock.
+ * Where a contender puts a lock that it takes away. Not in the staging directory of its attempt: that is made
+ * only by a holder, so that no former holder can have listed it as a stray.
  */
-export async function sweepStaging(storage: Storage, attemptId: string): Promise<void> {
-  const strays: { key: Key; type: string }[] = [];
-  for await (const { key, type } of storage.list(stagingRoot, { recursive: false }))
-    if (nameOf(key) !== attemptId) strays.push({ key, type });
-  for (const { key, type } of strays)
-    await (type === 'directory' ? storage.removeTree(key) : storage.remove(key));
+export function stolenLockKey(attemptId: string): Key {
+  return joinKey(stagingRoot, `stolen-${attemptId}`);
+}
+
+/**
+ * What other attempts left in staging. Whoever takes the lock removes it: a former holder that wakes up later
+ * finds nothing to rename.
+ */
+export async function straysInStaging(storage: Storage, attemptId: string): Promise<Entry[]> {
+  const strays: Entry[] = [];
+  for await (const entry of storage.list(stagingRoot, { recursive: false }))
+    if (nameOf(entry.key) !== attemptId) strays.push(entry);
+  return strays;
 }

@@ -1,6 +1,6 @@
 import type { Clock } from '../../../src/core/clock.ts';
 import { defaultLeaseTimes } from '../../../src/core/lease/lease.ts';
-import { testClock } from '../../faults/world.ts';
+import { testClock, untilAborted } from '../../faults/world.ts';
 
 /** A clock on which a lease is renewed when the test says so. */
 export interface BeatingClock extends Clock {
@@ -21,7 +21,7 @@ export function beatingClock(): BeatingClock {
       const { promise, resolve } = promised();
       wake = resolve;
       asleep.resolve();
-      await Promise.race([promise, clock.sleep(ms, signal)]);
+      await Promise.race([promise, untilAborted(signal)]);
     },
     async beat() {
       await asleep.promise;

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { startHeartbeat } from '../../../src/core/lease/heartbeat.ts';
-import { defaultLeaseTimes } from '../../../src/core/lease/lease.ts';
+import { defaultLeaseTimes, leaseLost } from '../../../src/core/lease/lease.ts';
 import { silentLog } from '../../../src/core/log.ts';
 import { beatingClock } from './beating-clock.ts';
 
@@ -10,9 +10,10 @@ const label = { label: 'memory' };
 t.test('renews at every beat, until it is stopped', async (t) => {
   const clock = beatingClock();
   let renewals = 0;
-  const heartbeat = startHeartbeat(label, { clock, log: silentLog, times }, async () => {
+  const heartbeat = startHeartbeat(label, { clock, log: silentLog, times });
+  heartbeat.renewBy(async () => {
     renewals += 1;
-  });
+  }, clock.monotonic());
   for (let beat = 0; beat < 5; beat += 1) await clock.beat();
   t.equal(renewals, 5);
   heartbeat.check();
@@ -22,9 +23,8 @@ t.test('renews at every beat, until it is stopped', async (t) => {
 
 t.test('a failed renewal is tried again; too long without one loses the lease', async (t) => {
   const clock = beatingClock();
-  const heartbeat = startHeartbeat(label, { clock, log: silentLog, times }, async () =>
-    Promise.reject(new Error('away')),
-  );
+  const heartbeat = startHeartbeat(label, { clock, log: silentLog, times });
+  heartbeat.renewBy(async () => Promise.reject(new Error('away')), clock.monotonic());
   for (let beat = 0; beat < 3; beat += 1) await clock.beat();
   t.notOk(heartbeat.signal.aborted, '90 seconds are allowed');
   heartbeat.check();
@@ -36,10 +36,35 @@ t.test('a failed renewal is tried again; too long without one loses the lease', 
 
 t.test('a process that was suspended for too long finds out by itself', async (t) => {
   const clock = beatingClock();
-  const heartbeat = startHeartbeat(label, { clock, log: silentLog, times }, async () => undefined);
+  const heartbeat = startHeartbeat(label, { clock, log: silentLog, times });
+  heartbeat.renewBy(async () => undefined, clock.monotonic());
   await clock.pass(times.abortAfterMs);
   heartbeat.check();
   await clock.pass(1);
   t.throws(() => heartbeat.check(), { code: 'lease_lost', message: /did not run for too long/ });
+  await heartbeat.stop();
+});
+
+t.test('a beat that comes too late renews nothing, even before the lease is held', async (t) => {
+  const clock = beatingClock();
+  const heartbeat = startHeartbeat(label, { clock, log: silentLog, times });
+  await clock.beat();
+  heartbeat.check();
+  await clock.pass(times.abortAfterMs);
+  let renewals = 0;
+  heartbeat.renewBy(async () => void (renewals += 1), clock.monotonic());
+  await clock.beat();
+  t.equal(renewals, 0);
+  t.throws(() => heartbeat.check(), { code: 'lease_lost', message: /did not run for too long/ });
+  await heartbeat.stop();
+});
+
+t.test('a renewal that finds the lease with another publisher gives it up at once', async (t) => {
+  const clock = beatingClock();
+  const heartbeat = startHeartbeat(label, { clock, log: silentLog, times });
+  const taken = leaseLost(label, 'another publisher holds it');
+  heartbeat.renewBy(async () => Promise.reject(taken), clock.monotonic());
+  await clock.beat();
+  t.equal(heartbeat.signal.reason, taken);
   await heartbeat.stop();
 });
