@@ -1,9 +1,13 @@
+import { systemClock, type Timer } from '../core/clock.ts';
 import { hasCode, WaybillError } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
 
 export type StopSignal = 'SIGINT' | 'SIGTERM';
 
 const exitCodeOf: Record<StopSignal, 130 | 143> = { SIGINT: 130, SIGTERM: 143 };
+
+/** How long stopped work may clean up, as in the daemon. A server that does not answer ends no sooner. */
+const graceMs = 10_000;
 
 /** The first SIGINT or SIGTERM that the process gets. */
 export interface StopRequest {
@@ -32,13 +36,15 @@ export function listenForStop(onFirst: (signal: StopSignal) => void): StopReques
 
 /**
  * Runs work that can stop half-way. The first SIGINT or SIGTERM aborts `signal`, so that the work stops and
- * cleans up, and makes the exit code 130 or 143. The `aborted` error of stopped work is not rethrown.
+ * cleans up, and makes the exit code 130 or 143. The `aborted` error of stopped work is not rethrown. Work
+ * that has not stopped after `graceMs` is ended with the process; the next run cleans up after it.
  */
 export async function untilStopped(work: (signal: AbortSignal) => Promise<number>): Promise<number> {
   const controller = new AbortController();
-  const stopped: { exitCode: number | null } = { exitCode: null };
+  const stopped: { exitCode: number | null; deadline: Timer | null } = { exitCode: null, deadline: null };
   const request = listenForStop((signal) => {
     stopped.exitCode = exitCodeOf[signal];
+    stopped.deadline = systemClock.timeout(graceMs, () => giveUp(signal), { unref: true });
     process.stderr.write(`${signal}: stopping and cleaning up; once more to end at once\n`);
     controller.abort(new WaybillError('aborted', `stopped by ${signal}`, { hint: 'run again to finish' }));
   });
@@ -50,10 +56,16 @@ export async function untilStopped(work: (signal: AbortSignal) => Promise<number
     process.stderr.write('stopped; run again to finish\n');
     return stopped.exitCode;
   } finally {
+    stopped.deadline?.cancel();
     // A process that was stopped is about to exit: further signals may speed that up but must not change the
     // exit code.
     if (!controller.signal.aborted) request.release();
   }
+}
+
+function giveUp(signal: StopSignal): never {
+  process.stderr.write(`not stopped within ${graceMs / 1000} s, ended; the next run cleans up\n`);
+  process.exit(exitCodeOf[signal]);
 }
 
 /** Closes the daemon at the first SIGINT or SIGTERM; a second signal ends the process at once. */

@@ -3,7 +3,8 @@ import path from 'node:path';
 import { notADirectory } from '../errors.ts';
 import { parentOf, type Key } from '../key.ts';
 import type { Storage } from '../storage.ts';
-import { errnoOf, isAbsent } from './errors.ts';
+import { cannotMakeDirectory, errnoOf, isAbsent } from './errors.ts';
+import { makeRoot } from './root.ts';
 
 /**
  * The directories that keys imply: created when a file is written below them, removed with their last file.
@@ -87,14 +88,23 @@ export function localDirectories(
   function create(directory: Key | ''): void {
     const absolute = at(directory);
     if (known.has(absolute)) return;
-    if (directory !== '') create(parentOf(directory));
-    try {
-      mkdirSync(absolute, { recursive: directory === '' });
-    } catch (error) {
-      if (errnoOf(error) !== 'EEXIST') throw error;
+    if (directory === '') makeRoot(storage, absolute);
+    else {
+      create(parentOf(directory));
+      makeOne(directory);
     }
     const found = lstatSync(absolute);
     if (!found.isDirectory()) throw notADirectory(storage, directory, { isLink: found.isSymbolicLink() });
     known.add(absolute);
+  }
+
+  function makeOne(directory: Key): void {
+    try {
+      mkdirSync(at(directory));
+    } catch (error) {
+      if (errnoOf(error) === 'EEXIST') return;
+      // If another process removed the parent meanwhile, `withParent` makes both again.
+      throw isAbsent(error) ? error : cannotMakeDirectory(storage, directory, error);
+    }
   }
 }

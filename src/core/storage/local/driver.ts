@@ -23,6 +23,7 @@ import { errnoOf, isAbsent, localFailure } from './errors.ts';
 import { localKeeper } from './keep.ts';
 import { readChunks } from './read.ts';
 import { removeTreeAt } from './remove-tree.ts';
+import { requireMakeableRoot } from './root.ts';
 import { makeDurable, syncDirectories } from './sync.ts';
 import type {
   Body,
@@ -38,11 +39,14 @@ import type {
 
 /** Long loops yield to the event loop after this many entries, so that timers (above all the lease's) run. */
 const entriesPerBreath = 2048;
+const label = 'local storage';
 
 /**
  * Opens a directory of this machine. `root` may be missing: it then lists as empty, and the first write
- * creates it. With `mustExist` it throws `storage_not_found` if the root is missing, `storage_denied` if it
- * cannot be looked at and `storage_permanent` if it is not a directory.
+ * creates it; if that is seen to be impossible, opening throws what the write would throw (see `makeRoot`). With
+ * `mustExist` it throws `storage_not_found` if the root is missing, `storage_denied` if it cannot be looked at
+ * and `storage_permanent` if it is not a directory. The rights to create the root are not looked at if
+ * `readOnly`, unless that is because of a `dryRun`.
  *
  * Symbolic links below the root are never followed when writing; a link is an entry of its own. Calls throw
  * `storage_not_found`, `storage_exists`, `storage_denied` (also for any change if `readOnly`),
@@ -53,10 +57,11 @@ const entriesPerBreath = 2048;
  */
 export async function localStorage(
   root: string,
-  options: { readOnly?: boolean; mustExist?: boolean } = {},
+  options: { readOnly?: boolean; mustExist?: boolean; dryRun?: boolean } = {},
 ): Promise<Storage> {
-  if (options.mustExist === true) requireDirectory(root);
   const base = realOrResolved(root);
+  if (options.mustExist === true) requireDirectory(root);
+  else requireMakeableRoot({ label }, base, { makes: options.readOnly !== true || options.dryRun === true });
   /** Scratch files whose content has not been synced. */
   const unsynced = new Set<string>();
   /** Directories with renames that have not been synced. */
@@ -66,7 +71,7 @@ export async function localStorage(
   const fail = (key: string, error: unknown): WaybillError => localFailure(storage, key, error);
 
   const storage: Storage = {
-    label: 'local storage',
+    label,
     facts: {
       rename: 'atomic',
       conditionalWrites: async () => 'create',
@@ -303,7 +308,7 @@ function requireDirectory(root: string): void {
   try {
     found = statSync(root);
   } catch (error) {
-    throw localFailure({ label: 'local storage' }, root, error);
+    throw localFailure({ label }, root, error);
   }
   if (!found.isDirectory())
     throw new WaybillError('storage_permanent', `local storage: "${root}" is not a directory`);

@@ -1,10 +1,15 @@
 import { WaybillError, type ErrorCode } from '../../errors.ts';
+import { parentOf, type Key } from '../key.ts';
 import type { Storage } from '../storage.ts';
 
 const codes: Record<string, { code: ErrorCode; hint?: string }> = {
   ENOENT: { code: 'storage_not_found' },
   EACCES: { code: 'storage_denied', hint: 'give the user that waybill runs as access to it' },
   EPERM: { code: 'storage_denied', hint: 'give the user that waybill runs as access to it' },
+  EXDEV: {
+    code: 'storage_permanent',
+    hint: 'another file system is mounted below the destination, and files cannot be moved to it in one step; make it a destination of its own, or unmount it',
+  },
   EROFS: { code: 'storage_denied', hint: 'the file system is mounted read-only' },
   ENOSPC: { code: 'storage_full', hint: 'free some space and run again; nothing was lost' },
   EDQUOT: {
@@ -46,6 +51,30 @@ export function localFailure(storage: Pick<Storage, 'label'>, key: string, error
   };
   const message = `${storage.label}: "${key}": ${describe(error)}`;
   return new WaybillError(code, message, hint === undefined ? { cause: error } : { cause: error, hint });
+}
+
+/** A directory below the root cannot be made; the hint names the one above it. Pure. */
+export function cannotMakeDirectory(
+  storage: Pick<Storage, 'label'>,
+  directory: Key,
+  error: unknown,
+): WaybillError {
+  const { code, hint } = localFailure(storage, directory, error);
+  const parent = parentOf(directory);
+  const where = parent === '' ? 'the root of the destination' : `"${parent}"`;
+  const isDenied = code === 'storage_denied' && errnoOf(error) !== 'EROFS';
+  return new WaybillError(
+    code,
+    `${storage.label}: the directory "${directory}" cannot be made: ${describe(error)}`,
+    {
+      cause: error,
+      ...(isDenied
+        ? { hint: `let the user that waybill runs as write to ${where}` }
+        : hint === undefined
+          ? {}
+          : { hint }),
+    },
+  );
 }
 
 /** `EACCES: permission denied`, without the absolute path and system call that Node.js appends. */

@@ -1,6 +1,6 @@
 import { closeSync, fstatSync, openSync, read as readCallback } from 'node:fs';
 import { promisify } from 'node:util';
-import { readIfSmall, reads, smallFileBytes } from './small-files.ts';
+import { readAtOnce, readIfSmall, reads, smallFileBytes } from './small-files.ts';
 
 const chunkBytes = 1 << 20;
 const readAsync = promisify(readCallback);
@@ -15,7 +15,7 @@ export async function* readChunks(file: string): AsyncIterable<Uint8Array> {
     if (whole.byteLength > 0) yield whole;
     return;
   }
-  const source = openSync(file, 'r');
+  const source = openSync(file, readAtOnce);
   const firstBytes = Math.min(fstatSync(source).size, smallFileBytes) + 1;
   let next = readChunk(source, firstBytes);
   try {

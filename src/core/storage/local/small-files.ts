@@ -1,4 +1,4 @@
-import { closeSync, openSync, read as readCallback, readSync, writeSync } from 'node:fs';
+import { closeSync, constants, openSync, read as readCallback, readSync, writeSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { slowCallDetector } from './slow-call-detector.ts';
 
@@ -14,12 +14,15 @@ export const smallFileBytes = 1 << 16;
 export const reads = slowCallDetector({ slowMs: 0.1 });
 export const writes = slowCallDetector({ slowMs: 2 });
 
+/** Opening a named pipe for reading would otherwise block the thread until somebody writes to it. */
+export const readAtOnce = constants.O_RDONLY | constants.O_NONBLOCK;
+
 const shared = Buffer.allocUnsafeSlow(smallFileBytes + 1);
 const readAsync = promisify(readCallback);
 
 /** Returns the content of a file of at most `smallFileBytes` in a buffer of its own; null if it is larger. */
 export function readIfSmall(file: string): Buffer | null {
-  const source = openSync(file, 'r');
+  const source = openSync(file, readAtOnce);
   try {
     const size = readSync(source, shared, 0, shared.length, 0);
     return size > smallFileBytes ? null : Buffer.from(shared.subarray(0, size));

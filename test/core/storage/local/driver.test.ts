@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
 import { bytesBody, storedBody } from '../../../../src/core/storage/body.ts';
@@ -138,7 +138,10 @@ t.test('a directory in the place of a file is told as such', async (t) => {
 });
 
 t.test('a root that is a file is told as such, also to who creates exclusively', async (t) => {
-  const storage = await localStorage(path.join(t.testdir({ root: 'a file' }), 'root'));
+  const root = path.join(t.testdir(), 'root');
+  const storage = await localStorage(root);
+  writeFileSync(root, 'a file');
+  await rejectsWith(t, localStorage(root), 'storage_permanent');
   for (const mode of ['create', 'replace', 'scratch'] as const)
     await rejectsWith(t, storage.write(key('bundle/x'), bytesBody('x'), { mode }), 'storage_permanent');
 });

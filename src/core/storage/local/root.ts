@@ -1,0 +1,138 @@
+import { accessSync, constants, lstatSync, mkdirSync, readlinkSync, statfsSync, statSync } from 'node:fs';
+import path from 'node:path';
+import { WaybillError, type ErrorCode } from '../../errors.ts';
+import type { Storage } from '../storage.ts';
+import { errnoOf, isAbsent, localFailure } from './errors.ts';
+
+/*
+ * The root of a local storage, which may lie below directories that do not exist yet. Its components are
+ * looked at and made one by one, for two reasons: an error then names the first one at fault, and the
+ * recursive `mkdirSync` of Node.js never returns below `/proc`.
+ */
+
+/** By the `f_type` of statfs(2): file systems that show the state of the kernel and hold no files. */
+const kernelViews = new Map([
+  [0x9fa0, 'proc'],
+  [0x62656572, 'sysfs'],
+]);
+const mostAttempts = 5;
+
+/**
+ * Throws what `makeRoot` would throw, as far as that can be seen without writing. The rights to make a
+ * missing root are looked at only if `makes`.
+ */
+export function requireMakeableRoot(
+  storage: Pick<Storage, 'label'>,
+  root: string,
+  { makes }: { makes: boolean },
+): void {
+  const missing = firstMissing(storage, root);
+  if (missing === null || !makes) return;
+  const parent = path.dirname(missing);
+  try {
+    accessSync(parent, constants.W_OK | constants.X_OK);
+  } catch (error) {
+    throw cannotMake(storage, missing, error);
+  }
+  if (kernelViewOf(parent) !== null) throw cannotMake(storage, missing, null);
+}
+
+/**
+ * Makes the root, an absolute path, and the directories above it. Throws `storage_permanent` if a file or a
+ * dangling link is in the way, `storage_denied` or the code of the system's error if a directory cannot be
+ * made; the message names the first component at fault.
+ */
+export function makeRoot(storage: Pick<Storage, 'label'>, root: string): void {
+  let attempt = 1;
+  for (let missing = firstMissing(storage, root); missing !== null; missing = firstMissing(storage, root))
+    try {
+      mkdirSync(missing);
+    } catch (error) {
+      // Another process may have made it, or removed the one above it, meanwhile.
+      const mayBeRace = errnoOf(error) === 'EEXIST' || errnoOf(error) === 'ENOENT';
+      if (!mayBeRace || attempt === mostAttempts) throw cannotMake(storage, missing, error);
+      attempt += 1;
+    }
+}
+
+/** The uppermost component of a path that does not exist; null if all exist. Throws if one is at fault. */
+function firstMissing(storage: Pick<Storage, 'label'>, root: string): string | null {
+  for (const component of componentsOf(root)) {
+    if (isDirectory(storage, component)) continue;
+    const entry = lstatSync(component, { throwIfNoEntry: false });
+    if (entry === undefined) return component;
+    const fault = entry.isSymbolicLink() ? faultOfLink(component) : fileInTheWay;
+    throw rootFailure(storage, 'storage_permanent', `"${component}" ${fault.what}`, fault.hint);
+  }
+  return null;
+}
+
+/** Follows links. */
+function isDirectory(storage: Pick<Storage, 'label'>, component: string): boolean {
+  try {
+    return statSync(component).isDirectory();
+  } catch (error) {
+    if (isAbsent(error) || errnoOf(error) === 'ELOOP') return false;
+    throw localFailure(storage, component, error);
+  }
+}
+
+const fileInTheWay = {
+  what: 'is not a directory',
+  hint: 'move it away, or correct the path of the destination',
+};
+
+function faultOfLink(component: string): { what: string; hint: string } {
+  const what = `is a symbolic link to "${readlinkSync(component)}", which is not a directory`;
+  return {
+    what,
+    hint: 'make that directory (or mount what belongs there), or correct the path of the destination',
+  };
+}
+
+/** `error` is null if nothing was tried. */
+function cannotMake(storage: Pick<Storage, 'label'>, missing: string, error: unknown): WaybillError {
+  const parent = path.dirname(missing);
+  const view = kernelViewOf(parent);
+  if (view !== null)
+    return rootFailure(
+      storage,
+      'storage_permanent',
+      `"${missing}" cannot be made: "${parent}" is a view of the kernel (${view}) and holds no files`,
+      'correct the path of the destination',
+    );
+  const failure = localFailure(storage, missing, error);
+  const errno = errnoOf(error);
+  const hint =
+    errno === 'EACCES' || errno === 'EPERM'
+      ? `let the user that waybill runs as write to "${parent}", or make "${missing}" and give it to that user`
+      : (failure.hint ?? 'correct the path of the destination');
+  // Whatever is missing, it is no output of a publication.
+  const code = failure.code === 'storage_not_found' ? 'storage_permanent' : failure.code;
+  return rootFailure(storage, code, `"${missing}" cannot be made: ${errno ?? String(error)}`, hint, error);
+}
+
+function rootFailure(
+  storage: Pick<Storage, 'label'>,
+  code: ErrorCode,
+  what: string,
+  hint: string,
+  cause?: unknown,
+): WaybillError {
+  return new WaybillError(code, `${storage.label}: ${what}`, { hint, cause });
+}
+
+function kernelViewOf(directory: string): string | null {
+  try {
+    return kernelViews.get(statfsSync(directory).type) ?? null;
+  } catch {
+    return null;
+  }
+}
+
+/** `/a/b` as `/a`, `/a/b`. */
+function componentsOf(absolute: string): string[] {
+  const components: string[] = [];
+  for (let each = absolute; path.dirname(each) !== each; each = path.dirname(each)) components.push(each);
+  return components.reverse();
+}

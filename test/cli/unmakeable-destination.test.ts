@@ -1,0 +1,114 @@
+import { generateKeyPairSync } from 'node:crypto';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import net, { type AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import t, { type Test } from 'tap';
+import { configuration, manifest, program, type Ended } from './process.ts';
+
+/**
+ * Destinations that cannot be made, with the built program. Where it was once deaf or hung, a test that
+ * regresses ends by the limit of `spawnSync`, with no status.
+ */
+
+const hungAfterMs = 60_000;
+
+for (const [what, destination, named] of [
+  ['below a dangling link', 'link/deep', 'link'],
+  ['below a file', 'file/deep', 'file'],
+  ['below /proc', '/proc/nope', '/proc/nope'],
+] as const)
+  t.test(`${what}: run and dry run fail at once, and name the place and what to do`, async (t) => {
+    const place = layOut(t, `id: web, backend: local, path: ${destination}`);
+    for (const args of [['run'], ['run', '--dry-run']]) {
+      const ended = waybill(place, args);
+      t.equal(ended.status, 1, args.join(' '));
+      t.match(ended.stdout, `"${path.resolve(place, named)}"`);
+      t.match(ended.stdout, 'next: ');
+    }
+    t.equal(waybill(place, ['run', '-d', 'fine']).status, 0, 'other destinations are served');
+  });
+
+t.test(
+  'without the right to make it: run and dry run name the directory that does not allow it',
+  async (t) => {
+    const place = layOut(t, 'id: web, backend: local, path: closed/deep');
+    mkdirSync(path.join(place, 'closed'));
+    chmodSync(path.join(place, 'closed'), 0o555);
+    for (const args of [['run'], ['run', '--dry-run']]) {
+      const ended = waybill(place, args, { unprivileged: true });
+      t.equal(ended.status, 1, args.join(' '));
+      t.match(ended.stdout, `"${path.join(place, 'closed/deep')}" cannot be made`);
+      t.match(ended.stdout, `write to "${path.join(place, 'closed')}"`);
+    }
+    mkdirSync(path.join(place, 'open'));
+    writeFileSync(
+      path.join(place, 'c.yml'),
+      configuration(['id: web, backend: local, path: open', 'id: fine, backend: local, path: fine']),
+    );
+    chmodSync(path.join(place, 'open'), 0o555);
+    const ended = waybill(place, ['run', '-d', 'web'], { unprivileged: true });
+    t.match(ended, { status: 1, stdout: /the directory "one" cannot be made/ });
+    t.match(ended.stdout, 'write to the root of the destination');
+  },
+);
+
+t.test('SIGTERM ends a run within its grace though a server never answers', async (t) => {
+  const server = net.createServer((socket) => socket.on('error', () => undefined));
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => server.close());
+  const { port } = server.address() as AddressInfo;
+  const there = `host: 127.0.0.1, port: ${port}, user: nobody, path: /x, ssh_key_file: key`;
+  const place = layOut(t, `id: web, backend: sftp, ${there}`);
+  const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
+  writeFileSync(path.join(place, 'key'), privateKey.export({ type: 'pkcs1', format: 'pem' }), {
+    mode: 0o600,
+  });
+  const connected = once(server, 'connection');
+  const child = spawn(process.execPath, [program, 'run', '-c', 'c.yml'], {
+    cwd: place,
+    env: { PATH: process.env['PATH'], HOME: '/nonexistent' },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  t.teardown(() => child.kill('SIGKILL'));
+  let stderr = '';
+  child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
+  const closed = once(child, 'close');
+  await connected;
+  child.kill('SIGTERM');
+  t.same(await closed, [143, null]);
+  t.match(stderr, /stopping and cleaning up/);
+  t.match(stderr, /not stopped within 10 s, ended; the next run cleans up/);
+});
+
+function layOut(t: Test, destination: string): string {
+  // Where a user without rights can read it, too.
+  const place = mkdtempSync(path.join(tmpdir(), 'waybill-unmakeable-'));
+  t.teardown(() => rmSync(place, { recursive: true, force: true }));
+  chmodSync(place, 0o755);
+  mkdirSync(path.join(place, 'source/one'), { recursive: true });
+  writeFileSync(path.join(place, 'source/one/manifest.json'), manifest(['a.txt']));
+  writeFileSync(path.join(place, 'source/one/a.txt'), 'a');
+  writeFileSync(path.join(place, 'file'), '');
+  symlinkSync('/nowhere/at/all', path.join(place, 'link'));
+  writeFileSync(
+    path.join(place, 'c.yml'),
+    configuration([destination, 'id: fine, backend: local, path: fine']),
+  );
+  return place;
+}
+
+function waybill(place: string, args: string[], { unprivileged = false } = {}): Ended {
+  const user = unprivileged && process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
+  return spawnSync(process.execPath, [program, ...args, '-c', 'c.yml'], {
+    encoding: 'utf8',
+    cwd: place,
+    env: { PATH: process.env['PATH'] ?? '', HOME: '/nonexistent' },
+    timeout: hungAfterMs,
+    killSignal: 'SIGKILL',
+    ...user,
+  });
+}
