@@ -100,12 +100,14 @@ export const owner: Owner = { pipelineId: 'maps', destinationId: 'web' };
 export const otherOwner: Owner = { pipelineId: 'other', destinationId: 'web' };
 export const bundlePath = 'bundle';
 
+const defaultCreated = '2026-11-20T00:00:00Z';
+
 export function bundleOf(files: Files, path = bundlePath): SourceBundle {
   return {
     identity: { backend: 'local', id: '/source', path },
     path,
     name: null,
-    created: instant('2026-11-20T00:00:00Z'),
+    created: instant(defaultCreated),
     files: Object.entries(files).map(([name, text]) => ({
       path: name as RelativePath,
       kind: 'file',
@@ -147,6 +149,8 @@ export interface Publication {
   force?: boolean;
   dryRun?: boolean;
   as?: Owner;
+  /** RFC 3339. */
+  created?: string;
 }
 
 export async function publishTo(
@@ -159,7 +163,7 @@ export async function publishTo(
     contextWith(clock),
     root,
     {
-      bundle: bundleOf(publication.files),
+      bundle: { ...bundleOf(publication.files), created: instant(publication.created ?? defaultCreated) },
       owner: as,
       destination: destinationOf(publication.workflow ?? 'additive', as.destinationId),
       destinationPath: bundlePath,

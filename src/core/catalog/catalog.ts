@@ -1,6 +1,7 @@
 import type { RelativePath } from '../paths.ts';
 import type { Owner, SourceIdentity } from '../identity.ts';
 import type { Digest } from '../digest.ts';
+import type { Instant } from '../instant.ts';
 import type { Key } from '../storage/key.ts';
 
 export const catalogVersion = 4;
@@ -70,12 +71,25 @@ export interface Holder {
   instanceId: string;
 }
 
+/** The bundle that one owner published last at a bundle path. */
+export interface PublishedBundle {
+  owner: Owner;
+  source: SourceIdentity;
+  /** The manifest's `created`. */
+  created: Instant;
+}
+
 /** The content of `.publisher.json`, schema version 4. Outputs are sorted by path, each path once. */
 export interface Catalog {
   /** Counts committed changes; a publication of a new catalog commits generation 1. */
   generation: number;
   /** RFC 3339, UTC: the last commit. */
   updatedAt: string;
+  /**
+   * One for each owner of outputs, as far as it is known: a `skip_same` leaves it as it is, and catalogs of
+   * older versions do not have it.
+   */
+  bundles: PublishedBundle[];
   outputs: OutputRecord[];
   pending: Pending | null;
 }

@@ -1,4 +1,5 @@
 import { parseRelativePath, type RelativePath } from '../paths.ts';
+import { parseInstant, type Instant } from '../instant.ts';
 import { isReservedPath } from '../reserved-names.ts';
 import { parseDigest, type Digest } from '../digest.ts';
 import { listedKey, type Key } from '../storage/key.ts';
@@ -78,6 +79,13 @@ export function asInstant(value: unknown, at: string): string {
     throw new Malformed(at, 'is not an RFC 3339 time');
   lastInstant = text;
   return text;
+}
+
+/** RFC 3339, to the last digit of its fraction. */
+export function asExactInstant(value: unknown, at: string): Instant {
+  const verdict = parseInstant(asString(value, at));
+  if (!verdict.ok) throw new Malformed(at, verdict.reason);
+  return verdict.value;
 }
 
 export function asUrlOrNull(value: unknown, at: string): string | null {

@@ -7,13 +7,15 @@ import {
   type GeneratedMetadata,
   type OutputRecord,
   type Pending,
+  type PublishedBundle,
 } from './catalog.ts';
-import type { SourceIdentity } from '../identity.ts';
+import { sameOwner, type SourceIdentity } from '../identity.ts';
 import { parseHolder } from './holder-json.ts';
 import { parseLegacy } from './legacy.ts';
 import {
   asArrayOf,
   asDigest,
+  asExactInstant,
   asInstant,
   asInteger,
   asObject,
@@ -66,10 +68,28 @@ function parseCatalog(document: Record<string, unknown>, backends: SourceBackend
   return {
     generation: asInteger(document['generation'], 'generation'),
     updatedAt: asInstant(document['updated_at'], 'updated_at'),
+    bundles: parseBundles(document['bundles'] ?? [], backends),
     outputs,
     pending:
       document['pending'] === null ? null : parsePending(asObject(document['pending'], 'pending'), backends),
   };
+}
+
+/** One for each owner. */
+function parseBundles(value: unknown, backends: SourceBackends): PublishedBundle[] {
+  const bundles = asArrayOf(value, 'bundles', (item): PublishedBundle => {
+    const bundle = asObject(item, '');
+    return {
+      owner: asOwner(asObject(bundle['owner'], 'owner'), 'owner'),
+      source: parseSource(asObject(bundle['source'], 'source'), backends),
+      created: asExactInstant(bundle['created'], 'created'),
+    };
+  });
+  bundles.forEach(({ owner }, index) => {
+    if (bundles.slice(0, index).some((earlier) => sameOwner(earlier.owner, owner)))
+      throw new Malformed(`bundles[${index}].owner`, 'is there twice');
+  });
+  return bundles;
 }
 
 function parseRecords(value: unknown, at: string, backends: SourceBackends): OutputRecord[] {

@@ -6,6 +6,7 @@ import {
   type GeneratedMetadata,
   type OutputRecord,
   type Pending,
+  type PublishedBundle,
 } from './catalog.ts';
 import { holderToJson } from './holder-json.ts';
 
@@ -23,6 +24,8 @@ function* catalogLines(catalog: Catalog): Iterable<string> {
   yield `  "schema_version": ${catalogVersion},`;
   yield `  "generation": ${catalog.generation},`;
   yield `  "updated_at": ${JSON.stringify(catalog.updatedAt)},`;
+  if (catalog.bundles.length > 0)
+    yield* listLines('  "bundles": ', sortedByOwner(catalog.bundles), bundleToJson, '  ', ',');
   yield* listLines('  "outputs": ', sortedByPath(catalog.outputs), recordToJson, '  ', ',');
   if (pending === null) yield '  "pending": null';
   else {
@@ -70,6 +73,17 @@ function joinLines(lines: Iterable<string>): Buffer {
 
 function sortedByPath(outputs: readonly OutputRecord[]): OutputRecord[] {
   return outputs.toSorted((a, b) => compareCodeUnits(a.path, b.path));
+}
+
+function sortedByOwner(bundles: readonly PublishedBundle[]): PublishedBundle[] {
+  return bundles.toSorted(
+    ({ owner: a }, { owner: b }) =>
+      compareCodeUnits(a.pipelineId, b.pipelineId) || compareCodeUnits(a.destinationId, b.destinationId),
+  );
+}
+
+function bundleToJson({ owner, source, created }: PublishedBundle): object {
+  return { owner: ownerToJson(owner), source, created };
 }
 
 function recordToJson(record: OutputRecord): object {

@@ -1,6 +1,7 @@
 import type { Catalog, OutputRecord } from '../catalog/catalog.ts';
 import type { Owner } from '../identity.ts';
 import { intentOf, type Lease } from '../lease/lease.ts';
+import { bundlesOf } from '../catalog/published-bundles.ts';
 import { settleInterrupted, sweepUnfinished } from '../catalog/settle-interrupted.ts';
 import { readState } from '../catalog/store.ts';
 import { sweepAbandoned, withLease } from '../lease/with-lease.ts';
@@ -126,10 +127,12 @@ async function prunePath(
     // Without the lease the state belongs to another attempt. The intent stands, and the next attempt settles
     // it.
     if (failure !== null && hasCode(failure.error, 'lease_lost')) throw failure.error;
+    const left = catalog.outputs.filter(({ path }) => !gone.has(path));
     await lease.writeState({
       generation: catalog.generation + 1,
       updatedAt: clock.now().toISOString(),
-      outputs: catalog.outputs.filter(({ path }) => !gone.has(path)),
+      bundles: bundlesOf(catalog.bundles, left),
+      outputs: left,
       pending: failure?.isUnknown === true ? { ...pending, holder: null } : null,
     });
     if (failure !== null) throw failure.error;

@@ -1,6 +1,7 @@
 import { compareCodeUnits } from '../paths.ts';
 import { isReservedPath } from '../reserved-names.ts';
 import type { CatalogState, OutputRecord } from '../catalog/catalog.ts';
+import { bundlesOf } from '../catalog/published-bundles.ts';
 import { recordedPaths } from '../catalog/recorded-paths.ts';
 import { sameOwner, type Owner } from '../identity.ts';
 import { readState } from '../catalog/store.ts';
@@ -107,7 +108,8 @@ async function repair(
     const outputs = catalog.outputs.filter(stays);
     if (outputs.length === catalog.outputs.length) return;
     const updatedAt = context.clock.now().toISOString();
-    await lease.writeState({ ...catalog, generation: catalog.generation + 1, updatedAt, outputs });
+    const bundles = bundlesOf(catalog.bundles, outputs);
+    await lease.writeState({ ...catalog, generation: catalog.generation + 1, updatedAt, bundles, outputs });
   });
 }
 

@@ -1,4 +1,10 @@
-import type { AttemptAction, CatalogState, GeneratedMetadata, OutputRecord } from '../catalog/catalog.ts';
+import type {
+  AttemptAction,
+  CatalogState,
+  GeneratedMetadata,
+  OutputRecord,
+  PublishedBundle,
+} from '../catalog/catalog.ts';
 import type { Owner, SourceIdentity } from '../identity.ts';
 import type { RelativePath } from '../paths.ts';
 import type { Digest } from '../digest.ts';
@@ -81,9 +87,14 @@ export interface Observation {
   keepsHeaders: boolean;
 }
 
+/** What the catalog records of a bundle. */
+export type BundleIdentity = Pick<PublishedBundle, 'source' | 'created'>;
+
 /** Everything that a decision depends on. */
 export interface DecisionInput {
   owner: Owner;
+  /** The bundle that the outputs are made of. */
+  bundle: BundleIdentity;
   workflow: 'additive' | 'replacement';
   force: boolean;
   /** Relative to the destination root; `.` for the root. */
@@ -146,6 +157,7 @@ export interface PlannedChange {
  */
 export interface Plan {
   owner: Owner;
+  bundle: BundleIdentity;
   /** Relative to the destination root; `.` for the root. */
   destinationPath: string;
   action: Action;

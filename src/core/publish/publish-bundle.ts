@@ -74,11 +74,13 @@ type DecideOn = (stored: StoredState) => Promise<Plan>;
 
 function decider(
   storage: Storage,
-  { owner, destination, destinationPath }: BundlePublication,
+  { bundle, owner, destination, destinationPath }: BundlePublication,
   planned: readonly PlannedOutput[],
   force: boolean,
 ): DecideOn {
-  const input = { owner, workflow: destination.workflow, force, destinationPath, planned };
+  const { identity: source, created } = bundle;
+  const { workflow } = destination;
+  const input = { owner, bundle: { source, created }, workflow, force, destinationPath, planned };
   return async (stored) => {
     const plan = decide({ ...input, observed: await observe(storage, input, stored) });
     refuseBucketRoot(plan, destination.location);

@@ -1,10 +1,12 @@
 import fc from 'fast-check';
 import t from 'tap';
 import type { RelativePath } from '../../../src/core/paths.ts';
-import { parseRelativePath } from '../../../src/core/paths.ts';
-import type { Catalog, OutputRecord, Pending } from '../../../src/core/catalog/catalog.ts';
+import { compareCodeUnits, parseRelativePath } from '../../../src/core/paths.ts';
+import type { Catalog, OutputRecord, Pending, PublishedBundle } from '../../../src/core/catalog/catalog.ts';
 import { parseState } from '../../../src/core/catalog/parse-state.ts';
 import { serialiseCatalog } from '../../../src/core/catalog/serialise-catalog.ts';
+import type { SourceIdentity } from '../../../src/core/identity.ts';
+import { instant as exactly } from '../../support/instant.ts';
 import { digestOf } from '../../../src/core/digest.ts';
 import { sourceBackends } from '../../../src/core/storage/backends.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
@@ -21,14 +23,15 @@ const path = fc
     maxLength: 4,
   })
   .map((segments) => segments.join('/') as RelativePath);
+const source: fc.Arbitrary<SourceIdentity> = fc.record({
+  backend: fc.constantFrom('local' as const, 'sftp' as const, 's3' as const, 'http_upload' as const),
+  id: name,
+  path: name,
+});
 const record: fc.Arbitrary<OutputRecord> = fc.record({
   path,
   owner,
-  source: fc.record({
-    backend: fc.constantFrom('local' as const, 'sftp' as const, 's3' as const, 'http_upload' as const),
-    id: name,
-    path: name,
-  }),
+  source,
   kind: name,
   digest,
   size: fc.maxSafeNat(),
@@ -66,9 +69,17 @@ const pending: fc.Arbitrary<Pending> = fc.record({
   outputs: records,
   removes: fc.array(path.map(listedKey)),
 });
+const created = fc
+  .tuple(instant, fc.stringMatching(/^[0-9]{1,20}$/))
+  .map(([seconds, fraction]) => exactly(`${seconds.slice(0, 19)}.${fraction}Z`));
+const bundles: fc.Arbitrary<PublishedBundle[]> = fc.uniqueArray(fc.record({ owner, source, created }), {
+  selector: ({ owner: { pipelineId, destinationId } }) => JSON.stringify([pipelineId, destinationId]),
+  maxLength: 4,
+});
 const catalog: fc.Arbitrary<Catalog> = fc.record({
   generation: fc.nat(),
   updatedAt: instant,
+  bundles,
   outputs: records,
   pending: fc.option(pending),
 });
@@ -81,6 +92,7 @@ t.test('parse(serialise(catalog)) is the catalog, sorted by path', async (t) => 
         kind: 'valid',
         catalog: {
           ...value,
+          bundles: value.bundles.toSorted(byOwner),
           outputs: sorted(value.outputs),
           pending: value.pending && { ...value.pending, outputs: value.pending.outputs },
         },
@@ -93,12 +105,19 @@ t.test('parse(serialise(catalog)) is the catalog, sorted by path', async (t) => 
 t.test('the order of outputs does not change the text, and each record is one line', async (t) => {
   fc.assert(
     fc.property(records, instant, (outputs, updatedAt) => {
-      const text = serialiseCatalog({ generation: 1, updatedAt, outputs, pending: null }).toString();
+      const text = serialiseCatalog({
+        generation: 1,
+        updatedAt,
+        bundles: [],
+        outputs,
+        pending: null,
+      }).toString();
       t.equal(
         text,
         serialiseCatalog({
           generation: 1,
           updatedAt,
+          bundles: [],
           outputs: [...outputs].reverse(),
           pending: null,
         }).toString(),
@@ -128,6 +147,7 @@ const base = {
   pending: null,
 };
 const [first] = base.outputs;
+const bundle = { owner: first?.owner, source: first?.source, created: '2026-11-20T00:00:00Z' };
 
 t.test('what is not exactly a state is invalid, and the reason names the place', async (t) => {
   t.equal(parse(base).kind, 'valid');
@@ -167,6 +187,23 @@ t.test('what is not exactly a state is invalid, and the reason names the place',
     ['a fractional size', { ...base, outputs: [{ ...first, size: 1.5 }] }, /size/],
     ['a url that is none', { ...base, outputs: [{ ...first, url: 'nowhere' }] }, /url/],
     ['an escaping removal', { ...base, pending: intent({ removes: ['../x'] }) }, /pending\.removes\[0\]/],
+    ['bundles that are no list', { ...base, bundles: {} }, /bundles is not an array/],
+    ['a bundle of nobody', { ...base, bundles: [{ ...bundle, owner: {} }] }, /bundles\[0\]\.owner/],
+    [
+      'a bundle without a source',
+      { ...base, bundles: [{ ...bundle, source: null }] },
+      /bundles\[0\]\.source/,
+    ],
+    [
+      'two bundles of one owner',
+      { ...base, bundles: [bundle, bundle] },
+      /bundles\[1\]\.owner is there twice/,
+    ],
+    [
+      'created without a zone',
+      { ...base, bundles: [{ ...bundle, created: '2026-11-20T00:00:00' }] },
+      /bundles\[0\]\.created is not an RFC 3339/,
+    ],
     ['an unknown action', { ...base, pending: intent({ action: 'guess' }) }, /pending\.action/],
   ];
   for (const [what, document, reason] of cases) {
@@ -174,6 +211,20 @@ t.test('what is not exactly a state is invalid, and the reason names the place',
     t.equal(state.kind, 'invalid', what);
     if (state.kind === 'invalid') t.match(state.reason, reason, what);
   }
+});
+
+t.test('a catalog without bundles is one of an older version; created keeps its last digit', async (t) => {
+  t.match(parse(base), { catalog: { bundles: [] } });
+  const state = parse({
+    ...base,
+    bundles: [{ ...bundle, created: '2026-11-20T01:00:00.12345678910+01:00' }],
+  });
+  t.match(state, { catalog: { bundles: [{ created: '2026-11-20T00:00:00.1234567891Z' }] } });
+  if (state.kind === 'valid')
+    t.match(
+      serialiseCatalog(state.catalog).toString(),
+      /"bundles": \[\n {4}\{"owner":\{"pipeline_id":"p","destination_id":"d"\},.*"created":"2026-11-20T00:00:00\.1234567891Z"\}\n {2}\],/,
+    );
 });
 
 t.test('legacy, future and unknown keys', async (t) => {
@@ -265,4 +316,8 @@ function withoutNesting(outputs: OutputRecord[]): OutputRecord[] {
     taken.add(candidate);
     return true;
   });
+}
+
+function byOwner({ owner: a }: PublishedBundle, { owner: b }: PublishedBundle): number {
+  return compareCodeUnits(a.pipelineId, b.pipelineId) || compareCodeUnits(a.destinationId, b.destinationId);
 }

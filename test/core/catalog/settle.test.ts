@@ -41,6 +41,7 @@ function pendingOf(outputs: OutputRecord[], removes: string[]): Pending {
 const catalog: Catalog = {
   generation: 1,
   updatedAt: '2026-11-20T00:00:00Z',
+  bundles: [],
   outputs: [record('kept', 'kept'), record('changed', 'old'), record('removed', 'r'), record('stays', 's')],
   pending: pendingOf(
     [record('changed', 'new'), record('added', 'added')],

@@ -14,7 +14,13 @@ import { beatingClock } from './beating-clock.ts';
 
 const files = (): Storage => memoryStorage({ flavour: 'files' });
 const elsewhere = { host: 'another', pid: 7, bootId: 'b', process: null, thread: null, instanceId: 'theirs' };
-const empty: Catalog = { generation: 1, updatedAt: '2026-11-20T00:00:00Z', outputs: [], pending: null };
+const empty: Catalog = {
+  generation: 1,
+  updatedAt: '2026-11-20T00:00:00Z',
+  bundles: [],
+  outputs: [],
+  pending: null,
+};
 
 function acquire(storage: Storage, attemptId = 'mine', clock = testClock()): Promise<Lease> {
   return acquireLockLease(storage, { clock, log: silentLog, attemptId, times: defaultLeaseTimes });

@@ -23,7 +23,7 @@ function acquire(storage: Storage, attemptId = 'mine', clock = testClock()): Pro
 
 function intent(lease: Pick<Lease, 'attemptId' | 'holder'>): Catalog {
   const announced = { owner, action: 'publish_new' as const, startedAt: updatedAt, outputs: [], removes: [] };
-  return { generation: 0, updatedAt, outputs: [], pending: intentOf(lease, announced) };
+  return { generation: 0, updatedAt, bundles: [], outputs: [], pending: intentOf(lease, announced) };
 }
 
 async function pendingIn(storage: Storage): Promise<Pending | null> {
@@ -31,7 +31,7 @@ async function pendingIn(storage: Storage): Promise<Pending | null> {
   return state.kind === 'valid' ? state.catalog.pending : null;
 }
 
-const committed: Catalog = { generation: 1, updatedAt, outputs: [], pending: null };
+const committed: Catalog = { generation: 1, updatedAt, bundles: [], outputs: [], pending: null };
 
 for (const honoured of ['full', 'create', 'none'] as const)
   t.test(`conditions ${honoured}: taken by the intent, fenced, committed, released`, async (t) => {

@@ -1,5 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import t from 'tap';
+import type { BundleIdentity } from '../../../src/core/publish/plan.ts';
 import type { RelativePath } from '../../../src/core/paths.ts';
 import type { Catalog, CatalogState, OutputRecord, Pending } from '../../../src/core/catalog/catalog.ts';
 import type { Owner } from '../../../src/core/identity.ts';
@@ -15,6 +16,7 @@ import {
   type Plan,
   type PlannedOutput,
 } from '../../../src/core/publish/plan.ts';
+import { instant } from '../../support/instant.ts';
 import { bytesBody } from '../../../src/core/storage/body.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 
@@ -26,6 +28,10 @@ import { listedKey } from '../../../src/core/storage/key.ts';
 
 const golden = new URL('golden/decision-table.txt', import.meta.url);
 const owner: Owner = { pipelineId: 'maps', destinationId: 'web' };
+const bundle: BundleIdentity = {
+  source: { backend: 'local', id: '/source', path: 'bundle' },
+  created: instant('2026-11-20T00:00:00Z'),
+};
 const stranger: Owner = { pipelineId: 'other', destinationId: 'web' };
 
 function output(path: string, overrides: Partial<PlannedOutput> = {}): PlannedOutput {
@@ -61,7 +67,13 @@ function record(path: string, overrides: Partial<OutputRecord> = {}): OutputReco
 
 const catalog = (outputs: OutputRecord[], pending: Pending | null = null): CatalogState => ({
   kind: 'valid',
-  catalog: { generation: 1, updatedAt: '2026-11-20T00:00:00.000Z', outputs, pending } satisfies Catalog,
+  catalog: {
+    generation: 1,
+    updatedAt: '2026-11-20T00:00:00.000Z',
+    bundles: [],
+    outputs,
+    pending,
+  } satisfies Catalog,
 });
 
 const intent = (overrides: Partial<Pending> = {}): Pending => ({
@@ -389,7 +401,7 @@ t.test('every planned output has one fate, and what is kept is neither written n
     const seen = { ...unseen, state, ...observed };
     let plan: Plan;
     try {
-      plan = decide({ owner, workflow, force, destinationPath: 'bundle', planned, observed: seen });
+      plan = decide({ owner, bundle, workflow, force, destinationPath: 'bundle', planned, observed: seen });
     } catch {
       continue;
     }
@@ -416,7 +428,7 @@ t.test('where the state settles the matter, looking further would not change the
   const settled = Object.values(rows)
     .flat()
     .map(({ state, planned = [a], workflow = 'additive', force = false, observed = unseen }) => ({
-      ...{ owner, workflow, force, destinationPath: 'bundle', planned },
+      ...{ owner, bundle, workflow, force, destinationPath: 'bundle', planned },
       observed: { ...unseen, ...observed, state },
     }))
     .filter((input) => isSettledByState(input, input.observed.state));
@@ -440,6 +452,7 @@ function tell({
     owner,
     workflow,
     force,
+    bundle,
     destinationPath: 'bundle',
     planned,
     observed: { ...unseen, state, ...observed },

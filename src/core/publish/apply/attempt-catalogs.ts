@@ -1,4 +1,5 @@
-import type { AttemptAction, Catalog, OutputRecord } from '../../catalog/catalog.ts';
+import type { AttemptAction, Catalog, OutputRecord, PublishedBundle } from '../../catalog/catalog.ts';
+import { bundlesOf, withPublished } from '../../catalog/published-bundles.ts';
 import { isStoredKey } from '../../catalog/parse-fields.ts';
 import { intentOf, type Lease } from '../../lease/lease.ts';
 import { concernedPaths, type Plan, type PlannedOutput } from '../plan.ts';
@@ -34,7 +35,8 @@ export function announcedCatalog(
       ? state.catalog.outputs.filter(({ path }) => concerned.has(path))
       : [];
   const updatedAt = state.kind === 'valid' ? state.catalog.updatedAt : startedAt;
-  return { generation: generationOf(lease), updatedAt, outputs: [...base, ...before], pending };
+  const bundles = bundlesIn(lease);
+  return { generation: generationOf(lease), updatedAt, bundles, outputs: [...base, ...before], pending };
 }
 
 /** The catalog that commits the attempt. Pure. */
@@ -46,11 +48,23 @@ export function committedCatalog(
 ): Catalog {
   const updatedAt = now.toISOString();
   const published = [...plan.writes, ...plan.kept].map((output) => recordOf(output, updatedAt));
-  return { generation: generationOf(lease) + 1, updatedAt, outputs: [...base, ...published], pending: null };
+  const outputs = [...base, ...published];
+  const bundles = withPublished(bundlesIn(lease), { owner: plan.owner, ...plan.bundle });
+  return {
+    generation: generationOf(lease) + 1,
+    updatedAt,
+    bundles: bundlesOf(bundles, outputs),
+    outputs,
+    pending: null,
+  };
 }
 
 function generationOf({ found: { state } }: Lease): number {
   return state.kind === 'valid' ? state.catalog.generation : 0;
+}
+
+function bundlesIn({ found: { state } }: Lease): PublishedBundle[] {
+  return state.kind === 'valid' ? state.catalog.bundles : [];
 }
 
 function recordOf(output: PlannedOutput, updatedAt: string): OutputRecord {

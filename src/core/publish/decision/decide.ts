@@ -148,9 +148,10 @@ function proceed(
   return { ...unchanged(input, action, reason), ...fates, removes, untouched, changes };
 }
 
-function unchanged({ owner, destinationPath }: DecisionInput, action: Action, reason: Reason): Plan {
+function unchanged({ owner, bundle, destinationPath }: DecisionInput, action: Action, reason: Reason): Plan {
   return {
     owner,
+    bundle,
     destinationPath,
     action,
     reason,

@@ -12,6 +12,7 @@ import { listedKey } from '../../../../src/core/storage/key.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';
 import { withFaults, type FaultLog } from '../../../faults/with-faults.ts';
 import { owner, put, snapshot, testClock } from '../../../faults/world.ts';
+import { instant } from '../../../support/instant.ts';
 import { memoryStorage, type MemoryOptions } from '../../../support/memory-storage.ts';
 
 function output(path: string, text: string): PlannedOutput {
@@ -34,9 +35,15 @@ function record(path: string, text: string): OutputRecord {
   return { path: path as RelativePath, owner, source, kind, digest, size, generated, url, updatedAt };
 }
 
+const bundle = {
+  source: { backend: 'local' as const, id: '/source', path: 'bundle' },
+  created: instant('2026-11-20T00:00:00.123456Z'),
+};
+
 function planOf(overrides: Partial<Plan>): Plan {
   return {
     owner,
+    bundle,
     destinationPath: 'bundle',
     action: 'replace_catalog',
     reason: { code: 'outputs_differ', message: '' },
@@ -51,7 +58,7 @@ function planOf(overrides: Partial<Plan>): Plan {
 }
 
 function catalogOf(outputs: OutputRecord[], pending: Pending | null = null): Catalog {
-  return { generation: 7, updatedAt: '2026-11-20T00:00:00.000Z', outputs, pending };
+  return { generation: 7, updatedAt: '2026-11-20T00:00:00.000Z', bundles: [], outputs, pending };
 }
 
 /** A destination that holds `a` and `gone`, with every call on the storage and the lease in one list. */
@@ -121,7 +128,8 @@ t.test('on a file system: intent, stage, fence, rename, remove, commit, in this 
       ['gone', digestOf('gone')],
     ],
   );
-  t.match(commit, { generation: 8, pending: null });
+  t.match(commit, { generation: 8, pending: null, bundles: [{ owner, ...bundle }] });
+  t.same(intent?.bundles, [], 'the bundle is recorded by the commit');
   t.same(
     commit?.outputs.map(({ path, digest }) => [path, digest]),
     [
