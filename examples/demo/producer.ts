@@ -63,6 +63,7 @@ export interface RunRecord {
     action: string;
     destination_path: string | null;
     outputs_written: number;
+    outputs_kept: number;
     error: { message: string } | null;
   }[];
   error: { message: string } | null;

@@ -12,6 +12,7 @@ export interface RunProgress {
    * planned so far are written, and are being put in place and recorded.
    */
   stage: 'preparing' | 'writing' | 'committing';
+  /** Of what is written; what is kept is not counted. */
   outputs_done: number;
   outputs_total: number;
   bytes_done: number;
@@ -51,6 +52,10 @@ export interface RunDestination {
   action: Action | 'error';
   destination_path: string | null;
   outputs_written: number;
+  /** Planned outputs whose bytes stayed as they were; with `outputs_written`, all of them. */
+  outputs_kept: number;
   outputs_removed: number;
+  bytes_written: number;
+  bytes_kept: number;
   error: ErrorRecord | null;
 }

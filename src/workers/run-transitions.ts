@@ -150,7 +150,10 @@ function destinationsOfResult(destination: DestinationResult): RunDestination[] 
       action: 'error',
       destination_path: null,
       outputs_written: 0,
+      outputs_kept: 0,
       outputs_removed: 0,
+      bytes_written: 0,
+      bytes_kept: 0,
       error,
     },
   ];
@@ -162,7 +165,10 @@ function destinationOfAction(destinationId: string, result: ActionResult): RunDe
     action: result.action,
     destination_path: result.destinationPath,
     outputs_written: result.outputsWritten,
+    outputs_kept: result.outputsKept,
     outputs_removed: result.outputsRemoved,
+    bytes_written: result.bytesWritten,
+    bytes_kept: result.bytesKept,
     error: result.error === null ? null : publicError(result.error),
   };
 }

@@ -116,6 +116,8 @@ t.test('a real publication shows in what a scrape tells, and docs/metrics.md lis
     ['waybill_publications_total', web, 1],
     ['waybill_publications_total', { ...maps, destination: 'gone', action: 'error' }, 1],
     ['waybill_outputs_written_total', web, 2],
+    ['waybill_outputs_kept_total', web, 0],
+    ['waybill_kept_bytes_total', maps, 0],
     ['waybill_outputs_removed_total', web, 0],
     ['waybill_queue_depth', { state: 'running' }, 0],
     ['waybill_worker_threads', {}, 1],
@@ -125,6 +127,14 @@ t.test('a real publication shows in what a scrape tells, and docs/metrics.md lis
   ] as const)
     t.equal(valueOf(seen, name, labels), value, `${name} ${JSON.stringify(labels)}`);
   t.ok((valueOf(seen, 'waybill_published_bytes_total', maps) ?? 0) > 5);
+  await publish(served, archive);
+  const later = await scrape(origin);
+  t.equal(valueOf(later, 'waybill_outputs_kept_total', { ...web, action: 'skip_same' }), 2);
+  t.equal(
+    valueOf(later, 'waybill_kept_bytes_total', maps),
+    valueOf(seen, 'waybill_published_bytes_total', maps),
+    'all that was published is kept',
+  );
   t.ok((valueOf(seen, 'waybill_run_duration_seconds_sum', maps) ?? 0) > 0);
   t.ok((valueOf(seen, 'process_resident_memory_bytes') ?? 0) > 1_000_000);
 

@@ -110,7 +110,14 @@ t.test(
       error: null,
       summary: { publish_new: 1, failed_destinations: 0 },
       destinations: [
-        { destination_id: 'web', action: 'publish_new', destination_path: 'session-42', outputs_written: 2 },
+        {
+          destination_id: 'web',
+          action: 'publish_new',
+          destination_path: 'session-42',
+          outputs_written: 2,
+          outputs_kept: 0,
+          bytes_written: 7,
+        },
       ],
     });
     t.equal(readFileSync(path.join(root, 'public/session-42/notes.txt'), 'utf8'), 'hello');
@@ -118,7 +125,10 @@ t.test(
     const again = await follow(served, await upload(served, bundle));
     t.match(
       again,
-      { status: 'succeeded', destinations: [{ action: 'skip_same' }] },
+      {
+        status: 'succeeded',
+        destinations: [{ action: 'skip_same', outputs_written: 0, outputs_kept: 2, bytes_kept: 7 }],
+      },
       'the same bundle as a plain tar is the same',
     );
     t.equal(readdirSync(path.join(root, 'staging')).length, 2);

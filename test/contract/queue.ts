@@ -57,7 +57,13 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     const done = await finished(queue, 'maps.1');
     t.match(done, { status: 'succeeded', progress: null, error: null, summary: { publish_new: 1 } });
     t.match(done.destinations, [
-      { destination_id: 'web', action: 'publish_new', destination_path: 'session-1', outputs_written: 2 },
+      {
+        destination_id: 'web',
+        action: 'publish_new',
+        destination_path: 'session-1',
+        outputs_written: 2,
+        outputs_kept: 5,
+      },
     ]);
     for (const at of [done.accepted_at, done.queued_at, done.started_at, done.finished_at])
       t.ok(Date.parse(at ?? ''), 'is dated');

@@ -173,8 +173,17 @@ function publicationMetrics({ counter }: Definer): (run: RunResult) => void {
     labels,
   );
   const written = counter('waybill_outputs_written_total', 'Outputs that were written.', labels);
+  const kept = counter(
+    'waybill_outputs_kept_total',
+    'Published outputs whose bytes stayed as they were.',
+    labels,
+  );
   const removed = counter('waybill_outputs_removed_total', 'Outputs that were removed.', labels);
   const bytes = counter('waybill_published_bytes_total', 'Bytes of outputs that were written.', [
+    'pipeline',
+    'destination',
+  ]);
+  const keptBytes = counter('waybill_kept_bytes_total', 'Bytes of published outputs that stayed.', [
     'pipeline',
     'destination',
   ]);
@@ -183,11 +192,14 @@ function publicationMetrics({ counter }: Definer): (run: RunResult) => void {
       for (const { destinationId, actions, error } of destinations) {
         const place = { pipeline: pipelineId, destination: destinationId };
         if (error !== null) publications.inc({ ...place, action: 'error' });
-        for (const { action, outputsWritten, outputsRemoved, bytesWritten } of actions) {
+        for (const result of actions) {
+          const { action } = result;
           publications.inc({ ...place, action });
-          written.inc({ ...place, action }, outputsWritten);
-          removed.inc({ ...place, action }, outputsRemoved);
-          bytes.inc(place, bytesWritten);
+          written.inc({ ...place, action }, result.outputsWritten);
+          kept.inc({ ...place, action }, result.outputsKept);
+          removed.inc({ ...place, action }, result.outputsRemoved);
+          bytes.inc(place, result.bytesWritten);
+          keptBytes.inc(place, result.bytesKept);
         }
       }
     }

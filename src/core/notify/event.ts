@@ -18,7 +18,8 @@ export interface EventData {
     run_id: string | null;
     bundle: BundleFacts;
     action: string;
-    counts: { outputs: number; outputs_written: number; outputs_removed: number; bytes_written: number };
+    counts: PublicationCounts;
+    /** What was written first, then what was kept. */
     outputs: OutputFacts[];
     outputs_omitted: number;
   };
@@ -53,12 +54,24 @@ export interface BundleFacts {
   created: string | null;
 }
 
+/** Written and kept outputs together are `outputs`. */
+export interface PublicationCounts {
+  outputs: number;
+  outputs_written: number;
+  outputs_kept: number;
+  outputs_removed: number;
+  bytes_written: number;
+  bytes_kept: number;
+}
+
 export interface OutputFacts {
   path: string;
   kind: string;
   digest: string;
   size: number;
   url: string | null;
+  /** `add` and `change`: its bytes were written. `keep` and `refresh`: they stayed. */
+  fate: 'add' | 'change' | 'keep' | 'refresh';
 }
 
 export type EventType = keyof EventData;

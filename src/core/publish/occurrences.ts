@@ -3,7 +3,7 @@ import type { Owner } from '../identity.ts';
 import type { ErrorRecord } from '../errors.ts';
 import { publicError } from '../public-error.ts';
 import type { ActionResult, PipelineResult } from './result.ts';
-import type { BundleFacts, EventData, Occurrence } from '../notify/event.ts';
+import type { BundleFacts, EventData, Occurrence, OutputFacts } from '../notify/event.ts';
 
 /*
  * Results as occurrences, for the notifiers. Pure.
@@ -33,7 +33,7 @@ export function publicationOccurrence(
       result.error,
     );
   if (result.action === 'skip_same') return null;
-  const { listed, omitted } = fitting(result.outputs);
+  const { listed, omitted } = fitting(writtenFirst(result));
   return {
     type: 'bundle.published',
     data: {
@@ -46,13 +46,28 @@ export function publicationOccurrence(
       counts: {
         outputs: result.outputs.length,
         outputs_written: result.outputsWritten,
+        outputs_kept: result.outputsKept,
         outputs_removed: result.outputsRemoved,
         bytes_written: result.bytesWritten,
+        bytes_kept: result.bytesKept,
       },
       outputs: listed,
       outputs_omitted: omitted,
     },
   };
+}
+
+/** The published outputs: what was written is what a reader of a cut list needs most. */
+function writtenFirst({ outputs, changes }: ActionResult): OutputFacts[] {
+  const fates = new Map(changes.map(({ path, fate }) => [path, fate]));
+  const written: OutputFacts[] = [];
+  const kept: OutputFacts[] = [];
+  for (const output of outputs) {
+    const fate = fates.get(output.path);
+    if (fate === 'add' || fate === 'change') written.push({ ...output, fate });
+    else if (fate === 'keep' || fate === 'refresh') kept.push({ ...output, fate });
+  }
+  return written.concat(kept);
 }
 
 /** A failure at a destination that is not that of a single bundle. */

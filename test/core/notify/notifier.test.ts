@@ -30,7 +30,7 @@ function resultOf(over: Partial<ActionResult> = {}): ActionResult {
     destinationPath: 'session-42',
     action: 'publish_new',
     reason: null,
-    changes: [],
+    changes: [{ path: 'a.txt', fate: 'add', why: 'not_recorded' }],
     outputs: [{ path: 'a.txt', kind: 'file', digest, size: 1, url: 'https://x/a.txt' }],
     outputsWritten: 1,
     outputsKept: 4,
@@ -54,6 +54,35 @@ const failure = errorRecord(
   }),
 );
 const failed = { pipelineId: 'maps', status: 'failed' as const, bundles: 0, destinations: [], warnings: [] };
+
+t.test('what was written comes first in an event, and every output has its fate', async (t) => {
+  const outputs = ['a', 'b', 'c', 'd'].map((name) => ({
+    path: name,
+    kind: 'file',
+    digest,
+    size: 1,
+    url: null,
+  }));
+  const changes: ActionResult['changes'] = [
+    { path: 'a', fate: 'keep', why: 'same' },
+    { path: 'b', fate: 'change', why: 'content_differs' },
+    { path: 'c', fate: 'refresh', why: 'url_differs' },
+    { path: 'd', fate: 'add', why: 'not_recorded' },
+    { path: 'old', fate: 'remove', why: 'omitted' },
+  ];
+  const occurrence = publicationOccurrence(owner, bundle, resultOf({ outputs, changes }), null);
+  if (occurrence?.type !== 'bundle.published') throw new Error('another event');
+  t.same(
+    occurrence.data.outputs.map(({ path, fate }) => [path, fate]),
+    [
+      ['b', 'change'],
+      ['d', 'add'],
+      ['a', 'keep'],
+      ['c', 'refresh'],
+    ],
+  );
+  t.match(occurrence.data.counts, { outputs: 4, outputs_kept: 4, bytes_kept: 40 });
+});
 
 t.test('every event is as its schema says, and none tells a path of this machine', async (t) => {
   const occurrences = [
@@ -97,9 +126,10 @@ t.test('an event stays small, and says how much it leaves out', async (t) => {
     size: index,
     url: null,
   }));
+  const changes = outputs.map(({ path }) => ({ path, fate: 'add', why: 'not_recorded' }) as const);
   const message = 'x'.repeat(100_000);
   const texts = [
-    asJson(publicationOccurrence(owner, bundle, resultOf({ outputs }), null)),
+    asJson(publicationOccurrence(owner, bundle, resultOf({ outputs, changes }), null)),
     asJson(
       pruneOccurrence(
         owner,
