@@ -52,8 +52,37 @@ export async function setUp(options: {
   return { config, context, warnings: [...warnings, ...secrets.warnings] };
 }
 
-export function pipelineOf(config: Config, id: string): PipelineConfig {
+export function pipelineOf(config: Pick<Config, 'pipelines'>, id: string): PipelineConfig {
   return named(config.pipelines, id, 'pipeline');
+}
+
+/** A pipeline, and which of its destinations are meant. */
+export interface Chosen {
+  pipeline: PipelineConfig;
+  destinations: DestinationConfig[];
+}
+
+/**
+ * The pipelines of these names, or all; of each the destinations of these names, or all, and none that has no
+ * such destination. Throws `usage` for a name that none of them has.
+ */
+export function chooseDestinations(
+  { pipelines }: Config,
+  names: { pipeline?: readonly string[]; destination?: readonly string[] },
+): Chosen[] {
+  const named = names.pipeline === undefined ? undefined : [...new Set(names.pipeline)];
+  const among = named?.map((id) => pipelineOf({ pipelines }, id)) ?? pipelines;
+  const wanted = names.destination;
+  if (wanted === undefined)
+    return among.map((pipeline) => ({ pipeline, destinations: pipeline.destinations }));
+  const known = [...new Set(among.flatMap(({ destinations }) => destinations.map(({ id }) => id)))];
+  for (const id of wanted) if (!known.includes(id)) throw unknownName('destination', id, known);
+  return among
+    .map((pipeline) => ({
+      pipeline,
+      destinations: pipeline.destinations.filter(({ id }) => wanted.includes(id)),
+    }))
+    .filter(({ destinations }) => destinations.length > 0);
 }
 
 export function destinationOf(pipeline: PipelineConfig, id: string): DestinationConfig {

@@ -172,6 +172,32 @@ t.test('verify finds what was altered, cut and removed', async (t) => {
   ]);
 });
 
+t.test('verify takes names of destinations and pipelines as run takes them', async (t) => {
+  const place = t.testdir({
+    source: { one: bundle },
+    'c.yml':
+      configuration([web, root]) +
+      '  - {id: more, source: {backend: local, path: ./source}, destinations: [{id: web, backend: local, path: ./more}]}\n',
+  });
+  t.equal(waybill(['run', '-c', 'c.yml'], { cwd: place }).status, 0);
+  const verified = (...args: string[]): string[] => {
+    const told = document(t, waybill(['verify', '-c', 'c.yml', '--format', 'json', ...args], { cwd: place }));
+    return (told as { destinations: { pipeline_id: string; destination_id: string }[] }).destinations.map(
+      ({ pipeline_id, destination_id }) => `${pipeline_id}/${destination_id}`,
+    );
+  };
+  t.same(verified(), ['maps/web', 'maps/root', 'more/web']);
+  t.same(verified('-d', 'web'), ['maps/web', 'more/web']);
+  t.same(verified('-d', 'web', '-d', 'root'), ['maps/web', 'maps/root', 'more/web']);
+  t.same(verified('-p', 'more', '-p', 'maps', '-d', 'web'), ['more/web', 'maps/web']);
+  t.same(verified('-d', 'root'), ['maps/root']);
+  t.match(waybill(['verify', '-c', 'c.yml', '-d', 'wab'], { cwd: place }), {
+    status: 2,
+    stderr: /no destination named "wab"[^]*did you mean "web"/,
+  });
+  t.match(waybill(['verify', '-c', 'c.yml', '-p', 'more', '-d', 'root'], { cwd: place }), { status: 2 });
+});
+
 t.test('what verify says to do mends what was altered, where a run alone trusts its records', async (t) => {
   const place = t.testdir({ source: { one: bundle }, 'c.yml': configuration([web]) });
   const command = (name: string, ...more: string[]): ReturnType<typeof waybill> =>

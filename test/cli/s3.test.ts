@@ -120,6 +120,7 @@ t.test(
       config,
       '--pipeline',
       'maps',
+      '--listing-only',
       '--format',
       'json',
     ]);
@@ -133,8 +134,15 @@ t.test(
       read.join(' '),
     );
 
-    const whole = await waybill(['validate', '--config', config, '--pipeline', 'maps', '--read-files']);
+    const gets = proxy.seen.length;
+    const whole = await waybill(['validate', '--config', config, '--pipeline', 'maps', '--format', 'json']);
     t.equal(whole.status, 0, whole.stderr);
+    t.match(document(t, whole), { valid: true, files_read: true });
+    const fetched = proxy.seen.slice(gets).filter(({ url }) => !url.includes('list-type=2'));
+    t.ok(
+      fetched.some(({ url }) => !/(manifest|\.publisher)\.json/.test(url)),
+      'every file is read',
+    );
     const dry = await waybill(['run', '--config', config, '--dry-run', '--format', 'json']);
     t.equal(dry.status, 0, dry.stderr);
     t.match(document(t, dry), { counters: { publish_new: 3 } });

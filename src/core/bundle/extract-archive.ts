@@ -6,6 +6,7 @@ import { WaybillError } from '../errors.ts';
 import { finding } from '../finding.ts';
 import { invalidBundle } from './invalid-bundle.ts';
 import { decompress } from '../archive/decompress.ts';
+import { maxPathSegments } from './limits.ts';
 import { manifestName } from './manifest.ts';
 import { ancestorsOf, parseRelativePath, type RelativePath } from '../paths.ts';
 import { foldedPath } from '../case-folding.ts';
@@ -33,7 +34,6 @@ export interface Extraction {
   bytes: number;
 }
 
-const maxDepth = 64;
 /**
  * Up to this size a file is written by one synchronous call, which is far quicker than four through the
  * thread pool.
@@ -88,7 +88,8 @@ function judgePath({ name, type }: TarEntry): RelativePath | null {
   if (bare.includes('\ufffd')) throw unsafe(name, 'has a name that is not UTF-8');
   const verdict = parseRelativePath(bare);
   if (!verdict.ok) throw unsafe(name, `has a path that ${verdict.reason}`);
-  if (bare.split('/').length > maxDepth) throw unsafe(name, `lies deeper than ${maxDepth} directories`);
+  if (bare.split('/').length > maxPathSegments)
+    throw unsafe(name, `has a path of more than ${maxPathSegments} segments`);
   return verdict.path;
 }
 
@@ -102,7 +103,7 @@ function pathTree({ maxFiles }: ArchiveLimits): {
 } {
   const files = new Map<string, string>();
   const directories = new Set<string>();
-  const maxDirectories = 4 * maxFiles + maxDepth;
+  const maxDirectories = 4 * maxFiles + maxPathSegments;
 
   const addDirectories = (path: RelativePath, folded: string): void => {
     for (const ancestor of ancestorsOf(folded)) addOne(path, ancestor);

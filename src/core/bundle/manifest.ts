@@ -3,13 +3,13 @@ import { digestOf, hexOf, parseDigest, type Digest } from '../digest.ts';
 import { finding, type Finding } from '../finding.ts';
 import { parseInstant, type Instant } from '../instant.ts';
 import { compactTimestamp, parseKind, parseMediaType, type FieldVerdict } from './manifest-fields.ts';
+import { maxListedFiles, maxPathSegments } from './limits.ts';
 import { readJsonDocument, type JsonObject, type JsonValue, type Problems } from './manifest-json.ts';
 import { compareCodeUnits, findCollisions, parseRelativePath, type RelativePath } from '../paths.ts';
 import { foldedPath } from '../case-folding.ts';
 
 export const manifestName = 'manifest.json';
 export const maxManifestBytes = 64 * 2 ** 20;
-const maxListedFiles = 250_000;
 
 /** A manifest that keeps every rule. */
 export interface Manifest {
@@ -209,6 +209,8 @@ function pathVerdict(text: string): FieldVerdict<RelativePath> {
 function filePathVerdict(text: string): FieldVerdict<RelativePath> {
   if (foldedPath(text) === manifestName)
     return { ok: false, reason: 'is the manifest itself, which is not published; leave it out' };
+  if (text.split('/').length > maxPathSegments)
+    return { ok: false, reason: `has more than ${maxPathSegments} segments` };
   return pathVerdict(text);
 }
 

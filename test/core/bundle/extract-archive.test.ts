@@ -4,6 +4,7 @@ import path from 'node:path';
 import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import t from 'tap';
+import { parseManifest } from '../../../src/core/bundle/manifest.ts';
 import {
   openStagedBundle,
   stageUpload,
@@ -337,4 +338,23 @@ t.test('a large file streams through with its digest', async (t) => {
   const { staged, directory } = await stage(archive, { limits: { maxUploadSize: 8 * 2 ** 20, maxFiles: 1 } });
   t.equal(staged?.bytes, body.length);
   t.ok(readFileSync(path.join(directory, 'files/big')).equals(body));
+});
+
+t.test('archive and manifest draw the line at the same depth', async (t) => {
+  for (const [segments, isTaken] of [
+    [63, true],
+    [64, true],
+    [65, false],
+  ] as const) {
+    const name = [...Array<string>(segments - 1).fill('d'), 'f'].join('/');
+    const document = { schema_version: 1, created: '2026-11-20T01:02:03Z', files: [name] };
+    const { findings } = parseManifest(Buffer.from(JSON.stringify(document)), 'manifest.json');
+    t.same(
+      findings.map(({ code, message }) => [code, /has more than 64 segments/.test(message)]),
+      isTaken ? [] : [['invalid_path', true]],
+      `${segments} segments in a manifest`,
+    );
+    const { error } = await stage(tar(manifest('a'), file('a'), gnuLongName(name), file('x')));
+    t.equal(error?.code, isTaken ? undefined : 'unsafe_archive_entry', `${segments} segments in an archive`);
+  }
 });

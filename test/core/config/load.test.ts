@@ -188,6 +188,8 @@ t.test('values are brought into one form', async (t) => {
     ).config.pipelines[0]?.source;
   t.match(size('2GB'), { maxUploadSize: 2_000_000_000, maxFiles: 10_000 });
   t.match(size('1024'), { maxUploadSize: 1024 });
+  t.match(size('1, max_files: 250000'), { maxFiles: 250_000 });
+  t.throws(() => size('1, max_files: 250001'), { code: 'config_invalid' }, 'no manifest lists so many');
 });
 
 t.test('BullMQ needs the name of a variable and has a prefix', async (t) => {

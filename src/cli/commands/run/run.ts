@@ -6,7 +6,7 @@ import type { ConfiguredOptions } from '../../options.ts';
 import { makeOutput } from '../../output.ts';
 import { progressBar } from '../../progress.ts';
 import { printRun } from './run-text.ts';
-import { pipelineOf, setUp, unknownName, type SetUp } from '../../set-up.ts';
+import { chooseDestinations, setUp, type SetUp } from '../../set-up.ts';
 
 import { untilStopped } from '../../stop-signal.ts';
 import { withNotifier } from '../../with-notifier.ts';
@@ -43,14 +43,9 @@ export async function run(options: RunOptions): Promise<number> {
 }
 
 async function runAll({ config, context, warnings }: SetUp, options: RunOptions): Promise<RunResult> {
-  const named = options.pipeline === undefined ? undefined : [...new Set(options.pipeline)];
-  const chosen = named?.map((id) => pipelineOf(config, id)) ?? config.pipelines;
-  refuseUnknownDestinations(chosen, options.destination);
   const pipelines: PipelineResult[] = [];
-  for (const pipeline of chosen) {
+  for (const { pipeline, destinations } of chooseDestinations(config, options)) {
     if (context.signal?.aborted === true) break;
-    const ids = options.destination;
-    if (ids !== undefined && !pipeline.destinations.some(({ id }) => ids.includes(id))) continue;
     const bar = progressBar(options.format === 'text' && !options.dryRun);
     try {
       const { dryRun, force } = options;
@@ -60,7 +55,7 @@ async function runAll({ config, context, warnings }: SetUp, options: RunOptions)
           dryRun,
           force,
           onProgress,
-          ...(ids === undefined ? {} : { destinationIds: ids }),
+          destinationIds: destinations.map(({ id }) => id),
         }),
       );
     } finally {
@@ -72,16 +67,8 @@ async function runAll({ config, context, warnings }: SetUp, options: RunOptions)
     force: options.force,
     pipelines,
     counters: countActions(pipelines),
-    warnings: [...warnings, ...notices(chosen.length)],
+    warnings: [...warnings, ...notices(config.pipelines.length)],
   };
-}
-
-function refuseUnknownDestinations(
-  chosen: SetUp['config']['pipelines'],
-  ids: readonly string[] | undefined,
-): void {
-  const known = new Set(chosen.flatMap(({ destinations }) => destinations.map(({ id }) => id)));
-  for (const id of ids ?? []) if (!known.has(id)) throw unknownName('destination', id, [...known]);
 }
 
 function notices(pipelines: number): Finding[] {

@@ -8,8 +8,8 @@ export function validateCommand(): Command {
     .option('-c, --config <file>', 'configuration file (YAML)')
     .option('-p, --pipeline <id>', 'pipeline whose source is checked')
     .option(
-      '--read-files',
-      'read every byte of a source on SFTP or S3 too; without it, only its manifests, scene maps and listing',
+      '--listing-only',
+      'a quick look at a source on SFTP or S3: its manifests, scene maps and listing, not the bytes of its files',
     )
     .addOption(formatOption())
     .action(async (bundlePath: string | undefined, options: ValidateOptions) =>

@@ -24,7 +24,7 @@ import { endedBySignal } from '../../stop-signal.ts';
 export interface ValidateOptions extends CommonOptions {
   config?: string;
   pipeline?: string;
-  readFiles?: boolean;
+  listingOnly?: boolean;
 }
 
 interface BundleReport {
@@ -36,9 +36,9 @@ interface BundleReport {
 }
 
 /**
- * `waybill validate`: one directory, or all that a configured source holds. What is on this machine is read
- * in full; of a source elsewhere the manifests, the scene maps and the listing are, unless `--read-files`
- * asks for every byte.
+ * `waybill validate`: one directory, or all that a configured source holds. Every byte is read and held
+ * against its digest, unless `--listing-only` asks for a quick look at a source elsewhere: at the manifests,
+ * the scene maps and the listing.
  */
 export async function validate(bundlePath: string | undefined, options: ValidateOptions): Promise<number> {
   const output = makeOutput({ json: options.format === 'json', color: options.color });
@@ -113,7 +113,7 @@ async function ofSource(options: ValidateOptions, output: Output, bar: ProgressB
   try {
     const found = await discoverBundles(storage);
     const identity = { backend: source.backend, id: sourceId(source), sceneMaps: pipeline.sceneMaps };
-    const filesRead = source.backend === 'local' || options.readFiles === true;
+    const filesRead = source.backend === 'local' || options.listingOnly !== true;
     const all = { ...found, warnings: [...warnings, ...found.warnings] };
     return await check(storage, all, identity, { bar, filesRead });
   } finally {
@@ -193,5 +193,5 @@ function print({ reports, warnings, filesRead }: Validation, output: Output): vo
         : `${style.red('failed')}  ${bad} of ${plural(reports.length, 'bundle')} invalid  ${amount}`,
     );
   if (!filesRead && reports.length > 0)
-    output.data(style.dim('their files were listed and not read; --read-files reads every byte'));
+    output.data(style.dim('their files were listed and not read; without --listing-only every byte is'));
 }

@@ -1,12 +1,12 @@
 import { formatSize } from '../../../core/settings/units.ts';
-import { errorRecord, WaybillError, type ErrorRecord } from '../../../core/errors.ts';
+import { errorRecord, type ErrorRecord } from '../../../core/errors.ts';
 import { withReleasers } from '../../../core/lifecycle.ts';
 import { verify, type VerifyReport } from '../../../core/maintain/verify.ts';
 import { describeLocation } from '../../../core/storage/location.ts';
 import type { ConfiguredOptions } from '../../options.ts';
 import { makeOutput, plural, type Output } from '../../output.ts';
 import { progressBar } from '../../progress.ts';
-import { destinationOf, pipelineOf, setUp } from '../../set-up.ts';
+import { chooseDestinations, setUp } from '../../set-up.ts';
 import { endedBySignal } from '../../stop-signal.ts';
 
 interface DestinationVerification {
@@ -18,32 +18,22 @@ interface DestinationVerification {
   error: ErrorRecord | null;
 }
 
-export type VerifyOptions = ConfiguredOptions & { pipeline?: string; destination?: string };
+export type VerifyOptions = ConfiguredOptions & { pipeline?: string[]; destination?: string[] };
 
 /** `waybill verify`: reads every recorded output again. */
 export async function verifyDestinations(options: VerifyOptions): Promise<number> {
   const output = makeOutput({ json: options.format === 'json', color: options.color });
-  if (options.destination !== undefined && options.pipeline === undefined)
-    throw new WaybillError('usage', '--destination needs --pipeline beside it');
   return endedBySignal(() => verifyAll(options, output));
 }
 
 async function verifyAll(options: VerifyOptions, output: Output): Promise<number> {
-  const ids = options.pipeline === undefined ? undefined : [options.pipeline];
   const { config, context, warnings } = await setUp({
     config: options.config,
     output,
     verbose: options.verbose,
-    ...(ids === undefined ? {} : { pipelineIds: ids }),
+    ...(options.pipeline === undefined ? {} : { pipelineIds: options.pipeline }),
   });
-  const pipelines = ids === undefined ? config.pipelines : ids.map((id) => pipelineOf(config, id));
-  const chosen = pipelines.map((pipeline) => ({
-    pipeline,
-    destinations:
-      options.destination === undefined
-        ? pipeline.destinations
-        : [destinationOf(pipeline, options.destination)],
-  }));
+  const chosen = chooseDestinations(config, options);
   const results: DestinationVerification[] = [];
   const bar = progressBar(!output.isJson);
   for (const { pipeline, destinations } of chosen) {

@@ -1,5 +1,6 @@
 import type joi from 'joi';
 import * as kinds from '../../settings/kinds.ts';
+import { maxListedFiles } from '../../bundle/limits.ts';
 import type { Settings } from '../../settings/declare.ts';
 import {
   baseUrl,
@@ -88,7 +89,7 @@ const httpUpload = map({
   max_upload_size: size({ atLeast: 1 })
     .default('512MiB')
     .description('Largest archive that is taken, and largest bundle that it may hold when extracted.'),
-  max_files: integer(1, 1_000_000)
+  max_files: integer(1, maxListedFiles)
     .default(10_000)
     .description('Most files that an uploaded bundle may hold.'),
 });
