@@ -23,6 +23,7 @@ export const exitCodes: Record<ErrorCode, 1 | 2> = {
   body_mismatch: 1,
   unmanaged_content: 1,
   state_conflict: 1,
+  stale_bundle: 1,
   empty_plan: 1,
   nested_managed_path: 1,
   bucket_root_protected: 1,

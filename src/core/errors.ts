@@ -74,6 +74,10 @@ export const errorTable = {
     retryable: false,
     about: 'The destination state is invalid, or of a newer version than this one.',
   },
+  stale_bundle: {
+    retryable: false,
+    about: 'The bundle is older than the one that is published, and the destination has `stale: refuse`.',
+  },
   empty_plan: {
     retryable: false,
     about: 'A replacement with no outputs would remove all that was published.',

@@ -126,6 +126,7 @@ export function destinationOf(workflow: 'additive' | 'replacement', id = 'web'):
     location: { backend: 'local', path: '/destination' },
     mapping: 'preserve_relative',
     workflow,
+    stale: 'publish',
     publicBaseUrl: null,
     cacheControl: null,
     outputs: { checksums: false, archive: false, index: false, sceneMapPage: false },

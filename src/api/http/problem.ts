@@ -34,6 +34,7 @@ export const statusOf: Record<ErrorCode, number> = {
 
   unmanaged_content: 500,
   state_conflict: 500,
+  stale_bundle: 409,
   empty_plan: 500,
   nested_managed_path: 500,
   bucket_root_protected: 500,

@@ -93,6 +93,8 @@ export interface DestinationConfig {
   location: DestinationLocation;
   mapping: 'preserve_relative' | 'fixed';
   workflow: 'additive' | 'replacement';
+  /** What becomes of a bundle that is older than the one that is published. */
+  stale: 'publish' | 'refuse';
   /** Ends with `/`; null if not configured. */
   publicBaseUrl: string | null;
   cacheControl: string | null;

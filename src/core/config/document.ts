@@ -65,6 +65,7 @@ export type DestinationDocument = DestinationLocationDocument & {
   id: string;
   mapping: 'preserve_relative' | 'fixed';
   workflow: 'additive' | 'replacement';
+  stale?: 'publish' | 'refuse';
   public_base_url?: string;
   cache_control?: string;
   outputs: { checksums: boolean; archive: boolean; index: boolean; scene_map_page: boolean };

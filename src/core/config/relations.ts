@@ -2,7 +2,7 @@ import type joi from 'joi';
 import type { Place } from '../storage/backend.ts';
 import { backendOf } from '../storage/backends.ts';
 import type { SourceConfig } from './config.ts';
-import { resolveDestination, resolveSource } from './resolve.ts';
+import { resolveSource } from './resolve.ts';
 import { destinationSchema, sourceSchema } from './schema/locations.ts';
 import { validationOptions } from './schema/schema.ts';
 import { isRemoteStaging, thisMachine } from './schema/staging.ts';
@@ -126,7 +126,7 @@ function locationFaults(pipeline: Item, base: PathBase): Fault[] {
       const destination = sound(destinationSchema, value);
       if (destination === undefined) return [];
       const backend = backendOf(destination);
-      const { location } = resolveDestination(destination, base);
+      const location = backend.resolveDestination(destination, base);
       const at = [...path, backend.placeSetting];
       const unfit = backend.destinationFault(location);
       if (unfit !== null) return [fault('invalid_value', at, unfit)];

@@ -95,7 +95,9 @@ function resolvePipeline(pipeline: PipelineDocument, base: PathBase): PipelineCo
   return {
     id: pipeline.id,
     source: resolveSource(pipeline.source, base),
-    destinations: pipeline.destinations.map((destination) => resolveDestination(destination, base)),
+    destinations: pipeline.destinations.map((destination) =>
+      resolveDestination(destination, pipeline.source, base),
+    ),
     sceneMaps: { contentRules: pipeline.scene_maps.content_rules },
   };
 }
@@ -109,7 +111,11 @@ export function resolveSource(source: SourceDocument, base: PathBase): SourceCon
   };
 }
 
-export function resolveDestination(destination: DestinationDocument, base: PathBase): DestinationConfig {
+function resolveDestination(
+  destination: DestinationDocument,
+  source: SourceDocument,
+  base: PathBase,
+): DestinationConfig {
   const { outputs } = destination;
   const { prune } = destination.retention;
   const backend = backendOf(destination);
@@ -118,6 +124,7 @@ export function resolveDestination(destination: DestinationDocument, base: PathB
     location: backend.resolveDestination(destination, base),
     mapping: destination.mapping,
     workflow: destination.workflow,
+    stale: destination.stale ?? usualStale(destination, source),
     publicBaseUrl:
       destination.public_base_url === undefined ? null : accepted(parseBaseUrl(destination.public_base_url)),
     cacheControl: destination.cache_control ?? null,
@@ -134,6 +141,17 @@ export function resolveDestination(destination: DestinationDocument, base: PathB
     },
     fileConcurrency: destination.file_concurrency ?? backend.fileConcurrency.files,
   };
+}
+
+/**
+ * Uploads may arrive in any order, and where only the newest bundle is wanted, an older one is a late retry.
+ * Sources that are read are asked again which bundle is the newest.
+ */
+function usualStale(
+  { mapping }: DestinationDocument,
+  { backend }: SourceDocument,
+): DestinationConfig['stale'] {
+  return mapping === 'fixed' && backend === 'http_upload' ? 'refuse' : 'publish';
 }
 
 function resolveNotifier(notifier: NotifierDocument, base: PathBase): NotifierConfig {

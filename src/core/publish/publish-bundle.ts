@@ -12,11 +12,9 @@ import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
 import { allKept, failedResult, plannedResult } from './action-result.ts';
 import { apply, type Applied } from './apply/apply.ts';
-import { refuseBucketRoot } from './bucket-root.ts';
-import { decide } from './decision/decide.ts';
-import { observe } from './observe.ts';
+import { decideOnLatest, decider, dependsOnStrays, isSameState, type DecideOn } from './decide-on-state.ts';
 import { planOutputs } from './outputs.ts';
-import { changesDestination, type Plan, type PlannedOutput } from './plan.ts';
+import { changesDestination, type DecisionInput, type Plan, type PlannedOutput } from './plan.ts';
 import type { PublishRequest } from './publish-request.ts';
 import type { ActionResult } from './result.ts';
 
@@ -45,7 +43,7 @@ export async function publishBundle(
     const storage = within(root, parseBundlePath(destinationPath));
     const stored = await readState(storage);
     planned = await outputsFor(publication, stored);
-    const decideOn = decider(storage, publication, planned, request.force);
+    const decideOn = decider(storage, destination, inputFor(publication, planned, request));
     const plan = await decideOnLatest(storage, stored, decideOn);
     reportPlan(request, destination, plan);
     if (plan.action === 'skip_same' && !request.dryRun) await sweepAbandoned(context, storage);
@@ -69,51 +67,18 @@ async function outputsFor(
   return planOutputs(bundle, { owner, destination, destinationPath, recorded });
 }
 
-/** Decides on a state that was just read: first without the lease, then under it. */
-type DecideOn = (stored: StoredState) => Promise<Plan>;
-
-function decider(
-  storage: Storage,
+function inputFor(
   { bundle, owner, destination, destinationPath }: BundlePublication,
   planned: readonly PlannedOutput[],
-  force: boolean,
-): DecideOn {
+  { force }: PublishRequest,
+): Omit<DecisionInput, 'observed'> {
   const { identity: source, created } = bundle;
   const { workflow } = destination;
-  const input = { owner, bundle: { source, created }, workflow, force, destinationPath, planned };
-  return async (stored) => {
-    const plan = decide({ ...input, observed: await observe(storage, input, stored) });
-    refuseBucketRoot(plan, destination.location);
-    return plan;
-  };
+  return { owner, bundle: { source, created }, workflow, force, destinationPath, planned };
 }
 
-/** Another publisher may be quicker between a look and what follows from it; then this looks again. */
+/** Other publishers may be quicker between a decision and the lease; then it is made again, so many times. */
 const maxDecisions = 10;
-
-/**
- * Decides without the lease. The state may have been read long ago, before the outputs were hashed, so a
- * decision that depends on files beside the state is final only if the state is still the same afterwards:
- * publishers write their intent before they write anything else.
- */
-async function decideOnLatest(storage: Storage, stored: StoredState, decideOn: DecideOn): Promise<Plan> {
-  for (let decision = 1; ; decision += 1) {
-    const plan = await decideOn(stored);
-    if (!dependsOnStrays(plan) || decision === maxDecisions) return plan;
-    const latest = await readState(storage);
-    if (isSameState(latest, stored)) return plan;
-    stored = latest;
-  }
-}
-
-/** Files that no record names have led to this plan: it refuses, or it deletes them. */
-function dependsOnStrays({ action, clears }: Plan): boolean {
-  return clears || !(changesDestination(action) || action === 'skip_same');
-}
-
-function isSameState(a: StoredState, b: StoredState): boolean {
-  return a.raw === null || b.raw === null ? a.raw === b.raw : a.raw.equals(b.raw);
-}
 
 interface Done {
   plan: Plan;

@@ -57,6 +57,7 @@ t.test('the smallest configuration gets every default', async (t) => {
             location: { backend: 'local', path: '/etc/waybill/out' },
             mapping: 'preserve_relative',
             workflow: 'additive',
+            stale: 'publish',
             publicBaseUrl: null,
             cacheControl: null,
             outputs: { checksums: false, archive: false, index: false, sceneMapPage: false },
@@ -603,4 +604,18 @@ t.test('findings name the file as it was given, the configuration has it absolut
     { severity: 'warning', code: 'no_pipelines' },
   ]);
   t.equal(error.findings[0]?.file, given('bad.yml'));
+});
+
+t.test('stale: by default only uploads to a fixed destination are refused', async (t) => {
+  const source = { upload: 'backend: http_upload', local: 'backend: local, path: ./in' };
+  for (const [from, settings, expected] of [
+    [source.upload, 'mapping: fixed', 'refuse'],
+    [source.upload, '', 'publish'],
+    [source.local, 'mapping: fixed', 'publish'],
+    [source.upload, 'mapping: fixed, stale: publish', 'publish'],
+    [source.local, 'stale: refuse', 'refuse'],
+  ] as const) {
+    const text = `pipelines: [{id: p, source: {${from}}, destinations: [{id: d, backend: local, path: ./out, ${settings}}]}]`;
+    t.equal(parse(text).config.pipelines[0]?.destinations[0]?.stale, expected, `${from}, ${settings}`);
+  }
 });

@@ -1,6 +1,5 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import t from 'tap';
-import type { BundleIdentity } from '../../../src/core/publish/plan.ts';
 import type { RelativePath } from '../../../src/core/paths.ts';
 import type { Catalog, CatalogState, OutputRecord, Pending } from '../../../src/core/catalog/catalog.ts';
 import type { Owner } from '../../../src/core/identity.ts';
@@ -10,6 +9,7 @@ import { decide } from '../../../src/core/publish/decision/decide.ts';
 import { isSettledByState } from '../../../src/core/publish/decision/recorded-as.ts';
 import {
   changesDestination,
+  type BundleIdentity,
   type DecisionInput,
   type Fate,
   type Observation,

@@ -60,6 +60,9 @@ const destination = {
     .description(
       'What happens to published outputs that a new plan omits: additive keeps them, replacement removes those of this owner.',
     ),
+  stale: choice('publish', 'refuse').description(
+    'What becomes of a bundle whose "created" is older than that of the bundle that this pipeline published there last: it is published all the same, or fails as stale_bundle. Left out, refuse where mapping is fixed and the source is http_upload, else publish.',
+  ),
   public_base_url: baseUrl()
     .description(
       'URL under which the root of the destination is reachable; each output then carries its own URL.',

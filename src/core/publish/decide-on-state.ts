@@ -1,0 +1,61 @@
+import { publishedBy } from '../catalog/published-bundles.ts';
+import { readState, type StoredState } from '../catalog/store.ts';
+import type { DestinationConfig } from '../config/config.ts';
+import type { Storage } from '../storage/storage.ts';
+import { refuseBucketRoot } from './bucket-root.ts';
+import { decide } from './decision/decide.ts';
+import { refuseStale } from './decision/stale.ts';
+import { observe } from './observe.ts';
+import { changesDestination, type DecisionInput, type Plan } from './plan.ts';
+
+/** Decides on a state that was just read: first without the lease, then under it. */
+export type DecideOn = (stored: StoredState) => Promise<Plan>;
+
+/**
+ * Decides about one publication. Throws the refusals that are no decisions of the table: those of `decide`,
+ * `bucket_root_protected` and `stale_bundle`.
+ */
+export function decider(
+  storage: Storage,
+  destination: Pick<DestinationConfig, 'location' | 'stale'>,
+  input: Omit<DecisionInput, 'observed'>,
+): DecideOn {
+  return async (stored) => {
+    const plan = decide({ ...input, observed: await observe(storage, input, stored) });
+    refuseBucketRoot(plan, destination.location);
+    if (destination.stale === 'refuse' && !input.force)
+      refuseStale(plan, publishedBy(stored.state, plan.owner));
+    return plan;
+  };
+}
+
+/** Another publisher may be at work during a look; then this looks again, so many times. */
+const maxLooks = 10;
+
+/**
+ * Decides without the lease. The state may have been read long ago, before the outputs were hashed, so a
+ * decision that depends on files beside the state is final only if the state is still the same afterwards:
+ * publishers write their intent before they write anything else.
+ */
+export async function decideOnLatest(
+  storage: Storage,
+  stored: StoredState,
+  decideOn: DecideOn,
+): Promise<Plan> {
+  for (let look = 1; ; look += 1) {
+    const plan = await decideOn(stored);
+    if (!dependsOnStrays(plan) || look === maxLooks) return plan;
+    const latest = await readState(storage);
+    if (isSameState(latest, stored)) return plan;
+    stored = latest;
+  }
+}
+
+/** Whether files that no record names have led to this plan: it refuses, or it deletes them. Pure. */
+export function dependsOnStrays({ action, clears }: Plan): boolean {
+  return clears || !(changesDestination(action) || action === 'skip_same');
+}
+
+export function isSameState(a: StoredState, b: StoredState): boolean {
+  return a.raw === null || b.raw === null ? a.raw === b.raw : a.raw.equals(b.raw);
+}

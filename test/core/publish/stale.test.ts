@@ -1,0 +1,81 @@
+import t from 'tap';
+import type { DestinationConfig } from '../../../src/core/config/config.ts';
+import { publishBundle } from '../../../src/core/publish/publish-bundle.ts';
+import type { ActionResult } from '../../../src/core/publish/result.ts';
+import type { Storage } from '../../../src/core/storage/storage.ts';
+import {
+  bundleOf,
+  contextWith,
+  destinationOf,
+  newWorld,
+  otherOwner,
+  owner,
+  snapshot,
+  testClock,
+} from '../../faults/world.ts';
+import { instant } from '../../support/instant.ts';
+
+interface Upload {
+  created: string;
+  text: string;
+  path?: string;
+  as?: typeof owner;
+  stale?: DestinationConfig['stale'];
+  force?: boolean;
+  dryRun?: boolean;
+}
+
+async function upload(storage: Storage, one: Upload): Promise<ActionResult> {
+  const { path = 'site', as = owner, stale = 'refuse', force = false, dryRun = false } = one;
+  const bundle = { ...bundleOf({ [`${as.pipelineId}.txt`]: one.text }, path), created: instant(one.created) };
+  const destination: DestinationConfig = { ...destinationOf('additive'), mapping: 'fixed', stale };
+  const publication = { bundle, owner: as, destination, destinationPath: '.' };
+  return publishBundle(contextWith(testClock()), storage, publication, { dryRun, force });
+}
+
+const published = async (storage: Storage): Promise<string | undefined> =>
+  (await snapshot(storage)).get('maps.txt');
+
+for (const kind of ['memory files', 'memory objects', 'local'] as const)
+  t.test(`${kind}: an older upload is refused, by the last digit, and names both`, async (t) => {
+    const storage = await newWorld(kind, t).open();
+    const newer = '2026-11-20T00:00:00.1234567892Z';
+    const older = '2026-11-20T00:00:00.1234567891Z';
+    await upload(storage, { created: newer, text: 'new', path: 'b2' });
+    const before = await snapshot(storage);
+    for (const dryRun of [true, false]) {
+      const refused = await upload(storage, { created: older, text: 'old', path: 'b1', dryRun });
+      t.match(refused, {
+        action: 'error',
+        outputsWritten: 0,
+        error: {
+          code: 'stale_bundle',
+          message: `the destination root: "b1", created ${older}, is older than "b2", created ${newer}, which is published there`,
+          hint: /stale: publish/,
+          retryable: false,
+        },
+      });
+    }
+    t.same(await snapshot(storage), before, 'nothing was touched');
+
+    t.equal(
+      (await upload(storage, { created: newer, text: 'same', path: 'b2' })).error,
+      null,
+      'equal is not older',
+    );
+    t.equal(await published(storage), 'same');
+    const same = await upload(storage, { created: older, text: 'same', path: 'b2' });
+    t.match(same, { action: 'skip_same', error: null }, 'what changes nothing is not refused');
+    const others = await upload(storage, { created: older, text: 'theirs', as: otherOwner });
+    t.equal(others.error, null, 'another owner has its own order');
+
+    t.equal((await upload(storage, { created: older, text: 'old', stale: 'publish' })).error, null);
+    t.equal(await published(storage), 'old', 'stale: publish goes back');
+    await upload(storage, { created: newer, text: 'new' });
+    t.match(await upload(storage, { created: older, text: 'forced', force: true }), {
+      action: 'upsert_additive',
+      error: null,
+    });
+    t.equal(await published(storage), 'forced', 'and so does force, which deletes nothing for it');
+    t.equal((await snapshot(storage)).get('other.txt'), 'theirs');
+  });
