@@ -1,0 +1,37 @@
+import t from 'tap';
+import { systemClock } from '../../../../src/core/clock.ts';
+import { silentLog } from '../../../../src/core/log.ts';
+import { s3Storage } from '../../../../src/core/storage/s3/driver.ts';
+import { locationOf, secretsOf, startRadosgw } from '../../../services/radosgw.ts';
+import { startS3Proxy } from '../../../services/s3-proxy.ts';
+import { bundlePath } from '../../../faults/world.ts';
+import { incrementalSuite } from './suite.ts';
+
+const server = await startRadosgw(t);
+const proxy = await startS3Proxy(t, server);
+
+incrementalSuite(t, 'S3', async (t) => {
+  const bucket = await server.newBucket();
+  const secrets = secretsOf(server.user);
+  const location = locationOf(proxy.endpoint, bucket);
+  const storage = await s3Storage(location, { clock: systemClock, log: silentLog, secrets });
+  t.teardown(() => storage.close());
+  const place = `/${bucket}/${bundlePath}/`;
+  /** The keys of all writes, except of what an attempt keeps aside and of probes. */
+  const written = (): string[] =>
+    proxy.seen
+      .filter(({ method }) => method === 'PUT')
+      .map(({ url }) => decodeURIComponent(url.split('?')[0] ?? ''))
+      .filter((url) => url.startsWith(place) && !url.includes('/.publisher.tmp/'))
+      .map((url) => url.slice(place.length));
+  return {
+    storage,
+    writes: () => written().length,
+    async writtenMarks() {
+      const counts = new Map<string, string>();
+      for (const name of written())
+        if (!name.startsWith('.publisher')) counts.set(name, String(Number(counts.get(name) ?? 0) + 1));
+      return counts;
+    },
+  };
+});
