@@ -30,6 +30,8 @@ import { sampleOf, share } from '../support/sampling.ts';
 
 const v1: Files = { 'a.txt': 'a1', 'dir/c.txt': 'c1' };
 const v2: Files = { 'a.txt': 'a2', 'new/d.txt': 'd2' };
+/** One file of `v1` differs, the other one is kept. */
+const partly: Files = { ...v1, 'a.txt': 'a2' };
 /** `dir/c.txt` becomes a file where a directory was, and `a.txt` a directory where a file was. */
 const turned: Files = { 'a.txt/inner': 'i', dir: 'now a file' };
 
@@ -45,6 +47,8 @@ export interface Scenario {
   outcome: Files;
   /** Files that nothing may touch. */
   untouched: Files;
+  /** The state that the work finds records files that are gone. */
+  startsUntrue?: boolean;
 }
 
 const beside: Files = {
@@ -97,6 +101,19 @@ export const scenarios: readonly Scenario[] = [
     rerun: (root) => succeeds(publishTo(root, { files: v2 })),
     outcome: { ...v1, ...v2, 'theirs.txt': 'theirs' },
     untouched: { ...beside, ...guests },
+  },
+  {
+    action: 'upsert_additive, most of it kept and one file gone',
+    async prepare(root) {
+      await publishTo(root, { files: { ...v1, 'b.txt': 'b1', 'gone.txt': 'gone' } });
+      await root.remove('bundle/gone.txt' as never);
+      await putAll(root, guests);
+    },
+    work: (root) => succeeds(publishTo(root, { files: { ...partly, 'b.txt': 'b1', 'gone.txt': 'gone' } })),
+    rerun: (root) => succeeds(publishTo(root, { files: { ...partly, 'b.txt': 'b1', 'gone.txt': 'gone' } })),
+    outcome: { ...partly, 'b.txt': 'b1', 'gone.txt': 'gone' },
+    untouched: guests,
+    startsUntrue: true,
   },
   {
     action: 'replace_catalog',
@@ -185,6 +202,8 @@ export const scenarios: readonly Scenario[] = [
     rerun: reconciled,
     outcome: { 'a.txt': 'a1' },
     untouched: { ...beside, ...guests },
+    // That is what it is for.
+    startsUntrue: true,
   },
 ];
 
@@ -284,8 +303,7 @@ async function walk(
   wrong.push(...earlyDeletes(log, before, scenario));
 
   const rebooted = await world.open();
-  // A reconciliation begins with a state that does not tell the truth; that is what it is for.
-  if (scenario.action !== 'reconcile')
+  if (scenario.startsUntrue !== true)
     wrong.push(...(await untruths(rebooted)).map((what) => `after the fault ${what}`));
   const afterFault = await snapshot(rebooted);
   for (const [name, text] of Object.entries(scenario.untouched))
