@@ -1,4 +1,4 @@
-import { lstatSync, readdirSync } from 'node:fs';
+import { existsSync, lstatSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import type { Test } from 'tap';
 import { systemClock } from '../../../../src/core/clock.ts';
@@ -27,7 +27,7 @@ import {
 /** A destination, and how to tell that a file of it was written. */
 export interface Place {
   storage: Storage;
-  /** What changes if a file is written, even with the same bytes: inode and time, or the writes of a server. */
+  /** What changes if a file is written, even with the same bytes: inode and time, or a count of writes. */
   writtenMarks: () => Promise<ReadonlyMap<string, string>>;
   /** How many objects were written so far, the state among them, if a server counts that. */
   writes?: () => number;
@@ -160,6 +160,7 @@ export function incrementalSuite(t: Test, name: string, open: (t: Test) => Promi
 export function marksBelow(root: string): ReadonlyMap<string, string> {
   const bundle = path.join(root, bundlePath);
   const marks = new Map<string, string>();
+  if (!existsSync(bundle)) return marks;
   for (const name of readdirSync(bundle, { recursive: true, encoding: 'utf8' })) {
     const found = lstatSync(path.join(bundle, name), { bigint: true });
     if (found.isFile() && !name.startsWith('.publisher')) marks.set(name, `${found.ino} ${found.mtimeNs}`);
