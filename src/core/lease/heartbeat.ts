@@ -12,8 +12,8 @@ export interface Heartbeat {
   /** Aborts with `lease_lost` when the lease is given up. */
   readonly signal: AbortSignal;
   /**
-   * Throws `lease_lost` if the lease is lost, or the last renewal (before the lease is held: the last beat) is
-   * longer ago than `abortAfterMs`. Makes no request, so that nothing can happen between it and the mutation
+   * Throws `lease_lost` if the lease is lost, or the last renewal (before the lease is held: the last beat)
+   * is longer ago than `abortAfterMs`. Makes no request, so that nothing can happen between it and the mutation
    * that it precedes.
    */
   check(): void;
@@ -28,10 +28,10 @@ export interface Heartbeat {
 }
 
 /**
- * Beats every `renewEveryMs`. A failed renewal is tried again at the next beat; `abortAfterMs` after the start
- * of the last successful one the lease is given up, well before a contender may take it over. A beat that
- * comes later than that renews nothing: the process was suspended, and what it decided may be out of date even
- * if nobody has taken the lease.
+ * Beats every `renewEveryMs`. A failed renewal is tried again at the next beat; `abortAfterMs` after the
+ * start of the last successful one the lease is given up, well before a contender may take it over. A beat
+ * that comes later than that renews nothing: the process was suspended, and what it decided may be out of
+ * date even if nobody has taken the lease.
  */
 export function startHeartbeat(
   storage: Pick<Storage, 'label'>,
@@ -52,8 +52,7 @@ export function startHeartbeat(
       } catch {
         return; // Stopped during the pause.
       }
-      loseIfTooLate();
-      if (lost.signal.aborted) return;
+      if (loseIfTooLate()) return;
       beatAt = clock.monotonic();
       const startedAt = beatAt;
       try {
@@ -71,10 +70,12 @@ export function startHeartbeat(
     lost.signal.throwIfAborted();
   }
 
-  function loseIfTooLate(): void {
+  function loseIfTooLate(): boolean {
     const now = clock.monotonic();
-    if (now - beatAt > times.abortAfterMs) lose('this process did not run for too long');
-    else if (now - renewedAt > times.abortAfterMs) lose('it could not be renewed in time');
+    if (now - renewedAt <= times.abortAfterMs && now - beatAt <= times.abortAfterMs) return false;
+    const isAwake = now - beatAt <= times.abortAfterMs;
+    lose(isAwake ? 'it could not be renewed in time' : 'this process did not run for too long');
+    return true;
   }
 
   function renewBy(next: () => Promise<void>, sinceMs: number): void {

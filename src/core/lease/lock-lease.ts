@@ -28,10 +28,10 @@ const mostSweeps = 20;
  * held → stolen: a contender that knows the holder to be dead, or has seen the lock unchanged for
  * `staleAfterMs`, renames the lock aside, and then contends for a free lock again.
  *
- * A contender may itself be suspended at any of these steps, and continue while another is the holder. So each
- * change follows a check that this process has been running, with nothing awaited in between; and staging
- * directories are listed before the lock is read, and made only by holders, so that a contender whose lock was
- * stolen never removes the staging of the thief.
+ * A contender may itself be suspended at any of these steps, and continue while another is the holder. So
+ * each change follows a check that this process has been running, with nothing awaited in between; and
+ * staging directories are listed before the lock is read, and made only by holders, so that a contender whose
+ * lock was stolen never removes the staging of the thief.
  */
 export async function acquireLockLease(storage: Storage, options: LeaseOptions): Promise<Lease> {
   const heartbeat = startHeartbeat(storage, options);

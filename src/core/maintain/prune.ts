@@ -4,6 +4,7 @@ import { intentOf, type Lease } from '../lease/lease.ts';
 import { bundlesOf } from '../catalog/published-bundles.ts';
 import { settleInterrupted, sweepUnfinished } from '../catalog/settle-interrupted.ts';
 import { readState } from '../catalog/store.ts';
+import { whileHeld } from '../lease/while-held.ts';
 import { sweepAbandoned, withLease } from '../lease/with-lease.ts';
 import type { PrunePolicy } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
@@ -121,7 +122,7 @@ async function prunePath(
       removes: goes.map(({ path }) => keyOf(path)),
     });
     await lease.writeState({ ...catalog, pending });
-    await sweepUnfinished(storage, vanished);
+    await sweepUnfinished(whileHeld(storage, lease), vanished);
     const { gone, failure } = await removeAll(storage, lease, goes, signal);
     for (const path of gone) confirmed(path);
     // Without the lease the state belongs to another attempt. The intent stands, and the next attempt settles

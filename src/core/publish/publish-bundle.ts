@@ -5,6 +5,7 @@ import type { CoreContext } from '../context.ts';
 import { WaybillError } from '../errors.ts';
 import type { Owner } from '../identity.ts';
 import { isContention, type Lease } from '../lease/lease.ts';
+import { whileHeld } from '../lease/while-held.ts';
 import { sweepAbandoned, withLease } from '../lease/with-lease.ts';
 import { versionConflict } from '../storage/errors.ts';
 import { parseBundlePath } from '../storage/key.ts';
@@ -95,6 +96,7 @@ async function decideAndApply(
 ): Promise<Done> {
   const underLease = async (lease: Lease): Promise<Done> => {
     const plan = await decideOn(lease.found);
+    lease.check();
     // On object stores nothing keeps others from writing before this attempt has written its intent.
     if (dependsOnStrays(plan) && !isSameState(await readState(storage), lease.found))
       throw versionConflict(storage, stateKey);
@@ -123,7 +125,7 @@ async function applyPlan(
   lease: Lease,
 ): Promise<Applied> {
   return apply(plan, {
-    storage,
+    storage: whileHeld(storage, lease),
     lease,
     clock,
     log,

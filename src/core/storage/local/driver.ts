@@ -43,10 +43,10 @@ const label = 'local storage';
 
 /**
  * Opens a directory of this machine. `root` may be missing: it then lists as empty, and the first write
- * creates it; if that is seen to be impossible, opening throws what the write would throw (see `makeRoot`). With
- * `mustExist` it throws `storage_not_found` if the root is missing, `storage_denied` if it cannot be looked at
- * and `storage_permanent` if it is not a directory. The rights to create the root are not looked at if
- * `readOnly`, unless that is because of a `dryRun`.
+ * creates it; if that is seen to be impossible, opening throws what the write would throw (see `makeRoot`).
+ * With `mustExist` it throws `storage_not_found` if the root is missing, `storage_denied` if it cannot be
+ * looked at and `storage_permanent` if it is not a directory. The rights to create the root are not looked at
+ * if `readOnly`, unless that is because of a `dryRun`.
  *
  * Symbolic links below the root are never followed when writing; a link is an entry of its own. Calls throw
  * `storage_not_found`, `storage_exists`, `storage_denied` (also for any change if `readOnly`),

@@ -10,8 +10,8 @@ import { listedKey as key } from '../../../../src/core/storage/key.ts';
 import { localStorage } from '../../../../src/core/storage/local/driver.ts';
 import { put, testClock } from '../../../faults/world.ts';
 
-/** What is in the way, by the place below a directory of the test; what the message names; a word of the hint. */
-const obstacles: Record<string, { lay(here: string): void; root: string; at: string; hint: RegExp }> = {
+/** What is in the way, below a directory of the test; what the message names; some words of the hint. */
+const obstacles: Record<string, { lay: (here: string) => void; root: string; at: string; hint: RegExp }> = {
   'a dangling link': {
     lay: (here) => symlinkSync('/nowhere/at/all', path.join(here, 'link')),
     root: 'link',
@@ -31,7 +31,10 @@ const obstacles: Record<string, { lay(here: string): void; root: string; at: str
     hint: /make that directory/,
   },
   'a link to a file': {
-    lay: (here) => (writeFileSync(path.join(here, 'file'), ''), symlinkSync('file', path.join(here, 'link'))),
+    lay(here) {
+      writeFileSync(path.join(here, 'file'), '');
+      symlinkSync('file', path.join(here, 'link'));
+    },
     root: 'link/deep',
     at: 'link',
     hint: /make that directory/,

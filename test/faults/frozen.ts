@@ -1,0 +1,347 @@
+import type { Test } from 'tap';
+import type { Clock } from '../../src/core/clock.ts';
+import { defaultLeaseTimes, type LeaseTimes } from '../../src/core/lease/lease.ts';
+import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
+import type { ActionResult } from '../../src/core/publish/result.ts';
+import type { Body, Storage } from '../../src/core/storage/storage.ts';
+import { inParallel } from '../../src/core/parallel.ts';
+import { sampleOf, share } from '../support/sampling.ts';
+import type { WorldFactory } from './walk.ts';
+import { withFaults, type FaultLog } from './with-faults.ts';
+import {
+  bundleOf,
+  bundlePath,
+  contextWith,
+  destinationOf,
+  litter,
+  owner,
+  publishTo,
+  put,
+  snapshot,
+  stateOf,
+  testClock,
+  untilAborted,
+  untruths,
+  type Files,
+  type World,
+} from './world.ts';
+
+/**
+ * A publisher that is stopped at each of its storage operations, once the storage has carried it out, and
+ * each time that it reads from its source; another one takes over from it; and it is continued, when the
+ * other one is done or at each operation of the other one.
+ */
+
+/** The other publisher looks seldom, so that it has few operations. */
+const times: LeaseTimes = { ...defaultLeaseTimes, pollEveryMs: 20_000 };
+const asleepMs = 200_000;
+
+const slow: Files = { 'a.txt': 'slow', 'slow.txt': 's' };
+const quick: Files = { 'a.txt': 'quick', 'quick.txt': 'q' };
+
+export interface FrozenScenario {
+  name: string;
+  prepare(world: World): Promise<void>;
+}
+
+export const frozenScenarios: readonly FrozenScenario[] = [
+  { name: 'a first publication', prepare: async () => undefined },
+  {
+    name: 'a replacement',
+    async prepare(world) {
+      await publishTo(await world.open(), {
+        files: { 'a.txt': 'old', 'old.txt': 'o' },
+        workflow: 'replacement',
+      });
+    },
+  },
+  {
+    name: 'a replacement after a crash',
+    async prepare(world) {
+      const files = { 'a.txt': 'old', 'old.txt': 'o' };
+      await publishTo(await world.open(), { files, workflow: 'replacement' });
+      const log: FaultLog = { operations: [], fired: false, mutations: 0 };
+      const at = 8;
+      const crash = withFaults(await world.open(), { kind: 'crash', at, code: 'storage_permanent' }, log);
+      await publishTo(crash, { files: { 'a.txt': 'crashed', 'new.txt': 'n' }, workflow: 'replacement' });
+      if (!log.fired) throw new Error('the crash never came');
+    },
+  },
+];
+
+/**
+ * What the process does first when it is continued: its timers, which are all due, or the answer of the
+ * operation that it waited for.
+ */
+type First = 'timers' | 'answer';
+
+export interface Freeze {
+  /** The operation, counted from 1. */
+  at: number;
+  first: First;
+  /** At which operation of the other publisher it is continued; null: when that one is done. */
+  wokenAt: number | null;
+}
+
+export interface FrozenWalk {
+  /** Freezes that a run outside CI draws. */
+  drawn: number;
+  /** At most so many of those in which the other publisher is still at work, evenly spread. */
+  midway: number;
+  concurrency: number;
+}
+
+/** Walks the freezes of a scenario, and returns how many. */
+export async function walkFrozen(
+  t: Test,
+  newWorld: WorldFactory,
+  scenario: FrozenScenario,
+  { drawn, midway, concurrency }: FrozenWalk,
+): Promise<number> {
+  const { operations, others } = await countOperations(t, newWorld, scenario);
+  const whole: Freeze[] = [];
+  const crossing: Freeze[] = [];
+  for (let at = 1; at <= operations.length; at += 1)
+    for (const first of ['timers', 'answer'] as const) {
+      whole.push({ at, first, wokenAt: null });
+      for (let wokenAt = 1; wokenAt <= others; wokenAt += 1) crossing.push({ at, first, wokenAt });
+    }
+  const freezes = [
+    ...sampleOf(whole, drawn, `whole ${scenario.name}`),
+    ...everyNth(sampleOf(crossing, drawn, `midway ${scenario.name}`), midway),
+  ];
+  const failures: string[] = [];
+  await inParallel(freezes, concurrency, async (freeze) => {
+    const where = `stopped after ${freeze.at} ${operations[freeze.at - 1] ?? ''}, ${freeze.first} first, continued at ${freeze.wokenAt ?? 'the end'}`;
+    failures.push(...(await wrongAfter(t, newWorld, scenario, freeze)).map((what) => `${where}: ${what}`));
+  });
+  t.same(
+    failures.slice(0, 10),
+    [],
+    `${share(freezes.length, whole.length + crossing.length)} freezes walked`,
+  );
+  return freezes.length;
+}
+
+function everyNth<T>(all: readonly T[], atMost: number): readonly T[] {
+  const stride = Math.ceil(all.length / atMost);
+  return all.filter((_, index) => index % stride === 0);
+}
+
+async function countOperations(
+  t: Test,
+  newWorld: WorldFactory,
+  scenario: FrozenScenario,
+): Promise<{ operations: string[]; others: number }> {
+  const world = await newWorld(t);
+  await scenario.prepare(world);
+  const publisher = stoppable(await world.open());
+  const { error } = await publish(publisher, slow);
+  t.equal(error, null, 'undisturbed, it publishes');
+  t.ok(publisher.operations.length > 8, `${publisher.operations.length} operations`);
+  // The other one waits until the lease is stale: that takes a few looks more.
+  return { operations: publisher.operations, others: publisher.operations.length + 16 };
+}
+
+async function wrongAfter(
+  t: Test,
+  newWorld: WorldFactory,
+  scenario: FrozenScenario,
+  { at, first, wokenAt }: Freeze,
+): Promise<string[]> {
+  const world = await newWorld(t);
+  await put(await world.open(), 'sibling', 'untouched');
+  await scenario.prepare(world);
+  const frozen = stoppable(await world.open(), at);
+  const frozenResult = publish(frozen, slow);
+  if ((await Promise.race([frozen.stopped, frozenResult.then(() => 'ended')])) === 'ended')
+    return ['it was never stopped'];
+  const hadCommitted = await holds(world, 'slow');
+
+  // Whoever had not begun would now wait for the other one, as any two publishers do.
+  const other = stoppable(await world.open(), frozen.hadBegun ? (wokenAt ?? 0) : 0);
+  const otherResult = publish(other, quick);
+  await Promise.race([other.stopped, otherResult]);
+  await frozen.wake(first);
+  const { error } = await frozenResult;
+  const otherIsMidway = other.isStopped();
+  await other.go();
+  const { error: otherError } = await otherResult;
+
+  const wrong: string[] = [];
+  if (otherError !== null) wrong.push(`the other one failed: ${otherError.code} ${otherError.message}`);
+  if (frozen.hadBegun && !hadCommitted && error?.code !== 'lease_lost')
+    wrong.push(
+      `it did not lose its lease: ${error === null ? 'it published' : `${error.code} ${error.message}`}`,
+    );
+  const storage = await world.open();
+  // One that had not begun to take the lease is like one that was started later.
+  const mayBeLast = !frozen.hadBegun && !otherIsMidway && error === null;
+  if (!mayBeLast && !(await holds(world, 'quick'))) wrong.push('what the other one published is not there');
+  wrong.push(...(await untruths(storage)));
+  const state = await stateOf(storage);
+  if (state.kind !== 'valid' || state.catalog.pending !== null) wrong.push('the state has an intent');
+
+  if ((await publish(stoppable(await world.open()), quick)).error !== null) wrong.push('the next run failed');
+  const files = await snapshot(storage);
+  wrong.push(...litter(files).map((name) => `"${name}" was left`));
+  const expected = { ...quick, '../sibling': 'untouched' };
+  for (const [name, text] of Object.entries(expected)) {
+    const key = name.startsWith('../') ? name.slice(3) : `${bundlePath}/${name}`;
+    if (files.get(key) !== text) wrong.push(`"${key}" holds ${String(files.get(key))}`);
+  }
+  if (files.size !== 4) wrong.push(`there are also others: ${[...files.keys()].join(', ')}`);
+  return wrong;
+}
+
+/** Whether the catalog is that of this publication, and its attempt over. */
+async function holds(world: World, text: 'slow' | 'quick'): Promise<boolean> {
+  const state = await stateOf(await world.open());
+  if (state.kind !== 'valid' || state.catalog.pending !== null) return false;
+  return state.catalog.outputs.some(({ path }) => path === `${text}.txt`);
+}
+
+interface Stoppable {
+  storage: Storage;
+  clock: Clock;
+  operations: string[];
+  /** Whether it had begun to take the lease when it was stopped. */
+  hadBegun: boolean;
+  stopped: Promise<unknown>;
+  isStopped(): boolean;
+  /** A body whose reading counts as an operation. */
+  body: (name: string, body: Body) => Body;
+  /** Continues it after it was stopped for longer than its lease lasts. */
+  wake(first: First): Promise<void>;
+  /** Continues it as if no time had passed. */
+  go(): Promise<void>;
+}
+
+/** A storage and a clock whose process is stopped after the operation `at`. */
+function stoppable(inner: Storage, at = 0): Stoppable {
+  const stopped = promised();
+  const woken = promised();
+  let isStopped = false;
+  let elapsed = 0;
+  const beats = new Map<() => void, number>();
+  const fire = (): void => {
+    for (const [beat, due] of beats) if (due <= elapsed) beat();
+  };
+  const after = async (name: string): Promise<void> => {
+    publisher.operations.push(name);
+    if (publisher.operations.length !== at) return;
+    isStopped = true;
+    publisher.hadBegun = beats.size > 0;
+    stopped.resolve();
+    await woken.promise;
+  };
+  const step = async <T>(name: string, work: () => Promise<T>): Promise<T> => {
+    const result = await work();
+    await after(name);
+    return result;
+  };
+  const base = testClock();
+  const publisher: Stoppable = {
+    operations: [],
+    hadBegun: false,
+    stopped: stopped.promise,
+    isStopped: () => isStopped,
+    clock: {
+      ...base,
+      now: () => new Date(Date.parse('2026-11-20T00:00:00Z') + elapsed),
+      monotonic: () => elapsed,
+      async sleep(ms, signal) {
+        if (ms !== times.renewEveryMs) {
+          elapsed += ms;
+          fire();
+          return;
+        }
+        const beat = promised();
+        beats.set(beat.resolve, elapsed + ms);
+        await Promise.race([beat.promise, untilAborted(signal)]).finally(() => beats.delete(beat.resolve));
+      },
+    },
+    storage: stopping(inner, step, after),
+    body: (name, body) => ({
+      size: body.size,
+      async *open() {
+        yield* body.open();
+        await after(`source of ${name}`);
+      },
+    }),
+    async wake(first) {
+      elapsed += asleepMs;
+      if (first === 'timers') {
+        fire();
+        await turns();
+      }
+      isStopped = false;
+      woken.resolve();
+      await turns();
+      fire();
+    },
+    async go() {
+      isStopped = false;
+      woken.resolve();
+    },
+  };
+  return publisher;
+}
+
+/** A rename of several files is as many operations as files. */
+function stopping(
+  inner: Storage,
+  step: <T>(name: string, work: () => Promise<T>) => Promise<T>,
+  after: (name: string) => Promise<void>,
+): Storage {
+  return {
+    label: inner.label,
+    facts: inner.facts,
+    stat: (key) => step(`stat ${key}`, () => inner.stat(key)),
+    async *list(directory, how) {
+      const entries = [];
+      for await (const entry of inner.list(directory, how)) entries.push(entry);
+      await after(`list ${directory}`);
+      yield* entries;
+    },
+    async *read(key) {
+      const chunks: Uint8Array[] = [];
+      for await (const chunk of inner.read(key)) chunks.push(chunk);
+      await after(`read ${key}`);
+      yield* chunks;
+    },
+    write: (key, body, how) => step(`write ${key}`, () => inner.write(key, body, how)),
+    async rename(moves) {
+      for (const move of moves) await step(`rename ${move.to}`, () => inner.rename([move]));
+    },
+    keep: (key, aside) => step(`keep ${key}`, () => inner.keep(key, aside)),
+    putBack: (kept) => step(`putBack ${kept.key}`, () => inner.putBack(kept)),
+    sync: () => step('sync', () => inner.sync()),
+    remove: (key) => step(`remove ${key}`, () => inner.remove(key)),
+    removeTree: (directory) => step(`removeTree ${directory}`, () => inner.removeTree(directory)),
+    close: () => inner.close(),
+  };
+}
+
+async function publish({ storage, clock, body }: Stoppable, files: Files): Promise<ActionResult> {
+  const bundle = bundleOf(files);
+  for (const file of bundle.files) file.body = body(file.path, file.body);
+  const destination = destinationOf('replacement', owner.destinationId);
+  return publishBundle(
+    contextWith(clock),
+    storage,
+    { bundle, owner, destination, destinationPath: bundlePath },
+    { dryRun: false, force: false, leaseTimes: times },
+  );
+}
+
+function promised(): { promise: Promise<void>; resolve: () => void } {
+  let resolve = (): void => undefined;
+  const promise = new Promise<void>((settle) => (resolve = settle));
+  return { promise, resolve };
+}
+
+/** Lets everything run that needs no answer from outside. */
+async function turns(): Promise<void> {
+  for (let turn = 0; turn < 3; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+}
