@@ -25,6 +25,7 @@ export const exitCodes: Record<ErrorCode, 1 | 2> = {
   state_conflict: 1,
   stale_bundle: 1,
   empty_plan: 1,
+  catalog_too_large: 1,
   nested_managed_path: 1,
   bucket_root_protected: 1,
   destination_busy: 1,

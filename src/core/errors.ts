@@ -82,6 +82,10 @@ export const errorTable = {
     retryable: false,
     about: 'A replacement with no outputs would remove all that was published.',
   },
+  catalog_too_large: {
+    retryable: false,
+    about: 'The catalog of a bundle path would be larger than what is read: too many outputs in one place.',
+  },
   nested_managed_path: {
     retryable: false,
     about: 'A forced replacement would delete another bundle path that is managed.',

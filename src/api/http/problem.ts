@@ -36,6 +36,7 @@ export const statusOf: Record<ErrorCode, number> = {
   state_conflict: 500,
   stale_bundle: 409,
   empty_plan: 500,
+  catalog_too_large: 500,
   nested_managed_path: 500,
   bucket_root_protected: 500,
   destination_busy: 500,

@@ -6,6 +6,9 @@ import type { Key } from '../storage/key.ts';
 
 export const catalogVersion = 4;
 
+/** Bytes of a catalog: some 600,000 records of ordinary length. A larger file is neither read nor written. */
+export const maxCatalogBytes = 256 * 1024 * 1024;
+
 /** What the publisher derived for an output. A change in any of it defeats `skip_same`. */
 export interface GeneratedMetadata {
   contentType: string | null;

@@ -1,7 +1,9 @@
 import type { Owner } from '../identity.ts';
 import { compareCodeUnits } from '../paths.ts';
+import { WaybillError } from '../errors.ts';
 import {
   catalogVersion,
+  maxCatalogBytes,
   type Catalog,
   type GeneratedMetadata,
   type OutputRecord,
@@ -12,10 +14,25 @@ import { holderToJson } from './holder-json.ts';
 
 /**
  * The bytes of a `.publisher.json`: outputs sorted by path, one record per line, so that `diff` reads well.
- * Pure.
+ * Throws `catalog_too_large` for more than could be read again. Pure.
  */
 export function serialiseCatalog(catalog: Catalog): Buffer {
   return joinLines(catalogLines(catalog));
+}
+
+/** The bytes that a record takes in the catalog. Pure. */
+export function bytesOfRecord(record: OutputRecord): number {
+  return Buffer.byteLength(JSON.stringify(recordToJson(record))) + '    ,\n'.length;
+}
+
+/** `place` is the bundle path or storage, `size` what the catalog would have at least, in bytes. */
+export function catalogTooLarge(place: string, size: number): WaybillError {
+  const mebibytes = (bytes: number): string => `${Math.ceil(bytes / 2 ** 20)} MiB`;
+  return new WaybillError(
+    'catalog_too_large',
+    `${place}: the catalog would have at least ${mebibytes(size)}, and ${mebibytes(maxCatalogBytes)} is the most that is read; nothing was written`,
+    { hint: 'publish fewer outputs to one bundle path: split the bundle, or use another path' },
+  );
 }
 
 function* catalogLines(catalog: Catalog): Iterable<string> {
@@ -62,13 +79,18 @@ const linesPerBatch = 512;
 function joinLines(lines: Iterable<string>): Buffer {
   const parts: Buffer[] = [];
   let batch: string[] = [];
+  let size = 0;
   const flush = (): void => {
-    if (batch.length > 0) parts.push(Buffer.from(`${batch.join('\n')}\n`));
+    if (batch.length === 0) return;
+    const part = Buffer.from(`${batch.join('\n')}\n`);
+    size += part.byteLength;
+    if (size > maxCatalogBytes) throw catalogTooLarge('the state', size);
+    parts.push(part);
     batch = [];
   };
   for (const line of lines) if (batch.push(line) === linesPerBatch) flush();
   flush();
-  return Buffer.concat(parts);
+  return Buffer.concat(parts, size);
 }
 
 function sortedByPath(outputs: readonly OutputRecord[]): OutputRecord[] {

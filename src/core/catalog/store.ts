@@ -4,13 +4,10 @@ import { readAll } from '../storage/body.ts';
 import { joinKey } from '../storage/key.ts';
 import { sourceBackends } from '../storage/backends.ts';
 import type { Storage } from '../storage/storage.ts';
-import type { CatalogState } from './catalog.ts';
+import { maxCatalogBytes, type CatalogState } from './catalog.ts';
 import { parseState } from './parse-state.ts';
 
 export const stateKey = joinKey('', stateName);
-
-/** Some 330,000 records; a larger file is not a state. */
-const stateLimitBytes = 256 * 1024 * 1024;
 
 export interface StoredState {
   state: CatalogState;
@@ -43,7 +40,7 @@ export async function readVersionedState(
 /** The bytes of the state, not parsed; null if there is none. Throws as `readState` does. */
 export async function readRaw(storage: Storage): Promise<Buffer | null> {
   try {
-    return await readAll(storage, stateKey, stateLimitBytes);
+    return await readAll(storage, stateKey, maxCatalogBytes);
   } catch (error) {
     if (hasCode(error, 'storage_not_found')) return null;
     throw error;

@@ -3,6 +3,7 @@ import { readState, type StoredState } from '../catalog/store.ts';
 import type { DestinationConfig } from '../config/config.ts';
 import type { Storage } from '../storage/storage.ts';
 import { refuseBucketRoot } from './bucket-root.ts';
+import { refuseLargeCatalog } from './catalog-size.ts';
 import { decide } from './decision/decide.ts';
 import { refuseStale } from './decision/stale.ts';
 import { observe } from './observe.ts';
@@ -13,7 +14,7 @@ export type DecideOn = (stored: StoredState) => Promise<Plan>;
 
 /**
  * Decides about one publication. Throws the refusals that are no decisions of the table: those of `decide`,
- * `bucket_root_protected` and `stale_bundle`.
+ * `bucket_root_protected`, `catalog_too_large` and `stale_bundle`.
  */
 export function decider(
   storage: Storage,
@@ -23,6 +24,7 @@ export function decider(
   return async (stored) => {
     const plan = decide({ ...input, observed: await observe(storage, input, stored) });
     refuseBucketRoot(plan, destination.location);
+    refuseLargeCatalog(plan);
     if (destination.stale === 'refuse' && !input.force)
       refuseStale(plan, publishedBy(stored.state, plan.owner));
     return plan;

@@ -1,0 +1,46 @@
+import { maxCatalogBytes, type OutputRecord } from '../catalog/catalog.ts';
+import { bytesOfRecord, catalogTooLarge } from '../catalog/serialise-catalog.ts';
+import { changesDestination, type Plan, type PlannedOutput } from './plan.ts';
+
+/** Fields, numbers, times and digests of a record; its other texts count by their length. */
+const fixedBytes = 512;
+/** JSON escapes a code unit in six bytes at most. */
+const bytesPerUnit = 6;
+
+/**
+ * Refuses a plan whose catalog could be written and never read again. Throws `catalog_too_large`, before
+ * anything is written and in a dry run too. Pure.
+ */
+export function refuseLargeCatalog(plan: Plan): void {
+  if (!changesDestination(plan.action)) return;
+  const { untouched, writes, kept } = plan;
+  const records = [untouched, writes, kept] as const;
+  // Adding up lengths takes a hundredth of the time, and settles it for all but the very largest.
+  if (sum(records, atMost) < maxCatalogBytes) return;
+  const updatedAt = new Date(0).toISOString();
+  const size = sum(records, (output) => bytesOfRecord({ updatedAt, ...output }));
+  if (size > maxCatalogBytes) throw catalogTooLarge(plan.destinationPath, size);
+}
+
+type Recorded = Omit<OutputRecord, 'updatedAt'> | PlannedOutput;
+
+function sum(lists: readonly (readonly Recorded[])[], bytesOf: (one: Recorded) => number): number {
+  let total = 0;
+  for (const list of lists) for (const one of list) total += bytesOf(one);
+  return total;
+}
+
+function atMost({ path, kind, url, owner, source, generated }: Recorded): number {
+  const units =
+    path.length +
+    kind.length +
+    (url?.length ?? 0) +
+    owner.pipelineId.length +
+    owner.destinationId.length +
+    source.id.length +
+    source.path.length +
+    (generated.contentType?.length ?? 0) +
+    (generated.cacheControl?.length ?? 0) +
+    (generated.generator?.name.length ?? 0);
+  return fixedBytes + units * bytesPerUnit;
+}

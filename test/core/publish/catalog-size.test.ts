@@ -1,0 +1,52 @@
+import t from 'tap';
+import { systemClock } from '../../../src/core/clock.ts';
+import { publishBundle } from '../../../src/core/publish/publish-bundle.ts';
+import { memoryStorage, type MemoryDisk } from '../../support/memory-storage.ts';
+import { bundleOf, bundlePath, contextWith, destinationOf, owner, publishTo } from '../../faults/world.ts';
+
+/** A megabyte of address for each output: the largest catalog with the fewest files. */
+const publicBaseUrl = `https://example.org/${'a'.repeat(2 ** 20)}/`;
+
+function filesOf(count: number): Record<string, string> {
+  return Object.fromEntries(Array.from({ length: count }, (_, index) => [`f${index}`, 'x']));
+}
+
+for (const dryRun of [true, false])
+  t.test(
+    `a catalog that could not be read again is refused before a write, dry run: ${dryRun}`,
+    async (t) => {
+      const disk: MemoryDisk = new Map();
+      const root = memoryStorage({ disk, flavour: 'files' });
+      await publishTo(root, { files: { old: 'old' } });
+      const before = new Map(disk);
+      const result = await publishBundle(
+        contextWith(systemClock),
+        root,
+        {
+          bundle: bundleOf(filesOf(257)),
+          owner,
+          destination: { ...destinationOf('additive'), publicBaseUrl },
+          destinationPath: bundlePath,
+        },
+        { dryRun, force: false },
+      );
+      t.match(result, {
+        action: 'error',
+        error: {
+          code: 'catalog_too_large',
+          message: /at least 258 MiB, and 256 MiB/,
+          hint: /split the bundle/,
+        },
+      });
+      t.same(disk, before, 'byte for byte as before');
+    },
+  );
+
+t.test('one that can just be read is written, and read again', async (t) => {
+  const root = memoryStorage({ flavour: 'files' });
+  const destination = { ...destinationOf('additive'), publicBaseUrl };
+  const publication = { bundle: bundleOf(filesOf(100)), owner, destination, destinationPath: bundlePath };
+  const request = { dryRun: false, force: false };
+  t.match(await publishBundle(contextWith(systemClock), root, publication, request), { error: null });
+  t.match(await publishBundle(contextWith(systemClock), root, publication, request), { action: 'skip_same' });
+});
