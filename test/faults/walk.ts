@@ -261,7 +261,7 @@ export async function walkScenario(
   const points = sampleOf(all, drawn, scenario.action);
   const failures: string[] = [];
   await inParallel(points, concurrency, async ({ fault, retries }) => {
-    const wrong = await walk(t, newWorld, scenario, fault, retries);
+    const wrong = await walk(t, newWorld, scenario, { fault, retries, commitAt: commitIn(operations) });
     const where = `${fault.kind} (${fault.code}, ${retries} retries) at ${fault.at} ${operations[fault.at - 1] ?? ''}`;
     failures.push(...wrong.map((what) => `${where}: ${what}`));
   });
@@ -288,8 +288,7 @@ async function walk(
   t: Test,
   newWorld: WorldFactory,
   scenario: Scenario,
-  fault: Fault,
-  retries: number,
+  { fault, retries, commitAt }: { fault: Fault; retries: number; commitAt: number },
 ): Promise<string[]> {
   const world = await newWorld(t);
   await scenario.prepare(await world.open());
@@ -306,12 +305,53 @@ async function walk(
   if (scenario.startsUntrue !== true)
     wrong.push(...(await untruths(rebooted)).map((what) => `after the fault ${what}`));
   const afterFault = await snapshot(rebooted);
+  if (!succeeded && isUndone(scenario, fault, commitAt))
+    wrong.push(...differences(before, afterFault, { withState: fault.code === 'storage_permanent' }));
   for (const [name, text] of Object.entries(scenario.untouched))
     if (afterFault.get(name) !== text) wrong.push(`after the fault "${name}" was touched`);
 
   if (!(await scenario.rerun(await world.open()).catch(() => false))) wrong.push('the rerun failed');
   wrong.push(...(await shortfalls(world, scenario)));
   return wrong;
+}
+
+/**
+ * The operation, counted from 1, with which the commit begins: the one that replaces the state by the one
+ * without the intent, or, on a server that does not honour the condition of that, the look before it.
+ */
+function commitIn(operations: readonly string[]): number {
+  const isCommit = (name: string): boolean =>
+    /^(write|rename \S+\/state-\d+) (\S+\/)?\.publisher\.json$/.test(name);
+  let at = operations.findLastIndex(isCommit);
+  while (operations[at - 1]?.startsWith('read ') === true && operations[at]?.startsWith('rename ') !== true)
+    at -= 1;
+  return at + 1;
+}
+
+/**
+ * Whether the destination must be as before the attempt, after this fault made it fail: unless the process
+ * died, or the outcome of the commit is unknown. A prune and a reconciliation record what they have done.
+ */
+function isUndone({ action }: Scenario, { kind, at, code }: Fault, commitAt: number): boolean {
+  if (kind === 'crash' || action === 'prune' || action === 'reconcile') return false;
+  return code === 'storage_permanent' || at < commitAt;
+}
+
+/**
+ * What an attempt that was undone left different. Without `withState`, the intent may stay: an answer was
+ * lost, so that a request may still be carried out.
+ */
+function differences(
+  before: ReadonlyMap<string, string>,
+  after: ReadonlyMap<string, string>,
+  { withState }: { withState: boolean },
+): string[] {
+  const names = new Set([...before.keys(), ...after.keys()]);
+  return [...names]
+    .filter((name) => before.get(name) !== after.get(name) && (withState || !name.includes('.publisher')))
+    .map(
+      (name) => `"${name}" was not put back: ${String(before.get(name))} became ${String(after.get(name))}`,
+    );
 }
 
 /**

@@ -102,8 +102,11 @@ class HeldLock implements Lease {
   }
 }
 
-/** Never throws. Whoever cannot be sure that the lock is still its own leaves it, to be taken over. */
-async function giveBack(
+/**
+ * Removes the lock of this holder and the staging of its attempt. Never throws. Whoever cannot be sure that
+ * the lock is still its own leaves it, to be taken over.
+ */
+export async function giveBack(
   storage: Storage,
   { attemptId, log }: LeaseOptions,
   holder: Holder,

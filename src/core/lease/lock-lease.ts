@@ -4,7 +4,7 @@ import { hasCode, WaybillError } from '../errors.ts';
 import { bytesBody } from '../storage/body.ts';
 import type { Storage } from '../storage/storage.ts';
 import { startHeartbeat, type Heartbeat } from './heartbeat.ts';
-import { holdLock } from './held-lock.ts';
+import { giveBack, holdLock } from './held-lock.ts';
 import { watchLease } from './holder-watch.ts';
 import { destinationBusy, type Lease, type LeaseOptions } from './lease.ts';
 import { createLock, holderIn, lockKey, ownsLock, readLock, renewLock } from './lock-file.ts';
@@ -36,9 +36,11 @@ const mostSweeps = 20;
 export async function acquireLockLease(storage: Storage, options: LeaseOptions): Promise<Lease> {
   const heartbeat = startHeartbeat(storage, options);
   const holder = newHolder();
+  const lock = { isCreated: false };
   try {
-    await takeLock(storage, options, holder, heartbeat);
+    await takeLock(storage, options, holder, heartbeat, () => (lock.isCreated = true));
   } catch (error) {
+    if (lock.isCreated) await giveBack(storage, options, holder, heartbeat);
     await heartbeat.stop();
     retire(holder);
     throw error;
@@ -46,12 +48,16 @@ export async function acquireLockLease(storage: Storage, options: LeaseOptions):
   return holdLock(storage, options, holder, heartbeat);
 }
 
-/** Returns once the lock of `holder` is there and everything that others left is swept. */
+/**
+ * Returns once the lock of `holder` is there and everything that others left is swept. `created` is called
+ * when there is a lock to give back.
+ */
 async function takeLock(
   storage: Storage,
   { clock, attemptId, times, signal }: LeaseOptions,
   holder: Holder,
   heartbeat: Heartbeat,
+  created: () => void,
 ): Promise<void> {
   const judge = watchLease(times, clock.monotonic());
   let sweeps = 0;
@@ -61,6 +67,7 @@ async function takeLock(
     const since = clock.monotonic();
     try {
       if (await createLock(storage, holder)) {
+        created();
         heartbeat.renewBy(renewLock(storage, holder, attemptId), since);
         if (await swept(storage, attemptId, holder, heartbeat)) return;
         heartbeat.renewBy(async () => undefined, clock.monotonic());

@@ -105,7 +105,7 @@ async function prunePath(
   const { clock, signal } = context;
   const { state } = await readState(storage);
   if (planned.length === 0 && state.kind === 'valid' && state.catalog.pending === null)
-    return sweepAbandoned(context, storage);
+    return sweepAbandoned(context, storage, state);
   await withLease(context, storage, async (lease) => {
     const found = requireCatalog(lease.found.state);
     const { outputs, vanished } = await settleInterrupted(storage, found);

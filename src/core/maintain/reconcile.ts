@@ -62,10 +62,11 @@ async function reconcilePath(
   options: ReconcileOptions,
 ): Promise<ReconcileReport> {
   try {
-    const compared = await compare(storage, (await readState(storage)).state, nested, options);
+    const { state } = await readState(storage);
+    const compared = await compare(storage, state, nested, options);
     if (!options.dryRun && compared.missing.some(({ repaired }) => repaired))
       await repair(context, storage, nested, options);
-    else if (!options.dryRun) await sweepAbandoned(context, storage);
+    else if (!options.dryRun) await sweepAbandoned(context, storage, state);
     return { destinationPath, ...compared, error: null };
   } catch (error) {
     return { destinationPath, missing: [], unmanaged: [], error: errorRecord(error) };

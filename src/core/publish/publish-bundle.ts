@@ -47,7 +47,7 @@ export async function publishBundle(
     const decideOn = decider(storage, destination, inputFor(publication, planned, request));
     const plan = await decideOnLatest(storage, stored, decideOn);
     reportPlan(request, destination, plan);
-    if (plan.action === 'skip_same' && !request.dryRun) await sweepAbandoned(context, storage);
+    if (plan.action === 'skip_same' && !request.dryRun) await sweepAbandoned(context, storage, stored.state);
     if (request.dryRun) return plannedResult(bundle.path, plan, planned, null);
     const done = changesDestination(plan.action)
       ? await decideAndApply(context, storage, destination, request, decideOn)

@@ -61,12 +61,12 @@ async function publish(
   }
 }
 
-/** Method and key of each request, listings apart. */
+/** Keys of the requests of a method, listings, probes and the attempt's own copies in staging apart. */
 function requests(method: string): string[] {
   return proxy.seen
     .filter((request) => request.method === method && !request.url.includes('list-type=2'))
     .map(({ url }) => decodeURIComponent((url.split('?')[0] ?? '').split('/').slice(2).join('/')))
-    .filter((key) => !key.includes('/probe-'))
+    .filter((key) => !key.includes('/.publisher.tmp/'))
     .sort();
 }
 
@@ -120,6 +120,8 @@ t.test(
     proxy.seen.length = 0;
     t.equal((await publish(location, { a: '2', c: '2' })).error, null);
     t.same(requests('DELETE'), ['p/bundle/b']);
+    const copies = proxy.seen.filter(({ method, url }) => method === 'DELETE' && url.includes('/kept-'));
+    t.equal(copies.length, 2, 'and its own copies of what it replaced and removed');
 
     proxy.seen.length = 0;
     proxy.judge = ({ method, url }) =>

@@ -2,12 +2,14 @@ import { settleInterrupted, sweepUnfinished, type Settled } from '../../catalog/
 import type { Clock } from '../../clock.ts';
 import { hasCode } from '../../errors.ts';
 import type { Lease } from '../../lease/lease.ts';
+import { sweepCopies } from '../../lease/staging.ts';
 import { ancestorsOf } from '../../paths.ts';
 import type { Key } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { concernedPaths, type Plan, type PlannedOutput } from '../plan.ts';
 import { announcedCatalog, committedCatalog } from './attempt-catalogs.ts';
-import { Attempt, type AttemptOptions } from './attempt.ts';
+import type { AttemptOptions } from './attempt-options.ts';
+import { Attempt } from './attempt.ts';
 
 export interface ApplyOptions extends AttemptOptions {
   clock: Clock;
@@ -26,20 +28,21 @@ export interface Applied {
  * Executes a plan under a lease. A kill at any moment leaves a destination that the next run completes:
  *
  * 1. Settle: if an earlier attempt was interrupted, find out what it left of the paths that this plan does
- *   not
- *    touch.
- * 2. Intent: write a state that names every path this attempt may touch, before touching any. What is kept is
- *    not among them: its bytes stay.
- * 3. Stage: write and verify every output that is not kept, in staging if the storage can rename, else in
- *    place.
- * 4. Fence: make sure that the lease is still ours. Then rename the staged files into place, and remove what
- *    the plan omits. If a directory becomes a file, or a file a directory, what is in the way is removed
- *    first: by then, everything that replaces it is staged.
- * 5. Commit: write the state with the records of what was written and kept, and without the intent.
+ *    not touch.
+ * 2. Intent: write a state that names every path this attempt may touch, before touching any. What the plan
+ *    keeps is not among them: its bytes stay.
+ * 3. Stage: write and verify every output that is not kept, if the storage can rename.
+ * 4. Save: keep every file that will be replaced or removed, so that it can be put back.
+ * 5. Fence: make sure that the lease is still ours. Then rename the staged files into place (or write them in
+ *    place if the storage cannot rename), assets before pages, and remove what the plan omits. If a directory
+ *    becomes a file, or a file a directory, what is in the way is removed first: by then, everything that
+ *    replaces it is staged.
+ * 6. Commit: write the state with the records of what was written and kept, and without the intent.
  *
- * After a clean failure, what the attempt created is removed and the state is put back as it was found,
- * unless something visible was overwritten or removed: then the intent stays, and the next run does the work
- * over.
+ * A clean failure at any step is undone: what the attempt created is removed, what it replaced or removed is
+ * put back, and so is the state. The intent stays, and the next run does the work over, if something could
+ * not be put back, or if a request to change a file remained without an answer, so that a server may still
+ * carry it out.
  *
  * Throws `lease_lost`, `storage_conflict` or `storage_exists` (another attempt was quicker),
  * `commit_unknown`, `body_mismatch` (the source changed), the reason of `signal`, or the storage's own error.
@@ -52,14 +55,22 @@ export async function apply(plan: Plan, options: ApplyOptions): Promise<Applied>
     const { removes } = plan;
     await lease.writeState(announcedCatalog(plan, lease, base, clock.now()));
     await sweepUnfinished(storage, vanished);
+    const inPlace = storage.facts.rename === 'none';
+    if (inPlace && lease.found.raw !== null)
+      await sweepCopies(storage, { attemptId: lease.attemptId, check: () => lease.check() });
     await attempt.stage();
+    await attempt.save();
     await lease.fence();
-    const inTheWay = storage.facts.rename === 'none' ? [] : blockers(plan.writes, removes);
+    const inTheWay = inPlace ? [] : blockers(plan.writes, removes);
     await attempt.remove(inTheWay);
     await attempt.putInPlace();
     const already = new Set(inTheWay);
-    await attempt.remove(removes.filter((key) => !already.has(key)));
+    const rest = removes.filter((key) => !already.has(key));
+    // Writing in place may have taken long.
+    if (inPlace && rest.length > 0) await lease.fence();
+    await attempt.remove(rest);
     await lease.writeState(committedCatalog(plan, lease, base, clock.now()));
+    await attempt.discard();
     return {
       outputsWritten: plan.writes.length,
       outputsKept: plan.kept.length,

@@ -36,7 +36,13 @@ export function announcedCatalog(
       : [];
   const updatedAt = state.kind === 'valid' ? state.catalog.updatedAt : startedAt;
   const bundles = bundlesIn(lease);
-  return { generation: generationOf(lease), updatedAt, bundles, outputs: [...base, ...before], pending };
+  return {
+    generation: generationOf(plan, lease),
+    updatedAt,
+    bundles,
+    outputs: [...base, ...before],
+    pending,
+  };
 }
 
 /** The catalog that commits the attempt. Pure. */
@@ -51,7 +57,7 @@ export function committedCatalog(
   const outputs = [...base, ...published];
   const bundles = withPublished(bundlesIn(lease), { owner: plan.owner, ...plan.bundle });
   return {
-    generation: generationOf(lease) + 1,
+    generation: generationOf(plan, lease) + 1,
     updatedAt,
     bundles: bundlesOf(bundles, outputs),
     outputs,
@@ -59,8 +65,10 @@ export function committedCatalog(
   };
 }
 
-function generationOf({ found: { state } }: Lease): number {
-  return state.kind === 'valid' ? state.catalog.generation : 0;
+/** What stood there without a catalog of this version counts as the first generation. */
+function generationOf({ action }: Plan, { found: { state } }: Lease): number {
+  if (state.kind === 'valid') return state.catalog.generation;
+  return action === 'publish_new' ? 0 : 1;
 }
 
 function bundlesIn({ found: { state } }: Lease): PublishedBundle[] {

@@ -1,119 +1,186 @@
 import { recordedPaths } from '../../catalog/recorded-paths.ts';
-import { hasCode } from '../../errors.ts';
+import { hasCode, WaybillError } from '../../errors.ts';
 import type { Lease } from '../../lease/lease.ts';
 import { stagingOf } from '../../lease/staging.ts';
-import type { Log } from '../../log.ts';
 import { inParallel } from '../../parallel.ts';
 import { namingBody } from '../../storage/body.ts';
 import { joinKey, keyOf, type Key } from '../../storage/key.ts';
-import type { ObjectHeaders, Storage } from '../../storage/storage.ts';
+import type { Move, ObjectHeaders } from '../../storage/storage.ts';
 import type { Plan, PlannedOutput } from '../plan.ts';
-
-export interface AttemptOptions {
-  /** Rooted at the destination bundle path. */
-  storage: Storage;
-  lease: Lease;
-  log: Log;
-  /** Files written, or removed, at once. */
-  concurrency: number;
-  signal?: AbortSignal;
-  /** Called with the size in bytes of each chunk that was written. */
-  onBytes?: (count: number) => void;
-  /** Called with the path of each output that was staged. */
-  onOutput?: (path: string) => void;
-}
+import type { AttemptOptions } from './attempt-options.ts';
+import { SavedFiles } from './saved-files.ts';
+import { inVisibleOrder } from './visible-order.ts';
 
 /**
  * The changes of one attempt to the files at its destination. Remembers what it has done, which is all that
- * cleaning up after a failure needs to know.
+ * undoing it after a failure needs to know.
  */
 export class Attempt {
   readonly #plan: Plan;
   readonly #options: AttemptOptions;
-  readonly #existedBefore: Set<string>;
-  /** Paths that did not exist before and may exist now because of this attempt. */
-  readonly #created = new Set<Key>();
-  /** Whether something that existed before may have been overwritten or removed. */
-  #visibleChange = false;
+  readonly #saved: SavedFiles;
+  readonly #abort: AbortSignal;
+  /** Keys whose files may have been written or removed. */
+  readonly #written = new Set<Key>();
+  readonly #removed = new Set<Key>();
+  /** Of those, the ones that the storage refused to change: it may refuse to put them back, too. */
+  readonly #refused = new Set<Key>();
+  /** Whether a request that failed may still be carried out by the server. */
+  #isUncertain = false;
 
   constructor(plan: Plan, options: AttemptOptions) {
     this.#plan = plan;
     this.#options = options;
-    this.#existedBefore = pathsThatMayExist(plan, options.lease);
+    this.#saved = new SavedFiles(options);
+    const { lease, signal } = options;
+    this.#abort = signal === undefined ? lease.signal : AbortSignal.any([lease.signal, signal]);
   }
 
-  /** Writes and verifies every output: in staging if the storage can rename, else in place. */
+  /** Writes and verifies every output in staging. Does nothing on storages that cannot rename. */
   async stage(): Promise<void> {
-    const { storage, lease, concurrency, signal, onBytes, onOutput } = this.#options;
-    const inPlace = storage.facts.rename === 'none';
-    const abort = signal === undefined ? lease.signal : AbortSignal.any([lease.signal, signal]);
+    const { storage, concurrency } = this.#options;
+    if (storage.facts.rename === 'none') return;
     await inParallel(this.#plan.writes.entries(), concurrency, async ([index, output]) => {
-      lease.check();
-      abort.throwIfAborted();
-      const target = keyOf(output.path);
-      const key = inPlace ? target : this.#stagedKey(index);
-      if (inPlace) this.#touches(target);
-      const written = storage.write(key, output.body, {
-        mode: inPlace ? 'replace' : 'scratch',
-        digest: output.digest,
-        headers: headersOf(output),
-        signal: abort,
-        ...(onBytes === undefined ? {} : { onBytes }),
-      });
-      await namingBody(output.path, written);
-      onOutput?.(output.path);
+      this.#throwIfOver();
+      await this.#write(this.#stagedKey(index), output, 'scratch');
     });
   }
 
-  /** Renames what was staged to where it belongs; nothing to do if it was written in place. */
+  /** Keeps every file that the attempt replaces or removes. */
+  async save(): Promise<void> {
+    const mayExist = pathsThatMayExist(this.#plan, this.#options.lease);
+    const replaced = this.#plan.writes.flatMap(({ path }) => (mayExist.has(path) ? [keyOf(path)] : []));
+    await this.#saved.save([...replaced, ...this.#plan.removes]);
+  }
+
+  /**
+   * Renames what was staged to where it belongs, or, on storages that cannot rename, writes every output in
+   * place. Assets become visible before the pages that need them.
+   */
   async putInPlace(): Promise<void> {
-    const { storage, lease } = this.#options;
-    if (storage.facts.rename === 'none') return;
-    const moves = this.#plan.writes.map((output, index) => ({
-      from: this.#stagedKey(index),
-      to: keyOf(output.path),
-    }));
-    for (const { to } of moves) this.#touches(to);
-    lease.check();
-    await storage.rename(moves);
+    const { storage, concurrency } = this.#options;
+    const indices = new Map(this.#plan.writes.map((output, index) => [output, index]));
+    for (const group of inVisibleOrder(this.#plan.writes))
+      if (storage.facts.rename === 'none')
+        await inParallel(group, concurrency, async (output) => {
+          this.#throwIfOver();
+          const key = keyOf(output.path);
+          this.#written.add(key);
+          await this.#changing(async () => this.#write(key, output, 'replace'), key);
+        });
+      else {
+        const moves = group.map((output) => this.#move(indices.get(output) ?? -1, keyOf(output.path)));
+        this.#options.lease.check();
+        for (const { to } of moves) this.#written.add(to);
+        await this.#changing(async () => storage.rename(moves));
+      }
   }
 
   async remove(removes: readonly Key[]): Promise<void> {
     const { storage, lease, concurrency } = this.#options;
     await inParallel(removes, concurrency, async (key) => {
       lease.check();
-      this.#visibleChange = true;
-      await storage.remove(key);
+      this.#removed.add(key);
+      const aside = this.#saved.movesTo(key);
+      if (aside !== undefined) await this.#changing(async () => storage.rename([{ from: key, to: aside }]));
+      await this.#changing(async () => storage.remove(key), aside === undefined ? key : undefined);
     });
   }
 
+  /** After the commit: removes the copies of what was replaced or removed. Never throws. */
+  async discard(): Promise<void> {
+    await this.#saved.discard();
+  }
+
   /**
-   * Cleans up after `failure`: removes what the attempt created, and puts the state back unless something
-   * visible was changed. Never throws, because `failure` is the error to report.
+   * Undoes the attempt after `failure`: removes what it created, puts back what it replaced or removed, and
+   * then the state. The intent stays if something could not be put back, or if a request without an answer
+   * may still change a file. Never throws, because `failure` is the error to report.
    */
   async undo(failure: unknown): Promise<void> {
-    const { storage, lease, log, concurrency } = this.#options;
+    const { storage, lease, log } = this.#options;
     // Without the lease nothing here belongs to this attempt. As long as the commit is unknown, nothing may
     // be deleted.
     if (hasCode(failure, 'lease_lost') || hasCode(failure, 'commit_unknown')) return;
     try {
       lease.check();
       await lease.fence();
-      await inParallel(this.#created, concurrency, async (key) => storage.remove(key));
+      await this.#undoChanges();
       // Frees the space of the staged outputs: on a full disk the old state would not fit beside them.
       if (storage.facts.rename !== 'none') await storage.removeTree(stagingOf(lease.attemptId));
-      if (!this.#visibleChange) await lease.restoreState();
+      if (this.#isUncertain)
+        log.warn(
+          { storage: storage.label },
+          'the failed attempt was undone, but the server may still carry out a request of it; the next run makes sure',
+        );
+      else await lease.restoreState();
+      await this.#saved.discard();
     } catch (error) {
       log.warn(
         { storage: storage.label, err: error },
-        'the failed attempt was not cleaned up; the next run finishes it',
+        'the failed attempt was not undone; the next run finishes it',
       );
     }
   }
 
-  #touches(target: Key): void {
-    if (this.#existedBefore.has(target)) this.#visibleChange = true;
-    else this.#created.add(target);
+  /** First what was created, because it may be in the way of what was removed. Goes on after a failure. */
+  async #undoChanges(): Promise<void> {
+    const { storage, lease, concurrency } = this.#options;
+    const failures: unknown[] = [];
+    const each = async (keys: Iterable<Key>, work: (key: Key) => Promise<void>): Promise<void> =>
+      inParallel(keys, concurrency, async (key) => {
+        lease.check();
+        await work(key).catch((error: unknown) => {
+          if (!this.#refused.has(key)) failures.push(error);
+        });
+      });
+    const created = [...this.#written].filter((key) => this.#saved.of(key) === undefined);
+    await each(created, async (key) => storage.remove(key));
+    await each(new Set([...this.#written, ...this.#removed]), async (key) => {
+      const kept = this.#saved.of(key);
+      if (kept !== undefined) await storage.putBack(kept);
+    });
+    if (failures.length > 0) throw failures[0];
+  }
+
+  /**
+   * Runs `work`, which changes files, and learns from its failure what it may have done. `key` is given if it
+   * changes the file at this key in one step, so that a refusal means that it did not.
+   */
+  async #changing(work: () => Promise<void>, key?: Key): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      const isRefusal = error instanceof WaybillError && !error.retryable;
+      const isLocal = this.#options.storage.facts.localRoot !== null;
+      if (!isRefusal && !isLocal) this.#isUncertain = true;
+      if (isRefusal && key !== undefined) this.#refused.add(key);
+      throw error;
+    }
+  }
+
+  async #write(key: Key, output: PlannedOutput, mode: 'scratch' | 'replace'): Promise<void> {
+    const { storage, onBytes, onOutput } = this.#options;
+    const written = storage.write(key, output.body, {
+      mode,
+      digest: output.digest,
+      headers: headersOf(output),
+      signal: this.#abort,
+      ...(onBytes === undefined ? {} : { onBytes }),
+    });
+    await namingBody(output.path, written);
+    onOutput?.(output.path);
+  }
+
+  #move(index: number, to: Key): Move {
+    const from = this.#stagedKey(index);
+    const aside = this.#saved.movesTo(to);
+    return aside === undefined ? { from, to } : { from, to, aside };
+  }
+
+  #throwIfOver(): void {
+    this.#options.lease.check();
+    this.#abort.throwIfAborted();
   }
 
   #stagedKey(index: number): Key {

@@ -66,8 +66,9 @@ async function layOut(
   flavour: MemoryOptions['flavour'],
   found: Catalog = catalogOf([record('a', 'old'), record('gone', 'gone')]),
   overrides: Partial<Lease> = {},
+  memory: Partial<MemoryOptions> = {},
 ): Promise<{ storage: Storage; bare: Storage; lease: Lease; calls: string[]; written: Catalog[] }> {
-  const bare = memoryStorage({ flavour });
+  const bare = memoryStorage({ ...memory, flavour });
   await put(bare, 'a', 'old');
   await put(bare, 'gone', 'gone');
   const log: FaultLog = { operations: [], fired: false, mutations: 0 };
@@ -94,13 +95,21 @@ async function layOut(
 const options = { clock: testClock(), log: silentLog, concurrency: 1 };
 const steps = (calls: readonly string[]): string[] => calls.filter((call) => call !== 'check');
 
-t.test('on a file system: intent, stage, fence, rename, remove, commit, in this order', async (t) => {
+/** What readers find, by name: without what waits in staging until the lease is released. */
+async function published(storage: Storage): Promise<Record<string, string>> {
+  const files = [...(await snapshot(storage))].filter(([name]) => !name.startsWith('.publisher.tmp/'));
+  return Object.fromEntries(files);
+}
+
+t.test('on a file system: intent, stage, keep, fence, rename, remove, commit, in this order', async (t) => {
   const { storage, bare, lease, calls, written } = await layOut('files');
   const applied = await apply(planOf({}), { ...options, storage, lease });
   t.same(steps(calls), [
     'intent',
     'write .publisher.tmp/attempt/output-0',
     'write .publisher.tmp/attempt/output-1',
+    'keep a',
+    'keep gone',
     'fence',
     'rename .publisher.tmp/attempt/output-0 a',
     'rename .publisher.tmp/attempt/output-1 b',
@@ -114,7 +123,7 @@ t.test('on a file system: intent, stage, fence, rename, remove, commit, in this 
     bytesWritten: 4,
     bytesKept: 0,
   });
-  t.same(Object.fromEntries(await snapshot(bare)), { a: 'new', b: 'b' });
+  t.same(await published(bare), { a: 'new', b: 'b' });
   const [intent, commit] = written;
   t.match(intent, { generation: 7, pending: { attemptId: 'attempt', removes: ['gone'] } });
   t.same(
@@ -182,24 +191,67 @@ for (const flavour of ['files', 'objects'] as const)
     },
   );
 
-t.test('on an object store: intent, put, fence, remove, commit, in this order', async (t) => {
-  const { storage, lease, calls } = await layOut('objects');
+t.test('on an object store: intent, keep, fence, put, fence, remove, commit, in this order', async (t) => {
+  const { storage, bare, lease, calls } = await layOut('objects');
+  await put(bare, '.publisher.tmp/dead/kept-0', 'left by another attempt');
+  await put(bare, '.publisher.tmp/probe-1', 'of a publisher that is alive');
   await apply(planOf({}), { ...options, storage, lease });
-  t.same(steps(calls), ['intent', 'write a', 'write b', 'fence', 'remove gone', 'commit']);
+  t.same(steps(calls), [
+    'intent',
+    'list .publisher.tmp',
+    'removeTree .publisher.tmp/dead',
+    'keep a',
+    'keep gone',
+    'fence',
+    'write a',
+    'write b',
+    'fence',
+    'remove gone',
+    'commit',
+    'removeTree .publisher.tmp/attempt',
+  ]);
+  t.same([...(await snapshot(bare)).keys()].sort(), ['.publisher.tmp/probe-1', 'a', 'b']);
 });
 
-t.test('the lease is checked before every write, the renames and every removal', async (t) => {
+t.test('assets become visible before pages, feeds and listings', async (t) => {
+  const typed = (path: string, contentType: string, generator?: string): PlannedOutput => {
+    const generated = generator === undefined ? null : { name: generator, version: 1, inputs: digestOf('') };
+    return { ...output(path, path), generated: { contentType, cacheControl: null, generator: generated } };
+  };
+  const writes = [
+    typed('SHA256SUMS', 'text/plain; charset=utf-8', 'checksums'),
+    typed('about.html', 'text/html; charset=utf-8'),
+    typed('blog/feed.xml', 'text/xml; charset=utf-8'),
+    typed('data/map.json', 'application/json'),
+    typed('style.css', 'text/css; charset=utf-8'),
+  ];
+  const assets = ['data/map.json', 'style.css'];
+  const pages = ['SHA256SUMS', 'about.html', 'blog/feed.xml'];
   for (const flavour of ['files', 'objects'] as const) {
     const { storage, lease, calls } = await layOut(flavour);
-    await apply(planOf({}), { ...options, storage, lease });
-    const unchecked = calls.filter(
-      (call, index) => /^(write|remove) /.test(call) && calls[index - 1] !== 'check',
-    );
-    t.same(unchecked, [], flavour);
-    if (flavour === 'files')
-      t.equal(calls[calls.findIndex((call) => call.startsWith('rename')) - 1], 'check');
+    await apply(planOf({ writes, removes: [] }), { ...options, storage, lease, concurrency: 5 });
+    const shown = calls.filter((call) => call.startsWith(flavour === 'files' ? 'rename ' : 'write '));
+    const names = shown.map((call) => call.slice(call.lastIndexOf(' ') + 1));
+    t.same(names.slice(0, 2).sort(), assets, flavour);
+    t.same(names.slice(2).sort(), pages, flavour);
   }
 });
+
+t.test(
+  'the lease is checked before every write, every file kept, the renames and every removal',
+  async (t) => {
+    for (const flavour of ['files', 'objects'] as const) {
+      const { storage, lease, calls } = await layOut(flavour);
+      await apply(planOf({}), { ...options, storage, lease });
+      const unchecked = calls.filter(
+        (call, index) => /^(write|keep|remove) /.test(call) && calls[index - 1] !== 'check',
+      );
+      t.same(unchecked, [], flavour);
+      if (flavour === 'files')
+        t.equal(calls[calls.findIndex((call) => call.startsWith('rename')) - 1], 'check');
+    }
+  },
+);
 
 for (const flavour of ['files', 'objects'] as const)
   t.test(`${flavour}: an attempt that is fenced off removes nothing and commits nothing`, async (t) => {
@@ -210,8 +262,21 @@ for (const flavour of ['files', 'objects'] as const)
     t.notOk(calls.some((call) => /^(rename|remove|commit|restore)/.test(call)));
     const files = await snapshot(bare);
     t.equal(files.get('gone'), 'gone');
-    if (flavour === 'files') t.equal(files.get('a'), 'old', 'nothing visible changed');
+    t.equal(files.get('a'), 'old', 'nothing visible changed');
+    t.notOk(files.has('b'), 'and nothing was created');
   });
+
+t.test('an attempt on an object store that is fenced off after its writes removes nothing', async (t) => {
+  let fences = 0;
+  const fence = async (): Promise<void> => {
+    fences += 1;
+    if (fences > 1) throw leaseLost({ label: 'memory' }, 'another publisher holds it');
+  };
+  const { storage, bare, lease, calls } = await layOut('objects', undefined, { fence });
+  await t.rejects(apply(planOf({}), { ...options, storage, lease }), { code: 'lease_lost' });
+  t.notOk(calls.some((call) => /^(remove|putBack|commit|restore)/.test(call)));
+  t.equal((await snapshot(bare)).get('gone'), 'gone');
+});
 
 t.test('a failed write leaves the state as it was found and nothing of the attempt', async (t) => {
   const { storage, bare, lease, calls } = await layOut('files');
@@ -239,15 +304,118 @@ t.test('a wrong body is told by the name of its file, not by the one that it is 
   }
 });
 
-t.test('after a visible change the intent stays, and what the attempt created goes', async (t) => {
+t.test('after a visible change everything is put back, and what the attempt created goes', async (t) => {
   const { storage, bare, lease, calls } = await layOut('objects');
   const wrong = { ...output('c', 'c'), digest: digestOf('something else') };
   const plan = planOf({ writes: [output('a', 'new'), output('b', 'b'), wrong] });
   await t.rejects(apply(plan, { ...options, storage, lease }), { code: 'body_mismatch' });
-  t.notOk(calls.includes('restore'));
+  t.same(steps(calls).slice(-2), ['restore', 'removeTree .publisher.tmp/attempt']);
   t.ok(calls.includes('remove b') && calls.includes('remove c'));
   t.notOk(calls.includes('remove a'), 'an overwritten file is not removed');
+  t.same(Object.fromEntries(await snapshot(bare)), { a: 'old', gone: 'gone' });
+});
+
+const keepings: MemoryOptions[] = [
+  { flavour: 'files' },
+  { flavour: 'files', keepBy: 'move' },
+  { flavour: 'objects' },
+];
+const before = { a: 'old', gone: 'gone' };
+
+/** Fails the first call of a kind, as a storage does that refuses it, or whose answer is lost. */
+function failing(storage: Storage, call: 'rename' | 'remove' | 'write', at: string, error: Error): Storage {
+  const refuse = async (key: string): Promise<void> => {
+    if (key === at) throw error;
+  };
+  return {
+    ...storage,
+    write: async (key, body, how) =>
+      call === 'write'
+        ? refuse(key).then(() => storage.write(key, body, how))
+        : storage.write(key, body, how),
+    async rename(moves) {
+      for (const move of moves) {
+        if (call === 'rename') await refuse(move.to);
+        await storage.rename([move]);
+      }
+    },
+    remove: async (key) =>
+      call === 'remove' ? refuse(key).then(() => storage.remove(key)) : storage.remove(key),
+  };
+}
+
+for (const options_ of keepings) {
+  const { flavour, keepBy = 'as it does' } = options_;
+  const inPlace = flavour === 'objects';
+  const refused = new WaybillError('storage_denied', 'no');
+  const lost = new WaybillError('storage_transient', 'no answer');
+  const writes = [output('a', 'new'), output('b', 'b'), output('z', 'z')];
+  const points = [
+    [inPlace ? 'write' : 'rename', 'z'],
+    [inPlace ? 'write' : 'rename', 'b'],
+    ['remove', 'gone'],
+  ] as const;
+  for (const [call, at] of points)
+    t.test(`${flavour}, kept ${keepBy}: ${call} ${at} is refused, and all is as before`, async (t) => {
+      const { storage, bare, lease, calls } = await layOut(flavour, undefined, {}, options_);
+      const plan = planOf({ writes });
+      const broken = failing(storage, call, at, refused);
+      await t.rejects(apply(plan, { ...options, storage: broken, lease }), refused);
+      t.same(Object.fromEntries(await snapshot(bare)), before);
+      t.ok(calls.includes('restore'), 'the state, too');
+    });
+
+  t.test(`${flavour}, kept ${keepBy}: the commit is refused, and all is as before`, async (t) => {
+    const writeState = async ({ pending }: Catalog): Promise<void> => {
+      if (pending === null) throw refused;
+    };
+    const { storage, bare, lease, calls } = await layOut(flavour, undefined, { writeState }, options_);
+    await t.rejects(apply(planOf({ writes }), { ...options, storage, lease }), refused);
+    t.same(Object.fromEntries(await snapshot(bare)), before);
+    t.ok(calls.includes('restore'), 'the state, too');
+  });
+
+  t.test(`${flavour}, kept ${keepBy}: no answer to a change, and the intent stays`, async (t) => {
+    const { storage, bare, lease, calls } = await layOut(flavour, undefined, {}, options_);
+    const broken = failing(storage, ...points[0], lost);
+    await t.rejects(apply(planOf({ writes }), { ...options, storage: broken, lease }), lost);
+    t.same(Object.fromEntries(await snapshot(bare)), before, 'the files are as before');
+    t.notOk(calls.includes('restore'), 'a late request would make the state a lie');
+  });
+}
+
+t.test('an object that the server refuses to change need not be put back', async (t) => {
+  const { storage, bare, lease, calls } = await layOut('objects');
+  const refused = new WaybillError('storage_denied', 'no');
+  const deny = async (key: string): Promise<void> => {
+    if (key === 'gone' || key === 'new') throw refused;
+  };
+  const guarded: Storage = {
+    ...storage,
+    write: async (key, body, how) => deny(key).then(() => storage.write(key, body, how)),
+    remove: async (key) => deny(key).then(() => storage.remove(key)),
+    putBack: async (kept) => deny(kept.key).then(() => storage.putBack(kept)),
+  };
+  for (const writes of [[output('a', 'new')], [output('a', 'new'), output('new', 'n')]]) {
+    await t.rejects(apply(planOf({ writes }), { ...options, storage: guarded, lease }), refused);
+    t.same(Object.fromEntries(await snapshot(bare)), before);
+    t.ok(calls.includes('restore'));
+    calls.length = 0;
+  }
+});
+
+t.test('what cannot be kept is published all the same, and after a failure the intent stays', async (t) => {
+  const { storage, bare, lease, calls } = await layOut('objects', undefined, {}, { keepBy: 'nothing' });
+  const refused = new WaybillError('storage_denied', 'no');
+  const plan = planOf({ writes: [output('a', 'new'), output('b', 'b')], removes: [] });
+  await t.rejects(
+    apply(plan, { ...options, storage: failing(storage, 'write', 'b', refused), lease }),
+    refused,
+  );
+  t.notOk(calls.includes('restore'));
   t.same(Object.fromEntries(await snapshot(bare)), { a: 'new', gone: 'gone' });
+  await apply(plan, { ...options, storage, lease });
+  t.same(Object.fromEntries(await snapshot(bare)), { a: 'new', b: 'b', gone: 'gone' });
 });
 
 t.test('nothing is deleted after an unknown commit', async (t) => {
@@ -309,7 +477,7 @@ t.test('a forced replacement removes what its plan says, and announces it', asyn
   const plan = planOf({ action: 'force_replace', clears: true, removes });
   await apply(plan, { ...options, storage, lease });
   t.same(written[0]?.pending?.removes.toSorted(), ['deep/unmanaged', 'gone']);
-  t.same(Object.fromEntries(await snapshot(bare)), { a: 'new', b: 'b' });
+  t.same(await published(bare), { a: 'new', b: 'b' });
 });
 
 t.test('what is in the way of a directory goes before the renames', async (t) => {
@@ -318,6 +486,7 @@ t.test('what is in the way of a directory goes before the renames', async (t) =>
   await apply(plan, { ...options, storage, lease });
   const sequence = steps(calls);
   t.same(sequence.slice(2), [
+    'keep gone',
     'fence',
     'remove gone',
     'rename .publisher.tmp/attempt/output-0 gone/inner',
