@@ -27,6 +27,7 @@ const pureFiles = [
   'publish/decision/decide.ts',
   'publish/mapping.ts',
   'publish/plan.ts',
+  'publish/removal-limit.ts',
 ].map((file) => `src/core/${file}`);
 
 /**

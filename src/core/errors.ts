@@ -95,6 +95,10 @@ export const errorTable = {
     about:
       'A forced replacement at the root of a bucket would empty it; that needs `allow_bucket_root: true`.',
   },
+  too_many_removals: {
+    retryable: false,
+    about: 'More published outputs would be removed than `limits.max_removed` allows; nothing was changed.',
+  },
   destination_busy: {
     retryable: true,
     about: 'Another publisher holds the destination and did not finish in time.',
@@ -111,6 +115,10 @@ export const errorTable = {
   prune_disabled: {
     retryable: false,
     about: 'Pruning needs `retention.prune.enabled: true` on the destination.',
+  },
+  clock_ahead: {
+    retryable: false,
+    about: 'The clock of this machine is ahead of that of the storage, so ages cannot be told.',
   },
   verification_failed: { retryable: false, about: 'Published bytes differ from what the catalog records.' },
 

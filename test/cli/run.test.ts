@@ -199,6 +199,53 @@ t.test('one destination fails, the others are still published', async (t) => {
   );
 });
 
+t.test(
+  'a run or a prune that would remove more than max_removed is refused until it is allowed',
+  async (t) => {
+    const names = Array.from({ length: 10 }, (_, index) => `${index}.txt`);
+    const files = Object.fromEntries(names.map((name) => [name, name]));
+    const settings = 'retention: {prune: {enabled: true, keep_latest: 1}}, limits: {max_removed: 20%}';
+    const place = t.testdir({
+      source: { one: { 'manifest.json': manifest(names), ...files } },
+      'c.yml': configuration([`${web}, workflow: replacement, ${settings}`]),
+    });
+    const run = (...args: string[]) => waybill(['run', '-c', 'c.yml', ...args], { cwd: place });
+    t.equal(run().status, 0);
+    writeFileSync(path.join(place, 'source/one/manifest.json'), manifest(names.slice(0, 7)));
+    const before = fingerprint(path.join(place, 'web'));
+    for (const dry of [['--dry-run'], []]) {
+      const refused = run('--format', 'json', ...dry);
+      t.equal(refused.status, 1);
+      const told = runDocument(t, refused);
+      t.match(told.counters, { replace_catalog: 0, failed_destinations: 1 });
+      t.match(told.pipelines[0]?.destinations[0]?.actions, [
+        { action: 'error', error: { code: 'too_many_removals', hint: /--allow-removals/ } },
+      ]);
+    }
+    t.match(
+      run('--dry-run').stdout,
+      /"one": 3 of 10 published outputs would be removed.*allows 20%, which is 2/,
+    );
+    t.match(run('--dry-run', '--allow-removals'), { status: 0, stdout: /3 removed/ });
+    t.same(fingerprint(path.join(place, 'web')), before, 'nothing was touched');
+    t.match(run('--allow-removals'), { status: 0, stdout: /3 removed/ });
+
+    const prune = (...args: string[]) =>
+      waybill(['prune', '-c', 'c.yml', '-p', 'maps', '-d', 'web', ...args], { cwd: place });
+    const pruned = fingerprint(path.join(place, 'web'));
+    for (const how of ['--dry-run', '--apply']) {
+      t.match(prune(how), {
+        status: 1,
+        stdout: /refused {2}the destination: 6 of 7 .*allows 20%, which is 1[^]*next: .*--allow-removals/,
+      });
+      const told = document(t, prune(how, '--format', 'json'));
+      t.match(told, { refused: { code: 'too_many_removals' }, removed: [] });
+    }
+    t.same(fingerprint(path.join(place, 'web')), pruned);
+    t.match(prune('--apply', '--allow-removals'), { status: 0, stdout: /6 outputs of 6 removed/ });
+  },
+);
+
 t.test('a source that cannot be read fails each destination that it was meant for', async (t) => {
   const place = t.testdir({ source: 'a file, not a directory', 'c.yml': configuration([web, root]) });
   for (const dry of [[], ['--dry-run']]) {

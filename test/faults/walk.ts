@@ -70,6 +70,7 @@ async function pruned(root: Storage): Promise<boolean> {
   const report: PruneReport = await prune(contextWith(testClock()), root, {
     owner,
     policy: { enabled: true, keepLatest: 1, olderThanMs: null },
+    maxRemoved: null,
     dryRun: false,
   });
   return report.errors.length === 0;

@@ -131,6 +131,7 @@ export function destinationOf(workflow: 'additive' | 'replacement', id = 'web'):
     cacheControl: null,
     outputs: { checksums: false, archive: false, index: false, sceneMapPage: false },
     prune: { enabled: true, keepLatest: 1, olderThanMs: null },
+    limits: { maxRemoved: null },
     fileConcurrency: 1,
   };
 }

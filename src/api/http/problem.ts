@@ -39,11 +39,13 @@ export const statusOf: Record<ErrorCode, number> = {
   catalog_too_large: 500,
   nested_managed_path: 500,
   bucket_root_protected: 500,
+  too_many_removals: 500,
   destination_busy: 500,
   lease_lost: 500,
   commit_unknown: 500,
   aborted: 500,
   prune_disabled: 500,
+  clock_ahead: 500,
   verification_failed: 500,
 
   database_unavailable: 503,

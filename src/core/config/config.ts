@@ -1,4 +1,5 @@
 import type { SceneMapRules } from '../bundle/check-scene-map.ts';
+import type { Amount } from '../settings/units.ts';
 import type { DatabaseConfig } from '../weather/database/settings.ts';
 import type { NotifierConfig } from '../notify/sink-kinds.ts';
 import type { DestinationLocation, SourceLocation } from '../storage/backends.ts';
@@ -100,6 +101,10 @@ export interface DestinationConfig {
   cacheControl: string | null;
   outputs: GeneratedOutputs;
   prune: PrunePolicy;
+  limits: {
+    /** How many published outputs one publication or prune may remove; null: any number. */
+    maxRemoved: Amount | null;
+  };
   /** Files written side by side. */
   fileConcurrency: number;
 }

@@ -69,6 +69,7 @@ export type DestinationDocument = DestinationLocationDocument & {
   public_base_url?: string;
   cache_control?: string;
   outputs: { checksums: boolean; archive: boolean; index: boolean; scene_map_page: boolean };
+  limits: { max_removed?: string | number };
   retention: { prune: { enabled: boolean; keep_latest?: number; older_than?: string } };
   file_concurrency?: number;
 };

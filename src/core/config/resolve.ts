@@ -16,6 +16,7 @@ import {
   parseBasePath,
   parseBaseUrl,
   parseListen,
+  resolveAmount,
   resolveDuration,
   resolvePath,
   resolveSize,
@@ -138,6 +139,10 @@ function resolveDestination(
       enabled: prune.enabled,
       keepLatest: prune.keep_latest ?? null,
       olderThanMs: prune.older_than === undefined ? null : resolveDuration(prune.older_than),
+    },
+    limits: {
+      maxRemoved:
+        destination.limits.max_removed === undefined ? null : resolveAmount(destination.limits.max_removed),
     },
     fileConcurrency: destination.file_concurrency ?? backend.fileConcurrency.files,
   };

@@ -7,12 +7,15 @@ import { readState } from '../catalog/store.ts';
 import { whileHeld } from '../lease/while-held.ts';
 import { sweepAbandoned, withLease } from '../lease/with-lease.ts';
 import type { PrunePolicy } from '../config/config.ts';
+import type { Amount } from '../settings/units.ts';
 import type { CoreContext } from '../context.ts';
 import { errorRecord, hasCode, WaybillError, type ErrorRecord } from '../errors.ts';
 import { pruneOccurrence } from '../publish/occurrences.ts';
+import { refuseRemovals } from '../publish/removal-limit.ts';
 import { keyOf, parseBundlePath } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
+import { refuseClockAhead } from './clock-ahead.ts';
 import { managedPaths, reportedPath } from './managed-paths.ts';
 import { requireCatalog } from './require-catalog.ts';
 import { selectPrunable, type PruneCandidate, type PruneDecision } from './select-prunable.ts';
@@ -20,6 +23,8 @@ import { selectPrunable, type PruneCandidate, type PruneDecision } from './selec
 export interface PruneOptions {
   owner: Owner;
   policy: PrunePolicy;
+  /** `limits.max_removed` of the destination; null allows any number. */
+  maxRemoved: Amount | null;
   /** Report the decisions; nothing is deleted and no lease is taken. */
   dryRun: boolean;
 }
@@ -27,6 +32,8 @@ export interface PruneOptions {
 export interface PruneReport {
   /** What becomes of each output of the owner, newest first. */
   decisions: PruneDecision[];
+  /** Why nothing is deleted though something was decided to go: `too_many_removals` or `clock_ahead`. */
+  refused: ErrorRecord | null;
   /** Confirmed deletions; `path` is relative to `destinationPath`. */
   removed: { destinationPath: string; path: string }[];
   /** Bundle paths that could not be read, or where deleting failed. */
@@ -48,7 +55,7 @@ export async function prune(
     throw new WaybillError('prune_disabled', 'pruning is not enabled for this destination', {
       hint: 'set retention.prune.enabled: true, and keep_latest or older_than',
     });
-  const report: PruneReport = { decisions: [], removed: [], errors: [] };
+  const report: PruneReport = { decisions: [], refused: null, removed: [], errors: [] };
   const candidates: PruneCandidate[] = [];
   const readable: string[] = [];
   for (const path of await managedPaths(root)) {
@@ -62,7 +69,8 @@ export async function prune(
     }
   }
   report.decisions = selectPrunable(candidates, options.owner, options.policy, context.clock.now());
-  if (options.dryRun) return report;
+  report.refused = await refusalOf(context, root, report.decisions, options);
+  if (options.dryRun || report.refused !== null) return report;
 
   const goes = groupByPath(report.decisions);
   for (const destinationPath of readable) {
@@ -82,6 +90,27 @@ export async function prune(
   const occurrence = pruneOccurrence(options.owner, report.removed, report.errors.length);
   if (occurrence !== null) context.notify?.(occurrence);
   return report;
+}
+
+/**
+ * Ages are counted on this machine's clock. Where it is ahead, everything is old: then the clock of the
+ * storage tells, if it has one of its own, and `limits.max_removed` bounds what can go in any case.
+ */
+async function refusalOf(
+  { clock }: CoreContext,
+  root: Storage,
+  decisions: readonly PruneDecision[],
+  { policy, maxRemoved, dryRun }: PruneOptions,
+): Promise<ErrorRecord | null> {
+  const goes = decisions.filter(({ prune: isGoing }) => isGoing).length;
+  if (goes === 0) return null;
+  try {
+    if (policy.olderThanMs !== null) await refuseClockAhead(root, clock, { mayWrite: !dryRun });
+    refuseRemovals(maxRemoved, { goes, total: decisions.length, where: 'the destination' });
+    return null;
+  } catch (error) {
+    return errorRecord(error);
+  }
 }
 
 function groupByPath(decisions: readonly PruneDecision[]): Map<string, OutputRecord[]> {

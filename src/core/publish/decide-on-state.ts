@@ -8,18 +8,21 @@ import { decide } from './decision/decide.ts';
 import { refuseStale } from './decision/stale.ts';
 import { observe } from './observe.ts';
 import { changesDestination, type DecisionInput, type Plan } from './plan.ts';
+import type { PublishRequest } from './publish-request.ts';
+import { plannedRemovals, refuseRemovals } from './removal-limit.ts';
 
 /** Decides on a state that was just read: first without the lease, then under it. */
 export type DecideOn = (stored: StoredState) => Promise<Plan>;
 
 /**
  * Decides about one publication. Throws the refusals that are no decisions of the table: those of `decide`,
- * `bucket_root_protected`, `catalog_too_large` and `stale_bundle`.
+ * `bucket_root_protected`, `catalog_too_large`, `stale_bundle` and `too_many_removals`.
  */
 export function decider(
   storage: Storage,
-  destination: Pick<DestinationConfig, 'location' | 'stale'>,
+  destination: Pick<DestinationConfig, 'location' | 'stale' | 'limits'>,
   input: Omit<DecisionInput, 'observed'>,
+  { allowRemovals = false }: Pick<PublishRequest, 'allowRemovals'> = {},
 ): DecideOn {
   return async (stored) => {
     const plan = decide({ ...input, observed: await observe(storage, input, stored) });
@@ -27,6 +30,7 @@ export function decider(
     refuseLargeCatalog(plan);
     if (destination.stale === 'refuse' && !input.force)
       refuseStale(plan, publishedBy(stored.state, plan.owner));
+    if (!allowRemovals) refuseRemovals(destination.limits.maxRemoved, plannedRemovals(plan, stored.state));
     return plan;
   };
 }

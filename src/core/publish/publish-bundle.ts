@@ -44,7 +44,7 @@ export async function publishBundle(
     const storage = within(root, parseBundlePath(destinationPath));
     const stored = await readState(storage);
     planned = await outputsFor(publication, stored);
-    const decideOn = decider(storage, destination, inputFor(publication, planned, request));
+    const decideOn = decider(storage, destination, inputFor(publication, planned, request), request);
     const plan = await decideOnLatest(storage, stored, decideOn);
     reportPlan(request, destination, plan);
     if (plan.action === 'skip_same' && !request.dryRun) await sweepAbandoned(context, storage, stored.state);

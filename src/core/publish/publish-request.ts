@@ -10,6 +10,8 @@ export interface PublishRequest {
   dryRun: boolean;
   /** Replace everything at a bundle path that could otherwise not be published to. */
   force: boolean;
+  /** Remove more published outputs than `limits.max_removed` of the destination allows. */
+  allowRemovals?: boolean;
   /** Only these destinations; all by default. */
   destinationIds?: readonly string[];
   onProgress?: (progress: Progress) => void;

@@ -1,5 +1,12 @@
 import joi from 'joi';
-import { durationPattern, parseDuration, parseSize, sizePattern } from './units.ts';
+import {
+  amountPattern,
+  durationPattern,
+  parseAmount,
+  parseDuration,
+  parseSize,
+  sizePattern,
+} from './units.ts';
 import {
   checkPath,
   checkRemotePath,
@@ -147,6 +154,21 @@ export function size({ atLeast }: { atLeast: number }): joi.AlternativesSchema {
     joi.alternatives().try(withUnit, joi.number().integer().min(atLeast)),
     'a size such as 512MiB, 2GB or 10KiB, or a whole number of bytes',
     'size',
+  );
+}
+
+/** A count, or a share in per cent. */
+export function amount(): joi.AlternativesSchema {
+  const text = joi
+    .string()
+    .pattern(new RegExp(amountPattern))
+    .custom((value: string, helpers) =>
+      parseAmount(value) === undefined ? helpers.error('waybill.reason', {}) : value,
+    );
+  return expects(
+    joi.alternatives().try(text, joi.number().integer().min(0).max(999_999_999)),
+    'a number such as 100, or a share such as 20%',
+    'number or share',
   );
 }
 

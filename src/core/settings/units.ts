@@ -6,9 +6,12 @@
 const durationForm = /^(\d{1,16})(ms|s|m|h|d)$/;
 const sizeForm = /^(\d{1,16})(B|kB|KB|KiB|MB|MiB|GB|GiB|TB|TiB)?$/;
 
+const amountForm = /^(\d{1,9})(%)?$/;
+
 /** The forms as regular expressions without flags, for schemas. */
 export const durationPattern = durationForm.source;
 export const sizePattern = sizeForm.source;
+export const amountPattern = amountForm.source;
 
 const durationUnits = { d: 86_400_000, h: 3_600_000, m: 60_000, s: 1000, ms: 1 } as const;
 
@@ -44,6 +47,26 @@ export function parseSize(value: string | number): number | undefined {
   const [, count, unit = 'B'] = sizeForm.exec(value) ?? [];
   if (count === undefined) return undefined;
   return safe(Number(count) * sizeUnits[unit as keyof typeof sizeUnits]);
+}
+
+/** How many of a number of things: a count, or a share in per cent. */
+export type Amount = { count: number } | { percent: number };
+
+/** `100`, `"100"` or `"20%"`: a number of things, or a share of them; undefined if it is neither. */
+export function parseAmount(value: string | number): Amount | undefined {
+  const [, digits, percent] = amountForm.exec(String(value)) ?? [];
+  if (digits === undefined) return undefined;
+  if (percent === undefined) return { count: Number(digits) };
+  return Number(digits) <= 100 ? { percent: Number(digits) } : undefined;
+}
+
+/** So many of `total` an amount is at most, a share rounded down; `20%` of 9 is 1. */
+export function mostOf(amount: Amount, total: number): number {
+  return 'count' in amount ? amount.count : Math.floor((total * amount.percent) / 100);
+}
+
+export function formatAmount(amount: Amount): string {
+  return 'count' in amount ? `${amount.count}` : `${amount.percent}%`;
 }
 
 /** `512 MiB`, `1.5 GiB`, `17 B`: bytes for people, with at most one decimal. */

@@ -1,7 +1,7 @@
 import { isIP, isIPv4, isIPv6 } from 'node:net';
 import { isAbsolute, resolve } from 'node:path';
 import { parseRelativePath } from '../paths.ts';
-import { parseDuration, parseSize } from './units.ts';
+import { parseAmount, parseDuration, parseSize, type Amount } from './units.ts';
 
 /**
  * Single values of the configuration: judged and normalised in one place, so that the schema's verdict and
@@ -148,6 +148,12 @@ export function resolveDuration(text: string): number {
 export function resolveSize(size: string | number): number {
   const value = parseSize(size);
   return accepted(value === undefined ? refuse('is not in its unit') : accept(value));
+}
+
+/** The amount that the schema accepted. */
+export function resolveAmount(amount: string | number): Amount {
+  const value = parseAmount(amount);
+  return accepted(value === undefined ? refuse('is neither a number nor a share') : accept(value));
 }
 
 function accept<T>(value: T): Verdict<T> {

@@ -62,6 +62,7 @@ t.test('the smallest configuration gets every default', async (t) => {
             cacheControl: null,
             outputs: { checksums: false, archive: false, index: false, sceneMapPage: false },
             prune: { enabled: false, keepLatest: null, olderThanMs: null },
+            limits: { maxRemoved: null },
             fileConcurrency: 8,
           },
         ],
@@ -191,6 +192,18 @@ t.test('values are brought into one form', async (t) => {
   t.match(size('1024'), { maxUploadSize: 1024 });
   t.match(size('1, max_files: 250000'), { maxFiles: 250_000 });
   t.throws(() => size('1, max_files: 250001'), { code: 'config_invalid' }, 'no manifest lists so many');
+});
+
+t.test('a limit of removals is a number or a share', async (t) => {
+  const limit = (text: string) =>
+    parse(minimal.replace(/(backend: local, path: [^,}]+)\}\]/, `$1, limits: {max_removed: ${text}}}]`))
+      .config.pipelines[0]?.destinations[0]?.limits;
+  t.same(limit('100'), { maxRemoved: { count: 100 } });
+  t.same(limit('"7"'), { maxRemoved: { count: 7 } });
+  t.same(limit('0'), { maxRemoved: { count: 0 } });
+  t.same(limit('20%'), { maxRemoved: { percent: 20 } });
+  for (const wrong of ['-1', '1.5', '101%', '20 %', 'many', 'true'])
+    t.throws(() => limit(wrong), { code: 'config_invalid', findings: [{ pointer: /max_removed$/ }] }, wrong);
 });
 
 t.test('BullMQ needs the name of a variable and has a prefix', async (t) => {

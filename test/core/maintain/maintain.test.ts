@@ -61,7 +61,12 @@ t.test('prune removes, records and notifies what it decided, of its own owner on
   const storage = await published();
   const occurrences: Occurrence[] = [];
   const notify = (occurrence: Occurrence): void => void occurrences.push(occurrence);
-  const planned = await prune({ ...context, notify }, storage, { owner, policy, dryRun: true });
+  const planned = await prune({ ...context, notify }, storage, {
+    owner,
+    policy,
+    maxRemoved: null,
+    dryRun: true,
+  });
   t.same(
     planned.decisions.map(({ record, prune: goes }) => [record.path, goes]),
     [
@@ -70,7 +75,12 @@ t.test('prune removes, records and notifies what it decided, of its own owner on
     ],
   );
   t.same([planned.removed, occurrences], [[], []]);
-  const report = await prune({ ...context, notify }, storage, { owner, policy, dryRun: false });
+  const report = await prune({ ...context, notify }, storage, {
+    owner,
+    policy,
+    maxRemoved: null,
+    dryRun: false,
+  });
   t.same(report.removed, [{ destinationPath: 'bundle', path: 'b.txt' }]);
   t.same(report.errors, []);
   t.equal(occurrences.length, 1);
@@ -92,16 +102,90 @@ t.test('a deletion that failed stays recorded; one whose answer was lost does no
         throw new Error('no answer');
       },
     };
-    const { errors } = await prune(context, failing, { owner, policy, dryRun: false });
+    const { errors } = await prune(context, failing, { owner, policy, maxRemoved: null, dryRun: false });
     t.match(errors, [{ destinationPath: 'bundle', error: { message: 'no answer' } }]);
     t.same(await recorded(inner), left);
   }
+});
+
+t.test('a prune over the limit removes nothing, tells what it had decided, and names the flag', async (t) => {
+  for (const dryRun of [true, false]) {
+    const storage = await published();
+    const before = await snapshot(storage);
+    const maxRemoved = { percent: 40 };
+    const report = await prune(context, storage, { owner, policy, maxRemoved, dryRun });
+    t.match(report, {
+      removed: [],
+      errors: [],
+      refused: {
+        code: 'too_many_removals',
+        message: /^the destination: 1 of 2 published outputs would be removed.*allows 40%, which is 0/,
+        hint: /--allow-removals/,
+      },
+    });
+    t.equal(report.decisions.filter(({ prune: goes }) => goes).length, 1);
+    t.same(await snapshot(storage), before);
+    const allowed = await prune(context, storage, { owner, policy, maxRemoved: { count: 1 }, dryRun });
+    t.equal(allowed.refused, null);
+    t.equal(allowed.removed.length, dryRun ? 0 : 1);
+  }
+});
+
+const days = 86_400_000;
+const byAge = { enabled: true, keepLatest: null, olderThanMs: 30 * days };
+const fast = {
+  ...context,
+  clock: { ...context.clock, now: () => new Date(Date.parse('2026-12-30T00:00:00Z')) },
+};
+
+/** A server with a clock of its own, which it tells when it is opened, or by the times of files. */
+function withClock(inner: Storage, now: string, isTold: boolean): Storage {
+  const clockOffsetMs = isTold ? Date.parse(now) - fast.clock.now().getTime() : null;
+  return {
+    ...inner,
+    facts: { ...inner.facts, clockOffsetMs },
+    async stat(key) {
+      const found = await inner.stat(key);
+      return found === undefined ? undefined : { ...found, modifiedAt: new Date(now) };
+    },
+  };
+}
+
+t.test('prune by age with a clock 40 days ahead of the storage removes nothing', async (t) => {
+  for (const isTold of [true, false]) {
+    const inner = await published();
+    const before = await snapshot(inner);
+    const options = { owner, policy: byAge, maxRemoved: null, dryRun: false };
+    const behind = withClock(inner, '2026-11-20T00:00:00Z', isTold);
+    const { refused, removed } = await prune(fast, behind, options);
+    t.match(refused, { code: 'clock_ahead', message: /40d ahead of that of/ });
+    t.same(removed, []);
+    t.same(await snapshot(inner), before, 'and leaves nothing that it asked with');
+    const dry = await prune(fast, behind, { ...options, dryRun: true });
+    t.equal(dry.refused?.code ?? null, isTold ? 'clock_ahead' : null, 'a dry run does not write to ask');
+    t.same(await snapshot(inner), before);
+    const right = withClock(inner, '2026-12-29T23:58:00Z', isTold);
+    t.match(await prune(fast, right, options), { refused: null, removed: { length: 2 } });
+  }
+});
+
+t.test('where no clock tells, keep_latest and the limit decide', async (t) => {
+  const options = { owner, maxRemoved: null, dryRun: false };
+  const kept = await prune(fast, await published(), { ...options, policy: { ...byAge, keepLatest: 1 } });
+  t.match(kept, { refused: null, removed: { length: 1 } });
+  const bounded = await prune(fast, await published(), {
+    ...options,
+    policy: byAge,
+    maxRemoved: { percent: 50 },
+  });
+  t.match(bounded, { refused: { code: 'too_many_removals' }, removed: { length: 0 } });
 });
 
 t.test('pruning that is not enabled is refused', async (t) => {
   const refused = prune(context, await published(), {
     owner,
     policy: { ...policy, enabled: false },
+    maxRemoved: null,
     dryRun: false,
   });
   await t.rejects(refused, { code: 'prune_disabled' });

@@ -49,7 +49,7 @@ for (const kind of ['memory files', 'memory objects', 'local'] as const) {
     t.match(await bundlesAt(storage), [{ owner }], 'reconciled');
     await publishTo(storage, { files: { b: '1' }, as: otherOwner });
     const policy = { enabled: true, keepLatest: 0, olderThanMs: null };
-    await prune(context, storage, { owner, policy, dryRun: false });
+    await prune(context, storage, { owner, policy, maxRemoved: null, dryRun: false });
     t.match(await bundlesAt(storage), [{ owner: otherOwner }], 'pruned');
 
     await publishTo(storage, { files: { a: '1' } });

@@ -8,7 +8,11 @@ import { destinationOf, pipelineOf, setUp } from '../../set-up.ts';
 import { untilStopped } from '../../stop-signal.ts';
 import { withNotifier } from '../../with-notifier.ts';
 
-export type PruneOptions = DestinationOptions & { dryRun?: boolean; apply?: boolean };
+export type PruneOptions = DestinationOptions & {
+  dryRun?: boolean;
+  apply?: boolean;
+  allowRemovals?: boolean;
+};
 
 /** `waybill prune`. */
 export async function pruneDestination(options: PruneOptions): Promise<number> {
@@ -35,10 +39,12 @@ async function pruneNow(
     notifies: true,
     verbose: options.verbose,
   });
-  const { location, prune: policy } = destinationOf(
-    pipelineOf(prepared.config, options.pipeline),
-    options.destination,
-  );
+  const {
+    location,
+    limits,
+    prune: policy,
+  } = destinationOf(pipelineOf(prepared.config, options.pipeline), options.destination);
+  const maxRemoved = options.allowRemovals === true ? null : limits.maxRemoved;
   const owner = { pipelineId: options.pipeline, destinationId: options.destination };
   const notified = await withNotifier(
     prepared,
@@ -47,7 +53,7 @@ async function pruneNow(
       withReleasers(async (onRelease) => {
         const storage = await context.openStorage(location, { readOnly: dryRun, dryRun });
         onRelease(() => storage.close());
-        return prune(context, storage, { owner, policy, dryRun });
+        return prune(context, storage, { owner, policy, maxRemoved, dryRun });
       }),
   );
   const report = notified.result;
@@ -72,10 +78,10 @@ async function pruneNow(
     for (const warning of warnings) output.warn(warning);
     print(report, dryRun, output);
   }
-  return report.errors.length === 0 ? 0 : 1;
+  return report.errors.length === 0 && report.refused === null ? 0 : 1;
 }
 
-function print({ decisions, removed, errors }: PruneReport, dryRun: boolean, output: Output): void {
+function print({ decisions, refused, removed, errors }: PruneReport, dryRun: boolean, output: Output): void {
   const { style } = output;
   const rows = decisions.map(({ destinationPath, record, prune: goes, reason }) => [
     goes ? style.yellow('prune') : style.dim('keep'),
@@ -86,9 +92,14 @@ function print({ decisions, removed, errors }: PruneReport, dryRun: boolean, out
   for (const line of columns(rows)) output.data(line);
   for (const { destinationPath, error } of errors)
     output.data(`${style.red('failed')}  target=${destinationPath}: ${error.message}`);
+  if (refused !== null) {
+    output.data(`${style.red('refused')}  ${refused.message}`);
+    if (refused.hint !== null) output.data(`${style.cyan('next:')} ${refused.hint}`);
+  }
   const planned = decisions.filter(({ prune: goes }) => goes).length;
+  const hasFailed = errors.length > 0 || refused !== null;
   const what = dryRun
     ? `${plural(planned, 'output')} would be removed; nothing was deleted`
     : `${plural(removed.length, 'output')} of ${planned} removed`;
-  output.data(`${errors.length > 0 ? style.red('failed') : style.green('done')}  ${what}`);
+  output.data(`${hasFailed ? style.red('failed') : style.green('done')}  ${what}`);
 }

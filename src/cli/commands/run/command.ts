@@ -12,6 +12,7 @@ export function runCommand(): Command {
       '--force',
       'replace unmanaged content and unusable states: deletes everything below the destination bundle path',
     )
+    .option('--allow-removals', 'remove more published outputs than limits.max_removed allows')
     .addOption(formatOption())
     .action(async (options: RunOptions) => exitWith((await import('./run.ts')).run(options)));
 }

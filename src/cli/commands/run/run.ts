@@ -16,6 +16,7 @@ export interface RunOptions extends ConfiguredOptions {
   destination?: string[];
   dryRun: boolean;
   force: boolean;
+  allowRemovals?: boolean;
 }
 
 /** `waybill run`: pipelines one after another, their destinations side by side. */
@@ -48,12 +49,13 @@ async function runAll({ config, context, warnings }: SetUp, options: RunOptions)
     if (context.signal?.aborted === true) break;
     const bar = progressBar(options.format === 'text' && !options.dryRun);
     try {
-      const { dryRun, force } = options;
+      const { dryRun, force, allowRemovals = false } = options;
       const { onProgress } = bar;
       pipelines.push(
         await publishPipeline(context, pipeline, {
           dryRun,
           force,
+          allowRemovals,
           onProgress,
           destinationIds: destinations.map(({ id }) => id),
         }),

@@ -168,6 +168,7 @@ const shown = new Set([
     'enabled',
     'keep_latest',
     'older_than',
+    'max_removed',
   ],
   ...['file_concurrency', 'content_rules', 'allow_bucket_root'],
 ]);

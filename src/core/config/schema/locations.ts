@@ -3,6 +3,7 @@ import * as kinds from '../../settings/kinds.ts';
 import { maxListedFiles } from '../../bundle/limits.ts';
 import type { Settings } from '../../settings/declare.ts';
 import {
+  amount,
   baseUrl,
   boolean,
   cacheControl,
@@ -80,6 +81,15 @@ const destination = {
     .default()
     .description('Generated outputs that are published beside the files of the bundle.'),
   retention: map({ prune: prune.default() }).default().description('How long published outputs are kept.'),
+  limits: map({
+    max_removed: amount()
+      .description(
+        'Most published outputs of this pipeline that one publication of a bundle, or one prune, may remove: a number, or a share of them, rounded down. What would remove more is refused before anything is written; --allow-removals allows it once.',
+      )
+      .example('20%'),
+  })
+    .default()
+    .description('What no run may do by accident.'),
   file_concurrency: integer(1, 64).description(
     `Files that are written side by side; left out, ${defaultConcurrencies()}.`,
   ),
