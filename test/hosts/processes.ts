@@ -182,8 +182,10 @@ export async function upload(
 }
 
 export async function acceptedId(response: Response): Promise<string> {
-  const { run_id: id } = (await response.json()) as { run_id?: string };
-  if (response.status !== 202 || id === undefined) throw new Error(`not accepted: ${response.status}`);
+  const answer = (await response.json()) as { run_id?: string };
+  const { run_id: id } = answer;
+  if (response.status !== 202 || id === undefined)
+    throw new Error(`not accepted: ${response.status} ${JSON.stringify(answer)}`);
   return id;
 }
 

@@ -34,6 +34,17 @@ export interface Admissions {
   close(): Promise<void>;
 }
 
+/** A slot of this process. */
+interface HeldSlot {
+  slot: Slot;
+  /** Notes the name that the upload has in shared staging, which is renewed with the slot from then on. */
+  stagedAs: (name: string) => void;
+  /**
+   * To be called before the slot is given up. Redis refuses a renewal that is still on its way (`renew.lua`).
+   */
+  stopRenewing: () => void;
+}
+
 interface Accepted {
   record: RunRecord;
   replayed: boolean;
@@ -47,7 +58,7 @@ interface Accepted {
 export function admissions(options: AdmissionsOptions): Admissions {
   const { store, log } = options;
   let phase: 'open' | 'draining' | 'closed' = 'open';
-  const open = new Map<string, { slot: Slot; stop: () => void }>();
+  const open = new Map<string, { held: HeldSlot; stop: () => void }>();
   let onIdle: (() => void) | undefined;
 
   async function reserve({ pipelineId, idempotency }: AdmissionRequest): Promise<Admission> {
@@ -64,24 +75,29 @@ export function admissions(options: AdmissionsOptions): Admissions {
       open.delete(slot.id);
       if (open.size === 0) onIdle?.();
     };
-    open.set(slot.id, { slot, stop });
     let ended = false;
     const end = (): boolean => {
       const first = !ended;
       ended = true;
       return first;
     };
+    const held: HeldSlot = {
+      slot,
+      stagedAs: (name) => (staged = name),
+      stopRenewing: () => renewal.cancel(),
+    };
+    open.set(slot.id, { held, stop });
     return {
       accept: async (job, manifestDigest) => {
         if (!end()) throw admissionEnded();
         try {
-          const known = await replayOf(slot, manifestDigest);
+          const known = await replayOf(held, manifestDigest);
           if (known !== null) return known;
           // The first run with this key was forgotten while this upload was received.
           hasSlot ||= await takeSlot(slot);
-          return await accept(slot, job, manifestDigest, (name) => (staged = name));
+          return await accept(held, job, manifestDigest);
         } catch (error) {
-          await giveBack(slot);
+          await giveBack(held);
           throw error;
         } finally {
           stop();
@@ -89,7 +105,7 @@ export function admissions(options: AdmissionsOptions): Admissions {
       },
       release: async () => {
         if (!end()) return;
-        await giveBack(slot);
+        await giveBack(held);
         stop();
       },
     };
@@ -104,29 +120,26 @@ export function admissions(options: AdmissionsOptions): Admissions {
   }
 
   /** Asked before the bundle is shared, because a replay needs none of it. Null if there is no first run. */
-  async function replayOf(slot: Slot, digest: Digest): Promise<Accepted | null> {
+  async function replayOf(held: HeldSlot, digest: Digest): Promise<Accepted | null> {
     if (phase === 'closed') throw shuttingDown();
-    const known = await store.replay(slot, digest);
+    const known = await store.replay(held.slot, digest);
     if (known === null) return null;
-    await giveBack(slot);
+    await giveBack(held);
     return answerReplay(known);
   }
 
-  async function accept(
-    slot: Slot,
-    job: PublishJob,
-    digest: Digest,
-    onStaging: (name: string) => void,
-  ): Promise<Accepted> {
+  async function accept(held: HeldSlot, job: PublishJob, digest: Digest): Promise<Accepted> {
+    const { slot } = held;
     const name = job.staged === null ? null : `upload-${randomUUID()}.tar`;
     if (name !== null) {
       await store.stage(name);
-      onStaging(name);
+      held.stagedAs(name);
     }
     const shared = name === null ? job : await options.shared.share(job, name);
     if (isClosed()) throw shuttingDown();
     const record = acceptedRun(job, options.clock.now());
     const waiting = queuedRun(record, options.clock.now());
+    held.stopRenewing();
     // If this throws, it is unknown whether the run was accepted. The bundle stays then: either the run needs
     // it, or it is swept as unwanted.
     const answer = await store.accept(slot, shared, waiting, digest, name);
@@ -163,7 +176,10 @@ export function admissions(options: AdmissionsOptions): Admissions {
   }
 
   /** If it fails, the slot and the key expire. */
-  const giveBack = (slot: Slot): Promise<void> => store.release(slot).catch(() => undefined);
+  const giveBack = ({ slot, stopRenewing }: HeldSlot): Promise<void> => {
+    stopRenewing();
+    return store.release(slot).catch(() => undefined);
+  };
 
   return {
     reserve,
@@ -177,7 +193,7 @@ export function admissions(options: AdmissionsOptions): Admissions {
       phase = 'closed';
       const left = [...open.values()];
       for (const { stop } of left) stop();
-      await Promise.all(left.map(({ slot }) => giveBack(slot)));
+      await Promise.all(left.map(({ held }) => giveBack(held)));
     },
   };
 }

@@ -9,12 +9,12 @@ import type { Redis } from 'ioredis';
 export const scripts = {
   reserve: { file: 'admission/reserve', args: ['slot', 'queueSize', 'lifeMs', 'key'] },
   renew: { file: 'admission/renew', args: ['slot', 'lifeMs', 'key', 'staged', 'stagedLifeMs'] },
-  release: { file: 'admission/release', args: ['slot', 'key'] },
+  release: { file: 'admission/release', args: ['slot', 'lifeMs', 'key'] },
   stage: { file: 'admission/stage', args: ['staged', 'stagedLifeMs'] },
   replay: { file: 'admission/replay', args: ['key', 'digest'] },
   accept: {
     file: 'admission/accept',
-    args: ['slot', 'key', 'digest', 'runId', 'pipeline', 'job', 'record', 'staged'],
+    args: ['slot', 'lifeMs', 'key', 'digest', 'runId', 'pipeline', 'job', 'record', 'staged'],
   },
   unwanted: { file: 'admission/unwanted', args: ['most'] },
   handedOver: { file: 'runs/handed-over', args: ['pipeline'] },

@@ -114,7 +114,7 @@ export function runStore(link: RedisLink, prefix: string, slotLifeMs: number): R
       await run('renew', { slot: id, lifeMs: slotLifeMs, key, staged: staged ?? '', stagedLifeMs });
     },
     release: async ({ id, key }) => {
-      await run('release', { slot: id, key });
+      await run('release', { slot: id, lifeMs: slotLifeMs, key });
     },
     stage: async (staged) => {
       await run('stage', { staged, stagedLifeMs });
@@ -127,6 +127,7 @@ export function runStore(link: RedisLink, prefix: string, slotLifeMs: number): R
     accept: async ({ id, key }, job, record, digest, staged) => {
       const answer = await run('accept', {
         slot: id,
+        lifeMs: slotLifeMs,
         key,
         digest,
         runId: job.runId,

@@ -12,6 +12,7 @@
     outboxes           set of the pipelines whose outbox is not empty
     finished           sorted set of run ids by the time at which they expire
     slots              sorted set of upload slots by the time at which their API counts as dead
+    ended:<slot>       a slot that was given up: a renewal that comes late must not take it again
     staging            sorted set of names in shared staging that belong to no run yet, by the time at which
                        they become unwanted
     unwanted           sorted set of such names that are to be removed and then forgotten
@@ -30,6 +31,12 @@ local function forgetKey(key, value)
   if key ~= '' and redis.call('GET', prefix .. 'key:' .. key) == value then
     redis.call('DEL', prefix .. 'key:' .. key)
   end
+end
+
+-- Gives a slot up, for good.
+local function endSlot(slot, lifeMs)
+  redis.call('ZREM', prefix .. 'slots', slot)
+  redis.call('SET', prefix .. 'ended:' .. slot, '', 'PX', lifeMs)
 end
 
 local function isStaging(value)

@@ -2,24 +2,25 @@
   Turns a slot into a queued run.
 
   ARGV[2]  slot
-  ARGV[3]  key       or ''
-  ARGV[4]  digest    of the manifest
-  ARGV[5]  runId
-  ARGV[6]  pipeline
-  ARGV[7]  job       JSON
-  ARGV[8]  record    JSON
-  ARGV[9]  staged    name in shared staging, or ''
+  ARGV[3]  lifeMs    as it was renewed for
+  ARGV[4]  key       or ''
+  ARGV[5]  digest    of the manifest
+  ARGV[6]  runId
+  ARGV[7]  pipeline
+  ARGV[8]  job       JSON
+  ARGV[9]  record    JSON
+  ARGV[10]  staged   name in shared staging, or ''
 
   Returns {'ok'} | {'replay', record} | {'conflict'} (the key was used with another manifest) |
   {'busy'} (another request is staging an upload with the key) | {'swept'} (the name became unwanted)
 ]]
-local slot, key, digest, runId, pipeline = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-local job, record, staged = ARGV[7], ARGV[8], ARGV[9]
+local slot, lifeMs, key, digest, runId = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local pipeline, job, record, staged = ARGV[7], ARGV[8], ARGV[9], ARGV[10]
 
 local run = prefix .. 'run:' .. runId
 -- A retry after a lost answer: this is the same acceptance.
 if redis.call('EXISTS', run) == 1 then return {'ok'} end
-redis.call('ZREM', prefix .. 'slots', slot)
+endSlot(slot, lifeMs)
 if key ~= '' then
   local known = redis.call('GET', prefix .. 'key:' .. key)
   if isStaging(known) and known ~= 's ' .. slot then return {'busy'} end

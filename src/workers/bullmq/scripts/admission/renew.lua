@@ -7,10 +7,11 @@
   ARGV[5]  staged        name in shared staging, or ''
   ARGV[6]  stagedLifeMs  until the name becomes unwanted
 
-  Returns 'ok'
+  Returns 'ok' | 'ended' (the slot was given up)
 ]]
 local slot, lifeMs, key, staged, stagedLifeMs = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 
+if redis.call('EXISTS', prefix .. 'ended:' .. slot) == 1 then return 'ended' end
 redis.call('ZADD', prefix .. 'slots', now + lifeMs, slot)
 if key ~= '' then
   local known = redis.call('GET', prefix .. 'key:' .. key)

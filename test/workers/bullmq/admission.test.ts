@@ -1,0 +1,128 @@
+import t, { type Test } from 'tap';
+import { systemClock } from '../../../src/core/clock.ts';
+import { digestOf } from '../../../src/core/digest.ts';
+import { silentLog } from '../../../src/core/log.ts';
+import { admissions, type Admissions } from '../../../src/workers/bullmq/admission.ts';
+import { linkRedis } from '../../../src/workers/bullmq/link.ts';
+import { runStore, type RunStore, type Slot } from '../../../src/workers/bullmq/store.ts';
+import { acceptedRun, queuedRun } from '../../../src/workers/run-transitions.ts';
+import { startRedis } from '../../services/redis.ts';
+import { manualClock, type ManualClock } from '../manual-clock.ts';
+
+const workerTimeoutMs = 30_000;
+const manifest = digestOf('manifest');
+const job = { runId: 'run-1', pipelineId: 'p1', staged: null };
+
+t.test(
+  'a slot is not renewed once it is given up: it would be taken again, and given back by nobody',
+  async (t) => {
+    const redis = await startRedis();
+    t.teardown(() => redis.close());
+
+    t.test('while an accepted run is handed over', async (t) => {
+      const { admission, store, clock, gate } = await arrange(t, redis.url);
+      const reserved = await admission.reserve({ pipelineId: 'p1' });
+      const accepted = reserved.accept(job, manifest);
+      await gate.reached;
+      await clock.advance(workerTimeoutMs);
+      t.same(await store.depth(), { reserved: 0, queued: 1, running: 0 });
+      gate.open();
+      await accepted;
+      t.same(await store.depth(), { reserved: 0, queued: 1, running: 0 });
+    });
+
+    t.test('while the answer to the release is on its way', async (t) => {
+      const { admission, store, clock, gate } = await arrange(t, redis.url);
+      const reserved = await admission.reserve({ pipelineId: 'p1' });
+      const released = reserved.release();
+      await gate.reached;
+      await clock.advance(workerTimeoutMs);
+      gate.open();
+      await released;
+      t.same(await store.depth(), { reserved: 0, queued: 0, running: 0 });
+    });
+
+    t.test('by a renewal that reaches Redis late', async (t) => {
+      const { store, gate } = await arrange(t, redis.url);
+      gate.open();
+      const slots = ['released', 'accepted'].map((id) => ({ id, key: `key-of-${id}` }));
+      const [released, accepted] = slots as [Slot, Slot];
+      for (const slot of slots) t.equal(await store.reserve(slot, 2), 'ok');
+      await store.release(released);
+      const now = new Date();
+      await store.accept(accepted, job, queuedRun(acceptedRun(job, now), now), manifest, null);
+      for (const slot of slots) await store.renew(slot, null);
+      t.same(await store.depth(), { reserved: 0, queued: 1, running: 0 });
+      t.equal(await store.reserve({ ...released, id: 'again' }, 2), 'ok', 'the key is free again as well');
+    });
+
+    t.test('but as long as the upload is received', async (t) => {
+      const { admission, store, clock, gate } = await arrange(t, redis.url);
+      gate.open();
+      let renewals = 0;
+      const renew = store.renew.bind(store);
+      store.renew = async (...call) => {
+        renewals += 1;
+        await renew(...call);
+      };
+      const reserved = await admission.reserve({ pipelineId: 'p1' });
+      await clock.advance(workerTimeoutMs);
+      t.equal(renewals, 3);
+      t.same(await store.depth(), { reserved: 1, queued: 0, running: 0 });
+      await reserved.release();
+      t.same(await store.depth(), { reserved: 0, queued: 0, running: 0 });
+    });
+  },
+);
+
+interface Arranged {
+  admission: Admissions;
+  store: RunStore;
+  clock: ManualClock;
+  /** Where accepted runs and released slots wait, after Redis has them. */
+  gate: Gate;
+}
+
+interface Gate {
+  pass: () => Promise<void>;
+  reached: Promise<void>;
+  open: () => void;
+}
+
+/** Admissions in a Redis of their own prefix. */
+async function arrange(t: Test, url: string): Promise<Arranged> {
+  const clock = manualClock();
+  const gate = newGate();
+  const link = await linkRedis({ url, urlEnv: 'REDIS_URL', log: silentLog, clock: systemClock });
+  t.teardown(() => link.close());
+  const store = runStore(link, t.name, workerTimeoutMs);
+  const release = store.release.bind(store);
+  store.release = async (slot) => {
+    await release(slot);
+    await gate.pass();
+  };
+  const admission = admissions({
+    clock,
+    log: silentLog,
+    store,
+    queueSize: 2,
+    workerTimeoutMs,
+    shared: { share: async (shared) => shared, remove: async () => undefined },
+    onAccepted: () => gate.pass(),
+  });
+  return { admission, store, clock, gate };
+}
+
+function newGate(): Gate {
+  let [reach, open] = [(): void => undefined, (): void => undefined];
+  const reached = new Promise<void>((resolve) => (reach = resolve));
+  const opened = new Promise<void>((resolve) => (open = resolve));
+  return {
+    reached,
+    open: () => open(),
+    pass: async () => {
+      reach();
+      await opened;
+    },
+  };
+}
