@@ -1,10 +1,11 @@
 import type { SourceBundle } from '../bundle/source-bundle.ts';
+import { publishedBy } from '../catalog/published-bundles.ts';
 import { readState, stateKey, type StoredState } from '../catalog/store.ts';
 import type { DestinationConfig } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
 import { WaybillError } from '../errors.ts';
 import type { Owner } from '../identity.ts';
-import { isContention, type Lease } from '../lease/lease.ts';
+import { destinationBusy, isContention, type Lease } from '../lease/lease.ts';
 import { whileHeld } from '../lease/while-held.ts';
 import { sweepAbandoned, withLease } from '../lease/with-lease.ts';
 import { versionConflict } from '../storage/errors.ts';
@@ -14,6 +15,7 @@ import { within } from '../storage/wrappers/within.ts';
 import { allKept, failedResult, plannedResult } from './action-result.ts';
 import { apply, type Applied } from './apply/apply.ts';
 import { decideOnLatest, decider, dependsOnStrays, isSameState, type DecideOn } from './decide-on-state.ts';
+import { isOvertaken } from './decision/stale.ts';
 import { planOutputs } from './outputs.ts';
 import { changesDestination, type DecisionInput, type Plan, type PlannedOutput } from './plan.ts';
 import type { PublishRequest } from './publish-request.ts';
@@ -26,7 +28,15 @@ export interface BundlePublication {
   destination: DestinationConfig;
   /** Relative to the destination root; `.` for the root. */
   destinationPath: string;
+  /**
+   * Selects the bundle again from the source as it is now, if the bundle was selected as the newest of a
+   * source. Another run may have published a newer one since.
+   */
+  selectAgain?: () => Promise<SourceBundle>;
 }
+
+/** Another run may publish a newer bundle while this one is at work; then this starts over, so many times. */
+const maxRounds = 10;
 
 /**
  * Publishes one bundle to one destination, or, in a dry run, reports what it would do. `root` is rooted at
@@ -38,26 +48,59 @@ export async function publishBundle(
   publication: BundlePublication,
   request: PublishRequest,
 ): Promise<ActionResult> {
-  const { bundle, destination, destinationPath } = publication;
+  const { destination, destinationPath } = publication;
+  let current: Selected = { ...publication, confirmedAt: null };
   let planned: readonly PlannedOutput[] = [];
   try {
     const storage = within(root, parseBundlePath(destinationPath));
-    const stored = await readState(storage);
-    planned = await outputsFor(publication, stored);
-    const decideOn = decider(storage, destination, inputFor(publication, planned, request), request);
-    const plan = await decideOnLatest(storage, stored, decideOn);
-    reportPlan(request, destination, plan);
-    if (plan.action === 'skip_same' && !request.dryRun) await sweepAbandoned(context, storage, stored.state);
-    if (request.dryRun) return plannedResult(bundle.path, plan, planned, null);
-    const done = changesDestination(plan.action)
-      ? await decideAndApply(context, storage, destination, request, decideOn)
-      : { plan, applied: null };
-    const applied = done.plan.action === 'skip_same' ? allKept(planned) : done.applied;
-    return plannedResult(bundle.path, done.plan, planned, applied);
+    for (let round = 1; round <= maxRounds; round += 1) {
+      const stored = await readState(storage);
+      current = await upToDate(current, stored);
+      planned = await outputsFor(current, stored);
+      const decideOn = decider(storage, destination, inputFor(current, planned, request), request);
+      const plan = await decideOnLatest(storage, stored, decideOn);
+      if (round === 1) reportPlan(request, destination, plan);
+      if (plan.action === 'skip_same' && !request.dryRun)
+        await sweepAbandoned(context, storage, stored.state);
+      if (request.dryRun) return plannedResult(current.bundle.path, plan, planned, null);
+      const done = changesDestination(plan.action)
+        ? await decideAndApply(context, storage, current, request, decideOn)
+        : { plan, applied: null };
+      if (done === null) continue;
+      const applied = done.plan.action === 'skip_same' ? allKept(planned) : done.applied;
+      return plannedResult(current.bundle.path, done.plan, planned, applied);
+    }
+    throw destinationBusy(storage, null);
   } catch (error) {
-    context.log.error({ err: error, destination: destination.id, bundle: bundle.path }, 'publication failed');
-    return failedResult(bundle.path, destinationPath, planned, abortedIfStopped(error, context.signal));
+    const { path } = current.bundle;
+    context.log.error({ err: error, destination: destination.id, bundle: path }, 'publication failed');
+    return failedResult(path, destinationPath, planned, abortedIfStopped(error, context.signal));
   }
+}
+
+interface Selected extends BundlePublication {
+  /** The generation of the catalog that the bundle was selected again for; null if it was not. */
+  confirmedAt: number | null;
+}
+
+/**
+ * Whether the owner has published a newer bundle than this one, which was then selected before it: published
+ * now, this one would take its place. Not so if the source was asked again since, because then the newer
+ * bundle is gone from it, on purpose.
+ */
+function isOutdated({ bundle, owner, selectAgain, confirmedAt }: Selected, { state }: StoredState): boolean {
+  if (selectAgain === undefined || state.kind !== 'valid') return false;
+  const { identity: source, created } = bundle;
+  return (
+    state.catalog.generation !== confirmedAt && isOvertaken({ source, created }, publishedBy(state, owner))
+  );
+}
+
+async function upToDate(selected: Selected, stored: StoredState): Promise<Selected> {
+  const { selectAgain } = selected;
+  if (selectAgain === undefined || stored.state.kind !== 'valid' || !isOutdated(selected, stored))
+    return selected;
+  return { ...selected, bundle: await selectAgain(), confirmedAt: stored.state.catalog.generation };
 }
 
 async function outputsFor(
@@ -86,15 +129,17 @@ interface Done {
   applied: Applied | null;
 }
 
-/** Takes the lease, decides again under it, and applies the plan. */
+/** Takes the lease, decides again under it, and applies the plan. Null if the bundle is outdated by then. */
 async function decideAndApply(
   context: CoreContext,
   storage: Storage,
-  destination: DestinationConfig,
+  selected: Selected,
   request: PublishRequest,
   decideOn: DecideOn,
-): Promise<Done> {
-  const underLease = async (lease: Lease): Promise<Done> => {
+): Promise<Done | null> {
+  const { destination } = selected;
+  const underLease = async (lease: Lease): Promise<Done | null> => {
+    if (isOutdated(selected, lease.found)) return null;
     const plan = await decideOn(lease.found);
     lease.check();
     // On object stores nothing keeps others from writing before this attempt has written its intent.

@@ -1,18 +1,19 @@
 import type { SourceBundle } from '../bundle/source-bundle.ts';
 import type { DestinationConfig } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
-import { errorRecord } from '../errors.ts';
+import { errorRecord, WaybillError } from '../errors.ts';
 import { finding, type Finding } from '../finding.ts';
 import type { Owner } from '../identity.ts';
 import { withReleasers } from '../lifecycle.ts';
 import type { Occurrence } from '../notify/event.ts';
 import { describeLocation } from '../storage/location.ts';
+import type { Storage } from '../storage/storage.ts';
 import type { MappedBundle } from './mapping.ts';
 import { destinationFailure, publicationOccurrence } from './occurrences.ts';
-import { publishBundle } from './publish-bundle.ts';
+import { publishBundle, type BundlePublication } from './publish-bundle.ts';
 import type { PublishRequest } from './publish-request.ts';
 import type { ActionResult, DestinationResult } from './result.ts';
-import type { Selection } from './select-bundles.ts';
+import type { Selection, Selector } from './select-bundles.ts';
 
 /**
  * Publishes the selected bundles to one destination, one after another, and notifies of each. Never throws: a
@@ -22,7 +23,7 @@ export async function publishToDestination(
   context: CoreContext,
   owner: Owner,
   destination: DestinationConfig,
-  select: (destination: DestinationConfig) => Promise<Selection>,
+  selector: Selector,
   request: PublishRequest,
 ): Promise<DestinationResult> {
   const { runId = null } = request;
@@ -44,10 +45,23 @@ export async function publishToDestination(
     request.onProgress?.({ type: 'done', destinationId: destination.id, result: action });
   };
   try {
-    const { bundles, warnings, error } = await select(destination);
+    const { bundles, warnings, error } = await selector.select(destination);
     result.warnings.push(...warnings);
     result.error = error;
-    await publishAll(context, owner, destination, bundles, request, add);
+    const { selectAgain } = selector;
+    const newest = async (again: NonNullable<typeof selectAgain>): Promise<SourceBundle> => {
+      const selection = await again(destination);
+      result.warnings.splice(0, Infinity, ...selection.warnings);
+      return onlyBundle(selection);
+    };
+    const shared = {
+      owner,
+      destination,
+      ...(selectAgain === null || destination.mapping !== 'fixed'
+        ? {}
+        : { selectAgain: async () => newest(selectAgain) }),
+    };
+    await publishAll(context, shared, bundles, request, add);
   } catch (error) {
     context.log.error({ err: error, destination: destination.id }, 'destination failed');
     result.error = errorRecord(error);
@@ -60,8 +74,7 @@ export async function publishToDestination(
 /** Opens the destination unless there is nothing to publish, and stops between bundles when asked to. */
 async function publishAll(
   context: CoreContext,
-  owner: Owner,
-  destination: DestinationConfig,
+  shared: Pick<BundlePublication, 'owner' | 'destination' | 'selectAgain'>,
   bundles: readonly MappedBundle<SourceBundle>[],
   request: PublishRequest,
   add: (bundle: SourceBundle, action: ActionResult) => void,
@@ -69,14 +82,44 @@ async function publishAll(
   if (bundles.length === 0) return;
   const { dryRun } = request;
   await withReleasers(async (onRelease) => {
-    const storage = await context.openStorage(destination.location, { readOnly: dryRun, dryRun });
+    const storage = await context.openStorage(shared.destination.location, { readOnly: dryRun, dryRun });
     onRelease(() => storage.close());
     for (const { bundle, destinationPath } of bundles) {
-      const publication = { bundle, owner, destination, destinationPath };
-      add(bundle, await publishBundle(context, storage, publication, request));
+      const published = await publishSelected(
+        context,
+        storage,
+        { ...shared, bundle, destinationPath },
+        request,
+      );
+      add(published.bundle, published.action);
       if (context.signal?.aborted === true) break;
     }
   });
+}
+
+/** Also returns the bundle that it was in the end, which may have been selected again. */
+async function publishSelected(
+  context: CoreContext,
+  storage: Storage,
+  publication: BundlePublication,
+  request: PublishRequest,
+): Promise<{ bundle: SourceBundle; action: ActionResult }> {
+  const { selectAgain } = publication;
+  let { bundle } = publication;
+  const following =
+    selectAgain === undefined ? {} : { selectAgain: async () => (bundle = await selectAgain()) };
+  const action = await publishBundle(context, storage, { ...publication, ...following }, request);
+  return { bundle, action };
+}
+
+/** Of a selection for the destination root. Throws what kept it from being made, or `bundle_not_found`. */
+function onlyBundle({ bundles: [selected], error }: Selection): SourceBundle {
+  if (error !== null) {
+    const { code, message, hint, findings } = error;
+    throw new WaybillError(code, message, { findings, ...(hint === null ? {} : { hint }) });
+  }
+  if (selected !== undefined) return selected.bundle;
+  throw new WaybillError('bundle_not_found', 'the source holds no bundle any more');
 }
 
 function rootWarnings(destination: DestinationConfig, { action }: ActionResult, dryRun: boolean): Finding[] {

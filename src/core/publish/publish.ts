@@ -1,4 +1,4 @@
-import { discoverBundles, loadBundle } from '../bundle/discover.ts';
+import { discoverBundles, loadBundle, type BundleSource, type Discovery } from '../bundle/discover.ts';
 import type { SourceBundle } from '../bundle/source-bundle.ts';
 import type { DestinationConfig, PipelineConfig } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
@@ -7,11 +7,18 @@ import { finding } from '../finding.ts';
 import { withReleasers } from '../lifecycle.ts';
 import type { SourceLocation } from '../storage/backends.ts';
 import { describeLocation, sourceId } from '../storage/location.ts';
+import type { Storage } from '../storage/storage.ts';
 import { sourceFailures } from './occurrences.ts';
 import type { PublishRequest } from './publish-request.ts';
 import { publishToDestination } from './publish-to-destination.ts';
 import type { DestinationResult, PipelineResult } from './result.ts';
-import { BundleLoader, selectFromSource, selectLoaded, type Selection } from './select-bundles.ts';
+import {
+  BundleLoader,
+  selectFromSource,
+  selectLoaded,
+  type Selector,
+  type SourceContent,
+} from './select-bundles.ts';
 
 /**
  * Publishes the bundles of a configured source to the pipeline's destinations, which are served in parallel
@@ -43,9 +50,7 @@ export async function publishBundles(
   bundles: readonly SourceBundle[],
   request: PublishRequest,
 ): Promise<PipelineResult> {
-  const select = async (destination: DestinationConfig): Promise<Selection> =>
-    selectLoaded(destination, bundles);
-  const destinations = await publishToAll(context, pipeline, select, request);
+  const destinations = await publishToAll(context, pipeline, selectLoaded(bundles), request);
   return withStatus({
     ...emptyResult(pipeline),
     bundles: bundles.length,
@@ -64,13 +69,14 @@ async function publishFromSource(
     const { dryRun } = request;
     const storage = await context.openStorage(source, { readOnly: true, mustExist: true, dryRun });
     onRelease(() => storage.close());
-    const { candidates, invalid: unreadable, warnings } = await discoverBundles(storage);
-    const invalid = unreadable.map(({ path, error }) => ({ bundle: path, error: errorRecord(error) }));
     const origin = { backend: source.backend, id: sourceId(source), sceneMaps: pipeline.sceneMaps };
-    const loader = new BundleLoader(async (candidate) => loadBundle(storage, candidate, origin));
-    const select = async (destination: DestinationConfig): Promise<Selection> =>
-      selectFromSource(destination, candidates, invalid, loader);
-    const destinations = await publishToAll(context, pipeline, select, request);
+    const content = await readSource(storage, origin);
+    const { candidates, invalid, loader, warnings } = content;
+    const selector: Selector = {
+      select: async (destination) => selectFromSource(destination, content),
+      selectAgain: async (destination) => selectFromSource(destination, await readSource(storage, origin)),
+    };
+    const destinations = await publishToAll(context, pipeline, selector, request);
     const loaded = await loader.outcome();
     const bundles = candidates.length + invalid.length;
     return withStatus({
@@ -83,16 +89,29 @@ async function publishFromSource(
   });
 }
 
+async function readSource(
+  storage: Storage,
+  origin: BundleSource,
+): Promise<SourceContent & Pick<Discovery, 'warnings'>> {
+  const { candidates, invalid, warnings } = await discoverBundles(storage);
+  return {
+    candidates,
+    invalid: invalid.map(({ path, error }) => ({ bundle: path, error: errorRecord(error) })),
+    loader: new BundleLoader(async (candidate) => loadBundle(storage, candidate, origin)),
+    warnings,
+  };
+}
+
 async function publishToAll(
   context: CoreContext,
   pipeline: PipelineConfig,
-  select: (destination: DestinationConfig) => Promise<Selection>,
+  selector: Selector,
   request: PublishRequest,
 ): Promise<DestinationResult[]> {
   return Promise.all(
     chosenDestinations(pipeline, request).map(async (destination) => {
       const owner = { pipelineId: pipeline.id, destinationId: destination.id };
-      return publishToDestination(context, owner, destination, select, request);
+      return publishToDestination(context, owner, destination, selector, request);
     }),
   );
 }

@@ -13,12 +13,31 @@ export interface Selection {
   error: ErrorRecord | null;
 }
 
+/** How each destination gets its bundles. */
+export interface Selector {
+  select: (destination: DestinationConfig) => Promise<Selection>;
+  /** Reads the source anew. Null for bundles that no source holds, as uploads are. */
+  selectAgain: ((destination: DestinationConfig) => Promise<Selection>) | null;
+}
+
 export type InvalidBundle = PipelineResult['invalidBundles'][number];
 
 /** Selects among bundles that are loaded already, as uploads are. */
-export function selectLoaded({ mapping }: DestinationConfig, bundles: readonly SourceBundle[]): Selection {
-  const { selected, warnings } = mapBundles(mapping, bundles);
-  return { bundles: selected, warnings, error: null };
+export function selectLoaded(bundles: readonly SourceBundle[]): Selector {
+  return {
+    select: async ({ mapping }) => {
+      const { selected, warnings } = mapBundles(mapping, bundles);
+      return { bundles: selected, warnings, error: null };
+    },
+    selectAgain: null,
+  };
+}
+
+/** What a source held when it was read. */
+export interface SourceContent {
+  candidates: readonly BundleCandidate[];
+  invalid: readonly InvalidBundle[];
+  loader: BundleLoader;
 }
 
 /**
@@ -30,9 +49,7 @@ export function selectLoaded({ mapping }: DestinationConfig, bundles: readonly S
  */
 export async function selectFromSource(
   { mapping }: DestinationConfig,
-  candidates: readonly BundleCandidate[],
-  invalid: readonly InvalidBundle[],
-  loader: BundleLoader,
+  { candidates, invalid, loader }: SourceContent,
 ): Promise<Selection> {
   const { selected, warnings } = mapBundles(mapping, candidates);
   if (mapping === 'fixed' && invalid[0] !== undefined) {
