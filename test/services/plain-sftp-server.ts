@@ -31,9 +31,13 @@ const { STATUS_CODE: status, OPEN_MODE: mode } = utils.sftp;
 
 /**
  * A server that speaks version 3 of SFTP and nothing more: no extension at all, and a rename that refuses a
- * name that is taken, as the protocol says. Serves this machine's directories as they are.
+ * name that is taken, as the protocol says. Serves this machine's directories as they are. With `laterCodes`
+ * it answers, as Apache MINA SSHD does, with the status codes of version 6 of the protocol.
  */
-export async function startPlainSftpServer(t: Pick<Test, 'teardown'>): Promise<SftpServer> {
+export async function startPlainSftpServer(
+  t: Pick<Test, 'teardown'>,
+  { laterCodes = false } = {},
+): Promise<SftpServer> {
   const directory = mkdtempSync(path.join(tmpdir(), 'waybill-plain-sftp-'));
   const files = await makeKeys(directory);
   const allowed = utils.parseKey(readFileSync(`${files.clientKeyFile}.pub`));
@@ -49,7 +53,9 @@ export async function startPlainSftpServer(t: Pick<Test, 'teardown'>): Promise<S
       else attempt.reject(['publickey']);
     });
     client.on('ready', () =>
-      client.on('session', (accept) => accept().on('sftp', (acceptSftp) => answer(acceptSftp(), files.root))),
+      client.on('session', (accept) =>
+        accept().on('sftp', (acceptSftp) => answer(acceptSftp(), files.root, laterCodes)),
+      ),
     );
   };
 
@@ -94,7 +100,7 @@ function isAllowed(attempt: AuthContext, allowed: ParsedKey): boolean {
 type Handle = { file: FileHandle } | { names: string[]; directory: string };
 
 /** Each request is answered when it is done; a failure is told by its kind. */
-function answer(sftp: SFTPWrapper, home: string): void {
+function answer(sftp: SFTPWrapper, home: string, laterCodes: boolean): void {
   const handles = new Map<number, Handle>();
   let lastHandle = 0;
   const at = (name: string): string => path.resolve(home, name);
@@ -110,7 +116,11 @@ function answer(sftp: SFTPWrapper, home: string): void {
     return found.file;
   };
   const does = (id: number, work: () => Promise<unknown>): void => {
-    work().catch((error: unknown) => sftp.status(id, codeOf(error), String(error)));
+    work().catch((error: unknown) => {
+      const later = laterCodes ? laterCodeOf(error) : undefined;
+      if (later === undefined) sftp.status(id, codeOf(error), String(error));
+      else sendStatus(sftp, id, later);
+    });
   };
   const succeeds = (id: number, work: () => Promise<unknown>): void =>
     does(id, async () => {
@@ -178,13 +188,20 @@ function answer(sftp: SFTPWrapper, home: string): void {
     }),
   );
   sftp.on('REMOVE', (id, name) => succeeds(id, async () => unlink(at(name))));
-  sftp.on('RMDIR', (id, name) => succeeds(id, async () => rmdir(at(name))));
+  sftp.on('RMDIR', (id, name) =>
+    succeeds(id, async () => {
+      // Apache MINA SSHD looks first, and takes what is not there for something that is no directory.
+      if (laterCodes && !(await lstat(at(name)).catch(() => undefined))?.isDirectory())
+        throw Object.assign(new Error('not a directory'), { code: 'ENOTDIR' });
+      await rmdir(at(name));
+    }),
+  );
   sftp.on('MKDIR', (id, name) => succeeds(id, async () => mkdir(at(name))));
   sftp.on('RENAME', (id, from, to) =>
     succeeds(id, () =>
       oneAtATime(async () => {
         if ((await lstat(at(to)).catch(() => undefined)) !== undefined)
-          throw new Error('the new name is taken');
+          throw Object.assign(new Error('the new name is taken'), { code: 'EEXIST' });
         await rename(at(from), at(to));
       }),
     ),
@@ -219,4 +236,33 @@ function codeOf(error: unknown): number {
   const { code } = error as NodeJS.ErrnoException;
   if (code === 'ENOENT' || code === 'ENOTDIR') return status.NO_SUCH_FILE;
   return code === 'EACCES' || code === 'EPERM' ? status.PERMISSION_DENIED : status.FAILURE;
+}
+
+const laterCodes: Record<string, number> = {
+  EEXIST: 11,
+  ENOSPC: 14,
+  ENOTEMPTY: 18,
+  ENOTDIR: 19,
+  ENAMETOOLONG: 20,
+  ELOOP: 21,
+  EISDIR: 24,
+};
+
+function laterCodeOf(error: unknown): number | undefined {
+  return laterCodes[(error as NodeJS.ErrnoException).code ?? ''];
+}
+
+/** `ssh2` itself refuses to send any other code than those of version 3. */
+function sendStatus(sftp: SFTPWrapper, id: number, code: number): void {
+  const { _protocol: protocol, outgoing } = sftp as unknown as {
+    _protocol: { channelData: (channel: number, bytes: Buffer) => void };
+    outgoing: { id: number; window: number };
+  };
+  const bytes = Buffer.alloc(21);
+  bytes.writeUInt32BE(bytes.length - 4, 0);
+  bytes[4] = 101; // SSH_FXP_STATUS; an empty message and no language follow.
+  bytes.writeUInt32BE(id, 5);
+  bytes.writeUInt32BE(code, 9);
+  outgoing.window -= bytes.length;
+  protocol.channelData(outgoing.id, bytes);
 }

@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import type { Clock } from '../clock.ts';
 import { errorRecord, hasCode, type ErrorRecord } from '../errors.ts';
+import { reservedPrefix } from '../reserved-names.ts';
 import { bytesBody, readAll } from '../storage/body.ts';
-import { joinKey, listedKey, type Key } from '../storage/key.ts';
+import { joinKey, listedKey, nameOf, type Key } from '../storage/key.ts';
 import type { ConditionalWrites, Storage, StorageFacts } from '../storage/storage.ts';
 
 /** What a storage can do, found out by trying. */
@@ -27,11 +28,14 @@ export interface Verdict {
 }
 
 const trials = 5;
+const probePrefix = `${reservedPrefix}-probe-`;
+const abandonedAfterMs = 600_000;
 
 /**
- * Tries what a storage can do. With `write` it writes, renames and removes one small file under a reserved
- * name (`.publisher-probe-…`), which publications, listings and verifications ignore, and leaves nothing
- * behind; without it, it only reads. Never throws for a right that is missing: that is an answer.
+ * Tries what a storage can do. With `write` it makes the calls that a publication makes, on small files below
+ * a directory with a reserved name (`.publisher-probe-…`), which publications, listings and verifications
+ * ignore. It leaves nothing behind, and removes what a probe left that was killed; without `write`, it only
+ * reads. Never throws for a right that is missing: that is an answer.
  */
 export async function probeStorage(
   storage: Storage,
@@ -70,26 +74,53 @@ export function firstRefusal({ rights }: Probe): ErrorRecord | null {
 type Attempt = (right: Right, work: () => Promise<unknown>) => Promise<boolean>;
 
 async function probeWrites(storage: Storage, clock: Clock, probe: Probe, attempt: Attempt): Promise<void> {
-  const directory = listedKey(`.publisher-probe-${randomUUID()}`);
+  const directory = listedKey(`${probePrefix}${randomUUID()}`);
   const key = joinKey(directory, 'a');
-  const moved = joinKey(directory, 'b');
-  let current = key;
+  const staging = joinKey(directory, 'staged');
+  const canRename = probe.rename !== 'none';
   try {
     if (!(await attempt('create', () => create(storage, key)))) return;
     probe.clockOffsetMs ??= await clockOffset(storage, key, clock);
     await attempt('read', () => readAll(storage, key, 16));
     probe.conditionalWrites = await conditionalWrites(storage, key);
     await attempt('replace', () => storage.write(key, bytesBody('2'), { mode: 'replace' }));
-    if (
-      probe.rename !== 'none' &&
-      (await attempt('rename', () => storage.rename([{ from: key, to: moved }])))
-    )
-      current = moved;
+    if (canRename) await attempt('rename', () => replaceStaged(storage, joinKey(staging, 'b'), key));
   } finally {
-    await attempt('remove', () => storage.remove(current));
-    // A failed rename may have left the other name.
-    if (current === moved) await storage.remove(key).catch(() => undefined);
+    await attempt('remove', async () => {
+      // An attempt ends so, whether or not anything is staged.
+      if (canRename) await storage.removeTree(staging);
+      await storage.remove(key);
+      await removeAbandoned(storage, clock, probe);
+    });
   }
+}
+
+async function replaceStaged(storage: Storage, staged: Key, key: Key): Promise<void> {
+  await storage.write(staged, bytesBody('3'), { mode: 'scratch' });
+  await storage.rename([{ from: staged, to: key }]);
+  await storage.sync();
+}
+
+/** Removes what killed probes left. A probe takes seconds, so whatever is this old is no longer in use. */
+async function removeAbandoned(storage: Storage, clock: Clock, probe: Probe): Promise<void> {
+  const before = clock.now().getTime() + (probe.clockOffsetMs ?? 0) - abandonedAfterMs;
+  const probes: Key[] = [];
+  for await (const { key, type } of storage.list('', { recursive: false }))
+    if (type === 'directory' && nameOf(key).startsWith(probePrefix)) probes.push(key);
+  for (const key of probes) {
+    const newest = await newestBelow(storage, key);
+    if (newest !== null && newest < before) await storage.removeTree(key);
+  }
+}
+
+/** In milliseconds; null if there is no file, or the storage reports no times. */
+async function newestBelow(storage: Storage, directory: Key): Promise<number | null> {
+  let newest: number | null = null;
+  for await (const { key } of storage.list(directory, { recursive: true })) {
+    const modified = (await storage.stat(key))?.modifiedAt?.getTime() ?? null;
+    if (modified !== null) newest = Math.max(newest ?? 0, modified);
+  }
+  return newest;
 }
 
 /** Exclusively, unless the storage honours no conditions: then it would refuse the call. */
@@ -119,7 +150,7 @@ async function clockOffset(storage: Storage, key: Key, clock: Clock): Promise<nu
 }
 
 async function latency(storage: Storage, clock: Clock): Promise<Probe['latencyMs']> {
-  const key = listedKey(`.publisher-probe-${randomUUID()}`);
+  const key = listedKey(`${probePrefix}${randomUUID()}`);
   const times: number[] = [];
   try {
     for (let trial = 0; trial < trials; trial += 1) {

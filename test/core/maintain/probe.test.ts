@@ -1,4 +1,7 @@
+import { readdirSync, utimesSync } from 'node:fs';
+import path from 'node:path';
 import t from 'tap';
+import { systemClock } from '../../../src/core/clock.ts';
 import { WaybillError } from '../../../src/core/errors.ts';
 import { firstRefusal, probeStorage, rightNames } from '../../../src/core/maintain/probe.ts';
 import { localStorage } from '../../../src/core/storage/local/driver.ts';
@@ -72,4 +75,25 @@ t.test('a storage that answers nothing has no latency, and the listing tells why
   const probe = await probeStorage(storage, testClock(), { write: false });
   t.equal(probe.latencyMs, null);
   t.match(firstRefusal(probe), { code: 'storage_transient', message: 'connection lost' });
+});
+
+t.test('what a killed probe left is removed by the next one, and what one in use has is not', async (t) => {
+  const root = t.testdir({
+    '.publisher-probe-killed': { a: '1', staged: { b: '3' } },
+    '.publisher-probe-in-use': { a: '1' },
+    'a-bundle': { file: 'x' },
+  });
+  const long = new Date(Date.now() - 3_600_000);
+  for (const name of ['a', 'staged/b'])
+    utimesSync(path.join(root, '.publisher-probe-killed', name), long, long);
+  await probeStorage(await localStorage(root), systemClock, { write: true });
+  t.same(readdirSync(root).sort(), ['.publisher-probe-in-use', 'a-bundle']);
+});
+
+t.test('a storage whose directories cannot be removed has no right to remove', async (t) => {
+  const inner = memoryStorage({ flavour: 'files' });
+  const refused = new WaybillError('storage_permanent', 'status 19');
+  const storage: Storage = { ...inner, removeTree: async () => Promise.reject(refused) };
+  const probe = await probeStorage(storage, testClock(), { write: true });
+  t.match(probe.rights.remove, { answer: 'no', error: { message: 'status 19' } });
 });

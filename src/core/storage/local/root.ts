@@ -61,6 +61,8 @@ function firstMissing(storage: Pick<Storage, 'label'>, root: string): string | n
     if (isDirectory(storage, component)) continue;
     const entry = lstatSync(component, { throwIfNoEntry: false });
     if (entry === undefined) return component;
+    // Another process may have made it since it was looked for.
+    if (entry.isDirectory()) continue;
     const fault = entry.isSymbolicLink() ? faultOfLink(component) : fileInTheWay;
     throw rootFailure(storage, 'storage_permanent', `"${component}" ${fault.what}`, fault.hint);
   }

@@ -11,8 +11,10 @@ import { probeConditions, type Conditions } from './conditions.ts';
 import { pagesBelow } from './listing.ts';
 import type { Condition, S3Wire } from './wire.ts';
 
-/** A probe takes seconds, so one that is an hour old was left by a killed process. */
-const probeAbandonedAfterMs = 3_600_000;
+/** A probe takes seconds, so one that is this old was left by a killed process. */
+const probeAbandonedAfterMs = 600_000;
+/** The result of a probe that took longer is not used: another publisher may have swept its object. */
+const probeWithinMs = 300_000;
 
 /** The conditions that the server honours, probed on the first question. */
 export interface ConditionalWrites {
@@ -66,11 +68,14 @@ export function conditionalWrites(
   async function probe(): Promise<Conditions> {
     const key = `${prefix}${stagingName}/probe-${randomUUID()}`;
     await removeAbandonedProbes();
+    const started = clock.monotonic();
     const found = await probeConditions({
       write: async (text, condition) =>
         wire.put(key, Buffer.from(text), { sha256: hexOf(digestOf(text)), headers: {}, condition }),
       remove: async () => wire.remove(key),
     });
+    if (clock.monotonic() - started > probeWithinMs)
+      throw new WaybillError('storage_transient', `${label}: trying conditional writes took too long`);
     log.debug({ storage: label, ...found }, 'conditional writes were probed');
     if (found.honoured !== 'full')
       log.warn(

@@ -1,8 +1,8 @@
-import type { Stats } from 'ssh2';
 import { notADirectory } from '../errors.ts';
 import { parentOf, type Key } from '../key.ts';
-import { answerOf, ConnectionLost, generalFailure, noSuchFile } from './errors.ts';
-import { unlessMissing, type SftpRoot } from './root.ts';
+import { cannotMake, ConnectionLost, isAbsent, mayBeTaken } from './errors.ts';
+import { makeRoot } from './root-directory.ts';
+import type { SftpRoot } from './root.ts';
 
 /**
  * The directories that keys imply: created when a file is written below them, removed with their last file.
@@ -44,7 +44,7 @@ export function sftpDirectories(root: SftpRoot): SftpDirectories {
         try {
           return await work();
         } catch (error) {
-          if (answerOf(error) !== noSuchFile || attempt === mostAttempts) throw error;
+          if (!isAbsent(error) || attempt === mostAttempts) throw error;
           // The directory may exist again because other processes create and remove it all the time. If it
           // still exists after several attempts, it is something else that is missing.
           if (attempt >= attemptsBeforeLooking && (await root.lstat(parentOf(key))) !== undefined)
@@ -62,7 +62,7 @@ export function sftpDirectories(root: SftpRoot): SftpDirectories {
           await ask((sftp, done) => sftp.rmdir(here, done));
         } catch (error) {
           if (error instanceof ConnectionLost) throw error;
-          if (answerOf(error) !== noSuchFile) return;
+          if (!isAbsent(error)) return;
         }
       }
     },
@@ -72,7 +72,7 @@ export function sftpDirectories(root: SftpRoot): SftpDirectories {
     const here = at(directory);
     const found = known.get(here);
     if (found !== undefined) return found;
-    const creating = directory === '' ? createRoot() : createOne(directory);
+    const creating = directory === '' ? makeRoot(root) : createOne(directory);
     known.set(here, creating);
     creating.catch(() => known.delete(here));
     return creating;
@@ -90,23 +90,10 @@ export function sftpDirectories(root: SftpRoot): SftpDirectories {
         if (found?.isDirectory() === true) return;
         if (found !== undefined) throw notADirectory(root, directory, { isLink: found.isSymbolicLink() });
         // It existed, and another publisher removed the empty directory before it was looked at.
-        if (answerOf(error) !== generalFailure || attempt === mostAttempts) throw error;
+        if (isAbsent(error)) throw error;
+        if (!mayBeTaken(error) || attempt === mostAttempts)
+          throw cannotMake(root.label, directory, nameOfParent(directory), error);
       }
-  }
-
-  /** Including its parents. The root itself may be a link. */
-  async function createRoot(): Promise<void> {
-    if ((await root.rootStat())?.isDirectory() === true) return;
-    const parts = root.path.split('/').filter((part) => part !== '');
-    for (let count = 1; count <= parts.length; count += 1) {
-      const here = `/${parts.slice(0, count).join('/')}`;
-      const isThere = (): Promise<Stats | undefined> =>
-        unlessMissing(async () => ask<Stats>((sftp, done) => sftp.stat(here, done)));
-      if ((await isThere()) !== undefined) continue;
-      await ask((sftp, done) => sftp.mkdir(here, { mode: 0o755 }, done)).catch(async (error: unknown) => {
-        if ((await isThere()) === undefined) throw error;
-      });
-    }
   }
 
   function forgetBelow(directory: Key | ''): void {
@@ -114,4 +101,9 @@ export function sftpDirectories(root: SftpRoot): SftpDirectories {
     for (const each of [...known.keys()])
       if (each === here || each.startsWith(`${here}/`)) known.delete(each);
   }
+}
+
+function nameOfParent(directory: Key): string {
+  const parent = parentOf(directory);
+  return parent === '' ? '.' : parent;
 }

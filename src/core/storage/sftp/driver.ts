@@ -7,11 +7,12 @@ import { alreadyExists, notFound, readOnly as refuseReadOnly } from '../errors.t
 import { listedKey, parentOf, type Key } from '../key.ts';
 import { scratchBeside } from '../scratch-key.ts';
 import { sftpDirectories } from './directories.ts';
-import { answerOf, noSuchFile, requestFailure } from './errors.ts';
+import { isAbsent, requestFailure } from './errors.ts';
 import { detectFullDisk } from './free-space.ts';
 import { sftpKeeper } from './keep.ts';
 import { describeSftp, type SftpLocation } from './location.ts';
 import { replacedName, sftpNames } from './names.ts';
+import { requireMakeableRoot } from './root-directory.ts';
 import { openRoot, typeOf, type SftpRoot } from './root.ts';
 import { openSession } from './session.ts';
 import { readFile, writeFile } from './transfer.ts';
@@ -55,7 +56,8 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
     }),
   );
   try {
-    if (mustExist || !readOnly) await requireDirectory(root, mustExist);
+    if (mustExist) await requireDirectory(root);
+    else await requireMakeableRoot(root);
   } catch (error) {
     await root.close();
     throw requestFailure(label, '.', error);
@@ -106,9 +108,7 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
         await names.recover(key);
         yield* readFile(await root.connected(), at(key));
       } catch (error) {
-        throw answerOf(error) === noSuchFile
-          ? notFound(storage, key, error)
-          : requestFailure(label, key, error);
+        throw isAbsent(error) ? notFound(storage, key, error) : requestFailure(label, key, error);
       }
     },
 
@@ -233,13 +233,11 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
   }
 }
 
-async function requireDirectory(root: SftpRoot, mustExist: boolean): Promise<void> {
+async function requireDirectory(root: SftpRoot): Promise<void> {
   const found = await root.rootStat();
-  if (found === undefined) {
-    if (mustExist)
-      throw new WaybillError('storage_not_found', `${root.label}: there is no such directory on the server`, {
-        hint: 'check `path`; it begins at the root of what the server shows to this user, or without a slash at its home directory',
-      });
-  } else if (!found.isDirectory())
-    throw new WaybillError('storage_permanent', `${root.label}: is not a directory`);
+  if (found === undefined)
+    throw new WaybillError('storage_not_found', `${root.label}: there is no such directory on the server`, {
+      hint: 'check `path`; it begins at the root of what the server shows to this user, or without a slash at its home directory',
+    });
+  if (!found.isDirectory()) throw new WaybillError('storage_permanent', `${root.label}: is not a directory`);
 }

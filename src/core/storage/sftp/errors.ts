@@ -3,18 +3,65 @@ import { WaybillError, type ErrorCode } from '../../errors.ts';
 /** The connection broke or timed out: the requests in flight may or may not have been carried out. */
 export class ConnectionLost extends Error {}
 
-/** Status codes of protocol version 3 (draft-ietf-secsh-filexfer-02, section 7). */
-export const noSuchFile = 2;
-const permissionDenied = 3;
-export const generalFailure = 4;
-const noConnection = 6;
-const connectionLost = 7;
-export const unsupported = 8;
+/**
+ * Status codes: those of protocol version 3 (draft-ietf-secsh-filexfer-02, section 7), and those of later
+ * versions (draft 13, section 9.1), which some servers also send to clients of version 3.
+ */
+const code = {
+  noSuchFile: 2,
+  permissionDenied: 3,
+  generalFailure: 4,
+  noConnection: 6,
+  connectionLost: 7,
+  unsupported: 8,
+  noSuchPath: 10,
+  exists: 11,
+  writeProtected: 12,
+  noSpace: 14,
+  quotaExceeded: 15,
+  lockConflict: 17,
+  notEmpty: 18,
+  notADirectory: 19,
+  invalidName: 20,
+  linkLoop: 21,
+  isADirectory: 24,
+} as const;
 
 /** The status code that the server answered with; null for any other error. Pure. */
 export function answerOf(error: unknown): number | null {
   const code = error instanceof Error && 'code' in error ? error.code : null;
   return typeof code === 'number' ? code : null;
+}
+
+/**
+ * Whether the server answers that there is nothing: no such name, or no directory where one would have to be.
+ * Pure.
+ */
+export function isAbsent(error: unknown): boolean {
+  const answer = answerOf(error);
+  return answer === code.noSuchFile || answer === code.noSuchPath || answer === code.notADirectory;
+}
+
+/** Whether the server may mean that the name is taken: version 3 only knows "failure". Pure. */
+export function mayBeTaken(error: unknown): boolean {
+  const answer = answerOf(error);
+  return answer === code.generalFailure || answer === code.exists;
+}
+
+/** Whether the server failed and does not say why. Pure. */
+export function isUnexplained(error: unknown): boolean {
+  return answerOf(error) === code.generalFailure;
+}
+
+/** Pure. */
+export function isDenied(error: unknown): boolean {
+  return answerOf(error) === code.permissionDenied;
+}
+
+/** Whether the server, or this client, does not know the request. Pure. */
+export function isUnsupported(error: unknown): boolean {
+  const answer = answerOf(error);
+  return answer === null || answer === code.unsupported;
 }
 
 /**
@@ -30,22 +77,45 @@ export function requestFailure(label: string, key: string, error: unknown): Wayb
   return new WaybillError(code, `${label}: "${key}": ${why}`, details);
 }
 
+const fullHint = 'free some space there and run again; nothing was lost';
+const takenHint = 'move it away, or publish to another path';
+
 function meaningOf(answer: number | null, error: unknown): { code: ErrorCode; why: string; hint?: string } {
   switch (answer) {
-    case noSuchFile:
+    case code.noSuchFile:
+    case code.noSuchPath:
       return { code: 'storage_not_found', why: 'there is no such file or directory' };
-    case permissionDenied:
+    case code.permissionDenied:
       return {
         code: 'storage_denied',
         why: 'the server denies it',
         hint: 'give the user that waybill logs in as access to it',
       };
-    case noConnection:
-    case connectionLost:
+    case code.writeProtected:
+      return { code: 'storage_denied', why: 'the file system of the server is read-only' };
+    case code.noConnection:
+    case code.connectionLost:
       return { code: 'storage_transient', why: 'the connection was lost' };
-    case unsupported:
+    case code.lockConflict:
+      return { code: 'storage_transient', why: 'another process has locked it on the server' };
+    case code.exists:
+      return { code: 'storage_exists', why: 'exists already' };
+    case code.noSpace:
+    case code.quotaExceeded:
+      return { code: 'storage_full', why: 'the file system of the server is full', hint: fullHint };
+    case code.notEmpty:
+      return { code: 'storage_permanent', why: 'the directory is not empty' };
+    case code.notADirectory:
+      return { code: 'storage_permanent', why: 'something in its path is not a directory', hint: takenHint };
+    case code.isADirectory:
+      return { code: 'storage_permanent', why: 'is a directory', hint: takenHint };
+    case code.invalidName:
+      return { code: 'storage_permanent', why: 'the server does not allow such a name' };
+    case code.linkLoop:
+      return { code: 'storage_permanent', why: 'symbolic links lead in a circle' };
+    case code.unsupported:
       return { code: 'storage_permanent', why: 'the server does not know this request' };
-    case generalFailure:
+    case code.generalFailure:
       return {
         code: 'storage_permanent',
         why: 'the server failed and does not say why',
@@ -56,11 +126,23 @@ function meaningOf(answer: number | null, error: unknown): { code: ErrorCode; wh
   }
 }
 
+/** The server refused to make a directory; `parent` is the one above it. Pure. */
+export function cannotMake(label: string, directory: string, parent: string, error: unknown): WaybillError {
+  const { code: as, why, hint } = meaningOf(answerOf(error), error);
+  const better = isDenied(error)
+    ? `let the user that waybill logs in as write to "${parent}", or make "${directory}" and give it to that user`
+    : hint;
+  return new WaybillError(as, `${label}: the directory "${directory}" cannot be made: ${why}`, {
+    cause: error,
+    ...(better === undefined ? {} : { hint: better }),
+  });
+}
+
 /** `storage_full`: a write failed because the server's file system is full. */
 export function noSpace(label: string, key: string, cause: unknown): WaybillError {
   return new WaybillError('storage_full', `${label}: "${key}": the file system of the server is full`, {
     cause,
-    hint: 'free some space there and run again; nothing was lost',
+    hint: fullHint,
   });
 }
 

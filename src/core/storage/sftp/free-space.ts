@@ -1,5 +1,5 @@
 import { parentOf, type Key } from '../key.ts';
-import { answerOf, generalFailure, noSpace } from './errors.ts';
+import { isUnexplained, noSpace } from './errors.ts';
 import type { SftpRoot } from './root.ts';
 
 /**
@@ -17,8 +17,7 @@ export async function detectFullDisk<T>(
   try {
     return await work();
   } catch (error) {
-    if (answerOf(error) === generalFailure && (await isFull(root, key, wanted)))
-      throw noSpace(root.label, key, error);
+    if (isUnexplained(error) && (await isFull(root, key, wanted))) throw noSpace(root.label, key, error);
     throw error;
   }
 }

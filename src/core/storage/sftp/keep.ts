@@ -2,7 +2,7 @@ import { notFound } from '../errors.ts';
 import { listedKey, parentOf, type Key } from '../key.ts';
 import type { Kept, KeptBy } from '../storage.ts';
 import type { SftpDirectories } from './directories.ts';
-import { answerOf, ConnectionLost, unsupported } from './errors.ts';
+import { ConnectionLost, isUnsupported } from './errors.ts';
 import type { SftpNames } from './names.ts';
 import type { SftpRoot } from './root.ts';
 
@@ -55,8 +55,7 @@ export function sftpKeeper(root: SftpRoot, directories: SftpDirectories, names: 
     } catch (error) {
       if (error instanceof ConnectionLost) throw error;
       // A server that does not offer the extension is not even asked, so there is no answer then.
-      const answer = answerOf(error);
-      if (answer === null || answer === unsupported) hasLinks = false;
+      if (isUnsupported(error)) hasLinks = false;
       return false;
     }
   }

@@ -4,7 +4,7 @@ import { reservedPrefix } from '../../reserved-names.ts';
 import { listedKey, nameOf, joinKey, parentOf, type Key } from '../key.ts';
 import { stagingBeside } from '../scratch-key.ts';
 import type { SftpDirectories } from './directories.ts';
-import { answerOf, ConnectionLost, noSuchFile } from './errors.ts';
+import { ConnectionLost, isAbsent } from './errors.ts';
 import { unlessMissing, type SftpRoot } from './root.ts';
 
 /**
@@ -93,7 +93,7 @@ export function sftpNames(
     try {
       await ask((sftp, done) => sftp.unlink(at(key), done));
     } catch (error) {
-      if (answerOf(error) === noSuchFile) return;
+      if (isAbsent(error)) return;
       if (error instanceof ConnectionLost) throw error;
       // A directory of that name is not a file, so there is nothing to remove.
       const found = await root.lstat(key);
@@ -109,7 +109,7 @@ export function sftpNames(
       await rename(directory, aside);
     } catch (error) {
       if (error instanceof ConnectionLost) throw error;
-      if (answerOf(error) === noSuchFile || (await root.lstat(directory)) === undefined) {
+      if (isAbsent(error) || (await root.lstat(directory)) === undefined) {
         // An earlier attempt may have got this far.
         await directories.removeEmpty(parentOf(directory));
         return;

@@ -2,7 +2,7 @@ import path from 'node:path';
 import type { FileEntryWithStats, Stats } from 'ssh2';
 import { hasCode, WaybillError } from '../../errors.ts';
 import { joinKey, type Key } from '../key.ts';
-import { answerOf, noSuchFile } from './errors.ts';
+import { isAbsent } from './errors.ts';
 import type { SftpSession } from './session.ts';
 import type { Entry, EntryType } from '../storage.ts';
 
@@ -105,7 +105,7 @@ export async function unlessMissing<T>(work: () => Promise<T>): Promise<T | unde
   try {
     return await work();
   } catch (error) {
-    if (answerOf(error) === noSuchFile || hasCode(error, 'storage_not_found')) return undefined;
+    if (isAbsent(error) || hasCode(error, 'storage_not_found')) return undefined;
     throw error;
   }
 }

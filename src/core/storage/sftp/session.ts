@@ -8,7 +8,7 @@ import { WaybillError } from '../../errors.ts';
 import type { Log } from '../../log.ts';
 import { createSemaphore } from '../../semaphore.ts';
 import { authMethods } from './auth-methods.ts';
-import { answerOf, ConnectionLost, connectFailure, unsupported } from './errors.ts';
+import { ConnectionLost, connectFailure, isUnsupported } from './errors.ts';
 import { hostKeyCheck } from './host-key.ts';
 import type { SftpLocation } from './location.ts';
 import { watchdogOf } from './watchdog.ts';
@@ -165,8 +165,7 @@ async function knowsReplacingRename(session: Pick<SftpSession, 'ask'>): Promise<
     return true;
   } catch (error) {
     if (error instanceof ConnectionLost) throw error;
-    const answer = answerOf(error);
-    return answer !== null && answer !== unsupported;
+    return !isUnsupported(error);
   }
 }
 

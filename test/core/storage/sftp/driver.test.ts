@@ -15,6 +15,7 @@ const servers = {
   OpenSSH: await startSshd(t),
   'OpenSSH without hard links': await startSshd(t, { subsystem: 'internal-sftp -P hardlink' }),
   'a server without extensions': await startPlainSftpServer(t),
+  'a server that answers with codes of version 6': await startPlainSftpServer(t, { laterCodes: true }),
 };
 const options = { clock: systemClock, log: silentLog, secrets: noSecrets };
 let worlds = 0;

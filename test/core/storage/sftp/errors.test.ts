@@ -12,6 +12,17 @@ t.test('answers of the server map to codes of the storage', async (t) => {
     [6, 'storage_transient'],
     [7, 'storage_transient'],
     [8, 'storage_permanent'],
+    [10, 'storage_not_found'],
+    [11, 'storage_exists'],
+    [12, 'storage_denied'],
+    [14, 'storage_full'],
+    [15, 'storage_full'],
+    [17, 'storage_transient'],
+    [18, 'storage_permanent'],
+    [19, 'storage_permanent'],
+    [20, 'storage_permanent'],
+    [21, 'storage_permanent'],
+    [24, 'storage_permanent'],
     [99, 'storage_permanent'],
   ];
   for (const [answer, code] of expected) {
