@@ -88,7 +88,8 @@ export const errorTable = {
   },
   nested_managed_path: {
     retryable: false,
-    about: 'A forced replacement would delete another bundle path that is managed.',
+    about:
+      'A forced replacement would delete another bundle path that is managed, or what a catalog above records.',
   },
   bucket_root_protected: {
     retryable: false,

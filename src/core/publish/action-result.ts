@@ -69,7 +69,10 @@ function refusal({ action, reason, destinationPath }: Plan): ActionResult['error
   const where = destinationPath === '.' ? 'the destination root' : `"${destinationPath}"`;
   return errorRecord(
     new WaybillError(code, `${where}: ${reason.message}`, {
-      hint: 'look at what is there; if it may all be replaced, run once with --force, which deletes everything below that path',
+      hint:
+        reason.code === 'content_of_catalog_above'
+          ? 'publish to another path, or have its owner publish without those files first'
+          : 'look at what is there; if it may all be replaced, run once with --force, which deletes everything below that path',
     }),
   );
 }

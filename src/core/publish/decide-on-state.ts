@@ -1,3 +1,4 @@
+import { findClaimAbove } from '../catalog/claim-above.ts';
 import { publishedBy } from '../catalog/published-bundles.ts';
 import { readState, type StoredState } from '../catalog/store.ts';
 import type { DestinationConfig } from '../config/config.ts';
@@ -5,6 +6,7 @@ import type { Storage } from '../storage/storage.ts';
 import { refuseBucketRoot } from './bucket-root.ts';
 import { refuseLargeCatalog } from './catalog-size.ts';
 import { decide } from './decision/decide.ts';
+import { dependsOnClaims, respectClaim } from './decision/respect-claim.ts';
 import { refuseStale } from './decision/stale.ts';
 import { observe } from './observe.ts';
 import { changesDestination, type DecisionInput, type Plan } from './plan.ts';
@@ -15,17 +17,21 @@ import { plannedRemovals, refuseRemovals } from './removal-limit.ts';
 export type DecideOn = (stored: StoredState) => Promise<Plan>;
 
 /**
- * Decides about one publication. Throws the refusals that are no decisions of the table: those of `decide`,
+ * Decides about one publication; `storage` is rooted at its bundle path, `root` at the destination. Throws
+ * the refusals that are no decisions of the table: those of `decide` and of `respectClaim`,
  * `bucket_root_protected`, `catalog_too_large`, `stale_bundle` and `too_many_removals`.
  */
 export function decider(
-  storage: Storage,
+  { storage, root }: { storage: Storage; root: Storage },
   destination: Pick<DestinationConfig, 'location' | 'stale' | 'limits'>,
   input: Omit<DecisionInput, 'observed'>,
   { allowRemovals = false }: Pick<PublishRequest, 'allowRemovals'> = {},
 ): DecideOn {
   return async (stored) => {
-    const plan = decide({ ...input, observed: await observe(storage, input, stored) });
+    const decided = decide({ ...input, observed: await observe(storage, input, stored) });
+    const plan = dependsOnClaims(decided)
+      ? respectClaim(decided, await findClaimAbove(root, input.destinationPath))
+      : decided;
     refuseBucketRoot(plan, destination.location);
     refuseLargeCatalog(plan);
     if (destination.stale === 'refuse' && !input.force)

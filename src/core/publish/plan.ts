@@ -51,6 +51,7 @@ export type ReasonCode =
   | 'path_of_other_owner'
   | 'path_in_nested_bundle'
   | 'path_blocked'
+  | 'content_of_catalog_above'
   | 'state_invalid'
   | 'state_unsupported';
 

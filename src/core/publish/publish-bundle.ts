@@ -57,7 +57,7 @@ export async function publishBundle(
       const stored = await readState(storage);
       current = await upToDate(current, stored);
       planned = await outputsFor(current, stored);
-      const decideOn = decider(storage, destination, inputFor(current, planned, request), request);
+      const decideOn = decider({ storage, root }, destination, inputFor(current, planned, request), request);
       const plan = await decideOnLatest(storage, stored, decideOn);
       if (round === 1) reportPlan(request, destination, plan);
       if (plan.action === 'skip_same' && !request.dryRun)

@@ -1,0 +1,125 @@
+import t from 'tap';
+import type { Owner } from '../../../src/core/identity.ts';
+import { publishBundle } from '../../../src/core/publish/publish-bundle.ts';
+import type { ActionResult } from '../../../src/core/publish/result.ts';
+import type { Storage } from '../../../src/core/storage/storage.ts';
+import {
+  bundleOf,
+  contextWith,
+  destinationOf,
+  newWorld,
+  otherOwner,
+  owner,
+  put,
+  snapshot,
+  testClock,
+  type Files,
+} from '../../faults/world.ts';
+
+async function publishAt(
+  storage: Storage,
+  destinationPath: string,
+  files: Files,
+  { as = owner, force = false, dryRun = false }: { as?: Owner; force?: boolean; dryRun?: boolean } = {},
+): Promise<ActionResult> {
+  const destination = destinationOf('additive', as.destinationId);
+  const publication = { bundle: bundleOf(files), owner: as, destination, destinationPath };
+  return publishBundle(contextWith(testClock()), storage, publication, { dryRun, force });
+}
+
+/** The storage, and the states that are read from it. */
+function countingStates(storage: Storage): { storage: Storage; reads: string[] } {
+  const reads: string[] = [];
+  const counting: Storage = {
+    ...storage,
+    read(key) {
+      if (key.endsWith('.publisher.json')) reads.push(key);
+      return storage.read(key);
+    },
+  };
+  return { storage: counting, reads };
+}
+
+const theirs = { 'sub/b/one.txt': '1', 'sub/b/two.txt': '2', 'sub/own.txt': 'o' };
+
+for (const kind of ['memory files', 'memory objects', 'local'] as const) {
+  t.test(
+    `${kind}: what a catalog above records is not unmanaged, and force does not delete it`,
+    async (t) => {
+      for (const [at, where] of [
+        ['.', 'the destination root'],
+        ['sub', '"sub"'],
+      ] as const) {
+        const storage = await newWorld(kind, t).open();
+        const files = at === '.' ? theirs : { 'b/one.txt': '1', 'b/two.txt': '2', 'own.txt': 'o' };
+        await publishAt(storage, at, files, { as: otherOwner });
+        const before = await snapshot(storage);
+        for (const dryRun of [true, false]) {
+          const refused = await publishAt(storage, 'sub/b', { 'ours.txt': 'x' }, { dryRun });
+          t.match(refused, { action: 'fail_unmanaged', reason: { code: 'content_of_catalog_above' } });
+          t.match(
+            refused.error?.message,
+            `"sub/b/one.txt" and 1 more, which the catalog at ${where} records for other/web`,
+          );
+          t.notMatch(refused.error?.message, 'not managed');
+          t.notMatch(refused.error?.hint, '--force');
+          const forced = await publishAt(storage, 'sub/b', { 'ours.txt': 'x' }, { dryRun, force: true });
+          t.match(forced, { action: 'error', error: { code: 'nested_managed_path' } });
+          t.match(
+            forced.error?.message,
+            `would delete "sub/b/one.txt" and 1 more, which the catalog at ${where} records for other/web`,
+          );
+        }
+        t.same(await snapshot(storage), before, 'nothing was touched');
+        t.match(await publishAt(storage, at, files, { as: otherOwner }), { action: 'skip_same' });
+      }
+    },
+  );
+
+  t.test(`${kind}: nor a managed bundle path's own collisions`, async (t) => {
+    const storage = await newWorld(kind, t).open();
+    await publishAt(storage, 'sub/b', { 'ours.txt': 'x' });
+    await put(storage, 'sub/b/one.txt', '1');
+    // As catalogs of older versions may have it: both record files of one directory.
+    const { storage: seen } = countingStates(storage);
+    const state = (await snapshot(seen)).get('sub/b/.publisher.json') ?? '';
+    await put(
+      storage,
+      '.publisher.json',
+      state.replaceAll('ours.txt', 'sub/b/one.txt').replaceAll('"maps"', '"other"'),
+    );
+    const refused = await publishAt(storage, 'sub/b', { 'ours.txt': 'x', 'one.txt': '2' });
+    t.match(refused, { action: 'fail_unmanaged', error: { message: /records for other\/web/ } });
+    const forced = await publishAt(storage, 'sub/b', { 'ours.txt': 'x', 'one.txt': '2' }, { force: true });
+    t.match(forced, { action: 'error', error: { code: 'nested_managed_path', message: /for other\/web/ } });
+    t.equal((await snapshot(storage)).get('sub/b/one.txt'), '1');
+  });
+
+  t.test(`${kind}: a state above that cannot be understood keeps force from deleting below it`, async (t) => {
+    const storage = await newWorld(kind, t).open();
+    await put(storage, 'sub/b/stray.txt', 's');
+    await put(storage, '.publisher.json', '{"schema_version": 9}');
+    t.match(await publishAt(storage, 'sub/b', { a: 'a' }), { reason: { code: 'content_unmanaged' } });
+    const forced = await publishAt(storage, 'sub/b', { a: 'a' }, { force: true });
+    t.match(forced.error, {
+      code: 'nested_managed_path',
+      message: /catalog at the destination root may record/,
+    });
+    t.equal((await snapshot(storage)).get('sub/b/stray.txt'), 's');
+  });
+
+  t.test(`${kind}: the states above are read only if content is refused or cleared, once each`, async (t) => {
+    const { storage, reads } = countingStates(await newWorld(kind, t).open());
+    for (const files of [{ a: '1' }, { a: '1' }, { a: '2' }]) await publishAt(storage, 'x/y/z', files);
+    t.same(new Set(reads), new Set(['x/y/z/.publisher.json']), 'published, nothing to do, published again');
+    await put(storage, 'p/q/r/stray.txt', 's');
+    reads.length = 0;
+    await publishAt(storage, 'p/q/r', { a: '1' });
+    const count = (key: string): number => reads.filter((read) => read === key).length;
+    for (const above of ['.publisher.json', 'p/.publisher.json', 'p/q/.publisher.json'])
+      t.equal(count(above), 1, above);
+    const forced = await publishAt(storage, 'p/q/r', { a: '1' }, { force: true });
+    t.match(forced, { action: 'force_replace', error: null }, 'unclaimed content is still replaced');
+    t.notOk((await snapshot(storage)).has('p/q/r/stray.txt'));
+  });
+}
