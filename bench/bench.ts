@@ -9,6 +9,8 @@ const benches: Record<string, () => Promise<boolean>> = {
   weather: async () => (await import('./weather.ts')).weather(),
   s3: async () => (await import('./s3.ts')).s3(),
   sftp: async () => (await import('./sftp.ts')).sftp(),
+  incremental: async () => (await import('./incremental.ts')).incremental(),
+  catalog: async () => (await import('./catalog.ts')).catalog(),
   upload: async () => (await import('./upload.ts')).upload(),
   soak: async () => (await import('./soak.ts')).soak(),
   'scene-map': async () => {

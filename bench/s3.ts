@@ -1,9 +1,14 @@
 import { spawnSync } from 'node:child_process';
 import { startRadosgw } from '../test/services/radosgw.ts';
-import { remote } from './remote.ts';
+import { remote, type RemotePlace } from './remote.ts';
 
-/** Local → S3 (Ceph's gateway on this machine), beside rclone on the same server. */
+/** Local → S3, beside rclone on the same server. */
 export async function s3(): Promise<boolean> {
+  return onS3((place) => remote(place, { large: 1.3, small: 1.3, nothing: 5 }));
+}
+
+/** Runs `work` on a bucket of its own: Ceph's gateway on this machine. */
+export async function onS3(work: (place: RemotePlace) => boolean): Promise<boolean> {
   const releases: (() => unknown)[] = [];
   try {
     const server = await startRadosgw({
@@ -22,25 +27,22 @@ export async function s3(): Promise<boolean> {
       RCLONE_CONFIG_BENCH_ACCESS_KEY_ID: user.accessKeyId,
       RCLONE_CONFIG_BENCH_SECRET_ACCESS_KEY: user.secretAccessKey,
     });
-    return remote(
-      {
-        name: 'S3',
-        destination: (directory) =>
-          `backend: s3, endpoint: "${endpoint}", region: us-east-1, bucket: ${bucket}, prefix: ${directory}/, access_key_id_env: BENCH_KEY, secret_access_key_env: BENCH_SECRET`,
-        rclone: (directory) => `bench:${bucket}/${directory}`,
-        rclones: [{ flags: [] }, { flags: ['--transfers', '16', '--checkers', '16'] }],
-        clear: (directory) => {
-          spawnSync(
-            'rclone',
-            ['delete', `bench:${bucket}/${directory}`, '--transfers', '16', '--checkers', '16'],
-            {
-              stdio: 'ignore',
-            },
-          );
-        },
+    return work({
+      name: 'S3',
+      destination: (directory) =>
+        `backend: s3, endpoint: "${endpoint}", region: us-east-1, bucket: ${bucket}, prefix: ${directory}/, access_key_id_env: BENCH_KEY, secret_access_key_env: BENCH_SECRET`,
+      rclone: (directory) => `bench:${bucket}/${directory}`,
+      rclones: [{ flags: [] }, { flags: ['--transfers', '16', '--checkers', '16'] }],
+      clear: (directory) => {
+        spawnSync(
+          'rclone',
+          ['delete', `bench:${bucket}/${directory}`, '--transfers', '16', '--checkers', '16'],
+          {
+            stdio: 'ignore',
+          },
+        );
       },
-      { large: 1.3, small: 1.3, nothing: 5 },
-    );
+    });
   } finally {
     for (const release of releases.reverse()) await release();
   }

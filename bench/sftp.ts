@@ -1,10 +1,15 @@
 import { mkdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { startSshd } from '../test/services/sshd.ts';
-import { remote } from './remote.ts';
+import { remote, type RemotePlace } from './remote.ts';
 
-/** Local → SFTP (OpenSSH on this machine), beside rclone on the same server. */
+/** Local → SFTP, beside rclone on the same server. */
 export async function sftp(): Promise<boolean> {
+  return onSftp((place) => remote(place, { large: 1.0, small: 1.2, nothing: 2 }));
+}
+
+/** Runs `work` on a server of its own: OpenSSH on this machine. */
+export async function onSftp(work: (place: RemotePlace) => boolean): Promise<boolean> {
   const releases: (() => unknown)[] = [];
   try {
     const server = await startSshd({ teardown: (release) => void releases.push(release) });
@@ -16,24 +21,21 @@ export async function sftp(): Promise<boolean> {
       RCLONE_CONFIG_BENCH_USER: user,
       RCLONE_CONFIG_BENCH_KEY_FILE: clientKeyFile,
     });
-    return remote(
-      {
-        name: 'SFTP',
-        destination: (directory) =>
-          `backend: sftp, host: ${host}, port: ${port}, user: ${user}, path: "${root}/${directory}", ssh_key_file: "${clientKeyFile}", known_hosts_file: "${server.knownHostsFile}"`,
-        rclone: (directory) => `bench:${root}/${directory}`,
-        rclones: [
-          { flags: [], isSlowPerFile: true },
-          { flags: ['--transfers', '16', '--checkers', '16'], isSlowPerFile: true },
-          { flags: ['--transfers', '16', '--checkers', '16', '--sftp-disable-hashcheck'] },
-        ],
-        clear: (directory) => {
-          rmSync(path.join(root, directory), { recursive: true, force: true });
-          mkdirSync(path.join(root, directory));
-        },
+    return work({
+      name: 'SFTP',
+      destination: (directory) =>
+        `backend: sftp, host: ${host}, port: ${port}, user: ${user}, path: "${root}/${directory}", ssh_key_file: "${clientKeyFile}", known_hosts_file: "${server.knownHostsFile}"`,
+      rclone: (directory) => `bench:${root}/${directory}`,
+      rclones: [
+        { flags: [], isSlowPerFile: true },
+        { flags: ['--transfers', '16', '--checkers', '16'], isSlowPerFile: true },
+        { flags: ['--transfers', '16', '--checkers', '16', '--sftp-disable-hashcheck'] },
+      ],
+      clear: (directory) => {
+        rmSync(path.join(root, directory), { recursive: true, force: true });
+        mkdirSync(path.join(root, directory));
       },
-      { large: 1.0, small: 1.2, nothing: 2 },
-    );
+    });
   } finally {
     for (const release of releases.reverse()) await release();
   }
