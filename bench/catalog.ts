@@ -4,8 +4,8 @@ import path from 'node:path';
 import { goal, measure, type Sample } from './measure.ts';
 
 /**
- * How a publication grows with its catalog: time and memory of plan, publish, skip, publish of one change, and
- * verify, from 5,000 outputs to 500,000. Half of them are planned, which at the end is as many as one bundle
+ * How a publication grows with its catalog: time and memory of publish, plan, skip, publish of one change
+ * and verify, from 5,000 outputs to 500,000. Half of them are planned, which at the end is as many as one bundle
  * may have; the others belong to another pipeline. Files have eight bytes, in memory where the machine has
  * such a place: what is measured is the catalog.
  */

@@ -74,7 +74,8 @@ let lastInstant = '';
 /** RFC 3339, returned as written. */
 export function asInstant(value: unknown, at: string): string {
   const text = asString(value, at);
-  if (text === lastInstant) return text;
+  // The same string for all of them, so that it is in memory once.
+  if (text === lastInstant) return lastInstant;
   if (!instantForm.test(text) || Number.isNaN(Date.parse(text)))
     throw new Malformed(at, 'is not an RFC 3339 time');
   lastInstant = text;

@@ -4,32 +4,27 @@ import {
   type AttemptAction,
   type Catalog,
   type CatalogState,
-  type GeneratedMetadata,
   type OutputRecord,
   type Pending,
   type PublishedBundle,
 } from './catalog.ts';
-import { sameOwner, type SourceIdentity } from '../identity.ts';
+import { sameOwner } from '../identity.ts';
 import { parseHolder } from './holder-json.ts';
 import { parseLegacy } from './legacy.ts';
 import {
   asArrayOf,
-  asDigest,
   asExactInstant,
   asInstant,
   asInteger,
   asObject,
   asOwner,
-  asPath,
   asStoredKey,
   asString,
-  asStringOrNull,
-  asUrlOrNull,
   Malformed,
   oneOf,
 } from './parse-fields.ts';
-
-type SourceBackends = readonly SourceIdentity['backend'][];
+import { parseSource, recordParser, type SourceBackends } from './parse-record.ts';
+import { outputsApart, splitOutputs } from './record-lines.ts';
 
 /**
  * Parses the bytes of a `.publisher.json`. Strict: whatever is not exactly a state of a known version is
@@ -39,18 +34,42 @@ type SourceBackends = readonly SourceIdentity['backend'][];
  */
 export function parseState(bytes: Uint8Array, backends: SourceBackends): CatalogState {
   try {
-    const document = parseJson(bytes);
-    const version = document['schema_version'] ?? document['version'];
-    if (typeof version !== 'number' || !Number.isInteger(version) || version < 1)
-      throw new Malformed('schema_version', 'is not a positive integer');
-    if (version > catalogVersion) return { kind: 'future', version };
-    if (version < catalogVersion) return parseLegacy(version as 1 | 2 | 3, document);
-    if (document['schema_version'] !== version) throw new Malformed('schema_version', 'is missing');
-    return { kind: 'valid', catalog: parseCatalog(document, backends) };
+    return parseByLines(bytes, backends) ?? parseWhole(parseJson(bytes), backends);
   } catch (error) {
     if (error instanceof Malformed) return { kind: 'invalid', reason: error.message };
     throw error;
   }
+}
+
+/** Null for what is not laid out as catalogs are written, and for what is malformed: the whole says where. */
+function parseByLines(bytes: Uint8Array, backends: SourceBackends): CatalogState | null {
+  const split = splitOutputs(bytes);
+  if (split === null) return null;
+  try {
+    const document = parseJson(split.rest);
+    if (document['outputs'] !== outputsApart || document['schema_version'] !== catalogVersion) return null;
+    const parse = recordParser(backends);
+    const outputs: OutputRecord[] = [];
+    for (const line of split.lines) outputs.push(parse(JSON.parse(line)));
+    return {
+      kind: 'valid',
+      catalog: parseCatalog(document, withoutCollisions(outputs, 'outputs'), backends),
+    };
+  } catch (error) {
+    if (error instanceof Malformed || error instanceof SyntaxError) return null;
+    throw error;
+  }
+}
+
+function parseWhole(document: Record<string, unknown>, backends: SourceBackends): CatalogState {
+  const version = document['schema_version'] ?? document['version'];
+  if (typeof version !== 'number' || !Number.isInteger(version) || version < 1)
+    throw new Malformed('schema_version', 'is not a positive integer');
+  if (version > catalogVersion) return { kind: 'future', version };
+  if (version < catalogVersion) return parseLegacy(version as 1 | 2 | 3, document);
+  if (document['schema_version'] !== version) throw new Malformed('schema_version', 'is missing');
+  const outputs = parseRecords(document['outputs'], 'outputs', backends);
+  return { kind: 'valid', catalog: parseCatalog(document, outputs, backends) };
 }
 
 function parseJson(bytes: Uint8Array): Record<string, unknown> {
@@ -63,8 +82,11 @@ function parseJson(bytes: Uint8Array): Record<string, unknown> {
   return asObject(document, '');
 }
 
-function parseCatalog(document: Record<string, unknown>, backends: SourceBackends): Catalog {
-  const outputs = parseRecords(document['outputs'], 'outputs', backends);
+function parseCatalog(
+  document: Record<string, unknown>,
+  outputs: OutputRecord[],
+  backends: SourceBackends,
+): Catalog {
   return {
     generation: asInteger(document['generation'], 'generation'),
     updatedAt: asInstant(document['updated_at'], 'updated_at'),
@@ -93,50 +115,13 @@ function parseBundles(value: unknown, backends: SourceBackends): PublishedBundle
 }
 
 function parseRecords(value: unknown, at: string, backends: SourceBackends): OutputRecord[] {
-  const records = asArrayOf(value, at, (item) => parseRecord(item, backends));
+  return withoutCollisions(asArrayOf(value, at, recordParser(backends)), at);
+}
+
+function withoutCollisions(records: OutputRecord[], at: string): OutputRecord[] {
   const [collision] = findCollisions(records.map(({ path }) => path));
   if (collision !== undefined) throw new Malformed(`${at}[${collision.index}].path`, collision.reason);
   return records;
-}
-
-function parseRecord(value: unknown, backends: SourceBackends): OutputRecord {
-  const record = asObject(value, '');
-  return {
-    path: asPath(record['path'], 'path'),
-    owner: asOwner(asObject(record['owner'], 'owner'), 'owner'),
-    source: parseSource(asObject(record['source'], 'source'), backends),
-    kind: asString(record['kind'], 'kind'),
-    digest: asDigest(record['digest'], 'digest'),
-    size: asInteger(record['size'], 'size'),
-    updatedAt: asInstant(record['updated_at'], 'updated_at'),
-    generated: parseGenerated(asObject(record['generated'], 'generated')),
-    url: asUrlOrNull(record['url'], 'url'),
-  };
-}
-
-function parseSource(source: Record<string, unknown>, backends: SourceBackends): SourceIdentity {
-  return {
-    backend: oneOf(source['backend'], backends, 'source.backend'),
-    id: asString(source['id'], 'source.id'),
-    path: asString(source['path'], 'source.path'),
-  };
-}
-
-function parseGenerated(generated: Record<string, unknown>): GeneratedMetadata {
-  const generator = generated['generator'];
-  return {
-    contentType: asStringOrNull(generated['content_type'] ?? null, 'generated.content_type'),
-    cacheControl: asStringOrNull(generated['cache_control'] ?? null, 'generated.cache_control'),
-    generator: generator === undefined ? null : parseGenerator(asObject(generator, 'generated.generator')),
-  };
-}
-
-function parseGenerator(generator: Record<string, unknown>): NonNullable<GeneratedMetadata['generator']> {
-  return {
-    name: asString(generator['name'], 'generated.generator.name'),
-    version: asInteger(generator['version'], 'generated.generator.version'),
-    inputs: asDigest(generator['inputs'], 'generated.generator.inputs'),
-  };
 }
 
 const attemptActions = [

@@ -1,4 +1,4 @@
-import type { Owner } from '../identity.ts';
+import type { Owner, SourceIdentity } from '../identity.ts';
 import { compareCodeUnits } from '../paths.ts';
 import { WaybillError } from '../errors.ts';
 import {
@@ -17,12 +17,31 @@ import { holderToJson } from './holder-json.ts';
  * Throws `catalog_too_large` for more than could be read again. Pure.
  */
 export function serialiseCatalog(catalog: Catalog): Buffer {
-  return joinLines(catalogLines(catalog));
+  const lines = new Lines();
+  const { pending } = catalog;
+  lines.add('{');
+  lines.add(`  "schema_version": ${catalogVersion},`);
+  lines.add(`  "generation": ${catalog.generation},`);
+  lines.add(`  "updated_at": ${JSON.stringify(catalog.updatedAt)},`);
+  if (catalog.bundles.length > 0)
+    lines.addList('  "bundles": ', sortedByOwner(catalog.bundles), bundleToJson, ',');
+  lines.addList('  "outputs": ', sortedByPath(catalog.outputs), recordToJson, ',');
+  if (pending === null) lines.add('  "pending": null');
+  else {
+    lines.add('  "pending": {');
+    for (const [key, value] of Object.entries(pendingHead(pending)))
+      lines.add(`    ${JSON.stringify(key)}: ${JSON.stringify(value)},`);
+    lines.addList('    "outputs": ', pending.outputs, recordToJson, ',');
+    lines.addList('    "removes": ', pending.removes, JSON.stringify, '');
+    lines.add('  }');
+  }
+  lines.add('}');
+  return lines.bytes();
 }
 
 /** The bytes that a record takes in the catalog. Pure. */
 export function bytesOfRecord(record: OutputRecord): number {
-  return Buffer.byteLength(JSON.stringify(recordToJson(record))) + '    ,\n'.length;
+  return Buffer.byteLength(recordToJson(record)) + '    ,\n'.length;
 }
 
 /** `place` is the bundle path or storage, `size` what the catalog would have at least, in bytes. */
@@ -35,62 +54,45 @@ export function catalogTooLarge(place: string, size: number): WaybillError {
   );
 }
 
-function* catalogLines(catalog: Catalog): Iterable<string> {
-  const { pending } = catalog;
-  yield '{';
-  yield `  "schema_version": ${catalogVersion},`;
-  yield `  "generation": ${catalog.generation},`;
-  yield `  "updated_at": ${JSON.stringify(catalog.updatedAt)},`;
-  if (catalog.bundles.length > 0)
-    yield* listLines('  "bundles": ', sortedByOwner(catalog.bundles), bundleToJson, '  ', ',');
-  yield* listLines('  "outputs": ', sortedByPath(catalog.outputs), recordToJson, '  ', ',');
-  if (pending === null) yield '  "pending": null';
-  else {
-    yield '  "pending": {';
-    for (const [key, value] of Object.entries(pendingHead(pending)))
-      yield `    ${JSON.stringify(key)}: ${JSON.stringify(value)},`;
-    yield* listLines('    "outputs": ', pending.outputs, recordToJson, '    ', ',');
-    yield* listLines('    "removes": ', pending.removes, (key) => key, '    ', '');
-    yield '  }';
-  }
-  yield '}';
-}
-
-function* listLines<T>(
-  head: string,
-  values: readonly T[],
-  toJson: (value: T) => unknown,
-  indent: string,
-  end: string,
-): Iterable<string> {
-  if (values.length === 0) {
-    yield `${head}[]${end}`;
-    return;
-  }
-  yield `${head}[`;
-  for (const [index, value] of values.entries())
-    yield `${indent}  ${JSON.stringify(toJson(value))}${index === values.length - 1 ? '' : ','}`;
-  yield `${indent}]${end}`;
-}
-
 /** Lines are encoded in batches, so that a large catalog is never in memory as text and as bytes at once. */
 const linesPerBatch = 512;
 
-function joinLines(lines: Iterable<string>): Buffer {
-  const parts: Buffer[] = [];
-  let batch: string[] = [];
-  let size = 0;
-  const flush = (): void => {
-    if (batch.length === 0) return;
-    const part = Buffer.from(`${batch.join('\n')}\n`);
-    size += part.byteLength;
-    if (size > maxCatalogBytes) throw catalogTooLarge('the state', size);
-    parts.push(part);
-    batch = [];
-  };
-  for (const line of lines) if (batch.push(line) === linesPerBatch) flush();
-  flush();
-  return Buffer.concat(parts, size);
+class Lines {
+  readonly #parts: Buffer[] = [];
+  #batch: string[] = [];
+  #size = 0;
+
+  add(line: string): void {
+    if (this.#batch.push(line) === linesPerBatch) this.#flush();
+  }
+
+  /** A key with a list, one value per line, indented below the key. */
+  addList<T>(head: string, values: readonly T[], toJson: (value: T) => string, end: string): void {
+    if (values.length === 0) {
+      this.add(`${head}[]${end}`);
+      return;
+    }
+    const indent = ' '.repeat(head.search(/\S/));
+    const last = values.length - 1;
+    this.add(`${head}[`);
+    for (let index = 0; index < last; index += 1) this.add(`${indent}  ${toJson(values[index] as T)},`);
+    this.add(`${indent}  ${toJson(values[last] as T)}`);
+    this.add(`${indent}]${end}`);
+  }
+
+  bytes(): Buffer {
+    this.#flush();
+    return Buffer.concat(this.#parts, this.#size);
+  }
+
+  #flush(): void {
+    if (this.#batch.length === 0) return;
+    const part = Buffer.from(`${this.#batch.join('\n')}\n`);
+    this.#size += part.byteLength;
+    if (this.#size > maxCatalogBytes) throw catalogTooLarge('the state', this.#size);
+    this.#parts.push(part);
+    this.#batch = [];
+  }
 }
 
 function sortedByPath(outputs: readonly OutputRecord[]): OutputRecord[] {
@@ -104,23 +106,43 @@ function sortedByOwner(bundles: readonly PublishedBundle[]): PublishedBundle[] {
   );
 }
 
-function bundleToJson({ owner, source, created }: PublishedBundle): object {
-  return { owner: ownerToJson(owner), source, created };
+function bundleToJson({ owner, source, created }: PublishedBundle): string {
+  return JSON.stringify({ owner: ownerToJson(owner), source, created });
 }
 
-function recordToJson(record: OutputRecord): object {
-  return {
-    path: record.path,
-    owner: ownerToJson(record.owner),
-    source: record.source,
-    kind: record.kind,
-    digest: record.digest,
-    size: record.size,
-    updated_at: record.updatedAt,
-    generated: generatedToJson(record.generated),
-    url: record.url,
+/** Put together by hand, since a catalog has up to half a million records and writes each of them twice. */
+function recordToJson({
+  path,
+  owner,
+  source,
+  kind,
+  digest,
+  size,
+  updatedAt,
+  generated,
+  url,
+}: OutputRecord): string {
+  const known = `"owner":${ownerText(owner)},"source":${sourceText(source)},"kind":${JSON.stringify(kind)}`;
+  const file = `"digest":${JSON.stringify(digest)},"size":${size},"updated_at":${JSON.stringify(updatedAt)}`;
+  const derived = `"generated":${generatedText(generated)},"url":${JSON.stringify(url)}`;
+  return `{"path":${JSON.stringify(path)},${known},${file},${derived}}`;
+}
+
+/** Many records share one owner, one source and one of a few kinds of metadata. */
+function remembered<T extends object>(toJson: (value: T) => object): (value: T) => string {
+  const texts = new WeakMap<T, string>();
+  return (value) => {
+    const known = texts.get(value);
+    if (known !== undefined) return known;
+    const text = JSON.stringify(toJson(value));
+    texts.set(value, text);
+    return text;
   };
 }
+
+const ownerText = remembered(ownerToJson);
+const sourceText = remembered(({ backend, id, path }: SourceIdentity) => ({ backend, id, path }));
+const generatedText = remembered(generatedToJson);
 
 function ownerToJson(owner: Owner): object {
   return { pipeline_id: owner.pipelineId, destination_id: owner.destinationId };

@@ -15,14 +15,25 @@ export interface StoredState {
   raw: Buffer | null;
 }
 
+/** The last state that was read of each storage, as long as that is in use. */
+const lastRead = new WeakMap<Storage, StoredState>();
+
 /**
  * Reads the state at the bundle path that `storage` is rooted at. Throws the storage's error if the state
  * cannot be read, and `storage_permanent` if it is larger than 256 MiB: an unreadable state is never "no
- * state".
+ * state". The same bytes as the last time are not parsed again, and are in memory once: a publication reads
+ * its state before it takes the lease and after.
  */
 export async function readState(storage: Storage): Promise<StoredState> {
   const raw = await readRaw(storage);
-  return { state: raw === null ? { kind: 'absent' } : parseState(raw, sourceBackends), raw };
+  const last = lastRead.get(storage);
+  if (raw !== null && last?.raw?.equals(raw) === true) return last;
+  const read: StoredState = {
+    state: raw === null ? { kind: 'absent' } : parseState(raw, sourceBackends),
+    raw,
+  };
+  lastRead.set(storage, read);
+  return read;
 }
 
 /**

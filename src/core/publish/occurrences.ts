@@ -33,7 +33,7 @@ export function publicationOccurrence(
       result.error,
     );
   if (result.action === 'skip_same') return null;
-  const { listed, omitted } = fitting(writtenFirst(result));
+  const { listed, omitted } = fitting(writtenFirst(result), result.outputs.length);
   return {
     type: 'bundle.published',
     data: {
@@ -57,17 +57,20 @@ export function publicationOccurrence(
   };
 }
 
-/** The published outputs: what was written is what a reader of a cut list needs most. */
-function writtenFirst({ outputs, changes }: ActionResult): OutputFacts[] {
+/**
+ * The published outputs: what was written is what a reader of a cut list needs most. Lazy, because there may
+ * be a hundred thousand, of which an event lists the first few.
+ */
+function* writtenFirst({ outputs, changes }: ActionResult): Iterable<OutputFacts> {
   const fates = new Map(changes.map(({ path, fate }) => [path, fate]));
-  const written: OutputFacts[] = [];
-  const kept: OutputFacts[] = [];
-  for (const output of outputs) {
-    const fate = fates.get(output.path);
-    if (fate === 'add' || fate === 'change') written.push({ ...output, fate });
-    else if (fate === 'keep' || fate === 'refresh') kept.push({ ...output, fate });
-  }
-  return written.concat(kept);
+  for (const wanted of [
+    ['add', 'change'],
+    ['keep', 'refresh'],
+  ] as const)
+    for (const output of outputs) {
+      const fate = wanted.find((one) => one === fates.get(output.path));
+      if (fate !== undefined) yield { ...output, fate };
+    }
 }
 
 /** A failure at a destination that is not that of a single bundle. */
@@ -108,6 +111,7 @@ export function pruneOccurrence(
   if (removed.length === 0) return null;
   const { listed, omitted } = fitting(
     removed.map(({ destinationPath, path }) => ({ destination_path: destinationPath, path })),
+    removed.length,
   );
   return {
     type: 'outputs.pruned',
@@ -152,8 +156,8 @@ function bundleFacts({ path, name, created }: SourceBundle): BundleFacts {
   return { path, name, created };
 }
 
-/** As many items as fit into `maxListBytes` of JSON, and the number of the others. */
-function fitting<T>(items: readonly T[]): { listed: T[]; omitted: number } {
+/** As many of `count` items as fit into `maxListBytes` of JSON, and the number of the others. */
+function fitting<T>(items: Iterable<T>, count: number): { listed: T[]; omitted: number } {
   let left = maxListBytes;
   const listed: T[] = [];
   for (const item of items) {
@@ -161,7 +165,7 @@ function fitting<T>(items: readonly T[]): { listed: T[]; omitted: number } {
     if (left < 0) break;
     listed.push(item);
   }
-  return { listed, omitted: items.length - listed.length };
+  return { listed, omitted: count - listed.length };
 }
 
 function shortened(text: string): string {

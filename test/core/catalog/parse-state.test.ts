@@ -4,6 +4,7 @@ import type { RelativePath } from '../../../src/core/paths.ts';
 import { compareCodeUnits, parseRelativePath } from '../../../src/core/paths.ts';
 import type { Catalog, OutputRecord, Pending, PublishedBundle } from '../../../src/core/catalog/catalog.ts';
 import { parseState } from '../../../src/core/catalog/parse-state.ts';
+import { outputsApart } from '../../../src/core/catalog/record-lines.ts';
 import { serialiseCatalog } from '../../../src/core/catalog/serialise-catalog.ts';
 import type { SourceIdentity } from '../../../src/core/identity.ts';
 import { instant as exactly } from '../../support/instant.ts';
@@ -281,6 +282,81 @@ t.test('arbitrary bytes never throw', async (t) => {
   fc.assert(fc.property(fc.uint8Array(), (bytes) => t.ok(parseState(bytes, sourceBackends).kind)));
   fc.assert(fc.property(fc.json(), (text) => t.ok(parseState(Buffer.from(text), sourceBackends).kind)));
 });
+
+const updatedAt = '2026-11-20T00:00:00.000Z';
+
+const edits = fc.array(
+  fc.record({
+    at: fc.nat(100_000),
+    cut: fc.nat(3),
+    text: fc.constantFrom(
+      '',
+      '',
+      ',',
+      '\n',
+      ' ',
+      '{',
+      '}',
+      ']',
+      '"',
+      '0',
+      '\ufeff',
+      '  ],\n',
+      '\n  "outputs": [\n',
+    ),
+  }),
+  { maxLength: 2 },
+);
+
+t.test('line by line or as a whole, a catalog is read as the same', async (t) => {
+  let [valid, invalid] = [0, 0];
+  fc.assert(
+    fc.property(catalog, edits, (value, made) => {
+      let text = serialiseCatalog(value).toString();
+      for (const { at, cut, text: put } of made) {
+        const place = at % text.length;
+        text = text.slice(0, place) + put + text.slice(place + cut);
+      }
+      // A document that mentions the stand-in is never taken apart, and keys that are not known are ignored.
+      const whole = text.replace('{', `{"x": "${outputsApart}",`);
+      const [apart, together] = [parse(text), parse(whole)];
+      t.equal(apart.kind, together.kind, text);
+      if (apart.kind === 'valid') t.same(apart, together);
+      if (apart.kind === 'valid') valid += 1;
+      else invalid += 1;
+    }),
+    { numRuns: 400 },
+  );
+  t.ok(valid > 50 && invalid > 50, `${valid} valid, ${invalid} not`);
+});
+
+t.test('records that say the same share it', async (t) => {
+  const alike = [one('a'), one('b'), one('c')];
+  const state = parse(
+    serialiseCatalog({ generation: 1, updatedAt, bundles: [], outputs: alike, pending: null }),
+  );
+  if (state.kind !== 'valid') throw new Error(state.kind);
+  const [first, ...others] = state.catalog.outputs;
+  for (const other of others)
+    t.ok(
+      other.owner === first?.owner && other.source === first.source && other.generated === first.generated,
+      other.path,
+    );
+});
+
+function one(file: string): OutputRecord {
+  return {
+    path: file as RelativePath,
+    owner: { pipelineId: 'maps', destinationId: 'web' },
+    source: { backend: 'local', id: '/source', path: '.' },
+    kind: 'file',
+    digest: digestOf(file),
+    size: 1,
+    updatedAt,
+    generated: { contentType: 'text/plain', cacheControl: null, generator: null },
+    url: null,
+  };
+}
 
 function intent(overrides: object): object {
   const { owner: ownerJson } = base.outputs[0]!;
