@@ -29,6 +29,8 @@ export const exitCodes: Record<ErrorCode, 1 | 2> = {
   nested_managed_path: 1,
   bucket_root_protected: 1,
   too_many_removals: 1,
+  plan_invalid: 2,
+  plan_stale: 2,
   destination_busy: 1,
   lease_lost: 1,
   commit_unknown: 1,

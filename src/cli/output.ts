@@ -12,6 +12,8 @@ export interface Output {
   /** Writes one line. Control characters, line breaks included, are escaped: names come from outside. */
   readonly data: (line: string) => void;
   readonly warn: (finding: Finding) => void;
+  /** Tells people something, on stderr; nothing with `--format json`. */
+  readonly note: (text: string) => void;
   /** The one JSON document of a command. */
   readonly json: (kind: string, body: object) => void;
   /**
@@ -33,6 +35,9 @@ export function makeOutput(options: { json: boolean; color: boolean }): Output {
     data: out.line,
     warn(finding) {
       if (!options.json) warn(describeFinding(finding));
+    },
+    note(text) {
+      if (!options.json) err.line(`note  ${text}`);
     },
     json: (kind, body) =>
       void process.stdout.write(`${JSON.stringify({ schemaVersion: 1, kind, ...body }, inSnakeCase, 2)}\n`),

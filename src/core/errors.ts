@@ -100,6 +100,15 @@ export const errorTable = {
     retryable: false,
     about: 'More published outputs would be removed than `limits.max_removed` allows; nothing was changed.',
   },
+  plan_invalid: {
+    retryable: false,
+    about:
+      'The file given with `--plan` is not a plan, was edited, or is of another version; nothing was begun.',
+  },
+  plan_stale: {
+    retryable: false,
+    about: 'Since the plan was made, the configuration, the source or the destination changed.',
+  },
   destination_busy: {
     retryable: true,
     about: 'Another publisher holds the destination and did not finish in time.',

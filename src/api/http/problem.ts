@@ -40,6 +40,8 @@ export const statusOf: Record<ErrorCode, number> = {
   nested_managed_path: 500,
   bucket_root_protected: 500,
   too_many_removals: 500,
+  plan_invalid: 500,
+  plan_stale: 500,
   destination_busy: 500,
   lease_lost: 500,
   commit_unknown: 500,

@@ -19,13 +19,14 @@ export type DecideOn = (stored: StoredState) => Promise<Plan>;
 /**
  * Decides about one publication; `storage` is rooted at its bundle path, `root` at the destination. Throws
  * the refusals that are no decisions of the table: those of `decide` and of `respectClaim`,
- * `bucket_root_protected`, `catalog_too_large`, `stale_bundle` and `too_many_removals`.
+ * `bucket_root_protected`, `catalog_too_large`, `stale_bundle` and `too_many_removals`, and what `onDecided`
+ * throws.
  */
 export function decider(
   { storage, root }: { storage: Storage; root: Storage },
   destination: Pick<DestinationConfig, 'location' | 'stale' | 'limits'>,
   input: Omit<DecisionInput, 'observed'>,
-  { allowRemovals = false }: Pick<PublishRequest, 'allowRemovals'> = {},
+  { allowRemovals = false, onDecided }: Pick<PublishRequest, 'allowRemovals' | 'onDecided'> = {},
 ): DecideOn {
   return async (stored) => {
     const decided = decide({ ...input, observed: await observe(storage, input, stored) });
@@ -37,6 +38,7 @@ export function decider(
     if (destination.stale === 'refuse' && !input.force)
       refuseStale(plan, publishedBy(stored.state, plan.owner));
     if (!allowRemovals) refuseRemovals(destination.limits.maxRemoved, plannedRemovals(plan, stored.state));
+    onDecided?.({ plan, planned: input.planned, stored });
     return plan;
   };
 }

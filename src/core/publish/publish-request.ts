@@ -1,5 +1,14 @@
 import type { LeaseTimes } from '../lease/lease.ts';
+import type { StoredState } from '../catalog/store.ts';
+import type { Plan, PlannedOutput } from './plan.ts';
 import type { Progress } from './result.ts';
+
+/** A decision, and what it was made of. */
+export interface Decided {
+  plan: Plan;
+  planned: readonly PlannedOutput[];
+  stored: StoredState;
+}
 
 /**
  * What the caller asks of a publication. Made once, and passed on unchanged from the pipeline to its
@@ -14,6 +23,12 @@ export interface PublishRequest {
   allowRemovals?: boolean;
   /** Only these destinations; all by default. */
   destinationIds?: readonly string[];
+  /**
+   * Called with each decision before anything follows from it; what it throws fails the publication. There
+   * may be several about one bundle path: one without the lease, one under it, and more if other publishers
+   * were quicker. The last one counts.
+   */
+  onDecided?: (decided: Decided) => void;
   onProgress?: (progress: Progress) => void;
   /** The run of the upload that is published; for events. */
   runId?: string;

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { collect, configOption, exitWith, formatOption, verboseCommand } from '../../command-options.ts';
-import type { RunOptions } from './run.ts';
+import type { RunOptions } from './run-options.ts';
 
 export function runCommand(): Command {
   return verboseCommand('run', 'publish what the sources hold to all destinations')
@@ -13,6 +13,8 @@ export function runCommand(): Command {
       'replace unmanaged content and unusable states: deletes everything below the destination bundle path',
     )
     .option('--allow-removals', 'remove more published outputs than limits.max_removed allows')
+    .option('--out <file>', 'with --dry-run: write the plan to this file')
+    .option('--plan <file>', 'carry out this plan, exactly; refused if anything changed since (plan_stale)')
     .addOption(formatOption())
     .action(async (options: RunOptions) => exitWith((await import('./run.ts')).run(options)));
 }

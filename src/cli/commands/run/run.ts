@@ -1,40 +1,47 @@
 import { finding, type Finding } from '../../../core/finding.ts';
+import { decisionRecord, Decisions, placeOf } from '../../../core/plan-file/decision-record.ts';
+import type { PlanFile } from '../../../core/plan-file/plan-file.ts';
+import { refuseOtherDecision, refuseStalePlan } from '../../../core/plan-file/stale.ts';
+import type { Decided } from '../../../core/publish/publish-request.ts';
 import { publishPipeline } from '../../../core/publish/publish.ts';
 import type { PipelineResult, RunResult } from '../../../core/publish/result.ts';
 import { allSucceeded, countActions } from '../../../core/publish/summary.ts';
-import type { ConfiguredOptions } from '../../options.ts';
-import { makeOutput } from '../../output.ts';
+import { makeOutput, type Output } from '../../output.ts';
 import { progressBar } from '../../progress.ts';
-import { printRun } from './run-text.ts';
-import { chooseDestinations, setUp, type SetUp } from '../../set-up.ts';
-
+import { chooseDestinations, setUp, type Chosen, type SetUp } from '../../set-up.ts';
 import { untilStopped } from '../../stop-signal.ts';
 import { withNotifier } from '../../with-notifier.ts';
-
-export interface RunOptions extends ConfiguredOptions {
-  pipeline?: string[];
-  destination?: string[];
-  dryRun: boolean;
-  force: boolean;
-  allowRemovals?: boolean;
-}
+import { chosenByPlan, readPlan, refuseContradictions, unlessGone, writePlan } from './plan-files.ts';
+import type { RunOptions } from './run-options.ts';
+import { printRun } from './run-text.ts';
 
 /** `waybill run`: pipelines one after another, their destinations side by side. */
 export async function run(options: RunOptions): Promise<number> {
   const output = makeOutput({ json: options.format === 'json', color: options.color });
+  refuseContradictions(options);
+  const plan = options.plan === undefined ? null : await readPlan(options.plan);
   return untilStopped(async (signal) => {
-    const prepared = await setUp({
+    const ids = plan === null ? options.pipeline : plan.targets.map(({ pipeline_id }) => pipeline_id);
+    const preparing = setUp({
       config: options.config,
       output,
       verbose: options.verbose,
       signal,
       notifies: true,
-      ...(options.pipeline === undefined ? {} : { pipelineIds: options.pipeline }),
+      ...(ids === undefined ? {} : { pipelineIds: ids }),
     });
+    const prepared = plan === null ? await preparing : await unlessGone(preparing);
+    const chosen =
+      plan === null
+        ? chooseDestinations(prepared.config, options)
+        : await chosenByPlan(prepared.config, plan);
     const notified = await withNotifier(
       prepared,
-      { dryRun: options.dryRun, pipelineIds: options.pipeline },
-      async (context) => runAll({ ...prepared, context }, options),
+      { dryRun: options.dryRun, pipelineIds: ids },
+      async (context) => {
+        const task = { chosen, options, setUp: { ...prepared, context } };
+        return plan === null ? runAsked(task, output) : runPlanned(task, plan);
+      },
     );
     const result = { ...notified.result, warnings: [...notified.result.warnings, ...notified.warnings] };
     if (output.isJson) output.json('run', result);
@@ -43,35 +50,86 @@ export async function run(options: RunOptions): Promise<number> {
   });
 }
 
-async function runAll({ config, context, warnings }: SetUp, options: RunOptions): Promise<RunResult> {
+interface Task {
+  chosen: readonly Chosen[];
+  options: RunOptions;
+  setUp: SetUp;
+}
+
+/** What the options ask for; the plan of a dry run is written if all of it could be carried out. */
+async function runAsked(task: Task, output: Output): Promise<RunResult> {
+  const { chosen, options } = task;
+  const { dryRun, force, allowRemovals = false, out } = options;
+  if (out === undefined) return runAll(task, { dryRun, force, allowRemovals });
+  const decisions = new Decisions();
+  const onDecided = (decided: Decided): void => decisions.add(decisionRecord(decided));
+  const result = await runAll(task, { dryRun, force, allowRemovals, onDecided });
+  if (!allSucceeded(result.pipelines) || task.setUp.context.signal?.aborted === true)
+    return { ...result, warnings: [...result.warnings, planNotWritten] };
+  const { digest } = await writePlan(out, { chosen, decisions, options });
+  output.note(`the plan was written to ${out} (${digest}); carry it out with: waybill run --plan ${out}`);
+  return result;
+}
+
+/**
+ * Carries out a plan. First all of it is decided anew, and nothing is changed unless every decision is the
+ * one that was written down; then each is held against the plan again, under the lease, before anything is
+ * written.
+ */
+async function runPlanned(task: Task, plan: PlanFile): Promise<RunResult> {
+  const asked = { force: plan.force, allowRemovals: plan.allow_removals };
+  const made = new Decisions();
+  const onDecided = (decided: Decided): void => made.add(decisionRecord(decided));
+  const checked = await runAll(task, { ...asked, dryRun: true, onDecided });
+  if (task.setUp.context.signal?.aborted === true) return checked;
+  const isPartial = !allSucceeded(checked.pipelines);
+  refuseStalePlan(plan.decisions, made, { isPartial });
+  if (isPartial || task.options.dryRun) return checked;
+  const written = new Map(plan.decisions.map((record) => [placeOf(record), record]));
+  return runAll(task, {
+    ...asked,
+    dryRun: false,
+    onDecided: (decided) => refuseOtherDecision(written, decisionRecord(decided)),
+  });
+}
+
+interface Asked {
+  dryRun: boolean;
+  force: boolean;
+  allowRemovals: boolean;
+  onDecided?: (decided: Decided) => void;
+}
+
+async function runAll(
+  { chosen, options, setUp: { config, context, warnings } }: Task,
+  asked: Asked,
+): Promise<RunResult> {
   const pipelines: PipelineResult[] = [];
-  for (const { pipeline, destinations } of chooseDestinations(config, options)) {
+  for (const { pipeline, destinations } of chosen) {
     if (context.signal?.aborted === true) break;
-    const bar = progressBar(options.format === 'text' && !options.dryRun);
+    const bar = progressBar(options.format === 'text' && !asked.dryRun);
     try {
-      const { dryRun, force, allowRemovals = false } = options;
       const { onProgress } = bar;
-      pipelines.push(
-        await publishPipeline(context, pipeline, {
-          dryRun,
-          force,
-          allowRemovals,
-          onProgress,
-          destinationIds: destinations.map(({ id }) => id),
-        }),
-      );
+      const destinationIds = destinations.map(({ id }) => id);
+      pipelines.push(await publishPipeline(context, pipeline, { ...asked, onProgress, destinationIds }));
     } finally {
       bar.stop();
     }
   }
   return {
-    dryRun: options.dryRun,
-    force: options.force,
+    dryRun: asked.dryRun,
+    force: asked.force,
     pipelines,
     counters: countActions(pipelines),
     warnings: [...warnings, ...notices(config.pipelines.length)],
   };
 }
+
+const planNotWritten = finding(
+  'warning',
+  'plan_not_written',
+  'the plan was not written, because not all of it could be carried out',
+);
 
 function notices(pipelines: number): Finding[] {
   return pipelines === 0 ? [finding('warning', 'nothing_to_run', 'the configuration has no pipeline')] : [];

@@ -1,0 +1,13 @@
+import type { ConfiguredOptions } from '../../options.ts';
+
+export interface RunOptions extends ConfiguredOptions {
+  pipeline?: string[];
+  destination?: string[];
+  dryRun: boolean;
+  force: boolean;
+  allowRemovals?: boolean;
+  /** Where the plan of a dry run is written. */
+  out?: string;
+  /** The plan that is carried out. */
+  plan?: string;
+}
