@@ -265,6 +265,24 @@ export async function storageContract(t: Test, newWorld: (t: Test) => Promise<St
     await storage.remove(from);
   };
 
+  scenario('an obstacle is seen without writing anything', async (t, storage) => {
+    const obstacle = async (writes: string[], removes: string[] = []): Promise<unknown> =>
+      storage.obstacleTo({ writes: writes.map(key), removes: removes.map(key), from: '', bytes: 1 });
+    await put(storage, 'file', 'x');
+    await put(storage, 'd/e/file', 'x');
+    t.equal(await obstacle(['new', 'new/sub/one', 'file', 'd/e/two', 'd/e/f/g/three']), null);
+    t.equal(await obstacle([], ['file', 'd/e/file', 'not/there', 'file/deeper']), null);
+    for (const [name, at] of [
+      ['file/new', 'file'],
+      ['d/e/file/deeper/new', 'd/e/file'],
+    ] as const) {
+      const found = await obstacle(['d/new', name]);
+      if (storage.facts.rename === 'none') t.equal(found, null, 'object stores have no directories');
+      else t.match(found, { code: 'storage_permanent', message: new RegExp(`${at}" is not a directory`) });
+    }
+    t.same(await names(storage), ['d/e/file', 'file']);
+  });
+
   scenario('what is kept can be put back once it was replaced or removed', async (t, storage) => {
     const all = ['top', 'd/replaced', 'd/e/removed', 'd/e/f/removed', 'empty', 'untouched', 'späce #?%25'];
     for (const name of all) await put(storage, name, name === 'empty' ? '' : `old ${name}`);

@@ -314,6 +314,7 @@ function stopping(
     async rename(moves) {
       for (const move of moves) await step(`rename ${move.to}`, () => inner.rename([move]));
     },
+    obstacleTo: (change) => step('obstacleTo', () => inner.obstacleTo(change)),
     keep: (key, aside) => step(`keep ${key}`, () => inner.keep(key, aside)),
     putBack: (kept) => step(`putBack ${kept.key}`, () => inner.putBack(kept)),
     sync: () => step('sync', () => inner.sync()),

@@ -34,6 +34,7 @@ export function aroundOperations(
     async rename(moves) {
       for (const move of moves) await step(`rename ${move.from}`, () => storage.rename([move]));
     },
+    obstacleTo: (change) => step('obstacleTo', () => storage.obstacleTo(change)),
     keep: (key, aside) => step(`keep ${key}`, () => storage.keep(key, aside)),
     putBack: (kept) => step(`putBack ${kept.key}`, () => storage.putBack(kept)),
     remove: (key) => step(`remove ${key}`, () => storage.remove(key)),

@@ -83,6 +83,7 @@ export function withFaults(storage: Storage, fault: Fault | null, log: FaultLog)
       for (const move of moves)
         await step(`rename ${move.from} ${move.to}`, true, () => storage.rename([move]));
     },
+    obstacleTo: (change) => step('obstacleTo', false, () => storage.obstacleTo(change)),
     keep: (key, aside) => step(`keep ${key}`, true, () => storage.keep(key, aside)),
     putBack: (kept) => step(`putBack ${kept.key}`, true, () => storage.putBack(kept)),
     sync: () => step('sync', false, () => storage.sync()),

@@ -3,6 +3,7 @@ import { WaybillError } from '../../src/core/errors.ts';
 import { collect } from '../../src/core/storage/collect.ts';
 import {
   alreadyExists,
+  notADirectory,
   notFound,
   notKept,
   readOnly,
@@ -124,6 +125,12 @@ export function memoryStorage(options: MemoryOptions): Storage {
         disk.delete(from);
         disk.set(to, file);
       }
+    },
+
+    async obstacleTo({ writes }) {
+      const blocked = writes.flatMap((key) => [...ancestorsOf(key)]).find((ancestor) => disk.has(ancestor));
+      if (flavour === 'objects' || blocked === undefined) return null;
+      return notADirectory(storage, listedKey(blocked), { isLink: false });
     },
 
     async keep(key, aside): Promise<Kept | null> {

@@ -3,7 +3,8 @@ import { stagingName } from '../reserved-names.ts';
 import { joinKey, nameOf, type Key } from '../storage/key.ts';
 import type { Entry, Storage } from '../storage/storage.ts';
 
-const stagingRoot = joinKey('', stagingName);
+/** Below it each attempt has a directory of its own. */
+export const stagingRoot = joinKey('', stagingName);
 
 /** Where an attempt keeps the files that are not in place yet, relative to the bundle path. */
 export function stagingOf(attemptId: string): Key {

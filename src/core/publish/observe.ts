@@ -5,8 +5,9 @@ import { recordedPaths } from '../catalog/recorded-paths.ts';
 import { readState, type StoredState } from '../catalog/store.ts';
 import { inParallel } from '../parallel.ts';
 import { joinKey, keyOf, nameOf, parentOf, type Key } from '../storage/key.ts';
-import type { FileStat, Storage } from '../storage/storage.ts';
+import type { EntryType, FileStat, Storage } from '../storage/storage.ts';
 import { isSettledByState, vouchedOutputs } from './decision/recorded-as.ts';
+import { obstaclesTo } from './observe-obstacles.ts';
 import type { CatalogState } from '../catalog/catalog.ts';
 import type { Damage, DecisionInput, Observation, PlannedOutput } from './plan.ts';
 
@@ -42,14 +43,16 @@ export async function observe(
     : storage;
   const unrecorded = state.kind === 'legacy' ? [] : await presentAmong(look, candidates, recorded);
   const damaged = await damagedAmong(look, vouched);
+  const obstacles = await obstaclesTo(storage, pathsToWrite(input.planned, vouched, damaged), recorded);
   const { nested, contents } = everything ?? { nested: await nestedAbove(look, candidates), contents: [] };
-  return { ...nothing, contentPresent: true, unrecorded, damaged, nested, contents };
+  return { ...nothing, contentPresent: true, unrecorded, damaged, obstacles, nested, contents };
 }
 
 function nothingSeen(state: CatalogState, keepsHeaders: boolean): Observation {
   return {
     ...{ state, keepsHeaders, isSettled: false, contentPresent: false },
-    ...{ unrecorded: [], damaged: new Map<string, Damage>(), nested: [], contents: [] },
+    ...{ unrecorded: [], damaged: new Map<string, Damage>(), obstacles: new Map<string, EntryType>() },
+    ...{ nested: [], contents: [] },
   };
 }
 
@@ -76,6 +79,16 @@ async function listedView(storage: Storage, planned: readonly PlannedOutput[]): 
       return size === undefined ? undefined : { type: 'file', size, version: null, modifiedAt: null };
     },
   };
+}
+
+/** The planned paths that were not seen to hold what is planned. */
+function pathsToWrite(
+  planned: readonly PlannedOutput[],
+  vouched: readonly PlannedOutput[],
+  damaged: ReadonlyMap<string, Damage>,
+): RelativePath[] {
+  const sound = new Set<string>(vouched.map(({ path }) => path).filter((path) => !damaged.has(path)));
+  return planned.map(({ path }) => path).filter((path) => !sound.has(path));
 }
 
 /** What is wrong with these outputs at the storage; nothing for those that are there with their size. */

@@ -9,7 +9,7 @@ import type { Owner, SourceIdentity } from '../identity.ts';
 import type { RelativePath } from '../paths.ts';
 import type { Digest } from '../digest.ts';
 import type { Key } from '../storage/key.ts';
-import type { Body } from '../storage/storage.ts';
+import type { Body, EntryType } from '../storage/storage.ts';
 
 /** An output as it should be at the destination: a record without its time, and the bytes. */
 export interface PlannedOutput {
@@ -52,6 +52,7 @@ export type ReasonCode =
   | 'path_in_nested_bundle'
   | 'path_blocked'
   | 'content_of_catalog_above'
+  | 'path_obstructed'
   | 'state_invalid'
   | 'state_unsupported';
 
@@ -84,6 +85,12 @@ export interface Observation {
    * Looked for only if force is allowed.
    */
   contents: readonly Key[];
+  /**
+   * What is in the way of planned paths that have to be written, by its path, and is not recorded: a file, a
+   * link or the like where a directory is needed, or a directory with foreign content where a file is needed.
+   * Looked for only if the state is valid or legacy.
+   */
+  obstacles: ReadonlyMap<string, EntryType>;
   /** Whether the storage keeps the headers of an output with its bytes. */
   keepsHeaders: boolean;
 }

@@ -14,6 +14,7 @@ import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
 import { allKept, failedResult, plannedResult } from './action-result.ts';
 import { apply, type Applied } from './apply/apply.ts';
+import { refuseObstructed } from './apply/preflight.ts';
 import { decideOnLatest, decider, dependsOnStrays, isSameState, type DecideOn } from './decide-on-state.ts';
 import { isOvertaken } from './decision/stale.ts';
 import { planOutputs } from './outputs.ts';
@@ -62,6 +63,8 @@ export async function publishBundle(
       if (round === 1) reportPlan(request, destination, plan);
       if (plan.action === 'skip_same' && !request.dryRun)
         await sweepAbandoned(context, storage, stored.state);
+      if (request.dryRun && changesDestination(plan.action))
+        await refuseObstructed(storage, plan, { stateBytes: sizeOf(stored), isUnderLease: false });
       if (request.dryRun) return plannedResult(current.bundle.path, plan, planned, null);
       const done = changesDestination(plan.action)
         ? await decideAndApply(context, storage, current, request, decideOn)
@@ -146,6 +149,7 @@ async function decideAndApply(
     if (dependsOnStrays(plan) && !isSameState(await readState(storage), lease.found))
       throw versionConflict(storage, stateKey);
     if (!changesDestination(plan.action)) return { plan, applied: null };
+    await refuseObstructed(storage, plan, { stateBytes: sizeOf(lease.found), isUnderLease: true });
     return { plan, applied: await applyPlan(context, storage, destination, request, plan, lease) };
   };
   for (let decision = 1; ; decision += 1) {
@@ -179,6 +183,10 @@ async function applyPlan(
     onBytes: (count) => onProgress?.({ type: 'bytes', destinationId, count }),
     onOutput: (path) => onProgress?.({ type: 'output', destinationId, path }),
   });
+}
+
+function sizeOf({ raw }: StoredState): number {
+  return raw?.byteLength ?? 0;
 }
 
 function reportPlan({ onProgress }: PublishRequest, destination: DestinationConfig, plan: Plan): void {

@@ -48,3 +48,32 @@ export function notADirectory(
       : 'move it away, or publish to another path',
   });
 }
+
+/** `storage_permanent`: a file cannot be moved to a key in one step. */
+export function otherFileSystem(storage: Labelled, key: string): WaybillError {
+  return new WaybillError('storage_permanent', `${storage.label}: "${key}" is on another file system`, {
+    hint: 'something is mounted there, and files cannot be moved to it in one step; unmount it, or make it a destination of its own',
+  });
+}
+
+/** `storage_full`: more `bytes` or `files` are to be written than there is room for. */
+export function noRoom(
+  storage: Labelled,
+  need: ({ bytes: number } | { files: number }) & { free: number },
+): WaybillError {
+  const what = 'bytes' in need ? `${need.bytes} bytes` : `${need.files} files`;
+  return new WaybillError(
+    'storage_full',
+    `${storage.label}: ${what} are to be written, and there is room for ${need.free}`,
+    { hint: 'free some space and run again; nothing was changed' },
+  );
+}
+
+/** `storage_permanent`: an object key is longer than S3 allows. */
+export function keyTooLong(storage: Labelled, key: string, mostBytes: number): WaybillError {
+  return new WaybillError(
+    'storage_permanent',
+    `${storage.label}: "${key}" is too long: with the prefix it has more than ${mostBytes} bytes`,
+    { hint: 'give the file a shorter path, or the destination a shorter prefix' },
+  );
+}

@@ -1,4 +1,5 @@
 import type { Digest } from '../digest.ts';
+import type { WaybillError } from '../errors.ts';
 import type { Key } from './key.ts';
 
 /**
@@ -52,7 +53,7 @@ export interface Storage {
 
   /**
    * Moves files in the given order, each replacing the file at its new key (in one step if `facts.rename` is
-   * `atomic`).
+   * `atomic`), or a directory that holds nothing.
    *
    * The content of every `from` is durable before the first name changes. The changed names are durable
    * before a later rename or removal changes anything, and once `sync` returns; they are not flushed more
@@ -62,6 +63,14 @@ export interface Storage {
    * the others have not. Throws `storage_permanent` if `facts.rename` is `none`.
    */
   rename(moves: readonly Move[]): Promise<void>;
+
+  /**
+   * Looks for what would keep files from being written or removed: a file or a link where a directory is
+   * needed, another file system, missing rights, a name that is too long, too little room. Returns the error
+   * that the change would end with, which names the first component at fault and what to do, or null if
+   * nothing is seen, which is no promise. Never writes. Throws the storage's error if it cannot look.
+   */
+  obstacleTo(change: Change): Promise<WaybillError | null>;
 
   /**
    * Makes sure that the file at `key` can be put back after it was replaced or removed, and returns how. The
@@ -160,6 +169,18 @@ export interface Move {
    * then. What is at `aside` already stays.
    */
   aside?: Key;
+}
+
+/** A change that is about to be made. */
+export interface Change {
+  /** Where files are to be put. */
+  writes: readonly Key[];
+  /** Files to be removed, if they exist. */
+  removes: readonly Key[];
+  /** The directory below which the new files are staged; it need not exist. */
+  from: Key | '';
+  /** How much is written; null if the room is not to be looked at. */
+  bytes: number | null;
 }
 
 /** A file that can be put back. */

@@ -103,6 +103,7 @@ const unseen: Omit<Observation, 'state'> = {
   unrecorded: [],
   nested: [],
   damaged: new Map(),
+  obstacles: new Map(),
   contents: [],
   keepsHeaders: false,
 };
@@ -153,6 +154,18 @@ const rows: Record<string, Case[]> = {
       state: catalog([record('z')]),
       planned: [a, output('b')],
       observed: { unrecorded: ['a', 'b'] as RelativePath[] },
+    },
+    {
+      name: 'a link where it needs a directory',
+      state: catalog([record('z')]),
+      planned: [a, output('d/e/f')],
+      observed: { obstacles: new Map([['d/e', 'link']]) },
+    },
+    {
+      name: 'a directory with foreign content where it was published',
+      state: catalog([ownA]),
+      planned: [output('a', { digest: digestOf('new') })],
+      observed: { obstacles: new Map([['a', 'directory']]) },
     },
     { name: 'recorded by another owner', state: catalog([record('a', { owner: stranger })]) },
     {
@@ -304,6 +317,13 @@ const rows: Record<string, Case[]> = {
       force: true,
       observed: { unrecorded: ['c' as RelativePath], contents: ['a', 'b', 'c'].map(listedKey) },
     },
+    {
+      name: 'a pipe where a path needs a directory',
+      state: catalog([ownA]),
+      planned: [a, output('d/e')],
+      force: true,
+      observed: { obstacles: new Map([['d', 'other']]), contents: ['a', 'd'].map(listedKey) },
+    },
     { name: 'path of another owner', state: catalog([record('a', { owner: stranger })]), force: true },
     { name: 'invalid', state: invalid, force: true },
     { name: 'future', state: future, force: true },
@@ -363,6 +383,7 @@ t.test('every label and every reason occurs in it', async (t) => {
     'path_of_other_owner',
     'path_in_nested_bundle',
     'path_blocked',
+    'path_obstructed',
     'state_invalid',
     'state_unsupported',
   ])

@@ -1,5 +1,6 @@
 import { sameOwner } from '../../identity.ts';
 import { ancestorsOf } from '../../paths.ts';
+import type { EntryType } from '../../storage/storage.ts';
 import type { DecisionInput, Reason } from '../plan.ts';
 import { omittedPaths, type Known } from './known-records.ts';
 
@@ -9,7 +10,8 @@ export function findCollision(input: DecisionInput, known: Known): Reason | null
     findNestedBundle(input) ??
     findOtherOwner(input, known) ??
     findUnrecorded(input) ??
-    findBlockedPath(input, known)
+    findBlockedPath(input, known) ??
+    findObstruction(input)
   );
 }
 
@@ -67,6 +69,30 @@ function findBlockedPath(input: DecisionInput, known: Known): Reason | null {
   if (above !== null)
     return blocked(`the planned path "${above.file}" is a directory of "${above.path}", which is`);
   return null;
+}
+
+/** Something that no record names is in the way of a directory, or of a file. */
+function findObstruction({ observed: { obstacles }, planned }: DecisionInput): Reason | null {
+  if (obstacles.size === 0) return null;
+  for (const { path } of planned)
+    for (const place of [...ancestorsOf(path), path]) {
+      const type = obstacles.get(place);
+      if (type !== undefined) return { code: 'path_obstructed', message: obstruction(path, place, type) };
+    }
+  return null;
+}
+
+const called: Record<EntryType, string> = {
+  file: 'a file',
+  link: 'a symbolic link',
+  directory: 'a directory',
+  other: 'a special file',
+};
+
+function obstruction(path: string, place: string, type: EntryType): string {
+  return place === path
+    ? `at the planned path "${path}" there is ${called[type]} with content that is not recorded`
+    : `the planned path "${path}" needs the directory "${place}", where there is ${called[type]} that is not recorded`;
 }
 
 function blocked(start: string): Reason {

@@ -21,8 +21,9 @@ import { copyToFile } from './copy.ts';
 import { localDirectories } from './directories.ts';
 import { errnoOf, isAbsent, localFailure } from './errors.ts';
 import { localKeeper } from './keep.ts';
+import { localObstacle } from './obstacles.ts';
 import { readChunks } from './read.ts';
-import { removeTreeAt } from './remove-tree.ts';
+import { removedIfEmpty, removeTreeAt } from './remove-tree.ts';
 import { requireMakeableRoot } from './root.ts';
 import { makeDurable, syncDirectories } from './sync.ts';
 import type {
@@ -141,12 +142,20 @@ export async function localStorage(
         requireWritable(to);
         try {
           if (aside !== undefined) await moveAside(to, aside);
-          await directories.withParent(to, async () => renameSync(sources[index] as string, at(to)));
+          await directories.withParent(to, async () => replaceBy(sources[index] as string, to));
         } catch (error) {
           throw isAbsent(error) ? notFound(storage, from, error) : fail(to, error);
         }
         renamedIn.add(path.dirname(at(to)));
         if ((index + 1) % entriesPerBreath === 0) await breathe();
+      }
+    },
+
+    async obstacleTo(change) {
+      try {
+        return await localObstacle(storage, at, change);
+      } catch (error) {
+        throw fail('', error);
       }
     },
 
@@ -274,6 +283,17 @@ export async function localStorage(
       linkSync(at(from), at(to));
     } catch (error) {
       throw errnoOf(error) === 'EEXIST' ? alreadyExists(storage, to, error) : error;
+    }
+  }
+
+  /** A directory that holds nothing is replaced like a file. */
+  function replaceBy(source: string, to: Key): void {
+    try {
+      renameSync(source, at(to));
+    } catch (error) {
+      if (errnoOf(error) !== 'EISDIR' || !removedIfEmpty(at(to))) throw error;
+      directories.forgetBelow(to);
+      renameSync(source, at(to));
     }
   }
 

@@ -10,6 +10,10 @@ const codes: Record<string, { code: ErrorCode; hint?: string }> = {
     code: 'storage_permanent',
     hint: 'another file system is mounted below the destination, and files cannot be moved to it in one step; make it a destination of its own, or unmount it',
   },
+  ENAMETOOLONG: {
+    code: 'storage_permanent',
+    hint: 'the file system does not take this name or path; give the file, or the destination, a shorter one',
+  },
   EROFS: { code: 'storage_denied', hint: 'the file system is mounted read-only' },
   ENOSPC: { code: 'storage_full', hint: 'free some space and run again; nothing was lost' },
   EDQUOT: {

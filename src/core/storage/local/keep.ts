@@ -39,6 +39,8 @@ export function localKeeper(
   renamed: (directory: string) => void,
   link: (from: string, to: string) => void = linkSync,
 ): LocalKeeper {
+  /** The files that were copied, by the copies: one that was not replaced may refuse to be. */
+  const copied = new Map<Key, Stats>();
   return {
     async keep(key, aside) {
       const by = await keepBy(key, aside);
@@ -46,7 +48,11 @@ export function localKeeper(
     },
 
     async putBack({ key, aside, by }) {
-      if (isSameFile(at(key), at(aside))) return void unlinkSync(at(aside));
+      const present = lstatIfThere(at(key));
+      const original = copied.get(aside);
+      const isUntouched = isSame(present, original) && present?.ctimeMs === original?.ctimeMs;
+      if (isUntouched || isSame(present, lstatIfThere(at(aside))))
+        return unlessAbsent(() => unlinkSync(at(aside)));
       try {
         if (by === 'copy' && lstatIfThere(at(aside))?.isFile() === true) await makeDurable([at(aside)]);
         await directories.withParent(key, async () => renameSync(at(aside), at(key)));
@@ -64,15 +70,17 @@ export function localKeeper(
       await directories.withParent(aside, async () => link(at(key), at(aside)));
       return 'link';
     } catch (error) {
-      if (errnoOf(error) === 'EEXIST' && isSameFile(at(key), at(aside))) return 'link';
+      const isKept = isSame(lstatIfThere(at(key)), lstatIfThere(at(aside)));
+      if (errnoOf(error) === 'EEXIST' && isKept) return 'link';
     }
     const found = lstatIfThere(at(key));
     if (found === undefined || found.isDirectory()) return null;
+    if (!found.isFile() && !found.isSymbolicLink()) return 'move';
+    copied.set(aside, found);
     if (found.isSymbolicLink()) {
       await directories.withParent(aside, async () => symlinkSync(readlinkSync(at(key)), at(aside)));
       return 'copy';
     }
-    if (!found.isFile()) return 'move';
     await directories.withParent(aside, async () => copyFile(at(key), at(aside), constants.COPYFILE_FICLONE));
     await utimes(at(aside), found.atime, found.mtime);
     return 'copy';
@@ -80,15 +88,18 @@ export function localKeeper(
 }
 
 function lstatIfThere(file: string): Stats | undefined {
+  return unlessAbsent(() => lstatSync(file));
+}
+
+function unlessAbsent<T>(work: () => T): T | undefined {
   try {
-    return lstatSync(file);
+    return work();
   } catch (error) {
     if (isAbsent(error)) return undefined;
     throw error;
   }
 }
 
-function isSameFile(one: string, other: string): boolean {
-  const [a, b] = [lstatIfThere(one), lstatIfThere(other)];
-  return a !== undefined && a.ino === b?.ino && a.dev === b.dev;
+function isSame(one: Stats | undefined, other: Stats | undefined): boolean {
+  return one !== undefined && one.ino === other?.ino && one.dev === other.dev;
 }

@@ -27,6 +27,14 @@ export async function removeTreeAt(directory: string): Promise<void> {
   for (const current of directories.toReversed()) unlessAbsent(() => rmdirSync(current));
 }
 
+/** Removes a directory that holds nothing but such directories; false if it holds anything else. */
+export function removedIfEmpty(directory: string): boolean {
+  for (const entry of readdirSync(directory, { withFileTypes: true }))
+    if (!entry.isDirectory() || !removedIfEmpty(path.join(directory, entry.name))) return false;
+  rmdirSync(directory);
+  return true;
+}
+
 function unlessAbsent<T>(work: () => T): T | undefined {
   try {
     return work();

@@ -5,7 +5,7 @@ import type { Log } from '../../log.ts';
 import { inParallel } from '../../parallel.ts';
 import { defaultRetryPolicy, type RetryPolicy } from '../../retry.ts';
 import { createSemaphore } from '../../semaphore.ts';
-import { alreadyExists, readOnly as refuseReadOnly } from '../errors.ts';
+import { alreadyExists, keyTooLong, readOnly as refuseReadOnly } from '../errors.ts';
 import { listedKey, type Key } from '../key.ts';
 import { s3Client } from './client/client.ts';
 import { conditionalWrites } from './conditional-writes.ts';
@@ -39,6 +39,8 @@ const memoryBytes = 96 << 20;
 /** A write on a condition is one request from memory, whatever its size. Only catalogs are written so. */
 const mostConditionalBytes = 512 << 20;
 const removalsAtOnce = 16;
+/** The limit of S3, for the prefix and the key together. */
+const mostKeyBytes = 1024;
 
 /**
  * Opens a prefix of a bucket of an S3-compatible server. Objects appear whole: those that fit into one part
@@ -90,6 +92,8 @@ export async function s3Storage(location: S3Location, options: S3StorageOptions)
     },
 
     async stat(key): Promise<FileStat | undefined> {
+      // Servers answer such a question with an error that says nothing.
+      if (isTooLong(key)) return undefined;
       const found = await wire.head(at(key));
       if (found === undefined) return undefined;
       const { size, version, modifiedAt } = found;
@@ -133,6 +137,11 @@ export async function s3Storage(location: S3Location, options: S3StorageOptions)
       throw new WaybillError('storage_permanent', `${label}: objects cannot be renamed`);
     },
 
+    async obstacleTo({ writes }) {
+      const long = writes.find(isTooLong);
+      return long === undefined ? null : keyTooLong(storage, long, mostKeyBytes);
+    },
+
     async keep(key, aside) {
       requireWritable(key);
       return keeper.keep(key, aside);
@@ -165,6 +174,10 @@ export async function s3Storage(location: S3Location, options: S3StorageOptions)
 
   function requireWritable(key: Key): void {
     if (readOnly) throw refuseReadOnly(storage, key);
+  }
+
+  function isTooLong(key: Key): boolean {
+    return Buffer.byteLength(at(key)) > mostKeyBytes;
   }
 
   function pages(below: string, { oneLevel }: { oneLevel: boolean }): AsyncIterable<ListPage> {

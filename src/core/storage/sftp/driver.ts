@@ -7,11 +7,12 @@ import { alreadyExists, notFound, readOnly as refuseReadOnly } from '../errors.t
 import { listedKey, parentOf, type Key } from '../key.ts';
 import { scratchBeside } from '../scratch-key.ts';
 import { sftpDirectories } from './directories.ts';
-import { isAbsent, requestFailure } from './errors.ts';
+import { ConnectionLost, isAbsent, requestFailure } from './errors.ts';
 import { detectFullDisk } from './free-space.ts';
 import { sftpKeeper } from './keep.ts';
 import { describeSftp, type SftpLocation } from './location.ts';
 import { replacedName, sftpNames } from './names.ts';
+import { sftpObstacle } from './obstacles.ts';
 import { requireMakeableRoot } from './root-directory.ts';
 import { openRoot, typeOf, type SftpRoot } from './root.ts';
 import { openSession } from './session.ts';
@@ -142,6 +143,8 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
       if (missing !== -1) throw notFound(storage, moves[missing]?.from ?? '');
     },
 
+    obstacleTo: (change) => mapErrors('', async () => sftpObstacle(root, change)),
+
     async keep(key, aside) {
       requireWritable(key);
       return mapErrors(key, async () => keeper.keep(key, aside));
@@ -213,7 +216,13 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
    */
   async function move({ from, to, aside }: Move): Promise<void> {
     if (aside !== undefined) await keeper.moveAside(to, aside);
-    await directories.withParent(to, async () => names.replace(from, to, listedKey(`${from}.old`)));
+    const replace = async (): Promise<void> =>
+      directories.withParent(to, async () => names.replace(from, to, listedKey(`${from}.old`)));
+    await replace().catch(async (error: unknown) => {
+      // A directory that holds nothing is replaced like a file.
+      if (error instanceof ConnectionLost || !(await names.removeIfEmpty(to))) throw error;
+      await replace();
+    });
     written.delete(from);
   }
 

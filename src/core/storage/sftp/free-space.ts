@@ -22,24 +22,39 @@ export async function detectFullDisk<T>(
   }
 }
 
-/** The fields of statvfs(3) used here: blocks and inodes available to ordinary users, and the block size. */
-interface FreeSpace {
+/** The fields of statvfs(3) used here; `avail` is what ordinary users may use of what is free. */
+export interface FileSystem {
+  f_bfree?: number;
   f_bavail?: number;
   f_frsize?: number;
   f_files?: number;
+  f_ffree?: number;
   f_favail?: number;
+  /** Identifies the file system; a bigint if it is large. */
+  f_sid?: number | bigint;
+  f_flag?: number | bigint;
+}
+
+/** The file system of a directory; null if the server does not say. */
+export async function fileSystemOf(root: SftpRoot, directory: Key | ''): Promise<FileSystem | null> {
+  return statvfs(root, root.at(directory));
+}
+
+/** Whether nobody can write anything more there. */
+export function isExhausted({ f_bfree: blocks, f_files: files = 0, f_ffree: inodes }: FileSystem): boolean {
+  return blocks === 0 || (files > 0 && inodes === 0);
 }
 
 async function isFull(root: SftpRoot, key: Key, wanted: number): Promise<boolean> {
-  const free = (await freeSpaceOf(root, root.at(parentOf(key)))) ?? (await freeSpaceOf(root, root.path));
+  const free = (await statvfs(root, root.at(parentOf(key)))) ?? (await statvfs(root, root.path));
   if (free?.f_bavail === undefined) return false;
   // Some file systems do not count inodes and report 0 of 0.
   if (free.f_files !== undefined && free.f_files > 0 && free.f_favail === 0) return true;
   return free.f_bavail * (free.f_frsize ?? 1) < Math.max(wanted, 1);
 }
 
-async function freeSpaceOf(root: SftpRoot, directory: string): Promise<FreeSpace | null> {
+async function statvfs(root: SftpRoot, directory: string): Promise<FileSystem | null> {
   return root
-    .ask<FreeSpace>((sftp, done) => sftp.ext_openssh_statvfs(directory, done as never))
+    .ask<FileSystem>((sftp, done) => sftp.ext_openssh_statvfs(directory, done as never))
     .catch(() => null);
 }

@@ -28,6 +28,11 @@ export interface SftpNames {
   recover(key: Key): Promise<void>;
   /** Succeeds if there is no such file. */
   unlink(key: Key): Promise<void>;
+  /**
+   * Removes a directory that holds nothing but such directories; false if it holds a file, or if there is no
+   * directory.
+   */
+  removeIfEmpty(directory: Key): Promise<boolean>;
   /** Removes a tree; it is moved aside first, so that another process still writing there fails. */
   removeTree(directory: Key): Promise<void>;
 }
@@ -42,7 +47,7 @@ export function sftpNames(
   const { at, ask, label, replaces } = root;
   const rename = (from: Key, to: Key): Promise<void> =>
     ask((sftp, done) => sftp.rename(at(from), at(to), done));
-  return { claim, replace, recover, unlink, removeTree };
+  return { claim, replace, recover, unlink, removeIfEmpty, removeTree };
 
   /**
    * A rename of protocol version 3 fails if the new name is taken (OpenSSH creates a link, so this is one
@@ -99,6 +104,15 @@ export function sftpNames(
       const found = await root.lstat(key);
       if (found !== undefined && !found.isDirectory()) throw error;
     }
+  }
+
+  async function removeIfEmpty(directory: Key): Promise<boolean> {
+    if ((await root.lstat(directory))?.isDirectory() !== true) return false;
+    for (const { key, type } of await root.entries(directory))
+      if (type !== 'directory' || !(await removeIfEmpty(key))) return false;
+    await unlessMissing(async () => ask((sftp, done) => sftp.rmdir(at(directory), done)));
+    directories.forgetBelow(directory);
+    return true;
   }
 
   async function removeTree(directory: Key): Promise<void> {

@@ -39,6 +39,11 @@ export function withLog(storage: Storage, log: Log, clock: Clock): Storage {
       logged('write', { key, size: body.size, mode: how.mode }, () => storage.write(key, body, how)),
     rename: (moves) =>
       logged('rename', { moves: moves.length, first: moves[0] }, () => storage.rename(moves)),
+    obstacleTo: (change) => {
+      const { writes, removes, from, bytes } = change;
+      const counts = { writes: writes.length, removes: removes.length };
+      return logged('obstacleTo', { ...counts, from, bytes }, () => storage.obstacleTo(change));
+    },
     keep: (key, aside) => logged('keep', { key, aside }, () => storage.keep(key, aside)),
     putBack: (kept) => logged('putBack', kept, () => storage.putBack(kept)),
     sync: () => logged('sync', {}, () => storage.sync()),

@@ -46,6 +46,7 @@ export function withRetry(storage: Storage, options: RetryOptions): Storage {
         if (remaining.length > 0) await storage.rename(remaining);
       });
     },
+    obstacleTo: (change) => again(() => storage.obstacleTo(change)),
     keep: (key, aside) => again(() => storage.keep(key, aside)),
     putBack: (kept) => again(() => storage.putBack(kept)),
     sync: () => again(() => storage.sync()),

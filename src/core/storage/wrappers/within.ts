@@ -33,6 +33,13 @@ export function within(whole: Storage, directory: Key | ''): Storage {
     read: (key) => whole.read(outer(key)),
     write: (key, body, options) => whole.write(outer(key), body, options),
     rename: (moves) => whole.rename(moves.map(outerMove)),
+    obstacleTo: ({ writes, removes, from, bytes }) =>
+      whole.obstacleTo({
+        writes: writes.map(outer),
+        removes: removes.map(outer),
+        from: from === '' ? directory : outer(from),
+        bytes,
+      }),
     async keep(key, aside) {
       const kept = await whole.keep(outer(key), outer(aside));
       return kept === null ? null : { ...kept, key, aside };

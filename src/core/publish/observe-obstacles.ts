@@ -1,0 +1,43 @@
+import { inParallel } from '../parallel.ts';
+import { ancestorsOf, type RelativePath } from '../paths.ts';
+import { keyOf, listedKey } from '../storage/key.ts';
+import type { EntryType, Storage } from '../storage/storage.ts';
+
+const concurrentLooks = 64;
+
+/**
+ * What stands in the way of these planned paths and is not recorded, by its path: what is not a directory
+ * where one is needed, and, at the `recorded` paths among them, a directory with content that is not
+ * recorded. Object stores have no directories and hence no such obstacles. Throws the storage's own error.
+ */
+export async function obstaclesTo(
+  storage: Pick<Storage, 'facts' | 'stat' | 'list'>,
+  paths: readonly RelativePath[],
+  recorded: ReadonlySet<string>,
+): Promise<Map<string, EntryType>> {
+  const obstacles = new Map<string, EntryType>();
+  if (storage.facts.rename === 'none') return obstacles;
+  const directories = new Set<string>();
+  for (const path of paths)
+    for (const ancestor of ancestorsOf(path)) if (!recorded.has(ancestor)) directories.add(ancestor);
+  await inParallel(directories, concurrentLooks, async (directory) => {
+    const found = await storage.stat(listedKey(directory));
+    if (found !== undefined && found.type !== 'directory') obstacles.set(directory, found.type);
+  });
+  await inParallel(paths, concurrentLooks, async (path) => {
+    if (recorded.has(path) && (await holdsOthers(storage, path, recorded))) obstacles.set(path, 'directory');
+  });
+  return obstacles;
+}
+
+/** Whether there is a directory at a path with files that are not recorded. */
+async function holdsOthers(
+  storage: Pick<Storage, 'stat' | 'list'>,
+  path: RelativePath,
+  recorded: ReadonlySet<string>,
+): Promise<boolean> {
+  if ((await storage.stat(keyOf(path)))?.type !== 'directory') return false;
+  for await (const { key } of storage.list(keyOf(path), { recursive: true }))
+    if (!recorded.has(key)) return true;
+  return false;
+}

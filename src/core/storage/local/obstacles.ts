@@ -1,0 +1,197 @@
+import { accessSync, constants, lstatSync, readFileSync, statfsSync, type Stats } from 'node:fs';
+import { setImmediate as breathe } from 'node:timers/promises';
+import { ancestorsOf } from '../../paths.ts';
+import { WaybillError } from '../../errors.ts';
+import { noRoom, notADirectory, otherFileSystem } from '../errors.ts';
+import { nameOf, parentOf, type Key } from '../key.ts';
+import type { Change, Storage } from '../storage.ts';
+import { isAbsent, localFailure } from './errors.ts';
+
+const keysPerBreath = 1024;
+/** Some file systems allow fewer than the usual 255 bytes for a name, but none fewer than this. */
+const shortNameBytes = 100;
+
+/**
+ * By the `f_type` of statfs(2): file systems on which a file takes at least the room of its bytes. Others may
+ * compress, so nobody knows what still fits.
+ */
+const countsBytes = new Set([
+  0xef53, // ext2, ext3, ext4
+  0x58465342, // xfs
+  0x01021994, // tmpfs
+  0x4d44, // vfat
+  0x2011bab0, // exfat
+]);
+/** Those of them that have a fixed number of inodes. */
+const countsInodes = new Set([0xef53, 0x01021994]);
+
+/** As `Storage.obstacleTo`. The root is not looked at: that was done when the storage was opened. */
+export async function localObstacle(
+  storage: Pick<Storage, 'label'>,
+  at: (key: Key | '') => string,
+  { writes, removes, from, bytes }: Change,
+): Promise<WaybillError | null> {
+  const start = deepestExisting(at, from);
+  const seen = new Look(storage, at, from, start.stats);
+  const atStart = seen.notWritable(start.directory);
+  if (atStart !== null) return atStart;
+  let count = 0;
+  for (const [keys, look] of [
+    [writes, (key: Key) => seen.obstacleToWriting(key)],
+    [removes, (key: Key) => seen.obstacleToRemoving(key)],
+  ] as const)
+    for (const key of keys) {
+      const found = look(key);
+      if (found !== null) return found;
+      count += 1;
+      if (count % keysPerBreath === 0) await breathe();
+    }
+  return bytes === null ? null : lackOfRoom(storage, at(start.directory), bytes, writes.length);
+}
+
+/** One look at many keys; each directory is looked at once. */
+class Look {
+  readonly #storage: Pick<Storage, 'label'>;
+  readonly #at: (key: Key | '') => string;
+  readonly #from: Key | '';
+  /** The file system of the staging directory; undefined if nothing exists yet. */
+  readonly #device: number | undefined;
+  readonly #mounts: ReadonlySet<string>;
+  /** By directory: what is wrong with it; null if nothing is, undefined if it does not exist. */
+  readonly #directories = new Map<string, WaybillError | null | undefined>();
+  readonly #writable = new Map<string, WaybillError | null>();
+
+  constructor(
+    storage: Pick<Storage, 'label'>,
+    at: (key: Key | '') => string,
+    from: Key | '',
+    start: Stats | undefined,
+  ) {
+    this.#storage = storage;
+    this.#at = at;
+    this.#from = from;
+    this.#device = start?.dev;
+    this.#mounts = mountPoints();
+  }
+
+  /** The file may be gone, and so may be what it lay in. */
+  obstacleToRemoving(key: Key): WaybillError | null {
+    return lstatIfThere(this.#at(key)) === undefined ? null : this.notWritable(parentOf(key));
+  }
+
+  obstacleToWriting(key: Key): WaybillError | null {
+    let deepest: Key | '' = '';
+    for (const ancestor of ancestorsOf(key)) {
+      const found = this.#obstacleAt(ancestor as Key);
+      if (found !== null && found !== undefined) return found;
+      if (found === undefined) break;
+      deepest = ancestor as Key;
+    }
+    if (this.#mounts.has(this.#at(key))) return otherFileSystem(this.#storage, key);
+    return this.notWritable(deepest) ?? this.#nameRefused(key, deepest);
+  }
+
+  notWritable(directory: Key | ''): WaybillError | null {
+    const known = this.#writable.get(directory);
+    if (known !== undefined) return known;
+    let error: WaybillError | null = null;
+    try {
+      accessSync(this.#at(directory), constants.W_OK | constants.X_OK);
+    } catch (cause) {
+      // A root that does not exist yet was looked at before.
+      if (!isAbsent(cause))
+        error = localFailure(this.#storage, directory === '' ? 'the root' : directory, cause);
+    }
+    this.#writable.set(directory, error);
+    return error;
+  }
+
+  /** Above the staging directory, another file system is not in the way. */
+  #obstacleAt(directory: Key): WaybillError | null | undefined {
+    if (this.#directories.has(directory)) return this.#directories.get(directory);
+    const found = lstatIfThere(this.#at(directory));
+    const isBelow = this.#from === '' || directory.startsWith(`${this.#from}/`);
+    const isMount =
+      found !== undefined && (found.dev !== this.#device || this.#mounts.has(this.#at(directory)));
+    const error =
+      found === undefined
+        ? undefined
+        : !found.isDirectory()
+          ? notADirectory(this.#storage, directory, { isLink: found.isSymbolicLink() })
+          : isBelow && isMount
+            ? otherFileSystem(this.#storage, directory)
+            : null;
+    this.#directories.set(directory, error);
+    return error;
+  }
+
+  /** Asks the file system about the whole path, and about each long name where it would be made. */
+  #nameRefused(key: Key, deepest: Key | ''): WaybillError | null {
+    const names = key.split('/').filter((name) => Buffer.byteLength(name) > shortNameBytes);
+    const paths = names.map((name) => `${this.#at(deepest)}/${name}`);
+    for (const path of [this.#at(key), ...paths])
+      try {
+        lstatSync(path);
+      } catch (error) {
+        if (!isAbsent(error)) return localFailure(this.#storage, key, error);
+      }
+    return null;
+  }
+}
+
+/** The nearest existing directory of `directory` and those above it, down to the root. */
+function deepestExisting(
+  at: (key: Key | '') => string,
+  directory: Key | '',
+): { directory: Key | ''; stats: Stats | undefined } {
+  for (let each = directory; ; each = parentOf(each)) {
+    const stats = lstatIfThere(at(each));
+    if (stats !== undefined || each === '') return { directory: each, stats };
+  }
+}
+
+/** What the superuser may use beyond the others counts only for the superuser. */
+function lackOfRoom(
+  storage: Pick<Storage, 'label'>,
+  directory: string,
+  bytes: number,
+  files: number,
+): WaybillError | null {
+  let found: ReturnType<typeof statfsSync>;
+  try {
+    found = statfsSync(directory);
+  } catch (error) {
+    if (isAbsent(error)) return null;
+    throw localFailure(storage, nameOf(directory), error);
+  }
+  const free = (process.geteuid?.() === 0 ? found.bfree : found.bavail) * found.bsize;
+  if (countsBytes.has(found.type) && bytes > free) return noRoom(storage, { bytes, free });
+  if (countsInodes.has(found.type) && found.files > 0 && files > found.ffree)
+    return noRoom(storage, { files, free: found.ffree });
+  return null;
+}
+
+/** Absolute paths. A bind mount may have the device of what is around it; renames fail all the same. */
+function mountPoints(): Set<string> {
+  try {
+    const lines = readFileSync('/proc/self/mountinfo', 'utf8').split('\n');
+    return new Set(lines.map((line) => unescaped(line.split(' ')[4] ?? '')));
+  } catch {
+    return new Set(); // Not Linux; devices still differ.
+  }
+}
+
+/** Spaces, tabs, newlines and backslashes are written as `\040`. */
+function unescaped(text: string): string {
+  return text.replaceAll(/\\([0-7]{3})/g, (_, octal: string) => String.fromCharCode(parseInt(octal, 8)));
+}
+
+function lstatIfThere(file: string): Stats | undefined {
+  try {
+    return lstatSync(file);
+  } catch (error) {
+    // A name that is too long is reported with the key that has it.
+    if (isAbsent(error) || (error as NodeJS.ErrnoException).code === 'ENAMETOOLONG') return undefined;
+    throw error;
+  }
+}

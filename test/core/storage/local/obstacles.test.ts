@@ -1,0 +1,140 @@
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import t, { type Test } from 'tap';
+import type { WaybillError } from '../../../../src/core/errors.ts';
+import { bytesBody } from '../../../../src/core/storage/body.ts';
+import { listedKey as key } from '../../../../src/core/storage/key.ts';
+import { localStorage } from '../../../../src/core/storage/local/driver.ts';
+import { mountTmpfs } from '../../../services/tmpfs.ts';
+
+interface Look {
+  writes?: string[];
+  removes?: string[];
+  from?: string;
+  bytes?: number | null;
+}
+
+async function look(root: string, change: Look): Promise<WaybillError | null> {
+  const storage = await localStorage(root, { readOnly: true, dryRun: true });
+  const { writes = [], removes = [], from = '', bytes = null } = change;
+  return storage.obstacleTo({
+    ...{ writes: writes.map(key), removes: removes.map(key) },
+    ...{ from: from === '' ? '' : key(from), bytes },
+  });
+}
+
+function newRoot(t: Test): string {
+  const root = mkdtempSync(path.join(tmpdir(), 'waybill-obstacles-'));
+  t.teardown(() => rmSync(root, { recursive: true, force: true }));
+  return root;
+}
+
+t.test('links and what is neither file nor directory are named where a directory is needed', async (t) => {
+  const root = newRoot(t);
+  mkdirSync(path.join(root, 'real/deep'), { recursive: true });
+  symlinkSync('real', path.join(root, 'link'));
+  symlinkSync('nowhere', path.join(root, 'real/deep/dangling'));
+  execFileSync('mkfifo', [path.join(root, 'real/pipe')]);
+  for (const [name, at, hint] of [
+    ['link/x', 'link', /symbolic link/],
+    ['real/deep/dangling/y/x', 'real/deep/dangling', /symbolic link/],
+    ['real/pipe/x', 'real/pipe', /move it away/],
+  ] as const)
+    t.match(await look(root, { writes: ['real/deep/fine', name] }), {
+      code: 'storage_permanent',
+      message: `local storage: "${at}" is not a directory`,
+      hint,
+    });
+  t.equal(await look(root, { removes: ['link/x', 'real/pipe/x'] }), null);
+});
+
+t.test('another file system below the staging directory is named, one above it is not', async (t) => {
+  const root = newRoot(t);
+  for (const name of ['tmpfs', 'bound/below', 'elsewhere'])
+    mkdirSync(path.join(root, 'a', name), { recursive: true });
+  await mountTmpfs(t, path.join(root, 'a/tmpfs'), '256k');
+  const bound = path.join(root, 'a/bound/below');
+  execFileSync('mount', ['--bind', path.join(root, 'a/elsewhere'), bound]);
+  t.teardown(() => execFileSync('umount', ['--lazy', bound]));
+  t.equal(statSync(bound).dev, statSync(root).dev, 'a bind mount has the device of what is around it');
+  for (const at of ['a/tmpfs', 'a/bound/below'])
+    for (const writes of [[`${at}/x`], ['a/x', `${at}/y/x`]]) {
+      t.match(await look(root, { writes }), {
+        code: 'storage_permanent',
+        message: `local storage: "${at}" is on another file system`,
+        hint: /unmount it, or make it a destination of its own/,
+      });
+      t.equal(await look(root, { writes: [`${at}/b/x`], from: at }), null, 'the bundle path lies on it');
+    }
+});
+
+t.test('a file that something is mounted on cannot be replaced', async (t) => {
+  const root = newRoot(t);
+  for (const name of ['page', 'other']) writeFileSync(path.join(root, name), name);
+  execFileSync('mount', ['--bind', path.join(root, 'other'), path.join(root, 'page')]);
+  t.teardown(() => execFileSync('umount', ['--lazy', path.join(root, 'page')]));
+  t.match(await look(root, { writes: ['page'] }), { message: /"page" is on another file system/ });
+});
+
+t.test('a directory that cannot be written to is named, for writing and for removing', async (t) => {
+  const root = newRoot(t);
+  mkdirSync(path.join(root, 'a/b'), { recursive: true });
+  writeFileSync(path.join(root, 'a/b/old'), '');
+  const locked = path.join(root, 'a/b');
+  execFileSync('chattr', ['+i', locked]);
+  try {
+    for (const change of [{ writes: ['a/b/x'] }, { writes: ['a/x', 'a/b/new/x'] }, { removes: ['a/b/old'] }])
+      t.match(await look(root, change), { code: 'storage_denied', message: /"a\/b": EPERM/, hint: /access/ });
+    t.equal(await look(root, { writes: ['a/x'], removes: ['a/b/gone'] }), null);
+  } finally {
+    execFileSync('chattr', ['-i', locked]);
+  }
+});
+
+t.test('a name or a path that is too long is named', async (t) => {
+  const root = newRoot(t);
+  mkdirSync(path.join(root, 'a'));
+  const long = 'x'.repeat(256);
+  for (const name of [long, `a/${long}`, `a/new/${long}/x`])
+    t.match(await look(root, { writes: ['a/y', name] }), {
+      code: 'storage_permanent',
+      message: /ENAMETOOLONG/,
+      hint: /shorter/,
+    });
+  t.equal(await look(root, { writes: [`a/new/${'x'.repeat(255)}/x`] }), null);
+  const deep = Array.from({ length: 20 }, () => 'y'.repeat(250)).join('/');
+  t.match(await look(root, { writes: [deep] }), { message: /ENAMETOOLONG/ });
+});
+
+t.test('too little room is seen, and never where it would do', async (t) => {
+  const root = newRoot(t);
+  await mountTmpfs(t, root, '256k');
+  writeFileSync(path.join(root, 'file'), Buffer.alloc(100 << 10));
+  t.match(await look(root, { writes: ['x'], bytes: 200 << 10 }), {
+    code: 'storage_full',
+    message: /204800 bytes are to be written, and there is room for 1\d{5}$/,
+    hint: /nothing was changed/,
+  });
+  t.equal(await look(root, { writes: ['x'], bytes: null }), null);
+  const fits = 140 << 10;
+  t.equal(await look(root, { writes: ['x'], bytes: fits }), null);
+  const storage = await localStorage(root);
+  await storage.write(key('x'), bytesBody(Buffer.alloc(fits)), { mode: 'replace' });
+  t.same(readdirSync(root).sort(), ['file', 'x'], 'it does');
+});
+
+t.test('too few inodes are seen', async (t) => {
+  const root = newRoot(t);
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m,nr_inodes=20', 'waybill-test', root]);
+  t.teardown(() => execFileSync('umount', ['--lazy', root]));
+  const writes = Array.from({ length: 30 }, (_, index) => `f${index}`);
+  t.match(await look(root, { writes, bytes: 30 }), { code: 'storage_full', message: /30 files are to be/ });
+  t.equal(await look(root, { writes: writes.slice(0, 10), bytes: 10 }), null);
+});
+
+t.test('of a root that does not exist yet nothing is known', async (t) => {
+  const root = path.join(newRoot(t), 'not/yet');
+  t.equal(await look(root, { writes: ['a/b'], removes: ['c'], from: 'bundle', bytes: 1 }), null);
+});

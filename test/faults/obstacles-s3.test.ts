@@ -1,0 +1,90 @@
+import t from 'tap';
+import { HeadObjectCommand } from '@aws-sdk/client-s3';
+import { systemClock } from '../../src/core/clock.ts';
+import { silentLog } from '../../src/core/log.ts';
+import type { ActionResult } from '../../src/core/publish/result.ts';
+import { s3Storage } from '../../src/core/storage/s3/driver.ts';
+import type { S3Location } from '../../src/core/storage/s3/location.ts';
+import type { Storage } from '../../src/core/storage/storage.ts';
+import { withRetry } from '../../src/core/storage/wrappers/retry.ts';
+import { locationOf, secretsOf, startRadosgw } from '../services/radosgw.ts';
+import { startS3Proxy, type SeenRequest } from '../services/s3-proxy.ts';
+import { litter, publishTo, snapshot, untruths, type Files } from './world.ts';
+
+/** As `obstacles.test.ts`, on a server that refuses one key of many, the last ones, too. */
+
+const server = await startRadosgw(t);
+const proxy = await startS3Proxy(t, server);
+t.beforeEach(() => {
+  proxy.judge = () => 'pass';
+});
+
+async function open(location: S3Location): Promise<Storage> {
+  const secrets = secretsOf(server.user);
+  const storage = await s3Storage(location, { clock: systemClock, log: silentLog, secrets });
+  return withRetry(storage, { policy: { retries: 2, baseMs: 1, capMs: 1 }, clock: systemClock });
+}
+
+const publish = async (storage: Storage, files: Files, dryRun = false): Promise<ActionResult> =>
+  publishTo(storage, { files, workflow: 'replacement', dryRun });
+
+const keys = Array.from({ length: 150 }, (_, index) => `assets/f${String(index).padStart(3, '0')}.txt`);
+const filesWith = (text: string, more: Files = {}): Files => ({
+  ...Object.fromEntries(keys.map((key) => [key, `${text} ${key}`])),
+  ...more,
+});
+
+const isPut = ({ method, url }: SeenRequest, key: string): boolean => method === 'PUT' && url.endsWith(key);
+const refusals: Record<string, (request: SeenRequest) => boolean> = {
+  'one key of 150 that exists': (request) => isPut(request, '/bundle/assets/f149.txt'),
+  'a key that is new': (request) => isPut(request, '/bundle/new.txt'),
+  'a page, which comes last': (request) => isPut(request, '/bundle/index.html'),
+  'a deletion': ({ method, url }) => method === 'DELETE' && url.endsWith('/bundle/gone.txt'),
+};
+
+for (const [what, isRefused] of Object.entries(refusals))
+  t.test(`S3: ${what} is refused`, async (t) => {
+    const bucket = await server.newBucket();
+    const storage = await open(locationOf(proxy.endpoint, bucket, 'p/'));
+    t.teardown(() => storage.close());
+    const old = filesWith('old', { 'gone.txt': 'gone', 'index.html': 'old' });
+    const next = filesWith('new', { 'index.html': 'new', 'new.txt': 'new' });
+    t.equal((await publish(storage, old)).error, null);
+    const before = await snapshot(storage);
+    proxy.judge = (request) => (isRefused(request) ? { status: 403, code: 'AccessDenied' } : 'pass');
+    for (const round of ['once', 'again']) {
+      t.match(await publish(storage, next), { error: { code: 'storage_denied', hint: /rights/ } }, round);
+      t.same(await snapshot(storage), before, 'all is as before, and nothing is left');
+    }
+    const Key = `p/bundle/${keys[0] ?? ''}`;
+    t.match(
+      await server.client().send(new HeadObjectCommand({ Bucket: bucket, Key })),
+      { ContentType: 'text/plain; charset=utf-8', Metadata: { 'waybill-sha256': /^[0-9a-f]{64}$/ } },
+      'with its headers and metadata',
+    );
+
+    proxy.judge = () => 'pass';
+    t.match(await publish(storage, next), { error: null, action: 'replace_catalog' });
+    const files = await snapshot(storage);
+    for (const name of ['index.html', 'new.txt', keys[149] ?? ''])
+      t.equal(files.get(`bundle/${name}`), next[name], name);
+    t.notOk(files.has('bundle/gone.txt'));
+    t.same(litter(files), []);
+    t.same(await untruths(storage), []);
+    t.match(await publish(storage, next), { action: 'skip_same' });
+  });
+
+t.test('S3: a key that is too long with its prefix is seen before anything is written', async (t) => {
+  const prefix = `${'p'.repeat(200)}/${'q'.repeat(200)}/${'r'.repeat(200)}/${'s'.repeat(200)}/`;
+  const storage = await open(locationOf(proxy.endpoint, await server.newBucket(), prefix));
+  t.teardown(() => storage.close());
+  t.equal((await publish(storage, { 'a.txt': 'a' })).error, null);
+  const before = await snapshot(storage);
+  const long = `${'x'.repeat(200)}/${'y'.repeat(100)}.txt`;
+  for (const dryRun of [true, false]) {
+    const failed = await publish(storage, { 'a.txt': 'b', [long]: 'x' }, dryRun);
+    t.match(failed, { error: { code: 'storage_permanent', message: /too long/, hint: /shorter prefix/ } });
+    t.same(await snapshot(storage), before);
+  }
+  t.match(await publish(storage, { 'a.txt': 'b', 'short.txt': 'x' }), { error: null });
+});
