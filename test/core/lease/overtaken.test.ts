@@ -1,0 +1,280 @@
+import t, { type Test } from 'tap';
+import type { Catalog } from '../../../src/core/catalog/catalog.ts';
+import { WaybillError } from '../../../src/core/errors.ts';
+import { acquireLease } from '../../../src/core/lease/acquire-lease.ts';
+import { defaultLeaseTimes, leaseLost, type Lease } from '../../../src/core/lease/lease.ts';
+import { lockKey, lockText, readLock } from '../../../src/core/lease/lock-file.ts';
+import { newHolder, retire } from '../../../src/core/lease/this-holder.ts';
+import { whileHeld } from '../../../src/core/lease/while-held.ts';
+import { silentLog } from '../../../src/core/log.ts';
+import { bytesBody } from '../../../src/core/storage/body.ts';
+import { listedKey as key } from '../../../src/core/storage/key.ts';
+import type { Storage } from '../../../src/core/storage/storage.ts';
+import { put, snapshot } from '../../faults/world.ts';
+import { memoryStorage } from '../../support/memory-storage.ts';
+import { beatingClock, type BeatingClock } from './beating-clock.ts';
+
+/** What a publisher does that was overtaken, at the steps that nothing but these tests would miss. */
+
+const elsewhere = { host: 'another', pid: 7, bootId: 'b', process: null, thread: null, instanceId: 'theirs' };
+const empty: Catalog = {
+  generation: 1,
+  updatedAt: '2026-11-20T00:00:00Z',
+  bundles: [],
+  outputs: [],
+  pending: null,
+};
+const lost = { code: 'lease_lost' };
+const tooLongMs = 200_000;
+
+async function acquire(storage: Storage, clock = beatingClock()): Promise<Lease> {
+  return acquireLease(storage, { clock, log: silentLog, attemptId: 'mine', times: defaultLeaseTimes });
+}
+
+/** Another publisher takes over completely: the lock, the state and a staging directory are its own. */
+async function takeOver(storage: Storage): Promise<void> {
+  await put(storage, lockKey, lockText(elsewhere, 3));
+  await put(storage, '.publisher.json', 'their state');
+  await put(storage, '.publisher.tmp/theirs/output-0', 'their output');
+}
+
+/** Calls `then` once, when a call of `method` for `about` has been answered. */
+function after(
+  inner: Storage,
+  method: 'read' | 'create' | 'list',
+  about: string,
+  then: () => Promise<void>,
+): Storage {
+  let isDone = false;
+  const done = async (name: string, what: string): Promise<void> => {
+    if (isDone || name !== method || what !== about) return;
+    isDone = true;
+    await then();
+  };
+  return {
+    ...inner,
+    async *read(name) {
+      const chunks: Uint8Array[] = [];
+      for await (const chunk of inner.read(name)) chunks.push(chunk);
+      await done('read', name);
+      yield* chunks;
+    },
+    async write(name, body, how) {
+      const written = await inner.write(name, body, how);
+      if (how.mode === 'create') await done('create', name);
+      return written;
+    },
+    async *list(directory, how) {
+      const entries = [];
+      for await (const entry of inner.list(directory, how)) entries.push(entry);
+      await done('list', directory);
+      yield* entries;
+    },
+  };
+}
+
+async function keepsTheirs(t: Test, storage: Storage): Promise<void> {
+  const files = await snapshot(storage);
+  t.match(JSON.parse(files.get('.publisher.lock') ?? ''), { instance_id: 'theirs', renewals: 3 });
+  t.equal(files.get('.publisher.json'), 'their state');
+  t.equal(files.get('.publisher.tmp/theirs/output-0'), 'their output');
+}
+
+t.test('restoring "no state" is fenced: it does not delete the state of the next holder', async (t) => {
+  const storage = memoryStorage({ flavour: 'files' });
+  const lease = await acquire(storage);
+  await takeOver(storage);
+  await t.rejects(lease.restoreState(), lost);
+  await keepsTheirs(t, storage);
+  await lease.release();
+  await keepsTheirs(t, storage);
+});
+
+for (const [what, act] of Object.entries({
+  'restores "no state"': async (lease: Lease) => lease.restoreState(),
+  'writes the state': async (lease: Lease) => lease.writeState(empty),
+}))
+  t.test(`a holder that ${what} and is suspended while it reads its lock changes nothing`, async (t) => {
+    const inner = memoryStorage({ flavour: 'files' });
+    const clock = beatingClock();
+    let isHeld = false;
+    const suspended = after(inner, 'read', lockKey, async () => {
+      await clock.pass(tooLongMs);
+      await takeOver(inner);
+    });
+    const lease = await acquire({ ...inner, read: (name) => (isHeld ? suspended : inner).read(name) }, clock);
+    isHeld = true;
+    await t.rejects(act(lease), lost);
+    await keepsTheirs(t, inner);
+    await lease.release();
+    await keepsTheirs(t, inner);
+  });
+
+t.test(
+  'a holder that is suspended while it reads its lock for the last time leaves the next lock',
+  async (t) => {
+    const inner = memoryStorage({ flavour: 'files' });
+    const clock = beatingClock();
+    let isReleasing = false;
+    const suspended = after(inner, 'read', lockKey, async () => {
+      await clock.pass(tooLongMs);
+      await takeOver(inner);
+    });
+    const storage = { ...inner, read: (name: never) => (isReleasing ? suspended : inner).read(name) };
+    const lease = await acquire(storage, clock);
+    isReleasing = true;
+    await lease.release();
+    await keepsTheirs(t, inner);
+  },
+);
+
+for (const [when, method, about] of [
+  ['once it has created the lock', 'create', lockKey],
+  ['once it has listed staging', 'list', '.publisher.tmp'],
+] as const)
+  t.test(`a contender that is suspended ${when} sweeps nothing of the next holder`, async (t) => {
+    const inner = memoryStorage({ flavour: 'files' });
+    await put(inner, '.publisher.tmp/old/output-0', 'old');
+    const clock = beatingClock();
+    const storage = after(inner, method, about, async () => {
+      await clock.pass(tooLongMs);
+      await takeOver(inner);
+    });
+    await t.rejects(acquire(storage, clock), lost);
+    await keepsTheirs(t, inner);
+    t.ok((await snapshot(inner)).has('.publisher.tmp/old/output-0'));
+  });
+
+t.test('a contender whose lock was overtaken without a suspension sweeps nothing either', async (t) => {
+  const inner = memoryStorage({ flavour: 'files' });
+  const stop = new AbortController();
+  const storage = after(inner, 'create', lockKey, async () => takeOver(inner));
+  const clock: BeatingClock = {
+    ...beatingClock(),
+    // It waits for the next holder; that is all that this test needs to see.
+    sleep: async (ms, signal) => {
+      if (ms === defaultLeaseTimes.pollEveryMs) stop.abort(new Error('it waits'));
+      signal?.throwIfAborted();
+      return new Promise((_, reject) => {
+        signal?.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
+      });
+    },
+  };
+  const options = { clock, log: silentLog, attemptId: 'mine', times: defaultLeaseTimes, signal: stop.signal };
+  await t.rejects(acquireLease(storage, options), { message: 'it waits' });
+  await keepsTheirs(t, inner);
+});
+
+t.test('a thief that is suspended between its look and the theft steals nothing', async (t) => {
+  const inner = memoryStorage({ flavour: 'files' });
+  const dead = newHolder();
+  retire(dead);
+  await put(inner, lockKey, lockText(dead, 0));
+  const clock = beatingClock();
+  const storage = after(inner, 'read', lockKey, async () => {
+    await clock.pass(tooLongMs);
+    await takeOver(inner);
+  });
+  await t.rejects(acquire(storage, clock), lost);
+  await keepsTheirs(t, inner);
+});
+
+t.test('a thief that took another lock than the stale one puts it back', async (t) => {
+  const inner = memoryStorage({ flavour: 'files' });
+  const dead = newHolder();
+  retire(dead);
+  await put(inner, lockKey, lockText(dead, 0));
+  const theirs = lockText(elsewhere, 3);
+  let seen: string | null = null;
+  const storage: Storage = {
+    ...inner,
+    async rename(moves) {
+      if (moves[0]?.from === lockKey && seen === null) {
+        seen = '';
+        await put(inner, lockKey, theirs);
+      }
+      await inner.rename(moves);
+    },
+    async write(name, body, how) {
+      const written = await inner.write(name, body, how);
+      if (name === lockKey && seen === '') {
+        seen = await readLock(inner);
+        await inner.remove(lockKey);
+      }
+      return written;
+    },
+  };
+  const lease = await acquire(storage);
+  t.equal(seen, theirs);
+  await lease.release();
+  t.equal((await snapshot(inner)).size, 0, 'nor does what it took stay in staging');
+});
+
+t.test('a lock that can never be created is an error and no endless loop', async (t) => {
+  const gone = new WaybillError('storage_not_found', 'the directory is gone');
+  const storage: Storage = {
+    ...memoryStorage({ flavour: 'files' }),
+    write: async () => Promise.reject(gone),
+  };
+  await t.rejects(acquire(storage), gone);
+});
+
+t.test(
+  'on an object store, who was suspended since it read the state neither writes nor deletes it',
+  async (t) => {
+    for (const conditionalWrites of ['full', 'create', 'none'] as const) {
+      const storage = memoryStorage({ flavour: 'objects', conditionalWrites });
+      const clock = beatingClock();
+      const late = await acquire(storage, clock);
+      await clock.pass(tooLongMs);
+      await t.rejects(late.writeState(empty), lost, conditionalWrites);
+      t.equal((await snapshot(storage)).size, 0);
+      await late.release();
+
+      const second = beatingClock();
+      const lease = await acquire(storage, second);
+      await lease.writeState(empty);
+      await second.pass(tooLongMs);
+      await put(storage, '.publisher.json', 'their state');
+      await t.rejects(lease.restoreState(), lost, conditionalWrites);
+      t.equal((await snapshot(storage)).get('.publisher.json'), 'their state');
+      await lease.release();
+    }
+  },
+);
+
+t.test('without the lease, nothing is changed through the view of its holder', async (t) => {
+  const inner = memoryStorage({ flavour: 'objects' });
+  await put(inner, 'a', 'a');
+  let isLost = false;
+  const check = (): void => {
+    if (isLost) throw leaseLost(inner, 'for the test');
+  };
+  const storage = whileHeld(inner, { check });
+  await storage.write(key('b'), bytesBody('b'), { mode: 'replace' });
+  const slow = {
+    size: 1,
+    async *open() {
+      yield Buffer.from('x');
+      isLost = true;
+    },
+  };
+  await t.rejects(storage.write(key('a'), slow, { mode: 'replace' }), lost, 'lost while the body was read');
+  const kept = { key: key('a'), aside: key('aside'), by: 'copy' as const, version: null };
+  for (const change of [
+    () => storage.write(key('a'), bytesBody('x'), { mode: 'replace' }),
+    () => storage.rename([{ from: key('a'), to: key('c') }]),
+    () => storage.keep(key('a'), key('aside')),
+    () => storage.putBack(kept),
+    () => storage.remove(key('a')),
+    () => storage.removeTree(key('a')),
+  ])
+    await t.rejects(async () => change(), lost);
+  t.same(
+    [...(await snapshot(storage))],
+    [
+      ['a', 'a'],
+      ['b', 'b'],
+    ],
+  );
+});
