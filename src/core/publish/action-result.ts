@@ -1,6 +1,6 @@
 import { errorRecord, WaybillError } from '../errors.ts';
 import type { Applied } from './apply/apply.ts';
-import type { Plan, PlannedOutput } from './plan.ts';
+import type { Plan, PlannedOutput, Reason } from './plan.ts';
 import type { ActionResult } from './result.ts';
 
 /*
@@ -63,16 +63,23 @@ function outputsOf(planned: readonly PlannedOutput[]): ActionResult['outputs'] {
   return planned.map(({ path, kind, digest, size, url }) => ({ path, kind, digest, size, url }));
 }
 
+const forceHint =
+  'look at what is there; if it may all be replaced, run once with --force, which deletes everything below that path';
+
+/** Where force would do harm, or more than is needed. */
+const hints: Partial<Record<Reason['code'], string>> = {
+  content_of_catalog_above: 'publish to another path, or have its owner publish without those files first',
+  path_blocked:
+    'an additive publication removes nothing: publish once with `workflow: replacement`, which removes what this pipeline no longer has, prune the old path, or publish to another path',
+};
+
 function refusal({ action, reason, destinationPath }: Plan): ActionResult['error'] {
   if (action !== 'fail_unmanaged' && action !== 'fail_conflict') return null;
   const code = action === 'fail_unmanaged' ? 'unmanaged_content' : 'state_conflict';
   const where = destinationPath === '.' ? 'the destination root' : `"${destinationPath}"`;
   return errorRecord(
     new WaybillError(code, `${where}: ${reason.message}`, {
-      hint:
-        reason.code === 'content_of_catalog_above'
-          ? 'publish to another path, or have its owner publish without those files first'
-          : 'look at what is there; if it may all be replaced, run once with --force, which deletes everything below that path',
+      hint: hints[reason.code] ?? forceHint,
     }),
   );
 }

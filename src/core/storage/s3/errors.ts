@@ -153,6 +153,12 @@ function byContext({ bucket }: S3Place, failure: S3Failure, now: Date): Meaning 
       hint: region === undefined ? 'set region and endpoint to those of the bucket' : `set region: ${region}`,
     };
   }
+  if (status === 413)
+    return {
+      code: 'storage_permanent',
+      message: 'the server, or a proxy in front of it, refuses requests of this size (status 413)',
+      hint: 'raise the limit of the proxy (nginx: client_max_body_size) above 16 MiB, the largest part of an upload, and above the size of .publisher.json',
+    };
   if (/region is missing/i.test(message))
     return {
       code: 'storage_permanent',

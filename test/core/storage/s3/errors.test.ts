@@ -37,6 +37,15 @@ t.test('region, clock and certificate are named', async (t) => {
   t.match(mapped('CERT_HAS_EXPIRED', null), { message: /certificate of the server is not trusted/ });
 });
 
+t.test('a request that a proxy finds too large names the limit to raise', async (t) => {
+  for (const name of ['EntityTooLarge', 'UnknownError', 'SyntaxError'])
+    t.match(mapped(name, 413, '<html>413 Request Entity Too Large</html>'), {
+      code: 'storage_permanent',
+      message: /refuses requests of this size \(status 413\)/,
+      hint: /client_max_body_size.* above 16 MiB/,
+    });
+});
+
 t.test('the message of a server is one short line, and the cause has no secrets', async (t) => {
   const error = mapped('Odd', 400, `a\n\tb${'x'.repeat(500)}`);
   t.match(error.message, /^s3:\/\/maps\/live\/: "x": a bx+ \(Odd, status 400\)$/);
