@@ -131,6 +131,7 @@ t.test(
 for (const [when, method, about] of [
   ['once it has created the lock', 'create', lockKey],
   ['once it has listed staging', 'list', '.publisher.tmp'],
+  ['once it has read its lock', 'read', lockKey],
 ] as const)
   t.test(`a contender that is suspended ${when} sweeps nothing of the next holder`, async (t) => {
     const inner = memoryStorage({ flavour: 'files' });
@@ -175,7 +176,16 @@ t.test('a thief that is suspended between its look and the theft steals nothing'
     await clock.pass(tooLongMs);
     await takeOver(inner);
   });
-  await t.rejects(acquire(storage, clock), lost);
+  let thefts = 0;
+  const counted: Storage = {
+    ...storage,
+    async rename(moves) {
+      if (moves[0]?.from === lockKey) thefts += 1;
+      await inner.rename(moves);
+    },
+  };
+  await t.rejects(acquire(counted, clock), lost);
+  t.equal(thefts, 0, 'nor does it take the lock for a moment');
   await keepsTheirs(t, inner);
 });
 
