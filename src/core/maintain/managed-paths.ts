@@ -1,26 +1,62 @@
 import { isReservedPath, stateName } from '../reserved-names.ts';
 import { WaybillError } from '../errors.ts';
-import { nameOf, type Key } from '../storage/key.ts';
+import { compareCodeUnits } from '../paths.ts';
+import { nameOf, parentOf, type Key } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
+
+/** What a destination holds, by one recursive listing: object stores list a thousand names in one request. */
+export interface Survey {
+  /** Every managed bundle path, '' for the root; parents before children. */
+  paths: (Key | '')[];
+  /**
+   * By managed bundle path: the keys, relative to it, of every entry below it that is no directory, without
+   * the publisher's own and those of the managed bundle paths below it.
+   */
+  files: Map<Key | '', Set<string>>;
+  /** Keys of the entries that lie below no managed bundle path, sorted; without the publisher's own. */
+  strays: Key[];
+}
+
+/** Throws the storage's error if it cannot be listed. */
+export async function surveyDestination(storage: Storage): Promise<Survey> {
+  const paths: (Key | '')[] = [];
+  const keys: Key[] = [];
+  for await (const { key, type } of storage.list('', { recursive: true })) {
+    if (!isReservedPath(key)) keys.push(key);
+    else if (type === 'file' && nameOf(key) === stateName && !isReservedPath(parentOf(key)))
+      paths.push(parentOf(key));
+  }
+  paths.sort(compareCodeUnits);
+  const files = new Map<Key | '', Set<string>>(paths.map((path) => [path, new Set()]));
+  const strays: Key[] = [];
+  for (const key of keys) {
+    const path = managedAbove(key, files);
+    if (path === null) strays.push(key);
+    else files.get(path)?.add(path === '' ? key : key.slice(path.length + 1));
+  }
+  return { paths, files, strays: strays.sort(compareCodeUnits) };
+}
+
+/** The deepest managed bundle path that this key lies below; null if there is none. */
+function managedAbove(key: Key, managed: ReadonlyMap<Key | '', unknown>): Key | '' | null {
+  for (let above = parentOf(key); above !== ''; above = parentOf(above)) if (managed.has(above)) return above;
+  return managed.has('') ? '' : null;
+}
 
 /** Every managed bundle path of a destination, '' for the root; parents before children. */
 export async function managedPaths(storage: Storage): Promise<(Key | '')[]> {
-  const managed: (Key | '')[] = [];
-  const pending: (Key | '')[] = [''];
-  for (let directory = pending.shift(); directory !== undefined; directory = pending.shift()) {
-    for await (const { key, type } of storage.list(directory, { recursive: false })) {
-      const name = nameOf(key);
-      if (name === stateName && type === 'file') managed.push(directory);
-      else if (type === 'directory' && !isReservedPath(name)) pending.push(key);
-    }
-  }
-  return managed;
+  return (await surveyDestination(storage)).paths;
 }
 
 /** Like `managedPaths`; throws `bundle_not_found` if there is none. */
 export async function requireManagedPaths(storage: Storage): Promise<(Key | '')[]> {
-  const paths = await managedPaths(storage);
-  if (paths.length > 0) return paths;
+  return (await requireManagedSurvey(storage)).paths;
+}
+
+/** Like `surveyDestination`; throws `bundle_not_found` if there is no managed bundle path. */
+export async function requireManagedSurvey(storage: Storage): Promise<Survey> {
+  const survey = await surveyDestination(storage);
+  if (survey.paths.length > 0) return survey;
   throw new WaybillError(
     'bundle_not_found',
     `the destination holds no ${stateName}: nothing was published to it yet`,

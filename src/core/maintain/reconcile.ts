@@ -1,5 +1,4 @@
 import { compareCodeUnits } from '../paths.ts';
-import { isReservedPath } from '../reserved-names.ts';
 import type { CatalogState, OutputRecord } from '../catalog/catalog.ts';
 import { bundlesOf } from '../catalog/published-bundles.ts';
 import { recordedPaths } from '../catalog/recorded-paths.ts';
@@ -8,10 +7,10 @@ import { readState } from '../catalog/store.ts';
 import { sweepAbandoned, withLease } from '../lease/with-lease.ts';
 import type { CoreContext } from '../context.ts';
 import { errorRecord, type ErrorRecord } from '../errors.ts';
-import { nameOf, type Key } from '../storage/key.ts';
+import type { Key } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
-import { reportedPath, requireManagedPaths } from './managed-paths.ts';
+import { reportedPath, requireManagedSurvey, surveyDestination } from './managed-paths.ts';
 import { requireCatalog } from './require-catalog.ts';
 
 export interface ReconcileOptions {
@@ -23,7 +22,7 @@ export interface ReconcileOptions {
 }
 
 export interface ReconcileReport {
-  /** The managed bundle path; `.` for the root. */
+  /** The managed bundle path; `.` for the root, also if only managed bundle paths below it are managed. */
   destinationPath: string;
   /** Recorded outputs that are not in storage; `repaired` if the record is (or would be) removed. */
   missing: { path: string; owner: Owner; repaired: boolean }[];
@@ -34,38 +33,41 @@ export interface ReconcileReport {
 }
 
 /**
- * Compares every catalog of a destination with what the storage lists, and removes the records of outputs
- * that are gone. Never deletes or adopts a file, reads no output, and leaves a state that is not valid as it
- * is. Throws `bundle_not_found` if the destination holds no state, or the storage's error if it cannot be
- * listed; what fails at one bundle path is in its report.
+ * Compares every catalog of a destination with one listing of the storage, and removes the records of outputs
+ * that are gone. What lies below no managed bundle path is reported for the root. Never deletes or adopts a
+ * file, reads no output, and leaves a state that is not valid as it is. Throws `bundle_not_found` if the
+ * destination holds no state, or the storage's error if it cannot be listed; what fails at one bundle path is
+ * in its report.
  */
 export async function reconcile(
   context: CoreContext,
   root: Storage,
   options: ReconcileOptions,
 ): Promise<ReconcileReport[]> {
-  const paths = await requireManagedPaths(root);
+  const { paths, files, strays } = await requireManagedSurvey(root);
   const reports: ReconcileReport[] = [];
-  for (const path of paths) {
-    const nested = paths.filter((other) => other !== path && (path === '' || other.startsWith(`${path}/`)));
-    const inner = nested.map((other) => (path === '' ? other : other.slice(path.length + 1)));
-    reports.push(await reconcilePath(context, within(root, path), reportedPath(path), inner, options));
-  }
+  for (const path of paths)
+    reports.push(
+      await reconcilePath(context, within(root, path), path, files.get(path) ?? new Set(), options),
+    );
+  if (strays.length > 0)
+    reports.unshift({ destinationPath: reportedPath(''), missing: [], unmanaged: strays, error: null });
   return reports;
 }
 
 async function reconcilePath(
   context: CoreContext,
   storage: Storage,
-  destinationPath: string,
-  nested: readonly string[],
+  path: Key | '',
+  present: ReadonlySet<string>,
   options: ReconcileOptions,
 ): Promise<ReconcileReport> {
+  const destinationPath = reportedPath(path);
   try {
     const { state } = await readState(storage);
-    const compared = await compare(storage, state, nested, options);
+    const compared = compare(state, present, options);
     if (!options.dryRun && compared.missing.some(({ repaired }) => repaired))
-      await repair(context, storage, nested, options);
+      await repair(context, storage, options);
     else if (!options.dryRun) await sweepAbandoned(context, storage, state);
     return { destinationPath, ...compared, error: null };
   } catch (error) {
@@ -73,14 +75,13 @@ async function reconcilePath(
   }
 }
 
-async function compare(
-  storage: Storage,
+/** Pure. Throws `state_conflict` if the state is not valid. */
+function compare(
   state: CatalogState,
-  nested: readonly string[],
+  present: ReadonlySet<string>,
   options: ReconcileOptions,
-): Promise<Pick<ReconcileReport, 'missing' | 'unmanaged'>> {
+): Pick<ReconcileReport, 'missing' | 'unmanaged'> {
   const { outputs } = requireCatalog(state);
-  const present = await listFiles(storage, nested);
   const managed = recordedPaths(state);
   return {
     missing: outputs
@@ -95,15 +96,11 @@ function isRepaired(owner: Owner, options: ReconcileOptions): boolean {
 }
 
 /** Compares again under the lease: what was missing may have been published meanwhile. */
-async function repair(
-  context: CoreContext,
-  storage: Storage,
-  nested: readonly string[],
-  options: ReconcileOptions,
-): Promise<void> {
+async function repair(context: CoreContext, storage: Storage, options: ReconcileOptions): Promise<void> {
   await withLease(context, storage, async (lease) => {
     const catalog = requireCatalog(lease.found.state);
-    const present = await listFiles(storage, nested);
+    const present = (await surveyDestination(storage)).files.get('');
+    if (present === undefined) return void requireCatalog({ kind: 'absent' });
     const stays = ({ path, owner }: OutputRecord): boolean =>
       present.has(path) || !isRepaired(owner, options);
     const outputs = catalog.outputs.filter(stays);
@@ -112,20 +109,4 @@ async function repair(
     const bundles = bundlesOf(catalog.bundles, outputs);
     await lease.writeState({ ...catalog, generation: catalog.generation + 1, updatedAt, bundles, outputs });
   });
-}
-
-/**
- * Every file of this bundle path, without the publisher's own and those of the managed bundle paths below.
- */
-async function listFiles(storage: Storage, nested: readonly string[]): Promise<Set<string>> {
-  const skipped = new Set(nested);
-  const files = new Set<string>();
-  const pending: (Key | '')[] = [''];
-  for (let directory = pending.pop(); directory !== undefined; directory = pending.pop())
-    for await (const { key, type } of storage.list(directory, { recursive: false })) {
-      if (isReservedPath(nameOf(key)) || skipped.has(key)) continue;
-      if (type === 'directory') pending.push(key);
-      else files.add(key);
-    }
-  return files;
 }

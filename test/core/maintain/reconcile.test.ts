@@ -1,0 +1,78 @@
+import t from 'tap';
+import { reconcile } from '../../../src/core/maintain/reconcile.ts';
+import { listedKey } from '../../../src/core/storage/key.ts';
+import type { Storage } from '../../../src/core/storage/storage.ts';
+import { within } from '../../../src/core/storage/wrappers/within.ts';
+import { bundlePath, contextWith, owner, publishTo, put, snapshot, testClock } from '../../faults/world.ts';
+import { memoryStorage } from '../../support/memory-storage.ts';
+
+const context = contextWith(testClock());
+
+/** Several bundles side by side, as `preserve_relative` has them. */
+async function destination(flavour: 'files' | 'objects', bundles: number): Promise<Storage> {
+  const root = memoryStorage({ flavour });
+  for (let count = 1; count <= bundles; count += 1) {
+    const files = { 'a.txt': 'a', 'deep/er/b.txt': 'b', 'deep/c.txt': 'c' };
+    await publishTo(within(root, listedKey(`session-${count}`)), { files });
+  }
+  return root;
+}
+
+for (const flavour of ['files', 'objects'] as const) {
+  t.test(`${flavour}: what lies outside of the managed bundle paths is reported for the root`, async (t) => {
+    const root = await destination(flavour, 2);
+    await put(root, 'z-stray', 's');
+    await put(root, 'session-1/beside/stray', 's');
+    await put(root, '.publisher.tmp/old', 's');
+    await put(root, `session-2/${bundlePath}/within`, 's');
+    const before = await snapshot(root);
+    const reports = await reconcile(context, root, { owner, dryRun: true, allOwners: false });
+    t.same(
+      reports.map(({ destinationPath, unmanaged }) => [destinationPath, unmanaged]),
+      [
+        ['.', ['session-1/beside/stray', 'z-stray']],
+        [`session-1/${bundlePath}`, []],
+        [`session-2/${bundlePath}`, ['within']],
+      ],
+    );
+    await reconcile(context, root, { owner, dryRun: false, allOwners: true });
+    t.same(await snapshot(root), before, 'and nothing is touched');
+  });
+
+  t.test(`${flavour}: a managed root is reported once, without what the paths below it manage`, async (t) => {
+    const root = await destination(flavour, 1);
+    await put(
+      root,
+      '.publisher.json',
+      (await snapshot(root)).get(`session-1/${bundlePath}/.publisher.json`) ?? '',
+    );
+    await put(root, 'stray', 's');
+    const [first, second, ...more] = await reconcile(context, root, {
+      owner,
+      dryRun: true,
+      allOwners: false,
+    });
+    t.match(first, { destinationPath: '.', unmanaged: ['stray'] });
+    t.equal(first?.missing.length, 3);
+    t.match(second, { destinationPath: `session-1/${bundlePath}`, missing: [], unmanaged: [] });
+    t.same(more, []);
+  });
+}
+
+t.test('one listing shows a whole destination, however many bundles it holds', async (t) => {
+  const root = await destination('objects', 20);
+  let listings = 0;
+  const counted: Storage = {
+    ...root,
+    list(directory, how) {
+      listings += 1;
+      return root.list(directory, how);
+    },
+  };
+  t.equal((await reconcile(context, counted, { owner, dryRun: true, allOwners: false })).length, 20);
+  t.equal(listings, 1);
+  await root.remove(listedKey(`session-7/${bundlePath}/a.txt`));
+  const reports = await reconcile(context, counted, { owner, dryRun: false, allOwners: false });
+  t.equal(reports.filter(({ missing }) => missing.length === 1).length, 1);
+  t.equal(listings, 3, 'once more, and the repaired path once more under its lease');
+});
