@@ -470,3 +470,17 @@ t.test('a long list of changes is cut at 20 for each destination, unless all was
   t.equal(whole.match(/^ {6}add {2}/gm)?.length, 60);
   t.notMatch(whole, /more change/);
 });
+
+t.test('two checkouts with one source id are one source', async (t) => {
+  const place = t.testdir({ first: source, second: structuredClone(source) });
+  const run = (checkout: string, id: string): RunDocument => {
+    const config = configuration([web]).replace('path: ./source', `path: ./${checkout}${id}`);
+    writeFileSync(path.join(place, 'c.yml'), config);
+    return runDocument(t, waybill(['run', '-c', 'c.yml', '--format', 'json'], { cwd: place }));
+  };
+  t.match(run('first', ', id: maps').counters, { publish_new: 2 });
+  const before = fingerprint(path.join(place, 'web'));
+  t.match(run('second', ', id: maps').counters, { skip_same: 2 });
+  t.same(fingerprint(path.join(place, 'web')), before);
+  t.match(run('second', '').counters, { upsert_additive: 2, skip_same: 0 }, 'by its place it is another');
+});

@@ -38,6 +38,7 @@ async function run(
   const pipeline: PipelineConfig = {
     id: 'maps',
     source: location,
+    sourceId: location.path,
     sceneMaps: { contentRules: 'warning' },
     destinations: [{ ...destinationOf('replacement'), mapping: 'fixed', ...overrides }],
   };

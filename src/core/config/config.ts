@@ -77,6 +77,8 @@ export interface BullmqConfig {
 export interface PipelineConfig {
   id: string;
   source: SourceConfig;
+  /** Identifies the source in catalogs: as configured, else its place, or the pipeline for uploads. */
+  sourceId: string;
   destinations: DestinationConfig[];
   sceneMaps: SceneMapRules;
 }

@@ -60,7 +60,7 @@ export interface UploadDocument {
   max_files: number;
 }
 
-export type SourceDocument = LocationDocument | UploadDocument;
+export type SourceDocument = (LocationDocument & { id?: string }) | UploadDocument;
 export type DestinationDocument = DestinationLocationDocument & {
   id: string;
   mapping: 'preserve_relative' | 'fixed';

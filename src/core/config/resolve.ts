@@ -10,6 +10,7 @@ import type {
 import { resolveDatabase } from '../weather/database/settings.ts';
 import { sinkKindOf, type NotifierConfig } from '../notify/sink-kinds.ts';
 import { backendOf, type SourceLocation } from '../storage/backends.ts';
+import { describeLocation } from '../storage/location.ts';
 import { resolveStaging, stagingDirectory } from './schema/staging.ts';
 import {
   accepted,
@@ -93,14 +94,22 @@ function resolveQueue(
 }
 
 function resolvePipeline(pipeline: PipelineDocument, base: PathBase): PipelineConfig {
+  const source = resolveSource(pipeline.source, base);
   return {
     id: pipeline.id,
-    source: resolveSource(pipeline.source, base),
+    source,
+    sourceId: identityOf(pipeline, source),
     destinations: pipeline.destinations.map((destination) =>
       resolveDestination(destination, pipeline.source, base),
     ),
     sceneMaps: { contentRules: pipeline.scene_maps.content_rules },
   };
+}
+
+/** The same from run to run: a catalog that names another source is rewritten. */
+function identityOf({ id, source }: PipelineDocument, resolved: SourceConfig): string {
+  if (resolved.backend === 'http_upload') return id;
+  return ('id' in source ? source.id : undefined) ?? describeLocation(resolved);
 }
 
 export function resolveSource(source: SourceDocument, base: PathBase): SourceConfig {

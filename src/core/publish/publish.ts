@@ -6,7 +6,7 @@ import { errorRecord, type ErrorRecord } from '../errors.ts';
 import { finding } from '../finding.ts';
 import { withReleasers } from '../lifecycle.ts';
 import type { SourceLocation } from '../storage/backends.ts';
-import { describeLocation, sourceId } from '../storage/location.ts';
+import { describeLocation } from '../storage/location.ts';
 import type { Storage } from '../storage/storage.ts';
 import { sourceFailures } from './occurrences.ts';
 import type { PublishRequest } from './publish-request.ts';
@@ -69,7 +69,7 @@ async function publishFromSource(
     const { dryRun } = request;
     const storage = await context.openStorage(source, { readOnly: true, mustExist: true, dryRun });
     onRelease(() => storage.close());
-    const origin = { backend: source.backend, id: sourceId(source), sceneMaps: pipeline.sceneMaps };
+    const origin = { backend: source.backend, id: pipeline.sourceId, sceneMaps: pipeline.sceneMaps };
     const content = await readSource(storage, origin);
     const { candidates, invalid, loader, warnings } = content;
     const selector: Selector = {

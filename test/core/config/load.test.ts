@@ -51,6 +51,7 @@ t.test('the smallest configuration gets every default', async (t) => {
       {
         id: 'p',
         source: { backend: 'local', path: '/etc/waybill/in' },
+        sourceId: '/etc/waybill/in',
         destinations: [
           {
             id: 'd',
@@ -631,4 +632,24 @@ t.test('stale: by default only uploads to a fixed destination are refused', asyn
     const text = `pipelines: [{id: p, source: {${from}}, destinations: [{id: d, backend: local, path: ./out, ${settings}}]}]`;
     t.equal(parse(text).config.pipelines[0]?.destinations[0]?.stale, expected, `${from}, ${settings}`);
   }
+});
+
+t.test('the identity of a source is its place, the pipeline for uploads, or what is given', async (t) => {
+  for (const [source, expected] of [
+    ['backend: local, path: ./in', '/etc/waybill/in'],
+    ['backend: local, path: ./in, id: maps of CI', 'maps of CI'],
+    ['backend: s3, bucket: b, prefix: in', 's3://b/in/'],
+    ['backend: s3, bucket: b, id: ci', 'ci'],
+    ['backend: sftp, host: h, user: u, path: /in, id: ci', 'ci'],
+    ['backend: http_upload', 'p'],
+  ] as const) {
+    const text = `pipelines: [{id: p, source: {${source}}, destinations: [{id: d, backend: local, path: ./out}]}]`;
+    t.equal(parse(text).config.pipelines[0]?.sourceId, expected, source);
+  }
+  const refused = (source: string): string[] =>
+    complaintsOf(
+      `pipelines: [{id: p, source: {${source}}, destinations: [{id: d, backend: local, path: ./out}]}]`,
+    );
+  t.match(refused('backend: http_upload, id: x'), [/id/], 'uploads have their pipeline');
+  t.match(refused('backend: local, path: ./in, id: ""'), [/id/]);
 });

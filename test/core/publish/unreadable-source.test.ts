@@ -20,6 +20,7 @@ const pipeline: PipelineConfig = {
       mapping: 'fixed',
     },
   ],
+  sourceId: '/source',
   sceneMaps: { contentRules: 'warning' },
 };
 

@@ -11,7 +11,7 @@ import { withReleasers } from '../../../core/lifecycle.ts';
 import { mapBundles, type MappableBundle } from '../../../core/publish/mapping.ts';
 import { readableSource } from '../../../core/publish/readable-source.ts';
 import { parseBundlePath } from '../../../core/storage/key.ts';
-import { describeLocation, sourceId } from '../../../core/storage/location.ts';
+import { describeLocation } from '../../../core/storage/location.ts';
 import { within } from '../../../core/storage/wrappers/within.ts';
 import type { ConfiguredOptions } from '../../options.ts';
 import { columns, makeOutput, plural, type Output } from '../../output.ts';
@@ -69,7 +69,7 @@ export async function inspect(options: InspectOptions): Promise<number> {
       try {
         const bundle = await loadBundle(storage, candidate, {
           backend: source.backend,
-          id: sourceId(source),
+          id: pipeline.sourceId,
         });
         warnings.push(...bundle.warnings);
         const bytes = bundle.files.reduce((sum, { size }) => sum + size, 0);

@@ -3,7 +3,7 @@ import type { PipelineConfig } from '../../../core/config/config.ts';
 import type { CoreContext } from '../../../core/context.ts';
 import { errorRecord, type ErrorRecord } from '../../../core/errors.ts';
 import type { StorageLocation } from '../../../core/storage/backends.ts';
-import { describeLocation, sourceId } from '../../../core/storage/location.ts';
+import { describeLocation } from '../../../core/storage/location.ts';
 import type { Storage } from '../../../core/storage/storage.ts';
 import { columns, type Output } from '../../output.ts';
 
@@ -24,7 +24,7 @@ export async function probePlaces(
   pipeline: PipelineConfig,
   source: Storage,
 ): Promise<PlaceProbe[]> {
-  const location = pipeline.source.backend === 'http_upload' ? '' : sourceId(pipeline.source);
+  const location = pipeline.source.backend === 'http_upload' ? '' : describeLocation(pipeline.source);
   const probe = await probeStorage(source, context.clock, { write: false });
   const places: PlaceProbe[] = [{ destinationId: null, location, probe, error: null }];
   for (const destination of pipeline.destinations)

@@ -12,7 +12,6 @@ import type { CoreContext } from '../../../core/context.ts';
 import { WaybillError } from '../../../core/errors.ts';
 import { describeFinding, type Finding } from '../../../core/finding.ts';
 import { readableSource } from '../../../core/publish/readable-source.ts';
-import { sourceId } from '../../../core/storage/location.ts';
 import { localStorage } from '../../../core/storage/local/driver.ts';
 import type { Storage } from '../../../core/storage/storage.ts';
 import type { CommonOptions } from '../../options.ts';
@@ -112,7 +111,7 @@ async function ofSource(options: ValidateOptions, output: Output, bar: ProgressB
   const storage = await open(context, source);
   try {
     const found = await discoverBundles(storage);
-    const identity = { backend: source.backend, id: sourceId(source), sceneMaps: pipeline.sceneMaps };
+    const identity = { backend: source.backend, id: pipeline.sourceId, sceneMaps: pipeline.sceneMaps };
     const filesRead = source.backend === 'local' || options.listingOnly !== true;
     const all = { ...found, warnings: [...warnings, ...found.warnings] };
     return await check(storage, all, identity, { bar, filesRead });

@@ -13,6 +13,7 @@ import {
   integer,
   map,
   size,
+  text,
   variants,
 } from '../../settings/kinds.ts';
 import { allBackends, type AnyBackend } from '../../storage/backends.ts';
@@ -49,6 +50,12 @@ const destinationId = id()
     'Name of the destination, unique within the pipeline. It is part of the owner that the catalog records: renaming it disowns what was published.',
   )
   .example('web');
+
+const sourceId = text('a name on one line', 'text')
+  .description(
+    'Identifies the source in catalogs, instead of its place. Give one if the same bundles are published from changing places, such as checkouts of a CI: otherwise each place is another source, and every output counts as changed.',
+  )
+  .example('maps');
 
 const destination = {
   mapping: choice('preserve_relative', 'fixed')
@@ -108,7 +115,7 @@ const httpUpload = map({
 });
 
 export const sourceSchema = variants<SourceDocument>('backend', 'a source', {
-  ...byBackend((backend) => locationMap(backend)),
+  ...byBackend((backend) => locationMap(backend, { id: sourceId })),
   http_upload: httpUpload,
 }).description('Where the bundles of the pipeline come from.');
 
