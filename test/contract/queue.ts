@@ -520,6 +520,7 @@ function actionResult(action: 'publish_new' | 'fail_unmanaged'): ActionResult {
     action,
     reason: null,
     changes: [],
+    unkept: [],
     outputs: [],
     outputsWritten: failed ? 0 : 2,
     outputsKept: failed ? 0 : 5,

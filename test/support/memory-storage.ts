@@ -41,6 +41,8 @@ export interface MemoryOptions {
   conditionalWrites?: ConditionalWrites;
   /** How files are kept that are about to be replaced; by default by `link`, and objects by `copy`. */
   keepBy?: Exclude<KeptBy, 'version'>;
+  /** Larger files are not kept. */
+  largestKeptBytes?: number;
   readOnly?: boolean;
 }
 
@@ -57,6 +59,7 @@ export function memoryStorage(options: MemoryOptions): Storage {
       rename: flavour === 'files' ? 'atomic' : 'none',
       conditionalWrites: async () => honoured,
       keepsHeaders: flavour === 'objects',
+      largestKeptBytes: options.largestKeptBytes ?? null,
       localRoot: null,
       clockOffsetMs: 0,
     },
@@ -137,6 +140,8 @@ export function memoryStorage(options: MemoryOptions): Storage {
       refuseReadOnly(key);
       const file = disk.get(key);
       if (file === undefined) return null;
+      if (file.bytes.length > (options.largestKeptBytes ?? Infinity))
+        return { key, aside, by: 'nothing', version: null };
       if (keepBy === 'link' || keepBy === 'copy') disk.set(aside, file);
       return { key, aside, by: keepBy, version: null };
     },

@@ -5,7 +5,7 @@ import { recordedPaths } from '../catalog/recorded-paths.ts';
 import { readState, type StoredState } from '../catalog/store.ts';
 import { inParallel } from '../parallel.ts';
 import { joinKey, keyOf, nameOf, parentOf, type Key } from '../storage/key.ts';
-import type { EntryType, FileStat, Storage } from '../storage/storage.ts';
+import type { EntryType, FileStat, Storage, StorageFacts } from '../storage/storage.ts';
 import { isSettledByState, vouchedOutputs } from './decision/recorded-as.ts';
 import { obstaclesTo } from './observe-obstacles.ts';
 import type { CatalogState } from '../catalog/catalog.ts';
@@ -27,7 +27,7 @@ export async function observe(
   stored?: StoredState,
 ): Promise<Observation> {
   const { state } = stored ?? (await readState(storage));
-  const nothing = nothingSeen(state, storage.facts.keepsHeaders);
+  const nothing = nothingSeen(state, storage.facts);
   if (isSettledByState(input, state)) return { ...nothing, isSettled: true };
   const everything = input.force ? await everythingBelow(storage) : null;
   if (state.kind !== 'valid' && state.kind !== 'legacy') {
@@ -48,9 +48,10 @@ export async function observe(
   return { ...nothing, contentPresent: true, unrecorded, damaged, obstacles, nested, contents };
 }
 
-function nothingSeen(state: CatalogState, keepsHeaders: boolean): Observation {
+function nothingSeen(state: CatalogState, facts: StorageFacts): Observation {
+  const { keepsHeaders, largestKeptBytes } = facts;
   return {
-    ...{ state, keepsHeaders, isSettled: false, contentPresent: false },
+    ...{ state, keepsHeaders, largestKeptBytes, isSettled: false, contentPresent: false },
     ...{ unrecorded: [], damaged: new Map<string, Damage>(), obstacles: new Map<string, EntryType>() },
     ...{ nested: [], contents: [] },
   };

@@ -93,6 +93,8 @@ export interface Observation {
   obstacles: ReadonlyMap<string, EntryType>;
   /** Whether the storage keeps the headers of an output with its bytes. */
   keepsHeaders: boolean;
+  /** Larger files cannot be put back once they were replaced or removed; null if there is no such limit. */
+  largestKeptBytes: number | null;
 }
 
 /** What the catalog records of a bundle. */
@@ -184,6 +186,8 @@ export interface Plan {
   removes: Key[];
   /** True for `force_replace`: `removes` are all files below the bundle path that are not planned. */
   clears: boolean;
+  /** Recorded files that are replaced or removed and too large to be put back after a failure. */
+  unkept: string[];
   /** Records of paths that the plan does not concern. */
   untouched: OutputRecord[];
   /** Of every path in `writes`, `kept` and `removes`: first the planned ones, sorted, then the removed. */

@@ -41,7 +41,7 @@ export async function publishToDestination(
   const add = (bundle: SourceBundle, action: ActionResult): void => {
     result.actions.push(action);
     notify(publicationOccurrence(owner, bundle, action, runId));
-    result.warnings.push(...rootWarnings(destination, action, request.dryRun));
+    result.warnings.push(...rootWarnings(destination, action, request.dryRun), ...unkeptWarnings(action));
     request.onProgress?.({ type: 'done', destinationId: destination.id, result: action });
   };
   try {
@@ -120,6 +120,13 @@ function onlyBundle({ bundles: [selected], error }: Selection): SourceBundle {
   }
   if (selected !== undefined) return selected.bundle;
   throw new WaybillError('bundle_not_found', 'the source holds no bundle any more');
+}
+
+function unkeptWarnings({ destinationPath, unkept: [first, ...others] }: ActionResult): Finding[] {
+  if (first === undefined) return [];
+  const what = others.length === 0 ? 'is' : `and ${others.length} more are`;
+  const message = `target=${destinationPath}: "${first}" ${what} too large to be put back if the publication fails in the middle; the next run would finish it`;
+  return [finding('warning', 'cannot_be_undone', message, { file: first })];
 }
 
 function rootWarnings(destination: DestinationConfig, { action }: ActionResult, dryRun: boolean): Finding[] {

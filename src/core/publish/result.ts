@@ -12,6 +12,8 @@ export interface ActionResult {
   reason: Reason | null;
   /** What becomes of each path; empty if the action changes nothing. */
   changes: PlannedChange[];
+  /** Paths of the plan whose files are too large to be put back if the publication fails. */
+  unkept: string[];
   /** Every planned output; `size` in bytes, `url` null unless one is configured. */
   outputs: { path: string; kind: string; digest: string; size: number; url: string | null }[];
   /**

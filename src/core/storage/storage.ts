@@ -124,6 +124,8 @@ export interface StorageFacts {
   conditionalWrites: () => Promise<ConditionalWrites>;
   /** Whether the headers of `WriteOptions` are kept with the bytes, so that a change in them is a write. */
   keepsHeaders: boolean;
+  /** Larger files, in bytes, are not kept by `keep`; null if there is no such limit. */
+  largestKeptBytes: number | null;
   /** The root as a directory of this machine; null if the bytes are stored elsewhere. */
   localRoot: string | null;
   /**

@@ -31,6 +31,7 @@ function resultOf(over: Partial<ActionResult> = {}): ActionResult {
     action: 'publish_new',
     reason: null,
     changes: [{ path: 'a.txt', fate: 'add', why: 'not_recorded' }],
+    unkept: [],
     outputs: [{ path: 'a.txt', kind: 'file', digest, size: 1, url: 'https://x/a.txt' }],
     outputsWritten: 1,
     outputsKept: 4,

@@ -106,6 +106,7 @@ const unseen: Omit<Observation, 'state'> = {
   obstacles: new Map(),
   contents: [],
   keepsHeaders: false,
+  largestKeptBytes: null,
 };
 const absent: CatalogState = { kind: 'absent' };
 const invalid: CatalogState = { kind: 'invalid', reason: 'outputs is not an array' };

@@ -145,7 +145,20 @@ function proceed(
     changes.push({ path, fate: 'remove', why: unfinished.has(path) ? 'interrupted' : 'omitted' });
   const touched = new Set<string>(changes.map(({ path }) => path));
   const untouched = known.records.filter(({ path }) => !touched.has(path));
-  return { ...unchanged(input, action, reason), ...fates, removes, untouched, changes };
+  const unkept = unkeptAmong(input, known, [...fates.writes.map(({ path }) => path), ...removes]);
+  return { ...unchanged(input, action, reason), ...fates, removes, untouched, unkept, changes };
+}
+
+/** Of the paths that the plan writes or removes, those whose recorded files are too large to be kept. */
+function unkeptAmong(
+  { observed: { largestKeptBytes } }: DecisionInput,
+  { records }: Known,
+  paths: readonly string[],
+): string[] {
+  if (largestKeptBytes === null) return [];
+  const changed = new Set(paths);
+  const large = records.filter(({ path, size }) => size > largestKeptBytes && changed.has(path));
+  return large.map(({ path }) => path);
 }
 
 function unchanged({ owner, bundle, destinationPath }: DecisionInput, action: Action, reason: Reason): Plan {
@@ -159,6 +172,7 @@ function unchanged({ owner, bundle, destinationPath }: DecisionInput, action: Ac
     kept: [],
     removes: [],
     clears: false,
+    unkept: [],
     untouched: [],
     changes: [],
   };

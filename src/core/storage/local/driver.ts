@@ -77,6 +77,7 @@ export async function localStorage(
       rename: 'atomic',
       conditionalWrites: async () => 'create',
       keepsHeaders: false,
+      largestKeptBytes: null,
       localRoot: base,
       clockOffsetMs: 0,
     },

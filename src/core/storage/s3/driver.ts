@@ -10,7 +10,7 @@ import { listedKey, type Key } from '../key.ts';
 import { s3Client } from './client/client.ts';
 import { conditionalWrites } from './conditional-writes.ts';
 import { answerName } from './errors.ts';
-import { s3Keeper } from './keep.ts';
+import { largestCopyBytes, s3Keeper } from './keep.ts';
 import { describeS3, type S3Location } from './location.ts';
 import { pagesBelow } from './listing.ts';
 import { uploadInParts, type MultipartOptions } from './multipart.ts';
@@ -87,6 +87,7 @@ export async function s3Storage(location: S3Location, options: S3StorageOptions)
       rename: 'none',
       conditionalWrites: async () => (await conditional.conditions()).honoured,
       keepsHeaders: true,
+      largestKeptBytes: largestCopyBytes,
       localRoot: null,
       clockOffsetMs: wire.clockOffsetMs(),
     },

@@ -76,6 +76,7 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
       rename: replaces ? 'atomic' : 'replace_in_steps',
       conditionalWrites: async () => 'create',
       keepsHeaders: false,
+      largestKeptBytes: null,
       localRoot: null,
       clockOffsetMs: null,
     },

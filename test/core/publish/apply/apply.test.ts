@@ -51,6 +51,7 @@ function planOf(overrides: Partial<Plan>): Plan {
     removes: [listedKey('gone')],
     kept: [],
     clears: false,
+    unkept: [],
     untouched: [],
     changes: [],
     ...overrides,

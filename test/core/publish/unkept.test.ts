@@ -1,0 +1,38 @@
+import t from 'tap';
+import { publishToDestination } from '../../../src/core/publish/publish-to-destination.ts';
+import type { DestinationResult } from '../../../src/core/publish/result.ts';
+import { selectLoaded } from '../../../src/core/publish/select-bundles.ts';
+import { bundleOf, contextWith, destinationOf, owner, testClock, type Files } from '../../faults/world.ts';
+import { memoryStorage, type MemoryDisk } from '../../support/memory-storage.ts';
+
+/** Files that are too large to be kept while they are replaced, as objects of more than 5 GiB are on S3. */
+
+const disk: MemoryDisk = new Map();
+
+async function publish(files: Files, dryRun = false): Promise<DestinationResult> {
+  const openStorage = async (): Promise<ReturnType<typeof memoryStorage>> =>
+    memoryStorage({ disk, flavour: 'objects', largestKeptBytes: 10 });
+  const context = { ...contextWith(testClock()), openStorage };
+  const select = selectLoaded([bundleOf(files)]);
+  return publishToDestination(context, owner, destinationOf('replacement'), select, { dryRun, force: false });
+}
+
+t.test('the plan and a warning name what could not be put back, in a dry run, too', async (t) => {
+  const large = (text: string): string => text.repeat(11);
+  const first = { changed: large('a'), gone: large('b'), same: large('c'), small: 'd' };
+  t.match(await publish(first), { status: 'ok', warnings: [], actions: [{ unkept: [] }] });
+  const next = { changed: large('A'), same: large('c'), small: 'D', new: large('n') };
+  for (const dryRun of [true, false])
+    t.match(await publish(next, dryRun), {
+      status: 'ok',
+      actions: [{ unkept: ['changed', 'gone'] }],
+      warnings: [
+        {
+          code: 'cannot_be_undone',
+          message:
+            'target=bundle: "changed" and 1 more are too large to be put back if the publication fails in the middle; the next run would finish it',
+        },
+      ],
+    });
+  t.match(await publish(next), { warnings: [], actions: [{ action: 'skip_same', unkept: [] }] });
+});
