@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import type { Clock } from '../../../clock.ts';
 import { WaybillError } from '../../../errors.ts';
 import { answerName, failureOf, s3Error, type S3Place } from '../errors.ts';
@@ -30,6 +31,8 @@ export function s3Calls(place: S3Place, clock: Clock): S3Calls {
       signal?.throwIfAborted();
       const ended = new AbortController();
       const stop = (): void => ended.abort(signal?.reason);
+      // One signal stops all calls of a publication, and each of them listens: that is no leak.
+      if (signal !== undefined) setMaxListeners(0, signal);
       signal?.addEventListener('abort', stop, { once: true });
       const withinMs = answerWithinMs + bodyBytes / slowestBytesPerMs;
       const deadline = clock.timeout(withinMs, () => ended.abort(noAnswer(key, withinMs)));
