@@ -9,6 +9,7 @@ import type { Storage } from '../../storage/storage.ts';
 import { concernedPaths, type Plan, type PlannedOutput } from '../plan.ts';
 import { announcedCatalog, committedCatalog } from './attempt-catalogs.ts';
 import type { AttemptOptions } from './attempt-options.ts';
+import { removeEmptyDirectories } from './empty-directories.ts';
 import { Attempt } from './attempt.ts';
 
 export interface ApplyOptions extends AttemptOptions {
@@ -69,6 +70,7 @@ export async function apply(plan: Plan, options: ApplyOptions): Promise<Applied>
     // Writing in place may have taken long.
     if (inPlace && rest.length > 0) await lease.fence();
     await attempt.remove(rest);
+    if (plan.clears) await removeEmptyDirectories(storage);
     await lease.writeState(committedCatalog(plan, lease, base, clock.now()));
     await attempt.discard();
     return {
