@@ -5,7 +5,8 @@ import { describeLocation } from '../storage/location.ts';
 
 /**
  * The digest of every setting that a publication to these destinations depends on. Of the source it is the
- * place and the identity, since how it is reached decides nothing; names of secrets count, their values do not. Pure.
+ * place and the identity, since how it is reached decides nothing; names of secrets count, their values do
+ * not. Pure.
  */
 export function configurationDigest(
   targets: readonly { pipeline: PipelineConfig; destinations: readonly DestinationConfig[] }[],
