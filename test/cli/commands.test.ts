@@ -218,6 +218,33 @@ t.test('what verify says to do mends what was altered, where a run alone trusts 
   t.equal(command('verify').status, 0);
 });
 
+t.test('verify --repair writes again what differs, and --subset reads a part', async (t) => {
+  const place = t.testdir({ source: { one: bundle }, 'c.yml': configuration([web]) });
+  const verify = (...more: string[]): ReturnType<typeof waybill> =>
+    waybill(['verify', '-c', 'c.yml', ...more], { cwd: place });
+  waybill(['run', '-c', 'c.yml'], { cwd: place });
+  const altered = path.join(place, 'web/one/a.txt');
+  writeFileSync(altered, 'A');
+  const dry = verify('--repair', '--dry-run');
+  t.match(dry, { status: 1, stdout: /would be written again {2}a\.txt {2}from source/ });
+  t.equal(readFileSync(altered, 'utf8'), 'A');
+  const told = verify('--repair', '--format', 'json');
+  t.equal(told.status, 0, told.stderr);
+  t.match(document(t, told), {
+    clean: true,
+    destinations: [
+      { paths: [{ repair: { repaired: [{ path: 'a.txt', from: 'source' }], unrepaired: [] } }] },
+    ],
+  });
+  t.equal(readFileSync(altered, 'utf8'), 'a');
+  t.match(verify('--repair'), { status: 0, stdout: /clean/ });
+  t.match(verify('--subset', '1/1').stdout, /clean {2}every recorded output is as/);
+  const parts = ['1/2', '2/2'].map((part) => verify('--subset', part).stdout);
+  t.ok(parts.some((text) => text.includes('not in the subset')));
+  t.match(verify('--subset', '3/2'), { status: 2, stderr: /is not k\/n/ });
+  t.match(verify('--dry-run'), { status: 2, stderr: /needs --repair/ });
+});
+
 t.test('inspect says where a run could not tell the newest bundle', async (t) => {
   const place = t.testdir({
     source: { one: bundle, bad: { 'manifest.json': '{}' } },

@@ -6,10 +6,13 @@ import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
 import { reportedPath, requireManagedPaths } from './managed-paths.ts';
 import { requireCatalog } from './require-catalog.ts';
+import { isInSubset, type Subset } from './subset.ts';
 
 export interface VerifyOptions {
   concurrency: number;
   onBytes?: (count: number) => void;
+  /** Only these paths; all by default. */
+  subset?: Subset;
 }
 
 export interface VerifyReport {
@@ -17,6 +20,8 @@ export interface VerifyReport {
   destinationPath: string;
   /** Outputs that were compared with their records. */
   verified: number;
+  /** Outputs that are not in the subset, and were not looked at. */
+  skipped: number;
   /** Bytes read. */
   bytes: number;
   /** Every output that is not as recorded. `expected` and `found` are digests, or sizes in bytes. */
@@ -52,6 +57,7 @@ async function verifyPath(
   const report: VerifyReport = {
     destinationPath,
     verified: 0,
+    skipped: 0,
     bytes: 0,
     differing: [],
     interrupted: false,
@@ -60,7 +66,11 @@ async function verifyPath(
   try {
     const { outputs, pending } = requireCatalog((await readState(storage)).state);
     const unvouched = announcedPaths(pending);
-    const vouched = outputs.filter(({ path }) => !unvouched.has(path));
+    const known = outputs.filter(({ path }) => !unvouched.has(path));
+    const { subset } = options;
+    const vouched =
+      subset === undefined ? known : known.filter(({ path }) => isInSubset(subset, destinationPath, path));
+    report.skipped = known.length - vouched.length;
     const observed = await observeBytes(
       storage,
       vouched.map(({ path }) => path),

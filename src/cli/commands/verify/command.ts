@@ -7,6 +7,12 @@ export function verifyCommand(): Command {
     .addOption(configOption())
     .option('-p, --pipeline <id>', 'only this pipeline (may be given again)', collect)
     .option('-d, --destination <id>', 'only destinations of this name (may be given again)', collect)
+    .option('--subset <k/n>', 'read only part k of n of the outputs; all n parts together are all outputs')
+    .option(
+      '--repair',
+      'write again what is missing or different: from the source, or from another destination of the pipeline',
+    )
+    .option('--dry-run', 'with --repair: tell what would be written, write nothing')
     .addOption(formatOption())
     .action(async (options: VerifyOptions) =>
       exitWith((await import('./verify.ts')).verifyDestinations(options)),

@@ -1,0 +1,151 @@
+import type { Catalog, OutputRecord } from '../catalog/catalog.ts';
+import { publishedBy } from '../catalog/published-bundles.ts';
+import { readState } from '../catalog/store.ts';
+import type { DestinationConfig, PipelineConfig } from '../config/config.ts';
+import type { CoreContext } from '../context.ts';
+import { errorRecord, WaybillError, type ErrorRecord } from '../errors.ts';
+import { sameOwner, type Owner } from '../identity.ts';
+import { withLease } from '../lease/with-lease.ts';
+import { withReleasers } from '../lifecycle.ts';
+import { apply } from '../publish/apply/apply.ts';
+import type { Plan, PlannedOutput } from '../publish/plan.ts';
+import { parseBundlePath } from '../storage/key.ts';
+import type { Storage } from '../storage/storage.ts';
+import { within } from '../storage/wrappers/within.ts';
+import { requireCatalog } from './require-catalog.ts';
+import { supplies, type FindSupply, type Supply } from './supplies.ts';
+import type { VerifyReport } from './verify.ts';
+
+export interface RepairReport {
+  /** Written again, or in a dry run, what would be; `from` is where the bytes are. */
+  repaired: { path: string; from: string }[];
+  /** What stays as it is, and why. */
+  unrepaired: { path: string; reason: string }[];
+  /** Why nothing at this bundle path was repaired; else null. */
+  error: ErrorRecord | null;
+}
+
+export interface RepairTarget {
+  pipeline: PipelineConfig;
+  destination: DestinationConfig;
+  /** Rooted at the destination. */
+  root: Storage;
+  /** Nothing is written, and no lease is taken. */
+  dryRun: boolean;
+}
+
+/**
+ * Writes again what a verification found missing or different, byte for byte as it is recorded: from the
+ * source if that still has it, else from another destination of the pipeline. Each bundle path is an attempt
+ * of its own, under its lease and the protocol of a publication. Returns a report for each verified bundle
+ * path, null where there was nothing to repair. What fails at one bundle path is in its report.
+ */
+export async function repair(
+  context: CoreContext,
+  target: RepairTarget,
+  verified: readonly VerifyReport[],
+): Promise<(RepairReport | null)[]> {
+  const { pipeline, destination } = target;
+  return withReleasers(async (onRelease) => {
+    const find = supplies(context, pipeline, destination, onRelease);
+    const reports: (RepairReport | null)[] = [];
+    for (const report of verified)
+      reports.push(report.differing.length === 0 ? null : await repairPath(context, target, report, find));
+    return reports;
+  });
+}
+
+async function repairPath(
+  context: CoreContext,
+  { pipeline, destination, root, dryRun }: RepairTarget,
+  { destinationPath, differing }: VerifyReport,
+  find: FindSupply,
+): Promise<RepairReport> {
+  const owner = { pipelineId: pipeline.id, destinationId: destination.id };
+  const storage = within(root, parseBundlePath(destinationPath));
+  const report: RepairReport = { repaired: [], unrepaired: [], error: null };
+  try {
+    const catalog = settledCatalog(requireCatalog((await readState(storage)).state));
+    const damaged = new Set(differing.map(({ path }) => path));
+    const found = new Map<string, { record: OutputRecord; supply: Supply }>();
+    for (const record of catalog.outputs.filter(({ path }) => damaged.has(path))) {
+      const supply = sameOwner(record.owner, owner) ? await find(destinationPath, record) : null;
+      if (supply === null) report.unrepaired.push({ path: record.path, reason: whyNot(record, owner) });
+      else found.set(record.path, { record, supply });
+    }
+    const written = dryRun
+      ? new Set(found.keys())
+      : await writeAgain(context, storage, { owner, destination, destinationPath }, found);
+    for (const [path, { supply }] of found)
+      if (written.has(path)) report.repaired.push({ path, from: supply.from });
+      else report.unrepaired.push({ path, reason: 'it was published again meanwhile' });
+    return report;
+  } catch (error) {
+    return { ...report, repaired: [], error: errorRecord(error) };
+  }
+}
+
+function whyNot({ owner }: OutputRecord, own: Owner): string {
+  return sameOwner(owner, own)
+    ? 'neither the source nor another destination of the pipeline has these bytes'
+    : `it belongs to ${owner.pipelineId}/${owner.destinationId}; repair it there`;
+}
+
+/** Returns the paths that were written. */
+async function writeAgain(
+  context: CoreContext,
+  storage: Storage,
+  place: { owner: Owner; destination: DestinationConfig; destinationPath: string },
+  found: ReadonlyMap<string, { record: OutputRecord; supply: Supply }>,
+): Promise<Set<string>> {
+  if (found.size === 0) return new Set();
+  const { clock, log, signal } = context;
+  return withLease(context, storage, async (lease) => {
+    const catalog = settledCatalog(requireCatalog(lease.found.state));
+    const bundle = publishedBy(lease.found.state, place.owner);
+    if (bundle === null)
+      throw new WaybillError('state_conflict', 'the catalog does not say which bundle was published', {
+        hint: 'it is of an older waybill: remove what differs, then reconcile-state and run publish it again',
+      });
+    const writes: PlannedOutput[] = [];
+    const untouched: OutputRecord[] = [];
+    for (const record of catalog.outputs) {
+      const known = found.get(record.path);
+      // A record that was written since is of bytes that were written since.
+      if (known?.record.updatedAt === record.updatedAt) writes.push({ ...record, body: known.supply.body });
+      else untouched.push(record);
+    }
+    const plan: Plan = {
+      owner: place.owner,
+      bundle,
+      destinationPath: place.destinationPath,
+      action: 'upsert_additive',
+      reason: { code: 'outputs_differ', message: `${writes.length} published outputs are damaged` },
+      writes,
+      kept: [],
+      removes: [],
+      clears: false,
+      unkept: [],
+      untouched,
+      changes: [],
+    };
+    if (writes.length > 0)
+      await apply(plan, {
+        storage,
+        lease,
+        clock,
+        log,
+        concurrency: place.destination.fileConcurrency,
+        ...(signal === undefined ? {} : { signal }),
+      });
+    return new Set(writes.map(({ path }) => path));
+  });
+}
+
+/** Throws `state_conflict` if an attempt did not finish: the next run knows better what is to be there. */
+function settledCatalog(catalog: Catalog): Catalog {
+  if (catalog.pending === null) return catalog;
+  throw new WaybillError('state_conflict', 'an attempt did not finish', {
+    hint: 'run `waybill run` (or upload again) to finish it, then verify again',
+  });
+}

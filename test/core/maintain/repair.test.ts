@@ -1,0 +1,202 @@
+import fc from 'fast-check';
+import t from 'tap';
+import type { DestinationConfig, PipelineConfig } from '../../../src/core/config/config.ts';
+import { repair } from '../../../src/core/maintain/repair.ts';
+import { isInSubset, parseSubset } from '../../../src/core/maintain/subset.ts';
+import { verify, type VerifyReport } from '../../../src/core/maintain/verify.ts';
+import { publishPipeline } from '../../../src/core/publish/publish.ts';
+import type { StorageLocation } from '../../../src/core/storage/backends.ts';
+import { listedKey } from '../../../src/core/storage/key.ts';
+import { describeLocation } from '../../../src/core/storage/location.ts';
+import type { Storage } from '../../../src/core/storage/storage.ts';
+import {
+  contextWith,
+  destinationOf,
+  litter,
+  otherOwner,
+  publishTo,
+  put,
+  snapshot,
+  stateOf,
+  testClock,
+} from '../../faults/world.ts';
+import { memoryStorage, type MemoryOptions } from '../../support/memory-storage.ts';
+
+function at(id: string, outputs = false): DestinationConfig {
+  const base = destinationOf('additive', id);
+  const location = { backend: 'local', path: `/${id}` } as const;
+  return { ...base, location, outputs: { ...base.outputs, checksums: outputs } };
+}
+
+const pipeline: PipelineConfig = {
+  id: 'maps',
+  source: { backend: 'local', path: '/source' },
+  sourceId: '/source',
+  destinations: [at('web', true), at('mirror')],
+  sceneMaps: { contentRules: 'warning' },
+};
+const [destination] = pipeline.destinations as [DestinationConfig];
+const files = { 'a.txt': 'a', 'b.txt': 'b', 'sub/c.txt': 'c' };
+
+async function layOut(flavour: MemoryOptions['flavour']) {
+  const web = memoryStorage({ flavour });
+  const places: Record<string, Storage> = {
+    '/source': memoryStorage({ flavour: 'files' }),
+    '/web': web,
+    '/mirror': memoryStorage({ flavour: 'files' }),
+  };
+  for (const [name, text] of Object.entries(files)) await put(places['/source']!, `bundle/${name}`, text);
+  const manifest = { schema_version: 1, created: '2026-11-20T00:00:00Z', files: Object.keys(files) };
+  await put(places['/source']!, 'bundle/manifest.json', JSON.stringify(manifest));
+  const context = {
+    ...contextWith(testClock()),
+    openStorage: async (location: StorageLocation) => places[describeLocation(location)] as Storage,
+  };
+  const published = await publishPipeline(context, pipeline, { dryRun: false, force: false });
+  t.equal(published.status, 'ok', JSON.stringify(published));
+  const before = await snapshot(web);
+  before.delete('bundle/.publisher.json');
+  const check = (): Promise<VerifyReport[]> => verify(web, { concurrency: 2 });
+  const mend = async (dryRun = false) =>
+    repair(context, { pipeline, destination, root: web, dryRun }, await check());
+  return { places, web, before, check, mend };
+}
+
+async function damage(web: Storage): Promise<void> {
+  await web.remove(listedKey('bundle/a.txt'));
+  await put(web, 'bundle/b.txt', 'B');
+  await put(web, 'bundle/sub/c.txt', 'longer');
+  await put(web, 'bundle/SHA256SUMS', 'forged');
+}
+
+for (const flavour of ['files', 'objects'] as const) {
+  t.test(`${flavour}: what is missing or different is written again from the source`, async (t) => {
+    const { web, before, check, mend } = await layOut(flavour);
+    t.same(await mend(), [null], 'nothing to repair');
+    await damage(web);
+    const damaged = await snapshot(web);
+    const all = ['SHA256SUMS', 'a.txt', 'b.txt', 'sub/c.txt'].map((path) => ({ path, from: 'source' }));
+    t.same(await mend(true), [{ repaired: all, unrepaired: [], error: null }]);
+    t.same(await snapshot(web), damaged, 'a dry run writes nothing');
+    t.same(await mend(), [{ repaired: all, unrepaired: [], error: null }]);
+    t.match(await check(), [{ differing: { length: 0 }, interrupted: false, error: null }]);
+    const files = await snapshot(web);
+    t.same(litter(files), []);
+    files.delete('bundle/.publisher.json');
+    t.same(files, before, 'byte for byte as it was published');
+    const state = await stateOf(web);
+    t.match(state, { kind: 'valid', catalog: { pending: null, bundles: [{ source: { path: 'bundle' } }] } });
+  });
+
+  t.test(
+    `${flavour}: another destination gives what the source no longer has, if its bytes are right`,
+    async (t) => {
+      const { places, web, check, mend } = await layOut(flavour);
+      await damage(web);
+      const source = places['/source']!;
+      await put(source, 'bundle/a.txt', 'newer');
+      await put(source, 'bundle/b.txt', 'x');
+      await put(places['/mirror']!, 'bundle/b.txt', 'y');
+      t.same(await mend(), [
+        {
+          repaired: [
+            { path: 'a.txt', from: 'destination "mirror"' },
+            { path: 'sub/c.txt', from: 'source' },
+          ],
+          unrepaired: ['SHA256SUMS', 'b.txt'].map((path) => ({
+            path,
+            reason: 'neither the source nor another destination of the pipeline has these bytes',
+          })),
+          error: null,
+        },
+      ]);
+      t.match(await check(), [{ differing: [{ path: 'SHA256SUMS' }, { path: 'b.txt' }] }]);
+      t.equal((await snapshot(web)).get('bundle/b.txt'), 'B', 'what cannot be repaired stays as it is');
+      await source.remove(listedKey('bundle/manifest.json'));
+      const away: Storage = {
+        ...source,
+        async *list(directory, options) {
+          if (directory === '') throw new Error('away');
+          yield* source.list(directory, options);
+        },
+      };
+      places['/source'] = away;
+      await put(places['/mirror']!, 'bundle/b.txt', 'b');
+      t.match(await mend(), [{ repaired: [{ path: 'b.txt', from: 'destination "mirror"' }] }]);
+    },
+  );
+}
+
+t.test('outputs of others, and bundle paths with an unfinished attempt, are left alone', async (t) => {
+  const { web, mend } = await layOut('files');
+  await publishTo(web, { files: { 'theirs.txt': 't' }, as: otherOwner });
+  await put(web, 'bundle/theirs.txt', 'T');
+  t.match(await mend(), [
+    {
+      repaired: [],
+      unrepaired: [{ path: 'theirs.txt', reason: 'it belongs to other/web; repair it there' }],
+    },
+  ]);
+  await put(web, 'bundle/a.txt', 'A');
+  let isDead = false;
+  const orDead = <T>(call: () => Promise<T>): Promise<T> =>
+    isDead ? Promise.reject(new Error('the power went')) : call();
+  const dying: Storage = {
+    ...web,
+    remove: (key) => orDead(() => web.remove(key)),
+    removeTree: (directory) => orDead(() => web.removeTree(directory)),
+    write: (key, body, options) => orDead(() => web.write(key, body, options)),
+    rename: (moves) =>
+      orDead(async () => {
+        await web.rename(moves);
+        // The intent is the last that is written.
+        if (moves.some(({ to }) => to.endsWith('.publisher.json'))) isDead = true;
+      }),
+  };
+  await publishTo(dying, { files: { 'theirs.txt': 'tt' }, as: otherOwner });
+  t.match(await mend(), [{ repaired: [], error: { code: 'state_conflict', message: /did not finish/ } }]);
+  t.equal((await snapshot(web)).get('bundle/a.txt'), 'A');
+});
+
+t.test('a write that fails leaves what was there, and is told', async (t) => {
+  const { web, places, mend } = await layOut('files');
+  await damage(web);
+  const damaged = await snapshot(web);
+  const full: Storage = { ...web, rename: async () => Promise.reject(new Error('no space')) };
+  places['/web'] = full;
+  const context = {
+    ...contextWith(testClock()),
+    openStorage: async (location: StorageLocation) => places[describeLocation(location)] as Storage,
+  };
+  const reports = await repair(
+    context,
+    { pipeline, destination, root: full, dryRun: false },
+    await verify(web, { concurrency: 2 }),
+  );
+  t.match(reports, [{ repaired: [], error: { message: 'no space' } }]);
+  t.same((await snapshot(web)).get('bundle/b.txt'), damaged.get('bundle/b.txt'));
+  t.match(await mend(), [{ repaired: { length: 4 }, error: null }], 'and can be repaired later');
+});
+
+t.test('the parts of a subset are all paths, each once, and always the same', async (t) => {
+  fc.assert(
+    fc.property(fc.integer({ min: 1, max: 9_999 }), fc.string(), fc.string(), (parts, place, path) => {
+      const found = Array.from({ length: parts }, (_, index) => ({ part: index + 1, parts })).filter(
+        (subset) => isInSubset(subset, place, path),
+      );
+      t.equal(found.length, 1);
+    }),
+    { numRuns: 20 },
+  );
+  t.same(parseSubset('2/7'), { part: 2, parts: 7 });
+  for (const wrong of ['', '0/7', '8/7', '1/0', '1', '1/7/2', '-1/7', '1.5/7', 'a/b', ' 1/7'])
+    t.equal(parseSubset(wrong), undefined, wrong);
+  const { web } = await layOut('files');
+  const parts = [1, 2, 3].map((part) => verify(web, { concurrency: 2, subset: { part, parts: 3 } }));
+  const counted = (await Promise.all(parts)).flat();
+  t.equal(
+    counted.reduce((sum, { verified }) => sum + verified, 0),
+    4,
+  );
+  for (const { verified, skipped } of counted) t.equal(verified + skipped, 4);
+});
