@@ -16,10 +16,10 @@ export async function catalog(): Promise<boolean> {
   for (const step of steps) {
     console.log(`\n${step}`);
     for (const { count, samples } of found) {
-      const { seconds, peakMiB } = samples[step];
-      const each = ((seconds - samples.start.seconds) / count) * 1e6;
+      const { seconds, cpuSeconds, peakMiB } = samples[step];
+      const each = ((cpuSeconds - samples.start.cpuSeconds) / count) * 1e6;
       console.log(
-        `  ${count.toLocaleString('en').padStart(9)} outputs ${seconds.toFixed(2).padStart(8)} s   ${each.toFixed(1).padStart(7)} µs each   ${peakMiB.toFixed(0).padStart(6)} MiB`,
+        `  ${count.toLocaleString('en').padStart(9)} outputs ${seconds.toFixed(2).padStart(8)} s ${cpuSeconds.toFixed(2).padStart(8)} s CPU   ${each.toFixed(1).padStart(7)} µs each   ${peakMiB.toFixed(0).padStart(6)} MiB`,
       );
     }
     reached.push(judge(step, found));
@@ -30,7 +30,7 @@ export async function catalog(): Promise<boolean> {
 const steps = ['start', 'publish', 'plan', 'skip', 'change', 'verify'] as const;
 type Step = (typeof steps)[number];
 
-/** From one size to ten times it, the time may grow tenfold, and what a busy machine adds. */
+/** From one size to ten times it, the processor time may grow tenfold, and by what noise adds. */
 const mostGrowth = 1.5;
 const mostMiB = 600;
 
@@ -41,7 +41,7 @@ function judge(step: Step, found: readonly { count: number; samples: Record<Step
   const isSmall = goal(`peak memory ${peakMiB.toFixed(0)} MiB (goal under ${mostMiB})`, peakMiB < mostMiB);
   if (before === undefined || step === 'start') return isSmall;
   const each = ({ count, samples }: typeof last): number =>
-    (samples[step].seconds - samples.start.seconds) / count;
+    (samples[step].cpuSeconds - samples.start.cpuSeconds) / count;
   const growth = each(last) / each(before);
   const text = `${growth.toFixed(2)} × the time per output of ${before.count.toLocaleString('en')} (goal under ${mostGrowth} ×)`;
   return goal(text, growth < mostGrowth) && isSmall;

@@ -30,7 +30,7 @@ export async function incremental(): Promise<boolean> {
 interface Goals {
   /** How many times as fast as the fastest `rclone sync`. */
   rclone: number;
-  /** How many times the time of a run with nothing to do, at most. */
+  /** How many times the processor time of a run with nothing to do, at most. */
   nothing?: number;
 }
 
@@ -76,13 +76,13 @@ function judge(name: string, summaries: ReturnType<typeof compare>, goals: Goals
   print(`1 of ${files.toLocaleString('en')} files changed → ${name}`, summaries);
   const best = Math.min(...rclones.map(({ seconds }) => seconds));
   const faster = best / changed!.seconds;
-  const dearer = changed!.seconds / nothing!.seconds;
+  const dearer = changed!.cpuSeconds / nothing!.cpuSeconds;
   const isFaster = goal(
     `${faster.toFixed(2)} × rclone sync at its fastest (goal ${goals.rclone} ×)`,
     faster >= goals.rclone,
   );
   const limit = goals.nothing;
-  const said = `${dearer.toFixed(2)} × the time of nothing to do`;
+  const said = `${dearer.toFixed(2)} × the processor time of nothing to do`;
   if (limit === undefined) console.log(`  ${said}`);
   return limit === undefined ? isFaster : goal(`${said} (goal ${limit} ×)`, dearer <= limit) && isFaster;
 }

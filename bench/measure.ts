@@ -6,6 +6,8 @@ import path from 'node:path';
 export interface Sample {
   /** Seconds of the whole process, start to end. */
   seconds: number;
+  /** Of the processor, in it and for it: steadier than `seconds` on a machine that does other things. */
+  cpuSeconds: number;
   /** Peak resident memory in MiB. */
   peakMiB: number;
 }
@@ -15,8 +17,9 @@ import json, os, resource, subprocess, sys, time
 started = time.monotonic()
 code = subprocess.call(sys.argv[2:], stdout=subprocess.DEVNULL)
 seconds = time.monotonic() - started
-peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-json.dump({'seconds': seconds, 'peakMiB': peak, 'code': code}, open(sys.argv[1], 'w'))
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+peak = used.ru_maxrss / 1024
+json.dump({'seconds': seconds, 'cpuSeconds': used.ru_utime + used.ru_stime, 'peakMiB': peak, 'code': code}, open(sys.argv[1], 'w'))
 `;
 
 /**
@@ -52,6 +55,7 @@ export interface Contender {
 export interface Summary {
   name: string;
   seconds: number;
+  cpuSeconds: number;
   minimum: number;
   maximum: number;
   peakMiB: number;
@@ -75,6 +79,7 @@ export function compare(contenders: readonly Contender[], rounds = usualRounds):
     return {
       name,
       seconds: median(seconds),
+      cpuSeconds: median(samples[index]!.map((sample) => sample.cpuSeconds).sort((a, b) => a - b)),
       minimum: seconds[0]!,
       maximum: seconds.at(-1)!,
       peakMiB: Math.max(...samples[index]!.map(({ peakMiB }) => peakMiB)),
