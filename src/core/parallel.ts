@@ -1,9 +1,14 @@
+import { setImmediate as breathe } from 'node:timers/promises';
 import pMap from 'p-map';
+
+/** After so many items the event loop gets its turn. */
+const itemsPerBreath = 256;
 
 /**
  * Runs `work` on each item, at most `concurrency` (from 1) at once. After the first failure nothing more is
  * started; whatever is under way is awaited, so that nothing still runs while the caller cleans up; then the
- * first failure is thrown.
+ * first failure is thrown. Work that never waits (a local disk answers at once) would keep timers from
+ * running for as long as there are items, above all the lease's; so this yields to them now and then.
  */
 export async function inParallel<T>(
   items: Iterable<T>,
@@ -11,10 +16,13 @@ export async function inParallel<T>(
   work: (item: T) => Promise<void>,
 ): Promise<void> {
   const failures: unknown[] = [];
+  let begun = 0;
   await pMap(
     items,
     async (item) => {
       if (failures.length > 0) return;
+      begun += 1;
+      if (begun % itemsPerBreath === 0) await breathe();
       try {
         await work(item);
       } catch (error) {
