@@ -5,9 +5,9 @@ import { goal, measure, type Sample } from './measure.ts';
 
 /**
  * How a publication grows with its catalog: time and memory of publish, plan, skip, publish of one change
- * and verify, from 5,000 outputs to 500,000. Half of them are planned, which at the end is as many as one bundle
- * may have; the others belong to another pipeline. Files have eight bytes, in memory where the machine has
- * such a place: what is measured is the catalog.
+ * and verify, from 5,000 outputs to 500,000. Half of them are planned, which at the end is as many as one
+ * bundle may have; the others belong to another pipeline. Files have eight bytes, in memory where the machine
+ * has such a place: what is measured is the catalog.
  */
 export async function catalog(): Promise<boolean> {
   const counts = (process.env['WAYBILL_BENCH_OUTPUTS'] ?? '5000,50000,500000').split(',').map(Number);

@@ -3,9 +3,9 @@ import { ancestorsOf, compareCodeUnits, type RelativePath } from '../paths.ts';
 import { isReservedPath, lockName, stateName } from '../reserved-names.ts';
 import { recordedPaths } from '../catalog/recorded-paths.ts';
 import { readState, type StoredState } from '../catalog/store.ts';
-import { inParallel } from '../parallel.ts';
 import { joinKey, keyOf, nameOf, parentOf, type Key } from '../storage/key.ts';
-import type { EntryType, FileStat, Storage, StorageFacts } from '../storage/storage.ts';
+import type { EntryType, Storage, StorageFacts } from '../storage/storage.ts';
+import { damagedAmong } from './damage.ts';
 import { isSettledByState, vouchedOutputs } from './decision/recorded-as.ts';
 import { obstaclesTo } from './observe-obstacles.ts';
 import type { CatalogState } from '../catalog/catalog.ts';
@@ -17,7 +17,7 @@ const concurrentLooks = 64;
 /**
  * Looks at a destination bundle path, and no further than the decision needs: one read of the state if that
  * settles everything; a `stat` of each planned path that is unrecorded or may be kept if the state is valid
- * (one listing, where that is cheaper); a listing if there is no usable state, or if force may clear
+ * (listings, where those are cheaper); a listing if there is no usable state, or if force may clear
  * everything. `storage` is rooted at the bundle path. `stored` is the state if it was just read. Never
  * writes. Throws the storage's own error.
  */
@@ -42,7 +42,8 @@ export async function observe(
     ? await listedView(storage, input.planned)
     : storage;
   const unrecorded = state.kind === 'legacy' ? [] : await presentAmong(look, candidates, recorded);
-  const damaged = await damagedAmong(look, vouched);
+  const isRemote = look === storage && storage.facts.localRoot === null;
+  const damaged = await damagedAmong(look, vouched, isRemote);
   const obstacles = await obstaclesTo(storage, pathsToWrite(input.planned, vouched, damaged), recorded);
   const { nested, contents } = everything ?? { nested: await nestedAbove(look, candidates), contents: [] };
   return { ...nothing, contentPresent: true, unrecorded, damaged, obstacles, nested, contents };
@@ -90,22 +91,6 @@ function pathsToWrite(
 ): RelativePath[] {
   const sound = new Set<string>(vouched.map(({ path }) => path).filter((path) => !damaged.has(path)));
   return planned.map(({ path }) => path).filter((path) => !sound.has(path));
-}
-
-/** What is wrong with these outputs at the storage; nothing for those that are there with their size. */
-async function damagedAmong(storage: Look, outputs: readonly PlannedOutput[]): Promise<Map<string, Damage>> {
-  const damaged = new Map<string, Damage>();
-  await inParallel(outputs, concurrentLooks, async ({ path, size }) => {
-    const damage = damageOf(await storage.stat(keyOf(path)), size);
-    if (damage !== null) damaged.set(path, damage);
-  });
-  return damaged;
-}
-
-function damageOf(found: FileStat | undefined, size: number): Damage | null {
-  if (found === undefined) return 'missing';
-  if (found.type !== 'file') return 'not_a_file';
-  return found.size === size ? null : 'size_differs';
 }
 
 /**

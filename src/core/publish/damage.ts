@@ -1,0 +1,69 @@
+import { inParallel } from '../parallel.ts';
+import { keyOf, parentOf, type Key } from '../storage/key.ts';
+import type { FileStat, Storage } from '../storage/storage.ts';
+import type { Damage, PlannedOutput } from './plan.ts';
+
+/** Looked at concurrently: a remote storage answers many at the price of one. */
+const filesAtOnce = 64;
+const directoriesAtOnce = 16;
+
+/** A server that lists a directory tells as much of so many files as if it were asked for each of them. */
+const filesPerListing = 8;
+
+type Look = Pick<Storage, 'stat' | 'list'>;
+
+/**
+ * What is wrong with these outputs at the storage, by path; nothing for those that are there with their size.
+ * `isRemote`: a call takes a round trip. Throws the storage's own error.
+ */
+export async function damagedAmong(
+  storage: Look,
+  outputs: readonly PlannedOutput[],
+  isRemote: boolean,
+): Promise<Map<string, Damage>> {
+  const directories = new Set(isRemote ? outputs.map(({ path }) => parentOf(keyOf(path))) : []);
+  const isListed = isRemote && directories.size * filesPerListing < outputs.length;
+  return isListed ? damagedInListings(storage, outputs, directories) : damagedOneByOne(storage, outputs);
+}
+
+async function damagedOneByOne(
+  storage: Look,
+  outputs: readonly PlannedOutput[],
+): Promise<Map<string, Damage>> {
+  const damaged = new Map<string, Damage>();
+  await inParallel(outputs, filesAtOnce, async ({ path, size }) => {
+    const damage = damageOf(await storage.stat(keyOf(path)), size);
+    if (damage !== null) damaged.set(path, damage);
+  });
+  return damaged;
+}
+
+/** A directory that cannot be listed may be something else by now: then each of its files is asked for. */
+async function damagedInListings(
+  storage: Look,
+  outputs: readonly PlannedOutput[],
+  directories: Iterable<Key | ''>,
+): Promise<Map<string, Damage>> {
+  const wanted = new Map<string, PlannedOutput>(outputs.map((output) => [output.path, output]));
+  const damaged = new Map<string, Damage>(outputs.map(({ path }) => [path, 'missing']));
+  await inParallel(directories, directoriesAtOnce, async (directory) => {
+    try {
+      for await (const found of storage.list(directory, { recursive: false })) {
+        const damage = damageOf(found, wanted.get(found.key)?.size ?? 0);
+        if (damage === null) damaged.delete(found.key);
+        else if (damaged.has(found.key)) damaged.set(found.key, damage);
+      }
+    } catch {
+      const there = outputs.filter(({ path }) => parentOf(keyOf(path)) === directory);
+      for (const { path } of there) damaged.delete(path);
+      for (const [path, damage] of await damagedOneByOne(storage, there)) damaged.set(path, damage);
+    }
+  });
+  return damaged;
+}
+
+function damageOf(found: Pick<FileStat, 'type' | 'size'> | undefined, size: number): Damage | null {
+  if (found === undefined) return 'missing';
+  if (found.type !== 'file') return 'not_a_file';
+  return found.size === size ? null : 'size_differs';
+}
