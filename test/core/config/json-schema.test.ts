@@ -43,6 +43,7 @@ t.test('every setting is described to people, in the reference and in the comple
     'outputs',
     'retention',
     'prune',
+    'limits',
     'staging',
     'http',
     'metrics',
