@@ -62,7 +62,11 @@ t.test('instants are ordered as their seconds and fractions are, in any zone (pr
     fraction: fc.stringMatching(/^[0-9]{1,6}$/),
     zone: fc.constantFrom(0, 60, -60),
   });
-  type Moment = { seconds: number; fraction: string; zone: number };
+  interface Moment {
+    seconds: number;
+    fraction: string;
+    zone: number;
+  }
   const textOf = ({ seconds, fraction, zone }: Moment): string =>
     `${new Date((seconds + zone * 60) * 1000 + 86_400_000).toISOString().slice(0, 19)}.${fraction}` +
     `${zone < 0 ? '-' : '+'}${zone === 0 ? '00' : '01'}:00`;

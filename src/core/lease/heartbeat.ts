@@ -13,8 +13,8 @@ export interface Heartbeat {
   readonly signal: AbortSignal;
   /**
    * Throws `lease_lost` if the lease is lost, or the last renewal (before the lease is held: the last beat)
-   * is longer ago than `abortAfterMs`. Makes no request, so that nothing can happen between it and the mutation
-   * that it precedes.
+   * is longer ago than `abortAfterMs`. Makes no request, so that nothing can happen between it and the
+   * mutation that it precedes.
    */
   check(): void;
   /**

@@ -350,7 +350,7 @@ t.test('archive and manifest draw the line at the same depth', async (t) => {
     const document = { schema_version: 1, created: '2026-11-20T01:02:03Z', files: [name] };
     const { findings } = parseManifest(Buffer.from(JSON.stringify(document)), 'manifest.json');
     t.same(
-      findings.map(({ code, message }) => [code, /has more than 64 segments/.test(message)]),
+      findings.map(({ code, message }) => [code, message.includes('has more than 64 segments')]),
       isTaken ? [] : [['invalid_path', true]],
       `${segments} segments in a manifest`,
     );
