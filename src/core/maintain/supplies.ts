@@ -18,7 +18,7 @@ export interface Supply {
   body: Body;
 }
 
-/** Finds the bytes of a record that was published under `destinationPath`, verified; null: nobody has them. */
+/** Finds the bytes of a record published under `destinationPath`, verified; null: nobody has them. */
 export type FindSupply = (destinationPath: string, record: OutputRecord) => Promise<Supply | null>;
 
 /**
