@@ -35,7 +35,16 @@ export function settle(catalog: Catalog, observed: Observed): OutputRecord[] {
     const meant = intended.get(path);
     const known = recorded.get(path);
     const record = meant?.digest === truth.digest ? meant : (known ?? meant);
-    if (record !== undefined) recorded.set(path, { ...record, size: truth.size, digest: truth.digest });
+    if (record !== undefined) recorded.set(path, madeTrue(record, truth));
   }
   return [...recorded.values()];
+}
+
+/**
+ * The record with what the file really is. Bytes that its generator did not make are not vouched for by the
+ * inputs of that generator, from which a plan would else infer them.
+ */
+function madeTrue(record: OutputRecord, { size, digest }: { size: number; digest: Digest }): OutputRecord {
+  if (digest === record.digest) return { ...record, size };
+  return { ...record, size, digest, generated: { ...record.generated, generator: null } };
 }

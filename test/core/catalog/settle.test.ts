@@ -91,6 +91,20 @@ t.test(
   },
 );
 
+t.test(
+  'a generated file that was altered loses the inputs that a plan would infer its bytes from',
+  async (t) => {
+    const generator = { name: 'index', version: 1, inputs: digestOf('inputs') };
+    const page = record('index.html', 'page');
+    const generated: OutputRecord = { ...page, generated: { ...page.generated, generator } };
+    const interrupted: Catalog = { ...catalog, outputs: [generated], pending: pendingOf([generated], []) };
+    const settled = (text: string): OutputRecord | undefined =>
+      settle(interrupted, new Map([['index.html', truth(text)]]))[0];
+    t.same(settled('page')?.generated.generator, generator);
+    t.match(settled('altered'), { ...truth('altered'), generated: { generator: null } });
+  },
+);
+
 t.test('settling reads the files, leaves out what is handled, and names what is missing', async (t) => {
   const storage = memoryStorage({ flavour: 'objects' });
   await put(storage, 'changed', 'new');
