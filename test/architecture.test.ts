@@ -19,15 +19,15 @@ const pureFiles = [
   'maintain/select-prunable.ts',
   'notify/address-policy.ts',
   'notify/event.ts',
-  'publish/occurrences.ts',
+  'publish/results/occurrences.ts',
   'notify/signature.ts',
   'weather/current-conditions.ts',
   'weather/derived.ts',
   'weather/units.ts',
   'publish/decision/decide.ts',
-  'publish/mapping.ts',
+  'publish/selection/mapping.ts',
   'publish/plan.ts',
-  'publish/removal-limit.ts',
+  'publish/refusals/removal-limit.ts',
 ].map((file) => `src/core/${file}`);
 
 /**

@@ -1,6 +1,6 @@
 import { systemClock } from '../core/clock.ts';
 import { formatSize } from '../core/settings/units.ts';
-import type { Progress } from '../core/publish/result.ts';
+import type { Progress } from '../core/publish/results/result.ts';
 
 export interface ProgressBar {
   onProgress: (progress: Progress) => void;

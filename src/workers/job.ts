@@ -1,5 +1,5 @@
 import type { Digest } from '../core/digest.ts';
-import type { Progress, RunResult } from '../core/publish/result.ts';
+import type { Progress, RunResult } from '../core/publish/results/result.ts';
 
 /**
  * What a worker needs to publish. Plain data: it crosses threads and, in BullMQ mode, hosts. `staged`

@@ -1,6 +1,6 @@
 import type { ErrorRecord } from '../core/errors.ts';
 import type { Action } from '../core/publish/plan.ts';
-import type { Counters } from '../core/publish/result.ts';
+import type { Counters } from '../core/publish/results/result.ts';
 
 export const runStatuses = ['accepted', 'queued', 'running', 'succeeded', 'failed'] as const;
 export type RunStatus = (typeof runStatuses)[number];

@@ -1,5 +1,5 @@
 import type { ErrorRecord } from '../core/errors.ts';
-import type { ActionResult, DestinationResult, Progress, RunResult } from '../core/publish/result.ts';
+import type { ActionResult, DestinationResult, Progress, RunResult } from '../core/publish/results/result.ts';
 import type { PublishJob } from './job.ts';
 import { describeFinding, type Finding } from '../core/finding.ts';
 import { publicError, withoutPaths } from '../core/public-error.ts';

@@ -1,7 +1,7 @@
 import type { Test } from 'tap';
 import { digestOf } from '../../src/core/digest.ts';
 import { WaybillError } from '../../src/core/errors.ts';
-import type { ActionResult, Counters, RunResult } from '../../src/core/publish/result.ts';
+import type { ActionResult, Counters, RunResult } from '../../src/core/publish/results/result.ts';
 import type { JobResult, PublishJob } from '../../src/workers/job.ts';
 import type { JobProcessor, JobQueue } from '../../src/workers/queue.ts';
 import type { RunRecord } from '../../src/workers/run-record.ts';

@@ -3,7 +3,7 @@ import t from 'tap';
 import type { DestinationConfig, PipelineConfig } from '../../src/core/config/config.ts';
 import type { CoreContext } from '../../src/core/context.ts';
 import { publishPipeline } from '../../src/core/publish/publish.ts';
-import type { PipelineResult } from '../../src/core/publish/result.ts';
+import type { PipelineResult } from '../../src/core/publish/results/result.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
 import { listedKey } from '../../src/core/storage/key.ts';
 import { howMany } from '../support/sampling.ts';

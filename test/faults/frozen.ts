@@ -2,7 +2,7 @@ import type { Test } from 'tap';
 import type { Clock } from '../../src/core/clock.ts';
 import { defaultLeaseTimes, type LeaseTimes } from '../../src/core/lease/lease.ts';
 import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
-import type { ActionResult } from '../../src/core/publish/result.ts';
+import type { ActionResult } from '../../src/core/publish/results/result.ts';
 import type { Body, Storage } from '../../src/core/storage/storage.ts';
 import { inParallel } from '../../src/core/parallel.ts';
 import { sampleOf, share } from '../support/sampling.ts';

@@ -2,7 +2,7 @@ import t from 'tap';
 import { HeadObjectCommand } from '@aws-sdk/client-s3';
 import { systemClock } from '../../src/core/clock.ts';
 import { silentLog } from '../../src/core/log.ts';
-import type { ActionResult } from '../../src/core/publish/result.ts';
+import type { ActionResult } from '../../src/core/publish/results/result.ts';
 import { s3Storage } from '../../src/core/storage/s3/driver.ts';
 import type { S3Location } from '../../src/core/storage/s3/location.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';

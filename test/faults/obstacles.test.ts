@@ -16,7 +16,7 @@ import path from 'node:path';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../src/core/clock.ts';
 import { silentLog } from '../../src/core/log.ts';
-import type { ActionResult } from '../../src/core/publish/result.ts';
+import type { ActionResult } from '../../src/core/publish/results/result.ts';
 import { localStorage } from '../../src/core/storage/local/driver.ts';
 import { sftpStorage } from '../../src/core/storage/sftp/driver.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';

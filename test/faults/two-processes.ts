@@ -1,6 +1,6 @@
 import type { Test } from 'tap';
 import { systemClock } from '../../src/core/clock.ts';
-import type { ActionResult } from '../../src/core/publish/result.ts';
+import type { ActionResult } from '../../src/core/publish/results/result.ts';
 import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
 import {

@@ -14,7 +14,7 @@ import type { DestinationConfig } from '../../src/core/config/config.ts';
 import type { CoreContext } from '../../src/core/context.ts';
 import { silentLog } from '../../src/core/log.ts';
 import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
-import type { ActionResult } from '../../src/core/publish/result.ts';
+import type { ActionResult } from '../../src/core/publish/results/result.ts';
 import { bytesBody, readAll } from '../../src/core/storage/body.ts';
 import { listedKey } from '../../src/core/storage/key.ts';
 import { localStorage } from '../../src/core/storage/local/driver.ts';

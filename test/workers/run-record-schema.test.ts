@@ -4,7 +4,7 @@ import addFormats from 'ajv-formats';
 import t from 'tap';
 import { errorRecord, WaybillError } from '../../src/core/errors.ts';
 import { finding, type Finding } from '../../src/core/finding.ts';
-import type { RunResult } from '../../src/core/publish/result.ts';
+import type { RunResult } from '../../src/core/publish/results/result.ts';
 import {
   acceptedRun,
   failedRun,

@@ -1,5 +1,5 @@
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client';
-import type { RunResult } from '../../core/publish/result.ts';
+import type { RunResult } from '../../core/publish/results/result.ts';
 import type { ThreadStats } from '../../workers/threads/pool.ts';
 import type { JobQueue } from '../../workers/queue.ts';
 import type { RunObserver } from '../../workers/run-observer.ts';

@@ -3,15 +3,15 @@ import { publishedBy } from '../catalog/published-bundles.ts';
 import { readState, type StoredState } from '../catalog/store.ts';
 import type { DestinationConfig } from '../config/config.ts';
 import type { Storage } from '../storage/storage.ts';
-import { refuseBucketRoot } from './bucket-root.ts';
-import { refuseLargeCatalog } from './catalog-size.ts';
+import { refuseBucketRoot } from './refusals/bucket-root.ts';
+import { refuseLargeCatalog } from './refusals/catalog-size.ts';
 import { decide } from './decision/decide.ts';
 import { dependsOnClaims, respectClaim } from './decision/respect-claim.ts';
 import { refuseStale } from './decision/stale.ts';
-import { observe } from './observe.ts';
+import { observe } from './observation/observe.ts';
 import { changesDestination, type DecisionInput, type Plan } from './plan.ts';
 import type { PublishRequest } from './publish-request.ts';
-import { plannedRemovals, refuseRemovals } from './removal-limit.ts';
+import { plannedRemovals, refuseRemovals } from './refusals/removal-limit.ts';
 
 /** Decides on a state that was just read: first without the lease, then under it. */
 export type DecideOn = (stored: StoredState) => Promise<Plan>;

@@ -12,7 +12,7 @@ import { versionConflict } from '../storage/errors.ts';
 import { parseBundlePath } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
-import { allKept, failedResult, plannedResult } from './action-result.ts';
+import { allKept, failedResult, plannedResult } from './results/action-result.ts';
 import { apply, type Applied } from './apply/apply.ts';
 import { refuseObstructed } from './apply/preflight.ts';
 import { decideOnLatest, decider, dependsOnStrays, isSameState, type DecideOn } from './decide-on-state.ts';
@@ -20,7 +20,7 @@ import { isOvertaken } from './decision/stale.ts';
 import { planOutputs } from './outputs.ts';
 import { changesDestination, type DecisionInput, type Plan, type PlannedOutput } from './plan.ts';
 import type { PublishRequest } from './publish-request.ts';
-import type { ActionResult } from './result.ts';
+import type { ActionResult } from './results/result.ts';
 
 /** One bundle and the place that it is published to. */
 export interface BundlePublication {

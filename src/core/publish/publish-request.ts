@@ -1,7 +1,7 @@
 import type { LeaseTimes } from '../lease/lease.ts';
 import type { StoredState } from '../catalog/store.ts';
 import type { Plan, PlannedOutput } from './plan.ts';
-import type { Progress } from './result.ts';
+import type { Progress } from './results/result.ts';
 
 /** A decision, and what it was made of. */
 export interface Decided {

@@ -8,12 +8,12 @@ import { withReleasers } from '../lifecycle.ts';
 import type { Occurrence } from '../notify/event.ts';
 import { describeLocation } from '../storage/location.ts';
 import type { Storage } from '../storage/storage.ts';
-import type { MappedBundle } from './mapping.ts';
-import { destinationFailure, publicationOccurrence } from './occurrences.ts';
+import type { MappedBundle } from './selection/mapping.ts';
+import { destinationFailure, publicationOccurrence } from './results/occurrences.ts';
 import { publishBundle, type BundlePublication } from './publish-bundle.ts';
 import type { PublishRequest } from './publish-request.ts';
-import type { ActionResult, DestinationResult } from './result.ts';
-import type { Selection, Selector } from './select-bundles.ts';
+import type { ActionResult, DestinationResult } from './results/result.ts';
+import type { Selection, Selector } from './selection/select-bundles.ts';
 
 /**
  * Publishes the selected bundles to one destination, one after another, and notifies of each. Never throws: a

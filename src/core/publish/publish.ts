@@ -8,17 +8,17 @@ import { withReleasers } from '../lifecycle.ts';
 import type { SourceLocation } from '../storage/backends.ts';
 import { describeLocation } from '../storage/location.ts';
 import type { Storage } from '../storage/storage.ts';
-import { sourceFailures } from './occurrences.ts';
+import { sourceFailures } from './results/occurrences.ts';
 import type { PublishRequest } from './publish-request.ts';
 import { publishToDestination } from './publish-to-destination.ts';
-import type { DestinationResult, PipelineResult } from './result.ts';
+import type { DestinationResult, PipelineResult } from './results/result.ts';
 import {
   BundleLoader,
   selectFromSource,
   selectLoaded,
   type Selector,
   type SourceContent,
-} from './select-bundles.ts';
+} from './selection/select-bundles.ts';
 
 /**
  * Publishes the bundles of a configured source to the pipeline's destinations, which are served in parallel

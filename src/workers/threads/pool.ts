@@ -5,7 +5,7 @@ import type { Clock } from '../../core/clock.ts';
 import { asWaybillError, errorRecord, WaybillError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
-import { runFailure } from '../../core/publish/occurrences.ts';
+import { runFailure } from '../../core/publish/results/occurrences.ts';
 import type { JobResult } from '../job.ts';
 import type { JobProcessor } from '../queue.ts';
 import { supervise } from './supervised-task.ts';

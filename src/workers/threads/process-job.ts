@@ -4,7 +4,7 @@ import type { Config, PipelineConfig } from '../../core/config/config.ts';
 import type { CoreContext } from '../../core/context.ts';
 import { WaybillError } from '../../core/errors.ts';
 import { publishBundles, publishPipeline } from '../../core/publish/publish.ts';
-import { countActions } from '../../core/publish/summary.ts';
+import { countActions } from '../../core/publish/results/summary.ts';
 import { withReleasers } from '../../core/lifecycle.ts';
 import type { JobProgress, JobResult, PublishJob, StagedArchive, StagedJob } from '../job.ts';
 

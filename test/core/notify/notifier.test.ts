@@ -13,10 +13,10 @@ import {
   publicationOccurrence,
   sourceFailures,
   testOccurrence,
-} from '../../../src/core/publish/occurrences.ts';
+} from '../../../src/core/publish/results/occurrences.ts';
 import { collectWarnings, outcomeWarning } from '../../../src/core/notify/outcome-warnings.ts';
 import type { Attempted, Sink } from '../../../src/core/notify/sink.ts';
-import type { ActionResult } from '../../../src/core/publish/result.ts';
+import type { ActionResult } from '../../../src/core/publish/results/result.ts';
 import { bundleOf } from '../../faults/world.ts';
 import { impatientClock } from './receiver.ts';
 

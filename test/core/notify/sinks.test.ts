@@ -6,7 +6,7 @@ import t from 'tap';
 import { Redis } from 'ioredis';
 import { eventOf, type Event } from '../../../src/core/notify/event.ts';
 import { newEventId } from '../../../src/core/notify/notifier.ts';
-import { testOccurrence } from '../../../src/core/publish/occurrences.ts';
+import { testOccurrence } from '../../../src/core/publish/results/occurrences.ts';
 import { fileSink } from '../../../src/core/notify/sinks/file.ts';
 import { logSink } from '../../../src/core/notify/sinks/log.ts';
 import { redisSink } from '../../../src/core/notify/sinks/redis.ts';

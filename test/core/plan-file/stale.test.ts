@@ -2,7 +2,7 @@ import t from 'tap';
 import { decisionRecord, Decisions, placeOf } from '../../../src/core/plan-file/decision-record.ts';
 import { refuseOtherDecision } from '../../../src/core/plan-file/stale.ts';
 import { publishBundle } from '../../../src/core/publish/publish-bundle.ts';
-import type { ActionResult } from '../../../src/core/publish/result.ts';
+import type { ActionResult } from '../../../src/core/publish/results/result.ts';
 import type { Decided } from '../../../src/core/publish/publish-request.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
 import {

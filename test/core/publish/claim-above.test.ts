@@ -1,7 +1,7 @@
 import t from 'tap';
 import type { Owner } from '../../../src/core/identity.ts';
 import { publishBundle } from '../../../src/core/publish/publish-bundle.ts';
-import type { ActionResult } from '../../../src/core/publish/result.ts';
+import type { ActionResult } from '../../../src/core/publish/results/result.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
 import {
   bundleOf,

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import fc from 'fast-check';
 import t from 'tap';
-import type { ActionResult } from '../../../src/core/publish/result.ts';
+import type { ActionResult } from '../../../src/core/publish/results/result.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import { localStorage } from '../../../src/core/storage/local/driver.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';

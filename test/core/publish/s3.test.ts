@@ -5,7 +5,7 @@ import type { S3Location } from '../../../src/core/storage/s3/location.ts';
 import { silentLog } from '../../../src/core/log.ts';
 import { publishBundle, type BundlePublication } from '../../../src/core/publish/publish-bundle.ts';
 import type { PublishRequest } from '../../../src/core/publish/publish-request.ts';
-import type { ActionResult } from '../../../src/core/publish/result.ts';
+import type { ActionResult } from '../../../src/core/publish/results/result.ts';
 import { s3Storage } from '../../../src/core/storage/s3/driver.ts';
 import { withRetry } from '../../../src/core/storage/wrappers/retry.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';

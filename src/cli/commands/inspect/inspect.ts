@@ -8,7 +8,7 @@ import { errorRecord, type ErrorRecord } from '../../../core/errors.ts';
 import { finding, type Finding } from '../../../core/finding.ts';
 import type { Instant } from '../../../core/instant.ts';
 import { withReleasers } from '../../../core/lifecycle.ts';
-import { mapBundles, type MappableBundle } from '../../../core/publish/mapping.ts';
+import { mapBundles, type MappableBundle } from '../../../core/publish/selection/mapping.ts';
 import { readableSource } from '../../../core/publish/readable-source.ts';
 import { parseBundlePath } from '../../../core/storage/key.ts';
 import { describeLocation } from '../../../core/storage/location.ts';

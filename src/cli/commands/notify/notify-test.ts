@@ -4,7 +4,7 @@ import { WaybillError } from '../../../core/errors.ts';
 import { deliver, type Delivery } from '../../../core/notify/deliver.ts';
 import { eventOf, type Event } from '../../../core/notify/event.ts';
 import { newEventId, type OpenNotifier } from '../../../core/notify/notifier.ts';
-import { testOccurrence } from '../../../core/publish/occurrences.ts';
+import { testOccurrence } from '../../../core/publish/results/occurrences.ts';
 import { openNotifiers } from '../../../core/notify/open-notifiers.ts';
 import type { ConfiguredOptions } from '../../options.ts';
 import { columns, makeOutput } from '../../output.ts';

@@ -8,7 +8,7 @@ import type {
   DestinationResult,
   PipelineResult,
   RunResult,
-} from '../../../core/publish/result.ts';
+} from '../../../core/publish/results/result.ts';
 import { columns, plural, type Output } from '../../output.ts';
 
 /** So many changes of one destination are listed, unless everything was asked for. */

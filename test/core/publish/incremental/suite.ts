@@ -6,7 +6,7 @@ import { digestOf } from '../../../../src/core/digest.ts';
 import type { SourceBundle } from '../../../../src/core/bundle/source-bundle.ts';
 import type { DestinationConfig } from '../../../../src/core/config/config.ts';
 import { publishBundle } from '../../../../src/core/publish/publish-bundle.ts';
-import type { ActionResult } from '../../../../src/core/publish/result.ts';
+import type { ActionResult } from '../../../../src/core/publish/results/result.ts';
 import { bytesBody } from '../../../../src/core/storage/body.ts';
 import { listedKey } from '../../../../src/core/storage/key.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';

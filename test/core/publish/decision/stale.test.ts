@@ -1,8 +1,8 @@
 import t from 'tap';
-import type { DestinationConfig } from '../../../src/core/config/config.ts';
-import { publishBundle } from '../../../src/core/publish/publish-bundle.ts';
-import type { ActionResult } from '../../../src/core/publish/result.ts';
-import type { Storage } from '../../../src/core/storage/storage.ts';
+import type { DestinationConfig } from '../../../../src/core/config/config.ts';
+import { publishBundle } from '../../../../src/core/publish/publish-bundle.ts';
+import type { ActionResult } from '../../../../src/core/publish/results/result.ts';
+import type { Storage } from '../../../../src/core/storage/storage.ts';
 import {
   bundleOf,
   contextWith,
@@ -12,8 +12,8 @@ import {
   owner,
   snapshot,
   testClock,
-} from '../../faults/world.ts';
-import { instant } from '../../support/instant.ts';
+} from '../../../faults/world.ts';
+import { instant } from '../../../support/instant.ts';
 
 interface Upload {
   created: string;

@@ -1,6 +1,6 @@
-import { maxCatalogBytes, type OutputRecord } from '../catalog/catalog.ts';
-import { bytesOfRecord, catalogTooLarge } from '../catalog/serialise-catalog.ts';
-import { changesDestination, type Plan, type PlannedOutput } from './plan.ts';
+import { maxCatalogBytes, type OutputRecord } from '../../catalog/catalog.ts';
+import { bytesOfRecord, catalogTooLarge } from '../../catalog/serialise-catalog.ts';
+import { changesDestination, type Plan, type PlannedOutput } from '../plan.ts';
 
 /** Fields, numbers, times and digests of a record; its other texts count by their length. */
 const fixedBytes = 512;

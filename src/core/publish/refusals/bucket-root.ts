@@ -1,6 +1,6 @@
-import { WaybillError } from '../errors.ts';
-import { backendOf, type DestinationLocation } from '../storage/backends.ts';
-import type { Plan } from './plan.ts';
+import { WaybillError } from '../../errors.ts';
+import { backendOf, type DestinationLocation } from '../../storage/backends.ts';
+import type { Plan } from '../plan.ts';
 
 /**
  * A forced replacement deletes everything below its bundle path, which at the root of a destination can be a

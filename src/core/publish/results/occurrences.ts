@@ -1,9 +1,9 @@
-import type { SourceBundle } from '../bundle/source-bundle.ts';
-import type { Owner } from '../identity.ts';
-import type { ErrorRecord } from '../errors.ts';
-import { publicError } from '../public-error.ts';
+import type { SourceBundle } from '../../bundle/source-bundle.ts';
+import type { Owner } from '../../identity.ts';
+import type { ErrorRecord } from '../../errors.ts';
+import { publicError } from '../../public-error.ts';
 import type { ActionResult, PipelineResult } from './result.ts';
-import type { BundleFacts, EventData, Occurrence, OutputFacts } from '../notify/event.ts';
+import type { BundleFacts, EventData, Occurrence, OutputFacts } from '../../notify/event.ts';
 
 /*
  * Results as occurrences, for the notifiers. Pure.

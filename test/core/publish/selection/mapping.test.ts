@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import t from 'tap';
-import type { Instant } from '../../../src/core/instant.ts';
-import { mapBundles } from '../../../src/core/publish/mapping.ts';
-import { instant } from '../../support/instant.ts';
+import type { Instant } from '../../../../src/core/instant.ts';
+import { mapBundles } from '../../../../src/core/publish/selection/mapping.ts';
+import { instant } from '../../../support/instant.ts';
 
 const bundle = (path: string, created: string): { path: string; created: Instant } => ({
   path,

@@ -1,15 +1,15 @@
 import pMap from 'p-map';
-import { ancestorsOf, compareCodeUnits, type RelativePath } from '../paths.ts';
-import { isReservedPath, lockName, stateName } from '../reserved-names.ts';
-import { recordedPaths } from '../catalog/recorded-paths.ts';
-import { readState, type StoredState } from '../catalog/store.ts';
-import { joinKey, keyOf, nameOf, parentOf, type Key } from '../storage/key.ts';
-import type { EntryType, Storage, StorageFacts } from '../storage/storage.ts';
+import { ancestorsOf, compareCodeUnits, type RelativePath } from '../../paths.ts';
+import { isReservedPath, lockName, stateName } from '../../reserved-names.ts';
+import { recordedPaths } from '../../catalog/recorded-paths.ts';
+import { readState, type StoredState } from '../../catalog/store.ts';
+import { joinKey, keyOf, nameOf, parentOf, type Key } from '../../storage/key.ts';
+import type { EntryType, Storage, StorageFacts } from '../../storage/storage.ts';
 import { damagedAmong } from './damage.ts';
-import { isSettledByState, vouchedOutputs } from './decision/recorded-as.ts';
-import { obstaclesTo } from './observe-obstacles.ts';
-import type { CatalogState } from '../catalog/catalog.ts';
-import type { Damage, DecisionInput, Observation, PlannedOutput } from './plan.ts';
+import { isSettledByState, vouchedOutputs } from '../decision/recorded-as.ts';
+import { obstaclesTo } from './obstacles.ts';
+import type { CatalogState } from '../../catalog/catalog.ts';
+import type { Damage, DecisionInput, Observation, PlannedOutput } from '../plan.ts';
 
 /** Paths that are looked at concurrently: a remote storage answers many at the price of one. */
 const concurrentLooks = 64;

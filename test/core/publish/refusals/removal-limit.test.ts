@@ -1,9 +1,9 @@
 import t from 'tap';
-import { publishBundle } from '../../../src/core/publish/publish-bundle.ts';
-import { refuseRemovals } from '../../../src/core/publish/removal-limit.ts';
-import type { ActionResult } from '../../../src/core/publish/result.ts';
-import { parseAmount, type Amount } from '../../../src/core/settings/units.ts';
-import type { Storage } from '../../../src/core/storage/storage.ts';
+import { publishBundle } from '../../../../src/core/publish/publish-bundle.ts';
+import { refuseRemovals } from '../../../../src/core/publish/refusals/removal-limit.ts';
+import type { ActionResult } from '../../../../src/core/publish/results/result.ts';
+import { parseAmount, type Amount } from '../../../../src/core/settings/units.ts';
+import type { Storage } from '../../../../src/core/storage/storage.ts';
 import {
   bundleOf,
   bundlePath,
@@ -15,8 +15,8 @@ import {
   put,
   snapshot,
   testClock,
-} from '../../faults/world.ts';
-import { memoryStorage } from '../../support/memory-storage.ts';
+} from '../../../faults/world.ts';
+import { memoryStorage } from '../../../support/memory-storage.ts';
 
 const tenFiles = Object.fromEntries(Array.from({ length: 10 }, (_, index) => [`${index}.txt`, `${index}`]));
 const of = (count: number): Record<string, string> =>

@@ -1,10 +1,10 @@
 import t from 'tap';
-import type { OutputRecord } from '../../../src/core/catalog/catalog.ts';
-import { digestOf } from '../../../src/core/digest.ts';
-import type { RelativePath } from '../../../src/core/paths.ts';
-import { isRecordedAs } from '../../../src/core/publish/decision/recorded-as.ts';
-import { bytesBody } from '../../../src/core/storage/body.ts';
-import { otherOwner, owner } from '../../faults/world.ts';
+import type { OutputRecord } from '../../../../src/core/catalog/catalog.ts';
+import { digestOf } from '../../../../src/core/digest.ts';
+import type { RelativePath } from '../../../../src/core/paths.ts';
+import { isRecordedAs } from '../../../../src/core/publish/decision/recorded-as.ts';
+import { bytesBody } from '../../../../src/core/storage/body.ts';
+import { otherOwner, owner } from '../../../faults/world.ts';
 
 const generator = { name: 'index', version: 1, inputs: digestOf('inputs') };
 const record: OutputRecord = {

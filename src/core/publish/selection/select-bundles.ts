@@ -1,10 +1,10 @@
-import type { BundleCandidate } from '../bundle/discover.ts';
-import type { SourceBundle } from '../bundle/source-bundle.ts';
-import type { DestinationConfig } from '../config/config.ts';
-import { errorRecord, WaybillError, type ErrorRecord } from '../errors.ts';
-import type { Finding } from '../finding.ts';
+import type { BundleCandidate } from '../../bundle/discover.ts';
+import type { SourceBundle } from '../../bundle/source-bundle.ts';
+import type { DestinationConfig } from '../../config/config.ts';
+import { errorRecord, WaybillError, type ErrorRecord } from '../../errors.ts';
+import type { Finding } from '../../finding.ts';
 import { mapBundles, type MappedBundle } from './mapping.ts';
-import type { PipelineResult } from './result.ts';
+import type { PipelineResult } from '../results/result.ts';
 
 /** What one destination gets. With an `error`, no bundle is selected. */
 export interface Selection {

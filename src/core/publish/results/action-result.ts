@@ -1,6 +1,6 @@
-import { errorRecord, WaybillError } from '../errors.ts';
-import type { Applied } from './apply/apply.ts';
-import type { Plan, PlannedOutput, Reason } from './plan.ts';
+import { errorRecord, WaybillError } from '../../errors.ts';
+import type { Applied } from '../apply/apply.ts';
+import type { Plan, PlannedOutput, Reason } from '../plan.ts';
 import type { ActionResult } from './result.ts';
 
 /*

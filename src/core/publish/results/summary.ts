@@ -1,4 +1,4 @@
-import type { Action } from './plan.ts';
+import type { Action } from '../plan.ts';
 import type { Counters, PipelineResult } from './result.ts';
 
 /** Counts the actions of all destinations by label, and the destinations that failed. Pure. */

@@ -1,6 +1,6 @@
-import type { ErrorRecord } from '../errors.ts';
-import type { Finding } from '../finding.ts';
-import type { Action, PlannedChange, Reason } from './plan.ts';
+import type { ErrorRecord } from '../../errors.ts';
+import type { Finding } from '../../finding.ts';
+import type { Action, PlannedChange, Reason } from '../plan.ts';
 
 /** What was done, or would be done, with one bundle at one destination. Plain data. */
 export interface ActionResult {

@@ -1,7 +1,7 @@
-import { inParallel } from '../parallel.ts';
-import { ancestorsOf, type RelativePath } from '../paths.ts';
-import { keyOf, listedKey } from '../storage/key.ts';
-import type { EntryType, Storage } from '../storage/storage.ts';
+import { inParallel } from '../../parallel.ts';
+import { ancestorsOf, type RelativePath } from '../../paths.ts';
+import { keyOf, listedKey } from '../../storage/key.ts';
+import type { EntryType, Storage } from '../../storage/storage.ts';
 
 const concurrentLooks = 64;
 

@@ -1,8 +1,8 @@
-import type { CatalogState } from '../catalog/catalog.ts';
-import { WaybillError } from '../errors.ts';
-import { sameOwner } from '../identity.ts';
-import { formatAmount, mostOf, type Amount } from '../settings/units.ts';
-import type { Plan } from './plan.ts';
+import type { CatalogState } from '../../catalog/catalog.ts';
+import { WaybillError } from '../../errors.ts';
+import { sameOwner } from '../../identity.ts';
+import { formatAmount, mostOf, type Amount } from '../../settings/units.ts';
+import type { Plan } from '../plan.ts';
 
 /** Published outputs of one owner: how many there are, and how many of them are to go. */
 export interface Removals {

@@ -1,7 +1,7 @@
-import { inParallel } from '../parallel.ts';
-import { keyOf, parentOf, type Key } from '../storage/key.ts';
-import type { FileStat, Storage } from '../storage/storage.ts';
-import type { Damage, PlannedOutput } from './plan.ts';
+import { inParallel } from '../../parallel.ts';
+import { keyOf, parentOf, type Key } from '../../storage/key.ts';
+import type { FileStat, Storage } from '../../storage/storage.ts';
+import type { Damage, PlannedOutput } from '../plan.ts';
 
 /** Looked at concurrently: a remote storage answers many at the price of one. */
 const filesAtOnce = 64;
