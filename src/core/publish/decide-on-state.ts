@@ -9,7 +9,7 @@ import { decide } from './decision/decide.ts';
 import { dependsOnClaims, respectClaim } from './decision/respect-claim.ts';
 import { refuseStale } from './decision/stale.ts';
 import { observe } from './observation/observe.ts';
-import { changesDestination, type DecisionInput, type Plan } from './plan.ts';
+import { changesDestination, type DecisionInput, type Observation, type Plan } from './plan.ts';
 import type { PublishRequest } from './publish-request.ts';
 import { plannedRemovals, refuseRemovals } from './refusals/removal-limit.ts';
 
@@ -28,8 +28,14 @@ export function decider(
   input: Omit<DecisionInput, 'observed'>,
   { allowRemovals = false, onDecided }: Pick<PublishRequest, 'allowRemovals' | 'onDecided'> = {},
 ): DecideOn {
+  let last: { stored: StoredState; damaged: Observation['damaged'] } | undefined;
   return async (stored) => {
-    const decided = decide({ ...input, observed: await observe(storage, input, stored) });
+    // If the state is the same, no publisher has been at work, and what it records is as it was seen. To look
+    // at all of that again would be most of the cost of a publication that keeps most of its outputs.
+    const known = last !== undefined && isSameState(last.stored, stored) ? last.damaged : undefined;
+    const observed = await observe(storage, input, stored, known);
+    last = { stored, damaged: observed.damaged };
+    const decided = decide({ ...input, observed });
     const plan = dependsOnClaims(decided)
       ? respectClaim(decided, await findClaimAbove(root, input.destinationPath))
       : decided;

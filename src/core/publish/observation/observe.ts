@@ -18,13 +18,15 @@ const concurrentLooks = 64;
  * Looks at a destination bundle path, and no further than the decision needs: one read of the state if that
  * settles everything; a `stat` of each planned path that is unrecorded or may be kept if the state is valid
  * (listings, where those are cheaper); a listing if there is no usable state, or if force may clear
- * everything. `storage` is rooted at the bundle path. `stored` is the state if it was just read. Never
- * writes. Throws the storage's own error.
+ * everything. `storage` is rooted at the bundle path. `stored` is the state if it was just read; `damaged`
+ * is what an earlier look found of the outputs that it vouches for. Never writes. Throws the storage's own
+ * error.
  */
 export async function observe(
   storage: Storage,
   input: Pick<DecisionInput, 'owner' | 'workflow' | 'planned' | 'force'>,
   stored?: StoredState,
+  damaged?: Observation['damaged'],
 ): Promise<Observation> {
   const { state } = stored ?? (await readState(storage));
   const nothing = nothingSeen(state, storage.facts);
@@ -38,12 +40,13 @@ export async function observe(
   const recorded = recordedPaths(state);
   const candidates = input.planned.map(({ path }) => path).filter((path) => !recorded.has(path));
   const vouched = state.kind === 'valid' ? vouchedOutputs(input.planned, state.catalog, storage.facts) : [];
-  const look = isListingCheaper(storage, candidates.length + vouched.length, recorded.size)
+  const unseen = damaged === undefined ? vouched : [];
+  const look = isListingCheaper(storage, candidates.length + unseen.length, recorded.size)
     ? await listedView(storage, input.planned)
     : storage;
   const unrecorded = state.kind === 'legacy' ? [] : await presentAmong(look, candidates, recorded);
   const isRemote = look === storage && storage.facts.localRoot === null;
-  const damaged = await damagedAmong(look, vouched, isRemote);
+  damaged ??= await damagedAmong(look, unseen, isRemote);
   const obstacles = await obstaclesTo(storage, pathsToWrite(input.planned, vouched, damaged), recorded);
   const { nested, contents } = everything ?? { nested: await nestedAbove(look, candidates), contents: [] };
   return { ...nothing, contentPresent: true, unrecorded, damaged, obstacles, nested, contents };
