@@ -56,6 +56,23 @@ const scenes: fc.Arbitrary<Scene> = situations.chain(({ force, state }) =>
   }),
 );
 
+const plain: Scene = {
+  ...{ published: { a: '1', 'dir/c': 'two' }, theirs: null, strays: {}, damaged: {}, state: 'as it is' },
+  ...{ planned: { a: '1', 'dir/c': 'two' }, workflow: 'replacement', force: false },
+};
+/** A scene for each action and each fate, which random ones might miss. */
+const examples: Scene[] = [
+  { ...plain, published: null },
+  plain,
+  { ...plain, workflow: 'additive', planned: { a: 'two', b: '1' } },
+  { ...plain, planned: { a: 'two' } },
+  { ...plain, planned: { a: '1', 'dir/c': '1', deep: '1' }, damaged: { a: false } },
+  { ...plain, planned: { a: '1', 'dir/c': '1', deep: '1' }, damaged: { a: true } },
+  { ...plain, state: 'gone' },
+  { ...plain, state: 'invalid' },
+  { ...plain, state: 'invalid', force: true, strays: { stray: '1' } },
+];
+
 interface Place {
   root: Storage;
   /** What is at the bundle path, and what changes with every write of it. */
@@ -90,7 +107,7 @@ for (const [kind, open] of Object.entries(kinds))
           place.release();
         }
       }),
-      { numRuns: howMany(2_000, 200) },
+      { numRuns: howMany(2_000, 200), examples: examples.map((scene) => [scene]) },
     );
     t.pass('for random trees');
   });
