@@ -43,7 +43,18 @@ export function withRetry(storage: Storage, options: RetryOptions): Storage {
       let remaining = moves;
       await again(async (attempt) => {
         if (attempt > 1) remaining = await movesNotDone(storage, remaining);
-        if (remaining.length > 0) await storage.rename(remaining);
+        while (remaining.length > 0) {
+          try {
+            await storage.rename(remaining);
+            return;
+          } catch (failure) {
+            // A server may carry out a request of the lost connection as late as now, and take a source away.
+            if (attempt === 1 || !hasCode(failure, 'storage_not_found')) throw failure;
+            const left = await movesNotDone(storage, remaining);
+            if (left.length === remaining.length) throw failure;
+            remaining = left;
+          }
+        }
       });
     },
     obstacleTo: (change) => again(() => storage.obstacleTo(change)),

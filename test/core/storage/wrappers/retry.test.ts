@@ -1,7 +1,7 @@
 import t from 'tap';
 import { systemClock } from '../../../../src/core/clock.ts';
 import { WaybillError } from '../../../../src/core/errors.ts';
-import { bytesBody } from '../../../../src/core/storage/body.ts';
+import { bytesBody, readAll } from '../../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';
 import { withRetry } from '../../../../src/core/storage/wrappers/retry.ts';
@@ -46,6 +46,26 @@ t.test('moves that were made by the lost attempt are not repeated', async (t) =>
   await storage.write(key('a'), bytesBody('a'), { mode: 'scratch' });
   await storage.rename([{ from: key('a'), to: key('b') }]);
   t.match(await storage.stat(key('b')), { type: 'file', size: 1 });
+});
+
+t.test('a move that the server makes while the next attempt is under way has been made', async (t) => {
+  const memory = memoryStorage({ flavour: 'files' });
+  const moves = ['a', 'b', 'c'].map((name) => ({ from: key(name), to: key(`out/${name}`) }));
+  let calls = 0;
+  const rename: Storage['rename'] = async (given) => {
+    calls += 1;
+    if (calls === 1) throw transient;
+    // The request of the lost connection, which the server carries out only now.
+    const late = moves[calls - 2];
+    if (late !== undefined) await memory.rename([late]);
+    await memory.rename(given);
+  };
+  const storage = withRetry({ ...memory, rename }, options);
+  for (const { from } of moves) await storage.write(from, bytesBody(from), { mode: 'scratch' });
+  await storage.rename(moves);
+  for (const { from, to } of moves) t.equal((await readAll(storage, to, 1)).toString(), from);
+  t.equal(calls, 4);
+  await t.rejects(storage.rename(moves), { code: 'storage_not_found' }, 'but what is gone is not made up');
 });
 
 t.test('a creation that the lost attempt may have made fails with the earlier failure', async (t) => {
