@@ -34,7 +34,7 @@ export const statusOf: Record<ErrorCode, number> = {
 
   unmanaged_content: 500,
   state_conflict: 500,
-  stale_bundle: 409,
+  stale_bundle: 500,
   empty_plan: 500,
   catalog_too_large: 500,
   nested_managed_path: 500,
