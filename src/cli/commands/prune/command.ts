@@ -17,7 +17,7 @@ export function pruneCommand(): Command {
     .addOption(configOption())
     .addOption(pipelineOption())
     .addOption(destinationOption())
-    .addOption(new Option('--dry-run', 'tell what would go, delete nothing').conflicts('apply'))
+    .addOption(new Option('--dry-run', 'show what would go, delete nothing').conflicts('apply'))
     .addOption(new Option('--apply', 'delete what the policy says').conflicts('dryRun'))
     .option('--allow-removals', 'remove more than limits.max_removed allows')
     .addOption(formatOption())

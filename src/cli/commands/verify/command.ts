@@ -12,7 +12,7 @@ export function verifyCommand(): Command {
       '--repair',
       'write again what is missing or different: from the source, or from another destination of the pipeline',
     )
-    .option('--dry-run', 'with --repair: tell what would be written, write nothing')
+    .option('--dry-run', 'with --repair: show what would be written, write nothing')
     .addOption(formatOption())
     .action(async (options: VerifyOptions) =>
       exitWith((await import('./verify.ts')).verifyDestinations(options)),
