@@ -85,10 +85,8 @@ t.test('SIGTERM ends a run within its grace though a server never answers', asyn
 });
 
 function layOut(t: Test, destination: string): string {
-  // Where a user without rights can read it, too.
   const place = mkdtempSync(path.join(tmpdir(), 'waybill-unmakeable-'));
   t.teardown(() => rmSync(place, { recursive: true, force: true }));
-  chmodSync(place, 0o755);
   mkdirSync(path.join(place, 'source/one'), { recursive: true });
   writeFileSync(path.join(place, 'source/one/manifest.json'), manifest(['a.txt']));
   writeFileSync(path.join(place, 'source/one/a.txt'), 'a');
@@ -101,14 +99,17 @@ function layOut(t: Test, destination: string): string {
   return place;
 }
 
+/** Root without its capabilities is held to modes like anybody, and can read the program wherever it is. */
+const withoutPrivileges = ['setpriv', '--bounding-set=-all', '--inh-caps=-all', '--'];
+
 function waybill(place: string, args: string[], { unprivileged = false } = {}): Ended {
-  const user = unprivileged && process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
-  return spawnSync(process.execPath, [program, ...args, '-c', 'c.yml'], {
+  const through = unprivileged && process.getuid?.() === 0 ? withoutPrivileges : [];
+  const command = [...through, process.execPath, program, ...args, '-c', 'c.yml'];
+  return spawnSync(command[0] as string, command.slice(1), {
     encoding: 'utf8',
     cwd: place,
     env: { PATH: process.env['PATH'] ?? '', HOME: '/nonexistent' },
     timeout: hungAfterMs,
     killSignal: 'SIGKILL',
-    ...user,
   });
 }
