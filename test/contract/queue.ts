@@ -1,7 +1,8 @@
 import type { Test } from 'tap';
 import { digestOf } from '../../src/core/digest.ts';
 import { WaybillError } from '../../src/core/errors.ts';
-import type { ActionResult, Counters, RunResult } from '../../src/core/publish/results/result.ts';
+import type { ActionResult, RunResult } from '../../src/core/publish/results/result.ts';
+import { countActions } from '../../src/core/publish/results/summary.ts';
 import type { JobResult, PublishJob } from '../../src/workers/job.ts';
 import type { JobProcessor, JobQueue } from '../../src/workers/queue.ts';
 import type { RunRecord } from '../../src/workers/run-record.ts';
@@ -539,13 +540,4 @@ function actionResult(action: 'publish_new' | 'fail_unmanaged'): ActionResult {
   };
 }
 
-const noActions: Counters = {
-  publish_new: 0,
-  upsert_additive: 0,
-  replace_catalog: 0,
-  skip_same: 0,
-  force_replace: 0,
-  fail_unmanaged: 0,
-  fail_conflict: 0,
-  failed_destinations: 0,
-};
+const noActions = countActions([]);

@@ -86,3 +86,13 @@ function describe(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
   return message.split(', ')[0] ?? message;
 }
+
+/** What `work` returns; undefined if it fails because there is no such file. Throws its other errors. */
+export function unlessAbsent<T>(work: () => T): T | undefined {
+  try {
+    return work();
+  } catch (error) {
+    if (isAbsent(error)) return undefined;
+    throw error;
+  }
+}

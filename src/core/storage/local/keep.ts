@@ -14,7 +14,7 @@ import { notFound } from '../errors.ts';
 import type { Key } from '../key.ts';
 import type { Kept, KeptBy, Storage } from '../storage.ts';
 import type { LocalDirectories } from './directories.ts';
-import { errnoOf, isAbsent } from './errors.ts';
+import { errnoOf, isAbsent, unlessAbsent } from './errors.ts';
 import { makeDurable } from './sync.ts';
 
 /** Keeps files that are about to be replaced or removed. Throws system errors as Node.js reports them. */
@@ -89,15 +89,6 @@ export function localKeeper(
 
 function lstatIfThere(file: string): Stats | undefined {
   return unlessAbsent(() => lstatSync(file));
-}
-
-function unlessAbsent<T>(work: () => T): T | undefined {
-  try {
-    return work();
-  } catch (error) {
-    if (isAbsent(error)) return undefined;
-    throw error;
-  }
 }
 
 function isSame(one: Stats | undefined, other: Stats | undefined): boolean {

@@ -1,7 +1,7 @@
 import { readdirSync, rmdirSync, unlinkSync } from 'node:fs';
 import path from 'node:path';
 import { setImmediate as breathe } from 'node:timers/promises';
-import { isAbsent } from './errors.ts';
+import { unlessAbsent } from './errors.ts';
 
 /** The event loop gets its turn after this many entries. */
 const entriesPerBreath = 512;
@@ -33,13 +33,4 @@ export function removedIfEmpty(directory: string): boolean {
     if (!entry.isDirectory() || !removedIfEmpty(path.join(directory, entry.name))) return false;
   rmdirSync(directory);
   return true;
-}
-
-function unlessAbsent<T>(work: () => T): T | undefined {
-  try {
-    return work();
-  } catch (error) {
-    if (isAbsent(error)) return undefined;
-    throw error;
-  }
 }
