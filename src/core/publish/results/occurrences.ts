@@ -20,29 +20,21 @@ export function publicationOccurrence(
   result: ActionResult,
   runId: string | null,
 ): Occurrence | null {
-  if (result.error !== null)
-    return failureOccurrence(
-      {
-        pipeline_id: pipelineId,
-        destination_id: destinationId,
-        destination_path: result.destinationPath,
-        run_id: runId,
-        bundle: bundleFacts(bundle),
-        action: result.action,
-      },
-      result.error,
-    );
+  const about = {
+    pipeline_id: pipelineId,
+    destination_id: destinationId,
+    destination_path: result.destinationPath,
+    run_id: runId,
+    bundle: bundleFacts(bundle),
+    action: result.action,
+  };
+  if (result.error !== null) return failureOccurrence(about, result.error);
   if (result.action === 'skip_same') return null;
   const { listed, omitted } = fitting(writtenFirst(result), result.outputs.length);
   return {
     type: 'bundle.published',
     data: {
-      pipeline_id: pipelineId,
-      destination_id: destinationId,
-      destination_path: result.destinationPath,
-      run_id: runId,
-      bundle: bundleFacts(bundle),
-      action: result.action,
+      ...about,
       counts: {
         outputs: result.outputs.length,
         outputs_written: result.outputsWritten,
