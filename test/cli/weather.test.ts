@@ -6,8 +6,9 @@ import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import t, { type Test } from 'tap';
-import { openDirectory } from '../../examples/feeder/targets.ts';
+import { openDirectory, openServer } from '../../examples/feeder/targets.ts';
 import { feedAll } from '../core/weather/feed-samples.ts';
+import { startPostgres } from '../services/postgres.ts';
 
 const program = path.resolve('dist/cli/weather.js');
 const waybill = path.resolve('dist/cli/main.js');
@@ -54,11 +55,19 @@ async function listening({ child, lines, ended }: Started): Promise<string> {
   }
 }
 
-async function fill(database: string): Promise<void> {
-  const target = await openDirectory(database);
-  await feedAll(target);
-  await target.close();
-}
+// Starting the embedded database takes seconds of processor time, so one directory serves the programs that
+// need it, one after the other, and a server those that need no more than a database.
+const database = path.join(t.testdir({}), 'database');
+const directory = await openDirectory(database);
+await feedAll(directory);
+await directory.close();
+
+const server = await startPostgres();
+t.teardown(() => server.remove());
+const owner = await openServer(server.url());
+await feedAll(owner);
+await owner.close();
+const WEATHER_URL = server.url('weather_reader');
 
 /** Every endpoint in every format has data, of the type that was asked for. */
 async function answersAll(t: Test, url: string): Promise<void> {
@@ -86,14 +95,17 @@ async function answersAll(t: Test, url: string): Promise<void> {
 
 const embedded = `
 server: { http: { listen: "127.0.0.1:0" } }
-databases: [{ name: embedded, driver: pglite, directory: ./database }]
+databases: [{ name: embedded, driver: pglite, directory: ${JSON.stringify(database)} }]
 templates: { base_dir: ${JSON.stringify(templates)} }
 `;
+const onServer = embedded.replace(
+  /databases: .*/,
+  'databases: [{ name: one, driver: postgres, url_env: WEATHER_URL }]',
+);
 const form = /^\d{4}\/\d\d\/\d\d \d\d:\d\d:\d\d\.\d{6} weather: /;
 
 t.test('the reader serves until it is told to stop', async (t) => {
-  const place = t.testdir({ 'config.yml': embedded, 'other.yml': embedded });
-  await fill(path.join(place, 'database'));
+  const place = t.testdir({ 'config.yml': onServer, 'other.yml': onServer });
   const ways: [string, string[], Record<string, string>, NodeJS.Signals][] = [
     ['-config', [program, '-config', 'other.yml'], { READER_CONFIG: 'none.yml' }, 'SIGTERM'],
     ['-config=', [program, '-config=other.yml'], {}, 'SIGINT'],
@@ -104,7 +116,7 @@ t.test('the reader serves until it is told to stop', async (t) => {
   ];
   for (const [name, command, env, signal] of ways)
     await t.test(name, async (t) => {
-      const started = start(t, place, command, env);
+      const started = start(t, place, command, { WEATHER_URL, ...env });
       const url = await listening(started);
       for (const format of ['json', 'xml', 'text'])
         t.equal((await fetch(`${url}observations?format=${format}`)).status, 200, format);
@@ -120,9 +132,9 @@ t.test('the example answers all nine endpoints in three formats', async (t) => {
   const place = t.testdir({
     'config.yml': example
       .replace('127.0.0.1:8081', '127.0.0.1:0')
+      .replace('./database', JSON.stringify(database))
       .replace('./templates/weather', JSON.stringify(templates)),
   });
-  await fill(path.join(place, 'database'));
   const started = start(t, place, [program, '-config', 'config.yml']);
   await answersAll(t, await listening(started));
   started.child.kill('SIGTERM');
@@ -139,7 +151,6 @@ pipelines:
     destinations: [{ id: web, backend: local, path: ./public }]
 `,
   });
-  await fill(path.join(place, 'database'));
   const started = start(t, place, [waybill, 'serve', '--config', 'config.yml'], {
     UPLOAD_TOKEN: 'a-token-of-the-test',
   });
@@ -163,10 +174,9 @@ t.test('what fails at the start is one line with its context, and exit code 1', 
     'none.yml': 'databases: []\npipelines: []\n',
     'secret.yml': 'databases: [{ name: one, driver: postgres, url_env: MISSING_URL }]\n',
     'down.yml': 'databases: [{ name: one, driver: postgres, url_env: DOWN_URL }]\n',
-    'second.yml': embedded.replace('}]', '}, { name: second, driver: postgres, url_env: DOWN_URL }]'),
-    'taken.yml': embedded.replace('127.0.0.1:0', `127.0.0.1:${port}`),
+    'second.yml': onServer.replace('}]', '}, { name: second, driver: postgres, url_env: DOWN_URL }]'),
+    'taken.yml': onServer.replace('127.0.0.1:0', `127.0.0.1:${port}`),
   });
-  await fill(path.join(place, 'database'));
   const failures: [string, RegExp][] = [
     ['absent.yml', /weather: load config: .*absent\.yml/],
     ['broken.yml', /weather: load config: /],
@@ -179,7 +189,7 @@ t.test('what fails at the start is one line with its context, and exit code 1', 
   ];
   for (const [file, reason] of failures)
     await t.test(file, async (t) => {
-      const env = { DOWN_URL: 'postgres://someone:hunter2@127.0.0.1:1/none' };
+      const env = { WEATHER_URL, DOWN_URL: 'postgres://someone:hunter2@127.0.0.1:1/none' };
       const { lines, ended } = start(t, place, [program, '-config', file], env);
       t.equal(await ended, 1);
       const told = lines.filter((line) => !line.includes(' warn: '));
