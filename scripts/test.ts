@@ -22,6 +22,7 @@ import { availableParallelism } from 'node:os';
 import path from 'node:path';
 import { installMissing, missingPackages, MissingService } from '../test/services/debian.ts';
 import { needsOf, type NeedName } from '../test/services/needs.ts';
+import { bundle } from './test/bundle.ts';
 import { closureOf } from './test/closure.ts';
 import { report, type Progress } from './test/report.ts';
 import { endAll, runFile, type FileResult } from './test/run-file.ts';
@@ -40,9 +41,12 @@ const workspace = mkdtempSync('/tmp/waybill-test-');
 const memory = existsSync('/dev/shm') ? mkdtempSync('/dev/shm/waybill-test-') : undefined;
 // PostgreSQL runs as a user of its own, who has to pass through.
 chmodSync(workspace, 0o755);
+// Below the project: a bundle finds its packages where the tests do.
+mkdirSync('.tap', { recursive: true });
+const bundles = mkdtempSync('.tap/bundles-');
 const done: FileResult[] = [];
 const removeWorkspaces = (): void => {
-  for (const directory of [workspace, memory])
+  for (const directory of [workspace, memory, bundles])
     if (directory !== undefined) rmSync(directory, { recursive: true, force: true });
 };
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
@@ -60,6 +64,7 @@ const env = {
   AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true',
   ...(refusal === undefined ? {} : { WAYBILL_TEST_REFUSAL: refusal }),
 };
+const bundleOfFile = await bundle(files, bundles);
 await runAll(longestFirst(files), report(files.length, process.stdout));
 removeWorkspaces();
 process.exitCode = conclude(done);
@@ -71,7 +76,8 @@ async function runAll(queue: string[], progress: Progress): Promise<void> {
       const place = `${(started += 1)}`;
       progress.started(file);
       const directories = [workspace, memory].map((root) => root && path.join(root, place));
-      const result = await runFile(file, { env, directories, skipsMissing: !isCi });
+      const program = bundleOfFile.get(file) as string;
+      const result = await runFile(file, program, { env, directories, skipsMissing: !isCi });
       progress.ended(result);
       done.push(result);
     }

@@ -37,9 +37,14 @@ export interface FileSettings {
 const silenceMs = 300_000;
 const running = new Set<ChildProcess>();
 
-/** Runs a test file in a session of its own. A process or a directory that it leaves behind is a failure. */
+/**
+ * Runs a test file in a session of its own. A process or a directory that it leaves behind is a failure.
+ *
+ * @param program the bundle that Node.js runs in the file's place
+ */
 export async function runFile(
   file: string,
+  program: string,
   { env, directories, skipsMissing }: FileSettings,
 ): Promise<FileResult> {
   const [disk, memory] = directories;
@@ -49,7 +54,7 @@ export async function runFile(
   };
   const fail = (name: string, detail: string): void => void result.failures.push({ name, detail });
   const started = performance.now();
-  const child = spawn(process.execPath, ['--import=tsx', file], {
+  const child = spawn(process.execPath, ['--enable-source-maps', program], {
     // Its own session: whatever it starts can be found and ended.
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe'],

@@ -3,6 +3,7 @@ import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import t from 'tap';
+import { register } from 'tsx/esm/api';
 import ts from 'typescript';
 import { backends } from '../../../src/core/storage/backends.ts';
 
@@ -33,6 +34,9 @@ function moved(text: string): string {
     .replaceAll('../../../support/', '../../../../test/support/')
     .replaceAll('../../../../src/core/', '../../');
 }
+
+// The modules of the copy are made while this runs: nothing has bundled them.
+register();
 
 /** A module of the copy, with the type that the original has. */
 async function fromCopy<T>(file: string): Promise<T> {

@@ -97,7 +97,7 @@ for (const [name, { honoured, judge }] of Object.entries(kinds))
       t.beforeEach(() => (proxy.judge = judge));
       await storageContract(t, async () => {
         const location = place();
-        return { open: async () => s3Storage(location, { ...options, pageSize: 900 }) };
+        return { open: async () => s3Storage(location, { ...options, pageSize: 90 }), page: 90 };
       });
     });
   });

@@ -6,6 +6,7 @@ import { silentLog } from '../../../../src/core/log.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
 import { sftpStorage } from '../../../../src/core/storage/sftp/driver.ts';
 import { bytesBody } from '../../../../src/core/storage/body.ts';
+import type { Storage } from '../../../../src/core/storage/storage.ts';
 import { within } from '../../../../src/core/storage/wrappers/within.ts';
 import { storageContract } from '../../../contract/storage.ts';
 import { startPlainSftpServer } from '../../../services/plain-sftp-server.ts';
@@ -18,6 +19,8 @@ const servers = {
   'a server that answers with codes of version 6': await startPlainSftpServer(t, { laterCodes: true }),
 };
 const options = { clock: systemClock, log: silentLog, secrets: noSecrets };
+/** All of these servers send a hundred names at once. */
+const page = 100;
 let worlds = 0;
 
 function newPlace(server: SftpServer): string {
@@ -29,7 +32,7 @@ for (const [name, server] of Object.entries(servers)) {
   t.test(name, (t) =>
     storageContract(t, async () => {
       const location = sftpLocationOf(server, newPlace(server));
-      return { open: async () => sftpStorage(location, options) };
+      return { open: async () => sftpStorage(location, options), page };
     }),
   );
 }
@@ -37,7 +40,9 @@ for (const [name, server] of Object.entries(servers)) {
 t.test('OpenSSH, one request at a time, seen through a sub-directory', (t) =>
   storageContract(t, async () => {
     const location = { ...sftpLocationOf(servers.OpenSSH, newPlace(servers.OpenSSH)), maxRequests: 1 };
-    return { open: async () => within(await sftpStorage(location, options), key('deep/inside')) };
+    const open = async (): Promise<Storage> =>
+      within(await sftpStorage(location, options), key('deep/inside'));
+    return { open, page };
   }),
 );
 
