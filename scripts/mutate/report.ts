@@ -1,0 +1,97 @@
+import path from 'node:path';
+import type { SourceMutant } from './instrument.ts';
+import type { Status, Verdict } from './trial.ts';
+
+/** A mutant that may survive. It is named by what it changes, and not by a line number, which moves. */
+export interface Accepted {
+  readonly file: string;
+  readonly context: string;
+  readonly original: string;
+  readonly replacement: string;
+}
+export interface Acceptance {
+  readonly reason: string;
+  readonly mutants: readonly Accepted[];
+}
+
+export type Judged = readonly [SourceMutant, Verdict];
+
+export interface Summary {
+  readonly table: readonly string[];
+  /** Nothing noticed them, and no reason is given. */
+  readonly unexplained: readonly Judged[];
+  readonly explained: readonly Judged[];
+  /** Listed as survivors, but gone or noticed. */
+  readonly outdated: readonly Accepted[];
+  /** Noticed of all that were run, 0 to 100. */
+  readonly score: number;
+}
+
+const columns = ['folder', 'mutants', 'killed', 'timeouts', 'survivors', 'listed', 'killed %'];
+
+/** Counts by folder, and tells the survivors that are listed with a reason from those that are not. Pure. */
+export function summarise(judged: readonly Judged[], accepted: readonly Acceptance[]): Summary {
+  const listed = accepted.flatMap(({ mutants }) => mutants);
+  const isListed = (mutant: SourceMutant): boolean => listed.some((one) => isSame(one, mutant));
+  const survivors = judged.filter(([, { status }]) => !isNoticed(status));
+  const folderOf = ([{ file }]: Judged): string => path.posix.dirname(file);
+  const folders = [...new Set(judged.map(folderOf))].sort();
+  const row = (name: string, of: readonly Judged[]): string[] => {
+    const count = (...wanted: Status[]): number =>
+      of.filter(([, { status }]) => wanted.includes(status)).length;
+    const left = of.filter(([, { status }]) => !isNoticed(status));
+    const counts = [of.length, count('killed'), count('timeout'), left.length];
+    const explained = left.filter(([mutant]) => isListed(mutant)).length;
+    return [name, ...[...counts, explained].map(String), share(of).toFixed(1)];
+  };
+  const rows = folders.map((folder) =>
+    row(
+      folder,
+      judged.filter((one) => folderOf(one) === folder),
+    ),
+  );
+  const files = new Set(judged.map(([{ file }]) => file));
+  return {
+    table: aligned([columns, ...rows, row('all', judged)]),
+    unexplained: survivors.filter(([mutant]) => !isListed(mutant)),
+    explained: survivors.filter(([mutant]) => isListed(mutant)),
+    outdated: listed.filter(
+      (one) => files.has(one.file) && !survivors.some(([mutant]) => isSame(one, mutant)),
+    ),
+    score: share(judged),
+  };
+}
+
+export function told({ file, line, mutator, original, replacement }: SourceMutant, verdict: Verdict): string {
+  const how = verdict.status === 'unreached' ? ' (no test reaches it)' : '';
+  return `${file}:${line} ${mutator}${how}\n    ${original}\n  → ${replacement || '(nothing)'}`;
+}
+
+function isSame(one: Accepted, { file, context, original, replacement }: SourceMutant): boolean {
+  return (
+    one.file === file &&
+    one.context === context &&
+    one.original === original &&
+    one.replacement === replacement
+  );
+}
+
+function isNoticed(status: Status): boolean {
+  return status === 'killed' || status === 'timeout';
+}
+
+function share(judged: readonly Judged[]): number {
+  const noticed = judged.filter(([, { status }]) => isNoticed(status)).length;
+  return judged.length === 0 ? 100 : (100 * noticed) / judged.length;
+}
+
+function aligned(rows: readonly (readonly string[])[]): string[] {
+  const widths = columns.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
+  return rows.map((row) =>
+    row
+      .map((cell, column) =>
+        column === 0 ? cell.padEnd(widths[0] ?? 0) : cell.padStart(widths[column] ?? 0),
+      )
+      .join('  '),
+  );
+}
