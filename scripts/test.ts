@@ -30,7 +30,7 @@ import { endAll, runFile, type FileResult } from './test/run-file.ts';
 const timesFile = '.tap/times.json';
 const isCi = process.env['CI'] !== undefined && process.env['CI'] !== 'false';
 const seed = Number(process.env['WAYBILL_TEST_SEED'] ?? (isCi ? 20_261_120 : randomInt(1, 1_000_000)));
-const jobs = Number(process.env['WAYBILL_TEST_JOBS'] ?? Math.max(2, availableParallelism()));
+const jobs = Number(process.env['WAYBILL_TEST_JOBS'] ?? availableParallelism() + 1);
 
 const files = testFiles(process.argv.slice(2));
 if (files.length === 0) fail('no test file was found');

@@ -2,9 +2,10 @@ import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
 import { startRedis } from '../services/redis.ts';
+import { howMany } from '../support/sampling.ts';
 import { acceptedId, bundle, follow, launchApi, layOut, upload } from './processes.ts';
 
-const uploads = 200;
+const uploads = howMany(200, 60);
 const pipelines = 20;
 const bytes = 50_000;
 

@@ -23,6 +23,9 @@ import {
   untruths,
   type Files,
 } from '../../../faults/world.ts';
+import { howMany } from '../../../support/sampling.ts';
+
+const many = howMany(5_000, 1_000);
 
 /** A destination, and how to tell that a file of it was written. */
 export interface Place {
@@ -36,13 +39,13 @@ export interface Place {
 /** What only a run as a whole can show of incremental publication, on a real destination. */
 export function incrementalSuite(t: Test, name: string, open: (t: Test) => Promise<Place>): void {
   t.test(
-    `${name}: one changed file of 5,000 is written, with what depends on it, and no other`,
+    `${name}: one changed file of ${many} is written, with what depends on it, and no other`,
     async (t) => {
       const { storage, writtenMarks, writes } = await open(t);
-      const files = manyFiles(5_000);
+      const files = manyFiles(many);
       t.match(await publish(storage, { files }), {
         action: 'publish_new',
-        outputsWritten: 5_002,
+        outputsWritten: many + 2,
         error: null,
       });
       const before = await writtenMarks();
@@ -53,7 +56,7 @@ export function incrementalSuite(t: Test, name: string, open: (t: Test) => Promi
       const writesBefore = writes?.() ?? 0;
       const done = await publish(storage, { files: changed });
       if (writes !== undefined) t.equal(writes() - writesBefore, 5, 'three outputs, and the state twice');
-      t.match(done, { action: 'upsert_additive', outputsWritten: 3, outputsKept: 4_999, error: null });
+      t.match(done, { action: 'upsert_additive', outputsWritten: 3, outputsKept: many - 1, error: null });
       t.same(done.changes, told.changes, 'as the dry run said');
       const expected = ['SHA256SUMS', 'd7/f7.txt', 'index.html'];
       t.same(pathsOf(done, 'change'), expected);
@@ -68,7 +71,7 @@ export function incrementalSuite(t: Test, name: string, open: (t: Test) => Promi
       );
       t.equal(after.size, before.size);
       t.ok((await updatedAt(storage)) > first, 'every record has the time of the publication');
-      t.match(await publish(storage, { files: changed }), { action: 'skip_same', outputsKept: 5_002 });
+      t.match(await publish(storage, { files: changed }), { action: 'skip_same', outputsKept: many + 2 });
       t.same(await writtenMarks(), after);
     },
   );
