@@ -6,8 +6,15 @@ import type { Key } from '../storage/key.ts';
 
 export const catalogVersion = 4;
 
-/** Bytes of a catalog: some 600,000 records of ordinary length. A larger file is neither read nor written. */
-export const maxCatalogBytes = 256 * 1024 * 1024;
+/** Bytes of a catalog: half a million records of a kilobyte. A larger file is neither read nor written. */
+export const maxCatalogBytes = 512 * 1024 * 1024;
+/**
+ * The same for a catalog that has to be in memory as a whole to be read: one that is not laid out as catalogs
+ * are written, or has a single text of more than `maxPieceBytes`.
+ */
+export const maxWholeCatalogBytes = 256 * 1024 * 1024;
+/** Bytes of one record, and of everything besides the records. */
+export const maxPieceBytes = 64 * 1024 * 1024;
 
 /** What the publisher derived for an output. A change in any of it defeats `skip_same`. */
 export interface GeneratedMetadata {

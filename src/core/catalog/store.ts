@@ -1,39 +1,101 @@
-import { hasCode } from '../errors.ts';
+import { digestOf, finishDigest, startDigest, type Digest } from '../digest.ts';
+import { hasCode, WaybillError } from '../errors.ts';
 import { stateName } from '../reserved-names.ts';
-import { readAll } from '../storage/body.ts';
+import { bytesBody, measure, readAll } from '../storage/body.ts';
 import { joinKey } from '../storage/key.ts';
 import { sourceBackends } from '../storage/backends.ts';
-import type { Storage } from '../storage/storage.ts';
-import { maxCatalogBytes, type CatalogState } from './catalog.ts';
-import { parseState } from './parse-state.ts';
+import type { Body, Storage } from '../storage/storage.ts';
+import { CanonicalReader } from './canonical/reader.ts';
+import { maxCatalogBytes, maxWholeCatalogBytes, type CatalogState } from './catalog.ts';
+import { parseWhole } from './parse-state.ts';
+import { catalogBody } from './serialise-catalog.ts';
 
 export const stateKey = joinKey('', stateName);
 
 export interface StoredState {
   state: CatalogState;
-  /** The bytes as they were found, so that a clean failure can put them back; null if there is no state. */
-  raw: Buffer | null;
+  /** The bytes as they were found; null if there is no state. */
+  raw: RawState | null;
+}
+
+/** What tells the bytes of one state from those of another. */
+export interface StateBytes {
+  size: number;
+  digest: Digest;
+}
+
+/** The bytes of a state, so that a clean failure can put them back. */
+export interface RawState extends StateBytes {
+  /** Made again from the catalog where that is known to give the same bytes, so that they need no memory. */
+  body: Body;
 }
 
 /** The last state that was read of each storage, as long as that is in use. */
 const lastRead = new WeakMap<Storage, StoredState>();
 
+/** A state of at most so many bytes is in memory as a whole while it is read. */
+const heldBytes = 1 << 20;
+
 /**
  * Reads the state at the bundle path that `storage` is rooted at. Throws the storage's error if the state
- * cannot be read, and `storage_permanent` if it is larger than 256 MiB: an unreadable state is never "no
- * state". The same bytes as the last time are not parsed again, and are in memory once: a publication reads
- * its state before it takes the lease and after.
+ * cannot be read, and `storage_permanent` if it is larger than 512 MiB (256 MiB if it is not laid out as
+ * catalogs are written): an unreadable state is never "no state". The same bytes as the last time are not
+ * parsed again, and their records are in memory once: a publication reads its state before it takes the lease
+ * and after.
  */
 export async function readState(storage: Storage): Promise<StoredState> {
-  const raw = await readRaw(storage);
   const last = lastRead.get(storage);
-  if (raw !== null && last?.raw?.equals(raw) === true) return last;
-  const read: StoredState = {
-    state: raw === null ? { kind: 'absent' } : parseState(raw, sourceBackends),
-    raw,
-  };
+  if (last?.raw != null && last.raw.size > heldBytes && isSameBytes(await measureState(storage), last.raw))
+    return last;
+  const read = await readFrom(storage, last);
   lastRead.set(storage, read);
   return read;
+}
+
+async function readFrom(storage: Storage, last: StoredState | undefined): Promise<StoredState> {
+  const hash = startDigest();
+  const reader = new CanonicalReader(sourceBackends);
+  /** All chunks so far; null once they are too many to hold. */
+  let held: Uint8Array[] | null = [];
+  let size = 0;
+  try {
+    for await (const chunk of storage.read(stateKey)) {
+      size += chunk.byteLength;
+      if (size > maxCatalogBytes) throw tooLarge(storage);
+      hash.update(chunk);
+      held?.push(chunk);
+      if (size <= heldBytes) continue;
+      for (const next of held ?? [chunk]) if (!reader.push(next)) return await readWhole(storage);
+      held = null;
+    }
+  } catch (error) {
+    if (hasCode(error, 'storage_not_found')) return { state: { kind: 'absent' }, raw: null };
+    throw error;
+  }
+  const found = { size, digest: finishDigest(hash) };
+  if (last !== undefined && isSameBytes(found, last.raw)) return last;
+  const isCanonical = held?.every((chunk) => reader.push(chunk)) ?? true;
+  const catalog = isCanonical ? reader.catalog() : null;
+  if (catalog !== null) {
+    const body: Body = { size, open: () => catalogBody(catalog).open() };
+    return { state: { kind: 'valid', catalog }, raw: { ...found, body } };
+  }
+  return held === null ? readWhole(storage) : wholeState(Buffer.concat(held), found);
+}
+
+/** Of a state that is not laid out as catalogs are written, or is none. */
+async function readWhole(storage: Storage): Promise<StoredState> {
+  try {
+    const bytes = await readAll(storage, stateKey, maxWholeCatalogBytes);
+    return wholeState(bytes, { size: bytes.byteLength, digest: digestOf(bytes) });
+  } catch (error) {
+    if (hasCode(error, 'storage_not_found')) return { state: { kind: 'absent' }, raw: null };
+    throw error;
+  }
+}
+
+function wholeState(bytes: Buffer, found: StateBytes): StoredState {
+  return { state: parseWhole(bytes, sourceBackends), raw: { ...found, body: bytesBody(bytes) } };
 }
 
 /**
@@ -48,12 +110,24 @@ export async function readVersionedState(
   return { ...(await readState(storage)), version: found.version };
 }
 
-/** The bytes of the state, not parsed; null if there is none. Throws as `readState` does. */
-export async function readRaw(storage: Storage): Promise<Buffer | null> {
+/** Reads the bytes of the state without keeping them; null if there is none. Throws as `readState` does. */
+export async function measureState(storage: Storage): Promise<StateBytes | null> {
   try {
-    return await readAll(storage, stateKey, maxCatalogBytes);
+    return await measure(storage.read(stateKey));
   } catch (error) {
     if (hasCode(error, 'storage_not_found')) return null;
     throw error;
   }
+}
+
+/** Whether both are the same bytes; null stands for no state. Pure. */
+export function isSameBytes(a: StateBytes | null, b: StateBytes | null): boolean {
+  return a === null || b === null ? a === b : a.size === b.size && a.digest === b.digest;
+}
+
+function tooLarge(storage: Storage): WaybillError {
+  return new WaybillError(
+    'storage_permanent',
+    `${storage.label}: "${stateKey}" is larger than ${maxCatalogBytes} bytes`,
+  );
 }

@@ -1,13 +1,12 @@
 import type { Catalog, Holder } from '../catalog/catalog.ts';
-import { serialiseCatalog } from '../catalog/serialise-catalog.ts';
-import { readRaw, readState, stateKey, type StoredState } from '../catalog/store.ts';
-import { bytesBody } from '../storage/body.ts';
+import { catalogBody } from '../catalog/serialise-catalog.ts';
+import { readState, stateKey, type StoredState } from '../catalog/store.ts';
 import { joinKey, type Key } from '../storage/key.ts';
-import type { Storage } from '../storage/storage.ts';
+import type { Body, Storage, WriteOptions } from '../storage/storage.ts';
 import type { Heartbeat } from './heartbeat.ts';
 import { logNotReleased, type Lease, type LeaseOptions } from './lease.ts';
 import { lockKey, ownsLock } from './lock-file.ts';
-import { settleWrite } from './settle-write.ts';
+import { isStateOf, settleWrite } from './settle-write.ts';
 import { stagingOf } from './staging.ts';
 import { retire } from './this-holder.ts';
 
@@ -67,12 +66,12 @@ class HeldLock implements Lease {
   }
 
   async writeState(catalog: Catalog): Promise<void> {
-    await this.#replaceState(serialiseCatalog(catalog), { isLast: catalog.pending === null });
+    await this.#replaceState(catalogBody(catalog), { isLast: catalog.pending === null });
   }
 
   async restoreState(): Promise<void> {
     const { raw } = this.found;
-    if (raw !== null) return this.#replaceState(raw, { isLast: true });
+    if (raw !== null) return this.#replaceState(raw.body, { isLast: true, digest: raw.digest });
     await this.fence();
     this.check();
     await this.#storage.remove(stateKey);
@@ -83,21 +82,23 @@ class HeldLock implements Lease {
   }
 
   /** The last write of an attempt is synced: no later step makes sure that it is on disk. */
-  async #replaceState(bytes: Buffer, { isLast }: { isLast: boolean }): Promise<void> {
+  async #replaceState(
+    body: Body,
+    { isLast, ...expected }: { isLast: boolean } & Pick<WriteOptions, 'digest'>,
+  ): Promise<void> {
     const storage = this.#storage;
     this.#states += 1;
     const next = joinKey(this.#staging, `state-${this.#states}`);
-    await storage.write(next, bytesBody(bytes), { mode: 'scratch' });
+    await storage.write(next, body, { mode: 'scratch', ...expected });
     await this.fence();
     this.check();
     await settleWrite(
       storage,
-      bytes,
       async () => {
         await storage.rename([{ from: next, to: stateKey }]);
         if (isLast) await storage.sync();
       },
-      async () => readRaw(storage),
+      async () => isStateOf(storage, body),
     );
   }
 }

@@ -1,14 +1,18 @@
-import type { Catalog, CatalogState, Holder, Pending } from '../catalog/catalog.ts';
-import { parseState } from '../catalog/parse-state.ts';
-import { serialiseCatalog } from '../catalog/serialise-catalog.ts';
-import { readRaw, readState, stateKey, type StoredState } from '../catalog/store.ts';
-import { sourceBackends } from '../storage/backends.ts';
-import { bytesBody } from '../storage/body.ts';
+import type { Catalog, Holder, Pending } from '../catalog/catalog.ts';
+import { catalogBody } from '../catalog/serialise-catalog.ts';
+import {
+  isSameBytes,
+  measureState,
+  readState,
+  stateKey,
+  type StateBytes,
+  type StoredState,
+} from '../catalog/store.ts';
 import { versionConflict } from '../storage/errors.ts';
-import type { ConditionalWrites, Storage } from '../storage/storage.ts';
+import type { Body, ConditionalWrites, Storage, WriteOptions, Written } from '../storage/storage.ts';
 import type { Heartbeat } from './heartbeat.ts';
 import { logNotReleased, type Lease, type LeaseOptions } from './lease.ts';
-import { settleWrite } from './settle-write.ts';
+import { isStateOf, settleWrite } from './settle-write.ts';
 import { newHolder, retire } from './this-holder.ts';
 
 /**
@@ -34,6 +38,8 @@ export class HeldState implements Lease {
   #exists: boolean;
   /** What this attempt wrote last; null before it took the lease and after it put the state back. */
   #written: Catalog | null = null;
+  /** The bytes of it; null if they are not known. */
+  #bytes: StateBytes | null = null;
   #turn: Promise<unknown> = Promise.resolve();
 
   constructor(
@@ -60,8 +66,7 @@ export class HeldState implements Lease {
   }
 
   async fence(): Promise<void> {
-    const { state } = await readState(this.#storage);
-    if (!this.#isHeldIn(state)) throw this.#lose();
+    if (!(await this.#isHeld())) throw this.#lose();
   }
 
   async writeState(catalog: Catalog): Promise<void> {
@@ -70,7 +75,8 @@ export class HeldState implements Lease {
 
   async restoreState(): Promise<void> {
     await this.#inTurn(async () => {
-      if (this.found.raw !== null) await this.#putBytes(this.found.raw);
+      if (this.found.raw !== null)
+        await this.#putBody(this.found.raw.body, { digest: this.found.raw.digest });
       else if (this.#exists) {
         // No store has a conditional delete to rely on; the caller's fence has just confirmed that the state
         // is ours.
@@ -113,66 +119,72 @@ export class HeldState implements Lease {
   }
 
   async #put(catalog: Catalog): Promise<void> {
-    await this.#putBytes(serialiseCatalog(catalog));
+    await this.#putBody(catalogBody(catalog));
     this.#written = catalog;
   }
 
-  async #putBytes(bytes: Buffer): Promise<void> {
+  async #putBody(body: Body, expected: Pick<WriteOptions, 'digest'> = {}): Promise<void> {
     const storage = this.#storage;
     await settleWrite(
       storage,
-      bytes,
-      async () => this.#replace(bytes),
       async () => {
-        const present = await readRaw(storage);
-        if (present?.equals(bytes) === true && this.#honoured === 'full')
-          this.#version = (await storage.stat(stateKey))?.version ?? null;
-        return present;
+        const { size, digest, version } = await this.#replace(body, expected);
+        this.#version = version;
+        this.#bytes = { size, digest };
+      },
+      async () => {
+        if (!(await isStateOf(storage, body))) return false;
+        this.#bytes = null;
+        if (this.#honoured === 'full') this.#version = (await storage.stat(stateKey))?.version ?? null;
+        return true;
       },
     );
     this.#exists = true;
   }
 
   /** By the strictest condition that the server honours. */
-  async #replace(bytes: Buffer): Promise<void> {
+  async #replace(body: Body, expected: Pick<WriteOptions, 'digest'>): Promise<Written> {
     const storage = this.#storage;
-    const body = bytesBody(bytes);
     // Here and not by the caller, who may have waited for its turn meanwhile.
     this.check();
+    const how = { headers, ...expected };
     if (!this.#exists && this.#honoured !== 'none')
-      this.#version = (await storage.write(stateKey, body, { mode: 'create', headers })).version;
-    else if (this.#honoured === 'full' && this.#version !== null)
-      this.#version = (
-        await storage.write(stateKey, body, { mode: 'replace', ifVersion: this.#version, headers })
-      ).version;
-    else await this.#replaceUnconditionally(bytes);
+      return storage.write(stateKey, body, { mode: 'create', ...how });
+    if (this.#honoured === 'full' && this.#version !== null)
+      return storage.write(stateKey, body, { mode: 'replace', ifVersion: this.#version, ...how });
+    return { ...(await this.#replaceUnconditionally(body, how)), version: this.#version };
   }
 
   /**
    * Looks whose the state is, and writes. An attempt that takes the lease in this way also waits until other
    * writes under way have landed, and looks whose write stayed.
    */
-  async #replaceUnconditionally(bytes: Buffer): Promise<void> {
+  async #replaceUnconditionally(body: Body, how: Omit<WriteOptions, 'mode'>): Promise<StateBytes> {
     const storage = this.#storage;
     const { clock, signal } = this.#options;
     const takesLease = this.#written === null;
-    if (!this.#isUnchanged(await readRaw(storage))) throw this.#overtaken();
+    if (!(await this.#isUnchanged())) throw this.#overtaken();
     this.check();
-    await storage.write(stateKey, bytesBody(bytes), { mode: 'replace', headers });
-    if (!takesLease) return;
+    const written = await storage.write(stateKey, body, { mode: 'replace', ...how });
+    if (!takesLease) return written;
     await clock.sleep(settlePauseMs, signal);
     this.check();
-    if ((await readRaw(storage))?.equals(bytes) !== true) throw this.#overtaken();
+    if (!isSameBytes(await measureState(storage), written)) throw this.#overtaken();
+    return written;
   }
 
   /** Whether the state is as it was found, or, once the lease is taken, holds this attempt's intent. */
-  #isUnchanged(raw: Buffer | null): boolean {
-    if (this.#written === null)
-      return raw === null ? this.found.raw === null : this.found.raw?.equals(raw) === true;
-    return raw !== null && this.#isHeldIn(parseState(raw, sourceBackends));
+  async #isUnchanged(): Promise<boolean> {
+    if (this.#written === null) return isSameBytes(await measureState(this.#storage), this.found.raw);
+    return this.#isHeld();
   }
 
-  #isHeldIn(state: CatalogState): boolean {
+  /** The bytes that were written last need not be parsed to know whose they are. */
+  async #isHeld(): Promise<boolean> {
+    const isWritten = this.#written?.pending?.attemptId === this.attemptId;
+    if (isWritten && this.#bytes !== null && isSameBytes(await measureState(this.#storage), this.#bytes))
+      return true;
+    const { state } = await readState(this.#storage);
     return state.kind === 'valid' && state.catalog.pending?.attemptId === this.attemptId;
   }
 

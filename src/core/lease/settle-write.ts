@@ -1,17 +1,18 @@
+import { isSameBytes, measureState } from '../catalog/store.ts';
 import { hasCode, WaybillError } from '../errors.ts';
-import type { Storage } from '../storage/storage.ts';
+import { measure } from '../storage/body.ts';
+import type { Body, Storage } from '../storage/storage.ts';
 
 /**
- * Replaces the state by `replace`. If that fails, `readBack` decides whether the state was replaced after
- * all: a lost answer is not a failure. Returns if the state holds `bytes`. Throws `commit_unknown` if it
- * cannot be known whether it does or will: the state cannot be read back, or `replace` failed with
- * `storage_transient`, so that its request may still arrive. Throws the failure of `replace` otherwise.
+ * Replaces the state by `replace`. If that fails, `isReplaced` reads back whether the state was replaced
+ * after all: a lost answer is not a failure. Returns if it was. Throws `commit_unknown` if it cannot be known
+ * whether it was or will be: the state cannot be read back, or `replace` failed with `storage_transient`, so
+ * that its request may still arrive. Throws the failure of `replace` otherwise.
  */
 export async function settleWrite(
   storage: Pick<Storage, 'label'>,
-  bytes: Buffer,
   replace: () => Promise<void>,
-  readBack: () => Promise<Buffer | null>,
+  isReplaced: () => Promise<boolean>,
 ): Promise<void> {
   try {
     await replace();
@@ -21,12 +22,18 @@ export async function settleWrite(
         cause,
         hint: 'nothing was deleted; run again, and the next run finds out and finishes',
       });
-    const present = await readBack().catch((cause: unknown) => {
+    const wasReplaced = await isReplaced().catch((cause: unknown) => {
       throw unknown(cause);
     });
-    if (present?.equals(bytes) === true) return;
+    if (wasReplaced) return;
     // A request that timed out may still be on its way, and arrive after this reading.
     if (hasCode(failure, 'storage_transient')) throw unknown(failure);
     throw failure;
   }
+}
+
+/** Whether the state in storage is this very one. Throws the storage's own error. */
+export async function isStateOf(storage: Storage, body: Body): Promise<boolean> {
+  const present = await measureState(storage);
+  return present?.size === body.size && isSameBytes(present, await measure(body.open()));
 }

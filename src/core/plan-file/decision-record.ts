@@ -1,7 +1,6 @@
 import { canonicalJson } from '../bundle/manifest.ts';
 import { compareCodeUnits } from '../paths.ts';
 import type { Decided } from '../publish/publish-request.ts';
-import { digestOf } from '../digest.ts';
 
 /**
  * What was decided about one bundle path, and on which state, with the names of the plan file. Two decisions
@@ -34,7 +33,7 @@ export function decisionRecord({ plan, planned, stored }: Decided): DecisionReco
       path: bundle.source.path,
       created: String(bundle.created),
     },
-    state: stored.raw === null ? null : digestOf(stored.raw),
+    state: stored.raw?.digest ?? null,
     action,
     reason: reason.code,
     changes: changes.map(({ path, fate, why }) => ({ path, fate, why })),

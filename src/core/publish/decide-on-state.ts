@@ -1,6 +1,6 @@
 import { findClaimAbove } from '../catalog/claim-above.ts';
 import { publishedBy } from '../catalog/published-bundles.ts';
-import { readState, type StoredState } from '../catalog/store.ts';
+import { isSameBytes, readState, type StoredState } from '../catalog/store.ts';
 import type { DestinationConfig } from '../config/config.ts';
 import type { Storage } from '../storage/storage.ts';
 import { refuseBucketRoot } from './refusals/bucket-root.ts';
@@ -77,5 +77,5 @@ export function dependsOnStrays({ action, clears }: Plan): boolean {
 }
 
 export function isSameState(a: StoredState, b: StoredState): boolean {
-  return a.raw === null || b.raw === null ? a.raw === b.raw : a.raw.equals(b.raw);
+  return isSameBytes(a.raw, b.raw);
 }

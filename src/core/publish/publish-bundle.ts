@@ -186,7 +186,7 @@ async function applyPlan(
 }
 
 function sizeOf({ raw }: StoredState): number {
-  return raw?.byteLength ?? 0;
+  return raw?.size ?? 0;
 }
 
 function reportPlan({ onProgress }: PublishRequest, destination: DestinationConfig, plan: Plan): void {

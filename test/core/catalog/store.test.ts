@@ -1,9 +1,10 @@
 import t from 'tap';
 import { observeBytes } from '../../../src/core/catalog/observe-bytes.ts';
-import { readRaw, readState, readVersionedState } from '../../../src/core/catalog/store.ts';
+import { measureState, readState, readVersionedState } from '../../../src/core/catalog/store.ts';
 import { digestOf } from '../../../src/core/digest.ts';
 import { WaybillError } from '../../../src/core/errors.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
+import { collect } from '../../../src/core/storage/collect.ts';
 import { put } from '../../faults/world.ts';
 import { memoryStorage } from '../../support/memory-storage.ts';
 
@@ -19,15 +20,17 @@ t.test('a state that is not there is absent, and one that cannot be read is an e
   const storage = memoryStorage({ flavour: 'objects' });
   t.same(await readState(storage), { state: { kind: 'absent' }, raw: null });
   t.same(await readVersionedState(storage), { state: { kind: 'absent' }, raw: null, version: null });
-  t.equal(await readRaw(storage), null);
+  t.equal(await measureState(storage), null);
   await t.rejects(readState(unreadable), { code: 'storage_denied' });
-  await t.rejects(readRaw(unreadable), { code: 'storage_denied' });
+  await t.rejects(measureState(unreadable), { code: 'storage_denied' });
 });
 
 t.test('a state comes with its bytes and, if asked for, the version from before the reading', async (t) => {
   const inner = memoryStorage({ flavour: 'objects' });
   await put(inner, '.publisher.json', text);
-  t.same((await readState(inner)).raw?.toString(), text);
+  const { raw } = await readState(inner);
+  t.match(raw, { size: text.length, digest: digestOf(text) });
+  t.equal((await collect('state', raw!.body, { mode: 'replace' })).bytes.toString(), text);
   const before = await inner.stat('.publisher.json' as never);
   const changing: Storage = {
     ...inner,

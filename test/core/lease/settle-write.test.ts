@@ -1,46 +1,65 @@
 import t from 'tap';
 import { WaybillError } from '../../../src/core/errors.ts';
-import { settleWrite } from '../../../src/core/lease/settle-write.ts';
+import { isStateOf, settleWrite } from '../../../src/core/lease/settle-write.ts';
+import { bytesBody } from '../../../src/core/storage/body.ts';
+import { put } from '../../faults/world.ts';
+import { memoryStorage } from '../../support/memory-storage.ts';
 
 const label = { label: 'memory' };
-const bytes = Buffer.from('new');
 const failing = (code: 'storage_transient' | 'storage_permanent') => async (): Promise<void> =>
   Promise.reject(new WaybillError(code, 'failed'));
 
 t.test('a lost answer is no failure if the state is there', async (t) => {
-  await settleWrite(label, bytes, failing('storage_transient'), async () => Buffer.from('new'));
-  await settleWrite(label, bytes, failing('storage_permanent'), async () => Buffer.from('new'));
+  await settleWrite(label, failing('storage_transient'), async () => true);
+  await settleWrite(label, failing('storage_permanent'), async () => true);
   t.pass('both returned');
 });
 
 t.test('a write that succeeds is not read back', async (t) => {
   await settleWrite(
     label,
-    bytes,
     async () => undefined,
     async () => {
       t.fail('read back');
-      return null;
+      return false;
     },
   );
   t.pass();
 });
 
 t.test('a request that may still arrive, and a state that cannot be read back, are unknown', async (t) => {
-  const old = async (): Promise<Buffer> => Buffer.from('old');
-  const unreadable = async (): Promise<Buffer> => Promise.reject(new Error('unreadable'));
+  const old = async (): Promise<boolean> => false;
+  const unreadable = async (): Promise<boolean> => Promise.reject(new Error('unreadable'));
   const unknown = { code: 'commit_unknown' };
-  await t.rejects(settleWrite(label, bytes, failing('storage_transient'), old), unknown);
+  await t.rejects(settleWrite(label, failing('storage_transient'), old), unknown);
   await t.rejects(
-    settleWrite(label, bytes, failing('storage_transient'), async () => null),
+    settleWrite(label, failing('storage_transient'), async () => false),
     unknown,
   );
-  await t.rejects(settleWrite(label, bytes, failing('storage_permanent'), unreadable), unknown);
+  await t.rejects(settleWrite(label, failing('storage_permanent'), unreadable), unknown);
 });
 
 t.test('a failure that is known not to have been applied is thrown as it is', async (t) => {
-  const old = async (): Promise<Buffer> => Buffer.from('old');
-  await t.rejects(settleWrite(label, bytes, failing('storage_permanent'), old), {
+  const old = async (): Promise<boolean> => false;
+  await t.rejects(settleWrite(label, failing('storage_permanent'), old), {
     code: 'storage_permanent',
   });
+});
+
+t.test('the state that is there is told from another by all of its bytes', async (t) => {
+  const storage = memoryStorage({ flavour: 'objects' });
+  const mine = bytesBody('new');
+  t.notOk(await isStateOf(storage, mine), 'there is none');
+  await put(storage, '.publisher.json', 'new');
+  t.ok(await isStateOf(storage, mine));
+  await put(storage, '.publisher.json', 'old');
+  t.notOk(await isStateOf(storage, mine), 'other bytes of the same size');
+  await put(storage, '.publisher.json', 'newer');
+  t.notOk(await isStateOf(storage, mine), 'more bytes');
+  const denied = new WaybillError('storage_denied', 'no rights');
+  const unreadable = {
+    ...storage,
+    read: () => ({ [Symbol.asyncIterator]: () => ({ next: async () => Promise.reject(denied) }) }),
+  };
+  await t.rejects(isStateOf(unreadable, mine), { code: 'storage_denied' });
 });

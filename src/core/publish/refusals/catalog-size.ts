@@ -1,5 +1,6 @@
-import { maxCatalogBytes, type OutputRecord } from '../../catalog/catalog.ts';
-import { bytesOfRecord, catalogTooLarge } from '../../catalog/serialise-catalog.ts';
+import { maxWholeCatalogBytes, type OutputRecord } from '../../catalog/catalog.ts';
+import { bytesOfRecord } from '../../catalog/record-json.ts';
+import { catalogTooLarge, mostBytes } from '../../catalog/serialise-catalog.ts';
 import { changesDestination, type Plan, type PlannedOutput } from '../plan.ts';
 
 /** Fields, numbers, times and digests of a record; its other texts count by their length. */
@@ -16,10 +17,16 @@ export function refuseLargeCatalog(plan: Plan): void {
   const { untouched, writes, kept } = plan;
   const records = [untouched, writes, kept] as const;
   // Adding up lengths takes a hundredth of the time, and settles it for all but the very largest.
-  if (sum(records, atMost) < maxCatalogBytes) return;
+  if (sum(records, atMost) < maxWholeCatalogBytes) return;
   const updatedAt = new Date(0).toISOString();
-  const size = sum(records, (output) => bytesOfRecord({ updatedAt, ...output }));
-  if (size > maxCatalogBytes) throw catalogTooLarge(plan.destinationPath, size);
+  let longest = 0;
+  const size = sum(records, (output) => {
+    const bytes = bytesOfRecord({ updatedAt, ...output }) + '    ,\n'.length;
+    longest = Math.max(longest, bytes);
+    return bytes;
+  });
+  const most = mostBytes(longest);
+  if (size > most) throw catalogTooLarge(plan.destinationPath, size, most);
 }
 
 type Recorded = Omit<OutputRecord, 'updatedAt'> | PlannedOutput;

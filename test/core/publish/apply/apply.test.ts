@@ -62,6 +62,8 @@ function catalogOf(outputs: OutputRecord[], pending: Pending | null = null): Cat
   return { generation: 7, updatedAt: '2026-11-20T00:00:00.000Z', bundles: [], outputs, pending };
 }
 
+const asFound = { size: 8, digest: digestOf('as found'), body: bytesBody('as found') };
+
 /** A destination that holds `a` and `gone`, with every call on the storage and the lease in one list. */
 async function layOut(
   flavour: MemoryOptions['flavour'],
@@ -79,7 +81,7 @@ async function layOut(
     attemptId: 'attempt',
     holder: { host: 'h', pid: 1, bootId: null, process: null, thread: null, instanceId: 'i' },
     signal: new AbortController().signal,
-    found: { state: { kind: 'valid', catalog: found }, raw: Buffer.from('as found') },
+    found: { state: { kind: 'valid', catalog: found }, raw: asFound },
     check: () => void calls.push('check'),
     fence: async () => void calls.push('fence'),
     writeState: async (catalog) => {

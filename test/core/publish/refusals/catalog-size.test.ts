@@ -4,8 +4,8 @@ import { publishBundle } from '../../../../src/core/publish/publish-bundle.ts';
 import { memoryStorage, type MemoryDisk } from '../../../support/memory-storage.ts';
 import { bundleOf, bundlePath, contextWith, destinationOf, owner, publishTo } from '../../../faults/world.ts';
 
-/** A megabyte of address for each output: the largest catalog with the fewest files. */
-const publicBaseUrl = `https://example.org/${'a'.repeat(2 ** 20)}/`;
+/** Two megabytes of address for each output: the largest catalog with the fewest files. */
+const publicBaseUrl = `https://example.org/${'a'.repeat(2 ** 21)}/`;
 
 function filesOf(count: number): Record<string, string> {
   return Object.fromEntries(Array.from({ length: count }, (_, index) => [`f${index}`, 'x']));
@@ -34,7 +34,7 @@ for (const dryRun of [true, false])
         action: 'error',
         error: {
           code: 'catalog_too_large',
-          message: /at least 258 MiB, and 256 MiB/,
+          message: /at least 515 MiB, and 512 MiB/,
           hint: /split the bundle/,
         },
       });
@@ -45,7 +45,7 @@ for (const dryRun of [true, false])
 t.test('one that can just be read is written, and read again', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
   const destination = { ...destinationOf('additive'), publicBaseUrl };
-  const publication = { bundle: bundleOf(filesOf(100)), owner, destination, destinationPath: bundlePath };
+  const publication = { bundle: bundleOf(filesOf(50)), owner, destination, destinationPath: bundlePath };
   const request = { dryRun: false, force: false };
   t.match(await publishBundle(contextWith(systemClock), root, publication, request), { error: null });
   t.match(await publishBundle(contextWith(systemClock), root, publication, request), { action: 'skip_same' });
