@@ -2,8 +2,8 @@ import { STATUS_CODES, type IncomingMessage, type ServerResponse } from 'node:ht
 import { asWaybillError, errorTable, type ErrorCode, type WaybillError } from '../../core/errors.ts';
 import type { Clock } from '../../core/clock.ts';
 import type { Finding } from '../../core/finding.ts';
-import { endAfterDrain, hasPendingBody } from './drain-request.ts';
-import { requestContext } from './request-context.ts';
+import { endAfterDrain, hasPendingBody } from './request/drain-request.ts';
+import { requestContext } from './request/request-context.ts';
 
 /**
  * The status of every code. A code with status 500 is no business of the client's and is answered as

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Request, RequestHandler } from 'express';
 import type { Clock } from '../../core/clock.ts';
 import type { Log } from '../../core/log.ts';
-import { requestContext } from './request-context.ts';
+import { requestContext } from './request/request-context.ts';
 
 /** Gives each request its id and the headers of every answer, and logs it once its response has closed. */
 export function requestLog(log: Log, clock: Clock): RequestHandler {

@@ -1,6 +1,6 @@
 import express, { type RequestHandler, type Router } from 'express';
 import { WaybillError } from '../../core/errors.ts';
-import { requestContext } from './request-context.ts';
+import { requestContext } from './request/request-context.ts';
 import type { Route } from './route.ts';
 
 /**

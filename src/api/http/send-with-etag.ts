@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { requestContext } from './request-context.ts';
+import { requestContext } from './request/request-context.ts';
 
 /** A complete answer that clients can revalidate. */
 export interface TaggedAnswer {

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { RequestHandler } from 'express';
 import type { Clock } from '../../core/clock.ts';
-import { requestContext } from '../http/request-context.ts';
+import { requestContext } from '../http/request/request-context.ts';
 import type { Metrics } from './metrics.ts';
 
 const uploadRoute = /^\/v1\/pipelines\/\{pipeline_id\}\/upload(\/|$)/;

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Response } from 'express';
 import { jsonContent } from '../http/json-content.ts';
 import type { ResponseObject } from '../http/openapi-types.ts';
-import { requestContext } from '../http/request-context.ts';
+import { requestContext } from '../http/request/request-context.ts';
 
 /** The answer to every request that starts a run. */
 export const acceptedResponse: ResponseObject = {

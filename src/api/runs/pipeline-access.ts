@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { WaybillError } from '../../core/errors.ts';
 import { authenticate, challenge, type Token } from '../http/auth.ts';
-import { requestContext } from '../http/request-context.ts';
+import { requestContext } from '../http/request/request-context.ts';
 
 /**
  * Checks that a request may act on the pipeline `id`, and adds token and pipeline to its log line. `find`

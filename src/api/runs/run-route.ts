@@ -3,7 +3,7 @@ import { WaybillError } from '../../core/errors.ts';
 import { authenticate, challenge } from '../http/auth.ts';
 import { jsonContent, runIdParameter } from '../http/json-content.ts';
 import type { RunPorts } from './ports.ts';
-import { requestContext } from '../http/request-context.ts';
+import { requestContext } from '../http/request/request-context.ts';
 import type { Route } from '../http/route.ts';
 import { sendWithEtag, taggedAnswer } from '../http/send-with-etag.ts';
 

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { WaybillError } from '../../core/errors.ts';
-import { requestContext } from '../http/request-context.ts';
+import { requestContext } from '../http/request/request-context.ts';
 
 const mostBytes = 16 * 1024;
 const jsonType = /^application\/(?:[a-z0-9.-]+\+)?json$/;

@@ -7,7 +7,7 @@ import { idempotencyKey } from '../runs/idempotency-key.ts';
 import { sendAccepted } from '../runs/accepted-response.ts';
 import { authorizePipeline } from '../runs/pipeline-access.ts';
 import type { StagedUpload, UploadPipeline, UploadPorts } from './ports.ts';
-import { requestBody } from './request-body.ts';
+import { requestBody } from '../http/request/request-body.ts';
 
 /** How a request carries the archive. */
 export interface UploadForm {

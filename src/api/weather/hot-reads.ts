@@ -4,7 +4,7 @@ import type { HttpPorts } from '../http/app.ts';
 import type { MetricsPorts } from '../metrics/metrics-route.ts';
 import { recordRequest } from '../metrics/record-request.ts';
 import type { WeatherPorts } from './ports.ts';
-import { requestContext } from '../http/request-context.ts';
+import { requestContext } from '../http/request/request-context.ts';
 import { sendWithEtag } from '../http/send-with-etag.ts';
 import { logRequest, type LoggedRequest } from '../http/request-log.ts';
 

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
-import type { Clock } from '../../core/clock.ts';
-import { asWaybillError, WaybillError } from '../../core/errors.ts';
-import { requestContext } from '../http/request-context.ts';
+import type { Clock } from '../../../core/clock.ts';
+import { asWaybillError, WaybillError } from '../../../core/errors.ts';
+import { requestContext } from './request-context.ts';
 
 export interface RequestBody {
   /** The bytes; can be read once. Stopping early leaves the connection usable for an answer. */
