@@ -17,6 +17,7 @@ import { listen } from '../../src/api/http/listen.ts';
 import { serve, type Served } from '../../src/cli/daemon/serve.ts';
 import { run } from '../../src/cli/commands/run/run.ts';
 import { columns, makeOutput, plural } from '../../src/cli/output.ts';
+import { silentLog } from '../../src/core/log.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { formatSize } from '../../src/core/settings/units.ts';
 import { withReleasers } from '../../src/core/lifecycle.ts';
@@ -63,8 +64,13 @@ async function demo({ isOnce }: { isOnce: boolean }): Promise<number> {
       const directory = await mkdtemp(path.join(tmpdir(), 'waybill-demo-'));
       const web = await listen(
         express().use(express.static(path.join(directory, 'public'))),
-        { host: '127.0.0.1', port: 0 },
-        systemClock,
+        {
+          host: '127.0.0.1',
+          port: 0,
+          maxConnections: 100,
+          uploadTimeoutMs: 60_000,
+        },
+        { clock: systemClock, log: silentLog },
       );
       onRelease(() => web.close());
       const token = randomUUID();

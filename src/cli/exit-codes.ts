@@ -59,6 +59,7 @@ export const exitCodes: Record<ErrorCode, 1 | 2> = {
   queue_unavailable: 1,
   idempotency_in_progress: 1,
   idempotency_conflict: 1,
+  server_busy: 1,
   upload_timeout: 1,
   insufficient_storage: 1,
   internal_error: 1,

@@ -192,6 +192,10 @@ export const errorTable = {
   },
   idempotency_in_progress: { retryable: true, about: 'A request with this key is still being staged.' },
   idempotency_conflict: { retryable: false, about: 'This key was used with another manifest.' },
+  server_busy: {
+    retryable: true,
+    about: 'The bodies of all requests that are being received take all the memory that they may.',
+  },
   upload_timeout: { retryable: true, about: 'The body stalled or took too long.' },
   insufficient_storage: { retryable: true, about: 'The staging disk is full.' },
   internal_error: {

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Test } from 'tap';
 import { createApp } from '../../src/api/app.ts';
+import { createBodyMemory } from '../../src/api/http/request/body-in-memory.ts';
 import { measuredStage } from '../../src/api/upload/measured-stage.ts';
 import { listen } from '../../src/api/http/listen.ts';
 import { createMetrics } from '../../src/api/metrics/metrics.ts';
@@ -40,6 +41,8 @@ export interface ApiSettings {
   maxUploadSize?: number;
   /** What `/metrics` asks for. */
   metricsToken?: string;
+  /** How long the head of a request may take. */
+  headersTimeoutMs?: number;
   /** Of weather; without it there is no data. */
   reader?: WeatherReader;
 }
@@ -49,7 +52,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
   const directory = await mkdtemp(path.join(tmpdir(), 'waybill-api-'));
   const lines: Api['lines'] = [];
   const note = (fields: object, message: string): void => void lines.push({ fields: { ...fields }, message });
-  const log: Log = { ...silentLog, info: note, error: note };
+  const log: Log = { ...silentLog, info: note, warn: note, error: note };
   const http = {
     host: '127.0.0.1',
     port: 0,
@@ -60,6 +63,8 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     maxConcurrency: 1,
     uploadTimeoutMs: 600_000,
     idleTimeoutMs: 600_000,
+    maxConnections: 1_000,
+    maxBodyMemory: 64 * 1024 * 1024,
     shutdownTimeoutMs: 0,
     protectRuns: false,
     ...settings.http,
@@ -71,7 +76,6 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     nodeVersion: process.version,
     pipelineIds: ['maps', 'docs', 'files'],
   });
-  metrics.observe({ queue, threads: () => ({ threads: 2, busy: 1, replaced: 3 }) });
   const limits = {
     maxUploadSize: settings.maxUploadSize ?? 1_000,
     maxFiles: 10,
@@ -106,9 +110,16 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     },
     stage: measuredStage(settings.stage ?? stageAnything, metrics),
     stopping: stopping.signal,
+    bodyMemory: createBodyMemory(http.maxBodyMemory),
     isDraining: () => settings.draining ?? false,
   };
-  const server = await listen(createApp(ports), http, systemClock);
+  const server = await listen(
+    createApp(ports),
+    { ...http, headersTimeoutMs: settings.headersTimeoutMs ?? 30_000 },
+    ports,
+  );
+  const { connections } = server;
+  metrics.observe({ queue, threads: () => ({ threads: 2, busy: 1, replaced: 3 }), connections });
   t.teardown(async () => {
     stopping.abort(new Error('the test is over'));
     await queue.close(0);

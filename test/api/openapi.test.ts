@@ -143,6 +143,18 @@ const away =
     Object.assign(api.ports.queue, { find: fail, list: fail, reserve: fail, depth: fail });
     return call(api);
   };
+const stalled = (head: string): Provocation => [
+  { http: { idleTimeoutMs: 20 } },
+  (api) => stalledUpload(api, head),
+];
+const stopping =
+  (call: Call): Call =>
+  (api) => {
+    api.stop(new WaybillError('shutting_down', 'stopped by the test'));
+    return call(api);
+  };
+/** The bodies of others take all the memory. */
+const memoryTaken = (call: Call): [ApiSettings, Call] => [{ http: { maxBodyMemory: 1 } }, call];
 const key = { 'idempotency-key': 'k' };
 const keyInUse = (caller: string, pipelineId: string) => ({
   pipelineId,
@@ -190,7 +202,7 @@ const ofUploads = (send: typeof upload, head: string): Record<string, Provocatio
       await send(origin, { headers: key, body: 'A' });
       return send(origin, { headers: key, body: 'B' });
     },
-    upload_timeout: [{ http: { idleTimeoutMs: 1 } }, (api) => stalledUpload(api, head)],
+    upload_timeout: stalled(head),
     malformed_archive: throws('malformed_archive'),
     too_many_files: throws('too_many_files'),
     archive_bomb: throws('archive_bomb'),
@@ -233,6 +245,13 @@ const provocations: Record<string, Record<string, Provocation>> = {
     queue_full: [full, occupied(start(), { pipelineId: 'docs' })],
     queue_unavailable: away(start()),
     idempotency_in_progress: occupied(start('files', { headers: key }), keyInUse('writer', 'files')),
+    upload_timeout: stalled(
+      uploadHead(
+        { Authorization: `Bearer ${tokens.docs}`, 'Content-Type': 'application/json', 'Content-Length': 2 },
+        '/v1/pipelines/files/runs',
+      ),
+    ),
+    server_busy: memoryTaken(start('files', { headers: { 'content-type': 'application/json' }, body: '{}' })),
     internal_error: broken(start()),
   },
   listRuns: {
@@ -252,6 +271,11 @@ const provocations: Record<string, Record<string, Provocation>> = {
     200: validate(sceneMap),
     unsupported_media_type: validate('x', { 'content-type': 'text/plain' }),
     upload_too_large: validate(Buffer.alloc(4 * 1024 * 1024 + 1)),
+    upload_timeout: stalled(
+      uploadHead({ 'Content-Type': 'application/json', 'Content-Length': 2 }, '/v1/scene-maps/validate'),
+    ),
+    shutting_down: stopping(validate('{}')),
+    server_busy: memoryTaken(validate('{}')),
     invalid_request: get('/v1/scene-maps/validate?schema_only=perhaps', {
       method: 'POST',
       headers: { 'content-type': 'application/json' },

@@ -37,6 +37,8 @@ export async function startWeather(
     maxConcurrency: 1,
     uploadTimeoutMs: 1,
     idleTimeoutMs: 1,
+    maxConnections: 100,
+    maxBodyMemory: 1,
     shutdownTimeoutMs: 1,
     protectRuns: false,
   };

@@ -4,6 +4,7 @@ import type { ServerConfig } from '../../core/config/config.ts';
 import { WaybillError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import { sendProblem } from './problem.ts';
+import { dropUnreadBody } from './request/drain-request.ts';
 import { requestLog } from './request-log.ts';
 import { createRouter } from './router.ts';
 import type { Route } from './route.ts';
@@ -28,11 +29,19 @@ export function createHttpApp<Ports extends HttpPorts>(
   app.disable('x-powered-by').disable('etag');
   app.set('trust proxy', ports.http.trustedProxies);
   app.use(requestLog(ports.log, ports.clock));
+  app.use(closeUnread(ports.clock));
   for (const handler of middleware) app.use(handler);
   app.use(ports.http.basePath, createRouter(routes, ports));
   app.use(noSuchRoute);
   app.use(answerError(ports.clock));
   return app;
+}
+
+function closeUnread(clock: Clock): RequestHandler {
+  return (req, res, next) => {
+    dropUnreadBody(req, res, clock);
+    next();
+  };
 }
 
 const noSuchRoute: RequestHandler = () => {

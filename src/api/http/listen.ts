@@ -1,38 +1,69 @@
 import { once } from 'node:events';
-import http, { type RequestListener } from 'node:http';
+import http, { type RequestListener, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Clock } from '../../core/clock.ts';
 import { WaybillError } from '../../core/errors.ts';
+import type { Log } from '../../core/log.ts';
 
 export interface HttpServer {
   /** `http://127.0.0.1:8080`, with the port that was really bound. */
   origin: string;
+  connections: () => ConnectionStats;
   /** Accepts no more connections, waits a few seconds for the last answers, and cuts what is left. */
   close(): Promise<void>;
 }
 
-const headersTimeoutMs = 30_000;
+export interface ConnectionStats {
+  /** How many are open. */
+  open: number;
+  /** How many were closed at once since the start, because there were `max_connections` already. */
+  refused: number;
+}
+
+export interface ListenOptions {
+  host: string;
+  port: number;
+  maxConnections: number;
+  uploadTimeoutMs: number;
+  /** How long the head of a request may take; by default 30 s. */
+  headersTimeoutMs?: number;
+}
+
+const usualHeadersMs = 30_000;
+// How often Node.js looks for requests that take too long.
+const mostCheckMs = 5_000;
 // Longer than the 60 s for which proxies commonly keep an idle connection, so that we never close one that
 // the proxy is about to use.
 const keepAliveTimeoutMs = 65_000;
 // A little longer than an early refusal drains the body.
 const lastAnswersMs = 6_000;
+// Bodies have limits of their own, with an answer; this ends what no route reads.
+const requestGraceMs = 60_000;
+const refusalLogMs = 60_000;
 
 /**
- * Listens on `host` and `port`. `requestTimeout` is off because it would cut slow uploads; the upload route
- * has its own idle and total limits. Throws `config_invalid` if the address cannot be bound.
+ * Listens on `host` and `port`. A connection that has not sent the head of a request within
+ * `headersTimeoutMs` is closed; one above `maxConnections` is closed at once, with a warning at most once a
+ * minute. Throws `config_invalid` if the address cannot be bound.
  */
 export async function listen(
   listener: RequestListener,
-  { host, port }: { host: string; port: number },
-  clock: Clock,
+  options: ListenOptions,
+  { clock, log }: { clock: Clock; log: Log },
 ): Promise<HttpServer> {
+  const { host, port, uploadTimeoutMs, headersTimeoutMs: headersTimeout = usualHeadersMs } = options;
   const server = http.createServer(
-    { requestTimeout: 0, headersTimeout: headersTimeoutMs, keepAliveTimeout: keepAliveTimeoutMs },
+    {
+      headersTimeout,
+      requestTimeout: uploadTimeoutMs + requestGraceMs,
+      connectionsCheckingInterval: Math.min(mostCheckMs, headersTimeout),
+      keepAliveTimeout: keepAliveTimeoutMs,
+    },
     listener,
   );
   // Without this Node.js would answer 100 Continue before anything was checked.
   server.on('checkContinue', listener);
+  const connections = limitConnections(server, options.maxConnections, clock, log);
   try {
     server.listen(port, host);
     await once(server, 'listening');
@@ -46,6 +77,7 @@ export async function listen(
   const bound = server.address() as AddressInfo;
   return {
     origin: `http://${bound.family === 'IPv6' ? `[${bound.address}]` : bound.address}:${bound.port}`,
+    connections,
     close: async () => {
       const closed = once(server, 'close');
       server.close();
@@ -54,4 +86,21 @@ export async function listen(
       timer.cancel();
     },
   };
+}
+
+function limitConnections(server: Server, most: number, clock: Clock, log: Log): () => ConnectionStats {
+  const stats: ConnectionStats = { open: 0, refused: 0 };
+  let quietUntil = -Infinity;
+  server.maxConnections = most;
+  server.on('connection', (socket) => {
+    stats.open += 1;
+    socket.once('close', () => (stats.open -= 1));
+  });
+  server.on('drop', () => {
+    stats.refused += 1;
+    if (clock.monotonic() < quietUntil) return;
+    quietUntil = clock.monotonic() + refusalLogMs;
+    log.warn({ max_connections: most, refused: stats.refused }, 'all connections are taken; more are closed');
+  });
+  return () => ({ ...stats });
 }

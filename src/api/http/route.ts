@@ -41,7 +41,13 @@ export type RouteTag = 'uploads' | 'runs' | 'scene maps' | 'weather' | 'daemon';
 export type Handler = RequestHandler<never>;
 
 /** Every error code that the route can answer with. Pure. */
-export function problemsOf({ access, problems }: Pick<Route<never>, 'access' | 'problems'>): ErrorCode[] {
+export function problemsOf({
+  access,
+  body,
+  problems,
+}: Pick<Route<never>, 'access' | 'body' | 'problems'>): ErrorCode[] {
   const always: ErrorCode[] = access === 'open' ? ['internal_error'] : ['unauthorized', 'internal_error'];
+  // Every body is read under the rule of `request/request-body.ts`.
+  if (body !== undefined) always.push('upload_timeout', 'shutting_down');
   return [...new Set([...problems, ...always])];
 }

@@ -1,4 +1,5 @@
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client';
+import type { ConnectionStats } from '../http/listen.ts';
 import type { RunResult } from '../../core/publish/results/result.ts';
 import type { ThreadStats } from '../../workers/threads/pool.ts';
 import type { JobQueue } from '../../workers/queue.ts';
@@ -30,6 +31,7 @@ export interface Metrics {
 export interface ObservedDaemon {
   queue: Pick<JobQueue, 'depth'>;
   threads: () => ThreadStats;
+  connections: () => ConnectionStats;
 }
 
 export interface AnsweredRequest {
@@ -217,8 +219,25 @@ function deliveryMetrics({ counter }: Definer): Pick<Metrics, 'recordDelivery'> 
   };
 }
 
-function observeDaemon(registry: Registry, { queue, threads }: ObservedDaemon): void {
+function observeDaemon(registry: Registry, { queue, threads, connections }: ObservedDaemon): void {
   const registers = [registry];
+  new Gauge({
+    name: 'waybill_connections',
+    help: 'Connections that are open.',
+    registers,
+    collect() {
+      this.set(connections().open);
+    },
+  });
+  new Counter({
+    name: 'waybill_connections_refused_total',
+    help: 'Connections that were closed at once because there were too many.',
+    registers,
+    collect() {
+      this.reset();
+      this.inc(connections().refused);
+    },
+  });
   new Gauge({
     name: 'waybill_queue_depth',
     help: 'Uploads being received (reserved), runs that wait (queued) and runs that run (running).',

@@ -50,10 +50,10 @@ export const startRunRoute: Route<RunPorts> = {
     'invalid_idempotency_key',
     'unsupported_media_type',
     'invalid_request',
-    'shutting_down',
     'queue_full',
     'queue_unavailable',
     'idempotency_in_progress',
+    'server_busy',
   ],
   handle: (ports) => handleStartRun(ports),
 };
@@ -68,7 +68,7 @@ function handleStartRun(ports: RunPorts): RequestHandler<{ pipelineId: string }>
       });
     }
     const key = idempotencyKey(req);
-    const body = await readSmallJson(req, res);
+    const body = await readSmallJson(req, res, ports);
     if (body !== undefined) checkRunRequest(body);
     const idempotency = key === undefined ? {} : { idempotency: { caller: token.id, key } };
     const { record, replayed } = await startRun(ports, { pipelineId, ...idempotency });

@@ -1,9 +1,11 @@
 import type { JobQueue } from '../../workers/queue.ts';
 import type { HttpPorts } from '../http/app.ts';
 import type { Token } from '../http/auth.ts';
+import type { MemoryBodyPorts } from '../http/request/body-in-memory.ts';
 
 /** What the run routes need. */
-export interface RunPorts extends HttpPorts {
+export interface RunPorts extends HttpPorts, MemoryBodyPorts {
+  http: HttpPorts['http'];
   tokens: readonly Token[];
   /** Ids of all pipelines: those that take uploads, and those that have a source of their own. */
   pipelineIds: ReadonlySet<string>;

@@ -1,22 +1,20 @@
-import express, { type NextFunction, type Request, type RequestHandler, type Response } from 'express';
-import multer, { MulterError } from 'multer';
+import type { RequestHandler } from 'express';
 import { WaybillError } from '../../core/errors.ts';
 import { choice } from '../../core/parameters.ts';
 import type { Transcript } from '../../core/scene-map/transcript.ts';
 import { jsonContent, schemaRef } from '../http/json-content.ts';
 import { queryParameters } from '../http/query-parameters.ts';
+import type { MemoryBodyPorts } from '../http/request/body-in-memory.ts';
 import type { Route } from '../http/route.ts';
 import { sendWithEtag, taggedAnswer } from '../http/send-with-etag.ts';
-
-/** Smaller than on the command line: the daemon answers other requests on the same thread. */
-export const maxRequestBytes = 4 * 1024 * 1024;
+import { maxRequestBytes, readDocument, type FormFile } from './document-body.ts';
 
 const validateQuery = queryParameters({
   schema_only: choice(['true', 'false', ''], 'false', { description: 'Leaves the content rules out.' }),
 });
 
 /** The answer is 200 with the report whether or not the document is valid. */
-export const validateSceneMapRoute: Route<object> = {
+export const validateSceneMapRoute: Route<MemoryBodyPorts> = {
   method: 'post',
   path: '/v1/scene-maps/validate',
   operationId: 'validateSceneMap',
@@ -43,8 +41,8 @@ export const validateSceneMapRoute: Route<object> = {
     },
   },
   responses: { 200: { description: 'The report.', content: jsonContent('SceneMapReport') } },
-  problems: ['unsupported_media_type', 'upload_too_large', 'invalid_request'],
-  handle: () => [takeBody, answer],
+  problems: ['unsupported_media_type', 'upload_too_large', 'invalid_request', 'server_busy'],
+  handle: (ports) => checkDocument(ports),
 };
 
 export const sceneMapSchemaRoute: Route<object> = {
@@ -66,103 +64,24 @@ export const sceneMapSchemaRoute: Route<object> = {
   handle: () => sendSchema,
 };
 
-const json = express.raw({ type: isJson, limit: maxRequestBytes, inflate: false });
-const form = multer({
-  storage: multer.memoryStorage(),
-  limits: { fileSize: maxRequestBytes, files: 2, fields: 0, parts: 3 },
-  defParamCharset: 'utf8',
-}).fields([
-  { name: 'file', maxCount: 1 },
-  { name: 'transcript', maxCount: 1 },
-]);
-
-function isJson(request: { headers: Request['headers'] }): boolean {
-  const type = (request.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? '';
-  return /^application\/(?:[a-z0-9.-]+\+)?json$/.test(type);
-}
-
-function takeBody(request: Request, response: Response, next: NextFunction): void {
-  const encoding = request.headers['content-encoding'];
-  const isForm = request.is('multipart/form-data') !== false && request.is('multipart/form-data') !== null;
-  if ((encoding !== undefined && encoding !== 'identity') || (!isJson(request) && !isForm)) {
-    response.set('Accept-Post', 'application/json, multipart/form-data');
-    const message =
-      encoding === undefined
-        ? 'This route takes application/json or multipart/form-data.'
-        : 'This route takes no Content-Encoding.';
-    throw new WaybillError('unsupported_media_type', message, {
-      hint: 'Send the document as application/json, as it is.',
-    });
-  }
-  const take = isForm ? form : json;
-  void take(request, response, (error: unknown) => {
-    if (error === undefined || error === null) next();
-    else next(bodyError(error));
-  });
-}
-
-function bodyError(error: unknown): WaybillError {
-  const type = (error as { type?: unknown }).type;
-  if (type === 'entity.too.large' || (error instanceof MulterError && error.code === 'LIMIT_FILE_SIZE')) {
-    return new WaybillError(
-      'upload_too_large',
-      `A document of at most ${maxRequestBytes} bytes is checked here.`,
-      {
-        hint: 'Use `waybill scene-map validate` for larger ones.',
-        cause: error,
-      },
-    );
-  }
-  const reason = error instanceof Error ? error.message : String(error);
-  return new WaybillError('invalid_request', `The body cannot be read: ${reason}.`, {
-    hint: 'Send JSON, or a form with the part `file` and, if wanted, the part `transcript`.',
-    cause: error,
-  });
-}
-
-const answer: RequestHandler = async (request, response) => {
-  const { document, name, transcript } = partsOf(request);
-  const schemaOnly = validateQuery.read(request.url).schema_only !== 'false';
-  const [{ checkSceneMap }, { sceneMapReport }] = await Promise.all([
-    import('../../core/scene-map/read-scene-map.ts'),
-    import('../../core/scene-map/report.ts'),
-  ]);
-  const known = transcript === null ? {} : { transcript: await openTranscript(transcript) };
-  const findings = checkSceneMap(document, name, { schemaOnly, ...known });
-  response.set('Cache-Control', 'no-store').json(sceneMapReport([{ file: name, findings }]));
-};
-
-interface Parts {
-  document: Uint8Array;
-  name: string;
-  transcript: Express.Multer.File | null;
-}
-
-function partsOf(request: Request): Parts {
-  if (request.files === undefined || Array.isArray(request.files)) {
-    const body: unknown = request.body;
-    return {
-      document: body instanceof Uint8Array ? body : new Uint8Array(),
-      name: '<body>',
-      transcript: null,
-    };
-  }
-  const file = request.files['file']?.[0];
-  if (file === undefined)
-    throw new WaybillError('invalid_request', 'The form has no part `file`.', {
-      hint: 'Send the scene map as the file part `file`.',
-    });
-  return {
-    document: file.buffer,
-    name: file.originalname,
-    transcript: request.files['transcript']?.[0] ?? null,
+function checkDocument(ports: MemoryBodyPorts): RequestHandler {
+  return async (request, response) => {
+    const schemaOnly = validateQuery.read(request.url).schema_only !== 'false';
+    const { document, name, transcript } = await readDocument(request, response, ports);
+    const [{ checkSceneMap }, { sceneMapReport }] = await Promise.all([
+      import('../../core/scene-map/read-scene-map.ts'),
+      import('../../core/scene-map/report.ts'),
+    ]);
+    const known = transcript === null ? {} : { transcript: await openTranscript(transcript) };
+    const findings = checkSceneMap(document, name, { schemaOnly, ...known });
+    response.set('Cache-Control', 'no-store').json(sceneMapReport([{ file: name, findings }]));
   };
 }
 
-async function openTranscript(file: Express.Multer.File): Promise<Transcript> {
+async function openTranscript({ bytes, name }: FormFile): Promise<Transcript> {
   const { readTranscript } = await import('../../core/scene-map/transcript.ts');
   try {
-    return readTranscript(file.buffer, file.originalname);
+    return readTranscript(bytes, name);
   } catch (error) {
     if (!(error instanceof WaybillError)) throw error;
     throw new WaybillError('invalid_request', error.message, {

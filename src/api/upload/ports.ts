@@ -4,17 +4,17 @@ import type { StagingArea } from '../../workers/coordinator.ts';
 import type { JobQueue } from '../../workers/queue.ts';
 import type { Token } from '../http/auth.ts';
 import type { HttpPorts } from '../http/app.ts';
+import type { BodyPorts } from '../http/request/request-body.ts';
 
 /** What the upload routes need. */
-export interface UploadPorts extends HttpPorts {
+export interface UploadPorts extends HttpPorts, BodyPorts {
+  http: HttpPorts['http'];
   tokens: readonly Token[];
   /** The pipelines that take uploads, by id. */
   uploadPipelines: ReadonlyMap<string, UploadPipeline>;
   queue: JobQueue;
   staging: StagingArea;
   stage: StageUpload;
-  /** Aborts when uploads that are still being received must end. */
-  stopping: AbortSignal;
 }
 
 export interface UploadPipeline {

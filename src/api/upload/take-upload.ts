@@ -7,7 +7,7 @@ import { idempotencyKey } from '../runs/idempotency-key.ts';
 import { sendAccepted } from '../runs/accepted-response.ts';
 import { authorizePipeline } from '../runs/pipeline-access.ts';
 import type { StagedUpload, UploadPipeline, UploadPorts } from './ports.ts';
-import { requestBody } from '../http/request/request-body.ts';
+import { withBody } from '../http/request/request-body.ts';
 
 /** How a request carries the archive. */
 export interface UploadForm {
@@ -28,7 +28,6 @@ export const uploadProblems: readonly ErrorCode[] = [
   'forbidden',
   'invalid_idempotency_key',
   'unsupported_media_type',
-  'shutting_down',
   'queue_full',
   'queue_unavailable',
   'upload_too_large',
@@ -39,7 +38,6 @@ export const uploadProblems: readonly ErrorCode[] = [
   'unsafe_archive_entry',
   'invalid_bundle',
   'idempotency_conflict',
-  'upload_timeout',
   'insufficient_storage',
 ];
 
@@ -134,37 +132,24 @@ function checkLength({ envelopeBytes }: UploadForm, req: IncomingMessage, pipeli
   );
 }
 
-/** Reads the body into staging, within the idle and the total time limit. */
-async function receive(
+/** Reads the body into staging. */
+function receive(
   ports: UploadPorts,
   pipeline: UploadPipeline,
   directory: string,
   { req, archive }: { req: IncomingMessage; archive: ReturnType<UploadForm['archive']> },
 ): Promise<StagedUpload> {
-  const { idleTimeoutMs, uploadTimeoutMs } = ports.http;
-  const abort = new AbortController();
-  const onStopping = (): void => abort.abort(ports.stopping.reason);
-  if (ports.stopping.aborted) onStopping();
-  ports.stopping.addEventListener('abort', onStopping);
-  const timer = ports.clock.timeout(uploadTimeoutMs, () => abort.abort(tooSlow(uploadTimeoutMs)));
-  const body = requestBody(req, { idleTimeoutMs, signal: abort.signal, clock: ports.clock });
-  try {
-    const { maxUploadSize, maxFiles, sceneMaps } = pipeline;
-    return await ports.stage({
-      input: archive(body.chunks),
+  const { maxUploadSize, maxFiles, sceneMaps } = pipeline;
+  return withBody(req, ports, ({ chunks, signal }) =>
+    ports.stage({
+      input: archive(chunks),
       directory,
       limits: { maxUploadSize, maxFiles },
-      signal: abort.signal,
+      signal,
       pipelineId: pipeline.id,
       sceneMaps,
-    });
-  } catch (error) {
-    // An archive that ends early because the client stalled is not malformed.
-    throw body.failure() ?? (abort.signal.aborted ? abort.signal.reason : error);
-  } finally {
-    timer.cancel();
-    ports.stopping.removeEventListener('abort', onStopping);
-  }
+    }),
+  );
 }
 
 async function accept(
@@ -211,10 +196,4 @@ function storageFailure(error: unknown): unknown {
       });
   }
   return error;
-}
-
-function tooSlow(uploadTimeoutMs: number): WaybillError {
-  return new WaybillError('upload_timeout', `the body was not whole after ${uploadTimeoutMs} ms`, {
-    hint: 'upload over a faster line, or have server.http.upload_timeout raised',
-  });
 }

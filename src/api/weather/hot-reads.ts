@@ -5,6 +5,7 @@ import type { MetricsPorts } from '../metrics/metrics-route.ts';
 import { recordRequest } from '../metrics/record-request.ts';
 import type { WeatherPorts } from './ports.ts';
 import { requestContext } from '../http/request/request-context.ts';
+import { hasPendingBody } from '../http/request/drain-request.ts';
 import { sendWithEtag } from '../http/send-with-etag.ts';
 import { logRequest, type LoggedRequest } from '../http/request-log.ts';
 
@@ -24,7 +25,7 @@ export function withHotReads(
   if (weather === null) return app;
   return (req, res) => {
     const answer =
-      req.method === 'GET' || req.method === 'HEAD'
+      (req.method === 'GET' || req.method === 'HEAD') && !hasPendingBody(req)
         ? weather.hot({ url: req.url ?? '/', accept: req.headers.accept })
         : undefined;
     if (answer === undefined) {

@@ -3,6 +3,7 @@ import type { Config } from '../../core/config/config.ts';
 import type { Secrets } from '../../core/secrets.ts';
 import type { Coordinator } from '../../workers/coordinator.ts';
 import { resolveToken, resolveTokens, type Token } from '../../api/http/auth.ts';
+import { createBodyMemory } from '../../api/http/request/body-in-memory.ts';
 import type { Metrics } from '../../api/metrics/metrics.ts';
 import type { ApiPorts } from '../../api/ports.ts';
 import { resolveAdminToken } from '../../api/queue-board/admin-auth.ts';
@@ -58,6 +59,7 @@ export async function apiPorts({ config, clock, log }: Foundation, parts: ApiPar
     metricsToken: tokens.metrics,
     weather,
     stopping,
+    bodyMemory: createBodyMemory(config.server.http.maxBodyMemory),
     isDraining,
     board: await openBoard(coordinator, tokens.admin, config),
   };

@@ -85,7 +85,7 @@ async function openDaemon(
   const foundation = await bootstrap(options, (config) => {
     if (!workers) requireBullmq(config, 'an API without workers');
   });
-  const { config, clock } = foundation;
+  const { config } = foundation;
   const metrics = openMetrics(config);
   const notifier = await openNotifier(foundation, (outcome) => metrics?.recordDelivery(outcome));
   onFailure(() => notifier.close());
@@ -94,7 +94,7 @@ async function openDaemon(
   // Listening comes before the sweep of staging: a second daemon with the same configuration fails here,
   // before it removes anything.
   const entrance = newEntrance();
-  const server = await listen(entrance.listener, config.server.http, clock);
+  const server = await listen(entrance.listener, config.server.http, foundation);
   onFailure(() => server.close());
   const weather = await openConfiguredWeather(foundation);
   if (weather !== null) onFailure(() => weather.close());
@@ -107,7 +107,7 @@ async function openDaemon(
   onFailure(async () => {
     await coordinator.close(0);
   });
-  metrics?.observe(coordinator);
+  metrics?.observe({ ...coordinator, connections: server.connections });
   return { foundation, tokens, metrics, notifier, server, entrance, weather, coordinator };
 }
 

@@ -28,7 +28,7 @@ export async function serveWeather(options: ProgramOptions): Promise<ServedWeath
     const { http } = config.server;
     const server = await inContext('build app', () => {
       const ports = { http, clock, log, metrics: null, weather: weather.service };
-      return listen(withHotReads(createHttpApp(weatherRoutes, ports), ports), http, clock);
+      return listen(withHotReads(createHttpApp(weatherRoutes, ports), ports), http, ports);
     });
     const url = `${server.origin}${http.basePath}`;
     log.info({ url, database: config.databases[0]?.name }, 'listening');

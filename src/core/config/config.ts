@@ -48,6 +48,9 @@ export interface ServerConfig {
     maxConcurrency: number;
     uploadTimeoutMs: number;
     idleTimeoutMs: number;
+    maxConnections: number;
+    /** Bytes that the bodies of requests may take in memory together. */
+    maxBodyMemory: number;
     shutdownTimeoutMs: number;
     protectRuns: boolean;
   };

@@ -20,6 +20,8 @@ export interface ConfigDocument {
       max_concurrency: number;
       upload_timeout: string;
       idle_timeout: string;
+      max_connections: number;
+      max_body_memory: string | number;
       shutdown_timeout: string;
       protect_runs: boolean;
     };

@@ -62,6 +62,8 @@ function resolveServer(
       maxConcurrency: http.max_concurrency,
       uploadTimeoutMs: resolveDuration(http.upload_timeout),
       idleTimeoutMs: resolveDuration(http.idle_timeout),
+      maxConnections: http.max_connections,
+      maxBodyMemory: resolveSize(http.max_body_memory),
       shutdownTimeoutMs: resolveDuration(http.shutdown_timeout),
       protectRuns: http.protect_runs,
     },

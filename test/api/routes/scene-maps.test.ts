@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import t from 'tap';
-import { maxRequestBytes } from '../../../src/api/scene-maps/scene-map-routes.ts';
+import { maxRequestBytes } from '../../../src/api/scene-maps/document-body.ts';
 import { sceneMapSchemaText } from '../../../src/core/scene-map/schema-file.ts';
 import { startApi } from '../harness.ts';
 

@@ -39,6 +39,8 @@ t.test('the smallest configuration gets every default', async (t) => {
         maxConcurrency: 2,
         uploadTimeoutMs: 1_800_000,
         idleTimeoutMs: 60_000,
+        maxConnections: 2000,
+        maxBodyMemory: 64 * 1024 * 1024,
         shutdownTimeoutMs: 30_000,
         protectRuns: false,
       },

@@ -43,3 +43,16 @@ export async function endAfterDrain(
   });
   res.end();
 }
+
+/**
+ * Closes the connection if the client has not sent the rest of its body soon after the answer: Node.js would
+ * wait for it as long as a byte comes now and then.
+ */
+export function dropUnreadBody(req: IncomingMessage, res: ServerResponse, clock: Clock): void {
+  if (!hasPendingBody(req)) return;
+  res.once('finish', () => {
+    if (req.complete) return;
+    const timer = clock.timeout(timeoutMs, () => req.socket.destroy(), { unref: true });
+    req.once('close', () => timer.cancel());
+  });
+}

@@ -3,23 +3,61 @@ import type { Clock } from '../../../core/clock.ts';
 import { asWaybillError, WaybillError } from '../../../core/errors.ts';
 import { requestContext } from './request-context.ts';
 
+/*
+ * The one rule for bodies, whatever a route does with them: a body may pause for `idle_timeout`, has to be
+ * whole after a total time, and ends when the daemon stops. Nothing else reads a request.
+ */
+
+/** What reading a body takes. */
+export interface BodyPorts {
+  http: { idleTimeoutMs: number; uploadTimeoutMs: number };
+  clock: Clock;
+  /** Aborts when bodies that are still being received must end. */
+  stopping: AbortSignal;
+}
+
 export interface RequestBody {
   /** The bytes; can be read once. Stopping early leaves the connection usable for an answer. */
   chunks: AsyncIterable<Uint8Array>;
-  /** Why the bytes ended early: a timeout, a client that disconnected, or the daemon stopping. */
-  failure(): WaybillError | undefined;
+  /** Aborts when the body has taken too long, and when the daemon stops. */
+  signal: AbortSignal;
 }
 
 /**
- * The body of a request as a stream that fails with `upload_timeout` after `idleTimeoutMs` without a byte
- * from the client (time that the reader takes does not count), with the signal's reason when it aborts, and
- * with `aborted` when the client disconnects. A plain `for await` over the request would destroy the
- * connection on the first error, and the answer with it.
+ * Hands `read` the body. Throws what `read` throws, unless the body ended early: then `upload_timeout` after
+ * `idle_timeout` without a byte from the client (time that the reader takes does not count) or if it was not
+ * whole after `mostMs`, `aborted` if the client left, and the reason of `stopping`.
  */
-export function requestBody(
+export async function withBody<T>(
+  req: IncomingMessage,
+  { http, clock, stopping }: BodyPorts,
+  read: (body: RequestBody) => Promise<T>,
+  mostMs: number = http.uploadTimeoutMs,
+): Promise<T> {
+  const abort = new AbortController();
+  const onStopping = (): void => abort.abort(stopping.reason);
+  if (stopping.aborted) onStopping();
+  stopping.addEventListener('abort', onStopping);
+  const timer = clock.timeout(mostMs, () => abort.abort(tooSlow(mostMs)));
+  const { signal } = abort;
+  const idleTimeoutMs = Math.min(http.idleTimeoutMs, mostMs);
+  const body = openBody(req, { idleTimeoutMs, signal, clock });
+  try {
+    return await read({ chunks: body.chunks, signal });
+  } catch (error) {
+    // What ends early because the client stalled is not malformed.
+    throw body.failure() ?? (signal.aborted ? signal.reason : error);
+  } finally {
+    timer.cancel();
+    stopping.removeEventListener('abort', onStopping);
+  }
+}
+
+/** A plain `for await` over the request would destroy the connection on an error, and the answer with it. */
+function openBody(
   req: IncomingMessage,
   { idleTimeoutMs, signal, clock }: { idleTimeoutMs: number; signal: AbortSignal; clock: Clock },
-): RequestBody {
+): { chunks: AsyncIterable<Uint8Array>; failure: () => WaybillError | undefined } {
   let failure: WaybillError | undefined;
   const context = requestContext(req);
   const fail = (error: WaybillError): WaybillError => (failure = error);
@@ -64,6 +102,12 @@ export function requestBody(
 
 function stalled(idleTimeoutMs: number): WaybillError {
   return new WaybillError('upload_timeout', `no byte of the body came for ${idleTimeoutMs} ms`, {
-    hint: 'upload again',
+    hint: 'send it again',
+  });
+}
+
+function tooSlow(mostMs: number): WaybillError {
+  return new WaybillError('upload_timeout', `the body was not whole after ${mostMs} ms`, {
+    hint: 'send it over a faster line; that of an upload may take server.http.upload_timeout',
   });
 }

@@ -11,6 +11,7 @@ import {
   listen,
   map,
   proxyRange,
+  size,
 } from '../../settings/kinds.ts';
 
 const http = map({
@@ -44,10 +45,18 @@ const http = map({
     .description('Publications of uploads that run at once, each of another pipeline.'),
   upload_timeout: duration({ atLeast: '1s', atMost: '24d' })
     .default('30m')
-    .description('Longest time that the body of one upload may take.'),
+    .description('Longest time that the body of one upload may take; any other body has a minute.'),
   idle_timeout: duration({ atLeast: '1s', atMost: '24d' })
     .default('60s')
-    .description('Longest pause between two pieces of an upload.'),
+    .description('Longest pause between two pieces of a body.'),
+  max_connections: integer(1, 1_000_000)
+    .default(2000)
+    .description('Connections that may be open at once; one more is closed at once.'),
+  max_body_memory: size({ atLeast: 16 * 1024 * 1024 })
+    .default('64MiB')
+    .description(
+      'Memory for the bodies of all requests that are not uploads, together; more is answered with 503 server_busy. Uploads go to staging and take none.',
+    ),
   shutdown_timeout: duration({ atLeast: '0s', atMost: '24d' })
     .default('30s')
     .description(

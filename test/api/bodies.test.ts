@@ -1,0 +1,147 @@
+import t, { type Test } from 'tap';
+import { routes } from '../../src/api/routes.ts';
+import { problemsOf } from '../../src/api/http/route.ts';
+import { WaybillError } from '../../src/core/errors.ts';
+import { connect, startApi, tokens, uploadHead, type Api, type RawConnection } from './harness.ts';
+
+/** The one rule for bodies, on every route that has one: the list is that of the routes themselves. */
+
+const pipelineOf: Record<string, string> = { startRun: 'files' };
+const withBody = routes.flatMap(({ body, path, operationId, access, problems }) =>
+  Object.keys(body?.content ?? {}).map((type) => ({
+    name: `${operationId} (${type})`,
+    path: path.replace('{pipeline_id}', pipelineOf[operationId] ?? 'docs'),
+    type: type === 'multipart/form-data' ? `${type}; boundary=x` : type,
+    problems: problemsOf({ access, problems, body: body as NonNullable<typeof body> }),
+  })),
+);
+
+const headOf = ({ path, type }: (typeof withBody)[number], length = 1000): string =>
+  uploadHead(
+    { Authorization: `Bearer ${tokens.docs}`, 'Content-Type': type, 'Content-Length': length },
+    path,
+  );
+const answered = /\r\n\r\n\{.*\}/;
+
+/** One client for each route and kind of body, which has sent `begun` of it. */
+function stalledClients(
+  t: Test,
+  { origin }: Api,
+  begun: string,
+): Promise<(RawConnection & { name: string })[]> {
+  return Promise.all(
+    withBody.map(async (route) => {
+      const client = await connect(t, origin);
+      client.socket.write(headOf(route) + begun);
+      return { ...client, name: route.name };
+    }),
+  );
+}
+
+t.test('there are routes with bodies, and each says that a body may stall', async (t) => {
+  t.ok(withBody.length >= 7, `${withBody.length} kinds of bodies`);
+  for (const { name, problems } of withBody)
+    t.ok(problems.includes('upload_timeout') && problems.includes('shutting_down'), name);
+});
+
+for (const begun of ['', '-'])
+  t.test(`a body that stalls after ${begun.length} bytes is 408, on every route that has one`, async (t) => {
+    const api = await startApi(t, { http: { idleTimeoutMs: 20 } });
+    const clients = await stalledClients(t, api, begun);
+    for (const { name, until } of clients)
+      t.match(await until(answered), /^HTTP\/1.1 408 [^]*"code":"upload_timeout","retryable":true/, name);
+    t.ok(api.ports.bodyMemory.held() <= clients.length);
+    for (const { socket } of clients) socket.destroy();
+  });
+
+t.test('a body that comes byte by byte is 408 when its time is over, on every route', async (t) => {
+  const api = await startApi(t, { http: { uploadTimeoutMs: 100 } });
+  const clients = await stalledClients(t, api, '');
+  const trickle = setInterval(() => clients.forEach(({ socket }) => socket.write(' ')), 5);
+  t.teardown(() => clearInterval(trickle));
+  for (const { name, until } of clients)
+    t.match(await until(answered), /^HTTP\/1.1 408 [^]*was not whole after 100 ms/, name);
+  for (const { socket } of clients) socket.destroy();
+});
+
+t.test('bodies that stall are told that the daemon stops, on every route, and hold up nothing', async (t) => {
+  const api = await startApi(t);
+  const clients = await stalledClients(t, api, '-');
+  while (api.ports.bodyMemory.held() < 3) await new Promise((resolve) => setImmediate(resolve));
+  api.stop(new WaybillError('shutting_down', 'the daemon stopped before the body was whole'));
+  for (const { name, until } of clients)
+    t.match(await until(answered), /^HTTP\/1.1 503 [^]*"code":"shutting_down"/, name);
+  for (const { socket } of clients) socket.destroy();
+});
+
+t.test('sixty stalled documents hold no more memory than they may; the next is told to wait', async (t) => {
+  const limit = 1_000_000;
+  const { origin, ports } = await startApi(t, { http: { maxBodyMemory: limit } });
+  const route = withBody.find(({ name }) => name === 'validateSceneMap (application/json)');
+  if (route === undefined) throw new TypeError('the route is gone');
+  const clients = await Promise.all(
+    Array.from({ length: 60 }, async () => {
+      const client = await connect(t, origin);
+      client.socket.write(headOf(route, 100_000));
+      client.socket.write(Buffer.alloc(50_000, ' '));
+      return client;
+    }),
+  );
+  const refused = await Promise.any(clients.map(({ until }) => until(answered)));
+  t.match(refused, /^HTTP\/1.1 503 [^]*Retry-After: 5\r\n[^]*"code":"server_busy","retryable":true/);
+  t.ok(ports.bodyMemory.held() <= limit);
+  for (const { socket } of clients) socket.destroy();
+  while (ports.bodyMemory.held() > 0) await new Promise((resolve) => setImmediate(resolve));
+  const { status } = await fetch(`${origin}/v1/scene-maps/validate`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: Buffer.alloc(100_000, ' '),
+  });
+  t.equal(status, 200, 'what they held is free again');
+});
+
+t.test('a client that waits to be asked for its document is asked', async (t) => {
+  const { origin } = await startApi(t);
+  const { socket, until } = await connect(t, origin);
+  const headers = { 'Content-Type': 'application/json', 'Content-Length': 2, Expect: '100-continue' };
+  socket.write(uploadHead(headers, '/v1/scene-maps/validate'));
+  t.match(await until(/\r\n\r\n/), /^HTTP\/1.1 100 /);
+  socket.write('{}');
+  t.match(await until(/\}/), /HTTP\/1.1 200 /);
+});
+
+t.test('a connection that never sends a request is closed', async (t) => {
+  const { origin } = await startApi(t, { headersTimeoutMs: 20 });
+  for (const begun of ['', 'GET /healthz HT', 'GET /healthz HTTP/1.1\r\nHost: x\r\n']) {
+    const { socket, closed } = await connect(t, origin);
+    socket.write(begun);
+    t.match(await closed, /^(HTTP\/1.1 408 |$)/, JSON.stringify(begun));
+  }
+});
+
+t.test('a body that no route reads keeps no connection', async (t) => {
+  const { origin } = await startApi(t);
+  const { socket, until, closed } = await connect(t, origin);
+  socket.write('GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n');
+  await until(/"status":"ok"/);
+  const trickle = setInterval(() => socket.write(' '), 100);
+  t.teardown(() => clearInterval(trickle));
+  await closed.catch(() => 'reset');
+  t.pass('it was closed');
+});
+
+t.test('connections above max_connections are closed at once, counted and logged once', async (t) => {
+  const { origin, lines } = await startApi(t, { http: { maxConnections: 2 } });
+  const [first] = [await connect(t, origin), await connect(t, origin)];
+  for (let more = 0; more < 3; more++) {
+    const { closed } = await connect(t, origin);
+    t.equal(await closed.catch(() => ''), '');
+  }
+  const warnings = lines.filter(({ message }) => message.startsWith('all connections are taken'));
+  t.match(warnings, [{ fields: { max_connections: 2, refused: 1 } }]);
+  t.equal(warnings.length, 1);
+  first.socket.write('GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n');
+  const metrics = await first.closed;
+  t.match(metrics, /\nwaybill_connections 2\n/);
+  t.match(metrics, /\nwaybill_connections_refused_total 3\n/);
+});
