@@ -1,10 +1,12 @@
-import { pino, type Logger } from 'pino';
+import { Writable } from 'node:stream';
+import { pino, type DestinationStream, type Logger } from 'pino';
 import type { Redaction } from '../core/redaction.ts';
+import { logLines, type LogLines } from './log-lines.ts';
 import { isoMicroseconds } from './log-time.ts';
 
 /**
  * Lines of JSON on stderr; for people if stderr is a terminal and `pretty` is asked for. No line holds a
- * secret that `redaction` knows.
+ * secret that `redaction` knows. Logging never throws, whatever becomes of stderr.
  */
 export async function makeLogger(options: {
   verbose: boolean;
@@ -17,17 +19,26 @@ export async function makeLogger(options: {
     timestamp: () => `,"time":"${isoMicroseconds()}"`,
     hooks: { streamWrite: (line: string) => options.redaction.clean(line) },
   };
-  if (!options.pretty || !process.stderr.isTTY) return pino(settings, pino.destination(2));
-  const { default: pretty } = await import('pino-pretty');
+  const lines = logLines(2, (lost) => log.warn({ lost }, 'lines of this log could not be written'));
+  const log = pino(settings, options.pretty && process.stderr.isTTY ? await pretty(options, lines) : lines);
+  return log;
+}
+
+async function pretty({ color }: { color: boolean }, lines: LogLines): Promise<DestinationStream> {
+  const { default: pinoPretty } = await import('pino-pretty');
   const { NO_COLOR, TERM } = process.env;
-  return pino(
-    settings,
-    pretty({
-      destination: 2,
-      colorize: options.color && (NO_COLOR ?? '') === '' && TERM !== 'dumb',
-      translateTime: 'HH:MM:ss.l',
-      singleLine: true,
-      ignore: 'pid,hostname',
+  return pinoPretty({
+    destination: new Writable({
+      decodeStrings: false,
+      write: (text: string | Buffer, _encoding, done) => {
+        lines.write(String(text));
+        done();
+      },
     }),
-  );
+    sync: true,
+    colorize: color && (NO_COLOR ?? '') === '' && TERM !== 'dumb',
+    translateTime: 'HH:MM:ss.l',
+    singleLine: true,
+    ignore: 'pid,hostname',
+  });
 }

@@ -1,6 +1,5 @@
 import { systemClock, type Timer } from '../core/clock.ts';
 import { hasCode, WaybillError } from '../core/errors.ts';
-import type { Log } from '../core/log.ts';
 
 export type StopSignal = 'SIGINT' | 'SIGTERM';
 
@@ -66,17 +65,6 @@ export async function untilStopped(work: (signal: AbortSignal) => Promise<number
 function giveUp(signal: StopSignal): never {
   process.stderr.write(`not stopped within ${graceMs / 1000} s, ended; the next run cleans up\n`);
   process.exit(exitCodeOf[signal]);
-}
-
-/** Closes the daemon at the first SIGINT or SIGTERM; a second signal ends the process at once. */
-export async function closedBySignal(
-  log: Log,
-  daemon: { close(): Promise<{ unfinished: string[] }> },
-): Promise<number> {
-  await listenForStop((signal) => log.info({ signal }, 'draining; once more to end at once')).received;
-  const { unfinished } = await daemon.close();
-  if (unfinished.length > 0) log.warn({ unfinished }, 'these runs were interrupted');
-  return 0;
 }
 
 /** Runs work that only reads and has only the terminal to restore: a signal ends the process by `exit`. */

@@ -2,7 +2,7 @@ import { serve } from '../../daemon/serve.ts';
 import { newRedaction } from '../../../core/redaction.ts';
 import { makeLogger } from '../../logger.ts';
 import type { DaemonOptions } from '../../options.ts';
-import { closedBySignal } from '../../stop-signal.ts';
+import { daemonProcess } from '../../daemon-process.ts';
 
 export interface ServeOptions extends DaemonOptions {
   /** `--no-workers` */
@@ -13,6 +13,7 @@ export interface ServeOptions extends DaemonOptions {
 export async function serveForever(options: ServeOptions): Promise<number> {
   const redaction = newRedaction();
   const log = await makeLogger({ ...options, pretty: true, redaction });
+  const daemon = daemonProcess(log);
   const served = await serve({
     configFile: options.config,
     log,
@@ -21,5 +22,5 @@ export async function serveForever(options: ServeOptions): Promise<number> {
     workers: options.workers,
     onSecrets: (values) => redaction.add(values),
   });
-  return closedBySignal(log, served);
+  return daemon.runUntilStopped(served);
 }

@@ -1,20 +1,22 @@
 import type { Log } from '../../../core/log.ts';
 import type { Redaction } from '../../../core/redaction.ts';
+import { logLines } from '../../log-lines.ts';
 import { isoMicroseconds } from '../../log-time.ts';
 
 type Level = 'debug' | 'info' | 'warn' | 'error';
 
 /**
  * Lines of `2026/01/20 12:51:00.000123 weather: message key=value …` on stderr. No line holds a secret that
- * `redaction` knows.
+ * `redaction` knows. Logging never throws, whatever becomes of stderr.
  */
 export function weatherLog(redaction: Redaction, { verbose }: { verbose: boolean }): Log {
   // Lines of one turn of the event loop are written together; none is left behind when the process ends.
   let waiting = '';
+  const lines = logLines(2);
   const flush = (): void => {
     const text = waiting;
     waiting = '';
-    if (text !== '') process.stderr.write(redaction.clean(text));
+    if (text !== '') lines.write(redaction.clean(text));
   };
   process.once('exit', flush);
   const at =

@@ -2,6 +2,7 @@ import { serveWeather } from '../../daemon/weather.ts';
 import { asWaybillError } from '../../../core/errors.ts';
 import { describeFinding } from '../../../core/finding.ts';
 import { newRedaction } from '../../../core/redaction.ts';
+import { outliveOtherSignals } from '../../daemon-process.ts';
 import { listenForStop } from '../../stop-signal.ts';
 import { weatherLine, weatherLog } from './weather-log.ts';
 
@@ -18,6 +19,7 @@ export interface WeatherOptions {
 export async function readWeather({ config, verbose }: WeatherOptions): Promise<number> {
   const redaction = newRedaction();
   const log = weatherLog(redaction, { verbose });
+  outliveOtherSignals(log);
   const stop = listenForStop((signal) => log.info({ signal }, 'stopping; once more to end at once'));
   try {
     const served = await serveWeather({

@@ -2,12 +2,13 @@ import { work } from '../../daemon/worker.ts';
 import { newRedaction } from '../../../core/redaction.ts';
 import { makeLogger } from '../../logger.ts';
 import type { DaemonOptions } from '../../options.ts';
-import { closedBySignal } from '../../stop-signal.ts';
+import { daemonProcess } from '../../daemon-process.ts';
 
 /** `waybill worker`: runs until SIGINT or SIGTERM; a second signal ends the process at once. */
 export async function workForever(options: DaemonOptions): Promise<number> {
   const redaction = newRedaction();
   const log = await makeLogger({ ...options, pretty: true, redaction });
+  const daemon = daemonProcess(log);
   const worker = await work({
     configFile: options.config,
     log,
@@ -15,5 +16,5 @@ export async function workForever(options: DaemonOptions): Promise<number> {
     verbose: options.verbose,
     onSecrets: (values) => redaction.add(values),
   });
-  return closedBySignal(log, worker);
+  return daemon.runUntilStopped(worker);
 }

@@ -1,0 +1,59 @@
+import type { Worker } from 'node:worker_threads';
+import { systemClock } from '../core/clock.ts';
+import type { Log } from '../core/log.ts';
+import { listenForStop } from './stop-signal.ts';
+
+/** The process of a long-running program, from its first moment to its exit. */
+export interface DaemonProcess {
+  /**
+   * Closes the daemon at the first SIGINT or SIGTERM, and ends the process after that, whatever is still open
+   * in it. A second signal ends the process at once.
+   */
+  runUntilStopped(daemon: { close(): Promise<{ unfinished: string[] }> }): Promise<number>;
+}
+
+// Long enough for lines and answers that are on their way.
+const exitGraceMs = 1_000;
+const threadGraceMs = 2_000;
+
+/**
+ * Keeps signals that mean something else to other daemons from ending this process without draining: SIGHUP
+ * is logged, SIGUSR2 ignored. To be called before the first thread is started.
+ */
+export function daemonProcess(log: Log): DaemonProcess {
+  outliveOtherSignals(log);
+  const threads = new Set<Worker>();
+  process.on('worker', (thread) => {
+    threads.add(thread);
+    thread.once('exit', () => threads.delete(thread));
+  });
+  return {
+    runUntilStopped: async (daemon) => {
+      await listenForStop((signal) => log.info({ signal }, 'draining; once more to end at once')).received;
+      const { unfinished } = await daemon.close();
+      if (unfinished.length > 0) log.warn({ unfinished }, 'these runs were interrupted');
+      systemClock.timeout(exitGraceMs, () => void exitAnyway(log, threads), { unref: true });
+      return 0;
+    },
+  };
+}
+
+/** What a weather reader needs of it, which has no threads. */
+export function outliveOtherSignals(log: Log): void {
+  process.on('SIGHUP', () =>
+    log.warn({ signal: 'SIGHUP' }, 'the configuration is not read again; restart the daemon to apply it'),
+  );
+  process.on('SIGUSR2', () => undefined);
+}
+
+/**
+ * `process.exit` waits for every thread, and one that hangs in a call of the system (a disk that does not
+ * answer) cannot be ended: then only a kill ends the process.
+ */
+async function exitAnyway(log: Log, threads: ReadonlySet<Worker>): Promise<void> {
+  const ends = Promise.all([...threads].map((thread) => thread.terminate()));
+  await Promise.race([ends, systemClock.sleep(threadGraceMs)]);
+  if (threads.size === 0) process.exit();
+  log.error({ threads: threads.size }, 'threads hang in calls of the system; the process is killed');
+  process.kill(process.pid, 'SIGKILL');
+}

@@ -1,0 +1,158 @@
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { openSync, readFileSync, readdirSync, readlinkSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import t, { type Test } from 'tap';
+import { logLines } from '../../src/cli/log-lines.ts';
+import { program } from './process.ts';
+
+/** A process that is under way, and what it logs. */
+interface Started {
+  child: ChildProcess;
+  ended: Promise<[number | null, NodeJS.Signals | null]>;
+  /** Resolves with all lines once one matches. */
+  until: (form: RegExp) => Promise<string[]>;
+}
+
+/** Runs a module that imports the sources, with its stderr as the log. */
+function start(t: Test, source: string, directory = t.testdir()): Started {
+  const file = path.join(directory, 'daemon.mts');
+  const at = (name: string): string => JSON.stringify(path.resolve('src', name));
+  writeFileSync(
+    file,
+    `import { daemonProcess } from ${at('cli/daemon-process.ts')};
+     import { makeLogger } from ${at('cli/logger.ts')};
+     import { newRedaction } from ${at('core/redaction.ts')};
+     const log = await makeLogger({ verbose: false, color: false, pretty: false, redaction: newRedaction() });
+     const daemon = daemonProcess(log);
+     ${source}
+     process.exitCode = await daemon.runUntilStopped({
+       close: async () => {
+         log.info({}, 'stopped');
+         return { unfinished: [] };
+       },
+     });`,
+  );
+  const child = spawn(process.execPath, ['--import', 'tsx', file], { stdio: ['ignore', 'ignore', 'pipe'] });
+  t.teardown(() => child.kill('SIGKILL'));
+  const lines: string[] = [];
+  let look: () => void = () => undefined;
+  createInterface({ input: child.stderr }).on('line', (line) => {
+    lines.push(line);
+    look();
+  });
+  return {
+    child,
+    ended: once(child, 'exit') as Started['ended'],
+    until: (form) =>
+      new Promise((resolve) => {
+        look = () => {
+          if (lines.some((line) => form.test(line))) resolve(lines);
+        };
+        look();
+      }),
+  };
+}
+
+t.test('SIGHUP and SIGUSR2 end nothing; SIGTERM then stops as ever', async (t) => {
+  const { child, ended, until } = start(t, `setInterval(() => {}, 10); log.info({}, 'ready');`);
+  await until(/ready/);
+  child.kill('SIGUSR2');
+  child.kill('SIGHUP');
+  await until(/"signal":"SIGHUP".*restart the daemon to apply it/);
+  child.kill('SIGTERM');
+  await until(/draining/);
+  t.same(await ended, [0, null], 'it ends, though a timer of it would go on for ever');
+});
+
+t.test('"stopped" is followed by the exit though a thread hangs in a call of the system', async (t) => {
+  const directory = t.testdir();
+  const pipe = path.join(directory, 'pipe');
+  t.equal(spawnSync('mkfifo', [pipe]).status, 0);
+  const thread = `const { readFileSync } = require('node:fs');
+    require('node:worker_threads').parentPort.postMessage('ready');
+    readFileSync(${JSON.stringify(pipe)});`;
+  const { child, ended, until } = start(
+    t,
+    `const { Worker } = await import('node:worker_threads');
+     const thread = new Worker(${JSON.stringify(thread)}, { eval: true });
+     thread.on('message', () => log.info({}, 'ready'));`,
+    directory,
+  );
+  await until(/ready/);
+  child.kill('SIGTERM');
+  t.match((await until(/hang in calls of the system/)).join('\n'), /"stopped"/);
+  t.same(await ended, [null, 'SIGKILL'], 'Node.js alone would wait for the thread for ever');
+});
+
+t.test('a daemon whose log cannot be written answers, and ends at SIGTERM', async (t) => {
+  const root = t.testdir({
+    'waybill.yaml': `upload_tokens: [{id: ci, value_env: TOKEN_CI, pipelines: [maps]}]
+server: {http: {listen: "127.0.0.1:0"}}
+pipelines:
+  - id: maps
+    source: {backend: http_upload}
+    destinations: [{id: web, backend: local, path: ./public}]
+`,
+  });
+  const full = openSync('/dev/full', 'w');
+  const child = spawn(process.execPath, [program, 'serve', '-c', 'waybill.yaml'], {
+    cwd: root,
+    stdio: ['ignore', 'ignore', full],
+    env: { PATH: process.env['PATH'], TOKEN_CI: 'the-token-of-ci' },
+  });
+  t.teardown(() => child.kill('SIGKILL'));
+  const ended = once(child, 'exit');
+  const port = await listeningPort(child);
+  t.equal((await fetch(`http://127.0.0.1:${port}/healthz`)).status, 200);
+  child.kill('SIGTERM');
+  t.same(await ended, [0, null]);
+});
+
+t.test('lines are lost without a word while a log is full, and told of once it is not', async (t) => {
+  let broken: string | null = 'ENOSPC';
+  const written: string[] = [];
+  const told: number[] = [];
+  const lines = logLines(
+    2,
+    (lost) => told.push(lost),
+    (_descriptor, bytes) => {
+      if (broken !== null) throw Object.assign(new Error(broken), { code: broken });
+      // A short write, as a pipe may do one.
+      const some = Buffer.from(bytes).subarray(0, 3).toString();
+      written.push(some);
+      return some.length;
+    },
+  );
+  for (const code of ['ENOSPC', 'EPIPE', 'EIO', 'EAGAIN']) {
+    broken = code;
+    lines.write('lost\n');
+  }
+  t.same(told, []);
+  broken = null;
+  lines.write('first line\n');
+  lines.write('second\n');
+  t.equal(written.join(''), 'first line\nsecond\n');
+  t.same(told, [4]);
+});
+
+/** The port on which the process listens; looks until there is one. */
+async function listeningPort({ pid, exitCode }: ChildProcess): Promise<number> {
+  while (exitCode === null) {
+    const descriptors = `/proc/${pid ?? 0}/fd`;
+    const sockets = readdirSync(descriptors).flatMap((name) => {
+      try {
+        return [/^socket:\[(\d+)\]$/.exec(readlinkSync(path.join(descriptors, name)))?.[1]];
+      } catch {
+        return []; // Closed meanwhile.
+      }
+    });
+    for (const line of readFileSync(`/proc/${pid ?? 0}/net/tcp`, 'utf8').split('\n')) {
+      const [, address = '', , state, , , , , , inode = 'none'] = line.trim().split(/\s+/);
+      if (state === '0A' && sockets.includes(inode)) return parseInt(address.split(':')[1] ?? '', 16);
+    }
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  throw new Error('it ended');
+}
