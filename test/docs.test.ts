@@ -71,7 +71,10 @@ t.test('every command of the five-minute tour works, pasted in order', async (t)
   const clone = makeClone(t);
   // Each block tells that it was begun, so that a failure says where.
   const script = blocks.map((block, index) => `echo "block ${index}"\n${block}`).join('\n');
-  const { status, output } = await bash(script.replaceAll('8080', String(port)), clone);
+  // A comment for each keeps a slow machine from being taken for one that hangs.
+  const told = (text: string): void =>
+    [...text.matchAll(/^block \d+$/gm)].forEach(([line]) => t.comment(line));
+  const { status, output } = await bash(script.replaceAll('8080', String(port)), clone, told);
   t.equal(status, 0, output);
   for (const seen of [
     'publish_new=3', // the dry run, and the run
@@ -102,14 +105,21 @@ function makeClone(t: Test): string {
   return clone;
 }
 
-async function bash(script: string, cwd: string): Promise<{ status: unknown; output: string }> {
+async function bash(
+  script: string,
+  cwd: string,
+  onOutput: (text: string) => void,
+): Promise<{ status: unknown; output: string }> {
   const child = spawn('bash', ['-e', '-o', 'pipefail', '-c', script], {
     cwd,
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   let output = '';
   for (const stream of [child.stdout, child.stderr])
-    stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
+    stream.on('data', (chunk: Buffer) => {
+      output += chunk.toString();
+      onOutput(chunk.toString());
+    });
   const [status] = (await once(child, 'close')) as unknown[];
   return { status, output };
 }
