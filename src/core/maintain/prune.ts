@@ -3,7 +3,7 @@ import type { Owner } from '../identity.ts';
 import { intentOf, type Lease } from '../lease/lease.ts';
 import { bundlesOf } from '../catalog/published-bundles.ts';
 import { settleInterrupted, sweepUnfinished } from '../catalog/settle-interrupted.ts';
-import { readState } from '../catalog/store.ts';
+import { readState, requireCatalog } from '../catalog/store.ts';
 import { whileHeld } from '../lease/while-held.ts';
 import { sweepAbandoned, withLease } from '../lease/with-lease.ts';
 import type { PrunePolicy } from '../config/config.ts';
@@ -16,8 +16,7 @@ import { keyOf, parseBundlePath } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
 import { refuseClockAhead } from './clock-ahead.ts';
-import { managedPaths, reportedPath } from './managed-paths.ts';
-import { requireCatalog } from './require-catalog.ts';
+import { managedPaths, reportedPath } from '../catalog/managed-paths.ts';
 import { selectPrunable, type PruneCandidate, type PruneDecision } from './select-prunable.ts';
 
 export interface PruneOptions {

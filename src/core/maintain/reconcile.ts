@@ -3,15 +3,14 @@ import type { CatalogState, OutputRecord } from '../catalog/catalog.ts';
 import { bundlesOf } from '../catalog/published-bundles.ts';
 import { recordedPaths } from '../catalog/recorded-paths.ts';
 import { sameOwner, type Owner } from '../identity.ts';
-import { readState } from '../catalog/store.ts';
+import { readState, requireCatalog } from '../catalog/store.ts';
 import { sweepAbandoned, withLease } from '../lease/with-lease.ts';
 import type { CoreContext } from '../context.ts';
 import { errorRecord, type ErrorRecord } from '../errors.ts';
 import type { Key } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
-import { reportedPath, requireManagedSurvey, surveyDestination } from './managed-paths.ts';
-import { requireCatalog } from './require-catalog.ts';
+import { reportedPath, requireManagedSurvey, surveyDestination } from '../catalog/managed-paths.ts';
 
 export interface ReconcileOptions {
   owner: Owner;

@@ -1,6 +1,6 @@
 import type { Catalog, OutputRecord } from '../catalog/catalog.ts';
 import { publishedBy } from '../catalog/published-bundles.ts';
-import { readState } from '../catalog/store.ts';
+import { readState, requireCatalog } from '../catalog/store.ts';
 import type { DestinationConfig, PipelineConfig } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
 import { errorRecord, WaybillError, type ErrorRecord } from '../errors.ts';
@@ -12,7 +12,6 @@ import type { Plan, PlannedOutput } from '../publish/plan.ts';
 import { parseBundlePath } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
-import { requireCatalog } from './require-catalog.ts';
 import { supplies, type FindSupply, type Supply } from './supplies.ts';
 import type { VerifyReport } from './verify.ts';
 

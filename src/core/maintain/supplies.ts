@@ -10,7 +10,7 @@ import { measure, storedBody } from '../storage/body.ts';
 import { keyOf } from '../storage/key.ts';
 import type { Body, Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
-import { managedPaths } from './managed-paths.ts';
+import { managedPaths } from '../catalog/managed-paths.ts';
 
 /** Bytes that are what a record says; `from` is `source`, or `destination "web"`. */
 export interface Supply {

@@ -1,11 +1,10 @@
 import { observeBytes } from '../catalog/observe-bytes.ts';
 import { announcedPaths } from '../catalog/recorded-paths.ts';
-import { readState } from '../catalog/store.ts';
+import { readState, requireCatalog } from '../catalog/store.ts';
 import { errorRecord, type ErrorRecord } from '../errors.ts';
 import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
-import { reportedPath, requireManagedPaths } from './managed-paths.ts';
-import { requireCatalog } from './require-catalog.ts';
+import { reportedPath, requireManagedPaths } from '../catalog/managed-paths.ts';
 import { isInSubset, type Subset } from './subset.ts';
 
 export interface VerifyOptions {

@@ -1,8 +1,8 @@
 import t from 'tap';
-import { managedPaths, reportedPath, requireManagedPaths } from '../../../src/core/maintain/managed-paths.ts';
+import { managedPaths, reportedPath, requireManagedPaths } from '../../../src/core/catalog/managed-paths.ts';
 import { prune } from '../../../src/core/maintain/prune.ts';
 import { reconcile } from '../../../src/core/maintain/reconcile.ts';
-import { requireCatalog } from '../../../src/core/maintain/require-catalog.ts';
+import { requireCatalog } from '../../../src/core/catalog/store.ts';
 import { verify } from '../../../src/core/maintain/verify.ts';
 import type { Occurrence } from '../../../src/core/notify/event.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
