@@ -7,6 +7,7 @@ const commands = [
   ['verify'],
   ['reconcile-state'],
   ['prune'],
+  ['unpublish'],
   ['serve'],
   ['notify', 'test'],
   ['config', 'check'],

@@ -26,6 +26,8 @@ export const exitCodes: Record<ErrorCode, 1 | 2> = {
   stale_bundle: 1,
   empty_plan: 1,
   catalog_too_large: 1,
+  not_owned: 1,
+  not_published: 2,
   nested_managed_path: 1,
   bucket_root_protected: 1,
   too_many_removals: 1,

@@ -10,6 +10,7 @@ import { reconcileStateCommand } from './commands/reconcile-state/command.ts';
 import { runCommand } from './commands/run/command.ts';
 import { sceneMapCommand } from './commands/scene-map/command.ts';
 import { serveCommand } from './commands/serve/command.ts';
+import { unpublishCommand } from './commands/unpublish/command.ts';
 import { validateCommand } from './commands/validate/command.ts';
 import { verifyCommand } from './commands/verify/command.ts';
 import { weatherCommand } from './commands/weather/command.ts';
@@ -65,6 +66,7 @@ for (const add of [
   verifyCommand,
   reconcileStateCommand,
   pruneCommand,
+  unpublishCommand,
   serveCommand,
   weatherCommand,
   workerCommand,

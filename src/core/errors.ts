@@ -86,6 +86,14 @@ export const errorTable = {
     retryable: false,
     about: 'The catalog of a bundle path would be larger than what is read: too many outputs in one place.',
   },
+  not_owned: {
+    retryable: false,
+    about: 'The bundle path was published by another pipeline or destination; nothing was removed.',
+  },
+  not_published: {
+    retryable: false,
+    about: 'There is no catalog at the bundle path that was named: nothing is published there.',
+  },
   nested_managed_path: {
     retryable: false,
     about:

@@ -13,8 +13,8 @@ const bundle = { 'manifest.json': manifest(['a.txt', 'sub/b.txt']), 'a.txt': 'a'
 t.test('help and version', async (t) => {
   const help = waybill(['--help']);
   t.match(help, { status: 0, stderr: '' });
-  for (const name of ['run', 'validate', 'inspect', 'verify', 'reconcile-state', 'prune', 'serve', 'config'])
-    t.match(help.stdout, new RegExp(`^ {2}${name}\\b`, 'm'));
+  const names = ['run', 'validate', 'inspect', 'verify', 'reconcile-state', 'prune', 'unpublish', 'serve'];
+  for (const name of [...names, 'config']) t.match(help.stdout, new RegExp(`^ {2}${name}\\b`, 'm'));
   t.match(waybill(['run', '--help']).stdout, /--force/);
   t.match(waybill(['--version']).stdout, /^\d+\.\d+\.\d+\n$/);
 });
@@ -336,6 +336,55 @@ t.test('prune needs to be enabled, tells what it would do, and does it', async (
   t.match(document(t, applied), { removed: [{ destination_path: 'one', path: 'sub/b.txt' }] });
   t.notOk(existsSync(path.join(place, 'web/one/sub')));
   t.equal(waybill(['verify', '-c', 'c.yml'], { cwd: place }).status, 0);
+});
+
+t.test('unpublish takes one bundle path down, and names what it cannot take', async (t) => {
+  const place = t.testdir({
+    source: { one: bundle, two: structuredClone(bundle) },
+    'c.yml': configuration([`${web}, limits: {max_removed: 50%}`]),
+    'two.yml': configuration([web, root]),
+  });
+  t.equal(waybill(['run', '-c', 'c.yml'], { cwd: place }).status, 0);
+  const take = (...more: string[]): ReturnType<typeof waybill> =>
+    waybill(['unpublish', ...more, '-c', 'c.yml', '-p', 'maps'], { cwd: place });
+  const before = fingerprint(place);
+  t.match(take('oen'), {
+    status: 2,
+    stdout: '',
+    stderr: /"oen" is not a managed bundle path[^]*did you mean "one"\?/,
+  });
+  t.match(take('../one'), { status: 2, stdout: '', stderr: /no bundle path/ });
+  t.match(take('.'), { status: 2, stdout: '', stderr: /published here: one, two/ });
+  t.match(waybill(['unpublish', 'one', '-c', 'two.yml', '-p', 'maps'], { cwd: place }), {
+    status: 2,
+    stderr: /several destinations[^]*web \| root/,
+  });
+  t.match(take('one'), { status: 1, stdout: /failed {2}"one": 2 of 2[^]*next: .*--allow-removals/ });
+  t.match(take('one', '--dry-run', '--allow-removals'), {
+    status: 0,
+    stdout: /remove {2}one\/a\.txt\nremove {2}one\/sub\/b\.txt\n.*2 outputs \(2 B\) would be removed/,
+  });
+  t.same(fingerprint(place), before, 'nothing was touched');
+  const taken = take('one/', '-d', 'web', '--allow-removals', '--format', 'json');
+  t.equal(taken.status, 0, taken.stderr);
+  t.match(document(t, taken), {
+    destination_path: 'one',
+    outputs: ['a.txt', 'sub/b.txt'],
+    removes_catalog: true,
+    error: null,
+  });
+  t.same(readdirSync(path.join(place, 'web')), ['two'], 'nothing is left of it');
+  t.match(take('one'), { status: 2, stderr: /published here: two/ });
+  t.match(waybill(['run', '-c', 'c.yml'], { cwd: place }), {
+    status: 0,
+    stdout: /publish_new=1.*skip_same=1/,
+  });
+  writeFileSync(path.join(place, 'c.yml'), configuration([web]).replace('id: maps', 'id: others'));
+  const refused = waybill(['unpublish', 'two', '-c', 'c.yml', '-p', 'others', '--format', 'json'], {
+    cwd: place,
+  });
+  t.equal(refused.status, 1);
+  t.match(document(t, refused), { error: { code: 'not_owned', message: /maps\/web/ }, outputs: [] });
 });
 
 t.test('config check and config schema', async (t) => {

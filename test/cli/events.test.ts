@@ -175,6 +175,28 @@ t.test('prune tells what it removed, and nothing in a dry run', async (t) => {
   ]);
 });
 
+t.test('unpublish tells what it removed, and nothing in a dry run', async (t) => {
+  const place = layOut(t, ['id: all, kind: file, path: ./events.jsonl, events: [bundle.unpublished]']);
+  t.equal((await place.run('run')).status, 0);
+  const which = ['one', '-p', 'maps', '-d', 'web'];
+  t.equal((await place.run('unpublish', ...which, '--dry-run')).status, 0);
+  t.notOk(existsSync(path.join(place.directory, 'events.jsonl')));
+  t.equal((await place.run('unpublish', ...which)).status, 0);
+  t.match(eventsIn(place), [
+    {
+      type: 'bundle.unpublished',
+      data: {
+        pipeline_id: 'maps',
+        destination_path: 'one',
+        run_id: null,
+        reason: 'unpublish',
+        counts: { outputs_removed: 1 },
+        outputs: [{ path: 'a.txt' }],
+      },
+    },
+  ]);
+});
+
 t.test('SIGTERM while a receiver fails: the try that runs is the last, and the program ends', async (t) => {
   const receiver = await startReceiver(t, (response) => {
     child.kill('SIGTERM');

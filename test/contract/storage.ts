@@ -170,6 +170,30 @@ export async function storageContract(t: Test, newWorld: (t: Test) => Promise<St
     t.same(await names(storage, 'a', false), ['a/d'], 'an emptied directory is gone');
   });
 
+  scenario(
+    'remove by version: takes that version, and no other where that is honoured',
+    async (t, storage) => {
+      await put(storage, 'x', 'old');
+      const outdated = (await storage.stat(key('x')))?.version ?? null;
+      await put(storage, 'x', 'new, and longer');
+      const current = (await storage.stat(key('x')))?.version ?? null;
+      const byVersion = (version: string | null): { ifVersion?: string } =>
+        version === null ? {} : { ifVersion: version };
+      const refusal: unknown = await storage.remove(key('x'), byVersion(outdated)).then(
+        () => null,
+        (error: unknown) => error,
+      );
+      if (refusal === null) t.same(await names(storage), [], 'not honoured: removed');
+      else {
+        t.match(refusal, { code: 'storage_conflict' });
+        t.equal(await get(storage, 'x'), 'new, and longer');
+        await storage.remove(key('x'), byVersion(current));
+      }
+      t.same(await names(storage), []);
+      await storage.remove(key('x'), byVersion(current));
+    },
+  );
+
   scenario('removeTree takes all below a directory and nothing beside it', async (t, storage) => {
     for (const name of ['a/b/c', 'a/b/d/e', 'a/bb', 'b']) await put(storage, name, name);
     await storage.removeTree(key('a/b'));

@@ -318,7 +318,7 @@ function stopping(
     keep: (key, aside) => step(`keep ${key}`, () => inner.keep(key, aside)),
     putBack: (kept) => step(`putBack ${kept.key}`, () => inner.putBack(kept)),
     sync: () => step('sync', () => inner.sync()),
-    remove: (key) => step(`remove ${key}`, () => inner.remove(key)),
+    remove: (key, options) => step(`remove ${key}`, () => inner.remove(key, options)),
     removeTree: (directory) => step(`removeTree ${directory}`, () => inner.removeTree(directory)),
     close: () => inner.close(),
   };

@@ -37,7 +37,7 @@ export function aroundOperations(
     obstacleTo: (change) => step('obstacleTo', () => storage.obstacleTo(change)),
     keep: (key, aside) => step(`keep ${key}`, () => storage.keep(key, aside)),
     putBack: (kept) => step(`putBack ${kept.key}`, () => storage.putBack(kept)),
-    remove: (key) => step(`remove ${key}`, () => storage.remove(key)),
+    remove: (key, options) => step(`remove ${key}`, () => storage.remove(key, options)),
     sync: () => step('sync', () => storage.sync()),
     removeTree: (directory) => step(`removeTree ${directory}`, () => storage.removeTree(directory)),
     close: () => storage.close(),

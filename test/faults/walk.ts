@@ -1,8 +1,10 @@
 import type { Test } from 'tap';
 import { prune, type PruneReport } from '../../src/core/maintain/prune.ts';
 import { reconcile } from '../../src/core/maintain/reconcile.ts';
+import { hasCode } from '../../src/core/errors.ts';
 import { inParallel } from '../../src/core/parallel.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
+import { unpublish } from '../../src/core/publish/unpublish/unpublish.ts';
 import { faultKinds, withFaults, type Fault, type FaultKind, type FaultLog } from './with-faults.ts';
 import {
   bundlePath,
@@ -49,6 +51,8 @@ export interface Scenario {
   untouched: Files;
   /** The state that the work finds records files that are gone. */
   startsUntrue?: boolean;
+  /** Nothing is published in the end, and there is no state. */
+  endsWithoutState?: boolean;
 }
 
 const beside: Files = {
@@ -79,6 +83,15 @@ async function pruned(root: Storage): Promise<boolean> {
 async function reconciled(root: Storage): Promise<boolean> {
   const reports = await reconcile(contextWith(testClock()), root, { owner, dryRun: false, allOwners: false });
   return reports.every(({ error }) => error === null);
+}
+
+/** Once there is nothing to unpublish, that is done. */
+async function unpublished(root: Storage): Promise<boolean> {
+  const request = { owner, destinationPath: bundlePath, maxRemoved: null, dryRun: false, concurrency: 1 };
+  return unpublish(contextWith(testClock()), root, request).then(
+    () => true,
+    (error: unknown) => hasCode(error, 'not_published') || hasCode(error, 'not_owned'),
+  );
 }
 
 export const scenarios: readonly Scenario[] = [
@@ -206,6 +219,41 @@ export const scenarios: readonly Scenario[] = [
     // That is what it is for.
     startsUntrue: true,
   },
+  {
+    action: 'unpublish',
+    async prepare(root) {
+      await putAll(root, beside);
+      await publishTo(root, { files: v1 });
+      await putAll(root, guests);
+    },
+    work: unpublished,
+    rerun: unpublished,
+    outcome: {},
+    untouched: { ...beside, ...guests },
+    endsWithoutState: true,
+  },
+  {
+    action: 'unpublish beside another owner',
+    async prepare(root) {
+      await publishTo(root, { files: { 'theirs.txt': 'theirs' }, as: otherOwner });
+      await publishTo(root, { files: v1 });
+    },
+    work: unpublished,
+    rerun: unpublished,
+    outcome: { 'theirs.txt': 'theirs' },
+    untouched: {},
+  },
+  {
+    action: 'unpublish, then publish',
+    prepare: async (root) => {
+      await publishTo(root, { files: v1, workflow: 'replacement' });
+    },
+    work: async (root) =>
+      (await unpublished(root)) && succeeds(publishTo(root, { files: v2, workflow: 'replacement' })),
+    rerun: (root) => succeeds(publishTo(root, { files: v2, workflow: 'replacement' })),
+    outcome: v2,
+    untouched: {},
+  },
 ];
 
 /** Without retries a hang is the same as a failure before. */
@@ -318,24 +366,28 @@ async function walk(
 
 /**
  * The operation, counted from 1, with which the commit begins: the one that replaces the state by the one
- * without the intent, or, on a server that does not honour the condition of that, the look before it.
+ * without the intent, or removes it; or the look before it, on a server that does not honour the condition of
+ * that; or the removal of copies without which nothing can be put back.
  */
 function commitIn(operations: readonly string[]): number {
   const isCommit = (name: string): boolean =>
-    /^(write|rename \S+\/state-\d+) (\S+\/)?\.publisher\.json$/.test(name);
+    /^(write|remove|rename \S+\/state-\d+) (\S+\/)?\.publisher\.json$/.test(name);
   let at = operations.findLastIndex(isCommit);
-  while (operations[at - 1]?.startsWith('read ') === true && operations[at]?.startsWith('rename ') !== true)
-    at -= 1;
+  const isBefore = /^(read|removeTree) /;
+  while (isBefore.test(operations[at - 1] ?? '') && operations[at]?.startsWith('rename ') !== true) at -= 1;
   return at + 1;
 }
+
+/** They record what they have done, or consist of two attempts. */
+const recorded: ReadonlySet<string> = new Set(['prune', 'reconcile', 'unpublish, then publish']);
 
 /**
  * Whether the destination must be as before the attempt, after this fault made it fail: unless the process
  * died, or the outcome of the commit is unknown. A prune and a reconciliation record what they have done.
  */
 function isUndone({ action }: Scenario, { kind, at, code }: Fault, commitAt: number): boolean {
-  if (kind === 'crash' || action === 'prune' || action === 'reconcile') return false;
-  return code === 'storage_permanent' || at < commitAt;
+  if (kind === 'crash' || recorded.has(action)) return false;
+  return (code === 'storage_permanent' && action !== 'unpublish') || at < commitAt;
 }
 
 /**
@@ -363,7 +415,9 @@ async function shortfalls(world: World, scenario: Scenario): Promise<string[]> {
   const storage = await world.open();
   const wrong = await untruths(storage);
   const state = await stateOf(storage);
-  if (state.kind !== 'valid' || state.catalog.pending !== null)
+  if (scenario.endsWithoutState === true) {
+    if (state.kind !== 'absent') wrong.push(`the state is ${state.kind}`);
+  } else if (state.kind !== 'valid' || state.catalog.pending !== null)
     wrong.push(`the state is ${state.kind} or has an intent`);
   const files = await snapshot(storage);
   wrong.push(...litter(files).map((name) => `"${name}" was left behind`));
@@ -382,7 +436,7 @@ async function shortfalls(world: World, scenario: Scenario): Promise<string[]> {
 
 /** No output that was there before may be removed until every write of the plan has succeeded. */
 function earlyDeletes(log: FaultLog, before: ReadonlyMap<string, string>, scenario: Scenario): string[] {
-  if (scenario.action === 'prune') return [];
+  if (scenario.action === 'prune' || scenario.action === 'unpublish, then publish') return [];
   const removal = log.operations.findIndex(
     (name) => name.startsWith('remove ') && before.has(name.slice(7)) && !name.includes('.publisher'),
   );

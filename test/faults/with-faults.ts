@@ -87,7 +87,7 @@ export function withFaults(storage: Storage, fault: Fault | null, log: FaultLog)
     keep: (key, aside) => step(`keep ${key}`, true, () => storage.keep(key, aside)),
     putBack: (kept) => step(`putBack ${kept.key}`, true, () => storage.putBack(kept)),
     sync: () => step('sync', false, () => storage.sync()),
-    remove: (key) => step(`remove ${key}`, true, () => storage.remove(key)),
+    remove: (key, options) => step(`remove ${key}`, true, () => storage.remove(key, options)),
     removeTree: (directory) => step(`removeTree ${directory}`, true, () => storage.removeTree(directory)),
     close: () => storage.close(),
   };

@@ -162,8 +162,11 @@ export function memoryStorage(options: MemoryOptions): Storage {
 
     sync: async () => undefined,
 
-    async remove(key): Promise<void> {
+    async remove(key, { ifVersion } = {}): Promise<void> {
       refuseReadOnly(key);
+      const present = disk.get(key);
+      const isOther = present !== undefined && present.version !== ifVersion;
+      if (ifVersion !== undefined && honoured === 'full' && isOther) throw versionConflict(storage, key);
       disk.delete(key);
     },
 

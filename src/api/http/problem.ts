@@ -37,6 +37,8 @@ export const statusOf: Record<ErrorCode, number> = {
   stale_bundle: 500,
   empty_plan: 500,
   catalog_too_large: 500,
+  not_owned: 500,
+  not_published: 500,
   nested_managed_path: 500,
   bucket_root_protected: 500,
   too_many_removals: 500,

@@ -38,7 +38,8 @@ export interface OutputRecord {
   url: string | null;
 }
 
-export type AttemptAction = 'publish_new' | 'upsert_additive' | 'replace_catalog' | 'force_replace' | 'prune';
+export type AttemptAction =
+  'publish_new' | 'upsert_additive' | 'replace_catalog' | 'force_replace' | 'prune' | 'unpublish';
 
 /**
  * The intent: what an attempt that has not committed may have touched. As long as it stands, its paths count

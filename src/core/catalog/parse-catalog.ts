@@ -61,6 +61,7 @@ const attemptActions = [
   'replace_catalog',
   'force_replace',
   'prune',
+  'unpublish',
 ] as const satisfies AttemptAction[];
 
 function parsePending(pending: Record<string, unknown>, backends: SourceBackends): Pending {

@@ -1,6 +1,6 @@
 import type { Catalog, Holder } from '../catalog/catalog.ts';
 import { catalogBody } from '../catalog/serialise-catalog.ts';
-import { readState, stateKey, type StoredState } from '../catalog/store.ts';
+import { measureState, readState, stateKey, type StoredState } from '../catalog/store.ts';
 import { joinKey, type Key } from '../storage/key.ts';
 import type { Body, Storage, WriteOptions } from '../storage/storage.ts';
 import type { Heartbeat } from './heartbeat.ts';
@@ -67,6 +67,17 @@ class HeldLock implements Lease {
 
   async writeState(catalog: Catalog): Promise<void> {
     await this.#replaceState(catalogBody(catalog), { isLast: catalog.pending === null });
+  }
+
+  async removeState(): Promise<void> {
+    const storage = this.#storage;
+    await this.fence();
+    this.check();
+    await settleWrite(
+      storage,
+      async () => storage.remove(stateKey),
+      async () => (await measureState(storage)) === null,
+    );
   }
 
   async restoreState(): Promise<void> {

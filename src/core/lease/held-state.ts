@@ -8,6 +8,7 @@ import {
   type StateBytes,
   type StoredState,
 } from '../catalog/store.ts';
+import { hasCode } from '../errors.ts';
 import { versionConflict } from '../storage/errors.ts';
 import type { Body, ConditionalWrites, Storage, WriteOptions, Written } from '../storage/storage.ts';
 import type { Heartbeat } from './heartbeat.ts';
@@ -73,15 +74,25 @@ export class HeldState implements Lease {
     await this.#inTurn(async () => this.#put(catalog));
   }
 
+  async removeState(): Promise<void> {
+    await this.#inTurn(async () => {
+      await this.fence();
+      await settleWrite(
+        this.#storage,
+        async () => this.#remove(),
+        async () => (await measureState(this.#storage)) === null,
+      );
+      this.#exists = false;
+      this.#written = null;
+    });
+  }
+
   async restoreState(): Promise<void> {
     await this.#inTurn(async () => {
       if (this.found.raw !== null)
         await this.#putBody(this.found.raw.body, { digest: this.found.raw.digest });
       else if (this.#exists) {
-        // No store has a conditional delete to rely on; the caller's fence has just confirmed that the state
-        // is ours.
-        this.check();
-        await this.#storage.remove(stateKey);
+        await this.#remove();
         this.#exists = false;
       }
       this.#written = null;
@@ -140,6 +151,20 @@ export class HeldState implements Lease {
       },
     );
     this.#exists = true;
+  }
+
+  /**
+   * Few servers honour a condition here, and none that ignores it says so: it is the caller's fence that has
+   * just confirmed that the state is ours.
+   */
+  async #remove(): Promise<void> {
+    this.check();
+    const ifVersion = this.#honoured === 'full' ? this.#version : null;
+    try {
+      await this.#storage.remove(stateKey, ifVersion === null ? {} : { ifVersion });
+    } catch (error) {
+      throw hasCode(error, 'storage_conflict') ? this.#lose() : error;
+    }
   }
 
   /** By the strictest condition that the server honours. */

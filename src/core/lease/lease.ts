@@ -34,6 +34,8 @@ export interface Lease {
    * replaced.
    */
   writeState(catalog: Catalog): Promise<void>;
+  /** Removes the state: how an attempt that leaves nothing published ends. Throws as `writeState` does. */
+  removeState(): Promise<void>;
   /** Puts the state back as it was found: the same bytes, or no state. Throws as `writeState` does. */
   restoreState(): Promise<void>;
   /**

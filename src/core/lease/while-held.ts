@@ -21,7 +21,7 @@ export function whileHeld(storage: Storage, lease: Pick<Lease, 'check'>): Storag
     rename: (moves) => changes(() => storage.rename(moves)),
     keep: (key, aside) => changes(() => storage.keep(key, aside)),
     putBack: (kept) => changes(() => storage.putBack(kept)),
-    remove: (key) => changes(() => storage.remove(key)),
+    remove: (key, options) => changes(() => storage.remove(key, options)),
     removeTree: (directory) => changes(() => storage.removeTree(directory)),
   };
 }

@@ -4,7 +4,7 @@ import type { CoreContext } from '../context.ts';
 import { withReleasers } from '../lifecycle.ts';
 import type { Storage } from '../storage/storage.ts';
 import { acquireLease } from './acquire-lease.ts';
-import { defaultLeaseTimes, type Lease, type LeaseTimes } from './lease.ts';
+import { defaultLeaseTimes, isContention, type Lease, type LeaseTimes } from './lease.ts';
 import { isAbandoned } from './lock-file.ts';
 import { sweepFinished } from './staging.ts';
 
@@ -30,6 +30,29 @@ export async function withLease<T>(
     onRelease(() => lease.release());
     return work(lease);
   });
+}
+
+/** Other publishers may be quicker between a decision and the lease; then it is made again, so many times. */
+const maxDecisions = 10;
+
+/**
+ * Like `withLease`; `work` decides and acts, and begins anew, on the state that it finds then, if another
+ * attempt was quicker to take the lease.
+ */
+export async function decidingUnderLease<T>(
+  context: Pick<CoreContext, 'clock' | 'log' | 'signal'>,
+  storage: Storage,
+  work: (lease: Lease) => Promise<T>,
+  times: LeaseTimes = defaultLeaseTimes,
+): Promise<T> {
+  for (let decision = 1; ; decision += 1) {
+    try {
+      return await withLease(context, storage, work, times);
+    } catch (error) {
+      if (!isContention(error) || decision === maxDecisions) throw error;
+      context.log.info({ storage: storage.label, decision }, 'another publisher was quicker; deciding again');
+    }
+  }
 }
 
 /** How long after a commit a run with nothing to do looks for what the publisher of that commit left. */

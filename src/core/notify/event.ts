@@ -5,7 +5,12 @@ import type { ErrorCode } from '../errors.ts';
  * of this machine and no secret is in an event, and none is larger than about 24 KiB: what does not fit is
  * counted in `outputs_omitted`.
  */
-export const subscribableTypes = ['bundle.published', 'bundle.publish_failed', 'outputs.pruned'] as const;
+export const subscribableTypes = [
+  'bundle.published',
+  'bundle.publish_failed',
+  'bundle.unpublished',
+  'outputs.pruned',
+] as const;
 
 export interface EventData {
   /** The publication of one bundle at one destination is committed. */
@@ -34,6 +39,23 @@ export interface EventData {
     bundle: BundleFacts | null;
     action: string;
     error: { code: ErrorCode; message: string; hint: string | null; retryable: boolean };
+  };
+  /** What one pipeline had published at a bundle path is gone from it. */
+  'bundle.unpublished': {
+    pipeline_id: string;
+    destination_id: string;
+    /** Relative to the destination root; `.` for the root. */
+    destination_path: string;
+    /** Of the run that removed an orphan; null on the command line. */
+    run_id: string | null;
+    /** Null if the catalog did not say which. */
+    bundle: BundleFacts | null;
+    /** `unpublish`: somebody asked for it. `orphan`: the source does not hold the bundle any more. */
+    reason: 'unpublish' | 'orphan';
+    counts: { outputs_removed: number };
+    /** Relative to the bundle path. */
+    outputs: { path: string }[];
+    outputs_omitted: number;
   };
   'outputs.pruned': {
     pipeline_id: string;

@@ -26,7 +26,8 @@ export interface PlannedOutput {
 }
 
 /** The labels of the specification's decision table, without `error`, which is not a decision. */
-export type Action = Exclude<AttemptAction, 'prune'> | 'skip_same' | 'fail_unmanaged' | 'fail_conflict';
+export type Action =
+  Exclude<AttemptAction, 'prune' | 'unpublish'> | 'skip_same' | 'fail_unmanaged' | 'fail_conflict';
 
 /** Whether the action changes the destination. Pure. */
 export function changesDestination(action: Action): boolean {
@@ -194,8 +195,18 @@ export interface Plan {
   changes: PlannedChange[];
 }
 
-/** The paths that the plan writes, keeps or removes. Pure. */
-export function concernedPaths({ writes, kept, removes }: Plan): Set<string> {
+/** What an attempt carries out: a plan, or the removal of what an owner has published at a bundle path. */
+export interface Work extends Pick<
+  Plan,
+  'owner' | 'destinationPath' | 'writes' | 'kept' | 'removes' | 'clears' | 'untouched'
+> {
+  action: Action | 'unpublish';
+  /** The bundle that is published there afterwards; null if the owner has none there any more. */
+  bundle: BundleIdentity | null;
+}
+
+/** The paths that the work writes, keeps or removes. Pure. */
+export function concernedPaths({ writes, kept, removes }: Work): Set<string> {
   const paths = new Set<string>(removes);
   for (const { path } of writes) paths.add(path);
   for (const { path } of kept) paths.add(path);

@@ -5,9 +5,9 @@ import type { DestinationConfig } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
 import { WaybillError } from '../errors.ts';
 import type { Owner } from '../identity.ts';
-import { destinationBusy, isContention, type Lease } from '../lease/lease.ts';
+import { destinationBusy, type Lease } from '../lease/lease.ts';
 import { whileHeld } from '../lease/while-held.ts';
-import { sweepAbandoned, withLease } from '../lease/with-lease.ts';
+import { decidingUnderLease, sweepAbandoned } from '../lease/with-lease.ts';
 import { versionConflict } from '../storage/errors.ts';
 import { parseBundlePath } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
@@ -124,9 +124,6 @@ function inputFor(
   return { owner, bundle: { source, created }, workflow, force, destinationPath, planned };
 }
 
-/** Other publishers may be quicker between a decision and the lease; then it is made again, so many times. */
-const maxDecisions = 10;
-
 interface Done {
   plan: Plan;
   applied: Applied | null;
@@ -152,17 +149,7 @@ async function decideAndApply(
     await refuseObstructed(storage, plan, { stateBytes: sizeOf(lease.found), isUnderLease: true });
     return { plan, applied: await applyPlan(context, storage, destination, request, plan, lease) };
   };
-  for (let decision = 1; ; decision += 1) {
-    try {
-      return await withLease(context, storage, underLease, request.leaseTimes);
-    } catch (error) {
-      if (!isContention(error) || decision === maxDecisions) throw error;
-      context.log.info(
-        { destination: destination.id, decision },
-        'another publisher was quicker; deciding again',
-      );
-    }
-  }
+  return decidingUnderLease(context, storage, underLease, request.leaseTimes);
 }
 
 async function applyPlan(

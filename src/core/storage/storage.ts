@@ -94,8 +94,12 @@ export interface Storage {
    */
   sync(): Promise<void>;
 
-  /** Removes the file and the remains of an unfinished write of it. Succeeds if there is no such file. */
-  remove(key: Key): Promise<void>;
+  /**
+   * Removes the file and the remains of an unfinished write of it. Succeeds if there is no such file. Throws
+   * `storage_conflict` if `ifVersion` does not match and the storage honours that; many do not, so that it is
+   * a net below the caller's own check and never a replacement for it.
+   */
+  remove(key: Key, options?: RemoveOptions): Promise<void>;
 
   /**
    * Removes `directory` and everything below it. Unless `facts.rename` is `none`, the whole tree first
@@ -242,6 +246,11 @@ export interface WriteOptions {
   signal?: AbortSignal;
   /** Called with the size in bytes of each chunk taken from the body. */
   onBytes?: (count: number) => void;
+}
+
+export interface RemoveOptions {
+  /** The version that is to be removed. */
+  ifVersion?: string;
 }
 
 export interface ObjectHeaders {

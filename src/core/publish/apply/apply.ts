@@ -1,3 +1,4 @@
+import type { Catalog } from '../../catalog/catalog.ts';
 import { settleInterrupted, sweepUnfinished, type Settled } from '../../catalog/settle-interrupted.ts';
 import type { Clock } from '../../clock.ts';
 import { hasCode } from '../../errors.ts';
@@ -6,7 +7,7 @@ import { sweepCopies } from '../../lease/staging.ts';
 import { ancestorsOf } from '../../paths.ts';
 import type { Key } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
-import { concernedPaths, type Plan, type PlannedOutput } from '../plan.ts';
+import { concernedPaths, type PlannedOutput, type Work } from '../plan.ts';
 import { announcedCatalog, committedCatalog } from './attempt-catalogs.ts';
 import type { AttemptOptions } from './attempt-options.ts';
 import { removeEmptyDirectories } from './empty-directories.ts';
@@ -38,7 +39,8 @@ export interface Applied {
  *    place if the storage cannot rename), assets before pages, and remove what the plan omits. If a directory
  *    becomes a file, or a file a directory, what is in the way is removed first: by then, everything that
  *    replaces it is staged.
- * 6. Commit: write the state with the records of what was written and kept, and without the intent.
+ * 6. Commit: write the state with the records of what was written and kept, and without the intent. If the
+ *    last output of the bundle path was unpublished, the state is removed instead.
  *
  * A clean failure at any step is undone: what the attempt created is removed, what it replaced or removed is
  * put back, and so is the state. The intent stays, and the next run does the work over, if something could
@@ -48,7 +50,7 @@ export interface Applied {
  * Throws `lease_lost`, `storage_conflict` or `storage_exists` (another attempt was quicker),
  * `commit_unknown`, `body_mismatch` (the source changed), the reason of `signal`, or the storage's own error.
  */
-export async function apply(plan: Plan, options: ApplyOptions): Promise<Applied> {
+export async function apply(plan: Work, options: ApplyOptions): Promise<Applied> {
   const { storage, lease, clock } = options;
   const attempt = new Attempt(plan, options);
   try {
@@ -71,8 +73,7 @@ export async function apply(plan: Plan, options: ApplyOptions): Promise<Applied>
     if (inPlace && rest.length > 0) await lease.fence();
     await attempt.remove(rest);
     if (plan.clears) await removeEmptyDirectories(storage);
-    await lease.writeState(committedCatalog(plan, lease, base, clock.now()));
-    await attempt.discard();
+    await commit(plan, attempt, lease, committedCatalog(plan, lease, base, clock.now()));
     return {
       outputsWritten: plan.writes.length,
       outputsKept: plan.kept.length,
@@ -87,8 +88,22 @@ export async function apply(plan: Plan, options: ApplyOptions): Promise<Applied>
   }
 }
 
+/**
+ * Beside a state, copies that an object store keeps are found and swept by the next attempt. Without one
+ * nobody would look for them, so they go first; should the removal of the state then fail, its intent stays.
+ */
+async function commit(plan: Work, attempt: Attempt, lease: Lease, catalog: Catalog): Promise<void> {
+  if (plan.action === 'unpublish' && catalog.outputs.length === 0) {
+    await attempt.discardSurely();
+    await lease.removeState();
+  } else {
+    await lease.writeState(catalog);
+    await attempt.discard();
+  }
+}
+
 /** The records of paths that the plan does not concern, and what an interrupted attempt did not finish. */
-async function settled(plan: Plan, storage: Storage, { found: { state } }: Lease): Promise<Settled> {
+async function settled(plan: Work, storage: Storage, { found: { state } }: Lease): Promise<Settled> {
   if (plan.clears) return { outputs: [], vanished: [] };
   if (state.kind !== 'valid' || state.catalog.pending === null)
     return { outputs: plan.untouched, vanished: [] };

@@ -2,7 +2,7 @@ import type { AttemptAction, Catalog, OutputRecord, PublishedBundle } from '../.
 import { bundlesOf, withPublished } from '../../catalog/published-bundles.ts';
 import { isStoredKey } from '../../catalog/parse-fields.ts';
 import { intentOf, type Lease } from '../../lease/lease.ts';
-import { concernedPaths, type Plan, type PlannedOutput } from '../plan.ts';
+import { concernedPaths, type PlannedOutput, type Work } from '../plan.ts';
 
 /*
  * The two catalogs that an attempt writes. `base` are the records of the paths that its plan does not
@@ -14,7 +14,7 @@ import { concernedPaths, type Plan, type PlannedOutput } from '../plan.ts';
  * those paths stay until the commit, because they say what was there, and so do those of what is kept. Pure.
  */
 export function announcedCatalog(
-  plan: Plan,
+  plan: Work,
   lease: Lease,
   base: readonly OutputRecord[],
   now: Date,
@@ -47,7 +47,7 @@ export function announcedCatalog(
 
 /** The catalog that commits the attempt. Pure. */
 export function committedCatalog(
-  plan: Plan,
+  plan: Work,
   lease: Lease,
   base: readonly OutputRecord[],
   now: Date,
@@ -55,7 +55,9 @@ export function committedCatalog(
   const updatedAt = now.toISOString();
   const published = [...plan.writes, ...plan.kept].map((output) => recordOf(output, updatedAt));
   const outputs = [...base, ...published];
-  const bundles = withPublished(bundlesIn(lease), { owner: plan.owner, ...plan.bundle });
+  const before = bundlesIn(lease);
+  const bundles =
+    plan.bundle === null ? before : withPublished(before, { owner: plan.owner, ...plan.bundle });
   return {
     generation: generationOf(plan, lease) + 1,
     updatedAt,
@@ -66,7 +68,7 @@ export function committedCatalog(
 }
 
 /** What stood there without a catalog of this version counts as the first generation. */
-function generationOf({ action }: Plan, { found: { state } }: Lease): number {
+function generationOf({ action }: Work, { found: { state } }: Lease): number {
   if (state.kind === 'valid') return state.catalog.generation;
   return action === 'publish_new' ? 0 : 1;
 }

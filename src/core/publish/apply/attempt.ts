@@ -6,7 +6,7 @@ import { inParallel } from '../../parallel.ts';
 import { namingBody } from '../../storage/body.ts';
 import { joinKey, keyOf, type Key } from '../../storage/key.ts';
 import type { Move, ObjectHeaders } from '../../storage/storage.ts';
-import type { Plan, PlannedOutput } from '../plan.ts';
+import type { PlannedOutput, Work } from '../plan.ts';
 import type { AttemptOptions } from './attempt-options.ts';
 import { SavedFiles } from './saved-files.ts';
 import { inVisibleOrder } from './visible-order.ts';
@@ -16,7 +16,7 @@ import { inVisibleOrder } from './visible-order.ts';
  * undoing it after a failure needs to know.
  */
 export class Attempt {
-  readonly #plan: Plan;
+  readonly #plan: Work;
   readonly #options: AttemptOptions;
   readonly #saved: SavedFiles;
   readonly #abort: AbortSignal;
@@ -28,7 +28,7 @@ export class Attempt {
   /** Whether a request that failed may still be carried out by the server. */
   #isUncertain = false;
 
-  constructor(plan: Plan, options: AttemptOptions) {
+  constructor(plan: Work, options: AttemptOptions) {
     this.#plan = plan;
     this.#options = options;
     this.#saved = new SavedFiles(options);
@@ -85,6 +85,11 @@ export class Attempt {
       if (aside !== undefined) await this.#changing(async () => storage.rename([{ from: key, to: aside }]));
       await this.#changing(async () => storage.remove(key), aside === undefined ? key : undefined);
     });
+  }
+
+  /** Before the commit: removes the copies, or throws the storage's error. Then nothing can be put back. */
+  async discardSurely(): Promise<void> {
+    await this.#saved.discardSurely();
   }
 
   /** After the commit: removes the copies of what was replaced or removed. Never throws. */
@@ -189,7 +194,7 @@ export class Attempt {
 }
 
 /** Planned paths that may hold a file before the attempt: recorded, announced, or replaced by force. */
-function pathsThatMayExist(plan: Plan, { found: { state } }: Lease): Set<string> {
+function pathsThatMayExist(plan: Work, { found: { state } }: Lease): Set<string> {
   if (state.kind === 'valid' && !plan.clears) return recordedPaths(state);
   return plan.action === 'publish_new' ? new Set() : new Set(plan.writes.map(({ path }) => path));
 }

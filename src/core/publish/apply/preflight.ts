@@ -2,7 +2,7 @@ import { stagingRoot } from '../../lease/staging.ts';
 import { ancestorsOf } from '../../paths.ts';
 import { keyOf } from '../../storage/key.ts';
 import type { Change, Storage } from '../../storage/storage.ts';
-import type { Plan } from '../plan.ts';
+import type { Work } from '../plan.ts';
 
 /**
  * Throws what the execution of a plan would end with, as far as that can be seen without writing: a directory
@@ -12,7 +12,7 @@ import type { Plan } from '../plan.ts';
  */
 export async function refuseObstructed(
   storage: Storage,
-  plan: Plan,
+  plan: Pick<Work, 'writes' | 'removes'>,
   { stateBytes, isUnderLease }: { stateBytes: number; isUnderLease: boolean },
 ): Promise<void> {
   const bytes = plan.writes.reduce((sum, { size }) => sum + size, stateBytes);
@@ -22,7 +22,7 @@ export async function refuseObstructed(
 }
 
 /** What is in the way and goes with the plan is no obstacle. */
-function changeOf({ writes, removes }: Plan): Omit<Change, 'bytes'> {
+function changeOf({ writes, removes }: Pick<Work, 'writes' | 'removes'>): Omit<Change, 'bytes'> {
   const goes = new Set<string>(removes);
   const free = writes.filter(({ path }) => ![...ancestorsOf(path)].some((ancestor) => goes.has(ancestor)));
   return { writes: free.map(({ path }) => keyOf(path)), removes, from: '' };

@@ -45,16 +45,23 @@ export class SavedFiles {
    * the attempt when its lease is released. Never throws, because the next attempt sweeps what is left.
    */
   async discard(): Promise<void> {
-    const { storage, lease, log } = this.#options;
-    if (storage.facts.rename !== 'none' || !this.#hasCopies) return;
+    const { storage, log } = this.#options;
     try {
-      await storage.removeTree(stagingOf(lease.attemptId));
+      await this.discardSurely();
     } catch (error) {
       log.warn(
         { storage: storage.label, err: error },
         'copies of replaced files were not removed; the next run removes them',
       );
     }
+  }
+
+  /** Like `discard`; throws the storage's error. */
+  async discardSurely(): Promise<void> {
+    const { storage, lease } = this.#options;
+    if (storage.facts.rename !== 'none' || !this.#hasCopies) return;
+    await storage.removeTree(stagingOf(lease.attemptId));
+    this.#hasCopies = false;
   }
 
   #aside(index: number): Key {

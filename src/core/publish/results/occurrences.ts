@@ -1,3 +1,4 @@
+import type { PublishedBundle } from '../../catalog/catalog.ts';
 import type { SourceBundle } from '../../bundle/source-bundle.ts';
 import type { Owner } from '../../identity.ts';
 import type { ErrorRecord } from '../../errors.ts';
@@ -115,6 +116,38 @@ export function pruneOccurrence(
       outputs_omitted: omitted,
     },
   };
+}
+
+/** What was unpublished at one bundle path: by a command, or as an orphan by the run `runId`. */
+export function unpublishOccurrence(
+  { pipelineId, destinationId }: Owner,
+  { destinationPath, bundle, outputs }: Unpublished,
+  { reason = 'unpublish', runId = null }: { reason?: 'unpublish' | 'orphan'; runId?: string | null } = {},
+): Occurrence {
+  const { listed, omitted } = fitting(
+    outputs.map((path) => ({ path })),
+    outputs.length,
+  );
+  return {
+    type: 'bundle.unpublished',
+    data: {
+      pipeline_id: pipelineId,
+      destination_id: destinationId,
+      destination_path: destinationPath,
+      run_id: runId,
+      bundle: bundle === null ? null : { path: bundle.source.path, name: null, created: bundle.created },
+      reason,
+      counts: { outputs_removed: outputs.length },
+      outputs: listed,
+      outputs_omitted: omitted,
+    },
+  };
+}
+
+interface Unpublished {
+  destinationPath: string;
+  bundle: PublishedBundle | null;
+  outputs: readonly string[];
 }
 
 export function testOccurrence(notifierId: string): Occurrence {

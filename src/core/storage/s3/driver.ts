@@ -9,7 +9,7 @@ import { alreadyExists, keyTooLong, readOnly as refuseReadOnly } from '../errors
 import { listedKey, type Key } from '../key.ts';
 import { s3Client } from './client/client.ts';
 import { conditionalWrites } from './conditional-writes.ts';
-import { answerName } from './errors.ts';
+import { answerName, isUnsupported } from './errors.ts';
 import { largestCopyBytes, s3Keeper } from './keep.ts';
 import { describeS3, type S3Location } from './location.ts';
 import { pagesBelow } from './listing.ts';
@@ -155,10 +155,10 @@ export async function s3Storage(location: S3Location, options: S3StorageOptions)
 
     sync: async () => undefined,
 
-    async remove(key): Promise<void> {
+    async remove(key, { ifVersion } = {}): Promise<void> {
       requireWritable(key);
       await leftovers.abort(at(key));
-      await wire.remove(at(key));
+      if (ifVersion === undefined || !(await removedVersion(key, ifVersion))) await wire.remove(at(key));
     },
 
     async removeTree(directory): Promise<void> {
@@ -175,6 +175,19 @@ export async function s3Storage(location: S3Location, options: S3StorageOptions)
 
   function requireWritable(key: Key): void {
     if (readOnly) throw refuseReadOnly(storage, key);
+  }
+
+  /** False if the server does not know such a condition, or what it is about. */
+  async function removedVersion(key: Key, version: string): Promise<boolean> {
+    const { versionForm: form } = await conditional.conditions();
+    if (form === null) return false;
+    try {
+      await wire.removeVersion(at(key), { version, form });
+      return true;
+    } catch (error) {
+      if (isUnsupported(error) || hasCode(error, 'storage_not_found')) return false;
+      throw error;
+    }
   }
 
   function isTooLong(key: Key): boolean {

@@ -40,6 +40,8 @@ export interface S3Wire {
   list(options: ListOptions): Promise<ListPage>;
   /** Succeeds if there is no such object. */
   remove(key: string): Promise<void>;
+  /** Throws `storage_not_found` if there is no such object. Many servers ignore the condition. */
+  removeVersion(key: string, condition: Condition): Promise<void>;
 
   /** Returns the id of the upload. `sha256` is null if it is not known beforehand. */
   beginUpload(key: string, options: { sha256: string | null; headers: ObjectHeaders }): Promise<string>;

@@ -47,7 +47,7 @@ export function withLog(storage: Storage, log: Log, clock: Clock): Storage {
     keep: (key, aside) => logged('keep', { key, aside }, () => storage.keep(key, aside)),
     putBack: (kept) => logged('putBack', kept, () => storage.putBack(kept)),
     sync: () => logged('sync', {}, () => storage.sync()),
-    remove: (key) => logged('remove', { key }, () => storage.remove(key)),
+    remove: (key, options) => logged('remove', { key }, () => storage.remove(key, options)),
     removeTree: (directory) => logged('removeTree', { directory }, () => storage.removeTree(directory)),
     close: () => logged('close', {}, () => storage.close()),
   };

@@ -61,7 +61,7 @@ export function withRetry(storage: Storage, options: RetryOptions): Storage {
     keep: (key, aside) => again(() => storage.keep(key, aside)),
     putBack: (kept) => again(() => storage.putBack(kept)),
     sync: () => again(() => storage.sync()),
-    remove: (key) => again(() => storage.remove(key)),
+    remove: (key, options) => again(() => storage.remove(key, options)),
     removeTree: (directory) => again(() => storage.removeTree(directory)),
     close: () => storage.close(),
   };

@@ -46,7 +46,7 @@ export function within(whole: Storage, directory: Key | ''): Storage {
     },
     putBack: (kept) => whole.putBack({ ...kept, key: outer(kept.key), aside: outer(kept.aside) }),
     sync: () => whole.sync(),
-    remove: (key) => whole.remove(outer(key)),
+    remove: (key, options) => whole.remove(outer(key), options),
     removeTree: (below) => whole.removeTree(outer(below)),
     close: async () => undefined,
   };

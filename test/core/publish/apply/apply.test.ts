@@ -88,6 +88,7 @@ async function layOut(
       calls.push(catalog.pending === null ? 'commit' : 'intent');
       written.push(catalog);
     },
+    removeState: async () => void calls.push('remove state'),
     restoreState: async () => void calls.push('restore'),
     release: async () => void calls.push('release'),
     ...overrides,

@@ -139,6 +139,11 @@ export function s3Client(options: S3ClientOptions): S3Wire {
       );
     },
 
+    async removeVersion(key, condition) {
+      const command = new DeleteObjectCommand({ Bucket, Key: key, ...conditionOf(condition) });
+      await call(key, async (abortSignal) => client.send(command, { abortSignal }));
+    },
+
     close() {
       client.destroy();
     },

@@ -1,0 +1,133 @@
+import type { DestinationConfig, PipelineConfig } from '../../../core/config/config.ts';
+import { errorRecord, WaybillError, type ErrorRecord } from '../../../core/errors.ts';
+import type { Finding } from '../../../core/finding.ts';
+import { withReleasers } from '../../../core/lifecycle.ts';
+import { unpublish, type UnpublishReport } from '../../../core/publish/unpublish/unpublish.ts';
+import { formatSize } from '../../../core/settings/units.ts';
+import { exitCodes } from '../../exit-codes.ts';
+import { parseRelativePath } from '../../../core/paths.ts';
+import type { ConfiguredOptions } from '../../options.ts';
+import { makeOutput, plural, type Output } from '../../output.ts';
+import { destinationOf, pipelineOf, setUp, type SetUp } from '../../set-up.ts';
+import { untilStopped } from '../../stop-signal.ts';
+import { withNotifier } from '../../with-notifier.ts';
+
+export type UnpublishOptions = ConfiguredOptions & {
+  pipeline: string;
+  destination?: string;
+  dryRun: boolean;
+  allowRemovals: boolean;
+};
+
+/** `waybill unpublish`. */
+export async function unpublishBundlePath(given: string, options: UnpublishOptions): Promise<number> {
+  const output = makeOutput({ json: options.format === 'json', color: options.color });
+  // As a shell completes a directory.
+  const destinationPath = given.replace(/^\.\/(?=.)/, '').replace(/(?<=[^/])\/+$/, '');
+  requireBundlePath(destinationPath);
+  return untilStopped((signal) => unpublishNow(destinationPath, options, output, signal));
+}
+
+function requireBundlePath(destinationPath: string): void {
+  const verdict = destinationPath === '.' ? { ok: true as const } : parseRelativePath(destinationPath);
+  if (!verdict.ok)
+    throw new WaybillError('usage', `"${destinationPath}" is no bundle path: it ${verdict.reason}`, {
+      hint: 'give it relative to the root of the destination, as `waybill run` names it after target=',
+    });
+}
+
+async function unpublishNow(
+  destinationPath: string,
+  options: UnpublishOptions,
+  output: Output,
+  signal: AbortSignal,
+): Promise<number> {
+  const { dryRun, pipeline: pipelineId } = options;
+  const { config, verbose } = options;
+  const prepared = await setUp({
+    config,
+    output,
+    signal,
+    pipelineIds: [pipelineId],
+    notifies: true,
+    verbose,
+  });
+  const destination = theDestination(pipelineOf(prepared.config, pipelineId), options.destination);
+  const { outcome, warnings } = await attempt(prepared, destinationPath, destination, options);
+  const report = outcome instanceof WaybillError ? null : outcome;
+  const error = outcome instanceof WaybillError ? errorRecord(outcome) : null;
+  if (output.isJson)
+    output.json('unpublish', {
+      ...{ dryRun, pipelineId, destinationId: destination.id, destinationPath },
+      ...told(report),
+      ...{ error, warnings },
+    });
+  else {
+    for (const warning of warnings) output.warn(warning);
+    if (report !== null) print(report, dryRun, output);
+    if (error !== null) printFailure(error, output);
+  }
+  return outcome instanceof WaybillError ? 1 : 0;
+}
+
+/** What failed at the bundle path is an outcome; one that is not there is thrown, as other bad input is. */
+async function attempt(
+  prepared: SetUp,
+  destinationPath: string,
+  { id: destinationId, location, limits, fileConcurrency: concurrency }: DestinationConfig,
+  { pipeline: pipelineId, dryRun, allowRemovals }: UnpublishOptions,
+): Promise<{ outcome: UnpublishReport | WaybillError; warnings: Finding[] }> {
+  const owner = { pipelineId, destinationId };
+  const maxRemoved = allowRemovals ? null : limits.maxRemoved;
+  const { result, warnings } = await withNotifier(
+    prepared,
+    { dryRun, pipelineIds: [pipelineId] },
+    async (context) =>
+      withReleasers(async (onRelease) => {
+        const root = await context.openStorage(location, { readOnly: dryRun, dryRun });
+        onRelease(() => root.close());
+        return unpublish(context, root, { owner, destinationPath, maxRemoved, dryRun, concurrency });
+      }).catch((error: unknown) => {
+        if (error instanceof WaybillError && exitCodes[error.code] === 1) return error;
+        throw error;
+      }),
+  );
+  return { outcome: result, warnings: [...prepared.warnings, ...warnings] };
+}
+
+function theDestination(pipeline: PipelineConfig, named: string | undefined): DestinationConfig {
+  const [only, ...others] = pipeline.destinations;
+  if (named !== undefined || only === undefined) return destinationOf(pipeline, named ?? '');
+  if (others.length === 0) return only;
+  throw new WaybillError('usage', `pipeline "${pipeline.id}" has several destinations: name one`, {
+    hint: `--destination ${pipeline.destinations.map(({ id }) => id).join(' | ')}`,
+  });
+}
+
+function told(report: UnpublishReport | null): object {
+  if (report === null) return { bundle: null, outputs: [], bytes: 0, removesCatalog: false, staying: [] };
+  const { bundle, outputs, bytes, staying } = report;
+  return {
+    bundle: bundle === null ? null : { path: bundle.source.path, created: bundle.created },
+    ...{ outputs, bytes, removesCatalog: staying.length === 0, staying },
+  };
+}
+
+function print(
+  { destinationPath, outputs, bytes, staying }: UnpublishReport,
+  dryRun: boolean,
+  { data, style }: Output,
+): void {
+  for (const path of outputs)
+    data(`${style.yellow('remove')}  ${destinationPath === '.' ? path : `${destinationPath}/${path}`}`);
+  for (const { pipelineId, destinationId } of staying)
+    data(`${style.dim('stays')}   what ${pipelineId}/${destinationId} has published there, and the catalog`);
+  const what = `${plural(outputs.length, 'output')} (${formatSize(bytes)})`;
+  const end = dryRun ? `${what} would be removed; nothing was deleted` : `${what} removed`;
+  data(`${style.green('done')}  target=${destinationPath}: ${end}`);
+}
+
+function printFailure({ message, hint }: ErrorRecord, { data, style }: Output): void {
+  data(`${style.red('failed')}  ${message}`);
+  if (hint !== null) data(`${style.cyan('next:')} ${hint}`);
+}

@@ -1,0 +1,207 @@
+import t from 'tap';
+import { parseState } from '../../../src/core/catalog/parse-state.ts';
+import type { Occurrence } from '../../../src/core/notify/event.ts';
+import {
+  unpublish,
+  type UnpublishReport,
+  type UnpublishRequest,
+} from '../../../src/core/publish/unpublish/unpublish.ts';
+import { listedKey } from '../../../src/core/storage/key.ts';
+import type { Storage } from '../../../src/core/storage/storage.ts';
+import { within } from '../../../src/core/storage/wrappers/within.ts';
+import {
+  bundlePath,
+  contextWith,
+  newWorld,
+  otherOwner,
+  owner,
+  publishTo,
+  put,
+  snapshot,
+  stateOf,
+  testClock,
+  worldKinds,
+} from '../../faults/world.ts';
+import { withFaults, type FaultLog } from '../../faults/with-faults.ts';
+import { memoryStorage } from '../../support/memory-storage.ts';
+
+const occurrences: Occurrence[] = [];
+const context = {
+  ...contextWith(testClock()),
+  notify: (occurrence: Occurrence) => void occurrences.push(occurrence),
+};
+
+async function remove(root: Storage, more: Partial<UnpublishRequest> = {}): Promise<UnpublishReport> {
+  return unpublish(context, root, {
+    ...{ owner, destinationPath: bundlePath, maxRemoved: null, dryRun: false, concurrency: 1 },
+    ...more,
+  });
+}
+
+for (const kind of worldKinds)
+  t.test(
+    `${kind}: what was published goes, then the catalog; the next publication is the first`,
+    async (t) => {
+      const root = await newWorld(kind, t).open();
+      await put(root, 'sibling.txt', 's');
+      await publishTo(root, { files: { 'a.txt': 'a', 'd/e/b.txt': 'b' } });
+      await put(root, 'bundle/d/mine.txt', 'unmanaged');
+      await put(root, 'bundle/a.txt', 'edited by hand');
+      const before = await snapshot(root);
+      const planned = await remove(root, { dryRun: true });
+      t.same(await snapshot(root), before, 'a dry run changes nothing');
+      occurrences.length = 0;
+      const done = await remove(root);
+      t.same(done, planned, 'and predicts it exactly');
+      t.match(done, {
+        outputs: ['a.txt', 'd/e/b.txt'],
+        bytes: 2,
+        staying: [],
+        bundle: { source: { path: 'bundle' } },
+      });
+      t.same(Object.fromEntries(await snapshot(root)), {
+        'bundle/d/mine.txt': 'unmanaged',
+        'sibling.txt': 's',
+      });
+      if (!kind.includes('objects'))
+        t.equal(await root.stat(listedKey('bundle/d/e')), undefined, 'no empty directory');
+      t.match(occurrences, [
+        {
+          type: 'bundle.unpublished',
+          data: {
+            destination_path: 'bundle',
+            bundle: { path: 'bundle', created: '2026-11-20T00:00:00.000Z' },
+            reason: 'unpublish',
+            counts: { outputs_removed: 2 },
+            outputs: [{ path: 'a.txt' }, { path: 'd/e/b.txt' }],
+          },
+        },
+      ]);
+      await root.remove(listedKey('bundle/d/mine.txt'));
+      t.equal(await root.stat(listedKey('bundle')), undefined, 'nothing is left of the bundle path');
+      t.match(await publishTo(root, { files: { 'a.txt': 'a' } }), { action: 'publish_new', error: null });
+    },
+  );
+
+t.test(
+  'of a catalog of several owners only ours goes; one that has nothing of ours is refused',
+  async (t) => {
+    const root = memoryStorage({ flavour: 'files' });
+    await publishTo(root, { files: { 'theirs.txt': 't' }, as: otherOwner });
+    await t.rejects(remove(root), {
+      code: 'not_owned',
+      message: /published by other\/web/,
+      hint: /--pipeline other --destination web/,
+    });
+    await publishTo(root, { files: { 'ours.txt': 'o' } });
+    t.match(await remove(root), { outputs: ['ours.txt'], staying: [otherOwner] });
+    const state = await stateOf(root);
+    t.match(state, { kind: 'valid', catalog: { bundles: [{ owner: otherOwner }], pending: null } });
+    t.match(await publishTo(root, { files: { 'theirs.txt': 't' }, as: otherOwner }), { action: 'skip_same' });
+  },
+);
+
+t.test('a catalog whose last output was pruned is nobody’s, and goes', async (t) => {
+  const root = memoryStorage({ flavour: 'files' });
+  const empty = {
+    schema_version: 4,
+    generation: 3,
+    updated_at: '2026-11-20T00:00:00Z',
+    outputs: [],
+    pending: null,
+  };
+  await put(root, 'bundle/.publisher.json', JSON.stringify(empty));
+  t.match(await remove(root), { outputs: [], staying: [], bundle: null });
+  t.same([...(await snapshot(root)).keys()], []);
+});
+
+t.test('a path that is not published: what was meant is named, and nothing is made', async (t) => {
+  const root = memoryStorage({ flavour: 'files' });
+  await t.rejects(remove(root), { code: 'not_published', hint: /nothing is published/ });
+  await publishTo(root, { files: { 'sub/a.txt': 'a' } });
+  const before = await snapshot(root);
+  await t.rejects(remove(root, { destinationPath: 'bumdle' }), {
+    code: 'not_published',
+    hint: 'did you mean "bundle"?',
+  });
+  await t.rejects(remove(root, { destinationPath: 'zzz' }), {
+    code: 'not_published',
+    hint: 'published here: bundle',
+  });
+  await t.rejects(remove(root, { destinationPath: 'bundle/sub' }), {
+    code: 'not_published',
+    hint: /belong to the bundle path "bundle"/,
+  });
+  await put(root, 'top/x/.publisher.json', '{}');
+  await t.rejects(remove(root, { destinationPath: 'top' }), {
+    code: 'not_published',
+    hint: 'one bundle path at a time: top/x',
+  });
+  await root.remove(listedKey('top/x/.publisher.json'));
+  t.same(await snapshot(root), before);
+});
+
+t.test('a state that is no catalog is left alone', async (t) => {
+  for (const [text, hint] of [
+    ['{"version": 2, "files": ["a"]}', /publish once/],
+    ['{"schema_version": 5}', /newer waybill/],
+    ['nonsense', /restore it/],
+  ] as const) {
+    const root = memoryStorage({ flavour: 'files' });
+    await put(root, 'bundle/.publisher.json', text);
+    await t.rejects(remove(root), { code: 'state_conflict', hint });
+    t.equal((await snapshot(root)).size, 1);
+  }
+});
+
+t.test('limits.max_removed holds, but not twice for what was interrupted', async (t) => {
+  const root = memoryStorage({ flavour: 'files' });
+  await publishTo(root, { files: { 'a.txt': 'a', 'b.txt': 'b' } });
+  const before = await snapshot(root);
+  for (const dryRun of [true, false])
+    await t.rejects(remove(root, { maxRemoved: { percent: 50 }, dryRun }), {
+      code: 'too_many_removals',
+    });
+  t.same(await snapshot(root), before);
+  const log: FaultLog = { operations: [], fired: false, mutations: 0 };
+  const removal = 16;
+  const crashing = withFaults(root, { kind: 'crash', at: removal, code: 'storage_permanent' }, log);
+  await t.rejects(remove(crashing));
+  const state = await stateOf(root);
+  t.match(state, {
+    kind: 'valid',
+    catalog: { pending: { action: 'unpublish', outputs: [], removes: ['a.txt', 'b.txt'] } },
+  });
+  t.match(await remove(root, { maxRemoved: { count: 0 } }), { outputs: ['a.txt', 'b.txt'] });
+  t.same([...(await snapshot(root)).keys()], []);
+});
+
+t.test('what a publication that was killed wrote goes, too', async (t) => {
+  const root = memoryStorage({ flavour: 'objects' });
+  const log: FaultLog = { operations: [], fired: false, mutations: 0 };
+  const at = 9;
+  await publishTo(withFaults(root, { kind: 'crash', at, code: 'storage_permanent' }, log), {
+    files: { 'a.txt': 'a', 'b.txt': 'b' },
+  });
+  const left = await snapshot(root);
+  t.ok(left.has('bundle/a.txt'), 'it wrote something');
+  t.match(await stateOf(root), { catalog: { outputs: [], pending: { action: 'publish_new' } } });
+  t.match(await remove(root), { outputs: ['a.txt', 'b.txt'] });
+  t.same([...(await snapshot(root)).keys()], []);
+});
+
+t.test(
+  'a state with an attempt that this version does not know is invalid, not half understood',
+  async (t) => {
+    const root = memoryStorage({ flavour: 'files' });
+    await publishTo(root, { files: { 'a.txt': 'a' } });
+    const log: FaultLog = { operations: [], fired: false, mutations: 0 };
+    await t.rejects(remove(withFaults(root, { kind: 'crash', at: 14, code: 'storage_permanent' }, log)));
+    const text = (await snapshot(within(root, listedKey('bundle')))).get('.publisher.json') ?? '';
+    t.equal(parseState(Buffer.from(text), ['local']).kind, 'valid');
+    t.match(parseState(Buffer.from(text.replace('"unpublish"', '"unheard_of"')), ['local']), {
+      kind: 'invalid',
+      reason: /pending\.action is not one of/,
+    });
+  },
+);
