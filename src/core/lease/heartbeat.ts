@@ -46,13 +46,13 @@ export function startHeartbeat(
   return { signal: lost.signal, check, renewBy, lose, stop };
 
   async function beat(): Promise<void> {
-    while (!stopped.signal.aborted && !lost.signal.aborted) {
+    for (;;) {
       try {
         await clock.sleep(times.renewEveryMs, stopped.signal);
       } catch {
-        return; // Stopped during the pause.
+        return; // Stopped.
       }
-      if (loseIfTooLate()) return;
+      if (lost.signal.aborted || loseIfTooLate()) return;
       beatAt = clock.monotonic();
       const startedAt = beatAt;
       try {

@@ -96,14 +96,27 @@ t.test(
   async (t) => {
     const generator = { name: 'index', version: 1, inputs: digestOf('inputs') };
     const page = record('index.html', 'page');
-    const generated: OutputRecord = { ...page, generated: { ...page.generated, generator } };
+    const headers = { contentType: 'text/html', cacheControl: 'no-cache' };
+    const generated: OutputRecord = { ...page, generated: { ...headers, generator } };
     const interrupted: Catalog = { ...catalog, outputs: [generated], pending: pendingOf([generated], []) };
     const settled = (text: string): OutputRecord | undefined =>
       settle(interrupted, new Map([['index.html', truth(text)]]))[0];
     t.same(settled('page')?.generated.generator, generator);
-    t.match(settled('altered'), { ...truth('altered'), generated: { generator: null } });
+    const altered = { ...generated.generated, generator: null };
+    t.same(settled('altered'), { ...generated, ...truth('altered'), generated: altered });
   },
 );
+
+t.test('what the attempt meant to write gets its record, and what nobody recorded gets none', async (t) => {
+  const theirs = { ...record('changed', 'new'), updatedAt: '2026-11-21T00:00:00Z', url: 'https://new.test/' };
+  const interrupted: Catalog = { ...catalog, pending: pendingOf([theirs], []) };
+  const [, changed] = settle(interrupted, new Map([['changed', truth('new')]]));
+  t.same(changed, theirs);
+  const [, kept] = settle(interrupted, new Map([['changed', truth('old')]]));
+  t.same(kept, record('changed', 'old'), 'the old bytes keep the old record');
+  t.same(settle(catalog, new Map([['stranger', truth('x')]])), catalog.outputs);
+  t.same(settle(without, new Map()), without.outputs);
+});
 
 t.test('settling reads the files, leaves out what is handled, and names what is missing', async (t) => {
   const storage = memoryStorage({ flavour: 'objects' });

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { observeBytes } from '../../../src/core/catalog/observe-bytes.ts';
-import { measureState, readState, readVersionedState } from '../../../src/core/catalog/store.ts';
+import { measureState, readState, readVersionedState, stateKey } from '../../../src/core/catalog/store.ts';
 import { digestOf } from '../../../src/core/digest.ts';
 import { WaybillError } from '../../../src/core/errors.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
@@ -42,6 +42,17 @@ t.test('a state comes with its bytes and, if asked for, the version from before 
   const found = await readVersionedState(changing);
   t.equal(found.version, before?.version, 'a condition on it fails after the change');
   t.equal(found.state.kind, 'valid');
+});
+
+t.test('the same bytes are parsed once; other bytes, and none, are seen', async (t) => {
+  const storage = memoryStorage({ flavour: 'objects' });
+  await put(storage, '.publisher.json', text);
+  const first = await readState(storage);
+  t.equal(await readState(storage), first, 'a catalog of many outputs is in memory once');
+  await put(storage, '.publisher.json', text.replace('"generation":1', '"generation":2'));
+  t.match(await readState(storage), { state: { catalog: { generation: 2 } } });
+  await storage.remove(stateKey);
+  t.same(await readState(storage), { state: { kind: 'absent' }, raw: null });
 });
 
 t.test('bytes are observed in full; a missing file is null, an unreadable one an error', async (t) => {

@@ -68,3 +68,58 @@ t.test('a renewal that finds the lease with another publisher gives it up at onc
   t.equal(heartbeat.signal.reason, taken);
   await heartbeat.stop();
 });
+
+t.test('a lease that was given up is not renewed again, however it was given up', async (t) => {
+  const lost = leaseLost(label, 'another publisher holds it');
+  for (const giveUp of ['by its holder', 'by a renewal'] as const) {
+    const clock = beatingClock();
+    let renewals = 0;
+    const heartbeat = startHeartbeat(label, { clock, log: silentLog, times });
+    heartbeat.renewBy(async () => {
+      renewals += 1;
+      if (giveUp === 'by a renewal') throw lost;
+    }, clock.monotonic());
+    await clock.beat();
+    if (giveUp === 'by its holder') heartbeat.lose('for the test');
+    await clock.beat();
+    t.equal(renewals, 1, giveUp);
+    await heartbeat.stop();
+  }
+});
+
+t.test('stopping waits for the renewal that is under way, and nothing is renewed after it', async (t) => {
+  const clock = beatingClock();
+  let finish = (): void => undefined;
+  let renewals = 0;
+  const heartbeat = startHeartbeat(label, { clock, log: silentLog, times });
+  heartbeat.renewBy(async () => {
+    renewals += 1;
+    await new Promise<void>((resolve) => (finish = resolve));
+  }, clock.monotonic());
+  await clock.beat();
+  let isStopped = false;
+  const stopping = heartbeat.stop().then(() => (isStopped = true));
+  await new Promise((resolve) => setImmediate(resolve));
+  t.notOk(isStopped, 'a renewal that comes after the release would bring the lease back');
+  finish();
+  await stopping;
+  t.equal(renewals, 1);
+});
+
+t.test('the time of a renewal counts from its start, and before it from when taking began', async (t) => {
+  const clock = beatingClock();
+  const heartbeat = startHeartbeat(label, { clock, log: silentLog, times });
+  let takesMs = 0;
+  heartbeat.renewBy(async () => clock.pass(takesMs), clock.monotonic());
+  takesMs = times.abortAfterMs;
+  await clock.beat();
+  heartbeat.check();
+  await clock.pass(1);
+  t.throws(() => heartbeat.check(), { code: 'lease_lost' }, 'others saw the renewal when it began');
+  await heartbeat.stop();
+
+  const late = startHeartbeat(label, { clock, log: silentLog, times });
+  late.renewBy(async () => undefined, clock.monotonic() - times.abortAfterMs - 1);
+  t.throws(() => late.check(), { code: 'lease_lost', message: /could not be renewed in time/ });
+  await late.stop();
+});

@@ -10,9 +10,10 @@ t.test('unchanged for as long as the times say: stale, and not a moment before',
 });
 
 t.test('a sign of life starts the time anew, and makes the contender give up after its wait', async (t) => {
-  const judge = watchLease(times, 0);
-  t.equal(judge('a', 0), 'wait');
-  t.equal(judge('b', times.waitMs - 1), 'wait');
-  t.equal(judge('b', times.waitMs), 'busy');
-  t.equal(judge('b', times.waitMs - 1 + times.staleAfterMs), 'stale');
+  const startedMs = 1_000;
+  const judge = watchLease(times, startedMs);
+  t.equal(judge('a', startedMs), 'wait');
+  t.equal(judge('b', startedMs + times.waitMs - 1), 'wait');
+  t.equal(judge('b', startedMs + times.waitMs), 'busy');
+  t.equal(judge('b', startedMs + times.waitMs - 1 + times.staleAfterMs), 'stale');
 });

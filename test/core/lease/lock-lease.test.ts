@@ -1,11 +1,12 @@
 import t from 'tap';
 import type { Catalog } from '../../../src/core/catalog/catalog.ts';
-import { readState } from '../../../src/core/catalog/store.ts';
+import { readState, stateKey } from '../../../src/core/catalog/store.ts';
+import { WaybillError } from '../../../src/core/errors.ts';
 import { defaultLeaseTimes, type Lease } from '../../../src/core/lease/lease.ts';
 import { acquireLockLease } from '../../../src/core/lease/lock-lease.ts';
 import { lockKey, lockText, readLock } from '../../../src/core/lease/lock-file.ts';
-import { newHolder, retire } from '../../../src/core/lease/this-holder.ts';
-import { silentLog } from '../../../src/core/log.ts';
+import { isKnownDead, newHolder, retire } from '../../../src/core/lease/this-holder.ts';
+import { silentLog, type Log } from '../../../src/core/log.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
 import { withFaults, type FaultLog } from '../../faults/with-faults.ts';
 import { put, snapshot, testClock } from '../../faults/world.ts';
@@ -22,8 +23,13 @@ const empty: Catalog = {
   pending: null,
 };
 
-function acquire(storage: Storage, attemptId = 'mine', clock = testClock()): Promise<Lease> {
-  return acquireLockLease(storage, { clock, log: silentLog, attemptId, times: defaultLeaseTimes });
+function acquire(
+  storage: Storage,
+  attemptId = 'mine',
+  clock = testClock(),
+  log: Log = silentLog,
+): Promise<Lease> {
+  return acquireLockLease(storage, { clock, log, attemptId, times: defaultLeaseTimes });
 }
 
 function watched(storage: Storage): { storage: Storage; calls: string[] } {
@@ -203,4 +209,150 @@ t.test('the lock is renewed at each beat, and not once another has taken it over
   t.match(JSON.parse((await readLock(storage)) ?? ''), { instance_id: 'theirs' });
   t.throws(() => lease.check(), { code: 'lease_lost' });
   await lease.release();
+});
+
+t.test('what is put back is synced, because nothing after it is', async (t) => {
+  const { storage, calls } = watched(files());
+  await put(storage, '.publisher.json', 'as it was');
+  const lease = await acquire(storage);
+  calls.length = 0;
+  await lease.restoreState();
+  t.same(calls.slice(-2), ['rename .publisher.tmp/mine/state-1 .publisher.json', 'sync']);
+  await lease.release();
+});
+
+t.test('a state whose answer was lost is read back before it counts as unknown', async (t) => {
+  const inner = files();
+  let isLost = false;
+  const lost = new WaybillError('storage_transient', 'no answer');
+  const storage: Storage = {
+    ...inner,
+    async rename(moves) {
+      if (isLost || moves[0]?.to !== stateKey) await inner.rename(moves);
+      if (moves[0]?.to === stateKey) throw lost;
+    },
+  };
+  const lease = await acquire(storage);
+  await t.rejects(lease.writeState(empty), { code: 'commit_unknown' });
+  isLost = true;
+  await lease.writeState(empty);
+  t.match(await readState(inner), { state: { kind: 'valid', catalog: empty } });
+  await lease.release();
+});
+
+t.test('after the release nothing is renewed, and the holder counts as dead', async (t) => {
+  const storage = files();
+  const clock = beatingClock();
+  const lease = await acquire(storage, 'mine', clock);
+  t.notOk(isKnownDead(lease.holder));
+  await lease.release();
+  await clock.beat();
+  t.equal((await snapshot(storage)).size, 0);
+  t.ok(isKnownDead(lease.holder), 'if it left a lock, nobody waits for it');
+});
+
+t.test('a release that fails is told and leaves the lock, and the next one does not wait', async (t) => {
+  const inner = files();
+  const refused = new WaybillError('storage_denied', 'no');
+  const told: object[] = [];
+  const log = { ...silentLog, warn: (fields: object) => void told.push(fields) };
+  const storage: Storage = {
+    ...inner,
+    remove: async (key) => (key === lockKey ? Promise.reject(refused) : inner.remove(key)),
+  };
+  await (await acquire(storage, 'mine', testClock(), log)).release();
+  t.match(told, [{ storage: inner.label, err: refused }]);
+  const clock = testClock();
+  await (await acquire(inner, 'next', clock)).release();
+  t.equal(clock.monotonic(), 0);
+});
+
+t.test('a failure after the lock was created gives it back', async (t) => {
+  const inner = files();
+  const refused = new WaybillError('storage_denied', 'no');
+  const storage: Storage = {
+    ...inner,
+    list: () => ({ [Symbol.asyncIterator]: () => ({ next: async () => Promise.reject(refused) }) }),
+  };
+  await t.rejects(acquire(storage), refused);
+  t.equal((await snapshot(inner)).size, 0);
+});
+
+t.test('a contender that gives up has stopped, and asks for nothing more', async (t) => {
+  const { storage, calls } = watched(files());
+  await put(storage, lockKey, lockText(elsewhere, 0));
+  let beats: AbortSignal | undefined;
+  const clock = testClock();
+  let renewals = 0;
+  const watching = {
+    ...clock,
+    async sleep(ms: number, signal?: AbortSignal) {
+      if (ms === defaultLeaseTimes.renewEveryMs) beats = signal;
+      else await put(storage, lockKey, lockText(elsewhere, (renewals += 1)));
+      await clock.sleep(ms, signal);
+    },
+  };
+  await t.rejects(acquire(storage, 'mine', watching), { code: 'destination_busy' });
+  t.ok(beats?.aborted);
+  t.notOk(calls.some((call) => call.startsWith('remove')));
+});
+
+t.test('a contender that failed counts as dead, whatever lock it may have left', async (t) => {
+  const inner = files();
+  const refused = new WaybillError('storage_denied', 'no');
+  const storage: Storage = {
+    ...inner,
+    async write(key, body, how) {
+      await inner.write(key, body, how);
+      throw refused;
+    },
+  };
+  await t.rejects(acquire(storage), refused);
+  const clock = testClock();
+  await (await acquire(inner, 'next', clock)).release();
+  t.equal(clock.monotonic(), 0);
+});
+
+t.test('who is to stop takes no lock', async (t) => {
+  const storage = files();
+  const reason = new Error('stop');
+  const options = { clock: testClock(), log: silentLog, attemptId: 'mine', times: defaultLeaseTimes };
+  await t.rejects(acquireLockLease(storage, { ...options, signal: AbortSignal.abort(reason) }), reason);
+  t.equal((await snapshot(storage)).size, 0);
+});
+
+t.test('an unfinished lock that others have swept is written again', async (t) => {
+  const inner = files();
+  const gone = new WaybillError('storage_not_found', 'swept');
+  let sweeps = 0;
+  const storage: Storage = {
+    ...inner,
+    async write(key, body, how) {
+      if (key === lockKey && (sweeps += 1) <= 3) throw gone;
+      return inner.write(key, body, how);
+    },
+  };
+  const clock = testClock();
+  const lease = await acquire(storage, 'mine', clock);
+  t.equal(sweeps, 4);
+  t.equal(clock.monotonic(), (3 * defaultLeaseTimes.pollEveryMs) / 50, 'after short pauses');
+  await lease.release();
+});
+
+t.test('what can never become a lock is named at once', async (t) => {
+  const inner = files();
+  const exists = new WaybillError('storage_exists', 'there is something');
+  const found = { type: 'other' as const, size: 0, version: null, modifiedAt: null };
+  const storage: Storage = {
+    ...inner,
+    write: async () => Promise.reject(exists),
+    stat: async () => found,
+  };
+  const clock = testClock();
+  await t.rejects(acquire(storage, 'mine', clock), {
+    code: 'storage_permanent',
+    message: /"\.publisher\.lock" is not a file/,
+    hint: /remove it/,
+  });
+  t.equal(clock.monotonic(), 0);
 });

@@ -253,6 +253,46 @@ t.test(
   },
 );
 
+t.test('a contender that was suspended while it waited creates no lock that has become free', async (t) => {
+  const inner = memoryStorage({ flavour: 'files' });
+  await put(inner, lockKey, lockText(elsewhere, 0));
+  const clock = beatingClock();
+  const storage = after(inner, 'read', lockKey, async () => {
+    await clock.pass(tooLongMs);
+    await inner.remove(lockKey);
+  });
+  await t.rejects(acquire(storage, clock), lost);
+  t.equal((await snapshot(inner)).size, 0);
+});
+
+t.test('without conditions, who was suspended while it took the lease has not got it', async (t) => {
+  for (const when of ['while it read the state', 'while other writes landed'] as const) {
+    const inner = memoryStorage({ flavour: 'objects', conditionalWrites: 'none' });
+    await put(inner, '.publisher.json', 'as it was');
+    const beating = beatingClock();
+    let isWriting = false;
+    const clock: BeatingClock = {
+      ...beating,
+      sleep: async (ms, signal) => {
+        if (ms === 2_000 && when === 'while other writes landed') {
+          await beating.pass(tooLongMs);
+          await put(inner, '.publisher.json', 'their state');
+        }
+        return beating.sleep(ms, signal);
+      },
+    };
+    const suspended = after(inner, 'read', '.publisher.json', async () => beating.pass(tooLongMs));
+    const isSuspended = (): boolean => isWriting && when === 'while it read the state';
+    const storage = { ...inner, read: (name: never) => (isSuspended() ? suspended : inner).read(name) };
+    const lease = await acquire(storage, clock);
+    isWriting = true;
+    await t.rejects(lease.writeState(empty), lost, when);
+    const left = when === 'while it read the state' ? 'as it was' : 'their state';
+    t.equal((await snapshot(inner)).get('.publisher.json'), left);
+    await lease.release();
+  }
+});
+
 t.test('without the lease, nothing is changed through the view of its holder', async (t) => {
   const inner = memoryStorage({ flavour: 'objects' });
   await put(inner, 'a', 'a');

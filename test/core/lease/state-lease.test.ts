@@ -3,11 +3,12 @@ import type { Catalog, Pending } from '../../../src/core/catalog/catalog.ts';
 import { serialiseCatalog } from '../../../src/core/catalog/serialise-catalog.ts';
 import { readState } from '../../../src/core/catalog/store.ts';
 import { digestOf } from '../../../src/core/digest.ts';
+import { WaybillError } from '../../../src/core/errors.ts';
 import { defaultLeaseTimes, intentOf, isContention, type Lease } from '../../../src/core/lease/lease.ts';
 import { acquireStateLease } from '../../../src/core/lease/state-lease.ts';
-import { newHolder, retire } from '../../../src/core/lease/this-holder.ts';
-import { silentLog } from '../../../src/core/log.ts';
-import type { ConditionalWrites, Storage } from '../../../src/core/storage/storage.ts';
+import { isKnownDead, newHolder, retire } from '../../../src/core/lease/this-holder.ts';
+import { silentLog, type Log } from '../../../src/core/log.ts';
+import type { ConditionalWrites, Storage, WriteOptions } from '../../../src/core/storage/storage.ts';
 import { put, testClock } from '../../faults/world.ts';
 import { memoryStorage } from '../../support/memory-storage.ts';
 import { beatingClock } from './beating-clock.ts';
@@ -18,8 +19,13 @@ const owner = { pipelineId: 'p', destinationId: 'd' };
 const updatedAt = '2026-11-20T00:00:00Z';
 const elsewhere = { host: 'another', pid: 7, bootId: 'b', process: null, thread: null, instanceId: 'theirs' };
 
-function acquire(storage: Storage, attemptId = 'mine', clock = testClock()): Promise<Lease> {
-  return acquireStateLease(storage, { clock, log: silentLog, attemptId, times: defaultLeaseTimes });
+function acquire(
+  storage: Storage,
+  attemptId = 'mine',
+  clock = testClock(),
+  log: Log = silentLog,
+): Promise<Lease> {
+  return acquireStateLease(storage, { clock, log, attemptId, times: defaultLeaseTimes });
 }
 
 function intent(lease: Pick<Lease, 'attemptId' | 'holder'>): Catalog {
@@ -154,4 +160,200 @@ t.test('the state is put back as it was found: its bytes, or none', async (t) =>
   await third.restoreState();
   await third.release();
   t.equal((await readState(storage)).raw?.digest, foreign, 'also where it was laid out otherwise');
+});
+
+/** Notes how each write is done, and may lose its answer. */
+function noting(inner: Storage, losesAnswer: () => boolean = () => false) {
+  const writes: WriteOptions[] = [];
+  const removed: string[] = [];
+  const storage: Storage = {
+    ...inner,
+    async write(key, body, options) {
+      writes.push(options);
+      const written = await inner.write(key, body, options);
+      if (losesAnswer()) throw new WaybillError('storage_transient', 'no answer');
+      return written;
+    },
+    async remove(key) {
+      removed.push(key);
+      await inner.remove(key);
+    },
+  };
+  return { storage, writes, removed };
+}
+
+t.test('each write has the strictest condition, and is JSON that nobody keeps', async (t) => {
+  const headers = { contentType: 'application/json', cacheControl: 'no-cache' };
+  for (const [honoured, creation, isGuarded] of [
+    ['full', 'create', true],
+    ['create', 'create', false],
+    ['none', 'replace', false],
+  ] as const) {
+    const { storage, writes } = noting(objects(honoured));
+    const lease = await acquire(storage);
+    await lease.writeState(intent(lease));
+    const version = (await storage.stat('.publisher.json' as never))?.version;
+    await lease.writeState(committed);
+    t.same(
+      writes,
+      [
+        { mode: creation, headers },
+        { mode: 'replace', ...(isGuarded && { ifVersion: version }), headers },
+      ],
+      honoured,
+    );
+    await lease.release();
+  }
+});
+
+t.test('a server that tells no versions is asked whose the state is before each write', async (t) => {
+  const inner = objects('create');
+  const facts = { ...inner.facts, conditionalWrites: async () => 'full' as const };
+  const { storage, writes } = noting({
+    ...inner,
+    facts,
+    stat: async (key) => {
+      const found = await inner.stat(key);
+      return found && { ...found, version: null };
+    },
+  });
+  await put(inner, '.publisher.json', serialiseCatalog(committed).toString());
+  const lease = await acquire(storage);
+  await lease.writeState(intent(lease));
+  t.notOk(writes.some(({ ifVersion }) => ifVersion !== undefined));
+  const theirs = serialiseCatalog(intent({ attemptId: 'theirs', holder: elsewhere })).toString();
+  await put(inner, '.publisher.json', theirs);
+  await t.rejects(lease.writeState(committed), { code: 'lease_lost' });
+  await lease.release();
+});
+
+t.test('an attempt that plans for long, or has committed, renews nothing and keeps its lease', async (t) => {
+  const told: object[] = [];
+  const log = { ...silentLog, warn: (fields: object) => void told.push(fields) };
+  const { storage, writes } = noting(objects());
+  const clock = beatingClock();
+  const lease = await acquire(storage, 'mine', clock, log);
+  for (let beat = 0; beat < 5; beat += 1) await clock.beat();
+  lease.check();
+  t.equal(writes.length, 0);
+  await lease.writeState(intent(lease));
+  await lease.writeState(committed);
+  for (let beat = 0; beat < 5; beat += 1) await clock.beat();
+  lease.check();
+  t.equal(writes.length, 2);
+  await lease.release();
+  t.same(told, []);
+});
+
+for (const honoured of ['full', 'create', 'none'] as const)
+  t.test(
+    `conditions ${honoured}: a lost answer to the intent is no failure, and the commit follows`,
+    async (t) => {
+      let isLost = true;
+      const { storage } = noting(objects(honoured), () => isLost);
+      const lease = await acquire(storage);
+      await lease.writeState(intent(lease));
+      isLost = false;
+      await lease.writeState(committed);
+      await lease.release();
+      t.match((await readState(storage)).state, { kind: 'valid', catalog: committed });
+    },
+  );
+
+t.test('an attempt whose commit was refused leaves the state of the next holder alone', async (t) => {
+  const told: object[] = [];
+  const log = { ...silentLog, warn: (fields: object) => void told.push(fields) };
+  const storage = objects();
+  const lease = await acquire(storage, 'mine', testClock(), log);
+  await lease.writeState(intent(lease));
+  const theirs = serialiseCatalog(intent({ attemptId: 'theirs', holder: elsewhere })).toString();
+  await put(storage, '.publisher.json', theirs);
+  await t.rejects(lease.writeState(committed), { code: 'storage_conflict' });
+  await lease.release();
+  t.equal((await readState(storage)).raw?.digest, digestOf(theirs));
+  t.match(told, [{ err: { code: 'storage_conflict' } }], 'a release that fails is told');
+});
+
+t.test('what was not written is not removed, and what was removed can be written again', async (t) => {
+  const { storage, removed } = noting(objects());
+  const lease = await acquire(storage);
+  await lease.restoreState();
+  t.same(removed, []);
+  await lease.writeState(intent(lease));
+  await lease.restoreState();
+  t.same(removed, ['.publisher.json']);
+  await lease.writeState(intent(lease));
+  t.equal((await pendingIn(storage))?.attemptId, 'mine');
+  await lease.release();
+});
+
+t.test('after the release nothing is renewed, and the holder counts as dead', async (t) => {
+  const { storage, writes } = noting(objects());
+  const clock = beatingClock();
+  const lease = await acquire(storage, 'mine', clock);
+  await lease.writeState(intent(lease));
+  t.notOk(isKnownDead(lease.holder));
+  await lease.release();
+  const { length } = writes;
+  await clock.beat();
+  t.equal(writes.length, length);
+  t.ok(isKnownDead(lease.holder));
+});
+
+for (const honoured of ['create', 'none'] as const)
+  t.test(`conditions ${honoured}: a state that stood there is taken over and committed over`, async (t) => {
+    const storage = objects(honoured);
+    await put(storage, '.publisher.json', serialiseCatalog(committed).toString());
+    const clock = testClock();
+    const lease = await acquire(storage, 'mine', clock);
+    await lease.writeState(intent(lease));
+    t.equal(clock.monotonic(), 2_000, 'other writes have landed by then');
+    await lease.writeState({ ...committed, generation: 2 });
+    t.equal(clock.monotonic(), 2_000, 'a commit waits for nobody');
+    await lease.release();
+    t.match((await readState(storage)).state, { catalog: { generation: 2 } });
+  });
+
+for (const honoured of ['create', 'none'] as const)
+  t.test(`conditions ${honoured}: a state that has vanished is not the one that was found`, async (t) => {
+    const storage = objects(honoured);
+    await put(storage, '.publisher.json', serialiseCatalog(committed).toString());
+    const late = await acquire(storage, 'late');
+    await storage.remove('.publisher.json' as never);
+    await t.rejects(late.writeState(intent(late)), { code: 'storage_conflict' });
+    t.equal((await readState(storage)).raw, null);
+    await late.release();
+
+    await put(storage, '.publisher.json', serialiseCatalog(committed).toString());
+    const holder = await acquire(storage, 'holder');
+    await holder.writeState(intent(holder));
+    await storage.remove('.publisher.json' as never);
+    await t.rejects(holder.writeState(committed), { code: 'lease_lost' });
+    await holder.release();
+  });
+
+t.test('a holder is fenced off by whatever is not its intent', async (t) => {
+  for (const found of [null, 'no catalog', serialiseCatalog(committed).toString()]) {
+    const storage = objects();
+    const lease = await acquire(storage);
+    await lease.writeState(intent(lease));
+    if (found === null) await storage.remove('.publisher.json' as never);
+    else await put(storage, '.publisher.json', found);
+    await t.rejects(lease.fence(), { code: 'lease_lost' });
+    await lease.release();
+  }
+});
+
+t.test('without conditions, a state that vanishes while others write is not taken', async (t) => {
+  const inner = objects('none');
+  const clock = testClock();
+  const lease = await acquire(inner, 'mine', {
+    ...clock,
+    async sleep(ms, signal) {
+      if (ms === 2_000) await inner.remove('.publisher.json' as never);
+      await clock.sleep(ms, signal);
+    },
+  });
+  await t.rejects(lease.writeState(intent(lease)), { code: 'storage_conflict' });
+  await lease.release();
 });
