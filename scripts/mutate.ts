@@ -1,6 +1,6 @@
 /**
- * `npm run mutate [-- PATH…] [--fresh]`: changes the source in one place at a time and runs the tests that
- * reach the place. A change that no test notices survives. Fails if less than 90 % of the changes are
+ * `npm run mutate [-- PATH… --fresh --quick]`: changes the source in one place at a time and runs the tests
+ * that reach the place. A change that no test notices survives. Fails if less than 90 % of the changes are
  * noticed, or if a survivor is not listed with its reason in `scripts/mutate/survivors.json`.
  *
  * Stryker's instrumenter puts all changes into the source at once, each behind a switch; each test file is
@@ -32,13 +32,28 @@ const scope = [
   'src/core/publish',
   'src/core/reserved-names.ts',
 ];
+/** Walks and properties of seconds each: run for what all the others let through, and not by `--quick`. */
+const slow = [
+  'test/core/publish/dry-run.test.ts',
+  'test/core/publish/incremental/local.test.ts',
+  'test/core/publish/refusals/catalog-size.test.ts',
+  'test/faults/every-fault.test.ts',
+  'test/faults/first-publications.test.ts',
+  'test/faults/fixed-runs.test.ts',
+  'test/faults/frozen-publisher.test.ts',
+  'test/faults/two-publishers.test.ts',
+  'test/faults/without-conditions.test.ts',
+];
 const directory = '.tap/mutate';
 const least = 90;
 const saveEveryMs = 10_000;
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { fresh: { type: 'boolean', default: false } },
+  options: {
+    fresh: { type: 'boolean', default: false },
+    quick: { type: 'boolean', default: false },
+  },
 });
 const chosen = (file: string): boolean =>
   positionals.length === 0 || positionals.some((given) => isBelow(file, path.normalize(given)));
@@ -55,32 +70,47 @@ process.once('SIGINT', () => {
   process.exit(130);
 });
 const results = new Results(path.join(directory, 'results.json'), values.fresh);
-const measured = await tests();
-const judged = await judgeAll(wanted.filter(({ ignored }) => ignored === undefined));
+const all = ['test/core', 'test/faults'].flatMap((name) => filesBelow(name, '.test.ts')).filter(isOfUse);
+const running = wanted.filter(({ ignored }) => ignored === undefined);
+const [quickly, slowly] = [all.filter((test) => !slow.includes(test)), values.quick ? [] : slow];
+const first = await judgeAll(running, await measuredTests(quickly));
+const left = first.filter(([, { status }]) => status === 'survived' || status === 'unreached');
+const second = new Map(
+  slowly.length === 0
+    ? []
+    : await judgeAll(
+        left.map(([mutant]) => mutant),
+        await measuredTests(slowly),
+      ),
+);
+const judged = first.map(([mutant, verdict]): Judged => {
+  const later = second.get(mutant);
+  return [mutant, later === undefined || later.status === 'unreached' ? verdict : later];
+});
 runner.close();
 process.exitCode = conclude();
 
-/** The test files that may reach what was chosen, bundled and measured. */
-async function tests(): Promise<Measured[]> {
-  const all = ['test/core', 'test/faults'].flatMap((name) => filesBelow(name, '.test.ts'));
-  // What needs a server takes too long to run for each change, and a process of its own has none of them.
-  const alone = all.filter((file) => {
-    const closure = closureOf(file);
-    const text = closure.map((name) => readFileSync(name, 'utf8')).join('');
-    return needsOf(closure).length === 0 && !text.includes("'node:child_process'");
-  });
-  const bundles = await bundleTests(alone, sources, directory);
+/** What needs a server takes too long to run for each change, and a process of its own has none of them. */
+function isOfUse(file: string): boolean {
+  const closure = closureOf(file);
+  const text = closure.map((name) => readFileSync(name, 'utf8')).join('');
+  return needsOf(closure).length === 0 && !text.includes("'node:child_process'");
+}
+
+/** Those that may reach what was chosen, bundled and measured. */
+async function measuredTests(files: readonly string[]): Promise<Measured[]> {
+  const bundles = await bundleTests(files, sources, directory);
   const reaching = bundles.filter(({ inputs }) =>
     inputs.some((input) => sources.has(input) && chosen(input)),
   );
   return measureAll(reaching, runner, path.join(directory, 'measured.json'), (line) => console.log(line));
 }
 
-async function judgeAll(running: readonly SourceMutant[]): Promise<Judged[]> {
+async function judgeAll(mutants: readonly SourceMutant[], measured: readonly Measured[]): Promise<Judged[]> {
   const all: Judged[] = [];
   let saved = Date.now();
   let survivors = 0;
-  for (const mutant of running) {
+  for (const mutant of mutants) {
     const names = stepsFor(mutant, measured).map(({ test }) => test);
     let verdict = results.find(mutant, names);
     if (verdict === undefined) {
@@ -92,7 +122,7 @@ async function judgeAll(running: readonly SourceMutant[]): Promise<Judged[]> {
     if (Date.now() - saved < saveEveryMs) continue;
     saved = Date.now();
     results.save();
-    console.log(`${all.length} of ${running.length}, ${survivors} survivors: ${mutant.file}`);
+    console.log(`${all.length} of ${mutants.length}, ${survivors} survivors: ${mutant.file}`);
   }
   results.save();
   return all;

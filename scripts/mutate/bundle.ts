@@ -17,24 +17,25 @@ export async function bundleTests(
   sources: ReadonlyMap<string, string>,
   directory: string,
 ): Promise<TestBundle[]> {
-  const bundles: TestBundle[] = [];
-  for (const test of tests) {
-    const bundle = path.join(directory, test.replaceAll('/', '.').replace(/\.ts$/, '.mjs'));
-    const { metafile } = await build({
-      entryPoints: [test],
-      outfile: bundle,
-      bundle: true,
-      format: 'esm',
-      platform: 'node',
-      target: 'node20',
-      packages: 'external',
-      metafile: true,
-      logLevel: 'error',
-      plugins: [withMutants(sources)],
-    });
-    bundles.push({ test, bundle, inputs: Object.keys(metafile.inputs) });
-  }
-  return bundles;
+  const { metafile } = await build({
+    entryPoints: [...tests],
+    outdir: directory,
+    outbase: '.',
+    outExtension: { '.js': '.mjs' },
+    bundle: true,
+    format: 'esm',
+    platform: 'node',
+    target: 'node20',
+    packages: 'external',
+    metafile: true,
+    logLevel: 'error',
+    plugins: [withMutants(sources)],
+  });
+  return Object.entries(metafile.outputs).map(([bundle, { entryPoint = '', inputs }]) => ({
+    test: entryPoint,
+    bundle,
+    inputs: Object.keys(inputs),
+  }));
 }
 
 /** Bundles the process that runs the tests. */

@@ -38,6 +38,9 @@ interface Node {
   readonly quasis?: readonly { readonly value: { readonly raw: string } }[];
   readonly expression?: Node;
   readonly argument?: Node;
+  readonly callee?: Node;
+  readonly object?: Node;
+  readonly name?: string;
   readonly properties?: readonly { readonly key?: { readonly name?: string } }[];
 }
 
@@ -46,7 +49,8 @@ const prose: Ignorer = {
   shouldIgnore(path) {
     const { node } = path as { node: Node };
     const isHint = node.properties?.length === 1 && node.properties[0]?.key?.name === 'hint';
-    return isHint || textOf(node).includes(' ') ? 'words for a person' : undefined;
+    const isLogged = isLogCall(node) || (node.expression !== undefined && isLogCall(node.expression));
+    return isHint || isLogged || textOf(node).includes(' ') ? 'words for a person' : undefined;
   },
 };
 
@@ -110,6 +114,10 @@ function sourceMutant(mutant: Mutant, lines: readonly string[]): SourceMutant {
     replacement: oneLine(replacement),
     ...(status === 'Ignored' && { ignored: statusReason ?? 'ignored' }),
   };
+}
+
+function isLogCall({ type, callee }: Node): boolean {
+  return type === 'CallExpression' && callee?.object?.name === 'log';
 }
 
 function textOf(node: Node): string {

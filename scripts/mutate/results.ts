@@ -6,8 +6,8 @@ import type { Verdict } from './trial.ts';
 import { digestOf } from './units.ts';
 
 interface Kept extends Verdict {
-  /** What it depends on: if that is still so, the verdict is. */
-  readonly of: string;
+  /** The text of the test that killed it. */
+  readonly digest?: string;
 }
 
 /**
@@ -28,13 +28,15 @@ export class Results {
 
   find(mutant: SourceMutant, tests: readonly string[]): Verdict | undefined {
     const kept = this.#kept[this.#key(mutant)];
-    if (kept === undefined) return undefined;
-    if (kept.test !== undefined && !existsSync(kept.test)) return undefined;
-    return kept.of === this.#basis(kept, tests) ? kept : undefined;
+    const holds =
+      kept?.test !== undefined && existsSync(kept.test) && kept.digest === this.#digest(kept.test);
+    return holds ? kept : this.#kept[this.#key(mutant, tests)];
   }
 
   keep(mutant: SourceMutant, tests: readonly string[], verdict: Verdict): void {
-    this.#kept[this.#key(mutant)] = { ...verdict, of: this.#basis(verdict, tests) };
+    const { test } = verdict;
+    if (test === undefined) this.#kept[this.#key(mutant, tests)] = verdict;
+    else this.#kept[this.#key(mutant)] = { ...verdict, digest: this.#digest(test) };
   }
 
   save(): void {
@@ -42,13 +44,11 @@ export class Results {
     writeFileSync(this.#file, JSON.stringify(this.#kept));
   }
 
-  #key(mutant: SourceMutant): string {
-    return hash([this.#digest(mutant.file), mutant.place, mutant.mutator, mutant.replacement]);
-  }
-
-  #basis({ test }: Verdict, tests: readonly string[]): string {
-    const names = test === undefined ? tests : [test];
-    return hash(names.flatMap((name) => [name, this.#digest(name)]));
+  #key(mutant: SourceMutant, tests: readonly string[] = []): string {
+    const { file, place, mutator, replacement } = mutant;
+    const read = tests.flatMap((name) => [name, this.#digest(name)]);
+    const parts = [this.#digest(file), place, mutator, replacement, ...read];
+    return createHash('sha256').update(JSON.stringify(parts)).digest('base64url').slice(0, 22);
   }
 
   #digest(file: string): string {
@@ -56,8 +56,4 @@ export class Results {
     this.#digests.set(file, known);
     return known;
   }
-}
-
-function hash(parts: readonly string[]): string {
-  return createHash('sha256').update(JSON.stringify(parts)).digest('base64url').slice(0, 22);
 }

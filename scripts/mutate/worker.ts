@@ -113,13 +113,17 @@ async function runTests(
   const { namespace, calls } = await loading;
   const id = `${(started += 1)}`;
   Object.assign(namespace, switched, { currentTestId: id });
+  const ended = new Promise<void>((resolve) => {
+    root.on('end', resolve);
+    // Not every test that bails out also ends.
+    root.on('bailout', () => resolve());
+  });
   let tests = 0;
   for (const { method, given } of calls) {
     if (method === 'test') tests += 1;
     if (method === 'test' && only?.includes(tests - 1) === false) continue;
     (root[method] as (...given: readonly unknown[]) => unknown)(...given);
   }
-  const ended = new Promise<void>((resolve) => root.on('end', resolve));
   root.end();
   await ended;
   Object.assign(namespace, { activeMutant: undefined, hitCount: undefined });
