@@ -1,9 +1,9 @@
-import pMap from 'p-map';
 import { hasCode } from '../errors.ts';
+import { inParallel } from '../parallel.ts';
 import { measure } from '../storage/body.ts';
 import { listedKey } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
-import type { Observed } from './settle.ts';
+import type { Observed, Truth } from './settle.ts';
 
 export interface ObserveBytesOptions {
   /** Files read at once; 8 by default. */
@@ -19,19 +19,31 @@ export interface ObserveBytesOptions {
 export async function observeBytes(
   storage: Storage,
   paths: readonly string[],
-  { concurrency = 8, onBytes }: ObserveBytesOptions = {},
+  options: ObserveBytesOptions = {},
 ): Promise<Observed> {
-  const entries = await pMap(
-    paths,
-    async (path) => {
-      try {
-        return [path, await measure(storage.read(listedKey(path)), onBytes)] as const;
-      } catch (error) {
-        if (hasCode(error, 'storage_not_found')) return [path, null] as const;
-        throw error;
-      }
-    },
-    { concurrency },
+  const observed = new Map<string, Truth>();
+  await observeEach(
+    storage,
+    paths.map((path) => ({ path })),
+    options,
+    ({ path }, truth) => observed.set(path, truth),
   );
-  return new Map(entries);
+  return observed;
+}
+
+/** The same, told one by one, in no particular order: of half a million files nothing is kept. */
+export async function observeEach<T extends { path: string }>(
+  storage: Storage,
+  files: Iterable<T>,
+  { concurrency = 8, onBytes }: ObserveBytesOptions,
+  tell: (file: T, truth: Truth) => void,
+): Promise<void> {
+  await inParallel(files, concurrency, async (file) => {
+    try {
+      tell(file, await measure(storage.read(listedKey(file.path)), onBytes));
+    } catch (error) {
+      if (!hasCode(error, 'storage_not_found')) throw error;
+      tell(file, null);
+    }
+  });
 }

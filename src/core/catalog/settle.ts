@@ -1,8 +1,10 @@
 import type { Digest } from '../digest.ts';
 import type { Catalog, OutputRecord } from './catalog.ts';
 
-/** What each path really holds, by path; null if there is no file. */
-export type Observed = ReadonlyMap<string, { size: number; digest: Digest } | null>;
+/** What a path really holds; null if there is no file. */
+export type Truth = { size: number; digest: Digest } | null;
+/** By path. */
+export type Observed = ReadonlyMap<string, Truth>;
 
 /**
  * The paths whose bytes must be read before an interrupted attempt can be closed: all that it may have

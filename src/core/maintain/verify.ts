@@ -1,7 +1,10 @@
-import { observeBytes } from '../catalog/observe-bytes.ts';
+import type { OutputRecord } from '../catalog/catalog.ts';
+import { observeEach } from '../catalog/observe-bytes.ts';
 import { announcedPaths } from '../catalog/recorded-paths.ts';
+import type { Truth } from '../catalog/settle.ts';
 import { readState, requireCatalog } from '../catalog/store.ts';
 import { errorRecord, type ErrorRecord } from '../errors.ts';
+import { compareCodeUnits } from '../paths.ts';
 import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
 import { reportedPath, requireManagedPaths } from '../catalog/managed-paths.ts';
@@ -14,6 +17,13 @@ export interface VerifyOptions {
   subset?: Subset;
 }
 
+export interface Difference {
+  path: string;
+  problem: 'missing' | 'size' | 'digest';
+  expected: string;
+  found: string | null;
+}
+
 export interface VerifyReport {
   /** The managed bundle path; `.` for the root. */
   destinationPath: string;
@@ -24,12 +34,7 @@ export interface VerifyReport {
   /** Bytes read. */
   bytes: number;
   /** Every output that is not as recorded. `expected` and `found` are digests, or sizes in bytes. */
-  differing: {
-    path: string;
-    problem: 'missing' | 'size' | 'digest';
-    expected: string;
-    found: string | null;
-  }[];
+  differing: Difference[];
   /** There is an unfinished attempt: the paths that it announced were not read. */
   interrupted: boolean;
   /** Why this bundle path could not be verified; else null. */
@@ -70,24 +75,26 @@ async function verifyPath(
     const vouched =
       subset === undefined ? known : known.filter(({ path }) => isInSubset(subset, destinationPath, path));
     report.skipped = known.length - vouched.length;
-    const observed = await observeBytes(
-      storage,
-      vouched.map(({ path }) => path),
-      options,
-    );
-    for (const { path, size, digest } of vouched) {
-      const truth = observed.get(path) ?? null;
-      report.verified += 1;
-      report.bytes += truth?.size ?? 0;
-      if (truth === null) report.differing.push({ path, problem: 'missing', expected: digest, found: null });
-      else if (truth.size !== size)
-        report.differing.push({ path, problem: 'size', expected: `${size}`, found: `${truth.size}` });
-      else if (truth.digest !== digest)
-        report.differing.push({ path, problem: 'digest', expected: digest, found: truth.digest });
-    }
+    const differing: Difference[] = [];
+    let bytes = 0;
+    await observeEach(storage, vouched, options, (record, truth) => {
+      bytes += truth?.size ?? 0;
+      const difference = differenceOf(record, truth);
+      if (difference !== null) differing.push(difference);
+    });
+    report.verified = vouched.length;
+    report.bytes = bytes;
+    report.differing = differing.sort((a, b) => compareCodeUnits(a.path, b.path));
     report.interrupted = pending !== null;
   } catch (error) {
     report.error = errorRecord(error);
   }
   return report;
+}
+
+function differenceOf({ path, size, digest }: OutputRecord, truth: Truth): Difference | null {
+  if (truth === null) return { path, problem: 'missing', expected: digest, found: null };
+  if (truth.size !== size) return { path, problem: 'size', expected: `${size}`, found: `${truth.size}` };
+  if (truth.digest !== digest) return { path, problem: 'digest', expected: digest, found: truth.digest };
+  return null;
 }

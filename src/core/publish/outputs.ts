@@ -31,7 +31,8 @@ export interface OutputsOptions {
  */
 export async function planOutputs(bundle: SourceBundle, options: OutputsOptions): Promise<PlannedOutput[]> {
   const digested = await withDigests(bundle);
-  const planned = digested.files.map((file) => plannedFile(digested, file, options));
+  const metadata = sharedMetadata(options.destination.cacheControl);
+  const planned = digested.files.map((file) => plannedFile(digested, file, metadata, options));
   const recorded = new Map<string, OutputRecord>();
   const wanted = await wantedGenerators(options.destination.outputs);
   if (wanted.length > 0) for (const record of options.recorded) recorded.set(record.path, record);
@@ -54,16 +55,36 @@ async function wantedGenerators(outputs: DestinationConfig['outputs']): Promise<
   return generators.filter(({ switchedBy }) => outputs[switchedBy]);
 }
 
-function plannedFile(bundle: SourceBundle, file: DigestedFile, options: OutputsOptions): PlannedOutput {
-  const { path, kind, digest, size, body } = file;
-  const contentType = file.contentType ?? contentTypeOf(path);
+/** What is derived of a listed file depends on its content type alone, so that most files share it. */
+function sharedMetadata(cacheControl: string | null): (contentType: string) => GeneratedMetadata {
+  const known = new Map<string, GeneratedMetadata>();
+  return (contentType) => {
+    let metadata = known.get(contentType);
+    if (metadata === undefined) {
+      metadata = { contentType, generator: null, cacheControl };
+      known.set(contentType, metadata);
+    }
+    return metadata;
+  };
+}
+
+function plannedFile(
+  { identity: source }: SourceBundle,
+  { path, kind, digest, size, body, contentType }: DigestedFile,
+  metadata: (contentType: string) => GeneratedMetadata,
+  options: OutputsOptions,
+): PlannedOutput {
+  const generated = metadata(contentType ?? contentTypeOf(path));
   return {
     path,
     kind,
     digest,
     size,
     body,
-    ...commonTo(bundle, path, { contentType, generator: null }, options),
+    generated,
+    url: urlOf(path, options),
+    source,
+    owner: options.owner,
   };
 }
 
@@ -78,27 +99,33 @@ async function plannedGenerated(
   const before = record?.generated.generator ?? null;
   const isRecorded = before?.name === name && before.version === version && before.inputs === inputs;
   const { digest, size } = record !== undefined && isRecorded ? record : await measure(file.open());
-  const common = commonTo(bundle, path, { contentType, generator: { name, version, inputs } }, options);
-  return { path, kind, digest, size, body: { size, open: () => file.open() }, ...common };
-}
-
-function commonTo(
-  bundle: SourceBundle,
-  path: string,
-  derived: Pick<GeneratedMetadata, 'contentType' | 'generator'>,
-  { owner, destination, destinationPath }: OutputsOptions,
-): Pick<PlannedOutput, 'generated' | 'url' | 'source' | 'owner'> {
+  const { owner, destination } = options;
+  const generated = {
+    contentType,
+    generator: { name, version, inputs },
+    cacheControl: destination.cacheControl,
+  };
+  const body = { size, open: () => file.open() };
   return {
-    generated: { ...derived, cacheControl: destination.cacheControl },
-    url: destination.publicBaseUrl === null ? null : urlOf(destination.publicBaseUrl, destinationPath, path),
+    path,
+    kind,
+    digest,
+    size,
+    body,
+    generated,
+    url: urlOf(path, options),
     source: bundle.identity,
     owner,
   };
 }
 
-function urlOf(base: string, destinationPath: string, path: string): string {
+function urlOf(
+  path: string,
+  { destination: { publicBaseUrl }, destinationPath }: OutputsOptions,
+): string | null {
+  if (publicBaseUrl === null) return null;
   const whole = destinationPath === '.' ? path : `${destinationPath}/${path}`;
-  return base + whole.split('/').map(encodeURIComponent).join('/');
+  return publicBaseUrl + whole.split('/').map(encodeURIComponent).join('/');
 }
 
 function contentTypeOf(path: string): string {

@@ -3,6 +3,7 @@ import { ancestorsOf } from '../../paths.ts';
 import type { EntryType } from '../../storage/storage.ts';
 import type { DecisionInput, Reason } from '../plan.ts';
 import { omittedPaths, type Known } from './known-records.ts';
+import { byPath } from './recorded-as.ts';
 
 /** Why the planned paths cannot be written beside what is there; null if they can. Pure. */
 export function findCollision(input: DecisionInput, known: Known): Reason | null {
@@ -56,8 +57,12 @@ function findUnrecorded({ observed: { state, unrecorded } }: DecisionInput): Rea
   };
 }
 
-/** A file cannot lie below another file: a planned path and an output that stays must not require that. */
+/**
+ * A file cannot lie below another file: a planned path and an output that stays must not require that. No
+ * record blocks another one of the same state, so that only what is new has to be looked at.
+ */
 function findBlockedPath(input: DecisionInput, known: Known): Reason | null {
+  if (areAllRecorded(input)) return null;
   const planned = new Set<string>(input.planned.map(({ path }) => path));
   const goes = new Set<string>(omittedPaths(input, known));
   const stays = new Set<string>(
@@ -69,6 +74,12 @@ function findBlockedPath(input: DecisionInput, known: Known): Reason | null {
   if (above !== null)
     return blocked(`the planned path "${above.file}" is a directory of "${above.path}", which is`);
   return null;
+}
+
+function areAllRecorded({ observed: { state }, planned }: DecisionInput): boolean {
+  if (state.kind !== 'valid' || state.catalog.pending !== null) return false;
+  const recorded = byPath(state.catalog.outputs);
+  return planned.every(({ path }) => recorded.has(path));
 }
 
 /** Something that no record names is in the way of a directory, or of a file. */
