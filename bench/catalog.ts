@@ -10,7 +10,7 @@ import { goal, measure, type Sample } from './measure.ts';
  * has such a place: what is measured is the catalog.
  */
 export async function catalog(): Promise<boolean> {
-  const counts = (process.env['WAYBILL_BENCH_OUTPUTS'] ?? '5000,50000,500000').split(',').map(Number);
+  const counts = (process.env['WAYBILL_BENCH_OUTPUTS'] ?? '5000,50000,200000,500000').split(',').map(Number);
   const found = counts.map((count) => ({ count, samples: stepsOf(count) }));
   const reached: boolean[] = [];
   for (const step of steps) {
@@ -30,7 +30,7 @@ export async function catalog(): Promise<boolean> {
 const steps = ['start', 'publish', 'plan', 'skip', 'change', 'verify'] as const;
 type Step = (typeof steps)[number];
 
-/** From one size to ten times it, the processor time may grow tenfold, and by what noise adds. */
+/** The processor time may grow as the outputs do from one size to the next, and by what noise adds. */
 const mostGrowth = 1.5;
 const mostMiB = 600;
 

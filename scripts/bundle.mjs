@@ -5,6 +5,7 @@
  * loaded when they are needed, and tsc's output, which the daemon and its worker threads run.
  */
 import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -85,24 +86,37 @@ copyFileSync('scripts/cli-main.mjs', 'dist/cli/main.js');
 keepMachineCode();
 
 /**
- * Runs one publication with the new program, and once more with nothing to do, and keeps what V8 compiled for
- * it.
+ * Runs one publication with the new program, once more with one file changed, and once more with nothing to
+ * do, and keeps what V8 compiled for all of them.
  */
 function keepMachineCode() {
   const directory = mkdtempSync(path.join(tmpdir(), 'waybill-build-'));
   try {
-    mkdirSync(path.join(directory, 'source'));
-    writeFileSync(path.join(directory, 'source/readme.txt'), 'hello');
-    writeFileSync(
-      path.join(directory, 'source/manifest.json'),
-      JSON.stringify({ schema_version: 1, created: '2026-01-01T00:00:00Z', files: ['readme.txt'] }),
-    );
+    const bundle = (readme) => {
+      const files = { 'a/readme.txt': readme, 'a/page.html': '<p>', 'b/picture.png': 'x' };
+      for (const [name, text] of Object.entries(files)) {
+        mkdirSync(path.dirname(path.join(directory, 'source', name)), { recursive: true });
+        writeFileSync(path.join(directory, 'source', name), text);
+      }
+      const listed = Object.entries(files).map(([name, text]) => ({
+        path: name,
+        size: text.length,
+        digest: `sha256:${createHash('sha256').update(text).digest('hex')}`,
+      }));
+      const manifest = { schema_version: 1, created: '2026-01-01T00:00:00Z', files: listed };
+      writeFileSync(path.join(directory, 'source/manifest.json'), JSON.stringify(manifest));
+    };
     const config = path.join(directory, 'config.yml');
     writeFileSync(
       config,
       'pipelines:\n  - {id: p, source: {backend: local, path: ./source}, destinations: [{id: d, backend: local, path: ./public}]}\n',
     );
-    for (const round of ['first', 'again']) {
+    for (const [round, readme] of Object.entries({
+      first: 'hello',
+      second: 'hello again',
+      third: 'hello again',
+    })) {
+      bundle(readme);
       const { status, stderr } = spawnSync(
         process.execPath,
         ['dist/cli/main.js', 'run', '--config', config],

@@ -28,14 +28,15 @@ export function decider(
   input: Omit<DecisionInput, 'observed'>,
   { allowRemovals = false, onDecided }: Pick<PublishRequest, 'allowRemovals' | 'onDecided'> = {},
 ): DecideOn {
-  let last: { stored: StoredState; damaged: Observation['damaged'] } | undefined;
+  let last: { stored: StoredState; observed: Observation; decided: Plan } | undefined;
   return async (stored) => {
     // If the state is the same, no publisher has been at work, and what it records is as it was seen. To look
     // at all of that again would be most of the cost of a publication that keeps most of its outputs.
-    const known = last !== undefined && isSameState(last.stored, stored) ? last.damaged : undefined;
-    const observed = await observe(storage, input, stored, known);
-    last = { stored, damaged: observed.damaged };
-    const decided = decide({ ...input, observed });
+    const known = last !== undefined && isSameState(last.stored, stored) ? last.observed : undefined;
+    const observed = await observe(storage, input, stored, known?.damaged);
+    const isAsBefore = known !== undefined && isSameSight(known, observed);
+    const decided = last !== undefined && isAsBefore ? last.decided : decide({ ...input, observed });
+    last = { stored, observed, decided };
     const plan = dependsOnClaims(decided)
       ? respectClaim(decided, await findClaimAbove(root, input.destinationPath))
       : decided;
@@ -43,7 +44,10 @@ export function decider(
     refuseLargeCatalog(plan);
     if (destination.stale === 'refuse' && !input.force)
       refuseStale(plan, publishedBy(stored.state, plan.owner));
-    if (!allowRemovals) refuseRemovals(destination.limits.maxRemoved, plannedRemovals(plan, stored.state));
+    const { maxRemoved } = destination.limits;
+    // Whose outputs they are is counted only where there is a limit.
+    if (!allowRemovals && maxRemoved !== null && plan.removes.length > 0)
+      refuseRemovals(maxRemoved, plannedRemovals(plan, stored.state));
     onDecided?.({ plan, planned: input.planned, stored });
     return plan;
   };
@@ -74,6 +78,13 @@ export async function decideOnLatest(
 /** Whether files that no record names have led to this plan: it refuses, or it deletes them. Pure. */
 export function dependsOnStrays({ action, clears }: Plan): boolean {
   return clears || !(changesDestination(action) || action === 'skip_same');
+}
+
+/** Whether both show nothing but what the same state records; then both lead to the same decision. */
+function isSameSight(a: Observation, b: Observation): boolean {
+  const isPlain = ({ contentPresent, unrecorded, nested, contents, obstacles }: Observation): boolean =>
+    contentPresent && unrecorded.length + nested.length + contents.length + obstacles.size === 0;
+  return a.state === b.state && a.damaged === b.damaged && isPlain(a) && isPlain(b);
 }
 
 export function isSameState(a: StoredState, b: StoredState): boolean {

@@ -1,8 +1,19 @@
 import t from 'tap';
 import { observeBytes } from '../../../src/core/catalog/observe-bytes.ts';
-import { measureState, readState, readVersionedState, stateKey } from '../../../src/core/catalog/store.ts';
+import type { OutputRecord } from '../../../src/core/catalog/catalog.ts';
+import { parseWhole } from '../../../src/core/catalog/parse-state.ts';
+import { serialiseCatalog } from '../../../src/core/catalog/serialise-catalog.ts';
+import {
+  measureState,
+  readState,
+  readVersionedState,
+  stateKey,
+  type StoredState,
+} from '../../../src/core/catalog/store.ts';
 import { digestOf } from '../../../src/core/digest.ts';
 import { WaybillError } from '../../../src/core/errors.ts';
+import type { RelativePath } from '../../../src/core/paths.ts';
+import { sourceBackends } from '../../../src/core/storage/backends.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
 import { collect } from '../../../src/core/storage/collect.ts';
 import { put } from '../../faults/world.ts';
@@ -10,6 +21,7 @@ import { memoryStorage } from '../../support/memory-storage.ts';
 
 const text =
   '{"schema_version":4,"generation":1,"updated_at":"2026-11-20T00:00:00Z","outputs":[],"pending":null}';
+const updatedAt = '2026-11-20T00:00:00.000Z';
 const denied = new WaybillError('storage_denied', 'no rights');
 const unreadable: Storage = {
   ...memoryStorage({ flavour: 'objects' }),
@@ -30,7 +42,7 @@ t.test('a state comes with its bytes and, if asked for, the version from before 
   await put(inner, '.publisher.json', text);
   const { raw } = await readState(inner);
   t.match(raw, { size: text.length, digest: digestOf(text) });
-  t.equal((await collect('state', raw!.body, { mode: 'replace' })).bytes.toString(), text);
+  t.equal(await textOf({ raw }), text);
   const before = await inner.stat('.publisher.json' as never);
   const changing: Storage = {
     ...inner,
@@ -55,6 +67,45 @@ t.test('the same bytes are parsed once; other bytes, and none, are seen', async 
   t.same(await readState(storage), { state: { kind: 'absent' }, raw: null });
 });
 
+t.test('a large state is read without being held, and says the same as one that is', async (t) => {
+  const outputs = Array.from({ length: 5_000 }, (_, index) => record(`d/file-${index}`));
+  const catalog = { generation: 1, updatedAt, bundles: [], outputs, pending: null };
+  const own = serialiseCatalog(catalog).toString();
+  const storage = memoryStorage({ flavour: 'objects' });
+  await put(storage, '.publisher.json', own);
+  const found = await readState(storage);
+  t.equal(await textOf(found), own, 'its bytes are made again');
+  t.match(found, { state: { kind: 'valid' }, raw: { size: own.length, digest: digestOf(own) } });
+  t.equal(await readState(storage), found, 'the same bytes are the same state');
+
+  const place = own.indexOf('"size":1', own.length / 2);
+  for (const [what, text] of [
+    ['another record', `${own.slice(0, place)}"size":2${own.slice(place + 8)}`],
+    ['laid out otherwise', JSON.stringify(JSON.parse(own))],
+    ['laid out otherwise from the middle on', `${own.slice(0, place)}"size": 1${own.slice(place + 8)}`],
+    ['without an end', own.slice(0, -2)],
+    ['a broken record', `${own.slice(0, place)}"size":-1${own.slice(place + 8)}`],
+  ] as const) {
+    await put(storage, '.publisher.json', text);
+    const changed = await readState(storage);
+    t.same(changed.state, parseWhole(Buffer.from(text), sourceBackends), what);
+    t.equal(await textOf(changed), text, what);
+  }
+  t.match((await readState(storage)).state, { kind: 'invalid', reason: /^outputs\[\d{4}\]\.size is not/ });
+});
+
+t.test('a state that is larger than any that is written is not read', async (t) => {
+  const mebibytes = (count: number, of: number): Storage => ({
+    ...memoryStorage({ flavour: 'objects' }),
+    async *read() {
+      for (let each = 0; each < count; each += 1) yield Buffer.alloc(2 ** 20, of);
+    },
+  });
+  const tooLarge = { code: 'storage_permanent', message: /is larger than 268435456 bytes/ };
+  await t.rejects(readState(mebibytes(257, 0x20)), tooLarge);
+  t.match(await readState(mebibytes(2, 0x20)), { state: { kind: 'invalid', reason: /is not JSON/ } });
+});
+
 t.test('bytes are observed in full; a missing file is null, an unreadable one an error', async (t) => {
   const storage = memoryStorage({ flavour: 'objects' });
   await put(storage, 'a', 'text');
@@ -70,3 +121,22 @@ t.test('bytes are observed in full; a missing file is null, an unreadable one an
   t.equal(read, 4);
   await t.rejects(observeBytes(unreadable, ['a']), { code: 'storage_denied' });
 });
+
+function record(path: string): OutputRecord {
+  return {
+    path: path as RelativePath,
+    owner: { pipelineId: 'maps', destinationId: 'web' },
+    source: { backend: 'local', id: '/source', path: '.' },
+    kind: 'file',
+    digest: digestOf(path),
+    size: 1,
+    updatedAt,
+    generated: { contentType: 'text/plain', cacheControl: null, generator: null },
+    url: null,
+  };
+}
+
+async function textOf({ raw }: Pick<StoredState, 'raw'>): Promise<string> {
+  if (raw === null) throw new Error('there is no state');
+  return Buffer.from((await collect('state', raw.body, { mode: 'replace' })).bytes).toString();
+}

@@ -1,4 +1,3 @@
-import { recordedPaths } from '../../catalog/recorded-paths.ts';
 import { hasCode, WaybillError } from '../../errors.ts';
 import type { Lease } from '../../lease/lease.ts';
 import { stagingOf } from '../../lease/staging.ts';
@@ -6,6 +5,7 @@ import { inParallel } from '../../parallel.ts';
 import { namingBody } from '../../storage/body.ts';
 import { joinKey, keyOf, type Key } from '../../storage/key.ts';
 import type { Move, ObjectHeaders } from '../../storage/storage.ts';
+import { recordedIn, type PathSet } from '../decision/recorded-as.ts';
 import type { PlannedOutput, Work } from '../plan.ts';
 import type { AttemptOptions } from './attempt-options.ts';
 import { SavedFiles } from './saved-files.ts';
@@ -194,8 +194,8 @@ export class Attempt {
 }
 
 /** Planned paths that may hold a file before the attempt: recorded, announced, or replaced by force. */
-function pathsThatMayExist(plan: Work, { found: { state } }: Lease): Set<string> {
-  if (state.kind === 'valid' && !plan.clears) return recordedPaths(state);
+function pathsThatMayExist(plan: Work, { found: { state } }: Lease): PathSet {
+  if (state.kind === 'valid' && !plan.clears) return recordedIn(state);
   return plan.action === 'publish_new' ? new Set() : new Set(plan.writes.map(({ path }) => path));
 }
 

@@ -1,12 +1,11 @@
 import pMap from 'p-map';
 import { ancestorsOf, compareCodeUnits, type RelativePath } from '../../paths.ts';
 import { isReservedPath, lockName, stateName } from '../../reserved-names.ts';
-import { recordedPaths } from '../../catalog/recorded-paths.ts';
 import { readState, type StoredState } from '../../catalog/store.ts';
 import { joinKey, keyOf, nameOf, parentOf, type Key } from '../../storage/key.ts';
 import type { EntryType, Storage, StorageFacts } from '../../storage/storage.ts';
 import { damagedAmong } from './damage.ts';
-import { isSettledByState, vouchedOutputs } from '../decision/recorded-as.ts';
+import { isSettledByState, recordedIn, vouchedOutputs, type PathSet } from '../decision/recorded-as.ts';
 import { obstaclesTo } from './obstacles.ts';
 import type { CatalogState } from '../../catalog/catalog.ts';
 import type { Damage, DecisionInput, Observation, PlannedOutput } from '../plan.ts';
@@ -37,7 +36,7 @@ export async function observe(
       return { ...nothing, ...everything, contentPresent: everything.contents.length > 0 };
     return { ...nothing, ...(await survey(storage)) };
   }
-  const recorded = recordedPaths(state);
+  const recorded = recordedIn(state);
   const candidates = input.planned.map(({ path }) => path).filter((path) => !recorded.has(path));
   const vouched = state.kind === 'valid' ? vouchedOutputs(input.planned, state.catalog, storage.facts) : [];
   const unseen = damaged === undefined ? vouched : [];
@@ -92,8 +91,8 @@ function pathsToWrite(
   vouched: readonly PlannedOutput[],
   damaged: ReadonlyMap<string, Damage>,
 ): RelativePath[] {
-  const sound = new Set<string>(vouched.map(({ path }) => path).filter((path) => !damaged.has(path)));
-  return planned.map(({ path }) => path).filter((path) => !sound.has(path));
+  const sound = new Set(vouched.filter(({ path }) => !damaged.has(path)));
+  return planned.filter((output) => !sound.has(output)).map(({ path }) => path);
 }
 
 /**
@@ -103,7 +102,7 @@ function pathsToWrite(
 async function presentAmong(
   storage: Look,
   paths: RelativePath[],
-  recorded: ReadonlySet<string>,
+  recorded: PathSet,
 ): Promise<RelativePath[]> {
   const isTaken = async (path: RelativePath): Promise<boolean> => {
     const found = await storage.stat(keyOf(path));

@@ -1,6 +1,7 @@
 import { inParallel } from '../../parallel.ts';
 import { ancestorsOf, type RelativePath } from '../../paths.ts';
 import { keyOf, listedKey } from '../../storage/key.ts';
+import type { PathSet } from '../decision/recorded-as.ts';
 import type { EntryType, Storage } from '../../storage/storage.ts';
 
 const concurrentLooks = 64;
@@ -13,7 +14,7 @@ const concurrentLooks = 64;
 export async function obstaclesTo(
   storage: Pick<Storage, 'facts' | 'stat' | 'list'>,
   paths: readonly RelativePath[],
-  recorded: ReadonlySet<string>,
+  recorded: PathSet,
 ): Promise<Map<string, EntryType>> {
   const obstacles = new Map<string, EntryType>();
   if (storage.facts.rename === 'none') return obstacles;
@@ -34,7 +35,7 @@ export async function obstaclesTo(
 async function holdsOthers(
   storage: Pick<Storage, 'stat' | 'list'>,
   path: RelativePath,
-  recorded: ReadonlySet<string>,
+  recorded: PathSet,
 ): Promise<boolean> {
   if ((await storage.stat(keyOf(path)))?.type !== 'directory') return false;
   for await (const { key } of storage.list(keyOf(path), { recursive: true }))
