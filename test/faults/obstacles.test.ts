@@ -36,6 +36,7 @@ const published: Files = {
   'assets/style.css': 'css 1',
   'gone.txt': 'gone',
   'index.html': 'index 1',
+  'old/deep/gone.js': 'gone, too',
 };
 const next: Files = {
   'about.html': 'about 1',
@@ -169,6 +170,13 @@ obstacles.push(
     isHidden: true,
   },
   {
+    name: 'a link where nothing but what goes was published, to files of the same names',
+    put: replacing('old', (place) => symlinkSync('../bundle-aside', place)),
+    remove: restoring('old'),
+    code: 'storage_permanent',
+    message: /"bundle\/old" is not a directory/,
+  },
+  {
     name: 'another file system below the destination',
     put(t, bundle) {
       const place = within(bundle, 'assets/deep');
@@ -235,7 +243,7 @@ async function meets(t: Test, obstacle: Obstacle, root: string, open: () => Prom
   t.match(await publish(await open(), next), { error: null, action: 'replace_catalog' });
   const files = await snapshot(await open());
   for (const [name, text] of Object.entries(next)) t.equal(files.get(`bundle/${name}`), text, name);
-  t.notOk(files.has('bundle/gone.txt'));
+  for (const name of ['gone.txt', 'old/deep/gone.js']) t.notOk(files.has(`bundle/${name}`), name);
   t.same(litter(files), []);
   t.same(await untruths(await open()), []);
   t.match(await publish(await open(), next), { action: 'skip_same' });
@@ -281,7 +289,10 @@ t.test('local: paths that are too long for the system', async (t) => {
 
 const server = await startSshd(t);
 let worlds = 0;
-const sees = new Set(['another file system below the destination']);
+const sees = new Set([
+  'another file system below the destination',
+  'a link where nothing but what goes was published, to files of the same names',
+]);
 
 for (const obstacle of obstacles) {
   // Rights cannot be asked for over SFTP, and servers give no reasons.

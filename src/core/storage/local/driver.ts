@@ -21,6 +21,7 @@ import { copyToFile } from './copy.ts';
 import { localDirectories } from './directories.ts';
 import { errnoOf, isAbsent, localFailure } from './errors.ts';
 import { localKeeper } from './keep.ts';
+import { linkAbove } from './links.ts';
 import { localObstacle } from './obstacles.ts';
 import { readChunks } from './read.ts';
 import { removedIfEmpty, removeTreeAt } from './remove-tree.ts';
@@ -49,8 +50,8 @@ const label = 'local storage';
  * looked at and `storage_permanent` if it is not a directory. The rights to create the root are not looked at
  * if `readOnly`, unless that is because of a `dryRun`.
  *
- * Symbolic links below the root are never followed when writing; a link is an entry of its own. Calls throw
- * `storage_not_found`, `storage_exists`, `storage_denied` (also for any change if `readOnly`),
+ * Symbolic links below the root are never followed when writing or removing; a link is an entry of its own.
+ * Calls throw `storage_not_found`, `storage_exists`, `storage_denied` (also for any change if `readOnly`),
  * `storage_full`, `storage_transient`, `storage_permanent` and `body_mismatch`, as the contract says.
  *
  * Metadata calls are synchronous: a system call of three microseconds takes fifty in the thread pool, which
@@ -190,6 +191,7 @@ export async function localStorage(
 
     async remove(key): Promise<void> {
       requireWritable(key);
+      refuseLinkAbove(key);
       try {
         await syncNames();
         unlinkSync(at(key));
@@ -206,6 +208,7 @@ export async function localStorage(
 
     async removeTree(directory): Promise<void> {
       requireWritable(directory);
+      refuseLinkAbove(directory);
       try {
         await syncNames();
         if (!removedAsEmpty(directory)) {
@@ -233,6 +236,16 @@ export async function localStorage(
 
   function requireWritable(key: Key): void {
     if (options.readOnly === true) throw refuseReadOnly(storage, key);
+  }
+
+  function refuseLinkAbove(key: Key): void {
+    let refusal: WaybillError | null = null;
+    try {
+      refusal = linkAbove(storage, at, key);
+    } catch (error) {
+      if (!isAbsent(error)) throw fail(key, error);
+    }
+    if (refusal !== null) throw refusal;
   }
 
   function readDirectory(directory: Key | ''): Dirent[] {

@@ -4,6 +4,7 @@ import { ancestorsOf } from '../../paths.ts';
 import { WaybillError } from '../../errors.ts';
 import { noRoom, notADirectory, otherFileSystem } from '../errors.ts';
 import { nameOf, parentOf, type Key } from '../key.ts';
+import { linkAbove } from './links.ts';
 import type { Change, Storage } from '../storage.ts';
 import { isAbsent, localFailure } from './errors.ts';
 
@@ -76,7 +77,8 @@ class Look {
 
   /** The file may be gone, and so may be what it lay in. */
   obstacleToRemoving(key: Key): WaybillError | null {
-    return lstatIfThere(this.#at(key)) === undefined ? null : this.notWritable(parentOf(key));
+    if (lstatIfThere(this.#at(key)) === undefined) return null;
+    return linkAbove(this.#storage, this.#at, key) ?? this.notWritable(parentOf(key));
   }
 
   obstacleToWriting(key: Key): WaybillError | null {

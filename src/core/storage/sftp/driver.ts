@@ -10,6 +10,7 @@ import { sftpDirectories } from './directories.ts';
 import { ConnectionLost, isAbsent, requestFailure } from './errors.ts';
 import { detectFullDisk } from './free-space.ts';
 import { sftpKeeper } from './keep.ts';
+import { linkAbove } from './links.ts';
 import { describeSftp, type SftpLocation } from './location.ts';
 import { replacedName, sftpNames } from './names.ts';
 import { sftpObstacle } from './obstacles.ts';
@@ -161,6 +162,7 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
     async remove(key): Promise<void> {
       requireWritable(key);
       await mapErrors(key, async () => {
+        await refuseLinkAbove(key);
         await unlink(key);
         await directories.removeEmpty(parentOf(key));
       });
@@ -168,7 +170,10 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
 
     async removeTree(directory): Promise<void> {
       requireWritable(directory);
-      await mapErrors(directory, async () => names.removeTree(directory));
+      await mapErrors(directory, async () => {
+        await refuseLinkAbove(directory);
+        await names.removeTree(directory);
+      });
     },
 
     async close(): Promise<void> {
@@ -177,6 +182,11 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
     },
   };
   return storage;
+
+  async function refuseLinkAbove(key: Key): Promise<void> {
+    const error = await linkAbove(root, key);
+    if (error !== null) throw error;
+  }
 
   function requireWritable(key: Key): void {
     if (readOnly) throw refuseReadOnly(storage, key);

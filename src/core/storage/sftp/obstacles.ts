@@ -6,6 +6,7 @@ import { parentOf, type Key } from '../key.ts';
 import type { Change } from '../storage.ts';
 import { noSpace } from './errors.ts';
 import { fileSystemOf, isExhausted, type FileSystem } from './free-space.ts';
+import { linkAboveAny } from './links.ts';
 import type { SftpRoot } from './root.ts';
 
 const requestsAtOnce = 64;
@@ -17,7 +18,7 @@ const requestsAtOnce = 64;
  */
 export async function sftpObstacle(
   root: SftpRoot,
-  { writes, from, bytes }: Change,
+  { writes, removes, from, bytes }: Change,
 ): Promise<WaybillError | null> {
   const existing = new Set<Key>();
   for (const level of levelsOf(writes)) {
@@ -32,6 +33,8 @@ export async function sftpObstacle(
       existing.add(directory);
     }
   }
+  const linked = await linkAboveAny(root, removes);
+  if (linked !== null) return linked;
   let staging = from;
   while (staging !== '' && !existing.has(staging)) staging = parentOf(staging);
   const home = await fileSystemOf(root, staging);

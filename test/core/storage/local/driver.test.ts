@@ -55,6 +55,19 @@ t.test('a symbolic link below the root is an entry and never a way out', async (
   );
   t.same(readdirSync(path.join(root, 'outside')), ['precious']);
   t.equal(readFileSync(path.join(root, 'outside/precious'), 'utf8'), 'precious');
+  await rejectsWith(t, storage.remove(key('way/precious')), 'storage_permanent');
+  await rejectsWith(t, storage.removeTree(key('way/precious')), 'storage_permanent');
+  t.match(await storage.obstacleTo({ writes: [], removes: [key('way/precious')], from: '', bytes: null }), {
+    code: 'storage_permanent',
+    message: /"way" is not a directory/,
+    hint: /symbolic link/,
+  });
+  await storage.remove(key('way/not-there'));
+  t.equal(
+    readFileSync(path.join(root, 'outside/precious'), 'utf8'),
+    'precious',
+    'nothing was removed through it',
+  );
   await storage.remove(key('way'));
   t.ok(existsSync(path.join(root, 'outside/precious')), 'removing the link leaves what it points to');
 });

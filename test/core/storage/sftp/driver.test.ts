@@ -1,4 +1,4 @@
-import { lstatSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs';
+import { lstatSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
 import { systemClock } from '../../../../src/core/clock.ts';
@@ -95,4 +95,12 @@ t.test('a symbolic link on the way is not followed', async (t) => {
     message: /"link" is not a directory/,
   });
   t.match(await storage.stat(key('link')), { type: 'link', size: 0 });
+  writeFileSync(path.join(place, 'real/precious'), 'precious');
+  const refused = { code: 'storage_permanent', message: /"link" is not a directory/, hint: /symbolic link/ };
+  await t.rejects(storage.remove(key('link/precious')), refused);
+  await t.rejects(storage.removeTree(key('link/precious')), refused);
+  const change = { writes: [], removes: [key('link/precious')], from: '' as const, bytes: null };
+  t.match(await storage.obstacleTo(change), refused);
+  await storage.remove(key('link/not-there'));
+  t.equal(readFileSync(path.join(place, 'real/precious'), 'utf8'), 'precious');
 });
