@@ -1,6 +1,6 @@
 import type { Digest } from '../core/digest.ts';
 import type { JobResult, JobProgress, PublishJob } from './job.ts';
-import type { RunRecord } from './run-record.ts';
+import type { RunRecord, RunStatus } from './run-record.ts';
 
 /**
  * Holds accepted uploads until their turn comes, and the record of every run. Two implementations, memory and
@@ -24,8 +24,12 @@ export interface JobQueue {
   /** A copy of the run's record; undefined if the run is unknown or its retention is over. */
   find(runId: string): Promise<RunRecord | undefined>;
 
-  /** Copies of the records of the pipeline's retained runs, newest first. */
-  list(pipelineId: string): Promise<RunRecord[]>;
+  /**
+   * Copies of the records of the pipeline's retained runs, newest first. Costs as much as the runs that it
+   * looks at: those of the page, and those of another status between them. Throws `run_not_found` if `before`
+   * is no retained run of the pipeline.
+   */
+  list(pipelineId: string, query: RunQuery): Promise<RunPage>;
 
   depth(): Promise<QueueDepth>;
 
@@ -42,6 +46,21 @@ export interface JobQueue {
    * none, since other hosts take them. A second call returns the first one's answer.
    */
   close(timeoutMs: number): Promise<{ unfinished: string[] }>;
+}
+
+export interface RunQuery {
+  /** Runs on the page, at least 1. */
+  limit: number;
+  /** Only runs that were accepted before this one. */
+  before?: string | null;
+  /** Only runs of this status. */
+  status?: RunStatus | null;
+}
+
+export interface RunPage {
+  runs: RunRecord[];
+  /** Whether older runs would follow. */
+  more: boolean;
 }
 
 /** How many there are now, on all hosts together. */

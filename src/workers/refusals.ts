@@ -34,3 +34,11 @@ export function keyConflict(): WaybillError {
 export function admissionEnded(): WaybillError {
   return new WaybillError('internal_error', 'an admission was accepted after it had ended');
 }
+
+export function pageGone(): WaybillError {
+  return new WaybillError(
+    'run_not_found',
+    'the run that `before` names is not one of this pipeline, or has expired',
+    { hint: 'begin again without `before`' },
+  );
+}

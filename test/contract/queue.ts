@@ -345,10 +345,50 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     const { queue } = await start(t);
     for (const id of ['maps.1', 'docs.1', 'maps.2']) await submit(queue, id);
     t.same(
-      (await queue.list('maps')).map(({ run_id }) => run_id),
+      (await queue.list('maps', { limit: 500 })).runs.map(({ run_id }) => run_id),
       ['maps.2', 'maps.1'],
     );
-    t.same(await queue.list('none'), []);
+    t.same(await queue.list('none', { limit: 500 }), { runs: [], more: false });
+  });
+
+  t.test('list gives pages of any size, from any run on, and of one status', async (t) => {
+    const { queue } = await start(t, { queueSize: 20 });
+    const workers = gatedWorkers();
+    await queue.start(workers.process);
+    const ids = Array.from({ length: 7 }, (_, index) => `maps.${index + 1}`);
+    for (const id of ids) await submit(queue, id);
+    await submit(queue, 'docs.1');
+    for (const [id, outcome] of [
+      ['maps.1', 'ok'],
+      ['maps.2', 'failed'],
+    ] as const) {
+      workers.finish(id, runResult(outcome));
+      await finished(queue, id);
+    }
+    const newestFirst = ids.toReversed();
+    for (const limit of [1, 2, 3, 7, 8]) {
+      const pages: string[][] = [];
+      let before: string | null = null;
+      for (;;) {
+        const page = await queue.list('maps', { limit, before });
+        pages.push(page.runs.map(({ run_id }) => run_id));
+        t.equal(page.more, pages.flat().length < ids.length, `limit ${limit}, page ${pages.length}`);
+        if (!page.more) break;
+        before = pages.at(-1)?.at(-1) ?? null;
+      }
+      t.same(pages.flat(), newestFirst, `limit ${limit}`);
+      t.ok(pages.every((page) => page.length <= limit));
+    }
+    const failed = await queue.list('maps', { limit: 1, status: 'failed' });
+    t.match(failed, { runs: [{ run_id: 'maps.2', status: 'failed' }], more: false });
+    const done = await queue.list('maps', { limit: 5, status: 'succeeded', before: 'maps.3' });
+    t.match(done, { runs: [{ run_id: 'maps.1' }], more: false });
+    for (const before of ['docs.1', 'maps.8'])
+      await t.rejects(queue.list('maps', { limit: 1, before }), { code: 'run_not_found' }, before);
+    for (const id of [...ids.slice(2), 'docs.1']) {
+      workers.finish(id, runResult('ok'));
+      await finished(queue, id);
+    }
   });
 
   t.test("a record that was handed out cannot change the queue's own", async (t) => {

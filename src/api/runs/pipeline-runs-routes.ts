@@ -118,30 +118,13 @@ function listRuns(ports: RunPorts): RequestHandler<{ pipelineId: string }> {
     const { pipelineId } = req.params;
     tokenFor(pipelineId, ports, req, res);
     const query = listQuery.read(req.url);
-    const all = await ports.queue.list(pipelineId);
-    const wanted = older(all, query.before).filter(
-      ({ status }) => query.status === null || query.status === status,
-    );
-    const runs = wanted.slice(0, query.limit);
-    const last = wanted.length > runs.length ? runs.at(-1) : undefined;
+    const { runs, more } = await ports.queue.list(pipelineId, query);
+    const last = more ? runs.at(-1) : undefined;
     res.json({
       runs,
       next: last === undefined ? null : nextPage(ports.http.basePath, pipelineId, query, last),
     });
   };
-}
-
-function older(runs: readonly RunRecord[], before: string | null): readonly RunRecord[] {
-  if (before === null) return runs;
-  const at = runs.findIndex(({ run_id }) => run_id === before);
-  if (at >= 0) return runs.slice(at + 1);
-  throw new WaybillError(
-    'run_not_found',
-    'the run that `before` names is not one of this pipeline, or has expired',
-    {
-      hint: 'begin again without `before`',
-    },
-  );
 }
 
 function nextPage(basePath: string, pipelineId: string, query: ListQuery, { run_id }: RunRecord): string {

@@ -136,7 +136,7 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
     queues: pipelines.queues,
     reserve: (request) => admission.reserve(request),
     find: (runId) => store.find(runId),
-    list: (pipelineId) => store.list(pipelineId),
+    list: (pipelineId, query) => store.list(pipelineId, query),
     depth: () => store.depth(),
     start: async (process) => {
       const started = dispatcher({ ...options, link, store, pipelines, wake, process });

@@ -3,7 +3,8 @@ import type { Digest } from '../../core/digest.ts';
 import type { RedisLink } from './link.ts';
 import { defineScripts, type RunScript } from './scripts.ts';
 import type { PublishJob } from '../job.ts';
-import type { AdmissionRequest, QueueDepth } from '../queue.ts';
+import type { AdmissionRequest, QueueDepth, RunPage, RunQuery } from '../queue.ts';
+import { pageGone } from '../refusals.ts';
 import type { RunRecord } from '../run-record.ts';
 
 /**
@@ -43,8 +44,8 @@ export interface RunStore {
   finish(owner: string, record: RunRecord, retentionMs: number): Promise<boolean>;
   giveBack(owner: string, record: RunRecord): Promise<boolean>;
   find(runId: string): Promise<RunRecord | undefined>;
-  /** The pipeline's retained runs, newest first. */
-  list(pipelineId: string): Promise<RunRecord[]>;
+  /** As `JobQueue.list`. */
+  list(pipelineId: string, query: RunQuery): Promise<RunPage>;
   depth(): Promise<QueueDepth>;
   /** At most `most` finished runs whose retention is over. */
   expired(most: number): Promise<{ runId: string; job: PublishJob | null }[]>;
@@ -89,6 +90,8 @@ export interface JobLock {
  * slot: what is lost with it is bytes that a client has sent.
  */
 const stagedLives = 20;
+/** Records that are read at once. */
+const mostListed = 100;
 
 /** The Idempotency-Key as a hash that is the same on every host; '' if there is none. */
 export function scopeKey(pipelineId: string, idempotency: AdmissionRequest['idempotency']): string {
@@ -159,10 +162,31 @@ export function runStore(link: RedisLink, prefix: string, slotLifeMs: number): R
       const [record = ''] = (await run('find', {}, [runId])) as string[];
       return record === '' ? undefined : recordOf(record);
     },
-    list: async (pipelineId) => {
-      const ids = await link.ask(() => redis.zrevrange(at(`runs:${pipelineId}`), 0, -1));
-      const records = (await run('find', {}, ids)) as string[];
-      return records.filter((record) => record !== '').map((record) => recordOf(record));
+    list: async (pipelineId, { limit, before = null, status = null }) => {
+      const runs = at(`runs:${pipelineId}`);
+      const found: RunRecord[] = [];
+      let rank = 0;
+      if (before !== null) {
+        const place = await link.ask(() => redis.zrevrank(runs, before));
+        const [record = ''] = place === null ? [] : ((await run('find', {}, [before])) as string[]);
+        if (place === null || record === '') throw pageGone();
+        rank = place + 1;
+      }
+      // Runs that are added meanwhile shift ranks, so a run may come twice; it is one all the same.
+      const seen = new Set<string>();
+      for (;;) {
+        const wanted = Math.min(limit + 1 - found.length, mostListed);
+        const ids = await link.ask(() => redis.zrevrange(runs, rank, rank + wanted - 1));
+        rank += ids.length;
+        const fresh = ids.filter((id) => !seen.has(id));
+        for (const id of fresh) seen.add(id);
+        for (const text of (await run('find', {}, fresh)) as string[]) {
+          const record = text === '' ? null : recordOf(text);
+          if (record !== null && (status === null || record.status === status)) found.push(record);
+        }
+        if (found.length > limit) return { runs: found.slice(0, limit), more: true };
+        if (ids.length < wanted) return { runs: found, more: false };
+      }
     },
     depth: async () => {
       const [reserved = 0, queued = 0, running = 0] = (await run('depth', {})) as number[];

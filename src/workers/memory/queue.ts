@@ -3,8 +3,23 @@ import type { Digest } from '../../core/digest.ts';
 import { errorRecord, WaybillError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import type { PublishJob } from '../job.ts';
-import type { Admission, AdmissionRequest, JobProcessor, JobQueue, QueueDepth } from '../queue.ts';
-import { admissionEnded, keyConflict, keyInProgress, queueFull, shuttingDown } from '../refusals.ts';
+import type {
+  Admission,
+  AdmissionRequest,
+  JobProcessor,
+  JobQueue,
+  QueueDepth,
+  RunPage,
+  RunQuery,
+} from '../queue.ts';
+import {
+  admissionEnded,
+  keyConflict,
+  keyInProgress,
+  pageGone,
+  queueFull,
+  shuttingDown,
+} from '../refusals.ts';
 import type { RunRecord } from '../run-record.ts';
 import {
   acceptedRun,
@@ -15,6 +30,7 @@ import {
   startedRun,
 } from '../run-transitions.ts';
 import { Retention } from './retention.ts';
+import { RunLine } from './run-line.ts';
 import { WaitingLine } from './waiting-line.ts';
 
 export interface MemoryQueueOptions {
@@ -35,6 +51,8 @@ interface Entry {
   record: RunRecord;
   /** The scope of the Idempotency-Key, which is forgotten with the run. */
   scope: string | null;
+  /** Its place among the runs of its pipeline. */
+  arrival: number;
 }
 
 interface Active {
@@ -77,6 +95,8 @@ class MemoryQueue implements JobQueue {
   readonly #active = new Map<string, Active>();
   readonly #finished: Retention<Entry>;
   readonly #entries = new Map<string, Entry>();
+  /** The same, of each pipeline in the order of acceptance. */
+  readonly #lines = new Map<string, RunLine<Entry>>();
   readonly #keys = new Map<string, KeyState>();
   #onIdle: (() => void) | undefined;
   #closing: Promise<{ unfinished: string[] }> | undefined;
@@ -130,12 +150,18 @@ class MemoryQueue implements JobQueue {
     return structuredClone(this.#entries.get(runId)?.record);
   }
 
-  async list(pipelineId: string): Promise<RunRecord[]> {
+  async list(pipelineId: string, { limit, before, status }: RunQuery): Promise<RunPage> {
     this.#finished.expire();
-    const records = [...this.#entries.values()]
-      .map(({ record }) => record)
-      .filter((record) => record.pipeline_id === pipelineId);
-    return structuredClone(records.reverse());
+    const from = before === null || before === undefined ? undefined : this.#entries.get(before);
+    if (from === undefined ? typeof before === 'string' : from.job.pipelineId !== pipelineId)
+      throw pageGone();
+    const found: RunRecord[] = [];
+    for (const { record } of this.#lines.get(pipelineId)?.newestFirst(from?.arrival) ?? []) {
+      if (typeof status === 'string' && record.status !== status) continue;
+      if (found.length === limit) return { runs: structuredClone(found), more: true };
+      found.push(record);
+    }
+    return { runs: structuredClone(found), more: false };
   }
 
   async depth(): Promise<QueueDepth> {
@@ -173,9 +199,12 @@ class MemoryQueue implements JobQueue {
     if (hasNoSlot) this.#refuseIfFull();
     const { clock } = this.#options;
     const record = acceptedRun(job, clock.now());
-    const entry: Entry = { job, record: queuedRun(record, clock.now()), scope };
+    const entry: Entry = { job, record: queuedRun(record, clock.now()), scope, arrival: 0 };
     if (scope !== null) this.#keys.set(scope, { state: 'used', runId: job.runId, manifestDigest });
     this.#entries.set(job.runId, entry);
+    const line = this.#lines.get(job.pipelineId) ?? new RunLine();
+    this.#lines.set(job.pipelineId, line);
+    entry.arrival = line.push(entry);
     this.#waiting.push(job.pipelineId, entry);
     this.#pump();
     return { record, replayed: false };
@@ -219,8 +248,9 @@ class MemoryQueue implements JobQueue {
   }
 
   /** Never rejects. */
-  #forget({ job, scope }: Entry): Promise<void> {
+  #forget({ job, scope, arrival }: Entry): Promise<void> {
     this.#entries.delete(job.runId);
+    this.#lines.get(job.pipelineId)?.remove(arrival);
     if (scope !== null) this.#keys.delete(scope);
     return this.#options
       .onExpire(job)

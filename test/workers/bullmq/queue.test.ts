@@ -1,5 +1,7 @@
+import { Redis } from 'ioredis';
 import t from 'tap';
 import { systemClock } from '../../../src/core/clock.ts';
+import { digestOf } from '../../../src/core/digest.ts';
 import { silentLog } from '../../../src/core/log.ts';
 import { bullmqQueue } from '../../../src/workers/bullmq/queue.ts';
 import { queueContract } from '../../contract/queue.ts';
@@ -21,4 +23,32 @@ queueContract(t, async (settings) => {
     ...settings,
   });
   return { queue, elapse: (ms) => systemClock.sleep(ms), waitingSurvives: true };
+});
+
+t.test('a page reads as many records as it shows and one more, however many there are', async (t) => {
+  const queue = await bullmqQueue({
+    clock: systemClock,
+    log: silentLog,
+    redis: { url: redis.url, urlEnv: 'REDIS_URL', prefix: 'pages' },
+    pipelineIds: ['maps'],
+    workerTimeoutMs: 5_000,
+    queueSize: 100,
+    maxConcurrency: 1,
+    retentionMs: 60_000,
+    onExpire: async () => undefined,
+    shared: { share: async (job) => job, remove: async () => undefined },
+  });
+  const other = new Redis(redis.url);
+  t.teardown(async () => {
+    other.disconnect();
+    await queue.close(0);
+  });
+  for (let run = 1; run <= 60; run++) {
+    const admission = await queue.reserve({ pipelineId: 'maps' });
+    await admission.accept({ runId: `maps.${run}`, pipelineId: 'maps', staged: null }, digestOf('{}'));
+  }
+  await other.config('RESETSTAT');
+  t.match(await queue.list('maps', { limit: 1 }), { runs: [{ run_id: 'maps.60' }], more: true });
+  const [, calls = 'none'] = /cmdstat_hmget:calls=(\d+)/.exec(await other.info('commandstats')) ?? [];
+  t.equal(Number(calls), 2);
 });
