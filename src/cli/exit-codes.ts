@@ -64,5 +64,6 @@ export const exitCodes: Record<ErrorCode, 1 | 2> = {
   server_busy: 1,
   upload_timeout: 1,
   insufficient_storage: 1,
+  staging_unavailable: 1,
   internal_error: 1,
 };

@@ -206,6 +206,10 @@ export const errorTable = {
   },
   upload_timeout: { retryable: true, about: 'The body stalled or took too long.' },
   insufficient_storage: { retryable: true, about: 'The staging disk is full.' },
+  staging_unavailable: {
+    retryable: true,
+    about: 'Uploads cannot be staged: the staging directory, or shared staging, cannot be used.',
+  },
   internal_error: {
     retryable: false,
     about: 'A defect in waybill, or a failure it did not foresee; the log has the details.',

@@ -26,6 +26,11 @@ export interface StagingArea {
    * acceptance on to the run, which it does not outlive.
    */
   create(): Promise<string>;
+  /**
+   * Proves that uploads can be staged. Throws `staging_unavailable` or `insufficient_storage`; may be called
+   * often, since an outcome counts for a while.
+   */
+  check(): Promise<void>;
   /** Removes the directory that `create` made; `staged` is that directory or lies in it. */
   discard(staged: string): Promise<void>;
 }

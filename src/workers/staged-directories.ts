@@ -15,7 +15,12 @@ const randomName = customAlphabet('0123456789abcdefghijklmnopqrstuvwxyz', 16);
 /** Makes a new, empty directory for one upload and returns its path. */
 export async function newUploadDirectory(staging: string): Promise<string> {
   const directory = path.join(staging, `upload-${randomName()}`);
-  mkdirSync(directory, { mode: 0o700 });
+  try {
+    mkdirSync(directory, { mode: 0o700 });
+  } catch {
+    // The staging directory was removed underneath the daemon: it is made again.
+    mkdirSync(directory, { recursive: true, mode: 0o700 });
+  }
   return directory;
 }
 

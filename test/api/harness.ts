@@ -16,6 +16,7 @@ import { digestOf } from '../../src/core/digest.ts';
 import { silentLog, type Log } from '../../src/core/log.ts';
 import { memoryQueue } from '../../src/workers/memory/queue.ts';
 import { newUploadDirectory, removeUploadDirectory } from '../../src/workers/staged-directories.ts';
+import { proveStaging } from '../../src/workers/staging-check.ts';
 import { createWeatherService } from '../../src/api/weather/service.ts';
 import type { WeatherReader } from '../../src/core/weather/reader.ts';
 import { createTextRenderer } from '../../src/core/weather/render/text.ts';
@@ -29,6 +30,7 @@ export interface Api {
   ports: ApiPorts;
   /** Aborts `ports.stopping`. */
   stop: (reason: Error) => void;
+  stagingDirectory: string;
   /** What is in the staging directory. */
   staged: () => Promise<string[]>;
   lines: { fields: Record<string, unknown>; message: string }[];
@@ -106,6 +108,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     }),
     staging: {
       create: () => newUploadDirectory(directory),
+      check: () => proveStaging(directory),
       discard: (staged) => removeUploadDirectory(directory, staged),
     },
     stage: measuredStage(settings.stage ?? stageAnything, metrics),
@@ -130,6 +133,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     origin: server.origin,
     ports,
     stop: (reason) => stopping.abort(reason),
+    stagingDirectory: directory,
     staged: () => readdir(directory),
     lines,
   };

@@ -155,6 +155,13 @@ const stopping =
   };
 /** The bodies of others take all the memory. */
 const memoryTaken = (call: Call): [ApiSettings, Call] => [{ http: { maxBodyMemory: 1 } }, call];
+const unstageable =
+  (code: ErrorCode, call: Call): Call =>
+  (api) => {
+    const check = (): Promise<never> => Promise.reject(new WaybillError(code, 'by the will of the test'));
+    Object.assign(api.ports.staging, { check });
+    return call(api);
+  };
 const key = { 'idempotency-key': 'k' };
 const keyInUse = (caller: string, pipelineId: string) => ({
   pipelineId,
@@ -209,6 +216,7 @@ const ofUploads = (send: typeof upload, head: string): Record<string, Provocatio
     unsafe_archive_entry: throws('unsafe_archive_entry'),
     invalid_bundle: throws('invalid_bundle'),
     insufficient_storage: throws('insufficient_storage'),
+    staging_unavailable: throws('staging_unavailable'),
     internal_error: broken(({ origin }) => send(origin)),
   };
 };
@@ -287,6 +295,8 @@ const provocations: Record<string, Record<string, Provocation>> = {
     200: get('/healthz'),
     shutting_down: [{ draining: true }, get('/healthz')],
     queue_unavailable: away(get('/healthz')),
+    staging_unavailable: unstageable('staging_unavailable', get('/healthz')),
+    insufficient_storage: unstageable('insufficient_storage', get('/healthz')),
     internal_error: broken(get('/healthz')),
   },
   getMetrics: {

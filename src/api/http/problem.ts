@@ -77,6 +77,7 @@ export const statusOf: Record<ErrorCode, number> = {
   idempotency_conflict: 409,
   upload_timeout: 408,
   insufficient_storage: 507,
+  staging_unavailable: 503,
   internal_error: 500,
 };
 
@@ -99,6 +100,7 @@ export const retryAfterSeconds: Partial<Record<ErrorCode, number>> = {
   server_busy: 5,
   idempotency_in_progress: 5,
   insufficient_storage: 60,
+  staging_unavailable: 10,
   database_unavailable: 5,
 };
 
@@ -152,7 +154,7 @@ export async function sendProblem(
   const context = requestContext(req);
   const error = asWaybillError(thrown);
   context.fields['code'] = error.code;
-  if (statusOf[error.code] === 500) context.failure = thrown;
+  if (statusOf[error.code] === 500 || error.code === 'staging_unavailable') context.failure = thrown;
   if (res.headersSent || res.destroyed) {
     res.destroy();
     return;

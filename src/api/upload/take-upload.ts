@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { RequestHandler } from 'express';
 import { hasCode, WaybillError, type ErrorCode } from '../../core/errors.ts';
 import type { Admission } from '../../workers/queue.ts';
+import { stagingFailure } from '../../workers/staging-check.ts';
 import { newRunId } from '../../workers/run-id.ts';
 import { idempotencyKey } from '../runs/idempotency-key.ts';
 import { sendAccepted } from '../runs/accepted-response.ts';
@@ -39,6 +40,7 @@ export const uploadProblems: readonly ErrorCode[] = [
   'invalid_bundle',
   'idempotency_conflict',
   'insufficient_storage',
+  'staging_unavailable',
 ];
 
 /**
@@ -57,7 +59,7 @@ export function takeUpload(ports: UploadPorts, form: UploadForm): RequestHandler
       });
       sendAccepted(req, res, { basePath: ports.http.basePath, runId, replayed });
     } catch (error) {
-      throw storageFailure(error);
+      throw stagingFailure(error);
     } finally {
       await admission.release();
     }
@@ -182,18 +184,4 @@ async function keepOrDiscard<T extends { replayed: boolean }>(
     await discard();
     throw error;
   }
-}
-
-function storageFailure(error: unknown): unknown {
-  for (let cause = error; cause instanceof Error; cause = cause.cause) {
-    const full =
-      hasCode(cause, 'storage_full') ||
-      ('code' in cause && (cause.code === 'ENOSPC' || cause.code === 'EDQUOT'));
-    if (full)
-      return new WaybillError('insufficient_storage', 'the staging disk is full', {
-        cause: error,
-        hint: 'try again later',
-      });
-  }
-  return error;
 }

@@ -11,6 +11,11 @@ import { observedProcessor } from '../run-observer.ts';
 import { openScratch } from './scratch-directory.ts';
 import { openSharedStaging } from './shared-staging.ts';
 import { newUploadDirectory, removeUploadDirectory } from '../staged-directories.ts';
+import { proveStaging, provedAtMost } from '../staging-check.ts';
+
+const checkEveryMs = 1_000;
+// It may be far away, and every request to it may cost money.
+const checkSharedEveryMs = 10_000;
 
 /**
  * The coordinator of one host of several: the queue is in Redis and bundles travel through shared staging.
@@ -57,6 +62,8 @@ export async function createBullmqCoordinator(
     await Promise.all([scratch.close(), shared.close()]);
     throw error;
   });
+  const checkScratch = provedAtMost(clock, checkEveryMs, () => proveStaging(scratch.directory));
+  const checkShared = provedAtMost(clock, checkSharedEveryMs, () => shared.check());
   const pool = publishingPool(options);
   const process: JobProcessor = async (job: PublishJob, context) => {
     if (job.staged === null) return pool.process(job, context);
@@ -72,7 +79,13 @@ export async function createBullmqCoordinator(
   return {
     queue,
     board: boardQueues(queue.queues.values()),
-    staging: { create: () => newUploadDirectory(scratch.directory), discard },
+    staging: {
+      create: () => newUploadDirectory(scratch.directory),
+      check: async () => {
+        await Promise.all([checkScratch(), checkShared()]);
+      },
+      discard,
+    },
     threads: pool.stats,
     start: () => queue.start(observedProcessor(process, { queue, clock, observer })),
     close: async (timeoutMs) => {

@@ -8,12 +8,15 @@ import { bytesBody } from '../../core/storage/body.ts';
 import { listedKey } from '../../core/storage/key.ts';
 import type { Storage } from '../../core/storage/storage.ts';
 import type { StagedJob } from '../job.ts';
+import { stagingFailure } from '../staging-check.ts';
 
 /** The storage through which bundles get from the host that received them to the one that publishes them. */
 export interface SharedStaging {
   /** Writes the staged bundle of the job as one archive, `name`, and resolves with the job to queue. */
   share(job: StagedJob, name: string): Promise<StagedJob>;
   remove(name: string): Promise<void>;
+  /** Proves that it can be written. Throws `staging_unavailable` or `insufficient_storage`. */
+  check(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -55,6 +58,10 @@ export async function openSharedStaging(
       );
       return { ...job, staged: '', archive };
     },
+    check: () =>
+      using(probe).catch((error: unknown) => {
+        throw stagingFailure(error);
+      }),
     remove: (name) => using((storage) => storage.remove(listedKey(name))),
     close: async () => {
       await open?.then((storage) => storage.close()).catch(() => undefined);

@@ -4,8 +4,11 @@ import { WaybillError } from '../../core/errors.ts';
 import type { Coordinator, CoordinatorOptions, StagingArea } from '../coordinator.ts';
 import { observedProcessor } from '../run-observer.ts';
 import { newUploadDirectory, removeUploadDirectory, sweepUploadDirectories } from '../staged-directories.ts';
+import { proveStaging, provedAtMost } from '../staging-check.ts';
 import { publishingPool } from '../threads/publishing-pool.ts';
 import { memoryQueue } from './queue.ts';
+
+const checkEveryMs = 1_000;
 
 /**
  * The coordinator of a single process. The staging directory must be ready (`prepareStaging`); closing
@@ -16,6 +19,7 @@ export function createCoordinator(options: CoordinatorOptions): Coordinator {
   const { http, staging: settings } = config.server;
   const staging: StagingArea = {
     create: () => newUploadDirectory(settings.directory),
+    check: provedAtMost(clock, checkEveryMs, () => proveStaging(settings.directory)),
     discard: (staged) => removeUploadDirectory(settings.directory, staged),
   };
   const queue = memoryQueue({

@@ -1,0 +1,65 @@
+import { randomUUID } from 'node:crypto';
+import { mkdir, rm, statfs, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import type { Clock } from '../core/clock.ts';
+import { hasCode, WaybillError } from '../core/errors.ts';
+
+/** With less than this many bytes free, uploads would only fail. */
+const leastRoom = 16 * 1024 * 1024;
+
+/**
+ * Proves that uploads can be staged in the directory, which is made if it is gone, by writing to it. Throws
+ * `staging_unavailable`, or `insufficient_storage` if there is hardly any room left.
+ */
+export async function proveStaging(directory: string): Promise<void> {
+  const probe = path.join(directory, `.waybill-probe-${randomUUID()}`);
+  try {
+    await mkdir(directory, { recursive: true, mode: 0o700 });
+    await writeFile(probe, 'probe', { flag: 'wx' }).finally(() => rm(probe, { force: true }));
+    const { bavail, bsize } = await statfs(directory);
+    if (bavail * bsize < leastRoom) throw stagingFull();
+  } catch (error) {
+    throw stagingFailure(error);
+  }
+}
+
+/** Repeats `prove` at most every `everyMs` milliseconds; in between its last outcome counts. */
+export function provedAtMost(clock: Clock, everyMs: number, prove: () => Promise<void>): () => Promise<void> {
+  let last: { at: number; outcome: Promise<void> } | undefined;
+  return () => {
+    const now = clock.monotonic();
+    if (last === undefined || now - last.at >= everyMs) last = { at: now, outcome: prove() };
+    return last.outcome;
+  };
+}
+
+/**
+ * What failed while an upload was staged, as its client is told: `insufficient_storage` for a full disk,
+ * `staging_unavailable` for a staging that cannot be used, any other error unchanged.
+ */
+export function stagingFailure(error: unknown): unknown {
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    if (hasCode(cause, 'insufficient_storage') || hasCode(cause, 'staging_unavailable')) return cause;
+    const code = 'code' in cause ? String(cause.code) : null;
+    if (hasCode(cause, 'storage_full') || code === 'ENOSPC' || code === 'EDQUOT') return stagingFull(error);
+    if (code !== null && 'syscall' in cause && 'path' in cause) return unavailable(code, error);
+    if (cause instanceof WaybillError && cause.code.startsWith('storage_'))
+      return unavailable(cause.code, error);
+  }
+  return error;
+}
+
+function stagingFull(cause?: unknown): WaybillError {
+  return new WaybillError('insufficient_storage', 'the staging disk is full', {
+    cause,
+    hint: 'try again later',
+  });
+}
+
+/** The reason without the place, which is no business of a client's; the log has both. */
+function unavailable(reason: string, cause: unknown): WaybillError {
+  return new WaybillError('staging_unavailable', `uploads cannot be staged: ${reason}`, {
+    cause,
+    hint: 'try again later; the log of the daemon has the details',
+  });
+}
