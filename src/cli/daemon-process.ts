@@ -1,13 +1,13 @@
 import type { Worker } from 'node:worker_threads';
 import { systemClock } from '../core/clock.ts';
 import type { Log } from '../core/log.ts';
-import { listenForStop } from './stop-signal.ts';
+import { exitCodeOf, listenForStop } from './stop-signal.ts';
 
 /** The process of a long-running program, from its first moment to its exit. */
 export interface DaemonProcess {
   /**
-   * Closes the daemon at the first SIGINT or SIGTERM, and ends the process after that, whatever is still open
-   * in it. A second signal ends the process at once.
+   * Closes the daemon at the first SIGINT or SIGTERM, one that came while it started included, and ends the
+   * process after that, whatever is still open in it. A second signal ends the process at once.
    */
   runUntilStopped(daemon: { close(): Promise<{ unfinished: string[] }> }): Promise<number>;
 }
@@ -15,10 +15,13 @@ export interface DaemonProcess {
 // Long enough for lines and answers that are on their way.
 const exitGraceMs = 1_000;
 const threadGraceMs = 2_000;
+/** How long a start that is to be stopped may go on. A server that does not answer ends no sooner. */
+const startGraceMs = 10_000;
 
 /**
- * Keeps signals that mean something else to other daemons from ending this process without draining: SIGHUP
- * is logged, SIGUSR2 ignored. To be called before the first thread is started.
+ * Listens for signals from now on: a worker takes its first job before its start is over. Keeps those that
+ * mean something else to other daemons from ending this process without draining: SIGHUP is logged, SIGUSR2
+ * ignored. To be called before the first thread is started.
  */
 export function daemonProcess(log: Log): DaemonProcess {
   outliveOtherSignals(log);
@@ -27,9 +30,20 @@ export function daemonProcess(log: Log): DaemonProcess {
     threads.add(thread);
     thread.once('exit', () => threads.delete(thread));
   });
+  let isStarting = true;
+  const request = listenForStop((signal) => {
+    log.info({ signal }, 'draining; once more to end at once');
+    const giveUp = (): void => {
+      if (!isStarting) return;
+      log.warn({ signal }, `not started within ${startGraceMs / 1000} s, ended`);
+      process.exit(exitCodeOf[signal]);
+    };
+    if (isStarting) systemClock.timeout(startGraceMs, giveUp, { unref: true });
+  });
   return {
     runUntilStopped: async (daemon) => {
-      await listenForStop((signal) => log.info({ signal }, 'draining; once more to end at once')).received;
+      isStarting = false;
+      await request.received;
       const { unfinished } = await daemon.close();
       if (unfinished.length > 0) log.warn({ unfinished }, 'these runs were interrupted');
       systemClock.timeout(exitGraceMs, () => void exitAnyway(log, threads), { unref: true });

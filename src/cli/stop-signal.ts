@@ -3,7 +3,7 @@ import { hasCode, WaybillError } from '../core/errors.ts';
 
 export type StopSignal = 'SIGINT' | 'SIGTERM';
 
-const exitCodeOf: Record<StopSignal, 130 | 143> = { SIGINT: 130, SIGTERM: 143 };
+export const exitCodeOf: Record<StopSignal, 130 | 143> = { SIGINT: 130, SIGTERM: 143 };
 
 /** How long stopped work may clean up, as in the daemon. A server that does not answer ends no sooner. */
 const graceMs = 10_000;

@@ -66,6 +66,18 @@ t.test('SIGHUP and SIGUSR2 end nothing; SIGTERM then stops as ever', async (t) =
   t.same(await ended, [0, null], 'it ends, though a timer of it would go on for ever');
 });
 
+t.test('SIGTERM while it starts stops it when it has started', async (t) => {
+  const { ended, until } = start(
+    t,
+    `setInterval(() => {}, 10);
+     process.kill(process.pid, 'SIGTERM');
+     await new Promise((resolve) => setTimeout(resolve, 100));
+     log.info({}, 'started');`,
+  );
+  t.same(await ended, [0, null]);
+  t.match((await until(/./)).join('\n'), /draining[^]*started[^]*stopped/);
+});
+
 t.test('"stopped" is followed by the exit though a thread hangs in a call of the system', async (t) => {
   const directory = t.testdir();
   const pipe = path.join(directory, 'pipe');
