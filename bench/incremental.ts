@@ -81,6 +81,8 @@ function judge(name: string, summaries: ReturnType<typeof compare>, goals: Goals
     `${faster.toFixed(2)} × rclone sync at its fastest (goal ${goals.rclone} ×)`,
     faster >= goals.rclone,
   );
+  const work = Math.min(...rclones.map(({ cpuSeconds }) => cpuSeconds)) / changed!.cpuSeconds;
+  console.log(`  ${work.toFixed(2)} × by processor time`);
   const limit = goals.nothing;
   const said = `${dearer.toFixed(2)} × the processor time of nothing to do`;
   if (limit === undefined) console.log(`  ${said}`);

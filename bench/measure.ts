@@ -93,9 +93,9 @@ function median(sorted: readonly number[]): number {
 
 export function print(title: string, summaries: readonly Summary[]): void {
   console.log(`\n${title}`);
-  for (const { name, seconds, minimum, maximum, peakMiB } of summaries)
+  for (const { name, seconds, cpuSeconds, minimum, maximum, peakMiB } of summaries)
     console.log(
-      `  ${name.padEnd(28)} ${seconds.toFixed(3).padStart(8)} s   (${minimum.toFixed(3)} to ${maximum.toFixed(3)})   ${peakMiB.toFixed(0).padStart(5)} MiB`,
+      `  ${name.padEnd(28)} ${seconds.toFixed(3).padStart(8)} s   (${minimum.toFixed(3)} to ${maximum.toFixed(3)})   ${cpuSeconds.toFixed(3).padStart(7)} s CPU   ${peakMiB.toFixed(0).padStart(5)} MiB`,
     );
 }
 
