@@ -356,3 +356,23 @@ t.test('what can never become a lock is named at once', async (t) => {
   });
   t.equal(clock.monotonic(), 0);
 });
+
+t.test('a state that was removed counts as removed if only the answer was lost', async (t) => {
+  const inner = files();
+  let isApplied = false;
+  const lost = new WaybillError('storage_transient', 'no answer');
+  const storage: Storage = {
+    ...inner,
+    async remove(key) {
+      if (isApplied || key !== stateKey) await inner.remove(key);
+      if (key === stateKey) throw lost;
+    },
+  };
+  const lease = await acquire(storage);
+  await lease.writeState(empty);
+  await t.rejects(lease.removeState(), { code: 'commit_unknown' });
+  isApplied = true;
+  await lease.removeState();
+  t.equal((await readState(inner)).raw, null);
+  await lease.release();
+});

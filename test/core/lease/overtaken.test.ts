@@ -93,6 +93,7 @@ t.test('restoring "no state" is fenced: it does not delete the state of the next
 for (const [what, act] of Object.entries({
   'restores "no state"': async (lease: Lease) => lease.restoreState(),
   'writes the state': async (lease: Lease) => lease.writeState(empty),
+  'removes the state': async (lease: Lease) => lease.removeState(),
 }))
   t.test(`a holder that ${what} and is suspended while it reads its lock changes nothing`, async (t) => {
     const inner = memoryStorage({ flavour: 'files' });

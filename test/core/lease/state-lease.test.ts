@@ -166,6 +166,7 @@ t.test('the state is put back as it was found: its bytes, or none', async (t) =>
 function noting(inner: Storage, losesAnswer: () => boolean = () => false) {
   const writes: WriteOptions[] = [];
   const removed: string[] = [];
+  const conditions: object[] = [];
   const storage: Storage = {
     ...inner,
     async write(key, body, options) {
@@ -174,12 +175,14 @@ function noting(inner: Storage, losesAnswer: () => boolean = () => false) {
       if (losesAnswer()) throw new WaybillError('storage_transient', 'no answer');
       return written;
     },
-    async remove(key) {
+    async remove(key, options = {}) {
       removed.push(key);
-      await inner.remove(key);
+      conditions.push(options);
+      await inner.remove(key, options);
+      if (losesAnswer()) throw new WaybillError('storage_transient', 'no answer');
     },
   };
-  return { storage, writes, removed };
+  return { storage, writes, removed, conditions };
 }
 
 t.test('each write has the strictest condition, and is JSON that nobody keeps', async (t) => {
@@ -250,11 +253,13 @@ for (const honoured of ['full', 'create', 'none'] as const)
     `conditions ${honoured}: a lost answer to the intent is no failure, and the commit follows`,
     async (t) => {
       let isLost = true;
-      const { storage } = noting(objects(honoured), () => isLost);
+      const { storage, writes } = noting(objects(honoured), () => isLost);
       const lease = await acquire(storage);
       await lease.writeState(intent(lease));
+      const version = (await storage.stat('.publisher.json' as never))?.version;
       isLost = false;
       await lease.writeState(committed);
+      t.equal(writes.at(-1)?.ifVersion, honoured === 'full' ? version : undefined);
       await lease.release();
       t.match((await readState(storage)).state, { kind: 'valid', catalog: committed });
     },
@@ -355,5 +360,52 @@ t.test('without conditions, a state that vanishes while others write is not take
     },
   });
   await t.rejects(lease.writeState(intent(lease)), { code: 'storage_conflict' });
+  await lease.release();
+});
+
+for (const honoured of ['full', 'create', 'none'] as const)
+  t.test(`conditions ${honoured}: a state is removed by whoever holds it, and by nobody else`, async (t) => {
+    let isLost = false;
+    const { storage, writes, conditions } = noting(objects(honoured), () => isLost);
+    const lease = await acquire(storage);
+    await t.rejects(
+      acquire(storage, 'idle').then(async (idle) => idle.removeState()),
+      { code: 'lease_lost' },
+    );
+    await lease.writeState(intent(lease));
+    const version = (await storage.stat('.publisher.json' as never))?.version;
+    isLost = true;
+    await lease.removeState();
+    isLost = false;
+    t.equal((await readState(storage)).raw, null, 'a lost answer is no failure');
+    t.same(conditions, [honoured === 'full' ? { ifVersion: version } : {}]);
+    await lease.writeState(intent(lease));
+    t.equal(writes.at(-1)?.mode, honoured === 'none' ? 'replace' : 'create', 'there is none to replace');
+    const theirs = serialiseCatalog(intent({ attemptId: 'theirs', holder: elsewhere })).toString();
+    await put(storage, '.publisher.json', theirs);
+    await t.rejects(lease.removeState(), { code: 'lease_lost' });
+    await lease.release();
+    t.equal((await readState(storage)).raw?.digest, digestOf(theirs));
+  });
+
+t.test('the lease is the intent: before it and after the commit there is none', async (t) => {
+  const storage = objects();
+  const lease = await acquire(storage);
+  await t.rejects(lease.fence(), { code: 'lease_lost' });
+  await lease.release();
+  const next = await acquire(storage);
+  await next.writeState(intent(next));
+  await next.writeState(committed);
+  await t.rejects(next.fence(), { code: 'lease_lost' });
+  await next.release();
+});
+
+t.test('what is put back is held to its digest', async (t) => {
+  const { storage, writes } = noting(objects());
+  await put(storage, '.publisher.json', serialiseCatalog(committed).toString());
+  const lease = await acquire(storage);
+  await lease.writeState(intent(lease));
+  await lease.restoreState();
+  t.equal(writes.at(-1)?.digest, digestOf(serialiseCatalog(committed)));
   await lease.release();
 });
