@@ -1,5 +1,9 @@
 import type { Test } from 'tap';
 import { prune, type PruneReport } from '../../src/core/maintain/prune.ts';
+import { repair } from '../../src/core/maintain/repair.ts';
+import { verify } from '../../src/core/maintain/verify.ts';
+import type { PipelineConfig } from '../../src/core/config/config.ts';
+import { memoryStorage } from '../support/memory-storage.ts';
 import { reconcile } from '../../src/core/maintain/reconcile.ts';
 import { hasCode } from '../../src/core/errors.ts';
 import { inParallel } from '../../src/core/parallel.ts';
@@ -9,6 +13,7 @@ import { faultKinds, withFaults, type Fault, type FaultKind, type FaultLog } fro
 import {
   bundlePath,
   contextWith,
+  destinationOf,
   litter,
   otherOwner,
   owner,
@@ -91,6 +96,31 @@ async function unpublished(root: Storage): Promise<boolean> {
   return unpublish(contextWith(testClock()), root, request).then(
     () => true,
     (error: unknown) => hasCode(error, 'not_published') || hasCode(error, 'not_owned'),
+  );
+}
+
+const whole: Files = { 'a.txt': 'a1', 'b.txt': 'b1', 'dir/c.txt': 'c1' };
+
+/** From a source that still holds all of `whole`. */
+async function repaired(root: Storage): Promise<boolean> {
+  const source = memoryStorage({ flavour: 'files' });
+  const manifest = { schema_version: 1, created: '2026-11-20T00:00:00Z', files: Object.keys(whole) };
+  await put(source, 'bundle/manifest.json', JSON.stringify(manifest));
+  for (const [name, text] of Object.entries(whole)) await put(source, `bundle/${name}`, text);
+  const destination = destinationOf('additive');
+  const pipeline: PipelineConfig = {
+    id: owner.pipelineId,
+    source: { backend: 'local', path: '/source' },
+    sourceId: '/source',
+    destinations: [destination],
+    sceneMaps: { contentRules: 'warning' },
+  };
+  const context = { ...contextWith(testClock()), openStorage: async () => source };
+  const verified = await verify(root, { concurrency: 1 });
+  const done = await repair(context, { pipeline, destination, root, dryRun: false }, verified);
+  return (
+    verified.every(({ error }) => error === null) &&
+    done.every((report) => report === null || (report.error === null && report.unrepaired.length === 0))
   );
 }
 
@@ -217,6 +247,21 @@ export const scenarios: readonly Scenario[] = [
     outcome: { 'a.txt': 'a1' },
     untouched: { ...beside, ...guests },
     // That is what it is for.
+    startsUntrue: true,
+  },
+  {
+    action: 'verify --repair',
+    async prepare(root) {
+      await putAll(root, beside);
+      await publishTo(root, { files: whole });
+      await root.remove('bundle/dir/c.txt' as never);
+      await putAll(root, { ...guests, [`${bundlePath}/b.txt`]: 'altered' });
+    },
+    work: repaired,
+    // What a repair left unfinished, a run finishes; it repairs nothing else.
+    rerun: async (root) => (await succeeds(publishTo(root, { files: whole }))) && repaired(root),
+    outcome: whole,
+    untouched: { ...beside, ...guests },
     startsUntrue: true,
   },
   {

@@ -5,7 +5,8 @@ import type { DestinationConfig, PipelineConfig } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
 import { errorRecord, WaybillError, type ErrorRecord } from '../errors.ts';
 import { sameOwner, type Owner } from '../identity.ts';
-import { withLease } from '../lease/with-lease.ts';
+import { whileHeld } from '../lease/while-held.ts';
+import { decidingUnderLease } from '../lease/with-lease.ts';
 import { withReleasers } from '../lifecycle.ts';
 import { apply } from '../publish/apply/apply.ts';
 import type { Plan, PlannedOutput } from '../publish/plan.ts';
@@ -99,7 +100,7 @@ async function writeAgain(
 ): Promise<Set<string>> {
   if (found.size === 0) return new Set();
   const { clock, log, signal } = context;
-  return withLease(context, storage, async (lease) => {
+  return decidingUnderLease(context, storage, async (lease) => {
     const catalog = settledCatalog(requireCatalog(lease.found.state));
     const bundle = publishedBy(lease.found.state, place.owner);
     if (bundle === null)
@@ -130,7 +131,7 @@ async function writeAgain(
     };
     if (writes.length > 0)
       await apply(plan, {
-        storage,
+        storage: whileHeld(storage, lease),
         lease,
         clock,
         log,

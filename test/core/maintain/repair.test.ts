@@ -200,3 +200,30 @@ t.test('the parts of a subset are all paths, each once, and always the same', as
   );
   for (const { verified, skipped } of counted) t.equal(verified + skipped, 4);
 });
+
+t.test('a repair that was suspended past its lease while it read its source writes nothing', async (t) => {
+  const { places, web, check } = await layOut('objects');
+  await damage(web);
+  const damaged = await snapshot(web);
+  const clock = testClock();
+  let suspendedMs = 0;
+  const source = places['/source']!;
+  const slow: Storage = {
+    ...source,
+    async *read(key) {
+      const state = await stateOf(web);
+      yield* source.read(key);
+      if (state.kind === 'valid' && state.catalog.pending !== null) suspendedMs = 200_000;
+    },
+  };
+  const context = {
+    ...contextWith({ ...clock, monotonic: () => clock.monotonic() + suspendedMs }),
+    openStorage: async () => slow,
+  };
+  const [report] = await repair(context, { pipeline, destination, root: web, dryRun: false }, await check());
+  t.equal(suspendedMs, 200_000, 'it was suspended under its lease');
+  t.match(report, { repaired: [], error: { code: 'lease_lost' } });
+  const published = (files: ReadonlyMap<string, string>): [string, string][] =>
+    [...files].filter(([name]) => !name.includes('.publisher'));
+  t.same(published(await snapshot(web)), published(damaged));
+});
