@@ -1,5 +1,5 @@
 import t from 'tap';
-import { startApi, upload } from './harness.ts';
+import { connect, startApi, upload, uploadHead } from './harness.ts';
 
 t.test('a line has the route, the bytes both ways and the time', async (t) => {
   const { origin, lines } = await startApi(t);
@@ -38,5 +38,36 @@ t.test('the client is who the connection comes from, and whom a trusted proxy na
     const { origin, lines } = await startApi(t, { http: { trustedProxies: [...trustedProxies] } });
     await (await fetch(`${origin}/healthz`, { headers: forwarded })).text();
     t.equal(lines[0]?.fields['client'], client);
+  }
+});
+
+t.test('the client of a request that it left is in its line', async (t) => {
+  const { origin, lines, staged } = await startApi(t);
+  for (const leave of ['destroy', 'resetAndDestroy'] as const) {
+    const { socket, closed } = await connect(t, origin);
+    socket.write(`${uploadHead({ 'Content-Length': 100 })}some`);
+    while ((await staged()).length === 0) await new Promise((resolve) => setImmediate(resolve));
+    const before = lines.length;
+    socket[leave]();
+    await closed.catch(() => undefined);
+    while (lines.length === before) await new Promise((resolve) => setImmediate(resolve));
+    t.match(lines.at(-1), {
+      message: 'request left by the client',
+      fields: { client: '127.0.0.1', status: null },
+    });
+  }
+});
+
+t.test('what a client puts where a proxy names it is not logged unless it is an address', async (t) => {
+  const { origin, lines } = await startApi(t, { http: { trustedProxies: ['loopback'] } });
+  for (const [sent, client] of [
+    ['unknown', '127.0.0.1'],
+    ['<script>', '127.0.0.1'],
+    ['203.0.113.9:4711', '127.0.0.1'],
+    ['x'.repeat(4000), '127.0.0.1'],
+    ['2001:db8::9', '2001:db8::9'],
+  ] as const) {
+    await (await fetch(`${origin}/healthz`, { headers: { 'x-forwarded-for': sent } })).text();
+    t.equal(lines.at(-1)?.fields['client'], client, sent.slice(0, 20));
   }
 });

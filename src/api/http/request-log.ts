@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { isIP } from 'node:net';
 import type { Request, RequestHandler } from 'express';
 import type { Clock } from '../../core/clock.ts';
 import type { Log } from '../../core/log.ts';
@@ -23,13 +24,14 @@ export function logRequest(log: Log, clock: Clock, req: LoggedRequest, res: Serv
   const context = requestContext(req);
   const started = clock.monotonic();
   const path = req.originalUrl.split('?', 1)[0];
+  const client = clientOf(req);
   res.on('close', () => {
     const line = {
       request_id: context.id,
       method: req.method,
       route: context.route ?? null,
       path,
-      client: req.ip,
+      client,
       status: res.headersSent ? res.statusCode : null,
       bytes_received: receivedBytes(req),
       bytes_sent: context.sent ?? sentBytes(req, res),
@@ -40,6 +42,14 @@ export function logRequest(log: Log, clock: Clock, req: LoggedRequest, res: Serv
       log.error({ ...line, err: context.failure }, 'request failed');
     else log.info(line, res.writableFinished ? 'request' : 'request left by the client');
   });
+}
+
+/**
+ * Looked up when the request begins: the address of a connection is gone with it, as in every line of a
+ * client that left. What a proxy passes on of a client's own header is only logged if it is an address.
+ */
+function clientOf({ ip, socket }: LoggedRequest): string | null {
+  return ip !== undefined && isIP(ip) !== 0 ? ip : (socket.remoteAddress ?? null);
 }
 
 /** Size of the request body, as far as it was read. */
