@@ -18,6 +18,8 @@ export interface Metrics {
   received(pipelineId: string, bytes: number): void;
   /** Adds the bytes of a staged bundle's files. */
   extracted(pipelineId: string, bytes: number): void;
+  /** Records how late the event loop was. */
+  loopLag(seconds: number): void;
   runs: RunObserver;
   /** Records the outcome of one event at one notifier, after the last try. */
   recordDelivery(delivery: { notifierId: string; delivered: boolean }): void;
@@ -54,6 +56,7 @@ const knownMethods = new Set(['GET', 'HEAD', 'POST']);
 
 // A request without a body takes milliseconds, a large upload many minutes.
 const requestBuckets = [0.005, 0.02, 0.1, 0.5, 2, 10, 60, 300, 1800];
+const lagBuckets = [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10];
 const runBuckets = [0.05, 0.2, 1, 5, 20, 60, 300, 1200, 3600];
 const waitBuckets = [0.01, 0.1, 1, 5, 20, 60, 300, 1200, 3600];
 
@@ -65,6 +68,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
   reportBuild(define, options);
   return {
     ...httpMetrics(define),
+    ...loopMetrics(define),
     ...uploadMetrics(define),
     runs: runMetrics(define, options.pipelineIds),
     ...deliveryMetrics(define),
@@ -117,6 +121,16 @@ function httpMetrics({ counter, histogram }: Definer): Pick<Metrics, 'request'> 
       requestSeconds.observe(labels, seconds);
     },
   };
+}
+
+function loopMetrics({ histogram }: Definer): Pick<Metrics, 'loopLag'> {
+  const lag = histogram(
+    'waybill_event_loop_lag_seconds',
+    'How late the event loop was, measured ten times a second.',
+    [],
+    lagBuckets,
+  );
+  return { loopLag: (seconds) => lag.observe(seconds) };
 }
 
 function uploadMetrics({ counter }: Definer): Pick<Metrics, 'upload' | 'received' | 'extracted'> {

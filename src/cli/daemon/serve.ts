@@ -1,4 +1,5 @@
 import type { RequestListener } from 'node:http';
+import type { Timer } from '../../core/clock.ts';
 import type { Config } from '../../core/config/config.ts';
 import { WaybillError } from '../../core/errors.ts';
 import { releasedOnFailure } from '../../core/lifecycle.ts';
@@ -10,6 +11,7 @@ import { createMetrics, type Metrics } from '../../api/metrics/metrics.ts';
 import { productVersion } from '../../api/version.ts';
 import { withHotReads } from '../../api/weather/hot-reads.ts';
 import type { OpenedWeather } from '../../api/weather/open-weather.ts';
+import { watchLoopLag } from './loop-lag.ts';
 import { apiPorts, resolveApiTokens, uploadPipelines, type Tokens } from './api-ports.ts';
 import {
   bootstrap,
@@ -49,6 +51,7 @@ interface Daemon {
   entrance: Entrance;
   weather: OpenedWeather | null;
   coordinator: Coordinator;
+  lag: Timer;
 }
 
 /**
@@ -107,8 +110,10 @@ async function openDaemon(
   onFailure(async () => {
     await coordinator.close(0);
   });
+  const lag = watchLoopLag({ ...foundation, record: (seconds) => metrics?.loopLag(seconds) });
+  onFailure(async () => lag.cancel());
   metrics?.observe({ ...coordinator, connections: server.connections });
-  return { foundation, tokens, metrics, notifier, server, entrance, weather, coordinator };
+  return { foundation, tokens, metrics, notifier, server, entrance, weather, coordinator, lag };
 }
 
 function openMetrics({ server, pipelines }: Config): Metrics | null {
@@ -157,6 +162,7 @@ async function stop(daemon: Daemon, shutdown: Shutdown): Promise<{ unfinished: s
     ?.close()
     .catch((error: unknown) => log.error({ err: error }, 'closing the weather databases failed'));
   await notifier.close();
+  daemon.lag.cancel();
   log.info({ unfinished }, 'stopped');
   return { unfinished };
 }
