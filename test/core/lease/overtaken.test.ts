@@ -221,6 +221,43 @@ t.test('a thief that took another lock than the stale one puts it back', async (
   t.equal((await snapshot(inner)).size, 0, 'nor does what it took stay in staging');
 });
 
+t.test('a thief that was overtaken leaves the lock of the third, and goes on', async (t) => {
+  for (const quicker of ['has a lock', 'has swept what was taken'] as const) {
+    const inner = memoryStorage({ flavour: 'files' });
+    const dead = newHolder();
+    retire(dead);
+    await put(inner, lockKey, lockText(dead, 0));
+    const third = lockText({ ...elsewhere, instanceId: 'third' }, 0);
+    let left: string | null = null;
+    const storage: Storage = {
+      ...inner,
+      async rename(moves) {
+        const [move] = moves;
+        if (move?.from !== lockKey || left !== null) return inner.rename(moves);
+        if (quicker === 'has a lock') await put(inner, lockKey, lockText(elsewhere, 3));
+        await inner.rename(moves);
+        if (quicker === 'has a lock') await put(inner, lockKey, third);
+        else await inner.remove(move.to);
+        left = '';
+      },
+      async write(name, body, how) {
+        const isPuttingBack = quicker === 'has a lock' && name === lockKey && left === '';
+        const written = inner.write(name, body, how);
+        if (isPuttingBack) {
+          await written.catch(() => undefined);
+          left = await readLock(inner);
+          await inner.remove(lockKey);
+        }
+        return written;
+      },
+    };
+    const lease = await acquire(storage);
+    if (quicker === 'has a lock') t.equal(left, third);
+    await lease.release();
+    t.equal((await snapshot(inner)).size, 0);
+  }
+});
+
 t.test('a lock that can never be created is an error and no endless loop', async (t) => {
   const gone = new WaybillError('storage_not_found', 'the directory is gone');
   const storage: Storage = {

@@ -36,7 +36,10 @@ t.test('a request that may still arrive, and a state that cannot be read back, a
     settleWrite(label, failing('storage_transient'), async () => false),
     unknown,
   );
-  await t.rejects(settleWrite(label, failing('storage_permanent'), unreadable), unknown);
+  await t.rejects(settleWrite(label, failing('storage_permanent'), unreadable), {
+    ...unknown,
+    cause: { message: 'unreadable' },
+  });
 });
 
 t.test('a failure that is known not to have been applied is thrown as it is', async (t) => {
