@@ -19,7 +19,9 @@ import { newUploadDirectory, removeUploadDirectory } from '../../src/workers/sta
 import { proveStaging } from '../../src/workers/staging-check.ts';
 import { createWeatherService } from '../../src/api/weather/service.ts';
 import type { WeatherReader } from '../../src/core/weather/reader.ts';
+import { newWeatherObserver } from '../../src/api/weather/weather-observer.ts';
 import { createTextRenderer } from '../../src/core/weather/render/text.ts';
+import { neverStale } from './weather-harness.ts';
 import { emptyReader } from './weather-reader-stub.ts';
 
 /** `maps` and `docs` take uploads; the token of `docs` may also start `files`. */
@@ -45,6 +47,8 @@ export interface ApiSettings {
   metricsToken?: string;
   /** How long the head of a request may take. */
   headersTimeoutMs?: number;
+  /** As found by the last probe; true by default. */
+  weatherIsUp?: boolean;
   /** Of weather; without it there is no data. */
   reader?: WeatherReader;
 }
@@ -104,8 +108,10 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
       reader: settings.reader ?? emptyReader,
       text: createTextRenderer('templates/weather'),
       clock: systemClock,
-      cacheMs: 0,
+      settings: { cacheMs: 0, staleAfterMs: neverStale },
+      observer: newWeatherObserver(log, metrics),
     }),
+    weatherPulse: { isUp: () => settings.weatherIsUp ?? true },
     staging: {
       create: () => newUploadDirectory(directory),
       check: () => proveStaging(directory),
@@ -122,7 +128,12 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     ports,
   );
   const { connections } = server;
-  metrics.observe({ queue, threads: () => ({ threads: 2, busy: 1, replaced: 3 }), connections });
+  metrics.observe({
+    queue,
+    threads: () => ({ threads: 2, busy: 1, replaced: 3 }),
+    connections,
+    weather: { isUp: () => true },
+  });
   t.teardown(async () => {
     stopping.abort(new Error('the test is over'));
     await queue.close(0);

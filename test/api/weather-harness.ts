@@ -4,14 +4,20 @@ import { resolve } from 'node:path';
 import type { Test } from 'tap';
 import { createHttpApp } from '../../src/api/http/app.ts';
 import { withHotReads } from '../../src/api/weather/hot-reads.ts';
-import { weatherRoutes } from '../../src/api/weather/weather-routes.ts';
+import { readerRoutes } from '../../src/api/weather/reader-routes.ts';
+import type { WeatherMetrics } from '../../src/api/metrics/weather-metrics.ts';
+import { newWeatherObserver } from '../../src/api/weather/weather-observer.ts';
 import { createWeatherService } from '../../src/api/weather/service.ts';
 import type { Clock } from '../../src/core/clock.ts';
 import type { Log } from '../../src/core/log.ts';
 import { silentLog } from '../../src/core/log.ts';
+import { familyNames, type FamilyName } from '../../src/core/weather/families.ts';
 import type { WeatherReader } from '../../src/core/weather/reader.ts';
 import { createTextRenderer } from '../../src/core/weather/render/text.ts';
 
+const staleAfter = (ms: number): Record<FamilyName, number> =>
+  Object.fromEntries(familyNames.map((name) => [name, ms])) as Record<FamilyName, number>;
+export const neverStale = staleAfter(Infinity);
 export const shippedTemplates = resolve('templates/weather');
 
 /** The weather routes alone on a free port, over a reader of the caller's; ended by the teardown. */
@@ -23,10 +29,20 @@ export async function startWeather(
     cacheMs?: number;
     templates?: string;
     log?: Log;
+    /** The same for every family; by default nothing is stale. */
+    staleAfterMs?: number;
+    weatherMetrics?: WeatherMetrics;
   },
 ): Promise<string> {
   const { reader, clock, cacheMs = 0, templates = shippedTemplates, log = silentLog } = settings;
-  const weather = createWeatherService({ reader, clock, cacheMs, text: createTextRenderer(templates) });
+  const staleAfterMs = staleAfter(settings.staleAfterMs ?? Infinity);
+  const weather = createWeatherService({
+    reader,
+    clock,
+    settings: { cacheMs, staleAfterMs },
+    text: createTextRenderer(templates),
+    observer: newWeatherObserver(log, settings.weatherMetrics ?? null),
+  });
   const http = {
     host: '127.0.0.1',
     port: 0,
@@ -43,7 +59,7 @@ export async function startWeather(
     protectRuns: false,
   };
   const ports = { http, clock, log, metrics: null, weather };
-  const server = createServer(withHotReads(createHttpApp(weatherRoutes, ports), ports));
+  const server = createServer(withHotReads(createHttpApp(readerRoutes, ports), ports));
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
   t.teardown(() => {
     server.closeAllConnections();

@@ -19,6 +19,7 @@ const primary: PostgresConfig = {
   urlEnv: 'WEATHER_URL',
   poolSize: 4,
   statementTimeoutMs: 5000,
+  lockTimeoutMs: 1000,
   connectTimeoutMs: 5000,
 };
 

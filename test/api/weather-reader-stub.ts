@@ -8,7 +8,7 @@ import type { WeatherReader } from '../../src/core/weather/reader.ts';
  */
 export function readerThat(read: () => Promise<Reading<object>>): WeatherReader {
   const reads = Object.fromEntries(familyNames.map((name) => [name, read]));
-  return { ...reads, close: () => Promise.resolve() } as WeatherReader;
+  return { ...reads, probe: () => Promise.resolve(), close: () => Promise.resolve() } as WeatherReader;
 }
 
 export const emptyReader = readerThat(() => Promise.resolve({ data: null, lastModified: null }));

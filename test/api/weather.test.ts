@@ -2,26 +2,20 @@ import { cp, rm, writeFile } from 'node:fs/promises';
 import { request as httpRequest } from 'node:http';
 import { join } from 'node:path';
 import t from 'tap';
-import { openDirectory } from '../../examples/feeder/targets.ts';
+import { WaybillError } from '../../src/core/errors.ts';
 import type { Problem } from '../../src/api/http/problem.ts';
-import { loadSecrets } from '../../src/core/secrets.ts';
-import { openWeatherDatabases } from '../../src/core/weather/open-reader.ts';
 import type { WeatherReader } from '../../src/core/weather/reader.ts';
 import { feedAll } from '../core/weather/feed-samples.ts';
+import { sharedPglite } from '../core/weather/shared-pglite.ts';
 import { clockAt } from '../core/weather/suite.ts';
 import { shippedTemplates, startWeather } from './weather-harness.ts';
+import { readerThat } from './weather-reader-stub.ts';
 
-const directory = join(t.testdir({}), 'database');
-const target = await openDirectory(directory);
-await feedAll(target);
-await target.close();
+const shared = await sharedPglite();
+t.teardown(() => shared.close());
+await feedAll(await shared.openTarget());
 const clock = clockAt('2026-01-20T18:10:00Z');
-const reader = await openWeatherDatabases({
-  databases: [{ name: 'embedded', driver: 'pglite', schema: 'weather', directory }],
-  secrets: await loadSecrets({ directory: null, env: {} }),
-  clock,
-});
-t.teardown(() => reader.close());
+const reader = await shared.openReader(clock);
 const url = await startWeather(t, { reader, clock });
 
 async function problemOf(response: Response): Promise<Problem> {
@@ -109,23 +103,26 @@ t.test('answers tell how long they serve and how to ask again', async (t) => {
   const cases: [string, number, boolean][] = [
     ['/observations?station=KNYC', 60, true],
     ['/observations?station=KZZZ', 15, false],
-    ['/current-conditions?station=KNYC&maxAge=360', 60, true],
+    ['/current-conditions?station=KNYC&maxAge=360', 60, false],
     ['/alerts', 15, false],
-    ['/forecasts/hourly', 300, true],
+    ['/forecasts/hourly', 300, false],
     ['/forecasts/narrative', 300, true],
     ['/forecast-discussions', 120, true],
     ['/weather-stories', 180, true],
     ['/convective-outlooks', 120, true],
     ['/convective-outlooks/discussions', 120, true],
   ];
+  // The feeder wrote what it does not date itself today, and what lies ahead has no date yet.
+  const tomorrow = clockAt(new Date(Date.now() + 24 * 3600_000).toISOString());
+  const later = await startWeather(t, { reader: await shared.openReader(tomorrow), clock: tomorrow });
   for (const [path, maxAge, dated] of cases) {
-    const { headers } = await fetch(url + path);
+    const { headers } = await fetch((path.startsWith('/current') ? url : later) + path);
     t.equal(headers.get('cache-control'), `public, max-age=${maxAge}`, path);
     t.equal(headers.get('vary'), 'Accept');
     t.match(headers.get('etag'), /^"[\w-]{27}"$/);
     t.equal(headers.has('last-modified'), dated, path);
     const modified = Date.parse(headers.get('last-modified') ?? '');
-    t.notOk(modified > clock.now().getTime(), 'never later than now');
+    t.notOk(modified > tomorrow.now().getTime(), 'never later than now');
   }
 });
 
@@ -144,13 +141,15 @@ t.test('304 for the tag of the same form only, and tags beat dates', async (t) =
       if (of === accept) t.equal(await response.text(), '');
     }
   const tomorrow = 'Fri, 01 Jan 2027 00:00:00 GMT';
+  const dated = (await fetch(path)).headers.get('last-modified') ?? '';
   const status = async (headers: Record<string, string>): Promise<number> =>
     (await fetch(path, { headers })).status;
   t.equal(await status({ 'if-none-match': '*' }), 304);
-  t.equal(await status({ 'if-modified-since': tomorrow }), 304);
+  t.equal(await status({ 'if-modified-since': dated }), 304);
+  t.equal(await status({ 'if-modified-since': tomorrow }), 200, 'only its own date is a validator');
   t.equal(await status({ 'if-modified-since': 'Fri, 01 Jan 2010 00:00:00 GMT' }), 200);
   t.equal(await status({ 'if-modified-since': 'yesterday' }), 200);
-  t.equal(await status({ 'if-none-match': '"other"', 'if-modified-since': tomorrow }), 200);
+  t.equal(await status({ 'if-none-match': '"other"', 'if-modified-since': dated }), 200);
 });
 
 t.test('HEAD is GET without the body; other methods are refused', async (t) => {
@@ -242,4 +241,203 @@ t.test('a target that is no path is refused and harms nothing', async (t) => {
       .end();
   });
   t.equal(status, 400);
+});
+
+t.test('data that is older than it should be says so, in every form', async (t) => {
+  const asOf = new Date('2026-01-17T18:10:00Z');
+  const none = {
+    fetchedAt: '2026-01-17T18:10:00Z',
+    sourceUpdatedAt: null,
+    timeZone: 'UTC',
+    total: 0,
+    alerts: [],
+  };
+  const old = readerThat(() => Promise.resolve({ data: none, lastModified: null, asOf }));
+  const counted: unknown[] = [];
+  const weatherMetrics = {
+    weatherRejected: () => undefined,
+    weatherStoodIn: () => undefined,
+    weatherAnswered: (family: string, answer: object) => void counted.push([family, answer]),
+  };
+  const day = 24 * 3600_000;
+  const read = async (format: string, staleAfterMs = day): Promise<[string | null, string]> => {
+    const url = await startWeather(t, { reader: old, clock, staleAfterMs, weatherMetrics });
+    const response = await fetch(`${url}/alerts?format=${format}`);
+    t.equal(response.headers.has('last-modified'), false);
+    return [response.headers.get('warning'), await response.text()];
+  };
+  const warning = '110 waybill "Response is Stale"';
+  t.same(await read('json'), [
+    warning,
+    JSON.stringify({ data: none, meta: { stale: true, asOf: '2026-01-17T18:10:00Z' } }),
+  ]);
+  t.same(counted, [['alerts', { stale: true, asOf }]]);
+  const [, xml] = await read('xml');
+  t.match(xml, '</data><meta><stale>true</stale><asOf>2026-01-17T18:10:00Z</asOf></meta></response>');
+  const [, text] = await read('text');
+  t.match(text, /^\*\*\* STALE: .* Sat 17 Jan 2026 18:10 UTC \*\*\*\n/);
+  t.notMatch(text, /no alert is in force/i);
+  const [fresh, body] = await read('text', 4 * day);
+  t.equal(fresh, null);
+  t.match(body, 'No alert is in force.');
+  t.notMatch(body, 'STALE');
+});
+
+t.test('an answer whose bytes differ is never 304, whatever the clock and the tables do', async (t) => {
+  let now = new Date('2026-01-20T17:55:00Z');
+  const ticking = { ...clock, now: () => now };
+  const moving = await shared.openReader(ticking);
+  await (await shared.openTarget()).run('update forecast_discussions set received_at = issued_at');
+  const url = await startWeather(t, { reader: moving, clock: ticking, staleAfterMs: 5 * 3600_000 });
+  const paths = [
+    '/observations?station=KNYC',
+    '/observations?station=KNYC&format=text',
+    '/current-conditions?station=KNYC,PAMR&maxAge=60',
+    '/forecasts/hourly?location=OKX/33,35&hours=2',
+    '/forecast-discussions?office=OKX',
+    '/convective-outlooks?select=effective&geometry=false',
+  ];
+  const changes = [
+    "update observations set temperature_c = temperature_c + 1 where station_id = 'KNYC'",
+    "insert into observations (station_id, observed_at, received_at) values ('KNYC', '2026-01-20T18:30Z', '2026-01-20T17:00Z')",
+    "delete from observations where station_id = 'KNYC' and observed_at = '2026-01-20T18:30Z'",
+    "update observations set temperature_c = temperature_c - 1 where station_id = 'KNYC'",
+  ];
+  const seen = new Map<string, { body: string; etag: string; modified: string }[]>();
+  let revalidated = 0;
+  for (let step = 0; step < 24; step++) {
+    const change = changes[step % 6];
+    if (change !== undefined) await (await shared.openTarget()).run(change);
+    now = new Date(now.getTime() + (step % 3) * 11 * 60_000);
+    for (const path of paths) {
+      const response = await fetch(url + path);
+      const body = await response.text();
+      const history = seen.get(path) ?? [];
+      for (const before of history.filter(({ modified }) => modified !== '')) {
+        const { status } = await fetch(url + path, { headers: { 'if-modified-since': before.modified } });
+        if (status === 304)
+          t.equal(before.body, body, `${path} of ${before.modified} at ${now.toISOString()}`);
+        revalidated += status === 304 ? 1 : 0;
+      }
+      for (const before of history.slice(-3)) {
+        const { status } = await fetch(url + path, { headers: { 'if-none-match': before.etag } });
+        t.equal(status === 304, before.body === body, path);
+      }
+      const { headers } = response;
+      history.push({ body, etag: headers.get('etag') ?? '', modified: headers.get('last-modified') ?? '' });
+      seen.set(path, history);
+    }
+  }
+  t.ok(revalidated > 10, 'and what is the same is 304');
+  for (const path of paths.slice(1, 4).concat('/convective-outlooks?select=effective&geometry=false'))
+    t.ok(
+      seen.get(path)?.every(({ modified }) => modified === ''),
+      `${path} depends on the clock`,
+    );
+  await (await shared.openTarget()).run(changes[2] ?? '');
+  await shared.openReader(clock);
+});
+
+t.test('while the database is away the last good answer stands in as long as it is not stale', async (t) => {
+  let away = false;
+  let elapsed = 0;
+  const failing = readerThat(() =>
+    away
+      ? Promise.reject(
+          new WaybillError('database_unavailable', 'the database "x" cannot be reached (ECONNREFUSED)'),
+        )
+      : Promise.resolve({ data: { a: 1 }, lastModified: null, asOf: clock.now() }),
+  );
+  const lines: { fields: object; message: string }[] = [];
+  const note = (fields: object, message: string): void => void lines.push({ fields, message });
+  const log = { debug: note, info: note, warn: note, error: note };
+  const ticking = { ...clock, monotonic: () => elapsed };
+  const url = await startWeather(t, {
+    reader: failing,
+    clock: ticking,
+    cacheMs: 1000,
+    staleAfterMs: 60_000,
+    log,
+  });
+  const read = (): Promise<Response> => fetch(`${url}/alerts`);
+  t.equal((await read()).headers.get('warning'), null);
+  away = true;
+  elapsed = 30_000;
+  const response = await read();
+  t.equal(response.status, 200);
+  t.equal(response.headers.get('warning'), '111 waybill "Revalidation Failed"');
+  t.same(await response.json(), { data: { a: 1 } });
+  t.ok(lines.some(({ message }) => message === 'the last good answer stands in'));
+  elapsed = 61_000;
+  t.equal((await read()).status, 503, 'stale data does not');
+  while (!lines.some(({ fields }) => 'status' in fields && fields.status === 503))
+    await new Promise((resolve) => setImmediate(resolve));
+  t.match(lines.at(-1)?.fields, {
+    code: 'database_unavailable',
+    reason: /cannot be reached \(ECONNREFUSED\)/,
+  });
+});
+
+t.test('a refusal for want of a template names the file in the log', async (t) => {
+  const lines: object[] = [];
+  const note = (fields: object): void => void lines.push(fields);
+  const log = { debug: note, info: note, warn: note, error: note };
+  const templates = t.testdir({ 'observations.txt.tmpl': {} });
+  const url = await startWeather(t, { reader, clock, templates, log });
+  const response = await fetch(`${url}/observations?format=text`);
+  t.equal(response.status, 406);
+  t.match(await response.json(), { detail: /templates\.base_dir/ });
+  while (!lines.some((line) => 'status' in line)) await new Promise((resolve) => setImmediate(resolve));
+  t.match(lines.at(-1), { reason: /observations\.txt\.tmpl: it is not a regular file/ });
+});
+
+t.test('a bad record is named once in the log, counted once, and told with every answer', async (t) => {
+  const target = await shared.openTarget();
+  await target.run(
+    "insert into observations (station_id, observed_at, temperature_c) values ('KNYC', '2026-01-20T18:05Z', 'NaN')",
+  );
+  const dirty = await shared.openReader(clock);
+  const lines: object[] = [];
+  const warn = (fields: object): void => void lines.push(fields);
+  const none = (): void => undefined;
+  const counted: unknown[] = [];
+  const weatherMetrics = {
+    weatherAnswered: none,
+    weatherStoodIn: none,
+    weatherRejected: (...what: unknown[]) => void counted.push(what),
+  };
+  const log = { debug: none, info: none, error: none, warn };
+  const url = await startWeather(t, { reader: dirty, clock, log, weatherMetrics });
+  const path = `${url}/observations?station=KNYC`;
+  for (let time = 0; time < 3; time++)
+    t.match(await (await fetch(path)).json(), {
+      data: { temperature: null },
+      meta: { rejected: [{ field: 'observations.temperature_c', reason: 'not_finite', count: 1 }] },
+    });
+  t.match(
+    await (await fetch(`${url}/current-conditions?station=KNYC`)).json(),
+    {
+      data: { temperature: -7.2 },
+    },
+    'the older good value counts',
+  );
+  const record = 'KNYC 2026-01-20T18:05:00Z';
+  const fault = { field: 'observations.temperature_c', reason: 'not_finite', record };
+  t.same(lines, [
+    { family: 'observations', ...fault },
+    { family: 'currentConditions', ...fault },
+  ]);
+  t.same(counted, [
+    ['observations', 'not_finite'],
+    ['currentConditions', 'not_finite'],
+  ]);
+  await (await shared.openTarget()).run("delete from observations where observed_at = '2026-01-20T18:05Z'");
+  await shared.openReader(clock);
+});
+
+t.test('the reader alone serves the document and the page that its refusals name', async (t) => {
+  const response = await fetch(`${url}/openapi.json`);
+  t.equal(response.status, 200);
+  t.match(await response.json(), { paths: { '/alerts': { get: {} } } });
+  t.match(await (await fetch(`${url}/docs`)).text(), '/current-conditions');
 });

@@ -163,6 +163,43 @@ pipelines:
   t.equal(await started.ended, 0);
 });
 
+t.test('the daemon starts, and says degraded, while the weather database is away', async (t) => {
+  const place = t.testdir({
+    'config.yml': onServer.replace('}]', ', connect_timeout: 1s }]'),
+  });
+  await server.stop();
+  const started = start(t, place, [waybill, 'serve', '--config', 'config.yml'], { WEATHER_URL });
+  const url = await listening(started);
+  const health = async (): Promise<unknown> => (await fetch(`${url}healthz`)).json();
+  const until = async (weather: string): Promise<void> => {
+    for (;;) {
+      const now = (await health()) as { status: string; details: { weather: string } };
+      if (now.status === 'ok' && now.details.weather === weather) return;
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  };
+  await until('degraded');
+  t.match(await (await fetch(`${url}metrics`)).text(), /^waybill_weather_database_up 0$/m);
+  t.equal((await fetch(`${url}observations`)).status, 503);
+  t.ok(started.lines.some((line) => line.includes('a weather database is away')));
+  await server.start();
+  await until('ok');
+  t.equal((await fetch(`${url}observations`)).status, 200);
+  t.equal((await fetch(`${url}observations?format=text`)).status, 200);
+  started.child.kill('SIGTERM');
+  t.equal(await started.ended, 0);
+});
+
+t.test('without templates.base_dir the templates of the package serve, wherever it runs', async (t) => {
+  const place = t.testdir({ 'config.yml': onServer.replace(/templates: .*/, '') });
+  const started = start(t, place, [program], { WEATHER_URL });
+  const url = await listening(started);
+  t.match(await (await fetch(`${url}observations?format=text`)).text(), /^Temperature/m);
+  t.match(await (await fetch(`${url}openapi.json`)).json(), { paths: { '/observations': {} } });
+  started.child.kill('SIGTERM');
+  t.equal(await started.ended, 0);
+});
+
 t.test('what fails at the start is one line with its context, and exit code 1', async (t) => {
   const taken = createServer();
   await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve));

@@ -10,6 +10,8 @@ export interface HealthPorts {
   isDraining: () => boolean;
   queue: JobQueue;
   staging: StagingArea;
+  /** Null if no weather database is configured. */
+  weatherPulse: { isUp(): boolean } | null;
 }
 
 export const healthRoute: Route<HealthPorts> = {
@@ -19,7 +21,7 @@ export const healthRoute: Route<HealthPorts> = {
   tag: 'daemon',
   summary: 'Readiness',
   description:
-    'Needs no token. 503 while the daemon is stopping, its queue cannot be reached or uploads cannot be staged, 507 while there is hardly any room for them.',
+    'Needs no token. `details.weather`, where a weather database is configured, is `degraded` while it is away. 503 while the daemon is stopping, its queue cannot be reached or uploads cannot be staged, 507 while there is hardly any room for them.',
   access: 'open',
   responses: {
     200: {
@@ -28,7 +30,15 @@ export const healthRoute: Route<HealthPorts> = {
         type: 'object',
         additionalProperties: false,
         required: ['status'],
-        properties: { status: { const: 'ok' } },
+        properties: {
+          status: { const: 'ok' },
+          details: {
+            description: 'Parts of the daemon without which it still takes uploads.',
+            type: 'object',
+            additionalProperties: false,
+            properties: { weather: { enum: ['ok', 'degraded'] } },
+          },
+        },
       }),
     },
   },
@@ -41,6 +51,8 @@ function health(ports: HealthPorts): RequestHandler {
     if (ports.isDraining())
       throw new WaybillError('shutting_down', 'the daemon is stopping and takes no new uploads');
     await Promise.all([ports.queue.depth(), ports.staging.check()]);
-    res.json({ status: 'ok' });
+    const { weatherPulse } = ports;
+    const weather = weatherPulse?.isUp() === true ? 'ok' : 'degraded';
+    res.json(weatherPulse === null ? { status: 'ok' } : { status: 'ok', details: { weather } });
   };
 }

@@ -154,6 +154,7 @@ export async function sendProblem(
   const context = requestContext(req);
   const error = asWaybillError(thrown);
   context.fields['code'] = error.code;
+  if (hasReason.has(error.code)) context.fields['reason'] = reasonOf(error);
   if (statusOf[error.code] === 500 || error.code === 'staging_unavailable') context.failure = thrown;
   if (res.headersSent || res.destroyed) {
     res.destroy();
@@ -168,6 +169,13 @@ export async function sendProblem(
   res.setHeader('Content-Length', body.length);
   if (hasPendingBody(req)) await endAfterDrain(req, res, body, clock);
   else res.end(body);
+}
+
+/** Refusals whose cause is the operator's business and is not told to the client. */
+const hasReason: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['database_unavailable', 'unsupported_format']);
+
+function reasonOf(error: Error): string {
+  return error.cause instanceof Error ? `${error.message}: ${reasonOf(error.cause)}` : error.message;
 }
 
 function sentences(message: string, hint: string | undefined): string {

@@ -77,7 +77,8 @@ function isUpToDate(req: IncomingMessage, { etag, lastModified }: TaggedAnswer):
   if (tags !== undefined) return tags.trim() === '*' || opaqueTags(tags).includes(etag);
   const since = req.headers['if-modified-since'];
   if (since === undefined || lastModified === null) return false;
-  return Math.floor(lastModified.getTime() / 1000) * 1000 <= Date.parse(since);
+  // Not "since then": rows that are deleted, or come late, move the date back.
+  return Math.floor(lastModified.getTime() / 1000) * 1000 === Date.parse(since);
 }
 
 /** Weak tags count like strong ones: If-None-Match compares weakly. */

@@ -3,13 +3,14 @@ import type { ConnectionStats } from '../http/listen.ts';
 import type { RunResult } from '../../core/publish/results/result.ts';
 import type { ThreadStats } from '../../workers/threads/pool.ts';
 import type { JobQueue } from '../../workers/queue.ts';
+import { weatherMetrics, type WeatherMetrics } from './weather-metrics.ts';
 import type { RunObserver } from '../../workers/run-observer.ts';
 
 /**
  * What the daemon measures. Labels take their values from the configuration, the routes or a closed list:
  * never a path, a run id or a client.
  */
-export interface Metrics {
+export interface Metrics extends WeatherMetrics {
   /** Records an answered request, or one whose client disconnected first (`status` null). */
   request(done: AnsweredRequest): void;
   /** Records an answered upload: `accepted`, `replayed`, or the error code. */
@@ -34,6 +35,8 @@ export interface ObservedDaemon {
   queue: Pick<JobQueue, 'depth'>;
   threads: () => ThreadStats;
   connections: () => ConnectionStats;
+  /** Null if no weather database is configured. */
+  weather: { isUp(): boolean } | null;
 }
 
 export interface AnsweredRequest {
@@ -72,6 +75,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
     ...uploadMetrics(define),
     runs: runMetrics(define, options.pipelineIds),
     ...deliveryMetrics(define),
+    ...weatherMetrics(define),
     observe: (daemon) => observeDaemon(registry, daemon),
     contentType: registry.contentType,
     text: () => registry.metrics(),
@@ -233,8 +237,17 @@ function deliveryMetrics({ counter }: Definer): Pick<Metrics, 'recordDelivery'> 
   };
 }
 
-function observeDaemon(registry: Registry, { queue, threads, connections }: ObservedDaemon): void {
+function observeDaemon(registry: Registry, { queue, threads, connections, weather }: ObservedDaemon): void {
   const registers = [registry];
+  if (weather !== null)
+    new Gauge({
+      name: 'waybill_weather_database_up',
+      help: '1 if the weather database answered when it was last asked, else 0.',
+      registers,
+      collect() {
+        this.set(weather.isUp() ? 1 : 0);
+      },
+    });
   new Gauge({
     name: 'waybill_connections',
     help: 'Connections that are open.',

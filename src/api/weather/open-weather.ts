@@ -5,39 +5,60 @@ import type { Config } from '../../core/config/config.ts';
 import { referencedSecrets, requireSecrets } from '../../core/config/secret-references.ts';
 import type { Secrets } from '../../core/secrets.ts';
 import type { Log } from '../../core/log.ts';
+import { asWaybillError } from '../../core/errors.ts';
 import { inContext, openWeatherDatabases } from '../../core/weather/open-reader.ts';
-import { createTextRenderer } from '../../core/weather/render/text.ts';
+import { createTextRenderer, packagedTemplates } from '../../core/weather/render/text.ts';
+import { newPulse, type Pulse } from './pulse.ts';
 import { createWeatherService, type WeatherService } from './service.ts';
+import type { WeatherMetrics } from '../metrics/weather-metrics.ts';
+import { newWeatherObserver } from './weather-observer.ts';
 
 export interface OpenedWeather {
   service: WeatherService;
+  /** Whether the database answers. */
+  pulse: Pulse;
   /** Closes the databases. */
   close(): Promise<void>;
 }
 
 /**
  * Opens the databases of the configuration and makes the service of the first. Throws with the context before
- * the message, as `openWeatherDatabases` does.
+ * the message, as `openWeatherDatabases` does; if `mayBeAway`, a database that cannot be reached is only
+ * logged.
  */
 export async function openWeather({
   config,
   secrets,
   clock,
   log,
+  metrics,
+  mayBeAway,
 }: {
   config: Pick<Config, 'databases' | 'templates' | 'weather'>;
   secrets: Secrets;
   clock: Clock;
   log: Log;
+  metrics: WeatherMetrics | null;
+  mayBeAway: boolean;
 }): Promise<OpenedWeather> {
-  const reader = await openWeatherDatabases({ databases: config.databases, secrets, clock });
-  const directory = resolve(config.templates.baseDir);
+  const { databases, templates, weather } = config;
+  const onAway = (database: string, error: unknown): void =>
+    log.warn({ database, reason: asWaybillError(error).message }, 'a weather database is away');
+  const reader = await openWeatherDatabases({
+    databases,
+    secrets,
+    clock,
+    deadlineMs: weather.deadlineMs,
+    ...(mayBeAway ? { onAway } : {}),
+  });
+  const directory = templates.baseDir === null ? packagedTemplates : resolve(templates.baseDir);
   await access(directory).catch(() =>
-    log.warn({ directory }, 'no directory of text templates is there: format=text is answered with 406'),
+    log.warn({ directory }, 'templates.base_dir is not there: format=text is answered with 406'),
   );
   const text = createTextRenderer(directory);
-  const service = createWeatherService({ reader, text, clock, cacheMs: config.weather.cacheMs });
-  return { service, close: () => reader.close() };
+  const observer = newWeatherObserver(log, metrics);
+  const service = createWeatherService({ reader, text, clock, settings: weather, observer });
+  return { service, pulse: newPulse(reader, clock), close: () => reader.close() };
 }
 
 /** What the databases need must be there before one is opened. */

@@ -1,16 +1,25 @@
 import type { Clock } from '../../core/clock.ts';
+import { WaybillError } from '../../core/errors.ts';
+import type { Reading } from '../../core/weather/family.ts';
 import { readFamily, type WeatherReader } from '../../core/weather/reader.ts';
 import { renderJson } from '../../core/weather/render/json.ts';
+import type { AnswerMeta } from '../../core/weather/render/meta.ts';
 import type { TextRenderer } from '../../core/weather/render/text.ts';
 import { renderXml } from '../../core/weather/render/xml.ts';
+import type { WeatherConfig } from '../../core/weather/settings.ts';
 import { ByteCache } from './byte-cache.ts';
 import { negotiate, type Representation } from '../http/negotiate.ts';
 import { taggedAnswer, type TaggedAnswer } from '../http/send-with-etag.ts';
+import { newDates, type Dates } from './dates.ts';
 import type { WeatherEndpoint } from './endpoints.ts';
+import { asOfMeta, isStale } from './staleness.ts';
+import type { WeatherObserver } from './weather-observer.ts';
 
 /** A rendered answer, ready to be sent, and what it answers. */
 export interface WeatherAnswer extends TaggedAnswer {
   endpoint: WeatherEndpoint;
+  /** Milliseconds for which it may stand in where the database is away; 0: not at all. */
+  goodForMs: number;
 }
 
 /** The part of a request that decides its answer. */
@@ -27,21 +36,30 @@ export interface WeatherService {
   hot(request: WeatherRequest): WeatherAnswer | undefined;
 }
 
+export interface ServiceParts {
+  reader: WeatherReader;
+  text: TextRenderer;
+  clock: Clock;
+  settings: Pick<WeatherConfig, 'cacheMs' | 'staleAfterMs'>;
+  observer: WeatherObserver;
+}
+
 const mostKept = { entries: 1000, bytes: 32 * 1024 * 1024 };
 /** Seconds. */
 const maxAgeWithoutData = 15;
 
-/** Answers reads: identical ones share what is under way, and what was rendered is kept for `cacheMs`. */
-export function createWeatherService(parts: {
-  reader: WeatherReader;
-  text: TextRenderer;
-  clock: Clock;
-  cacheMs: number;
-}): WeatherService {
-  const { clock, cacheMs } = parts;
+/**
+ * Answers reads: identical ones share what is under way, and what was rendered is kept for `cacheMs`. Where
+ * the database is away the last good answer stands in, as long as its data is not stale.
+ */
+export function createWeatherService(parts: ServiceParts): WeatherService {
+  const { clock, settings, observer } = parts;
+  const { cacheMs } = settings;
   // The same answer by its parsed query, and by the request as written: the latter needs no parsing.
   const byMeaning = new ByteCache<WeatherAnswer>(mostKept);
   const byRequest = new ByteCache<WeatherAnswer>(mostKept);
+  const lastGood = new ByteCache<WeatherAnswer>(mostKept);
+  const dates = newDates();
   const underWay = new Map<string, Promise<{ answer: WeatherAnswer; until: number }>>();
 
   const produce = async (
@@ -51,10 +69,22 @@ export function createWeatherService(parts: {
     as: Representation,
   ): Promise<{ answer: WeatherAnswer; until: number }> => {
     // Counted from before the read: a cached answer is never older than `cacheMs`.
-    const until = clock.monotonic() + cacheMs;
-    const answer = await answerOf(endpoint, query, as, parts);
-    if (cacheMs > 0) byMeaning.set(key, answer, { bytes: answer.bytes + key.length, until });
-    return { answer, until };
+    const now = clock.monotonic();
+    const until = now + cacheMs;
+    try {
+      const answer = await answerOf({ key, endpoint, query, as, dates }, parts);
+      if (cacheMs > 0) {
+        const bytes = answer.bytes + key.length;
+        byMeaning.set(key, answer, { bytes, until });
+        lastGood.set(key, answer, { bytes, until: now + answer.goodForMs });
+      }
+      return { answer, until };
+    } catch (error) {
+      const kept = lastGood.get(key, clock.monotonic());
+      if (kept === undefined || !isAway(error)) throw error;
+      observer.stoodIn(endpoint.family, error);
+      return { answer: standIn(kept), until: 0 };
+    }
   };
 
   return {
@@ -72,7 +102,7 @@ export function createWeatherService(parts: {
       const { answer, until } = await shared;
       const exactly = requestKey(request);
       const bytes = answer.bytes + exactly.length;
-      if (cacheMs > 0) byRequest.set(exactly, answer, { bytes, until });
+      if (cacheMs > 0 && until > 0) byRequest.set(exactly, answer, { bytes, until });
       return answer;
     },
     hot: (request) => (cacheMs > 0 ? byRequest.get(requestKey(request), clock.monotonic()) : undefined),
@@ -83,30 +113,65 @@ function requestKey({ url, accept = '' }: WeatherRequest): string {
   return `${url} ${accept}`;
 }
 
+function isAway(error: unknown): boolean {
+  return error instanceof WaybillError && error.code === 'database_unavailable';
+}
+
+/** RFC 7234, 5.5.2: what caches say that could not ask again. */
+function standIn(answer: WeatherAnswer): WeatherAnswer {
+  const headers = { ...answer.headers, Warning: '111 waybill "Revalidation Failed"' };
+  return { ...answer, headers };
+}
+
+interface Asked {
+  key: string;
+  endpoint: WeatherEndpoint;
+  query: object;
+  as: Representation;
+  dates: Dates;
+}
+
 async function answerOf(
-  endpoint: WeatherEndpoint,
-  query: object,
-  { format, mediaType }: Representation,
-  { reader, text, clock }: { reader: WeatherReader; text: TextRenderer; clock: Clock },
+  { key, endpoint, query, as: { format, mediaType }, dates }: Asked,
+  { reader, text, clock, settings, observer }: ServiceParts,
 ): Promise<WeatherAnswer> {
-  const { data, lastModified } = await readFamily(reader, endpoint.family, query);
-  const modified = lastModified === null ? [] : [lastModified.getTime()];
-  let rendered: string;
-  if (format === 'json') rendered = renderJson(data);
-  else if (format === 'xml') rendered = renderXml(data, endpoint.itemNames);
-  else {
-    const request = { endpoint: endpoint.path, parameters: query };
-    const made = await text.render(endpoint.template, data, request);
-    rendered = made.text;
-    modified.push(made.templateModified.getTime());
-  }
+  const { family } = endpoint;
+  const reading = await readFamily(reader, family, query);
+  const { data, rejected = [] } = reading;
+  const now = clock.now();
+  const staleAt = staleAtOf(reading, settings.staleAfterMs[family]);
+  const stale = isStale(staleAt, now);
+  observer.answered(family, { stale, asOf: reading.asOf ?? null, rejected });
+  const meta = asOfMeta({ stale, asOf: reading.asOf, rejected });
+  const request = { endpoint: endpoint.path, parameters: query };
+  const rendered = await render(format, { data, meta, endpoint, request }, text);
   const maxAge = data === null ? maxAgeWithoutData : endpoint.maxAgeSeconds;
-  return {
-    endpoint,
-    ...taggedAnswer(mediaType, rendered, {
-      headers: { Vary: 'Accept', 'Cache-Control': `public, max-age=${maxAge}` },
-      lastModified:
-        lastModified === null ? null : new Date(Math.min(Math.max(...modified), clock.now().getTime())),
-    }),
-  };
+  const headers = { Vary: 'Accept', 'Cache-Control': `public, max-age=${maxAge}` };
+  const answer = taggedAnswer(mediaType, rendered, {
+    headers: stale ? { ...headers, Warning: '110 waybill "Response is Stale"' } : headers,
+  });
+  // A template may change without a newer date than the data has.
+  const dated = format === 'text' || stale ? null : reading.lastModified;
+  const goodForMs = stale || staleAt === null ? 0 : staleAt - now.getTime();
+  return { endpoint, goodForMs, ...answer, lastModified: dates.of(key, answer.etag, dated, now) };
+}
+
+function staleAtOf({ asOf }: Reading<object>, afterMs: number): number | null {
+  return asOf === undefined ? null : asOf.getTime() + afterMs;
+}
+
+async function render(
+  format: Representation['format'],
+  answer: {
+    data: object | null;
+    meta: AnswerMeta | null;
+    endpoint: WeatherEndpoint;
+    request: { endpoint: string; parameters: object };
+  },
+  text: TextRenderer,
+): Promise<string> {
+  const { data, meta, endpoint, request } = answer;
+  if (format === 'json') return renderJson(data, meta);
+  if (format === 'xml') return renderXml(data, endpoint.itemNames, meta);
+  return text.render(endpoint.template, data, request, meta);
 }

@@ -3,13 +3,22 @@ import { sendWithEtag } from '../http/send-with-etag.ts';
 import type { WeatherPorts } from './ports.ts';
 import type { Route } from '../http/route.ts';
 import { weatherEndpoints, type WeatherEndpoint } from './endpoints.ts';
+import { familySchemas, metaSchema } from './schemas/family-schemas.ts';
+import { orNull } from './schemas/fields.ts';
+import { weatherExamples } from './schemas/examples.ts';
 
 const headers: Record<string, Header> = {
   ETag: header('Strong, of the bytes of the body.', true),
   'Cache-Control': header('How long the answer serves.', true),
   Vary: header('`Accept`.', true),
-  'Last-Modified': header('Of the newest record; none for alerts and where there is no data.', false),
+  'Last-Modified': header('Of the newest record; none where the answer depends on the clock.', false),
+  Warning: header(
+    '`110`: the data is stale; `111`: the database is away, and the last good answer stands in.',
+    false,
+  ),
 };
+
+const examples = weatherExamples();
 
 /** One route for each weather family; present if a database is configured. */
 export const weatherRoutes: readonly Route<WeatherPorts>[] = weatherEndpoints.map((endpoint) => ({
@@ -45,7 +54,7 @@ function header(description: string, required: boolean): Header {
   return { description, required, schema: { type: 'string' } };
 }
 
-function success({ summary }: WeatherEndpoint): ResponseObject {
+function success({ summary, family }: WeatherEndpoint): ResponseObject {
   const text = { schema: { type: 'string' } };
   return {
     description: `${summary}. \`data\` is null where there is none.`,
@@ -56,8 +65,9 @@ function success({ summary }: WeatherEndpoint): ResponseObject {
           type: 'object',
           additionalProperties: false,
           required: ['data'],
-          properties: { data: { type: ['object', 'null'] } },
+          properties: { data: orNull(familySchemas[family]), meta: metaSchema },
         },
+        example: examples[family],
       },
       'application/xml': text,
       'text/xml': text,

@@ -9,6 +9,7 @@ import type { ApiPorts } from '../../api/ports.ts';
 import { resolveAdminToken } from '../../api/queue-board/admin-auth.ts';
 import { measuredStage } from '../../api/upload/measured-stage.ts';
 import type { UploadPipeline } from '../../api/upload/ports.ts';
+import type { Pulse } from '../../api/weather/pulse.ts';
 import type { WeatherService } from '../../api/weather/service.ts';
 import type { Foundation } from './bootstrap.ts';
 
@@ -36,6 +37,7 @@ export interface ApiParts {
   metrics: Metrics | null;
   coordinator: Coordinator;
   weather: WeatherService | null;
+  weatherPulse: Pulse | null;
   /** Aborts when uploads that are still being received must end. */
   stopping: AbortSignal;
   isDraining: () => boolean;
@@ -43,7 +45,7 @@ export interface ApiParts {
 
 /** The ports of the daemon's API. */
 export async function apiPorts({ config, clock, log }: Foundation, parts: ApiParts): Promise<ApiPorts> {
-  const { tokens, metrics, coordinator, weather, stopping, isDraining } = parts;
+  const { tokens, metrics, coordinator, weather, weatherPulse, stopping, isDraining } = parts;
   return {
     http: config.server.http,
     clock,
@@ -58,6 +60,7 @@ export async function apiPorts({ config, clock, log }: Foundation, parts: ApiPar
     metrics,
     metricsToken: tokens.metrics,
     weather,
+    weatherPulse,
     stopping,
     bodyMemory: createBodyMemory(config.server.http.maxBodyMemory),
     isDraining,

@@ -68,6 +68,7 @@ export async function serve(options: ServeOptions): Promise<Served> {
     const ports = await apiPorts(foundation, {
       ...daemon,
       weather: weather?.service ?? null,
+      weatherPulse: weather?.pulse ?? null,
       stopping: shutdown.uploads.signal,
       isDraining: () => shutdown.isDraining,
     });
@@ -99,7 +100,7 @@ async function openDaemon(
   const entrance = newEntrance();
   const server = await listen(entrance.listener, config.server.http, foundation);
   onFailure(() => server.close());
-  const weather = await openConfiguredWeather(foundation);
+  const weather = await openConfiguredWeather(foundation, metrics);
   if (weather !== null) onFailure(() => weather.close());
   const coordinator = await openCoordinator({
     ...foundation,
@@ -112,7 +113,7 @@ async function openDaemon(
   });
   const lag = watchLoopLag({ ...foundation, record: (seconds) => metrics?.loopLag(seconds) });
   onFailure(async () => lag.cancel());
-  metrics?.observe({ ...coordinator, connections: server.connections });
+  metrics?.observe({ ...coordinator, connections: server.connections, weather: weather?.pulse ?? null });
   return { foundation, tokens, metrics, notifier, server, entrance, weather, coordinator, lag };
 }
 
@@ -125,13 +126,19 @@ function openMetrics({ server, pipelines }: Config): Metrics | null {
   });
 }
 
-/** The modules are loaded only if a database is configured. */
-async function openConfiguredWeather(foundation: Foundation): Promise<OpenedWeather | null> {
+/**
+ * The modules are loaded only if a database is configured. One that is away degrades weather reads and no
+ * more: publishing does not need it.
+ */
+async function openConfiguredWeather(
+  foundation: Foundation,
+  metrics: Metrics | null,
+): Promise<OpenedWeather | null> {
   const { config, secrets } = foundation;
   if (config.databases.length === 0) return null;
   const { openWeather, requireDatabaseSecrets } = await import('../../api/weather/open-weather.ts');
   await requireDatabaseSecrets(config, secrets);
-  return openWeather(foundation);
+  return openWeather({ ...foundation, metrics, mayBeAway: true });
 }
 
 interface Shutdown {

@@ -4,7 +4,7 @@ import { createHttpApp } from '../../api/http/app.ts';
 import { listen } from '../../api/http/listen.ts';
 import { withHotReads } from '../../api/weather/hot-reads.ts';
 import { openWeather, requireDatabaseSecrets } from '../../api/weather/open-weather.ts';
-import { weatherRoutes } from '../../api/weather/weather-routes.ts';
+import { readerRoutes } from '../../api/weather/reader-routes.ts';
 import { bootstrap, runOnce, type ProgramOptions } from './bootstrap.ts';
 
 export interface ServedWeather {
@@ -21,14 +21,14 @@ export async function serveWeather(options: ProgramOptions): Promise<ServedWeath
   return releasedOnFailure(async (onFailure) => {
     const { config, secrets, clock, log } = await inContext('load config', () => bootstrap(options));
     await requireDatabaseSecrets(config, secrets);
-    const weather = await openWeather({ config, secrets, clock, log });
+    const weather = await openWeather({ config, secrets, clock, log, metrics: null, mayBeAway: false });
     const closeDatabases = (): Promise<void> =>
       weather.close().catch((error: unknown) => log.error({ err: error }, 'closing the databases failed'));
     onFailure(closeDatabases);
     const { http } = config.server;
     const server = await inContext('build app', () => {
       const ports = { http, clock, log, metrics: null, weather: weather.service };
-      return listen(withHotReads(createHttpApp(weatherRoutes, ports), ports), http, ports);
+      return listen(withHotReads(createHttpApp(readerRoutes, ports), ports), http, ports);
     });
     const url = `${server.origin}${http.basePath}`;
     log.info({ url, database: config.databases[0]?.name }, 'listening');

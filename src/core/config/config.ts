@@ -1,6 +1,7 @@
 import type { SceneMapRules } from '../bundle/check-scene-map.ts';
 import type { Amount } from '../settings/units.ts';
 import type { DatabaseConfig } from '../weather/database/settings.ts';
+import type { WeatherConfig } from '../weather/settings.ts';
 import type { NotifierConfig } from '../notify/sink-kinds.ts';
 import type { DestinationLocation, SourceLocation } from '../storage/backends.ts';
 
@@ -18,12 +19,12 @@ export interface Config {
   notifiers: NotifierConfig[];
   /** Weather databases; the first is the one that is read. */
   databases: DatabaseConfig[];
-  /** As written: a relative path begins at the working directory, which only the command line knows. */
-  templates: { baseDir: string };
-  weather: {
-    /** How long rendered answers are kept; 0 keeps none. */
-    cacheMs: number;
-  };
+  /**
+   * Null: the templates of the package. As written: a relative path begins at the working directory, which
+   * only the command line knows.
+   */
+  templates: { baseDir: string | null };
+  weather: WeatherConfig;
 }
 
 export interface UploadTokenConfig {

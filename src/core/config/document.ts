@@ -1,4 +1,5 @@
 import type { DatabaseDocument } from '../weather/database/settings.ts';
+import type { WeatherDocument } from '../weather/settings.ts';
 import type { SubscribableType } from '../notify/event.ts';
 import type { SinkDocument } from '../notify/sink-kinds.ts';
 import type { BackendName, DestinationLocationDocument, LocationDocument } from '../storage/backends.ts';
@@ -33,8 +34,8 @@ export interface ConfigDocument {
   pipelines: PipelineDocument[];
   notifiers: NotifierDocument[];
   databases: DatabaseDocument[];
-  templates: { base_dir: string };
-  weather: { cache: string };
+  templates: { base_dir?: string };
+  weather: WeatherDocument;
 }
 
 export type StagingDocument =

@@ -8,6 +8,7 @@ import type {
   SourceDocument,
 } from './document.ts';
 import { resolveDatabase } from '../weather/database/settings.ts';
+import { resolveWeather } from '../weather/settings.ts';
 import { sinkKindOf, type NotifierConfig } from '../notify/sink-kinds.ts';
 import { backendOf, type SourceLocation } from '../storage/backends.ts';
 import { describeLocation } from '../storage/location.ts';
@@ -43,8 +44,8 @@ export function resolveConfig(document: ConfigDocument, place: { file: string; h
     pipelines: document.pipelines.map((pipeline) => resolvePipeline(pipeline, base)),
     notifiers: document.notifiers.map((notifier) => resolveNotifier(notifier, base)),
     databases: document.databases.map((database) => resolveDatabase(database, base)),
-    templates: { baseDir: document.templates.base_dir },
-    weather: { cacheMs: resolveDuration(document.weather.cache) },
+    templates: { baseDir: document.templates.base_dir ?? null },
+    weather: resolveWeather(document.weather),
   };
 }
 

@@ -2,6 +2,7 @@ import type { PgTable } from 'drizzle-orm/pg-core';
 import type { Clock } from '../clock.ts';
 import type { ParameterMap, Rule, ValuesOf } from '../parameters.ts';
 import type { WeatherDatabase } from './database/database.ts';
+import type { Note, Rejection } from './rows/rejections.ts';
 
 /**
  * A family of weather records, all in one value: its tables, how the newest record is read, and the endpoint
@@ -48,13 +49,49 @@ export interface Reading<T> {
   /** Null: no record exists. A run that holds nothing is data with an empty list. */
   data: T | null;
   /**
-   * When the newest row that was used was last written or issued; null if that says nothing about the answer
-   * (alerts, no data).
+   * When the newest row that was used was last written or issued; null if that says nothing about the answer:
+   * alerts, no data, and all that depends on the clock.
    */
   lastModified: Date | null;
+  /** When the data was measured, issued or fetched: what tells whether it is stale. */
+  asOf?: Date;
+  /** What was left out since it cannot be; absent if nothing was. */
+  rejected?: readonly Rejection[];
 }
 
-export const nothing = { data: null, lastModified: null } as const;
+interface Notes {
+  note: Note;
+  rejected: Rejection[];
+}
+
+/** A reading, and what was noted while it was made. */
+export function reading<T>(
+  found: { data: T; lastModified: Date | null; asOf: Date },
+  { rejected }: Notes,
+): Reading<T> {
+  // What was left out may come back with the clock alone, so there is no date to rely on.
+  return rejected.length === 0 ? found : { ...found, lastModified: null, rejected };
+}
+
+/** No record, and what was noted while one was looked for. */
+export function noReading({ rejected }: Notes): Reading<never> {
+  return rejected.length === 0 ? nothing : { ...nothing, rejected };
+}
+
+/** Collects what the rows of one read are rejected for; the same once. */
+export function newNotes(): Notes {
+  const rejected: Rejection[] = [];
+  const known = new Set<string>();
+  const note: Note = (each) => {
+    const name = `${each.field} ${each.reason} ${each.record}`;
+    if (known.has(name)) return;
+    known.add(name);
+    rejected.push(each);
+  };
+  return { note, rejected };
+}
+
+const nothing = { data: null, lastModified: null } as const;
 
 /** The names of all lists within `T`, however deep. */
 export type ListNames<T> = T extends readonly (infer Item)[]

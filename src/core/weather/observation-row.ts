@@ -38,15 +38,16 @@ export interface CloudData {
 export interface StationRow {
   stationId: string;
   name: string;
-  latitudeDeg: number;
-  longitudeDeg: number;
+  /** Null where the table holds what cannot be; likewise `timeZone` and `receivedAt`. */
+  latitudeDeg: number | null;
+  longitudeDeg: number | null;
   elevationM: number | null;
-  timeZone: string;
+  timeZone: string | null;
 }
 
 export interface ObservationRow extends MeasuredRow {
   observedAt: Date;
-  receivedAt: Date;
+  receivedAt: Date | null;
   textDescription: string | null;
   rawMessage: string | null;
   /** Quality letters by the name of the column in the table: `{"temperature_c": "V"}`. */

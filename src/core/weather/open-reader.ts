@@ -4,12 +4,20 @@ import type { Secrets } from '../secrets.ts';
 import { asWaybillError, WaybillError } from '../errors.ts';
 import type { WeatherDatabase } from './database/database.ts';
 import { openDatabase } from './database/open-database.ts';
+import { openWhenThere } from './database/open-when-there.ts';
 import { createReader, type WeatherReader } from './reader.ts';
 
 export interface OpenReaderOptions {
   databases: readonly DatabaseConfig[];
   secrets: Secrets;
   clock: Clock;
+  /** Longest time that one read may take; 5 s if not given. */
+  deadlineMs?: number;
+  /**
+   * Called for a database that is away where the program starts nevertheless, and has it opened when it is
+   * back. Without it that is an error.
+   */
+  onAway?: (name: string, error: unknown) => void;
 }
 
 /** The steps of starting the reader. A failure is reported as `weather: <context>: <reason>`. */
@@ -44,13 +52,23 @@ export async function inContext<T>(context: StartContext, work: () => Promise<T>
   }
 }
 
-async function openAll({ databases, secrets }: OpenReaderOptions): Promise<WeatherDatabase[]> {
+async function openAll({
+  databases,
+  secrets,
+  clock,
+  deadlineMs = 5000,
+  onAway,
+}: OpenReaderOptions): Promise<WeatherDatabase[]> {
   const opened: WeatherDatabase[] = [];
   try {
     for (const config of databases) {
-      const database = await openDatabase(config, secrets);
+      const open = (): Promise<WeatherDatabase> => openDatabase(config, { secrets, deadlineMs });
+      const database = onAway === undefined ? await open() : await openWhenThere(config.name, open, clock);
       opened.push(database);
-      await database.probe();
+      await database.probe().catch((error: unknown) => {
+        if (onAway === undefined || asWaybillError(error).code !== 'database_unavailable') throw error;
+        onAway(config.name, error);
+      });
     }
     return opened;
   } catch (error) {

@@ -1,4 +1,5 @@
 import { familyNames, weatherFamilies, type FamilyName } from './families.ts';
+import type { WeatherDatabase } from './database/database.ts';
 import type { Reading, WeatherSource } from './family.ts';
 
 type Families = typeof weatherFamilies;
@@ -14,20 +15,35 @@ export type QueryOf<Name extends FamilyName> = Parameters<Families[Name]['read']
 export type WeatherReader = {
   [Name in FamilyName]: (query: QueryOf<Name>) => ReturnType<Families[Name]['read']>;
 } & {
+  /** Asks the database that is read for a sign of life. */
+  probe(): Promise<void>;
   /** Closes every database that was opened; throws the first failure after trying all. */
   close(): Promise<void>;
 };
 
 export function createReader(source: WeatherSource, close: () => Promise<void>): WeatherReader {
-  const reads = familyNames.map((name) => [
-    name,
-    (query: never) => weatherFamilies[name].read(source, query),
-  ]);
-  return { ...(Object.fromEntries(reads) as Omit<WeatherReader, 'close'>), close };
+  const reads = familyNames.map((name) => {
+    const own = { ...source, database: shareOf(source.database, name) };
+    return [name, (query: never) => weatherFamilies[name].read(own, query)];
+  });
+  return {
+    ...(Object.fromEntries(reads) as Omit<WeatherReader, 'close' | 'probe'>),
+    probe: () => source.database.probe(),
+    close,
+  };
 }
 
 /** Reads a family that is known by its name only, with a query that was parsed by its own parameters. */
 export function readFamily(reader: WeatherReader, name: FamilyName, query: object): Promise<Reading<object>> {
   const read: (query: never) => Promise<Reading<object>> = reader[name];
   return read(query as never);
+}
+
+/** The database with the share of its connections that one family has. */
+function shareOf(database: WeatherDatabase, family: FamilyName): WeatherDatabase {
+  return {
+    ...database,
+    one: (work) => database.one(work, family),
+    snapshot: (work) => database.snapshot(work, family),
+  };
 }

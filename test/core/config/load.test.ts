@@ -25,8 +25,22 @@ t.test('the smallest configuration gets every default', async (t) => {
     file: '/etc/waybill/c.yml',
     secrets: { directory: null },
     databases: [],
-    templates: { baseDir: './templates/weather' },
-    weather: { cacheMs: 1000 },
+    templates: { baseDir: null },
+    weather: {
+      cacheMs: 1000,
+      deadlineMs: 5000,
+      staleAfterMs: {
+        observations: 7_200_000,
+        currentConditions: 7_200_000,
+        alerts: 600_000,
+        hourlyForecasts: 21_600_000,
+        narrativeForecasts: 43_200_000,
+        forecastDiscussions: 43_200_000,
+        weatherStories: 86_400_000,
+        convectiveOutlooks: 93_600_000,
+        outlookDiscussions: 93_600_000,
+      },
+    },
     uploadTokens: [],
     server: {
       http: {

@@ -32,5 +32,9 @@ t.test('the tables of the families are those of the contract, column by column',
 t.test('the page of the contract holds the SQL that the feeder runs', async (t) => {
   const page = await readFile('docs/weather-contract.md', 'utf8');
   const sql = await readFile('examples/feeder/weather-contract.sql', 'utf8');
-  t.equal(/```sql\n([\s\S]*?)```/.exec(page)?.[1], sql);
+  const checks = await readFile('examples/feeder/weather-checks.sql', 'utf8');
+  t.same(
+    [...page.matchAll(/```sql\n([\s\S]*?)```/g)].map(([, block]) => block),
+    [sql, checks],
+  );
 });

@@ -1,19 +1,32 @@
 import { join } from 'node:path';
 import t from 'tap';
-import { openDirectory } from '../../../examples/feeder/targets.ts';
+import { createTables, openDirectory } from '../../../examples/feeder/targets.ts';
 import { loadSecrets } from '../../../src/core/secrets.ts';
 import { openWeatherDatabases } from '../../../src/core/weather/open-reader.ts';
+import { dirtyMoment, dirtyRowsSuite } from './dirty-rows.ts';
+import { sharedPglite } from './shared-pglite.ts';
 import { clockAt, readerSuite } from './suite.ts';
 
 const secrets = await loadSecrets({ directory: null, env: {} });
 
 t.test('the reader on the embedded database', async (t) => {
+  const shared = await sharedPglite();
+  await readerSuite(t, shared);
+  await t.test('dirty rows', async (t) => {
+    await dirtyRowsSuite(t, {
+      run: async (text) => (await shared.openTarget()).run(text),
+      openReader: () => shared.openReader(clockAt(dirtyMoment)),
+    });
+  });
+  await shared.close();
+});
+
+t.test('the directory of an embedded database', async (t) => {
   const directory = join(t.testdir({}), 'database');
   const databases = [{ name: 'embedded', driver: 'pglite', schema: 'weather', directory } as const];
-  await readerSuite(t, {
-    openTarget: () => openDirectory(directory),
-    openReader: (clock) => openWeatherDatabases({ databases, secrets, clock }),
-  });
+  const target = await openDirectory(directory);
+  await createTables(target);
+  await target.close();
 
   await t.test('two processes cannot open one directory', async (t) => {
     const clock = clockAt('2026-01-01T00:00:00Z');

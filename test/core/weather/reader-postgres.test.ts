@@ -6,6 +6,7 @@ import { openWeatherDatabases } from '../../../src/core/weather/open-reader.ts';
 import type { WeatherReader } from '../../../src/core/weather/reader.ts';
 import { startCuttingProxy } from '../../services/cutting-proxy.ts';
 import { startPostgres } from '../../services/postgres.ts';
+import { dirtyMoment, dirtyRowsSuite } from './dirty-rows.ts';
 import { anyAlert, clockAt, readerSuite } from './suite.ts';
 import { persist } from '../../support/persist.ts';
 
@@ -28,6 +29,7 @@ const primary: PostgresConfig = {
   urlEnv: 'WEATHER_URL',
   poolSize: 4,
   statementTimeoutMs: 5000,
+  lockTimeoutMs: 1000,
   connectTimeoutMs: 5000,
 };
 const clock = clockAt('2026-01-20T18:00:00Z');
@@ -135,8 +137,8 @@ t.test('a slow query is cut, and who waits too long for a connection is turned a
     message: /did not answer a query in time/,
     retryable: true,
   });
-  const narrow = await open({ poolSize: 1, connectTimeoutMs: 4000 });
-  // Eight single statements share a connection.
+  const narrow = await open({ poolSize: 2, connectTimeoutMs: 1000, lockTimeoutMs: 5000 });
+  // Eight single statements share the one connection that is theirs.
   const first = Promise.all(Array.from({ length: 8 }, () => narrow.observations(observation)));
   await t.rejects(narrow.observations(observation), {
     code: 'database_unavailable',
@@ -149,6 +151,57 @@ t.test('a slow query is cut, and who waits too long for a connection is turned a
   await Promise.all([hasty.close(), narrow.close(), owner.close()]);
 });
 
+t.test('one table that is locked stops no other family', async (t) => {
+  const owner = await openServer(server.url());
+  await owner.run('begin; lock table alerts in access exclusive mode');
+  const reader = await open({ poolSize: 8, lockTimeoutMs: 300 });
+  const failed = { code: 'database_unavailable' };
+  // Told from each other by their limits, they share no query.
+  const stuck = Array.from({ length: 64 }, (_, limit) =>
+    t.rejects(reader.alerts({ ...anyAlert, limit: limit + 1 }), failed),
+  );
+  for (let round = 0; round < 5; round++) {
+    const all = [
+      ...Array.from({ length: 8 }, () => reader.observations(observation)),
+      reader.currentConditions({ station: ['KNYC'], maxAge: 90, units: 'si' }),
+      reader.hourlyForecasts({ location: 'OKX/33,35', hours: 48, units: 'si' }),
+      reader.outlookDiscussions({ day: 1 }),
+    ];
+    t.same(
+      (await Promise.allSettled(all)).map(({ status }) => status),
+      all.map(() => 'fulfilled'),
+    );
+  }
+  await Promise.all(stuck);
+  await owner.run('rollback; begin; lock table observations in access exclusive mode');
+  const busy = Promise.allSettled(Array.from({ length: 32 }, () => reader.observations(observation)));
+  t.ok((await reader.forecastDiscussions({ office: 'OKX' })).data, 'nor do single statements');
+  await owner.run('rollback');
+  await busy;
+  await Promise.all([reader.close(), owner.close()]);
+});
+
+t.test('a backend that is frozen costs one deadline', async (t) => {
+  const proxy = await startCuttingProxy(t, server.port);
+  const url = new URL(server.url('weather_reader'));
+  url.port = String(proxy.port);
+  const reader = await openWeatherDatabases({
+    databases: [primary],
+    secrets: await loadSecrets({ directory: null, env: { WEATHER_URL: url.href } }),
+    clock,
+    deadlineMs: 500,
+  });
+  proxy.hang();
+  // Each would take 45 s if statements waited for those before them.
+  const reads = Array.from({ length: 20 }, () => reader.observations(observation));
+  const conditions = reader.alerts(anyAlert);
+  for (const read of reads) await t.rejects(read, { code: 'database_unavailable' });
+  await t.rejects(conditions, { code: 'database_unavailable' });
+  proxy.resume();
+  t.ok((await persist(() => reader.observations(observation), 'database_unavailable')).data);
+  await reader.close();
+});
+
 t.test('a line that is dead without having been closed is given up, and another one taken', async (t) => {
   const proxy = await startCuttingProxy(t, server.port);
   const url = new URL(server.url('weather_reader'));
@@ -157,6 +210,7 @@ t.test('a line that is dead without having been closed is given up, and another 
     databases: [{ ...primary, statementTimeoutMs: 50, connectTimeoutMs: 1000 }],
     secrets: await loadSecrets({ directory: null, env: { WEATHER_URL: url.href } }),
     clock,
+    deadlineMs: 1000,
   });
   t.ok((await persist(() => reader.observations(observation), 'database_unavailable')).data);
   proxy.hang();
@@ -259,4 +313,14 @@ t.test('a server that goes away and comes back', async (t) => {
   await Promise.all(load);
   t.same([...failures], ['database_unavailable']);
   await reader.close();
+});
+
+t.test('dirty rows', async (t) => {
+  const owner = await openServer(server.url());
+  const reader = await openWeatherDatabases({ databases: [primary], secrets, clock: clockAt(dirtyMoment) });
+  await dirtyRowsSuite(t, {
+    run: (text) => owner.run(text),
+    openReader: () => Promise.resolve({ ...reader, close: () => Promise.resolve() }),
+  });
+  await Promise.all([reader.close(), owner.close()]);
 });

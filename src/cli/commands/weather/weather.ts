@@ -46,6 +46,19 @@ function namedByEnvironment(): string | undefined {
 }
 
 function reasonOf(thrown: unknown): string {
-  const { message, hint, findings } = asWaybillError(thrown);
-  return [message, ...findings.map(describeFinding), ...(hint === undefined ? [] : [hint])].join('; ');
+  const { message, hint, findings, cause } = asWaybillError(thrown);
+  return [
+    message,
+    ...causesOf(cause),
+    ...findings.map(describeFinding),
+    ...(hint === undefined ? [] : [hint]),
+  ].join('; ');
+}
+
+/** What the system or the database said, once each. */
+function causesOf(cause: unknown): string[] {
+  if (!(cause instanceof Error)) return [];
+  const inner = cause instanceof AggregateError ? cause.errors : [cause.cause];
+  const all = [cause.message, ...inner.flatMap((each) => causesOf(each))];
+  return [...new Set(all.filter((message) => message !== ''))];
 }

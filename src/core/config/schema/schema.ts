@@ -3,7 +3,8 @@ import type { ConfigDocument } from '../document.ts';
 import { notifierSchema } from './notifiers.ts';
 import { destinationSchema, sourceSchema } from './locations.ts';
 import { serverSchema } from './server.ts';
-import { databases, templates, weather } from '../../weather/database/settings.ts';
+import { databases } from '../../weather/database/settings.ts';
+import { templates, weather } from '../../weather/settings.ts';
 import { choice, environmentName, id, list, map, path } from '../../settings/kinds.ts';
 
 /**

@@ -68,20 +68,24 @@ const network = new Set([
   'ENOTFOUND',
   'EPIPE',
   'ETIMEDOUT',
+  'POOL_FULL',
   'POOL_TIMEOUT',
 ]);
 
 /**
- * Classes 08 (connection), 28 (authorization), 53 (resources), 57P0 (shutdown) and 57014 (cut by the
- * statement time-out).
+ * Classes 08 (connection), 28 (authorization), 53 (resources), 57P0 (shutdown), 57014 (cut by the statement
+ * time-out) and 55P03 (by the lock time-out).
  */
 function isUnavailable(code: string): boolean {
-  return network.has(code) || /^(08...|28...|53...|57P0.|57014)$/.test(code);
+  return network.has(code) || /^(08...|28...|53...|57P0.|57014|55P03)$/.test(code);
 }
 
 function reasonOf(code: string): string {
   if (code === '57014') return 'did not answer a query in time';
-  if (code === 'POOL_TIMEOUT') return 'has no free connection';
+  if (code === '55P03') return 'has locked a table for too long';
+  if (code === 'ETIMEDOUT') return 'cannot be reached, or did not answer in time';
+  if (code === 'POOL_FULL' || code === 'POOL_TIMEOUT') return 'has no free connection';
+  if (code.startsWith('57P0')) return 'is shutting down or ended the connection';
   if (code.startsWith('28')) return 'refuses the login';
   if (code.startsWith('53')) return 'is overloaded';
   return 'cannot be reached';

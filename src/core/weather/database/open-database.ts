@@ -3,12 +3,15 @@ import type { Secrets } from '../../secrets.ts';
 import type { WeatherDatabase } from './database.ts';
 
 /** Opens without probing. A driver and its package are loaded only if they are configured. */
-export async function openDatabase(config: DatabaseConfig, secrets: Secrets): Promise<WeatherDatabase> {
+export async function openDatabase(
+  config: DatabaseConfig,
+  { secrets, ...limits }: { secrets: Secrets; deadlineMs: number },
+): Promise<WeatherDatabase> {
   if (config.driver === 'pglite') {
     const { openPglite } = await import('./pglite.ts');
-    return openPglite(config);
+    return openPglite(config, limits);
   }
   const url = secrets.require(config.urlEnv, `database "${config.name}"`);
   const { openPostgres } = await import('./postgres.ts');
-  return openPostgres(config, url);
+  return openPostgres(config, url, limits);
 }

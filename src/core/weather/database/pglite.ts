@@ -3,16 +3,21 @@ import { sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/pglite';
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { systemClock, type Clock } from '../../clock.ts';
 import type { PgliteConfig } from './settings.ts';
 import { WaybillError } from '../../errors.ts';
 import type { Queries, WeatherDatabase } from './database.ts';
 import { databaseError } from './errors.ts';
 import { lockDirectory } from './directory-lock.ts';
+import { openWatchdog } from './query-watchdog.ts';
 
 /**
  * The embedded database of a directory, which must be there. Reads wait for each other: it has one session.
  */
-export async function openPglite({ name, directory, schema }: PgliteConfig): Promise<WeatherDatabase> {
+export async function openPglite(
+  { name, directory, schema }: PgliteConfig,
+  { clock = systemClock, deadlineMs = 5000 }: { clock?: Clock; deadlineMs?: number } = {},
+): Promise<WeatherDatabase> {
   await mustHoldDatabase(name, directory);
   const unlock = await lockDirectory(directory);
   try {
@@ -20,7 +25,7 @@ export async function openPglite({ name, directory, schema }: PgliteConfig): Pro
     await client.exec(
       `set default_transaction_read_only = on; set search_path = "${schema}"; set timezone = 'UTC'`,
     );
-    return guardedDatabase(name, drizzle(client), async () => {
+    return pgliteDatabase(name, drizzle(client), { clock, deadlineMs }, async () => {
       await client.close();
       await unlock();
     });
@@ -30,10 +35,18 @@ export async function openPglite({ name, directory, schema }: PgliteConfig): Pro
   }
 }
 
-function guardedDatabase(name: string, queries: Queries, close: () => Promise<void>): WeatherDatabase {
+/** An embedded database that is open. */
+export function pgliteDatabase(
+  name: string,
+  queries: Queries,
+  { clock, deadlineMs }: { clock: Clock; deadlineMs: number },
+  close: () => Promise<void>,
+): WeatherDatabase {
+  // It is of this process: no line to it can be dead.
+  const inTime = openWatchdog(deadlineMs, clock, () => undefined);
   const guarded = async <T>(work: () => Promise<T>): Promise<T> => {
     try {
-      return await work();
+      return await inTime(work());
     } catch (error) {
       throw databaseError(error, name);
     }

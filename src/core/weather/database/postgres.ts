@@ -3,7 +3,7 @@ import { drizzle } from 'drizzle-orm/postgres-js';
 import postgres from 'postgres';
 import { systemClock, type Clock } from '../../clock.ts';
 import { WaybillError } from '../../errors.ts';
-import { createSemaphore } from '../../semaphore.ts';
+import { openAdmission } from './admission.ts';
 import type { Queries, WeatherDatabase } from './database.ts';
 import { databaseError } from './errors.ts';
 import type { PostgresConfig } from './settings.ts';
@@ -13,7 +13,7 @@ const closeSeconds = 5;
 const longestBackoffSeconds = 1;
 /**
  * Single statements that share a connection at once: they are sent together and answered in turn, which saves
- * half of what a read costs. One waits at most for these many statement time-outs before it.
+ * half of what a read costs.
  */
 const statementsInTurn = 8;
 /** The driver's types do not know this option. */
@@ -25,75 +25,85 @@ interface Pool {
   close(options: { timeout: number }): Promise<void>;
 }
 
+/** A pool that is made anew where the line is dead, and who may use it. */
+interface Lane {
+  run<T>(family: string, work: (queries: Queries) => Promise<T>): Promise<T>;
+  close(): Promise<void>;
+}
+
 /**
- * A pool of connections that can only read: the session refuses writes, whatever the role may do. A line that
- * is dead without having been closed is noticed by a query that is not answered, neither by a row nor by the
- * server's own time-out; then all connections are made anew.
+ * Connections that can only read: the session refuses writes, whatever the role may do. Single statements and
+ * snapshots have connections of their own, since a statement waits for all that were sent before it on its
+ * connection, and each family has a share of them. A read takes `deadlineMs` at most, its wait for a
+ * connection included. A line that is dead without having been closed is noticed by queries that are not
+ * answered, neither by a row nor by the server's own time-out; then all its connections are made anew.
  */
 export function openPostgres(
   config: PostgresConfig,
   url: string,
-  clock: Clock = systemClock,
+  { clock = systemClock, deadlineMs = 5000 }: { clock?: Clock; deadlineMs?: number } = {},
 ): WeatherDatabase {
-  const acquire = acquireWithin(config.connectTimeoutMs, config.poolSize * statementsInTurn, clock);
-  const answerWithinMs = config.connectTimeoutMs + statementsInTurn * config.statementTimeoutMs;
-  let pool = openPool(config, url);
-  const inTime = openWatchdog(answerWithinMs, clock, () => {
-    void pool.close({ timeout: 0 });
-    pool = openPool(config, url);
-  });
-  const guarded = async <T>(share: number, work: (queries: Queries) => Promise<T>): Promise<T> => {
-    try {
-      const release = await acquire(share);
-      try {
-        return await inTime(work(pool.queries));
-      } finally {
-        release();
-      }
-    } catch (error) {
-      throw databaseError(error, config.name);
-    }
-  };
+  const { singles, snapshots } = connectionsOf(config.poolSize);
+  const lane = (connections: number, reads: number, share: number): Lane =>
+    openLane({ ...config, poolSize: connections }, url, { reads, share, clock, deadlineMs });
+  const ofSnapshots = lane(snapshots, snapshots, Math.ceil(snapshots / 2));
+  const ofSingles =
+    singles === 0 ? ofSnapshots : lane(singles, singles * statementsInTurn, singles * statementsInTurn);
   return {
     name: config.name,
-    one: (work) => guarded(1, work),
-    snapshot: (work) =>
-      // A transaction has its connection for itself.
-      guarded(statementsInTurn, (queries) =>
+    one: (work, family = 'any') => ofSingles.run(family, work),
+    snapshot: (work, family = 'any') =>
+      ofSnapshots.run(family, (queries) =>
         queries.transaction(work, { isolationLevel: 'repeatable read', accessMode: 'read only' }),
       ),
     probe: () =>
-      guarded(1, async (queries) => {
+      ofSingles.run('probe', async (queries) => {
         await queries.execute(sql`select 1`);
       }),
+    close: async () => {
+      await Promise.all([ofSingles.close(), ...(singles === 0 ? [] : [ofSnapshots.close()])]);
+    },
+  };
+}
+
+/** How many of the connections are for single statements; none where all reads share a single one. */
+function connectionsOf(poolSize: number): { singles: number; snapshots: number } {
+  const singles = poolSize === 1 ? 0 : Math.max(1, Math.floor(poolSize / 4));
+  return { singles, snapshots: poolSize - singles };
+}
+
+function openLane(
+  config: PostgresConfig,
+  url: string,
+  limits: { reads: number; share: number; clock: Clock; deadlineMs: number },
+): Lane {
+  const { reads, share, clock, deadlineMs } = limits;
+  const waitMs = Math.min(config.connectTimeoutMs, deadlineMs);
+  const admit = openAdmission({ most: reads, share, waitMs }, clock);
+  let pool = openPool(config, url, deadlineMs);
+  const inTime = openWatchdog(deadlineMs, clock, () => {
+    void pool.close({ timeout: 0 });
+    pool = openPool(config, url, deadlineMs);
+  });
+  const admitted = async <T>(family: string, work: (queries: Queries) => Promise<T>): Promise<T> => {
+    const release = await admit(family);
+    // Until the server has answered: a read that was given up still holds its connection.
+    return work(pool.queries).finally(release);
+  };
+  return {
+    run: async (family, work) => {
+      try {
+        return await inTime(admitted(family, work));
+      } catch (error) {
+        throw databaseError(error, config.name);
+      }
+    },
     close: () => pool.close({ timeout: closeSeconds }),
   };
 }
 
-/** A semaphore whose requests give up after `withinMs`, with the code POOL_TIMEOUT. */
-function acquireWithin(
-  withinMs: number,
-  capacity: number,
-  clock: Clock,
-): (permits: number) => Promise<() => void> {
-  const semaphore = createSemaphore(capacity);
-  return async (permits) => {
-    const release = semaphore.tryAcquire(permits);
-    if (release !== null) return release;
-    const late = new AbortController();
-    const timer = clock.timeout(withinMs, () =>
-      late.abort(Object.assign(new Error('no free connection'), { code: 'POOL_TIMEOUT' })),
-    );
-    try {
-      return await semaphore.acquire(permits, late.signal);
-    } finally {
-      timer.cancel();
-    }
-  };
-}
-
-function openPool(config: PostgresConfig, url: string): Pool {
-  const client = connect(config, url);
+function openPool(config: PostgresConfig, url: string, deadlineMs: number): Pool {
+  const client = connect(config, url, deadlineMs);
   const queries: unknown = drizzle(preparing(client));
   return {
     queries: queries as Queries,
@@ -114,7 +124,10 @@ function preparing(client: postgres.Sql): postgres.Sql {
   });
 }
 
-function connect(config: PostgresConfig, url: string): postgres.Sql {
+function connect(config: PostgresConfig, url: string, deadlineMs: number): postgres.Sql {
+  // The server's own time-outs come first, so that a slow query does not look like a dead line.
+  const statementTimeoutMs = Math.min(config.statementTimeoutMs, Math.ceil(deadlineMs * 0.8));
+  const lockTimeoutMs = config.lockTimeoutMs < statementTimeoutMs ? config.lockTimeoutMs : 0;
   try {
     return postgres(url, {
       max: config.poolSize,
@@ -127,7 +140,8 @@ function connect(config: PostgresConfig, url: string): postgres.Sql {
       connection: {
         application_name: 'waybill-weather',
         default_transaction_read_only: true,
-        statement_timeout: config.statementTimeoutMs,
+        statement_timeout: statementTimeoutMs,
+        lock_timeout: lockTimeoutMs,
         search_path: config.schema,
         TimeZone: 'UTC',
         DateStyle: 'ISO',

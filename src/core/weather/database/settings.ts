@@ -23,6 +23,8 @@ export interface PostgresConfig {
   /** Connections, 1 to 1000. */
   poolSize: number;
   statementTimeoutMs: number;
+  /** Longest wait for a locked table; at or above `statementTimeoutMs` it has no effect. */
+  lockTimeoutMs: number;
   connectTimeoutMs: number;
 }
 
@@ -43,6 +45,7 @@ export type DatabaseDocument =
       schema: string;
       pool_size: number;
       statement_timeout: string;
+      lock_timeout: string;
       connect_timeout: string;
     }
   | { name: string; driver: 'pglite'; directory: string; schema: string };
@@ -58,7 +61,9 @@ const schema = matching(
 
 const statementTimeout = duration({ atLeast: '10ms', atMost: '10m' })
   .default('5s')
-  .description('Longest time that one query may take; then it is cut and the request answered with 503.');
+  .description(
+    'Longest time that one query may take; then it is cut and the request answered with 503. At most four fifths of weather.deadline count.',
+  );
 
 const database = variants('driver', 'a weather database', {
   postgres: map({
@@ -73,8 +78,13 @@ const database = variants('driver', 'a weather database', {
     schema,
     pool_size: integer(1, 1000)
       .default(8)
-      .description('Connections that are open at once; up to eight single reads share one.'),
+      .description(
+        'Connections that are open at once. Single reads and snapshots use different ones, and one family of records half of them at most, so that a locked table stops no other.',
+      ),
     statement_timeout: statementTimeout,
+    lock_timeout: duration({ atLeast: '10ms', atMost: '10m' })
+      .default('1s')
+      .description('Longest time that a query waits for a locked table, if less than statement_timeout.'),
     connect_timeout: duration({ atLeast: '1s', atMost: '5m' })
       .default('5s')
       .description('Longest time that opening a connection, or waiting for a free one, may take.'),
@@ -98,20 +108,6 @@ export const databases = list(database, { min: 0, expected: 'a list of weather d
     'Where weather records are read. All are opened and probed at start; the first is the one that is read.',
   );
 
-export const templates = map({
-  base_dir: path()
-    .default('./templates/weather')
-    .description(
-      'Directory of the text templates of the weather reader; a relative one begins at the working directory of the process, not at this file.',
-    ),
-}).description('Templates of text output.');
-
-export const weather = map({
-  cache: duration({ atLeast: '0s', atMost: '60s' })
-    .default('1s')
-    .description('How long a rendered answer is kept for identical reads; 0s keeps none.'),
-}).description('The weather reader. Alone (waybill weather) it listens on server.http.listen.');
-
 export function resolveDatabase(database: DatabaseDocument, base: PathBase): DatabaseConfig {
   const { name, schema } = database;
   if (database.driver === 'pglite')
@@ -123,6 +119,7 @@ export function resolveDatabase(database: DatabaseDocument, base: PathBase): Dat
     urlEnv: database.url_env,
     poolSize: database.pool_size,
     statementTimeoutMs: resolveDuration(database.statement_timeout),
+    lockTimeoutMs: resolveDuration(database.lock_timeout),
     connectTimeoutMs: resolveDuration(database.connect_timeout),
   };
 }

@@ -7,11 +7,11 @@ import {
   getTableColumns,
   gt,
   inArray,
+  lte,
   notInArray,
   sql,
   type SQL,
 } from 'drizzle-orm';
-import { bigint, jsonb, pgTable, text } from 'drizzle-orm/pg-core';
 import {
   atMostOneOf,
   choices,
@@ -21,65 +21,29 @@ import {
   wholeNumber,
   type ValuesOf,
 } from '../../parameters.ts';
-import { instantColumn } from '../columns.ts';
 import type { Queries } from '../database/database.ts';
-import { nothing, weatherFamily, type Reading, type WeatherSource } from '../family.ts';
+import { newNotes, noReading, reading, weatherFamily, type Reading, type WeatherSource } from '../family.ts';
 import type { Geometry } from '../geometry.ts';
 import { instant, instantOrNull, type Instant } from '../instant.ts';
-
-const severities = ['Extreme', 'Severe', 'Moderate', 'Minor', 'Unknown'] as const;
-type AlertSeverity = (typeof severities)[number];
-
-const alertRuns = pgTable('alert_runs', {
-  runId: bigint('run_id', { mode: 'number' }).notNull(),
-  fetchedAt: instantColumn('fetched_at').notNull(),
-  sourceUpdatedAt: instantColumn('source_updated_at'),
-});
-const alertRows = pgTable('alerts', {
-  alertId: text('alert_id').notNull(),
-  sentAt: instantColumn('sent_at').notNull(),
-  effectiveAt: instantColumn('effective_at').notNull(),
-  onsetAt: instantColumn('onset_at'),
-  expiresAt: instantColumn('expires_at').notNull(),
-  endsAt: instantColumn('ends_at'),
-  status: text('status').notNull(),
-  messageType: text('message_type').notNull(),
-  category: text('category').notNull(),
-  severity: text('severity', { enum: severities }).notNull(),
-  certainty: text('certainty').notNull(),
-  urgency: text('urgency').notNull(),
-  event: text('event').notNull(),
-  eventCode: text('event_code'),
-  vtec: text('vtec').array().notNull(),
-  office: text('office'),
-  senderName: text('sender_name'),
-  headline: text('headline'),
-  description: text('description'),
-  instruction: text('instruction'),
-  response: text('response'),
-  areaDesc: text('area_desc').notNull(),
-  language: text('language').notNull(),
-  parameters: jsonb('parameters').$type<Record<string, unknown>>().notNull(),
-  geometry: jsonb('geometry').$type<Record<string, unknown>>(),
-});
-const alertRunMembers = pgTable('alert_run_members', {
-  runId: bigint('run_id', { mode: 'number' }).notNull(),
-  alertId: text('alert_id').notNull(),
-});
-const alertAreas = pgTable('alert_areas', {
-  alertId: text('alert_id').notNull(),
-  ugc: text('ugc').notNull(),
-  same: text('same'),
-});
-const alertReferences = pgTable('alert_references', {
-  alertId: text('alert_id').notNull(),
-  refId: text('ref_id').notNull(),
-  refSender: text('ref_sender'),
-  refSentAt: instantColumn('ref_sent_at'),
-});
+import { saneInstant } from '../rows/columns.ts';
+import { pastCheck } from '../rows/field-checks.ts';
+import { firstClean, presentUntil } from '../rows/first-clean.ts';
+import type { Note } from '../rows/rejections.ts';
+import {
+  alertAreas,
+  alertReferences,
+  alertRows,
+  alertRunMembers,
+  alertRuns,
+  cleanAlert,
+  cleanRun,
+  severities,
+  ugcPattern,
+  type AlertSeverity,
+} from './alert-tables.ts';
 
 const parameters = {
-  zone: identifiers(/^[A-Z]{2}[CZ]\d{3}$/, 50, 'a UGC code, such as NYZ072', {
+  zone: identifiers(ugcPattern, 50, 'a UGC code, such as NYZ072', {
     description: 'Up to 50 zones or counties (UGC codes) with commas between.',
     example: 'NYZ072,NYC061',
   }),
@@ -124,8 +88,8 @@ export interface AlertData {
   status: string;
   messageType: string;
   category: string;
-  sentAt: Instant;
-  effectiveAt: Instant;
+  sentAt: Instant | null;
+  effectiveAt: Instant | null;
   onsetAt: Instant | null;
   /** When this message is to be replaced; not the end of the event, and at times before `onsetAt`. */
   expiresAt: Instant;
@@ -140,7 +104,7 @@ export interface AlertData {
   instruction: string | null;
   response: string | null;
   language: string;
-  vtec: string[];
+  vtec: (string | null)[];
   references: string[];
   geometry: Geometry | null;
 }
@@ -166,25 +130,67 @@ export const alerts = weatherFamily({
 
 function readAlerts({ database, clock }: WeatherSource, query: AlertsQuery): Promise<Reading<AlertsData>> {
   return database.snapshot(async (queries) => {
-    const [run] = await queries
-      .select()
-      .from(alertRuns)
-      .orderBy(desc(alertRuns.fetchedAt), desc(alertRuns.runId))
-      .limit(1);
-    if (run === undefined) return nothing;
-    const rows = await selectAlerts(queries, run.runId, query, clock.now());
+    const now = clock.now();
+    const notes = newNotes();
+    const fetchedAt = pastCheck(presentUntil(now));
+    const run = await firstClean(
+      now,
+      ({ limit, offset, until }) =>
+        queries
+          .select()
+          .from(alertRuns)
+          .where(until === null ? undefined : lte(alertRuns.fetchedAt, until))
+          .orderBy(desc(alertRuns.fetchedAt), desc(alertRuns.runId))
+          .limit(limit)
+          .offset(offset),
+      (row) => cleanRun(row, notes.note, { fetchedAt }),
+    );
+    if (run === null) return noReading(notes);
+    const { total, alerts } = await selectClean(queries, { runId: run.runId, query, now }, notes.note);
     const data = {
       fetchedAt: instant(run.fetchedAt),
       sourceUpdatedAt: instantOrNull(run.sourceUpdatedAt),
       timeZone: 'UTC',
-      total: rows[0]?.total ?? 0,
-      alerts: rows.map(alertData),
+      total,
+      alerts: alerts.map(alertData),
     };
-    return { data, lastModified: null };
+    return reading({ data, lastModified: null, asOf: run.fetchedAt }, notes);
   });
 }
 
-const columns = getTableColumns(alertRows);
+/** The limit counts what is clean, so where something is left out all rows are looked at. */
+async function selectClean(
+  queries: Queries,
+  { runId, query, now }: { runId: number; query: AlertsQuery; now: Date },
+  note: Note,
+): Promise<{ total: number; alerts: CleanAlert[] }> {
+  const first = await selectAlerts(queries, runId, query, now);
+  const alerts = first.flatMap((row) => clean(row, now, note) ?? []);
+  if (alerts.length === first.length) return { total: first[0]?.total ?? 0, alerts };
+  const rows = await selectAlerts(queries, runId, { ...query, limit: mostMembers }, now);
+  const all = rows.flatMap((row) => clean(row, now, note) ?? []);
+  return { total: all.length, alerts: all.slice(0, query.limit) };
+}
+
+const mostMembers = 100_000;
+
+type CleanAlert = NonNullable<ReturnType<typeof clean>>;
+
+/** Null if it is none, or if it is over by what is left of it. */
+function clean(row: AlertRow, now: Date, note: Note) {
+  const alert = cleanAlert(row, note);
+  if (alert === null || (alert.endsAt ?? alert.expiresAt) <= now) return null;
+  const zones = row.zones.filter((ugc) => ugcPattern.test(ugc));
+  if (zones.length < row.zones.length)
+    note({ field: 'alert_areas.ugc', reason: 'unknown_value', record: row.alertId, isLeftOut: true });
+  return { ...alert, zones };
+}
+
+const columns = {
+  ...getTableColumns(alertRows),
+  // An array of PostgreSQL is read differently by each driver, a JSON list by none.
+  vtec: sql<(string | null)[]>`to_json(${alertRows.vtec})`,
+};
 const severityRank = sql`array_position(array['Extreme','Severe','Moderate','Minor','Unknown'], ${alertRows.severity})`;
 const zones = sql<string[]>`(select coalesce(json_agg(${alertAreas.ugc} order by ${alertAreas.ugc}), '[]')
   from ${alertAreas} where ${eq(alertAreas.alertId, alertRows.alertId)})`;
@@ -204,7 +210,8 @@ function selectAlerts(queries: Queries, runId: number, query: AlertsQuery, now: 
         eq(alertRows.status, 'Actual'),
         notInArray(alertRows.messageType, ['Cancel', 'Ack', 'Error']),
         gt(
-          sql`coalesce(${alertRows.endsAt}, ${alertRows.expiresAt})`,
+          // An alert whose ends are no instants comes along, so that it is noted.
+          sql`coalesce(${saneInstant(alertRows.endsAt)}, ${saneInstant(alertRows.expiresAt)}, 'infinity')`,
           sql`${now.toISOString()}::timestamptz`,
         ),
         within(queries, query),
@@ -237,20 +244,20 @@ function within(queries: Queries, { zone, area, office }: AlertsQuery): SQL | un
 
 type AlertRow = Awaited<ReturnType<typeof selectAlerts>>[number];
 
-function alertData(row: AlertRow): AlertData {
+function alertData(row: CleanAlert): AlertData {
   return {
     id: row.alertId,
     event: row.event,
     eventCode: row.eventCode,
     headline: row.headline,
-    severity: row.severity,
-    certainty: row.certainty,
-    urgency: row.urgency,
+    severity: row.severity ?? 'Unknown',
+    certainty: row.certainty ?? 'Unknown',
+    urgency: row.urgency ?? 'Unknown',
     status: row.status,
     messageType: row.messageType,
     category: row.category,
-    sentAt: instant(row.sentAt),
-    effectiveAt: instant(row.effectiveAt),
+    sentAt: instantOrNull(row.sentAt),
+    effectiveAt: instantOrNull(row.effectiveAt),
     onsetAt: instantOrNull(row.onsetAt),
     expiresAt: instant(row.expiresAt),
     endsAt: instantOrNull(row.endsAt),

@@ -1,10 +1,14 @@
 import { and, asc, desc, eq, getTableColumns, gt, inArray, lte, sql } from 'drizzle-orm';
 import { bigint, doublePrecision, jsonb, pgTable, smallint, text } from 'drizzle-orm/pg-core';
 import { choice, choices, flag, type ValuesOf } from '../../parameters.ts';
-import { nothing, weatherFamily, type Reading, type WeatherSource } from '../family.ts';
+import { newNotes, noReading, reading, weatherFamily, type Reading, type WeatherSource } from '../family.ts';
 import type { Geometry } from '../geometry.ts';
+import { cleanerOf } from '../rows/cleaner.ts';
+import { pastCheck } from '../rows/field-checks.ts';
+import { firstClean, presentUntil } from '../rows/first-clean.ts';
 import { converterOf } from '../units.ts';
 import {
+  cleanOutlookRun,
   dayParameter,
   outlookRuns,
   requireShape,
@@ -27,6 +31,8 @@ const outlooks = pgTable('outlooks', {
   fill: text('fill'),
   geometry: jsonb('geometry').$type<Record<string, unknown>>().notNull(),
 });
+
+const cleanArea = cleanerOf(outlooks, { key: ['runId', 'hazard', 'label', 'part'], nullable: ['geometry'] });
 
 const parameters = {
   day: dayParameter,
@@ -91,16 +97,30 @@ function readOutlook(
       select === 'effective'
         ? and(lte(outlookRuns.validFrom, now), gt(outlookRuns.validUntil, now))
         : undefined;
-    const [run] = await queries
-      .select({ ...getTableColumns(outlookRuns), maximumCategory })
-      .from(outlookRuns)
-      .where(and(eq(outlookRuns.day, day), effective))
-      .orderBy(desc(outlookRuns.issuedAt), desc(outlookRuns.runId))
-      .limit(1);
-    if (run === undefined) return nothing;
+    const notes = newNotes();
+    const issuedAt = pastCheck(presentUntil(now));
+    const run = await firstClean(
+      now,
+      ({ limit, offset, until }) =>
+        queries
+          .select({ ...getTableColumns(outlookRuns), maximumCategory })
+          .from(outlookRuns)
+          .where(
+            and(
+              eq(outlookRuns.day, day),
+              effective,
+              until === null ? undefined : lte(outlookRuns.issuedAt, until),
+            ),
+          )
+          .orderBy(desc(outlookRuns.issuedAt), desc(outlookRuns.runId))
+          .limit(limit)
+          .offset(offset),
+      (row) => cleanOutlookRun(row, notes.note, { issuedAt }),
+    );
+    if (run === null) return noReading(notes);
     const { geometry: shape, ...columns } = getTableColumns(outlooks);
     const rows = await queries
-      .select({ ...columns, geometry: geometry ? shape : sql<Geometry | null>`null` })
+      .select({ ...columns, geometry: geometry ? shape : sql<null>`null` })
       .from(outlooks)
       .where(
         and(
@@ -110,7 +130,10 @@ function readOutlook(
       )
       .orderBy(asc(hazardRank), asc(outlooks.kind), asc(outlooks.rank), asc(outlooks.part));
     const { percentage } = converterOf('si');
-    const areas = rows.map((row) => ({
+    const unasked = geometry ? {} : { geometry: () => null };
+    // Without its geometry an area is still a line of the outlook.
+    const clean = rows.flatMap((row) => cleanArea(row, notes.note, unasked) ?? []);
+    const areas = clean.map((row) => ({
       hazard: row.hazard,
       kind: row.kind,
       label: row.label,
@@ -127,7 +150,9 @@ function readOutlook(
       maximumCategory: run.maximumCategory,
       areas,
     };
-    return { data, lastModified: run.receivedAt };
+    // What is effective changes with the clock.
+    const lastModified = select === 'effective' ? null : run.receivedAt;
+    return reading({ data, lastModified, asOf: run.issuedAt }, notes);
   });
 }
 

@@ -2,18 +2,17 @@ import { and, desc, gt, inArray, lte } from 'drizzle-orm';
 import { identifiers, wholeNumber, type ValuesOf } from '../../parameters.ts';
 import { currentConditions as aggregate, windowOf, type CurrentConditions } from '../current-conditions.ts';
 import type { FeelsLikeMethod } from '../derived.ts';
-import { nothing, weatherFamily, type Reading, type WeatherSource } from '../family.ts';
+import { newNotes, noReading, reading, weatherFamily, type Reading, type WeatherSource } from '../family.ts';
 import { instant, type Instant } from '../instant.ts';
 import type { CloudData, ObservationRow, PresentWeatherData } from '../observation-row.ts';
 import { stationPattern, unitsParameter } from '../parameters.ts';
 import type { ObservationUnits } from '../quantity-units.ts';
 import { converterOf, observationUnits, type Converter } from '../units.ts';
+import { cleanedObservation, observationRows, selectObservations } from './observation-tables.ts';
 import {
   cloudData,
   measuredData,
-  observationRows,
   observations,
-  selectObservations,
   stationData,
   type MeasuredData,
   type StationData,
@@ -33,7 +32,7 @@ export interface CurrentConditionsData extends MeasuredData {
   station: StationData;
   /** Of the newest observation that gave a value. */
   observedAt: Instant;
-  timeZone: string;
+  timeZone: string | null;
   textDescription: string | null;
   presentWeather: PresentWeatherData[];
   clouds: CloudData[];
@@ -92,9 +91,13 @@ async function readConditions(
     );
     return { stations, rows };
   });
-  const conditions = aggregate(rows, stations, window);
-  if (conditions === null) return nothing;
-  return { data: conditionsData(conditions, converterOf(query.units)), lastModified: newestOf(conditions) };
+  const notes = newNotes();
+  const clean = rows.flatMap((row) => cleanedObservation(row, notes.note, window.now) ?? []);
+  const conditions = aggregate(clean, stations, window);
+  if (conditions === null) return noReading(notes);
+  // No date: values leave the window, and others take their place, with the clock alone.
+  const data = conditionsData(conditions, converterOf(query.units));
+  return reading({ data, lastModified: null, asOf: conditions.observedAt }, notes);
 }
 
 function conditionsData(conditions: CurrentConditions, convert: Converter): CurrentConditionsData {
@@ -130,9 +133,4 @@ function conditionsData(conditions: CurrentConditions, convert: Converter): Curr
 
 function sourceOf(row: ObservationRow | null): FieldSource | null {
   return row === null ? null : { station: row.station.stationId, observedAt: instant(row.observedAt) };
-}
-
-function newestOf({ sources }: CurrentConditions): Date | null {
-  const times = Object.values(sources).flatMap((row) => (row === null ? [] : [row.receivedAt.getTime()]));
-  return times.length === 0 ? null : new Date(Math.max(...times));
 }

@@ -1,9 +1,12 @@
-import { asc, desc, eq } from 'drizzle-orm';
+import { and, asc, desc, eq, lte } from 'drizzle-orm';
 import { pgTable, smallint, text } from 'drizzle-orm/pg-core';
-import { instantColumn } from '../columns.ts';
-import { nothing, weatherFamily, type Reading, type WeatherSource } from '../family.ts';
+import { instantColumn } from '../rows/columns.ts';
+import { newNotes, noReading, reading, weatherFamily, type Reading, type WeatherSource } from '../family.ts';
 import { instant, type Instant } from '../instant.ts';
 import { officeParameter } from '../parameters.ts';
+import { cleanerOf } from '../rows/cleaner.ts';
+import { pastCheck } from '../rows/field-checks.ts';
+import { firstClean, presentUntil } from '../rows/first-clean.ts';
 
 const discussions = pgTable('forecast_discussions', {
   productId: text('product_id').notNull(),
@@ -22,6 +25,8 @@ const discussionSections = pgTable('forecast_discussion_sections', {
   qualifier: text('qualifier'),
   body: text('body').notNull(),
 });
+
+const clean = cleanerOf(discussions, { key: ['productId'], nullable: ['receivedAt'] });
 
 export interface ForecastDiscussionData {
   id: string;
@@ -58,17 +63,31 @@ export const forecastDiscussions = weatherFamily({
 });
 
 function readDiscussion(
-  { database }: WeatherSource,
+  { database, clock }: WeatherSource,
   { office }: { office: string | null },
 ): Promise<Reading<ForecastDiscussionData>> {
   return database.snapshot(async (queries) => {
-    const [row] = await queries
-      .select()
-      .from(discussions)
-      .where(office === null ? undefined : eq(discussions.office, office))
-      .orderBy(desc(discussions.issuedAt), desc(discussions.productId))
-      .limit(1);
-    if (row === undefined) return nothing;
+    const now = clock.now();
+    const notes = newNotes();
+    const issuedAt = pastCheck(presentUntil(now));
+    const row = await firstClean(
+      now,
+      ({ limit, offset, until }) =>
+        queries
+          .select()
+          .from(discussions)
+          .where(
+            and(
+              office === null ? undefined : eq(discussions.office, office),
+              until === null ? undefined : lte(discussions.issuedAt, until),
+            ),
+          )
+          .orderBy(desc(discussions.issuedAt), desc(discussions.productId))
+          .limit(limit)
+          .offset(offset),
+      (each) => clean(each, notes.note, { issuedAt }),
+    );
+    if (row === null) return noReading(notes);
     const { heading, qualifier, body } = discussionSections;
     const sections = await queries
       .select({ heading, qualifier, body })
@@ -86,6 +105,6 @@ function readDiscussion(
       sections,
       text: row.rawText,
     };
-    return { data, lastModified: row.receivedAt };
+    return reading({ data, lastModified: row.receivedAt, asOf: row.issuedAt }, notes);
   });
 }

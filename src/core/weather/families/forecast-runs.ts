@@ -1,10 +1,14 @@
-import { and, asc, desc, eq, lte } from 'drizzle-orm';
+import { and, asc, desc, eq, gt, lte } from 'drizzle-orm';
 import { bigint, boolean, doublePrecision, integer, pgTable, smallint, text } from 'drizzle-orm/pg-core';
 import { identifier } from '../../parameters.ts';
-import { instantColumn } from '../columns.ts';
-import { nothing, type Reading, type WeatherSource } from '../family.ts';
-import { instant, type Instant } from '../instant.ts';
+import { instantColumn } from '../rows/columns.ts';
+import { newNotes, noReading, reading, type Reading, type WeatherSource } from '../family.ts';
+import { instant, instantOrNull, type Instant } from '../instant.ts';
+import type { Queries } from '../database/database.ts';
 import type { ForecastUnits } from '../quantity-units.ts';
+import { cleanerOf, type Cleaned } from '../rows/cleaner.ts';
+import { pastCheck } from '../rows/field-checks.ts';
+import { firstClean, presentUntil, type Page } from '../rows/first-clean.ts';
 import { forecastUnits, type Converter } from '../units.ts';
 
 /** What hourly and narrative forecasts have in common: runs of one kind, each with its periods. */
@@ -59,11 +63,11 @@ export interface ForecastRunData {
   office: string;
   gridX: number;
   gridY: number;
-  timeZone: string;
+  timeZone: string | null;
   generatedAt: Instant;
-  updatedAt: Instant;
-  validFrom: Instant;
-  validUntil: Instant;
+  updatedAt: Instant | null;
+  validFrom: Instant | null;
+  validUntil: Instant | null;
   elevation: number | null;
   units: ForecastUnits;
 }
@@ -87,34 +91,78 @@ export interface ForecastPeriodData {
   iconUrl: string | null;
 }
 
-type ForecastRunRow = typeof forecastRuns.$inferSelect;
+const dispensable = ['timeZone', 'updatedAt', 'validFrom', 'validUntil', 'receivedAt'] as const;
+const cleanRun = cleanerOf(forecastRuns, {
+  key: ['kind', 'locationId', 'generatedAt'],
+  nullable: dispensable,
+});
+const cleanPeriod = cleanerOf(forecastPeriods, { key: ['runId', 'number'] });
+
+type ForecastRunRow = Cleaned<typeof forecastRuns.$inferSelect, (typeof dispensable)[number]>;
 type ForecastPeriodRow = typeof forecastPeriods.$inferSelect;
+
+/** Which forecast, and which of its periods. */
+export interface ForecastQuery {
+  kind: ForecastRunRow['kind'];
+  /** Null: the newest of any place. */
+  location: string | null;
+  /** Most periods. */
+  count: number;
+  /** Periods that end before are over. Null: from the first of the run. */
+  from: Date | null;
+}
 
 /** The newest run of a kind for a place, or for any, with its first `count` periods. */
 export function readForecast<T>(
-  { database }: WeatherSource,
-  { kind, location, count }: { kind: ForecastRunRow['kind']; location: string | null; count: number },
+  { database, clock }: WeatherSource,
+  query: ForecastQuery,
   dataOf: (run: ForecastRunRow, periods: ForecastPeriodRow[]) => T,
 ): Promise<Reading<T>> {
   return database.snapshot(async (queries) => {
-    const runs = queries.select().from(forecastRuns).$dynamic();
-    const [run] = await (location === null
-      ? runs
-          .where(eq(forecastRuns.kind, kind))
-          .orderBy(desc(forecastRuns.generatedAt), desc(forecastRuns.runId))
-          .limit(1)
-      : runs
-          .where(and(eq(forecastRuns.kind, kind), eq(forecastRuns.locationId, location)))
-          .orderBy(desc(forecastRuns.generatedAt))
-          .limit(1));
-    if (run === undefined) return nothing;
-    const periods = await queries
+    const now = clock.now();
+    const notes = newNotes();
+    const generatedAt = pastCheck(presentUntil(now));
+    const run = await firstClean(
+      now,
+      (page) => selectRuns(queries, query, page),
+      (row) => cleanRun(row, notes.note, { generatedAt }),
+    );
+    if (run === null) return noReading(notes);
+    const { from, count } = query;
+    const rows = await queries
       .select()
       .from(forecastPeriods)
-      .where(and(eq(forecastPeriods.runId, run.runId), lte(forecastPeriods.number, count)))
+      .where(
+        and(
+          eq(forecastPeriods.runId, run.runId),
+          from === null ? lte(forecastPeriods.number, count) : gt(forecastPeriods.endsAt, from),
+        ),
+      )
       .orderBy(asc(forecastPeriods.number));
-    return { data: dataOf(run, periods), lastModified: run.receivedAt };
+    const periods = rows.flatMap((row) => cleanPeriod(row, notes.note) ?? []).slice(0, count);
+    const lastModified = from === null ? run.receivedAt : null;
+    return reading({ data: dataOf(run, periods), lastModified, asOf: run.generatedAt }, notes);
   });
+}
+
+function selectRuns(queries: Queries, { kind, location }: ForecastQuery, { limit, offset, until }: Page) {
+  return queries
+    .select()
+    .from(forecastRuns)
+    .where(
+      and(
+        eq(forecastRuns.kind, kind),
+        location === null ? undefined : eq(forecastRuns.locationId, location),
+        until === null ? undefined : lte(forecastRuns.generatedAt, until),
+      ),
+    )
+    .orderBy(
+      desc(forecastRuns.generatedAt),
+      // Beside a place the key has one run for a moment, and its index no such column.
+      ...(location === null ? [desc(forecastRuns.runId)] : []),
+    )
+    .limit(limit)
+    .offset(offset);
 }
 
 export function forecastRunData(run: ForecastRunRow, convert: Converter): ForecastRunData {
@@ -125,9 +173,9 @@ export function forecastRunData(run: ForecastRunRow, convert: Converter): Foreca
     gridY: run.gridY,
     timeZone: run.timeZone,
     generatedAt: instant(run.generatedAt),
-    updatedAt: instant(run.updatedAt),
-    validFrom: instant(run.validFrom),
-    validUntil: instant(run.validUntil),
+    updatedAt: instantOrNull(run.updatedAt),
+    validFrom: instantOrNull(run.validFrom),
+    validUntil: instantOrNull(run.validUntil),
     elevation: convert.elevation(run.elevationM),
     units: forecastUnits(convert),
   };

@@ -24,7 +24,7 @@ export const hourlyForecasts = weatherFamily({
     summary: 'The newest hourly forecast',
     parameters: {
       location: locationParameter,
-      hours: wholeNumber(1, 168, 48, { description: 'How many hours, from the first of the forecast.' }),
+      hours: wholeNumber(1, 168, 48, { description: 'How many hours, from the present one.' }),
       units: unitsParameter,
     },
     maxAgeSeconds: 300,
@@ -35,7 +35,7 @@ export const hourlyForecasts = weatherFamily({
     const convert = converterOf(units);
     return readForecast(
       source,
-      { kind: 'hourly', location, count: hours },
+      { kind: 'hourly', location, count: hours, from: source.clock.now() },
       (run, periods): HourlyForecastData => ({
         ...forecastRunData(run, convert),
         periods: periods.map((period) => periodData(period, convert)),

@@ -41,7 +41,7 @@ export const narrativeForecasts = weatherFamily({
     const convert = converterOf(units);
     return readForecast(
       source,
-      { kind: 'narrative', location, count },
+      { kind: 'narrative', location, count, from: null },
       (run, periods): NarrativeForecastData => ({
         ...forecastRunData(run, convert),
         periods: periods.map((period) => ({

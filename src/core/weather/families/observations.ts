@@ -1,10 +1,8 @@
-import { and, desc, eq, getTableColumns, sql, type SQL } from 'drizzle-orm';
-import { boolean, doublePrecision, jsonb, pgTable, smallint, text } from 'drizzle-orm/pg-core';
+import { and, desc, eq, lte, sql } from 'drizzle-orm';
 import { identifier, type ValuesOf } from '../../parameters.ts';
-import { instantColumn } from '../columns.ts';
 import type { Queries } from '../database/database.ts';
-import { nothing, weatherFamily, type Reading, type WeatherSource } from '../family.ts';
-import { instant, type Instant } from '../instant.ts';
+import { newNotes, noReading, reading, weatherFamily, type Reading, type WeatherSource } from '../family.ts';
+import { instant, instantOrNull, type Instant } from '../instant.ts';
 import {
   columnName,
   measuredColumns,
@@ -16,57 +14,16 @@ import {
 } from '../observation-row.ts';
 import { stationPattern, unitsParameter } from '../parameters.ts';
 import type { ObservationUnits } from '../quantity-units.ts';
+import { firstClean, type Page } from '../rows/first-clean.ts';
 import { converterOf, observationUnits, type Converter } from '../units.ts';
-
-export const stations = pgTable('stations', {
-  stationId: text('station_id').notNull(),
-  name: text('name').notNull(),
-  latitudeDeg: doublePrecision('latitude_deg').notNull(),
-  longitudeDeg: doublePrecision('longitude_deg').notNull(),
-  elevationM: doublePrecision('elevation_m'),
-  timeZone: text('time_zone').notNull(),
-});
-export const observationRows = pgTable('observations', {
-  stationId: text('station_id').notNull(),
-  observedAt: instantColumn('observed_at').notNull(),
-  receivedAt: instantColumn('received_at').notNull(),
-  textDescription: text('text_description'),
-  rawMessage: text('raw_message'),
-  temperatureC: doublePrecision('temperature_c'),
-  dewpointC: doublePrecision('dewpoint_c'),
-  relativeHumidityPct: doublePrecision('relative_humidity_pct'),
-  windDirectionDeg: doublePrecision('wind_direction_deg'),
-  windSpeedKmh: doublePrecision('wind_speed_kmh'),
-  windGustKmh: doublePrecision('wind_gust_kmh'),
-  altimeterPa: doublePrecision('altimeter_pa'),
-  seaLevelPressurePa: doublePrecision('sea_level_pressure_pa'),
-  visibilityM: doublePrecision('visibility_m'),
-  temperatureMax24hC: doublePrecision('temperature_max_24h_c'),
-  temperatureMin24hC: doublePrecision('temperature_min_24h_c'),
-  precipitation1hMm: doublePrecision('precipitation_1h_mm'),
-  precipitation3hMm: doublePrecision('precipitation_3h_mm'),
-  precipitation6hMm: doublePrecision('precipitation_6h_mm'),
-  heatIndexC: doublePrecision('heat_index_c'),
-  windChillC: doublePrecision('wind_chill_c'),
-  qc: jsonb('qc').$type<Record<string, string>>().notNull(),
-});
-export const observationWeather = pgTable('observation_weather', {
-  stationId: text('station_id').notNull(),
-  observedAt: instantColumn('observed_at').notNull(),
-  position: smallint('position').notNull(),
-  intensity: text('intensity', { enum: ['light', 'heavy'] }),
-  modifier: text('modifier'),
-  phenomenon: text('phenomenon').notNull(),
-  raw: text('raw').notNull(),
-  inVicinity: boolean('in_vicinity').notNull(),
-});
-export const observationClouds = pgTable('observation_clouds', {
-  stationId: text('station_id').notNull(),
-  observedAt: instantColumn('observed_at').notNull(),
-  position: smallint('position').notNull(),
-  amount: text('amount', { enum: ['SKC', 'CLR', 'FEW', 'SCT', 'BKN', 'OVC', 'VV'] }).notNull(),
-  baseM: doublePrecision('base_m'),
-});
+import {
+  cleanedObservation,
+  observationClouds,
+  observationRows,
+  observationWeather,
+  selectObservations,
+  stations,
+} from './observation-tables.ts';
 
 const parameters = {
   station: identifier(stationPattern, 'a station, such as KNYC', {
@@ -79,8 +36,8 @@ const parameters = {
 export interface ObservationData extends MeasuredData {
   station: StationData;
   observedAt: Instant;
-  timeZone: string;
-  receivedAt: Instant;
+  timeZone: string | null;
+  receivedAt: Instant | null;
   textDescription: string | null;
   rawMessage: string | null;
   presentWeather: PresentWeatherData[];
@@ -97,8 +54,8 @@ export interface StationData {
   id: string;
   name: string;
   /** Degrees north and east. */
-  latitude: number;
-  longitude: number;
+  latitude: number | null;
+  longitude: number | null;
   elevation: number | null;
 }
 
@@ -138,15 +95,37 @@ export const observations = weatherFamily({
 });
 
 async function readObservation(
-  { database }: WeatherSource,
+  { database, clock }: WeatherSource,
   { station, units }: ValuesOf<typeof parameters>,
 ): Promise<Reading<ObservationData>> {
-  const [row] = await database.one(async (queries) => {
-    const { ofAny, ofStation } = prepared(queries);
+  const now = clock.now();
+  const notes = newNotes();
+  const row = await firstClean(
+    now,
+    (page) => database.one(async (queries) => pageOf(queries, station, page)),
+    (each) => cleanedObservation(each, notes.note, now),
+  );
+  if (row === null) return noReading(notes);
+  const found = {
+    data: observationData(row, converterOf(units)),
+    lastModified: row.receivedAt,
+    asOf: row.observedAt,
+  };
+  return reading(found, notes);
+}
+
+function pageOf(queries: Queries, station: string | null, { limit, offset, until }: Page) {
+  const { ofAny, ofStation } = prepared(queries);
+  if (offset === 0 && until === null)
     return station === null ? ofAny.execute() : ofStation.execute({ station });
-  });
-  if (row === undefined) return nothing;
-  return { data: observationData(row, converterOf(units)), lastModified: row.receivedAt };
+  const isOf = station === null ? undefined : eq(observationRows.stationId, station);
+  return selectObservations(
+    queries,
+    and(isOf, until === null ? undefined : lte(observationRows.observedAt, until)),
+  )
+    .orderBy(desc(observationRows.observedAt), observationRows.stationId)
+    .limit(limit)
+    .offset(offset);
 }
 
 const statements = new WeakMap<Queries, ReturnType<typeof prepareLatest>>();
@@ -169,29 +148,6 @@ function prepareLatest(queries: Queries) {
       .limit(1)
       .prepare('observations_of_station'),
   };
-}
-
-const ownColumns = getTableColumns(observationRows);
-const belongs = (table: typeof observationWeather | typeof observationClouds): SQL | undefined =>
-  and(eq(table.stationId, observationRows.stationId), eq(table.observedAt, observationRows.observedAt));
-
-/** Observations with their station, weather and clouds: one statement, so one snapshot. */
-export function selectObservations(queries: Queries, where?: SQL) {
-  const weather = sql<PresentWeatherData[]>`(select coalesce(json_agg(json_build_object(
-    'intensity', ${observationWeather.intensity}, 'modifier', ${observationWeather.modifier},
-    'phenomenon', ${observationWeather.phenomenon}, 'raw', ${observationWeather.raw},
-    'inVicinity', ${observationWeather.inVicinity}) order by ${observationWeather.position}), '[]')
-    from ${observationWeather} where ${belongs(observationWeather)})`;
-  const clouds = sql<CloudData[]>`(select coalesce(json_agg(json_build_object(
-    'amount', ${observationClouds.amount}, 'base', ${observationClouds.baseM})
-    order by ${observationClouds.position}), '[]')
-    from ${observationClouds} where ${belongs(observationClouds)})`;
-  return queries
-    .select({ ...ownColumns, station: getTableColumns(stations), presentWeather: weather, clouds })
-    .from(observationRows)
-    .innerJoin(stations, eq(stations.stationId, observationRows.stationId))
-    .where(where)
-    .$dynamic();
 }
 
 export function measuredData(row: MeasuredRow, convert: Converter): MeasuredData {
@@ -234,7 +190,7 @@ function observationData(row: ObservationRow, convert: Converter): ObservationDa
     station: stationData(row.station, convert),
     observedAt: instant(row.observedAt),
     timeZone: row.station.timeZone,
-    receivedAt: instant(row.receivedAt),
+    receivedAt: instantOrNull(row.receivedAt),
     textDescription: row.textDescription,
     rawMessage: row.rawMessage,
     ...measuredData(row, convert),

@@ -1,9 +1,13 @@
-import { desc, eq } from 'drizzle-orm';
+import { and, desc, eq, lte } from 'drizzle-orm';
 import { bigint, pgTable, text } from 'drizzle-orm/pg-core';
-import { instantColumn } from '../columns.ts';
-import { nothing, weatherFamily, type Reading, type WeatherSource } from '../family.ts';
+import { instantColumn } from '../rows/columns.ts';
+import { newNotes, noReading, reading, weatherFamily, type Reading, type WeatherSource } from '../family.ts';
 import { instant } from '../instant.ts';
+import { cleanerOf } from '../rows/cleaner.ts';
+import { pastCheck } from '../rows/field-checks.ts';
+import { firstClean, presentUntil } from '../rows/first-clean.ts';
 import {
+  cleanOutlookRun,
   dayParameter,
   outlookRuns,
   requireShape,
@@ -20,6 +24,8 @@ const discussions = pgTable('outlook_discussions', {
   summary: text('summary'),
   rawText: text('raw_text').notNull(),
 });
+
+const cleanDiscussion = cleanerOf(discussions, { key: ['productId'] });
 
 export interface OutlookDiscussionData extends OutlookWindowData {
   productId: string;
@@ -44,34 +50,47 @@ export const outlookDiscussions = weatherFamily({
   read: (source, query) => requireShape(() => readDiscussion(source, query)),
 });
 
-async function readDiscussion(
-  { database }: WeatherSource,
+function readDiscussion(
+  { database, clock }: WeatherSource,
   { day }: { day: number },
 ): Promise<Reading<OutlookDiscussionData>> {
-  const [row] = await database.one((queries) =>
-    queries
-      .select({ run: outlookRuns, discussion: discussions })
-      .from(outlookRuns)
-      .innerJoin(discussions, eq(discussions.runId, outlookRuns.runId))
-      .where(eq(outlookRuns.day, day))
-      .orderBy(
-        desc(outlookRuns.issuedAt),
-        desc(outlookRuns.runId),
-        desc(discussions.issuedAt),
-        desc(discussions.productId),
-      )
-      .limit(1),
-  );
-  if (row === undefined) return nothing;
-  const { run, discussion } = row;
-  const data = {
-    ...windowData(run),
-    productId: discussion.productId,
-    issuedAt: instant(discussion.issuedAt),
-    correction: discussion.correction,
-    headline: discussion.headline,
-    summary: discussion.summary,
-    text: discussion.rawText,
-  };
-  return { data, lastModified: run.receivedAt };
+  return database.snapshot(async (queries) => {
+    const now = clock.now();
+    const notes = newNotes();
+    const issuedAt = pastCheck(presentUntil(now));
+    const found = await firstClean(
+      now,
+      ({ limit, offset, until }) =>
+        queries
+          .select({ run: outlookRuns, discussion: discussions })
+          .from(outlookRuns)
+          .innerJoin(discussions, eq(discussions.runId, outlookRuns.runId))
+          .where(and(eq(outlookRuns.day, day), until === null ? undefined : lte(outlookRuns.issuedAt, until)))
+          .orderBy(
+            desc(outlookRuns.issuedAt),
+            desc(outlookRuns.runId),
+            desc(discussions.issuedAt),
+            desc(discussions.productId),
+          )
+          .limit(limit)
+          .offset(offset),
+      (row) => {
+        const run = cleanOutlookRun(row.run, notes.note, { issuedAt });
+        const discussion = cleanDiscussion(row.discussion, notes.note, { issuedAt });
+        return run === null || discussion === null ? null : { run, discussion };
+      },
+    );
+    if (found === null) return noReading(notes);
+    const { run, discussion } = found;
+    const data = {
+      ...windowData(run),
+      productId: discussion.productId,
+      issuedAt: instant(discussion.issuedAt),
+      correction: discussion.correction,
+      headline: discussion.headline,
+      summary: discussion.summary,
+      text: discussion.rawText,
+    };
+    return reading({ data, lastModified: run.receivedAt, asOf: discussion.issuedAt }, notes);
+  });
 }

@@ -1,8 +1,9 @@
 import { bigint, pgTable, smallint, text } from 'drizzle-orm/pg-core';
 import { wholeNumber } from '../../parameters.ts';
-import { instantColumn } from '../columns.ts';
+import { instantColumn } from '../rows/columns.ts';
 import { outlookShapeRequired } from '../database/errors.ts';
 import { instant, type Instant } from '../instant.ts';
+import { cleanerOf } from '../rows/cleaner.ts';
 
 /** What convective outlooks and their discussions have in common: runs, one for each issue of a day. */
 
@@ -17,6 +18,9 @@ export const outlookRuns = pgTable('outlook_runs', {
   receivedAt: instantColumn('received_at').notNull(),
 });
 
+/** A run can do without the moment at which it was written. */
+export const cleanOutlookRun = cleanerOf(outlookRuns, { key: ['day', 'issuedAt'], nullable: ['receivedAt'] });
+
 /** From 1, which is today. */
 export const dayParameter = wholeNumber(1, 8, 1, { description: 'Day of the outlook; 1 is today.' });
 
@@ -29,7 +33,9 @@ export interface OutlookWindowData {
   timeZone: string;
 }
 
-export function windowData(run: typeof outlookRuns.$inferSelect): OutlookWindowData {
+type Window = Pick<typeof outlookRuns.$inferSelect, 'day' | 'issuedAt' | 'validFrom' | 'validUntil'>;
+
+export function windowData(run: Window): OutlookWindowData {
   return {
     day: run.day,
     issuedAt: instant(run.issuedAt),

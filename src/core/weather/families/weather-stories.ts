@@ -1,10 +1,13 @@
-import { asc, desc, eq } from 'drizzle-orm';
+import { and, asc, desc, eq, lte } from 'drizzle-orm';
 import { bigint, boolean, pgTable, smallint, text } from 'drizzle-orm/pg-core';
 import { wholeNumber } from '../../parameters.ts';
-import { instantColumn } from '../columns.ts';
-import { nothing, weatherFamily, type Reading, type WeatherSource } from '../family.ts';
+import { instantColumn } from '../rows/columns.ts';
+import { newNotes, noReading, reading, weatherFamily, type Reading, type WeatherSource } from '../family.ts';
 import { instant, instantOrNull, type Instant } from '../instant.ts';
 import { officeParameter } from '../parameters.ts';
+import { cleanerOf } from '../rows/cleaner.ts';
+import { pastCheck } from '../rows/field-checks.ts';
+import { firstClean, presentUntil } from '../rows/first-clean.ts';
 
 const storyRuns = pgTable('weather_story_runs', {
   runId: bigint('run_id', { mode: 'number' }).notNull(),
@@ -24,6 +27,9 @@ const stories = pgTable('weather_stories', {
   updatedAt: instantColumn('updated_at'),
 });
 
+const cleanRun = cleanerOf(storyRuns, { key: ['office', 'fetchedAt'] });
+const cleanStory = cleanerOf(stories, { key: ['runId', 'position'], nullable: ['startsAt', 'endsAt'] });
+
 export interface WeatherStoriesData {
   office: string;
   fetchedAt: Instant;
@@ -37,8 +43,8 @@ export interface WeatherStoryData {
   altText: string | null;
   imageUrl: string | null;
   priority: boolean;
-  startsAt: Instant;
-  endsAt: Instant;
+  startsAt: Instant | null;
+  endsAt: Instant | null;
   updatedAt: Instant | null;
 }
 
@@ -61,34 +67,49 @@ export const weatherStories = weatherFamily({
 });
 
 function readStories(
-  { database }: WeatherSource,
+  { database, clock }: WeatherSource,
   { office, limit }: { office: string | null; limit: number },
 ): Promise<Reading<WeatherStoriesData>> {
   return database.snapshot(async (queries) => {
-    const [run] = await queries
-      .select()
-      .from(storyRuns)
-      .where(office === null ? undefined : eq(storyRuns.office, office))
-      .orderBy(desc(storyRuns.fetchedAt), desc(storyRuns.runId))
-      .limit(1);
-    if (run === undefined) return nothing;
+    const now = clock.now();
+    const notes = newNotes();
+    const fetchedAt = pastCheck(presentUntil(now));
+    const run = await firstClean(
+      now,
+      ({ limit, offset, until }) =>
+        queries
+          .select()
+          .from(storyRuns)
+          .where(
+            and(
+              office === null ? undefined : eq(storyRuns.office, office),
+              until === null ? undefined : lte(storyRuns.fetchedAt, until),
+            ),
+          )
+          .orderBy(desc(storyRuns.fetchedAt), desc(storyRuns.runId))
+          .limit(limit)
+          .offset(offset),
+      (row) => cleanRun(row, notes.note, { fetchedAt }),
+    );
+    if (run === null) return noReading(notes);
     const rows = await queries
       .select()
       .from(stories)
       .where(eq(stories.runId, run.runId))
       .orderBy(asc(stories.position))
       .limit(limit);
-    const items = rows.map((row) => ({
+    const clean = rows.flatMap((row) => cleanStory(row, notes.note) ?? []);
+    const items = clean.map((row) => ({
       title: row.title,
       description: row.description,
       altText: row.altText,
       imageUrl: row.imageUrl,
       priority: row.priority,
-      startsAt: instant(row.startsAt),
-      endsAt: instant(row.endsAt),
+      startsAt: instantOrNull(row.startsAt),
+      endsAt: instantOrNull(row.endsAt),
       updatedAt: instantOrNull(row.updatedAt),
     }));
     const data = { office: run.office, fetchedAt: instant(run.fetchedAt), timeZone: 'UTC', stories: items };
-    return { data, lastModified: run.fetchedAt };
+    return reading({ data, lastModified: run.fetchedAt, asOf: run.fetchedAt }, notes);
   });
 }

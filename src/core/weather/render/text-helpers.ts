@@ -1,8 +1,10 @@
+import { zoneOf } from './ugc-zones.ts';
+
 const points = 'N NNE NE ENE E ESE SE SSE S SSW SW WSW W WNW NW NNW'.split(' ');
 const unknown = '--';
 
 /** What text templates have at hand beside `data` and `request`. All take null, and say `--` for it. */
-export const textHelpers = { num, time, compass, wrap, list, upper };
+export const textHelpers = { num, time, compass, wrap, list, upper, row, zoneOf };
 
 /** A number with a fixed count of decimals, or as it is; followed by its unit if one is given. */
 function num(value: number | null | undefined, unit = '', digits?: number): string {
@@ -11,21 +13,26 @@ function num(value: number | null | undefined, unit = '', digits?: number): stri
   return unit === '' || unit === '%' ? figure + unit : `${figure} ${unit}`;
 }
 
-/** An instant in a time zone: `full` Tue 20 Jan 2026 12:51 EST, `short` Tue 12:51, `hour` 12:51. */
+/**
+ * An instant in a time zone: `full` Tue 20 Jan 2026 12:51 EST, `row` Tue 20 Jan 12:51 EST, `short` Tue 12:51,
+ * `hour` 12:51.
+ */
 function time(
   instant: string | null | undefined,
-  timeZone = 'UTC',
-  style: 'full' | 'short' | 'hour' = 'full',
+  timeZone: string | null = 'UTC',
+  style: 'full' | 'row' | 'short' | 'hour' = 'full',
 ): string {
   if (instant === null || instant === undefined) return unknown;
   const parts = Object.fromEntries(
-    formatOf(timeZone)
+    formatOf(timeZone ?? 'UTC')
       .formatToParts(new Date(instant))
       .map(({ type, value }) => [type, value]),
   );
   const hour = `${parts['hour']}:${parts['minute']}`;
   if (style === 'hour') return hour;
   if (style === 'short') return `${parts['weekday']} ${hour}`;
+  if (style === 'row')
+    return `${parts['weekday']} ${parts['day']} ${parts['month']} ${hour} ${parts['timeZoneName']}`;
   return `${parts['weekday']} ${parts['day']} ${parts['month']} ${parts['year']} ${hour} ${parts['timeZoneName']}`;
 }
 
@@ -36,13 +43,27 @@ function compass(degrees: number | null | undefined): string {
 }
 
 /**
- * Lines of at most `width` characters with `indent` before each; paragraphs stay apart. A word that is longer
- * stands alone.
+ * Lines of at most `width` characters with `indent` before each; paragraphs stay apart, and a table keeps its
+ * lines. A word that is longer stands alone.
  */
 function wrap(text: string | null | undefined, width = 80, indent = ''): string {
   if (text === null || text === undefined) return indent + unknown;
   const paragraphs = text.trim().split(/\n[ \t]*\n\s*/);
-  return paragraphs.map((paragraph) => fill(paragraph, width, indent)).join('\n\n');
+  return paragraphs
+    .map((paragraph) => (isTable(paragraph) ? kept(paragraph, indent) : fill(paragraph, width, indent)))
+    .join('\n\n');
+}
+
+/** Lines that are columns: gaps of three spaces and more, in two of them or more. */
+function isTable(paragraph: string): boolean {
+  return paragraph.split('\n').filter((line) => /\S(?: {3,}|\t+)\S/.test(line)).length >= 2;
+}
+
+function kept(paragraph: string, indent: string): string {
+  return paragraph
+    .split('\n')
+    .map((line) => indent + line.trimEnd())
+    .join('\n');
 }
 
 function fill(paragraph: string, width: number, indent: string): string {
@@ -56,6 +77,30 @@ function fill(paragraph: string, width: number, indent: string): string {
     line += line === indent ? word : ` ${word}`;
   }
   return [...lines, line].join('\n');
+}
+
+/**
+ * Cells side by side, each within its width (negative: right-aligned); what is longer goes on below in its
+ * column.
+ */
+function row(...cells: [text: string, width: number][]): string {
+  const columns = cells.map(([text, width]) => ({ lines: within(text, Math.abs(width)), width }));
+  const height = Math.max(...columns.map(({ lines }) => lines.length));
+  return Array.from({ length: height }, (_, index) =>
+    columns
+      .map(({ lines, width }) => {
+        const line = lines[index] ?? '';
+        return width < 0 ? line.padStart(-width) : line.padEnd(width);
+      })
+      .join(' ')
+      .trimEnd(),
+  ).join('\n');
+}
+
+function within(text: string, width: number): string[] {
+  return fill(text.trim(), width, '')
+    .split('\n')
+    .flatMap((line) => line.match(new RegExp(`.{1,${width}}`, 'gu')) ?? ['']);
 }
 
 function list(items: readonly unknown[] | null | undefined, separator = ', '): string {

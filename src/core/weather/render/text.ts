@@ -1,7 +1,9 @@
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import ejs from 'ejs';
 import { WaybillError } from '../../errors.ts';
+import type { AnswerMeta } from './meta.ts';
 import { textHelpers } from './text-helpers.ts';
 
 /** What a template knows of the request: its endpoint and its parameters, with defaults filled in. */
@@ -19,13 +21,8 @@ export interface TextRenderer {
     template: string,
     data: object | null,
     request: TextRequest,
-  ): Promise<{ text: string; templateModified: Date }>;
-}
-
-interface Version {
-  /** Changes whenever the content of the file does, as far as the file system shows. */
-  tag: string;
-  modified: Date;
+    meta?: AnswerMeta | null,
+  ): Promise<string>;
 }
 
 interface Compiled {
@@ -33,13 +30,16 @@ interface Compiled {
   template: (locals: object) => string;
 }
 
+/** The directory of the templates that come with the package. */
+export const packagedTemplates = fileURLToPath(new URL('../../../../templates/weather', import.meta.url));
+
 /** Renders the operator's templates (EJS, trusted like the configuration); compiles changed files again. */
 export function createTextRenderer(baseDir: string): TextRenderer {
   const compiled = new Map<string, Compiled>();
   return {
-    async render(name, data, request) {
+    async render(name, data, request, meta = null) {
       const file = join(baseDir, `${name}.txt.tmpl`);
-      const { tag, modified } = await versionOf(file);
+      const tag = await versionOf(file);
       let known = compiled.get(name);
       if (known?.tag !== tag) {
         const source = await readable(file, () => readFile(file, 'utf8'));
@@ -47,8 +47,8 @@ export function createTextRenderer(baseDir: string): TextRenderer {
         compiled.set(name, known);
       }
       const { template } = known;
-      const text = run(file, () => template({ ...textHelpers, data, request }));
-      return { text, templateModified: modified };
+      const text = run(file, () => template({ ...textHelpers, data, request, meta }));
+      return `${headingOf(meta, data)}${text}`;
     },
   };
 }
@@ -59,9 +59,22 @@ function compile(source: string, filename: string): (locals: object) => string {
   return ejs.compile(source, { escape, filename, async: false });
 }
 
-async function versionOf(file: string): Promise<Version> {
-  const { mtime, mtimeNs, size, ino } = await readable(file, () => stat(file, { bigint: true }));
-  return { tag: `${mtimeNs}.${size}.${ino}`, modified: mtime };
+/** Changes whenever the content of the file does, as far as the file system shows. */
+async function versionOf(file: string): Promise<string> {
+  return readable(file, async () => {
+    const found = await stat(file, { bigint: true });
+    // Reading a pipe or a device might never end.
+    if (!found.isFile()) throw new Error('it is not a regular file');
+    return `${found.mtimeNs}.${found.size}.${found.ino}`;
+  });
+}
+
+/** Above what the template says, whose author need not think of it. */
+function headingOf(meta: AnswerMeta | null, data: object | null): string {
+  if (meta?.stale !== true) return '';
+  const zone = data !== null && 'timeZone' in data ? data.timeZone : null;
+  const asOf = textHelpers.time(meta.asOf, typeof zone === 'string' ? zone : 'UTC');
+  return `*** STALE: these are the newest data, of ${asOf} ***\n\n`;
 }
 
 async function readable<T>(file: string, read: () => Promise<T>): Promise<T> {
@@ -69,7 +82,7 @@ async function readable<T>(file: string, read: () => Promise<T>): Promise<T> {
     return await read();
   } catch (cause) {
     throw new WaybillError('unsupported_format', 'text is not offered here: its template cannot be read', {
-      hint: 'ask for format=json or format=xml',
+      hint: 'ask for format=json or format=xml; the operator sets templates.base_dir',
       cause: new Error(`${file}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause }),
     });
   }

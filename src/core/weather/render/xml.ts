@@ -1,4 +1,5 @@
 import XMLBuilder from 'fast-xml-builder';
+import type { AnswerMeta } from './meta.ts';
 
 /**
  * An element as the writer takes it: `@` before attributes, `#text` for text, an array for elements of one
@@ -21,14 +22,16 @@ const schemaInstance = 'http://www.w3.org/2001/XMLSchema-instance';
 
 /** What one item of each list is called, by the name of the list. */
 type ItemNames = Readonly<Record<string, string>>;
+const metaItemNames: ItemNames = { rejected: 'fields' };
 
 /**
  * The same data as XML: `<response><data>…`, elements named as in JSON. Null is `xsi:nil`, a list is a
  * wrapper with one child for each item, and a GeoJSON geometry is its JSON text. Characters that XML 1.0 does
  * not allow are dropped.
  */
-export function renderXml(data: object | null, itemNames: ItemNames): string {
-  const response = { '@xmlns:xsi': schemaInstance, data: nodeOf('data', data, itemNames) };
+export function renderXml(data: object | null, itemNames: ItemNames, meta: AnswerMeta | null = null): string {
+  const about = meta === null ? {} : { meta: nodeOf('meta', meta, metaItemNames) };
+  const response = { '@xmlns:xsi': schemaInstance, data: nodeOf('data', data, itemNames), ...about };
   return `${writer.build({ ...head, response })}\n`;
 }
 

@@ -1,4 +1,6 @@
+import { execFile } from 'node:child_process';
 import { rm, writeFile } from 'node:fs/promises';
+import { promisify } from 'node:util';
 import { join } from 'node:path';
 import { XMLParser } from 'fast-xml-parser';
 import t from 'tap';
@@ -48,7 +50,7 @@ t.test(
     const file = join(directory, 'observations.txt.tmpl');
     const renderer = createTextRenderer(directory);
     const request = { endpoint: '/observations', parameters: { units: 'si' } };
-    const text = async (): Promise<string> => (await renderer.render('observations', null, request)).text;
+    const text = (): Promise<string> => renderer.render('observations', null, request);
     t.equal(await text(), 'A & B', 'nothing is escaped');
     await writeFile(file, '<%= request.parameters.units %> <%= data %>|');
     t.equal(await text(), 'si |');
@@ -60,7 +62,13 @@ t.test(
     await t.rejects(text(), { code: 'unsupported_format' });
     await writeFile(file, 'back');
     t.equal(await text(), 'back');
-    t.equal((await renderer.render('observations', null, request)).templateModified instanceof Date, true);
+    await rm(file);
+    await promisify(execFile)('mkfifo', [file]);
+    await t.rejects(
+      text(),
+      { code: 'unsupported_format', cause: /regular file/ },
+      'a pipe is not waited for',
+    );
   },
 );
 

@@ -1,0 +1,59 @@
+import type { FamilyName } from '../../core/weather/families.ts';
+import type { RejectionReason } from '../../core/weather/rows/rejections.ts';
+
+/** Where the counts go; without metrics nowhere. */
+export interface WeatherMetrics {
+  weatherRejected(family: FamilyName, reason: RejectionReason): void;
+  /** `asOf` is null where there is no data. */
+  weatherAnswered(family: FamilyName, answer: { stale: boolean; asOf: Date | null }): void;
+  weatherStoodIn(family: FamilyName): void;
+}
+
+/** Makes counters and gauges with labels. */
+interface Definer {
+  counter: Make<{ inc(labels: Record<string, string>): void }>;
+  gauge: Make<{ set(labels: Record<string, string>, value: number): void }>;
+}
+type Make<T> = (name: string, help: string, labelNames: string[]) => T;
+
+/** What the weather reads count; a family is named as in `weather.stale_after`. */
+export function weatherMetrics({ counter, gauge }: Definer): WeatherMetrics {
+  const rejected = counter(
+    'waybill_weather_rejected_total',
+    'Fields and records of the weather tables that cannot be, each counted once.',
+    ['family', 'reason'],
+  );
+  const stale = counter('waybill_weather_stale_answers_total', 'Answers whose data was stale.', ['family']);
+  const stoodIn = counter(
+    'waybill_weather_stand_in_answers_total',
+    'Last good answers that were given while the database did not answer.',
+    ['family'],
+  );
+  const isStale = gauge('waybill_weather_stale', '1 if the data of the last answer was stale, else 0.', [
+    'family',
+  ]);
+  const asOf = gauge(
+    'waybill_weather_data_timestamp_seconds',
+    'When the newest data that was answered was measured, issued or fetched.',
+    ['family'],
+  );
+  const newest = new Map<string, number>();
+  return {
+    weatherRejected: (family, reason) => rejected.inc({ family: label(family), reason }),
+    weatherStoodIn: (family) => stoodIn.inc({ family: label(family) }),
+    weatherAnswered: (name, answer) => {
+      const family = label(name);
+      if (answer.asOf === null) return;
+      isStale.set({ family }, answer.stale ? 1 : 0);
+      if (answer.stale) stale.inc({ family });
+      const seconds = answer.asOf.getTime() / 1000;
+      if (seconds <= (newest.get(family) ?? -Infinity)) return;
+      newest.set(family, seconds);
+      asOf.set({ family }, seconds);
+    },
+  };
+}
+
+function label(family: string): string {
+  return family.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}

@@ -1,0 +1,142 @@
+import type { CurrentConditionsData } from '../../../core/weather/families/current-conditions.ts';
+import type {
+  MeasuredData,
+  ObservationData,
+  StationData,
+} from '../../../core/weather/families/observations.ts';
+import type { CloudData, PresentWeatherData } from '../../../core/weather/observation-row.ts';
+import type { ObservationUnits } from '../../../core/weather/quantity-units.ts';
+import type { JsonSchema } from '../../http/openapi-types.ts';
+import {
+  flag,
+  instantOf,
+  listOf,
+  oneOf,
+  orNull,
+  quantity,
+  record,
+  text,
+  textOrNull,
+  timeZone,
+  unit,
+} from './fields.ts';
+
+const station = record<StationData>({
+  id: text('Identifier.', 'KNYC'),
+  name: text('Name.', 'New York City, Central Park'),
+  latitude: { description: 'Degrees north.', type: ['number', 'null'], minimum: -90, maximum: 90 },
+  longitude: { description: 'Degrees east.', type: ['number', 'null'], minimum: -180, maximum: 180 },
+  elevation: quantity('Above sea level', 'm', 'ft'),
+});
+const measured: { [K in keyof MeasuredData]: JsonSchema } = {
+  temperature: quantity('Air temperature', 'degC', 'degF'),
+  dewpoint: quantity('Dewpoint', 'degC', 'degF'),
+  relativeHumidity: quantity('Relative humidity', '%'),
+  windDirection: quantity('Where the wind comes from; null in calm', 'deg'),
+  windSpeed: quantity('Wind speed', 'km/h', 'mph'),
+  windGust: quantity('Gusts', 'km/h', 'mph'),
+  altimeter: quantity('Altimeter setting', 'Pa', 'inHg'),
+  seaLevelPressure: quantity('Pressure at sea level', 'Pa', 'inHg'),
+  visibility: quantity('Visibility', 'm', 'mi'),
+  temperatureMax24h: quantity('Highest of the last 24 hours', 'degC', 'degF'),
+  temperatureMin24h: quantity('Lowest of the last 24 hours', 'degC', 'degF'),
+  precipitation1h: quantity('In the last hour', 'mm', 'in'),
+  precipitation3h: quantity('In the last 3 hours', 'mm', 'in'),
+  precipitation6h: quantity('In the last 6 hours', 'mm', 'in'),
+  heatIndex: quantity('Heat index', 'degC', 'degF'),
+  windChill: quantity('Wind chill', 'degC', 'degF'),
+};
+const presentWeather = listOf(
+  record<PresentWeatherData>({
+    intensity: { type: ['string', 'null'], enum: ['light', 'heavy', null] },
+    modifier: textOrNull('Such as `freezing`.'),
+    phenomenon: text('What there is.', 'rain'),
+    raw: text('As in the METAR.', '-RA'),
+    inVicinity: flag('Near the station, not at it.'),
+  }),
+);
+const clouds = listOf(
+  record<CloudData>({
+    amount: oneOf(['SKC', 'CLR', 'FEW', 'SCT', 'BKN', 'OVC', 'VV'], 'How much of the sky.'),
+    base: quantity('Above the ground; null in a clear sky', 'm', 'ft'),
+  }),
+);
+const units = record<ObservationUnits>(
+  {
+    temperature: unit('degC', 'degF'),
+    windSpeed: unit('km/h', 'mph'),
+    windDirection: unit('deg'),
+    pressure: unit('Pa', 'inHg'),
+    visibility: unit('m', 'mi'),
+    precipitation: unit('mm', 'in'),
+    relativeHumidity: unit('%'),
+    cloudBase: unit('m', 'ft'),
+    elevation: unit('m', 'ft'),
+  },
+  'The unit of each quantity.',
+);
+const letter: JsonSchema = { type: ['string', 'null'] };
+const eachOf = <K extends string>(names: readonly K[], schema: JsonSchema): Record<K, JsonSchema> =>
+  Object.fromEntries(names.map((name) => [name, schema])) as Record<K, JsonSchema>;
+
+export const observation = record<ObservationData>({
+  station,
+  observedAt: instantOf('When it was observed'),
+  timeZone: orNull(timeZone),
+  receivedAt: orNull(instantOf('When the feeder wrote it')),
+  textDescription: textOrNull('In words.', 'Clear'),
+  rawMessage: textOrNull('The METAR.'),
+  ...measured,
+  presentWeather,
+  clouds,
+  quality: record<ObservationData['quality']>(
+    eachOf(Object.keys(measured) as (keyof MeasuredData)[], letter),
+    'The MADIS quality letter of each value: V verified, C coarse, S screened, X and B refused, Q questioned, Z none.',
+  ),
+  units,
+});
+
+type Source = CurrentConditionsData['source'];
+const source = orNull(
+  record<NonNullable<Source[keyof Source]>>({
+    station: text('Which station.', 'KNYC'),
+    observedAt: instantOf('When it was observed'),
+  }),
+);
+export const currentConditions = record<CurrentConditionsData>({
+  station,
+  observedAt: instantOf('Of the newest observation that gave a value'),
+  timeZone: orNull(timeZone),
+  textDescription: textOrNull('In words.', 'Clear'),
+  ...measured,
+  presentWeather,
+  clouds,
+  feelsLike: quantity('What the air feels like', 'degC', 'degF'),
+  feelsLikeMethod: {
+    description: 'The formula that says so.',
+    type: ['string', 'null'],
+    enum: ['wind_chill', 'heat_index', 'temperature', null],
+  },
+  source: record<Source>(
+    eachOf(
+      [
+        'temperature',
+        'dewpoint',
+        'relativeHumidity',
+        'wind',
+        'altimeter',
+        'seaLevelPressure',
+        'visibility',
+        'sky',
+        'temperatureMax24h',
+        'temperatureMin24h',
+        'precipitation1h',
+        'precipitation3h',
+        'precipitation6h',
+      ],
+      source,
+    ),
+    'The observation that each value was taken from.',
+  ),
+  units,
+});

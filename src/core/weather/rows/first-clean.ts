@@ -1,0 +1,40 @@
+/** How far ahead of this clock a feeder's may be. */
+const aheadMs = 60 * 60_000;
+
+/** The last moment at which something can have been measured, issued or fetched. */
+export function presentUntil(now: Date): Date {
+  return new Date(now.getTime() + aheadMs);
+}
+
+/** Rows in the order of the query; `until` bounds the instant that they are ordered by. */
+export interface Page {
+  limit: number;
+  offset: number;
+  until: Date | null;
+}
+
+/**
+ * The first row that is clean, or null. Nearly always that is the first of all, so no more is asked for; then
+ * a page, so that what is bad is noted; then those of the present alone, since an instant far ahead is the
+ * commonest fault and such rows stay first for years.
+ */
+export async function firstClean<Row, Clean>(
+  now: Date,
+  page: (page: Page) => PromiseLike<Row[]>,
+  clean: (row: Row) => Clean | null,
+): Promise<Clean | null> {
+  const pages: Page[] = [
+    { limit: 1, offset: 0, until: null },
+    { limit: 50, offset: 1, until: null },
+    { limit: 500, offset: 0, until: presentUntil(now) },
+  ];
+  for (const each of pages) {
+    const rows = await page(each);
+    for (const row of rows) {
+      const found = clean(row);
+      if (found !== null) return found;
+    }
+    if (each.until === null && rows.length < each.limit) return null;
+  }
+  return null;
+}

@@ -1,0 +1,80 @@
+import { duration, map, path } from '../settings/kinds.ts';
+import { resolveDuration } from '../settings/values.ts';
+import type { FamilyName } from './families.ts';
+
+/** What the weather reader is told beside its databases. */
+export interface WeatherConfig {
+  /** How long rendered answers are kept; 0 keeps none. */
+  cacheMs: number;
+  /** Longest time that one read of the database may take. */
+  deadlineMs: number;
+  /** The age at which data is called stale. */
+  staleAfterMs: Readonly<Record<FamilyName, number>>;
+}
+
+/** The same as the configuration file has it, with its defaults. */
+export interface WeatherDocument {
+  cache: string;
+  deadline: string;
+  stale_after: Readonly<Record<string, string>>;
+}
+
+/**
+ * The age at which data of a family is called stale, if the configuration does not say: with alerts some
+ * polls that were missed, with the others an issue. Day 1 of the outlooks is issued five times a day, the
+ * days from 4 on once.
+ */
+const staleAfter: Readonly<Record<FamilyName, string>> = {
+  observations: '2h',
+  currentConditions: '2h',
+  alerts: '10m',
+  hourlyForecasts: '6h',
+  narrativeForecasts: '12h',
+  forecastDiscussions: '12h',
+  weatherStories: '24h',
+  convectiveOutlooks: '26h',
+  outlookDiscussions: '26h',
+};
+const families = Object.entries(staleAfter) as [FamilyName, string][];
+
+export const templates = map({
+  base_dir: path().description(
+    'Directory of the text templates of the weather reader; a relative one begins at the working directory of the process, not at this file. Without it: the templates of the package.',
+  ),
+}).description('Templates of text output.');
+
+export const weather = map({
+  cache: duration({ atLeast: '0s', atMost: '60s' })
+    .default('1s')
+    .description('How long a rendered answer is kept for identical reads; 0s keeps none.'),
+  deadline: duration({ atLeast: '100ms', atMost: '5m' })
+    .default('5s')
+    .description('Longest time that one read may take, waiting included; then it is answered with 503.'),
+  stale_after: map(
+    Object.fromEntries(
+      families.map(([name, age]) => [
+        settingName(name),
+        duration({ atLeast: '1s', atMost: '3650d' })
+          .default(age)
+          .description('The age at which such data is called stale.'),
+      ]),
+    ),
+  )
+    .default()
+    .description('How often the feeder brings something new at the latest, for each family of records.'),
+}).description('The weather reader. Alone (waybill weather) it listens on server.http.listen.');
+
+export function resolveWeather({ cache, deadline, stale_after: staleAfter }: WeatherDocument): WeatherConfig {
+  return {
+    cacheMs: resolveDuration(cache),
+    deadlineMs: resolveDuration(deadline),
+    staleAfterMs: Object.fromEntries(
+      families.map(([name]) => [name, resolveDuration(staleAfter[settingName(name)] ?? '')]),
+    ) as Record<FamilyName, number>,
+  };
+}
+
+/** `currentConditions` → `current_conditions`. */
+function settingName(name: FamilyName): string {
+  return name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}

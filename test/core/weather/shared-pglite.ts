@@ -1,0 +1,43 @@
+import { PGlite } from '@electric-sql/pglite';
+import { drizzle } from 'drizzle-orm/pglite';
+import type { Target } from '../../../examples/feeder/load.ts';
+import { systemClock, type Clock } from '../../../src/core/clock.ts';
+import { pgliteDatabase } from '../../../src/core/weather/database/pglite.ts';
+import { createReader, type WeatherReader } from '../../../src/core/weather/reader.ts';
+
+/**
+ * One embedded database in memory, for writing and for reading in turn: starting one takes seconds of
+ * processor time. The program opens directories (`openPglite`), which has tests of its own.
+ */
+export async function sharedPglite(): Promise<{
+  openTarget: () => Promise<Target>;
+  openReader: (clock: Clock) => Promise<WeatherReader>;
+  close: () => Promise<void>;
+}> {
+  const client = await PGlite.create();
+  await client.exec(`set search_path = "weather"; set timezone = 'UTC'`);
+  const stay = (): Promise<void> => Promise.resolve();
+  return {
+    openTarget: async () => {
+      await client.exec('set default_transaction_read_only = off');
+      return {
+        query: async (text, values) => (await client.query<Record<string, unknown>>(text, values)).rows,
+        run: async (text) => {
+          await client.exec(text);
+        },
+        close: stay,
+      };
+    },
+    openReader: async (clock) => {
+      await client.exec('set default_transaction_read_only = on');
+      const database = pgliteDatabase(
+        'embedded',
+        drizzle(client),
+        { clock: systemClock, deadlineMs: 5000 },
+        stay,
+      );
+      return createReader({ database, clock }, stay);
+    },
+    close: () => client.close(),
+  };
+}
