@@ -497,3 +497,34 @@ t.test('what is in the way of a directory goes before the renames', async (t) =>
     'commit',
   ]);
 });
+
+t.test('copies of another attempt are swept only while the lease is held', async (t) => {
+  const { storage, bare, lease, calls } = await layOut('objects');
+  await put(bare, '.publisher.tmp/dead/kept-0', 'left by another attempt');
+  await apply(planOf({}), { ...options, storage, lease });
+  t.equal(calls[calls.indexOf('removeTree .publisher.tmp/dead') - 1], 'check');
+});
+
+t.test('a file that is missing although the lease is held is reported as that', async (t) => {
+  const { storage, lease } = await layOut('files');
+  const missing = new WaybillError('storage_not_found', 'it is gone');
+  const broken = failing(storage, 'rename', 'b', missing);
+  await t.rejects(apply(planOf({}), { ...options, storage: broken, lease }), missing);
+});
+
+t.test(
+  'the intent records each path once, keeps the time of the catalog, and names stored keys',
+  async (t) => {
+    const untouched = record('same', 'same');
+    const found = catalogOf([record('a', 'old'), record('gone', 'gone'), untouched]);
+    const { storage, lease, written } = await layOut('files', found);
+    const clock = { ...testClock(), now: () => new Date('2026-11-21T00:00:00Z') };
+    const removes = [listedKey('gone'), listedKey('odd//name')];
+    await apply(planOf({ untouched: [untouched], removes }), { ...options, clock, storage, lease });
+    const [intent, commit] = written;
+    t.same(intent?.outputs.map(({ path }) => path).sort(), ['a', 'gone', 'same']);
+    t.same(intent?.pending?.removes, ['gone'], 'a key that no catalog may name is not announced');
+    t.equal(intent?.updatedAt, found.updatedAt);
+    t.equal(commit?.updatedAt, '2026-11-21T00:00:00.000Z');
+  },
+);
