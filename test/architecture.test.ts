@@ -41,6 +41,7 @@ const homes: Record<string, string> = {
   ssh2: 'src/core/storage/sftp/.+',
   express: 'src/api/.+',
   busboy: 'src/api/.+',
+  multer: 'src/api/.+',
   bullmq: 'src/workers/bullmq/.+',
   ioredis: 'src/(workers/bullmq/.+|core/notify/sinks/redis\\.ts)',
   '@bull-board/[^/]+': 'src/(workers/(coordinator|bullmq/board-queues)|api/queue-board/queue-board)\\.ts',

@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
-import busboy from 'busboy';
+import { Readable } from 'node:stream';
+import multer, { MulterError } from 'multer';
 import { WaybillError } from '../../core/errors.ts';
 import { readBody, withBodyInMemory, type MemoryBodyPorts } from '../http/request/body-in-memory.ts';
 
@@ -44,56 +45,65 @@ export async function readDocument(
   return { document: file.bytes, name: file.name, transcript: files.get('transcript') ?? null };
 }
 
-/** The files of a form by the names of their parts, each at most `maxRequestBytes` long. */
+/** A form of two files of the greatest length, and what stands around them. */
+const maxFormBytes = 2 * maxRequestBytes + 64 * 1024;
+
+/** What Multer reads of a request, and leaves there. */
+interface FormRequest extends Readable {
+  headers: IncomingHttpHeaders;
+  files?: Record<string, Express.Multer.File[]>;
+}
+
+const takeForm = multer({
+  storage: multer.memoryStorage(),
+  limits: { fileSize: maxRequestBytes, files: 2, fields: 0, parts: 3, headerPairs: 20 },
+  defParamCharset: 'utf8',
+}).fields([
+  { name: 'file', maxCount: 1 },
+  { name: 'transcript', maxCount: 1 },
+]) as unknown as (request: FormRequest, response: object, next: (error?: unknown) => void) => void;
+
+/**
+ * The files of a form by the names of their parts, each at most `maxRequestBytes` long. Multer gets a request
+ * that ends where the rule for bodies ends the real one; of a form that it refuses, it reads the rest.
+ */
 async function readForm(
   headers: IncomingHttpHeaders,
   chunks: AsyncIterable<Uint8Array>,
 ): Promise<Map<string, FormFile>> {
-  const files = new Map<string, FormFile>();
-  let refusal: WaybillError | undefined;
-  const refuse = (error: WaybillError): void => void (refusal ??= error);
-  const parser = openParser(headers);
-  parser.on('file', (part: string | undefined, stream, { filename = '' }) => {
-    const pieces: Buffer[] = [];
-    if (part !== 'file' && part !== 'transcript')
-      refuse(unreadable(`the form has the file "${(part ?? '').slice(0, 80)}"`));
-    else if (files.has(part)) refuse(unreadable(`the form has a second part "${part}"`));
-    else files.set(part, { name: filename, bytes: Buffer.alloc(0) });
-    stream.on('data', (piece: Buffer) => void pieces.push(piece));
-    stream.on('limit', () => refuse(tooLong()));
-    stream.on('error', () => refuse(unreadable('the form ends within a file')));
-    stream.on('end', () => files.set(part ?? '', { name: filename, bytes: Buffer.concat(pieces) }));
+  const request: FormRequest = Object.assign(Readable.from(limited(chunks), { objectMode: false }), {
+    headers,
   });
-  parser.on('field', (part: string | undefined) =>
-    refuse(unreadable(`the form has the field "${(part ?? '').slice(0, 80)}"`)),
-  );
-  parser.on('error', (error: Error) => refuse(unreadable(error.message)));
   try {
-    for await (const chunk of chunks) {
-      await new Promise((resolve) => parser.write(chunk, resolve));
-      if (refusal !== undefined) throw refusal;
-    }
-    await new Promise((resolve) => {
-      parser.once('close', resolve).once('error', resolve);
-      parser.end();
+    await new Promise<void>((resolve, reject) => {
+      takeForm(request, {}, (error) =>
+        error === undefined || error === null ? resolve() : reject(formError(error)),
+      );
     });
-    if (refusal !== undefined) throw refusal;
-    return files;
   } finally {
-    parser.destroy();
+    request.destroy();
+  }
+  const files = Object.entries(request.files ?? {});
+  return new Map(
+    files.flatMap(([part, [file]]) =>
+      file === undefined ? [] : [[part, { name: file.originalname, bytes: file.buffer }]],
+    ),
+  );
+}
+
+async function* limited(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  let length = 0;
+  for await (const chunk of chunks) {
+    length += chunk.length;
+    if (length > maxFormBytes) throw tooLong();
+    yield chunk;
   }
 }
 
-function openParser(headers: IncomingHttpHeaders): busboy.Busboy {
-  try {
-    return busboy({
-      headers,
-      defParamCharset: 'utf8',
-      limits: { fileSize: maxRequestBytes, files: 3, fields: 1, fieldSize: 0, headerPairs: 20 },
-    });
-  } catch (cause) {
-    throw unreadable(cause instanceof Error ? cause.message : String(cause), cause);
-  }
+function formError(error: unknown): WaybillError {
+  if (error instanceof WaybillError) return error;
+  if (error instanceof MulterError && error.code === 'LIMIT_FILE_SIZE') return tooLong();
+  return unreadable(error instanceof Error ? error.message : String(error), error);
 }
 
 function tooLong(): WaybillError {
