@@ -5,8 +5,8 @@ import type { Body, Storage } from '../storage/storage.ts';
 
 /**
  * Replaces the state by `replace`, or removes it. If that fails, `isReplaced` reads back whether the state
- * was replaced after all: a lost answer is not a failure. Returns if it was. Throws `commit_unknown` if it cannot
- * be known whether it was or will be: the state cannot be read back, or `replace` failed with
+ * was replaced after all: a lost answer is not a failure. Returns if it was. Throws `commit_unknown` if it
+ * cannot be known whether it was or will be: the state cannot be read back, or `replace` failed with
  * `storage_transient`, so that its request may still arrive. Throws the failure of `replace` otherwise.
  */
 export async function settleWrite(
