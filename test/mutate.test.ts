@@ -90,6 +90,21 @@ t.test('a survivor needs a reason, and a reason a survivor', async (t) => {
   t.match(summary.table.at(-1), /^all +4 +1 +1 +2 +1 +50\.0$/);
 });
 
+t.test('a survivor on a long line is found on the list, whole or cut as it was printed', async (t) => {
+  const file = `${t.testdir()}/long.ts`;
+  const line = `export const long = (count: number): boolean => count > 2 || '${'x'.repeat(90)}' === '';`;
+  writeFileSync(file, line);
+  const [survivor] = (await instrument([file])).mutants.filter(({ original }) => original === 'count > 2');
+  if (survivor === undefined) throw new Error('no mutant');
+  t.match(survivor.context, /^export const long .*x…$/);
+  for (const context of [line, survivor.context]) {
+    const { original, replacement } = survivor;
+    const accepted = [{ reason: 'equivalent', mutants: [{ file, context, original, replacement }] }];
+    const { unexplained, outdated } = summarise([[survivor, { status: 'survived' }]], accepted);
+    t.same([unexplained, outdated], [[], []]);
+  }
+});
+
 t.test('a mutant is run with the tests that reach it, the mirror of its file first', async (t) => {
   const file = (test: string, units: Measured['units'], loading: string[] = []): Measured => ({
     test,

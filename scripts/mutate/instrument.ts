@@ -125,8 +125,8 @@ function textOf(node: Node): string {
   return node.type === 'TemplateLiteral' ? (node.quasis ?? []).map(({ value }) => value.raw).join('') : '';
 }
 
-/** As it is printed: on one line, and no longer than that says what is meant. */
-function oneLine(text: string): string {
+/** As it is printed: on one line, and no longer than that says what is meant. What is so already stays. */
+export function oneLine(text: string): string {
   const line = text.replaceAll(/\s+/g, ' ').trim();
   return line.length > longest ? `${line.slice(0, longest)}…` : line;
 }

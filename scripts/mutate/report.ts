@@ -1,5 +1,5 @@
 import path from 'node:path';
-import type { SourceMutant } from './instrument.ts';
+import { oneLine, type SourceMutant } from './instrument.ts';
 import type { Status, Verdict } from './trial.ts';
 
 /** A mutant that may survive. It is named by what it changes, and not by a line number, which moves. */
@@ -67,12 +67,13 @@ export function told({ file, line, mutator, original, replacement }: SourceMutan
   return `${file}:${line} ${mutator}${how}\n    ${original}\n  → ${replacement || '(nothing)'}`;
 }
 
+/** What is listed may be whole, as it is in the source, or cut short, as the campaign printed it. */
 function isSame(one: Accepted, { file, context, original, replacement }: SourceMutant): boolean {
   return (
     one.file === file &&
-    one.context === context &&
-    one.original === original &&
-    one.replacement === replacement
+    oneLine(one.context) === context &&
+    oneLine(one.original) === original &&
+    oneLine(one.replacement) === replacement
   );
 }
 
