@@ -6,7 +6,7 @@ import { leaseLost, type Lease } from '../../../../src/core/lease/lease.ts';
 import { silentLog } from '../../../../src/core/log.ts';
 import type { RelativePath } from '../../../../src/core/paths.ts';
 import { apply } from '../../../../src/core/publish/apply/apply.ts';
-import type { Plan, PlannedOutput } from '../../../../src/core/publish/plan.ts';
+import type { Plan, PlannedOutput, Work } from '../../../../src/core/publish/plan.ts';
 import { bytesBody } from '../../../../src/core/storage/body.ts';
 import { listedKey } from '../../../../src/core/storage/key.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';
@@ -526,5 +526,296 @@ t.test(
     t.same(intent?.pending?.removes, ['gone'], 'a key that no catalog may name is not announced');
     t.equal(intent?.updatedAt, found.updatedAt);
     t.equal(commit?.updatedAt, '2026-11-21T00:00:00.000Z');
+  },
+);
+
+/** A lease that is lost from the moment that `lose` is called, as it is for a process that was suspended. */
+function losable(): { check: () => void; lose: () => void } {
+  let isLost = false;
+  return {
+    check: () => {
+      if (isLost) throw leaseLost({ label: 'memory' }, 'not renewed in time');
+    },
+    lose: () => (isLost = true),
+  };
+}
+
+t.test(
+  'who was suspended past its lease when a write failed asks for nothing and undoes nothing',
+  async (t) => {
+    const { check, lose } = losable();
+    const { storage, lease, calls } = await layOut('files', undefined, { check });
+    const refused = new WaybillError('storage_denied', 'no');
+    const broken: Storage = {
+      ...storage,
+      write: async () => {
+        lose();
+        throw refused;
+      },
+    };
+    await t.rejects(apply(planOf({}), { ...options, storage: broken, lease }), refused);
+    t.same(calls, ['intent'], 'not even whose the lease is');
+  },
+);
+
+t.test('who is suspended while it asks whose the lease is undoes nothing', async (t) => {
+  const { check, lose } = losable();
+  let fences = 0;
+  const fence = async (): Promise<void> => {
+    fences += 1;
+    if (fences === 2) lose();
+  };
+  const { storage, bare, lease, calls } = await layOut('objects', undefined, { check, fence });
+  const refused = new WaybillError('storage_denied', 'no');
+  const broken = failing(storage, 'write', 'z', refused);
+  const writes = [output('a', 'new'), output('b', 'b'), output('z', 'z')];
+  await t.rejects(apply(planOf({ writes }), { ...options, storage: broken, lease }), refused);
+  t.equal(fences, 2);
+  t.notOk(calls.some((call) => /^(remove|putBack|restore)/.test(call)));
+  t.equal((await snapshot(bare)).get('a'), 'new', 'the next holder finishes it');
+});
+
+t.test('an attempt that was told once that its lease is lost does not ask again', async (t) => {
+  let fences = 0;
+  const fence = async (): Promise<void> => {
+    fences += 1;
+    if (fences === 1) throw leaseLost({ label: 'memory' }, 'another publisher holds it');
+  };
+  const { storage, lease, calls } = await layOut('files', undefined, { fence });
+  await t.rejects(apply(planOf({}), { ...options, storage, lease }), { code: 'lease_lost' });
+  t.equal(fences, 1);
+  t.notOk(calls.some((call) => /^(remove|restore)/.test(call)));
+});
+
+t.test('on an object store staging is emptied only of copies that may have been made', async (t) => {
+  const refused = new WaybillError('storage_denied', 'no');
+  const emptied = (calls: readonly string[]): number =>
+    calls.filter((call) => call === 'removeTree .publisher.tmp/attempt').length;
+  const first = planOf({ action: 'publish_new', writes: [output('b', 'b')], removes: [] });
+  const nothing = await layOut('objects');
+  await apply(first, { ...options, ...nothing });
+  t.equal(emptied(nothing.calls), 0, 'there were none');
+
+  const failed = await layOut('objects');
+  const broken = failing(failed.storage, 'write', 'b', refused);
+  await t.rejects(apply(first, { ...options, ...failed, storage: broken }), refused);
+  t.equal(emptied(failed.calls), 0, 'nor after a failure');
+
+  const unkept = await layOut('objects', undefined, {}, { keepBy: 'nothing' });
+  await apply(planOf({}), { ...options, ...unkept });
+  t.equal(emptied(unkept.calls), 0, 'nothing was kept');
+
+  const lost = await layOut('objects');
+  const late: Storage = {
+    ...lost.storage,
+    keep: async (key, aside) => {
+      await lost.storage.keep(key, aside);
+      throw refused;
+    },
+  };
+  await t.rejects(apply(planOf({}), { ...options, ...lost, storage: late }), refused);
+  t.equal(emptied(lost.calls), 1, 'a copy whose answer was lost is one');
+  t.same(Object.fromEntries(await snapshot(lost.bare)), before);
+
+  const files = await layOut('files', undefined, {}, { keepBy: 'copy' });
+  await apply(planOf({}), { ...options, ...files });
+  t.equal(emptied(files.calls), 0, 'on a file system the release does it');
+});
+
+t.test('a recorded file that is missing is created, and goes again if the attempt fails', async (t) => {
+  for (const flavour of ['files', 'objects'] as const) {
+    const { storage, bare, lease, calls } = await layOut(flavour);
+    await bare.remove(listedKey('a'));
+    const refused = new WaybillError('storage_denied', 'no');
+    const broken = failing(storage, 'remove', 'gone', refused);
+    await t.rejects(apply(planOf({}), { ...options, storage: broken, lease }), refused);
+    t.same(Object.fromEntries(await snapshot(bare)), { gone: 'gone' }, flavour);
+    t.ok(calls.includes('restore'), flavour);
+  }
+});
+
+t.test(
+  'a failure that says nothing of what was done leaves the intent, but not on a local disk',
+  async (t) => {
+    for (const [error, localRoot, isRestored] of [
+      [new Error('socket hang up'), null, false],
+      [new WaybillError('storage_transient', 'no answer'), '/disk', true],
+      [new WaybillError('storage_denied', 'no'), null, true],
+    ] as const) {
+      const { storage, bare, lease, calls } = await layOut('files');
+      const facts = { ...storage.facts, localRoot };
+      const broken = failing({ ...storage, facts }, 'rename', 'b', error);
+      await t.rejects(apply(planOf({}), { ...options, storage: broken, lease }), error);
+      t.equal(calls.includes('restore'), isRestored, error.message);
+      t.same(Object.fromEntries(await snapshot(bare)), before);
+    }
+  },
+);
+
+t.test('a removal that failed halfway and cannot be put back leaves the intent', async (t) => {
+  const { storage, lease, calls } = await layOut('files');
+  const halfway = new WaybillError('storage_transient', 'busy');
+  const broken: Storage = {
+    ...failing(storage, 'remove', 'gone', halfway),
+    facts: { ...storage.facts, localRoot: '/disk' },
+    putBack: async ({ key }) => {
+      if (key === 'gone') throw new WaybillError('storage_denied', 'no');
+    },
+  };
+  await t.rejects(apply(planOf({}), { ...options, storage: broken, lease }), halfway);
+  t.notOk(calls.includes('restore'));
+});
+
+for (const flavour of ['files', 'objects'] as const)
+  t.test(`${flavour}: who is to stop writes no further output, and leaves all as before`, async (t) => {
+    const { storage, bare, lease, calls } = await layOut(flavour);
+    const stop = new AbortController();
+    const reason = new Error('stop');
+    const onOutput = (): void => stop.abort(reason);
+    const stopping = { ...options, storage, lease, signal: stop.signal, onOutput };
+    await t.rejects(apply(planOf({}), stopping), reason);
+    t.equal(calls.filter((call) => call.startsWith('write ')).length, 1);
+    t.same(Object.fromEntries(await snapshot(bare)), before);
+  });
+
+t.test('only files that may have been there before the attempt are kept', async (t) => {
+  const kept = (calls: readonly string[]): string[] => calls.filter((call) => call.startsWith('keep '));
+  const writes = [output('a', 'new'), output('b', 'b')];
+  const absent = { found: { state: { kind: 'absent' as const }, raw: null } };
+  const invalid = { found: { state: { kind: 'invalid' as const, reason: 'x' }, raw: asFound } };
+  for (const [what, overrides, plan, expected] of [
+    ['recorded', {}, {}, ['keep a']],
+    ['a first publication', absent, { action: 'publish_new' }, []],
+    ['by force, without a catalog', absent, { action: 'force_replace', clears: true }, ['keep a', 'keep b']],
+    ['by force, a broken one', invalid, { action: 'force_replace', clears: true }, ['keep a', 'keep b']],
+    ['by force, a sound one', {}, { action: 'force_replace', clears: true }, ['keep a', 'keep b']],
+  ] as const) {
+    const { storage, bare, lease, calls } = await layOut('objects', undefined, overrides);
+    await put(bare, 'b', 'unmanaged');
+    const refused = new WaybillError('storage_denied', 'no');
+    const broken = failing(storage, 'remove', 'gone', refused);
+    const removes = [listedKey('gone')];
+    const isForced = expected.length === 2;
+    await apply(planOf({ ...plan, writes, removes: [] }), { ...options, storage, lease });
+    t.same(kept(calls), expected, what);
+    if (!isForced) continue;
+    await put(bare, 'b', 'unmanaged');
+    await t.rejects(
+      apply(planOf({ ...plan, writes, removes }), { ...options, storage: broken, lease }),
+      refused,
+    );
+    t.equal((await snapshot(bare)).get('b'), 'unmanaged', what);
+  }
+});
+
+t.test('each output is written with its headers, and with none that it has not', async (t) => {
+  const { storage, lease } = await layOut('objects');
+  const headers: unknown[] = [];
+  const noting: Storage = {
+    ...storage,
+    write: async (key, body, how) => {
+      headers.push(how.headers);
+      return storage.write(key, body, how);
+    },
+  };
+  const typed = (path: string, contentType: string | null, cacheControl: string | null): PlannedOutput => ({
+    ...output(path, path),
+    generated: { contentType, cacheControl, generator: null },
+  });
+  const writes = [
+    typed('a', null, null),
+    typed('b', 'text/css', null),
+    typed('c', null, 'no-cache'),
+    typed('d', 'text/css', 'no-cache'),
+  ];
+  await apply(planOf({ writes, removes: [] }), { ...options, storage: noting, lease });
+  t.same(headers, [
+    {},
+    { contentType: 'text/css' },
+    { cacheControl: 'no-cache' },
+    { contentType: 'text/css', cacheControl: 'no-cache' },
+  ]);
+});
+
+t.test('the lease is asked for once more only before removals that follow writes in place', async (t) => {
+  const { storage, lease, calls } = await layOut('objects');
+  await apply(planOf({ removes: [] }), { ...options, storage, lease });
+  t.equal(calls.filter((call) => call === 'fence').length, 1);
+});
+
+t.test('the state goes with the last output that is unpublished, and only then', async (t) => {
+  const unpublish = (overrides: Partial<Plan>): Work => ({
+    ...planOf({ writes: [], ...overrides }),
+    action: 'unpublish',
+    bundle: null,
+  });
+  const removes = [listedKey('a'), listedKey('gone')];
+  const last = await layOut('objects');
+  await apply(unpublish({ removes }), { ...options, ...last });
+  t.same(steps(last.calls).slice(-4), [
+    'remove a',
+    'remove gone',
+    'removeTree .publisher.tmp/attempt',
+    'remove state',
+  ]);
+
+  const others = await layOut('objects');
+  const untouched = [record('a', 'old')];
+  await apply(unpublish({ removes: [listedKey('gone')], untouched }), { ...options, ...others });
+  t.same(steps(others.calls).slice(-2), ['commit', 'removeTree .publisher.tmp/attempt']);
+
+  const replaced = await layOut('objects');
+  await apply(planOf({ writes: [], removes }), { ...options, ...replaced });
+  t.ok(replaced.calls.includes('commit'), 'an empty publication has a state');
+
+  const refused = new WaybillError('storage_denied', 'no');
+  const removeState = async (): Promise<void> => Promise.reject(refused);
+  const failed = await layOut('objects', undefined, { removeState });
+  await t.rejects(apply(unpublish({ removes }), { ...options, ...failed }), refused);
+  t.notOk(failed.calls.includes('restore'), 'the copies are gone, so the intent stays');
+  t.equal(failed.calls.filter((call) => call.startsWith('removeTree')).length, 1);
+});
+
+t.test('a forced replacement takes nothing over from an interrupted attempt', async (t) => {
+  const interrupted: Pending = {
+    attemptId: 'before',
+    owner,
+    action: 'upsert_additive',
+    startedAt: '2026-11-20T00:00:00.000Z',
+    holder: null,
+    renewals: 0,
+    outputs: [record('left', 'left')],
+    removes: [],
+  };
+  const { storage, bare, lease, calls, written } = await layOut('objects', catalogOf([], interrupted));
+  await put(bare, 'left', 'left');
+  const removes = [listedKey('gone')];
+  const plan = planOf({ action: 'force_replace', clears: true, removes });
+  await apply(plan, { ...options, storage, lease });
+  t.notOk(
+    calls.some((call) => call === 'read left'),
+    'nor is it read',
+  );
+  t.same(
+    written.map(({ outputs }) => outputs.map(({ path }) => path)),
+    [[], ['a', 'b']],
+  );
+});
+
+t.test(
+  'what the plan does not concern is recorded as the plan says, unless it was interrupted',
+  async (t) => {
+    const untouched = [record('same', 'same')];
+    const absent = { found: { state: { kind: 'absent' as const }, raw: null } };
+    const invalid = { found: { state: { kind: 'invalid' as const, reason: 'x' }, raw: asFound } };
+    for (const overrides of [{}, absent, invalid]) {
+      const { storage, lease, calls, written } = await layOut('files', undefined, overrides);
+      await apply(planOf({ untouched }), { ...options, storage, lease });
+      t.same(
+        written.at(-1)?.outputs.map(({ path }) => path),
+        ['same', 'a', 'b'],
+      );
+      t.notOk(calls.some((call) => call.startsWith('read ')));
+    }
   },
 );
