@@ -409,3 +409,50 @@ t.test('what is put back is held to its digest', async (t) => {
   t.equal(writes.at(-1)?.digest, digestOf(serialiseCatalog(committed)));
   await lease.release();
 });
+
+for (const honoured of ['full', 'create', 'none'] as const)
+  t.test(`conditions ${honoured}: a removal that is refused, or has no answer, is not one`, async (t) => {
+    let failure = new WaybillError('storage_denied', 'no');
+    const inner = objects(honoured);
+    const storage = { ...inner, remove: async () => Promise.reject(failure) };
+    const lease = await acquire(storage);
+    await lease.writeState(intent(lease));
+    await t.rejects(lease.removeState(), failure);
+    await t.rejects(lease.restoreState(), failure);
+    failure = new WaybillError('storage_transient', 'no answer');
+    await t.rejects(lease.removeState(), { code: 'commit_unknown' });
+    await lease.fence();
+    await lease.release();
+  });
+
+t.test('a state that another takes over after the fence is not removed', async (t) => {
+  const theirs = serialiseCatalog(intent({ attemptId: 'theirs', holder: elsewhere })).toString();
+  for (const act of ['removeState', 'restoreState'] as const) {
+    const inner = objects();
+    const storage: Storage = {
+      ...inner,
+      remove: async (key, how) => {
+        await put(inner, '.publisher.json', theirs);
+        await inner.remove(key, how);
+      },
+    };
+    const lease = await acquire(storage);
+    await lease.writeState(intent(lease));
+    await t.rejects(lease[act](), { code: 'lease_lost' }, act);
+    t.ok(lease.signal.aborted);
+    await lease.release();
+    t.equal((await readState(inner)).raw?.digest, digestOf(theirs));
+  }
+});
+
+t.test('a holder whose intent had no answer is fenced off if the state vanishes', async (t) => {
+  let isLost = true;
+  const { storage } = noting(objects(), () => isLost);
+  const lease = await acquire(storage);
+  await lease.writeState(intent(lease));
+  isLost = false;
+  await lease.fence();
+  await storage.remove('.publisher.json' as never);
+  await t.rejects(lease.fence(), { code: 'lease_lost' });
+  await lease.release();
+});

@@ -1,0 +1,92 @@
+import t from 'tap';
+import { readState } from '../../../src/core/catalog/store.ts';
+import { decider, type DecideOn } from '../../../src/core/publish/decide-on-state.ts';
+import { planOutputs } from '../../../src/core/publish/outputs.ts';
+import { publishBundle } from '../../../src/core/publish/publish-bundle.ts';
+import { parseBundlePath } from '../../../src/core/storage/key.ts';
+import type { Storage } from '../../../src/core/storage/storage.ts';
+import { within } from '../../../src/core/storage/wrappers/within.ts';
+import { bundleOf, contextWith, destinationOf, owner, put, testClock } from '../../faults/world.ts';
+import { memoryStorage } from '../../support/memory-storage.ts';
+
+const destination = destinationOf('replacement');
+const destinationPath = 'bundle';
+
+async function publish(root: Storage, files: Record<string, string>): Promise<void> {
+  const publication = { bundle: bundleOf(files), owner, destination, destinationPath };
+  const request = { dryRun: false, force: false };
+  t.equal((await publishBundle(contextWith(testClock()), root, publication, request)).error, null);
+}
+
+/** A place that holds `a` and `b`, and who decides there about a bundle with a new `a`, and `c/d`. */
+async function layOut(): Promise<{ root: Storage; storage: Storage; decideOn: DecideOn }> {
+  const root = memoryStorage({ flavour: 'files' });
+  await publish(root, { a: 'old', b: 'b' });
+  const storage = within(root, parseBundlePath(destinationPath));
+  const bundle = bundleOf({ a: 'new', b: 'b', 'c/d': 'd' });
+  const planned = await planOutputs(bundle, { owner, destination, destinationPath, recorded: [] });
+  const { identity: source, created } = bundle;
+  const decideOn = decider({ storage, root }, destination, {
+    owner,
+    bundle: { source, created },
+    workflow: destination.workflow,
+    force: false,
+    destinationPath,
+    planned,
+  });
+  return { root, storage, decideOn };
+}
+
+t.test('under the lease a decision is not made over if nothing has changed', async (t) => {
+  const { storage, decideOn } = await layOut();
+  const first = await decideOn(await readState(storage));
+  t.equal(first.action, 'replace_catalog');
+  t.equal(await decideOn(await readState(storage)), first);
+});
+
+t.test(
+  'what came to the place between the two looks changes the decision, the same state or not',
+  async (t) => {
+    const first = await layOut();
+    await first.decideOn(await readState(first.storage));
+    await put(first.storage, 'c/d', 'unmanaged');
+    const refused = await first.decideOn(await readState(first.storage));
+    t.match(refused, { action: 'fail_unmanaged' }, 'a file where one is to be written');
+    await first.storage.remove('c/d' as never);
+    t.match(
+      await first.decideOn(await readState(first.storage)),
+      { action: 'replace_catalog' },
+      'and it is gone',
+    );
+
+    const second = await layOut();
+    await second.decideOn(await readState(second.storage));
+    await put(second.storage, 'c', 'unmanaged');
+    const blocked = await second.decideOn(await readState(second.storage)).catch((error: unknown) => error);
+    t.notMatch(blocked, { action: 'replace_catalog' }, 'a file where a directory is needed');
+
+    const third = await layOut();
+    const before = await third.decideOn(await readState(third.storage));
+    await publish(third.root, { a: 'new', b: 'b', e: 'e' });
+    const after = await third.decideOn(await readState(third.storage));
+    t.same([before.writes.map(({ path }) => path), before.removes], [['a', 'c/d'], []]);
+    t.same([after.writes.map(({ path }) => path), after.removes], [['c/d'], ['e']], 'another has published');
+  },
+);
+
+t.test('what another has damaged and published again is looked at again', async (t) => {
+  const { root, storage, decideOn } = await layOut();
+  await storage.remove('b' as never);
+  const before = await decideOn(await readState(storage));
+  t.same(
+    before.writes.map(({ path }) => path),
+    ['a', 'b', 'c/d'],
+  );
+  await publish(root, { a: 'old', b: 'b', e: 'e' });
+  const after = await decideOn(await readState(storage));
+  t.same(
+    after.writes.map(({ path }) => path),
+    ['a', 'c/d'],
+    'it is there by now',
+  );
+});
