@@ -2,7 +2,7 @@ import http, { type IncomingMessage, type ServerResponse } from 'node:http';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
-import { PutObjectCommand, type S3Client } from '@aws-sdk/client-s3';
+import { DeleteObjectCommand, PutObjectCommand, type S3Client } from '@aws-sdk/client-s3';
 import type { Test } from 'tap';
 import type { Radosgw } from './radosgw.ts';
 
@@ -56,9 +56,9 @@ export async function startS3Proxy(t: Test, upstreamServer: Radosgw): Promise<S3
     const verdict = proxy.judge(seen);
     if (verdict === 'pass' || verdict === 'cut_response' || verdict === 'cut_request')
       forward(request, response, verdict, { port, agent: upstream });
-    else if (verdict === 'without_condition') void putAnew(own, request, response, {});
+    else if (verdict === 'without_condition') void sendAnew(own, request, response, {});
     else if ('with_version' in verdict)
-      void putAnew(own, request, response, { IfMatch: verdict.with_version });
+      void sendAnew(own, request, response, { IfMatch: verdict.with_version });
     else answer(request, response, verdict);
   });
   server.keepAliveTimeout = 60_000;
@@ -103,22 +103,22 @@ function forward(
     });
 }
 
-async function putAnew(
+async function sendAnew(
   client: S3Client,
   request: IncomingMessage,
   response: ServerResponse,
   condition: { IfMatch?: string },
 ): Promise<void> {
   const [, bucket = '', ...key] = decodeURIComponent((request.url ?? '').split('?')[0] ?? '').split('/');
-  const command = new PutObjectCommand({
-    Bucket: bucket,
-    Key: key.join('/'),
-    Body: await buffer(request),
-    ContentType: request.headers['content-type'],
-    ...condition,
-  });
+  const object = { Bucket: bucket, Key: key.join('/'), ...condition };
+  const [Body, ContentType] = [await buffer(request), request.headers['content-type']];
   try {
-    const { ETag = '' } = await client.send(command);
+    if (request.method === 'DELETE') {
+      await client.send(new DeleteObjectCommand(object));
+      response.writeHead(204).end();
+      return;
+    }
+    const { ETag = '' } = await client.send(new PutObjectCommand({ ...object, Body, ContentType }));
     response.writeHead(200, { etag: ETag }).end();
   } catch (error) {
     const { name, $metadata } = error as { name: string; $metadata?: { httpStatusCode?: number } };
