@@ -70,7 +70,7 @@ async function demo({ isOnce }: { isOnce: boolean }): Promise<number> {
           maxConnections: 100,
           uploadTimeoutMs: 60_000,
         },
-        { clock: systemClock, log: silentLog },
+        { clock: systemClock, log: silentLog, metrics: null },
       );
       onRelease(() => web.close());
       const token = randomUUID();

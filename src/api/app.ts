@@ -1,4 +1,4 @@
-import type { Express, RequestHandler } from 'express';
+import type { Express } from 'express';
 import { createHttpApp } from './http/app.ts';
 import { recordRequests } from './metrics/record-request.ts';
 import type { ApiPorts } from './ports.ts';
@@ -7,8 +7,8 @@ import { routes } from './routes.ts';
 /** The daemon's HTTP application: all routes, request metrics, and the queue board if there is one. */
 export function createApp(ports: ApiPorts): Express {
   const { clock, metrics, board = null } = ports;
-  const middleware: RequestHandler[] = [];
-  if (metrics !== null) middleware.push(recordRequests(metrics, clock));
-  if (board !== null) middleware.push(board);
-  return createHttpApp(routes, ports, middleware);
+  return createHttpApp(routes, ports, {
+    observers: metrics === null ? [] : [recordRequests(metrics, clock)],
+    pages: board === null ? [] : [board],
+  });
 }

@@ -159,6 +159,20 @@ export const errorTable = {
   },
 
   // HTTP
+  malformed_request: {
+    retryable: false,
+    about: 'The request is not valid HTTP: its framing, a header, or not exactly one Host.',
+  },
+  request_timeout: { retryable: true, about: 'The head of the request did not come in time.' },
+  expectation_failed: {
+    retryable: false,
+    about: 'The Expect header asks for something else than 100-continue.',
+  },
+  headers_too_large: { retryable: false, about: 'The head of the request is longer than is read (16 KiB).' },
+  unsupported_transfer_coding: {
+    retryable: false,
+    about: 'The Transfer-Encoding is something else than chunked.',
+  },
   invalid_request: {
     retryable: false,
     about: 'The body or a parameter of the request is not what this route takes.',

@@ -111,12 +111,19 @@ t.test('a client that waits to be asked for its document is asked', async (t) =>
 });
 
 t.test('a connection that never sends a request is closed', async (t) => {
-  const { origin } = await startApi(t, { headersTimeoutMs: 20 });
+  const { origin, lines } = await startApi(t, { headersTimeoutMs: 20 });
   for (const begun of ['', 'GET /healthz HT', 'GET /healthz HTTP/1.1\r\nHost: x\r\n']) {
     const { socket, closed } = await connect(t, origin);
     socket.write(begun);
-    t.match(await closed, /^(HTTP\/1.1 408 |$)/, JSON.stringify(begun));
+    const answer = await closed;
+    t.match(answer, /^(HTTP\/1.1 408 |$)/, JSON.stringify(begun));
+    t.match(answer, begun === '' ? /^$/ : /"code":"request_timeout","retryable":true/, JSON.stringify(begun));
   }
+  t.same(
+    lines.map(({ fields }) => fields['code']),
+    ['request_timeout', 'request_timeout'],
+    'in the log is what had begun',
+  );
 });
 
 t.test('a body that no route reads keeps no connection', async (t) => {

@@ -193,6 +193,110 @@ t.test('bytes that are no HTTP are refused and the daemon goes on', async (t) =>
   t.equal((await fetch(`${origin}/healthz`)).status, 200);
 });
 
+/** What HTTP itself refuses, whatever the route is. */
+const get = (...lines: string[]): string => `GET /healthz HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`;
+const refusals: [string, string, number, string][] = [
+  ['no HTTP', '\x16\x03\x01\x02\x00', 400, 'malformed_request'],
+  ['a header without a colon', get('Host: x', 'No colon'), 400, 'malformed_request'],
+  ['a NUL in a header', get('Host: x', 'X-A: a\0b'), 400, 'malformed_request'],
+  ['a DEL in a header', get('Host: x', 'X-A: a\x7fb'), 400, 'malformed_request'],
+  ['no Host header', get('Accept: */*'), 400, 'malformed_request'],
+  ['two Host headers', get('Host: x', 'Host: y'), 400, 'malformed_request'],
+  ['two lengths', uploadHead({ 'Content-Length': '4, 5' }), 400, 'malformed_request'],
+  [
+    'a length and a coding',
+    uploadHead({ 'Content-Length': 4, 'Transfer-Encoding': 'chunked' }),
+    400,
+    'malformed_request',
+  ],
+  ['a bad chunk', `${uploadHead({ 'Transfer-Encoding': 'chunked' })}zz\r\n`, 400, 'malformed_request'],
+  ['an unknown expectation', get('Host: x', 'Expect: 200-ok'), 417, 'expectation_failed'],
+  ['two expectations', get('Host: x', 'Expect: 100-continue, x'), 417, 'expectation_failed'],
+  ['a head that is too long', get('Host: x', `X-A: ${'a'.repeat(20_000)}`), 431, 'headers_too_large'],
+  ['a path that is too long', `GET /${'a'.repeat(20_000)}`, 431, 'headers_too_large'],
+  ['an unknown coding', uploadHead({ 'Transfer-Encoding': 'gzip' }), 501, 'unsupported_transfer_coding'],
+  [
+    'an unknown coding before chunked',
+    `${uploadHead({ 'Transfer-Encoding': 'gzip, chunked' })}4\r\nbody\r\n0\r\n\r\n`,
+    501,
+    'unsupported_transfer_coding',
+  ],
+];
+
+for (const [what, bytes, status, code] of refusals)
+  t.test(`${what} is ${status} ${code}: a problem document, logged once and counted`, async (t) => {
+    const { origin, lines, staged } = await startApi(t);
+    const { socket, closed } = await connect(t, origin);
+    socket.write(bytes, 'latin1');
+    const answer = await closed;
+    t.match(
+      answer,
+      new RegExp(`^HTTP/1.1 ${status} [^]*\\r\\nContent-Type: application/problem\\+json\\r\\n`),
+    );
+    t.match(answer, /\r\nConnection: close\r\n/i);
+    const [head = '', body = ''] = answer.split('\r\n\r\n');
+    const length = /\r\nContent-Length: (\d+)/.exec(head)?.[1];
+    t.equal(Number(length), Buffer.byteLength(body), 'and nothing comes after it');
+    const id = /\r\nX-Request-Id: (\S+)/.exec(head)?.[1];
+    t.match(JSON.parse(body), { type: 'about:blank', status, code, instance: `urn:uuid:${id}` });
+    while (lines.length === 0) await new Promise((resolve) => setImmediate(resolve));
+    t.match(lines, [{ fields: { status, code, request_id: id, client: '127.0.0.1' } }]);
+    t.equal(lines.length, 1);
+    const metrics = await (await fetch(`${origin}/metrics`)).text();
+    const counted = metrics.split('\n').filter((line) => line.startsWith('waybill_http_requests_total{'));
+    t.equal(counted.length, 1, 'nothing else was counted');
+    t.match(counted[0], new RegExp(`status="${status}"\\} 1$`));
+    await until(async () => (await staged()).length === 0);
+  });
+
+t.test('HTTP/1.0 needs no Host header and knows no expectations', async (t) => {
+  const { origin } = await startApi(t);
+  for (const line of ['', 'Expect: x\r\n']) {
+    const { socket, closed } = await connect(t, origin);
+    socket.write(`GET /healthz HTTP/1.0\r\n${line}\r\n`);
+    t.match(await closed, /^HTTP\/1.1 200 /);
+  }
+});
+
+t.test('a body that is longer than its length does not cost the client its answer', async (t) => {
+  let goOn: () => void = () => undefined;
+  const mayGoOn = new Promise<void>((resolve) => (goOn = resolve));
+  const stage: StageUpload = async (request) => {
+    const staged = await stageAnything(request);
+    await mayGoOn;
+    return staged;
+  };
+  const { origin, lines } = await startApi(t, { stage });
+  const { socket, closed, received } = await connect(t, origin);
+  socket.write(`${uploadHead({ 'Content-Length': 4 })}body and more`);
+  // The rest is refused long before the upload is accepted.
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  t.equal(received(), '');
+  goOn();
+  const answers = (await closed).split(/(?=HTTP\/1\.1 )/);
+  t.match(answers[0], /^HTTP\/1.1 202 [^]*"status":"accepted"/);
+  t.match(answers[1], /^HTTP\/1.1 400 [^]*"code":"malformed_request"/);
+  t.equal(answers.length, 2);
+  t.match(
+    lines.map(({ fields }) => fields['status']),
+    [202, 400],
+  );
+});
+
+t.test('a client that goes on after what is no HTTP has its answer and is cut off', async (t) => {
+  const { origin } = await startApi(t);
+  const { socket, until, closed } = await connect(t, origin);
+  socket.write(`${uploadHead({ 'Transfer-Encoding': 'chunked' })}zz\r\n`);
+  t.match(await until(/\r\n\r\n\{.*\}/), /^HTTP\/1.1 400 /);
+  const pump = (): void => {
+    while (!socket.destroyed && socket.write(Buffer.alloc(0x100000)));
+    socket.once('drain', pump);
+  };
+  pump();
+  await closed.catch(() => undefined);
+  t.ok(socket.destroyed);
+});
+
 /** Looks until it is so; the test's own time-out ends a vain search. */
 async function until(isSo: () => Promise<boolean>): Promise<void> {
   while (!(await isSo())) await new Promise((resolve) => setImmediate(resolve));

@@ -5,6 +5,7 @@ import { WaybillError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import { sendProblem } from './problem.ts';
 import { dropUnreadBody } from './request/drain-request.ts';
+import { refusedHead } from './request/refused-head.ts';
 import { requestLog } from './request-log.ts';
 import { createRouter } from './router.ts';
 import type { Route } from './route.ts';
@@ -18,19 +19,20 @@ export interface HttpPorts {
 
 /**
  * An application that serves these routes below the base path, logs each request and answers each error with
- * a problem document. `middleware` runs before the routes, for every path.
+ * a problem document. `observers` see every request first, even one that is refused by its head; `pages` come
+ * before the routes.
  */
 export function createHttpApp<Ports extends HttpPorts>(
   routes: readonly Route<Ports>[],
   ports: Ports,
-  middleware: readonly RequestHandler[] = [],
+  { observers = [], pages = [] }: { observers?: RequestHandler[]; pages?: RequestHandler[] } = {},
 ): Express {
   const app = express();
   app.disable('x-powered-by').disable('etag');
   app.set('trust proxy', ports.http.trustedProxies);
   app.use(requestLog(ports.log, ports.clock));
   app.use(closeUnread(ports.clock));
-  for (const handler of middleware) app.use(handler);
+  for (const handler of [...observers, checkHead, ...pages]) app.use(handler);
   app.use(ports.http.basePath, createRouter(routes, ports));
   app.use(noSuchRoute);
   app.use(answerError(ports.clock));
@@ -43,6 +45,14 @@ function closeUnread(clock: Clock): RequestHandler {
     next();
   };
 }
+
+const checkHead: RequestHandler = (req, res, next) => {
+  const refused = refusedHead(req);
+  if (refused === null) return next();
+  // Where the next request begins is not to be relied on.
+  res.setHeader('Connection', 'close');
+  throw refused;
+};
 
 const noSuchRoute: RequestHandler = () => {
   throw new WaybillError('not_found', 'there is nothing under this path', {

@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import type { Clock } from '../../core/clock.ts';
 import { WaybillError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
+import { answerRefusedBytes, type RefusalPorts } from './refused-bytes.ts';
 
 export interface HttpServer {
   /** `http://127.0.0.1:8080`, with the port that was really bound. */
@@ -44,25 +45,26 @@ const refusalLogMs = 60_000;
 /**
  * Listens on `host` and `port`. A connection that has not sent the head of a request within
  * `headersTimeoutMs` is closed; one above `maxConnections` is closed at once, with a warning at most once a
- * minute. Throws `config_invalid` if the address cannot be bound.
+ * minute. Every request reaches `listener`, also one that HTTP refuses by its head: the application holds it
+ * to `refusedHead`. Throws `config_invalid` if the address cannot be bound.
  */
 export async function listen(
   listener: RequestListener,
   options: ListenOptions,
-  { clock, log }: { clock: Clock; log: Log },
+  ports: RefusalPorts,
 ): Promise<HttpServer> {
+  const { clock, log } = ports;
   const { host, port, uploadTimeoutMs, headersTimeoutMs: headersTimeout = usualHeadersMs } = options;
-  const server = http.createServer(
-    {
-      headersTimeout,
-      requestTimeout: uploadTimeoutMs + requestGraceMs,
-      connectionsCheckingInterval: Math.min(mostCheckMs, headersTimeout),
-      keepAliveTimeout: keepAliveTimeoutMs,
-    },
-    listener,
-  );
-  // Without this Node.js would answer 100 Continue before anything was checked.
-  server.on('checkContinue', listener);
+  const server = http.createServer({
+    headersTimeout,
+    requestTimeout: uploadTimeoutMs + requestGraceMs,
+    connectionsCheckingInterval: Math.min(mostCheckMs, headersTimeout),
+    keepAliveTimeout: keepAliveTimeoutMs,
+    requireHostHeader: false,
+  });
+  const handle = answerRefusedBytes(server, listener, ports);
+  // Without these Node.js would answer 100 Continue before anything was checked, and 417 without a body.
+  for (const event of ['request', 'checkContinue', 'checkExpectation']) server.on(event, handle);
   const connections = limitConnections(server, options.maxConnections, clock, log);
   try {
     server.listen(port, host);

@@ -57,6 +57,11 @@ export const statusOf: Record<ErrorCode, number> = {
   template_error: 500,
   worker_failed: 500,
 
+  malformed_request: 400,
+  request_timeout: 408,
+  expectation_failed: 417,
+  headers_too_large: 431,
+  unsupported_transfer_coding: 501,
   invalid_request: 400,
   invalid_parameter: 400,
   unsupported_format: 406,
@@ -153,7 +158,8 @@ export async function sendProblem(
 ): Promise<void> {
   const context = requestContext(req);
   const error = asWaybillError(thrown);
-  context.fields['code'] = error.code;
+  // What was answered first counts: its connection may break after that.
+  context.fields['code'] ??= error.code;
   if (hasReason.has(error.code)) context.fields['reason'] = reasonOf(error);
   if (statusOf[error.code] === 500 || error.code === 'staging_unavailable') context.failure = thrown;
   if (res.headersSent || res.destroyed) {

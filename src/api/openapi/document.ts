@@ -10,7 +10,8 @@ import type { Header, OpenApiDocument, Operation, PathItem, ResponseObject } fro
 const description = `Publishes bundles that producers push, and tells what became of them.
 
 Paths are relative to \`server.http.base_path\`. \`HEAD\` is answered wherever \`GET\` is. Every refusal is a problem document (RFC 9457); besides
-those listed, a path that is none is answered 404 \`not_found\`, and another method 405 \`method_not_allowed\` with \`Allow\`.`;
+those listed, a path that is none is answered 404 \`not_found\`, and another method 405 \`method_not_allowed\` with \`Allow\`. On every path, what is not valid HTTP is answered 400 \`malformed_request\`,
+408 \`request_timeout\`, 417 \`expectation_failed\`, 431 \`headers_too_large\` or 501 \`unsupported_transfer_coding\`.`;
 
 const tags: Record<RouteTag, string> = {
   uploads: 'Bundles from producers.',

@@ -6,6 +6,7 @@ import { recordRequest } from '../metrics/record-request.ts';
 import type { WeatherPorts } from './ports.ts';
 import { requestContext } from '../http/request/request-context.ts';
 import { hasPendingBody } from '../http/request/drain-request.ts';
+import { refusedHead } from '../http/request/refused-head.ts';
 import { sendWithEtag } from '../http/send-with-etag.ts';
 import { logRequest, type LoggedRequest } from '../http/request-log.ts';
 
@@ -25,7 +26,7 @@ export function withHotReads(
   if (weather === null) return app;
   return (req, res) => {
     const answer =
-      (req.method === 'GET' || req.method === 'HEAD') && !hasPendingBody(req)
+      (req.method === 'GET' || req.method === 'HEAD') && !hasPendingBody(req) && refusedHead(req) === null
         ? weather.hot({ url: req.url ?? '/', accept: req.headers.accept })
         : undefined;
     if (answer === undefined) {

@@ -98,7 +98,7 @@ async function openDaemon(
   // Listening comes before the sweep of staging: a second daemon with the same configuration fails here,
   // before it removes anything.
   const entrance = newEntrance();
-  const server = await listen(entrance.listener, config.server.http, foundation);
+  const server = await listen(entrance.listener, config.server.http, { ...foundation, metrics });
   onFailure(() => server.close());
   const weather = await openConfiguredWeather(foundation, metrics);
   if (weather !== null) onFailure(() => weather.close());

@@ -34,10 +34,13 @@ export async function endAfterDrain(
     const done = (): void => {
       timer.cancel();
       req.off('data', discard).off('end', done).off('close', done);
+      req.socket.off('end', done);
       resolve();
     };
     const timer = clock.timeout(timeoutMs, done);
     req.on('data', discard).on('end', done).on('close', done);
+    // Where the body is no HTTP, the request itself never ends.
+    req.socket.once('end', done);
     if (req.destroyed) done();
     else req.resume();
   });

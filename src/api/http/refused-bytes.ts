@@ -1,0 +1,151 @@
+import { randomUUID } from 'node:crypto';
+import http, {
+  type IncomingMessage,
+  type RequestListener,
+  type Server,
+  type ServerResponse,
+} from 'node:http';
+import type { Socket } from 'node:net';
+import type { Clock } from '../../core/clock.ts';
+import { WaybillError } from '../../core/errors.ts';
+import type { Log } from '../../core/log.ts';
+import { problemOf, sendProblem } from './problem.ts';
+import { malformed, unsupportedCoding } from './request/refused-head.ts';
+
+/*
+ * What Node.js refuses before there is a request, or in the middle of one: bytes that are no HTTP, a head
+ * that is too long or too late. It would answer with a status line and no more, write that over the answer to
+ * the request before, and tell nobody.
+ */
+
+export interface RefusalPorts {
+  clock: Clock;
+  log: Log;
+  /** Where refusals are counted; null: nowhere. */
+  metrics: RequestCounter | null;
+}
+
+export interface RequestCounter {
+  request(done: { method: string; route: string | null; status: number | null; seconds: number }): void;
+}
+
+/** A request and its answer, as Node.js hands them out. */
+interface Exchange {
+  req: IncomingMessage;
+  res: ServerResponse;
+}
+
+// The same bounds as those of a body that is not wanted.
+const lingerMs = 5_000;
+const lingerBytes = 64 * 1024 * 1024;
+
+/**
+ * Answers with problem documents what the server refuses on its own, each logged and counted like a request,
+ * and returns `listener` as the server has to call it. An answer that is under way is finished first; after
+ * the refusal the connection is closed.
+ */
+export function answerRefusedBytes(
+  server: Server,
+  listener: RequestListener,
+  ports: RefusalPorts,
+): RequestListener {
+  const latest = new WeakMap<Socket, Exchange>();
+  const refusedAt = new WeakMap<Socket, number>();
+  server.on('clientError', (thrown: ParserError, stream) => {
+    const socket = stream as Socket;
+    const since = refusedAt.get(socket);
+    // The parser complains about all that comes after, too.
+    if (since !== undefined) {
+      if (socket.bytesRead - since > lingerBytes) socket.destroy();
+      return;
+    }
+    refusedAt.set(socket, socket.bytesRead);
+    const error = errorOf(thrown);
+    if (error === null || !socket.writable || socket.bytesRead === 0) socket.destroy();
+    else refuse(error, socket, latest.get(socket), ports, thrown.code === endedEarly);
+  });
+  return (req, res) => {
+    latest.set(req.socket, { req, res });
+    listener(req, res);
+  };
+}
+
+function refuse(
+  error: WaybillError,
+  socket: Socket,
+  exchange: Exchange | undefined,
+  ports: RefusalPorts,
+  hasLeft: boolean,
+): void {
+  if (exchange === undefined || (exchange.res.writableFinished && exchange.req.complete))
+    answerOnSocket(error, socket, ports);
+  else if (exchange.req.complete)
+    // What comes after a request, such as a body that is longer than its length, costs it no answer.
+    exchange.res.once('close', () => answerOnSocket(error, socket, ports));
+  else if (hasLeft || exchange.res.writableFinished) socket.destroy();
+  else {
+    const { req, res } = exchange;
+    if (!res.headersSent) void sendProblem(req, res, error, ports.clock);
+    // Whoever reads the body waits for more of it.
+    res.once('close', () => req.destroy());
+    // Whole answers are written at once; what the client still sends is drained for a while.
+    socket.end();
+  }
+}
+
+function answerOnSocket(error: WaybillError, socket: Socket, { clock, log, metrics }: RefusalPorts): void {
+  if (!socket.writable) return;
+  const id = randomUUID();
+  const problem = problemOf(error, id);
+  const body = JSON.stringify(problem);
+  const head = [
+    `HTTP/1.1 ${problem.status} ${problem.title}`,
+    `Date: ${clock.now().toUTCString()}`,
+    `X-Request-Id: ${id}`,
+    'Cache-Control: no-store',
+    'X-Content-Type-Options: nosniff',
+    'Content-Type: application/problem+json',
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    'Connection: close',
+  ];
+  const client = socket.remoteAddress ?? null;
+  // Not destroyed at once: with unread bytes that would send a reset, which can overtake the answer.
+  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
+  const timer = clock.timeout(lingerMs, () => socket.destroy(), { unref: true });
+  socket.once('end', () => socket.destroySoon()).once('close', () => timer.cancel());
+  log.info(
+    {
+      request_id: id,
+      method: null,
+      route: null,
+      path: null,
+      client,
+      status: problem.status,
+      bytes_received: 0,
+      bytes_sent: Buffer.byteLength(body),
+      ms: 0,
+      code: error.code,
+      reason: error.message,
+    },
+    'request',
+  );
+  metrics?.request({ method: '', route: null, status: problem.status, seconds: 0 });
+}
+
+type ParserError = NodeJS.ErrnoException & { reason?: string };
+
+const endedEarly = 'HPE_INVALID_EOF_STATE';
+
+/** Null for what is no refusal, but a connection that broke. */
+function errorOf({ code = '', reason = '' }: ParserError): WaybillError | null {
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT')
+    return new WaybillError('request_timeout', 'the request did not come in time', { hint: 'send it again' });
+  if (code === 'HPE_HEADER_OVERFLOW')
+    return new WaybillError('headers_too_large', `the head is longer than ${http.maxHeaderSize} bytes`, {
+      hint: 'send fewer or shorter headers, or a shorter path',
+    });
+  // The last coding is not `chunked`: to the parser a matter of framing.
+  if (code === 'HPE_INVALID_TRANSFER_ENCODING' && reason.startsWith('Request has'))
+    return unsupportedCoding();
+  return code.startsWith('HPE_') ? malformed(`the request is not valid HTTP (${reason})`) : null;
+}

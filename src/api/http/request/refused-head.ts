@@ -1,0 +1,47 @@
+import type { IncomingMessage } from 'node:http';
+import { WaybillError } from '../../../core/errors.ts';
+
+/**
+ * What HTTP itself asks of the head of a request, whatever its route: one Host (RFC 9112, 3.2), no transfer
+ * coding but `chunked` (6.1), no expectation but `100-continue` (RFC 9110, 10.1.1). Node.js would answer some
+ * of it without a body and let the rest pass. Null if the head is all right. Pure.
+ */
+export function refusedHead(req: Pick<IncomingMessage, HeadParts>): WaybillError | null {
+  const hosts = countHosts(req.rawHeaders);
+  if (hosts > 1 || (hosts === 0 && req.httpVersion !== '1.0'))
+    return malformed(
+      hosts === 0 ? 'the request has no Host header' : `the request has ${hosts} Host headers`,
+    );
+  const { 'transfer-encoding': coding, expect } = req.headers;
+  if (coding !== undefined && coding.trim().toLowerCase() !== 'chunked') return unsupportedCoding();
+  if (expect !== undefined && req.httpVersion !== '1.0' && expect.trim().toLowerCase() !== '100-continue')
+    return new WaybillError('expectation_failed', 'this Expect header cannot be met', {
+      hint: 'send `Expect: 100-continue`, or none',
+    });
+  return null;
+}
+
+type HeadParts = 'rawHeaders' | 'headers' | 'httpVersion';
+
+/** A request that is no HTTP. */
+export function malformed(what: string): WaybillError {
+  return new WaybillError('malformed_request', what, { hint: 'send one request as RFC 9112 says' });
+}
+
+export function unsupportedCoding(): WaybillError {
+  return new WaybillError(
+    'unsupported_transfer_coding',
+    'the only transfer coding that is taken is chunked',
+    {
+      hint: 'send the body as it is, with its Content-Length or with `Transfer-Encoding: chunked`',
+    },
+  );
+}
+
+/** Not from `headers`, where the second is dropped. */
+function countHosts(rawHeaders: readonly string[]): number {
+  let hosts = 0;
+  for (let at = 0; at < rawHeaders.length; at += 2)
+    if (rawHeaders[at]?.length === 4 && rawHeaders[at]?.toLowerCase() === 'host') hosts += 1;
+  return hosts;
+}
