@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
 import { configuration, document, fingerprint, manifest, program, root, waybill, web } from './process.ts';
@@ -483,4 +483,55 @@ t.test('two checkouts with one source id are one source', async (t) => {
   t.match(run('second', ', id: maps').counters, { skip_same: 2 });
   t.same(fingerprint(path.join(place, 'web')), before);
   t.match(run('second', '').counters, { upsert_additive: 2, skip_same: 0 }, 'by its place it is another');
+});
+
+t.test('what the source no longer holds: inspected, reported, predicted, removed', async (t) => {
+  const place = t.testdir({ source, 'c.yml': configuration([`${web}, orphans: report`]), plan: {} });
+  const at = (name: string): string => path.join(place, name);
+  const run = (...args: string[]) => waybill(['run', '-c', 'c.yml', ...args], { cwd: place });
+  t.equal(run().status, 0);
+  rmSync(at('source/one'), { recursive: true });
+  const orphan = { destination_path: 'one', outputs: ['a.txt', 'sub/b.txt'], bytes: 2, error: null };
+  const before = fingerprint(at('web'));
+  t.match(waybill(['inspect', '-c', 'c.yml', '-p', 'maps'], { cwd: place }), {
+    status: 0,
+    stdout: /target=one +orphan +2 outputs, 2 B; the source does not hold it any more/,
+  });
+  const seen = waybill(['inspect', '-c', 'c.yml', '-p', 'maps', '--format', 'json'], { cwd: place });
+  t.match(document(t, seen), {
+    destinations: [{ orphans: [{ destination_path: 'one', outputs: 2, bytes: 2 }] }],
+  });
+  t.match(run(), {
+    status: 0,
+    stdout: /target=one +orphan .*it stays published[^]*skip_same=1 {2}orphans=1/,
+  });
+  t.match(runDocument(t, run('--format', 'json')), {
+    pipelines: [{ destinations: [{ orphans: [{ ...orphan, action: 'keep' }] }] }],
+  });
+
+  writeFileSync(at('c.yml'), configuration([`${web}, orphans: remove`]));
+  const planned = run('--dry-run', '--out', 'plan/p.json');
+  t.match(planned, { status: 0, stderr: /orphans stay where they are: a plan file does not cover them/ });
+  t.match(run('--plan', 'plan/p.json'), {
+    status: 0,
+    stdout: /orphans=1/,
+    stderr: /a plan file does not cover/,
+  });
+  const predicted = run('--dry-run');
+  t.match(
+    predicted.stdout,
+    /target=one +unpublish +2 outputs, 2 B +.*it would be removed\n +remove {2}a\.txt/,
+  );
+  t.match(predicted.stdout, /nothing was written: skip_same=1 {2}unpublish=1/);
+  t.same(fingerprint(at('web')), before, 'until here nothing was changed');
+  const done = run('--format', 'json');
+  t.equal(done.status, 0, done.stderr);
+  t.match(runDocument(t, done), {
+    pipelines: [{ destinations: [{ orphans: [{ ...orphan, action: 'unpublish' }] }] }],
+  });
+  t.same(readdirSync(at('web')), ['two']);
+  rmSync(at('source/two'), { recursive: true });
+  t.match(run(), { status: 1, stdout: /the source holds no bundle at all.*too_many_removals/ });
+  t.match(run('--allow-removals'), { status: 0, stdout: /it was removed[^]*unpublish=1/ });
+  t.same(readdirSync(at('web')), []);
 });

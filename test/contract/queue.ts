@@ -539,6 +539,7 @@ export function runResult(outcome: 'ok' | 'failed'): JobResult {
             location: 'local',
             status: outcome,
             actions: [actionResult(action)],
+            orphans: [],
             warnings: [],
             error: null,
           },

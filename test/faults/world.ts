@@ -127,6 +127,7 @@ export function destinationOf(workflow: 'additive' | 'replacement', id = 'web'):
     mapping: 'preserve_relative',
     workflow,
     stale: 'publish',
+    orphans: 'keep',
     publicBaseUrl: null,
     cacheControl: null,
     outputs: { checksums: false, archive: false, index: false, sceneMapPage: false },

@@ -102,6 +102,8 @@ export interface DestinationConfig {
   workflow: 'additive' | 'replacement';
   /** What becomes of a bundle that is older than the one that is published. */
   stale: 'publish' | 'refuse';
+  /** What a run does with what it published earlier from bundles that the source no longer holds. */
+  orphans: 'keep' | 'report' | 'remove';
   /** Ends with `/`; null if not configured. */
   publicBaseUrl: string | null;
   cacheControl: string | null;

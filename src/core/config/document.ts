@@ -69,6 +69,7 @@ export type DestinationDocument = DestinationLocationDocument & {
   mapping: 'preserve_relative' | 'fixed';
   workflow: 'additive' | 'replacement';
   stale?: 'publish' | 'refuse';
+  orphans: 'keep' | 'report' | 'remove';
   public_base_url?: string;
   cache_control?: string;
   outputs: { checksums: boolean; archive: boolean; index: boolean; scene_map_page: boolean };

@@ -31,6 +31,7 @@ export function relationFaults(document: unknown, base: PathBase): Fault[] {
     ...duplicateIds(notifiers, 'notifier'),
     ...notifierFaults(notifiers, pipelines),
     ...pipelines.flatMap((pipeline) => locationFaults(pipeline, base)),
+    ...pipelines.flatMap(orphanFaults),
     ...uploadsWithoutToken(pipelines, tokens),
     ...stagingFaults(document, base),
     ...(isMap(document) && isEmptyList(document['pipelines'] ?? []) && databases.length === 0
@@ -156,6 +157,20 @@ function locationFaults(pipeline: Item, base: PathBase): Fault[] {
       return faults;
     },
   );
+}
+
+/** Uploads are no listing of what there is, and `fixed` means that older bundles give way. */
+function orphanFaults({ value: pipeline, path }: Item): Fault[] {
+  const isUpload = textOf(isMap(pipeline) ? pipeline['source'] : undefined, 'backend') === 'http_upload';
+  return itemsOf(pipeline, ['destinations'], path).flatMap(({ value, path: at }): Fault[] => {
+    const orphans = textOf(value, 'orphans');
+    if (orphans !== 'report' && orphans !== 'remove') return [];
+    if (!isUpload && textOf(value, 'mapping') !== 'fixed') return [];
+    const why = isUpload
+      ? 'an http_upload source cannot be listed'
+      : 'mapping fixed publishes one bundle only';
+    return [fault('invalid_value', [...at, 'orphans'], `${why}, so there are no orphans; expected keep`)];
+  });
 }
 
 /**

@@ -138,6 +138,7 @@ function resolveDestination(
     mapping: destination.mapping,
     workflow: destination.workflow,
     stale: destination.stale ?? usualStale(destination, source),
+    orphans: destination.orphans,
     publicBaseUrl:
       destination.public_base_url === undefined ? null : accepted(parseBaseUrl(destination.public_base_url)),
     cacheControl: destination.cache_control ?? null,

@@ -29,6 +29,10 @@ export interface PublishRequest {
    * were quicker. The last one counts.
    */
   onDecided?: (decided: Decided) => void;
+  /**
+   * A plan file says what is to be done, and it says nothing of orphans: they are reported and stay.
+   */
+  keepsOrphans?: boolean;
   onProgress?: (progress: Progress) => void;
   /** The run of the upload that is published; for events. */
   runId?: string;

@@ -35,6 +35,7 @@ export async function publishToDestination(
     location: describeLocation(destination.location),
     status: 'ok',
     actions: [],
+    orphans: [],
     warnings: [],
     error: null,
   };

@@ -9,6 +9,8 @@ import type { SourceLocation } from '../storage/backends.ts';
 import { describeLocation } from '../storage/location.ts';
 import type { Storage } from '../storage/storage.ts';
 import { sourceFailures } from './results/occurrences.ts';
+import type { SourceListing } from './orphans/orphan.ts';
+import { settleOrphans, type OrphanTask } from './orphans/settle-orphans.ts';
 import type { PublishRequest } from './publish-request.ts';
 import { publishToDestination } from './publish-to-destination.ts';
 import type { DestinationResult, PipelineResult } from './results/result.ts';
@@ -59,6 +61,8 @@ export async function publishBundles(
   });
 }
 
+type ReadSource = SourceContent & Pick<Discovery, 'warnings'>;
+
 async function publishFromSource(
   context: CoreContext,
   pipeline: PipelineConfig,
@@ -79,20 +83,46 @@ async function publishFromSource(
     const destinations = await publishToAll(context, pipeline, selector, request);
     const loaded = await loader.outcome();
     const bundles = candidates.length + invalid.length;
-    return withStatus({
+    const published = withStatus({
       ...emptyResult(pipeline),
       bundles,
       destinations,
       warnings: [...warnings, ...loaded.warnings, ...(bundles === 0 ? [noBundles] : [])],
       invalidBundles: [...invalid, ...loaded.invalid],
     });
+    return withOrphans(context, pipeline, published, request, {
+      source: origin,
+      listing: listingOf(content),
+      listAgain: async () => listingOf(await readSource(storage, origin)),
+    });
   });
 }
 
-async function readSource(
-  storage: Storage,
-  origin: BundleSource,
-): Promise<SourceContent & Pick<Discovery, 'warnings'>> {
+/** Once every destination was published to, since nothing is removed if any of that failed. */
+async function withOrphans(
+  context: CoreContext,
+  pipeline: PipelineConfig,
+  published: PipelineResult,
+  request: PublishRequest,
+  { source, ...listings }: { source: BundleSource } & Pick<OrphanTask, 'listing' | 'listAgain'>,
+): Promise<PipelineResult> {
+  const hasFailed = published.status === 'failed';
+  const destinations = await Promise.all(
+    published.destinations.map(async (result) => {
+      const destination = pipeline.destinations.find(({ id }) => id === result.destinationId);
+      if (destination === undefined) return result;
+      const from = { owner: { pipelineId: pipeline.id, destinationId: destination.id }, source };
+      return settleOrphans(context, { destination, from, hasFailed, ...listings }, result, request);
+    }),
+  );
+  return withStatus({ ...published, destinations });
+}
+
+function listingOf({ candidates, invalid, warnings }: ReadSource): SourceListing {
+  return { candidates, invalid: invalid.map(({ bundle }) => ({ path: bundle })), warnings };
+}
+
+async function readSource(storage: Storage, origin: BundleSource): Promise<ReadSource> {
   const { candidates, invalid, warnings } = await discoverBundles(storage);
   return {
     candidates,
@@ -130,6 +160,7 @@ function unreadSource(pipeline: PipelineConfig, request: PublishRequest, error: 
     location: describeLocation(location),
     status: 'failed' as const,
     actions: [],
+    orphans: [],
     warnings: [],
     error,
   }));

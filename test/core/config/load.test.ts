@@ -75,6 +75,7 @@ t.test('the smallest configuration gets every default', async (t) => {
             mapping: 'preserve_relative',
             workflow: 'additive',
             stale: 'publish',
+            orphans: 'keep',
             publicBaseUrl: null,
             cacheControl: null,
             outputs: { checksums: false, archive: false, index: false, sceneMapPage: false },
@@ -648,6 +649,39 @@ t.test('stale: by default only uploads to a fixed destination are refused', asyn
     const text = `pipelines: [{id: p, source: {${from}}, destinations: [{id: d, backend: local, path: ./out, ${settings}}]}]`;
     t.equal(parse(text).config.pipelines[0]?.destinations[0]?.stale, expected, `${from}, ${settings}`);
   }
+});
+
+t.test('orphans: other than keep only where a source is listed and paths are preserved', async (t) => {
+  const source = { upload: 'backend: http_upload', local: 'backend: local, path: ./in' };
+  const destination = (from: string, settings: string) =>
+    `pipelines: [{id: p, source: {${from}}, destinations: [{id: d, backend: local, path: ./out, ${settings}}]}]`;
+  for (const [settings, expected] of [
+    ['', 'keep'],
+    ['orphans: report', 'report'],
+    ['orphans: remove', 'remove'],
+    ['orphans: keep, mapping: fixed', 'keep'],
+  ] as const)
+    t.equal(
+      parse(destination(source.local, settings)).config.pipelines[0]?.destinations[0]?.orphans,
+      expected,
+      settings,
+    );
+  for (const [from, settings, message] of [
+    [
+      source.local,
+      'mapping: fixed, orphans: remove',
+      /mapping fixed publishes one bundle only.*expected keep/,
+    ],
+    [source.local, 'mapping: fixed, orphans: report', /mapping fixed/],
+    [source.upload, 'orphans: remove', /an http_upload source cannot be listed.*expected keep/],
+  ] as const)
+    t.match(
+      findingsOf(destination(from, settings)).filter(({ severity }) => severity === 'error'),
+      [{ code: 'invalid_value', pointer: 'pipelines[0].destinations[0].orphans', message }],
+      `${from}, ${settings}`,
+    );
+  const kept = parse(destination(source.upload, 'orphans: keep')).config;
+  t.equal(kept.pipelines[0]?.destinations[0]?.orphans, 'keep', 'of uploads, too');
 });
 
 t.test('the identity of a source is its place, the pipeline for uploads, or what is given', async (t) => {

@@ -1,4 +1,4 @@
-import { discoverBundles, loadBundle } from '../../../core/bundle/discover.ts';
+import { discoverBundles, loadBundle, type Discovery } from '../../../core/bundle/discover.ts';
 import { readState } from '../../../core/catalog/store.ts';
 import type { CatalogState } from '../../../core/catalog/catalog.ts';
 import type { DestinationConfig } from '../../../core/config/config.ts';
@@ -8,7 +8,9 @@ import { errorRecord, type ErrorRecord } from '../../../core/errors.ts';
 import { finding, type Finding } from '../../../core/finding.ts';
 import type { Instant } from '../../../core/instant.ts';
 import { withReleasers } from '../../../core/lifecycle.ts';
-import { mapBundles, type MappableBundle } from '../../../core/publish/selection/mapping.ts';
+import { findOrphans } from '../../../core/publish/orphans/find-orphans.ts';
+import { heldPaths, type PublishedFrom } from '../../../core/publish/orphans/orphan.ts';
+import { mapBundles } from '../../../core/publish/selection/mapping.ts';
 import { readableSource } from '../../../core/publish/readable-source.ts';
 import { parseBundlePath } from '../../../core/storage/key.ts';
 import { describeLocation } from '../../../core/storage/location.ts';
@@ -41,6 +43,8 @@ interface DestinationView {
     outputs: number | null;
     interrupted: boolean;
   }[];
+  /** What the pipeline published there from bundles that the source no longer holds. */
+  orphans: { destinationPath: string; outputs: number; bytes: number }[];
   error: ErrorRecord | null;
 }
 
@@ -89,7 +93,12 @@ export async function inspect(options: InspectOptions): Promise<number> {
     bundles.sort((a, b) => (a.path < b.path ? -1 : 1));
     const destinations: DestinationView[] = [];
     for (const destination of pipeline.destinations)
-      destinations.push(await view(context, destination, found.candidates));
+      destinations.push(
+        await view(context, destination, found, {
+          owner: { pipelineId: pipeline.id, destinationId: destination.id },
+          source: { backend: source.backend, id: pipeline.sourceId },
+        }),
+      );
     const probes = options.probe ? await probePlaces(context, pipeline, storage) : null;
     const [unread] = found.invalid;
     if (unread !== undefined && pipeline.destinations.some(({ mapping }) => mapping === 'fixed'))
@@ -130,7 +139,8 @@ function unreadable(path: string, created: Instant | null, error: unknown): Bund
 async function view(
   context: CoreContext,
   destination: DestinationConfig,
-  candidates: readonly MappableBundle[],
+  found: Discovery,
+  from: PublishedFrom,
 ): Promise<DestinationView> {
   const { id, mapping, workflow, location } = destination;
   const seen: DestinationView = {
@@ -139,16 +149,21 @@ async function view(
     mapping,
     workflow,
     targets: [],
+    orphans: [],
     error: null,
   };
   try {
     await withReleasers(async (onRelease) => {
       const storage = await context.openStorage(location, { readOnly: true, dryRun: true });
       onRelease(() => storage.close());
-      for (const { bundle, destinationPath } of mapBundles(mapping, candidates).selected) {
+      for (const { bundle, destinationPath } of mapBundles(mapping, found.candidates).selected) {
         const { state } = await readState(within(storage, parseBundlePath(destinationPath)));
         seen.targets.push({ bundle: bundle.path, destinationPath, ...stateView(state) });
       }
+      if (mapping === 'fixed') return;
+      const { orphans } = await findOrphans(storage, from, heldPaths(found), { counted: false });
+      for (const { destinationPath, outputs, bytes } of orphans)
+        seen.orphans.push({ destinationPath, outputs: outputs.length, bytes });
     });
   } catch (error) {
     seen.error = errorRecord(error);
@@ -192,7 +207,7 @@ function print(
   ]);
   for (const line of columns(rows, '  ')) output.data(line);
   if (bundles.length === 0) output.data('  no bundles');
-  for (const { destinationId, location, mapping, workflow, targets, error } of destinations) {
+  for (const { destinationId, location, mapping, workflow, targets, orphans, error } of destinations) {
     output.data(`${style.cyan(destinationId)}  ${mapping}, ${workflow}  ${style.dim(location)}`);
     if (error !== null) output.data(`  ${style.red(error.message)}`);
     const states = targets.map((target) => [
@@ -204,6 +219,12 @@ function print(
       target.interrupted ? style.yellow('interrupted; the next run finishes it') : '',
     ]);
     for (const line of columns(states, '  ')) output.data(line);
+    const left = orphans.map(({ destinationPath, outputs, bytes }) => [
+      `target=${destinationPath}`,
+      style.yellow('orphan'),
+      `${plural(outputs, 'output')}, ${formatSize(bytes)}; the source does not hold it any more`,
+    ]);
+    for (const line of columns(left, '  ')) output.data(line);
   }
   if (probes !== null) printProbes(probes, output);
 }

@@ -10,6 +10,7 @@ import type {
   RunResult,
 } from '../../../core/publish/results/result.ts';
 import { columns, plural, type Output } from '../../output.ts';
+import { countedOrphans, printOrphans } from './orphan-text.ts';
 
 /** So many changes of one destination are listed, unless everything was asked for. */
 const changesShown = 20;
@@ -74,6 +75,7 @@ function printDestination(
   }
   if (unsaid > 0)
     output.data(style.dim(`      … and ${plural(unsaid, 'more change')} (--verbose shows all)`));
+  printOrphans(destination.orphans, output, { dryRun, verbose });
 }
 
 /** What most needs to be seen comes first, and what is kept only if everything was asked for. */
@@ -140,6 +142,7 @@ function summary({ counters, dryRun, pipelines }: RunResult, { style }: Output, 
     .map(([name, count]) => `${name}=${count}`);
   const invalid = pipelines.reduce((sum, { invalidBundles }) => sum + invalidBundles.length, 0);
   if (invalid > 0) counted.push(`invalid_bundles=${invalid}`);
+  counted.push(...countedOrphans(pipelines));
   const text = counted.length > 0 ? counted.join('  ') : stopped ? 'nothing was begun' : 'nothing to do';
   const failed = pipelines.some(({ status }) => status === 'failed');
   const head = dryRun ? 'dry run, nothing was written: ' : '';

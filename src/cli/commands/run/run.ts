@@ -63,7 +63,7 @@ async function runAsked(task: Task, output: Output): Promise<RunResult> {
   if (out === undefined) return runAll(task, { dryRun, force, allowRemovals });
   const decisions = new Decisions();
   const onDecided = (decided: Decided): void => decisions.add(decisionRecord(decided));
-  const result = await runAll(task, { dryRun, force, allowRemovals, onDecided });
+  const result = await runAll(task, { dryRun, force, allowRemovals, onDecided, keepsOrphans: true });
   if (!allSucceeded(result.pipelines) || task.setUp.context.signal?.aborted === true)
     return { ...result, warnings: [...result.warnings, planNotWritten] };
   const { digest } = await writePlan(out, { chosen, decisions, options });
@@ -77,7 +77,7 @@ async function runAsked(task: Task, output: Output): Promise<RunResult> {
  * written.
  */
 async function runPlanned(task: Task, plan: PlanFile): Promise<RunResult> {
-  const asked = { force: plan.force, allowRemovals: plan.allow_removals };
+  const asked = { force: plan.force, allowRemovals: plan.allow_removals, keepsOrphans: true };
   const made = new Decisions();
   const onDecided = (decided: Decided): void => made.add(decisionRecord(decided));
   const checked = await runAll(task, { ...asked, dryRun: true, onDecided });
@@ -98,6 +98,7 @@ interface Asked {
   force: boolean;
   allowRemovals: boolean;
   onDecided?: (decided: Decided) => void;
+  keepsOrphans?: boolean;
 }
 
 async function runAll(

@@ -71,6 +71,11 @@ const destination = {
   stale: choice('publish', 'refuse').description(
     'What becomes of a bundle whose "created" is older than that of the bundle that this pipeline published there last: it is published all the same, or fails as stale_bundle. Left out, refuse where mapping is fixed and the source is http_upload, else publish.',
   ),
+  orphans: choice('keep', 'report', 'remove')
+    .default('keep')
+    .description(
+      'What a run does with bundle paths that this pipeline published from bundles that the source no longer holds: they stay unmentioned, are reported, or are unpublished once all else of the pipeline has succeeded. Other than keep, it needs a source that is read, and mapping preserve_relative.',
+    ),
   public_base_url: baseUrl()
     .description(
       'URL under which the root of the destination is reachable; each output then carries its own URL.',

@@ -1,5 +1,6 @@
 import type { ErrorRecord } from '../../errors.ts';
 import type { Finding } from '../../finding.ts';
+import type { Instant } from '../../instant.ts';
 import type { Action, PlannedChange, Reason } from '../plan.ts';
 
 /** What was done, or would be done, with one bundle at one destination. Plain data. */
@@ -29,12 +30,29 @@ export interface ActionResult {
   error: ErrorRecord | null;
 }
 
+/** A bundle path that was published from this source, which does not hold the bundle any more. Plain data. */
+export interface OrphanResult {
+  /** Relative to the destination root; `.` for the root. */
+  destinationPath: string;
+  /** The bundle that was published there; null if the catalog does not say. */
+  bundle: { path: string; created: Instant } | null;
+  /** Everything that goes, or would go, with it; sorted. */
+  outputs: string[];
+  /** Bytes of the recorded ones. */
+  bytes: number;
+  /** What was done with it, or would be done. */
+  action: 'keep' | 'unpublish' | 'error';
+  error: ErrorRecord | null;
+}
+
 export interface DestinationResult {
   destinationId: string;
   /** Backend and location, without secrets. */
   location: string;
   status: 'ok' | 'failed';
   actions: ActionResult[];
+  /** Sorted by path; empty where `orphans` of the destination is `keep`. */
+  orphans: OrphanResult[];
   warnings: Finding[];
   /**
    * A failure that is not that of a single bundle, such as a storage that did not open, or the pipeline's own

@@ -1,4 +1,4 @@
-import type { OutputRecord, PublishedBundle } from '../../catalog/catalog.ts';
+import type { Catalog, OutputRecord, PublishedBundle } from '../../catalog/catalog.ts';
 import { findClaimAbove } from '../../catalog/claim-above.ts';
 import { reportedPath, surveyDestination } from '../../catalog/managed-paths.ts';
 import { publishedBy } from '../../catalog/published-bundles.ts';
@@ -30,6 +30,12 @@ export interface UnpublishRequest {
   dryRun: boolean;
   /** Files kept or removed at once. */
   concurrency: number;
+  /** Set if a run removes what its source no longer holds. */
+  orphan?: {
+    runId: string | null;
+    /** Whether the catalog still says what made it an orphan; asked under the lease, too. */
+    isStill: (catalog: Catalog) => boolean;
+  };
   /** Only tests pass their own. */
   leaseTimes?: LeaseTimes;
 }
@@ -53,7 +59,8 @@ export interface UnpublishReport {
  * of the owner finishes it. Never removes what is not recorded. `root` is rooted at the destination.
  *
  * Throws `not_published` if there is no catalog, `not_owned` if nothing there is the owner's,
- * `state_conflict` if the catalog is not valid, `too_many_removals`, and what `apply` throws.
+ * `state_conflict` if the catalog is not valid, `destination_busy` if an orphan is none any more,
+ * `too_many_removals`, and what `apply` throws.
  */
 export async function unpublish(
   context: CoreContext,
@@ -92,7 +99,9 @@ export async function unpublish(
     },
     request.leaseTimes,
   );
-  notify?.(unpublishOccurrence(request.owner, report));
+  const { orphan } = request;
+  const why = orphan === undefined ? {} : { reason: 'orphan' as const, runId: orphan.runId };
+  notify?.(unpublishOccurrence(request.owner, report, why));
   return report;
 }
 
@@ -105,11 +114,21 @@ async function orRefusal<T>(decide: () => Promise<T>): Promise<T | WaybillError>
 
 function decideOn(
   { state }: StoredState,
-  { owner, destinationPath, maxRemoved }: UnpublishRequest,
+  { owner, destinationPath, maxRemoved, orphan }: UnpublishRequest,
 ): Unpublication {
-  const work = unpublication(requireCatalog(state), owner, destinationPath);
+  const catalog = requireCatalog(state);
+  if (orphan?.isStill(catalog) === false) throw noOrphanNow(destinationPath);
+  const work = unpublication(catalog, owner, destinationPath);
   refuseRemovals(maxRemoved, plannedRemovals(work, state));
   return work;
+}
+
+function noOrphanNow(destinationPath: string): WaybillError {
+  return new WaybillError(
+    'destination_busy',
+    `another publisher changed "${destinationPath}" since it was found to be an orphan; it was not removed`,
+    { hint: 'run again to look at it as it is now' },
+  );
 }
 
 function reportOf(work: Unpublication, { state }: StoredState): UnpublishReport {

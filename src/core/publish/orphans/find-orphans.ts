@@ -1,0 +1,62 @@
+import type { PublishedBundle } from '../../catalog/catalog.ts';
+import { reportedPath, surveyDestination } from '../../catalog/managed-paths.ts';
+import { publishedBy } from '../../catalog/published-bundles.ts';
+import { readState } from '../../catalog/store.ts';
+import { sameOwner } from '../../identity.ts';
+import type { Storage } from '../../storage/storage.ts';
+import { within } from '../../storage/wrappers/within.ts';
+import { unpublication } from '../unpublish/unpublication.ts';
+import { isFromSource, isHeld, type PublishedFrom } from './orphan.ts';
+
+export interface Orphan {
+  /** Relative to the destination root. */
+  destinationPath: string;
+  /** The bundle that was published there; null if the catalog does not say. */
+  bundle: PublishedBundle | null;
+  /** Everything that unpublishing it would remove, sorted. */
+  outputs: string[];
+  /** Bytes of the recorded ones. */
+  bytes: number;
+  /** Of the catalog that says so. */
+  generation: number;
+}
+
+export interface FoundOrphans {
+  /** Sorted by path. */
+  orphans: Orphan[];
+  /** Recorded outputs of the owner: those of the orphans, and all at the destination. */
+  counts: { goes: number; total: number };
+}
+
+/**
+ * The bundle paths of the destination that `from` published and that are not held by the source any more. One
+ * recursive listing; catalogs of held paths are read only to be counted, with `counted`. A catalog that is
+ * not valid, or of others, is passed over. Throws the storage's error.
+ */
+export async function findOrphans(
+  root: Storage,
+  from: PublishedFrom,
+  held: ReadonlySet<string>,
+  { counted }: { counted: boolean },
+): Promise<FoundOrphans> {
+  const found: FoundOrphans = { orphans: [], counts: { goes: 0, total: 0 } };
+  for (const path of (await surveyDestination(root)).paths) {
+    const destinationPath = reportedPath(path);
+    const mayGo = !isHeld(held, destinationPath);
+    if (!mayGo && !counted) continue;
+    const { state } = await readState(within(root, path));
+    if (state.kind !== 'valid') continue;
+    const own = state.catalog.outputs.filter(({ owner }) => sameOwner(owner, from.owner));
+    found.counts.total += own.length;
+    if (!mayGo || !isFromSource(state.catalog, from, destinationPath)) continue;
+    found.counts.goes += own.length;
+    found.orphans.push({
+      destinationPath,
+      bundle: publishedBy(state, from.owner),
+      outputs: [...unpublication(state.catalog, from.owner, destinationPath).removes],
+      bytes: own.reduce((sum, { size }) => sum + size, 0),
+      generation: state.catalog.generation,
+    });
+  }
+  return found;
+}

@@ -1,0 +1,356 @@
+import t from 'tap';
+import type { DestinationConfig, PipelineConfig } from '../../../src/core/config/config.ts';
+import type { Occurrence } from '../../../src/core/notify/event.ts';
+import { heldPaths, isHeld } from '../../../src/core/publish/orphans/orphan.ts';
+import type { PublishRequest } from '../../../src/core/publish/publish-request.ts';
+import { publishPipeline } from '../../../src/core/publish/publish.ts';
+import type { DestinationResult, PipelineResult } from '../../../src/core/publish/results/result.ts';
+import type { StorageLocation } from '../../../src/core/storage/backends.ts';
+import { listedKey } from '../../../src/core/storage/key.ts';
+import { describeLocation } from '../../../src/core/storage/location.ts';
+import type { Storage } from '../../../src/core/storage/storage.ts';
+import {
+  contextWith,
+  destinationOf,
+  newWorld,
+  otherOwner,
+  publishTo,
+  put,
+  snapshot,
+  testClock,
+  worldKinds,
+} from '../../faults/world.ts';
+import { withFaults, type FaultLog } from '../../faults/with-faults.ts';
+import { memoryStorage } from '../../support/memory-storage.ts';
+
+/** A source in memory and destinations that a pipeline publishes to. */
+class Stand {
+  readonly source = memoryStorage({ flavour: 'files' });
+  readonly events: Occurrence[] = [];
+  /** What is opened instead of a place: `/source`, `/web`, `/twin`. */
+  readonly places: Record<string, Storage>;
+  readonly #destinations: DestinationConfig[];
+
+  constructor(web: Storage, settings: Partial<DestinationConfig>, others: string[] = []) {
+    this.places = { '/source': this.source, '/web': web };
+    this.#destinations = [{ ...at('web'), ...settings }, ...others.map(at)];
+    for (const id of others) this.places[`/${id}`] = memoryStorage({ flavour: 'files' });
+  }
+
+  async add(...names: string[]): Promise<void> {
+    for (const name of names) {
+      await put(this.source, `${name}/a.txt`, name);
+      await put(this.source, `${name}/d/b.txt`, 'b');
+      const manifest = { schema_version: 1, created: '2026-11-20T00:00:00Z', files: ['a.txt', 'd/b.txt'] };
+      await put(this.source, `${name}/manifest.json`, JSON.stringify(manifest));
+    }
+  }
+
+  async drop(...names: string[]): Promise<void> {
+    for (const name of names)
+      for (const file of ['manifest.json', 'a.txt', 'd/b.txt'])
+        await this.source.remove(listedKey(`${name}/${file}`));
+  }
+
+  async run(request: Partial<PublishRequest> = {}, sourceId = '/source'): Promise<PipelineResult> {
+    const pipeline: PipelineConfig = {
+      id: 'maps',
+      source: { backend: 'local', path: '/source' },
+      sourceId,
+      destinations: this.#destinations,
+      sceneMaps: { contentRules: 'warning' },
+    };
+    this.events.length = 0;
+    const context = {
+      ...contextWith(testClock()),
+      openStorage: async (location: StorageLocation) => this.places[describeLocation(location)] as Storage,
+      notify: (occurrence: Occurrence) => void this.events.push(occurrence),
+    };
+    return publishPipeline(context, pipeline, { dryRun: false, force: false, ...request });
+  }
+}
+
+function at(id: string): DestinationConfig {
+  return { ...destinationOf('additive', id), location: { backend: 'local', path: `/${id}` } };
+}
+
+function orphansOf({ destinations }: PipelineResult): DestinationResult['orphans'] {
+  return destinations[0]?.orphans ?? [];
+}
+
+const gone = {
+  destinationPath: 'old/x',
+  bundle: { path: 'old/x', created: '2026-11-20T00:00:00.000Z' },
+  outputs: ['a.txt', 'd/b.txt'],
+  bytes: 6,
+  error: null,
+};
+
+for (const kind of worldKinds)
+  t.test(`${kind}: what the source no longer holds is removed, as the dry run said`, async (t) => {
+    const web = await newWorld(kind, t).open();
+    const stand = new Stand(web, { orphans: 'remove' });
+    await stand.add('new', 'old/x');
+    t.match(await stand.run(), { status: 'ok', destinations: [{ orphans: [] }] });
+    await publishTo(web, { files: { 'theirs.txt': 't' }, as: otherOwner });
+    await put(web, 'old/x/mine.txt', 'unmanaged');
+    await stand.drop('old/x');
+    const before = await snapshot(web);
+    const planned = await stand.run({ dryRun: true });
+    t.same(await snapshot(web), before, 'a dry run changes nothing');
+    t.same(orphansOf(planned), [{ ...gone, action: 'unpublish' }]);
+    t.same(stand.events, []);
+    const done = await stand.run({ runId: 'r1' });
+    t.equal(done.status, 'ok');
+    t.same(orphansOf(done), orphansOf(planned));
+    t.same(
+      [...(await snapshot(web)).keys()],
+      [...before.keys()].filter((key) => !key.startsWith('old/') || key === 'old/x/mine.txt'),
+    );
+    t.match(stand.events, [
+      {
+        type: 'bundle.unpublished',
+        data: { destination_path: 'old/x', run_id: 'r1', reason: 'orphan', counts: { outputs_removed: 2 } },
+      },
+    ]);
+    t.same(orphansOf(await stand.run()), [], 'and is no orphan any more');
+  });
+
+t.test('report names orphans and removes none; keep does not look', async (t) => {
+  for (const orphans of ['report', 'keep'] as const) {
+    const web = memoryStorage({ flavour: 'files' });
+    const stand = new Stand(web, { orphans });
+    await stand.add('new', 'old/x');
+    await stand.run();
+    await stand.drop('old/x');
+    const before = await snapshot(web);
+    const result = await stand.run();
+    t.equal(result.status, 'ok');
+    t.same(orphansOf(result), orphans === 'keep' ? [] : [{ ...gone, action: 'keep' }]);
+    t.same(await snapshot(web), before);
+    t.same(stand.events, []);
+  }
+});
+
+t.test('what another source, another pipeline or another path published is no orphan', async (t) => {
+  const web = memoryStorage({ flavour: 'files' });
+  const stand = new Stand(web, { orphans: 'remove' });
+  await publishTo(web, { files: { 'theirs.txt': 't' }, as: otherOwner });
+  await stand.add('new', 'old/x');
+  await stand.run({}, 'elsewhere');
+  await stand.drop('old/x');
+  const result = await stand.run();
+  t.match(result, { status: 'ok', destinations: [{ orphans: [] }] });
+  t.ok((await snapshot(web)).has('old/x/a.txt'));
+  t.same(orphansOf(await stand.run({}, 'elsewhere')), [{ ...gone, action: 'unpublish' }], 'that source’s is');
+});
+
+t.test('invalid bundles, and what discovery passed over or looked into no further, are held', (t) => {
+  const held = heldPaths({
+    candidates: [{ path: 'a' }],
+    invalid: [{ path: 'b/c' }],
+    warnings: [
+      {
+        severity: 'warning',
+        code: 'link_skipped',
+        message: 'm',
+        file: 'l',
+        pointer: null,
+        line: null,
+        column: null,
+      },
+    ],
+  });
+  for (const path of ['a', 'a/b', 'b/c', 'b/c/d/e', 'l', 'l/m']) t.ok(isHeld(held, path), path);
+  for (const path of ['b', 'ab', 'b/cd', '.']) t.notOk(isHeld(held, path), path);
+  t.ok(isHeld(new Set(['.']), 'anything/below'));
+  t.end();
+});
+
+t.test('nothing is removed anywhere if a bundle or a destination of the pipeline failed', async (t) => {
+  const web = memoryStorage({ flavour: 'files' });
+  const stand = new Stand(web, { orphans: 'remove' }, ['twin']);
+  await stand.add('new', 'old/x');
+  await stand.run();
+  await stand.drop('old/x');
+  const kept = { orphans: [{ ...gone, action: 'keep' }], warnings: [{ code: 'orphans_not_removed' }] };
+  await put(stand.source, 'bad/manifest.json', '{');
+  t.match(await stand.run(), { status: 'failed', destinations: [kept, {}] });
+  await stand.source.remove(listedKey('bad/manifest.json'));
+  await stand.add('newer');
+  await put(stand.places['/twin'] as Storage, 'newer/in-the-way.txt', 'unmanaged');
+  t.match(await stand.run(), { status: 'failed', destinations: [kept, { status: 'failed' }] });
+  t.ok((await snapshot(web)).has('old/x/a.txt'));
+});
+
+t.test('a source without any bundle takes nothing down, unless removals are allowed', async (t) => {
+  const web = memoryStorage({ flavour: 'files' });
+  const stand = new Stand(web, { orphans: 'remove' });
+  t.match(await stand.run(), { status: 'ok' }, 'nothing to take down');
+  await stand.add('new', 'old/x');
+  await stand.run();
+  await stand.drop('new', 'old/x');
+  const before = await snapshot(web);
+  const refused = {
+    status: 'failed',
+    destinations: [{ orphans: [], error: { code: 'too_many_removals', message: /holds no bundle at all/ } }],
+  };
+  t.match(await stand.run({ dryRun: true }), refused);
+  t.match(await stand.run(), refused);
+  t.same(await snapshot(web), before);
+  t.match(await stand.run({ allowRemovals: true }), {
+    status: 'ok',
+    destinations: [{ orphans: [{ destinationPath: 'new' }, { destinationPath: 'old/x' }] }],
+  });
+  t.same([...(await snapshot(web)).keys()], []);
+});
+
+t.test(
+  'a source that is empty, or holds the bundle again, when it is listed for the second time',
+  async (t) => {
+    const web = memoryStorage({ flavour: 'files' });
+    const stand = new Stand(web, { orphans: 'remove' });
+    await stand.add('new', 'old/x');
+    await stand.run();
+    await stand.drop('old/x');
+    /** Between the publications and the removals. */
+    const meanwhile = (act: () => Promise<void>): void => {
+      stand.places['/web'] = {
+        ...web,
+        async *list(directory, options) {
+          if (directory === '' && options.recursive) await act();
+          yield* web.list(directory, options);
+        },
+      };
+    };
+    meanwhile(async () => stand.drop('new'));
+    t.match(await stand.run(), { destinations: [{ error: { code: 'too_many_removals' }, orphans: [] }] });
+    await stand.add('new');
+    meanwhile(async () => stand.add('old/x'));
+    t.match(await stand.run(), { status: 'ok', destinations: [{ orphans: [] }] });
+    t.ok((await snapshot(web)).has('old/x/a.txt'));
+  },
+);
+
+t.test('limits.max_removed counts over the destination', async (t) => {
+  const web = memoryStorage({ flavour: 'files' });
+  const stand = new Stand(web, { orphans: 'remove', limits: { maxRemoved: { percent: 50 } } });
+  await stand.add('a', 'b', 'c');
+  await stand.run();
+  await stand.drop('b', 'c');
+  const message = /orphans of the destination: 4 of 6 published outputs .* 50%, which is 3/;
+  for (const dryRun of [true, false])
+    t.match(await stand.run({ dryRun }), {
+      status: 'failed',
+      destinations: [{ orphans: [], error: { code: 'too_many_removals', message } }],
+    });
+  await stand.add('c');
+  t.match(
+    orphansOf(await stand.run()),
+    [{ destinationPath: 'b', action: 'unpublish' }],
+    'a whole bundle path',
+  );
+  await stand.drop('c');
+  await stand.add('d');
+  await stand.run({ allowRemovals: true });
+  t.notOk((await snapshot(web)).has('c/a.txt'));
+});
+
+t.test('a bundle path that another publisher changes meanwhile is left as it is', async (t) => {
+  const web = memoryStorage({ flavour: 'files' });
+  const stand = new Stand(web, { orphans: 'remove' });
+  await stand.add('new', 'bundle', 'old/x');
+  await stand.run();
+  await stand.drop('bundle', 'old/x');
+  let listings = 0;
+  stand.places['/source'] = {
+    ...stand.source,
+    async *list(directory, options) {
+      if (directory === '' && (listings += 1) === 2) await publishTo(web, { files: { 'late.txt': 'l' } });
+      yield* stand.source.list(directory, options);
+    },
+  };
+  const result = await stand.run();
+  t.match(result, { status: 'failed', destinations: [{ status: 'failed', error: null }] });
+  t.match(orphansOf(result), [
+    { destinationPath: 'bundle', action: 'error', error: { code: 'destination_busy', retryable: true } },
+    { destinationPath: 'old/x', action: 'unpublish' },
+  ]);
+  t.ok((await snapshot(web)).has('bundle/late.txt'));
+});
+
+t.test('a plan file does not cover orphans: they are named and stay', async (t) => {
+  const web = memoryStorage({ flavour: 'files' });
+  const stand = new Stand(web, { orphans: 'remove' });
+  await stand.add('new', 'old/x');
+  await stand.run();
+  await stand.drop('old/x');
+  t.match(await stand.run({ keepsOrphans: true }), {
+    status: 'ok',
+    destinations: [
+      {
+        orphans: [{ ...gone, action: 'keep' }],
+        warnings: [{ code: 'orphans_not_removed', message: /plan file/ }],
+      },
+    ],
+  });
+  t.ok((await snapshot(web)).has('old/x/a.txt'));
+});
+
+t.test('a removal that fails is undone, told, and done by the next run', async (t) => {
+  const web = memoryStorage({ flavour: 'files' });
+  const stand = new Stand(web, { orphans: 'remove' });
+  await stand.add('new', 'old/x', 'old/y');
+  await stand.run();
+  await stand.drop('old/x', 'old/y');
+  const before = await snapshot(web);
+  stand.places['/web'] = {
+    ...web,
+    async remove(key) {
+      if (key === 'old/x/d/b.txt') throw new Error('refused');
+      return web.remove(key);
+    },
+  };
+  const result = await stand.run();
+  t.match(orphansOf(result), [
+    { destinationPath: 'old/x', action: 'error' },
+    { destinationPath: 'old/y', action: 'unpublish' },
+  ]);
+  t.equal(result.status, 'failed');
+  t.equal((await snapshot(web)).get('old/x/a.txt'), before.get('old/x/a.txt'));
+  stand.places['/web'] = web;
+  t.match(orphansOf(await stand.run()), [{ destinationPath: 'old/x', action: 'unpublish' }]);
+});
+
+t.test('a run that is killed while it removes an orphan is finished by the next', async (t) => {
+  const operations: string[] = [];
+  for (const wanted of [(): boolean => false, isRemoval, isCommit]) {
+    const web = memoryStorage({ flavour: 'files' });
+    const stand = new Stand(web, { orphans: 'remove' });
+    await stand.add('new', 'old/x');
+    await stand.run();
+    await stand.drop('old/x');
+    const log: FaultLog = { operations: [], fired: false, mutations: 0 };
+    const index = operations.findIndex(wanted);
+    const crash = { kind: 'crash', at: index + 1, code: 'storage_transient' } as const;
+    stand.places['/web'] = withFaults(web, index < 0 ? null : crash, log);
+    await stand.run();
+    if (index < 0) operations.push(...log.operations);
+    t.equal(log.fired, index >= 0);
+    stand.places['/web'] = web;
+    t.match(await stand.run(), { status: 'ok', destinations: [{ error: null }] });
+    t.same(
+      [...(await snapshot(web)).keys()].filter((key) => key.startsWith('old/')),
+      [],
+      operations[index] ?? 'without a fault',
+    );
+  }
+});
+
+function isRemoval(operation: string): boolean {
+  return operation === 'remove old/x/d/b.txt';
+}
+
+function isCommit(operation: string): boolean {
+  return operation === 'remove old/x/.publisher.json';
+}
