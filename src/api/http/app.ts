@@ -48,7 +48,10 @@ function closeUnread(clock: Clock): RequestHandler {
 
 const checkHead: RequestHandler = (req, res, next) => {
   const refused = refusedHead(req);
-  if (refused === null) return next();
+  if (refused === null) {
+    next();
+    return;
+  }
   // Where the next request begins is not to be relied on.
   res.setHeader('Connection', 'close');
   throw refused;

@@ -5,7 +5,7 @@ import http, {
   type Server,
   type ServerResponse,
 } from 'node:http';
-import type { Socket } from 'node:net';
+import { Socket } from 'node:net';
 import type { Clock } from '../../core/clock.ts';
 import { WaybillError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
@@ -51,8 +51,11 @@ export function answerRefusedBytes(
 ): RequestListener {
   const latest = new WeakMap<Socket, Exchange>();
   const refusedAt = new WeakMap<Socket, number>();
-  server.on('clientError', (thrown: ParserError, stream) => {
-    const socket = stream as Socket;
+  server.on('clientError', (thrown: ParserError, socket) => {
+    if (!(socket instanceof Socket)) {
+      socket.destroy();
+      return;
+    }
     const since = refusedAt.get(socket);
     // The parser complains about all that comes after, too.
     if (since !== undefined) {
