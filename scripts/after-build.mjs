@@ -1,5 +1,5 @@
 // What tsc does not do: the executable bit, and the files beside the code that the built program reads.
-import { chmodSync, copyFileSync, cpSync, existsSync, rmSync, symlinkSync } from 'node:fs';
+import { chmodSync, copyFileSync, cpSync, existsSync } from 'node:fs';
 
 for (const program of ['dist/cli/main.js', 'dist/cli/weather.js'])
   if (existsSync(program)) chmodSync(program, 0o755);
@@ -9,11 +9,3 @@ for (const file of ['scene-map.schema.json', 'generated/quick-validator.js', 'ge
 }
 
 cpSync('src/workers/bullmq/scripts', 'dist/workers/bullmq/scripts', { recursive: true });
-
-// npm puts a package's own program there for others only. Without it `npx waybill` in this clone installs the
-// clone into npm's cache first, which builds it once more.
-const programs = 'node_modules/.bin';
-if (existsSync(programs)) {
-  rmSync(`${programs}/waybill`, { force: true });
-  symlinkSync('../../dist/cli/main.js', `${programs}/waybill`);
-}
