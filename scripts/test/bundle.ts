@@ -7,6 +7,11 @@ import { build, type Plugin } from 'esbuild';
 const sourcePlaces: Plugin = {
   name: 'source-places',
   setup(build) {
+    // A file of a package that is reached by its path is the package's own, and not a second one.
+    build.onResolve({ filter: /^\..*\/node_modules\// }, ({ path: name, resolveDir }) => ({
+      path: pathToFileURL(path.resolve(resolveDir, name)).href,
+      external: true,
+    }));
     build.onLoad({ filter: /\.ts$/ }, ({ path: file }) => ({
       loader: 'ts',
       contents: readFileSync(file, 'utf8')
