@@ -1,46 +1,25 @@
-import {
-  linkSync,
-  lstatSync,
-  readdirSync,
-  realpathSync,
-  renameSync,
-  rmdirSync,
-  statSync,
-  unlinkSync,
-  type Dirent,
-  type Stats,
-} from 'node:fs';
+import { linkSync, lstatSync, renameSync, rmdirSync, unlinkSync } from 'node:fs';
 import { randomUUID } from 'node:crypto';
 import path from 'node:path';
 import { setImmediate as breathe } from 'node:timers/promises';
-import { WaybillError } from '../../errors.ts';
+import type { WaybillError } from '../../errors.ts';
 import { alreadyExists, notFound, readOnly as refuseReadOnly } from '../errors.ts';
-import { joinKey, listedKey, parentOf, type Key } from '../key.ts';
+import { parentOf, type Key } from '../key.ts';
 import { scratchBeside, stagingBeside } from '../scratch-key.ts';
 import { copyToFile } from './copy.ts';
 import { localDirectories } from './directories.ts';
+import { entriesBelow, entriesPerBreath, statOf } from './entries.ts';
 import { errnoOf, isAbsent, localFailure } from './errors.ts';
 import { localKeeper } from './keep.ts';
 import { linkAbove } from './links.ts';
+import { localNames } from './names.ts';
 import { localObstacle } from './obstacles.ts';
 import { readChunks } from './read.ts';
-import { removedIfEmpty, removeTreeAt } from './remove-tree.ts';
-import { requireMakeableRoot } from './root.ts';
+import { removeTreeAt } from './remove-tree.ts';
+import { realOrResolved, requireDirectory, requireMakeableRoot } from './root.ts';
 import { makeDurable, syncDirectories } from './sync.ts';
-import type {
-  Body,
-  Entry,
-  EntryType,
-  FileStat,
-  Kept,
-  Move,
-  Storage,
-  WriteOptions,
-  Written,
-} from '../storage.ts';
+import type { Body, FileStat, Kept, Storage, WriteOptions, Written } from '../storage.ts';
 
-/** Long loops yield to the event loop after this many entries, so that timers (above all the lease's) run. */
-const entriesPerBreath = 2048;
 const label = 'local storage';
 
 /**
@@ -62,12 +41,8 @@ export async function localStorage(
   options: { readOnly?: boolean; mustExist?: boolean; dryRun?: boolean } = {},
 ): Promise<Storage> {
   const base = realOrResolved(root);
-  if (options.mustExist === true) requireDirectory(root);
+  if (options.mustExist === true) requireDirectory({ label }, root);
   else requireMakeableRoot({ label }, base, { makes: options.readOnly !== true || options.dryRun === true });
-  /** Scratch files whose content has not been synced. */
-  const unsynced = new Set<string>();
-  /** Directories with renames that have not been synced. */
-  const renamedIn = new Set<string>();
   // Keys are normalised already; `path.join` would go through each of their characters again.
   const at = (key: Key | ''): string => (key === '' ? base : `${base}/${key}`);
   const fail = (key: string, error: unknown): WaybillError => localFailure(storage, key, error);
@@ -85,32 +60,13 @@ export async function localStorage(
 
     async stat(key): Promise<FileStat | undefined> {
       try {
-        const found = lstatSync(at(key));
-        const size = found.isFile() ? found.size : 0;
-        return { type: typeOf(found), size, version: null, modifiedAt: found.mtime };
+        return statOf(at(key));
       } catch (error) {
-        if (isAbsent(error)) return undefined;
         throw fail(key, error);
       }
     },
 
-    async *list(directory, { recursive }): AsyncIterable<Entry> {
-      let count = 0;
-      const pending: (Key | '')[] = [directory];
-      for (let current = pending.pop(); current !== undefined; current = pending.pop()) {
-        for (const dirent of readDirectory(current)) {
-          const key = listedKey(joinKey(current, dirent.name));
-          const type = typeOf(dirent);
-          if (type === 'directory' && recursive) pending.push(key);
-          else {
-            const size = type === 'file' ? sizeOf(key) : 0;
-            if (size !== undefined) yield { key, type, size };
-          }
-          count += 1;
-          if (count % entriesPerBreath === 0) await breathe();
-        }
-      }
-    },
+    list: (directory, { recursive }) => entriesBelow(directory, { at, fail, isRecursive: recursive }),
 
     async *read(key): AsyncIterable<Uint8Array> {
       try {
@@ -125,33 +81,14 @@ export async function localStorage(
       try {
         if (write.mode !== 'scratch') return await writeWhole(key, body, write);
         const written = await directories.withParent(key, () => copyToFile(key, at(key), body, write));
-        unsynced.add(at(key));
+        names.staged(key);
         return written;
       } catch (error) {
         throw fail(key, error);
       }
     },
 
-    async rename(moves: readonly Move[]): Promise<void> {
-      const sources = moves.map(({ from }) => at(from));
-      try {
-        await makeDurable(sources.filter((source) => unsynced.delete(source)));
-        await syncNames();
-      } catch (error) {
-        throw fail(moves[0]?.from ?? '', error);
-      }
-      for (const [index, { from, to, aside }] of moves.entries()) {
-        requireWritable(to);
-        try {
-          if (aside !== undefined) await moveAside(to, aside);
-          await directories.withParent(to, async () => replaceBy(sources[index] as string, to));
-        } catch (error) {
-          throw isAbsent(error) ? notFound(storage, from, error) : fail(to, error);
-        }
-        renamedIn.add(path.dirname(at(to)));
-        if ((index + 1) % entriesPerBreath === 0) await breathe();
-      }
-    },
+    rename: (moves) => names.rename(moves, requireWritable),
 
     async obstacleTo(change) {
       try {
@@ -183,7 +120,7 @@ export async function localStorage(
 
     async sync(): Promise<void> {
       try {
-        await syncNames();
+        await names.flush();
       } catch (error) {
         throw fail('', error);
       }
@@ -193,12 +130,13 @@ export async function localStorage(
       requireWritable(key);
       refuseLinkAbove(key);
       try {
-        await syncNames();
+        await names.flush();
         unlinkSync(at(key));
       } catch (error) {
         // A directory of that name is not a file, so there is nothing to remove (EISDIR on Linux, else
         // EPERM).
-        const isNoFile = isAbsent(error) || lstatIfThere(at(key))?.isDirectory() === true;
+        const isNoFile =
+          isAbsent(error) || lstatSync(at(key), { throwIfNoEntry: false })?.isDirectory() === true;
         if (!isNoFile) throw fail(key, error);
       }
       const staging = stagingBeside(key);
@@ -210,7 +148,7 @@ export async function localStorage(
       requireWritable(directory);
       refuseLinkAbove(directory);
       try {
-        await syncNames();
+        await names.flush();
         if (!removedAsEmpty(directory)) {
           const aside = `${at(directory)}.gone-${randomUUID()}`;
           renameSync(at(directory), aside);
@@ -225,12 +163,12 @@ export async function localStorage(
 
     async close(): Promise<void> {
       directories.close();
-      unsynced.clear();
-      renamedIn.clear();
+      names.clear();
     },
   };
   const directories = localDirectories(storage, at);
-  const keeper = localKeeper(storage, at, directories, (directory) => renamedIn.add(directory));
+  const names = localNames(storage, at, directories);
+  const keeper = localKeeper(storage, at, directories, (directory) => names.changedIn(directory));
   let keptFiles = 0;
   return storage;
 
@@ -246,25 +184,6 @@ export async function localStorage(
       if (!isAbsent(error)) throw fail(key, error);
     }
     if (refusal !== null) throw refusal;
-  }
-
-  function readDirectory(directory: Key | ''): Dirent[] {
-    try {
-      return readdirSync(at(directory), { withFileTypes: true });
-    } catch (error) {
-      if (isAbsent(error)) return [];
-      throw fail(directory === '' ? '.' : directory, error);
-    }
-  }
-
-  /** Undefined if the file has been removed since it was listed, in which case it is left out. */
-  function sizeOf(key: Key): number | undefined {
-    try {
-      return lstatSync(at(key)).size;
-    } catch (error) {
-      if (isAbsent(error)) return undefined;
-      throw fail(key, error);
-    }
   }
 
   /**
@@ -300,31 +219,6 @@ export async function localStorage(
     }
   }
 
-  /** A directory that holds nothing is replaced like a file. */
-  function replaceBy(source: string, to: Key): void {
-    try {
-      renameSync(source, at(to));
-    } catch (error) {
-      if (errnoOf(error) !== 'EISDIR' || !removedIfEmpty(at(to))) throw error;
-      directories.forgetBelow(to);
-      renameSync(source, at(to));
-    }
-  }
-
-  /** What is at `aside` already was moved there by a call whose answer was lost. */
-  async function moveAside(key: Key, aside: Key): Promise<void> {
-    const found = lstatIfThere(at(key));
-    if (found === undefined || found.isDirectory() || lstatIfThere(at(aside)) !== undefined) return;
-    await directories.withParent(aside, async () => renameSync(at(key), at(aside)));
-  }
-
-  async function syncNames(): Promise<void> {
-    if (renamedIn.size === 0) return;
-    const changed = [...renamedIn];
-    renamedIn.clear();
-    await syncDirectories(changed);
-  }
-
   /** False if the directory has content. Throws ENOENT if there is no such directory. */
   function removedAsEmpty(directory: Key): boolean {
     try {
@@ -337,39 +231,10 @@ export async function localStorage(
   }
 }
 
-function requireDirectory(root: string): void {
-  let found: Stats;
-  try {
-    found = statSync(root);
-  } catch (error) {
-    throw localFailure({ label }, root, error);
-  }
-  if (!found.isDirectory())
-    throw new WaybillError('storage_permanent', `local storage: "${root}" is not a directory`);
-}
-
-function realOrResolved(root: string): string {
-  try {
-    return realpathSync.native(root);
-  } catch {
-    return path.resolve(root);
-  }
-}
-
-function lstatIfThere(file: string): Stats | undefined {
-  return lstatSync(file, { throwIfNoEntry: false });
-}
-
 function removeIfThere(file: string): void {
   try {
     unlinkSync(file);
   } catch {
     // It was moved, or never written. A file that cannot be removed is swept by the next publisher.
   }
-}
-
-function typeOf(found: Pick<Dirent, 'isFile' | 'isDirectory' | 'isSymbolicLink'>): EntryType {
-  if (found.isFile()) return 'file';
-  if (found.isDirectory()) return 'directory';
-  return found.isSymbolicLink() ? 'link' : 'other';
 }

@@ -1,4 +1,14 @@
-import { accessSync, constants, lstatSync, mkdirSync, readlinkSync, statfsSync, statSync } from 'node:fs';
+import {
+  accessSync,
+  constants,
+  lstatSync,
+  mkdirSync,
+  readlinkSync,
+  realpathSync,
+  statfsSync,
+  statSync,
+  type Stats,
+} from 'node:fs';
 import path from 'node:path';
 import { WaybillError, type ErrorCode } from '../../errors.ts';
 import type { Storage } from '../storage.ts';
@@ -16,6 +26,30 @@ const kernelViews = new Map([
   [0x62656572, 'sysfs'],
 ]);
 const mostAttempts = 5;
+
+/** The root with its links resolved, as far as it exists; else made absolute. */
+export function realOrResolved(root: string): string {
+  try {
+    return realpathSync.native(root);
+  } catch {
+    return path.resolve(root);
+  }
+}
+
+/**
+ * Throws `storage_not_found` if the root is missing, `storage_denied` if it cannot be looked at and
+ * `storage_permanent` if it is not a directory.
+ */
+export function requireDirectory(storage: Pick<Storage, 'label'>, root: string): void {
+  let found: Stats;
+  try {
+    found = statSync(root);
+  } catch (error) {
+    throw localFailure(storage, root, error);
+  }
+  if (!found.isDirectory())
+    throw new WaybillError('storage_permanent', `${storage.label}: "${root}" is not a directory`);
+}
 
 /**
  * Throws what `makeRoot` would throw, as far as that can be seen without writing. The rights to make a

@@ -1,0 +1,65 @@
+import { lstatSync, readdirSync, type Dirent, type Stats } from 'node:fs';
+import { setImmediate as breathe } from 'node:timers/promises';
+import { joinKey, listedKey, type Key } from '../key.ts';
+import type { Entry, EntryType, FileStat } from '../storage.ts';
+import { isAbsent, unlessAbsent } from './errors.ts';
+
+/** Long loops yield to the event loop after this many entries, so that timers (above all the lease's) run. */
+export const entriesPerBreath = 2048;
+
+type Fail = (key: string, error: unknown) => Error;
+
+/** What is at `file`, links not followed; undefined if nothing is. Throws what the file system throws. */
+export function statOf(file: string): FileStat | undefined {
+  const found = unlessAbsent(() => lstatSync(file));
+  if (found === undefined) return undefined;
+  const size = found.isFile() ? found.size : 0;
+  return { type: typeOf(found), size, version: null, modifiedAt: found.mtime };
+}
+
+/** As `Storage.list`. Throws what `fail` makes of the error of a directory, which is `.` for the root. */
+export async function* entriesBelow(
+  directory: Key | '',
+  { at, fail, isRecursive }: { at: (key: Key | '') => string; fail: Fail; isRecursive: boolean },
+): AsyncIterable<Entry> {
+  let count = 0;
+  const pending: (Key | '')[] = [directory];
+  for (let current = pending.pop(); current !== undefined; current = pending.pop()) {
+    for (const dirent of entriesOf(current)) {
+      const key = listedKey(joinKey(current, dirent.name));
+      const type = typeOf(dirent);
+      if (type === 'directory' && isRecursive) pending.push(key);
+      else {
+        const size = type === 'file' ? sizeOf(key) : 0;
+        if (size !== undefined) yield { key, type, size };
+      }
+      count += 1;
+      if (count % entriesPerBreath === 0) await breathe();
+    }
+  }
+
+  function entriesOf(each: Key | ''): Dirent[] {
+    try {
+      return readdirSync(at(each), { withFileTypes: true });
+    } catch (error) {
+      if (isAbsent(error)) return [];
+      throw fail(each === '' ? '.' : each, error);
+    }
+  }
+
+  /** Undefined if the file has been removed since it was listed, in which case it is left out. */
+  function sizeOf(key: Key): number | undefined {
+    try {
+      return lstatSync(at(key)).size;
+    } catch (error) {
+      if (isAbsent(error)) return undefined;
+      throw fail(key, error);
+    }
+  }
+}
+
+function typeOf(found: Pick<Dirent | Stats, 'isFile' | 'isDirectory' | 'isSymbolicLink'>): EntryType {
+  if (found.isFile()) return 'file';
+  if (found.isDirectory()) return 'directory';
+  return found.isSymbolicLink() ? 'link' : 'other';
+}
