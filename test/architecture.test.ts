@@ -61,7 +61,7 @@ const homes: Record<string, string> = {
   ejs: 'src/(core/(generate|scene-map|weather/render)/.+|api/openapi/api-page\\.ts)',
   'fast-xml-builder': 'src/core/weather/render/xml\\.ts',
   negotiator: 'src/api/http/negotiate\\.ts',
-  'prom-client': 'src/api/metrics/metrics\\.ts',
+  'prom-client': 'src/api/metrics/.+',
   tsx: 'src/workers/threads/thread-from-source\\.mjs',
 };
 

@@ -1,3 +1,4 @@
+import type { Definer } from './definer.ts';
 import type { FamilyName } from '../../core/weather/families.ts';
 import type { RejectionReason } from '../../core/weather/rows/rejections.ts';
 
@@ -8,13 +9,6 @@ export interface WeatherMetrics {
   weatherAnswered(family: FamilyName, answer: { stale: boolean; asOf: Date | null }): void;
   weatherStoodIn(family: FamilyName): void;
 }
-
-/** Makes counters and gauges with labels. */
-interface Definer {
-  counter: Make<{ inc(labels: Record<string, string>): void }>;
-  gauge: Make<{ set(labels: Record<string, string>, value: number): void }>;
-}
-type Make<T> = (name: string, help: string, labelNames: string[]) => T;
 
 /** What the weather reads count; a family is named as in `weather.stale_after`. */
 export function weatherMetrics({ counter, gauge }: Definer): WeatherMetrics {

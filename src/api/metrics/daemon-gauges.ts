@@ -1,0 +1,84 @@
+import { Counter, Gauge, type Registry } from 'prom-client';
+import type { JobQueue } from '../../workers/queue.ts';
+import type { ThreadStats } from '../../workers/threads/pool.ts';
+import type { ConnectionStats } from '../http/listen.ts';
+
+export interface ObservedDaemon {
+  queue: Pick<JobQueue, 'depth'>;
+  threads: () => ThreadStats;
+  connections: () => ConnectionStats;
+  /** Null if no weather database is configured. */
+  weather: { isUp(): boolean } | null;
+}
+
+/** Adds gauges that look the daemon up whenever the metrics are read. */
+export function observeDaemon(
+  registry: Registry,
+  { queue, threads, connections, weather }: ObservedDaemon,
+): void {
+  const registers = [registry];
+  if (weather !== null)
+    new Gauge({
+      name: 'waybill_weather_database_up',
+      help: '1 if the weather database answered when it was last asked, else 0.',
+      registers,
+      collect() {
+        this.set(weather.isUp() ? 1 : 0);
+      },
+    });
+  new Gauge({
+    name: 'waybill_connections',
+    help: 'Connections that are open.',
+    registers,
+    collect() {
+      this.set(connections().open);
+    },
+  });
+  new Counter({
+    name: 'waybill_connections_refused_total',
+    help: 'Connections that were closed at once because there were too many.',
+    registers,
+    collect() {
+      this.reset();
+      this.inc(connections().refused);
+    },
+  });
+  new Gauge({
+    name: 'waybill_queue_depth',
+    help: 'Uploads being received (reserved), runs that wait (queued) and runs that run (running).',
+    labelNames: ['state'],
+    registers,
+    async collect() {
+      this.reset();
+      // A queue that cannot be reached has no depth; all other metrics are still reported.
+      const depth = await queue.depth().catch(() => null);
+      const states: Record<string, number> = depth === null ? {} : { ...depth };
+      for (const [state, count] of Object.entries(states)) this.set({ state }, count);
+    },
+  });
+  new Gauge({
+    name: 'waybill_worker_threads',
+    help: 'Worker threads that are there.',
+    registers,
+    collect() {
+      this.set(threads().threads);
+    },
+  });
+  new Gauge({
+    name: 'waybill_worker_threads_busy',
+    help: 'Worker threads that publish.',
+    registers,
+    collect() {
+      this.set(threads().busy);
+    },
+  });
+  new Counter({
+    name: 'waybill_worker_threads_replaced_total',
+    help: 'Worker threads that broke or had to be ended.',
+    registers,
+    collect() {
+      this.reset();
+      this.inc(threads().replaced);
+    },
+  });
+}
