@@ -7,6 +7,7 @@
  * bundled with that source and run in one process again and again, with one switch on.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { needsOf } from '../test/services/needs.ts';
@@ -63,9 +64,10 @@ const files = scope.flatMap((name) => filesBelow(name, '.ts'));
 const { sources, mutants } = await instrument(files);
 const wanted = mutants.filter(({ file }) => chosen(file));
 if (wanted.length === 0) fail(`nothing to change in ${positionals.join(', ')}; covered: ${scope.join(', ')}`);
-const runner = new Runner(await bundleWorker(directory));
+const worker = await bundleWorker(directory);
+const runners = Array.from({ length: availableParallelism() }, () => new Runner(worker));
 process.once('SIGINT', () => {
-  runner.close();
+  for (const runner of runners) runner.close();
   results.save();
   process.exit(130);
 });
@@ -87,7 +89,7 @@ const judged = first.map(([mutant, verdict]): Judged => {
   const later = second.get(mutant);
   return [mutant, later === undefined || later.status === 'unreached' ? verdict : later];
 });
-runner.close();
+for (const runner of runners) runner.close();
 process.exitCode = conclude();
 
 /** What needs a server takes too long to run for each change, and a process of its own has none of them. */
@@ -103,29 +105,37 @@ async function measuredTests(files: readonly string[]): Promise<Measured[]> {
   const reaching = bundles.filter(({ inputs }) =>
     inputs.some((input) => sources.has(input) && chosen(input)),
   );
-  return measureAll(reaching, runner, path.join(directory, 'measured.json'), (line) => console.log(line));
+  return measureAll(reaching, runners, path.join(directory, 'measured.json'), (line) => console.log(line));
 }
 
+/** Each runner takes the next one that nobody has taken. */
 async function judgeAll(mutants: readonly SourceMutant[], measured: readonly Measured[]): Promise<Judged[]> {
-  const all: Judged[] = [];
+  const judged: Judged[] = [];
+  const next = mutants.entries();
   let saved = Date.now();
   let survivors = 0;
-  for (const mutant of mutants) {
-    const names = stepsFor(mutant, measured).map(({ test }) => test);
-    let verdict = results.find(mutant, names);
-    if (verdict === undefined) {
-      verdict = await tryOut(mutant, measured, runner);
-      results.keep(mutant, names, verdict);
-    }
-    all.push([mutant, verdict]);
-    if (verdict.status === 'survived' || verdict.status === 'unreached') survivors += 1;
-    if (Date.now() - saved < saveEveryMs) continue;
-    saved = Date.now();
-    results.save();
-    console.log(`${all.length} of ${mutants.length}, ${survivors} survivors: ${mutant.file}`);
-  }
+  let done = 0;
+  await Promise.all(
+    runners.map(async (runner) => {
+      for (const [index, mutant] of next) {
+        const names = stepsFor(mutant, measured).map(({ test }) => test);
+        let verdict = results.find(mutant, names);
+        if (verdict === undefined) {
+          verdict = await tryOut(mutant, measured, runner);
+          results.keep(mutant, names, verdict);
+        }
+        judged[index] = [mutant, verdict];
+        done += 1;
+        if (verdict.status === 'survived' || verdict.status === 'unreached') survivors += 1;
+        if (Date.now() - saved < saveEveryMs) continue;
+        saved = Date.now();
+        results.save();
+        console.log(`${done} of ${mutants.length}, ${survivors} survivors: ${mutant.file}`);
+      }
+    }),
+  );
   results.save();
-  return all;
+  return judged;
 }
 
 /** Prints what came out; returns the exit code. */

@@ -1,7 +1,6 @@
-import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { build, type Plugin } from 'esbuild';
+import { sourcePlaces } from '../support/source-places.ts';
 
 export interface TestBundle {
   readonly test: string;
@@ -29,7 +28,7 @@ export async function bundleTests(
     packages: 'external',
     metafile: true,
     logLevel: 'error',
-    plugins: [withMutants(sources)],
+    plugins: [worker, sourcePlaces((file) => sources.get(path.relative('.', file)))],
   });
   return Object.entries(metafile.outputs).map(([bundle, { entryPoint = '', inputs }]) => ({
     test: entryPoint,
@@ -46,23 +45,13 @@ export async function bundleWorker(directory: string): Promise<string> {
   return outfile;
 }
 
-function withMutants(sources: ReadonlyMap<string, string>): Plugin {
-  return {
-    name: 'with-mutants',
-    setup(build) {
-      build.onResolve({ filter: /^tap$/ }, () => ({ path: 'tap', namespace: 'worker' }));
-      build.onLoad({ filter: /^tap$/, namespace: 'worker' }, () => ({
-        contents: 'export default globalThis.testOfMutants;',
-      }));
-      build.onLoad({ filter: /\.ts$/ }, ({ path: file }) => {
-        const source = sources.get(path.relative('.', file)) ?? readFileSync(file, 'utf8');
-        // A module finds the files that belong to it from where it was.
-        const contents = source
-          .replaceAll('import.meta.url', JSON.stringify(pathToFileURL(file).href))
-          .replaceAll('import.meta.dirname', JSON.stringify(path.dirname(file)))
-          .replaceAll('import.meta.filename', JSON.stringify(file));
-        return { loader: 'ts', contents };
-      });
-    },
-  };
-}
+/** `t` is the one that the worker gives to each run. */
+const worker: Plugin = {
+  name: 'worker',
+  setup(build) {
+    build.onResolve({ filter: /^tap$/ }, () => ({ path: 'tap', namespace: 'worker' }));
+    build.onLoad({ filter: /^tap$/, namespace: 'worker' }, () => ({
+      contents: 'export default globalThis.testOfMutants;',
+    }));
+  },
+};

@@ -53,25 +53,30 @@ function unitOf({ ms, hits }: Answer): Unit {
 /** Measures what has changed since it was measured last, which `file` remembers. */
 export async function measureAll(
   bundles: readonly TestBundle[],
-  runner: Runner,
+  runners: readonly Runner[],
   file: string,
   tell: (line: string) => void,
 ): Promise<Measured[]> {
   const known = existsSync(file) ? (JSON.parse(readFileSync(file, 'utf8')) as Measured[]) : [];
   const measured: Measured[] = [];
-  for (const bundle of bundles) {
-    const digest = digestOf(bundle.bundle);
-    const one =
-      known.find((each) => each.test === bundle.test && each.digest === digest) ??
-      (await measure(bundle, runner));
-    if (typeof one === 'string') {
-      tell(`left out, because it fails unchanged: ${bundle.test}: ${one}`);
-      continue;
-    }
-    tell(`${bundle.test}: ${Math.round(one.ms)} ms, ${one.units.length} parts`);
-    measured.push(one);
-    const others = known.filter(({ test }) => !measured.some((each) => each.test === test));
-    writeFileSync(file, JSON.stringify([...others, ...measured]));
-  }
+  const next = bundles.values();
+  await Promise.all(
+    runners.map(async (runner) => {
+      for (const bundle of next) {
+        const digest = digestOf(bundle.bundle);
+        const one =
+          known.find((each) => each.test === bundle.test && each.digest === digest) ??
+          (await measure(bundle, runner));
+        if (typeof one === 'string') {
+          tell(`left out, because it fails unchanged: ${bundle.test}: ${one}`);
+          continue;
+        }
+        tell(`${bundle.test}: ${Math.round(one.ms)} ms, ${one.units.length} parts`);
+        measured.push(one);
+        const others = known.filter(({ test }) => !measured.some((each) => each.test === test));
+        writeFileSync(file, JSON.stringify([...others, ...measured]));
+      }
+    }),
+  );
   return measured;
 }

@@ -148,7 +148,9 @@ async function load(bundle: string, namespace: Namespace): Promise<Loaded> {
     {
       get(target, key) {
         if (key in target) return Reflect.get(target, key) as unknown;
-        return running && (Reflect.get(running, key) as unknown);
+        // A method is called on what it belongs to, and not on this stand-in for it.
+        const value = running && (Reflect.get(running, key) as unknown);
+        return typeof value === 'function' ? (value.bind(running) as unknown) : value;
       },
     },
   );

@@ -1,25 +1,6 @@
-import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import { pathToFileURL } from 'node:url';
-import { build, type Plugin } from 'esbuild';
-
-/** A module finds what belongs to it from where its source is, and not from where the bundle is. */
-const sourcePlaces: Plugin = {
-  name: 'source-places',
-  setup(build) {
-    // A file of a package that is reached by its path is the package's own, and not a second one.
-    build.onResolve({ filter: /^\..*\/node_modules\// }, ({ path: name, resolveDir }) => ({
-      path: pathToFileURL(path.resolve(resolveDir, name)).href,
-      external: true,
-    }));
-    build.onLoad({ filter: /\.ts$/ }, ({ path: file }) => ({
-      loader: 'ts',
-      contents: readFileSync(file, 'utf8')
-        .replaceAll('import.meta.url', JSON.stringify(pathToFileURL(file).href))
-        .replaceAll('import.meta.dirname', JSON.stringify(path.dirname(file))),
-    }));
-  },
-};
+import { build } from 'esbuild';
+import { sourcePlaces } from '../support/source-places.ts';
 
 /**
  * Bundles test files with all of this project that they import; what they share is in files of its own. A
@@ -45,7 +26,7 @@ export async function bundle(
     target: 'node20.19',
     sourcemap: 'linked',
     outExtension: { '.js': '.mjs' },
-    plugins: [sourcePlaces],
+    plugins: [sourcePlaces()],
     logLevel: 'warning',
   });
   return new Map(files.map((file) => [file, path.join(directory, file.replace(/\.ts$/, '.mjs'))]));
