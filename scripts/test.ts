@@ -35,7 +35,8 @@ const jobs = Number(process.env['WAYBILL_TEST_JOBS'] ?? availableParallelism() +
 const files = testFiles(process.argv.slice(2));
 if (files.length === 0) fail('no test file was found');
 const needsOfFile = new Map(files.map((file) => [file, needsOf(closureOf(file))]));
-const refusal = await install([...new Set([...needsOfFile.values()].flat())]);
+/** These wait until it is installed; the others need not. */
+const waiting = new Set(files.filter((file) => missingPackages(needsOfFile.get(file) ?? []).length > 0));
 
 const workspace = mkdtempSync('/tmp/waybill-test-');
 const memory = existsSync('/dev/shm') ? mkdtempSync('/dev/shm/waybill-test-') : undefined;
@@ -62,22 +63,33 @@ const env = {
   WAYBILL_TEST_SEED: String(seed),
   // The version of Node.js is chosen by whoever runs the tests; the SDK need not say what it thinks of it.
   AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true',
-  ...(refusal === undefined ? {} : { WAYBILL_TEST_REFUSAL: refusal }),
 };
 const bundleOfFile = await bundle(files, bundles);
+const installed = install([...new Set([...needsOfFile.values()].flat())]);
 await runAll(longestFirst(files), report(files.length, process.stdout));
 removeWorkspaces();
 process.exitCode = conclude(done);
 
 async function runAll(queue: string[], progress: Progress): Promise<void> {
   let started = 0;
+  let refusal: string | undefined;
+  const ready = installed.then((reason) => {
+    refusal = reason;
+    waiting.clear();
+  });
+  const next = async (): Promise<string | undefined> => {
+    const index = queue.findIndex((file) => !waiting.has(file));
+    if (index === -1 && queue.length > 0) await ready;
+    return queue.splice(Math.max(0, index), 1)[0];
+  };
   const work = async (): Promise<void> => {
-    for (let file = queue.shift(); file !== undefined; file = queue.shift()) {
+    for (let file = await next(); file !== undefined; file = await next()) {
       const place = `${(started += 1)}`;
       progress.started(file);
       const directories = [workspace, memory].map((root) => root && path.join(root, place));
       const program = bundleOfFile.get(file) as string;
-      const result = await runFile(file, program, { env, directories, skipsMissing: !isCi });
+      const told = refusal === undefined ? env : { ...env, WAYBILL_TEST_REFUSAL: refusal };
+      const result = await runFile(file, program, { env: told, directories, skipsMissing: !isCi });
       progress.ended(result);
       done.push(result);
     }
@@ -127,7 +139,11 @@ async function install(names: readonly NeedName[]): Promise<string | undefined> 
     return undefined;
   } catch (error) {
     if (!(error instanceof MissingService)) throw error;
-    if (isCi) fail(error.message);
+    if (isCi) {
+      endAll();
+      removeWorkspaces();
+      fail(error.message);
+    }
     console.log(`${error.message}\nThe tests that need them are skipped.`);
     return error.reason;
   }

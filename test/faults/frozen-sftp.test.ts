@@ -3,6 +3,7 @@ import t from 'tap';
 import { systemClock } from '../../src/core/clock.ts';
 import { silentLog } from '../../src/core/log.ts';
 import { listedKey as key } from '../../src/core/storage/key.ts';
+import { localStorage } from '../../src/core/storage/local/driver.ts';
 import { sftpStorage } from '../../src/core/storage/sftp/driver.ts';
 import { within } from '../../src/core/storage/wrappers/within.ts';
 import { startPlainSftpServer } from '../services/plain-sftp-server.ts';
@@ -26,7 +27,11 @@ for (const { name, server } of servers)
       const newWorld: WorldFactory = () => {
         worlds += 1;
         const directory = key(`world-${worlds}`);
-        return { name: 'sftp', open: async () => within(whole, directory) };
+        return {
+          name: 'sftp',
+          open: async () => within(whole, directory),
+          openDirectly: () => localStorage(path.join(server.root, 'frozen', directory)),
+        };
       };
       t.ok((await walkFrozen(t, newWorld, scenario, { drawn: 3, midway: 40, concurrency: 6 })) > 5);
     });

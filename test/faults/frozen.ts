@@ -14,6 +14,7 @@ import {
   contextWith,
   destinationOf,
   litter,
+  openDirectly,
   owner,
   publishTo,
   put,
@@ -49,7 +50,7 @@ export const frozenScenarios: readonly FrozenScenario[] = [
   {
     name: 'a replacement',
     async prepare(world) {
-      await publishTo(await world.open(), {
+      await publishTo(await openDirectly(world), {
         files: { 'a.txt': 'old', 'old.txt': 'o' },
         workflow: 'replacement',
       });
@@ -59,7 +60,7 @@ export const frozenScenarios: readonly FrozenScenario[] = [
     name: 'a replacement after a crash',
     async prepare(world) {
       const files = { 'a.txt': 'old', 'old.txt': 'o' };
-      await publishTo(await world.open(), { files, workflow: 'replacement' });
+      await publishTo(await openDirectly(world), { files, workflow: 'replacement' });
       const log: FaultLog = { operations: [], fired: false, mutations: 0 };
       const at = 8;
       const crash = withFaults(await world.open(), { kind: 'crash', at, code: 'storage_permanent' }, log);
@@ -150,7 +151,7 @@ async function wrongAfter(
   { at, first, wokenAt }: Freeze,
 ): Promise<string[]> {
   const world = await newWorld(t);
-  await put(await world.open(), 'sibling', 'untouched');
+  await put(await openDirectly(world), 'sibling', 'untouched');
   await scenario.prepare(world);
   const frozen = stoppable(await world.open(), at);
   const frozenResult = publish(frozen, slow);
@@ -174,7 +175,7 @@ async function wrongAfter(
     wrong.push(
       `it did not lose its lease: ${error === null ? 'it published' : `${error.code} ${error.message}`}`,
     );
-  const storage = await world.open();
+  const storage = await openDirectly(world);
   // One that had not begun to take the lease is like one that was started later.
   const mayBeLast = !frozen.hadBegun && !otherIsMidway && error === null;
   if (!mayBeLast && !(await holds(world, 'quick'))) wrong.push('what the other one published is not there');
@@ -196,7 +197,7 @@ async function wrongAfter(
 
 /** Whether the catalog is that of this publication, and its attempt over. */
 async function holds(world: World, text: 'slow' | 'quick'): Promise<boolean> {
-  const state = await stateOf(await world.open());
+  const state = await stateOf(await openDirectly(world));
   if (state.kind !== 'valid' || state.catalog.pending !== null) return false;
   return state.catalog.outputs.some(({ path }) => path === `${text}.txt`);
 }

@@ -5,7 +5,7 @@ import { startPublisher, type OtherPublisher } from './other-publisher.ts';
 import { checkQuick, leaseTimes, publishHere, unhurried } from './two-processes.ts';
 import type { Files } from './world.ts';
 
-// Processes start, which takes seconds on a busy machine.
+// By itself, the file would have half a minute.
 t.setTimeout(120_000);
 
 /** Real processes, real signals, and leases of a second instead of minutes. */

@@ -15,6 +15,7 @@ import {
   contextWith,
   destinationOf,
   litter,
+  openDirectly,
   otherOwner,
   owner,
   publishTo,
@@ -385,8 +386,9 @@ async function walk(
   { fault, retries, commitAt }: { fault: Fault; retries: number; commitAt: number },
 ): Promise<string[]> {
   const world = await newWorld(t);
-  await scenario.prepare(await world.open());
-  const before = await snapshot(await world.open());
+  const directly = await openDirectly(world);
+  await scenario.prepare(directly);
+  const before = await snapshot(directly);
   const log = newLog();
   const root = retrying(withFaults(await world.open(), fault, log), retries);
   const succeeded = await scenario.work(root).catch(() => false);
@@ -395,7 +397,7 @@ async function walk(
   if (retries > 0 && !succeeded) wrong.push('a retried passing failure failed the publication');
   wrong.push(...earlyDeletes(log, before, scenario));
 
-  const rebooted = await world.open();
+  const rebooted = await openDirectly(world);
   if (scenario.startsUntrue !== true)
     wrong.push(...(await untruths(rebooted)).map((what) => `after the fault ${what}`));
   const afterFault = await snapshot(rebooted);
@@ -457,7 +459,7 @@ function differences(
  * nothing.
  */
 async function shortfalls(world: World, scenario: Scenario): Promise<string[]> {
-  const storage = await world.open();
+  const storage = await openDirectly(world);
   const wrong = await untruths(storage);
   const state = await stateOf(storage);
   if (scenario.endsWithoutState === true) {

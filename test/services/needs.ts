@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 
 /**
  * Everything the tests run that Node.js does not bring along: its programs, and the Debian packages that
- * contain them. `npm test` installs whatever the chosen test files need in one go before it starts them; a
+ * contain them. `npm test` installs whatever the chosen test files need in one go and starts them then; a
  * file that runs by itself asks for its own needs. Nothing else in the project looks for programs or calls
  * apt.
  */
