@@ -90,9 +90,7 @@ t.test('every command that the demo shows works, and Ctrl-C ends it', async (t) 
   const commands = [...output().matchAll(/^ {2}\$ ((?:.*\\\n)*.*)$/gm)].map(([, command = '']) => command);
   t.equal(commands.length, 11, output());
   for (const command of commands) {
-    // `npx waybill` builds when it is first called, and that would be under the other tests; the tour's test
-    // has it as it is.
-    const { status, stdout, stderr } = await bash(command.replace(/^npx waybill/, 'node dist/cli/main.js'));
+    const { status, stdout, stderr } = await bash(command);
     t.equal(status, 0, `${command}\n${stderr}`);
     if (command.startsWith('curl --data-binary')) t.match(JSON.parse(stdout), { status: 'accepted' });
     else if (command.includes('format=text')) t.match(stdout, /KNYC|OKX/);

@@ -91,10 +91,7 @@ t.test('every command of the five-minute tour works, pasted in order', async (t)
   t.notOk(existsSync(path.join(clone, 'demo-run')), 'the tour tidies up');
 });
 
-/**
- * What a fresh clone holds after `npm ci`. A copy, since `npx waybill` builds once more when it is first
- * called in a directory.
- */
+/** What a fresh clone holds after `npm ci`. A copy, since the tour writes to it. */
 function makeClone(t: Test): string {
   const clone = mkdtempSync(path.join(tmpdir(), 'waybill-tour-'));
   t.teardown(() => rmSync(clone, { recursive: true, force: true }));

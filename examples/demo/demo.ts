@@ -221,7 +221,7 @@ function isComplete({ status, destinations }: RunRecord): boolean {
 /** True where both runs did all they should. */
 async function runTwice(configFile: string): Promise<boolean> {
   step(3, 'The same from a directory, without the daemon');
-  const command = `npx waybill run --config ${shellWord(configFile)} --pipeline library`;
+  const command = `node dist/cli/main.js run --config ${shellWord(configFile)} --pipeline library`;
   const options = {
     config: configFile,
     pipeline: ['library'],
@@ -297,7 +297,7 @@ function pointTheWay({ directory, web, daemon, token, runUrl, configFile, isOnce
   ]);
   tell('', style.bold('To try'), '');
   tell(...shown([`(cd ${shellWord(site)} && sha256sum -c SHA256SUMS)`]));
-  tell(...shown([`npx waybill verify --config ${shellWord(configFile)} --pipeline library`]));
+  tell(...shown([`node dist/cli/main.js verify --config ${shellWord(configFile)} --pipeline library`]));
   if (isOnce) return;
   const archive = path.join(directory, 'session-42.tar.gz');
   tell(...shown(uploadWithCurl({ url: `${daemon}v1/pipelines/uploads/upload`, token, archive })));
