@@ -5,6 +5,7 @@ import { digestOf } from '../../src/core/digest.ts';
 import { bytesBody, readAll } from '../../src/core/storage/body.ts';
 import { listedKey as key, type Key } from '../../src/core/storage/key.ts';
 import type { Body, Entry, Kept, Storage } from '../../src/core/storage/storage.ts';
+import { sampleOf, share } from '../support/sampling.ts';
 
 /**
  * The storage contract as tests. Every backend runs all of it: `open` gives a fresh, empty storage; called
@@ -16,18 +17,18 @@ export interface StorageWorld {
   page?: number;
 }
 
-export async function storageContract(t: Test, newWorld: (t: Test) => Promise<StorageWorld>): Promise<void> {
-  const scenario = (
-    name: string,
-    work: (t: Test, storage: Storage, world: StorageWorld) => Promise<void>,
-  ): void => {
-    t.test(name, async (t) => {
-      const world = await newWorld(t);
-      const storage = await world.open();
-      t.teardown(() => storage.close());
-      await work(t, storage, world);
-    });
-  };
+/** Of a variant of a storage that has all of it elsewhere, so many scenarios outside CI. */
+const sampled = 8;
+type Work = (t: Test, storage: Storage, world: StorageWorld) => Promise<void>;
+
+/** `variantOf` names the storage that has all of it: then this is a sample, but in CI. */
+export async function storageContract(
+  t: Test,
+  newWorld: (t: Test) => Promise<StorageWorld>,
+  { variantOf }: { variantOf?: string } = {},
+): Promise<void> {
+  const scenarios: { name: string; work: Work }[] = [];
+  const scenario = (name: string, work: Work): void => void scenarios.push({ name, work });
   const put = async (storage: Storage, name: string, text: string): Promise<void> => {
     await storage.write(key(name), bytesBody(text), { mode: 'replace' });
   };
@@ -388,6 +389,17 @@ export async function storageContract(t: Test, newWorld: (t: Test) => Promise<St
     await storage.close();
     t.pass('the second call does nothing');
   });
+
+  const wanted = variantOf === undefined ? scenarios : sampleOf(scenarios, sampled, `${variantOf} ${t.name}`);
+  if (variantOf !== undefined)
+    t.comment(`told: ${share(wanted.length, scenarios.length)} scenarios of the contract (${t.name})`);
+  for (const { name, work } of wanted)
+    t.test(name, async (t) => {
+      const world = await newWorld(t);
+      const storage = await world.open();
+      t.teardown(() => storage.close());
+      await work(t, storage, world);
+    });
 }
 
 async function entries(storage: Storage, directory: string, recursive: boolean): Promise<Entry[]> {

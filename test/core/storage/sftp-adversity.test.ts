@@ -28,6 +28,7 @@ import { freePort } from '../../services/free-port.ts';
 import { startPlainSftpServer } from '../../services/plain-sftp-server.ts';
 import { noSecrets, sftpLocationOf, startSshd, type SftpServer } from '../../services/sshd.ts';
 import { mountTmpfs } from '../../services/tmpfs.ts';
+import { sampleOf } from '../../support/sampling.ts';
 
 /**
  * Agents that died, answers that are lost, connections that break between two requests of one call, and
@@ -120,14 +121,18 @@ for (const direction of ['to the server', 'from the server'] as const) {
   t.test(
     `a removal whose connection breaks ${direction}, wherever, is finished by the next try`,
     async (t) => {
-      await cutAtEach(t, { server: openSsh, direction, shares: tenths }, async (storage, place) => {
-        mkdirSync(path.join(place, 'a/b'), { recursive: true });
-        for (let index = 0; index < 30; index += 1) writeFileSync(path.join(place, 'a/b', `${index}`), '');
-        return async (at) => {
-          await storage.removeTree(key('a'));
-          t.same(readdirSync(place), [], at);
-        };
-      });
+      await cutAtEach(
+        t,
+        { server: openSsh, direction, shares: sampleOf(tenths, 4, t.name) },
+        async (storage, place) => {
+          mkdirSync(path.join(place, 'a/b'), { recursive: true });
+          for (let index = 0; index < 30; index += 1) writeFileSync(path.join(place, 'a/b', `${index}`), '');
+          return async (at) => {
+            await storage.removeTree(key('a'));
+            t.same(readdirSync(place), [], at);
+          };
+        },
+      );
     },
   );
 
@@ -140,19 +145,23 @@ for (const direction of ['to the server', 'from the server'] as const) {
         from: key(`.publisher.tmp/1/${index}`),
         to: key(`out/${index}`),
       }));
-      await cutAtEach(t, { server, direction, shares: tenths }, async (storage, place) => {
-        await Promise.all(
-          moves.flatMap(({ from, to }) => [
-            storage.write(from, bytesBody('new'), { mode: 'scratch' }),
-            storage.write(to, bytesBody('old'), { mode: 'scratch' }),
-          ]),
-        );
-        return async (at) => {
-          await storage.rename(moves);
-          const found = moves.map(({ to }) => readFileSync(path.join(place, to), 'utf8'));
-          t.same(new Set(found), new Set(['new']), at);
-        };
-      });
+      await cutAtEach(
+        t,
+        { server, direction, shares: sampleOf(tenths, 4, t.name) },
+        async (storage, place) => {
+          await Promise.all(
+            moves.flatMap(({ from, to }) => [
+              storage.write(from, bytesBody('new'), { mode: 'scratch' }),
+              storage.write(to, bytesBody('old'), { mode: 'scratch' }),
+            ]),
+          );
+          return async (at) => {
+            await storage.rename(moves);
+            const found = moves.map(({ to }) => readFileSync(path.join(place, to), 'utf8'));
+            t.same(new Set(found), new Set(['new']), at);
+          };
+        },
+      );
     });
 }
 

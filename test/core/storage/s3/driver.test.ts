@@ -26,19 +26,27 @@ t.test('S3', (t) =>
 );
 
 t.test('S3, a whole bucket, seen through a sub-directory', (t) =>
-  storageContract(t, async () => {
-    const location = locationOf(server.endpoint, await server.newBucket());
-    return { open: async () => within(await s3Storage(location, options), key('deep/inside')) };
-  }),
+  storageContract(
+    t,
+    async () => {
+      const location = locationOf(server.endpoint, await server.newBucket());
+      return { open: async () => within(await s3Storage(location, options), key('deep/inside')) };
+    },
+    { variantOf: 'S3' },
+  ),
 );
 
 t.test('S3, a bucket with versions', (t) =>
-  storageContract(t, async () => {
-    const Bucket = await server.newBucket();
-    await setVersioning(Bucket, 'Enabled');
-    const location = locationOf(server.endpoint, Bucket, 'p/');
-    return { open: async () => s3Storage(location, { ...options, pageSize: 70 }), page: 70 };
-  }),
+  storageContract(
+    t,
+    async () => {
+      const Bucket = await server.newBucket();
+      await setVersioning(Bucket, 'Enabled');
+      const location = locationOf(server.endpoint, Bucket, 'p/');
+      return { open: async () => s3Storage(location, { ...options, pageSize: 70 }), page: 70 };
+    },
+    { variantOf: 'S3' },
+  ),
 );
 
 async function setVersioning(Bucket: string, Status: 'Enabled' | 'Suspended'): Promise<void> {

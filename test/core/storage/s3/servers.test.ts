@@ -92,13 +92,17 @@ for (const [name, { honoured, judge }] of Object.entries(kinds))
     t.equal(await storage.facts.conditionalWrites(), honoured, 'and asked once');
     t.equal(warnings.length, honoured === 'full' ? 0 : 1, 'a warning where two publishers could meet');
     t.same(await names(storage), [], 'the probe leaves nothing');
-    t.test('and passes the contract', async (t) => {
+    t.test(`a server ${name} passes the contract`, async (t) => {
       t.before(() => (proxy.judge = judge));
       t.beforeEach(() => (proxy.judge = judge));
-      await storageContract(t, async () => {
-        const location = place();
-        return { open: async () => s3Storage(location, { ...options, pageSize: 90 }), page: 90 };
-      });
+      await storageContract(
+        t,
+        async () => {
+          const location = place();
+          return { open: async () => s3Storage(location, { ...options, pageSize: 90 }), page: 90 };
+        },
+        { variantOf: name },
+      );
     });
   });
 

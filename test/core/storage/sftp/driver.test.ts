@@ -28,22 +28,34 @@ function newPlace(server: SftpServer): string {
   return path.join(server.root, `world ${worlds}`);
 }
 
+const variants: Record<string, { variantOf: string }> = {
+  'OpenSSH without hard links': { variantOf: 'OpenSSH' },
+  'a server that answers with codes of version 6': { variantOf: 'a server without extensions' },
+};
 for (const [name, server] of Object.entries(servers)) {
   t.test(name, (t) =>
-    storageContract(t, async () => {
-      const location = sftpLocationOf(server, newPlace(server));
-      return { open: async () => sftpStorage(location, options), page };
-    }),
+    storageContract(
+      t,
+      async () => {
+        const location = sftpLocationOf(server, newPlace(server));
+        return { open: async () => sftpStorage(location, options), page };
+      },
+      variants[name],
+    ),
   );
 }
 
 t.test('OpenSSH, one request at a time, seen through a sub-directory', (t) =>
-  storageContract(t, async () => {
-    const location = { ...sftpLocationOf(servers.OpenSSH, newPlace(servers.OpenSSH)), maxRequests: 1 };
-    const open = async (): Promise<Storage> =>
-      within(await sftpStorage(location, options), key('deep/inside'));
-    return { open, page };
-  }),
+  storageContract(
+    t,
+    async () => {
+      const location = { ...sftpLocationOf(servers.OpenSSH, newPlace(servers.OpenSSH)), maxRequests: 1 };
+      const open = async (): Promise<Storage> =>
+        within(await sftpStorage(location, options), key('deep/inside'));
+      return { open, page };
+    },
+    { variantOf: 'OpenSSH' },
+  ),
 );
 
 t.test('facts: what the server can do is found out', async (t) => {
