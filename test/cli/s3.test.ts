@@ -5,6 +5,7 @@ import { text } from 'node:stream/consumers';
 import t, { type Test } from 'tap';
 import {
   DeleteObjectCommand,
+  GetObjectCommand,
   HeadObjectCommand,
   ListObjectsV2Command,
   PutObjectCommand,
@@ -14,6 +15,7 @@ import { startRadosgw } from '../services/radosgw.ts';
 import { rclone } from '../services/rclone.ts';
 import { startS3Proxy } from '../services/s3-proxy.ts';
 import { document, manifest, program, type Ended } from './process.ts';
+import { upkeepSuite } from './upkeep.ts';
 
 /** The built program, from S3 to S3 and to a directory. */
 
@@ -276,4 +278,34 @@ t.test('without an endpoint and credentials of its own, the SDK is asked for bot
   const refused = await waybill(run, nothing);
   t.equal(refused.status, 1);
   t.match(refused.stdout, /no credentials were found/);
+});
+
+upkeepSuite(t, {
+  name: 'S3',
+  waybill,
+  async newDirectory() {
+    const Bucket = await server.newBucket();
+    return {
+      settings: `backend: s3, endpoint: "${proxy.endpoint}", access_key_id_env: MAPS_KEY, secret_access_key_env: MAPS_SECRET, bucket: ${Bucket}, prefix: p`,
+      async write(name, text) {
+        await client.send(new PutObjectCommand({ Bucket, Key: `p/${name}`, Body: text }));
+      },
+      async remove(name) {
+        await client.send(new DeleteObjectCommand({ Bucket, Key: `p/${name}` }));
+      },
+      async read() {
+        const texts = Object.keys(await listing(Bucket)).map(async (Key) => {
+          const { Body } = await client.send(new GetObjectCommand({ Bucket, Key }));
+          return [Key.slice('p/'.length), await Body?.transformToString()];
+        });
+        return Object.fromEntries(await Promise.all(texts)) as Record<string, string>;
+      },
+      async fingerprint() {
+        const written = proxy.seen.filter(
+          ({ method, url }) => !/^(GET|HEAD)$/.test(method) && url.includes(Bucket),
+        );
+        return { ...(await listing(Bucket)), written: written.length };
+      },
+    };
+  },
 });

@@ -7,7 +7,8 @@ import t, { type Test } from 'tap';
 import { digestOf } from '../../src/core/digest.ts';
 import { startCuttingProxy } from '../services/cutting-proxy.ts';
 import { startSshd } from '../services/sshd.ts';
-import { document, manifest, program, type Ended } from './process.ts';
+import { document, fingerprint, manifest, program, type Ended } from './process.ts';
+import { upkeepSuite } from './upkeep.ts';
 
 /**
  * The built program on an SFTP server: every command that keeps a destination in order, and a publication
@@ -175,6 +176,29 @@ t.test('a connection lost for good in mid-publication, a restart, and the next r
     'nothing of the broken tries is left',
   );
   t.match((await waybill('run', '-c', config)).stdout, /skip_same/);
+});
+
+let directories = 0;
+upkeepSuite(t, {
+  name: 'SFTP',
+  waybill: async (args) => waybill(...args),
+  async newDirectory() {
+    directories += 1;
+    const name = `upkeep-${directories}`;
+    const root = path.join(server.root, name);
+    mkdirSync(root);
+    return {
+      settings: place(name),
+      async write(file, text) {
+        mkdirSync(path.dirname(path.join(root, file)), { recursive: true });
+        writeFileSync(path.join(root, file), text);
+      },
+      remove: async (file) => rmSync(path.join(root, file)),
+      read: async () =>
+        Object.fromEntries(files(root).map((file) => [file, readFileSync(path.join(root, file), 'utf8')])),
+      fingerprint: async () => fingerprint(root),
+    };
+  },
 });
 
 function files(directory: string): string[] {
