@@ -1,8 +1,9 @@
 import type { Test } from 'tap';
 import type { Clock } from '../../src/core/clock.ts';
+import { errorRecord, type ErrorRecord } from '../../src/core/errors.ts';
 import { defaultLeaseTimes, type LeaseTimes } from '../../src/core/lease/lease.ts';
 import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
-import type { ActionResult } from '../../src/core/publish/results/result.ts';
+import { unpublish } from '../../src/core/publish/unpublish/unpublish.ts';
 import type { Body, Storage } from '../../src/core/storage/storage.ts';
 import { inParallel } from '../../src/core/parallel.ts';
 import { sampleOf, share } from '../support/sampling.ts';
@@ -40,33 +41,54 @@ const asleepMs = 200_000;
 const slow: Files = { 'a.txt': 'slow', 'slow.txt': 's' };
 const quick: Files = { 'a.txt': 'quick', 'quick.txt': 'q' };
 
+/** What one of the two does. */
+interface Task {
+  act(publisher: Stoppable): Promise<{ error: ErrorRecord | null }>;
+  /** What is published once it is done; null if nothing is. */
+  leaves: Files | null;
+}
+
+const publishing = (files: Files): Task => ({
+  act: async (publisher) => publish(publisher, files),
+  leaves: files,
+});
+
+const unpublishing: Task = { act: unpublishAll, leaves: null };
+
 export interface FrozenScenario {
   name: string;
   prepare(world: World): Promise<void>;
+  frozen: Task;
+  other: Task;
 }
 
+const bothPublish = { frozen: publishing(slow), other: publishing(quick) };
+const publishOld = async (world: World): Promise<void> => {
+  const files = { 'a.txt': 'old', 'old.txt': 'o' };
+  await publishTo(await openDirectly(world), { files, workflow: 'replacement' });
+};
+
 export const frozenScenarios: readonly FrozenScenario[] = [
-  { name: 'a first publication', prepare: async () => undefined },
-  {
-    name: 'a replacement',
-    async prepare(world) {
-      await publishTo(await openDirectly(world), {
-        files: { 'a.txt': 'old', 'old.txt': 'o' },
-        workflow: 'replacement',
-      });
-    },
-  },
+  { name: 'a first publication', prepare: async () => undefined, ...bothPublish },
+  { name: 'a replacement', prepare: publishOld, ...bothPublish },
   {
     name: 'a replacement after a crash',
+    ...bothPublish,
     async prepare(world) {
-      const files = { 'a.txt': 'old', 'old.txt': 'o' };
-      await publishTo(await openDirectly(world), { files, workflow: 'replacement' });
+      await publishOld(world);
       const log: FaultLog = { operations: [], fired: false, mutations: 0 };
       const at = 8;
       const crash = withFaults(await world.open(), { kind: 'crash', at, code: 'storage_permanent' }, log);
       await publishTo(crash, { files: { 'a.txt': 'crashed', 'new.txt': 'n' }, workflow: 'replacement' });
       if (!log.fired) throw new Error('the crash never came');
     },
+  },
+  { name: 'an unpublishing', prepare: publishOld, frozen: unpublishing, other: publishing(quick) },
+  {
+    name: 'a replacement, and the other one unpublishes',
+    prepare: publishOld,
+    frozen: publishing(slow),
+    other: unpublishing,
   },
 ];
 
@@ -137,8 +159,8 @@ async function countOperations(
   const world = await newWorld(t);
   await scenario.prepare(world);
   const publisher = stoppable(await world.open());
-  const { error } = await publish(publisher, slow);
-  t.equal(error, null, 'undisturbed, it publishes');
+  const { error } = await scenario.frozen.act(publisher);
+  t.equal(error, null, 'undisturbed, it succeeds');
   t.ok(publisher.operations.length > 8, `${publisher.operations.length} operations`);
   // The other one waits until the lease is stale: that takes a few looks more.
   return { operations: publisher.operations, others: publisher.operations.length + 16 };
@@ -154,14 +176,14 @@ async function wrongAfter(
   await put(await openDirectly(world), 'sibling', 'untouched');
   await scenario.prepare(world);
   const frozen = stoppable(await world.open(), at);
-  const frozenResult = publish(frozen, slow);
+  const frozenResult = scenario.frozen.act(frozen);
   if ((await Promise.race([frozen.stopped, frozenResult.then(() => 'ended')])) === 'ended')
     return ['it was never stopped'];
-  const hadCommitted = await holds(world, 'slow');
+  const hadCommitted = await isLeftBy(world, scenario.frozen);
 
   // Whoever had not begun would now wait for the other one, as any two publishers do.
   const other = stoppable(await world.open(), frozen.hadBegun ? (wokenAt ?? 0) : 0);
-  const otherResult = publish(other, quick);
+  const otherResult = scenario.other.act(other);
   await Promise.race([other.stopped, otherResult]);
   await frozen.wake(first);
   const { error } = await frozenResult;
@@ -173,33 +195,38 @@ async function wrongAfter(
   if (otherError !== null) wrong.push(`the other one failed: ${otherError.code} ${otherError.message}`);
   if (frozen.hadBegun && !hadCommitted && error?.code !== 'lease_lost')
     wrong.push(
-      `it did not lose its lease: ${error === null ? 'it published' : `${error.code} ${error.message}`}`,
+      `it did not lose its lease: ${error === null ? 'it succeeded' : `${error.code} ${error.message}`}`,
     );
   const storage = await openDirectly(world);
   // One that had not begun to take the lease is like one that was started later.
-  const mayBeLast = !frozen.hadBegun && !otherIsMidway && error === null;
-  if (!mayBeLast && !(await holds(world, 'quick'))) wrong.push('what the other one published is not there');
+  const isLast = !frozen.hadBegun && !hadCommitted && !otherIsMidway && error === null;
+  if (!(await isLeftBy(world, isLast ? scenario.frozen : scenario.other)))
+    wrong.push(`what ${isLast ? 'it' : 'the other one'} did is not there, or the state has an intent`);
   wrong.push(...(await untruths(storage)));
-  const state = await stateOf(storage);
-  if (state.kind !== 'valid' || state.catalog.pending !== null) wrong.push('the state has an intent');
-
-  if ((await publish(stoppable(await world.open()), quick)).error !== null) wrong.push('the next run failed');
+  const next = await scenario.other.act(stoppable(await world.open()));
+  // There may be nothing to unpublish any more.
+  if (next.error !== null && next.error.code !== 'not_published') wrong.push('the next run failed');
   const files = await snapshot(storage);
   wrong.push(...litter(files).map((name) => `"${name}" was left`));
-  const expected = { ...quick, '../sibling': 'untouched' };
+  const { leaves } = scenario.other;
+  const expected = { ...leaves, '../sibling': 'untouched' };
   for (const [name, text] of Object.entries(expected)) {
     const key = name.startsWith('../') ? name.slice(3) : `${bundlePath}/${name}`;
     if (files.get(key) !== text) wrong.push(`"${key}" holds ${String(files.get(key))}`);
   }
-  if (files.size !== 4) wrong.push(`there are also others: ${[...files.keys()].join(', ')}`);
+  const catalogs = leaves === null ? 0 : 1;
+  if (files.size !== Object.keys(expected).length + catalogs)
+    wrong.push(`there are also others: ${[...files.keys()].join(', ')}`);
   return wrong;
 }
 
-/** Whether the catalog is that of this publication, and its attempt over. */
-async function holds(world: World, text: 'slow' | 'quick'): Promise<boolean> {
+/** Whether the catalog is as this task leaves it, and no attempt is unfinished. */
+async function isLeftBy(world: World, { leaves }: Task): Promise<boolean> {
   const state = await stateOf(await openDirectly(world));
+  if (leaves === null) return state.kind === 'absent';
   if (state.kind !== 'valid' || state.catalog.pending !== null) return false;
-  return state.catalog.outputs.some(({ path }) => path === `${text}.txt`);
+  const recorded = state.catalog.outputs.map(({ path }) => path as string).sort();
+  return recorded.join() === Object.keys(leaves).sort().join();
 }
 
 interface Stoppable {
@@ -325,7 +352,10 @@ function stopping(
   };
 }
 
-async function publish({ storage, clock, body }: Stoppable, files: Files): Promise<ActionResult> {
+async function publish(
+  { storage, clock, body }: Stoppable,
+  files: Files,
+): Promise<{ error: ErrorRecord | null }> {
   const bundle = bundleOf(files);
   for (const file of bundle.files) file.body = body(file.path, file.body);
   const destination = destinationOf('replacement', owner.destinationId);
@@ -334,6 +364,14 @@ async function publish({ storage, clock, body }: Stoppable, files: Files): Promi
     storage,
     { bundle, owner, destination, destinationPath: bundlePath },
     { dryRun: false, force: false, leaseTimes: times },
+  );
+}
+
+async function unpublishAll({ storage, clock }: Stoppable): Promise<{ error: ErrorRecord | null }> {
+  const request = { owner, destinationPath: bundlePath, maxRemoved: null, dryRun: false, concurrency: 1 };
+  return unpublish(contextWith(clock), storage, { ...request, leaseTimes: times }).then(
+    () => ({ error: null }),
+    (error: unknown) => ({ error: errorRecord(error) }),
   );
 }
 
