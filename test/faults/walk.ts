@@ -368,7 +368,11 @@ export async function walkScenario(
   return { points: points.length, all: all.length };
 }
 
-async function countOperations(t: Test, newWorld: WorldFactory, scenario: Scenario): Promise<string[]> {
+export async function countOperations(
+  t: Test,
+  newWorld: WorldFactory,
+  scenario: Scenario,
+): Promise<string[]> {
   const world = await newWorld(t);
   await scenario.prepare(await world.open());
   const log = newLog();
@@ -416,7 +420,7 @@ async function walk(
  * without the intent, or removes it; or the look before it, on a server that does not honour the condition of
  * that; or the removal of copies without which nothing can be put back.
  */
-function commitIn(operations: readonly string[]): number {
+export function commitIn(operations: readonly string[]): number {
   const isCommit = (name: string): boolean =>
     /^(write|remove|rename \S+\/state-\d+) (\S+\/)?\.publisher\.json$/.test(name);
   let at = operations.findLastIndex(isCommit);
@@ -426,7 +430,7 @@ function commitIn(operations: readonly string[]): number {
 }
 
 /** They record what they have done, or consist of two attempts. */
-const recorded: ReadonlySet<string> = new Set(['prune', 'reconcile', 'unpublish, then publish']);
+export const recorded: ReadonlySet<string> = new Set(['prune', 'reconcile', 'unpublish, then publish']);
 
 /**
  * Whether the destination must be as before the attempt, after this fault made it fail: unless the process
@@ -441,7 +445,7 @@ function isUndone({ action }: Scenario, { kind, at, code }: Fault, commitAt: num
  * What an attempt that was undone left different. Without `withState`, the intent may stay: an answer was
  * lost, so that a request may still be carried out.
  */
-function differences(
+export function differences(
   before: ReadonlyMap<string, string>,
   after: ReadonlyMap<string, string>,
   { withState }: { withState: boolean },
@@ -458,7 +462,7 @@ function differences(
  * What must hold after a rerun: the outcome, nothing else touched or left, and one more run that changes
  * nothing.
  */
-async function shortfalls(world: World, scenario: Scenario): Promise<string[]> {
+export async function shortfalls(world: World, scenario: Scenario): Promise<string[]> {
   const storage = await openDirectly(world);
   const wrong = await untruths(storage);
   const state = await stateOf(storage);
@@ -495,6 +499,6 @@ function earlyDeletes(log: FaultLog, before: ReadonlyMap<string, string>, scenar
     : [];
 }
 
-function newLog(): FaultLog {
+export function newLog(): FaultLog {
   return { operations: [], fired: false, mutations: 0 };
 }

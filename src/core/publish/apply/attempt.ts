@@ -118,7 +118,11 @@ export class Attempt {
           { storage: storage.label },
           'the failed attempt was undone, but the server may still carry out a request of it; the next run makes sure',
         );
-      else await lease.restoreState();
+      else {
+        // Copies beside a state are found by the next attempt. Without one nobody would look for them.
+        if (lease.found.raw === null) await this.#saved.discardSurely();
+        await lease.restoreState();
+      }
       await this.#saved.discard();
     } catch (error) {
       log.warn(

@@ -776,6 +776,28 @@ t.test('the state goes with the last output that is unpublished, and only then',
   t.equal(failed.calls.filter((call) => call.startsWith('removeTree')).length, 1);
 });
 
+t.test('where there was no state, an undone attempt removes its copies before its intent', async (t) => {
+  const absent = { found: { state: { kind: 'absent' as const }, raw: null } };
+  const forced = planOf({ action: 'force_replace', clears: true });
+  const refused = new WaybillError('storage_denied', 'no');
+  const undone = await layOut('objects', undefined, absent);
+  const broken = failing(undone.storage, 'remove', 'gone', refused);
+  await t.rejects(apply(forced, { ...options, ...undone, storage: broken }), refused);
+  t.same(
+    undone.calls.filter((call) => call === 'restore' || call.startsWith('removeTree ')),
+    ['removeTree .publisher.tmp/attempt', 'restore'],
+  );
+  t.same(Object.fromEntries(await snapshot(undone.bare)), before);
+
+  const stuck = await layOut('objects', undefined, absent);
+  const keeping: Storage = {
+    ...failing(stuck.storage, 'remove', 'gone', refused),
+    removeTree: async () => Promise.reject(refused),
+  };
+  await t.rejects(apply(forced, { ...options, ...stuck, storage: keeping }), refused);
+  t.notOk(stuck.calls.includes('restore'), 'as long as there are copies, the intent stays');
+});
+
 t.test('a forced replacement takes nothing over from an interrupted attempt', async (t) => {
   const interrupted: Pending = {
     attemptId: 'before',
