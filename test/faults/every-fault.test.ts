@@ -31,6 +31,6 @@ t.test('the walk', async (t) => {
   t.ok(all > 1000, `${all} fault points`);
   t.ok(isExhaustive ? walked === all : walked > 100, `${walked} of them walked`);
   t.comment(`told: ${share(walked, all)} fault points walked (memory and local)`);
-  t.ok(isExhaustive ? kills === allKills && kills > 500 : kills > 40, `${kills} kills of an undoing walked`);
+  t.ok(isExhaustive ? kills === allKills && kills > 500 : kills > 7, `${kills} kills of an undoing walked`);
   t.comment(`told: ${share(kills, allKills)} kills of an undoing walked (memory and local)`);
 });
