@@ -11,7 +11,7 @@ import type { RunRecord, RunStatus } from './run-record.ts';
  * running → succeeded | failed) or `release`s. The queue starts a job when one of its workers is free and no
  * other job of the pipeline runs; jobs of one pipeline start in the order of acceptance.
  *
- * Every call but `drain` and `close` throws `queue_unavailable` while the server behind the queue is away.
+ * Every call but `untilFinished`, `drain` and `close` throws `queue_unavailable` while the server behind the queue is away.
  */
 export interface JobQueue {
   /**
@@ -23,6 +23,13 @@ export interface JobQueue {
 
   /** A copy of the run's record; undefined if the run is unknown or its retention is over. */
   find(runId: string): Promise<RunRecord | undefined>;
+
+  /**
+   * Resolves when the run is finished or unknown, when `signal` aborts, and when the queue is closed. Never
+   * rejects: while the server behind the queue is away, the wait goes on. Any number of waits for one run
+   * cost as much as one.
+   */
+  untilFinished(runId: string, signal: AbortSignal): Promise<void>;
 
   /**
    * Copies of the records of the pipeline's retained runs, newest first. Costs as much as the runs that it

@@ -32,6 +32,8 @@ export interface Api {
   ports: ApiPorts;
   /** Aborts `ports.stopping`. */
   stop: (reason: Error) => void;
+  /** Aborts `ports.draining`. */
+  drain: () => void;
   stagingDirectory: string;
   /** What is in the staging directory. */
   staged: () => Promise<string[]>;
@@ -76,6 +78,8 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     ...settings.http,
   };
   const stopping = new AbortController();
+  const draining = new AbortController();
+  if (settings.draining === true) draining.abort();
   const queue = memoryQueue({ ...http, clock: systemClock, log, onExpire: async () => undefined });
   const metrics = createMetrics({
     version: '1.2.3',
@@ -120,7 +124,8 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     stage: measuredStage(settings.stage ?? stageAnything, metrics),
     stopping: stopping.signal,
     bodyMemory: createBodyMemory(http.maxBodyMemory),
-    isDraining: () => settings.draining ?? false,
+    draining: draining.signal,
+    isDraining: () => draining.signal.aborted,
   };
   const server = await listen(
     createApp(ports),
@@ -144,6 +149,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     origin: server.origin,
     ports,
     stop: (reason) => stopping.abort(reason),
+    drain: () => draining.abort(),
     stagingDirectory: directory,
     staged: () => readdir(directory),
     lines,

@@ -231,6 +231,7 @@ const provocations: Record<string, Record<string, Provocation>> = {
   getRun: {
     200: ofAnUpload((path) => get(path)),
     304: ofAnUpload(again),
+    invalid_request: get('/runs/none?wait=61'),
     run_not_found: get('/runs/none'),
     unauthorized: [protectRuns, get('/runs/none')],
     forbidden: [protectRuns, ofAnUpload((path) => get(path, authorized(tokens.docs)))],

@@ -4,7 +4,8 @@ import t, { type Test } from 'tap';
 import { serve, type Served } from '../../src/cli/daemon/serve.ts';
 import { silentLog } from '../../src/core/log.ts';
 import type { RunRecord } from '../../src/workers/run-record.ts';
-import { startApi, tokens, upload } from './harness.ts';
+import { runResult } from '../contract/queue.ts';
+import { startApi, tokens, upload, type Api } from './harness.ts';
 
 interface Page {
   runs: RunRecord[];
@@ -171,6 +172,108 @@ t.test('pages of runs follow each other without a gap while new runs arrive', as
   }
   t.same(seen, wanted);
   t.match(await page('/v1/pipelines/maps/runs?status=failed'), { runs: [], next: null });
+});
+
+/** An upload whose run is begun and ended by hand. */
+async function heldRun(t: Test): Promise<{ api: Api; url: string; finish: () => void }> {
+  const api = await startApi(t);
+  let finish: () => void = () => undefined;
+  const finished = new Promise<void>((resolve) => (finish = resolve));
+  await api.ports.queue.start(async () => {
+    await finished;
+    return runResult('ok');
+  });
+  t.teardown(() => finish());
+  const { run_id: id } = (await (await upload(api.origin)).json()) as { run_id: string };
+  return { api, url: `${api.origin}/runs/${id}`, finish };
+}
+
+t.test('an answer that is held comes when the run has finished, to GET and HEAD, and with its ETag', async (t) => {
+  const { api, url, finish } = await heldRun(t);
+  const { queue } = api.ports;
+  const untilFinished = queue.untilFinished.bind(queue);
+  let holding = 0;
+  let allHeld: () => void = () => undefined;
+  const held = new Promise<void>((resolve) => (allHeld = resolve));
+  queue.untilFinished = (...call) => {
+    holding += 1;
+    if (holding === 4) allHeld();
+    return untilFinished(...call);
+  };
+  const running = await fetch(url);
+  const etag = running.headers.get('etag') ?? 'none';
+  t.match(await running.json(), { status: 'running' });
+  const answers = [{}, {}, { method: 'HEAD' }, { headers: { 'if-none-match': etag } }].map((init) =>
+    fetch(`${url}?wait=60`, init),
+  );
+  await held;
+  t.match(await (await fetch(`${url}?wait=0`)).json(), { status: 'running' }, 'others are answered meanwhile');
+  finish();
+  const [first, second, head, changed] = (await Promise.all(answers)) as [Response, Response, Response, Response];
+  for (const response of [first, second, changed]) {
+    t.equal(response.status, 200);
+    t.match(await response.json(), { status: 'succeeded' });
+  }
+  const last = first.headers.get('etag') ?? 'none';
+  t.not(last, etag);
+  t.same([head.status, head.headers.get('etag'), await head.text()], [200, last, '']);
+  const same = await fetch(`${url}?wait=60`, { headers: { 'if-none-match': last } });
+  t.equal(same.status, 304, 'a run that has finished is answered at once');
+});
+
+t.test('a held answer comes when its time is over, and when the daemon begins to stop', async (t) => {
+  const { api, url } = await heldRun(t);
+  const etag = (await fetch(url)).headers.get('etag') ?? 'none';
+  const [unchanged, running] = await Promise.all([
+    fetch(`${url}?wait=1`, { headers: { 'if-none-match': etag } }),
+    fetch(`${url}?wait=1`),
+  ]);
+  t.equal(unchanged.status, 304, 'nothing has changed in that second');
+  t.match(await running.json(), { status: 'running' });
+  const held = fetch(`${url}?wait=60`);
+  await new Promise((resolve) => setImmediate(resolve));
+  api.drain();
+  t.match(await (await held).json(), { status: 'running' });
+  t.match(await (await fetch(`${url}?wait=60`)).json(), { status: 'running' }, 'and none is held from then on');
+});
+
+t.test('a client that leaves ends its wait, and nothing is looked up for it any more', async (t) => {
+  const { api, url } = await heldRun(t);
+  const { queue } = api.ports;
+  const untilFinished = queue.untilFinished.bind(queue);
+  let over: () => void = () => undefined;
+  const waitIsOver = new Promise<void>((resolve) => (over = resolve));
+  let reach: () => void = () => undefined;
+  const reached = new Promise<void>((resolve) => (reach = resolve));
+  queue.untilFinished = async (...call) => {
+    reach();
+    await untilFinished(...call);
+    over();
+  };
+  const leave = new AbortController();
+  const left = fetch(`${url}?wait=60`, { signal: leave.signal });
+  await reached;
+  let lookups = 0;
+  queue.find = async () => {
+    lookups += 1;
+    return undefined;
+  };
+  leave.abort();
+  await t.rejects(left);
+  await waitIsOver;
+  await new Promise((resolve) => setImmediate(resolve));
+  t.equal(lookups, 0);
+});
+
+t.test('how long an answer is held is 0 to 60 seconds in digits', async (t) => {
+  const { origin } = await startApi(t);
+  for (const wait of ['61', '-1', '1.5', '1e1', '0x1', '', '+1', 'all'])
+    t.match(await (await fetch(`${origin}/runs/none?wait=${encodeURIComponent(wait)}`)).json(), {
+      status: 400,
+      code: 'invalid_request',
+      detail: /"wait" must be a whole number from 0 to 60/,
+    });
+  t.equal((await fetch(`${origin}/runs/none?wait=60`)).status, 404, 'an unknown run is not waited for');
 });
 
 t.test('wrong parameters of a list are told by name', async (t) => {

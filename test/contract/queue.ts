@@ -391,6 +391,46 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     }
   });
 
+  t.test('everybody who waits for a run goes on when it has finished, or when they had enough', async (t) => {
+    const { queue } = await start(t);
+    const workers = gatedWorkers();
+    await queue.start(workers.process);
+    await submit(queue, 'maps.1');
+    const never = new AbortController().signal;
+    const over = new Set<string>();
+    const wait = (name: string, runId: string, signal = never): Promise<void> =>
+      queue.untilFinished(runId, signal).then(() => void over.add(name));
+    const impatient = new AbortController();
+    const early = wait('early', 'maps.1', impatient.signal);
+    const waits = ['first', 'second', 'third'].map((name) => wait(name, 'maps.1'));
+    await wait('unknown', 'maps.2');
+    await workers.started('maps.1');
+    impatient.abort();
+    await early;
+    await wait('aborted before', 'maps.1', AbortSignal.abort());
+    t.same([...over].sort(), ['aborted before', 'early', 'unknown']);
+    workers.finish('maps.1', runResult('ok'));
+    await finished(queue, 'maps.1');
+    await Promise.all(waits);
+    await wait('late', 'maps.1');
+    t.equal(over.size, 7);
+  });
+
+  t.test('a run that fails ends the waits for it, and so does closing the queue', async (t) => {
+    const { queue, elapse } = await start(t, { maxConcurrency: 1 });
+    const workers = gatedWorkers();
+    await queue.start(workers.process);
+    await submit(queue, 'maps.1');
+    await submit(queue, 'maps.2');
+    const never = new AbortController().signal;
+    const waits = ['maps.1', 'maps.2'].map((runId) => queue.untilFinished(runId, never));
+    await workers.started('maps.1');
+    const closed = queue.close(500);
+    await elapse(501);
+    await Promise.all([closed, ...waits]);
+    t.pass('all waits are over');
+  });
+
   t.test("a record that was handed out cannot change the queue's own", async (t) => {
     const { queue } = await start(t);
     await submit(queue, 'maps.1');

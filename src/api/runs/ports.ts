@@ -12,4 +12,6 @@ export interface RunPorts extends HttpPorts, MemoryBodyPorts {
   /** Ids of the pipelines that have a source of their own; operators may start their runs. */
   sourcePipelines: ReadonlySet<string>;
   queue: JobQueue;
+  /** Aborts when the daemon begins to stop. */
+  draining: AbortSignal;
 }

@@ -1,17 +1,33 @@
 import type { RequestHandler } from 'express';
 import { WaybillError } from '../../core/errors.ts';
-import { authenticate, challenge } from '../http/auth.ts';
+import { wholeNumber } from '../../core/parameters.ts';
+import type { RunRecord } from '../../workers/run-record.ts';
+import { authenticate, challenge, type Token } from '../http/auth.ts';
 import { jsonContent, runIdParameter } from '../http/json-content.ts';
+import { queryParameters } from '../http/query-parameters.ts';
+import { holdUntilFinished } from './hold-answer.ts';
 import type { RunPorts } from './ports.ts';
 import { requestContext } from '../http/request/request-context.ts';
 import type { Route } from '../http/route.ts';
 import { sendWithEtag, taggedAnswer } from '../http/send-with-etag.ts';
 
+const mostSeconds = 60;
+
+const showQuery = queryParameters({
+  wait: wholeNumber(0, mostSeconds, 0, {
+    description:
+      'Holds the answer until the run has finished, at most for so many seconds. The answer is then what it would be without it.',
+    example: 30,
+  }),
+});
+
+type ShowPorts = Pick<RunPorts, 'http' | 'queue' | 'tokens' | 'clock' | 'draining'>;
+
 /**
  * One run's record. By default the run id is the capability; `protect_runs` requires a token of the run's
  * pipeline.
  */
-export const showRunRoute: Route<Pick<RunPorts, 'http' | 'queue' | 'tokens'>> = {
+export const showRunRoute: Route<ShowPorts> = {
   method: 'get',
   path: '/runs/{run_id}',
   operationId: 'getRun',
@@ -22,6 +38,7 @@ export const showRunRoute: Route<Pick<RunPorts, 'http' | 'queue' | 'tokens'>> = 
   access: 'optional',
   parameters: [
     runIdParameter,
+    ...showQuery.parameters,
     {
       name: 'If-None-Match',
       in: 'header',
@@ -39,25 +56,38 @@ export const showRunRoute: Route<Pick<RunPorts, 'http' | 'queue' | 'tokens'>> = 
     },
     304: { description: 'The record is as it was.' },
   },
-  problems: ['run_not_found', 'forbidden', 'queue_unavailable'],
+  problems: ['invalid_request', 'run_not_found', 'forbidden', 'queue_unavailable'],
   handle: (ports) => showRun(ports),
 };
 
-function showRun(ports: Pick<RunPorts, 'http' | 'queue' | 'tokens'>): RequestHandler<{ runId: string }> {
+function showRun(ports: ShowPorts): RequestHandler<{ runId: string }> {
   return async (req, res) => {
+    const { runId } = req.params;
     const token = ports.http.protectRuns
       ? challenge(req, res, () => authenticate(req.headers.authorization, ports.tokens))
-      : undefined;
-    if (token !== undefined) requestContext(req).fields['token_id'] = token.id;
-    const record = await ports.queue.find(req.params.runId);
-    if (record === undefined) {
-      throw new WaybillError('run_not_found', 'there is no such run', {
-        hint: 'records are kept for server.http.retention, and a restart of the daemon clears them',
-      });
-    }
-    if (token !== undefined && !token.pipelines.has(record.pipeline_id)) {
-      throw new WaybillError('forbidden', `the token "${token.id}" is not for the pipeline of this run`);
+      : null;
+    if (token !== null) requestContext(req).fields['token_id'] = token.id;
+    const { wait: seconds } = showQuery.read(req.url);
+    let record = await findFor(token, runId, ports);
+    if (record.finished_at === null && seconds > 0) {
+      await holdUntilFinished(res, { runId, seconds }, ports);
+      if (res.destroyed) return;
+      record = await findFor(token, runId, ports);
     }
     sendWithEtag(req, res, taggedAnswer('application/json; charset=utf-8', JSON.stringify(record)));
   };
+}
+
+/** Throws `run_not_found`, and `forbidden` if there is a token and it is not for the run's pipeline. */
+async function findFor(token: Token | null, runId: string, { queue }: ShowPorts): Promise<RunRecord> {
+  const record = await queue.find(runId);
+  if (record === undefined) {
+    throw new WaybillError('run_not_found', 'there is no such run', {
+      hint: 'records are kept for server.http.retention, and a restart of the daemon clears them',
+    });
+  }
+  if (token !== null && !token.pipelines.has(record.pipeline_id)) {
+    throw new WaybillError('forbidden', `the token "${token.id}" is not for the pipeline of this run`);
+  }
+  return record;
 }

@@ -40,12 +40,13 @@ export interface ApiParts {
   weatherPulse: Pulse | null;
   /** Aborts when uploads that are still being received must end. */
   stopping: AbortSignal;
-  isDraining: () => boolean;
+  /** Aborts when the daemon begins to stop. */
+  draining: AbortSignal;
 }
 
 /** The ports of the daemon's API. */
 export async function apiPorts({ config, clock, log }: Foundation, parts: ApiParts): Promise<ApiPorts> {
-  const { tokens, metrics, coordinator, weather, weatherPulse, stopping, isDraining } = parts;
+  const { tokens, metrics, coordinator, weather, weatherPulse, stopping, draining } = parts;
   return {
     http: config.server.http,
     clock,
@@ -63,7 +64,8 @@ export async function apiPorts({ config, clock, log }: Foundation, parts: ApiPar
     weatherPulse,
     stopping,
     bodyMemory: createBodyMemory(config.server.http.maxBodyMemory),
-    isDraining,
+    draining,
+    isDraining: () => draining.aborted,
     board: await openBoard(coordinator, tokens.admin, config),
   };
 }

@@ -70,7 +70,7 @@ export async function serve(options: ServeOptions): Promise<Served> {
       weather: weather?.service ?? null,
       weatherPulse: weather?.pulse ?? null,
       stopping: shutdown.uploads.signal,
-      isDraining: () => shutdown.isDraining,
+      draining: shutdown.draining.signal,
     });
     if (workers) await coordinator.start();
     entrance.open(withHotReads(createApp(ports), ports));
@@ -142,21 +142,21 @@ async function openConfiguredWeather(
 }
 
 interface Shutdown {
-  /** Whether the daemon refuses new uploads. */
-  isDraining: boolean;
+  /** Aborted when the daemon refuses new uploads. */
+  draining: AbortController;
   /** Aborted when uploads that are still being received must end. */
   uploads: AbortController;
 }
 
 function newShutdown(): Shutdown {
-  return { isDraining: false, uploads: new AbortController() };
+  return { draining: new AbortController(), uploads: new AbortController() };
 }
 
 async function stop(daemon: Daemon, shutdown: Shutdown): Promise<{ unfinished: string[] }> {
   const { foundation, coordinator, server, weather, notifier } = daemon;
   const { config, log } = foundation;
   const { shutdownTimeoutMs } = config.server.http;
-  shutdown.isDraining = true;
+  shutdown.draining.abort();
   const { unfinished } = await coordinator.queue.close(shutdownTimeoutMs);
   shutdown.uploads.abort(
     new WaybillError('shutting_down', 'the daemon stopped before the upload was whole', {

@@ -4,6 +4,7 @@ import { WaybillError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import { admissions } from './admission.ts';
 import { dispatcher, type Dispatcher } from './dispatcher.ts';
+import { finishPoll } from './finish-poll.ts';
 import { linkRedis } from './link.ts';
 import { pipelineQueues } from './pipelines.ts';
 import { runStore } from './store.ts';
@@ -91,6 +92,7 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
       ),
   });
 
+  const finishes = finishPoll(clock, (runIds) => store.finishedOf(runIds));
   let dispatch: Dispatcher | undefined;
   let lastRescue = 0;
   const housekeeping = async (): Promise<void> => {
@@ -125,7 +127,7 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
     await admission.close();
     const unfinished = (await dispatch?.abort()) ?? [];
     stopTicking.abort();
-    await ticking;
+    await Promise.all([ticking, finishes.close()]);
     await pipelines.close();
     link.close();
     return { unfinished };
@@ -136,6 +138,7 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
     queues: pipelines.queues,
     reserve: (request) => admission.reserve(request),
     find: (runId) => store.find(runId),
+    untilFinished: (runId, signal) => finishes.wait(runId, signal),
     list: (pipelineId, query) => store.list(pipelineId, query),
     depth: () => store.depth(),
     start: async (process) => {

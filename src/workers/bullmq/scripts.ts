@@ -23,6 +23,7 @@ export const scripts = {
   finish: { file: 'runs/finish', args: ['runId', 'owner', 'record', 'retentionMs'] },
   giveBack: { file: 'runs/give-back', args: ['runId', 'owner', 'record'] },
   find: { file: 'runs/find', args: [] },
+  finished: { file: 'runs/finished', args: [] },
   depth: { file: 'runs/depth', args: [] },
   expired: { file: 'runs/expired', args: ['most'] },
   forget: { file: 'runs/forget', args: ['runId'] },

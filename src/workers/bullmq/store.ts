@@ -44,6 +44,8 @@ export interface RunStore {
   finish(owner: string, record: RunRecord, retentionMs: number): Promise<boolean>;
   giveBack(owner: string, record: RunRecord): Promise<boolean>;
   find(runId: string): Promise<RunRecord | undefined>;
+  /** Those of the runs that are finished or unknown. */
+  finishedOf(runIds: readonly string[]): Promise<string[]>;
   /** As `JobQueue.list`. */
   list(pipelineId: string, query: RunQuery): Promise<RunPage>;
   depth(): Promise<QueueDepth>;
@@ -162,6 +164,7 @@ export function runStore(link: RedisLink, prefix: string, slotLifeMs: number): R
       const [record = ''] = (await run('find', {}, [runId])) as string[];
       return record === '' ? undefined : recordOf(record);
     },
+    finishedOf: async (runIds) => (await run('finished', {}, runIds)) as string[],
     list: async (pipelineId, { limit, before = null, status = null }) => {
       const runs = at(`runs:${pipelineId}`);
       const found: RunRecord[] = [];

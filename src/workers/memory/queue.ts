@@ -29,6 +29,7 @@ import {
   queuedRun,
   startedRun,
 } from '../run-transitions.ts';
+import { RunWaiters } from '../run-waiters.ts';
 import { Retention } from './retention.ts';
 import { RunLine } from './run-line.ts';
 import { WaitingLine } from './waiting-line.ts';
@@ -98,6 +99,7 @@ class MemoryQueue implements JobQueue {
   /** The same, of each pipeline in the order of acceptance. */
   readonly #lines = new Map<string, RunLine<Entry>>();
   readonly #keys = new Map<string, KeyState>();
+  readonly #waiters = new RunWaiters();
   #onIdle: (() => void) | undefined;
   #closing: Promise<{ unfinished: string[] }> | undefined;
 
@@ -148,6 +150,11 @@ class MemoryQueue implements JobQueue {
   async find(runId: string): Promise<RunRecord | undefined> {
     this.#finished.expire();
     return structuredClone(this.#entries.get(runId)?.record);
+  }
+
+  async untilFinished(runId: string, signal: AbortSignal): Promise<void> {
+    this.#finished.expire();
+    if (this.#entries.get(runId)?.record.finished_at === null) await this.#waiters.wait(runId, signal);
   }
 
   async list(pipelineId: string, { limit, before, status }: RunQuery): Promise<RunPage> {
@@ -242,9 +249,14 @@ class MemoryQueue implements JobQueue {
       entry.record = failedRun(entry.record, errorRecord(error), clock.now());
     }
     this.#active.delete(entry.job.pipelineId);
-    this.#finished.keep(entry);
+    this.#keepFinished(entry);
     this.#pump();
     this.#notifyIdle();
+  }
+
+  #keepFinished(entry: Entry): void {
+    this.#finished.keep(entry);
+    this.#waiters.finished(entry.job.runId);
   }
 
   /** Never rejects. */
@@ -290,7 +302,7 @@ class MemoryQueue implements JobQueue {
     const neverStarted = this.#waiting.takeAll();
     for (const entry of neverStarted) {
       entry.record = failedRun(entry.record, errorRecord(stopped), clock.now());
-      this.#finished.keep(entry);
+      this.#keepFinished(entry);
     }
     const interrupted = [...this.#active.values()];
     for (const { abort } of interrupted) abort.abort(stopped);

@@ -1,0 +1,34 @@
+import type { ServerResponse } from 'node:http';
+import type { Clock } from '../../core/clock.ts';
+import type { JobQueue } from '../../workers/queue.ts';
+
+export interface HoldPorts {
+  queue: Pick<JobQueue, 'untilFinished'>;
+  clock: Clock;
+  /** Aborts when the daemon begins to stop. */
+  draining: AbortSignal;
+}
+
+/**
+ * Waits until the run has finished, at most for `seconds`; not at all once the daemon stops, nor for a client
+ * that has left. Never rejects.
+ */
+export async function holdUntilFinished(
+  res: ServerResponse,
+  { runId, seconds }: { runId: string; seconds: number },
+  { queue, clock, draining }: HoldPorts,
+): Promise<void> {
+  if (seconds === 0 || draining.aborted) return;
+  const enough = new AbortController();
+  const end = (): void => enough.abort();
+  const timer = clock.timeout(seconds * 1000, end);
+  res.once('close', end);
+  draining.addEventListener('abort', end, { once: true });
+  try {
+    await queue.untilFinished(runId, enough.signal);
+  } finally {
+    timer.cancel();
+    res.off('close', end);
+    draining.removeEventListener('abort', end);
+  }
+}

@@ -1,0 +1,13 @@
+--[[
+  Tells which of some runs have finished.
+
+  ARGV[2…] run ids
+
+  Returns {run id, …}: those that are finished or unknown
+]]
+local finished = {}
+for i = 2, #ARGV do
+  local state = redis.call('HGET', prefix .. 'run:' .. ARGV[i], 'state')
+  if not state or state == 'finished' then finished[#finished + 1] = ARGV[i] end
+end
+return finished
