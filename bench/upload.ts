@@ -234,7 +234,7 @@ pipelines:
       { runId: `core.${index}`, pipelineId: 'core', staged: directory, bundlePath },
       config,
       context,
-      () => undefined,
+      { dryRun: false, onProgress: () => undefined },
     );
     if (published.counters.publish_new !== 1) throw new Error(JSON.stringify(published));
     if (index >= 200) times.push(performance.now() - begun);

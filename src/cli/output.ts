@@ -3,6 +3,7 @@ import { stripVTControlCharacters } from 'node:util';
 import pc from 'picocolors';
 import type { WaybillError } from '../core/errors.ts';
 import { describeFinding, type Finding } from '../core/finding.ts';
+import { jsonDocument } from '../core/json-document.ts';
 import { silentLog, type Log } from '../core/log.ts';
 
 /** Where a command writes: data to stdout, everything else to stderr. Colours only on a terminal. */
@@ -40,7 +41,7 @@ export function makeOutput(options: { json: boolean; color: boolean }): Output {
       if (!options.json) err.line(`note  ${text}`);
     },
     json: (kind, body) =>
-      void process.stdout.write(`${JSON.stringify({ schemaVersion: 1, kind, ...body }, inSnakeCase, 2)}\n`),
+      void process.stdout.write(`${jsonDocument(kind, body, 2)}\n`),
     log: {
       ...silentLog,
       info(fields) {
@@ -123,17 +124,4 @@ function describeLogged(fields: object, message: string): string {
   const { storage, err } = fields as { storage?: unknown; err?: unknown };
   const where = typeof storage === 'string' ? `${storage}: ` : '';
   return `${where}${message}${err instanceof Error ? ` (${err.message})` : ''}`;
-}
-
-/**
- * Converts the core's names to snake case, object by object while they are written: a run may have a hundred
- * thousand of them.
- */
-function inSnakeCase(_key: string, value: unknown): unknown {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [snakeCase(key), inner as unknown]));
-}
-
-function snakeCase(name: string): string {
-  return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }

@@ -18,7 +18,8 @@ export function publicError(error: ErrorRecord): ErrorRecord {
   };
 }
 
-function publicFinding(finding: Finding): Finding {
+/** A finding as anyone may read it. Pure. */
+export function publicFinding(finding: Finding): Finding {
   return {
     ...finding,
     message: withoutPaths(finding.message),

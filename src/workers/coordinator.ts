@@ -1,4 +1,6 @@
 import type { BaseAdapter } from '@bull-board/api/baseAdapter';
+import type { RunResult } from '../core/publish/results/result.ts';
+import type { StagedJob } from './job.ts';
 import type { JobQueue } from './queue.ts';
 import type { RunObserver } from './run-observer.ts';
 import type { PublishingPoolOptions } from './threads/publishing-pool.ts';
@@ -14,6 +16,11 @@ export interface Coordinator {
   /** The queues for Bull Board; null if the queue is in memory, which has no board. */
   readonly board: BoardQueues | null;
   threads(): ThreadStats;
+  /**
+   * Decides on a thread what publishing a bundle that is staged on this machine would do, without changing
+   * anything. Throws as `WorkerPool.process`.
+   */
+  plan(job: StagedJob, signal: AbortSignal): Promise<RunResult>;
   /** Begins to publish. */
   start(): Promise<void>;
   /** Closes the queue as `JobQueue.close` does, ends the threads, and clears staging. */

@@ -21,6 +21,7 @@ import { createWeatherService } from '../../src/api/weather/service.ts';
 import type { WeatherReader } from '../../src/core/weather/reader.ts';
 import { newWeatherObserver } from '../../src/api/weather/weather-observer.ts';
 import { createTextRenderer } from '../../src/core/weather/render/text.ts';
+import { runResult } from '../contract/queue.ts';
 import { neverStale } from './weather-harness.ts';
 import { emptyReader } from './weather-reader-stub.ts';
 
@@ -121,6 +122,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
       check: () => proveStaging(directory),
       discard: (staged) => removeUploadDirectory(directory, staged),
     },
+    plan: async () => planned,
     stage: measuredStage(settings.stage ?? stageAnything, metrics),
     stopping: stopping.signal,
     bodyMemory: createBodyMemory(http.maxBodyMemory),
@@ -156,6 +158,9 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
   };
 }
 
+/** What publishing any staged bundle would do. */
+const planned = { ...runResult('ok').run, dryRun: true };
+
 /** Takes every body for a bundle whose manifest is the body. */
 export const stageAnything: StageUpload = async ({ input, directory }) => {
   const chunks: Uint8Array[] = [];
@@ -165,6 +170,8 @@ export const stageAnything: StageUpload = async ({ input, directory }) => {
 };
 
 export interface UploadOptions {
+  /** With its `?`. */
+  query?: string;
   pipeline?: string;
   token?: string | null;
   headers?: Record<string, string>;
@@ -174,9 +181,9 @@ export interface UploadOptions {
 /** Uploads with what a good client sends, but for what the options say. */
 export function upload(
   origin: string,
-  { pipeline = 'maps', token = tokens.maps, headers = {}, body = 'x' }: UploadOptions = {},
+  { query = '', pipeline = 'maps', token = tokens.maps, headers = {}, body = 'x' }: UploadOptions = {},
 ): Promise<Response> {
-  return fetch(`${origin}/v1/pipelines/${pipeline}/upload`, {
+  return fetch(`${origin}/v1/pipelines/${pipeline}/upload${query}`, {
     method: 'POST',
     headers: {
       'content-type': 'application/x-tar',
@@ -190,12 +197,12 @@ export function upload(
 /** The same as a browser sends it: a form with the body as its one file. */
 export async function uploadForm(
   origin: string,
-  { pipeline = 'maps', token = tokens.maps, headers = {}, body = 'x' }: UploadOptions = {},
+  { query = '', pipeline = 'maps', token = tokens.maps, headers = {}, body = 'x' }: UploadOptions = {},
 ): Promise<Response> {
   const form = new FormData();
   form.set('bundle', new Blob([body]), 'bundle.tar');
   const encoded = new Response(form);
-  return fetch(`${origin}/v1/pipelines/${pipeline}/upload/form`, {
+  return fetch(`${origin}/v1/pipelines/${pipeline}/upload/form${query}`, {
     method: 'POST',
     headers: {
       'content-type': encoded.headers.get('content-type') ?? '',

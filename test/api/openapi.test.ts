@@ -194,7 +194,9 @@ const formType = 'multipart/form-data; boundary=another';
 const ofUploads = (send: typeof upload, head: string): Record<string, Provocation> => {
   const throws = (code: ErrorCode): Provocation => stagingThrows(code, send);
   return {
+    200: ({ origin }) => send(origin, { query: '?dry_run=true' }),
     202: ({ origin }) => send(origin),
+    invalid_request: ({ origin }) => send(origin, { query: '?dry_run=perhaps' }),
     unauthorized: ({ origin }) => send(origin, { token: 'guess' }),
     pipeline_not_found: ({ origin }) => send(origin, { pipeline: 'files', token: tokens.docs }),
     forbidden: ({ origin }) => send(origin, { token: tokens.docs }),

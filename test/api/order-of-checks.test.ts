@@ -45,6 +45,10 @@ const order: Defect[] = [
     apply: ({ headers }) => void (headers['Authorization'] = `Bearer ${tokens.docs}`),
   },
   {
+    ...{ status: 400, code: 'invalid_request', spoils: 'query' },
+    apply: (request) => void (request.path += '?dry_run=perhaps'),
+  },
+  {
     ...{ status: 400, code: 'invalid_idempotency_key', spoils: 'key' },
     apply: ({ headers }) => void (headers['Idempotency-Key'] = 'k'.repeat(256)),
   },
@@ -103,6 +107,6 @@ for (const { path, type } of routes)
           if (first.header !== undefined) t.match(answer.replaceAll('\r', ''), first.header, what);
           pairs += 1;
         }
-      t.equal(pairs, 52);
+      t.equal(pairs, 63);
       t.same(await free.staged(), []);
     });

@@ -10,12 +10,15 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
 import { gzipSync } from 'node:zlib';
 import * as tar from 'tar';
 import t, { type Test } from 'tap';
 import { serve, type Served } from '../../src/cli/daemon/serve.ts';
 import { silentLog } from '../../src/core/log.ts';
 import type { RunRecord } from '../../src/workers/run-record.ts';
+import { document, waybill } from '../cli/process.ts';
 
 const token = 'the-token-of-ci';
 
@@ -60,8 +63,9 @@ function upload(
   served: Served,
   body: Uint8Array<ArrayBuffer>,
   headers: Record<string, string> = {},
+  query = '',
 ): Promise<Response> {
-  return fetch(`${served.url}v1/pipelines/maps/upload`, {
+  return fetch(`${served.url}v1/pipelines/maps/upload${query}`, {
     method: 'POST',
     headers: { authorization: `Bearer ${token}`, 'content-type': 'application/x-tar', ...headers },
     body,
@@ -82,18 +86,87 @@ async function archive(
   t: Test,
   files: Record<string, string>,
   listed: object[] | string[] = Object.keys(files),
+  name = 'session-42',
 ) {
   const directory = temporaryDirectory(t);
-  const manifest = { schema_version: 1, name: 'session-42', created: '2026-11-20T01:02:03Z', files: listed };
+  const manifest = { schema_version: 1, name, created: '2026-11-20T01:02:03Z', files: listed };
   writeFileSync(path.join(directory, 'manifest.json'), JSON.stringify(manifest));
   for (const [name, text] of Object.entries(files)) writeFileSync(path.join(directory, name), text);
   return tarOf(directory, ['manifest.json', ...Object.keys(files)]);
+}
+
+async function extract(bundle: Uint8Array<ArrayBuffer>, cwd: string): Promise<void> {
+  await pipeline(Readable.from([Buffer.from(bundle)]), tar.extract({ cwd }));
 }
 
 async function tarOf(cwd: string, names: string[]): Promise<Uint8Array<ArrayBuffer>> {
   const chunks: Buffer[] = [];
   for await (const chunk of tar.create({ cwd, portable: true }, names)) chunks.push(chunk);
   return new Uint8Array(Buffer.concat(chunks));
+}
+
+t.test('a dry run of an upload is the plan of `run --dry-run`, and leaves nothing behind', async (t) => {
+  const files = { 'scenes.json': '{}', 'notes.txt': 'hello' };
+  const { served, root } = await start(t);
+  let kept: string[] = [];
+  const plan = async (bundle: Uint8Array<ArrayBuffer>): Promise<Planned> => {
+    const response = await upload(served, bundle, { 'idempotency-key': 'k' }, '?dry_run=true');
+    t.equal(response.status, 200);
+    t.same(readdirSync(path.join(root, 'staging')), kept);
+    return (await response.json()) as Planned;
+  };
+  const first = await plan(await archive(t, files));
+  t.same(readdirSync(path.join(root, 'public')), [], 'nothing was published');
+  const listed = await fetch(`${served.url}v1/pipelines/maps/runs`, {
+    headers: { authorization: `Bearer ${token}` },
+  });
+  t.same(await listed.json(), { runs: [], next: null }, 'there is no run');
+
+  // The same bundle from a source that is read, by the command line.
+  const source = path.join(root, 'incoming/session-42');
+  mkdirSync(source, { recursive: true });
+  await extract(await archive(t, files), source);
+  const configFile = path.join(root, 'files.yaml');
+  writeFileSync(
+    configFile,
+    'pipelines: [{id: maps, source: {backend: local, path: ./incoming}, destinations: [{id: web, backend: local, path: ./public}]}]',
+  );
+  const printed = waybill(['run', '--dry-run', '--format', 'json', '--config', configFile]);
+  const expected = document(t, printed) as Planned;
+  const [destination] = expected.pipelines[0]?.destinations ?? [];
+  t.equal(destination?.location, path.join(root, 'public'));
+  if (destination !== undefined) destination.location = '<path>';
+  t.same(first, expected);
+
+  const published = await follow(
+    served,
+    await upload(served, await archive(t, { ...files, 'notes.txt': 'changed' }), { 'idempotency-key': 'k' }),
+  );
+  t.match(published, { status: 'succeeded' }, 'the key was not used');
+  kept = readdirSync(path.join(root, 'staging'));
+  const second = await plan(await archive(t, files));
+  t.match(second.pipelines[0]?.destinations[0]?.actions[0], {
+    action: 'upsert_additive',
+    changes: [
+      { path: 'notes.txt', fate: 'change' },
+      { path: 'scenes.json', fate: 'keep' },
+    ],
+  });
+  t.equal(readFileSync(path.join(root, 'public/session-42/notes.txt'), 'utf8'), 'changed');
+  mkdirSync(path.join(root, 'public/session-43'));
+  writeFileSync(path.join(root, 'public/session-43/diary.txt'), 'not yours');
+  const refused = await plan(await archive(t, files, Object.keys(files), 'session-43'));
+  t.match(refused, { counters: { fail_unmanaged: 1, failed_destinations: 1 } });
+  t.match(refused.pipelines[0]?.destinations[0]?.actions[0], {
+    action: 'fail_unmanaged',
+    error: { code: 'unmanaged_content' },
+  });
+  t.notMatch(JSON.stringify(refused), root, 'no path of the host is told');
+});
+
+interface Planned {
+  counters: object;
+  pipelines: { destinations: { location: string; actions: object[] }[] }[];
 }
 
 t.test(

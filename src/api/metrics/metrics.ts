@@ -12,7 +12,7 @@ import { weatherMetrics, type WeatherMetrics } from './weather-metrics.ts';
 export interface Metrics extends WeatherMetrics, DeliveryMetrics {
   /** Records an answered request, or one whose client disconnected first (`status` null). */
   request(done: AnsweredRequest): void;
-  /** Records an answered upload: `accepted`, `replayed`, or the error code. */
+  /** Records an answered upload: `accepted`, `replayed`, `planned` (a dry run), or the error code. */
   upload(done: { pipelineId: string | null; result: string }): void;
   /** Adds bytes read from an archive. */
   received(pipelineId: string, bytes: number): void;

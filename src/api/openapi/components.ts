@@ -12,6 +12,7 @@ export function componentSchemas(): Record<string, JsonSchema> {
   return {
     ...fromFile('RunRecord', runRecordSchemaText()),
     ...fromFile('SceneMap', sceneMapSchemaText()),
+    ...fromFile('Plan', planSchemaText()),
     Accepted: accepted,
     RunList: runList,
     SceneMapReport: sceneMapReport,
@@ -115,6 +116,26 @@ const problem: JsonSchema = {
 
 function runRecordSchemaText(): string {
   return readFileSync(new URL('../../../schemas/run-record.schema.json', import.meta.url), 'utf8');
+}
+
+/** What `waybill run --format json` prints, with what it refers to, as a schema like those of other files. */
+function planSchemaText(): string {
+  const file = new URL('../../../schemas/cli-output.schema.json', import.meta.url);
+  const { $schema, $id, $defs } = JSON.parse(readFileSync(file, 'utf8')) as Record<string, string> & {
+    $defs: Record<string, JsonSchema>;
+  };
+  const { run, ...others } = $defs;
+  const needed = new Set<string>();
+  const visit = (schema: unknown): void => {
+    for (const [, name = ''] of JSON.stringify(schema).matchAll(/"#\/\$defs\/([\w-]+)"/g)) {
+      if (needed.has(name)) continue;
+      needed.add(name);
+      visit(others[name]);
+    }
+  };
+  visit(run);
+  const used = Object.fromEntries(Object.entries(others).filter(([name]) => needed.has(name)));
+  return JSON.stringify({ $schema, $id, ...run, $defs: used });
 }
 
 /**

@@ -1,6 +1,8 @@
 import type { PipelineConfig } from '../../core/config/config.ts';
 import type { Digest } from '../../core/digest.ts';
+import type { RunResult } from '../../core/publish/results/result.ts';
 import type { StagingArea } from '../../workers/coordinator.ts';
+import type { StagedJob } from '../../workers/job.ts';
 import type { JobQueue } from '../../workers/queue.ts';
 import type { Token } from '../http/auth.ts';
 import type { HttpPorts } from '../http/app.ts';
@@ -15,6 +17,8 @@ export interface UploadPorts extends HttpPorts, BodyPorts {
   queue: JobQueue;
   staging: StagingArea;
   stage: StageUpload;
+  /** What publishing a staged bundle would do; nothing is changed. */
+  plan: (job: StagedJob, signal: AbortSignal) => Promise<RunResult>;
 }
 
 export interface UploadPipeline {

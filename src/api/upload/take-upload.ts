@@ -1,6 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { RequestHandler } from 'express';
 import { hasCode, WaybillError, type ErrorCode } from '../../core/errors.ts';
+import { flag } from '../../core/parameters.ts';
+import type { RunResult } from '../../core/publish/results/result.ts';
 import type { Admission } from '../../workers/queue.ts';
 import { stagingFailure } from '../../workers/staging-check.ts';
 import { newRunId } from '../../workers/run-id.ts';
@@ -8,7 +10,10 @@ import { idempotencyKey } from '../runs/idempotency-key.ts';
 import { sendAccepted } from '../runs/accepted-response.ts';
 import { authorizePipeline } from '../runs/pipeline-access.ts';
 import type { StagedUpload, UploadPipeline, UploadPorts } from './ports.ts';
+import { queryParameters } from '../http/query-parameters.ts';
 import { withBody } from '../http/request/request-body.ts';
+import { requestContext } from '../http/request/request-context.ts';
+import { planUpload, sendPlan } from './plan-upload.ts';
 
 /** How a request carries the archive. */
 export interface UploadForm {
@@ -23,10 +28,18 @@ export interface UploadForm {
   archive: (req: IncomingMessage) => (body: AsyncIterable<Uint8Array>) => AsyncIterable<Uint8Array>;
 }
 
+export const uploadQuery = queryParameters({
+  dry_run: flag(false, {
+    description:
+      'Receives and validates the upload like any other, and answers what publishing it would do. Nothing is published or kept, there is no run, and the Idempotency-Key is not used.',
+  }),
+});
+
 /** The error codes of every kind of upload. */
 export const uploadProblems: readonly ErrorCode[] = [
   'pipeline_not_found',
   'forbidden',
+  'invalid_request',
   'invalid_idempotency_key',
   'unsupported_media_type',
   'queue_full',
@@ -49,15 +62,17 @@ export const uploadProblems: readonly ErrorCode[] = [
  */
 export function takeUpload(ports: UploadPorts, form: UploadForm): RequestHandler<{ pipelineId: string }> {
   return async (req, res) => {
-    const { pipeline, admission, archive } = await admit(ports, form, req, res);
+    const { pipeline, admission, archive, isDryRun } = await admit(ports, form, req, res);
     try {
       if (req.headers.expect !== undefined) res.writeContinue();
       const directory = await ports.staging.create();
-      const { runId, replayed } = await keepOrDiscard(ports, directory, async () => {
+      const outcome = await keepOrDiscard(ports, directory, async () => {
         const staged = await receive(ports, pipeline, directory, { req, archive });
-        return accept(ports, pipeline, admission, staged);
+        if (!isDryRun) return accept(ports, pipeline, admission, staged);
+        return { isKept: false, plan: await planUpload(req, res, ports, { pipeline, staged }) };
       });
-      sendAccepted(req, res, { basePath: ports.http.basePath, runId, replayed });
+      if ('plan' in outcome) sendPlan(res, outcome.plan);
+      else sendAccepted(req, res, { basePath: ports.http.basePath, ...outcome });
     } catch (error) {
       throw stagingFailure(error);
     } finally {
@@ -66,22 +81,31 @@ export function takeUpload(ports: UploadPorts, form: UploadForm): RequestHandler
   };
 }
 
+interface Admitted {
+  pipeline: UploadPipeline;
+  admission: Admission;
+  archive: ReturnType<UploadForm['archive']>;
+  isDryRun: boolean;
+}
+
 /** Makes every check that needs no body, and finally reserves the slot in the queue. */
 async function admit(
   ports: UploadPorts,
   form: UploadForm,
   req: IncomingMessage & { params: { pipelineId: string } },
   res: ServerResponse,
-): Promise<{ pipeline: UploadPipeline; admission: Admission; archive: ReturnType<UploadForm['archive']> }> {
+): Promise<Admitted> {
   const { token, pipeline } = authorizePipeline(req, res, {
     tokens: ports.tokens,
     id: req.params.pipelineId,
     find: (id) => ports.uploadPipelines.get(id),
     unknown: 'there is no such pipeline, or it takes no uploads',
   });
+  const { dry_run: isDryRun } = uploadQuery.read(req.url ?? '');
+  if (isDryRun) requestContext(req).fields['dry_run'] = true;
   const key = idempotencyKey(req);
   const archive = checkMediaType(form, req, res);
-  const idempotency = key === undefined ? {} : { idempotency: { caller: token.id, key } };
+  const idempotency = key === undefined || isDryRun ? {} : { idempotency: { caller: token.id, key } };
   try {
     const admission = await ports.queue.reserve({ pipelineId: pipeline.id, ...idempotency });
     try {
@@ -90,7 +114,7 @@ async function admit(
       await admission.release();
       throw error;
     }
-    return { pipeline, admission, archive };
+    return { pipeline, admission, archive, isDryRun };
   } catch (error) {
     // The queue checks "full" and "in progress" in one step; the documented order has the length in between.
     if (hasCode(error, 'idempotency_in_progress')) checkLength(form, req, pipeline);
@@ -154,31 +178,40 @@ function receive(
   );
 }
 
+/** What came of an upload; `isKept`: a new run has taken over what was staged. */
+type Outcome = Accepted | { isKept: false; plan: RunResult };
+
+interface Accepted {
+  isKept: boolean;
+  runId: string;
+  replayed: boolean;
+}
+
 async function accept(
   ports: UploadPorts,
   pipeline: UploadPipeline,
   admission: Admission,
   staged: StagedUpload,
-): Promise<{ runId: string; replayed: boolean }> {
+): Promise<Accepted> {
   const runId = newRunId(pipeline.id, ports.clock.now());
   const job = { runId, pipelineId: pipeline.id, staged: staged.directory, bundlePath: staged.bundlePath };
   const { record, replayed } = await admission.accept(job, staged.manifestDigest);
-  return { runId: record.run_id, replayed };
+  return { isKept: !replayed, runId: record.run_id, replayed };
 }
 
 /** Removes the directory unless a new run has taken it over. */
-async function keepOrDiscard<T extends { replayed: boolean }>(
+async function keepOrDiscard(
   ports: UploadPorts,
   directory: string,
-  work: () => Promise<T>,
-): Promise<T> {
+  work: () => Promise<Outcome>,
+): Promise<Outcome> {
   const discard = (): Promise<void> =>
     ports.staging
       .discard(directory)
       .catch((error: unknown) => ports.log.error({ err: error }, 'a staging directory could not be removed'));
   try {
     const result = await work();
-    if (result.replayed) await discard();
+    if (!result.isKept) await discard();
     return result;
   } catch (error) {
     await discard();

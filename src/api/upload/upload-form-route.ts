@@ -4,7 +4,8 @@ import { acceptedResponse } from '../runs/accepted-response.ts';
 import { pipelineIdParameter } from '../http/json-content.ts';
 import type { Route } from '../http/route.ts';
 import type { UploadPorts } from './ports.ts';
-import { takeUpload, uploadProblems, type UploadForm } from './take-upload.ts';
+import { planResponse } from './plan-upload.ts';
+import { takeUpload, uploadProblems, uploadQuery, type UploadForm } from './take-upload.ts';
 
 const form: UploadForm = {
   mediaTypes: ['multipart/form-data'],
@@ -22,7 +23,7 @@ export const uploadFormRoute: Route<UploadPorts> = {
   summary: 'Upload one bundle from a browser',
   description: `A form with one file, named \`${formPart}\`: the archive of the operation above, whatever type the browser gives it. All else is as there.`,
   access: 'token',
-  parameters: [pipelineIdParameter, idempotencyKeyParameter],
+  parameters: [pipelineIdParameter, ...uploadQuery.parameters, idempotencyKeyParameter],
   body: {
     description: 'The form.',
     required: true,
@@ -37,7 +38,7 @@ export const uploadFormRoute: Route<UploadPorts> = {
       },
     },
   },
-  responses: { 202: acceptedResponse },
-  problems: [...uploadProblems, 'invalid_request'],
+  responses: { 200: planResponse, 202: acceptedResponse },
+  problems: uploadProblems,
   handle: (ports) => takeUpload(ports, form),
 };

@@ -3,7 +3,8 @@ import { acceptedResponse } from '../runs/accepted-response.ts';
 import { pipelineIdParameter } from '../http/json-content.ts';
 import type { Route } from '../http/route.ts';
 import type { UploadPorts } from './ports.ts';
-import { takeUpload, uploadProblems, type UploadForm } from './take-upload.ts';
+import { planResponse } from './plan-upload.ts';
+import { takeUpload, uploadProblems, uploadQuery, type UploadForm } from './take-upload.ts';
 
 const raw: UploadForm = {
   mediaTypes: ['application/x-tar', 'application/gzip', 'application/x-gzip'],
@@ -20,13 +21,13 @@ export const uploadRoute: Route<UploadPorts> = {
   description:
     'A tar or tar.gz archive with one `manifest.json` at its root and every file that it lists. Answered once the bundle is staged and found valid; publishing goes on after it.',
   access: 'token',
-  parameters: [pipelineIdParameter, idempotencyKeyParameter],
+  parameters: [pipelineIdParameter, ...uploadQuery.parameters, idempotencyKeyParameter],
   body: {
     description: 'The archive, as it is.',
     required: true,
     content: Object.fromEntries(raw.mediaTypes.map((type) => [type, {}])),
   },
-  responses: { 202: acceptedResponse },
+  responses: { 200: planResponse, 202: acceptedResponse },
   problems: uploadProblems,
   handle: (ports) => takeUpload(ports, raw),
 };

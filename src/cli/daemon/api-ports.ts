@@ -58,6 +58,7 @@ export async function apiPorts({ config, clock, log }: Foundation, parts: ApiPar
     queue: coordinator.queue,
     staging: coordinator.staging,
     stage: metrics === null ? stageUpload : measuredStage(stageUpload, metrics),
+    plan: (job, signal) => coordinator.plan(job, signal),
     metrics,
     metricsToken: tokens.metrics,
     weather,

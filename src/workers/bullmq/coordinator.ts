@@ -5,7 +5,7 @@ import { boardQueues } from './board-queues.ts';
 import { bullmqQueue } from './queue.ts';
 import type { Coordinator, CoordinatorOptions } from '../coordinator.ts';
 import type { PublishJob } from '../job.ts';
-import { publishingPool } from '../threads/publishing-pool.ts';
+import { planningPool, publishingPool } from '../threads/publishing-pool.ts';
 import type { JobProcessor } from '../queue.ts';
 import { observedProcessor } from '../run-observer.ts';
 import { openScratch } from './scratch-directory.ts';
@@ -65,6 +65,7 @@ export async function createBullmqCoordinator(
   const checkScratch = provedAtMost(clock, checkEveryMs, () => proveStaging(scratch.directory));
   const checkShared = provedAtMost(clock, checkSharedEveryMs, () => shared.check());
   const pool = publishingPool(options);
+  const planner = planningPool(options);
   const process: JobProcessor = async (job: PublishJob, context) => {
     if (job.staged === null) return pool.process(job, context);
     const directory = await newUploadDirectory(scratch.directory);
@@ -87,10 +88,11 @@ export async function createBullmqCoordinator(
       discard,
     },
     threads: pool.stats,
+    plan: async (job, signal) => (await planner.process(job, { signal, onProgress: () => undefined })).run,
     start: () => queue.start(observedProcessor(process, { queue, clock, observer })),
     close: async (timeoutMs) => {
       const answer = await queue.close(timeoutMs);
-      await pool.close();
+      await Promise.all([pool.close(), planner.close()]);
       await Promise.all([scratch.close(), shared.close()]);
       return answer;
     },

@@ -5,7 +5,7 @@ import type { Coordinator, CoordinatorOptions, StagingArea } from '../coordinato
 import { observedProcessor } from '../run-observer.ts';
 import { newUploadDirectory, removeUploadDirectory, sweepUploadDirectories } from '../staged-directories.ts';
 import { proveStaging, provedAtMost } from '../staging-check.ts';
-import { publishingPool } from '../threads/publishing-pool.ts';
+import { planningPool, publishingPool } from '../threads/publishing-pool.ts';
 import { memoryQueue } from './queue.ts';
 
 const checkEveryMs = 1_000;
@@ -33,15 +33,17 @@ export function createCoordinator(options: CoordinatorOptions): Coordinator {
     },
   });
   const pool = publishingPool(options);
+  const planner = planningPool(options);
   return {
     queue,
     staging,
     board: null,
     threads: pool.stats,
+    plan: async (job, signal) => (await planner.process(job, { signal, onProgress: () => undefined })).run,
     start: () => queue.start(observedProcessor(pool.process, { queue, clock, observer })),
     close: async (timeoutMs) => {
       const answer = await queue.close(timeoutMs);
-      await pool.close();
+      await Promise.all([pool.close(), planner.close()]);
       await sweepUploadDirectories(settings.directory);
       return answer;
     },

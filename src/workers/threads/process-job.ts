@@ -9,7 +9,8 @@ import { withReleasers } from '../../core/lifecycle.ts';
 import type { JobProgress, JobResult, PublishJob, StagedArchive, StagedJob } from '../job.ts';
 
 /**
- * Publishes one staged bundle, or what the pipeline's source holds, to every destination of its pipeline. A
+ * Publishes one staged bundle, or what the pipeline's source holds, to every destination of its pipeline; with
+ * `dryRun` it decides what that would do, and changes nothing. A
  * failed destination is in the result, not thrown. Throws `pipeline_not_found` or `config_invalid` if this
  * process has another configuration than the one that accepted the job, and what reading the bundle throws.
  */
@@ -17,11 +18,11 @@ export async function processJob(
   job: PublishJob,
   config: Config,
   context: CoreContext,
-  onProgress: (progress: JobProgress) => void,
+  { dryRun, onProgress }: { dryRun: boolean; onProgress: (progress: JobProgress) => void },
 ): Promise<JobResult> {
   const pipeline = pipelineOf(job, config);
   if (job.staged !== null && job.archive !== undefined) await fetchArchive(job.archive, job, config, context);
-  const request = { dryRun: false, force: false, runId: job.runId, onProgress };
+  const request = { dryRun, force: false, runId: job.runId, onProgress };
   const published =
     job.staged === null
       ? await publishPipeline(context, pipeline, request)
@@ -32,7 +33,7 @@ export async function processJob(
           request,
         );
   const pipelines = [published];
-  return { run: { dryRun: false, force: false, pipelines, counters: countActions(pipelines), warnings: [] } };
+  return { run: { dryRun, force: false, pipelines, counters: countActions(pipelines), warnings: [] } };
 }
 
 /** Extracts the bundle from shared staging into the job's directory. */

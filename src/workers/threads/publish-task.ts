@@ -12,6 +12,8 @@ export interface ThreadData {
   env: Record<string, string>;
   /** Whether the log shows debug lines. */
   verbose: boolean;
+  /** The thread decides what publications would do, and carries none out. */
+  dryRun: boolean;
 }
 
 /**
@@ -22,6 +24,7 @@ export function publishTask({
   config,
   env,
   verbose,
+  dryRun,
 }: ThreadData): (task: ThreadTask) => Promise<ThreadOutcome> {
   return (task) =>
     answerTask(task, { clock: systemClock, verbose }, async (job, { signal, onProgress, log, notify }) => {
@@ -30,6 +33,6 @@ export function publishTask({
       const context = { clock: systemClock, log, secrets, openStorage, signal };
       // Each message wakes the daemon's own thread, so none is sent if there is no notifier.
       const notifying = config.notifiers.length === 0 ? {} : { notify };
-      return processJob(job, config, { ...context, ...notifying }, onProgress);
+      return processJob(job, config, { ...context, ...notifying }, { dryRun, onProgress });
     });
 }

@@ -29,13 +29,26 @@ const publishThread = new URL(
 
 /** The pool whose threads publish, `max_concurrency` of them. */
 export function publishingPool(options: PublishingPoolOptions): WorkerPool {
+  return openPool(options, { dryRun: false });
+}
+
+/**
+ * As many threads that decide what a publication would do, change nothing and notify nobody. Apart from those
+ * that publish, so that a dry run neither waits for a publication nor keeps one waiting. They are started
+ * when there is a dry run, and end when idle.
+ */
+export function planningPool(options: PublishingPoolOptions): WorkerPool {
+  return openPool({ ...options, notify: () => undefined }, { dryRun: true });
+}
+
+function openPool(options: PublishingPoolOptions, { dryRun }: { dryRun: boolean }): WorkerPool {
   const { config, env, clock, log, verbose, notify } = options;
   return workerPool({
     clock,
     log,
     file: options.workerFile ?? publishThread,
     threads: config.server.http.maxConcurrency,
-    data: { config, env: { ...env }, verbose } satisfies ThreadData,
+    data: { config, env: { ...env }, verbose, dryRun } satisfies ThreadData,
     env,
     graceMs: abortGraceMs,
     notify,

@@ -1,0 +1,57 @@
+import type { ErrorRecord } from '../../errors.ts';
+import type { Finding } from '../../finding.ts';
+import { publicError, publicFinding, withoutPaths } from '../../public-error.ts';
+import type { ActionResult, DestinationResult, OrphanResult, PipelineResult, RunResult } from './result.ts';
+
+/**
+ * A result as a producer may read it: paths of this machine become `<path>`, and errors what `publicError`
+ * makes of them. All else is the same. Pure.
+ */
+export function publicResult(result: RunResult): RunResult {
+  return { ...result, pipelines: result.pipelines.map(publicPipeline), warnings: publicFindings(result) };
+}
+
+function publicPipeline(pipeline: PipelineResult): PipelineResult {
+  return {
+    ...pipeline,
+    invalidBundles: pipeline.invalidBundles.map(({ bundle, error }) => ({
+      bundle,
+      error: publicError(error),
+    })),
+    destinations: pipeline.destinations.map(publicDestination),
+    warnings: publicFindings(pipeline),
+    error: errorOrNull(pipeline.error),
+  };
+}
+
+function publicDestination(destination: DestinationResult): DestinationResult {
+  const { location } = destination;
+  return {
+    ...destination,
+    location: location.startsWith('/') ? '<path>' : location,
+    actions: destination.actions.map(publicAction),
+    orphans: destination.orphans.map((orphan): OrphanResult => ({
+      ...orphan,
+      error: errorOrNull(orphan.error),
+    })),
+    warnings: publicFindings(destination),
+    error: errorOrNull(destination.error),
+  };
+}
+
+function publicAction(action: ActionResult): ActionResult {
+  const { reason, error } = action;
+  return {
+    ...action,
+    reason: reason === null ? null : { ...reason, message: withoutPaths(reason.message) },
+    error: errorOrNull(error),
+  };
+}
+
+function publicFindings({ warnings }: { warnings: readonly Finding[] }): Finding[] {
+  return warnings.map(publicFinding);
+}
+
+function errorOrNull(error: ErrorRecord | null): ErrorRecord | null {
+  return error === null ? null : publicError(error);
+}
