@@ -40,8 +40,7 @@ export function makeOutput(options: { json: boolean; color: boolean }): Output {
     note(text) {
       if (!options.json) err.line(`note  ${text}`);
     },
-    json: (kind, body) =>
-      void process.stdout.write(`${jsonDocument(kind, body, 2)}\n`),
+    json: (kind, body) => void process.stdout.write(`${jsonDocument(kind, body, 2)}\n`),
     log: {
       ...silentLog,
       info(fields) {

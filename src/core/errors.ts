@@ -213,7 +213,10 @@ export const errorTable = {
     about: 'The queue (Redis) cannot be reached or cannot keep anything at the moment.',
   },
   idempotency_in_progress: { retryable: true, about: 'A request with this key is still being staged.' },
-  idempotency_conflict: { retryable: false, about: 'This key was used with another manifest.' },
+  idempotency_conflict: {
+    retryable: false,
+    about: 'This key was used with another manifest, or with other files.',
+  },
   server_busy: {
     retryable: true,
     about: 'The bodies of all requests that are being received take all the memory that they may.',

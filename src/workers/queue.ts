@@ -11,13 +11,14 @@ import type { RunRecord, RunStatus } from './run-record.ts';
  * running → succeeded | failed) or `release`s. The queue starts a job when one of its workers is free and no
  * other job of the pipeline runs; jobs of one pipeline start in the order of acceptance.
  *
- * Every call but `untilFinished`, `drain` and `close` throws `queue_unavailable` while the server behind the queue is away.
+ * Every call but `untilFinished`, `drain` and `close` throws `queue_unavailable` while the server behind the
+ * queue is away.
  */
 export interface JobQueue {
   /**
    * Takes an admission slot; none is needed, nor counted, if the key was used before, because such a request
-   * queues nothing. Throws `queue_full`, `shutting_down`, and `idempotency_in_progress` if another request is
-   * still staging an upload with the same key.
+   * queues nothing, unless its run is to be rerun. Throws `queue_full`, `shutting_down`, and
+   * `idempotency_in_progress` if another request is still staging an upload with the same key.
    */
   reserve(request: AdmissionRequest): Promise<Admission>;
 
@@ -87,19 +88,28 @@ export interface AdmissionRequest {
    * `caller` is whoever chose the key: the id of an upload token, or a name that no token id can have, such
    * as `schedule:nightly`.
    */
-  idempotency?: { caller: string; key: string };
+  idempotency?: Idempotency;
+}
+
+export interface Idempotency {
+  caller: string;
+  key: string;
+  /** If the key was used before and its run has failed: a new run instead of the failed one's record. */
+  rerunFailed?: boolean;
 }
 
 /** One slot. Exactly one of `accept` and `release` ends it. */
 export interface Admission {
   /**
-   * Turns the slot into a queued run. If the key was used before with the same manifest, nothing is queued
-   * and the first run's record is returned with `replayed: true`: the caller then discards what it staged.
-   * Throws `idempotency_conflict` if it was used with another manifest, `shutting_down` after the queue was
-   * closed, and `internal_error` if the slot has ended already. An admission without a slot, whose first run
-   * was forgotten meanwhile, needs one now: `queue_full`, or `idempotency_in_progress`.
+   * Turns the slot into a queued run. If the key was used before with the same content, nothing is queued and
+   * the first run's record is returned with `replayed: true`: the caller then discards what it staged. Of a
+   * run that has failed, with `rerunFailed`, the new run takes the key instead; of several such requests at
+   * once one gets a new run and the others its record. Throws `idempotency_conflict` if the key was used with
+   * other content, `shutting_down` after the queue was closed, and `internal_error` if the slot has ended
+   * already. An admission without a slot, whose first run was forgotten or has failed meanwhile, needs one
+   * now: `queue_full`, or `idempotency_in_progress`.
    */
-  accept(job: PublishJob, manifestDigest: Digest): Promise<{ record: RunRecord; replayed: boolean }>;
+  accept(job: PublishJob, contentDigest: Digest): Promise<{ record: RunRecord; replayed: boolean }>;
   /** Gives the slot and its key back. Does nothing if the slot has ended already. */
   release(): Promise<void>;
 }

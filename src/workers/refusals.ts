@@ -25,7 +25,7 @@ export function keyInProgress(): WaybillError {
 }
 
 export function keyConflict(): WaybillError {
-  return new WaybillError('idempotency_conflict', 'this Idempotency-Key was used with another manifest', {
+  return new WaybillError('idempotency_conflict', 'this Idempotency-Key was used with another bundle', {
     hint: 'use a new key for a new bundle',
   });
 }

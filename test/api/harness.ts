@@ -166,7 +166,7 @@ export const stageAnything: StageUpload = async ({ input, directory }) => {
   const chunks: Uint8Array[] = [];
   for await (const chunk of input) chunks.push(chunk);
   const body = Buffer.concat(chunks);
-  return { directory, bundlePath: 'session-1', manifestDigest: digestOf(body), bytes: 2 * body.length };
+  return { directory, bundlePath: 'session-1', contentDigest: digestOf(body), bytes: 2 * body.length };
 };
 
 export interface UploadOptions {

@@ -148,6 +148,24 @@ t.test('a key starts one run, however often it is sent', async (t) => {
   t.match(await ports.queue.depth(), { queued: 1 });
 });
 
+t.test('a run that failed is started again under its key where that is asked for', async (t) => {
+  const { origin, ports } = await startApi(t);
+  await ports.queue.start(async () => runResult('failed'));
+  const headers = { 'idempotency-key': 'nightly' };
+  const ask = async (query = ''): Promise<string> => {
+    const response = await fetch(`${origin}/v1/pipelines/files/runs${query}`, {
+      method: 'POST',
+      headers: { ...asOperator, ...headers },
+    });
+    const { run_id: id } = (await response.json()) as { run_id: string };
+    await fetch(`${origin}/runs/${id}?wait=60`);
+    return id;
+  };
+  const first = await ask();
+  t.equal(await ask(), first);
+  t.not(await ask('?rerun_failed=true'), first);
+});
+
 t.test('pages of runs follow each other without a gap while new runs arrive', async (t) => {
   const { origin } = await startApi(t);
   const ids: string[] = [];
@@ -188,38 +206,50 @@ async function heldRun(t: Test): Promise<{ api: Api; url: string; finish: () => 
   return { api, url: `${api.origin}/runs/${id}`, finish };
 }
 
-t.test('an answer that is held comes when the run has finished, to GET and HEAD, and with its ETag', async (t) => {
-  const { api, url, finish } = await heldRun(t);
-  const { queue } = api.ports;
-  const untilFinished = queue.untilFinished.bind(queue);
-  let holding = 0;
-  let allHeld: () => void = () => undefined;
-  const held = new Promise<void>((resolve) => (allHeld = resolve));
-  queue.untilFinished = (...call) => {
-    holding += 1;
-    if (holding === 4) allHeld();
-    return untilFinished(...call);
-  };
-  const running = await fetch(url);
-  const etag = running.headers.get('etag') ?? 'none';
-  t.match(await running.json(), { status: 'running' });
-  const answers = [{}, {}, { method: 'HEAD' }, { headers: { 'if-none-match': etag } }].map((init) =>
-    fetch(`${url}?wait=60`, init),
-  );
-  await held;
-  t.match(await (await fetch(`${url}?wait=0`)).json(), { status: 'running' }, 'others are answered meanwhile');
-  finish();
-  const [first, second, head, changed] = (await Promise.all(answers)) as [Response, Response, Response, Response];
-  for (const response of [first, second, changed]) {
-    t.equal(response.status, 200);
-    t.match(await response.json(), { status: 'succeeded' });
-  }
-  const last = first.headers.get('etag') ?? 'none';
-  t.not(last, etag);
-  t.same([head.status, head.headers.get('etag'), await head.text()], [200, last, '']);
-  const same = await fetch(`${url}?wait=60`, { headers: { 'if-none-match': last } });
-  t.equal(same.status, 304, 'a run that has finished is answered at once');
-});
+t.test(
+  'an answer that is held comes when the run has finished, to GET and HEAD, and with its ETag',
+  async (t) => {
+    const { api, url, finish } = await heldRun(t);
+    const { queue } = api.ports;
+    const untilFinished = queue.untilFinished.bind(queue);
+    let holding = 0;
+    let allHeld: () => void = () => undefined;
+    const held = new Promise<void>((resolve) => (allHeld = resolve));
+    queue.untilFinished = (...call) => {
+      holding += 1;
+      if (holding === 4) allHeld();
+      return untilFinished(...call);
+    };
+    const running = await fetch(url);
+    const etag = running.headers.get('etag') ?? 'none';
+    t.match(await running.json(), { status: 'running' });
+    const answers = [{}, {}, { method: 'HEAD' }, { headers: { 'if-none-match': etag } }].map((init) =>
+      fetch(`${url}?wait=60`, init),
+    );
+    await held;
+    t.match(
+      await (await fetch(`${url}?wait=0`)).json(),
+      { status: 'running' },
+      'others are answered meanwhile',
+    );
+    finish();
+    const [first, second, head, changed] = (await Promise.all(answers)) as [
+      Response,
+      Response,
+      Response,
+      Response,
+    ];
+    for (const response of [first, second, changed]) {
+      t.equal(response.status, 200);
+      t.match(await response.json(), { status: 'succeeded' });
+    }
+    const last = first.headers.get('etag') ?? 'none';
+    t.not(last, etag);
+    t.same([head.status, head.headers.get('etag'), await head.text()], [200, last, '']);
+    const same = await fetch(`${url}?wait=60`, { headers: { 'if-none-match': last } });
+    t.equal(same.status, 304, 'a run that has finished is answered at once');
+  },
+);
 
 t.test('a held answer comes when its time is over, and when the daemon begins to stop', async (t) => {
   const { api, url } = await heldRun(t);
@@ -234,7 +264,11 @@ t.test('a held answer comes when its time is over, and when the daemon begins to
   await new Promise((resolve) => setImmediate(resolve));
   api.drain();
   t.match(await (await held).json(), { status: 'running' });
-  t.match(await (await fetch(`${url}?wait=60`)).json(), { status: 'running' }, 'and none is held from then on');
+  t.match(
+    await (await fetch(`${url}?wait=60`)).json(),
+    { status: 'running' },
+    'and none is held from then on',
+  );
 });
 
 t.test('a client that leaves ends its wait, and nothing is looked up for it any more', async (t) => {

@@ -164,6 +164,43 @@ t.test('a dry run of an upload is the plan of `run --dry-run`, and leaves nothin
   t.notMatch(JSON.stringify(refused), root, 'no path of the host is told');
 });
 
+t.test('a key stands for bytes that the manifest declares no digest of, too', async (t) => {
+  const { served } = await start(t);
+  const key = { 'idempotency-key': 'k' };
+  const first = await upload(served, await archive(t, { 'notes.txt': 'hello' }), key);
+  t.equal(first.status, 202);
+  const other = await upload(served, await archive(t, { 'notes.txt': 'other' }), key);
+  t.equal(other.status, 409);
+  t.match(await other.json(), { code: 'idempotency_conflict' });
+  const again = await upload(served, await archive(t, { 'notes.txt': 'hello' }), key);
+  t.equal(again.headers.get('idempotency-replayed'), 'true');
+  t.same(await again.json(), await first.json());
+});
+
+t.test('a failed upload is published again under its key where that is asked for', async (t) => {
+  const { served, root } = await start(t);
+  const key = { 'idempotency-key': 'k' };
+  const place = path.join(root, 'public/session-42');
+  mkdirSync(place);
+  writeFileSync(path.join(place, 'diary.txt'), 'not yours');
+  const bundle = await archive(t, { 'notes.txt': 'hello' });
+  const failed = await follow(served, await upload(served, bundle, key));
+  t.match(failed, { status: 'failed', destinations: [{ action: 'fail_unmanaged' }] });
+  rmSync(place, { recursive: true });
+  t.match(
+    await follow(served, await upload(served, bundle, key)),
+    { run_id: failed.run_id },
+    'the first answer',
+  );
+  const response = await upload(served, bundle, key, '?rerun_failed=true');
+  t.notOk(response.headers.has('idempotency-replayed'));
+  const rerun = await follow(served, response);
+  t.match(rerun, { status: 'succeeded', destinations: [{ action: 'publish_new' }] });
+  t.not(rerun.run_id, failed.run_id);
+  const replayed = await upload(served, bundle, key, '?rerun_failed=true');
+  t.equal(replayed.headers.get('idempotency-replayed'), 'true', 'what has succeeded is not done again');
+});
+
 interface Planned {
   counters: object;
   pipelines: { destinations: { location: string; actions: object[] }[] }[];

@@ -4,7 +4,7 @@ import { WaybillError } from '../../src/core/errors.ts';
 import type { ActionResult, RunResult } from '../../src/core/publish/results/result.ts';
 import { countActions } from '../../src/core/publish/results/summary.ts';
 import type { JobResult, PublishJob } from '../../src/workers/job.ts';
-import type { JobProcessor, JobQueue } from '../../src/workers/queue.ts';
+import type { Idempotency, JobProcessor, JobQueue } from '../../src/workers/queue.ts';
 import type { RunRecord } from '../../src/workers/run-record.ts';
 
 export interface QueueSettings {
@@ -219,6 +219,76 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
       replayed: true,
       record: { run_id: 'maps.1' },
     });
+  });
+
+  t.test('a key whose run has failed starts another where that is asked for, once', async (t) => {
+    const { queue } = await start(t);
+    const workers = gatedWorkers();
+    await queue.start(workers.process);
+    const key = { caller: 'ci', key: 'k1' };
+    const again = { ...key, rerunFailed: true };
+    await submit(queue, 'maps.1', { key, manifest: 'A' });
+    t.match(
+      await submit(queue, 'maps.2', { key: again, manifest: 'A' }),
+      { replayed: true },
+      'not failed yet',
+    );
+    workers.finish('maps.1', runResult('failed'));
+    t.equal((await finished(queue, 'maps.1')).status, 'failed');
+    t.match(await submit(queue, 'maps.3', { key, manifest: 'A' }), {
+      replayed: true,
+      record: { run_id: 'maps.1' },
+    });
+    await t.rejects(submit(queue, 'maps.4', { key: again, manifest: 'B' }), { code: 'idempotency_conflict' });
+    const both = await Promise.all(
+      [1, 2].map(() => queue.reserve({ pipelineId: 'maps', idempotency: again })),
+    );
+    t.match(await queue.depth(), { reserved: 2 });
+    const [first, second] = await Promise.all(
+      both.map((admission, index) => admission.accept(jobOf(`maps.${index + 5}`), digestOf('A'))),
+    );
+    const started = [first, second].find((one) => one?.replayed === false)?.record.run_id ?? 'none';
+    t.same([first?.record.run_id, second?.record.run_id], [started, started], 'one run for both');
+    await workers.started(started);
+    t.match(await queue.depth(), { reserved: 0, queued: 0, running: 1 });
+    workers.finish(started, runResult('ok'));
+    await finished(queue, started);
+    for (const one of [key, again])
+      t.match(
+        await submit(queue, 'maps.7', { key: one, manifest: 'A' }),
+        { replayed: true, record: { run_id: started, status: 'succeeded' } },
+        'from then on the key is that of the new run',
+      );
+    t.match(await queue.find('maps.1'), { status: 'failed' }, 'and the failure stays to be seen');
+  });
+
+  t.test('a rerun needs a slot, and the key outlives the failed run that it belonged to', async (t) => {
+    const { queue, elapse, expired } = await start(t, { queueSize: 1, retentionMs: 1_000 });
+    const workers = gatedWorkers();
+    await queue.start(workers.process);
+    const key = { caller: 'ci', key: 'k1', rerunFailed: true };
+    await submit(queue, 'maps.1', { key, manifest: 'A' });
+    await workers.started('maps.1');
+    const replay = await queue.reserve({ pipelineId: 'maps', idempotency: key });
+    const other = await queue.reserve({ pipelineId: 'docs' });
+    workers.finish('maps.1', runResult('failed'));
+    await finished(queue, 'maps.1');
+    await t.rejects(queue.reserve({ pipelineId: 'maps', idempotency: key }), { code: 'queue_full' });
+    await t.rejects(replay.accept(jobOf('maps.2'), digestOf('A')), { code: 'queue_full' });
+    await other.release();
+    t.match(await submit(queue, 'maps.3', { key, manifest: 'A' }), { replayed: false });
+    await workers.started('maps.3');
+    await elapse(1_001);
+    await until(
+      async () => expired,
+      (ids) => ids.length > 0,
+    );
+    t.match(await submit(queue, 'maps.4', { key, manifest: 'A' }), {
+      replayed: true,
+      record: { run_id: 'maps.3' },
+    });
+    workers.finish('maps.3', runResult('ok'));
+    await finished(queue, 'maps.3');
   });
 
   t.test('a key is scoped to token, pipeline and key', async (t) => {
@@ -485,7 +555,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
 async function submit(
   queue: JobQueue,
   runId: string,
-  { key, manifest = runId }: { key?: { caller: string; key: string }; manifest?: string } = {},
+  { key, manifest = runId }: { key?: Idempotency; manifest?: string } = {},
 ): Promise<{ record: RunRecord; replayed: boolean }> {
   const job = jobOf(runId);
   const admission = await queue.reserve({

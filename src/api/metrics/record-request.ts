@@ -28,7 +28,8 @@ export function recordRequest(
     const seconds = (clock.monotonic() - started) / 1000;
     metrics.request({ method: req.method ?? '', route, status, seconds });
     if (route === null || !uploadRoute.test(route) || status === 405) return;
-    const taken = status === 200 ? 'planned' : res.hasHeader('Idempotency-Replayed') ? 'replayed' : 'accepted';
+    const taken =
+      status === 200 ? 'planned' : res.hasHeader('Idempotency-Replayed') ? 'replayed' : 'accepted';
     const result = fields['code'] ?? taken;
     const pipelineId = fields['pipeline_id'];
     metrics.upload({

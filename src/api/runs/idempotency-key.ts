@@ -1,5 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { WaybillError } from '../../core/errors.ts';
+import { flag } from '../../core/parameters.ts';
+import type { Idempotency } from '../../workers/queue.ts';
 import type { Parameter } from '../http/openapi-types.ts';
 
 const form = /^[\x20-\x7e]{1,255}$/;
@@ -13,8 +15,23 @@ export const idempotencyKeyParameter: Parameter = {
   example: 'session-42-build-7',
 };
 
+/** The query parameter of every request that takes a key. */
+export const rerunFailed = flag(false, {
+  description:
+    'If the Idempotency-Key was used before and its run has failed: starts a new run instead of repeating the first answer.',
+});
+
+/** What the key of a request means to the queue; nothing if it has none. Throws `invalid_idempotency_key`. */
+export function idempotencyOf(
+  req: IncomingMessage,
+  request: Omit<Idempotency, 'key'>,
+): { idempotency?: Idempotency } {
+  const key = idempotencyKey(req);
+  return key === undefined ? {} : { idempotency: { ...request, key } };
+}
+
 /** The key of a request; undefined if it has none. Throws `invalid_idempotency_key`. */
-export function idempotencyKey(req: IncomingMessage): string | undefined {
+function idempotencyKey(req: IncomingMessage): string | undefined {
   const values = req.headersDistinct['idempotency-key'];
   if (values === undefined) return undefined;
   const [key] = values;

@@ -4,7 +4,7 @@ import { WaybillError } from '../../core/errors.ts';
 import { choice, freeText, wholeNumber } from '../../core/parameters.ts';
 import { runStatuses, type RunRecord } from '../../workers/run-record.ts';
 import { startRun } from '../../workers/start-run.ts';
-import { idempotencyKey, idempotencyKeyParameter } from './idempotency-key.ts';
+import { idempotencyKeyParameter, idempotencyOf, rerunFailed } from './idempotency-key.ts';
 import { acceptedResponse, sendAccepted } from './accepted-response.ts';
 import type { Token } from '../http/auth.ts';
 import { jsonContent, pipelineIdParameter } from '../http/json-content.ts';
@@ -26,6 +26,8 @@ const checkRunRequest = bodyCheck(
   'send no body or {}; to force or to try without writing, call `waybill run` on the command line',
 );
 
+const startQuery = queryParameters({ rerun_failed: rerunFailed });
+
 /** Starts a run of a pipeline that has a source of its own; same queue and same records as for uploads. */
 export const startRunRoute: Route<RunPorts> = {
   method: 'post',
@@ -36,7 +38,7 @@ export const startRunRoute: Route<RunPorts> = {
   description:
     'For pipelines whose source is a directory, SFTP or S3, as `waybill run --pipeline` does it. Runs of one pipeline go one after another. It cannot be forced from here.',
   access: 'token',
-  parameters: [pipelineIdParameter, idempotencyKeyParameter],
+  parameters: [pipelineIdParameter, ...startQuery.parameters, idempotencyKeyParameter],
   body: {
     description: 'Nothing, or an empty object.',
     required: false,
@@ -67,10 +69,10 @@ function handleStartRun(ports: RunPorts): RequestHandler<{ pipelineId: string }>
         hint: `upload a bundle to ${ports.http.basePath}v1/pipelines/${pipelineId}/upload`,
       });
     }
-    const key = idempotencyKey(req);
+    const query = startQuery.read(req.url);
+    const idempotency = idempotencyOf(req, { caller: token.id, rerunFailed: query.rerun_failed });
     const body = await readSmallJson(req, res, ports);
     if (body !== undefined) checkRunRequest(body);
-    const idempotency = key === undefined ? {} : { idempotency: { caller: token.id, key } };
     const { record, replayed } = await startRun(ports, { pipelineId, ...idempotency });
     sendAccepted(req, res, { basePath: ports.http.basePath, runId: record.run_id, replayed });
   };

@@ -43,7 +43,8 @@ export type StageUpload = (request: {
 export interface StagedUpload {
   directory: string;
   bundlePath: string;
-  manifestDigest: Digest;
+  /** What an idempotency key stands for: the manifest, and the bytes that it does not declare. */
+  contentDigest: Digest;
   /** Size of the files that the manifest lists. */
   bytes: number;
 }

@@ -6,7 +6,7 @@ import type { RunResult } from '../../core/publish/results/result.ts';
 import type { Admission } from '../../workers/queue.ts';
 import { stagingFailure } from '../../workers/staging-check.ts';
 import { newRunId } from '../../workers/run-id.ts';
-import { idempotencyKey } from '../runs/idempotency-key.ts';
+import { idempotencyOf, rerunFailed } from '../runs/idempotency-key.ts';
 import { sendAccepted } from '../runs/accepted-response.ts';
 import { authorizePipeline } from '../runs/pipeline-access.ts';
 import type { StagedUpload, UploadPipeline, UploadPorts } from './ports.ts';
@@ -33,6 +33,7 @@ export const uploadQuery = queryParameters({
     description:
       'Receives and validates the upload like any other, and answers what publishing it would do. Nothing is published or kept, there is no run, and the Idempotency-Key is not used.',
   }),
+  rerun_failed: rerunFailed,
 });
 
 /** The error codes of every kind of upload. */
@@ -101,13 +102,13 @@ async function admit(
     find: (id) => ports.uploadPipelines.get(id),
     unknown: 'there is no such pipeline, or it takes no uploads',
   });
-  const { dry_run: isDryRun } = uploadQuery.read(req.url ?? '');
+  const query = uploadQuery.read(req.url ?? '');
+  const isDryRun = query.dry_run;
   if (isDryRun) requestContext(req).fields['dry_run'] = true;
-  const key = idempotencyKey(req);
+  const asked = idempotencyOf(req, { caller: token.id, rerunFailed: query.rerun_failed });
   const archive = checkMediaType(form, req, res);
-  const idempotency = key === undefined || isDryRun ? {} : { idempotency: { caller: token.id, key } };
   try {
-    const admission = await ports.queue.reserve({ pipelineId: pipeline.id, ...idempotency });
+    const admission = await ports.queue.reserve({ pipelineId: pipeline.id, ...(isDryRun ? {} : asked) });
     try {
       checkLength(form, req, pipeline);
     } catch (error) {
@@ -195,7 +196,7 @@ async function accept(
 ): Promise<Accepted> {
   const runId = newRunId(pipeline.id, ports.clock.now());
   const job = { runId, pipelineId: pipeline.id, staged: staged.directory, bundlePath: staged.bundlePath };
-  const { record, replayed } = await admission.accept(job, staged.manifestDigest);
+  const { record, replayed } = await admission.accept(job, staged.contentDigest);
   return { isKept: !replayed, runId: record.run_id, replayed };
 }
 

@@ -79,6 +79,17 @@ export function manifestDigest(manifest: Manifest): Digest {
 }
 
 /**
+ * The same, with the digests that the manifest leaves out as they were measured: what an idempotency key
+ * stands for. Equal to `manifestDigest` if every digest is declared. Pure.
+ *
+ * @param measured Of a listed file.
+ */
+export function contentDigest(manifest: Manifest, measured: (file: ManifestFile) => Digest): Digest {
+  const files = manifest.files.map((file) => ({ ...file, digest: file.digest ?? measured(file) }));
+  return manifestDigest({ ...manifest, files });
+}
+
+/**
  * The relative path that an upload has as a bundle: its `name`, or when it was made and the first digits of
  * its digest. Pure.
  */

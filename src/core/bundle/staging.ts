@@ -21,7 +21,14 @@ import {
 } from './check-scene-map.ts';
 import { hasErrors, invalidBundle } from './invalid-bundle.ts';
 import { unlistedWarning } from './listed-files.ts';
-import { manifestDigest, manifestName, parseManifest, uploadBundlePath, type Manifest } from './manifest.ts';
+import {
+  contentDigest,
+  manifestDigest,
+  manifestName,
+  parseManifest,
+  uploadBundlePath,
+  type Manifest,
+} from './manifest.ts';
 import type { RelativePath } from '../paths.ts';
 import type { BundleFile, SourceBundle } from './source-bundle.ts';
 
@@ -48,7 +55,8 @@ export interface StageRequest {
 export interface StagedBundle {
   directory: string;
   manifest: Manifest;
-  manifestDigest: Digest;
+  /** Of the normalised manifest, with the digests that it leaves out as they were measured. */
+  contentDigest: Digest;
   /** The bundle's relative path: the manifest's `name`, or one made of its time and digest. */
   bundlePath: string;
   /** How many files the manifest lists, and their bytes. */
@@ -132,12 +140,11 @@ async function stage({ input, directory, limits, signal, sceneMaps }: StageReque
     mode: 0o600,
   });
   signal.throwIfAborted();
-  const digest = manifestDigest(manifest);
   return {
     directory,
     manifest,
-    manifestDigest: digest,
-    bundlePath: uploadBundlePath(manifest, digest),
+    contentDigest: contentDigest(manifest, ({ path }) => (extraction.files.get(path) as FileFacts).digest),
+    bundlePath: uploadBundlePath(manifest, manifestDigest(manifest)),
     files: measured.length,
     bytes: measured.reduce((sum, { size }) => sum + size, 0),
   };

@@ -63,7 +63,8 @@ export function admissions(options: AdmissionsOptions): Admissions {
 
   async function reserve({ pipelineId, idempotency }: AdmissionRequest): Promise<Admission> {
     if (phase !== 'open') throw shuttingDown();
-    const slot: Slot = { id: randomUUID(), key: scopeKey(pipelineId, idempotency) };
+    const key = scopeKey(pipelineId, idempotency);
+    const slot: Slot = { id: randomUUID(), key, rerunFailed: idempotency?.rerunFailed ?? false };
     let hasSlot = await takeSlot(slot);
 
     let staged: string | null = null;
@@ -88,14 +89,14 @@ export function admissions(options: AdmissionsOptions): Admissions {
     };
     open.set(slot.id, { held, stop });
     return {
-      accept: async (job, manifestDigest) => {
+      accept: async (job, contentDigest) => {
         if (!end()) throw admissionEnded();
         try {
-          const known = await replayOf(held, manifestDigest);
+          const known = await replayOf(held, contentDigest);
           if (known !== null) return known;
-          // The first run with this key was forgotten while this upload was received.
+          // The first run with this key was forgotten, or has failed, while this upload was received.
           hasSlot ||= await takeSlot(slot);
-          return await accept(held, job, manifestDigest);
+          return await accept(held, job, contentDigest);
         } catch (error) {
           await giveBack(held);
           throw error;

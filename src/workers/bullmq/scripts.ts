@@ -7,14 +7,14 @@ import type { Redis } from 'ioredis';
  * Keys are described in `scripts/shared.lua`.
  */
 export const scripts = {
-  reserve: { file: 'admission/reserve', args: ['slot', 'queueSize', 'lifeMs', 'key'] },
+  reserve: { file: 'admission/reserve', args: ['slot', 'queueSize', 'lifeMs', 'key', 'rerunFailed'] },
   renew: { file: 'admission/renew', args: ['slot', 'lifeMs', 'key', 'staged', 'stagedLifeMs'] },
   release: { file: 'admission/release', args: ['slot', 'lifeMs', 'key'] },
   stage: { file: 'admission/stage', args: ['staged', 'stagedLifeMs'] },
-  replay: { file: 'admission/replay', args: ['key', 'digest'] },
+  replay: { file: 'admission/replay', args: ['key', 'digest', 'rerunFailed'] },
   accept: {
     file: 'admission/accept',
-    args: ['slot', 'lifeMs', 'key', 'digest', 'runId', 'pipeline', 'job', 'record', 'staged'],
+    args: ['slot', 'lifeMs', 'key', 'digest', 'runId', 'pipeline', 'job', 'record', 'staged', 'rerunFailed'],
   },
   unwanted: { file: 'admission/unwanted', args: ['most'] },
   handedOver: { file: 'runs/handed-over', args: ['pipeline'] },

@@ -22,7 +22,7 @@ export interface RunStore {
   release(slot: Slot): Promise<void>;
   /** Registers a name in shared staging before anything is written under it. */
   stage(staged: string): Promise<void>;
-  /** What became of the first upload with this key; null if none was accepted. */
+  /** What became of the first upload with this key; null if none was accepted, or if it gives the key up. */
   replay(slot: Slot, digest: Digest): Promise<Replay | null>;
   /** `swept`: the name in shared staging became unwanted before the run could claim it. */
   accept(
@@ -68,6 +68,8 @@ export interface Slot {
   id: string;
   /** The Idempotency-Key with its scope, hashed; '' if the request has none. */
   key: string;
+  /** A run that was accepted with the key and has failed gives it up to this request. */
+  rerunFailed: boolean;
 }
 
 export type Replay = { outcome: 'conflict' } | { outcome: 'replay'; record: RunRecord };
@@ -113,8 +115,16 @@ export function runStore(link: RedisLink, prefix: string, slotLifeMs: number): R
   const run: RunScript = (...call) => link.ask(() => script(...call));
   const at = (name: string): string => `${prefix}:${name}`;
   return {
-    reserve: async ({ id, key }, queueSize) =>
-      (await run('reserve', { slot: id, queueSize, lifeMs: slotLifeMs, key })) as Reservation,
+    reserve: async ({ id, key, rerunFailed }, queueSize) => {
+      const flags = { rerunFailed: Number(rerunFailed) };
+      return (await run('reserve', {
+        slot: id,
+        queueSize,
+        lifeMs: slotLifeMs,
+        key,
+        ...flags,
+      })) as Reservation;
+    },
     renew: async ({ id, key }, staged) => {
       await run('renew', { slot: id, lifeMs: slotLifeMs, key, staged: staged ?? '', stagedLifeMs });
     },
@@ -124,12 +134,13 @@ export function runStore(link: RedisLink, prefix: string, slotLifeMs: number): R
     stage: async (staged) => {
       await run('stage', { staged, stagedLifeMs });
     },
-    replay: async ({ key }, digest) => {
+    replay: async ({ key, rerunFailed }, digest) => {
       if (key === '') return null;
-      const [outcome, record] = (await run('replay', { key, digest })) as string[];
+      const answer = await run('replay', { key, digest, rerunFailed: Number(rerunFailed) });
+      const [outcome, record] = answer as string[];
       return outcome === undefined ? null : replayOf(outcome, record);
     },
-    accept: async ({ id, key }, job, record, digest, staged) => {
+    accept: async ({ id, key, rerunFailed }, job, record, digest, staged) => {
       const answer = await run('accept', {
         slot: id,
         lifeMs: slotLifeMs,
@@ -140,6 +151,7 @@ export function runStore(link: RedisLink, prefix: string, slotLifeMs: number): R
         job: JSON.stringify(job),
         record: JSON.stringify(record),
         staged: staged ?? '',
+        rerunFailed: Number(rerunFailed),
       });
       const [outcome, first] = answer as [string, string?];
       return outcome === 'ok' || outcome === 'busy' || outcome === 'swept'

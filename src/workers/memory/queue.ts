@@ -62,7 +62,20 @@ interface Active {
   done: Promise<void>;
 }
 
-type KeyState = { state: 'staging' } | { state: 'used'; runId: string; manifestDigest: Digest };
+interface UsedKey {
+  state: 'used';
+  runId: string;
+  contentDigest: Digest;
+}
+
+type KeyState = { state: 'staging' } | UsedKey;
+
+interface Acceptance {
+  scope: string | null;
+  rerunFailed: boolean;
+  contentDigest: Digest;
+  hasNoSlot: boolean;
+}
 
 /** The queue of one process; nothing of it survives that process. */
 export function memoryQueue(options: MemoryQueueOptions): JobQueue {
@@ -78,9 +91,9 @@ export function memoryQueue(options: MemoryQueueOptions): JobQueue {
  *
  * A key is `staging` while its first request is being received, and `used` once that was accepted; a release
  * forgets it, so that the client may try again. It is checked twice: `reserve` refuses only `staging`,
- * because it knows no manifest to compare with; `accept` compares the manifests. A request with a `used` key
- * queues nothing and so needs no slot, unless the first run expires before it is accepted. Keys are forgotten
- * with their runs.
+ * because it knows no content to compare with; `accept` compares the contents. A request with a `used` key
+ * queues nothing and so needs no slot, unless the first run expires before it is accepted, or has failed and
+ * is to be rerun. A key belongs to the last run that was accepted with it and is forgotten with that.
  *
  * The phases are `open`, `draining` (no new slots; all that was reserved or accepted goes on) and `closed`
  * (nothing starts any more).
@@ -114,8 +127,9 @@ class MemoryQueue implements JobQueue {
     this.#finished.expire();
     const scope =
       idempotency === undefined ? null : JSON.stringify([idempotency.caller, pipelineId, idempotency.key]);
+    const rerunFailed = idempotency?.rerunFailed ?? false;
     const known = scope === null ? undefined : this.#keys.get(scope);
-    const isReplay = known?.state === 'used';
+    const isReplay = known?.state === 'used' && !(rerunFailed && this.#hasFailed(known));
     if (!isReplay) this.#refuseIfFull();
     if (known?.state === 'staging') throw keyInProgress();
     const ownsKey = scope !== null && known === undefined;
@@ -133,10 +147,10 @@ class MemoryQueue implements JobQueue {
       return true;
     };
     return {
-      accept: async (job, manifestDigest) => {
+      accept: async (job, contentDigest) => {
         if (!end()) throw admissionEnded();
         try {
-          return this.#enqueue(job, scope, manifestDigest, isReplay);
+          return this.#enqueue(job, { scope, rerunFailed, contentDigest, hasNoSlot: isReplay });
         } finally {
           this.#notifyIdle();
         }
@@ -190,24 +204,23 @@ class MemoryQueue implements JobQueue {
 
   #enqueue(
     job: PublishJob,
-    scope: string | null,
-    manifestDigest: Digest,
-    hasNoSlot: boolean,
+    { scope, rerunFailed, contentDigest, hasNoSlot }: Acceptance,
   ): { record: RunRecord; replayed: boolean } {
     if (this.#phase === 'closed') throw shuttingDown();
     this.#finished.expire();
     const known = scope === null ? undefined : this.#keys.get(scope);
     if (known?.state === 'staging') throw keyInProgress();
     if (known?.state === 'used') {
-      if (known.manifestDigest !== manifestDigest) throw keyConflict();
+      if (known.contentDigest !== contentDigest) throw keyConflict();
       const first = this.#entries.get(known.runId) as Entry;
-      return { record: structuredClone(first.record), replayed: true };
+      if (!(rerunFailed && this.#hasFailed(known)))
+        return { record: structuredClone(first.record), replayed: true };
     }
     if (hasNoSlot) this.#refuseIfFull();
     const { clock } = this.#options;
     const record = acceptedRun(job, clock.now());
     const entry: Entry = { job, record: queuedRun(record, clock.now()), scope, arrival: 0 };
-    if (scope !== null) this.#keys.set(scope, { state: 'used', runId: job.runId, manifestDigest });
+    if (scope !== null) this.#keys.set(scope, { state: 'used', runId: job.runId, contentDigest });
     this.#entries.set(job.runId, entry);
     const line = this.#lines.get(job.pipelineId) ?? new RunLine();
     this.#lines.set(job.pipelineId, line);
@@ -215,6 +228,10 @@ class MemoryQueue implements JobQueue {
     this.#waiting.push(job.pipelineId, entry);
     this.#pump();
     return { record, replayed: false };
+  }
+
+  #hasFailed({ runId }: UsedKey): boolean {
+    return this.#entries.get(runId)?.record.status === 'failed';
   }
 
   #refuseIfFull(): void {
@@ -263,7 +280,9 @@ class MemoryQueue implements JobQueue {
   #forget({ job, scope, arrival }: Entry): Promise<void> {
     this.#entries.delete(job.runId);
     this.#lines.get(job.pipelineId)?.remove(arrival);
-    if (scope !== null) this.#keys.delete(scope);
+    const known = scope === null ? undefined : this.#keys.get(scope);
+    // A run that was started for a failed one has its key.
+    if (scope !== null && known?.state === 'used' && known.runId === job.runId) this.#keys.delete(scope);
     return this.#options
       .onExpire(job)
       .catch((error: unknown) =>

@@ -9,10 +9,10 @@ import { withReleasers } from '../../core/lifecycle.ts';
 import type { JobProgress, JobResult, PublishJob, StagedArchive, StagedJob } from '../job.ts';
 
 /**
- * Publishes one staged bundle, or what the pipeline's source holds, to every destination of its pipeline; with
- * `dryRun` it decides what that would do, and changes nothing. A
- * failed destination is in the result, not thrown. Throws `pipeline_not_found` or `config_invalid` if this
- * process has another configuration than the one that accepted the job, and what reading the bundle throws.
+ * Publishes one staged bundle, or what the pipeline's source holds, to every destination of its pipeline;
+ * with `dryRun` it decides what that would do, and changes nothing. A failed destination is in the result,
+ * not thrown. Throws `pipeline_not_found` or `config_invalid` if this process has another configuration than
+ * the one that accepted the job, and what reading the bundle throws.
  */
 export async function processJob(
   job: PublishJob,

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
 import {
+  contentDigest,
   manifestDigest,
   normaliseManifest,
   parseManifest,
@@ -8,6 +9,7 @@ import {
   type Manifest,
 } from '../../../src/core/bundle/manifest.ts';
 import { parseMediaType } from '../../../src/core/bundle/manifest-fields.ts';
+import { digestOf } from '../../../src/core/digest.ts';
 
 const digest = `sha256:${'9f'.repeat(32)}`;
 const created = '2026-11-20T01:02:03Z';
@@ -240,6 +242,31 @@ t.test('manifests that say the same have one digest, and others have another', a
       manifestDigest(base),
       JSON.stringify(other),
     );
+});
+
+t.test('a content digest counts what was measured where the manifest declares no digest', async (t) => {
+  const [one, other] = [digestOf('one'), digestOf('other')];
+  const bare = valid({ created, files: ['a', { path: 'b', size: 1 }] });
+  t.not(
+    contentDigest(bare, () => one),
+    contentDigest(bare, () => other),
+  );
+  const declared = valid({
+    created,
+    files: [
+      { path: 'a', digest: one },
+      { path: 'b', size: 1, digest: one },
+    ],
+  });
+  const unasked = (): never => {
+    throw new Error('every digest is declared');
+  };
+  t.equal(contentDigest(declared, unasked), manifestDigest(declared), 'declared digests count as they did');
+  t.equal(
+    contentDigest(bare, () => one),
+    contentDigest(declared, unasked),
+    'declared or measured, it is the same',
+  );
 });
 
 t.test('an upload is called by its name, or by its time and digest', async (t) => {

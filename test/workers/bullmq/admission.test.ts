@@ -45,7 +45,11 @@ t.test(
     t.test('by a renewal that reaches Redis late', async (t) => {
       const { store, gate } = await arrange(t, redis.url);
       gate.open();
-      const slots = ['released', 'accepted'].map((id) => ({ id, key: `key-of-${id}` }));
+      const slots = ['released', 'accepted'].map((id) => ({
+        id,
+        key: `key-of-${id}`,
+        rerunFailed: false,
+      }));
       const [released, accepted] = slots as [Slot, Slot];
       for (const slot of slots) t.equal(await store.reserve(slot, 2), 'ok');
       await store.release(released);

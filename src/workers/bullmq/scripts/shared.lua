@@ -39,6 +39,12 @@ local function endSlot(slot, lifeMs)
   redis.call('SET', prefix .. 'ended:' .. slot, '', 'PX', lifeMs)
 end
 
+-- Whether a run has ended as failed.
+local function hasFailed(runId)
+  local known = redis.call('HMGET', prefix .. 'run:' .. runId, 'state', 'record')
+  return known[1] == 'finished' and cjson.decode(known[2])['status'] == 'failed'
+end
+
 local function isStaging(value)
   return value and string.sub(value, 1, 2) == 's '
 end

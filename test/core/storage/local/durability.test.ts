@@ -78,7 +78,8 @@ pipelines:
     });
     const context = { clock: systemClock, log: silentLog, secrets, openStorage, notify: () => undefined };
     const job = { runId: `maps.${name}`, pipelineId: 'maps', staged: directory, bundlePath: name };
-    return (await processJob(job, config, context, { dryRun: false, onProgress: () => undefined })).run.counters;
+    return (await processJob(job, config, context, { dryRun: false, onProgress: () => undefined })).run
+      .counters;
   }
 });
 

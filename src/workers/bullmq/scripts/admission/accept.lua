@@ -4,18 +4,19 @@
   ARGV[2]  slot
   ARGV[3]  lifeMs    as it was renewed for
   ARGV[4]  key       or ''
-  ARGV[5]  digest    of the manifest
+  ARGV[5]  digest    of the content
   ARGV[6]  runId
   ARGV[7]  pipeline
   ARGV[8]  job       JSON
   ARGV[9]  record    JSON
   ARGV[10]  staged   name in shared staging, or ''
+  ARGV[11]  rerunFailed  1: a run with this key that has failed gives it up
 
-  Returns {'ok'} | {'replay', record} | {'conflict'} (the key was used with another manifest) |
+  Returns {'ok'} | {'replay', record} | {'conflict'} (the key was used with other content) |
   {'busy'} (another request is staging an upload with the key) | {'swept'} (the name became unwanted)
 ]]
 local slot, lifeMs, key, digest, runId = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-local pipeline, job, record, staged = ARGV[7], ARGV[8], ARGV[9], ARGV[10]
+local pipeline, job, record, staged, rerunFailed = ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11]
 
 local run = prefix .. 'run:' .. runId
 -- A retry after a lost answer: this is the same acceptance.
@@ -28,7 +29,8 @@ if key ~= '' then
     local used, first = string.match(known, '^u (%S+) (.+)$')
     local firstRecord = redis.call('HGET', prefix .. 'run:' .. first, 'record')
     if firstRecord and used ~= digest then return {'conflict'} end
-    if firstRecord then return {'replay', firstRecord} end
+    local isRerun = rerunFailed == '1' and firstRecord and hasFailed(first)
+    if firstRecord and not isRerun then return {'replay', firstRecord} end
   end
 end
 if staged ~= '' and redis.call('ZREM', prefix .. 'staging', staged) == 0 then

@@ -2,11 +2,12 @@
   Looks up the run that was accepted with a key.
 
   ARGV[2]  key
-  ARGV[3]  digest  of this request's manifest
+  ARGV[3]  digest       of this request's content
+  ARGV[4]  rerunFailed  1: a run that has failed is none
 
-  Returns {} if there is none | {'conflict'} if that run had another manifest | {'replay', record}
+  Returns {} if there is none | {'conflict'} if that run had other content | {'replay', record}
 ]]
-local key, digest = ARGV[2], ARGV[3]
+local key, digest, rerunFailed = ARGV[2], ARGV[3], ARGV[4]
 
 local known = redis.call('GET', prefix .. 'key:' .. key)
 if not known or isStaging(known) then return {} end
@@ -14,4 +15,5 @@ local used, first = string.match(known, '^u (%S+) (.+)$')
 local record = redis.call('HGET', prefix .. 'run:' .. first, 'record')
 if not record then return {} end
 if used ~= digest then return {'conflict'} end
+if rerunFailed == '1' and hasFailed(first) then return {} end
 return {'replay', record}

@@ -5,16 +5,18 @@
   ARGV[3]  queueSize
   ARGV[4]  lifeMs     until the slot and the key expire, unless they are renewed
   ARGV[5]  key        or ''
+  ARGV[6]  rerunFailed  1: a key whose run has failed counts as not used
 
   Returns 'ok' | 'used' (a run was accepted with this key; no slot was taken) | 'full' | 'busy' (another
   request is staging an upload with this key)
 ]]
-local slot, queueSize, lifeMs, key = ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5]
+local slot, queueSize, lifeMs, key, rerunFailed = ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5], ARGV[6]
 
 local known = key ~= '' and redis.call('GET', prefix .. 'key:' .. key)
 if known and not isStaging(known) then
   local first = string.match(known, '^u %S+ (.+)$')
-  if redis.call('EXISTS', prefix .. 'run:' .. first) == 1 then return 'used' end
+  local isKnown = redis.call('EXISTS', prefix .. 'run:' .. first) == 1
+  if isKnown and not (rerunFailed == '1' and hasFailed(first)) then return 'used' end
 end
 redis.call('ZREMRANGEBYSCORE', prefix .. 'slots', '-inf', now)
 if redis.call('ZCARD', prefix .. 'slots') + redis.call('ZCARD', prefix .. 'queued') >= queueSize then
