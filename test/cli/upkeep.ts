@@ -29,6 +29,9 @@ export function upkeepSuite(t: Test, remote: Remote): void {
   t.test(`${remote.name}: a plan file is carried out exactly, or nothing is touched`, (t) =>
     plans(t, remote),
   );
+  t.test(`${remote.name}: orphans are reported or removed, and a bundle path is unpublished`, (t) =>
+    orphans(t, remote),
+  );
 }
 
 const created = { old: '2026-11-20T00:00:00Z', new: '2026-11-21T00:00:00Z' };
@@ -167,4 +170,47 @@ async function plans(t: Test, remote: Remote): Promise<void> {
   ]);
   t.same(Object.keys(await twin.read()).sort(), ['.publisher.json', 'c.txt']);
   await refused(planFile, /the state of the destination changed, and 2 more; nothing was changed/);
+}
+
+async function orphans(t: Test, remote: Remote): Promise<void> {
+  const settings = { web: 'orphans: remove', twin: 'orphans: report' };
+  const { source, web, twin, run, fingerprint } = await layOut(t, remote, settings);
+  for (const bundle of ['new', 'old/x']) {
+    await source.write(`${bundle}/manifest.json`, manifest(['a.txt', 'd/b.txt']));
+    await source.write(`${bundle}/a.txt`, bundle);
+    await source.write(`${bundle}/d/b.txt`, 'b');
+  }
+  const published = await run('run');
+  t.equal(published.status, 0, published.stderr + published.stdout);
+  await web.write('old/x/d/mine.txt', 'unmanaged');
+  for (const name of ['manifest.json', 'a.txt', 'd/b.txt']) await source.remove(`old/x/${name}`);
+
+  const gone = { destination_path: 'old/x', outputs: ['a.txt', 'd/b.txt'], bytes: 6, error: null };
+  const expected = {
+    pipelines: [
+      {
+        destinations: [
+          { destination_id: 'web', orphans: [{ ...gone, action: 'unpublish' }] },
+          { destination_id: 'twin', orphans: [{ ...gone, action: 'keep' }] },
+        ],
+      },
+    ],
+  };
+  const before = await fingerprint();
+  t.match(document(t, await run('run', '--dry-run', '--format', 'json')), expected);
+  t.same(await fingerprint(), before, 'a dry run touches nothing');
+  const done = await run('run', '--format', 'json');
+  t.equal(done.status, 0, done.stderr);
+  t.match(document(t, done), expected, 'and predicts the run');
+  const kept = ['new/.publisher.json', 'new/a.txt', 'new/d/b.txt'];
+  t.same(Object.keys(await web.read()).sort(), [...kept, 'old/x/d/mine.txt']);
+  t.match(await run('run'), { status: 0, stdout: /target=old\/x .*stays published/ });
+
+  const unpublish = ['-p', 'maps', '-d', 'twin', 'old/x'];
+  t.match(await run('unpublish', ...unpublish), { status: 0 });
+  t.same(Object.keys(await twin.read()).sort(), kept);
+  const after = await fingerprint();
+  t.match(await run('unpublish', ...unpublish), { status: 2, stderr: /not a managed bundle path/ });
+  t.match(await run('run'), { status: 0, stdout: /skip_same=2\s*$/ });
+  t.same(await fingerprint(), after, 'there is nothing left to do');
 }
