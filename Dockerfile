@@ -37,7 +37,7 @@ STOPSIGNAL SIGTERM
 ENTRYPOINT ["waybill"]
 CMD ["serve", "--config", "/etc/waybill/waybill.yml"]
 
-# HEALTHCHECK_URL is for configurations with another port or base_path.
+# HEALTHCHECK_URL is for configurations with another port or base_path, and for workers: their server.worker.listen.
 ENV HEALTHCHECK_URL=http://127.0.0.1:8080/healthz
 HEALTHCHECK --interval=15s --timeout=5s --start-period=10s --retries=3 \
   CMD ["node", "-e", "fetch(process.env.HEALTHCHECK_URL).then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]

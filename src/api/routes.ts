@@ -2,6 +2,7 @@ import type { Route } from './http/route.ts';
 import { apiPageRoute } from './openapi/api-page-route.ts';
 import type { ApiPorts } from './ports.ts';
 import { healthRoute } from './health/health-route.ts';
+import { liveRoute } from './health/live-route.ts';
 import { metricsRoute } from './metrics/metrics-route.ts';
 import { openApiRoute } from './openapi/openapi-route.ts';
 import { listRunsRoute, startRunRoute } from './runs/pipeline-runs-routes.ts';
@@ -22,6 +23,7 @@ export const routes: readonly Route<ApiPorts>[] = [
   sceneMapSchemaRoute,
   ...weatherRoutes,
   healthRoute,
+  liveRoute,
   metricsRoute,
   openApiRoute,
   apiPageRoute,

@@ -1,5 +1,6 @@
 import type { Digest } from '../core/digest.ts';
 import type { JobResult, JobProgress, PublishJob } from './job.ts';
+import type { RunObserver } from './run-observer.ts';
 import type { RunRecord, RunStatus } from './run-record.ts';
 
 /**
@@ -41,8 +42,8 @@ export interface JobQueue {
 
   depth(): Promise<QueueDepth>;
 
-  /** Begins to hand jobs to `process`. */
-  start(process: JobProcessor): Promise<void>;
+  /** Begins to hand jobs to `process`, and to report its runs to `observer`, if there is one. */
+  start(process: JobProcessor, observer?: RunObserver): Promise<void>;
 
   /** From now on `reserve` throws `shutting_down`; what was accepted still runs. */
   drain(): void;

@@ -1,53 +1,31 @@
-import type { Clock } from '../core/clock.ts';
-import type { JobResult, PublishJob } from './job.ts';
-import type { JobProcessor, JobQueue } from './queue.ts';
-import { hasSucceeded } from './run-transitions.ts';
+import type { JobResult } from './job.ts';
+import type { RunRecord } from './run-record.ts';
 
-/** Notified of what threads do, for metrics. Its methods must not throw. */
+/**
+ * Notified by a queue of the runs that this process works on, for metrics. Its methods must not throw.
+ *
+ * Over all processes of a queue each run that ended after its turn is reported as finished once: by the
+ * process whose outcome stands in the record. A run that was given back, or was taken over by another worker,
+ * is reported by whoever brings it to its end; one that was tried again for the lease of a dead worker is
+ * one run.
+ */
 export interface RunObserver {
-  /** A worker begins the run, `waitedSeconds` after it was queued. */
+  /**
+   * A worker begins the run, `waitedSeconds` after it was queued. Not reported of a run whose worker died, as
+   * it had its turn before; reported again of one that was given back, as it had to wait again.
+   */
   started(run: { pipelineId: string; waitedSeconds: number }): void;
-  /** The run took `seconds`. `result` is null if the worker broke or was stopped. */
+  /**
+   * The end of the run is recorded, `seconds` after it began. `result` is null if the worker broke or was
+   * stopped.
+   */
   finished(run: { pipelineId: string; seconds: number; succeeded: boolean; result: JobResult | null }): void;
 }
 
-/**
- * The processor, whatever queue it works for, with each of its jobs reported to the observer, if there is
- * one.
- */
-export function observedProcessor(
-  process: JobProcessor,
-  {
-    queue,
-    clock,
-    observer,
-  }: { queue: Pick<JobQueue, 'find'>; clock: Clock; observer?: RunObserver | undefined },
-): JobProcessor {
-  if (observer === undefined) return process;
-  return async (job, context) => {
-    const begun = clock.monotonic();
-    void reportStart(job, queue, clock, observer);
-    let result: JobResult | null = null;
-    try {
-      return (result = await process(job, context));
-    } finally {
-      const seconds = (clock.monotonic() - begun) / 1000;
-      const succeeded = result !== null && hasSucceeded(result.run);
-      observer.finished({ pipelineId: job.pipelineId, seconds, succeeded, result });
-    }
-  };
-}
+export const unobserved: RunObserver = { started: () => undefined, finished: () => undefined };
 
-/** The run does not wait for this: a queue that is away must not delay it. Never rejects. */
-async function reportStart(
-  { runId, pipelineId }: PublishJob,
-  queue: Pick<JobQueue, 'find'>,
-  clock: Clock,
-  observer: RunObserver,
-): Promise<void> {
-  const now = clock.now().getTime();
-  const record = await queue.find(runId).catch(() => undefined);
-  const queuedAt = Date.parse(record?.queued_at ?? '');
-  if (Number.isNaN(queuedAt)) return;
-  observer.started({ pipelineId, waitedSeconds: Math.max(now - queuedAt, 0) / 1000 });
+/** How long the run waited for its turn, in seconds; 0 if it was not queued or has not begun. Pure. */
+export function waitedSeconds({ queued_at, started_at }: RunRecord): number {
+  const seconds = (Date.parse(started_at ?? '') - Date.parse(queued_at ?? '')) / 1000;
+  return Number.isNaN(seconds) ? 0 : Math.max(seconds, 0);
 }

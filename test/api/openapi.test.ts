@@ -302,6 +302,7 @@ const provocations: Record<string, Record<string, Provocation>> = {
     insufficient_storage: unstageable('insufficient_storage', get('/healthz')),
     internal_error: broken(get('/healthz')),
   },
+  getLiveness: { 200: [{ draining: true }, get('/livez')] },
   getMetrics: {
     200: get('/metrics'),
     unauthorized: [{ metricsToken: tokens.metrics }, get('/metrics', authorized(tokens.maps))],
@@ -312,7 +313,7 @@ const provocations: Record<string, Record<string, Provocation>> = {
 };
 
 /** These depend on nothing that could be broken from outside. */
-const neverFail = ['validateSceneMap', 'getSceneMapSchema', 'getOpenApi', 'getApiPage'];
+const neverFail = ['validateSceneMap', 'getSceneMapSchema', 'getLiveness', 'getOpenApi', 'getApiPage'];
 
 for (const { method, path, operation } of operations()) {
   t.test(`${method.toUpperCase()} ${path} answers as the document says, in every case`, async (t) => {

@@ -95,6 +95,47 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     });
   });
 
+  t.test(
+    'the observer hears of each run once when it begins, and once when its end is recorded',
+    async (t) => {
+      const { queue } = await start(t);
+      const [begun, ended]: [string[], unknown[]] = [[], []];
+      const outcomes: Record<string, () => JobResult> = {
+        maps: () => runResult('ok'),
+        docs: () => runResult('failed'),
+        a: () => {
+          throw new WaybillError('worker_failed', 'the worker thread broke');
+        },
+      };
+      await queue.start(async ({ pipelineId }) => outcomes[pipelineId]!(), {
+        started: ({ pipelineId, waitedSeconds }) => {
+          t.ok(waitedSeconds >= 0 && waitedSeconds < 600);
+          begun.push(pipelineId);
+        },
+        finished: ({ pipelineId, seconds, succeeded, result }) => {
+          t.ok(seconds >= 0 && seconds < 600);
+          ended.push([pipelineId, succeeded, result]);
+        },
+      });
+      const pipelines = Object.keys(outcomes);
+      for (const pipeline of pipelines) await submit(queue, `${pipeline}.1`);
+      for (const pipeline of pipelines) await finished(queue, `${pipeline}.1`);
+      await until(
+        async () => ended,
+        ({ length }) => length === pipelines.length,
+      );
+      t.same(begun.toSorted(), ['a', 'docs', 'maps']);
+      t.same(
+        new Set(ended),
+        new Set([
+          ['maps', true, runResult('ok')],
+          ['docs', false, runResult('failed')],
+          ['a', false, null],
+        ]),
+      );
+    },
+  );
+
   t.test('progress shows while the run is running', async (t) => {
     const { queue } = await start(t);
     const workers = gatedWorkers();

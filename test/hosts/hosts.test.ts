@@ -200,6 +200,98 @@ t.test('a worker that is told to stop ends with 0; with the queue in memory ther
   }
 });
 
+/** The sum of a counter's samples that have these labels. */
+async function counted(url: string, name: string, labels = ''): Promise<number> {
+  const text = await (await fetch(`${url}metrics`)).text();
+  const samples = text.split('\n').filter((line) => line.startsWith(`${name}{`) && line.includes(labels));
+  return samples.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' '))), 0);
+}
+
+t.test(
+  'what APIs and workers count of runs and publications adds up, each run once, whoever publishes it',
+  async (t) => {
+    const redis = await startRedis();
+    t.teardown(() => redis.close());
+    const place = layOut(t, { redisUrl: redis.url, pipelines: 3 });
+    const listening = async (launched: ReturnType<typeof launch>): Promise<string> =>
+      (await launched.until(({ msg }) => msg === 'listening')).url ?? '';
+    const worker = launch(t, place, ['worker', '--listen', '127.0.0.1:0']);
+    const [alone, both] = await Promise.all([launchApi(t, place), launchApi(t, place, ['serve'])]);
+    const urls = [alone.url, both.url, await listening(worker)];
+    const total = async (name: string, labels = ''): Promise<number[]> =>
+      Promise.all(urls.map((url) => counted(url, name, labels)));
+    const sum = (counts: number[]): number => counts.reduce((all, count) => all + count, 0);
+
+    const ids: string[] = [];
+    for (let index = 0; index < 24; index += 1)
+      ids.push(
+        await acceptedId(
+          await upload(urls[index % 2] as string, `p${(index % 3) + 1}`, bundle(`b${index % 12}`)),
+        ),
+      );
+    for (const id of ids) t.equal((await follow(alone.url, id)).status, 'succeeded');
+    // A run is counted when its end is recorded: the very next moment.
+    while (sum(await total('waybill_runs_total')) < ids.length)
+      await new Promise((resolve) => setTimeout(resolve, 20));
+
+    const runs = await total('waybill_runs_total', 'status="succeeded"');
+    t.equal(runs[0], 0, 'an API without workers publishes nothing');
+    t.equal(sum(runs), 24, `each run once: ${runs.join(' + ')}`);
+    t.equal(sum(await total('waybill_runs_total', 'status="failed"')), 0);
+    t.equal(sum(await total('waybill_run_duration_seconds_count')), 24);
+    t.equal(sum(await total('waybill_run_queue_seconds_count')), 24);
+    t.equal(sum(await total('waybill_publications_total', 'action="publish_new"')), 12);
+    t.equal(sum(await total('waybill_publications_total', 'action="skip_same"')), 12);
+    t.equal(sum(await total('waybill_outputs_written_total')), 24, 'two files of each bundle');
+    t.same(await total('waybill_uploads_total', 'result="accepted"'), [12, 12, 0]);
+    for (const url of urls) {
+      const text = await (await fetch(`${url}metrics`)).text();
+      for (const name of ['waybill_build_info', 'waybill_worker_threads', 'waybill_event_loop_lag_seconds'])
+        t.match(text, new RegExp(`^# TYPE ${name} `, 'm'));
+      t.match(text, /^process_cpu_seconds_total /m);
+    }
+    for (const launched of [worker, both, alone]) t.equal(await launched.kill('SIGTERM'), 0);
+  },
+);
+
+t.test("a worker's probes: ready while queue and staging can be used, alive in any case", async (t) => {
+  const redis = await startRedis();
+  t.teardown(() => redis.close());
+  const place = layOut(t, { redisUrl: redis.url });
+  const settings = '  metrics: {token_env: TOKEN_ADMIN}\n  worker: {listen: "127.0.0.1:0"}\n  http:';
+  writeFileSync(place.config, readFileSync(place.config, 'utf8').replace('  http:', settings));
+  const worker = launch(t, place, ['worker']);
+  const { url = '' } = await worker.until(({ msg }) => msg === 'listening');
+  const get = async (path: string, headers = {}): Promise<{ status: number; body: unknown }> => {
+    const response = await fetch(`${url}${path}`, { headers });
+    const text = await response.text();
+    return { status: response.status, body: text.startsWith('{') ? JSON.parse(text) : text };
+  };
+  t.strictSame(await get('healthz'), {
+    status: 200,
+    body: { status: 'ok', details: { threads: { threads: 0, busy: 0, replaced: 0 } } },
+  });
+  t.match(await get('metrics'), { status: 401, body: { code: 'unauthorized' } });
+  t.match(await get('metrics', { authorization: `Bearer ${adminToken}` }), {
+    status: 200,
+    body: /waybill_runs_total\{pipeline="p1",status="succeeded"\} 0/,
+  });
+  t.match(await get('runs/none'), { status: 404, body: { code: 'not_found' } });
+
+  const taken = launch(t, place, ['worker', '--listen', new URL(url).host]);
+  t.equal((await once(taken.child, 'exit'))[0], 2);
+  t.match(taken.output(), /server\.worker\.listen: cannot listen/);
+  const wrong = launch(t, place, ['worker', '--listen', 'nowhere']);
+  t.equal((await once(wrong.child, 'exit'))[0], 2);
+  t.match(wrong.output(), /--listen nowhere: the port is missing/);
+
+  await redis.stop();
+  await worker.until(({ msg }) => msg.startsWith('redis is away'));
+  t.match(await get('healthz'), { status: 503, body: { code: 'queue_unavailable' } });
+  t.same(await get('livez'), { status: 200, body: { status: 'ok' } });
+  t.equal(await worker.kill('SIGTERM'), 0);
+});
+
 t.test('a run of a pipeline with a source of its own is taken by a worker like any other', async (t) => {
   const redis = await startRedis();
   t.teardown(() => redis.close());

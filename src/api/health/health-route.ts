@@ -2,16 +2,19 @@ import type { RequestHandler } from 'express';
 import { WaybillError } from '../../core/errors.ts';
 import type { StagingArea } from '../../workers/coordinator.ts';
 import type { JobQueue } from '../../workers/queue.ts';
+import type { ThreadStats } from '../../workers/threads/pool.ts';
 import { jsonContent } from '../http/json-content.ts';
 import type { Route } from '../http/route.ts';
 
 export interface HealthPorts {
-  /** Whether the daemon is shutting down. */
+  /** Whether the process is shutting down. */
   isDraining: () => boolean;
   queue: JobQueue;
   staging: StagingArea;
   /** Null if no weather database is configured. */
   weatherPulse: { isUp(): boolean } | null;
+  /** Shown by a worker, which has nothing else to show. */
+  threads?: () => ThreadStats;
 }
 
 export const healthRoute: Route<HealthPorts> = {
@@ -49,10 +52,16 @@ export const healthRoute: Route<HealthPorts> = {
 function health(ports: HealthPorts): RequestHandler {
   return async (_req, res) => {
     if (ports.isDraining())
-      throw new WaybillError('shutting_down', 'the daemon is stopping and takes no new uploads');
+      throw new WaybillError('shutting_down', 'the process is stopping and takes nothing new');
     await Promise.all([ports.queue.depth(), ports.staging.check()]);
-    const { weatherPulse } = ports;
-    const weather = weatherPulse?.isUp() === true ? 'ok' : 'degraded';
-    res.json(weatherPulse === null ? { status: 'ok' } : { status: 'ok', details: { weather } });
+    const details = detailsOf(ports);
+    res.json(Object.keys(details).length === 0 ? { status: 'ok' } : { status: 'ok', details });
+  };
+}
+
+function detailsOf({ weatherPulse, threads }: HealthPorts): Record<string, unknown> {
+  return {
+    ...(weatherPulse === null ? {} : { weather: weatherPulse.isUp() ? 'ok' : 'degraded' }),
+    ...(threads === undefined ? {} : { threads: threads() }),
   };
 }

@@ -22,6 +22,8 @@ export interface ConnectionStats {
 }
 
 export interface ListenOptions {
+  /** Where the address stands in the configuration, for the error; by default `server.http.listen`. */
+  setting?: string;
   host: string;
   port: number;
   maxConnections: number;
@@ -54,7 +56,8 @@ export async function listen(
   ports: RefusalPorts,
 ): Promise<HttpServer> {
   const { clock, log } = ports;
-  const { host, port, uploadTimeoutMs, headersTimeoutMs: headersTimeout = usualHeadersMs } = options;
+  const { host, port, uploadTimeoutMs, setting = 'server.http.listen' } = options;
+  const { headersTimeoutMs: headersTimeout = usualHeadersMs } = options;
   const server = http.createServer({
     headersTimeout,
     requestTimeout: uploadTimeoutMs + requestGraceMs,
@@ -71,9 +74,9 @@ export async function listen(
     await once(server, 'listening');
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
-    throw new WaybillError('config_invalid', `server.http.listen: cannot listen on ${host}:${port}: ${why}`, {
+    throw new WaybillError('config_invalid', `${setting}: cannot listen on ${host}:${port}: ${why}`, {
       cause,
-      hint: 'choose a free port of this machine, or stop the daemon that has it',
+      hint: 'choose a free port of this machine, or stop what has it',
     });
   }
   const bound = server.address() as AddressInfo;

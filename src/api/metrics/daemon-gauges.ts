@@ -56,6 +56,12 @@ export function observeDaemon(
       for (const [state, count] of Object.entries(states)) this.set({ state }, count);
     },
   });
+  observeThreads(registry, threads);
+}
+
+/** Adds gauges of the worker threads. */
+export function observeThreads(registry: Registry, threads: () => ThreadStats): void {
+  const registers = [registry];
   new Gauge({
     name: 'waybill_worker_threads',
     help: 'Worker threads that are there.',

@@ -1,11 +1,11 @@
 import type { RequestHandler } from 'express';
 import { authenticate, challenge, type Token } from '../http/auth.ts';
 import type { Route } from '../http/route.ts';
-import type { Metrics } from './metrics.ts';
+import type { MetricsText } from './process-metrics.ts';
 
 export interface MetricsPorts {
   /** Null if the configuration disables them. */
-  metrics: Metrics | null;
+  metrics: MetricsText | null;
   /** The token that `/metrics` requires; null: none. */
   metricsToken: Token | null;
 }

@@ -1,15 +1,13 @@
-import { Registry, collectDefaultMetrics } from 'prom-client';
-import type { RunObserver } from '../../workers/run-observer.ts';
 import { observeDaemon, type ObservedDaemon } from './daemon-gauges.ts';
-import { definer, type Definer } from './definer.ts';
-import { deliveryMetrics, runMetrics, type DeliveryMetrics } from './run-metrics.ts';
+import type { Definer } from './definer.ts';
+import { processMetrics, type MetricsOptions, type ProcessMetrics } from './process-metrics.ts';
 import { weatherMetrics, type WeatherMetrics } from './weather-metrics.ts';
 
 /**
  * What the daemon measures. Labels take their values from the configuration, the routes or a closed list:
  * never a path, a run id or a client.
  */
-export interface Metrics extends WeatherMetrics, DeliveryMetrics {
+export interface Metrics extends WeatherMetrics, ProcessMetrics {
   /** Records an answered request, or one whose client disconnected first (`status` null). */
   request(done: AnsweredRequest): void;
   /** Records an answered upload: `accepted`, `replayed`, `planned` (a dry run), or the error code. */
@@ -18,14 +16,8 @@ export interface Metrics extends WeatherMetrics, DeliveryMetrics {
   received(pipelineId: string, bytes: number): void;
   /** Adds the bytes of a staged bundle's files. */
   extracted(pipelineId: string, bytes: number): void;
-  /** Records how late the event loop was. */
-  loopLag(seconds: number): void;
-  runs: RunObserver;
   /** Adds gauges that look the daemon up whenever the metrics are read. Called once. */
   observe(daemon: ObservedDaemon): void;
-  /** All metrics in Prometheus's text format, and its media type. */
-  contentType: string;
-  text(): Promise<string>;
 }
 
 export interface AnsweredRequest {
@@ -36,45 +28,22 @@ export interface AnsweredRequest {
   seconds: number;
 }
 
-export interface MetricsOptions {
-  version: string;
-  nodeVersion: string;
-  /** The series of their runs start at zero, so that the first run already counts as an increase. */
-  pipelineIds: readonly string[];
-}
-
 // All other methods that clients may send share one series.
 const knownMethods = new Set(['GET', 'HEAD', 'POST']);
 
 // A request without a body takes milliseconds, a large upload many minutes.
 const requestBuckets = [0.005, 0.02, 0.1, 0.5, 2, 10, 60, 300, 1800];
-const lagBuckets = [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10];
 
 /** The metrics of one daemon, in a registry of their own. `docs/metrics.md` lists them. */
 export function createMetrics(options: MetricsOptions): Metrics {
-  const registry = new Registry();
-  collectDefaultMetrics({ register: registry });
-  const define = definer(registry);
-  reportBuild(define, options);
+  const { registry, define, metrics } = processMetrics(options);
   return {
+    ...metrics,
     ...httpMetrics(define),
-    ...loopMetrics(define),
     ...uploadMetrics(define),
-    runs: runMetrics(define, options.pipelineIds),
-    ...deliveryMetrics(define),
     ...weatherMetrics(define),
     observe: (daemon) => observeDaemon(registry, daemon),
-    contentType: registry.contentType,
-    text: () => registry.metrics(),
   };
-}
-
-function reportBuild({ gauge }: Definer, { version, nodeVersion }: MetricsOptions): void {
-  const info = gauge('waybill_build_info', 'Always 1; the labels tell what runs.', [
-    'version',
-    'node_version',
-  ]);
-  info.set({ version, node_version: nodeVersion }, 1);
 }
 
 function httpMetrics({ counter, histogram }: Definer): Pick<Metrics, 'request'> {
@@ -96,16 +65,6 @@ function httpMetrics({ counter, histogram }: Definer): Pick<Metrics, 'request'> 
       requestSeconds.observe(labels, seconds);
     },
   };
-}
-
-function loopMetrics({ histogram }: Definer): Pick<Metrics, 'loopLag'> {
-  const lag = histogram(
-    'waybill_event_loop_lag_seconds',
-    'How late the event loop was, measured ten times a second.',
-    [],
-    lagBuckets,
-  );
-  return { loopLag: (seconds) => lag.observe(seconds) };
 }
 
 function uploadMetrics({ counter }: Definer): Pick<Metrics, 'upload' | 'received' | 'extracted'> {

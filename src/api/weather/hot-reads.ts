@@ -1,7 +1,7 @@
 import type { IncomingMessage, RequestListener } from 'node:http';
 import express, { type Express } from 'express';
 import type { HttpPorts } from '../http/app.ts';
-import type { MetricsPorts } from '../metrics/metrics-route.ts';
+import type { Metrics } from '../metrics/metrics.ts';
 import { recordRequest } from '../metrics/record-request.ts';
 import type { WeatherPorts } from './ports.ts';
 import { requestContext } from '../http/request/request-context.ts';
@@ -21,7 +21,7 @@ export function withHotReads(
     metrics,
     log,
     clock,
-  }: WeatherPorts & Pick<MetricsPorts, 'metrics'> & Pick<HttpPorts, 'log' | 'clock'>,
+  }: WeatherPorts & { metrics: Metrics | null } & Pick<HttpPorts, 'log' | 'clock'>,
 ): RequestListener {
   if (weather === null) return app;
   return (req, res) => {

@@ -87,7 +87,8 @@ function sourcePipelines(config: Config): Set<string> {
   );
 }
 
-function metricsToken({ server }: Config, secrets: Secrets): Token | null {
+/** The token that `/metrics` requires, or null. Throws `secrets_invalid` if it is missing. */
+export function metricsToken({ server }: Config, secrets: Secrets): Token | null {
   const { enabled, tokenEnv } = server.metrics;
   if (!enabled || tokenEnv === null) return null;
   return resolveToken({ id: 'metrics', valueEnv: tokenEnv, pipelines: [] }, 'server.metrics', secrets);

@@ -1,6 +1,4 @@
-import type { RequestListener } from 'node:http';
 import type { Timer } from '../../core/clock.ts';
-import type { Config } from '../../core/config/config.ts';
 import { WaybillError } from '../../core/errors.ts';
 import { releasedOnFailure } from '../../core/lifecycle.ts';
 import type { Coordinator } from '../../workers/coordinator.ts';
@@ -8,9 +6,10 @@ import { openCoordinator, requireBullmq } from '../../workers/open-coordinator.t
 import { createApp } from '../../api/app.ts';
 import { listen, type HttpServer } from '../../api/http/listen.ts';
 import { createMetrics, type Metrics } from '../../api/metrics/metrics.ts';
-import { productVersion } from '../../api/version.ts';
+import { metricsOptions } from './metrics-options.ts';
 import { withHotReads } from '../../api/weather/hot-reads.ts';
 import type { OpenedWeather } from '../../api/weather/open-weather.ts';
+import { newEntrance, type Entrance } from './entrance.ts';
 import { watchLoopLag } from './loop-lag.ts';
 import { apiPorts, resolveApiTokens, uploadPipelines, type Tokens } from './api-ports.ts';
 import {
@@ -90,7 +89,7 @@ async function openDaemon(
     if (!workers) requireBullmq(config, 'an API without workers');
   });
   const { config } = foundation;
-  const metrics = openMetrics(config);
+  const metrics = config.server.metrics.enabled ? createMetrics(metricsOptions(config)) : null;
   const notifier = await openNotifier(foundation, (outcome) => metrics?.recordDelivery(outcome));
   onFailure(() => notifier.close());
   const tokens = resolveApiTokens(foundation);
@@ -115,15 +114,6 @@ async function openDaemon(
   onFailure(async () => lag.cancel());
   metrics?.observe({ ...coordinator, connections: server.connections, weather: weather?.pulse ?? null });
   return { foundation, tokens, metrics, notifier, server, entrance, weather, coordinator, lag };
-}
-
-function openMetrics({ server, pipelines }: Config): Metrics | null {
-  if (!server.metrics.enabled) return null;
-  return createMetrics({
-    version: productVersion(),
-    nodeVersion: process.version,
-    pipelineIds: pipelines.map(({ id }) => id),
-  });
 }
 
 /**
@@ -172,20 +162,4 @@ async function stop(daemon: Daemon, shutdown: Shutdown): Promise<{ unfinished: s
   daemon.lag.cancel();
   log.info({ unfinished }, 'stopped');
   return { unfinished };
-}
-
-/** Holds requests back until the daemon is ready for them. */
-interface Entrance {
-  listener: RequestListener;
-  /** Hands the held requests and all further ones to `listener`. */
-  open(listener: RequestListener): void;
-}
-
-function newEntrance(): Entrance {
-  let open: (listener: RequestListener) => void = () => undefined;
-  const opened = new Promise<RequestListener>((resolve) => (open = resolve));
-  return {
-    listener: (req, res) => void opened.then((listener) => listener(req, res)),
-    open: (listener) => open(listener),
-  };
 }

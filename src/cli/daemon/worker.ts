@@ -1,18 +1,44 @@
+import type { Timer } from '../../core/clock.ts';
 import { releasedOnFailure } from '../../core/lifecycle.ts';
+import type { Coordinator } from '../../workers/coordinator.ts';
 import { openCoordinator, requireBullmq } from '../../workers/open-coordinator.ts';
-import { bootstrap, openNotifier, runOnce, type ProgramOptions } from './bootstrap.ts';
+import { createWorkerMetrics, type WorkerMetrics } from '../../api/metrics/process-metrics.ts';
+import {
+  bootstrap,
+  openNotifier,
+  runOnce,
+  type Foundation,
+  type ProgramNotifier,
+  type ProgramOptions,
+} from './bootstrap.ts';
+import { watchLoopLag } from './loop-lag.ts';
+import { metricsOptions } from './metrics-options.ts';
+import { openWorkerListener, type WorkerListener } from './worker-listener.ts';
 
 export interface WorkerOptions extends ProgramOptions {
   /** Whether the worker threads log at level debug. */
   verbose?: boolean;
+  /** Where to answer probes and Prometheus, in place of what the configuration says. */
+  listen?: { host: string; port: number };
 }
 
 export interface Working {
+  /** Base URL of the listener, ends with `/`; null if there is none. */
+  url: string | null;
   /**
    * Takes no more jobs, finishes running ones within `shutdown_timeout`, and returns the others to the queue.
    * Resolves with the ids of interrupted runs.
    */
   close(): Promise<{ unfinished: string[] }>;
+}
+
+/** Everything that is open while the worker runs. */
+interface Worker {
+  foundation: Foundation;
+  notifier: ProgramNotifier;
+  listener: WorkerListener | null;
+  coordinator: Coordinator;
+  lag: Timer;
 }
 
 /**
@@ -21,26 +47,63 @@ export interface Working {
  */
 export async function work(options: WorkerOptions): Promise<Working> {
   return releasedOnFailure(async (onFailure) => {
-    const foundation = await bootstrap(options, (config) => requireBullmq(config, 'a worker'));
+    const worker = await openWorker(options, onFailure);
+    const { foundation, coordinator, listener } = worker;
     const { config, log } = foundation;
-    const notifier = await openNotifier(foundation);
-    onFailure(() => notifier.close());
-    const coordinator = await openCoordinator({
-      ...foundation,
-      verbose: options.verbose ?? false,
-      notify: (occurrence) => notifier.notify(occurrence),
-    });
-    onFailure(async () => {
-      await coordinator.close(0);
-    });
+    const shutdown = { isDraining: false };
     await coordinator.start();
+    listener?.open({ coordinator, isDraining: () => shutdown.isDraining });
+    const url = listener?.url ?? null;
+    if (url !== null) log.info({ url }, 'listening');
     log.info({ max_concurrency: config.server.http.maxConcurrency }, 'working');
-    const close = runOnce(async () => {
-      const answer = await coordinator.close(config.server.http.shutdownTimeoutMs);
-      await notifier.close();
-      log.info(answer, 'stopped');
-      return answer;
-    });
-    return { close };
+    return { url, close: runOnce(() => stop(worker, shutdown)) };
   });
+}
+
+/** Opens each part after those that it depends on. */
+async function openWorker(
+  { verbose = false, listen, ...options }: WorkerOptions,
+  onFailure: (release: () => Promise<void>) => void,
+): Promise<Worker> {
+  const foundation = await bootstrap(options, (config) => requireBullmq(config, 'a worker'));
+  const { config } = foundation;
+  const address = listen ?? config.server.worker.listen;
+  const isMeasured = address !== null && config.server.metrics.enabled;
+  const metrics = isMeasured ? createWorkerMetrics(metricsOptions(config)) : null;
+  const notifier = await openNotifier(foundation, (outcome) => metrics?.recordDelivery(outcome));
+  onFailure(() => notifier.close());
+  // A mistake in the address or the token fails here, before a job is taken.
+  const listener = address === null ? null : await openWorkerListener(foundation, address, metrics);
+  if (listener !== null) onFailure(() => listener.close());
+  const coordinator = await openCoordinator({
+    ...foundation,
+    verbose,
+    notify: (occurrence) => notifier.notify(occurrence),
+    ...(metrics === null ? {} : { observer: metrics.runs }),
+  });
+  onFailure(async () => {
+    await coordinator.close(0);
+  });
+  metrics?.observe(coordinator);
+  const lag = watchLag(foundation, metrics);
+  onFailure(async () => lag.cancel());
+  return { foundation, notifier, listener, coordinator, lag };
+}
+
+function watchLag(foundation: Foundation, metrics: WorkerMetrics | null): Timer {
+  return watchLoopLag({ ...foundation, record: (seconds) => metrics?.loopLag(seconds) });
+}
+
+async function stop(
+  { foundation, notifier, listener, coordinator, lag }: Worker,
+  shutdown: { isDraining: boolean },
+): Promise<{ unfinished: string[] }> {
+  const { config, log } = foundation;
+  shutdown.isDraining = true;
+  const answer = await coordinator.close(config.server.http.shutdownTimeoutMs);
+  await listener?.close();
+  await notifier.close();
+  lag.cancel();
+  log.info(answer, 'stopped');
+  return answer;
 }

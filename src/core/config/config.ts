@@ -60,6 +60,10 @@ export interface ServerConfig {
     /** Of the environment variable that holds the token; null: no token is asked for. */
     tokenEnv: string | null;
   };
+  worker: {
+    /** Where `waybill worker` answers probes and Prometheus; null: nowhere. */
+    listen: { host: string; port: number } | null;
+  };
   /** Variable that holds the token for the board of the queues; null if there is none. */
   adminTokenEnv: string | null;
   staging: {

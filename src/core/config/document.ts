@@ -27,6 +27,7 @@ export interface ConfigDocument {
       protect_runs: boolean;
     };
     metrics: { enabled: boolean; token_env?: string };
+    worker: { listen?: string };
     admin_token_env?: string;
     staging: StagingDocument;
     queue: { driver: 'memory' } | BullmqDocument;

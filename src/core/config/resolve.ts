@@ -50,7 +50,7 @@ export function resolveConfig(document: ConfigDocument, place: { file: string; h
 }
 
 function resolveServer(
-  { http, metrics, staging, queue, admin_token_env }: ConfigDocument['server'],
+  { http, metrics, worker, staging, queue, admin_token_env }: ConfigDocument['server'],
   base: PathBase,
 ): ServerConfig {
   return {
@@ -69,6 +69,7 @@ function resolveServer(
       protectRuns: http.protect_runs,
     },
     metrics: { enabled: metrics.enabled, tokenEnv: metrics.token_env ?? null },
+    worker: { listen: worker.listen === undefined ? null : accepted(parseListen(worker.listen)) },
     adminTokenEnv: admin_token_env ?? null,
     ...resolveQueue(queue, resolveStaging(staging, base), base),
   };

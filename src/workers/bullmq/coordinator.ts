@@ -7,7 +7,6 @@ import type { Coordinator, CoordinatorOptions } from '../coordinator.ts';
 import type { PublishJob } from '../job.ts';
 import { planningPool, publishingPool } from '../threads/publishing-pool.ts';
 import type { JobProcessor } from '../queue.ts';
-import { observedProcessor } from '../run-observer.ts';
 import { openScratch } from './scratch-directory.ts';
 import { openSharedStaging } from './shared-staging.ts';
 import { newUploadDirectory, removeUploadDirectory } from '../staged-directories.ts';
@@ -89,7 +88,7 @@ export async function createBullmqCoordinator(
     },
     threads: pool.stats,
     plan: async (job, signal) => (await planner.process(job, { signal, onProgress: () => undefined })).run,
-    start: () => queue.start(observedProcessor(process, { queue, clock, observer })),
+    start: () => queue.start(process, observer),
     close: async (timeoutMs) => {
       const answer = await queue.close(timeoutMs);
       await Promise.all([pool.close(), planner.close()]);

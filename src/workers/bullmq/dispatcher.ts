@@ -9,6 +9,7 @@ import type { PipelineQueues, Ticket } from './pipelines.ts';
 import { progressSaver } from './progress.ts';
 import type { RunStore } from './store.ts';
 import type { JobProcessor } from '../queue.ts';
+import { waitedSeconds, type RunObserver } from '../run-observer.ts';
 import type { RunRecord } from '../run-record.ts';
 import { failedRun, finishedRun, queuedRun, startedRun } from '../run-transitions.ts';
 
@@ -24,6 +25,7 @@ export interface DispatcherOptions {
   /** Notifies every host that the pipeline may have a job. */
   wake: (pipelineId: string) => void;
   process: JobProcessor;
+  observer: RunObserver;
 }
 
 /** The jobs that this host runs. */
@@ -62,7 +64,7 @@ const longestRetryMs = 2_000;
  * two apart.
  */
 export function dispatcher(options: DispatcherOptions): Dispatcher {
-  const { store, pipelines, clock, log } = options;
+  const { store, pipelines, clock, log, observer } = options;
   const candidates = new Set<string>();
   const running = new Map<string, Running>();
   const interrupted: string[] = [];
@@ -132,9 +134,12 @@ export function dispatcher(options: DispatcherOptions): Dispatcher {
     const taken = await insist(() => store.take(runId, token));
     // Its worker died between recording the end of the run and ending the job.
     if (taken === null) return insist(() => pipelines.end(job, token, null));
-    const fields = { run_id: runId, pipeline_id: taken.job.pipelineId };
+    const { pipelineId } = taken.job;
+    const fields = { run_id: runId, pipeline_id: pipelineId };
     log.info({ ...fields, take: taken.takes }, 'run started');
     const begun = startedRun({ ...taken.record, destinations: [] }, clock.now());
+    if (taken.takes === 1) observer.started({ pipelineId, waitedSeconds: waitedSeconds(begun) });
+    const since = clock.monotonic();
     await insist(() => store.save(token, begun));
     const progress = progressSaver(begun, clock, (record) => store.save(token, record));
     const outcome = await attempt(taken, {
@@ -144,6 +149,7 @@ export function dispatcher(options: DispatcherOptions): Dispatcher {
       signal: abort.signal,
       onProgress: progress.add,
     });
+    const seconds = (clock.monotonic() - since) / 1000;
     await progress.stop();
     const record = recordOf(progress.record(), outcome);
     if (closing.signal.aborted && record.status !== 'succeeded') {
@@ -157,6 +163,12 @@ export function dispatcher(options: DispatcherOptions): Dispatcher {
       log.warn({ run_id: runId }, 'another worker has taken this run over; its outcome here is dropped');
       return;
     }
+    observer.finished({
+      pipelineId,
+      seconds,
+      succeeded: record.status === 'succeeded',
+      result: 'result' in outcome ? outcome.result : null,
+    });
     log.info({ ...fields, status: record.status }, 'run finished');
     if ('error' in outcome) log.error({ run_id: runId, err: outcome.error }, 'run failed');
     await insist(() => pipelines.end(job, token, record));

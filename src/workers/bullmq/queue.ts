@@ -10,6 +10,7 @@ import { pipelineQueues } from './pipelines.ts';
 import { runStore } from './store.ts';
 import type { PublishJob } from '../job.ts';
 import type { JobQueue } from '../queue.ts';
+import { unobserved } from '../run-observer.ts';
 
 export interface BullmqQueueOptions {
   clock: Clock;
@@ -141,8 +142,8 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
     untilFinished: (runId, signal) => finishes.wait(runId, signal),
     list: (pipelineId, query) => store.list(pipelineId, query),
     depth: () => store.depth(),
-    start: async (process) => {
-      const started = dispatcher({ ...options, link, store, pipelines, wake, process });
+    start: async (process, observer = unobserved) => {
+      const started = dispatcher({ ...options, link, store, pipelines, wake, process, observer });
       dispatch = started;
       const subscriber = link.another();
       subscriber.on('message', (_channel, pipelineId) => started.consider(pipelineId));

@@ -2,7 +2,6 @@ import { mkdir, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { WaybillError } from '../../core/errors.ts';
 import type { Coordinator, CoordinatorOptions, StagingArea } from '../coordinator.ts';
-import { observedProcessor } from '../run-observer.ts';
 import { newUploadDirectory, removeUploadDirectory, sweepUploadDirectories } from '../staged-directories.ts';
 import { proveStaging, provedAtMost } from '../staging-check.ts';
 import { planningPool, publishingPool } from '../threads/publishing-pool.ts';
@@ -40,7 +39,7 @@ export function createCoordinator(options: CoordinatorOptions): Coordinator {
     board: null,
     threads: pool.stats,
     plan: async (job, signal) => (await planner.process(job, { signal, onProgress: () => undefined })).run,
-    start: () => queue.start(observedProcessor(pool.process, { queue, clock, observer })),
+    start: () => queue.start(pool.process, observer),
     close: async (timeoutMs) => {
       const answer = await queue.close(timeoutMs);
       await Promise.all([pool.close(), planner.close()]);

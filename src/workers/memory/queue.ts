@@ -2,7 +2,7 @@ import type { Clock } from '../../core/clock.ts';
 import type { Digest } from '../../core/digest.ts';
 import { errorRecord, WaybillError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
-import type { PublishJob } from '../job.ts';
+import type { JobResult, PublishJob } from '../job.ts';
 import type {
   Admission,
   AdmissionRequest,
@@ -20,6 +20,7 @@ import {
   queueFull,
   shuttingDown,
 } from '../refusals.ts';
+import { unobserved, waitedSeconds, type RunObserver } from '../run-observer.ts';
 import type { RunRecord } from '../run-record.ts';
 import {
   acceptedRun,
@@ -102,6 +103,7 @@ class MemoryQueue implements JobQueue {
   readonly #options: MemoryQueueOptions;
   #phase: 'open' | 'draining' | 'closed' = 'open';
   #processor: JobProcessor | undefined;
+  #observer = unobserved;
   #reserved = 0;
   /** Admissions without a slot. */
   #replays = 0;
@@ -189,8 +191,9 @@ class MemoryQueue implements JobQueue {
     return { reserved: this.#reserved, queued: this.#waiting.length, running: this.#active.size };
   }
 
-  async start(process: JobProcessor): Promise<void> {
+  async start(process: JobProcessor, observer?: RunObserver): Promise<void> {
     this.#processor = process;
+    this.#observer = observer ?? unobserved;
     this.#pump();
   }
 
@@ -254,18 +257,24 @@ class MemoryQueue implements JobQueue {
   async #run(entry: Entry, signal: AbortSignal, process: JobProcessor): Promise<void> {
     const { clock, log } = this.#options;
     entry.record = startedRun(entry.record, clock.now());
+    const { pipelineId } = entry.job;
+    this.#observer.started({ pipelineId, waitedSeconds: waitedSeconds(entry.record) });
+    const since = clock.monotonic();
+    let result: JobResult | null = null;
     try {
       await Promise.resolve();
-      const { run } = await process(entry.job, {
+      result = await process(entry.job, {
         signal,
         onProgress: (progress) => void (entry.record = progressedRun(entry.record, progress)),
       });
-      entry.record = finishedRun(entry.record, run, clock.now());
+      entry.record = finishedRun(entry.record, result.run, clock.now());
     } catch (error) {
       log.error({ run_id: entry.job.runId, err: error }, 'run failed');
       entry.record = failedRun(entry.record, errorRecord(error), clock.now());
     }
-    this.#active.delete(entry.job.pipelineId);
+    const seconds = (clock.monotonic() - since) / 1000;
+    this.#observer.finished({ pipelineId, seconds, succeeded: entry.record.status === 'succeeded', result });
+    this.#active.delete(pipelineId);
     this.#keepFinished(entry);
     this.#pump();
     this.#notifyIdle();

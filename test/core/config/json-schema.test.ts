@@ -47,6 +47,7 @@ t.test('every setting is described to people, in the reference and in the comple
     'staging',
     'http',
     'metrics',
+    'worker',
     'scene_maps',
     'upload_tokens',
     'queue',

@@ -1,10 +1,12 @@
 import t, { type Test } from 'tap';
 import { systemClock } from '../../../src/core/clock.ts';
 import { digestOf } from '../../../src/core/digest.ts';
+import { errorRecord, WaybillError } from '../../../src/core/errors.ts';
 import type { Log } from '../../../src/core/log.ts';
 import { silentLog } from '../../../src/core/log.ts';
 import { bullmqQueue, type BullmqQueue, type BullmqQueueOptions } from '../../../src/workers/bullmq/queue.ts';
 import type { JobResult } from '../../../src/workers/job.ts';
+import type { RunObserver } from '../../../src/workers/run-observer.ts';
 import { runResult } from '../../contract/queue.ts';
 import { startRedis, type RedisService } from '../../services/redis.ts';
 
@@ -132,6 +134,17 @@ t.test(
   },
 );
 
+/** Notes what the metrics of one host would count. */
+function counter(counts: string[]): RunObserver {
+  return {
+    started: ({ pipelineId }) => counts.push(`${pipelineId} started`),
+    finished: ({ pipelineId, succeeded, result }) =>
+      counts.push(
+        `${pipelineId} ${succeeded ? 'succeeded' : 'failed'}${result === null ? ', no result' : ''}`,
+      ),
+  };
+}
+
 t.test('slots and keys of all hosts are counted together', async (t) => {
   const redis = await service(t);
   const [one, two] = [await host(t, redis, { queueSize: 2 }), await host(t, redis, { queueSize: 2 })];
@@ -229,12 +242,13 @@ t.test(
     const [one, two] = [await host(t, redis), await host(t, redis)];
     let begin: () => void = () => undefined;
     const began = new Promise<void>((resolve) => (begin = resolve));
+    const [ofOne, ofTwo]: [string[], string[]] = [[], []];
     await one.start(async (_job, { signal }) => {
       begin();
       return new Promise((_resolve, reject) =>
         signal.addEventListener('abort', () => reject(signal.reason as Error)),
       );
-    });
+    }, counter(ofOne));
     await submit(one, 'maps.1');
     await submit(one, 'maps.2');
     await began;
@@ -244,7 +258,7 @@ t.test(
     await two.start(async ({ runId }) => {
       runs.push(runId);
       return runResult('ok');
-    });
+    }, counter(ofTwo));
     for (const id of ['maps.1', 'maps.2'])
       t.match(
         await until(
@@ -254,6 +268,54 @@ t.test(
         { status: 'succeeded' },
       );
     t.same(runs, ['maps.1', 'maps.2']);
+    await until(
+      async () => ofTwo.length,
+      (length) => length >= 4,
+    );
+    t.same(ofOne, ['maps started'], 'a run that was given back has not ended here');
+    t.same(ofTwo, ['maps started', 'maps succeeded', 'maps started', 'maps succeeded']);
+  },
+);
+
+t.test(
+  'a run that is tried again for the lease of a dead worker, or is taken over, counts once',
+  async (t) => {
+    const redis = await service(t);
+    const slept: number[] = [];
+    const sleep = (ms: number, signal?: AbortSignal): Promise<void> => {
+      slept.push(ms);
+      return systemClock.sleep(ms === 5_000 ? 1 : ms, signal);
+    };
+    const queue = await host(t, redis, { clock: { ...systemClock, sleep } });
+    await submit(queue, 'maps.1');
+    await redis.cli('HSET', 'waybill:run:maps.1', 'takes', '1');
+    const busy = runResult('failed');
+    busy.run.pipelines[0]!.error = errorRecord(
+      new WaybillError('destination_busy', 'the lease of a dead worker'),
+    );
+    const results = [busy, busy, runResult('ok')];
+    const counts: string[] = [];
+    await queue.start(async () => results.shift()!, counter(counts));
+    await submit(queue, 'docs.1');
+    results.push(runResult('ok'));
+    await until(
+      async () => counts.length,
+      (length) => length >= 3,
+    );
+    t.same(results, []);
+    t.equal(slept.filter((ms) => ms === 5_000).length, 2, 'it was tried three times');
+    t.same(counts.toSorted(), ['docs started', 'docs succeeded', 'maps succeeded']);
+
+    await submit(queue, 'maps.2');
+    const [other, stolen] = [gate(), [] as string[]];
+    await queue.close(10_000);
+    const slow = await host(t, redis);
+    await slow.start(other.process, counter(stolen));
+    await other.began;
+    await redis.cli('HSET', 'waybill:run:maps.2', 'owner', 'another');
+    other.open();
+    await slow.close(10_000);
+    t.same(stolen, ['maps started'], 'the outcome of a worker that lost the run is dropped, and not counted');
   },
 );
 
@@ -266,10 +328,11 @@ t.test(
     await submit(queue, 'maps.2');
     await redis.cli('HSET', 'waybill:run:maps.1', 'takes', '5');
     const runs: string[] = [];
+    const counts: string[] = [];
     await queue.start(async ({ runId }) => {
       runs.push(runId);
       return runResult('ok');
-    });
+    }, counter(counts));
     const over = (id: string) =>
       until(
         () => queue.find(id),
@@ -278,5 +341,10 @@ t.test(
     t.match(await over('maps.1'), { status: 'failed', error: { code: 'worker_failed' } });
     t.match(await over('maps.2'), { status: 'succeeded' });
     t.same(runs, ['maps.2']);
+    await until(
+      async () => counts.length,
+      (length) => length >= 3,
+    );
+    t.same(counts, ['maps failed, no result', 'maps started', 'maps succeeded']);
   },
 );

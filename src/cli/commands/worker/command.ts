@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { configOption, exitWith, verboseCommand } from '../../command-options.ts';
-import type { DaemonOptions } from '../../options.ts';
+import type { WorkerCommandOptions } from './worker.ts';
 
 const help = `
 Give every daemon and worker the same configuration. server.http.max_concurrency bounds the publications of this process; one pipeline never
@@ -15,6 +15,12 @@ export function workerCommand(): Command {
     'publish what daemons of other processes accept (needs the queue driver bullmq)',
   )
     .addOption(configOption())
+    .option(
+      '--listen <host:port>',
+      'answer GET /healthz, /livez and /metrics here (default: server.worker.listen)',
+    )
     .addHelpText('after', help)
-    .action(async (options: DaemonOptions) => exitWith((await import('./worker.ts')).workForever(options)));
+    .action(async (options: WorkerCommandOptions) =>
+      exitWith((await import('./worker.ts')).workForever(options)),
+    );
 }

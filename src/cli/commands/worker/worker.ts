@@ -1,11 +1,19 @@
+import { WaybillError } from '../../../core/errors.ts';
+import { parseListen } from '../../../core/settings/values.ts';
 import { work } from '../../daemon/worker.ts';
 import { newRedaction } from '../../../core/redaction.ts';
 import { makeLogger } from '../../logger.ts';
 import type { DaemonOptions } from '../../options.ts';
 import { daemonProcess } from '../../daemon-process.ts';
 
+export interface WorkerCommandOptions extends DaemonOptions {
+  /** `--listen` */
+  listen?: string;
+}
+
 /** `waybill worker`: runs until SIGINT or SIGTERM; a second signal ends the process at once. */
-export async function workForever(options: DaemonOptions): Promise<number> {
+export async function workForever(options: WorkerCommandOptions): Promise<number> {
+  const listen = options.listen === undefined ? {} : { listen: addressOf(options.listen) };
   const redaction = newRedaction();
   const log = await makeLogger({ ...options, pretty: true, redaction });
   const daemon = daemonProcess(log);
@@ -14,7 +22,16 @@ export async function workForever(options: DaemonOptions): Promise<number> {
     log,
     env: process.env,
     verbose: options.verbose,
+    ...listen,
     onSecrets: (values) => redaction.add(values),
   });
   return daemon.runUntilStopped(worker);
+}
+
+function addressOf(text: string): { host: string; port: number } {
+  const verdict = parseListen(text);
+  if (verdict.ok) return verdict.value;
+  throw new WaybillError('usage', `--listen ${text}: ${verdict.reason}`, {
+    hint: 'give host:port such as 127.0.0.1:9090 or [::1]:9090; port 0 takes any free one',
+  });
 }

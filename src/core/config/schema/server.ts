@@ -69,10 +69,19 @@ const http = map({
     ),
 }).description('The HTTP API of the daemon.');
 
+const worker = map({
+  listen: listen()
+    .description(
+      'Address and port at which waybill worker answers GET /healthz, /livez and /metrics; the form is that of server.http.listen. Without it, a worker listens nowhere. The option --listen of the command comes before it.',
+    )
+    .example('127.0.0.1:9090'),
+}).description('Workers without an API (waybill worker), which need server.queue: {driver: bullmq}.');
+
 /** `server`. */
 export const serverSchema = map({
   http: http.default(),
   metrics: metricsSchema.default(),
+  worker: worker.default(),
   staging: stagingSchema
     .default({ backend: 'local', directory: './staging' })
     .description('Where uploads wait until they are published.'),

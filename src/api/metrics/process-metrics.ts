@@ -1,0 +1,80 @@
+import { Registry, collectDefaultMetrics } from 'prom-client';
+import type { RunObserver } from '../../workers/run-observer.ts';
+import type { ThreadStats } from '../../workers/threads/pool.ts';
+import { observeThreads } from './daemon-gauges.ts';
+import { definer, type Definer } from './definer.ts';
+import { deliveryMetrics, runMetrics, type DeliveryMetrics } from './run-metrics.ts';
+
+/**
+ * What every process that publishes measures, whether it is an API too or a worker alone. Each counts what it
+ * did itself, so the counters of all processes add up.
+ */
+export interface ProcessMetrics extends DeliveryMetrics, MetricsText {
+  /** Records how late the event loop was. */
+  loopLag(seconds: number): void;
+  runs: RunObserver;
+}
+
+export interface WorkerMetrics extends ProcessMetrics {
+  /** Adds gauges that look the threads up whenever the metrics are read. Called once. */
+  observe(worker: { threads: () => ThreadStats }): void;
+}
+
+/** All metrics in Prometheus's text format, and its media type. */
+export interface MetricsText {
+  contentType: string;
+  text(): Promise<string>;
+}
+
+export interface MetricsOptions {
+  version: string;
+  nodeVersion: string;
+  /** The series of their runs start at zero, so that the first run already counts as an increase. */
+  pipelineIds: readonly string[];
+}
+
+const lagBuckets = [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10];
+
+/** The metrics of a worker without an API, in a registry of their own. `docs/metrics.md` lists them. */
+export function createWorkerMetrics(options: MetricsOptions): WorkerMetrics {
+  const { registry, metrics } = processMetrics(options);
+  return { ...metrics, observe: ({ threads }) => observeThreads(registry, threads) };
+}
+
+/** A registry with the metrics of a process, and what adds others to it. */
+export function processMetrics(options: MetricsOptions): {
+  registry: Registry;
+  define: Definer;
+  metrics: ProcessMetrics;
+} {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  const define = definer(registry);
+  reportBuild(define, options);
+  const metrics = {
+    ...loopMetrics(define),
+    runs: runMetrics(define, options.pipelineIds),
+    ...deliveryMetrics(define),
+    contentType: registry.contentType,
+    text: () => registry.metrics(),
+  };
+  return { registry, define, metrics };
+}
+
+function reportBuild({ gauge }: Definer, { version, nodeVersion }: MetricsOptions): void {
+  const info = gauge('waybill_build_info', 'Always 1; the labels tell what runs.', [
+    'version',
+    'node_version',
+  ]);
+  info.set({ version, node_version: nodeVersion }, 1);
+}
+
+function loopMetrics({ histogram }: Definer): Pick<ProcessMetrics, 'loopLag'> {
+  const lag = histogram(
+    'waybill_event_loop_lag_seconds',
+    'How late the event loop was, measured ten times a second.',
+    [],
+    lagBuckets,
+  );
+  return { loopLag: (seconds) => lag.observe(seconds) };
+}

@@ -1,0 +1,22 @@
+import type { Express } from 'express';
+import type { Config } from '../core/config/config.ts';
+import type { HealthPorts } from './health/health-route.ts';
+import { healthRoute } from './health/health-route.ts';
+import { liveRoute } from './health/live-route.ts';
+import { createHttpApp, type HttpPorts } from './http/app.ts';
+import type { Route } from './http/route.ts';
+import { metricsRoute, type MetricsPorts } from './metrics/metrics-route.ts';
+
+export interface WorkerAppPorts extends HttpPorts, MetricsPorts, HealthPorts {}
+
+/** What a worker without an API answers: probes and Prometheus, with the routes of the API. */
+const workerRoutes: readonly Route<WorkerAppPorts>[] = [healthRoute, liveRoute, metricsRoute];
+
+export function createWorkerApp(ports: WorkerAppPorts): Express {
+  return createHttpApp(workerRoutes, ports);
+}
+
+/** The settings of the HTTP API as they hold for a worker's listener: at the root, and without a proxy. */
+export function workerHttp({ server }: Config, listen: { host: string; port: number }): HttpPorts['http'] {
+  return { ...server.http, ...listen, basePath: '/', trustedProxies: [] };
+}

@@ -1,0 +1,43 @@
+import { listen } from '../../api/http/listen.ts';
+import type { MetricsText } from '../../api/metrics/process-metrics.ts';
+import { createWorkerApp, workerHttp } from '../../api/worker-app.ts';
+import type { Coordinator } from '../../workers/coordinator.ts';
+import type { ThreadStats } from '../../workers/threads/pool.ts';
+import { metricsToken } from './api-ports.ts';
+import type { Foundation } from './bootstrap.ts';
+import { newEntrance } from './entrance.ts';
+
+/** Where a worker answers probes and Prometheus. */
+export interface WorkerListener {
+  /** Base URL, with the port that was really bound; ends with `/`. */
+  url: string;
+  /** Answers the requests that were held back until now, and all further ones. */
+  open(worker: { coordinator: Coordinator; isDraining: () => boolean }): void;
+  close(): Promise<void>;
+}
+
+/**
+ * Listens for probes and Prometheus. Throws `config_invalid` if the address cannot be bound, and
+ * `secrets_invalid` if the token of `/metrics` is missing.
+ */
+export async function openWorkerListener(
+  { config, secrets, clock, log }: Foundation,
+  address: { host: string; port: number },
+  metrics: MetricsText | null,
+): Promise<WorkerListener> {
+  const token = metricsToken(config, secrets);
+  const http = workerHttp(config, address);
+  const entrance = newEntrance();
+  const options = { ...http, setting: 'server.worker.listen' };
+  const server = await listen(entrance.listener, options, { clock, log, metrics: null });
+  return {
+    url: `${server.origin}/`,
+    open: ({ coordinator, isDraining }) => {
+      const { queue, staging } = coordinator;
+      const threads = (): ThreadStats => coordinator.threads();
+      const ports = { queue, staging, threads, isDraining, weatherPulse: null };
+      entrance.open(createWorkerApp({ ...ports, http, clock, log, metrics, metricsToken: token }));
+    },
+    close: () => server.close(),
+  };
+}
