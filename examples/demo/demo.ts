@@ -18,6 +18,7 @@ import { serve, type Served } from '../../src/cli/daemon/serve.ts';
 import { run } from '../../src/cli/commands/run/run.ts';
 import { columns, makeOutput, plural } from '../../src/cli/output.ts';
 import { silentLog } from '../../src/core/log.ts';
+import { logControl } from '../../src/core/log-control.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { formatSize } from '../../src/core/settings/units.ts';
 import { withReleasers } from '../../src/core/lifecycle.ts';
@@ -70,7 +71,7 @@ async function demo({ isOnce }: { isOnce: boolean }): Promise<number> {
           maxConnections: 100,
           uploadTimeoutMs: 60_000,
         },
-        { clock: systemClock, log: silentLog, metrics: null },
+        { clock: systemClock, log: silentLog, logging: logControl(), metrics: null },
       );
       onRelease(() => web.close());
       const token = randomUUID();

@@ -1,5 +1,6 @@
 import { Writable } from 'node:stream';
 import { pino, type DestinationStream, type Logger } from 'pino';
+import { logControl, type LogControl } from '../core/log-control.ts';
 import type { Redaction } from '../core/redaction.ts';
 import { logLines, type LogLines } from './log-lines.ts';
 import { isoMicroseconds } from './log-time.ts';
@@ -22,6 +23,11 @@ export async function makeLogger(options: {
   const lines = logLines(2, (lost) => log.warn({ lost }, 'lines of this log could not be written'));
   const log = pino(settings, options.pretty && process.stderr.isTTY ? await pretty(options, lines) : lines);
   return log;
+}
+
+/** Lets the configuration set what the log shows. */
+export function controlOf(log: Logger, { verbose }: { verbose: boolean }): LogControl {
+  return logControl({ verbose, onLevel: (level) => (log.level = level) });
 }
 
 async function pretty({ color }: { color: boolean }, lines: LogLines): Promise<DestinationStream> {

@@ -13,7 +13,8 @@ import type { ApiPorts } from '../../src/api/ports.ts';
 import type { StageUpload } from '../../src/api/upload/ports.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { digestOf } from '../../src/core/digest.ts';
-import { silentLog, type Log } from '../../src/core/log.ts';
+import type { Log } from '../../src/core/log.ts';
+import { logControl, type LogControl } from '../../src/core/log-control.ts';
 import { memoryQueue } from '../../src/workers/memory/queue.ts';
 import { newUploadDirectory, removeUploadDirectory } from '../../src/workers/staged-directories.ts';
 import { proveStaging } from '../../src/workers/staging-check.ts';
@@ -30,7 +31,7 @@ export const tokens = { maps: 'token-of-maps', docs: 'token-of-docs', metrics: '
 
 export interface Api {
   origin: string;
-  ports: ApiPorts;
+  ports: ApiPorts & { logging: LogControl };
   /** Aborts `ports.stopping`. */
   stop: (reason: Error) => void;
   /** Aborts `ports.draining`. */
@@ -38,7 +39,7 @@ export interface Api {
   stagingDirectory: string;
   /** What is in the staging directory. */
   staged: () => Promise<string[]>;
-  lines: { fields: Record<string, unknown>; message: string }[];
+  lines: { level: keyof Log; fields: Record<string, unknown>; message: string }[];
 }
 
 export interface ApiSettings {
@@ -60,8 +61,11 @@ export interface ApiSettings {
 export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api> {
   const directory = await mkdtemp(path.join(tmpdir(), 'waybill-api-'));
   const lines: Api['lines'] = [];
-  const note = (fields: object, message: string): void => void lines.push({ fields: { ...fields }, message });
-  const log: Log = { ...silentLog, info: note, warn: note, error: note };
+  const note =
+    (level: keyof Log) =>
+    (fields: object, message: string): void =>
+      void lines.push({ level, fields: { ...fields }, message });
+  const log: Log = { debug: note('debug'), info: note('info'), warn: note('warn'), error: note('error') };
   const http = {
     host: '127.0.0.1',
     port: 0,
@@ -92,10 +96,11 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     maxFiles: 10,
     sceneMaps: { contentRules: 'warning' as const },
   };
-  const ports: ApiPorts = {
+  const ports: Api['ports'] = {
     http,
     clock: systemClock,
     log,
+    logging: logControl(),
     tokens: [
       { id: 'ci', hash: sha256(tokens.maps), pipelines: new Set(['maps']) },
       { id: 'writer', hash: sha256(tokens.docs), pipelines: new Set(['docs', 'files']) },

@@ -1,5 +1,6 @@
 import t from 'tap';
-import { connect, startApi, upload, uploadHead } from './harness.ts';
+import { requestLevel } from '../../src/api/http/request-log.ts';
+import { connect, startApi, stageAnything, upload, uploadHead } from './harness.ts';
 
 t.test('a line has the route, the bytes both ways and the time', async (t) => {
   const { origin, lines } = await startApi(t);
@@ -70,4 +71,69 @@ t.test('what a client puts where a proxy names it is not logged unless it is an 
     await (await fetch(`${origin}/healthz`, { headers: { 'x-forwarded-for': sent } })).text();
     t.equal(lines.at(-1)?.fields['client'], client, sent.slice(0, 20));
   }
+});
+
+t.test('which requests are logged, and at which level', async (t) => {
+  const fine = { status: 200, isWhole: true, isDefect: false };
+  const done = {
+    fine,
+    probe: { ...fine, isProbe: true },
+    redirected: { ...fine, status: 304 },
+    refused: { ...fine, status: 404 },
+    'a probe that is refused': { ...fine, status: 503, isProbe: true },
+    'left before the answer': { ...fine, status: null, isWhole: false },
+    'left during the answer': { ...fine, isWhole: false },
+    'failed by a defect': { ...fine, status: 500, isDefect: true },
+  };
+  const levels = Object.entries(done).map(([name, one]) => [
+    name,
+    ...(['all', 'errors', 'none'] as const).map((requests) => requestLevel(one, requests)),
+  ]);
+  t.strictSame(levels, [
+    ['fine', 'info', null, null],
+    ['probe', 'debug', null, null],
+    ['redirected', 'info', null, null],
+    ['refused', 'info', 'info', null],
+    ['a probe that is refused', 'info', 'info', null],
+    ['left before the answer', 'info', 'info', null],
+    ['left during the answer', 'info', 'info', null],
+    ['failed by a defect', 'error', 'error', 'error'],
+  ]);
+});
+
+t.test('probes are logged at debug, and what is logged may change while the daemon runs', async (t) => {
+  let isBroken = false;
+  const { origin, lines, ports } = await startApi(t, {
+    stage: (request) => (isBroken ? Promise.reject(new TypeError('a defect')) : stageAnything(request)),
+  });
+  const { logging } = ports;
+  const linesOf = async (...calls: (() => Promise<Response>)[]): Promise<unknown[]> => {
+    const before = lines.length;
+    for (const call of calls) await (await call()).text();
+    const head = 'GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n';
+    const { socket, closed } = await connect(t, origin);
+    socket.write(head);
+    await closed;
+    return lines.slice(before).map(({ level, fields }) => [level, fields['path'], fields['status']]);
+  };
+  const get = (path: string) => () => fetch(`${origin}${path}`);
+  const probes = ['/healthz', '/livez', '/metrics'].map(get);
+  const all = [...probes, get('/openapi.json'), get('/runs/none')];
+  t.strictSame(await linesOf(...all), [
+    ['debug', '/healthz', 200],
+    ['debug', '/livez', 200],
+    ['debug', '/metrics', 200],
+    ['info', '/openapi.json', 200],
+    ['info', '/runs/none', 404],
+    ['info', '/', 400],
+  ]);
+  logging.set({ level: 'info', requests: 'errors' });
+  t.strictSame(await linesOf(...all), [
+    ['info', '/runs/none', 404],
+    ['info', '/', 400],
+  ]);
+  logging.set({ level: 'info', requests: 'none' });
+  t.strictSame(await linesOf(...all), []);
+  isBroken = true;
+  t.strictSame(await linesOf(() => upload(origin)), [['error', '/v1/pipelines/maps/upload', 500]]);
 });

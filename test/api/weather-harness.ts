@@ -10,6 +10,7 @@ import { newWeatherObserver } from '../../src/api/weather/weather-observer.ts';
 import { createWeatherService } from '../../src/api/weather/service.ts';
 import type { Clock } from '../../src/core/clock.ts';
 import type { Log } from '../../src/core/log.ts';
+import { logControl } from '../../src/core/log-control.ts';
 import { silentLog } from '../../src/core/log.ts';
 import { familyNames, type FamilyName } from '../../src/core/weather/families.ts';
 import type { WeatherReader } from '../../src/core/weather/reader.ts';
@@ -58,7 +59,7 @@ export async function startWeather(
     shutdownTimeoutMs: 1,
     protectRuns: false,
   };
-  const ports = { http, clock, log, metrics: null, weather };
+  const ports = { http, clock, log, logging: logControl(), metrics: null, weather };
   const server = createServer(withHotReads(createHttpApp(readerRoutes, ports), ports));
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
   t.teardown(() => {

@@ -5,6 +5,7 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import t, { type Test } from 'tap';
 import { logLines } from '../../src/cli/log-lines.ts';
+import { launch, layOut } from '../hosts/processes.ts';
 import { program } from './process.ts';
 
 /** A process that is under way, and what it logs. */
@@ -168,3 +169,26 @@ async function listeningPort({ pid, exitCode }: ChildProcess): Promise<number> {
   }
   throw new Error('it ended');
 }
+
+t.test('log.level of the configuration holds for a daemon; --verbose means debug at least', async (t) => {
+  const place = layOut(t, {});
+  const yaml = readFileSync(place.config, 'utf8');
+  writeFileSync(place.config, `log: {level: debug}\n${yaml}`);
+  const told = launch(t, place, ['serve']);
+  const { url = '' } = await told.until(({ msg }) => msg === 'listening');
+  await (await fetch(`${url}healthz`)).text();
+  t.equal((await told.until(({ msg }) => msg === 'request')).level, 20, 'a probe, at level debug');
+  t.equal(await told.kill('SIGTERM'), 0);
+
+  writeFileSync(place.config, `log: {level: error}\n${yaml}`);
+  const asked = launch(t, place, ['serve', '--verbose']);
+  t.equal((await asked.until(({ msg }) => msg === 'listening')).level, 30);
+  t.equal(await asked.kill('SIGTERM'), 0);
+
+  writeFileSync(place.config, `log: {level: warn}\n${yaml}`);
+  const quiet = launch(t, place, ['serve']);
+  const isUp = async (): Promise<boolean> => readdirSync(place.root).includes('staging');
+  while (!(await isUp())) await new Promise((resolve) => setTimeout(resolve, 20));
+  t.equal(await quiet.kill('SIGTERM'), 0);
+  t.equal(quiet.output(), '', 'not a line at info');
+});

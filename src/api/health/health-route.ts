@@ -26,6 +26,7 @@ export const healthRoute: Route<HealthPorts> = {
   description:
     'Needs no token. `details.weather`, where a weather database is configured, is `degraded` while it is away. 503 while the daemon is stopping, its queue cannot be reached or uploads cannot be staged, 507 while there is hardly any room for them.',
   access: 'open',
+  isProbe: true,
   responses: {
     200: {
       description: 'Uploads are taken.',

@@ -11,6 +11,7 @@ export const liveRoute: Route<unknown> = {
   description:
     'Needs no token. The process answers, whatever it waits for: a restart would mend nothing. 200 while it stops, too; readiness is `/healthz`.',
   access: 'open',
+  isProbe: true,
   responses: {
     200: {
       description: 'The process turns.',

@@ -3,6 +3,7 @@ import type { Clock } from '../../core/clock.ts';
 import type { ServerConfig } from '../../core/config/config.ts';
 import { WaybillError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
+import type { LogControl } from '../../core/log-control.ts';
 import { sendProblem } from './problem.ts';
 import { dropUnreadBody } from './request/drain-request.ts';
 import { refusedHead } from './request/refused-head.ts';
@@ -15,6 +16,8 @@ export interface HttpPorts {
   http: ServerConfig['http'];
   clock: Clock;
   log: Log;
+  /** Which requests are logged. */
+  logging: Pick<LogControl, 'requests'>;
 }
 
 /**
@@ -30,7 +33,7 @@ export function createHttpApp<Ports extends HttpPorts>(
   const app = express();
   app.disable('x-powered-by').disable('etag');
   app.set('trust proxy', ports.http.trustedProxies);
-  app.use(requestLog(ports.log, ports.clock));
+  app.use(requestLog(ports));
   app.use(closeUnread(ports.clock));
   for (const handler of [...observers, checkHead, ...pages]) app.use(handler);
   app.use(ports.http.basePath, createRouter(routes, ports));

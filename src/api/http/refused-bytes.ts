@@ -9,6 +9,7 @@ import { Socket } from 'node:net';
 import type { Clock } from '../../core/clock.ts';
 import { WaybillError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
+import type { LogControl } from '../../core/log-control.ts';
 import { problemOf, sendProblem } from './problem.ts';
 import { malformed, unsupportedCoding } from './request/refused-head.ts';
 
@@ -21,6 +22,7 @@ import { malformed, unsupportedCoding } from './request/refused-head.ts';
 export interface RefusalPorts {
   clock: Clock;
   log: Log;
+  logging: Pick<LogControl, 'requests'>;
   /** Where refusals are counted; null: nowhere. */
   metrics: RequestCounter | null;
 }
@@ -96,7 +98,8 @@ function refuse(
   }
 }
 
-function answerOnSocket(error: WaybillError, socket: Socket, { clock, log, metrics }: RefusalPorts): void {
+function answerOnSocket(error: WaybillError, socket: Socket, ports: RefusalPorts): void {
+  const { clock, log, logging, metrics } = ports;
   if (!socket.writable) return;
   const id = randomUUID();
   const problem = problemOf(error, id);
@@ -116,22 +119,20 @@ function answerOnSocket(error: WaybillError, socket: Socket, { clock, log, metri
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
   const timer = clock.timeout(lingerMs, () => socket.destroy(), { unref: true });
   socket.once('end', () => socket.destroySoon()).once('close', () => timer.cancel());
-  log.info(
-    {
-      request_id: id,
-      method: null,
-      route: null,
-      path: null,
-      client,
-      status: problem.status,
-      bytes_received: 0,
-      bytes_sent: Buffer.byteLength(body),
-      ms: 0,
-      code: error.code,
-      reason: error.message,
-    },
-    'request',
-  );
+  const line = {
+    request_id: id,
+    method: null,
+    route: null,
+    path: null,
+    client,
+    status: problem.status,
+    bytes_received: 0,
+    bytes_sent: Buffer.byteLength(body),
+    ms: 0,
+    code: error.code,
+    reason: error.message,
+  };
+  if (logging.requests !== 'none') log.info(line, 'request');
   metrics?.request({ method: '', route: null, status: problem.status, seconds: 0 });
 }
 

@@ -3,12 +3,19 @@ import { isIP } from 'node:net';
 import type { Request, RequestHandler } from 'express';
 import type { Clock } from '../../core/clock.ts';
 import type { Log } from '../../core/log.ts';
+import type { LogControl, RequestLogging } from '../../core/log-control.ts';
 import { requestContext } from './request/request-context.ts';
 
+export interface RequestLogPorts {
+  log: Log;
+  clock: Clock;
+  logging: Pick<LogControl, 'requests'>;
+}
+
 /** Gives each request its id and the headers of every answer, and logs it once its response has closed. */
-export function requestLog(log: Log, clock: Clock): RequestHandler {
+export function requestLog(ports: RequestLogPorts): RequestHandler {
   return (req, res, next) => {
-    logRequest(log, clock, req, res);
+    logRequest(ports, req, res);
     res.setHeader('X-Request-Id', requestContext(req).id);
     res.setHeader('Cache-Control', 'no-store');
     res.setHeader('X-Content-Type-Options', 'nosniff');
@@ -19,29 +26,54 @@ export function requestLog(log: Log, clock: Clock): RequestHandler {
 /** The parts of a request that are logged. */
 export type LoggedRequest = IncomingMessage & Pick<Request, 'originalUrl' | 'ip'>;
 
-/** Logs one request, once its response has closed. */
-export function logRequest(log: Log, clock: Clock, req: LoggedRequest, res: ServerResponse): void {
+/** Logs one request, once its response has closed, if requests like it are logged. */
+export function logRequest(
+  { log, clock, logging }: RequestLogPorts,
+  req: LoggedRequest,
+  res: ServerResponse,
+): void {
   const context = requestContext(req);
   const started = clock.monotonic();
   const path = req.originalUrl.split('?', 1)[0];
   const client = clientOf(req);
   res.on('close', () => {
+    const status = res.headersSent ? res.statusCode : null;
+    const isDefect = context.failure !== undefined && res.headersSent;
+    const isWhole = res.writableFinished;
+    const level = requestLevel({ status, isWhole, isDefect, isProbe: context.isProbe }, logging.requests);
+    if (level === null) return;
     const line = {
       request_id: context.id,
       method: req.method,
       route: context.route ?? null,
       path,
       client,
-      status: res.headersSent ? res.statusCode : null,
+      status,
       bytes_received: receivedBytes(req),
       bytes_sent: context.sent ?? sentBytes(req, res),
       ms: Math.round(clock.monotonic() - started),
       ...context.fields,
     };
-    if (context.failure !== undefined && res.headersSent)
-      log.error({ ...line, err: context.failure }, 'request failed');
-    else log.info(line, res.writableFinished ? 'request' : 'request left by the client');
+    if (isDefect) log.error({ ...line, err: context.failure }, 'request failed');
+    else log[level](line, isWhole ? 'request' : 'request left by the client');
   });
+}
+
+/**
+ * The level of a request's line; null: it has none. What fails by a defect of ours is logged in any case, and
+ * a probe that succeeds only for whoever wants to see everything. Pure.
+ *
+ * @param done `status` is null and `isWhole` false where the client did not wait for the answer.
+ */
+export function requestLevel(
+  done: { status: number | null; isWhole: boolean; isDefect: boolean; isProbe?: boolean | undefined },
+  requests: RequestLogging,
+): 'debug' | 'info' | 'error' | null {
+  if (done.isDefect) return 'error';
+  if (requests === 'none') return null;
+  if (done.status === null || done.status >= 400 || !done.isWhole) return 'info';
+  if (requests === 'errors') return null;
+  return done.isProbe === true ? 'debug' : 'info';
 }
 
 /**

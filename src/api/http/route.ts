@@ -24,6 +24,8 @@ export interface Route<Ports> {
   access: 'open' | 'token' | 'optional';
   parameters?: readonly Parameter[];
   body?: RequestBody;
+  /** Asked again and again by machines: logged at level debug unless it is refused. */
+  isProbe?: true;
   /** The successful answers, by status. */
   responses: Readonly<Record<number, ResponseObject>>;
   /** The error codes of this route; those that its `access` implies need not be repeated. */

@@ -11,7 +11,7 @@ export function createRouter<Ports>(routes: readonly Route<Ports>[], ports: Port
   const present = routes.filter(({ isPresent }) => isPresent?.(ports) ?? true);
   for (const path of new Set(present.map((route) => route.path))) {
     const ofPath = present.filter((route) => route.path === path);
-    const served = router.route(expressPath(path)).all(noteRoute(path));
+    const served = router.route(expressPath(path)).all(noteRoute(path, ofPath));
     for (const { method, handle } of ofPath)
       served[method](...([handle(ports, present)].flat() as RequestHandler[]));
     served.all(
@@ -30,9 +30,10 @@ export function expressPath(path: string): string {
   );
 }
 
-function noteRoute(path: string): RequestHandler {
+function noteRoute(path: string, ofPath: readonly Pick<Route<never>, 'isProbe'>[]): RequestHandler {
+  const isProbe = ofPath.some((route) => route.isProbe === true);
   return (req, _res, next) => {
-    requestContext(req).route = path;
+    Object.assign(requestContext(req), { route: path, isProbe });
     next();
   };
 }

@@ -23,6 +23,7 @@ export const metricsRoute: Route<MetricsPorts> = {
   summary: 'Metrics for Prometheus',
   description: 'Needs no token unless `server.metrics.token_env` is set.',
   access: 'optional',
+  isProbe: true,
   responses: {
     200: { description: 'All metrics.', content: { 'text/plain': { schema: { type: 'string' } } } },
   },

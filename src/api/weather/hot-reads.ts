@@ -21,7 +21,8 @@ export function withHotReads(
     metrics,
     log,
     clock,
-  }: WeatherPorts & { metrics: Metrics | null } & Pick<HttpPorts, 'log' | 'clock'>,
+    logging,
+  }: WeatherPorts & { metrics: Metrics | null } & Pick<HttpPorts, 'log' | 'clock' | 'logging'>,
 ): RequestListener {
   if (weather === null) return app;
   return (req, res) => {
@@ -34,7 +35,7 @@ export function withHotReads(
       return;
     }
     requestContext(req).route = answer.endpoint.path;
-    logRequest(log, clock, asLogged(app, req), res);
+    logRequest({ log, clock, logging }, asLogged(app, req), res);
     if (metrics !== null) recordRequest(metrics, clock, req, res);
     sendWithEtag(req, res, answer);
   };

@@ -45,12 +45,14 @@ export interface ApiParts {
 }
 
 /** The ports of the daemon's API. */
-export async function apiPorts({ config, clock, log }: Foundation, parts: ApiParts): Promise<ApiPorts> {
+export async function apiPorts(foundation: Foundation, parts: ApiParts): Promise<ApiPorts> {
+  const { config, clock, log, logging } = foundation;
   const { tokens, metrics, coordinator, weather, weatherPulse, stopping, draining } = parts;
   return {
     http: config.server.http,
     clock,
     log,
+    logging,
     tokens: tokens.uploads,
     uploadPipelines: uploadPipelines(config),
     pipelineIds: new Set(config.pipelines.map(({ id }) => id)),

@@ -5,6 +5,7 @@ import { loadConfig } from '../../core/config/load.ts';
 import { secretValues } from '../../core/config/secret-references.ts';
 import { describeFinding, type Finding } from '../../core/finding.ts';
 import type { Log } from '../../core/log.ts';
+import { logControl, type LogControl } from '../../core/log-control.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
 import { loggedNotifier } from '../../core/notify/logged-notifier.ts';
 import type { Outcome } from '../../core/notify/notifier.ts';
@@ -14,6 +15,8 @@ import { loadSecrets, type Secrets } from '../../core/secrets.ts';
 export interface ProgramOptions {
   configFile: string;
   log: Log;
+  /** What `log` shows; set to what the configuration says. */
+  logging?: LogControl;
   env: NodeJS.ProcessEnv;
   /** Called once with the values of all secrets, before any of them is used, so that logs can redact them. */
   onSecrets?: (values: string[]) => void;
@@ -25,6 +28,7 @@ export interface Foundation {
   secrets: Secrets;
   clock: Clock;
   log: Log;
+  logging: LogControl;
   env: Readonly<Record<string, string>>;
 }
 
@@ -33,15 +37,16 @@ export interface Foundation {
  * secret is read. Throws `config_unreadable`, `config_invalid`, `secrets_invalid` or what `check` throws.
  */
 export async function bootstrap(
-  { configFile, log, env, onSecrets }: ProgramOptions,
+  { configFile, log, logging = logControl(), env, onSecrets }: ProgramOptions,
   check: (config: Config) => void = () => undefined,
 ): Promise<Foundation> {
   const { config, warnings } = await loadConfig(configFile, { home: env['HOME'] ?? homedir() });
+  logging.set(config.log);
   check(config);
   const secrets = await loadSecrets({ directory: config.secrets.directory, env });
   onSecrets?.(secretValues(config, secrets));
   logWarnings(log, [...warnings, ...secrets.warnings]);
-  return { config, secrets, clock: systemClock, log, env: definedValues(env) };
+  return { config, secrets, clock: systemClock, log, logging, env: definedValues(env) };
 }
 
 export interface ProgramNotifier {

@@ -24,8 +24,6 @@ import {
 export interface ServeOptions extends ProgramOptions {
   /** Called once, with the base URL, when the daemon answers requests. */
   onListening?: (url: string) => void;
-  /** Whether the worker threads log at level debug. */
-  verbose?: boolean;
   /** Whether this process publishes too, as by default; otherwise workers of other processes do. */
   workers?: boolean;
 }
@@ -82,7 +80,7 @@ export async function serve(options: ServeOptions): Promise<Served> {
 
 /** Opens each part after those that it depends on. */
 async function openDaemon(
-  { workers = true, verbose = false, ...options }: ServeOptions,
+  { workers = true, ...options }: ServeOptions,
   onFailure: (release: () => Promise<void>) => void,
 ): Promise<Daemon> {
   const foundation = await bootstrap(options, (config) => {
@@ -103,7 +101,7 @@ async function openDaemon(
   if (weather !== null) onFailure(() => weather.close());
   const coordinator = await openCoordinator({
     ...foundation,
-    verbose,
+    verbose: () => foundation.logging.shows('debug'),
     notify: (occurrence) => notifier.notify(occurrence),
     ...(metrics === null ? {} : { observer: metrics.runs }),
   });

@@ -19,7 +19,7 @@ export interface ServedWeather {
  */
 export async function serveWeather(options: ProgramOptions): Promise<ServedWeather> {
   return releasedOnFailure(async (onFailure) => {
-    const { config, secrets, clock, log } = await inContext('load config', () => bootstrap(options));
+    const { config, secrets, clock, log, logging } = await inContext('load config', () => bootstrap(options));
     await requireDatabaseSecrets(config, secrets);
     const weather = await openWeather({ config, secrets, clock, log, metrics: null, mayBeAway: false });
     const closeDatabases = (): Promise<void> =>
@@ -27,7 +27,7 @@ export async function serveWeather(options: ProgramOptions): Promise<ServedWeath
     onFailure(closeDatabases);
     const { http } = config.server;
     const server = await inContext('build app', () => {
-      const ports = { http, clock, log, metrics: null, weather: weather.service };
+      const ports = { http, clock, log, logging, metrics: null, weather: weather.service };
       return listen(withHotReads(createHttpApp(readerRoutes, ports), ports), http, ports);
     });
     const url = `${server.origin}${http.basePath}`;

@@ -21,7 +21,7 @@ export interface WorkerListener {
  * `secrets_invalid` if the token of `/metrics` is missing.
  */
 export async function openWorkerListener(
-  { config, secrets, clock, log }: Foundation,
+  { config, secrets, clock, log, logging }: Foundation,
   address: { host: string; port: number },
   metrics: MetricsText | null,
 ): Promise<WorkerListener> {
@@ -29,14 +29,14 @@ export async function openWorkerListener(
   const http = workerHttp(config, address);
   const entrance = newEntrance();
   const options = { ...http, setting: 'server.worker.listen' };
-  const server = await listen(entrance.listener, options, { clock, log, metrics: null });
+  const server = await listen(entrance.listener, options, { clock, log, logging, metrics: null });
   return {
     url: `${server.origin}/`,
     open: ({ coordinator, isDraining }) => {
       const { queue, staging } = coordinator;
       const threads = (): ThreadStats => coordinator.threads();
       const ports = { queue, staging, threads, isDraining, weatherPulse: null };
-      entrance.open(createWorkerApp({ ...ports, http, clock, log, metrics, metricsToken: token }));
+      entrance.open(createWorkerApp({ ...ports, http, clock, log, logging, metrics, metricsToken: token }));
     },
     close: () => server.close(),
   };

@@ -16,8 +16,6 @@ import { metricsOptions } from './metrics-options.ts';
 import { openWorkerListener, type WorkerListener } from './worker-listener.ts';
 
 export interface WorkerOptions extends ProgramOptions {
-  /** Whether the worker threads log at level debug. */
-  verbose?: boolean;
   /** Where to answer probes and Prometheus, in place of what the configuration says. */
   listen?: { host: string; port: number };
 }
@@ -62,7 +60,7 @@ export async function work(options: WorkerOptions): Promise<Working> {
 
 /** Opens each part after those that it depends on. */
 async function openWorker(
-  { verbose = false, listen, ...options }: WorkerOptions,
+  { listen, ...options }: WorkerOptions,
   onFailure: (release: () => Promise<void>) => void,
 ): Promise<Worker> {
   const foundation = await bootstrap(options, (config) => requireBullmq(config, 'a worker'));
@@ -77,7 +75,7 @@ async function openWorker(
   if (listener !== null) onFailure(() => listener.close());
   const coordinator = await openCoordinator({
     ...foundation,
-    verbose,
+    verbose: () => foundation.logging.shows('debug'),
     notify: (occurrence) => notifier.notify(occurrence),
     ...(metrics === null ? {} : { observer: metrics.runs }),
   });

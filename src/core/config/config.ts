@@ -1,4 +1,5 @@
 import type { SceneMapRules } from '../bundle/check-scene-map.ts';
+import type { LogSettings } from '../log-control.ts';
 import type { Amount } from '../settings/units.ts';
 import type { DatabaseConfig } from '../weather/database/settings.ts';
 import type { WeatherConfig } from '../weather/settings.ts';
@@ -15,6 +16,7 @@ export interface Config {
   secrets: { directory: string | null };
   uploadTokens: UploadTokenConfig[];
   server: ServerConfig;
+  log: LogSettings;
   pipelines: PipelineConfig[];
   notifiers: NotifierConfig[];
   /** Weather databases; the first is the one that is read. */

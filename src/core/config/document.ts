@@ -1,3 +1,4 @@
+import type { LogSettings } from '../log-control.ts';
 import type { DatabaseDocument } from '../weather/database/settings.ts';
 import type { WeatherDocument } from '../weather/settings.ts';
 import type { SubscribableType } from '../notify/event.ts';
@@ -32,6 +33,7 @@ export interface ConfigDocument {
     staging: StagingDocument;
     queue: { driver: 'memory' } | BullmqDocument;
   };
+  log: LogSettings;
   pipelines: PipelineDocument[];
   notifiers: NotifierDocument[];
   databases: DatabaseDocument[];

@@ -41,6 +41,7 @@ export function resolveConfig(document: ConfigDocument, place: { file: string; h
       pipelines,
     })),
     server: resolveServer(document.server, base),
+    log: document.log,
     pipelines: document.pipelines.map((pipeline) => resolvePipeline(pipeline, base)),
     notifiers: document.notifiers.map((notifier) => resolveNotifier(notifier, base)),
     databases: document.databases.map((database) => resolveDatabase(database, base)),

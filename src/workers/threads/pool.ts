@@ -27,6 +27,8 @@ export interface WorkerPoolOptions {
   /** How long a thread may show no sign of life before it is ended, in milliseconds. */
   silenceMs?: number;
   limits?: ResourceLimits;
+  /** Whether debug lines of the log are wanted now; by default not. */
+  verbose?: () => boolean;
   /** Receives what happened in publications, for notifiers. */
   notify: (occurrence: Occurrence) => void;
 }

@@ -10,8 +10,6 @@ export interface ThreadData {
   /** As the daemon read it, so that both sides always agree on it. */
   config: Config;
   env: Record<string, string>;
-  /** Whether the log shows debug lines. */
-  verbose: boolean;
   /** The thread decides what publications would do, and carries none out. */
   dryRun: boolean;
 }
@@ -23,11 +21,10 @@ export interface ThreadData {
 export function publishTask({
   config,
   env,
-  verbose,
   dryRun,
 }: ThreadData): (task: ThreadTask) => Promise<ThreadOutcome> {
   return (task) =>
-    answerTask(task, { clock: systemClock, verbose }, async (job, { signal, onProgress, log, notify }) => {
+    answerTask(task, { clock: systemClock }, async (job, { signal, onProgress, log, notify }) => {
       const secrets = await loadSecrets({ directory: config.secrets.directory, env });
       const openStorage = storageOpener({ clock: systemClock, log, secrets });
       const context = { clock: systemClock, log, secrets, openStorage, signal };

@@ -10,8 +10,8 @@ export interface PublishingPoolOptions {
   env: Readonly<Record<string, string>>;
   clock: Clock;
   log: Log;
-  /** Whether the log shows debug lines, which the worker threads send only then. */
-  verbose: boolean;
+  /** Whether the log shows debug lines; a thread sends them if it did so when its task began. */
+  verbose: () => boolean;
   /** Receives what happened in publications, for notifiers. */
   notify: (occurrence: Occurrence) => void;
   /** Another module than the publishing one, for tests of misbehaving threads. */
@@ -48,7 +48,8 @@ function openPool(options: PublishingPoolOptions, { dryRun }: { dryRun: boolean 
     log,
     file: options.workerFile ?? publishThread,
     threads: config.server.http.maxConcurrency,
-    data: { config, env: { ...env }, verbose, dryRun } satisfies ThreadData,
+    data: { config, env: { ...env }, dryRun } satisfies ThreadData,
+    verbose,
     env,
     graceMs: abortGraceMs,
     notify,

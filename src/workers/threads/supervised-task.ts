@@ -15,6 +15,8 @@ export interface SupervisionOptions {
   graceMs: number;
   /** How long a thread may show no sign of life before it is ended, in milliseconds. */
   silenceMs: number;
+  /** Whether debug lines of the log are wanted now; by default not. */
+  verbose?: () => boolean;
   /** Receives what happened in publications, for notifiers. */
   notify: (occurrence: Occurrence) => void;
 }
@@ -73,7 +75,7 @@ export function supervise(
   port1.on('message', deliver);
   signal.addEventListener('abort', onAbort, { once: true });
   return {
-    task: { job, port: port2 },
+    task: { job, port: port2, verbose: options.verbose?.() ?? false },
     transferList: [port2],
     terminate: terminate.signal,
     giveUp,

@@ -14,6 +14,8 @@ export interface ThreadTask {
   job: PublishJob;
   /** The thread's end of a channel that lives as long as the task. */
   port: MessagePort;
+  /** Whether debug lines of the log are wanted. */
+  verbose: boolean;
 }
 
 /** The answer to a task. A `WaybillError` would lose its class between threads, so failures are data. */
@@ -80,11 +82,11 @@ const signOfLifeMs = 5_000;
 
 /**
  * The thread's end: runs `work` on the task's job, with abort, progress and log connected to the pool. Debug
- * lines are sent only if `verbose`. Never rejects.
+ * lines are sent only if the task is `verbose`. Never rejects.
  */
 export async function answerTask(
-  { job, port }: ThreadTask,
-  { clock, verbose }: { clock: Clock; verbose: boolean },
+  { job, port, verbose }: ThreadTask,
+  { clock }: { clock: Clock },
   work: (job: PublishJob, context: ThreadWork) => Promise<JobResult>,
 ): Promise<ThreadOutcome> {
   const abort = new AbortController();

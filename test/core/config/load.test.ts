@@ -293,6 +293,24 @@ pipelines:
   ]);
 });
 
+t.test('the settings of the log and of the listener of workers', async (t) => {
+  const { log, server } = parse(minimal).config;
+  t.same(log, { level: 'info', requests: 'all' });
+  t.equal(server.worker.listen, null);
+  const set = parse(
+    `${minimal}\nlog: {level: fatal, requests: none}\nserver: {worker: {listen: "[::1]:0"}}\n`,
+  ).config;
+  t.same(set.log, { level: 'fatal', requests: 'none' });
+  t.same(set.server.worker.listen, { host: '::1', port: 0 });
+  const wrong = 'log: {level: warning, requests: 5, format: x}\nserver:\n  worker: {listen: 9090}\n';
+  t.same(complaintsOf(`${wrong}${minimal}`), [
+    'c.yml:1:14 log.level: found the text "warning"; expected one of trace, debug, info, warn, error, fatal, silent; did you mean "warn"?',
+    'c.yml:1:33 log.requests: found the number 5; expected one of all, errors, none',
+    'c.yml:1:36 log.format: unknown key; the keys here are level, requests',
+    'c.yml:3:20 server.worker.listen: found the number 9090; expected host:port such as 127.0.0.1:8080 or [::1]:8080',
+  ]);
+});
+
 t.test('each bad value is refused at its own key', async (t) => {
   const local = 'backend: local, path: x';
   const sftp = 'backend: sftp, host: h, user: u, path: /x';

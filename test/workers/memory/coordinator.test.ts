@@ -29,7 +29,7 @@ pipelines:
     env: {},
     clock,
     log: silentLog,
-    verbose: false,
+    verbose: () => false,
     notify: () => undefined,
     workerFile,
   });

@@ -85,7 +85,7 @@ pipelines:
     log: silentLog,
     file: new URL('../../fixtures/workers/dying-publisher.mjs', import.meta.url),
     threads: 1,
-    data: { config, env: {}, verbose: false },
+    data: { config, env: {} },
     env: {},
     graceMs: 60_000,
     // Long enough for a thread to load all its modules on a busy machine.

@@ -88,8 +88,8 @@ t.test(
     const { port1, port2 } = new MessageChannel();
     t.teardown(() => port1.close());
     const outcome = await answerTask(
-      { job, port: port2 },
-      { clock: systemClock, verbose: false },
+      { job, port: port2, verbose: false },
+      { clock: systemClock },
       async () => {
         throw new WaybillError('secrets_invalid', 'KEY is missing', {
           hint: 'set KEY',
@@ -116,8 +116,8 @@ t.test('an abort message reaches the work as a signal', async (t) => {
   t.teardown(() => port1.close());
   port1.postMessage({ type: 'abort', reason: 'the daemon stops' });
   const outcome = await answerTask(
-    { job, port: port2 },
-    { clock: systemClock, verbose: false },
+    { job, port: port2, verbose: false },
+    { clock: systemClock },
     ({ runId }, { signal }) => {
       t.equal(runId, 'maps.1');
       return new Promise((_resolve, reject) => {
@@ -132,7 +132,7 @@ t.test('log fields that cannot be cloned still arrive; debug lines only where th
   for (const verbose of [false, true]) {
     const { port1, port2 } = new MessageChannel();
     t.teardown(() => port1.close());
-    await answerTask({ job, port: port2 }, { clock: systemClock, verbose }, async (_job, { log }) => {
+    await answerTask({ job, port: port2, verbose }, { clock: systemClock }, async (_job, { log }) => {
       log.debug({}, 'detail');
       log.info({ run: () => 1, storage: 'local' }, 'hello');
       return runResult('ok');

@@ -9,6 +9,8 @@ export interface RequestContext {
   fields: Record<string, string | number | boolean>;
   /** Path of the matching route, with its parameter names: `/runs/{run_id}`. Undefined if none matches. */
   route?: string;
+  /** Whether the route is a probe, which is hardly worth a line. */
+  isProbe?: boolean;
   /** Bytes read from the request body, if its reader counts them. */
   received?: number;
   /** Bytes of the response body, if they differ from its Content-Length. */

@@ -1,6 +1,6 @@
 import { serve } from '../../daemon/serve.ts';
 import { newRedaction } from '../../../core/redaction.ts';
-import { makeLogger } from '../../logger.ts';
+import { controlOf, makeLogger } from '../../logger.ts';
 import type { DaemonOptions } from '../../options.ts';
 import { daemonProcess } from '../../daemon-process.ts';
 
@@ -17,8 +17,8 @@ export async function serveForever(options: ServeOptions): Promise<number> {
   const served = await serve({
     configFile: options.config,
     log,
+    logging: controlOf(log, options),
     env: process.env,
-    verbose: options.verbose,
     workers: options.workers,
     onSecrets: (values) => redaction.add(values),
   });

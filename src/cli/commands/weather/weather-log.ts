@@ -1,4 +1,5 @@
 import type { Log } from '../../../core/log.ts';
+import type { LogControl } from '../../../core/log-control.ts';
 import type { Redaction } from '../../../core/redaction.ts';
 import { logLines } from '../../log-lines.ts';
 import { isoMicroseconds } from '../../log-time.ts';
@@ -6,10 +7,10 @@ import { isoMicroseconds } from '../../log-time.ts';
 type Level = 'debug' | 'info' | 'warn' | 'error';
 
 /**
- * Lines of `2026/01/20 12:51:00.000123 weather: message key=value …` on stderr. No line holds a secret that
- * `redaction` knows. Logging never throws, whatever becomes of stderr.
+ * Lines of `2026/01/20 12:51:00.000123 weather: message key=value …` on stderr, of levels that are shown
+ * then. No line holds a secret that `redaction` knows. Logging never throws, whatever becomes of stderr.
  */
-export function weatherLog(redaction: Redaction, { verbose }: { verbose: boolean }): Log {
+export function weatherLog(redaction: Redaction, logging: Pick<LogControl, 'shows'>): Log {
   // Lines of one turn of the event loop are written together; none is left behind when the process ends.
   let waiting = '';
   const lines = logLines(2);
@@ -22,12 +23,13 @@ export function weatherLog(redaction: Redaction, { verbose }: { verbose: boolean
   const at =
     (level: Level) =>
     (fields: object, message: string): void => {
+      if (!logging.shows(level)) return;
       const text = level === 'warn' || level === 'error' ? `${level}: ${message}` : message;
       if (waiting === '') setImmediate(flush);
       waiting += `${weatherLine(`${text}${describe(fields)}`)}\n`;
     };
   return {
-    debug: verbose ? at('debug') : () => undefined,
+    debug: at('debug'),
     info: at('info'),
     warn: at('warn'),
     error: at('error'),

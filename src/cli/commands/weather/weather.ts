@@ -1,6 +1,7 @@
 import { serveWeather } from '../../daemon/weather.ts';
 import { asWaybillError } from '../../../core/errors.ts';
 import { describeFinding } from '../../../core/finding.ts';
+import { logControl } from '../../../core/log-control.ts';
 import { newRedaction } from '../../../core/redaction.ts';
 import { outliveOtherSignals } from '../../daemon-process.ts';
 import { listenForStop } from '../../stop-signal.ts';
@@ -18,13 +19,15 @@ export interface WeatherOptions {
  */
 export async function readWeather({ config, verbose }: WeatherOptions): Promise<number> {
   const redaction = newRedaction();
-  const log = weatherLog(redaction, { verbose });
+  const logging = logControl({ verbose });
+  const log = weatherLog(redaction, logging);
   outliveOtherSignals(log);
   const stop = listenForStop((signal) => log.info({ signal }, 'stopping; once more to end at once'));
   try {
     const served = await serveWeather({
       configFile: config ?? namedByEnvironment() ?? 'config.yml',
       log,
+      logging,
       env: process.env,
       onSecrets: (values) => redaction.add(values),
     });

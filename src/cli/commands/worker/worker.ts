@@ -2,7 +2,7 @@ import { WaybillError } from '../../../core/errors.ts';
 import { parseListen } from '../../../core/settings/values.ts';
 import { work } from '../../daemon/worker.ts';
 import { newRedaction } from '../../../core/redaction.ts';
-import { makeLogger } from '../../logger.ts';
+import { controlOf, makeLogger } from '../../logger.ts';
 import type { DaemonOptions } from '../../options.ts';
 import { daemonProcess } from '../../daemon-process.ts';
 
@@ -20,8 +20,8 @@ export async function workForever(options: WorkerCommandOptions): Promise<number
   const worker = await work({
     configFile: options.config,
     log,
+    logging: controlOf(log, options),
     env: process.env,
-    verbose: options.verbose,
     ...listen,
     onSecrets: (values) => redaction.add(values),
   });

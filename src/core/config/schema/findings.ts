@@ -170,7 +170,7 @@ const shown = new Set([
     'older_than',
     'max_removed',
   ],
-  ...['file_concurrency', 'content_rules', 'allow_bucket_root'],
+  ...['file_concurrency', 'content_rules', 'allow_bucket_root', 'level', 'requests'],
 ]);
 
 function mayBeSecret(value: string | number | boolean, path: KeyPath): boolean {

@@ -2,6 +2,7 @@ import type joi from 'joi';
 import type { ConfigDocument } from '../document.ts';
 import { notifierSchema } from './notifiers.ts';
 import { destinationSchema, sourceSchema } from './locations.ts';
+import { logSchema } from './log.ts';
 import { serverSchema } from './server.ts';
 import { databases } from '../../weather/database/settings.ts';
 import { templates, weather } from '../../weather/settings.ts';
@@ -68,6 +69,7 @@ export const configSchema = map<ConfigDocument>({
     .default([])
     .description('Tokens that producers upload with, and that operators start runs with.'),
   server: serverSchema.default(),
+  log: logSchema.default(),
   pipelines: list(pipeline, { min: 0, expected: 'a list of pipelines' })
     .default([])
     .description('What is published: each pipeline connects one source to one or more destinations.'),
