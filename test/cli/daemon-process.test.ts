@@ -187,8 +187,7 @@ t.test('log.level of the configuration holds for a daemon; --verbose means debug
 
   writeFileSync(place.config, `log: {level: warn}\n${yaml}`);
   const quiet = launch(t, place, ['serve']);
-  const isUp = async (): Promise<boolean> => readdirSync(place.root).includes('staging');
-  while (!(await isUp())) await new Promise((resolve) => setTimeout(resolve, 20));
+  t.ok((await listeningPort(quiet.child)) > 0);
   t.equal(await quiet.kill('SIGTERM'), 0);
   t.equal(quiet.output(), '', 'not a line at info');
 });
