@@ -1,15 +1,34 @@
 import { performance } from 'node:perf_hooks';
 
-// The system clock counts milliseconds. A finer clock that never jumps supplies the rest; it is set by the
-// first if they drift apart.
+// The system clock counts milliseconds, and a jump of it must show.
 const mostDriftMs = 2;
-let origin = performance.timeOrigin;
+
+/** In milliseconds: the clock of the system, and a finer one that counts from anywhere and never jumps. */
+interface Clocks {
+  system: () => number;
+  fine: () => number;
+}
+
+/**
+ * Makes a clock of microseconds: the finer one, set by the system's if they drift apart. The system's is read
+ * before and after it: a process that is held up between two readings has not drifted, and must not go back.
+ */
+export function microsecondClock({ system, fine }: Clocks, origin: number = system() - fine()): () => string {
+  return () => {
+    const earliest = system() - mostDriftMs;
+    let now = origin + fine();
+    const latest = system() + mostDriftMs;
+    const drift = now - Math.min(Math.max(now, earliest), latest);
+    origin -= drift;
+    now -= drift;
+    const microseconds = Math.round(now * 1000);
+    const fraction = String(microseconds % 1000).padStart(3, '0');
+    return `${new Date(Math.floor(microseconds / 1000)).toISOString().slice(0, -1)}${fraction}Z`;
+  };
+}
 
 /** Now, as ISO 8601 in UTC with microseconds: `2026-11-20T02:04:34.120417Z`. */
-export function isoMicroseconds(): string {
-  const wall = Date.now();
-  if (Math.abs(origin + performance.now() - wall) > mostDriftMs) origin = wall - performance.now();
-  const microseconds = Math.round((origin + performance.now()) * 1000);
-  const fraction = String(microseconds % 1000).padStart(3, '0');
-  return `${new Date(Math.floor(microseconds / 1000)).toISOString().slice(0, -1)}${fraction}Z`;
-}
+export const isoMicroseconds = microsecondClock(
+  { system: Date.now, fine: () => performance.now() },
+  performance.timeOrigin,
+);
