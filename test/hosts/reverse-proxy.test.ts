@@ -115,16 +115,16 @@ t.test(
   async (t) => {
     const daemon = await launchApi(t, layOut(t, settings), ['serve']);
     const origin = await startCaddy(t, site(new URL(daemon.url).port));
-    const isHealth = (line: LogLine): boolean => 'route' in line && line.route === '/healthz';
+    const isAsked = (line: LogLine): boolean => 'route' in line && line.route === '/openapi.json';
     const spoofed = { 'x-forwarded-for': '203.0.113.9' };
-    await (await fetch(`${origin}/waybill/healthz`, { headers: spoofed })).text();
-    t.match(await daemon.until(isHealth), { client: '127.0.0.1' });
+    await (await fetch(`${origin}/waybill/openapi.json`, { headers: spoofed })).text();
+    t.match(await daemon.until(isAsked), { client: '127.0.0.1' });
 
     const wary = await launchApi(t, layOut(t, { http: 'base_path: /waybill/, trusted_proxies: []' }), [
       'serve',
     ]);
-    await (await fetch(`${wary.url}healthz`, { headers: spoofed })).text();
-    t.match(await wary.until(isHealth), { client: '127.0.0.1' }, 'an empty list believes none');
+    await (await fetch(`${wary.url}openapi.json`, { headers: spoofed })).text();
+    t.match(await wary.until(isAsked), { client: '127.0.0.1' }, 'an empty list believes none');
   },
 );
 
