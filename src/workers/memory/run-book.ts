@@ -1,0 +1,139 @@
+import type { Clock } from '../../core/clock.ts';
+import { errorRecord } from '../../core/errors.ts';
+import type { Log } from '../../core/log.ts';
+import type { JobProgress, JobResult, PublishJob } from '../job.ts';
+import type { RunPage, RunQuery } from '../queue.ts';
+import { pageGone } from '../refusals.ts';
+import type { RunRecord } from '../run-record.ts';
+import {
+  acceptedRun,
+  failedRun,
+  finishedRun,
+  progressedRun,
+  queuedRun,
+  startedRun,
+} from '../run-transitions.ts';
+import { RunWaiters } from '../run-waiters.ts';
+import { Retention } from './retention.ts';
+import { RunLine } from './run-line.ts';
+
+/** A run that was accepted, until its retention is over. Only the book changes it. */
+export interface Run {
+  readonly job: PublishJob;
+  record: RunRecord;
+  /** The scope of the Idempotency-Key, which is forgotten with the run. */
+  readonly scope: string | null;
+  /** Its place among the runs of its pipeline. */
+  arrival: number;
+}
+
+export interface RunBookOptions {
+  clock: Clock;
+  log: Log;
+  /** How long a finished run is kept, in milliseconds. */
+  retentionMs: number;
+  /** Called once when a finished run is forgotten, before `onExpire`. */
+  onForget: (run: Run) => void;
+  /** Called once when a finished run is forgotten; the job's staged directory can go then. */
+  onExpire: (job: PublishJob) => Promise<void>;
+}
+
+/**
+ * The records of all runs, and the only place where one changes: `accept`, `start`, `progress`, `finish` or
+ * `fail`, and in the end the run is forgotten when its retention is over.
+ */
+export class RunBook {
+  readonly #options: RunBookOptions;
+  readonly #runs = new Map<string, Run>();
+  /** The same, of each pipeline in the order of acceptance. */
+  readonly #lines = new Map<string, RunLine<Run>>();
+  readonly #finished: Retention<Run>;
+  readonly #waiters = new RunWaiters();
+
+  constructor(options: RunBookOptions) {
+    const { clock, retentionMs } = options;
+    this.#options = options;
+    this.#finished = new Retention({ clock, retentionMs, onExpire: (run) => this.#forget(run) });
+  }
+
+  /** Forgets what has expired by now; called before anything is looked up, so that none is seen too late. */
+  expire(): void {
+    this.#finished.expire();
+  }
+
+  get(runId: string): Run | undefined {
+    return this.#runs.get(runId);
+  }
+
+  /** As `JobQueue.list`. */
+  list(pipelineId: string, { limit, before, status }: RunQuery): RunPage {
+    const from = before === null || before === undefined ? undefined : this.#runs.get(before);
+    if (from === undefined ? typeof before === 'string' : from.job.pipelineId !== pipelineId)
+      throw pageGone();
+    const found: RunRecord[] = [];
+    for (const { record } of this.#lines.get(pipelineId)?.newestFirst(from?.arrival) ?? []) {
+      if (typeof status === 'string' && record.status !== status) continue;
+      if (found.length === limit) return { runs: structuredClone(found), more: true };
+      found.push(record);
+    }
+    return { runs: structuredClone(found), more: false };
+  }
+
+  /** Resolves when the run is finished or unknown, or when `signal` aborts. */
+  async untilFinished(runId: string, signal: AbortSignal): Promise<void> {
+    if (this.#runs.get(runId)?.record.finished_at === null) await this.#waiters.wait(runId, signal);
+  }
+
+  /** The run is queued from now on; `accepted` is its record of the moment before. */
+  accept(job: PublishJob, scope: string | null): { run: Run; accepted: RunRecord } {
+    const { clock } = this.#options;
+    const accepted = acceptedRun(job, clock.now());
+    const run: Run = { job, record: queuedRun(accepted, clock.now()), scope, arrival: 0 };
+    this.#runs.set(job.runId, run);
+    const line = this.#lines.get(job.pipelineId) ?? new RunLine();
+    this.#lines.set(job.pipelineId, line);
+    run.arrival = line.push(run);
+    return { run, accepted };
+  }
+
+  start(run: Run): void {
+    run.record = startedRun(run.record, this.#options.clock.now());
+  }
+
+  progress(run: Run, progress: JobProgress): void {
+    run.record = progressedRun(run.record, progress);
+  }
+
+  /** The worker answered. Those who wait hear of it with `keep`. */
+  finish(run: Run, result: JobResult): void {
+    run.record = finishedRun(run.record, result.run, this.#options.clock.now());
+  }
+
+  /** The worker broke, or the run never had its turn. Those who wait hear of it with `keep`. */
+  fail(run: Run, error: unknown): void {
+    run.record = failedRun(run.record, errorRecord(error), this.#options.clock.now());
+  }
+
+  /** Begins the retention of a run that is finished or failed. */
+  keep(run: Run): void {
+    this.#finished.keep(run);
+    this.#waiters.finished(run.job.runId);
+  }
+
+  /** Forgets no more; resolves when no `onExpire` is under way. */
+  close(): Promise<void> {
+    return this.#finished.close();
+  }
+
+  /** Never rejects. */
+  #forget(run: Run): Promise<void> {
+    const { job, arrival } = run;
+    const { log, onForget, onExpire } = this.#options;
+    this.#runs.delete(job.runId);
+    this.#lines.get(job.pipelineId)?.remove(arrival);
+    onForget(run);
+    return onExpire(job).catch((error: unknown) =>
+      log.error({ run_id: job.runId, err: error }, 'an expired run could not be cleared away'),
+    );
+  }
+}
