@@ -161,12 +161,20 @@ function testFiles(given: readonly string[]): string[] {
   return [...new Set(found.map((name) => path.relative('.', path.resolve(name))))].sort();
 }
 
-/** By how long they took last time; one of which that is not known counts by the servers that it starts. */
+/**
+ * By how long they took last time. One of which that is not known counts by the servers that it starts, and by
+ * whether it samples: where all its cases run, it would be at work alone when the others have ended.
+ */
 function longestFirst(names: readonly string[]): string[] {
   const times = readTimes();
   const weight = (name: string): number =>
-    times[name] ?? 5_000 + 20_000 * (needsOfFile.get(name)?.length ?? 0);
+    times[name] ??
+    5_000 + 20_000 * (needsOfFile.get(name)?.length ?? 0) + (isCi && isSampled(name) ? 200_000 : 0);
   return names.toSorted((a, b) => weight(b) - weight(a));
+}
+
+function isSampled(name: string): boolean {
+  return closureOf(name).some((file) => file.endsWith('test/support/sampling.ts'));
 }
 
 function readTimes(): Record<string, number> {
