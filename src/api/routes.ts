@@ -5,6 +5,7 @@ import { healthRoute } from './health/health-route.ts';
 import { liveRoute } from './health/live-route.ts';
 import { metricsRoute } from './metrics/metrics-route.ts';
 import { openApiRoute } from './openapi/openapi-route.ts';
+import { pausePipelineRoute, resumePipelineRoute } from './runs/pause-routes.ts';
 import { listRunsRoute, startRunRoute } from './runs/pipeline-runs-routes.ts';
 import { showRunRoute } from './runs/run-route.ts';
 import { sceneMapSchemaRoute, validateSceneMapRoute } from './scene-maps/scene-map-routes.ts';
@@ -19,6 +20,8 @@ export const routes: readonly Route<ApiPorts>[] = [
   showRunRoute,
   startRunRoute,
   listRunsRoute,
+  pausePipelineRoute,
+  resumePipelineRoute,
   validateSceneMapRoute,
   sceneMapSchemaRoute,
   ...weatherRoutes,

@@ -63,6 +63,7 @@ export const exitCodes: Record<ErrorCode, 1 | 2> = {
   unsupported_media_type: 1,
   shutting_down: 1,
   queue_full: 1,
+  pipeline_full: 1,
   queue_unavailable: 1,
   idempotency_in_progress: 1,
   idempotency_conflict: 1,

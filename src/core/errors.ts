@@ -208,6 +208,10 @@ export const errorTable = {
   },
   shutting_down: { retryable: true, about: 'The daemon is draining and takes no new uploads.' },
   queue_full: { retryable: true, about: 'All upload slots are taken.' },
+  pipeline_full: {
+    retryable: true,
+    about: 'As many uploads and runs of the pipeline wait as its `max_waiting` allows.',
+  },
   queue_unavailable: {
     retryable: true,
     about: 'The queue (Redis) cannot be reached or cannot keep anything at the moment.',
@@ -241,6 +245,8 @@ export interface ErrorDetails {
   cause?: unknown;
   /** Everything that is wrong, one by one, if there can be several things. */
   findings?: readonly Finding[];
+  /** When trying again makes sense, in whole seconds, if more is known than the code says. */
+  retryAfterSeconds?: number;
 }
 
 const brand = Symbol.for('waybill.error');
@@ -260,12 +266,14 @@ export class WaybillError extends Error {
   readonly code: ErrorCode;
   readonly hint: string | undefined;
   readonly findings: readonly Finding[];
+  readonly retryAfterSeconds: number | undefined;
 
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
     super(message, details.cause === undefined ? undefined : { cause: details.cause });
     this.code = code;
     this.hint = details.hint;
     this.findings = details.findings ?? [];
+    this.retryAfterSeconds = details.retryAfterSeconds;
   }
 
   get retryable(): boolean {

@@ -18,7 +18,8 @@ import type { RunRecord, RunStatus } from './run-record.ts';
 export interface JobQueue {
   /**
    * Takes an admission slot; none is needed, nor counted, if the key was used before, because such a request
-   * queues nothing, unless its run is to be rerun. Throws `queue_full`, `shutting_down`, and
+   * queues nothing, unless its run is to be rerun. Throws `queue_full` and
+   * `pipeline_full`, each with the time after which to try again, `shutting_down`, and
    * `idempotency_in_progress` if another request is still staging an upload with the same key.
    */
   reserve(request: AdmissionRequest): Promise<Admission>;
@@ -42,6 +43,18 @@ export interface JobQueue {
 
   depth(): Promise<QueueDepth>;
 
+  /**
+   * From now on no run of the pipeline begins, on any host; what runs goes on, and more is accepted. Of a
+   * pipeline that is paused already it replaces the reason. The memory queue forgets it with the process.
+   */
+  pause(pipelineId: string, reason: string | null): Promise<Pause>;
+
+  /** Lets runs of the pipeline begin again. Resolves with whether it was paused. */
+  resume(pipelineId: string): Promise<boolean>;
+
+  /** The pipelines that are paused, whether they are configured here or not. */
+  pauses(): Promise<ReadonlyMap<string, Pause>>;
+
   /** Begins to hand jobs to `process`, and to report its runs to `observer`, if there is one. */
   start(process: JobProcessor, observer?: RunObserver): Promise<void>;
 
@@ -55,6 +68,12 @@ export interface JobQueue {
    * none, since other hosts take them. A second call returns the first one's answer.
    */
   close(timeoutMs: number): Promise<{ unfinished: string[] }>;
+}
+
+export interface Pause {
+  /** RFC 3339 in UTC. */
+  since: string;
+  reason: string | null;
 }
 
 export interface RunQuery {
@@ -99,6 +118,17 @@ export interface Idempotency {
   rerunFailed?: boolean;
 }
 
+export interface AcceptedRun {
+  record: RunRecord;
+  /** The run was accepted by an earlier request with the same key. */
+  replayed: boolean;
+  /**
+   * Its place in the line of its pipeline when it was accepted: 1 if no other run of the pipeline waited.
+   * Null if it was accepted by a version that did not count.
+   */
+  position: number | null;
+}
+
 /** One slot. Exactly one of `accept` and `release` ends it. */
 export interface Admission {
   /**
@@ -110,7 +140,7 @@ export interface Admission {
    * already. An admission without a slot, whose first run was forgotten or has failed meanwhile, needs one
    * now: `queue_full`, or `idempotency_in_progress`.
    */
-  accept(job: PublishJob, contentDigest: Digest): Promise<{ record: RunRecord; replayed: boolean }>;
+  accept(job: PublishJob, contentDigest: Digest): Promise<AcceptedRun>;
   /** Gives the slot and its key back. Does nothing if the slot has ended already. */
   release(): Promise<void>;
 }

@@ -4,10 +4,25 @@ import { WaybillError } from '../core/errors.ts';
  * Why an upload or a run is not taken, in the same words for every queue.
  */
 
-export function queueFull(queueSize: number): WaybillError {
+/** @param retryAfterSeconds When there may be room again. */
+export function queueFull(queueSize: number, retryAfterSeconds: number): WaybillError {
   return new WaybillError('queue_full', `all ${queueSize} upload slots are taken`, {
     hint: 'try again later',
+    retryAfterSeconds,
   });
+}
+
+/** @param retryAfterSeconds When there may be room again. */
+export function pipelineFull(
+  pipelineId: string,
+  maxWaiting: number,
+  retryAfterSeconds: number,
+): WaybillError {
+  return new WaybillError(
+    'pipeline_full',
+    `the pipeline "${pipelineId}" has ${maxWaiting} uploads and runs that wait, all that its max_waiting allows`,
+    { hint: 'try again later', retryAfterSeconds },
+  );
 }
 
 export function shuttingDown(): WaybillError {

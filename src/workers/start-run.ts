@@ -1,8 +1,7 @@
 import type { Clock } from '../core/clock.ts';
 import { digestOf } from '../core/digest.ts';
-import type { AdmissionRequest, JobQueue } from './queue.ts';
+import type { AcceptedRun, AdmissionRequest, JobQueue } from './queue.ts';
 import { newRunId } from './run-id.ts';
-import type { RunRecord } from './run-record.ts';
 
 // Starting a run carries no data, so whoever uses a key again repeats the request.
 const sameRequest = digestOf('{}');
@@ -18,7 +17,7 @@ const sameRequest = digestOf('{}');
 export async function startRun(
   { queue, clock }: { queue: JobQueue; clock: Clock },
   request: AdmissionRequest,
-): Promise<{ record: RunRecord; replayed: boolean }> {
+): Promise<AcceptedRun> {
   const { pipelineId } = request;
   const admission = await queue.reserve(request);
   try {

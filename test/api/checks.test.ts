@@ -47,7 +47,7 @@ t.test('an upload is answered 202 with the run and where to see it', async (t) =
   t.equal(response.status, 202);
   const body = (await response.json()) as { run_id: string; status: string };
   t.match(body.run_id, /^maps\.\d{8}T\d{6}Z\.[0-9a-z]{10}$/);
-  t.same(body, { run_id: body.run_id, status: 'accepted' });
+  t.same(body, { run_id: body.run_id, status: 'accepted', position: 1 });
   t.equal(response.headers.get('location'), `/runs/${body.run_id}`);
   t.equal(response.headers.get('idempotency-replayed'), null);
   t.equal((await staged()).length, 1, 'the staged bundle waits for its run');

@@ -27,7 +27,12 @@ import { neverStale } from './weather-harness.ts';
 import { emptyReader } from './weather-reader-stub.ts';
 
 /** `maps` and `docs` take uploads; the token of `docs` may also start `files`. */
-export const tokens = { maps: 'token-of-maps', docs: 'token-of-docs', metrics: 'token-of-metrics' };
+export const tokens = {
+  maps: 'token-of-maps',
+  docs: 'token-of-docs',
+  metrics: 'token-of-metrics',
+  admin: 'token-of-admin',
+};
 
 export interface Api {
   origin: string;
@@ -47,6 +52,8 @@ export interface ApiSettings {
   stage?: StageUpload;
   draining?: boolean;
   maxUploadSize?: number;
+  /** Of each pipeline. */
+  maxWaiting?: number;
   /** What `/metrics` asks for. */
   metricsToken?: string;
   /** How long the head of a request may take. */
@@ -85,7 +92,13 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
   const stopping = new AbortController();
   const draining = new AbortController();
   if (settings.draining === true) draining.abort();
-  const queue = memoryQueue({ ...http, clock: systemClock, log, onExpire: async () => undefined });
+  const queue = memoryQueue({
+    ...http,
+    clock: systemClock,
+    log,
+    maxWaitingOf: () => settings.maxWaiting ?? null,
+    onExpire: async () => undefined,
+  });
   const metrics = createMetrics({
     version: '1.2.3',
     nodeVersion: process.version,
@@ -105,6 +118,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
       { id: 'ci', hash: sha256(tokens.maps), pipelines: new Set(['maps']) },
       { id: 'writer', hash: sha256(tokens.docs), pipelines: new Set(['docs', 'files']) },
     ],
+    adminToken: { id: 'server.admin_token_env', hash: sha256(tokens.admin), pipelines: new Set() },
     uploadPipelines: new Map(['maps', 'docs'].map((id) => [id, { id, ...limits }])),
     pipelineIds: new Set(['maps', 'docs', 'files']),
     sourcePipelines: new Set(['files']),

@@ -129,7 +129,7 @@ const broken =
     const fail = (): never => {
       throw new Error('broken by the test');
     };
-    Object.assign(api.ports.queue, { find: fail, list: fail, reserve: fail });
+    Object.assign(api.ports.queue, { find: fail, list: fail, reserve: fail, pause: fail, resume: fail });
     Object.assign(api.ports, { isDraining: fail });
     if (api.ports.metrics !== null) Object.assign(api.ports.metrics, { text: fail });
     return call(api);
@@ -140,7 +140,8 @@ const away =
     const fail = async (): Promise<never> => {
       throw new WaybillError('queue_unavailable', 'away by the will of the test');
     };
-    Object.assign(api.ports.queue, { find: fail, list: fail, reserve: fail, depth: fail });
+    const { queue } = api.ports;
+    Object.assign(queue, { find: fail, list: fail, reserve: fail, depth: fail, pause: fail, resume: fail });
     return call(api);
   };
 const stalled = (head: string): Provocation => [
@@ -204,6 +205,7 @@ const ofUploads = (send: typeof upload, head: string): Record<string, Provocatio
     unsupported_media_type: ({ origin }) => send(origin, { headers: { 'content-type': 'text/plain' } }),
     shutting_down: drained(({ origin }) => send(origin)),
     queue_full: [full, occupied(({ origin }) => send(origin), { pipelineId: 'docs' })],
+    pipeline_full: [{ maxWaiting: 1 }, occupied(({ origin }) => send(origin), { pipelineId: 'maps' })],
     queue_unavailable: away(({ origin }) => send(origin)),
     upload_too_large: ({ origin }) => send(origin, { body: 'x'.repeat(70_000) }),
     idempotency_in_progress: occupied(({ origin }) => send(origin, { headers: key }), keyInUse('ci', 'maps')),
@@ -220,6 +222,31 @@ const ofUploads = (send: typeof upload, head: string): Record<string, Provocatio
     insufficient_storage: throws('insufficient_storage'),
     staging_unavailable: throws('staging_unavailable'),
     internal_error: broken(({ origin }) => send(origin)),
+  };
+};
+
+const json = { 'content-type': 'application/json' };
+const ofPauses = (what: 'pause' | 'resume'): Record<string, Provocation> => {
+  const send = (pipeline = 'maps', { token = tokens.admin, headers = {}, body = '' } = {}): Call =>
+    get(`/v1/pipelines/${pipeline}/${what}`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${token}`, ...headers },
+      body: body === '' ? null : body,
+    });
+  const head = { Authorization: `Bearer ${tokens.admin}`, 'Content-Type': 'application/json' };
+  const stalling = uploadHead({ ...head, 'Content-Length': 2 }, `/v1/pipelines/maps/${what}`);
+  return {
+    200: send('maps', { headers: json, body: '{}' }),
+    unauthorized: send('maps', { token: 'guess' }),
+    forbidden: send('maps', { token: tokens.maps }),
+    pipeline_not_found: send('none'),
+    invalid_request: send('maps', { headers: json, body: '{"for": "ever"}' }),
+    unsupported_media_type: send('maps', { headers: { 'content-type': 'text/plain' }, body: '{}' }),
+    queue_unavailable: away(send()),
+    server_busy: memoryTaken(send('maps', { headers: json, body: '{}' })),
+    upload_timeout: stalled(stalling),
+    shutting_down: stopping(send('maps', { headers: json, body: '{}' })),
+    internal_error: broken(send()),
   };
 };
 
@@ -254,6 +281,7 @@ const provocations: Record<string, Record<string, Provocation>> = {
     }),
     shutting_down: drained(start()),
     queue_full: [full, occupied(start(), { pipelineId: 'docs' })],
+    pipeline_full: [{ maxWaiting: 1 }, occupied(start(), { pipelineId: 'files' })],
     queue_unavailable: away(start()),
     idempotency_in_progress: occupied(start('files', { headers: key }), keyInUse('writer', 'files')),
     upload_timeout: stalled(
@@ -278,6 +306,8 @@ const provocations: Record<string, Record<string, Provocation>> = {
     queue_unavailable: away(list()),
     internal_error: broken(list()),
   },
+  pausePipeline: ofPauses('pause'),
+  resumePipeline: ofPauses('resume'),
   validateSceneMap: {
     200: validate(sceneMap),
     unsupported_media_type: validate('x', { 'content-type': 'text/plain' }),

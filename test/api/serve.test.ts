@@ -120,7 +120,7 @@ t.test('a dry run of an upload is the plan of `run --dry-run`, and leaves nothin
   const listed = await fetch(`${served.url}v1/pipelines/maps/runs`, {
     headers: { authorization: `Bearer ${token}` },
   });
-  t.same(await listed.json(), { runs: [], next: null }, 'there is no run');
+  t.same(await listed.json(), { runs: [], next: null, paused: null }, 'there is no run');
 
   // The same bundle from a source that is read, by the command line.
   const source = path.join(root, 'incoming/session-42');

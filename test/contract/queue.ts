@@ -4,13 +4,14 @@ import { WaybillError } from '../../src/core/errors.ts';
 import type { ActionResult, RunResult } from '../../src/core/publish/results/result.ts';
 import { countActions } from '../../src/core/publish/results/summary.ts';
 import type { JobResult, PublishJob } from '../../src/workers/job.ts';
-import type { Idempotency, JobProcessor, JobQueue } from '../../src/workers/queue.ts';
+import type { AcceptedRun, Idempotency, JobProcessor, JobQueue } from '../../src/workers/queue.ts';
 import type { RunRecord } from '../../src/workers/run-record.ts';
 
 export interface QueueSettings {
   queueSize: number;
   maxConcurrency: number;
   retentionMs: number;
+  maxWaitingOf: (pipelineId: string) => number | null;
   onExpire: (job: PublishJob) => Promise<void>;
 }
 
@@ -34,6 +35,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
       queueSize: 10,
       maxConcurrency: 10,
       retentionMs: 60_000,
+      maxWaitingOf: () => null,
       onExpire: async (job) => void expired.push(job.runId),
       ...settings,
     });
@@ -238,6 +240,137 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
       { code: 'queue_full' },
       'a second release freed nothing',
     );
+  });
+
+  t.test(
+    'the answer says the place in the line of the pipeline, a replay that of the first answer',
+    async (t) => {
+      const { queue } = await start(t);
+      const key = { caller: 'ci', key: 'k1' };
+      const places: (number | null)[] = [];
+      for (const id of ['maps.1', 'docs.1', 'maps.2', 'maps.3'])
+        places.push((await submit(queue, id, id === 'maps.3' ? { key, manifest: 'A' } : {})).position);
+      t.same(places, [1, 1, 2, 3]);
+      const workers = gatedWorkers();
+      await queue.start(workers.process);
+      await workers.started('maps.1');
+      await workers.started('docs.1');
+      t.equal((await submit(queue, 'docs.2')).position, 1, 'what runs is not in the line');
+      t.equal((await submit(queue, 'maps.4')).position, 3);
+      t.match(await submit(queue, 'maps.5', { key, manifest: 'A' }), { replayed: true, position: 3 });
+      for (const id of ['maps.1', 'docs.1', 'maps.2', 'maps.3', 'docs.2', 'maps.4']) {
+        workers.finish(id, runResult('ok'));
+        await finished(queue, id);
+      }
+      t.equal((await submit(queue, 'maps.6')).position, 1);
+      workers.finish('maps.6', runResult('ok'));
+      await finished(queue, 'maps.6');
+    },
+  );
+
+  t.test('a full queue says when to come back: when all that wait will be done', async (t) => {
+    const { queue, elapse } = await start(t, { queueSize: 20, maxConcurrency: 1 });
+    const refusal = async (): Promise<number> => {
+      const error: unknown = await queue.reserve({ pipelineId: 'maps' }).catch((thrown: unknown) => thrown);
+      t.match(error, { code: 'queue_full' });
+      return error instanceof WaybillError ? (error.retryAfterSeconds ?? NaN) : NaN;
+    };
+    const workers = gatedWorkers();
+    const fill = () => Promise.all(Array.from({ length: 20 }, () => queue.reserve({ pipelineId: 'docs' })));
+    const held = await fill();
+    t.equal(await refusal(), 10, 'nothing was measured yet');
+    await Promise.all(held.map((admission) => admission.release()));
+    await queue.start(workers.process);
+    for (const id of ['maps.1', 'maps.2']) {
+      await submit(queue, id);
+      await workers.started(id);
+      await elapse(1_000);
+      workers.finish(id, runResult('ok'));
+      await finished(queue, id);
+    }
+    const late = await fill();
+    const seconds = await refusal();
+    t.ok(seconds >= 20 && seconds <= 300, `twenty that wait, a second each at least: ${seconds}`);
+    await Promise.all(late.map((admission) => admission.release()));
+  });
+
+  t.test('one pipeline may take no more than its share of the slots', async (t) => {
+    const maxWaitingOf = (pipelineId: string) => (pipelineId === 'maps' ? 2 : null);
+    const { queue } = await start(t, { queueSize: 4, maxWaitingOf });
+    const key = { caller: 'ci', key: 'k1' };
+    await submit(queue, 'maps.1', { key, manifest: 'A' });
+    const received = await queue.reserve({ pipelineId: 'maps' });
+    await t.rejects(queue.reserve({ pipelineId: 'maps' }), {
+      code: 'pipeline_full',
+      retryable: true,
+      retryAfterSeconds: 10,
+    });
+    t.match(await submit(queue, 'maps.2', { key, manifest: 'A' }), { replayed: true }, 'a replay needs none');
+    const others = [await queue.reserve({ pipelineId: 'docs' }), await queue.reserve({ pipelineId: 'docs' })];
+    await t.rejects(queue.reserve({ pipelineId: 'docs' }), { code: 'queue_full' }, 'others have the rest');
+    await Promise.all(others.map((admission) => admission.release()));
+    await received.release();
+    await received.release();
+    await submit(queue, 'maps.3');
+    await t.rejects(queue.reserve({ pipelineId: 'maps' }), { code: 'pipeline_full' });
+    await queue.pause('maps', null);
+    await t.rejects(queue.reserve({ pipelineId: 'maps' }), { code: 'pipeline_full', retryAfterSeconds: 300 });
+    await queue.resume('maps');
+    const workers = gatedWorkers();
+    await queue.start(workers.process);
+    await workers.started('maps.1');
+    await submit(queue, 'maps.4');
+    await t.rejects(
+      queue.reserve({ pipelineId: 'maps' }),
+      { code: 'pipeline_full' },
+      'what runs does not count',
+    );
+    for (const id of ['maps.1', 'maps.3', 'maps.4']) {
+      workers.finish(id, runResult('ok'));
+      await finished(queue, id);
+    }
+    t.same(await queue.depth(), { reserved: 0, queued: 0, running: 0 });
+  });
+
+  t.test('a pipeline that is paused accepts, and begins nothing until it is resumed', async (t) => {
+    const { queue } = await start(t);
+    const workers = gatedWorkers();
+    await queue.start(workers.process);
+    t.same(await queue.pauses(), new Map());
+    await submit(queue, 'maps.1');
+    await workers.started('maps.1');
+    const { since, reason } = await queue.pause('maps', 'the "disk" is full');
+    t.equal(reason, 'the "disk" is full');
+    t.ok(Date.parse(since));
+    for (const id of ['maps.2', 'maps.3', 'docs.1']) await submit(queue, id);
+    await workers.started('docs.1');
+    workers.finish('maps.1', runResult('ok'));
+    t.equal((await finished(queue, 'maps.1')).status, 'succeeded', 'what runs goes on');
+    workers.finish('docs.1', runResult('ok'));
+    await finished(queue, 'docs.1');
+    t.same(await queue.depth(), { reserved: 0, queued: 2, running: 0 });
+    t.same(await queue.pause('maps', null), { since, reason: null }, 'still since then');
+    t.same(await queue.pauses(), new Map([['maps', { since, reason: null }]]));
+    t.match(await queue.find('maps.2'), { status: 'queued' });
+    t.equal(await queue.resume('maps'), true);
+    t.equal(await queue.resume('maps'), false);
+    t.same(await queue.pauses(), new Map());
+    for (const id of ['maps.2', 'maps.3']) {
+      await workers.started(id);
+      workers.finish(id, runResult('ok'));
+      await finished(queue, id);
+    }
+    t.same(workers.order, ['maps.1', 'docs.1', 'maps.2', 'maps.3']);
+  });
+
+  t.test('close does not wait for what is paused', async (t) => {
+    const { queue, waitingSurvives } = await start(t);
+    const workers = gatedWorkers();
+    await queue.start(workers.process);
+    await queue.pause('maps', null);
+    await submit(queue, 'maps.1');
+    t.same(await queue.close(3_600_000), { unfinished: waitingSurvives ? [] : ['maps.1'] });
+    t.same(workers.order, []);
   });
 
   t.test('the same key with the same manifest gives the first run back and queues nothing', async (t) => {
@@ -597,7 +730,7 @@ async function submit(
   queue: JobQueue,
   runId: string,
   { key, manifest = runId }: { key?: Idempotency; manifest?: string } = {},
-): Promise<{ record: RunRecord; replayed: boolean }> {
+): Promise<AcceptedRun> {
   const job = jobOf(runId);
   const admission = await queue.reserve({
     pipelineId: job.pipelineId,

@@ -39,6 +39,7 @@ async function run(
     id: 'maps',
     source: location,
     sourceId: location.path,
+    maxWaiting: null,
     sceneMaps: { contentRules: 'warning' },
     destinations: [{ ...destinationOf('replacement'), mapping: 'fixed', ...overrides }],
   };

@@ -114,6 +114,7 @@ async function repaired(root: Storage): Promise<boolean> {
     source: { backend: 'local', path: '/source' },
     sourceId: '/source',
     destinations: [destination],
+    maxWaiting: null,
     sceneMaps: { contentRules: 'warning' },
   };
   const context = { ...contextWith(testClock()), openStorage: async () => source };

@@ -24,7 +24,7 @@ export const healthRoute: Route<HealthPorts> = {
   tag: 'daemon',
   summary: 'Readiness',
   description:
-    'Needs no token. `details.weather`, where a weather database is configured, is `degraded` while it is away. 503 while the daemon is stopping, its queue cannot be reached or uploads cannot be staged, 507 while there is hardly any room for them.',
+    'Needs no token. `details.weather`, where a weather database is configured, is `degraded` while it is away, and `details.paused` names pipelines that are paused. 503 while the daemon is stopping, its queue cannot be reached or uploads cannot be staged, 507 while there is hardly any room for them.',
   access: 'open',
   isProbe: true,
   responses: {
@@ -37,10 +37,18 @@ export const healthRoute: Route<HealthPorts> = {
         properties: {
           status: { const: 'ok' },
           details: {
-            description: 'Parts of the daemon without which it still takes uploads.',
+            description: 'What is worth knowing though uploads are taken.',
             type: 'object',
             additionalProperties: false,
-            properties: { weather: { enum: ['ok', 'degraded'] } },
+            properties: {
+              weather: { enum: ['ok', 'degraded'] },
+              paused: {
+                description: 'Pipelines whose runs do not begin, where there are any.',
+                type: 'array',
+                items: { type: 'string' },
+                minItems: 1,
+              },
+            },
           },
         },
       }),
@@ -54,15 +62,20 @@ function health(ports: HealthPorts): RequestHandler {
   return async (_req, res) => {
     if (ports.isDraining())
       throw new WaybillError('shutting_down', 'the process is stopping and takes nothing new');
-    await Promise.all([ports.queue.depth(), ports.staging.check()]);
-    const details = detailsOf(ports);
+    const { queue, staging } = ports;
+    const [pauses] = await Promise.all([queue.pauses(), queue.depth(), staging.check()]);
+    const details = detailsOf(ports, [...pauses.keys()].sort());
     res.json(Object.keys(details).length === 0 ? { status: 'ok' } : { status: 'ok', details });
   };
 }
 
-function detailsOf({ weatherPulse, threads }: HealthPorts): Record<string, unknown> {
+function detailsOf(
+  { weatherPulse, threads }: HealthPorts,
+  paused: readonly string[],
+): Record<string, unknown> {
   return {
     ...(weatherPulse === null ? {} : { weather: weatherPulse.isUp() ? 'ok' : 'degraded' }),
     ...(threads === undefined ? {} : { threads: threads() }),
+    ...(paused.length === 0 ? {} : { paused }),
   };
 }

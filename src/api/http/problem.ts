@@ -76,6 +76,7 @@ export const statusOf: Record<ErrorCode, number> = {
   unsupported_media_type: 415,
   shutting_down: 503,
   queue_full: 503,
+  pipeline_full: 429,
   queue_unavailable: 503,
   server_busy: 503,
   idempotency_in_progress: 409,
@@ -97,10 +98,11 @@ export function isConcealed(code: ErrorCode): boolean {
   return statusOf[code] === 500 && !disclosed500.has(code);
 }
 
-/** `Retry-After` in seconds, for errors that pass by themselves. */
+/** `Retry-After` in seconds, for errors that pass by themselves and do not say when. */
 export const retryAfterSeconds: Partial<Record<ErrorCode, number>> = {
   shutting_down: 30,
   queue_full: 10,
+  pipeline_full: 10,
   queue_unavailable: 10,
   server_busy: 5,
   idempotency_in_progress: 5,
@@ -167,7 +169,7 @@ export async function sendProblem(
     return;
   }
   const problem = problemOf(error, context.id);
-  const retryAfter = retryAfterSeconds[problem.code];
+  const retryAfter = error.retryAfterSeconds ?? retryAfterSeconds[problem.code];
   if (retryAfter !== undefined) res.setHeader('Retry-After', retryAfter);
   const body = Buffer.from(JSON.stringify(problem));
   res.statusCode = problem.status;

@@ -37,7 +37,7 @@ export interface Route<Ports> {
 }
 
 /** The groups of the OpenAPI document. */
-export type RouteTag = 'uploads' | 'runs' | 'scene maps' | 'weather' | 'daemon';
+export type RouteTag = 'uploads' | 'runs' | 'pipelines' | 'scene maps' | 'weather' | 'daemon';
 
 /** A request handler, whatever the names of its path parameters are. */
 export type Handler = RequestHandler<never>;

@@ -4,7 +4,7 @@ import type { ThreadStats } from '../../workers/threads/pool.ts';
 import type { ConnectionStats } from '../http/listen.ts';
 
 export interface ObservedDaemon {
-  queue: Pick<JobQueue, 'depth'>;
+  queue: Pick<JobQueue, 'depth' | 'pauses'>;
   threads: () => ThreadStats;
   connections: () => ConnectionStats;
   /** Null if no weather database is configured. */
@@ -14,6 +14,7 @@ export interface ObservedDaemon {
 /** Adds gauges that look the daemon up whenever the metrics are read. */
 export function observeDaemon(
   registry: Registry,
+  pipelineIds: readonly string[],
   { queue, threads, connections, weather }: ObservedDaemon,
 ): void {
   const registers = [registry];
@@ -54,6 +55,18 @@ export function observeDaemon(
       const depth = await queue.depth().catch(() => null);
       const states: Record<string, number> = depth === null ? {} : { ...depth };
       for (const [state, count] of Object.entries(states)) this.set({ state }, count);
+    },
+  });
+  new Gauge({
+    name: 'waybill_pipeline_paused',
+    help: '1 if no run of the pipeline begins, because it is paused, else 0.',
+    labelNames: ['pipeline'],
+    registers,
+    async collect() {
+      this.reset();
+      const pauses = await queue.pauses().catch(() => null);
+      if (pauses !== null)
+        for (const pipeline of pipelineIds) this.set({ pipeline }, pauses.has(pipeline) ? 1 : 0);
     },
   });
   observeThreads(registry, threads);

@@ -42,7 +42,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
     ...httpMetrics(define),
     ...uploadMetrics(define),
     ...weatherMetrics(define),
-    observe: (daemon) => observeDaemon(registry, daemon),
+    observe: (daemon) => observeDaemon(registry, options.pipelineIds, daemon),
   };
 }
 

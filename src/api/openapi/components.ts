@@ -15,6 +15,8 @@ export function componentSchemas(): Record<string, JsonSchema> {
     ...fromFile('Plan', planSchemaText()),
     Accepted: accepted,
     RunList: runList,
+    PipelineState: pipelineState,
+    Pause: pause,
     SceneMapReport: sceneMapReport,
     Finding: finding,
     Problem: problem,
@@ -31,15 +33,25 @@ const accepted: JsonSchema = {
   type: 'object',
   additionalProperties: false,
   required: ['run_id', 'status'],
-  properties: { run_id: { type: 'string' }, status: { const: 'accepted' } },
+  properties: {
+    run_id: { type: 'string' },
+    status: { const: 'accepted' },
+    position: {
+      description:
+        'Its place in the line of its pipeline when it was accepted: 1 where no other run of the pipeline waited. A run that runs is not in the line.',
+      type: 'integer',
+      minimum: 1,
+    },
+  },
 };
 
 const runList: JsonSchema = {
   description: 'Retained runs of one pipeline, newest first.',
   type: 'object',
   additionalProperties: false,
-  required: ['runs', 'next'],
+  required: ['runs', 'next', 'paused'],
   properties: {
+    paused: schemaRef('Pause'),
     runs: { type: 'array', items: schemaRef('RunRecord') },
     next: {
       description: 'Path and query of the next page; null where this is the last one.',
@@ -47,6 +59,24 @@ const runList: JsonSchema = {
       format: 'uri-reference',
     },
   },
+};
+
+const pause: JsonSchema = {
+  description: 'Null unless the pipeline is paused: then none of its runs begins.',
+  type: ['object', 'null'],
+  additionalProperties: false,
+  required: ['since', 'reason'],
+  properties: {
+    since: { type: 'string', format: 'date-time' },
+    reason: { type: ['string', 'null'] },
+  },
+};
+
+const pipelineState: JsonSchema = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['pipeline_id', 'paused'],
+  properties: { pipeline_id: { type: 'string' }, paused: schemaRef('Pause') },
 };
 
 const finding: JsonSchema = {

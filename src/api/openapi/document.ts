@@ -16,6 +16,7 @@ those listed, a path that is none is answered 404 \`not_found\`, and another met
 const tags: Record<RouteTag, string> = {
   uploads: 'Bundles from producers.',
   runs: 'What became of them, and runs that operators start.',
+  pipelines: 'Holding pipelines back.',
   'scene maps': 'Session scene maps and their schema.',
   weather: 'Weather reads.',
   daemon: 'The daemon itself.',
@@ -51,7 +52,12 @@ export function openApiDocument(routes: readonly Route<never>[], basePath: strin
     components: {
       schemas: componentSchemas(),
       securitySchemes: {
-        token: { type: 'http', scheme: 'bearer', description: 'The value of an entry of `upload_tokens`.' },
+        token: {
+          type: 'http',
+          scheme: 'bearer',
+          description:
+            'The value of an entry of `upload_tokens`, or, where a route says so, of `server.admin_token_env`.',
+        },
       },
     },
   };

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Response } from 'express';
+import type { AcceptedRun } from '../../workers/queue.ts';
 import { jsonContent } from '../http/json-content.ts';
 import type { ResponseObject } from '../http/openapi-types.ts';
 import { requestContext } from '../http/request/request-context.ts';
@@ -18,17 +19,23 @@ export const acceptedResponse: ResponseObject = {
       schema: { const: 'true' },
     },
   },
-  content: jsonContent('Accepted', { run_id: 'maps.20261120T020434Z.k3f9q2ab7x', status: 'accepted' }),
+  content: jsonContent('Accepted', {
+    run_id: 'maps.20261120T020434Z.k3f9q2ab7x',
+    status: 'accepted',
+    position: 1,
+  }),
 };
 
-/** Sends that answer. `replayed`: the run was accepted by an earlier request with the same key. */
+/** Sends that answer. */
 export function sendAccepted(
   req: IncomingMessage,
   res: Response,
-  { basePath, runId, replayed }: { basePath: string; runId: string; replayed: boolean },
+  basePath: string,
+  { record, replayed, position }: AcceptedRun,
 ): void {
+  const { run_id: runId } = record;
   requestContext(req).fields['run_id'] = runId;
   if (replayed) res.setHeader('Idempotency-Replayed', 'true');
   res.status(202).location(`${basePath}runs/${encodeURIComponent(runId)}`);
-  res.json({ run_id: runId, status: 'accepted' });
+  res.json({ run_id: runId, status: 'accepted', ...(position === null ? {} : { position }) });
 }

@@ -37,3 +37,40 @@ export function authorizePipeline<P>(
   fields['pipeline_id'] = id;
   return { token, pipeline };
 }
+
+/**
+ * Checks that a request about the pipeline `id` has the admin token, and adds token and pipeline to its log
+ * line. Throws `unauthorized`, `pipeline_not_found` or `forbidden`, checked in this order.
+ */
+export function authorizeAdmin(
+  req: IncomingMessage,
+  res: ServerResponse,
+  {
+    tokens,
+    adminToken,
+    pipelineIds,
+    id,
+  }: {
+    tokens: readonly Token[];
+    adminToken: Token | null;
+    pipelineIds: ReadonlySet<string>;
+    id: string;
+  },
+): void {
+  const { fields } = requestContext(req);
+  const known = adminToken === null ? tokens : [...tokens, adminToken];
+  const token = challenge(req, res, () => authenticate(req.headers.authorization, known));
+  fields['token_id'] = token.id;
+  if (!pipelineIds.has(id))
+    throw new WaybillError('pipeline_not_found', 'there is no such pipeline', {
+      hint: 'check the pipeline id in the path',
+    });
+  if (token !== adminToken)
+    throw new WaybillError('forbidden', 'this needs the admin token', {
+      hint:
+        adminToken === null
+          ? 'name the variable that holds it in server.admin_token_env'
+          : 'use the token of server.admin_token_env',
+    });
+  fields['pipeline_id'] = id;
+}

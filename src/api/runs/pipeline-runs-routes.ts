@@ -53,6 +53,7 @@ export const startRunRoute: Route<RunPorts> = {
     'unsupported_media_type',
     'invalid_request',
     'queue_full',
+    'pipeline_full',
     'queue_unavailable',
     'idempotency_in_progress',
     'server_busy',
@@ -73,8 +74,8 @@ function handleStartRun(ports: RunPorts): RequestHandler<{ pipelineId: string }>
     const idempotency = idempotencyOf(req, { caller: token.id, rerunFailed: query.rerun_failed });
     const body = await readSmallJson(req, res, ports);
     if (body !== undefined) checkRunRequest(body);
-    const { record, replayed } = await startRun(ports, { pipelineId, ...idempotency });
-    sendAccepted(req, res, { basePath: ports.http.basePath, runId: record.run_id, replayed });
+    const accepted = await startRun(ports, { pipelineId, ...idempotency });
+    sendAccepted(req, res, ports.http.basePath, accepted);
   };
 }
 
@@ -121,10 +122,12 @@ function listRuns(ports: RunPorts): RequestHandler<{ pipelineId: string }> {
     tokenFor(pipelineId, ports, req, res);
     const query = listQuery.read(req.url);
     const { runs, more } = await ports.queue.list(pipelineId, query);
+    const paused = (await ports.queue.pauses()).get(pipelineId) ?? null;
     const last = more ? runs.at(-1) : undefined;
     res.json({
       runs,
       next: last === undefined ? null : nextPage(ports.http.basePath, pipelineId, query, last),
+      paused,
     });
   };
 }

@@ -11,6 +11,8 @@ export interface RunPorts extends HttpPorts, MemoryBodyPorts {
   pipelineIds: ReadonlySet<string>;
   /** Ids of the pipelines that have a source of their own; operators may start their runs. */
   sourcePipelines: ReadonlySet<string>;
+  /** Null if none is configured. */
+  adminToken: Token | null;
   queue: JobQueue;
   /** Aborts when the daemon begins to stop. */
   draining: AbortSignal;

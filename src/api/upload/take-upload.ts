@@ -3,7 +3,7 @@ import type { RequestHandler } from 'express';
 import { hasCode, WaybillError, type ErrorCode } from '../../core/errors.ts';
 import { flag } from '../../core/parameters.ts';
 import type { RunResult } from '../../core/publish/results/result.ts';
-import type { Admission } from '../../workers/queue.ts';
+import type { AcceptedRun, Admission } from '../../workers/queue.ts';
 import { stagingFailure } from '../../workers/staging-check.ts';
 import { newRunId } from '../../workers/run-id.ts';
 import { idempotencyOf, rerunFailed } from '../runs/idempotency-key.ts';
@@ -44,6 +44,7 @@ export const uploadProblems: readonly ErrorCode[] = [
   'invalid_idempotency_key',
   'unsupported_media_type',
   'queue_full',
+  'pipeline_full',
   'queue_unavailable',
   'upload_too_large',
   'idempotency_in_progress',
@@ -73,7 +74,7 @@ export function takeUpload(ports: UploadPorts, form: UploadForm): RequestHandler
         return { isKept: false, plan: await planUpload(req, res, ports, { pipeline, staged }) };
       });
       if ('plan' in outcome) sendPlan(res, outcome.plan);
-      else sendAccepted(req, res, { basePath: ports.http.basePath, ...outcome });
+      else sendAccepted(req, res, ports.http.basePath, outcome.accepted);
     } catch (error) {
       throw stagingFailure(error);
     } finally {
@@ -184,8 +185,7 @@ type Outcome = Accepted | { isKept: false; plan: RunResult };
 
 interface Accepted {
   isKept: boolean;
-  runId: string;
-  replayed: boolean;
+  accepted: AcceptedRun;
 }
 
 async function accept(
@@ -196,8 +196,8 @@ async function accept(
 ): Promise<Accepted> {
   const runId = newRunId(pipeline.id, ports.clock.now());
   const job = { runId, pipelineId: pipeline.id, staged: staged.directory, bundlePath: staged.bundlePath };
-  const { record, replayed } = await admission.accept(job, staged.contentDigest);
-  return { isKept: !replayed, runId: record.run_id, replayed };
+  const accepted = await admission.accept(job, staged.contentDigest);
+  return { isKept: !accepted.replayed, accepted };
 }
 
 /** Removes the directory unless a new run has taken it over. */

@@ -18,7 +18,7 @@ export interface Tokens {
   uploads: readonly Token[];
   /** Null if `/metrics` requires none. */
   metrics: Token | null;
-  /** Null if there is no queue board. */
+  /** Null if none is configured. */
   admin: Token | null;
 }
 
@@ -54,6 +54,7 @@ export async function apiPorts(foundation: Foundation, parts: ApiParts): Promise
     log,
     logging,
     tokens: tokens.uploads,
+    adminToken: tokens.admin,
     uploadPipelines: uploadPipelines(config),
     pipelineIds: new Set(config.pipelines.map(({ id }) => id)),
     sourcePipelines: sourcePipelines(config),

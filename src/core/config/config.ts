@@ -90,6 +90,8 @@ export interface PipelineConfig {
   /** Identifies the source in catalogs: as configured, else its place, or the pipeline for uploads. */
   sourceId: string;
   destinations: DestinationConfig[];
+  /** How many of it may be received or wait at once, of `queueSize`; null: all. */
+  maxWaiting: Amount | null;
   sceneMaps: SceneMapRules;
 }
 

@@ -57,6 +57,7 @@ export interface PipelineDocument {
   id: string;
   source: SourceDocument;
   destinations: DestinationDocument[];
+  max_waiting?: string | number;
   scene_maps: { content_rules: 'warning' | 'error' };
 }
 

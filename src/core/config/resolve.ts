@@ -107,6 +107,7 @@ function resolvePipeline(pipeline: PipelineDocument, base: PathBase): PipelineCo
     destinations: pipeline.destinations.map((destination) =>
       resolveDestination(destination, pipeline.source, base),
     ),
+    maxWaiting: pipeline.max_waiting === undefined ? null : resolveAmount(pipeline.max_waiting),
     sceneMaps: { contentRules: pipeline.scene_maps.content_rules },
   };
 }

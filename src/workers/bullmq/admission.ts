@@ -5,9 +5,16 @@ import { WaybillError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import { scopeKey, type Replay, type RunStore, type Slot } from './store.ts';
 import type { PublishJob } from '../job.ts';
-import type { Admission, AdmissionRequest } from '../queue.ts';
-import { admissionEnded, keyConflict, keyInProgress, queueFull, shuttingDown } from '../refusals.ts';
-import type { RunRecord } from '../run-record.ts';
+import { retryAfterSeconds } from '../pace.ts';
+import type { AcceptedRun, Admission, AdmissionRequest } from '../queue.ts';
+import {
+  admissionEnded,
+  keyConflict,
+  keyInProgress,
+  pipelineFull,
+  queueFull,
+  shuttingDown,
+} from '../refusals.ts';
 import { acceptedRun, queuedRun } from '../run-transitions.ts';
 
 export interface AdmissionsOptions {
@@ -15,6 +22,7 @@ export interface AdmissionsOptions {
   log: Log;
   store: RunStore;
   queueSize: number;
+  maxWaitingOf?: (pipelineId: string) => number | null;
   workerTimeoutMs: number;
   shared: {
     share(job: PublishJob, name: string): Promise<PublishJob>;
@@ -45,11 +53,6 @@ interface HeldSlot {
   stopRenewing: () => void;
 }
 
-interface Accepted {
-  record: RunRecord;
-  replayed: boolean;
-}
-
 /**
  * A slot and its key carry the id of the request that holds them and expire unless that request's process
  * renews them: an API that dies blocks nobody for longer than `workerTimeoutMs`. So does the name in shared
@@ -64,7 +67,8 @@ export function admissions(options: AdmissionsOptions): Admissions {
   async function reserve({ pipelineId, idempotency }: AdmissionRequest): Promise<Admission> {
     if (phase !== 'open') throw shuttingDown();
     const key = scopeKey(pipelineId, idempotency);
-    const slot: Slot = { id: randomUUID(), key, rerunFailed: idempotency?.rerunFailed ?? false };
+    const rerunFailed = idempotency?.rerunFailed ?? false;
+    const slot: Slot = { id: randomUUID(), pipelineId, key, rerunFailed };
     let hasSlot = await takeSlot(slot);
 
     let staged: string | null = null;
@@ -114,14 +118,19 @@ export function admissions(options: AdmissionsOptions): Admissions {
 
   /** False if the key was used: then there is nothing to queue, and no slot was taken. */
   async function takeSlot(slot: Slot): Promise<boolean> {
-    const outcome = await store.reserve(slot, options.queueSize);
-    if (outcome === 'full') throw queueFull(options.queueSize);
+    const { queueSize } = options;
+    const { pipelineId } = slot;
+    const maxWaiting = options.maxWaitingOf?.(pipelineId) ?? null;
+    const outcome = await store.reserve(slot, { queueSize, maxWaiting });
+    if (outcome === 'full') throw queueFull(queueSize, retryAfterSeconds(await store.pace(null)));
+    if (outcome === 'pipeline_full' && maxWaiting !== null)
+      throw pipelineFull(pipelineId, maxWaiting, retryAfterSeconds(await store.pace(pipelineId)));
     if (outcome === 'busy') throw keyInProgress();
     return outcome === 'ok';
   }
 
   /** Asked before the bundle is shared, because a replay needs none of it. Null if there is no first run. */
-  async function replayOf(held: HeldSlot, digest: Digest): Promise<Accepted | null> {
+  async function replayOf(held: HeldSlot, digest: Digest): Promise<AcceptedRun | null> {
     if (phase === 'closed') throw shuttingDown();
     const known = await store.replay(held.slot, digest);
     if (known === null) return null;
@@ -129,7 +138,7 @@ export function admissions(options: AdmissionsOptions): Admissions {
     return answerReplay(known);
   }
 
-  async function accept(held: HeldSlot, job: PublishJob, digest: Digest): Promise<Accepted> {
+  async function accept(held: HeldSlot, job: PublishJob, digest: Digest): Promise<AcceptedRun> {
     const { slot } = held;
     const name = job.staged === null ? null : `upload-${randomUUID()}.tar`;
     if (name !== null) {
@@ -147,7 +156,7 @@ export function admissions(options: AdmissionsOptions): Admissions {
     switch (answer.outcome) {
       case 'ok':
         await options.onAccepted(job.pipelineId);
-        return { record, replayed: false };
+        return { record, replayed: false, position: answer.position };
       case 'swept':
         throw new WaybillError(
           'queue_unavailable',
@@ -199,7 +208,7 @@ export function admissions(options: AdmissionsOptions): Admissions {
   };
 }
 
-function answerReplay(known: Replay): Accepted {
-  if (known.outcome === 'replay') return { record: known.record, replayed: true };
+function answerReplay(known: Replay): AcceptedRun {
+  if (known.outcome === 'replay') return { record: known.record, replayed: true, position: known.position };
   throw keyConflict();
 }

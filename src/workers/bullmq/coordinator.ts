@@ -4,6 +4,7 @@ import { storageOpener } from '../../core/storage/open-storage.ts';
 import { boardQueues } from './board-queues.ts';
 import { bullmqQueue } from './queue.ts';
 import type { Coordinator, CoordinatorOptions } from '../coordinator.ts';
+import { maxWaitingOf } from '../max-waiting.ts';
 import type { PublishJob } from '../job.ts';
 import { planningPool, publishingPool } from '../threads/publishing-pool.ts';
 import type { JobProcessor } from '../queue.ts';
@@ -42,6 +43,7 @@ export async function createBullmqCoordinator(
     redis: { url, urlEnv: settings.redisUrlEnv, prefix: settings.prefix },
     pipelineIds: config.pipelines.map(({ id }) => id),
     queueSize: http.queueSize,
+    maxWaitingOf: maxWaitingOf(config),
     maxConcurrency: http.maxConcurrency,
     retentionMs: http.retentionMs,
     workerTimeoutMs: settings.workerTimeoutMs,

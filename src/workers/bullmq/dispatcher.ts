@@ -55,7 +55,8 @@ const longestRetryMs = 2_000;
  *
  * `candidates` are the pipelines that may have a job: one is added by a message of the host that added or
  * ended a job of it, and all of them every second, in case a message was lost. Asking for a job is one call,
- * which returns a locked job or nothing (none waits, or another host runs one of this pipeline).
+ * which returns a locked job or nothing (none waits, or another host runs one of this pipeline). Pipelines
+ * that are paused are not asked for; whether one is when a run begins is decided where the run is taken.
  *
  * A heartbeat keeps the lock on a job that was taken. While Redis is away the run goes on: its lock may
  * expire, but nobody can take the job either, and when Redis is back the job is locked again before any host
@@ -78,6 +79,7 @@ export function dispatcher(options: DispatcherOptions): Dispatcher {
       const pipelineId = [...candidates].find((id) => !running.has(id));
       if (pipelineId === undefined) return;
       candidates.delete(pipelineId);
+      if (await store.isPaused(pipelineId)) continue;
       const token = randomUUID();
       const job = await pipelines.next(pipelineId, token);
       if (job !== undefined) begin(pipelineId, job, token);
@@ -134,6 +136,8 @@ export function dispatcher(options: DispatcherOptions): Dispatcher {
     const taken = await insist(() => store.take(runId, token));
     // Its worker died between recording the end of the run and ending the job.
     if (taken === null) return insist(() => pipelines.end(job, token, null));
+    // It was paused after this host had looked.
+    if (taken === 'paused') return insist(() => pipelines.giveBack(job, token));
     const { pipelineId } = taken.job;
     const fields = { run_id: runId, pipeline_id: pipelineId };
     log.info({ ...fields, take: taken.takes }, 'run started');

@@ -19,6 +19,8 @@ export interface BullmqQueueOptions {
   pipelineIds: readonly string[];
   /** Limit of uploads that are being received or wait for their turn, on all hosts together. */
   queueSize: number;
+  /** The same limit for one pipeline; null, as by default: `queueSize` alone. */
+  maxWaitingOf?: (pipelineId: string) => number | null;
   /** Jobs at once on this host. */
   maxConcurrency: number;
   /** How long a finished run is kept, in milliseconds. */
@@ -142,6 +144,13 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
     untilFinished: (runId, signal) => finishes.wait(runId, signal),
     list: (pipelineId, query) => store.list(pipelineId, query),
     depth: () => store.depth(),
+    pause: (pipelineId, reason) => store.pause(pipelineId, reason, clock.now()),
+    resume: async (pipelineId) => {
+      const wasPaused = await store.resume(pipelineId);
+      wake(pipelineId);
+      return wasPaused;
+    },
+    pauses: () => store.pauses(),
     start: async (process, observer = unobserved) => {
       const started = dispatcher({ ...options, link, store, pipelines, wake, process, observer });
       dispatch = started;

@@ -7,9 +7,12 @@ import type { Redis } from 'ioredis';
  * Keys are described in `scripts/shared.lua`.
  */
 export const scripts = {
-  reserve: { file: 'admission/reserve', args: ['slot', 'queueSize', 'lifeMs', 'key', 'rerunFailed'] },
-  renew: { file: 'admission/renew', args: ['slot', 'lifeMs', 'key', 'staged', 'stagedLifeMs'] },
-  release: { file: 'admission/release', args: ['slot', 'lifeMs', 'key'] },
+  reserve: {
+    file: 'admission/reserve',
+    args: ['slot', 'queueSize', 'lifeMs', 'key', 'rerunFailed', 'pipeline', 'maxWaiting'],
+  },
+  renew: { file: 'admission/renew', args: ['slot', 'lifeMs', 'key', 'staged', 'stagedLifeMs', 'pipeline'] },
+  release: { file: 'admission/release', args: ['slot', 'lifeMs', 'key', 'pipeline'] },
   stage: { file: 'admission/stage', args: ['staged', 'stagedLifeMs'] },
   replay: { file: 'admission/replay', args: ['key', 'digest', 'rerunFailed'] },
   accept: {
@@ -20,11 +23,13 @@ export const scripts = {
   handedOver: { file: 'runs/handed-over', args: ['pipeline'] },
   take: { file: 'runs/take', args: ['runId', 'owner'] },
   save: { file: 'runs/save', args: ['runId', 'owner', 'record'] },
-  finish: { file: 'runs/finish', args: ['runId', 'owner', 'record', 'retentionMs'] },
+  finish: { file: 'runs/finish', args: ['runId', 'owner', 'record', 'retentionMs', 'mostEnds'] },
   giveBack: { file: 'runs/give-back', args: ['runId', 'owner', 'record'] },
   find: { file: 'runs/find', args: [] },
   finished: { file: 'runs/finished', args: [] },
   depth: { file: 'runs/depth', args: [] },
+  pace: { file: 'runs/pace', args: ['pipeline'] },
+  pause: { file: 'pipelines/pause', args: ['pipeline', 'since', 'reason'] },
   expired: { file: 'runs/expired', args: ['most'] },
   forget: { file: 'runs/forget', args: ['runId'] },
   hold: {

@@ -1,7 +1,9 @@
 import { createHash } from 'node:crypto';
 import type { Digest } from '../../core/digest.ts';
 import type { RedisLink } from './link.ts';
+import { pauseStore, type PauseStore } from './pause-store.ts';
 import { defineScripts, type RunScript } from './scripts.ts';
+import { mostEnds, type Pace } from '../pace.ts';
 import type { PublishJob } from '../job.ts';
 import type { AdmissionRequest, QueueDepth, RunPage, RunQuery } from '../queue.ts';
 import { pageGone } from '../refusals.ts';
@@ -11,12 +13,13 @@ import type { RunRecord } from '../run-record.ts';
  * The state that all hosts share. Each call is one step in Redis, and throws `queue_unavailable` if Redis is
  * away.
  */
-export interface RunStore {
+export interface RunStore extends PauseStore {
   /**
    * Takes an upload slot, and its key. `used`: a run was accepted with this key, and no slot was taken;
-   * `full`: no slot is free; `busy`: another request is staging an upload with this key.
+   * `full`: no slot is free; `pipeline_full`: as many of the pipeline are received or wait as `maxWaiting`
+   * says; `busy`: another request is staging an upload with this key.
    */
-  reserve(slot: Slot, queueSize: number): Promise<Reservation>;
+  reserve(slot: Slot, limits: { queueSize: number; maxWaiting: number | null }): Promise<Reservation>;
   /** Shows that the API that receives the upload is alive. */
   renew(slot: Slot, staged: string | null): Promise<void>;
   release(slot: Slot): Promise<void>;
@@ -31,14 +34,16 @@ export interface RunStore {
     record: RunRecord,
     digest: Digest,
     staged: string | null,
-  ): Promise<Replay | { outcome: 'ok' | 'busy' | 'swept' }>;
+  ): Promise<Replay | { outcome: 'ok'; position: number } | { outcome: 'busy' | 'swept' }>;
   /** Run ids of accepted runs that may not have reached BullMQ, in the order of acceptance. */
   outbox(pipelineId: string): Promise<string[]>;
   /** The pipelines whose outbox is not empty. */
   outboxes(): Promise<string[]>;
   handedOver(pipelineId: string, runIds: readonly string[]): Promise<void>;
-  /** Makes `owner` the owner of the run; null if the run is finished or unknown. */
-  take(runId: string, owner: string): Promise<Taken | null>;
+  /**
+   * Makes `owner` the owner of the run; null if the run is finished or unknown, `paused` if its pipeline is.
+   */
+  take(runId: string, owner: string): Promise<Taken | 'paused' | null>;
   /** `save`, `finish` and `giveBack` do nothing and return false if the run has another owner by now. */
   save(owner: string, record: RunRecord): Promise<boolean>;
   finish(owner: string, record: RunRecord, retentionMs: number): Promise<boolean>;
@@ -49,6 +54,8 @@ export interface RunStore {
   /** As `JobQueue.list`. */
   list(pipelineId: string, query: RunQuery): Promise<RunPage>;
   depth(): Promise<QueueDepth>;
+  /** Of one pipeline, or of all together. */
+  pace(pipelineId: string | null): Promise<Pace>;
   /** At most `most` finished runs whose retention is over. */
   expired(most: number): Promise<{ runId: string; job: PublishJob | null }[]>;
   forget(runId: string): Promise<void>;
@@ -62,17 +69,19 @@ export interface RunStore {
   hold(lock: JobLock, ms: number): Promise<boolean>;
 }
 
-export type Reservation = 'ok' | 'used' | 'full' | 'busy';
+export type Reservation = 'ok' | 'used' | 'full' | 'pipeline_full' | 'busy';
 
 export interface Slot {
   id: string;
+  pipelineId: string;
   /** The Idempotency-Key with its scope, hashed; '' if the request has none. */
   key: string;
   /** A run that was accepted with the key and has failed gives it up to this request. */
   rerunFailed: boolean;
 }
 
-export type Replay = { outcome: 'conflict' } | { outcome: 'replay'; record: RunRecord };
+export type Replay =
+  { outcome: 'conflict' } | { outcome: 'replay'; record: RunRecord; position: number | null };
 
 export interface Taken {
   record: RunRecord;
@@ -115,21 +124,23 @@ export function runStore(link: RedisLink, prefix: string, slotLifeMs: number): R
   const run: RunScript = (...call) => link.ask(() => script(...call));
   const at = (name: string): string => `${prefix}:${name}`;
   return {
-    reserve: async ({ id, key, rerunFailed }, queueSize) => {
-      const flags = { rerunFailed: Number(rerunFailed) };
-      return (await run('reserve', {
+    ...pauseStore(link, run, at('paused')),
+    reserve: async ({ id, pipelineId, key, rerunFailed }, { queueSize, maxWaiting }) =>
+      (await run('reserve', {
         slot: id,
         queueSize,
         lifeMs: slotLifeMs,
         key,
-        ...flags,
-      })) as Reservation;
+        rerunFailed: Number(rerunFailed),
+        pipeline: pipelineId,
+        maxWaiting: maxWaiting ?? '',
+      })) as Reservation,
+    renew: async ({ id, key, pipelineId: pipeline }, staged) => {
+      const lives = { lifeMs: slotLifeMs, stagedLifeMs };
+      await run('renew', { slot: id, key, staged: staged ?? '', pipeline, ...lives });
     },
-    renew: async ({ id, key }, staged) => {
-      await run('renew', { slot: id, lifeMs: slotLifeMs, key, staged: staged ?? '', stagedLifeMs });
-    },
-    release: async ({ id, key }) => {
-      await run('release', { slot: id, lifeMs: slotLifeMs, key });
+    release: async ({ id, key, pipelineId: pipeline }) => {
+      await run('release', { slot: id, lifeMs: slotLifeMs, key, pipeline });
     },
     stage: async (staged) => {
       await run('stage', { staged, stagedLifeMs });
@@ -137,8 +148,8 @@ export function runStore(link: RedisLink, prefix: string, slotLifeMs: number): R
     replay: async ({ key, rerunFailed }, digest) => {
       if (key === '') return null;
       const answer = await run('replay', { key, digest, rerunFailed: Number(rerunFailed) });
-      const [outcome, record] = answer as string[];
-      return outcome === undefined ? null : replayOf(outcome, record);
+      const [outcome, record, position] = answer as string[];
+      return outcome === undefined ? null : replayOf(outcome, record, position);
     },
     accept: async ({ id, key, rerunFailed }, job, record, digest, staged) => {
       const answer = await run('accept', {
@@ -153,10 +164,9 @@ export function runStore(link: RedisLink, prefix: string, slotLifeMs: number): R
         staged: staged ?? '',
         rerunFailed: Number(rerunFailed),
       });
-      const [outcome, first] = answer as [string, string?];
-      return outcome === 'ok' || outcome === 'busy' || outcome === 'swept'
-        ? { outcome }
-        : replayOf(outcome, first);
+      const [outcome, ...rest] = answer as [string, ...string[]];
+      if (outcome === 'ok') return { outcome, position: Number(rest[0]) };
+      return outcome === 'busy' || outcome === 'swept' ? { outcome } : replayOf(outcome, ...rest);
     },
     outbox: (pipelineId) => link.ask(() => redis.zrange(at(`outbox:${pipelineId}`), '0', '-1')),
     outboxes: () => link.ask(() => redis.smembers(at('outboxes'))),
@@ -164,13 +174,14 @@ export function runStore(link: RedisLink, prefix: string, slotLifeMs: number): R
       await run('handedOver', { pipeline }, runIds);
     },
     take: async (runId, owner) => {
-      const [record, job, takes] = (await run('take', { runId, owner })) as string[];
+      const [outcome, record, job, takes] = (await run('take', { runId, owner })) as string[];
+      if (outcome === 'paused') return 'paused';
       if (record === undefined || job === undefined) return null;
       return { record: recordOf(record), job: jobOf(job), takes: Number(takes) };
     },
     save: async (owner, record) => (await run('save', owned(owner, record))) === 1,
     finish: async (owner, record, retentionMs) =>
-      (await run('finish', { ...owned(owner, record), retentionMs })) === 1,
+      (await run('finish', { ...owned(owner, record), retentionMs, mostEnds })) === 1,
     giveBack: async (owner, record) => (await run('giveBack', owned(owner, record))) === 1,
     find: async (runId) => {
       const [record = ''] = (await run('find', {}, [runId])) as string[];
@@ -207,6 +218,11 @@ export function runStore(link: RedisLink, prefix: string, slotLifeMs: number): R
       const [reserved = 0, queued = 0, running = 0] = (await run('depth', {})) as number[];
       return { reserved, queued, running };
     },
+    pace: async (pipelineId) => {
+      const answer = (await run('pace', { pipeline: pipelineId ?? '' })) as string[];
+      const [now = 0, waiting = 0, isPaused = 0, ...ends] = answer.map(Number);
+      return { now, waiting, isPaused: isPaused === 1, endedAt: ends.reverse() };
+    },
     expired: async (most) => {
       const found = (await run('expired', { most })) as string[];
       return found.flatMap((runId, index) =>
@@ -228,9 +244,9 @@ function owned(owner: string, record: RunRecord): { runId: string; owner: string
   return { runId: record.run_id, owner, record: JSON.stringify(record) };
 }
 
-function replayOf(outcome: string, record: string | undefined): Replay {
+function replayOf(outcome: string, record?: string, position?: string | null): Replay {
   return outcome === 'replay' && record !== undefined
-    ? { outcome, record: recordOf(record) }
+    ? { outcome, record: recordOf(record), position: position == null ? null : Number(position) }
     : { outcome: 'conflict' };
 }
 

@@ -2,6 +2,7 @@ import { mkdir, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { WaybillError } from '../../core/errors.ts';
 import type { Coordinator, CoordinatorOptions, StagingArea } from '../coordinator.ts';
+import { maxWaitingOf } from '../max-waiting.ts';
 import { newUploadDirectory, removeUploadDirectory, sweepUploadDirectories } from '../staged-directories.ts';
 import { proveStaging, provedAtMost } from '../staging-check.ts';
 import { planningPool, publishingPool } from '../threads/publishing-pool.ts';
@@ -25,6 +26,7 @@ export function createCoordinator(options: CoordinatorOptions): Coordinator {
     clock,
     log,
     queueSize: http.queueSize,
+    maxWaitingOf: maxWaitingOf(config),
     maxConcurrency: http.maxConcurrency,
     retentionMs: http.retentionMs,
     onExpire: async (job) => {

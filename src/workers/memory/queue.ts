@@ -3,20 +3,31 @@ import type { Digest } from '../../core/digest.ts';
 import { WaybillError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import type { PublishJob } from '../job.ts';
+import { retryAfterSeconds } from '../pace.ts';
 import type {
+  AcceptedRun,
   Admission,
   AdmissionRequest,
   JobProcessor,
   JobQueue,
+  Pause,
   QueueDepth,
   RunPage,
   RunQuery,
 } from '../queue.ts';
-import { admissionEnded, keyConflict, keyInProgress, queueFull, shuttingDown } from '../refusals.ts';
+import {
+  admissionEnded,
+  keyConflict,
+  keyInProgress,
+  pipelineFull,
+  queueFull,
+  shuttingDown,
+} from '../refusals.ts';
 import type { RunObserver } from '../run-observer.ts';
 import type { RunRecord } from '../run-record.ts';
 import { Keys, scopeOf, type UsedKey } from './keys.ts';
 import { RunBook, type Run } from './run-book.ts';
+import { Slots } from './slots.ts';
 import { Turns } from './turns.ts';
 
 export interface MemoryQueueOptions {
@@ -24,6 +35,8 @@ export interface MemoryQueueOptions {
   log: Log;
   /** Limit of uploads that are being received or wait for their turn; running ones do not count. */
   queueSize: number;
+  /** The same limit for one pipeline; null, as by default: `queueSize` alone. */
+  maxWaitingOf?: (pipelineId: string) => number | null;
   /** Jobs at once. */
   maxConcurrency: number;
   /** How long a finished run is kept, in milliseconds. */
@@ -52,15 +65,15 @@ export function memoryQueue(options: MemoryQueueOptions): JobQueue {
  * `accept` compares the contents. A request with a `used` key queues nothing and so needs no slot, unless the
  * first run expires before it is accepted, or has failed and is to be rerun.
  *
+ * Of a pipeline that is paused no run begins, and none is waited for at the end.
+ *
  * The phases are `open`, `draining` (no new slots; all that was reserved or accepted goes on) and `closed`
  * (nothing starts any more).
  */
 class MemoryQueue implements JobQueue {
   readonly #options: MemoryQueueOptions;
   #phase: 'open' | 'draining' | 'closed' = 'open';
-  #reserved = 0;
-  /** Admissions without a slot. */
-  #replays = 0;
+  readonly #slots = new Slots();
   readonly #runs: RunBook;
   readonly #keys = new Keys();
   readonly #turns: Turns;
@@ -85,21 +98,15 @@ class MemoryQueue implements JobQueue {
     const rerunFailed = request.idempotency?.rerunFailed ?? false;
     const known = this.#keys.get(scope);
     const isReplay = known?.state === 'used' && !(rerunFailed && this.#hasFailed(known));
-    if (!isReplay) this.#refuseIfFull();
+    if (!isReplay) this.#refuseIfFull(request.pipelineId);
     if (known?.state === 'staging') throw keyInProgress();
     const ownsKey = scope !== null && known === undefined;
     if (ownsKey) this.#keys.take(scope);
-    if (isReplay) this.#replays += 1;
-    else this.#reserved += 1;
-
-    let open = true;
+    const endSlot = this.#slots.take(request.pipelineId, { isReplay });
     const end = (): boolean => {
-      if (!open) return false;
-      open = false;
-      if (isReplay) this.#replays -= 1;
-      else this.#reserved -= 1;
-      if (ownsKey) this.#keys.release(scope);
-      return true;
+      const isFirst = endSlot();
+      if (isFirst && ownsKey) this.#keys.release(scope);
+      return isFirst;
     };
     return {
       accept: async (job, contentDigest) => {
@@ -132,11 +139,26 @@ class MemoryQueue implements JobQueue {
   }
 
   async depth(): Promise<QueueDepth> {
-    return { reserved: this.#reserved, queued: this.#turns.waiting, running: this.#turns.running };
+    return { reserved: this.#slots.length, queued: this.#turns.waiting, running: this.#turns.running };
   }
 
   async start(process: JobProcessor, observer?: RunObserver): Promise<void> {
     this.#turns.start(process, observer);
+  }
+
+  async pause(pipelineId: string, reason: string | null): Promise<Pause> {
+    const pause = this.#turns.pause(pipelineId, reason);
+    // A queue that is closing waits for no run that may not begin.
+    this.#notifyIdle();
+    return pause;
+  }
+
+  async resume(pipelineId: string): Promise<boolean> {
+    return this.#turns.resume(pipelineId);
+  }
+
+  async pauses(): Promise<ReadonlyMap<string, Pause>> {
+    return new Map(this.#turns.pauses);
   }
 
   drain(): void {
@@ -147,10 +169,7 @@ class MemoryQueue implements JobQueue {
     return (this.#closing ??= this.#shutDown(timeoutMs));
   }
 
-  #enqueue(
-    job: PublishJob,
-    { scope, rerunFailed, contentDigest, hasNoSlot }: Acceptance,
-  ): { record: RunRecord; replayed: boolean } {
+  #enqueue(job: PublishJob, { scope, rerunFailed, contentDigest, hasNoSlot }: Acceptance): AcceptedRun {
     if (this.#phase === 'closed') throw shuttingDown();
     this.#runs.expire();
     const known = this.#keys.get(scope);
@@ -159,22 +178,29 @@ class MemoryQueue implements JobQueue {
       if (known.contentDigest !== contentDigest) throw keyConflict();
       const first = this.#runs.get(known.runId) as Run;
       if (!(rerunFailed && this.#hasFailed(known)))
-        return { record: structuredClone(first.record), replayed: true };
+        return { record: structuredClone(first.record), replayed: true, position: first.position };
     }
-    if (hasNoSlot) this.#refuseIfFull();
-    const { run, accepted } = this.#runs.accept(job, scope);
+    if (hasNoSlot) this.#refuseIfFull(job.pipelineId);
+    const position = this.#turns.waitingOf(job.pipelineId) + 1;
+    const { run, accepted } = this.#runs.accept(job, { scope, position });
     if (scope !== null) this.#keys.use(scope, job.runId, contentDigest);
     this.#turns.add(run);
-    return { record: accepted, replayed: false };
+    return { record: accepted, replayed: false, position };
   }
 
   #hasFailed({ runId }: UsedKey): boolean {
     return this.#runs.get(runId)?.record.status === 'failed';
   }
 
-  #refuseIfFull(): void {
-    const { queueSize } = this.#options;
-    if (this.#reserved + this.#turns.waiting >= queueSize) throw queueFull(queueSize);
+  #refuseIfFull(pipelineId: string): void {
+    const { queueSize, maxWaitingOf } = this.#options;
+    const all = this.#slots.length + this.#turns.waiting;
+    if (all >= queueSize) throw queueFull(queueSize, retryAfterSeconds(this.#turns.pace(null, all)));
+    const maxWaiting = maxWaitingOf?.(pipelineId) ?? null;
+    const waiting = this.#slots.lengthOf(pipelineId) + this.#turns.waitingOf(pipelineId);
+    if (maxWaiting === null || waiting < maxWaiting) return;
+    const pace = this.#turns.pace(pipelineId, waiting);
+    throw pipelineFull(pipelineId, maxWaiting, retryAfterSeconds(pace));
   }
 
   #notifyIdle(): void {
@@ -182,7 +208,7 @@ class MemoryQueue implements JobQueue {
   }
 
   #isIdle(): boolean {
-    return this.#reserved + this.#replays === 0 && this.#turns.isIdle;
+    return this.#slots.isIdle && this.#turns.isIdle;
   }
 
   async #shutDown(timeoutMs: number): Promise<{ unfinished: string[] }> {

@@ -23,6 +23,8 @@ export interface Run {
   record: RunRecord;
   /** The scope of the Idempotency-Key, which is forgotten with the run. */
   readonly scope: string | null;
+  /** Its place in the line of its pipeline, when it was accepted. */
+  readonly position: number;
   /** Its place among the runs of its pipeline. */
   arrival: number;
 }
@@ -85,10 +87,13 @@ export class RunBook {
   }
 
   /** The run is queued from now on; `accepted` is its record of the moment before. */
-  accept(job: PublishJob, scope: string | null): { run: Run; accepted: RunRecord } {
+  accept(
+    job: PublishJob,
+    { scope, position }: Pick<Run, 'scope' | 'position'>,
+  ): { run: Run; accepted: RunRecord } {
     const { clock } = this.#options;
     const accepted = acceptedRun(job, clock.now());
-    const run: Run = { job, record: queuedRun(accepted, clock.now()), scope, arrival: 0 };
+    const run: Run = { job, record: queuedRun(accepted, clock.now()), scope, position, arrival: 0 };
     this.#runs.set(job.runId, run);
     const line = this.#lines.get(job.pipelineId) ?? new RunLine();
     this.#lines.set(job.pipelineId, line);

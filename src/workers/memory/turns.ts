@@ -1,7 +1,8 @@
 import type { Clock } from '../../core/clock.ts';
 import type { Log } from '../../core/log.ts';
 import type { JobResult } from '../job.ts';
-import type { JobProcessor } from '../queue.ts';
+import { Ends, type Pace } from '../pace.ts';
+import type { JobProcessor, Pause } from '../queue.ts';
 import { unobserved, waitedSeconds, type RunObserver } from '../run-observer.ts';
 import type { Run, RunBook } from './run-book.ts';
 import { WaitingLine } from './waiting-line.ts';
@@ -25,8 +26,8 @@ interface Active {
 /**
  * Whose turn it is. A run is `waiting` (in the order of acceptance), then `active` (at most one a pipeline,
  * at most `maxConcurrency` in all), then finished. Whenever a run arrives or leaves `active`, `pump` starts
- * the first waiting ones whose pipeline is free; a run that waits for its pipeline does not delay those of
- * others.
+ * the first waiting ones whose pipeline is free and not paused; a run that waits for its pipeline does not
+ * delay those of others.
  */
 export class Turns {
   readonly #options: TurnsOptions;
@@ -35,6 +36,8 @@ export class Turns {
   #isClosed = false;
   readonly #waiting = new WaitingLine<Run>();
   readonly #active = new Map<string, Active>();
+  readonly #pauses = new Map<string, Pause>();
+  readonly #ends = new Ends();
 
   constructor(options: TurnsOptions) {
     this.#options = options;
@@ -44,13 +47,18 @@ export class Turns {
     return this.#waiting.length;
   }
 
+  waitingOf(pipelineId: string): number {
+    return this.#waiting.lengthOf(pipelineId);
+  }
+
   get running(): number {
     return this.#active.size;
   }
 
   /** Whether nothing runs, and nothing will unless it is added. */
   get isIdle(): boolean {
-    return this.#active.size === 0 && (this.#waiting.length === 0 || this.#processor === undefined);
+    const willRun = this.#processor !== undefined && this.#waiting.has((id) => !this.#pauses.has(id));
+    return this.#active.size === 0 && !willRun;
   }
 
   start(process: JobProcessor, observer: RunObserver = unobserved): void {
@@ -62,6 +70,31 @@ export class Turns {
   add(run: Run): void {
     this.#waiting.push(run.job.pipelineId, run);
     this.#pump();
+  }
+
+  get pauses(): ReadonlyMap<string, Pause> {
+    return this.#pauses;
+  }
+
+  /** As `JobQueue.pause`. */
+  pause(pipelineId: string, reason: string | null): Pause {
+    const since = this.#pauses.get(pipelineId)?.since ?? this.#options.clock.now().toISOString();
+    const pause = { since, reason };
+    this.#pauses.set(pipelineId, pause);
+    return pause;
+  }
+
+  /** As `JobQueue.resume`. */
+  resume(pipelineId: string): boolean {
+    const wasPaused = this.#pauses.delete(pipelineId);
+    this.#pump();
+    return wasPaused;
+  }
+
+  /** For `waiting` uploads and runs, of one pipeline or of all together. */
+  pace(pipelineId: string | null, waiting: number): Pace {
+    const isPaused = pipelineId !== null && this.#pauses.has(pipelineId);
+    return { waiting, endedAt: this.#ends.of(pipelineId), now: this.#options.clock.monotonic(), isPaused };
   }
 
   /**
@@ -86,7 +119,7 @@ export class Turns {
   #pump(): void {
     if (this.#processor === undefined || this.#isClosed) return;
     while (this.#active.size < this.#options.maxConcurrency) {
-      const next = this.#waiting.take((pipelineId) => !this.#active.has(pipelineId));
+      const next = this.#waiting.take((id) => !this.#active.has(id) && !this.#pauses.has(id));
       if (next === undefined) return;
       const abort = new AbortController();
       const done = this.#run(next, abort.signal, this.#processor);
@@ -113,6 +146,7 @@ export class Turns {
     const seconds = (clock.monotonic() - since) / 1000;
     this.#observer.finished({ pipelineId, seconds, succeeded: run.record.status === 'succeeded', result });
     this.#active.delete(pipelineId);
+    this.#ends.note(pipelineId, clock.monotonic());
     runs.keep(run);
     this.#pump();
     onEnd();

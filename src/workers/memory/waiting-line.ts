@@ -17,6 +17,11 @@ export class WaitingLine<T> {
     return this.#length;
   }
 
+  /** How many wait of one pipeline. */
+  lengthOf(pipelineId: string): number {
+    return this.#lines.get(pipelineId)?.length ?? 0;
+  }
+
   push(pipelineId: string, item: T): void {
     const place = { arrival: this.#arrivals++, item };
     const line = this.#lines.get(pipelineId);
@@ -38,6 +43,11 @@ export class WaitingLine<T> {
     if (first.line.length === 0) this.#lines.delete(first.pipelineId);
     this.#length -= 1;
     return first.place.item;
+  }
+
+  /** Whether `take` would find one. */
+  has(isFree: (pipelineId: string) => boolean): boolean {
+    return [...this.#lines.keys()].some(isFree);
   }
 
   /** Takes all items, in the order of arrival. */

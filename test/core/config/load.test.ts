@@ -86,6 +86,7 @@ t.test('the smallest configuration gets every default', async (t) => {
             fileConcurrency: 8,
           },
         ],
+        maxWaiting: null,
         sceneMaps: { contentRules: 'warning' },
       },
     ],

@@ -33,6 +33,7 @@ const pipeline: PipelineConfig = {
   source: { backend: 'local', path: '/source' },
   sourceId: '/source',
   destinations: [at('web', true), at('mirror')],
+  maxWaiting: null,
   sceneMaps: { contentRules: 'warning' },
 };
 const [destination] = pipeline.destinations as [DestinationConfig];

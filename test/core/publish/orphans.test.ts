@@ -58,6 +58,7 @@ class Stand {
       source: { backend: 'local', path: '/source' },
       sourceId,
       destinations: this.#destinations,
+      maxWaiting: null,
       sceneMaps: { contentRules: 'warning' },
     };
     this.events.length = 0;

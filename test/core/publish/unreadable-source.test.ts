@@ -21,6 +21,7 @@ const pipeline: PipelineConfig = {
     },
   ],
   sourceId: '/source',
+  maxWaiting: null,
   sceneMaps: { contentRules: 'warning' },
 };
 

@@ -47,17 +47,22 @@ t.test(
       gate.open();
       const slots = ['released', 'accepted'].map((id) => ({
         id,
+        pipelineId: job.pipelineId,
         key: `key-of-${id}`,
         rerunFailed: false,
       }));
       const [released, accepted] = slots as [Slot, Slot];
-      for (const slot of slots) t.equal(await store.reserve(slot, 2), 'ok');
+      for (const slot of slots) t.equal(await store.reserve(slot, limits), 'ok');
       await store.release(released);
       const now = new Date();
       await store.accept(accepted, job, queuedRun(acceptedRun(job, now), now), manifest, null);
       for (const slot of slots) await store.renew(slot, null);
       t.same(await store.depth(), { reserved: 0, queued: 1, running: 0 });
-      t.equal(await store.reserve({ ...released, id: 'again' }, 2), 'ok', 'the key is free again as well');
+      t.equal(
+        await store.reserve({ ...released, id: 'again' }, limits),
+        'ok',
+        'the key is free again as well',
+      );
     });
 
     t.test('but as long as the upload is received', async (t) => {
@@ -92,6 +97,8 @@ interface Gate {
   reached: Promise<void>;
   open: () => void;
 }
+
+const limits = { queueSize: 2, maxWaiting: null };
 
 /** Admissions in a Redis of their own prefix. */
 async function arrange(t: Test, url: string): Promise<Arranged> {

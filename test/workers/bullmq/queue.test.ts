@@ -3,7 +3,10 @@ import t from 'tap';
 import { systemClock } from '../../../src/core/clock.ts';
 import { digestOf } from '../../../src/core/digest.ts';
 import { silentLog } from '../../../src/core/log.ts';
+import { linkRedis } from '../../../src/workers/bullmq/link.ts';
 import { bullmqQueue } from '../../../src/workers/bullmq/queue.ts';
+import { runStore } from '../../../src/workers/bullmq/store.ts';
+import { acceptedRun, queuedRun } from '../../../src/workers/run-transitions.ts';
 import { queueContract, runResult } from '../../contract/queue.ts';
 import { startRedis } from '../../services/redis.ts';
 
@@ -90,4 +93,97 @@ t.test('a page reads as many records as it shows and one more, however many ther
   t.match(await queue.list('maps', { limit: 1 }), { runs: [{ run_id: 'maps.60' }], more: true });
   const [, calls = 'none'] = /cmdstat_hmget:calls=(\d+)/.exec(await other.info('commandstats')) ?? [];
   t.equal(Number(calls), 2);
+});
+
+const openHost = (prefix: string) =>
+  bullmqQueue({
+    clock: systemClock,
+    log: silentLog,
+    redis: { url: redis.url, urlEnv: 'REDIS_URL', prefix },
+    pipelineIds: ['maps', 'docs'],
+    workerTimeoutMs: 5_000,
+    queueSize: 100,
+    maxConcurrency: 2,
+    retentionMs: 60_000,
+    onExpire: async () => undefined,
+    shared: { share: async (job) => job, remove: async () => undefined },
+  });
+type Host = Awaited<ReturnType<typeof openHost>>;
+
+async function submit(host: Host, runId: string): Promise<void> {
+  const pipelineId = runId.split('.', 1)[0] ?? '';
+  const admission = await host.reserve({ pipelineId });
+  await admission.accept({ runId, pipelineId, staged: null }, digestOf('{}'));
+}
+
+const never = new AbortController().signal;
+
+t.test('a pause holds on every host, and for those that come after', async (t) => {
+  const [api, worker] = [await openHost('pauses'), await openHost('pauses')];
+  const begun: string[] = [];
+  const process = async ({ runId }: { runId: string }) => {
+    begun.push(runId);
+    return runResult('ok');
+  };
+  await worker.start(process);
+  const paused = await api.pause('maps', 'moving house');
+  t.same(await worker.pauses(), new Map([['maps', paused]]));
+  for (const id of ['maps.1', 'maps.2', 'docs.1']) await submit(api, id);
+  await api.untilFinished('docs.1', never);
+  t.same(begun, ['docs.1']);
+  await Promise.all([api.close(0), worker.close(0)]);
+  const later = await openHost('pauses');
+  t.teardown(() => later.close(0));
+  await later.start(process);
+  await submit(later, 'docs.2');
+  await later.untilFinished('docs.2', never);
+  t.same(await later.pauses(), new Map([['maps', paused]]));
+  t.same(begun, ['docs.1', 'docs.2']);
+  await later.resume('maps');
+  await later.untilFinished('maps.2', never);
+  t.same(begun, ['docs.1', 'docs.2', 'maps.1', 'maps.2']);
+});
+
+t.test('pausing while runs are taken loses none and keeps their order', async (t) => {
+  const hosts = [await openHost('pausing'), await openHost('pausing')];
+  t.teardown(() => Promise.all(hosts.map((host) => host.close(0))));
+  const [api] = hosts as [Host, Host];
+  const begun: string[] = [];
+  for (const host of hosts)
+    await host.start(async ({ runId }) => {
+      begun.push(runId);
+      return runResult('ok');
+    });
+  const ids = Array.from({ length: 20 }, (_, index) => `maps.${index + 1}`);
+  for (const id of ids) {
+    await submit(api, id);
+    await api.pause('maps', null);
+    await api.resume('maps');
+  }
+  for (const id of ids) {
+    await api.untilFinished(id, never);
+    t.match(await api.find(id), { status: 'succeeded' });
+  }
+  t.same(begun, ids);
+});
+
+t.test('whether a pipeline is paused is decided where a run is taken', async (t) => {
+  const link = await linkRedis({ url: redis.url, urlEnv: 'REDIS_URL', log: silentLog, clock: systemClock });
+  t.teardown(() => link.close());
+  const store = runStore(link, 'taking', 5_000);
+  const now = new Date();
+  const slot = { id: 'one', pipelineId: 'maps', key: '', rerunFailed: false };
+  const job = { runId: 'maps.1', pipelineId: 'maps', staged: null } as const;
+  t.equal(await store.reserve(slot, { queueSize: 2, maxWaiting: 1 }), 'ok');
+  const second = { ...slot, id: 'two' };
+  t.equal(await store.reserve(second, { queueSize: 2, maxWaiting: 1 }), 'pipeline_full');
+  await store.accept(slot, job, queuedRun(acceptedRun(job, now), now), digestOf('{}'), null);
+  t.equal(await store.reserve(second, { queueSize: 2, maxWaiting: 1 }), 'pipeline_full');
+  await store.pause('maps', null, now);
+  t.equal(await store.take('maps.1', 'worker'), 'paused');
+  t.match(await store.find('maps.1'), { status: 'queued' });
+  t.same(await store.depth(), { reserved: 0, queued: 1, running: 0 });
+  await store.resume('maps');
+  t.match(await store.take('maps.1', 'worker'), { takes: 1 });
+  t.same(await store.depth(), { reserved: 0, queued: 0, running: 1 });
 });

@@ -33,7 +33,7 @@ t.test('a script that Redis has lost is sent again', async (t) => {
     await redis.close();
   });
   const run = defineScripts(connection, 'waybill');
-  const slot = { queueSize: 2, lifeMs: 60_000, key: '', rerunFailed: 0 };
+  const slot = { queueSize: 2, lifeMs: 60_000, key: '', rerunFailed: 0, pipeline: 'maps', maxWaiting: '' };
   t.equal(await run('reserve', { slot: 'a', ...slot }), 'ok');
   t.equal(await redis.cli('script', 'flush'), 'OK');
   t.equal(await run('reserve', { slot: 'b', ...slot }), 'ok');

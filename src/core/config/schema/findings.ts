@@ -165,6 +165,7 @@ const shown = new Set([
     'archive',
     'index',
     'scene_map_page',
+    'max_waiting',
     'enabled',
     'keep_latest',
     'older_than',

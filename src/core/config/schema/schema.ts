@@ -6,7 +6,7 @@ import { logSchema } from './log.ts';
 import { serverSchema } from './server.ts';
 import { databases } from '../../weather/database/settings.ts';
 import { templates, weather } from '../../weather/settings.ts';
-import { choice, environmentName, id, list, map, path } from '../../settings/kinds.ts';
+import { amount, choice, environmentName, id, list, map, path } from '../../settings/kinds.ts';
 
 /**
  * The YAML of the configuration, setting by setting: the one place that knows names, forms, ranges and
@@ -52,6 +52,11 @@ const pipeline = map({
     .description(
       'Where the bundles go. Destinations are independent: when one fails, the others are still attempted.',
     ),
+  max_waiting: amount()
+    .description(
+      'How many uploads and runs of this pipeline may be received or wait at once, so that one producer cannot fill the queue for all: a number, or a share of server.http.queue_size, rounded down, 1 at least. One more is answered with 429 pipeline_full. Left out, queue_size alone bounds them.',
+    )
+    .example('50%'),
   scene_maps: map({
     content_rules: choice('warning', 'error')
       .default('warning')

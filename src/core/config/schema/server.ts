@@ -90,7 +90,7 @@ export const serverSchema = map({
     .description('Where accepted uploads wait: in this process, or in Redis.'),
   admin_token_env: environmentName()
     .description(
-      'Environment variable, or file in secrets.directory, that holds the token for admin/queues, the board of the queues in bullmq mode. Without it there is no board.',
+      'Environment variable, or file in secrets.directory, that holds the token of whoever runs the daemon: to pause and resume pipelines, and for admin/queues, the board of the queues in bullmq mode. Without it there is neither.',
     )
     .example('WAYBILL_ADMIN_TOKEN'),
 }).description('The daemon (waybill serve).');

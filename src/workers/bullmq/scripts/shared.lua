@@ -4,14 +4,19 @@
   Keys, each behind the prefix and a colon:
 
     run:<id>           hash: pipeline, seq, state (queued | running | finished), job, record, key, digest,
-                       owner, takes, expires
+                       owner, takes, expires, position (in the line of its pipeline, when it was accepted)
     runs:<pipeline>    sorted set of run ids by seq: the order of acceptance
     queued             sorted set of run ids by seq
+    queued:<pipeline>  set of them
+    ends               list of the times at which the last runs ended, the latest first
+    ends:<pipeline>    those of one pipeline
+    paused             hash: a pipeline that is paused → JSON of {since, reason}
     running            set of run ids
     outbox:<pipeline>  sorted set of run ids by seq: accepted runs that may not be in BullMQ's queue yet
     outboxes           set of the pipelines whose outbox is not empty
     finished           sorted set of run ids by the time at which they expire
     slots              sorted set of upload slots by the time at which their API counts as dead
+    slots:<pipeline>   those of one pipeline
     ended:<slot>       a slot that was given up: a renewal that comes late must not take it again
     staging            sorted set of names in shared staging that belong to no run yet, by the time at which
                        they become unwanted
@@ -34,8 +39,9 @@ local function forgetKey(key, value)
 end
 
 -- Gives a slot up, for good.
-local function endSlot(slot, lifeMs)
+local function endSlot(slot, lifeMs, pipeline)
   redis.call('ZREM', prefix .. 'slots', slot)
+  redis.call('ZREM', prefix .. 'slots:' .. pipeline, slot)
   redis.call('SET', prefix .. 'ended:' .. slot, '', 'PX', lifeMs)
 end
 
@@ -43,6 +49,12 @@ end
 local function hasFailed(runId)
   local known = redis.call('HMGET', prefix .. 'run:' .. runId, 'state', 'record')
   return known[1] == 'finished' and cjson.decode(known[2])['status'] == 'failed'
+end
+
+-- Counts the slots and the queued runs of a pipeline.
+local function waitingOf(pipeline)
+  redis.call('ZREMRANGEBYSCORE', prefix .. 'slots:' .. pipeline, '-inf', now)
+  return redis.call('ZCARD', prefix .. 'slots:' .. pipeline) + redis.call('SCARD', prefix .. 'queued:' .. pipeline)
 end
 
 local function isStaging(value)

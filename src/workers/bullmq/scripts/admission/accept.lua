@@ -12,7 +12,7 @@
   ARGV[10]  staged   name in shared staging, or ''
   ARGV[11]  rerunFailed  1: a run with this key that has failed gives it up
 
-  Returns {'ok'} | {'replay', record} | {'conflict'} (the key was used with other content) |
+  Returns {'ok', position} | {'replay', record, position} | {'conflict'} (the key was used with other content) |
   {'busy'} (another request is staging an upload with the key) | {'swept'} (the name became unwanted)
 ]]
 local slot, lifeMs, key, digest, runId = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
@@ -20,8 +20,8 @@ local pipeline, job, record, staged, rerunFailed = ARGV[7], ARGV[8], ARGV[9], AR
 
 local run = prefix .. 'run:' .. runId
 -- A retry after a lost answer: this is the same acceptance.
-if redis.call('EXISTS', run) == 1 then return {'ok'} end
-endSlot(slot, lifeMs)
+if redis.call('EXISTS', run) == 1 then return {'ok', redis.call('HGET', run, 'position')} end
+endSlot(slot, lifeMs, pipeline)
 if key ~= '' then
   local known = redis.call('GET', prefix .. 'key:' .. key)
   if isStaging(known) and known ~= 's ' .. slot then return {'busy'} end
@@ -30,7 +30,9 @@ if key ~= '' then
     local firstRecord = redis.call('HGET', prefix .. 'run:' .. first, 'record')
     if firstRecord and used ~= digest then return {'conflict'} end
     local isRerun = rerunFailed == '1' and firstRecord and hasFailed(first)
-    if firstRecord and not isRerun then return {'replay', firstRecord} end
+    if firstRecord and not isRerun then
+      return {'replay', firstRecord, redis.call('HGET', prefix .. 'run:' .. first, 'position')}
+    end
   end
 end
 if staged ~= '' and redis.call('ZREM', prefix .. 'staging', staged) == 0 then
@@ -38,11 +40,13 @@ if staged ~= '' and redis.call('ZREM', prefix .. 'staging', staged) == 0 then
   return {'swept'}
 end
 local seq = redis.call('INCR', prefix .. 'seq')
+redis.call('SADD', prefix .. 'queued:' .. pipeline, runId)
+local position = redis.call('SCARD', prefix .. 'queued:' .. pipeline)
 redis.call('HSET', run, 'pipeline', pipeline, 'seq', seq, 'state', 'queued', 'job', job, 'record', record,
-  'key', key, 'digest', digest, 'owner', '', 'takes', 0)
+  'key', key, 'digest', digest, 'owner', '', 'takes', 0, 'position', position)
 redis.call('ZADD', prefix .. 'runs:' .. pipeline, seq, runId)
 redis.call('ZADD', prefix .. 'queued', seq, runId)
 redis.call('ZADD', prefix .. 'outbox:' .. pipeline, seq, runId)
 redis.call('SADD', prefix .. 'outboxes', pipeline)
 if key ~= '' then redis.call('SET', prefix .. 'key:' .. key, 'u ' .. digest .. ' ' .. runId) end
-return {'ok'}
+return {'ok', tostring(position)}

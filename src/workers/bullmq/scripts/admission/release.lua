@@ -4,11 +4,12 @@
   ARGV[2]  slot
   ARGV[3]  lifeMs  as it was renewed for
   ARGV[4]  key     or ''
+  ARGV[5]  pipeline
 
   Returns 'ok'
 ]]
-local slot, lifeMs, key = ARGV[2], ARGV[3], ARGV[4]
+local slot, lifeMs, key, pipeline = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
-endSlot(slot, lifeMs)
+endSlot(slot, lifeMs, pipeline)
 forgetKey(key, 's ' .. slot)
 return 'ok'

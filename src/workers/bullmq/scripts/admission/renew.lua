@@ -6,13 +6,16 @@
   ARGV[4]  key           or ''
   ARGV[5]  staged        name in shared staging, or ''
   ARGV[6]  stagedLifeMs  until the name becomes unwanted
+  ARGV[7]  pipeline
 
   Returns 'ok' | 'ended' (the slot was given up)
 ]]
 local slot, lifeMs, key, staged, stagedLifeMs = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local pipeline = ARGV[7]
 
 if redis.call('EXISTS', prefix .. 'ended:' .. slot) == 1 then return 'ended' end
 redis.call('ZADD', prefix .. 'slots', now + lifeMs, slot)
+redis.call('ZADD', prefix .. 'slots:' .. pipeline, now + lifeMs, slot)
 if key ~= '' then
   local known = redis.call('GET', prefix .. 'key:' .. key)
   if not known or known == 's ' .. slot then

@@ -5,7 +5,7 @@
   ARGV[3]  digest       of this request's content
   ARGV[4]  rerunFailed  1: a run that has failed is none
 
-  Returns {} if there is none | {'conflict'} if that run had other content | {'replay', record}
+  Returns {} if there is none | {'conflict'} if that run had other content | {'replay', record, position}
 ]]
 local key, digest, rerunFailed = ARGV[2], ARGV[3], ARGV[4]
 
@@ -16,4 +16,4 @@ local record = redis.call('HGET', prefix .. 'run:' .. first, 'record')
 if not record then return {} end
 if used ~= digest then return {'conflict'} end
 if rerunFailed == '1' and hasFailed(first) then return {} end
-return {'replay', record}
+return {'replay', record, redis.call('HGET', prefix .. 'run:' .. first, 'position')}

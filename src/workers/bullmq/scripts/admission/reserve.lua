@@ -6,11 +6,14 @@
   ARGV[4]  lifeMs     until the slot and the key expire, unless they are renewed
   ARGV[5]  key        or ''
   ARGV[6]  rerunFailed  1: a key whose run has failed counts as not used
+  ARGV[7]  pipeline
+  ARGV[8]  maxWaiting  slots and queued runs of the pipeline at most, or ''
 
-  Returns 'ok' | 'used' (a run was accepted with this key; no slot was taken) | 'full' | 'busy' (another
-  request is staging an upload with this key)
+  Returns 'ok' | 'used' (a run was accepted with this key; no slot was taken) | 'full' |
+  'pipeline_full' | 'busy' (another request is staging an upload with this key)
 ]]
 local slot, queueSize, lifeMs, key, rerunFailed = ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5], ARGV[6]
+local pipeline, maxWaiting = ARGV[7], tonumber(ARGV[8])
 
 local known = key ~= '' and redis.call('GET', prefix .. 'key:' .. key)
 if known and not isStaging(known) then
@@ -22,9 +25,11 @@ redis.call('ZREMRANGEBYSCORE', prefix .. 'slots', '-inf', now)
 if redis.call('ZCARD', prefix .. 'slots') + redis.call('ZCARD', prefix .. 'queued') >= queueSize then
   return 'full'
 end
+if maxWaiting and waitingOf(pipeline) >= maxWaiting then return 'pipeline_full' end
 if key ~= '' then
   if isStaging(known) then return 'busy' end
   if not known then redis.call('SET', prefix .. 'key:' .. key, 's ' .. slot, 'PX', lifeMs) end
 end
 redis.call('ZADD', prefix .. 'slots', now + lifeMs, slot)
+redis.call('ZADD', prefix .. 'slots:' .. pipeline, now + lifeMs, slot)
 return 'ok'

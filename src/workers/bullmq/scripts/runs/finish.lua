@@ -5,18 +5,23 @@
   ARGV[3]  owner
   ARGV[4]  record       JSON
   ARGV[5]  retentionMs
+  ARGV[6]  mostEnds     how many ends of runs are remembered
 
   Returns 1, also if it was finished before | 0 if the run has another owner
 ]]
-local runId, owner, record, retentionMs = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local runId, owner, record, retentionMs, mostEnds = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 
 local run = prefix .. 'run:' .. runId
-local known = redis.call('HMGET', run, 'owner', 'state', 'key', 'digest')
-local state, key, digest = known[2], known[3], known[4]
+local known = redis.call('HMGET', run, 'owner', 'state', 'key', 'digest', 'pipeline')
+local state, key, digest, pipeline = known[2], known[3], known[4], known[5]
 if known[1] ~= owner then return 0 end
 if state == 'finished' then return 1 end
 redis.call('HSET', run, 'record', record, 'state', 'finished', 'expires', now + retentionMs)
 redis.call('SREM', prefix .. 'running', runId)
+for _, ended in ipairs({prefix .. 'ends', prefix .. 'ends:' .. pipeline}) do
+  redis.call('LPUSH', ended, now)
+  redis.call('LTRIM', ended, 0, mostEnds - 1)
+end
 redis.call('ZADD', prefix .. 'finished', now + retentionMs, runId)
 if key ~= '' and redis.call('GET', prefix .. 'key:' .. key) == 'u ' .. digest .. ' ' .. runId then
   redis.call('PEXPIRE', prefix .. 'key:' .. key, retentionMs)

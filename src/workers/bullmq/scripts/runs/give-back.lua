@@ -10,11 +10,12 @@
 local runId, owner, record = ARGV[2], ARGV[3], ARGV[4]
 
 local run = prefix .. 'run:' .. runId
-local known = redis.call('HMGET', run, 'owner', 'state', 'seq')
-local seq = known[3]
+local known = redis.call('HMGET', run, 'owner', 'state', 'seq', 'pipeline')
+local seq, pipeline = known[3], known[4]
 if known[1] ~= owner or known[2] ~= 'running' then return 0 end
 redis.call('HSET', run, 'record', record, 'state', 'queued', 'owner', '')
 redis.call('HINCRBY', run, 'takes', -1)
 redis.call('SREM', prefix .. 'running', runId)
 redis.call('ZADD', prefix .. 'queued', seq, runId)
+redis.call('SADD', prefix .. 'queued:' .. pipeline, runId)
 return 1

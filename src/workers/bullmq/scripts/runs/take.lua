@@ -4,15 +4,18 @@
   ARGV[2]  runId
   ARGV[3]  owner
 
-  Returns {} if the run is finished or unknown | {record, job, how often it was taken, as a string}
+  Returns {} if the run is finished or unknown | {'paused'} if its pipeline is: the run stays as it was |
+  {'taken', record, job, how often it was taken, as a string}
 ]]
 local runId, owner = ARGV[2], ARGV[3]
 
 local run = prefix .. 'run:' .. runId
-local known = redis.call('HMGET', run, 'state', 'record', 'job')
-local state, record, job = known[1], known[2], known[3]
+local known = redis.call('HMGET', run, 'state', 'record', 'job', 'pipeline')
+local state, record, job, pipeline = known[1], known[2], known[3], known[4]
 if not state or state == 'finished' then return {} end
+if redis.call('HEXISTS', prefix .. 'paused', pipeline) == 1 then return {'paused'} end
 redis.call('HSET', run, 'state', 'running', 'owner', owner)
 redis.call('ZREM', prefix .. 'queued', runId)
+redis.call('SREM', prefix .. 'queued:' .. pipeline, runId)
 redis.call('SADD', prefix .. 'running', runId)
-return {record, job, tostring(redis.call('HINCRBY', run, 'takes', 1))}
+return {'taken', record, job, tostring(redis.call('HINCRBY', run, 'takes', 1))}

@@ -1,0 +1,131 @@
+import type { RequestHandler } from 'express';
+import type { Log } from '../../core/log.ts';
+import type { JobQueue, Pause } from '../../workers/queue.ts';
+import type { HttpPorts } from '../http/app.ts';
+import { bodyCheck } from '../http/body-check.ts';
+import type { Token } from '../http/auth.ts';
+import { jsonContent, pipelineIdParameter } from '../http/json-content.ts';
+import type { JsonSchema, ResponseObject } from '../http/openapi-types.ts';
+import type { MemoryBodyPorts } from '../http/request/body-in-memory.ts';
+import { queryParameters } from '../http/query-parameters.ts';
+import type { Route } from '../http/route.ts';
+import { authorizeAdmin } from './pipeline-access.ts';
+import { readSmallJson } from './small-json-body.ts';
+
+/*
+ * Whoever runs the daemon may hold a pipeline back, for maintenance at a destination or while something is
+ * looked into: with the admin token, since it concerns all producers of the pipeline.
+ */
+
+export interface PausePorts extends HttpPorts, MemoryBodyPorts {
+  http: HttpPorts['http'];
+  log: Log;
+  tokens: readonly Token[];
+  /** Null if none is configured: then nobody may. */
+  adminToken: Token | null;
+  pipelineIds: ReadonlySet<string>;
+  queue: Pick<JobQueue, 'pause' | 'resume'>;
+}
+
+const mostChars = 200;
+const pauseRequest: JsonSchema = {
+  type: 'object',
+  additionalProperties: false,
+  properties: {
+    reason: {
+      description: 'Shown to whoever lists runs of the pipeline.',
+      type: ['string', 'null'],
+      minLength: 1,
+      maxLength: mostChars,
+      pattern: '^[^\\u0000-\\u001f\\u007f]*$',
+    },
+  },
+};
+const checkPauseRequest = bodyCheck(pauseRequest, `send no body, {} or {"reason": "…"}, one line`);
+const checkEmpty = bodyCheck({ ...pauseRequest, properties: {} }, 'send no body or {}');
+const noQuery = queryParameters({});
+
+const answer: ResponseObject = {
+  description: 'How the pipeline is now.',
+  content: jsonContent('PipelineState', {
+    pipeline_id: 'maps',
+    paused: { since: '2026-11-20T02:04:34.120Z', reason: 'the web server is being replaced' },
+  }),
+};
+const problems = [
+  'pipeline_not_found',
+  'forbidden',
+  'invalid_request',
+  'unsupported_media_type',
+  'queue_unavailable',
+  'server_busy',
+] as const;
+
+export const pausePipelineRoute: Route<PausePorts> = {
+  method: 'post',
+  path: '/v1/pipelines/{pipeline_id}/pause',
+  operationId: 'pausePipeline',
+  tag: 'pipelines',
+  summary: 'Let no run of a pipeline begin',
+  description:
+    'Needs the token of `server.admin_token_env`. Uploads and runs are accepted and wait, those that run go on. Of a pipeline that is paused it replaces the reason. With `driver: bullmq` it holds for all hosts and survives restarts; the queue in memory forgets it when the daemon ends.',
+  access: 'token',
+  parameters: [pipelineIdParameter],
+  body: {
+    description: 'Nothing, or why.',
+    required: false,
+    content: jsonContent(pauseRequest, { reason: 'the web server is being replaced' }),
+  },
+  responses: { 200: answer },
+  problems,
+  handle: (ports) =>
+    steer(ports, checkPauseRequest, async (pipelineId, body) => {
+      const { reason = null } = (body ?? {}) as { reason?: string | null };
+      const paused = await ports.queue.pause(pipelineId, reason);
+      ports.log.info({ pipeline_id: pipelineId, reason }, 'pipeline paused');
+      return paused;
+    }),
+};
+
+export const resumePipelineRoute: Route<PausePorts> = {
+  method: 'post',
+  path: '/v1/pipelines/{pipeline_id}/resume',
+  operationId: 'resumePipeline',
+  tag: 'pipelines',
+  summary: 'Let runs of a pipeline begin again',
+  description:
+    'Needs the token of `server.admin_token_env`. What waits begins in the order of acceptance. A pipeline that is not paused stays as it is.',
+  access: 'token',
+  parameters: [pipelineIdParameter],
+  body: {
+    description: 'Nothing, or an empty object.',
+    required: false,
+    content: jsonContent({ type: 'object' }, {}),
+  },
+  responses: {
+    200: { ...answer, content: jsonContent('PipelineState', { pipeline_id: 'maps', paused: null }) },
+  },
+  problems,
+  handle: (ports) =>
+    steer(ports, checkEmpty, async (pipelineId) => {
+      const wasPaused = await ports.queue.resume(pipelineId);
+      if (wasPaused) ports.log.info({ pipeline_id: pipelineId }, 'pipeline resumed');
+      return null;
+    }),
+};
+
+/** The checks of both routes, in their order, and their answer. */
+function steer(
+  ports: PausePorts,
+  check: (body: unknown) => void,
+  act: (pipelineId: string, body: unknown) => Promise<Pause | null>,
+): RequestHandler<{ pipelineId: string }> {
+  return async (req, res) => {
+    const { pipelineId } = req.params;
+    authorizeAdmin(req, res, { ...ports, id: pipelineId });
+    noQuery.read(req.url);
+    const body = await readSmallJson(req, res, ports);
+    if (body !== undefined) check(body);
+    res.json({ pipeline_id: pipelineId, paused: await act(pipelineId, body) });
+  };
+}

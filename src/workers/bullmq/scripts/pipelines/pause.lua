@@ -1,0 +1,16 @@
+--[[
+  Pauses a pipeline: no run of it is taken from now on. One that is paused stays so since it was.
+
+  ARGV[2]  pipeline
+  ARGV[3]  since   RFC 3339
+  ARGV[4]  reason  JSON: a text or null
+
+  Returns JSON of {since, reason}, as they are from now on
+]]
+local pipeline, since, reason = ARGV[2], ARGV[3], ARGV[4]
+
+local known = redis.call('HGET', prefix .. 'paused', pipeline)
+if known then since = cjson.decode(known)['since'] end
+local pause = '{"since":' .. cjson.encode(since) .. ',"reason":' .. reason .. '}'
+redis.call('HSET', prefix .. 'paused', pipeline, pause)
+return pause

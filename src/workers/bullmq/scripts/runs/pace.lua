@@ -1,0 +1,21 @@
+--[[
+  Tells how many hold a slot, and when the last runs ended.
+
+  ARGV[2]  pipeline  or '' for all together
+
+  Returns {now, slots and queued runs together, 1 if the pipeline is paused, end of a run, …}, the latest end
+  first; all as strings
+]]
+local pipeline = ARGV[2]
+
+local waiting, ended, isPaused
+if pipeline == '' then
+  waiting = redis.call('ZCOUNT', prefix .. 'slots', '(' .. now, '+inf') + redis.call('ZCARD', prefix .. 'queued')
+  ended, isPaused = prefix .. 'ends', 0
+else
+  waiting, ended = waitingOf(pipeline), prefix .. 'ends:' .. pipeline
+  isPaused = redis.call('HEXISTS', prefix .. 'paused', pipeline)
+end
+local pace = {tostring(now), tostring(waiting), tostring(isPaused)}
+for _, at in ipairs(redis.call('LRANGE', ended, 0, -1)) do pace[#pace + 1] = at end
+return pace
