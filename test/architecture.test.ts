@@ -40,6 +40,7 @@ const homes: Record<string, string> = {
   'ssh2-sftp-client': 'src/core/storage/sftp/session\\.ts',
   ssh2: 'src/core/storage/sftp/.+',
   express: 'src/api/.+',
+  cors: 'src/api/http/cross-origin\\.ts',
   busboy: 'src/api/.+',
   multer: 'src/api/.+',
   bullmq: 'src/workers/bullmq/.+',

@@ -87,6 +87,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     maxBodyMemory: 64 * 1024 * 1024,
     shutdownTimeoutMs: 0,
     protectRuns: false,
+    cors: null,
     ...settings.http,
   };
   const stopping = new AbortController();

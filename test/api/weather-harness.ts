@@ -33,6 +33,7 @@ export async function startWeather(
     /** The same for every family; by default nothing is stale. */
     staleAfterMs?: number;
     weatherMetrics?: WeatherMetrics;
+    cors?: { origins: string[] };
   },
 ): Promise<string> {
   const { reader, clock, cacheMs = 0, templates = shippedTemplates, log = silentLog } = settings;
@@ -58,6 +59,7 @@ export async function startWeather(
     maxBodyMemory: 1,
     shutdownTimeoutMs: 1,
     protectRuns: false,
+    cors: settings.cors ?? null,
   };
   const ports = { http, clock, log, logging: logControl(), metrics: null, weather };
   const server = createServer(withHotReads(createHttpApp(readerRoutes, ports), ports));

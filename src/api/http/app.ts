@@ -4,6 +4,7 @@ import type { ServerConfig } from '../../core/config/config.ts';
 import { WaybillError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import type { LogControl } from '../../core/log-control.ts';
+import { crossOrigin } from './cross-origin.ts';
 import { sendProblem } from './problem.ts';
 import { dropUnreadBody } from './request/drain-request.ts';
 import { refusedHead } from './request/refused-head.ts';
@@ -35,7 +36,10 @@ export function createHttpApp<Ports extends HttpPorts>(
   app.set('trust proxy', ports.http.trustedProxies);
   app.use(requestLog(ports));
   app.use(closeUnread(ports.clock));
-  for (const handler of [...observers, checkHead, ...pages]) app.use(handler);
+  // Pages are an operator's own: no page of another origin reads them.
+  const cors = crossOrigin(ports.http.cors);
+  for (const handler of [...observers, checkHead, ...pages, ...(cors === null ? [] : [cors])])
+    app.use(handler);
   app.use(ports.http.basePath, createRouter(routes, ports));
   app.use(noSuchRoute);
   app.use(answerError(ports.clock));

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { crossOriginHeaders } from './cross-origin.ts';
 import { requestContext } from './request/request-context.ts';
 
 /** A complete answer that clients can revalidate. */
@@ -12,6 +13,8 @@ export interface TaggedAnswer {
   /** Strong, over the bytes of the body. */
   etag: string;
   lastModified: Date | null;
+  /** The request headers that decide which answer this is, with commas between; null: none. */
+  vary: string | null;
   /** `Cache-Control` and other headers; sent with 304 too. */
   headers: Readonly<Record<string, string>>;
 }
@@ -25,26 +28,41 @@ export function taggedAnswer(
   {
     headers = { 'Cache-Control': 'no-store' },
     lastModified = null,
-  }: Partial<Pick<TaggedAnswer, 'headers' | 'lastModified'>> = {},
+    vary = null,
+  }: Partial<Pick<TaggedAnswer, 'headers' | 'lastModified' | 'vary'>> = {},
 ): TaggedAnswer {
   const body = text.length > longestText ? Buffer.from(text) : text;
   const digest = createHash('sha256').update(body).digest('base64url').slice(0, 27);
-  return { mediaType, body, bytes: Buffer.byteLength(body), etag: `"${digest}"`, lastModified, headers };
+  const bytes = Buffer.byteLength(body);
+  return { mediaType, body, bytes, etag: `"${digest}"`, lastModified, vary, headers };
 }
 
 /**
  * Sends an answer, or 304 if the client already has it; HEAD gets the same headers without a body. All
- * headers go out in one call and replace those that were set before: setting them one by one would be half
- * of what a cached answer costs.
+ * headers go out in one call and replace those that were set before, but for those of CORS: setting them one
+ * by one would be half of what a cached answer costs.
  */
 export function sendWithEtag(req: IncomingMessage, res: ServerResponse, answer: TaggedAnswer): void {
+  const own = ownHeaders(res, answer);
   for (const name of res.getHeaderNames()) res.removeHeader(name);
   const context = requestContext(req);
   const { validators, all } = rawHeaders(answer);
   const isCurrent = isUpToDate(req, answer);
-  res.writeHead(isCurrent ? 304 : 200, ['X-Request-Id', context.id, ...(isCurrent ? validators : all)]);
+  res.writeHead(isCurrent ? 304 : 200, [
+    'X-Request-Id',
+    context.id,
+    ...own,
+    ...(isCurrent ? validators : all),
+  ]);
   context.sent = isCurrent || req.method === 'HEAD' ? 0 : answer.bytes;
   res.end(context.sent === 0 ? undefined : answer.body);
+}
+
+/** Those that depend on the request, or on what CORS put there; names and values in turn. */
+function ownHeaders(res: ServerResponse, { vary }: TaggedAnswer): string[] {
+  const before = res.getHeader('vary');
+  const all = [vary, before === undefined ? null : String(before)].filter((names) => names !== null);
+  return [...(all.length === 0 ? [] : ['Vary', all.join(', ')]), ...crossOriginHeaders(res)];
 }
 
 interface RawHeaders {

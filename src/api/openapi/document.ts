@@ -11,7 +11,9 @@ const description = `Publishes bundles that producers push, and tells what becam
 
 Paths are relative to \`server.http.base_path\`. \`HEAD\` is answered wherever \`GET\` is. Every refusal is a problem document (RFC 9457); besides
 those listed, a path that is none is answered 404 \`not_found\`, and another method 405 \`method_not_allowed\` with \`Allow\`. On every path, what is not valid HTTP is answered 400 \`malformed_request\`,
-408 \`request_timeout\`, 417 \`expectation_failed\`, 431 \`headers_too_large\` or 501 \`unsupported_transfer_coding\`.`;
+408 \`request_timeout\`, 417 \`expectation_failed\`, 431 \`headers_too_large\` or 501 \`unsupported_transfer_coding\`.
+
+Pages of the origins in \`server.http.cors\` may read every answer; their preflights are answered 204.`;
 
 const tags: Record<RouteTag, string> = {
   uploads: 'Bundles from producers.',

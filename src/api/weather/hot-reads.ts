@@ -9,6 +9,7 @@ import { hasPendingBody } from '../http/request/drain-request.ts';
 import { refusedHead } from '../http/request/refused-head.ts';
 import { sendWithEtag } from '../http/send-with-etag.ts';
 import { logRequest, type LoggedRequest } from '../http/request-log.ts';
+import { crossOrigin } from '../http/cross-origin.ts';
 
 /**
  * The application with a fast path for weather reads that are cached: the same log line, counters and headers
@@ -19,12 +20,14 @@ export function withHotReads(
   {
     weather,
     metrics,
+    http,
     log,
     clock,
     logging,
-  }: WeatherPorts & { metrics: Metrics | null } & Pick<HttpPorts, 'log' | 'clock' | 'logging'>,
+  }: WeatherPorts & { metrics: Metrics | null } & HttpPorts,
 ): RequestListener {
   if (weather === null) return app;
+  const cors = crossOrigin(http.cors);
   return (req, res) => {
     const answer =
       (req.method === 'GET' || req.method === 'HEAD') && !hasPendingBody(req) && refusedHead(req) === null
@@ -37,7 +40,9 @@ export function withHotReads(
     requestContext(req).route = answer.endpoint.path;
     logRequest({ log, clock, logging }, asLogged(app, req), res);
     if (metrics !== null) recordRequest(metrics, clock, req, res);
-    sendWithEtag(req, res, answer);
+    const send = (): void => sendWithEtag(req, res, answer);
+    if (cors === null) send();
+    else cors(req, res, send);
   };
 }
 

@@ -146,8 +146,9 @@ async function answerOf(
   const request = { endpoint: endpoint.path, parameters: query };
   const rendered = await render(format, { data, meta, endpoint, request }, text);
   const maxAge = data === null ? maxAgeWithoutData : endpoint.maxAgeSeconds;
-  const headers = { Vary: 'Accept', 'Cache-Control': `public, max-age=${maxAge}` };
+  const headers = { 'Cache-Control': `public, max-age=${maxAge}` };
   const answer = taggedAnswer(mediaType, rendered, {
+    vary: 'Accept',
     headers: stale ? { ...headers, Warning: '110 waybill "Response is Stale"' } : headers,
   });
   // A template may change without a newer date than the data has.

@@ -56,6 +56,8 @@ export interface ServerConfig {
     maxBodyMemory: number;
     shutdownTimeoutMs: number;
     protectRuns: boolean;
+    /** The origins whose pages may read answers, `*` for any; null: none. */
+    cors: { origins: string[] } | null;
   };
   metrics: {
     enabled: boolean;

@@ -26,6 +26,7 @@ export interface ConfigDocument {
       max_body_memory: string | number;
       shutdown_timeout: string;
       protect_runs: boolean;
+      cors?: { origins: string[] };
     };
     metrics: { enabled: boolean; token_env?: string };
     worker: { listen?: string };

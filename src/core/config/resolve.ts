@@ -68,6 +68,7 @@ function resolveServer(
       maxBodyMemory: resolveSize(http.max_body_memory),
       shutdownTimeoutMs: resolveDuration(http.shutdown_timeout),
       protectRuns: http.protect_runs,
+      cors: http.cors ?? null,
     },
     metrics: { enabled: metrics.enabled, tokenEnv: metrics.token_env ?? null },
     worker: { listen: worker.listen === undefined ? null : accepted(parseListen(worker.listen)) },

@@ -16,6 +16,7 @@ import {
   parseBaseUrl,
   parseEndpoint,
   parseListen,
+  parseOrigin,
   parsePrefix,
   parseWebhookUrl,
   type Verdict,
@@ -95,6 +96,8 @@ export const endpoint = (): joi.StringSchema =>
   text('an absolute URL such as https://s3.example.org', 'URL', parseEndpoint);
 export const webhookUrl = (): joi.StringSchema =>
   text('an absolute URL such as https://ops.example.org/waybill', 'URL', parseWebhookUrl);
+export const origin = (): joi.StringSchema =>
+  text('an origin such as https://app.example.org, or "*" for any', 'origin', parseOrigin);
 export const host = (): joi.StringSchema =>
   text(
     'a host name or an address, without a port',

@@ -69,6 +69,15 @@ export function parseBaseUrl(text: string): Verdict<string> {
   return accept(href.endsWith('/') ? href : `${href}/`);
 }
 
+/** The origin of pages as browsers send it (scheme, host, port unless it is the usual one), or `*`. */
+export function parseOrigin(text: string): Verdict<string> {
+  if (text === '*') return accept(text);
+  const verdict = parseHttpUrl(text);
+  if (!verdict.ok) return verdict;
+  const { origin } = verdict.value;
+  return origin === text ? accept(origin) : refuse(`browsers send it as ${origin}`);
+}
+
 /** An absolute http(s) URL without a closing `/`. */
 export function parseEndpoint(text: string): Verdict<string> {
   const verdict = parseHttpUrl(text);

@@ -57,6 +57,7 @@ t.test('the smallest configuration gets every default', async (t) => {
         maxBodyMemory: 64 * 1024 * 1024,
         shutdownTimeoutMs: 30_000,
         protectRuns: false,
+        cors: null,
       },
       metrics: { enabled: true, tokenEnv: null },
       adminTokenEnv: null,
@@ -176,6 +177,8 @@ t.test('values are brought into one form', async (t) => {
   ] as const)
     t.equal(http(`base_path: ${text}`).basePath, base, text);
   t.same(http('trusted_proxies: []').trustedProxies, []);
+  const origins = ['https://app.example.org', 'http://localhost:5173', 'http://[::1]:8080', '*'];
+  t.same(http(`cors: { origins: ${JSON.stringify(origins)} }`).cors, { origins });
   t.same(http('trusted_proxies: [10.0.0.0/8, "fd00::/8", uniquelocal]').trustedProxies, [
     '10.0.0.0/8',
     'fd00::/8',
@@ -403,6 +406,12 @@ t.test('each bad value is refused at its own key', async (t) => {
     ['protect_runs: 1', 'protect_runs', /true or false/],
     ['trusted_proxies: loopback', 'trusted_proxies', /expected a list/],
     ['trusted_proxies: [10.0.0.0/33]', 'trusted_proxies[0]', /CIDR/],
+    ['cors: { origins: [] }', 'cors.origins', /at least one/],
+    ['cors: {}', 'cors.origins', /a list of origins/],
+    ['cors: { origins: ["https://a.example/"] }', 'cors.origins[0]', /send it as https:\/\/a\.example$/],
+    ['cors: { origins: ["https://A.example:443"] }', 'cors.origins[0]', /send it as https:\/\/a\.example/],
+    ['cors: { origins: ["a.example"] }', 'cors.origins[0]', /begin with https/],
+    ['cors: { origins: ["*"], credentials: true }', 'cors.credentials', /origins/],
   ];
   for (const [settings, key, message] of http) {
     const found = findingsOf(withHttp(settings));

@@ -131,6 +131,7 @@ const shown = new Set([
     'listen',
     'base_path',
     'trusted_proxies',
+    'origins',
     'retention',
     'queue_size',
     'max_concurrency',

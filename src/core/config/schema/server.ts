@@ -10,9 +10,21 @@ import {
   list,
   listen,
   map,
+  origin,
   proxyRange,
   size,
 } from '../../settings/kinds.ts';
+
+const cors = map({
+  origins: list(origin(), { min: 1, expected: 'a list of origins, at least one' })
+    .required()
+    .description(
+      'Origins whose pages may read answers, as browsers send them: https://app.example.org, without a path. "*" stands for any.',
+    )
+    .example(['https://maps.example.org']),
+}).description(
+  'Pages of other origins (CORS). Without it none may read what the API answers. Cookies are never allowed: a page that uploads sends a token.',
+);
 
 const http = map({
   listen: listen()
@@ -67,6 +79,7 @@ const http = map({
     .description(
       'Asks for an upload token of the pipeline on GET /runs/{run_id}. Otherwise whoever knows the random run id may read the record.',
     ),
+  cors,
 }).description('The HTTP API of the daemon.');
 
 const worker = map({
