@@ -118,7 +118,7 @@ t.test('answers tell how long they serve and how to ask again', async (t) => {
   for (const [path, maxAge, dated] of cases) {
     const { headers } = await fetch((path.startsWith('/current') ? url : later) + path);
     t.equal(headers.get('cache-control'), `public, max-age=${maxAge}`, path);
-    t.equal(headers.get('vary'), 'Accept');
+    t.equal(headers.get('vary'), 'Accept, Accept-Encoding');
     t.match(headers.get('etag'), /^"[\w-]{27}"$/);
     t.equal(headers.has('last-modified'), dated, path);
     const modified = Date.parse(headers.get('last-modified') ?? '');

@@ -36,6 +36,21 @@ export function negotiate(format: string | null, accept: string | undefined): Re
   return chosen;
 }
 
+/**
+ * Those of `available` that an Accept-Encoding takes, the best first; where it takes two alike, the first of
+ * `available`. Pure.
+ */
+export function acceptedCodings<C extends string>(acceptEncoding: string, available: readonly C[]): C[] {
+  const headers = { 'accept-encoding': acceptEncoding };
+  const negotiator = new Negotiator({ headers }) as unknown as PreferringNegotiator;
+  return negotiator.encodings(available, { preferred: available }) as C[];
+}
+
+/** What the types of the package do not know yet. */
+interface PreferringNegotiator {
+  encodings(available: readonly string[], options: { preferred: readonly string[] }): string[];
+}
+
 function isBrowser(accept: string): boolean {
   const names = (type: string): boolean => new RegExp(`(^|,)\\s*${type}\\s*(;|,|$)`, 'i').test(accept);
   return names('text/html') && !names('application/json') && !names('text/plain');

@@ -15,6 +15,8 @@ export interface TaggedAnswer {
   lastModified: Date | null;
   /** The request headers that decide which answer this is, with commas between; null: none. */
   vary: string | null;
+  /** Its `Content-Encoding`; null: the body is as it is. */
+  coding: string | null;
   /** `Cache-Control` and other headers; sent with 304 too. */
   headers: Readonly<Record<string, string>>;
 }
@@ -32,9 +34,13 @@ export function taggedAnswer(
   }: Partial<Pick<TaggedAnswer, 'headers' | 'lastModified' | 'vary'>> = {},
 ): TaggedAnswer {
   const body = text.length > longestText ? Buffer.from(text) : text;
-  const digest = createHash('sha256').update(body).digest('base64url').slice(0, 27);
   const bytes = Buffer.byteLength(body);
-  return { mediaType, body, bytes, etag: `"${digest}"`, lastModified, vary, headers };
+  return { mediaType, body, bytes, etag: strongTag(body), lastModified, vary, coding: null, headers };
+}
+
+/** The strong ETag of these bytes. */
+export function strongTag(body: string | Buffer): string {
+  return `"${createHash('sha256').update(body).digest('base64url').slice(0, 27)}"`;
 }
 
 /**
@@ -80,12 +86,20 @@ function rawHeaders(answer: TaggedAnswer): RawHeaders {
   return made;
 }
 
-function makeHeaders({ etag, lastModified, mediaType, bytes, headers }: TaggedAnswer): RawHeaders {
+function makeHeaders({
+  etag,
+  lastModified,
+  mediaType,
+  bytes,
+  coding,
+  headers,
+}: TaggedAnswer): RawHeaders {
   const validators = ['X-Content-Type-Options', 'nosniff', 'ETag', etag, ...Object.entries(headers).flat()];
   if (lastModified !== null) validators.push('Last-Modified', lastModified.toUTCString());
+  const encoding = coding === null ? [] : ['Content-Encoding', coding];
   return {
     validators,
-    all: [...validators, 'Content-Type', mediaType, 'Content-Length', String(bytes)],
+    all: [...validators, 'Content-Type', mediaType, ...encoding, 'Content-Length', String(bytes)],
   };
 }
 

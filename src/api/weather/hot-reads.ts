@@ -4,6 +4,7 @@ import type { HttpPorts } from '../http/app.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import { recordRequest } from '../metrics/record-request.ts';
 import type { WeatherPorts } from './ports.ts';
+import { weatherRequest } from './weather-request.ts';
 import { requestContext } from '../http/request/request-context.ts';
 import { hasPendingBody } from '../http/request/drain-request.ts';
 import { refusedHead } from '../http/request/refused-head.ts';
@@ -31,7 +32,7 @@ export function withHotReads(
   return (req, res) => {
     const answer =
       (req.method === 'GET' || req.method === 'HEAD') && !hasPendingBody(req) && refusedHead(req) === null
-        ? weather.hot({ url: req.url ?? '/', accept: req.headers.accept })
+        ? weather.hot(weatherRequest(req.url ?? '/', req.headers))
         : undefined;
     if (answer === undefined) {
       app(req, res);

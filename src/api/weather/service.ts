@@ -1,5 +1,4 @@
 import type { Clock } from '../../core/clock.ts';
-import { WaybillError } from '../../core/errors.ts';
 import type { Reading } from '../../core/weather/family.ts';
 import { readFamily, type WeatherReader } from '../../core/weather/reader.ts';
 import { renderJson } from '../../core/weather/render/json.ts';
@@ -8,25 +7,21 @@ import type { TextRenderer } from '../../core/weather/render/text.ts';
 import { renderXml } from '../../core/weather/render/xml.ts';
 import type { WeatherConfig } from '../../core/weather/settings.ts';
 import { ByteCache } from './byte-cache.ts';
+import { codingFor, newAnswerEncoder } from '../http/content-coding.ts';
 import { negotiate, type Representation } from '../http/negotiate.ts';
 import { taggedAnswer, type TaggedAnswer } from '../http/send-with-etag.ts';
 import { newDates, type Dates } from './dates.ts';
+import { mostKept, newKeptAnswers } from './kept-answers.ts';
 import type { WeatherEndpoint } from './endpoints.ts';
 import { asOfMeta, isStale } from './staleness.ts';
 import type { WeatherObserver } from './weather-observer.ts';
+import type { WeatherRequest } from './weather-request.ts';
 
 /** A rendered answer, ready to be sent, and what it answers. */
 export interface WeatherAnswer extends TaggedAnswer {
   endpoint: WeatherEndpoint;
   /** Milliseconds for which it may stand in where the database is away; 0: not at all. */
   goodForMs: number;
-}
-
-/** The part of a request that decides its answer. */
-export interface WeatherRequest {
-  /** With its query. */
-  url: string;
-  accept: string | undefined;
 }
 
 export interface WeatherService {
@@ -44,77 +39,43 @@ export interface ServiceParts {
   observer: WeatherObserver;
 }
 
-const mostKept = { entries: 1000, bytes: 32 * 1024 * 1024 };
 /** Seconds. */
 const maxAgeWithoutData = 15;
 
 /**
- * Answers reads: identical ones share what is under way, and what was rendered is kept for `cacheMs`. Where
- * the database is away the last good answer stands in, as long as its data is not stale.
+ * Answers reads: identical ones share what is under way, and what was rendered is kept for `cacheMs`, in each
+ * coding that was asked for. Where the database is away the last good answer stands in, as long as its data
+ * is not stale.
  */
 export function createWeatherService(parts: ServiceParts): WeatherService {
   const { clock, settings, observer } = parts;
   const { cacheMs } = settings;
   // The same answer by its parsed query, and by the request as written: the latter needs no parsing.
-  const byMeaning = new ByteCache<WeatherAnswer>(mostKept);
+  const byMeaning = newKeptAnswers<WeatherAnswer>(clock, cacheMs);
   const byRequest = new ByteCache<WeatherAnswer>(mostKept);
-  const lastGood = new ByteCache<WeatherAnswer>(mostKept);
+  const encode = newAnswerEncoder<WeatherAnswer>();
   const dates = newDates();
-  const underWay = new Map<string, Promise<{ answer: WeatherAnswer; until: number }>>();
-
-  const produce = async (
-    key: string,
-    endpoint: WeatherEndpoint,
-    query: object,
-    as: Representation,
-  ): Promise<{ answer: WeatherAnswer; until: number }> => {
-    // Counted from before the read: a cached answer is never older than `cacheMs`.
-    const now = clock.monotonic();
-    const until = now + cacheMs;
-    try {
-      const answer = await answerOf({ key, endpoint, query, as, dates }, parts);
-      if (cacheMs > 0) {
-        const bytes = answer.bytes + key.length;
-        byMeaning.set(key, answer, { bytes, until });
-        lastGood.set(key, answer, { bytes, until: now + answer.goodForMs });
-      }
-      return { answer, until };
-    } catch (error) {
-      const kept = lastGood.get(key, clock.monotonic());
-      if (kept === undefined || !isAway(error)) throw error;
-      observer.stoodIn(endpoint.family, error);
-      return { answer: standIn(kept), until: 0 };
-    }
-  };
-
   return {
     async answer(endpoint, request) {
       const { format, ...query } = endpoint.query.read(request.url);
       const as = negotiate(format, request.accept);
       const key = `${endpoint.path} ${as.mediaType} ${JSON.stringify(query)}`;
-      const kept = byMeaning.get(key, clock.monotonic());
-      if (kept !== undefined) return kept;
-      let shared = underWay.get(key);
-      if (shared === undefined) {
-        shared = produce(key, endpoint, query, as).finally(() => underWay.delete(key));
-        underWay.set(key, shared);
-      }
-      const { answer, until } = await shared;
+      const make = (): Promise<WeatherAnswer> => answerOf({ key, endpoint, query, as, dates }, parts);
+      const produced = await byMeaning.of(key, make, (error) => observer.stoodIn(endpoint.family, error));
+      const coding = codingFor(request.acceptEncoding, produced.answer.bytes);
+      const answer = await encode(produced.answer, coding);
+      if (produced.isStandIn) return standIn(answer);
       const exactly = requestKey(request);
       const bytes = answer.bytes + exactly.length;
-      if (cacheMs > 0 && until > 0) byRequest.set(exactly, answer, { bytes, until });
+      if (cacheMs > 0) byRequest.set(exactly, answer, { bytes, until: produced.until });
       return answer;
     },
     hot: (request) => (cacheMs > 0 ? byRequest.get(requestKey(request), clock.monotonic()) : undefined),
   };
 }
 
-function requestKey({ url, accept = '' }: WeatherRequest): string {
-  return `${url} ${accept}`;
-}
-
-function isAway(error: unknown): boolean {
-  return error instanceof WaybillError && error.code === 'database_unavailable';
+function requestKey({ url, accept = '', acceptEncoding = '' }: WeatherRequest): string {
+  return `${url} ${accept}\n${acceptEncoding}`;
 }
 
 /** RFC 7234, 5.5.2: what caches say that could not ask again. */
@@ -148,7 +109,7 @@ async function answerOf(
   const maxAge = data === null ? maxAgeWithoutData : endpoint.maxAgeSeconds;
   const headers = { 'Cache-Control': `public, max-age=${maxAge}` };
   const answer = taggedAnswer(mediaType, rendered, {
-    vary: 'Accept',
+    vary: 'Accept, Accept-Encoding',
     headers: stale ? { ...headers, Warning: '110 waybill "Response is Stale"' } : headers,
   });
   // A template may change without a newer date than the data has.

@@ -1,6 +1,7 @@
 import type { Header, ResponseObject } from '../http/openapi-types.ts';
 import { sendWithEtag } from '../http/send-with-etag.ts';
 import type { WeatherPorts } from './ports.ts';
+import { weatherRequest } from './weather-request.ts';
 import type { Route } from '../http/route.ts';
 import { weatherEndpoints, type WeatherEndpoint } from './endpoints.ts';
 import { familySchemas, metaSchema } from './schemas/family-schemas.ts';
@@ -8,9 +9,10 @@ import { orNull } from './schemas/fields.ts';
 import { weatherExamples } from './schemas/examples.ts';
 
 const headers: Record<string, Header> = {
-  ETag: header('Strong, of the bytes of the body.', true),
+  ETag: header('Strong, of the bytes of the body as they are sent.', true),
   'Cache-Control': header('How long the answer serves.', true),
-  Vary: header('`Accept`.', true),
+  Vary: header('`Accept` and `Accept-Encoding`.', true),
+  'Content-Encoding': header('`br` or `gzip`, from 1 KiB on, where the client takes it.', false),
   'Last-Modified': header('Of the newest record; none where the answer depends on the clock.', false),
   Warning: header(
     '`110`: the data is stale; `111`: the database is away, and the last good answer stands in.',
@@ -45,8 +47,11 @@ export const weatherRoutes: readonly Route<WeatherPorts>[] = weatherEndpoints.ma
     ({ weather }) =>
     async (req, res) => {
       if (weather === null) throw new TypeError('a weather route without a weather service');
-      const request = { url: req.originalUrl, accept: req.headers.accept };
-      sendWithEtag(req, res, await weather.answer(endpoint, request));
+      sendWithEtag(
+        req,
+        res,
+        await weather.answer(endpoint, weatherRequest(req.originalUrl, req.headers)),
+      );
     },
 }));
 
