@@ -40,7 +40,7 @@ const homes: Record<string, string> = {
   'ssh2-sftp-client': 'src/core/storage/sftp/session\\.ts',
   ssh2: 'src/core/storage/sftp/.+',
   express: 'src/api/.+',
-  cors: 'src/api/http/cross-origin\\.ts',
+  cors: 'src/api/http/answer/cross-origin\\.ts',
   busboy: 'src/api/.+',
   multer: 'src/api/.+',
   bullmq: 'src/workers/bullmq/.+',
@@ -61,7 +61,7 @@ const homes: Record<string, string> = {
   tar: 'src/core/(archive|bundle)/.+',
   ejs: 'src/(core/(generate|scene-map|weather/render)/.+|api/openapi/api-page\\.ts)',
   'fast-xml-builder': 'src/core/weather/render/xml\\.ts',
-  negotiator: 'src/api/http/negotiate\\.ts',
+  negotiator: 'src/api/http/answer/negotiate\\.ts',
   'prom-client': 'src/api/metrics/.+',
   tsx: 'src/workers/threads/thread-from-source\\.mjs',
 };

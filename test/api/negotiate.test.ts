@@ -1,5 +1,5 @@
 import t from 'tap';
-import { negotiate } from '../../src/api/http/negotiate.ts';
+import { negotiate } from '../../src/api/http/answer/negotiate.ts';
 
 t.test('Accept chooses the form as RFC 9110 says', (t) => {
   const browser = 'text/html,application/xhtml+xml,application/xml;q=0.9,image/webp,*/*;q=0.8';

@@ -1,8 +1,8 @@
 import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import t from 'tap';
-import { newAnswerEncoder } from '../../src/api/http/content-coding.ts';
-import { taggedAnswer } from '../../src/api/http/send-with-etag.ts';
+import { newAnswerEncoder } from '../../src/api/http/answer/content-coding.ts';
+import { taggedAnswer } from '../../src/api/http/answer/send-with-etag.ts';
 import { WaybillError } from '../../src/core/errors.ts';
 import { clockAt } from '../core/weather/suite.ts';
 import { startWeather } from './weather-harness.ts';

@@ -4,7 +4,7 @@ import type { ServerConfig } from '../../core/config/config.ts';
 import { WaybillError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import type { LogControl } from '../../core/log-control.ts';
-import { crossOrigin } from './cross-origin.ts';
+import { crossOrigin } from './answer/cross-origin.ts';
 import { sendProblem } from './problem.ts';
 import { dropUnreadBody } from './request/drain-request.ts';
 import { refusedHead } from './request/refused-head.ts';

@@ -3,7 +3,7 @@ import { renderApiPage } from './api-page.ts';
 import { openApiDocument } from './document.ts';
 import type { HttpPorts } from '../http/app.ts';
 import type { Route } from '../http/route.ts';
-import { sendWithEtag, taggedAnswer, type TaggedAnswer } from '../http/send-with-etag.ts';
+import { sendWithEtag, taggedAnswer, type TaggedAnswer } from '../http/answer/send-with-etag.ts';
 
 /** The OpenAPI document for people. */
 export const apiPageRoute: Route<Pick<HttpPorts, 'http'>> = {

@@ -2,7 +2,7 @@ import { jsonContent } from '../http/json-content.ts';
 import type { HttpPorts } from '../http/app.ts';
 import type { Route } from '../http/route.ts';
 import { openApiDocument } from './document.ts';
-import { sendWithEtag, taggedAnswer, type TaggedAnswer } from '../http/send-with-etag.ts';
+import { sendWithEtag, taggedAnswer, type TaggedAnswer } from '../http/answer/send-with-etag.ts';
 
 /** The document that is made of the routes themselves. */
 export const openApiRoute: Route<Pick<HttpPorts, 'http'>> = {

@@ -9,7 +9,7 @@ import { holdUntilFinished } from './hold-answer.ts';
 import type { RunPorts } from './ports.ts';
 import { requestContext } from '../http/request/request-context.ts';
 import type { Route } from '../http/route.ts';
-import { sendWithEtag, taggedAnswer } from '../http/send-with-etag.ts';
+import { sendWithEtag, taggedAnswer } from '../http/answer/send-with-etag.ts';
 
 const mostSeconds = 60;
 

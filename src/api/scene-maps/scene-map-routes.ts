@@ -6,7 +6,7 @@ import { jsonContent, schemaRef } from '../http/json-content.ts';
 import { queryParameters } from '../http/query-parameters.ts';
 import type { MemoryBodyPorts } from '../http/request/body-in-memory.ts';
 import type { Route } from '../http/route.ts';
-import { sendWithEtag, taggedAnswer } from '../http/send-with-etag.ts';
+import { sendWithEtag, taggedAnswer } from '../http/answer/send-with-etag.ts';
 import { maxRequestBytes, readDocument, type FormFile } from './document-body.ts';
 
 const validateQuery = queryParameters({

@@ -8,9 +8,9 @@ import { weatherRequest } from './weather-request.ts';
 import { requestContext } from '../http/request/request-context.ts';
 import { hasPendingBody } from '../http/request/drain-request.ts';
 import { refusedHead } from '../http/request/refused-head.ts';
-import { sendWithEtag } from '../http/send-with-etag.ts';
+import { sendWithEtag } from '../http/answer/send-with-etag.ts';
 import { logRequest, type LoggedRequest } from '../http/request-log.ts';
-import { crossOrigin } from '../http/cross-origin.ts';
+import { crossOrigin } from '../http/answer/cross-origin.ts';
 
 /**
  * The application with a fast path for weather reads that are cached: the same log line, counters and headers

@@ -1,5 +1,5 @@
 import type { Header, ResponseObject } from '../http/openapi-types.ts';
-import { sendWithEtag } from '../http/send-with-etag.ts';
+import { sendWithEtag } from '../http/answer/send-with-etag.ts';
 import type { WeatherPorts } from './ports.ts';
 import { weatherRequest } from './weather-request.ts';
 import type { Route } from '../http/route.ts';

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { crossOriginHeaders } from './cross-origin.ts';
-import { requestContext } from './request/request-context.ts';
+import { requestContext } from '../request/request-context.ts';
 
 /** A complete answer that clients can revalidate. */
 export interface TaggedAnswer {

@@ -1,5 +1,5 @@
 import Negotiator from 'negotiator';
-import { WaybillError } from '../../core/errors.ts';
+import { WaybillError } from '../../../core/errors.ts';
 
 export type Format = 'json' | 'xml' | 'text';
 
