@@ -60,7 +60,7 @@ const homes: Record<string, string> = {
   'jsonc-parser': 'src/core/located-json/.+',
   tar: 'src/core/(archive|bundle)/.+',
   ejs: 'src/(core/(generate|scene-map|weather/render)/.+|api/openapi/api-page\\.ts)',
-  'fast-xml-builder': 'src/core/weather/render/xml\\.ts',
+  'fast-xml-builder': 'src/core/xml\\.ts',
   negotiator: 'src/api/http/answer/negotiate\\.ts',
   'prom-client': 'src/api/metrics/.+',
   tsx: 'src/workers/threads/thread-from-source\\.mjs',
