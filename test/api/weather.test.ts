@@ -1,12 +1,14 @@
 import { cp, rm, writeFile } from 'node:fs/promises';
 import { request as httpRequest } from 'node:http';
 import { join } from 'node:path';
+import { XMLParser } from 'fast-xml-parser';
 import t from 'tap';
 import { WaybillError } from '../../src/core/errors.ts';
-import type { Problem } from '../../src/api/http/problem.ts';
+import type { Problem } from '../../src/api/http/answer/problem-document.ts';
 import type { WeatherReader } from '../../src/core/weather/reader.ts';
 import { feedAll } from '../core/weather/feed-samples.ts';
 import { sharedPglite } from '../core/weather/shared-pglite.ts';
+import { xmllint } from '../services/xmllint.ts';
 import { clockAt } from '../core/weather/suite.ts';
 import { shippedTemplates, startWeather } from './weather-harness.ts';
 import { readerThat } from './weather-reader-stub.ts';
@@ -99,6 +101,57 @@ t.test('a form that is not offered is 406 and told what is', async (t) => {
   }
 });
 
+t.test('a refusal comes in the form that was asked for', async (t) => {
+  const json = 'application/problem+json';
+  const xml = 'application/problem+xml; charset=utf-8';
+  const text = 'text/plain; charset=utf-8';
+  const matrix: [string, string, string][] = [
+    ['', '*/*', json],
+    ['&format=json', 'application/xml', json],
+    ['&format=xml', '*/*', xml],
+    ['&format=text', 'application/json', text],
+    ['&format=geojson', 'application/xml', json],
+    ['&format=csv', 'text/plain', json],
+    ['&format=pdf', 'text/plain', text],
+    ['', 'application/xml', xml],
+    ['', 'application/problem+xml', xml],
+    ['', 'text/xml;q=0.5, application/json;q=0.2', xml],
+    ['', 'text/plain', text],
+    ['', 'application/geo+json, text/plain;q=0.9', json],
+    ['', 'text/html,application/xml;q=0.9,*/*;q=0.8', json],
+    ['', 'image/png', json],
+  ];
+  for (const [query, accept, type] of matrix) {
+    const response = await fetch(`${url}/alerts?limit=0&%1B%0Ax=1${query}`, { headers: { accept } });
+    const body = await response.text();
+    t.same([response.status, response.headers.get('content-type')], [400, type], `${query} ${accept}`);
+    t.equal(response.headers.get('vary'), 'Accept');
+    t.equal(response.headers.get('content-length'), String(Buffer.byteLength(body)));
+    t.match(body, 'must be a whole number from 1 to 500');
+    if (type === text) {
+      t.match(body, /^400 Bad Request: invalid_parameter\n/);
+      t.match(body, /^- limit: must be/m);
+      t.match(body, /^- \?\?x: is not a parameter/m, 'what came in the query makes no lines of its own');
+    }
+    if (type !== xml) continue;
+    t.equal(await xmllint(body), '');
+    const { problem } = new XMLParser({ ignoreAttributes: false }).parse(body) as { problem: object };
+    t.match(problem, {
+      '@_xmlns': 'urn:ietf:rfc:7807',
+      type: 'about:blank',
+      title: 'Bad Request',
+      status: 400,
+      code: 'invalid_parameter',
+      retryable: false,
+      findings: { i: [{ severity: 'error', pointer: 'limit' }, { pointer: 'x' }] },
+    });
+  }
+  const post = await fetch(`${url}/alerts?format=xml`, { method: 'POST' });
+  t.same([post.status, post.headers.get('content-type')], [405, xml], 'another method, too');
+  const none = await fetch(`${url}/none?format=xml`);
+  t.same([none.status, none.headers.get('content-type')], [404, json], 'where there is no read, JSON');
+});
+
 t.test('answers tell how long they serve and how to ask again', async (t) => {
   const cases: [string, number, boolean][] = [
     ['/observations?station=KNYC', 60, true],
@@ -177,7 +230,7 @@ t.test('templates may be changed, broken and removed while the reader runs', asy
   await writeFile(file, '<%= data.no.such.thing %>');
   const [status, text] = await read();
   t.equal(status, 500);
-  t.match(JSON.parse(text), { code: 'template_error' });
+  t.match(text, /^500 Internal Server Error: template_error\n/);
   t.notMatch(text, templates, 'the path of the file is not told');
   await rm(file);
   t.match(await read(), [406, /unsupported_format/]);
@@ -386,7 +439,7 @@ t.test('a refusal for want of a template names the file in the log', async (t) =
   const url = await startWeather(t, { reader, clock, templates, log });
   const response = await fetch(`${url}/observations?format=text`);
   t.equal(response.status, 406);
-  t.match(await response.json(), { detail: /templates\.base_dir/ });
+  t.match(await response.text(), /^406 Not Acceptable: unsupported_format\n[^]*templates\.base_dir/);
   while (!lines.some((line) => 'status' in line)) await new Promise((resolve) => setImmediate(resolve));
   t.match(lines.at(-1), { reason: /observations\.txt\.tmpl: it is not a regular file/ });
 });

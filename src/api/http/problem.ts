@@ -1,7 +1,7 @@
 import { STATUS_CODES, type IncomingMessage, type ServerResponse } from 'node:http';
 import { asWaybillError, errorTable, type ErrorCode, type WaybillError } from '../../core/errors.ts';
 import type { Clock } from '../../core/clock.ts';
-import type { Finding } from '../../core/finding.ts';
+import { problemBody, problemMediaTypes, type Problem } from './answer/problem-document.ts';
 import { endAfterDrain, hasPendingBody } from './request/drain-request.ts';
 import { requestContext } from './request/request-context.ts';
 
@@ -111,23 +111,6 @@ export const retryAfterSeconds: Partial<Record<ErrorCode, number>> = {
   database_unavailable: 5,
 };
 
-/**
- * An RFC 9457 problem document. `type` is `about:blank`, so `title` is the status phrase; `code` identifies
- * the error.
- */
-export interface Problem {
-  type: 'about:blank';
-  title: string;
-  status: number;
-  detail: string;
-  /** The request's id, as in the log. */
-  instance: string;
-  code: ErrorCode;
-  retryable: boolean;
-  /** Everything that is wrong with the upload, for errors that can have several causes. */
-  findings?: readonly Finding[];
-}
-
 /** The problem document of an error: its message and hint, or only `internal_error` if concealed. Pure. */
 export function problemOf(error: WaybillError, requestId: string): Problem {
   const status = statusOf[error.code];
@@ -148,7 +131,7 @@ export function problemOf(error: WaybillError, requestId: string): Problem {
 }
 
 /**
- * Answers a request with a problem document. If the client is still sending, the answer goes out at once and
+ * Answers a request with a problem document, in the form that its route has chosen. If the client is still sending, the answer goes out at once and
  * the connection closes after a bounded drain of the body: closing it with unread bytes would make the
  * client's system discard the answer.
  */
@@ -171,9 +154,11 @@ export async function sendProblem(
   const problem = problemOf(error, context.id);
   const retryAfter = error.retryAfterSeconds ?? retryAfterSeconds[problem.code];
   if (retryAfter !== undefined) res.setHeader('Retry-After', retryAfter);
-  const body = Buffer.from(JSON.stringify(problem));
+  const form = context.problemForm ?? 'json';
+  const body = problemBody(problem, form);
   res.statusCode = problem.status;
-  res.setHeader('Content-Type', 'application/problem+json');
+  res.setHeader('Content-Type', problemMediaTypes[form]);
+  if (context.problemForm !== undefined) res.appendHeader('Vary', 'Accept');
   res.setHeader('Content-Length', body.length);
   if (hasPendingBody(req)) await endAfterDrain(req, res, body, clock);
   else res.end(body);

@@ -1,5 +1,6 @@
 import type { RequestHandler } from 'express';
 import type { ErrorCode } from '../../core/errors.ts';
+import type { ProblemForm } from './request/request-context.ts';
 import type { Parameter, RequestBody, ResponseObject } from './openapi-types.ts';
 
 /**
@@ -30,6 +31,11 @@ export interface Route<Ports> {
   responses: Readonly<Record<number, ResponseObject>>;
   /** The error codes of this route; those that its `access` implies need not be repeated. */
   problems: readonly ErrorCode[];
+  /**
+   * The form of its refusals, by the URL and the `Accept` of the request. Without it: JSON. Every method of
+   * the path is refused in it. Pure.
+   */
+  problemForm?: (url: string, accept: string | undefined) => ProblemForm;
   /** Whether the route is served with this configuration. Without it: always. */
   isPresent?: (ports: Ports) => boolean;
   /** Makes the handlers, once. `served` lists the routes that are served together with this one. */

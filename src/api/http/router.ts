@@ -30,10 +30,16 @@ export function expressPath(path: string): string {
   );
 }
 
-function noteRoute(path: string, ofPath: readonly Pick<Route<never>, 'isProbe'>[]): RequestHandler {
+function noteRoute(
+  path: string,
+  ofPath: readonly Pick<Route<never>, 'isProbe' | 'problemForm'>[],
+): RequestHandler {
   const isProbe = ofPath.some((route) => route.isProbe === true);
+  const problemForm = ofPath.find((route) => route.problemForm !== undefined)?.problemForm;
   return (req, _res, next) => {
-    Object.assign(requestContext(req), { route: path, isProbe });
+    const context = Object.assign(requestContext(req), { route: path, isProbe });
+    if (problemForm !== undefined)
+      context.problemForm = problemForm(req.originalUrl, req.headers.accept);
     next();
   };
 }

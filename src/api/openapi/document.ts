@@ -5,7 +5,14 @@ import { problemsOf, type Route, type RouteTag } from '../http/route.ts';
 import { productVersion } from '../version.ts';
 import { componentSchemas } from './components.ts';
 import { schemaRef } from '../http/json-content.ts';
-import type { Header, OpenApiDocument, Operation, PathItem, ResponseObject } from '../http/openapi-types.ts';
+import type {
+  Header,
+  MediaType,
+  OpenApiDocument,
+  Operation,
+  PathItem,
+  ResponseObject,
+} from '../http/openapi-types.ts';
 
 const description = `Publishes bundles that producers push, and tells what became of them.
 
@@ -70,7 +77,8 @@ function operationOf(route: Route<never>): Operation {
   const responses: Record<string, ResponseObject> = {};
   for (const [status, response] of Object.entries(route.responses))
     responses[status] = withHeaders(response, { 'X-Request-Id': requestIdHeader });
-  for (const [status, codes] of byStatus(problemsOf(route))) responses[status] = problemResponse(codes);
+  for (const [status, codes] of byStatus(problemsOf(route)))
+    responses[status] = problemResponse(codes, route.problemForm !== undefined);
   return {
     operationId,
     tags: [tag],
@@ -92,16 +100,21 @@ function byStatus(codes: readonly ErrorCode[]): Map<string, ErrorCode[]> {
   return groups;
 }
 
-function problemResponse(codes: readonly ErrorCode[]): ResponseObject {
+function problemResponse(codes: readonly ErrorCode[], isNegotiated: boolean): ResponseObject {
   const schema = { allOf: [schemaRef('Problem')], properties: { code: { enum: codes } } };
   return withHeaders(
     {
       description: codes.map((code) => `\`${code}\`: ${errorTable[code].about}`).join('\n\n'),
-      content: { 'application/problem+json': { schema } },
+      content: { 'application/problem+json': { schema }, ...(isNegotiated ? otherForms : {}) },
     },
     { 'X-Request-Id': requestIdHeader, ...headersOf(codes) },
   );
 }
+
+const otherForms: Record<string, MediaType> = {
+  'application/problem+xml': { schema: { type: 'string' } },
+  'text/plain': { schema: { type: 'string' } },
+};
 
 /** Headers that come with every one of the codes are required, the others not. */
 function headersOf(codes: readonly ErrorCode[]): Record<string, Header> {

@@ -1,5 +1,6 @@
 import type { Header, ResponseObject } from '../http/openapi-types.ts';
 import { sendWithEtag } from '../http/answer/send-with-etag.ts';
+import { negotiateProblem } from '../http/answer/negotiate.ts';
 import type { WeatherPorts } from './ports.ts';
 import { weatherRequest } from './weather-request.ts';
 import type { Route } from '../http/route.ts';
@@ -42,6 +43,7 @@ export const weatherRoutes: readonly Route<WeatherPorts>[] = weatherEndpoints.ma
     'schema_mismatch',
     'template_error',
   ],
+  problemForm: (url, accept) => negotiateProblem(formatOf(url), accept),
   isPresent: ({ weather }) => weather !== null,
   handle:
     ({ weather }) =>
@@ -54,6 +56,12 @@ export const weatherRoutes: readonly Route<WeatherPorts>[] = weatherEndpoints.ma
       );
     },
 }));
+
+/** What a query says of the format, though it may be refused. */
+function formatOf(url: string): string | null {
+  const begin = url.indexOf('?');
+  return begin === -1 ? null : new URLSearchParams(url.slice(begin)).get('format');
+}
 
 function header(description: string, required: boolean): Header {
   return { description, required, schema: { type: 'string' } };

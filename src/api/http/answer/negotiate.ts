@@ -1,5 +1,6 @@
 import Negotiator from 'negotiator';
 import { WaybillError } from '../../../core/errors.ts';
+import type { ProblemForm } from '../request/request-context.ts';
 
 export type Format = 'json' | 'xml' | 'text';
 
@@ -34,6 +35,30 @@ export function negotiate(format: string | null, accept: string | undefined): Re
   const chosen = offered.find((each) => each.mediaType === best);
   if (chosen === undefined) throw notOffered('nothing that Accept names is offered');
   return chosen;
+}
+
+const problemForms: readonly { form: ProblemForm; mediaType: string }[] = [
+  { form: 'json', mediaType: 'application/problem+json' },
+  { form: 'json', mediaType: 'application/json; charset=utf-8' },
+  { form: 'json', mediaType: 'application/geo+json; charset=utf-8' },
+  { form: 'xml', mediaType: 'application/problem+xml' },
+  { form: 'xml', mediaType: 'application/xml; charset=utf-8' },
+  { form: 'xml', mediaType: 'text/xml; charset=utf-8' },
+  { form: 'text', mediaType: 'text/plain; charset=utf-8' },
+];
+
+/**
+ * The form of a refusal: that of the answer that was asked for, if problem documents have it, else JSON. So a
+ * client of GeoJSON or CSV, which have no form for errors, gets JSON, as from api.weather.gov and PostgREST.
+ * Pure.
+ */
+export function negotiateProblem(format: string | null, accept: string | undefined): ProblemForm {
+  if (format === 'xml' || format === 'text') return format;
+  const isKnown = format !== null && ['json', 'geojson', 'csv'].includes(format);
+  if (isKnown || accept === undefined || isBrowser(accept)) return 'json';
+  const types = problemForms.map(({ mediaType }) => mediaType);
+  const [best] = new Negotiator({ headers: { accept } }).mediaTypes(types);
+  return problemForms.find(({ mediaType }) => mediaType === best)?.form ?? 'json';
 }
 
 /**

@@ -1,6 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 
+/** The forms of a problem document. RFC 9457 defines two of them; text is for people. */
+export type ProblemForm = 'json' | 'xml' | 'text';
+
 /** What accompanies a request through everything that handles it. */
 export interface RequestContext {
   /** A UUID: `instance` of a problem, `X-Request-Id`, and `request_id` in the log. */
@@ -11,6 +14,8 @@ export interface RequestContext {
   route?: string;
   /** Whether the route is a probe, which is hardly worth a line. */
   isProbe?: boolean;
+  /** The form of a refusal; undefined: JSON, whatever the client accepts. */
+  problemForm?: ProblemForm;
   /** Bytes read from the request body, if its reader counts them. */
   received?: number;
   /** Bytes of the response body, if they differ from its Content-Length. */

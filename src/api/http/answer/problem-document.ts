@@ -1,0 +1,76 @@
+import type { ErrorCode } from '../../../core/errors.ts';
+import { describeFinding, type Finding } from '../../../core/finding.ts';
+import { writeXml, xmlText, type XmlNode } from '../../../core/xml.ts';
+import type { ProblemForm } from '../request/request-context.ts';
+
+/**
+ * An RFC 9457 problem document. `type` is `about:blank`, so `title` is the status phrase; `code` identifies
+ * the error.
+ */
+export interface Problem {
+  type: 'about:blank';
+  title: string;
+  status: number;
+  detail: string;
+  /** The request's id, as in the log. */
+  instance: string;
+  code: ErrorCode;
+  retryable: boolean;
+  /** Everything that is wrong with the upload, for errors that can have several causes. */
+  findings?: readonly Finding[];
+}
+
+/** The Content-Type of each form. */
+export const problemMediaTypes: Readonly<Record<ProblemForm, string>> = {
+  json: 'application/problem+json',
+  xml: 'application/problem+xml; charset=utf-8',
+  text: 'text/plain; charset=utf-8',
+};
+
+const writers: Readonly<Record<ProblemForm, (problem: Problem) => string>> = {
+  json: (problem) => JSON.stringify(problem),
+  xml: xmlOf,
+  text: textOf,
+};
+
+/** The bytes of a problem document in one of its forms. Pure. */
+export function problemBody(problem: Problem, form: ProblemForm): Buffer {
+  return Buffer.from(writers[form](problem));
+}
+
+/** As in appendix B of RFC 9457, where an item of a list is an element `i`; what is null is left out. */
+function xmlOf(problem: Problem): string {
+  return writeXml({ problem: { '@xmlns': 'urn:ietf:rfc:7807', ...membersOf(problem) } });
+}
+
+function membersOf(members: object): { [name: string]: XmlNode } {
+  return Object.fromEntries(
+    Object.entries(members)
+      .filter(([, value]) => value !== null && value !== undefined)
+      .map(([name, value]: [string, unknown]) => [name, nodeOf(value)]),
+  );
+}
+
+function nodeOf(value: unknown): XmlNode {
+  if (Array.isArray(value)) return { i: value.map(nodeOf) };
+  if (typeof value === 'object' && value !== null) return membersOf(value);
+  return xmlText(String(value));
+}
+
+function textOf({ status, title, code, detail, findings = [], retryable, instance }: Problem): string {
+  const lines = [
+    `${status} ${title}: ${code}`,
+    '',
+    detail,
+    ...(findings.length === 0 ? [] : ['', ...findings.map((one) => `- ${describeFinding(one)}`)]),
+    ...(retryable ? ['', 'Sending the same again can help.'] : []),
+    '',
+    `Request ${instance}`,
+  ];
+  return `${lines.map(printable).join('\n')}\n`;
+}
+
+/** Names of parameters are repeated as they came. */
+function printable(line: string): string {
+  return line.replaceAll(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, '?');
+}
