@@ -98,12 +98,12 @@ async function answerOf(
 ): Promise<WeatherAnswer> {
   const { family } = endpoint;
   const reading = await readFamily(reader, family, query);
-  const { data, rejected = [] } = reading;
+  const { data, rejected = [], resolved } = reading;
   const now = clock.now();
   const staleAt = staleAtOf(reading, settings.staleAfterMs[family]);
   const stale = isStale(staleAt, now);
   observer.answered(family, { stale, asOf: reading.asOf ?? null, rejected });
-  const meta = asOfMeta({ stale, asOf: reading.asOf, rejected });
+  const meta = asOfMeta({ stale, asOf: reading.asOf, rejected, resolved });
   const request = { endpoint: endpoint.path, parameters: query };
   const rendered = await render(format, { data, meta, endpoint, request }, text);
   const maxAge = data === null ? maxAgeWithoutData : endpoint.maxAgeSeconds;

@@ -1,4 +1,5 @@
 import { instant } from '../../core/weather/instant.ts';
+import type { ResolvedPlace } from '../../core/weather/family.ts';
 import type { AnswerMeta, RejectedFields } from '../../core/weather/render/meta.ts';
 import type { Rejection } from '../../core/weather/rows/rejections.ts';
 
@@ -12,11 +13,13 @@ export function asOfMeta(about: {
   stale: boolean;
   asOf: Date | undefined;
   rejected: readonly Rejection[];
+  resolved?: ResolvedPlace | undefined;
 }): AnswerMeta | null {
-  const { stale, asOf, rejected } = about;
+  const { stale, asOf, rejected, resolved } = about;
   const meta: AnswerMeta = {
     ...(stale ? { stale } : {}),
     ...(stale && asOf !== undefined ? { asOf: instant(asOf) } : {}),
+    ...(resolved === undefined ? {} : { resolved }),
     ...(rejected.length === 0 ? {} : { rejected: counted(rejected) }),
   };
   return Object.keys(meta).length === 0 ? null : meta;

@@ -2,6 +2,8 @@ import type { PgTable } from 'drizzle-orm/pg-core';
 import type { Clock } from '../clock.ts';
 import type { ParameterMap, Rule, ValuesOf } from '../parameters.ts';
 import type { WeatherDatabase } from './database/database.ts';
+import type { Geometry } from './geometry.ts';
+import type { Instant } from './instant.ts';
 import type { Note, Rejection } from './rows/rejections.ts';
 
 /**
@@ -17,6 +19,8 @@ export interface WeatherFamily<P extends ParameterMap = ParameterMap, Data exten
   template: string;
   /** What one item of each list in `Data` is called, for formats such as XML that name every item. */
   itemNames: Readonly<Record<ListNames<Data>, string>>;
+  /** The record as places on a map. Absent: nothing of this family has a place. Pure. */
+  features?(data: Data): Features;
   /**
    * Reads the record that a query asks for, from one consistent snapshot. Throws what the database throws:
    * `database_unavailable` (try again), `schema_mismatch` or `internal_error`.
@@ -38,6 +42,24 @@ export interface WeatherEndpointData<P extends ParameterMap> {
   maxAgeSeconds: number;
 }
 
+/** A record, told as what has a place and what is said of all of it: the parts of a GeoJSON collection. */
+export interface Features {
+  /** Every member of the record but the places: when it was fetched, how many match, units. */
+  about: object;
+  /** In the order of the record. */
+  places: readonly Placed[];
+}
+
+/** One place, or one thing that lies somewhere. */
+export interface Placed {
+  /** What tells it from the others of its family; null if nothing does. */
+  id: string | null;
+  /** Null: where it is, is not known. */
+  geometry: Geometry | null;
+  /** Every other member of it, as JSON has them. */
+  properties: object;
+}
+
 /** What families read from. */
 export interface WeatherSource {
   database: WeatherDatabase;
@@ -57,6 +79,26 @@ export interface Reading<T> {
   asOf?: Date;
   /** What was left out since it cannot be; absent if nothing was. */
   rejected?: readonly Rejection[];
+  /** What a request for a point was answered with; absent without one. */
+  resolved?: ResolvedPlace;
+  /** The rest of a list that is told in pages; absent if this was the last. */
+  next?: NextPage;
+}
+
+/** What stands for a point that was asked for: the nearest that has something to say. */
+export interface ResolvedPlace {
+  kind: 'station' | 'location';
+  id: string;
+  name: string | null;
+  /** Great-circle distance from the point in kilometres, to the metre. */
+  distanceKm: number;
+  /** From the point to the place, in whole degrees clockwise from north: 0 to 359. */
+  bearingDeg: number;
+}
+
+/** The parameters that ask for the next page; those that are not named stay as they were. */
+export interface NextPage {
+  start: Instant;
 }
 
 interface Notes {

@@ -16,6 +16,7 @@ import type {
 import type { OutlookDiscussionData } from '../../../core/weather/families/outlook-discussions.ts';
 import type { OutlookWindowData } from '../../../core/weather/families/outlook-runs.ts';
 import type { WeatherStoriesData, WeatherStoryData } from '../../../core/weather/families/weather-stories.ts';
+import type { ResolvedPlace } from '../../../core/weather/family.ts';
 import type { FamilyName } from '../../../core/weather/families.ts';
 import type { ForecastUnits } from '../../../core/weather/quantity-units.ts';
 import type { JsonSchema } from '../../http/openapi-types.ts';
@@ -219,6 +220,21 @@ export const metaSchema: JsonSchema = {
   properties: {
     stale: { description: 'The data is older than it should be.', const: true },
     asOf: instantOf('When the newest of the data was measured, issued or fetched'),
+    resolved: record<ResolvedPlace>(
+      {
+        kind: oneOf(['station', 'location'], 'What it is.'),
+        id: text('Identifier.', 'KNYC'),
+        name: textOrNull('Name.', 'New York City, Central Park'),
+        distanceKm: { description: 'Great-circle distance from the point, in km.', type: 'number', minimum: 0 },
+        bearingDeg: {
+          description: 'From the point, in degrees clockwise from north.',
+          type: 'integer',
+          minimum: 0,
+          maximum: 359,
+        },
+      },
+      'The nearest place that has something to say, where a point was asked for.',
+    ),
     rejected: listOf(
       {
         type: 'object',

@@ -125,6 +125,10 @@ export const alerts = weatherFamily({
   },
   template: 'active_alerts',
   itemNames: { alerts: 'alert', zones: 'zone', vtec: 'code', references: 'reference' },
+  features: ({ alerts, ...about }: AlertsData) => ({
+    about,
+    places: alerts.map(({ geometry, ...properties }) => ({ id: properties.id, geometry, properties })),
+  }),
   read: readAlerts,
 });
 

@@ -84,6 +84,10 @@ export const convectiveOutlooks = weatherFamily({
   },
   template: 'convective_outlooks',
   itemNames: { areas: 'area' },
+  features: ({ areas, ...about }: ConvectiveOutlookData) => ({
+    about,
+    places: areas.map(({ geometry, ...properties }) => ({ id: null, geometry, properties })),
+  }),
   read: (source, query) => requireShape(() => readOutlook(source, query)),
 });
 

@@ -14,6 +14,7 @@ import {
   measuredData,
   observations,
   stationData,
+  stationFeatures,
   type MeasuredData,
   type StationData,
 } from './observations.ts';
@@ -63,6 +64,7 @@ export const currentConditions = weatherFamily({
   },
   template: 'current_conditions',
   itemNames: observations.itemNames,
+  features: stationFeatures,
   read: readConditions,
 });
 

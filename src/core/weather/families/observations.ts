@@ -1,7 +1,16 @@
 import { and, desc, eq, lte, sql } from 'drizzle-orm';
 import { identifier, type ValuesOf } from '../../parameters.ts';
 import type { Queries } from '../database/database.ts';
-import { newNotes, noReading, reading, weatherFamily, type Reading, type WeatherSource } from '../family.ts';
+import {
+  newNotes,
+  noReading,
+  reading,
+  weatherFamily,
+  type Features,
+  type Reading,
+  type WeatherSource,
+} from '../family.ts';
+import { pointGeometry } from '../geometry.ts';
 import { instant, instantOrNull, type Instant } from '../instant.ts';
 import {
   columnName,
@@ -91,8 +100,16 @@ export const observations = weatherFamily({
   },
   template: 'observations',
   itemNames: { presentWeather: 'weather', clouds: 'cloud' },
+  features: stationFeatures,
   read: readObservation,
 });
+
+/** One place: the station's. */
+export function stationFeatures<T extends { station: StationData; units: object }>(record: T): Features {
+  const { units, ...properties } = record;
+  const { id, latitude, longitude } = record.station;
+  return { about: { units }, places: [{ id, geometry: pointGeometry(latitude, longitude), properties }] };
+}
 
 async function readObservation(
   { database, clock }: WeatherSource,
