@@ -1,5 +1,5 @@
 import t from 'tap';
-import { negotiate } from '../../src/api/http/answer/negotiate.ts';
+import { acceptedCodings, negotiate } from '../../src/api/http/answer/negotiate.ts';
 
 t.test('Accept chooses the form as RFC 9110 says', (t) => {
   const browser = 'text/html,application/xhtml+xml,application/xml;q=0.9,image/webp,*/*;q=0.8';
@@ -24,6 +24,44 @@ t.test('Accept chooses the form as RFC 9110 says', (t) => {
   ];
   for (const [accept, mediaType] of matrix)
     t.equal(negotiate(null, accept).mediaType, mediaType, accept ?? 'none');
+  t.end();
+});
+
+t.test('a read that has a map or a table offers it after all others', (t) => {
+  const all = ['json', 'xml', 'text', 'geojson', 'csv'] as const;
+  const matrix: [string, string][] = [
+    ['application/geo+json', 'application/geo+json'],
+    ['application/geo+json;charset=utf-8', 'application/geo+json'],
+    ['text/csv', 'text/csv; charset=utf-8; header=present'],
+    ['text/csv; header=present', 'text/csv; charset=utf-8; header=present'],
+    ['text/csv, application/geo+json;q=0.9', 'text/csv; charset=utf-8; header=present'],
+    ['application/geo+json, application/json;q=0.9', 'application/geo+json'],
+    ['application/*', 'application/json; charset=utf-8'],
+    ['text/*', 'text/xml; charset=utf-8'],
+    ['*/*', 'application/json; charset=utf-8'],
+    ['*/*;q=0.1, text/csv', 'text/csv; charset=utf-8; header=present'],
+  ];
+  for (const [accept, mediaType] of matrix)
+    t.equal(negotiate(null, accept, all).mediaType, mediaType, accept);
+  t.equal(negotiate('geojson', 'text/csv', all).format, 'geojson');
+  t.equal(negotiate('csv', undefined, all).format, 'csv');
+  for (const [format, accept] of [
+    ['geojson', undefined],
+    ['csv', undefined],
+    [null, 'text/csv'],
+    [null, 'application/geo+json'],
+  ] as const)
+    t.throws(() => negotiate(format, accept), { code: 'unsupported_format', hint: /or format=text$/ });
+  t.throws(() => negotiate('pdf', undefined, all), { code: 'unsupported_format', hint: /text\/csv; or say .*format=csv$/ });
+  t.end();
+});
+
+t.test('a coding is the best of those that are taken', (t) => {
+  const available = ['br', 'gzip', 'identity'] as const;
+  t.same(acceptedCodings('gzip, br', available), ['br', 'gzip', 'identity'], 'ours, where it is all one');
+  t.same(acceptedCodings('gzip, br;q=0.9', available), ['gzip', 'br', 'identity']);
+  t.same(acceptedCodings('identity;q=0, *', available), ['br', 'gzip']);
+  t.same(acceptedCodings('*;q=0', available), []);
   t.end();
 });
 

@@ -1,5 +1,7 @@
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
+import { getIssues } from '@placemarkio/check-geojson';
+import { parse } from 'csv-parse/sync';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Test } from 'tap';
@@ -12,9 +14,11 @@ import { startWeather } from './weather-harness.ts';
 
 const golden = 'test/fixtures/weather-golden';
 const formats = [
-  ['json', 'json'],
-  ['xml', 'xml'],
-  ['text', 'txt'],
+  ['json', 'json', 'application/json'],
+  ['xml', 'xml', 'application/xml'],
+  ['text', 'txt', 'text/plain'],
+  ['geojson', 'geojson', 'application/geo+json'],
+  ['csv', 'csv', 'text/csv'],
 ] as const;
 
 /** Name of the golden files, moment of the read, path. */
@@ -58,34 +62,57 @@ export async function weatherHttpSuite(t: Test, driver: Driver): Promise<void> {
   const reader = await driver.openReader(clock);
   t.teardown(() => reader.close());
   const url = await startWeather(t, { reader, clock });
+  const document = (await (await fetch(`${url}/openapi.json`)).json()) as OpenApiDocument;
 
   for (const [name, moment, path] of reads)
     await t.test(`${name} is as it was written down`, async (t) => {
       now = new Date(moment);
-      for (const [format, extension] of formats) {
+      const offered = document.paths[path.split('?', 1)[0] ?? '']?.get?.responses['200']?.content ?? {};
+      for (const [format, extension, type] of formats) {
         const response = await fetch(`${url}${path}${path.includes('?') ? '&' : '?'}format=${format}`);
         const body = await response.text();
-        t.equal(response.status, 200, format);
+        await isAsTheDocumentSays(t, document, path, { response, body });
+        t.equal(response.status, type in offered ? 200 : 406, format);
+        if (response.status !== 200) continue;
         if (format === 'xml') t.equal(await xmllint(body), '', 'well-formed');
-        if (format === 'json') {
-          t.same(Object.keys(JSON.parse(body) as object), ['data']);
-          t.same(await errorsOf(`${url}${path}`, JSON.parse(body)), [], 'as /openapi.json says');
-        }
-        const lines = format === 'json' ? `${JSON.stringify(JSON.parse(body), null, 1)}\n` : body;
+        if (format === 'json') t.same(Object.keys(JSON.parse(body) as object), ['data']);
+        if (format === 'geojson') t.same(getIssues(body), [], 'as RFC 7946 says');
+        if (format === 'csv') isTable(t, body);
+        const isJson = format === 'json' || format === 'geojson';
+        const lines = isJson ? `${JSON.stringify(JSON.parse(body), null, 1)}\n` : body;
         t.equal(lines, await written(`${name}.${extension}`, lines));
       }
     });
 }
 
-/** What the document of the reader itself has against an answer, and against the example of its route. */
-async function errorsOf(url: string, body: unknown): Promise<unknown[]> {
-  const { origin, pathname } = new URL(url);
-  const document = (await (await fetch(`${origin}/openapi.json`)).json()) as OpenApiDocument;
-  const media = document.paths[pathname]?.get?.responses['200']?.content?.['application/json'];
+/** Holds an answer, its headers, and the example of its route, to the document of the reader itself. */
+async function isAsTheDocumentSays(
+  t: Test,
+  document: OpenApiDocument,
+  path: string,
+  { response, body }: { response: Response; body: string },
+): Promise<void> {
+  const told = document.paths[path.split('?', 1)[0] ?? '']?.get?.responses[response.status];
+  const type = response.headers.get('content-type')?.split(';', 1)[0] ?? '';
+  const media = told?.content?.[type];
   const ajv = new Ajv2020({ strict: false, allErrors: true });
   addFormats.default(ajv);
-  const isValid = ajv.compile(media?.schema ?? false);
-  return [body, media?.example].flatMap((each) => (isValid(each) ? [] : (isValid.errors ?? [])));
+  const { components } = document;
+  const isValid = ajv.compile({ allOf: [media?.schema ?? false], components });
+  const examples = media?.example === undefined ? [] : [media.example];
+  for (const each of [type.endsWith('json') ? (JSON.parse(body) as unknown) : body, ...examples])
+    t.ok(isValid(each), `${type} ${JSON.stringify(isValid.errors)}`);
+  for (const [name, { required }] of Object.entries(told?.headers ?? {}))
+    if (required === true) t.ok(response.headers.has(name), name);
+}
+
+/** A foreign parser finds the same number of fields in every line, and units in some names. */
+function isTable(t: Test, body: string): void {
+  t.match(body, /\r\n$/);
+  const [names = [], ...rows] = parse(body, { bom: false, relax_column_count: false });
+  t.ok(names.includes('temperature (degC)') || names.includes('temperature (degF)'));
+  t.equal(new Set(names).size, names.length, 'no name comes twice');
+  for (const row of rows) t.equal(row.length, names.length);
 }
 
 /**

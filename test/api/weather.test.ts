@@ -325,6 +325,12 @@ t.test('data that is older than it should be says so, in every form', async (t) 
     JSON.stringify({ data: none, meta: { stale: true, asOf: '2026-01-17T18:10:00Z' } }),
   ]);
   t.same(counted, [['alerts', { stale: true, asOf }]]);
+  t.same(JSON.parse((await read('geojson'))[1]), {
+    type: 'FeatureCollection',
+    data: { fetchedAt: none.fetchedAt, sourceUpdatedAt: null, timeZone: 'UTC', total: 0 },
+    meta: { stale: true, asOf: '2026-01-17T18:10:00Z' },
+    features: [],
+  });
   const [, xml] = await read('xml');
   t.match(xml, '</data><meta><stale>true</stale><asOf>2026-01-17T18:10:00Z</asOf></meta></response>');
   const [, text] = await read('text');
@@ -342,14 +348,26 @@ t.test('an answer whose bytes differ is never 304, whatever the clock and the ta
   const moving = await shared.openReader(ticking);
   await (await shared.openTarget()).run('update forecast_discussions set received_at = issued_at');
   const url = await startWeather(t, { reader: moving, clock: ticking, staleAfterMs: 5 * 3600_000 });
-  const paths = [
-    '/observations?station=KNYC',
+  const ofTheClock = [
     '/observations?station=KNYC&format=text',
     '/current-conditions?station=KNYC,PAMR&maxAge=60',
+    '/current-conditions?station=KNYC,PAMR&maxAge=60&format=geojson',
     '/forecasts/hourly?location=OKX/33,35&hours=2',
-    '/forecast-discussions?office=OKX',
+    '/forecasts/hourly?location=OKX/33,35&hours=2&format=csv',
     '/convective-outlooks?select=effective&geometry=false',
+    '/convective-outlooks?select=effective&format=geojson',
   ];
+  const paths = [
+    '/observations?station=KNYC',
+    ...['xml', 'geojson', 'csv'].map((format) => `/observations?station=KNYC&format=${format}`),
+    ...ofTheClock,
+    ...['identity', 'gzip', 'br'].map((coding) => `/forecast-discussions?office=OKX#${coding}`),
+  ];
+  /** Not `url`: what comes after # is the coding. */
+  const ask = (path: string, headers: Record<string, string> = {}): Promise<Response> => {
+    const [target = '', coding = 'identity'] = path.split('#');
+    return fetch(url + target, { headers: { ...headers, 'accept-encoding': coding } });
+  };
   const changes = [
     "update observations set temperature_c = temperature_c + 1 where station_id = 'KNYC'",
     "insert into observations (station_id, observed_at, received_at) values ('KNYC', '2026-01-20T18:30Z', '2026-01-20T17:00Z')",
@@ -363,26 +381,30 @@ t.test('an answer whose bytes differ is never 304, whatever the clock and the ta
     if (change !== undefined) await (await shared.openTarget()).run(change);
     now = new Date(now.getTime() + (step % 3) * 11 * 60_000);
     for (const path of paths) {
-      const response = await fetch(url + path);
+      const response = await ask(path);
       const body = await response.text();
       const history = seen.get(path) ?? [];
       for (const before of history.filter(({ modified }) => modified !== '')) {
-        const { status } = await fetch(url + path, { headers: { 'if-modified-since': before.modified } });
+        const { status } = await ask(path, { 'if-modified-since': before.modified });
         if (status === 304)
           t.equal(before.body, body, `${path} of ${before.modified} at ${now.toISOString()}`);
         revalidated += status === 304 ? 1 : 0;
       }
       for (const before of history.slice(-3)) {
-        const { status } = await fetch(url + path, { headers: { 'if-none-match': before.etag } });
+        const { status } = await ask(path, { 'if-none-match': before.etag });
         t.equal(status === 304, before.body === body, path);
       }
+      const others = [...seen].flatMap(([other, all]) => (other === path ? [] : (all.at(-1)?.etag ?? [])));
+      if (others.length > 0)
+        t.equal((await ask(path, { 'if-none-match': others.join() })).status, 200, `${path}: no other form`);
+      t.equal(response.headers.get('vary'), 'Accept, Accept-Encoding');
       const { headers } = response;
       history.push({ body, etag: headers.get('etag') ?? '', modified: headers.get('last-modified') ?? '' });
       seen.set(path, history);
     }
   }
   t.ok(revalidated > 10, 'and what is the same is 304');
-  for (const path of paths.slice(1, 4).concat('/convective-outlooks?select=effective&geometry=false'))
+  for (const path of ofTheClock)
     t.ok(
       seen.get(path)?.every(({ modified }) => modified === ''),
       `${path} depends on the clock`,

@@ -1,6 +1,7 @@
 import type { ParameterMap } from '../../core/parameters.ts';
 import { familyNames, weatherFamilies, type FamilyName } from '../../core/weather/families.ts';
 import type { WeatherFamily } from '../../core/weather/family.ts';
+import { commonFormats, type Format } from '../http/answer/negotiate.ts';
 import { queryParameters, type QueryParameters } from '../http/query-parameters.ts';
 import { formatParameter } from './format-parameter.ts';
 
@@ -14,19 +15,31 @@ export interface WeatherEndpoint {
   /** Of an answer that has data. */
   maxAgeSeconds: number;
   itemNames: Readonly<Record<string, string>>;
+  /** Those in which it answers. */
+  formats: readonly Format[];
   query: QueryParameters<{ format: string | null }>;
 }
-
-const format = { format: formatParameter };
 
 /** One endpoint for each family, in the order in which the document shows them. */
 export const weatherEndpoints: readonly WeatherEndpoint[] = familyNames.map((family) =>
   endpointOf(family, weatherFamilies[family]),
 );
 
-function endpointOf(family: FamilyName, { endpoint, template, itemNames }: WeatherFamily): WeatherEndpoint {
+function endpointOf(family: FamilyName, declared: WeatherFamily): WeatherEndpoint {
+  const { endpoint, template, itemNames } = declared;
   const { path, operationId, summary, maxAgeSeconds, rules = [] } = endpoint;
+  const formats = formatsOf(declared);
+  const format = { format: formatParameter(formats) };
   const parameters: ParameterMap & typeof format = { ...endpoint.parameters, ...format };
   const query = queryParameters(parameters, { rules, code: 'invalid_parameter' });
-  return { family, path, operationId, summary, template, maxAgeSeconds, itemNames, query };
+  return { family, path, operationId, summary, template, maxAgeSeconds, itemNames, formats, query };
+}
+
+/** What has a place has a map, and what is a table has rows. */
+function formatsOf({ features, table }: WeatherFamily): Format[] {
+  return [
+    ...commonFormats,
+    ...(features === undefined ? [] : (['geojson'] as const)),
+    ...(table === undefined ? [] : (['csv'] as const)),
+  ];
 }

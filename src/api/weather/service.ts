@@ -1,14 +1,18 @@
 import type { Clock } from '../../core/clock.ts';
-import type { Reading } from '../../core/weather/family.ts';
+import { weatherFamilies } from '../../core/weather/families.ts';
+import type { Reading, WeatherFamily } from '../../core/weather/family.ts';
 import { readFamily, type WeatherReader } from '../../core/weather/reader.ts';
+import { renderCsv } from '../../core/weather/render/csv.ts';
+import { renderGeoJson } from '../../core/weather/render/geojson.ts';
 import { renderJson } from '../../core/weather/render/json.ts';
 import type { AnswerMeta } from '../../core/weather/render/meta.ts';
 import type { TextRenderer } from '../../core/weather/render/text.ts';
 import { renderXml } from '../../core/weather/render/xml.ts';
 import type { WeatherConfig } from '../../core/weather/settings.ts';
+import type { UnitSystem } from '../../core/weather/units.ts';
 import { ByteCache } from './byte-cache.ts';
 import { codingFor, newAnswerEncoder } from '../http/answer/content-coding.ts';
-import { negotiate, type Representation } from '../http/answer/negotiate.ts';
+import { negotiate, type Format, type Representation } from '../http/answer/negotiate.ts';
 import { taggedAnswer, type TaggedAnswer } from '../http/answer/send-with-etag.ts';
 import { newDates, type Dates } from './dates.ts';
 import { mostKept, newKeptAnswers } from './kept-answers.ts';
@@ -58,7 +62,7 @@ export function createWeatherService(parts: ServiceParts): WeatherService {
   return {
     async answer(endpoint, request) {
       const { format, ...query } = endpoint.query.read(request.url);
-      const as = negotiate(format, request.accept);
+      const as = negotiate(format, request.accept, endpoint.formats);
       const key = `${endpoint.path} ${as.mediaType} ${JSON.stringify(query)}`;
       const make = (): Promise<WeatherAnswer> => answerOf({ key, endpoint, query, as, dates }, parts);
       const produced = await byMeaning.of(key, make, (error) => observer.stoodIn(endpoint.family, error));
@@ -107,7 +111,11 @@ async function answerOf(
   const request = { endpoint: endpoint.path, parameters: query };
   const rendered = await render(format, { data, meta, endpoint, request }, text);
   const maxAge = data === null ? maxAgeWithoutData : endpoint.maxAgeSeconds;
-  const headers = { 'Cache-Control': `public, max-age=${maxAge}` };
+  const headers = {
+    'Cache-Control': `public, max-age=${maxAge}`,
+    // What a browser cannot show it saves, by this name.
+    ...(format === 'csv' ? { 'Content-Disposition': `inline; filename="${fileName(endpoint)}.csv"` } : {}),
+  };
   const answer = taggedAnswer(mediaType, rendered, {
     vary: 'Accept, Accept-Encoding',
     headers: stale ? { ...headers, Warning: '110 waybill "Response is Stale"' } : headers,
@@ -122,8 +130,12 @@ function staleAtOf({ asOf }: Reading<object>, afterMs: number): number | null {
   return asOf === undefined ? null : asOf.getTime() + afterMs;
 }
 
+function fileName({ path }: WeatherEndpoint): string {
+  return path.slice(1).replaceAll('/', '-');
+}
+
 async function render(
-  format: Representation['format'],
+  format: Format,
   answer: {
     data: object | null;
     meta: AnswerMeta | null;
@@ -133,7 +145,27 @@ async function render(
   text: TextRenderer,
 ): Promise<string> {
   const { data, meta, endpoint, request } = answer;
-  if (format === 'json') return renderJson(data, meta);
-  if (format === 'xml') return renderXml(data, endpoint.itemNames, meta);
-  return text.render(endpoint.template, data, request, meta);
+  const family: WeatherFamily = weatherFamilies[endpoint.family];
+  switch (format) {
+    case 'json':
+      return renderJson(data, meta);
+    case 'xml':
+      return renderXml(data, endpoint.itemNames, meta);
+    case 'text':
+      return text.render(endpoint.template, data, request, meta);
+    case 'geojson':
+      return renderGeoJson(data === null ? null : declared(family.features)(data), meta);
+    case 'csv':
+      return renderCsv(declared(family.table), data, unitsOf(request.parameters));
+  }
+}
+
+/** What only families have whose endpoint offers the format. */
+function declared<T>(part: T | undefined): T {
+  if (part === undefined) throw new TypeError('a format of a family that does not have it');
+  return part;
+}
+
+function unitsOf(query: object): UnitSystem {
+  return 'units' in query && query.units === 'us' ? 'us' : 'si';
 }

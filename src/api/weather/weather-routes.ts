@@ -1,10 +1,12 @@
-import type { Header, ResponseObject } from '../http/openapi-types.ts';
+import type { FamilyName } from '../../core/weather/families.ts';
+import type { Header, JsonSchema, MediaType, ResponseObject } from '../http/openapi-types.ts';
 import { sendWithEtag } from '../http/answer/send-with-etag.ts';
-import { negotiateProblem } from '../http/answer/negotiate.ts';
+import { negotiateProblem, type Format } from '../http/answer/negotiate.ts';
 import type { WeatherPorts } from './ports.ts';
 import { weatherRequest } from './weather-request.ts';
 import type { Route } from '../http/route.ts';
 import { weatherEndpoints, type WeatherEndpoint } from './endpoints.ts';
+import { collectionSchema } from './schemas/collection-schema.ts';
 import { familySchemas, metaSchema } from './schemas/family-schemas.ts';
 import { orNull } from './schemas/fields.ts';
 import { weatherExamples } from './schemas/examples.ts';
@@ -67,24 +69,37 @@ function header(description: string, required: boolean): Header {
   return { description, required, schema: { type: 'string' } };
 }
 
-function success({ summary, family }: WeatherEndpoint): ResponseObject {
-  const text = { schema: { type: 'string' } };
+function success({ summary, family, formats }: WeatherEndpoint): ResponseObject {
   return {
     description: `${summary}. \`data\` is null where there is none.`,
     headers,
-    content: {
-      'application/json': {
-        schema: {
-          type: 'object',
-          additionalProperties: false,
-          required: ['data'],
-          properties: { data: orNull(familySchemas[family]), meta: metaSchema },
-        },
-        example: examples[family],
-      },
-      'application/xml': text,
-      'text/xml': text,
-      'text/plain': text,
-    },
+    content: Object.fromEntries(formats.flatMap((format) => Object.entries(content(format, family)))),
+  };
+}
+
+const text: MediaType = { schema: { type: 'string' } };
+
+/** What the document says of one format. */
+function content(format: Format, family: FamilyName): Record<string, MediaType> {
+  switch (format) {
+    case 'json':
+      return { 'application/json': { schema: envelopeSchema(family), example: examples[family] } };
+    case 'xml':
+      return { 'application/xml': text, 'text/xml': text };
+    case 'text':
+      return { 'text/plain': text };
+    case 'geojson':
+      return { 'application/geo+json': { schema: collectionSchema } };
+    case 'csv':
+      return { 'text/csv': text };
+  }
+}
+
+function envelopeSchema(family: FamilyName): JsonSchema {
+  return {
+    type: 'object',
+    additionalProperties: false,
+    required: ['data'],
+    properties: { data: orNull(familySchemas[family]), meta: metaSchema },
   };
 }

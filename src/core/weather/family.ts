@@ -5,6 +5,7 @@ import type { WeatherDatabase } from './database/database.ts';
 import type { Geometry } from './geometry.ts';
 import type { Instant } from './instant.ts';
 import type { Note, Rejection } from './rows/rejections.ts';
+import type { WeatherTable } from './table.ts';
 
 /**
  * A family of weather records, all in one value: its tables, how the newest record is read, and the endpoint
@@ -21,6 +22,8 @@ export interface WeatherFamily<P extends ParameterMap = ParameterMap, Data exten
   itemNames: Readonly<Record<ListNames<Data>, string>>;
   /** The record as places on a map. Absent: nothing of this family has a place. Pure. */
   features?(data: Data): Features;
+  /** The record as rows and columns. Absent: it is no table. */
+  table?: WeatherTable<Data>;
   /**
    * Reads the record that a query asks for, from one consistent snapshot. Throws what the database throws:
    * `database_unavailable` (try again), `schema_mismatch` or `internal_error`.

@@ -2,7 +2,7 @@ import Negotiator from 'negotiator';
 import { WaybillError } from '../../../core/errors.ts';
 import type { ProblemForm } from '../request/request-context.ts';
 
-export type Format = 'json' | 'xml' | 'text';
+export type Format = 'json' | 'geojson' | 'xml' | 'text' | 'csv';
 
 export interface Representation {
   format: Format;
@@ -11,29 +11,44 @@ export interface Representation {
 }
 
 // In order of preference. They name the charset so that an Accept with a charset matches.
-const offered: readonly Representation[] = [
+const known: readonly (Representation & { matches?: string })[] = [
   { format: 'json', mediaType: 'application/json; charset=utf-8' },
   { format: 'xml', mediaType: 'application/xml; charset=utf-8' },
   { format: 'xml', mediaType: 'text/xml; charset=utf-8' },
   { format: 'text', mediaType: 'text/plain; charset=utf-8' },
+  // RFC 7946 knows no parameter of its type.
+  {
+    format: 'geojson',
+    mediaType: 'application/geo+json',
+    matches: 'application/geo+json; charset=utf-8',
+  },
+  { format: 'csv', mediaType: 'text/csv; charset=utf-8; header=present' },
 ];
 const json: Representation = { format: 'json', mediaType: 'application/json; charset=utf-8' };
+/** The formats that every read has. */
+export const commonFormats: readonly Format[] = ['json', 'xml', 'text'];
 
 /**
- * The form of an answer: what `format` names, or else what RFC 9110 makes of Accept. A browser, known by
- * `text/html` beside neither JSON nor plain text, gets JSON, for it ranks XML above anything. Throws
- * `unsupported_format`. Pure.
+ * The form of an answer that there is in these formats: what `format` names, or else what RFC 9110 makes of
+ * Accept. A browser, known by `text/html` beside neither JSON nor plain text, gets JSON, for it ranks XML
+ * above anything. Throws `unsupported_format`. Pure.
  */
-export function negotiate(format: string | null, accept: string | undefined): Representation {
+export function negotiate(
+  format: string | null,
+  accept: string | undefined,
+  formats: readonly Format[] = commonFormats,
+): Representation {
+  const offered = known.filter((each) => formats.includes(each.format));
   if (format !== null) {
     const named = offered.find((each) => each.format === format);
-    if (named === undefined) throw notOffered(`there is no format ${JSON.stringify(format)}`);
+    if (named === undefined) throw notOffered(`there is no format ${JSON.stringify(format)} here`, offered);
     return named;
   }
   if (accept === undefined || accept.trim() === '' || isBrowser(accept)) return json;
-  const [best] = new Negotiator({ headers: { accept } }).mediaTypes(offered.map((each) => each.mediaType));
-  const chosen = offered.find((each) => each.mediaType === best);
-  if (chosen === undefined) throw notOffered('nothing that Accept names is offered');
+  const types = offered.map(({ mediaType, matches = mediaType }) => matches);
+  const [best = ''] = new Negotiator({ headers: { accept } }).mediaTypes(types);
+  const chosen = offered[types.indexOf(best)];
+  if (chosen === undefined) throw notOffered('nothing that Accept names is offered here', offered);
   return chosen;
 }
 
@@ -81,9 +96,10 @@ function isBrowser(accept: string): boolean {
   return names('text/html') && !names('application/json') && !names('text/plain');
 }
 
-function notOffered(what: string): WaybillError {
+function notOffered(what: string, offered: readonly Representation[]): WaybillError {
   const types = offered.map(({ mediaType }) => mediaType.split(';', 1)[0]).join(', ');
+  const formats = [...new Set(offered.map(({ format }) => `format=${format}`))];
   return new WaybillError('unsupported_format', what, {
-    hint: `offered are ${types}; or say format=json, format=xml or format=text`,
+    hint: `offered are ${types}; or say ${formats.slice(0, -1).join(', ')} or ${formats.at(-1) ?? ''}`,
   });
 }

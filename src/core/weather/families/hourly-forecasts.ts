@@ -1,6 +1,7 @@
 import { wholeNumber } from '../../parameters.ts';
 import { weatherFamily } from '../family.ts';
 import { unitsParameter } from '../parameters.ts';
+import { fields, weatherTable, type Column } from '../table.ts';
 import { converterOf } from '../units.ts';
 import {
   forecastRunData,
@@ -15,6 +16,22 @@ import {
 export interface HourlyForecastData extends ForecastRunData {
   periods: ForecastPeriodData[];
 }
+
+const columns: readonly Column<ForecastPeriodData & Pick<ForecastRunData, 'location' | 'timeZone'>>[] = [
+  ...fields({ location: null, timeZone: null, startsAt: null, endsAt: null, isDaytime: null }),
+  ...fields({
+    temperature: 'temperature',
+    dewpoint: 'temperature',
+    relativeHumidity: 'relativeHumidity',
+    precipitationProbability: 'probability',
+    windSpeedMin: 'windSpeed',
+    windSpeedMax: 'windSpeed',
+    windGust: 'windSpeed',
+    windDirection: null,
+    shortForecast: null,
+    iconUrl: null,
+  }),
+];
 
 export const hourlyForecasts = weatherFamily({
   tables: forecastTables,
@@ -31,6 +48,9 @@ export const hourlyForecasts = weatherFamily({
   },
   template: 'hourly_forecasts',
   itemNames: { periods: 'period' },
+  table: weatherTable(columns, ({ location, timeZone, periods }: HourlyForecastData) =>
+    periods.map((period) => ({ location, timeZone, ...period })),
+  ),
   read: (source, { location, hours, units }) => {
     const convert = converterOf(units);
     return readForecast(

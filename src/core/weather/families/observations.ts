@@ -24,7 +24,9 @@ import {
 import { stationPattern, unitsParameter } from '../parameters.ts';
 import type { ObservationUnits } from '../quantity-units.ts';
 import { firstClean, type Page } from '../rows/first-clean.ts';
+import { weatherTable } from '../table.ts';
 import { converterOf, observationUnits, type Converter } from '../units.ts';
+import { observationColumns } from './observation-columns.ts';
 import {
   cleanedObservation,
   observationClouds,
@@ -101,6 +103,7 @@ export const observations = weatherFamily({
   template: 'observations',
   itemNames: { presentWeather: 'weather', clouds: 'cloud' },
   features: stationFeatures,
+  table: weatherTable(observationColumns, (data: ObservationData) => [data]),
   read: readObservation,
 });
 
