@@ -23,7 +23,7 @@ export interface WeatherFamily<P extends ParameterMap = ParameterMap, Data exten
   /** The record as places on a map. Absent: nothing of this family has a place. Pure. */
   features?(data: Data): Features;
   /** The record as rows and columns. Absent: it is no table. */
-  table?: WeatherTable<Data>;
+  table?: WeatherTable<NoInfer<Data>>;
   /**
    * Reads the record that a query asks for, from one consistent snapshot. Throws what the database throws:
    * `database_unavailable` (try again), `schema_mismatch` or `internal_error`.

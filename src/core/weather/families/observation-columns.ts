@@ -1,6 +1,6 @@
 import type { Instant } from '../instant.ts';
 import type { CloudData, PresentWeatherData } from '../observation-row.ts';
-import { fields, type Cell, type Column } from '../table.ts';
+import { fields, weatherTable, type Cell, type Column } from '../table.ts';
 
 const measured = {
   temperature: 'temperature',
@@ -21,19 +21,23 @@ const measured = {
   windChill: 'temperature',
 } as const;
 
-/** What a row of observations is made of: the record of one observation, or as much of it. */
-interface ObservationRow extends Readonly<Record<keyof typeof measured, number | null>> {
+/** What a row is made of: the record of one observation, or as much of it. */
+interface ObservationRow extends PlacelessRow, PlaceOfRow {}
+
+interface PlaceOfRow {
   station: { id: string; name: string; latitude: Cell; longitude: Cell; elevation: Cell };
-  observedAt: Instant;
   timeZone: string | null;
+}
+
+interface PlacelessRow extends Readonly<Record<keyof typeof measured, number | null>> {
+  observedAt: Instant;
   textDescription: string | null;
   rawMessage: string | null;
   presentWeather: readonly PresentWeatherData[];
   clouds: readonly CloudData[];
 }
 
-/** A row for each observation. The letters of quality are in the other forms only. */
-export const observationColumns: readonly Column<ObservationRow>[] = [
+const columns: readonly Column<ObservationRow>[] = [
   { name: 'station', of: ({ station }) => station.id },
   { name: 'name', of: ({ station }) => station.name },
   { name: 'latitude', of: ({ station }) => station.latitude },
@@ -45,6 +49,20 @@ export const observationColumns: readonly Column<ObservationRow>[] = [
   { name: 'clouds', quantity: 'cloudBase', of: ({ clouds }) => clouds.map(layer).join('; ') },
   ...fields({ textDescription: null, rawMessage: null }),
 ];
+
+/** One observation, several, or those of one station. */
+type ObservationTableData =
+  | ObservationRow
+  | { observations: readonly ObservationRow[] }
+  | (PlaceOfRow & { observations: readonly PlacelessRow[] });
+
+/** A row for each observation. The letters of quality are in the other forms only. */
+export const observationTable = weatherTable(columns, (data: ObservationTableData) => {
+  if (!('observations' in data)) return [data];
+  if (!('station' in data)) return data.observations;
+  const { station, timeZone, observations } = data;
+  return observations.map((row): ObservationRow => ({ ...row, station, timeZone }));
+});
 
 /** `light freezing rain`. The code, `-FZRA`, would be a formula to a spreadsheet. */
 function inWords({ intensity, modifier, phenomenon, inVicinity }: PresentWeatherData): string {

@@ -24,9 +24,8 @@ import {
 import { stationPattern, unitsParameter } from '../parameters.ts';
 import type { ObservationUnits } from '../quantity-units.ts';
 import { firstClean, type Page } from '../rows/first-clean.ts';
-import { weatherTable } from '../table.ts';
 import { converterOf, observationUnits, type Converter } from '../units.ts';
-import { observationColumns } from './observation-columns.ts';
+import { observationTable } from './observation-columns.ts';
 import {
   cleanedObservation,
   observationClouds,
@@ -103,7 +102,7 @@ export const observations = weatherFamily({
   template: 'observations',
   itemNames: { presentWeather: 'weather', clouds: 'cloud' },
   features: stationFeatures,
-  table: weatherTable(observationColumns, (data: ObservationData) => [data]),
+  table: observationTable,
   read: readObservation,
 });
 

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { rm, writeFile } from 'node:fs/promises';
+import { readFile, rm, writeFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
 import { join } from 'node:path';
 import { XMLParser } from 'fast-xml-parser';
@@ -7,6 +7,8 @@ import { getIssues } from '@placemarkio/check-geojson';
 import { parse } from 'csv-parse/sync';
 import fc from 'fast-check';
 import t from 'tap';
+import { observationTable } from '../../../../src/core/weather/families/observation-columns.ts';
+import type { ObservationData } from '../../../../src/core/weather/families/observations.ts';
 import { renderCsv } from '../../../../src/core/weather/render/csv.ts';
 import { renderGeoJson } from '../../../../src/core/weather/render/geojson.ts';
 import { mapGeometry } from '../../../../src/core/weather/render/map-geometry.ts';
@@ -238,4 +240,21 @@ t.test('CSV keeps quotes, commas and lines, and no text of it is a formula', (t)
   ]);
   t.equal(renderCsv(table, null, 'si'), 'name,temperature (degC),isDay\r\n', 'no record, and still a table');
   t.end();
+});
+
+t.test('one observation, several, and those of one station are rows of the same table', async (t) => {
+  const file = await readFile('test/fixtures/weather-golden/observation-knyc.json', 'utf8');
+  const { data } = JSON.parse(file) as { data: ObservationData };
+  const { station, timeZone, ...row } = data;
+  const rows = (table: object): string[][] => parse(renderCsv(observationTable, table, 'si'));
+  const [names = [], one = []] = rows(data);
+  t.same(rows({ observations: [data, data], missing: [] }), [names, one, one]);
+  t.same(rows({ station, timeZone, observations: [row] }), [names, one]);
+  t.same(rows({ observations: [], missing: ['KXYZ'] }), [names]);
+  const read = Object.fromEntries(names.map((name, index) => [name, one[index]]));
+  t.match(read, { station: 'KNYC', observedAt: data.observedAt, timeZone: 'America/New_York' });
+  for (const quantity of Object.keys(data.quality)) {
+    const name = names.find((each) => each.startsWith(`${quantity} (`)) ?? 'none';
+    t.equal(read[name], String(data[quantity as keyof typeof data.quality] ?? ''), name);
+  }
 });
