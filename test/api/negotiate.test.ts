@@ -36,6 +36,8 @@ t.test('a read that has a map or a table offers it after all others', (t) => {
     ['text/csv; header=present', 'text/csv; charset=utf-8; header=present'],
     ['text/csv, application/geo+json;q=0.9', 'text/csv; charset=utf-8; header=present'],
     ['application/geo+json, application/json;q=0.9', 'application/geo+json'],
+    ['text/html, application/geo+json', 'application/geo+json'],
+    ['text/html, application/xml;q=0.9, */*;q=0.8', 'application/json; charset=utf-8'],
     ['application/*', 'application/json; charset=utf-8'],
     ['text/*', 'text/xml; charset=utf-8'],
     ['*/*', 'application/json; charset=utf-8'],

@@ -93,7 +93,9 @@ interface PreferringNegotiator {
 
 function isBrowser(accept: string): boolean {
   const names = (type: string): boolean => new RegExp(`(^|,)\\s*${type}\\s*(;|,|$)`, 'i').test(accept);
-  return names('text/html') && !names('application/json') && !names('text/plain');
+  // No browser names any of these.
+  const meant = ['application/json', 'application/geo\\+json', 'text/csv', 'text/plain'];
+  return names('text/html') && !meant.some(names);
 }
 
 function notOffered(what: string, offered: readonly Representation[]): WaybillError {
