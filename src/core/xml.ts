@@ -19,7 +19,7 @@ const writer = new XMLBuilder({
 const head = { '?xml': { '@version': '1.0', '@encoding': 'UTF-8' } };
 
 /** A whole document with this root element. Its texts must come from `xmlText`. */
-export function writeXml(root: { [name: string]: XmlNode }): string {
+export function writeXml(root: Record<string, XmlNode>): string {
   return `${writer.build({ ...head, ...root })}\n`;
 }
 

@@ -25,7 +25,6 @@ const preflight = {
   headers: { 'access-control-request-method': 'POST', 'access-control-request-headers': 'authorization' },
 };
 
-
 t.test('pages of other origins read nothing unless the configuration names them', async (t) => {
   const { origin: api } = await startApi(t, { reader });
   for (const path of ['/alerts', '/runs/none', '/healthz']) {

@@ -54,7 +54,10 @@ t.test('a read that has a map or a table offers it after all others', (t) => {
     [null, 'application/geo+json'],
   ] as const)
     t.throws(() => negotiate(format, accept), { code: 'unsupported_format', hint: /or format=text$/ });
-  t.throws(() => negotiate('pdf', undefined, all), { code: 'unsupported_format', hint: /text\/csv; or say .*format=csv$/ });
+  t.throws(() => negotiate('pdf', undefined, all), {
+    code: 'unsupported_format',
+    hint: /text\/csv; or say .*format=csv$/,
+  });
   t.end();
 });
 

@@ -96,7 +96,11 @@ t.test('HEAD and 304 are those of the coding; a tag is good for the bytes that i
       const accept = { 'accept-encoding': coding };
       t.same(stable(await read(url, accept, 'HEAD')), stable(get), `HEAD ${coding}`);
       for (const [of, { headers }] of answers) {
-        const { status, body, headers: told } = await read(url, {
+        const {
+          status,
+          body,
+          headers: told,
+        } = await read(url, {
           ...accept,
           'if-none-match': headers.etag ?? '',
         });

@@ -12,7 +12,7 @@ import { clockAt } from '../core/weather/suite.ts';
 import { startChromium } from '../services/chromium.ts';
 
 const leaflet = createRequire(import.meta.url).resolve('leaflet/dist/leaflet.js');
-const html = `<!doctype html><title>Map</title><link rel="icon" href="data:,">
+const html = `<!doctype html><title>Map</title><link rel="icon" href="data:,"><link rel="stylesheet" href="leaflet.css">
 <div id="map" style="width: 900px; height: 600px"></div>
 <script src="leaflet.js"></script>
 <script>
@@ -41,6 +41,7 @@ async function openMap(t: Test): Promise<{ page: Page; origin: string }> {
   const files: Record<string, [string, Buffer | string]> = {
     '/': ['text/html', html],
     '/leaflet.js': ['text/javascript', await readFile(leaflet)],
+    '/leaflet.css': ['text/css', await readFile(leaflet.replace(/js$/, 'css'))],
   };
   const server = createServer((req, res) => {
     const [type, body] = files[req.url ?? ''] ?? ['text/plain', ''];
@@ -99,7 +100,7 @@ t.test('a map of another origin shows alerts and stations', async (t) => {
   const placed = data.alerts.filter(({ geometry }) => geometry !== null);
   t.ok(placed.length > 1);
   t.equal(await page.locator('path.leaflet-interactive').count(), placed.length + 1);
-  const seen = (await page.evaluate('JSON.parse(JSON.stringify(seen))')) as [string, object][];
+  const seen = await page.evaluate<[string, object][]>('JSON.parse(JSON.stringify(seen))');
   t.same(
     seen.map(([id]) => id),
     [...placed.map(({ id }) => id), 'KNYC'],
@@ -113,10 +114,12 @@ t.test('a map of another origin shows alerts and stations', async (t) => {
   t.equal(await page.evaluate('elementAt([52, -60])'), 'DIV', 'and no stripe round the Earth');
 });
 
-t.test('its page reads tags and refusals, asks again with the tag, and no other page reads anything', async (t) => {
-  const { page, origin } = await openMap(t);
-  const api = await startWeather(t, { reader, clock, cors: { origins: [origin] } });
-  const asked = (await page.evaluate(`(async () => {
+t.test(
+  'its page reads tags and refusals, asks again with the tag, and no other page reads anything',
+  async (t) => {
+    const { page, origin } = await openMap(t);
+    const api = await startWeather(t, { reader, clock, cors: { origins: [origin] } });
+    const asked = await page.evaluate<unknown[]>(`(async () => {
     const path = ${JSON.stringify(`${api}/alerts`)};
     const first = await fetch(path, { headers: { accept: 'application/geo+json' } });
     const etag = first.headers.get('etag');
@@ -124,15 +127,16 @@ t.test('its page reads tags and refusals, asks again with the tag, and no other 
     const refused = await fetch(path + '?limit=0');
     const { code } = await refused.json();
     return [first.headers.get('content-type'), etag, again.status, refused.status, code];
-  })()`)) as unknown[];
-  t.match(asked, ['application/geo+json', /^"[\w-]{27}"$/, 304, 400, 'invalid_parameter']);
-  const closed = await startWeather(t, { reader, clock });
-  const other = await startWeather(t, { reader, clock, cors: { origins: ['https://maps.example.org'] } });
-  for (const url of [closed, other])
-    t.match(
-      await page.evaluate(
-        `fetch(${JSON.stringify(`${url}/alerts`)}).then(() => 'read', (error) => error.name)`,
-      ),
-      'TypeError',
-    );
-});
+  })()`);
+    t.match(asked, ['application/geo+json', /^"[\w-]{27}"$/, 304, 400, 'invalid_parameter']);
+    const closed = await startWeather(t, { reader, clock });
+    const other = await startWeather(t, { reader, clock, cors: { origins: ['https://maps.example.org'] } });
+    for (const url of [closed, other])
+      t.match(
+        await page.evaluate(
+          `fetch(${JSON.stringify(`${url}/alerts`)}).then(() => 'read', (error) => error.name)`,
+        ),
+        'TypeError',
+      );
+  },
+);

@@ -131,9 +131,9 @@ export function problemOf(error: WaybillError, requestId: string): Problem {
 }
 
 /**
- * Answers a request with a problem document, in the form that its route has chosen. If the client is still sending, the answer goes out at once and
- * the connection closes after a bounded drain of the body: closing it with unread bytes would make the
- * client's system discard the answer.
+ * Answers a request with a problem document, in the form that its route has chosen. If the client is still
+ * sending, the answer goes out at once and the connection closes after a bounded drain of the body: closing
+ * it with unread bytes would make the client's system discard the answer.
  */
 export async function sendProblem(
   req: IncomingMessage,

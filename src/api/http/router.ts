@@ -38,8 +38,7 @@ function noteRoute(
   const problemForm = ofPath.find((route) => route.problemForm !== undefined)?.problemForm;
   return (req, _res, next) => {
     const context = Object.assign(requestContext(req), { route: path, isProbe });
-    if (problemForm !== undefined)
-      context.problemForm = problemForm(req.originalUrl, req.headers.accept);
+    if (problemForm !== undefined) context.problemForm = problemForm(req.originalUrl, req.headers.accept);
     next();
   };
 }

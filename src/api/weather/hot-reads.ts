@@ -18,14 +18,7 @@ import { crossOrigin } from '../http/answer/cross-origin.ts';
  */
 export function withHotReads(
   app: Express,
-  {
-    weather,
-    metrics,
-    http,
-    log,
-    clock,
-    logging,
-  }: WeatherPorts & { metrics: Metrics | null } & HttpPorts,
+  { weather, metrics, http, log, clock, logging }: WeatherPorts & { metrics: Metrics | null } & HttpPorts,
 ): RequestListener {
   if (weather === null) return app;
   const cors = crossOrigin(http.cors);

@@ -23,6 +23,7 @@ const headers: Record<string, Header> = {
   ),
 };
 
+const text: MediaType = { schema: { type: 'string' } };
 const examples = weatherExamples();
 
 /** One route for each weather family; present if a database is configured. */
@@ -51,11 +52,7 @@ export const weatherRoutes: readonly Route<WeatherPorts>[] = weatherEndpoints.ma
     ({ weather }) =>
     async (req, res) => {
       if (weather === null) throw new TypeError('a weather route without a weather service');
-      sendWithEtag(
-        req,
-        res,
-        await weather.answer(endpoint, weatherRequest(req.originalUrl, req.headers)),
-      );
+      sendWithEtag(req, res, await weather.answer(endpoint, weatherRequest(req.originalUrl, req.headers)));
     },
 }));
 
@@ -76,8 +73,6 @@ function success({ summary, family, formats }: WeatherEndpoint): ResponseObject 
     content: Object.fromEntries(formats.flatMap((format) => Object.entries(content(format, family)))),
   };
 }
-
-const text: MediaType = { schema: { type: 'string' } };
 
 /** What the document says of one format. */
 function content(format: Format, family: FamilyName): Record<string, MediaType> {

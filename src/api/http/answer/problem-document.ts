@@ -43,7 +43,7 @@ function xmlOf(problem: Problem): string {
   return writeXml({ problem: { '@xmlns': 'urn:ietf:rfc:7807', ...membersOf(problem) } });
 }
 
-function membersOf(members: object): { [name: string]: XmlNode } {
+function membersOf(members: object): Record<string, XmlNode> {
   return Object.fromEntries(
     Object.entries(members)
       .filter(([, value]) => value !== null && value !== undefined)

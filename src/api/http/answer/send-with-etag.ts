@@ -86,14 +86,7 @@ function rawHeaders(answer: TaggedAnswer): RawHeaders {
   return made;
 }
 
-function makeHeaders({
-  etag,
-  lastModified,
-  mediaType,
-  bytes,
-  coding,
-  headers,
-}: TaggedAnswer): RawHeaders {
+function makeHeaders({ etag, lastModified, mediaType, bytes, coding, headers }: TaggedAnswer): RawHeaders {
   const validators = ['X-Content-Type-Options', 'nosniff', 'ETag', etag, ...Object.entries(headers).flat()];
   if (lastModified !== null) validators.push('Last-Modified', lastModified.toUTCString());
   const encoding = coding === null ? [] : ['Content-Encoding', coding];

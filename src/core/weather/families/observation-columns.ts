@@ -67,7 +67,10 @@ export const observationTable = weatherTable(columns, (data: ObservationTableDat
 /** `light freezing rain`. The code, `-FZRA`, would be a formula to a spreadsheet. */
 function inWords({ intensity, modifier, phenomenon, inVicinity }: PresentWeatherData): string {
   const words = [intensity, modifier, phenomenon, inVicinity ? 'in vicinity' : null];
-  return words.filter((word) => word !== null).join(' ');
+  return words
+    .filter((word) => word !== null)
+    .join(' ')
+    .replaceAll('_', ' ');
 }
 
 function layer({ amount, base }: CloudData): string {

@@ -156,7 +156,14 @@ t.test('what crosses the antimeridian is cut there, and nothing else is', (t) =>
   t.same(areas(box(170, 50, -170, 60).reverse()), [[100], [100]]);
   t.same(areas(box(170, 50, -170, 60), box(-178, 52, -176, 54)), [[100], [100, -4]], 'a hole east of it');
   t.same(areas(box(170, 50, -170, 60), box(176, 52, 178, 54)), [[100, -4], [100]], 'a hole west of it');
-  t.same(areas(box(170, 50, -170, 60), box(179, 52, -179, 54)), [[100, -2], [100, -2]], 'a hole across it');
+  t.same(
+    areas(box(170, 50, -170, 60), box(179, 52, -179, 54)),
+    [
+      [100, -2],
+      [100, -2],
+    ],
+    'a hole across it',
+  );
   t.same(areas(box(170, 50, 180, 60)), [[100]], 'one that ends there');
   t.same(areas(box(-180, -90, 180, 90)), [[64_800]], 'the whole Earth');
   t.same(areas(box(-100, 0, 60, 10)), [[1600]], 'one of half the Earth');
@@ -221,12 +228,20 @@ t.test('GeoJSON has what is said of all features beside them, and says what is n
 });
 
 t.test('CSV keeps quotes, commas and lines, and no text of it is a formula', (t) => {
-  type Row = { name: string | null; temperature: number | null; isDay: boolean };
+  interface Row {
+    name: string | null;
+    temperature: number | null;
+    isDay: boolean;
+  }
   const columns = fields({ name: null, temperature: 'temperature', isDay: null });
   const table = weatherTable(columns, ({ rows }: { rows: Row[] }) => rows);
   const formulas = ['=1+1', '+1', '-RA', '@SUM(A1)', '\t=1', '\r=1', '＝1', '-1'];
   const plain = ['a "b", c\r\nd', 'é𝄞', 'a=1', "'quoted", '', null];
-  const rows = [...formulas, ...plain].map((name, index): Row => ({ name, temperature: -index, isDay: true }));
+  const rows = [...formulas, ...plain].map((name, index): Row => ({
+    name,
+    temperature: -index,
+    isDay: true,
+  }));
   const text = renderCsv(table, { rows }, 'us');
   t.match(text, /^name,temperature \(degF\),isDay\r\n/);
   t.match(text, /\r\n$/);
