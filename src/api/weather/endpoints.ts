@@ -36,10 +36,10 @@ function endpointOf(family: FamilyName, declared: WeatherFamily): WeatherEndpoin
 }
 
 /** What has a place has a map, and what is a table has rows. */
-function formatsOf({ features, table }: WeatherFamily): Format[] {
+function formatsOf(family: WeatherFamily): Format[] {
   return [
     ...commonFormats,
-    ...(features === undefined ? [] : (['geojson'] as const)),
-    ...(table === undefined ? [] : (['csv'] as const)),
+    ...(family.features === undefined ? [] : (['geojson'] as const)),
+    ...(family.table === undefined ? [] : (['csv'] as const)),
   ];
 }

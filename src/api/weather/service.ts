@@ -154,16 +154,17 @@ async function render(
     case 'text':
       return text.render(endpoint.template, data, request, meta);
     case 'geojson':
-      return renderGeoJson(data === null ? null : declared(family.features)(data), meta);
+      if (family.features === undefined) throw withoutFormat(format);
+      return renderGeoJson(data === null ? null : family.features(data), meta);
     case 'csv':
-      return renderCsv(declared(family.table), data, unitsOf(request.parameters));
+      if (family.table === undefined) throw withoutFormat(format);
+      return renderCsv(family.table, data, unitsOf(request.parameters));
   }
 }
 
-/** What only families have whose endpoint offers the format. */
-function declared<T>(part: T | undefined): T {
-  if (part === undefined) throw new TypeError('a format of a family that does not have it');
-  return part;
+/** Only an endpoint whose family has the format offers it. */
+function withoutFormat(format: Format): TypeError {
+  return new TypeError(`${format} of a family that does not have it`);
 }
 
 function unitsOf(query: object): UnitSystem {

@@ -21,7 +21,7 @@ export interface WeatherFamily<P extends ParameterMap = ParameterMap, Data exten
   /** What one item of each list in `Data` is called, for formats such as XML that name every item. */
   itemNames: Readonly<Record<ListNames<Data>, string>>;
   /** The record as places on a map. Absent: nothing of this family has a place. Pure. */
-  features?(this: void, data: Data): Features;
+  features?(data: Data): Features;
   /** The record as rows and columns. Absent: it is no table. */
   table?: WeatherTable<NoInfer<Data>>;
   /**
