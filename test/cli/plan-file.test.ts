@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
@@ -9,7 +9,7 @@ const ajv = new Ajv2020({ allErrors: true, allowUnionTypes: true });
 addFormats.default(ajv);
 const validate = ajv.compile(JSON.parse(readFileSync('schemas/plan.schema.json', 'utf8')) as object);
 
-function layOut(t: Test): { place: string; run: (...args: string[]) => Ended; touched: () => unknown } {
+function layOut(t: Test): { place: string; run: (...args: string[]) => Ended; touched: () => unknown[] } {
   const place = t.testdir({
     source: {
       one: { 'manifest.json': manifest(['a.txt', 'b.txt']), 'a.txt': 'a', 'b.txt': 'b' },
@@ -124,6 +124,63 @@ t.test('a plan is refused when the source, the destination or the configuration 
     status: 0,
     stdout: /publish_new=1 {2}replace_catalog=1 {2}skip_same=1/,
   });
+});
+
+t.test('the orphans that go are in the plan, and no others go', async (t) => {
+  const { place, run, touched } = layOut(t);
+  const at = (name: string): string => path.join(place, name);
+  const add = (bundle: string): void => {
+    mkdirSync(at(`source/${bundle}`), { recursive: true });
+    writeFileSync(at(`source/${bundle}/x.txt`), 'x');
+    writeFileSync(at(`source/${bundle}/manifest.json`), manifest(['x.txt']));
+  };
+  const drop = (bundle: string): void => rmSync(at(`source/${bundle}`), { recursive: true });
+  writeFileSync(at('c.yml'), configuration([`${web}, orphans: remove`]));
+  for (const bundle of ['three', 'four']) add(bundle);
+  t.equal(run().status, 0);
+  drop('three');
+  const planned = run('--dry-run', '--out', 'plan.json');
+  t.match(planned, { status: 0, stdout: /target=three +unpublish.*it would be removed/ });
+  t.notMatch(planned.stderr, /orphans_not_removed/);
+  const plan = JSON.parse(readFileSync(at('plan.json'), 'utf8')) as { decisions: unknown[] };
+  t.ok(validate(plan), ajv.errorsText(validate.errors));
+  t.match(plan.decisions, [
+    { destination_path: 'four', action: 'skip_same' },
+    { destination_path: 'one', action: 'skip_same' },
+    {
+      destination_path: 'three',
+      bundle: { path: 'three', created: '2026-11-20T01:02:03.000Z' },
+      state: /^sha256:/,
+      action: 'unpublish',
+      reason: 'orphan',
+      changes: [{ path: 'x.txt', fate: 'remove', why: 'orphan' }],
+      outputs: [],
+    },
+    { destination_path: 'two', action: 'skip_same' },
+  ]);
+  const before = touched();
+  const state = readFileSync(at('web/three/.publisher.json'), 'utf8');
+  const cases: [change: () => void, told: RegExp, mend: () => void][] = [
+    [() => drop('four'), /maps\/web four: the source changed; nothing was changed/, () => add('four')],
+    [() => add('three'), /maps\/web three: the source changed; nothing/, () => drop('three')],
+    [
+      () => writeFileSync(at('web/three/.publisher.json'), `${state}\n`),
+      /maps\/web three: the state of the destination changed; nothing/,
+      () => writeFileSync(at('web/three/.publisher.json'), state),
+    ],
+  ];
+  for (const [change, told, mend] of cases) {
+    change();
+    const untouched = touched();
+    t.match(run('--plan', 'plan.json'), { status: 2, stdout: '', stderr: told });
+    t.same(touched(), untouched, `${String(told)}: nothing is touched`);
+    mend();
+  }
+  t.ok(existsSync(at('web/three/x.txt')));
+  t.same(Object.keys(before[0] as object), Object.keys(touched()[0] as object));
+  t.match(run('--plan', 'plan.json'), { status: 0, stdout: /target=three +unpublish.*it was removed/ });
+  t.notOk(existsSync(at('web/three')));
+  t.match(run('--plan', 'plan.json'), { status: 2, stderr: /maps\/web three: it is not an orphan any more/ });
 });
 
 t.test('a plan that was edited, is cut short, of another version or none at all is invalid', async (t) => {

@@ -1,6 +1,8 @@
 import { canonicalJson } from '../bundle/manifest.ts';
+import { publishedBy } from '../catalog/published-bundles.ts';
 import { compareCodeUnits } from '../paths.ts';
-import type { Decided } from '../publish/publish-request.ts';
+import type { BundleIdentity } from '../publish/plan.ts';
+import type { Decided, DecidedOrphan } from '../publish/publish-request.ts';
 
 /**
  * What was decided about one bundle path, and on which state, with the names of the plan file. Two decisions
@@ -11,7 +13,8 @@ export interface DecisionRecord {
   destination_id: string;
   /** Relative to the destination root; `.` for the root. */
   destination_path: string;
-  bundle: { backend: string; source: string; path: string; created: string };
+  /** The bundle to be published; of an orphan the one that was, null if the catalog does not say. */
+  bundle: { backend: string; source: string; path: string; created: string } | null;
   /** Digest of the bytes of `.publisher.json`; null if there was none. */
   state: string | null;
   action: string;
@@ -27,18 +30,34 @@ export function decisionRecord({ plan, planned, stored }: Decided): DecisionReco
     pipeline_id: owner.pipelineId,
     destination_id: owner.destinationId,
     destination_path: destinationPath,
-    bundle: {
-      backend: bundle.source.backend,
-      source: bundle.source.id,
-      path: bundle.source.path,
-      created: String(bundle.created),
-    },
+    bundle: bundleRecord(bundle),
     state: stored.raw?.digest ?? null,
     action,
     reason: reason.code,
     changes: changes.map(({ path, fate, why }) => ({ path, fate, why })),
     outputs: planned.map(({ path, kind, digest, size, url }) => ({ path, kind, digest, size, url })),
   };
+}
+
+/** The removal of an orphan. Pure. */
+export function orphanRecord({ work, stored }: DecidedOrphan): DecisionRecord {
+  const { owner, destinationPath, action, removes } = work;
+  const bundle = publishedBy(stored.state, owner);
+  return {
+    pipeline_id: owner.pipelineId,
+    destination_id: owner.destinationId,
+    destination_path: destinationPath,
+    bundle: bundle === null ? null : bundleRecord(bundle),
+    state: stored.raw?.digest ?? null,
+    action,
+    reason: 'orphan',
+    changes: removes.map((path) => ({ path, fate: 'remove', why: 'orphan' })),
+    outputs: [],
+  };
+}
+
+function bundleRecord({ source, created }: BundleIdentity): DecisionRecord['bundle'] {
+  return { backend: source.backend, source: source.id, path: source.path, created: String(created) };
 }
 
 type Place = Pick<DecisionRecord, 'pipeline_id' | 'destination_id' | 'destination_path'>;
@@ -72,7 +91,10 @@ export function differenceOf(
   made: DecisionRecord | undefined,
 ): string | null {
   if (written === undefined) return 'it is not in the plan';
-  if (made === undefined) return 'nothing is published there any more';
+  if (made === undefined)
+    return written.action === 'unpublish'
+      ? 'it is not an orphan any more'
+      : 'nothing is published there any more';
   if (canonicalJson(written) === canonicalJson(made)) return null;
   if (written.state !== made.state) return 'the state of the destination changed';
   const isSameSource =

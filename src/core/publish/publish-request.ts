@@ -2,11 +2,18 @@ import type { LeaseTimes } from '../lease/lease.ts';
 import type { StoredState } from '../catalog/store.ts';
 import type { Plan, PlannedOutput } from './plan.ts';
 import type { Progress } from './results/result.ts';
+import type { Unpublication } from './unpublish/unpublication.ts';
 
 /** A decision, and what it was made of. */
 export interface Decided {
   plan: Plan;
   planned: readonly PlannedOutput[];
+  stored: StoredState;
+}
+
+/** The decision that an orphan goes, and the state that says so. */
+export interface DecidedOrphan {
+  work: Unpublication;
   stored: StoredState;
 }
 
@@ -29,10 +36,8 @@ export interface PublishRequest {
    * were quicker. The last one counts.
    */
   onDecided?: (decided: Decided) => void;
-  /**
-   * A plan file says what is to be done, and it says nothing of orphans: they are reported and stay.
-   */
-  keepsOrphans?: boolean;
+  /** As `onDecided`, of each orphan that is to be removed; what it throws leaves the orphan as it is. */
+  onOrphan?: (decided: DecidedOrphan) => void;
   onProgress?: (progress: Progress) => void;
   /** The run of the upload that is published; for events. */
   runId?: string;

@@ -2,7 +2,8 @@ import t from 'tap';
 import type { DestinationConfig, PipelineConfig } from '../../../src/core/config/config.ts';
 import type { Occurrence } from '../../../src/core/notify/event.ts';
 import { heldPaths, isHeld } from '../../../src/core/publish/orphans/orphan.ts';
-import type { PublishRequest } from '../../../src/core/publish/publish-request.ts';
+import { WaybillError } from '../../../src/core/errors.ts';
+import type { DecidedOrphan, PublishRequest } from '../../../src/core/publish/publish-request.ts';
 import { publishPipeline } from '../../../src/core/publish/publish.ts';
 import type { DestinationResult, PipelineResult } from '../../../src/core/publish/results/result.ts';
 import type { StorageLocation } from '../../../src/core/storage/backends.ts';
@@ -280,22 +281,39 @@ t.test('a bundle path that another publisher changes meanwhile is left as it is'
   t.ok((await snapshot(web)).has('bundle/late.txt'));
 });
 
-t.test('a plan file does not cover orphans: they are named and stay', async (t) => {
+t.test('each decision about an orphan is told before anything is removed, and may be refused', async (t) => {
   const web = memoryStorage({ flavour: 'files' });
   const stand = new Stand(web, { orphans: 'remove' });
   await stand.add('new', 'old/x');
   await stand.run();
   await stand.drop('old/x');
-  t.match(await stand.run({ keepsOrphans: true }), {
-    status: 'ok',
-    destinations: [
-      {
-        orphans: [{ ...gone, action: 'keep' }],
-        warnings: [{ code: 'orphans_not_removed', message: /plan file/ }],
-      },
-    ],
-  });
-  t.ok((await snapshot(web)).has('old/x/a.txt'));
+  const before = await snapshot(web);
+  const told: DecidedOrphan[] = [];
+  const onOrphan = (decided: DecidedOrphan): void => void told.push(decided);
+  await stand.run({ dryRun: true, onOrphan });
+  t.match(told, [
+    {
+      work: { destinationPath: 'old/x', removes: ['a.txt', 'd/b.txt'] },
+      stored: { state: { kind: 'valid' } },
+    },
+  ]);
+  const refusal = new WaybillError('plan_stale', 'not as planned');
+  for (const refusedAt of [1, 2]) {
+    let asked = 0;
+    const refusing = (): void => {
+      asked += 1;
+      if (asked === refusedAt) throw refusal;
+    };
+    t.match(await stand.run({ onOrphan: refusing }), {
+      status: 'failed',
+      destinations: [{ orphans: [{ ...gone, action: 'error', error: { code: 'plan_stale' } }] }],
+    });
+    t.equal(asked, refusedAt, refusedAt === 1 ? 'without the lease' : 'and under it');
+    t.same(await snapshot(web), before, 'it is left as it was');
+  }
+  await stand.run({ onOrphan });
+  t.equal(told.length, 3);
+  t.notOk((await snapshot(web)).has('old/x/a.txt'));
 });
 
 t.test('a removal that fails is undone, told, and done by the next run', async (t) => {

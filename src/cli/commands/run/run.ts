@@ -1,8 +1,8 @@
 import { finding, type Finding } from '../../../core/finding.ts';
-import { decisionRecord, Decisions, placeOf } from '../../../core/plan-file/decision-record.ts';
+import { decisionRecord, Decisions, orphanRecord, placeOf } from '../../../core/plan-file/decision-record.ts';
 import type { PlanFile } from '../../../core/plan-file/plan-file.ts';
 import { refuseOtherDecision, refuseStalePlan } from '../../../core/plan-file/stale.ts';
-import type { Decided } from '../../../core/publish/publish-request.ts';
+import type { PublishRequest } from '../../../core/publish/publish-request.ts';
 import { publishPipeline } from '../../../core/publish/publish.ts';
 import type { PipelineResult, RunResult } from '../../../core/publish/results/result.ts';
 import { allSucceeded, countActions } from '../../../core/publish/results/summary.ts';
@@ -62,8 +62,7 @@ async function runAsked(task: Task, output: Output): Promise<RunResult> {
   const { dryRun, force, allowRemovals = false, out } = options;
   if (out === undefined) return runAll(task, { dryRun, force, allowRemovals });
   const decisions = new Decisions();
-  const onDecided = (decided: Decided): void => decisions.add(decisionRecord(decided));
-  const result = await runAll(task, { dryRun, force, allowRemovals, onDecided, keepsOrphans: true });
+  const result = await runAll(task, { dryRun, force, allowRemovals, ...recording(decisions) });
   if (!allSucceeded(result.pipelines) || task.setUp.context.signal?.aborted === true)
     return { ...result, warnings: [...result.warnings, planNotWritten] };
   const { digest } = await writePlan(out, { chosen, decisions, options });
@@ -77,10 +76,9 @@ async function runAsked(task: Task, output: Output): Promise<RunResult> {
  * written.
  */
 async function runPlanned(task: Task, plan: PlanFile): Promise<RunResult> {
-  const asked = { force: plan.force, allowRemovals: plan.allow_removals, keepsOrphans: true };
+  const asked = { force: plan.force, allowRemovals: plan.allow_removals };
   const made = new Decisions();
-  const onDecided = (decided: Decided): void => made.add(decisionRecord(decided));
-  const checked = await runAll(task, { ...asked, dryRun: true, onDecided });
+  const checked = await runAll(task, { ...asked, dryRun: true, ...recording(made) });
   if (task.setUp.context.signal?.aborted === true) return checked;
   const isPartial = !allSucceeded(checked.pipelines);
   refuseStalePlan(plan.decisions, made, { isPartial });
@@ -90,15 +88,23 @@ async function runPlanned(task: Task, plan: PlanFile): Promise<RunResult> {
     ...asked,
     dryRun: false,
     onDecided: (decided) => refuseOtherDecision(written, decisionRecord(decided)),
+    onOrphan: (decided) => refuseOtherDecision(written, orphanRecord(decided)),
   });
 }
 
-interface Asked {
+type OnDecision = Pick<PublishRequest, 'onDecided' | 'onOrphan'>;
+
+function recording(decisions: Decisions): OnDecision {
+  return {
+    onDecided: (decided) => decisions.add(decisionRecord(decided)),
+    onOrphan: (decided) => decisions.add(orphanRecord(decided)),
+  };
+}
+
+interface Asked extends OnDecision {
   dryRun: boolean;
   force: boolean;
   allowRemovals: boolean;
-  onDecided?: (decided: Decided) => void;
-  keepsOrphans?: boolean;
 }
 
 async function runAll(

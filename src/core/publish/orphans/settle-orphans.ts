@@ -66,11 +66,10 @@ async function settleAt(
     counted: destination.orphans === 'remove' && destination.limits.maxRemoved !== null,
   });
   if (found.orphans.length === 0) return;
-  const why = hasFailed ? notAfterFailure : request.keepsOrphans === true ? notByPlan : null;
-  if (destination.orphans === 'report' || why !== null) {
+  if (destination.orphans === 'report' || hasFailed) {
     orphans.push(...found.orphans.map(reported));
-    if (destination.orphans === 'remove' && why !== null)
-      warnings.push(finding('warning', 'orphans_not_removed', why));
+    if (destination.orphans === 'remove')
+      warnings.push(finding('warning', 'orphans_not_removed', notAfterFailure));
     return;
   }
   refuseRemoval(task, found, listing, request);
@@ -86,8 +85,6 @@ async function settleAt(
 }
 
 const notAfterFailure = 'orphans stay where they are until everything else of the pipeline succeeds';
-const notByPlan =
-  'orphans stay where they are: a plan file does not cover them; a run without --plan removes them';
 
 /**
  * A source without a bundle is more often a mount that is missing than a wish to take everything down.
@@ -116,7 +113,7 @@ async function remove(
   root: Storage,
   { destination, from }: OrphanTask,
   orphan: Orphan,
-  { dryRun, runId, leaseTimes }: PublishRequest,
+  { dryRun, runId, onOrphan, leaseTimes }: PublishRequest,
 ): Promise<OrphanResult | null> {
   const { destinationPath, generation } = orphan;
   try {
@@ -128,6 +125,7 @@ async function remove(
         runId: runId ?? null,
         isStill: (catalog) =>
           catalog.generation === generation && isFromSource(catalog, from, destinationPath),
+        onDecided: onOrphan,
       },
       ...(leaseTimes === undefined ? {} : { leaseTimes }),
     });

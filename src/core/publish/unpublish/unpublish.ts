@@ -17,6 +17,7 @@ import { within } from '../../storage/wrappers/within.ts';
 import { apply } from '../apply/apply.ts';
 import { refuseObstructed } from '../apply/preflight.ts';
 import { plannedRemovals, refuseRemovals } from '../refusals/removal-limit.ts';
+import type { DecidedOrphan } from '../publish-request.ts';
 import { unpublishOccurrence } from '../results/occurrences.ts';
 import { unpublication, type Unpublication } from './unpublication.ts';
 
@@ -35,6 +36,8 @@ export interface UnpublishRequest {
     runId: string | null;
     /** Whether the catalog still says what made it an orphan; asked under the lease, too. */
     isStill: (catalog: Catalog) => boolean;
+    /** Called with each decision before anything follows from it: without the lease, and under it. */
+    onDecided?: ((decided: DecidedOrphan) => void) | undefined;
   };
   /** Only tests pass their own. */
   leaseTimes?: LeaseTimes;
@@ -79,6 +82,7 @@ export async function unpublish(
     if (!dryRun) await sweepAbandoned(context, storage, stored.state);
     throw decided;
   }
+  request.orphan?.onDecided?.({ work: decided, stored });
   if (dryRun) {
     await refuseObstructed(storage, decided, { stateBytes: sizeOf(stored), isUnderLease: false });
     return reportOf(decided, stored);
@@ -90,6 +94,7 @@ export async function unpublish(
     async (lease) => {
       if (lease.found.state.kind === 'absent') throw await notPublished(root, destinationPath);
       const work = decideOn(lease.found, request);
+      request.orphan?.onDecided?.({ work, stored: lease.found });
       await refuseObstructed(storage, work, { stateBytes: sizeOf(lease.found), isUnderLease: true });
       await apply(work, {
         ...{ storage: whileHeld(storage, lease), lease, clock, log, concurrency: request.concurrency },
