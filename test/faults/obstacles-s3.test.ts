@@ -1,5 +1,5 @@
 import t from 'tap';
-import { HeadObjectCommand } from '@aws-sdk/client-s3';
+import { DeleteBucketPolicyCommand, HeadObjectCommand, PutBucketPolicyCommand } from '@aws-sdk/client-s3';
 import { systemClock } from '../../src/core/clock.ts';
 import { silentLog } from '../../src/core/log.ts';
 import type { ActionResult } from '../../src/core/publish/results/result.ts';
@@ -90,3 +90,67 @@ t.test('S3: a key that is too long with its prefix is seen before anything is wr
   }
   t.match(await publish(storage, { 'a.txt': 'b', 'short.txt': 'x' }), { error: null });
 });
+
+/** What a policy of the bucket forbids, and which key the run fails with. */
+const policies: [what: string, action: string, resource: string, key: RegExp][] = [
+  ['writing one key that is new', 's3:PutObject', 'bundle/new.txt', /bundle\/new\.txt/],
+  ['writing below one prefix', 's3:PutObject', 'bundle/assets/*', /bundle\/assets\/a\.txt/],
+  ['removing one key', 's3:DeleteObject', 'bundle/gone.txt', /bundle\/gone\.txt/],
+];
+
+for (const [what, Action, resource, key] of policies)
+  t.test(`S3: a policy of the bucket forbids ${what}`, async (t) => {
+    const Bucket = await server.newBucket();
+    const storage = await open(locationOf(server.endpoint, Bucket, 'p/'));
+    t.teardown(() => storage.close());
+    const old: Files = { 'assets/a.txt': 'old', 'gone.txt': 'gone', 'index.html': 'old' };
+    const changed: Files = { 'assets/a.txt': 'new', 'index.html': 'new', 'new.txt': 'new' };
+    t.equal((await publish(storage, old)).error, null);
+    const before = await snapshot(storage);
+    const client = server.client();
+    const Resource = `arn:aws:s3:::${Bucket}/p/${resource}`;
+    const Statement = [{ Effect: 'Deny', Principal: '*', Action, Resource }];
+    const Policy = JSON.stringify({ Version: '2012-10-17', Statement });
+    for (const round of ['once', 'again']) {
+      await client.send(new PutBucketPolicyCommand({ Bucket, Policy }));
+      const refused = await publish(storage, changed);
+      t.match(
+        refused,
+        { error: { code: 'storage_denied', message: key, hint: /the rights that docs/ } },
+        round,
+      );
+      await client.send(new DeleteBucketPolicyCommand({ Bucket }));
+      t.same(await snapshot(storage), before, 'all is as before, and nothing is left');
+    }
+    t.match(await publish(storage, changed), { error: null, action: 'replace_catalog' });
+    t.same(litter(await snapshot(storage)), []);
+    t.same(await untruths(storage), []);
+  });
+
+t.test(
+  'S3: a policy that forbids every removal: what cannot be undone is finished by a later run',
+  async (t) => {
+    const Bucket = await server.newBucket();
+    const storage = await open(locationOf(server.endpoint, Bucket, 'p/'));
+    t.teardown(() => storage.close());
+    t.equal((await publish(storage, { 'gone.txt': 'gone', 'index.html': 'old' })).error, null);
+    const client = server.client();
+    const Resource = `arn:aws:s3:::${Bucket}/*`;
+    const Statement = [{ Effect: 'Deny', Principal: '*', Action: 's3:DeleteObject', Resource }];
+    const Policy = JSON.stringify({ Version: '2012-10-17', Statement });
+    await client.send(new PutBucketPolicyCommand({ Bucket, Policy }));
+    const next: Files = { 'index.html': 'new', 'new.txt': 'new' };
+    for (const round of ['once', 'again']) {
+      t.match(await publish(storage, next), { error: { code: 'storage_denied', hint: /rights/ } }, round);
+      const files = await snapshot(storage);
+      t.match(Object.fromEntries(files), { 'bundle/gone.txt': 'gone', 'bundle/index.html': 'old' });
+      t.same(await untruths(storage), [], 'the state does not say what is not so');
+    }
+    await client.send(new DeleteBucketPolicyCommand({ Bucket }));
+    t.match(await publish(storage, next), { error: null });
+    const files = await snapshot(storage);
+    t.same(litter(files), []);
+    t.same([...files.keys()].sort(), ['bundle/.publisher.json', 'bundle/index.html', 'bundle/new.txt']);
+    t.match(await publish(storage, next), { action: 'skip_same' });
+  },
+);

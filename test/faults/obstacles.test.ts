@@ -1,5 +1,6 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import {
+  chmodSync,
   lstatSync,
   mkdirSync,
   mkdtempSync,
@@ -287,7 +288,13 @@ t.test('local: paths that are too long for the system', async (t) => {
   t.match(await publish(await storage(), next), { error: null });
 });
 
-const server = await startSshd(t);
+// Root without its capabilities is held to modes like anybody.
+const heldToModes = 'setpriv --bounding-set=-all --inh-caps=-all -- /usr/lib/openssh/sftp-server';
+const isRoot = process.getuid?.() === 0;
+const [server, unprivileged] = await Promise.all([
+  startSshd(t),
+  startSshd(t, isRoot ? { subsystem: heldToModes } : {}),
+]);
 let worlds = 0;
 const sees = new Set([
   'another file system below the destination',
@@ -311,3 +318,78 @@ for (const obstacle of obstacles) {
     t.ok(isOfRights || sees.has(obstacle.name) || obstacle.code === 'unmanaged_content');
   });
 }
+
+/** Where a first publication ends that may not write; and where one that changes what was published. */
+for (const [at, isFirst, message, hint] of [
+  ['', true, '"bundle" cannot be made: the server denies it', 'write to "ROOT", or make "bundle" and'],
+  ['bundle', false, '"bundle/.publisher.tmp" cannot be made: the server denies it', 'write to "bundle"'],
+  ['bundle/new', false, '"bundle/new/sub" cannot be made: the server denies it', 'write to "bundle/new"'],
+  [
+    'bundle/assets',
+    false,
+    '"bundle/assets/style.css" cannot',
+    'to the directory "bundle/assets" (mode 0500,',
+  ],
+  [
+    'bundle/assets/deep/x',
+    false,
+    '"bundle/assets/deep/x/a.js" cannot',
+    'the directory "bundle/assets/deep/x"',
+  ],
+  ['bundle/old/deep', false, '"bundle/old/deep/gone.js" cannot', 'to the directory "bundle/old/deep" (mode'],
+] as const)
+  t.test(
+    `SFTP: a directory that the user may not write to: ${at === '' ? 'the root' : at}, ${isFirst ? 'first publication' : 'published'}`,
+    async (t) => {
+      worlds += 1;
+      const root = path.join(unprivileged.root, `world-${worlds}`);
+      const closed = path.join(root, at);
+      const options = { clock: systemClock, log: silentLog, secrets: noSecrets };
+      const storage = await sftpStorage(sftpLocationOf(unprivileged, root), options);
+      t.teardown(() => storage.close());
+      if (!isFirst) t.equal((await publish(storage, published)).error, null);
+      mkdirSync(closed, { recursive: true });
+      // A directory that stays empty goes with what was to be in it.
+      if (at === 'bundle/new') writeFileSync(path.join(closed, 'theirs.txt'), 'theirs');
+      chmodSync(closed, 0o500);
+      const before = tree(root);
+      for (const round of ['once', 'again']) {
+        const { error } = await publish(storage, next);
+        t.equal(error?.code, 'storage_denied', round);
+        t.ok(error?.message.includes(message), error?.message ?? 'no error');
+        t.ok(error?.hint?.includes(hint.replace('ROOT', root)), error?.hint ?? 'no hint');
+        t.same(tree(root), before, 'all is as before');
+      }
+      chmodSync(closed, 0o755);
+      t.match(await publish(storage, next), { error: null });
+      t.same(litter(await snapshot(storage)), []);
+      t.same(await untruths(storage), []);
+    },
+  );
+
+t.test('SFTP: a root that is mounted read-only is seen by dry run and run', async (t) => {
+  const root = path.join(server.root, 'read-only');
+  mkdirSync(root);
+  const options = { clock: systemClock, log: silentLog, secrets: noSecrets };
+  const storage = await sftpStorage(sftpLocationOf(server, root), options);
+  t.teardown(() => storage.close());
+  const mount = (): void => {
+    execFileSync('mount', ['--bind', root, root]);
+    execFileSync('mount', ['-o', 'remount,bind,ro', root]);
+  };
+  const unmount = (): void => void spawnSync('umount', ['--lazy', root]);
+  t.teardown(unmount);
+  const told = /"[^"]*read-only(\/bundle)?"|"bundle"/;
+  for (const files of [published, next]) {
+    mount();
+    const before = tree(root);
+    for (const dryRun of [true, false]) {
+      const { error } = await publish(storage, files, dryRun);
+      t.match(error, { code: 'storage_denied', message: /is on a file system that is mounted read-only/ });
+      t.match(error, { message: told, hint: /mount it for writing/ });
+    }
+    t.same(tree(root), before);
+    unmount();
+    t.match(await publish(storage, files), { error: null });
+  }
+});

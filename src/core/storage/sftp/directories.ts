@@ -92,7 +92,7 @@ export function sftpDirectories(root: SftpRoot): SftpDirectories {
         // It existed, and another publisher removed the empty directory before it was looked at.
         if (isAbsent(error)) throw error;
         if (!mayBeTaken(error) || attempt === mostAttempts)
-          throw cannotMake(root.label, directory, nameOfParent(directory), error);
+          throw cannotMake(root.label, directory, parentOf(directory) || root.path, error);
       }
   }
 
@@ -101,9 +101,4 @@ export function sftpDirectories(root: SftpRoot): SftpDirectories {
     for (const each of [...known.keys()])
       if (each === here || each.startsWith(`${here}/`)) known.delete(each);
   }
-}
-
-function nameOfParent(directory: Key): string {
-  const parent = parentOf(directory);
-  return parent === '' ? '.' : parent;
 }

@@ -13,7 +13,7 @@ import { sftpKeeper } from './keep.ts';
 import { linkAbove } from './links.ts';
 import { describeSftp, type SftpLocation } from './location.ts';
 import { replacedName, sftpNames } from './names.ts';
-import { sftpObstacle } from './obstacles.ts';
+import { explained, sftpObstacle } from './obstacles.ts';
 import { requireMakeableRoot } from './root-directory.ts';
 import { openRoot, typeOf, type SftpRoot } from './root.ts';
 import { openSession } from './session.ts';
@@ -117,7 +117,7 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
 
     async write(key, body, write): Promise<Written> {
       requireWritable(key);
-      return mapErrors(key, async () => {
+      return changing(key, async () => {
         if (write.mode !== 'scratch') return writeWhole(key, body, write);
         const stored = await store(key, body, write);
         written.add(key);
@@ -134,10 +134,10 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
       const able = missing === -1 ? moves : moves.slice(0, missing);
       await pMap(
         [...new Set(able.map(({ to }) => parentOf(to)))],
-        async (directory) => mapErrors(directory, async () => directories.create(directory)),
+        async (directory) => changing(directory, async () => directories.create(directory)),
         { concurrency: requestsAtOnce },
       );
-      await pMap(able, async (each) => mapErrors(each.to, async () => move(each)), {
+      await pMap(able, async (each) => changing(each.to, async () => move(each)), {
         // A move in steps is several requests, and a retry relies on the completed moves being the first
         // ones.
         concurrency: replaces ? requestsAtOnce : 1,
@@ -149,19 +149,19 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
 
     async keep(key, aside) {
       requireWritable(key);
-      return mapErrors(key, async () => keeper.keep(key, aside));
+      return changing(key, async () => keeper.keep(key, aside));
     },
 
     async putBack(kept): Promise<void> {
       requireWritable(kept.key);
-      await mapErrors(kept.key, async () => keeper.putBack(kept));
+      await changing(kept.key, async () => keeper.putBack(kept));
     },
 
     sync: async () => undefined,
 
     async remove(key): Promise<void> {
       requireWritable(key);
-      await mapErrors(key, async () => {
+      await changing(key, async () => {
         await refuseLinkAbove(key);
         await unlink(key);
         await directories.removeEmpty(parentOf(key));
@@ -170,7 +170,7 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
 
     async removeTree(directory): Promise<void> {
       requireWritable(directory);
-      await mapErrors(directory, async () => {
+      await changing(directory, async () => {
         await refuseLinkAbove(directory);
         await names.removeTree(directory);
       });
@@ -198,6 +198,15 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
     } catch (error) {
       throw requestFailure(label, key === '' ? '.' : key, error);
     }
+  }
+
+  /** Like `mapErrors`; says more of what the server refused. */
+  async function changing<T>(key: Key | '', work: () => Promise<T>): Promise<T> {
+    return mapErrors(key, async () =>
+      work().catch(async (error: unknown) => {
+        throw await explained(root, key, error);
+      }),
+    );
   }
 
   async function store(key: Key, body: Body, write: WriteOptions): Promise<Written> {

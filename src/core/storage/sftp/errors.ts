@@ -1,4 +1,5 @@
 import { WaybillError, type ErrorCode } from '../../errors.ts';
+import { isReservedPath } from '../../reserved-names.ts';
 
 /** The connection broke or timed out: the requests in flight may or may not have been carried out. */
 export class ConnectionLost extends Error {}
@@ -129,12 +130,34 @@ function meaningOf(answer: number | null, error: unknown): { code: ErrorCode; wh
 /** The server refused to make a directory; `parent` is the one above it. Pure. */
 export function cannotMake(label: string, directory: string, parent: string, error: unknown): WaybillError {
   const { code: as, why, hint } = meaningOf(answerOf(error), error);
+  // What waybill makes for itself is not to be made by anybody else.
+  const orMake = isReservedPath(directory) ? '' : `, or make "${directory}" and give it to that user`;
   const better = isDenied(error)
-    ? `let the user that waybill logs in as write to "${parent}", or make "${directory}" and give it to that user`
+    ? `let the user that waybill logs in as write to "${parent}"${orMake}`
     : hint;
   return new WaybillError(as, `${label}: the directory "${directory}" cannot be made: ${why}`, {
     cause: error,
     ...(better === undefined ? {} : { hint: better }),
+  });
+}
+
+/**
+ * `storage_denied`: the server denies a change of `key`. `directory` is the nearest one above it that can be
+ * looked at: it does not allow the change, or not to enter what is below it. Pure.
+ */
+export function deniedChange(
+  label: string,
+  {
+    key,
+    directory,
+    stats: { mode, uid, gid },
+  }: { key: string; directory: string; stats: { mode: number; uid: number; gid: number } },
+  cause: unknown,
+): WaybillError {
+  const rights = `mode ${(mode & 0o7777).toString(8).padStart(4, '0')}, owner ${uid}:${gid}`;
+  return new WaybillError('storage_denied', `${label}: "${key}" cannot be changed: the server denies it`, {
+    cause,
+    hint: `let the user that waybill logs in as write to the directory "${directory}" (${rights})`,
   });
 }
 

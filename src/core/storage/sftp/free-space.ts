@@ -53,7 +53,8 @@ async function isFull(root: SftpRoot, key: Key, wanted: number): Promise<boolean
   return free.f_bavail * (free.f_frsize ?? 1) < Math.max(wanted, 1);
 }
 
-async function statvfs(root: SftpRoot, directory: string): Promise<FileSystem | null> {
+/** The file system of an absolute path; null if the server does not say. */
+export async function statvfs(root: SftpRoot, directory: string): Promise<FileSystem | null> {
   return root
     .ask<FileSystem>((sftp, done) => sftp.ext_openssh_statvfs(directory, done as never))
     .catch(() => null);
