@@ -6,8 +6,9 @@ import { listedKey as key } from '../../src/core/storage/key.ts';
 import { s3Storage } from '../../src/core/storage/s3/driver.ts';
 import { within } from '../../src/core/storage/wrappers/within.ts';
 import { locationOf, secretsOf, startRadosgw } from '../services/radosgw.ts';
+import { walkUndo } from './undo-walk.ts';
 import { scenarios, walkScenario, type WorldFactory } from './walk.ts';
-import { isExhaustive, share } from '../support/sampling.ts';
+import { isExhaustive, sampleOf, share } from '../support/sampling.ts';
 
 /**
  * Every fault at every storage operation of every action, on a real server; those of a replacement go in
@@ -19,6 +20,7 @@ const server = await startRadosgw(t);
 const bucket = await server.newBucket();
 const options = { clock: systemClock, log: silentLog, secrets: secretsOf(server.user) };
 let worlds = 0;
+const undone = sampleOf(scenarios, 3, 'undone');
 let [walked, all] = [0, 0];
 
 for (const scenario of scenarios) {
@@ -35,6 +37,9 @@ for (const scenario of scenarios) {
     const done = await walkScenario(t, newWorld, scenario, { everyCode: false, concurrency: 6, drawn: 6 });
     walked += done.points;
     all += done.all;
+    // Killed while it is undone: the protocol is walked in memory, the storage's own calls here.
+    if (undone.includes(scenario))
+      await walkUndo(t, newWorld, scenario, { atMost: 8, drawn: 2, concurrency: 6 });
   });
 }
 
