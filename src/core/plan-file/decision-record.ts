@@ -2,7 +2,8 @@ import { canonicalJson } from '../bundle/manifest.ts';
 import { publishedBy } from '../catalog/published-bundles.ts';
 import { compareCodeUnits } from '../paths.ts';
 import type { BundleIdentity } from '../publish/plan.ts';
-import type { Decided, DecidedOrphan } from '../publish/publish-request.ts';
+import type { Decided } from '../publish/publish-request.ts';
+import type { DecidedOrphan } from '../publish/unpublish/unpublication.ts';
 
 /**
  * What was decided about one bundle path, and on which state, with the names of the plan file. Two decisions

@@ -2,18 +2,12 @@ import type { LeaseTimes } from '../lease/lease.ts';
 import type { StoredState } from '../catalog/store.ts';
 import type { Plan, PlannedOutput } from './plan.ts';
 import type { Progress } from './results/result.ts';
-import type { Unpublication } from './unpublish/unpublication.ts';
+import type { DecidedOrphan } from './unpublish/unpublication.ts';
 
 /** A decision, and what it was made of. */
 export interface Decided {
   plan: Plan;
   planned: readonly PlannedOutput[];
-  stored: StoredState;
-}
-
-/** The decision that an orphan goes, and the state that says so. */
-export interface DecidedOrphan {
-  work: Unpublication;
   stored: StoredState;
 }
 

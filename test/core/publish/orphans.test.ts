@@ -3,7 +3,8 @@ import type { DestinationConfig, PipelineConfig } from '../../../src/core/config
 import type { Occurrence } from '../../../src/core/notify/event.ts';
 import { heldPaths, isHeld } from '../../../src/core/publish/orphans/orphan.ts';
 import { WaybillError } from '../../../src/core/errors.ts';
-import type { DecidedOrphan, PublishRequest } from '../../../src/core/publish/publish-request.ts';
+import type { PublishRequest } from '../../../src/core/publish/publish-request.ts';
+import type { DecidedOrphan } from '../../../src/core/publish/unpublish/unpublication.ts';
 import { publishPipeline } from '../../../src/core/publish/publish.ts';
 import type { DestinationResult, PipelineResult } from '../../../src/core/publish/results/result.ts';
 import type { StorageLocation } from '../../../src/core/storage/backends.ts';

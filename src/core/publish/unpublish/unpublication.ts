@@ -1,4 +1,5 @@
 import type { Catalog, OutputRecord } from '../../catalog/catalog.ts';
+import type { StoredState } from '../../catalog/store.ts';
 import { sameOwner, type Owner } from '../../identity.ts';
 import { WaybillError } from '../../errors.ts';
 import { compareCodeUnits } from '../../paths.ts';
@@ -12,6 +13,12 @@ export interface Unpublication extends Work {
   records: OutputRecord[];
   /** The owners whose outputs stay, and with them the catalog. */
   staying: Owner[];
+}
+
+/** The decision that an orphan goes, and the state that says so. */
+export interface DecidedOrphan {
+  work: Unpublication;
+  stored: StoredState;
 }
 
 /**

@@ -17,9 +17,8 @@ import { within } from '../../storage/wrappers/within.ts';
 import { apply } from '../apply/apply.ts';
 import { refuseObstructed } from '../apply/preflight.ts';
 import { plannedRemovals, refuseRemovals } from '../refusals/removal-limit.ts';
-import type { DecidedOrphan } from '../publish-request.ts';
 import { unpublishOccurrence } from '../results/occurrences.ts';
-import { unpublication, type Unpublication } from './unpublication.ts';
+import { unpublication, type DecidedOrphan, type Unpublication } from './unpublication.ts';
 
 export interface UnpublishRequest {
   owner: Owner;
