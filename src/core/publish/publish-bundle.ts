@@ -189,10 +189,14 @@ function reportPlan({ onProgress }: PublishRequest, destination: DestinationConf
 
 /** Whatever a stopped publication failed with, it failed because it was stopped. */
 function abortedIfStopped(error: unknown, signal: AbortSignal | undefined): unknown {
-  if (signal?.aborted !== true || error !== signal.reason) return error;
-  if (error instanceof WaybillError) return error;
+  return signal?.aborted === true && error === signal.reason ? asAborted(error) : error;
+}
+
+/** The reason of a signal, as what a stopped publication fails with. */
+export function asAborted(reason: unknown): WaybillError {
+  if (reason instanceof WaybillError) return reason;
   return new WaybillError('aborted', 'the publication was stopped before it finished', {
-    cause: error,
+    cause: reason,
     hint: 'run again to finish it',
   });
 }

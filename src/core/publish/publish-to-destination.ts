@@ -10,7 +10,7 @@ import { describeLocation } from '../storage/location.ts';
 import type { Storage } from '../storage/storage.ts';
 import type { MappedBundle } from './selection/mapping.ts';
 import { destinationFailure, publicationOccurrence } from './results/occurrences.ts';
-import { publishBundle, type BundlePublication } from './publish-bundle.ts';
+import { asAborted, publishBundle, type BundlePublication } from './publish-bundle.ts';
 import type { PublishRequest } from './publish-request.ts';
 import type { ActionResult, DestinationResult } from './results/result.ts';
 import type { Selection, Selector } from './selection/select-bundles.ts';
@@ -72,7 +72,10 @@ export async function publishToDestination(
   return result;
 }
 
-/** Opens the destination unless there is nothing to publish, and stops between bundles when asked to. */
+/**
+ * Opens the destination unless there is nothing to publish, and stops between bundles when asked to. Throws
+ * the reason of the signal if it left bundles of which none had failed for it.
+ */
 async function publishAll(
   context: CoreContext,
   shared: Pick<BundlePublication, 'owner' | 'destination' | 'selectAgain'>,
@@ -85,7 +88,7 @@ async function publishAll(
   await withReleasers(async (onRelease) => {
     const storage = await context.openStorage(shared.destination.location, { readOnly: dryRun, dryRun });
     onRelease(() => storage.close());
-    for (const { bundle, destinationPath } of bundles) {
+    for (const [index, { bundle, destinationPath }] of bundles.entries()) {
       const published = await publishSelected(
         context,
         storage,
@@ -93,7 +96,10 @@ async function publishAll(
         request,
       );
       add(published.bundle, published.action);
-      if (context.signal?.aborted === true) break;
+      if (context.signal?.aborted !== true || index === bundles.length - 1) continue;
+      // Where nothing says so yet, it has to be told that the others were left.
+      if (published.action.error === null) throw asAborted(context.signal.reason);
+      return;
     }
   });
 }

@@ -92,3 +92,41 @@ t.test('a source that does not open fails every destination, and none is touched
   t.same(events, ['bundle.publish_failed'], 'one failure, told once');
   t.equal((await snapshot(web)).size, 0);
 });
+
+t.test('a destination that is stopped between two bundles has failed, and says so once', async (t) => {
+  const source = await sourceOf(['a', 'b']);
+  const web = memoryStorage({ flavour: 'files' });
+  const stop = new AbortController();
+  const events: string[] = [];
+  const context = {
+    ...contextWith(testClock()),
+    openStorage: async (location: StorageLocation) =>
+      describeLocation(location) === '/source' ? source : web,
+    notify: ({ type }: { type: string }): void => void events.push(type),
+  };
+  const toWeb = { ...pipeline, destinations: pipeline.destinations.slice(0, 1) };
+  const request = { dryRun: false, force: false };
+  const result = await publishPipeline({ ...context, signal: stop.signal }, toWeb, {
+    ...request,
+    onProgress: ({ type }) => {
+      if (type === 'done') stop.abort(new WaybillError('aborted', 'stopped by SIGTERM'));
+    },
+  });
+  t.match(result, {
+    status: 'failed',
+    destinations: [
+      {
+        status: 'failed',
+        actions: [{ bundle: 'a', action: 'publish_new', error: null }],
+        error: { code: 'aborted' },
+      },
+    ],
+  });
+  t.equal(result.destinations[0]?.actions.length, 1);
+  t.same(events, ['bundle.published', 'bundle.publish_failed']);
+  const next = await publishPipeline(context, toWeb, request);
+  t.match(next, {
+    status: 'ok',
+    destinations: [{ actions: [{ action: 'skip_same' }, { action: 'publish_new' }] }],
+  });
+});
