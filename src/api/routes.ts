@@ -5,6 +5,7 @@ import { healthRoute } from './health/health-route.ts';
 import { liveRoute } from './health/live-route.ts';
 import { metricsRoute } from './metrics/metrics-route.ts';
 import { openApiRoute } from './openapi/openapi-route.ts';
+import { cancelRunRoute } from './runs/cancel-route.ts';
 import { pausePipelineRoute, resumePipelineRoute } from './runs/pause-routes.ts';
 import { listRunsRoute, startRunRoute } from './runs/pipeline-runs-routes.ts';
 import { showRunRoute } from './runs/run-route.ts';
@@ -20,6 +21,7 @@ export const routes: readonly Route<ApiPorts>[] = [
   showRunRoute,
   startRunRoute,
   listRunsRoute,
+  cancelRunRoute,
   pausePipelineRoute,
   resumePipelineRoute,
   validateSceneMapRoute,

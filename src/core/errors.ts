@@ -158,6 +158,11 @@ export const errorTable = {
     about: 'The worker thread ended, ran out of memory or did not answer while it published.',
   },
 
+  cancelled: {
+    retryable: false,
+    about: 'Somebody cancelled the run; what it had begun, the next run of that bundle finishes.',
+  },
+
   // HTTP
   malformed_request: {
     retryable: false,
@@ -197,6 +202,7 @@ export const errorTable = {
     about: 'The pipeline publishes what is uploaded to it and has no source that a run could read.',
   },
   run_not_found: { retryable: false, about: 'No such run, or its record has expired.' },
+  run_finished: { retryable: false, about: 'The run has ended, so there is nothing to cancel.' },
   forbidden: { retryable: false, about: 'The token is not for this pipeline.' },
   invalid_idempotency_key: {
     retryable: false,

@@ -55,6 +55,15 @@ export interface JobQueue {
   /** The pipelines that are paused, whether they are configured here or not. */
   pauses(): Promise<ReadonlyMap<string, Pause>>;
 
+  /**
+   * Cancels a run, on whichever host it is. One that waits ends in its place, as `failed` with the error
+   * `cancelled`, and never begins. One that runs is stopped as if the daemon stopped, and ends so unless it
+   * succeeds before: whatever it leaves at a destination, the next run of the bundle finishes without force.
+   * The bundle that was staged for it goes. Repeating it does nothing. Throws `run_not_found`, and
+   * `run_finished` if the run has ended in another way.
+   */
+  cancel(runId: string): Promise<Cancellation>;
+
   /** Begins to hand jobs to `process`, and to report its runs to `observer`, if there is one. */
   start(process: JobProcessor, observer?: RunObserver): Promise<void>;
 
@@ -74,6 +83,12 @@ export interface Pause {
   /** RFC 3339 in UTC. */
   since: string;
   reason: string | null;
+}
+
+export interface Cancellation {
+  /** `forgotten`: it waited. `stopping`: it runs, and ends soon. `repeated`: it was cancelled before. */
+  outcome: 'forgotten' | 'stopping' | 'repeated';
+  record: RunRecord;
 }
 
 export interface RunQuery {

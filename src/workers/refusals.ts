@@ -1,4 +1,5 @@
 import { WaybillError } from '../core/errors.ts';
+import type { RunStatus } from './run-record.ts';
 
 /*
  * Why an upload or a run is not taken, in the same words for every queue.
@@ -56,4 +57,23 @@ export function pageGone(): WaybillError {
     'the run that `before` names is not one of this pipeline, or has expired',
     { hint: 'begin again without `before`' },
   );
+}
+
+/** What a run ends with that somebody cancelled, and what its publication is stopped with. */
+export function cancelled(): WaybillError {
+  return new WaybillError('cancelled', 'the run was cancelled', {
+    hint: 'upload the bundle again, or start a new run, to publish it',
+  });
+}
+
+export function runUnknown(): WaybillError {
+  return new WaybillError('run_not_found', 'there is no such run', {
+    hint: 'records are kept for server.http.retention',
+  });
+}
+
+export function runFinished(status: RunStatus): WaybillError {
+  return new WaybillError('run_finished', `the run has ended: it has ${status}`, {
+    hint: 'there is nothing left to cancel',
+  });
 }

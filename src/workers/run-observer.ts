@@ -17,9 +17,15 @@ export interface RunObserver {
   started(run: { pipelineId: string; waitedSeconds: number }): void;
   /**
    * The end of the run is recorded, `seconds` after it began. `result` is null if the worker broke or was
-   * stopped.
+   * stopped; `cancelled`: it failed because somebody cancelled it.
    */
-  finished(run: { pipelineId: string; seconds: number; succeeded: boolean; result: JobResult | null }): void;
+  finished(run: {
+    pipelineId: string;
+    seconds: number;
+    succeeded: boolean;
+    cancelled: boolean;
+    result: JobResult | null;
+  }): void;
 }
 
 export const unobserved: RunObserver = { started: () => undefined, finished: () => undefined };

@@ -1,8 +1,9 @@
-import type { ErrorRecord } from '../core/errors.ts';
+import { errorRecord, type ErrorRecord } from '../core/errors.ts';
 import type { ActionResult, DestinationResult, Progress, RunResult } from '../core/publish/results/result.ts';
 import type { PublishJob } from './job.ts';
 import { describeFinding, type Finding } from '../core/finding.ts';
 import { publicError, withoutPaths } from '../core/public-error.ts';
+import { cancelled } from './refusals.ts';
 import type { RunDestination, RunProgress, RunRecord, RunWarning } from './run-record.ts';
 
 /*
@@ -11,6 +12,8 @@ import type { RunDestination, RunProgress, RunRecord, RunWarning } from './run-r
  *   accepted ──► queued ──► running ──► succeeded
  *                   │          └──────► failed     a destination or the worker failed, or the daemon stopped
  *                   └─────────────────► failed     the daemon stopped before the run's turn came
+ *
+ * Whoever cancels a run fails it, while it waits or while it runs.
  *
  * Each arrow is a pure function from a record to the next. Only these functions make records, so they read
  * the same whatever queue is in use. Records are readable without a token, so errors go through
@@ -137,6 +140,21 @@ export function failedRun(record: RunRecord, error: ErrorRecord, at: Date): RunR
     progress: null,
     error: publicError(error),
   };
+}
+
+/**
+ * Somebody cancelled the run. `result` is what the worker answered to that; null if it gave no answer, or if
+ * the run had not begun. A run that had succeeded by then has succeeded.
+ */
+export function cancelledRun(record: RunRecord, result: RunResult | null, at: Date): RunRecord {
+  if (result === null) return failedRun(record, errorRecord(cancelled()), at);
+  const finished = finishedRun(record, result, at);
+  return finished.status === 'succeeded' ? finished : failedRun(finished, errorRecord(cancelled()), at);
+}
+
+/** Whether the run has ended because somebody cancelled it. */
+export function isCancelled({ status, error }: RunRecord): boolean {
+  return status === 'failed' && error?.code === 'cancelled';
 }
 
 function destinationsOfResult(destination: DestinationResult): RunDestination[] {

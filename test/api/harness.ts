@@ -124,6 +124,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     pipelineIds: new Set(['maps', 'docs', 'files']),
     sourcePipelines: new Set(['files']),
     queue,
+    onCancelled: ({ pipelineId }) => metrics.runs.cancelled(pipelineId),
     metrics,
     metricsToken:
       settings.metricsToken === undefined

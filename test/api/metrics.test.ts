@@ -111,6 +111,7 @@ t.test('a real publication shows in what a scrape tells, and docs/metrics.md lis
     ['waybill_upload_extracted_bytes_total', maps, 10],
     ['waybill_runs_total', { ...maps, status: 'failed' }, 1],
     ['waybill_runs_total', { ...maps, status: 'succeeded' }, 0],
+    ['waybill_runs_total', { ...maps, status: 'cancelled' }, 0],
     ['waybill_run_duration_seconds_count', maps, 1],
     ['waybill_run_queue_seconds_count', maps, 1],
     ['waybill_publications_total', web, 1],

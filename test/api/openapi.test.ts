@@ -20,6 +20,7 @@ import {
   type Api,
   type ApiSettings,
 } from './harness.ts';
+import { runResult } from '../contract/queue.ts';
 import { weatherFamilies } from '../../src/core/weather/families.ts';
 import type { WeatherReader } from '../../src/core/weather/reader.ts';
 import { readerThat } from './weather-reader-stub.ts';
@@ -226,6 +227,16 @@ const ofUploads = (send: typeof upload, head: string): Record<string, Provocatio
 };
 
 const json = { 'content-type': 'application/json' };
+/** @param path Of the run's record. */
+const cancel = (
+  path: string,
+  { pipeline = 'maps', token = tokens.maps, headers = {}, body = '' } = {},
+): Call =>
+  get(`/v1/pipelines/${pipeline}${path}/cancel`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token}`, ...headers },
+    body: body === '' ? null : body,
+  });
 const ofPauses = (what: 'pause' | 'resume'): Record<string, Provocation> => {
   const send = (pipeline = 'maps', { token = tokens.admin, headers = {}, body = '' } = {}): Call =>
     get(`/v1/pipelines/${pipeline}/${what}`, {
@@ -292,6 +303,40 @@ const provocations: Record<string, Record<string, Provocation>> = {
     ),
     server_busy: memoryTaken(start('files', { headers: { 'content-type': 'application/json' }, body: '{}' })),
     internal_error: broken(start()),
+  },
+  cancelRun: {
+    200: ofAnUpload((path) => cancel(path)),
+    202: async (api) => {
+      const untilStopped = (signal: AbortSignal): Promise<never> =>
+        new Promise((_resolve, reject) =>
+          signal.addEventListener('abort', () => reject(signal.reason as Error)),
+        );
+      await api.ports.queue.start((_job, { signal }) => untilStopped(signal));
+      return ofAnUpload((path) => cancel(path))(api);
+    },
+    unauthorized: cancel('/runs/none', { token: 'guess' }),
+    pipeline_not_found: cancel('/runs/none', { pipeline: 'none' }),
+    forbidden: cancel('/runs/none', { token: tokens.docs }),
+    run_not_found: cancel('/runs/none'),
+    run_finished: async (api) => {
+      await api.ports.queue.start(async () => runResult('ok'));
+      return ofAnUpload((path) => async (api) => {
+        await (await fetch(`${api.origin}${path}?wait=60`)).text();
+        return cancel(path)(api);
+      })(api);
+    },
+    unsupported_media_type: cancel('/runs/none', { headers: { 'content-type': 'text/plain' }, body: '{}' }),
+    invalid_request: cancel('/runs/none', { headers: json, body: '{"why": "so"}' }),
+    queue_unavailable: away(cancel('/runs/none')),
+    server_busy: memoryTaken(cancel('/runs/none', { headers: json, body: '{}' })),
+    upload_timeout: stalled(
+      uploadHead(
+        { 'Content-Type': 'application/json', 'Content-Length': 2 },
+        '/v1/pipelines/maps/runs/none/cancel',
+      ),
+    ),
+    shutting_down: stopping(cancel('/runs/none', { headers: json, body: '{}' })),
+    internal_error: broken(cancel('/runs/none')),
   },
   listRuns: {
     200: async (api) => {

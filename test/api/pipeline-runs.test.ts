@@ -374,6 +374,85 @@ t.test('with the admin token a pipeline is paused, which whoever looks can see, 
   t.same(await ports.queue.pauses(), new Map());
 });
 
+t.test('a run is cancelled by a token of its pipeline, whether it waits or runs', async (t) => {
+  const { origin, ports, lines } = await startApi(t);
+  await ports.queue.start(
+    (_job, { signal }) =>
+      new Promise((_resolve, reject) =>
+        signal.addEventListener('abort', () => reject(signal.reason as Error)),
+      ),
+  );
+  const start = async (): Promise<string> =>
+    ((await (await upload(origin)).json()) as { run_id: string }).run_id;
+  const [running, waiting, last] = [await start(), await start(), await start()];
+  const cancel = (id: string, { pipeline = 'maps', token = tokens.maps } = {}): Promise<Response> =>
+    fetch(`${origin}/v1/pipelines/${pipeline}/runs/${id}/cancel`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${token}` },
+    });
+  t.equal((await cancel(waiting, { token: tokens.docs })).status, 403);
+  t.equal(
+    (await cancel(waiting, { pipeline: 'docs', token: tokens.docs })).status,
+    404,
+    'of another pipeline',
+  );
+  const cancelled = { status: 'failed', started_at: null, error: { code: 'cancelled' } };
+  const first = await cancel(waiting);
+  t.equal(first.status, 200);
+  t.match(await first.json(), { run_id: waiting, ...cancelled });
+  const again = await cancel(waiting);
+  t.equal(again.status, 200);
+  t.match(await again.json(), cancelled);
+  const stopping = await cancel(running);
+  t.equal(stopping.status, 202);
+  t.match(await stopping.json(), { run_id: running, status: 'running' });
+  const ended = await (await fetch(`${origin}/runs/${running}?wait=60`)).json();
+  t.match(ended, { status: 'failed', error: { code: 'cancelled' } });
+  t.equal((await cancel(last, { token: tokens.admin })).status, 202, 'the admin token may, too');
+  await (await fetch(`${origin}/runs/${last}?wait=60`)).text();
+  const metrics = await (await fetch(`${origin}/metrics`)).text();
+  t.match(metrics, /waybill_runs_total\{pipeline="maps",status="cancelled"\} 1\n/, 'told once, by the API');
+  t.equal(lines.filter(({ message }) => message === 'run cancelled').length, 3);
+});
+
+t.test('notifiers are told of a run that was cancelled while it waited', async (t) => {
+  const root = t.testdir({ incoming: {}, public: {} });
+  addBundle(root, 'one');
+  const configFile = path.join(root, 'waybill.yaml');
+  writeFileSync(
+    configFile,
+    `
+upload_tokens: [{id: ops, value_env: TOKEN, pipelines: [files]}]
+server: {http: {listen: "127.0.0.1:0"}, staging: {directory: ./staging}, admin_token_env: ADMIN}
+notifiers: [{id: journal, kind: file, path: ./events.jsonl, events: [bundle.publish_failed]}]
+pipelines:
+  - {id: files, source: {backend: local, path: ./incoming}, destinations: [{id: web, backend: local, path: ./public}]}
+`,
+  );
+  const env = { TOKEN: tokens.docs, ADMIN: tokens.admin, HOME: root };
+  const served = await serve({ configFile, log: silentLog, env });
+  t.teardown(() => served.close());
+  const asAdmin = { method: 'POST', headers: { authorization: `Bearer ${tokens.admin}` } };
+  const pipeline = `${served.url}v1/pipelines/files`;
+  t.equal((await fetch(`${pipeline}/pause`, asAdmin)).status, 200);
+  const started = await startRun(served.url.replace(/\/$/, ''), 'files');
+  const { run_id: id } = (await started.json()) as { run_id: string };
+  t.equal((await fetch(`${pipeline}/runs/${id}/cancel`, asAdmin)).status, 200);
+  t.equal((await fetch(`${pipeline}/runs/${id}/cancel`, asAdmin)).status, 200);
+  await served.close();
+  const lines = readFileSync(path.join(root, 'events.jsonl'), 'utf8').trimEnd().split('\n');
+  t.match(
+    lines.map((line) => JSON.parse(line) as unknown),
+    [
+      {
+        type: 'bundle.publish_failed',
+        data: { run_id: id, destination_id: null, error: { code: 'cancelled' } },
+      },
+    ],
+  );
+  t.equal(lines.length, 1, 'once');
+});
+
 t.test('wrong parameters of a list are told by name', async (t) => {
   const { origin } = await startApi(t);
   const headers = { authorization: `Bearer ${tokens.maps}` };

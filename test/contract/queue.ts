@@ -13,6 +13,7 @@ export interface QueueSettings {
   retentionMs: number;
   maxWaitingOf: (pipelineId: string) => number | null;
   onExpire: (job: PublishJob) => Promise<void>;
+  discard: (job: PublishJob) => Promise<void>;
 }
 
 /** What a test of an implementation brings: a fresh queue, and a way to let time pass for it. */
@@ -31,16 +32,18 @@ export interface QueueHarness {
 export function queueContract(t: Test, open: (settings: QueueSettings) => Promise<QueueHarness>): void {
   const start = async (t: Test, settings: Partial<QueueSettings> = {}) => {
     const expired: string[] = [];
+    const discarded: string[] = [];
     const harness = await open({
       queueSize: 10,
       maxConcurrency: 10,
       retentionMs: 60_000,
       maxWaitingOf: () => null,
       onExpire: async (job) => void expired.push(job.runId),
+      discard: async (job) => void discarded.push(job.runId),
       ...settings,
     });
     t.teardown(() => harness.queue.close(0));
-    return { ...harness, expired };
+    return { ...harness, expired, discarded };
   };
 
   t.test('a run goes from accepted over queued and running to succeeded', async (t) => {
@@ -114,8 +117,9 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
           t.ok(waitedSeconds >= 0 && waitedSeconds < 600);
           begun.push(pipelineId);
         },
-        finished: ({ pipelineId, seconds, succeeded, result }) => {
+        finished: ({ pipelineId, seconds, succeeded, cancelled, result }) => {
           t.ok(seconds >= 0 && seconds < 600);
+          t.notOk(cancelled);
           ended.push([pipelineId, succeeded, result]);
         },
       });
@@ -371,6 +375,107 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     await submit(queue, 'maps.1');
     t.same(await queue.close(3_600_000), { unfinished: waitingSurvives ? [] : ['maps.1'] });
     t.same(workers.order, []);
+  });
+
+  t.test('a run that waits is cancelled in its place, and never begins', async (t) => {
+    const { queue, discarded } = await start(t);
+    const workers = gatedWorkers();
+    await queue.start(workers.process);
+    const key = { caller: 'ci', key: 'k1' };
+    await submit(queue, 'maps.1');
+    await workers.started('maps.1');
+    await submit(queue, 'maps.2', { key, manifest: 'A' });
+    await submit(queue, 'maps.3');
+    const over = queue.untilFinished('maps.2', new AbortController().signal);
+    const { outcome, record } = await queue.cancel('maps.2');
+    t.equal(outcome, 'forgotten');
+    t.match(record, {
+      run_id: 'maps.2',
+      status: 'failed',
+      started_at: null,
+      progress: null,
+      error: { code: 'cancelled', retryable: false },
+    });
+    t.ok(Date.parse(record.finished_at ?? ''));
+    await over;
+    t.same(await queue.find('maps.2'), record);
+    t.same(await queue.cancel('maps.2'), { outcome: 'repeated', record }, 'once more changes nothing');
+    t.same(await queue.depth(), { reserved: 0, queued: 1, running: 1 });
+    t.same(discarded, ['maps.2']);
+    t.match(await submit(queue, 'maps.4', { key, manifest: 'A' }), { replayed: true, record });
+    const again = { ...key, rerunFailed: true };
+    t.match(await submit(queue, 'maps.5', { key: again, manifest: 'A' }), { replayed: false });
+    for (const id of ['maps.1', 'maps.3', 'maps.5']) {
+      workers.finish(id, runResult('ok'));
+      t.equal((await finished(queue, id)).status, 'succeeded');
+    }
+    t.same(workers.order, ['maps.1', 'maps.3', 'maps.5']);
+    t.same(discarded, ['maps.2']);
+    await t.rejects(queue.cancel('maps.1'), { code: 'run_finished', retryable: false });
+    await t.rejects(queue.cancel('maps.9'), { code: 'run_not_found' });
+  });
+
+  t.test('a run that runs is stopped, is told as cancelled, and the next one begins', async (t) => {
+    const { queue, discarded } = await start(t);
+    const workers = gatedWorkers();
+    const ended: unknown[] = [];
+    await queue.start(workers.process, {
+      started: () => undefined,
+      finished: ({ succeeded, cancelled, result }) => void ended.push({ succeeded, cancelled, result }),
+    });
+    await submit(queue, 'maps.1');
+    await submit(queue, 'maps.2');
+    const { signal, onProgress } = await workers.started('maps.1');
+    onProgress({ type: 'done', destinationId: 'web', result: actionResult('publish_new') });
+    t.match(await queue.cancel('maps.1'), { outcome: 'stopping', record: { status: 'running' } });
+    const record = await finished(queue, 'maps.1');
+    t.match(signal.reason, { code: 'cancelled' });
+    t.match(record, { status: 'failed', progress: null, error: { code: 'cancelled' } });
+    t.equal(record.destinations.length, 1, 'what was done by then is told');
+    t.same(await queue.cancel('maps.1'), { outcome: 'repeated', record });
+    await workers.started('maps.2');
+    workers.finish('maps.2', runResult('ok'));
+    t.equal((await finished(queue, 'maps.2')).status, 'succeeded');
+    await until(
+      async () => ended,
+      ({ length }) => length === 2,
+    );
+    t.same(ended, [
+      { succeeded: false, cancelled: true, result: null },
+      { succeeded: true, cancelled: false, result: runResult('ok') },
+    ]);
+    await until(
+      async () => discarded,
+      ({ length }) => length > 0,
+    );
+    t.same(discarded, ['maps.1']);
+  });
+
+  t.test('a cancelled run that answers has failed with its destinations, or succeeded', async (t) => {
+    const { queue } = await start(t);
+    const deaf = new Map<string, (result: JobResult) => void>();
+    await queue.start(({ runId }) => new Promise((resolve) => deaf.set(runId, resolve)));
+    for (const [id, outcome] of [
+      ['maps.1', 'failed'],
+      ['docs.1', 'ok'],
+    ] as const) {
+      await submit(queue, id);
+      await until(
+        async () => deaf.has(id),
+        (isThere) => isThere,
+      );
+      t.match(await queue.cancel(id), { outcome: 'stopping' });
+      t.match(await queue.cancel(id), { outcome: 'stopping' }, 'it still runs');
+      deaf.get(id)?.(runResult(outcome));
+    }
+    t.match(await finished(queue, 'maps.1'), {
+      status: 'failed',
+      error: { code: 'cancelled' },
+      destinations: [{ error: { code: 'unmanaged_content' } }],
+      summary: { failed_destinations: 1 },
+    });
+    t.match(await finished(queue, 'docs.1'), { status: 'succeeded', error: null });
+    await t.rejects(queue.cancel('docs.1'), { code: 'run_finished' });
   });
 
   t.test('the same key with the same manifest gives the first run back and queues nothing', async (t) => {

@@ -44,7 +44,7 @@ t.test('a run tells how long it waited, how long it took and how it ended', asyn
     t.match(record, { status: outcome === 'ok' ? 'succeeded' : 'failed' });
     t.strictSame(told, [
       { pipelineId: 'files', waitedSeconds: 4 },
-      { pipelineId: 'files', seconds: 1.5, succeeded: outcome === 'ok', hasResult: true },
+      { pipelineId: 'files', seconds: 1.5, succeeded: outcome === 'ok', cancelled: false, hasResult: true },
     ]);
   }
 });
@@ -54,7 +54,7 @@ t.test('a worker that breaks is told too', async (t) => {
   t.match(record, { status: 'failed' });
   t.strictSame(told, [
     { pipelineId: 'files', waitedSeconds: 4 },
-    { pipelineId: 'files', seconds: 0, succeeded: false, hasResult: false },
+    { pipelineId: 'files', seconds: 0, succeeded: false, cancelled: false, hasResult: false },
   ]);
 });
 

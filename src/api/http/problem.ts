@@ -56,6 +56,7 @@ export const statusOf: Record<ErrorCode, number> = {
   schema_mismatch: 500,
   template_error: 500,
   worker_failed: 500,
+  cancelled: 500,
 
   malformed_request: 400,
   request_timeout: 408,
@@ -71,6 +72,7 @@ export const statusOf: Record<ErrorCode, number> = {
   pipeline_not_found: 404,
   pipeline_takes_uploads: 409,
   run_not_found: 404,
+  run_finished: 409,
   forbidden: 403,
   invalid_idempotency_key: 400,
   unsupported_media_type: 415,

@@ -1,9 +1,8 @@
 import { Registry, collectDefaultMetrics } from 'prom-client';
-import type { RunObserver } from '../../workers/run-observer.ts';
 import type { ThreadStats } from '../../workers/threads/pool.ts';
 import { observeThreads } from './daemon-gauges.ts';
 import { definer, type Definer } from './definer.ts';
-import { deliveryMetrics, runMetrics, type DeliveryMetrics } from './run-metrics.ts';
+import { deliveryMetrics, runMetrics, type DeliveryMetrics, type RunMetrics } from './run-metrics.ts';
 
 /**
  * What every process that publishes measures, whether it is an API too or a worker alone. Each counts what it
@@ -12,7 +11,7 @@ import { deliveryMetrics, runMetrics, type DeliveryMetrics } from './run-metrics
 export interface ProcessMetrics extends DeliveryMetrics, MetricsText {
   /** Records how late the event loop was. */
   loopLag(seconds: number): void;
-  runs: RunObserver;
+  runs: RunMetrics;
 }
 
 export interface WorkerMetrics extends ProcessMetrics {

@@ -10,13 +10,19 @@ export interface DeliveryMetrics {
   recordDelivery(delivery: { notifierId: string; delivered: boolean }): void;
 }
 
+export interface RunMetrics extends RunObserver {
+  /** Records a run that was cancelled before its turn had come. */
+  cancelled(pipelineId: string): void;
+}
+
 /** What is counted of runs, by pipeline, and of their publications, by destination. */
-export function runMetrics(define: Definer, pipelineIds: readonly string[]): RunObserver {
+export function runMetrics(define: Definer, pipelineIds: readonly string[]): RunMetrics {
   const { counter, histogram } = define;
-  const runs = counter('waybill_runs_total', 'Runs that ended after their turn had come.', [
-    'pipeline',
-    'status',
-  ]);
+  const runs = counter(
+    'waybill_runs_total',
+    'Runs that ended after their turn had come, or were cancelled before.',
+    ['pipeline', 'status'],
+  );
   const runSeconds = histogram(
     'waybill_run_duration_seconds',
     'How long runs took.',
@@ -31,11 +37,13 @@ export function runMetrics(define: Definer, pipelineIds: readonly string[]): Run
   );
   const recordPublications = publicationMetrics(define);
   for (const pipeline of pipelineIds)
-    for (const status of ['succeeded', 'failed']) runs.inc({ pipeline, status }, 0);
+    for (const status of ['succeeded', 'failed', 'cancelled']) runs.inc({ pipeline, status }, 0);
   return {
     started: ({ pipelineId, waitedSeconds }) => waitSeconds.observe({ pipeline: pipelineId }, waitedSeconds),
-    finished: ({ pipelineId, seconds, succeeded, result }) => {
-      runs.inc({ pipeline: pipelineId, status: succeeded ? 'succeeded' : 'failed' });
+    cancelled: (pipeline) => runs.inc({ pipeline, status: 'cancelled' }),
+    finished: ({ pipelineId, seconds, succeeded, cancelled, result }) => {
+      const status = succeeded ? 'succeeded' : cancelled ? 'cancelled' : 'failed';
+      runs.inc({ pipeline: pipelineId, status });
       runSeconds.observe({ pipeline: pipelineId }, seconds);
       if (result !== null) recordPublications(result.run);
     },

@@ -6,30 +6,34 @@ import { requestContext } from '../http/request/request-context.ts';
 /**
  * Checks that a request may act on the pipeline `id`, and adds token and pipeline to its log line. `find`
  * returns what the route knows about the pipeline, or undefined if the route does not serve it; `unknown` is
- * then the message. Throws `unauthorized`, `pipeline_not_found` or `forbidden`, checked in this order.
+ * then the message. `adminToken`, if it is given, may act on every pipeline. Throws `unauthorized`,
+ * `pipeline_not_found` or `forbidden`, checked in this order.
  */
 export function authorizePipeline<P>(
   req: IncomingMessage,
   res: ServerResponse,
   {
     tokens,
+    adminToken = null,
     id,
     find,
     unknown = 'there is no such pipeline',
   }: {
     tokens: readonly Token[];
+    adminToken?: Token | null;
     id: string;
     find: (id: string) => P | undefined;
     unknown?: string;
   },
 ): { token: Token; pipeline: P } {
   const { fields } = requestContext(req);
-  const token = challenge(req, res, () => authenticate(req.headers.authorization, tokens));
+  const known = adminToken === null ? tokens : [...tokens, adminToken];
+  const token = challenge(req, res, () => authenticate(req.headers.authorization, known));
   fields['token_id'] = token.id;
   const pipeline = find(id);
   if (pipeline === undefined)
     throw new WaybillError('pipeline_not_found', unknown, { hint: 'check the pipeline id in the path' });
-  if (!token.pipelines.has(id)) {
+  if (token !== adminToken && !token.pipelines.has(id)) {
     throw new WaybillError('forbidden', `the token "${token.id}" is not for the pipeline "${id}"`, {
       hint: 'use the token of this pipeline, or have the pipeline added to upload_tokens',
     });

@@ -1,3 +1,4 @@
+import type { Log } from '../../core/log.ts';
 import type { JobQueue } from '../../workers/queue.ts';
 import type { HttpPorts } from '../http/app.ts';
 import type { Token } from '../http/auth.ts';
@@ -6,6 +7,7 @@ import type { MemoryBodyPorts } from '../http/request/body-in-memory.ts';
 /** What the run routes need. */
 export interface RunPorts extends HttpPorts, MemoryBodyPorts {
   http: HttpPorts['http'];
+  log: Log;
   tokens: readonly Token[];
   /** Ids of all pipelines: those that take uploads, and those that have a source of their own. */
   pipelineIds: ReadonlySet<string>;
@@ -14,6 +16,8 @@ export interface RunPorts extends HttpPorts, MemoryBodyPorts {
   /** Null if none is configured. */
   adminToken: Token | null;
   queue: JobQueue;
+  /** Told of a run that was cancelled before it began, for metrics and notifiers. */
+  onCancelled: (run: { pipelineId: string; runId: string }) => void;
   /** Aborts when the daemon begins to stop. */
   draining: AbortSignal;
 }

@@ -1,7 +1,10 @@
 import { stageUpload } from '../../core/bundle/staging.ts';
 import type { Config } from '../../core/config/config.ts';
+import { errorRecord } from '../../core/errors.ts';
+import { runFailure } from '../../core/publish/results/occurrences.ts';
 import type { Secrets } from '../../core/secrets.ts';
 import type { Coordinator } from '../../workers/coordinator.ts';
+import { cancelled } from '../../workers/refusals.ts';
 import { resolveToken, resolveTokens, type Token } from '../../api/http/auth.ts';
 import { createBodyMemory } from '../../api/http/request/body-in-memory.ts';
 import type { Metrics } from '../../api/metrics/metrics.ts';
@@ -11,7 +14,7 @@ import { measuredStage } from '../../api/upload/measured-stage.ts';
 import type { UploadPipeline } from '../../api/upload/ports.ts';
 import type { Pulse } from '../../api/weather/pulse.ts';
 import type { WeatherService } from '../../api/weather/service.ts';
-import type { Foundation } from './bootstrap.ts';
+import type { Foundation, ProgramNotifier } from './bootstrap.ts';
 
 /** Every token that requests can present. */
 export interface Tokens {
@@ -35,6 +38,7 @@ export function resolveApiTokens({ config, secrets }: Foundation): Tokens {
 export interface ApiParts {
   tokens: Tokens;
   metrics: Metrics | null;
+  notifier: Pick<ProgramNotifier, 'notify'>;
   coordinator: Coordinator;
   weather: WeatherService | null;
   weatherPulse: Pulse | null;
@@ -47,7 +51,7 @@ export interface ApiParts {
 /** The ports of the daemon's API. */
 export async function apiPorts(foundation: Foundation, parts: ApiParts): Promise<ApiPorts> {
   const { config, clock, log, logging } = foundation;
-  const { tokens, metrics, coordinator, weather, weatherPulse, stopping, draining } = parts;
+  const { tokens, metrics, notifier, coordinator, weather, weatherPulse, stopping, draining } = parts;
   return {
     http: config.server.http,
     clock,
@@ -59,6 +63,10 @@ export async function apiPorts(foundation: Foundation, parts: ApiParts): Promise
     pipelineIds: new Set(config.pipelines.map(({ id }) => id)),
     sourcePipelines: sourcePipelines(config),
     queue: coordinator.queue,
+    onCancelled: ({ pipelineId, runId }) => {
+      metrics?.runs.cancelled(pipelineId);
+      notifier.notify(runFailure(pipelineId, runId, errorRecord(cancelled())));
+    },
     staging: coordinator.staging,
     stage: metrics === null ? stageUpload : measuredStage(stageUpload, metrics),
     plan: (job, signal) => coordinator.plan(job, signal),

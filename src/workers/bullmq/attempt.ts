@@ -3,6 +3,7 @@ import { WaybillError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import type { JobProgress, JobResult } from '../job.ts';
 import type { JobProcessor } from '../queue.ts';
+import { cancelled } from '../refusals.ts';
 import type { Taken } from './store.ts';
 
 /** What came of a run here: the worker's result, or why it broke or was stopped. */
@@ -26,8 +27,9 @@ const busyPauseMs = 5_000;
  * Runs a job that was taken. If another worker has begun it before and died, this waits for the lease that it
  * may have left, for three minutes at most. Never rejects.
  */
-export async function attempt({ job, takes }: Taken, options: AttemptOptions): Promise<Outcome> {
+export async function attempt({ job, takes, isCancelled }: Taken, options: AttemptOptions): Promise<Outcome> {
   const { clock, log, process, signal, onProgress } = options;
+  if (isCancelled) return { error: cancelled() };
   if (takes > mostTakes) return { error: tooManyTakes() };
   const patientUntil = clock.monotonic() + (takes > 1 ? staleLeaseMs : 0);
   for (;;) {

@@ -37,6 +37,9 @@ export async function createBullmqCoordinator(
   const shared = await openSharedStaging(staging.shared, storageOpener({ clock, log, secrets }));
   const scratch = await openScratch(staging.directory, clock);
   const discard = (staged: string): Promise<void> => removeUploadDirectory(scratch.directory, staged);
+  const unshare = async (job: PublishJob): Promise<void> => {
+    if (job.staged !== null && job.archive !== undefined) await shared.remove(job.archive.name);
+  };
   const queue = await bullmqQueue({
     clock,
     log,
@@ -56,9 +59,8 @@ export async function createBullmqCoordinator(
       },
       remove: (name) => shared.remove(name),
     },
-    onExpire: async (job) => {
-      if (job.staged !== null && job.archive !== undefined) await shared.remove(job.archive.name);
-    },
+    onExpire: unshare,
+    discard: unshare,
   }).catch(async (error: unknown) => {
     await Promise.all([scratch.close(), shared.close()]);
     throw error;

@@ -1,17 +1,26 @@
 import { randomUUID } from 'node:crypto';
 import type { Job } from 'bullmq';
 import type { Clock, Timer } from '../../core/clock.ts';
-import { asWaybillError, errorRecord, WaybillError } from '../../core/errors.ts';
+import { asWaybillError, errorRecord, hasCode, WaybillError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import { attempt, type Outcome } from './attempt.ts';
 import type { RedisLink } from './link.ts';
 import type { PipelineQueues, Ticket } from './pipelines.ts';
 import { progressSaver } from './progress.ts';
 import type { RunStore } from './store.ts';
+import type { PublishJob } from '../job.ts';
 import type { JobProcessor } from '../queue.ts';
+import { cancelled } from '../refusals.ts';
 import { waitedSeconds, type RunObserver } from '../run-observer.ts';
 import type { RunRecord } from '../run-record.ts';
-import { failedRun, finishedRun, queuedRun, startedRun } from '../run-transitions.ts';
+import {
+  cancelledRun,
+  failedRun,
+  finishedRun,
+  isCancelled,
+  queuedRun,
+  startedRun,
+} from '../run-transitions.ts';
 
 export interface DispatcherOptions {
   link: RedisLink;
@@ -26,12 +35,18 @@ export interface DispatcherOptions {
   wake: (pipelineId: string) => void;
   process: JobProcessor;
   observer: RunObserver;
+  /** Called when the job needs what is staged no more, while its record stays. */
+  discard: (job: PublishJob) => Promise<void>;
 }
 
 /** The jobs that this host runs. */
 export interface Dispatcher {
   /** The pipeline may have a job now. */
   consider(pipelineId: string): void;
+  /** The runs that are under way here. */
+  runIds(): string[];
+  /** Stops a run if it is under way here: somebody cancelled it. */
+  cancel(runId: string): void;
   /** Takes no more jobs; resolves when none runs. */
   settled(): Promise<void>;
   /**
@@ -155,8 +170,9 @@ export function dispatcher(options: DispatcherOptions): Dispatcher {
     });
     const seconds = (clock.monotonic() - since) / 1000;
     await progress.stop();
-    const record = recordOf(progress.record(), outcome);
-    if (closing.signal.aborted && record.status !== 'succeeded') {
+    const hasBeenCancelled = taken.isCancelled || hasCode(abort.signal.reason, 'cancelled');
+    const record = recordOf(progress.record(), outcome, hasBeenCancelled);
+    if (closing.signal.aborted && record.status !== 'succeeded' && !hasBeenCancelled) {
       interrupted.push(runId);
       log.info(fields, 'run given back');
       await insist(() => store.giveBack(token, queuedRun({ ...taken.record }, clock.now())));
@@ -171,14 +187,18 @@ export function dispatcher(options: DispatcherOptions): Dispatcher {
       pipelineId,
       seconds,
       succeeded: record.status === 'succeeded',
+      cancelled: isCancelled(record),
       result: 'result' in outcome ? outcome.result : null,
     });
     log.info({ ...fields, status: record.status }, 'run finished');
     if ('error' in outcome) log.error({ run_id: runId, err: outcome.error }, 'run failed');
     await insist(() => pipelines.end(job, token, record));
+    if (isCancelled(record)) await options.discard(taken.job);
   }
 
-  function recordOf(record: RunRecord, outcome: Outcome): RunRecord {
+  function recordOf(record: RunRecord, outcome: Outcome, hasBeenCancelled: boolean): RunRecord {
+    if (hasBeenCancelled)
+      return cancelledRun(record, 'result' in outcome ? outcome.result.run : null, clock.now());
     return 'result' in outcome
       ? finishedRun(record, outcome.result.run, clock.now())
       : failedRun(record, errorRecord(asWaybillError(outcome.error)), clock.now());
@@ -207,6 +227,8 @@ export function dispatcher(options: DispatcherOptions): Dispatcher {
     consider: (pipelineId) => {
       if (!stopped) consider(pipelineId);
     },
+    runIds: () => [...running.values()].map(({ runId }) => runId),
+    cancel: (runId) => [...running.values()].find((one) => one.runId === runId)?.abort.abort(cancelled()),
     settled: () => {
       stopped = true;
       return allDone();

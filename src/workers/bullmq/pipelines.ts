@@ -27,6 +27,8 @@ export interface PipelineQueues {
   lockOf(job: Job<Ticket>, token: string): JobLock;
   /** Ends the job in BullMQ. Does nothing if the token no longer holds the job's lock. */
   end(job: Job<Ticket>, token: string, record: RunRecord | null): Promise<void>;
+  /** Removes the ticket of a run that never begins; if it cannot be, it is ended when its turn comes. */
+  withdraw(pipelineId: string, runId: string): Promise<void>;
   /** Puts the job back at the head of its queue. */
   giveBack(job: Job<Ticket>, token: string): Promise<void>;
   close(): Promise<void>;
@@ -132,6 +134,9 @@ export async function pipelineQueues(options: PipelineQueuesOptions): Promise<Pi
             : job.moveToCompleted(null, token, false),
         ),
       ),
+    withdraw: async (pipelineId, runId) => {
+      await queues.get(pipelineId)?.remove(runId).catch(quiet);
+    },
     giveBack: (job, token) => link.ask(() => ended(job.moveToWait(token))),
     close: async () => {
       await Promise.all([...workers.values()].map((worker) => worker.close(true)));

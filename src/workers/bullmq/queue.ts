@@ -10,7 +10,9 @@ import { pipelineQueues } from './pipelines.ts';
 import { runStore } from './store.ts';
 import type { PublishJob } from '../job.ts';
 import type { JobQueue } from '../queue.ts';
+import { runFinished, runUnknown } from '../refusals.ts';
 import { unobserved } from '../run-observer.ts';
+import { cancelledRun, isCancelled } from '../run-transitions.ts';
 
 export interface BullmqQueueOptions {
   clock: Clock;
@@ -36,6 +38,11 @@ export interface BullmqQueueOptions {
    * before it was done.
    */
   onExpire: (job: PublishJob) => Promise<void>;
+  /**
+   * Called when the job needs what is staged no more, while its record stays; by default nothing is done. If
+   * it fails, what is staged goes with the record.
+   */
+  discard?: (job: PublishJob) => Promise<void>;
 }
 
 /** Transports staged bundles from the host that received them to the ones that publish them. */
@@ -64,8 +71,8 @@ const sweepLimit = 100;
  * looks once a second for runs that a host left there when it died. So an acceptance is one step, and neither
  * a lost ticket nor a duplicate does harm.
  *
- * Every second each host also starts eligible pipelines, deletes expired runs and removes abandoned archives
- * from shared staging.
+ * Every second each host also starts eligible pipelines, stops runs that were cancelled, in case the message
+ * was lost, deletes expired runs and removes abandoned archives from shared staging.
  *
  * A host looks for jobs of dead workers only after its connection was up for as long as a worker may be
  * silent: after Redis was away for everybody, live workers have locked their jobs again by then.
@@ -95,6 +102,10 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
       ),
   });
 
+  const discard = (job: PublishJob): Promise<void> =>
+    (options.discard?.(job) ?? Promise.resolve()).catch((error: unknown) =>
+      log.warn({ run_id: job.runId, err: error }, 'what was staged for a run is removed with its record'),
+    );
   const finishes = finishPoll(clock, (runIds) => store.finishedOf(runIds));
   let dispatch: Dispatcher | undefined;
   let lastRescue = 0;
@@ -103,6 +114,7 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
     for (const pipelineId of await store.outboxes()) await handOver(pipelineId);
     if (dispatch !== undefined && isRescueDue()) await pipelines.rescue();
     for (const id of options.pipelineIds) dispatch?.consider(id);
+    for (const id of await store.cancelled(dispatch?.runIds() ?? [])) dispatch?.cancel(id);
     for (const { runId, job } of await store.expired(sweepLimit)) {
       if (job !== null) await options.onExpire(job);
       await store.forget(runId);
@@ -152,14 +164,33 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
     },
     pauses: () => store.pauses(),
     start: async (process, observer = unobserved) => {
-      const started = dispatcher({ ...options, link, store, pipelines, wake, process, observer });
+      const started = dispatcher({ ...options, discard, link, store, pipelines, wake, process, observer });
       dispatch = started;
       const subscriber = link.another();
-      subscriber.on('message', (_channel, pipelineId) => started.consider(pipelineId));
+      subscriber.on('message', (from, id) => (from === channel ? started.consider(id) : started.cancel(id)));
       // On each connection: ioredis is set not to resubscribe (`link.ts`).
-      subscriber.on('ready', () => void subscriber.subscribe(channel).catch(() => undefined));
+      subscriber.on(
+        'ready',
+        () => void subscriber.subscribe(channel, `${prefix}:cancel`).catch(() => undefined),
+      );
       subscriber.connect().catch(() => undefined);
       for (const id of options.pipelineIds) started.consider(id);
+    },
+    cancel: async (runId) => {
+      const found = await store.find(runId);
+      if (found === undefined) throw runUnknown();
+      const done = await store.cancel(cancelledRun(found, null, clock.now()), options.retentionMs);
+      if (done === null) throw runUnknown();
+      const { outcome, record } = done;
+      if (outcome === 'finished') {
+        if (!isCancelled(record)) throw runFinished(record.status);
+        return { outcome: 'repeated', record };
+      }
+      if (outcome === 'forgotten') {
+        await pipelines.withdraw(record.pipeline_id, runId);
+        await discard(done.job);
+      }
+      return { outcome, record };
     },
     drain: () => admission.drain(),
     close: (timeoutMs) => (closing ??= shutDown(timeoutMs)),

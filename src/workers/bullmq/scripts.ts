@@ -25,6 +25,8 @@ export const scripts = {
   save: { file: 'runs/save', args: ['runId', 'owner', 'record'] },
   finish: { file: 'runs/finish', args: ['runId', 'owner', 'record', 'retentionMs', 'mostEnds'] },
   giveBack: { file: 'runs/give-back', args: ['runId', 'owner', 'record'] },
+  cancel: { file: 'runs/cancel', args: ['runId', 'record', 'retentionMs'] },
+  cancelled: { file: 'runs/cancelled', args: [] },
   find: { file: 'runs/find', args: [] },
   finished: { file: 'runs/finished', args: [] },
   depth: { file: 'runs/depth', args: [] },

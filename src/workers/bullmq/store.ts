@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import type { Digest } from '../../core/digest.ts';
 import type { RedisLink } from './link.ts';
-import { pauseStore, type PauseStore } from './pause-store.ts';
 import { defineScripts, type RunScript } from './scripts.ts';
+import { steeringStore, type SteeringStore } from './steering.ts';
 import { mostEnds, type Pace } from '../pace.ts';
 import type { PublishJob } from '../job.ts';
 import type { AdmissionRequest, QueueDepth, RunPage, RunQuery } from '../queue.ts';
@@ -13,7 +13,7 @@ import type { RunRecord } from '../run-record.ts';
  * The state that all hosts share. Each call is one step in Redis, and throws `queue_unavailable` if Redis is
  * away.
  */
-export interface RunStore extends PauseStore {
+export interface RunStore extends SteeringStore {
   /**
    * Takes an upload slot, and its key. `used`: a run was accepted with this key, and no slot was taken;
    * `full`: no slot is free; `pipeline_full`: as many of the pipeline are received or wait as `maxWaiting`
@@ -86,6 +86,8 @@ export type Replay =
 export interface Taken {
   record: RunRecord;
   job: PublishJob;
+  /** It was cancelled while nobody ran it: it is to be ended. */
+  isCancelled: boolean;
   /** How many times a worker has taken it, this time included. */
   takes: number;
 }
@@ -124,7 +126,7 @@ export function runStore(link: RedisLink, prefix: string, slotLifeMs: number): R
   const run: RunScript = (...call) => link.ask(() => script(...call));
   const at = (name: string): string => `${prefix}:${name}`;
   return {
-    ...pauseStore(link, run, at('paused')),
+    ...steeringStore(link, run, at('paused')),
     reserve: async ({ id, pipelineId, key, rerunFailed }, { queueSize, maxWaiting }) =>
       (await run('reserve', {
         slot: id,
@@ -177,7 +179,8 @@ export function runStore(link: RedisLink, prefix: string, slotLifeMs: number): R
       const [outcome, record, job, takes] = (await run('take', { runId, owner })) as string[];
       if (outcome === 'paused') return 'paused';
       if (record === undefined || job === undefined) return null;
-      return { record: recordOf(record), job: jobOf(job), takes: Number(takes) };
+      const isCancelled = outcome === 'cancelled';
+      return { record: recordOf(record), job: jobOf(job), isCancelled, takes: Number(takes) };
     },
     save: async (owner, record) => (await run('save', owned(owner, record))) === 1,
     finish: async (owner, record, retentionMs) =>

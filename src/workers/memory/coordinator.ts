@@ -2,6 +2,7 @@ import { mkdir, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { WaybillError } from '../../core/errors.ts';
 import type { Coordinator, CoordinatorOptions, StagingArea } from '../coordinator.ts';
+import type { PublishJob } from '../job.ts';
 import { maxWaitingOf } from '../max-waiting.ts';
 import { newUploadDirectory, removeUploadDirectory, sweepUploadDirectories } from '../staged-directories.ts';
 import { proveStaging, provedAtMost } from '../staging-check.ts';
@@ -22,6 +23,9 @@ export function createCoordinator(options: CoordinatorOptions): Coordinator {
     check: provedAtMost(clock, checkEveryMs, () => proveStaging(settings.directory)),
     discard: (staged) => removeUploadDirectory(settings.directory, staged),
   };
+  const discard = async (job: PublishJob): Promise<void> => {
+    if (job.staged !== null) await staging.discard(job.staged);
+  };
   const queue = memoryQueue({
     clock,
     log,
@@ -29,9 +33,8 @@ export function createCoordinator(options: CoordinatorOptions): Coordinator {
     maxWaitingOf: maxWaitingOf(config),
     maxConcurrency: http.maxConcurrency,
     retentionMs: http.retentionMs,
-    onExpire: async (job) => {
-      if (job.staged !== null) await staging.discard(job.staged);
-    },
+    onExpire: discard,
+    discard,
   });
   const pool = publishingPool(options);
   const planner = planningPool(options);

@@ -8,6 +8,7 @@ import type {
   AcceptedRun,
   Admission,
   AdmissionRequest,
+  Cancellation,
   JobProcessor,
   JobQueue,
   Pause,
@@ -21,10 +22,13 @@ import {
   keyInProgress,
   pipelineFull,
   queueFull,
+  runFinished,
+  runUnknown,
   shuttingDown,
 } from '../refusals.ts';
 import type { RunObserver } from '../run-observer.ts';
 import type { RunRecord } from '../run-record.ts';
+import { isCancelled } from '../run-transitions.ts';
 import { Keys, scopeOf, type UsedKey } from './keys.ts';
 import { RunBook, type Run } from './run-book.ts';
 import { Slots } from './slots.ts';
@@ -43,6 +47,8 @@ export interface MemoryQueueOptions {
   retentionMs: number;
   /** Called once when a finished run is forgotten; the job's staged directory can go then. */
   onExpire: (job: PublishJob) => Promise<void>;
+  /** Called when the job needs what is staged no more, while its record stays; by default nothing is done. */
+  discard?: (job: PublishJob) => Promise<void>;
 }
 
 interface Acceptance {
@@ -159,6 +165,15 @@ class MemoryQueue implements JobQueue {
 
   async pauses(): Promise<ReadonlyMap<string, Pause>> {
     return new Map(this.#turns.pauses);
+  }
+
+  async cancel(runId: string): Promise<Cancellation> {
+    this.#runs.expire();
+    const run = this.#runs.get(runId);
+    if (run === undefined) throw runUnknown();
+    const outcome = this.#turns.cancel(run) ?? 'repeated';
+    if (outcome === 'repeated' && !isCancelled(run.record)) throw runFinished(run.record.status);
+    return { outcome, record: structuredClone(run.record) };
   }
 
   drain(): void {

@@ -7,8 +7,10 @@ import { pageGone } from '../refusals.ts';
 import type { RunRecord } from '../run-record.ts';
 import {
   acceptedRun,
+  cancelledRun,
   failedRun,
   finishedRun,
+  isCancelled,
   progressedRun,
   queuedRun,
   startedRun,
@@ -38,6 +40,8 @@ export interface RunBookOptions {
   onForget: (run: Run) => void;
   /** Called once when a finished run is forgotten; the job's staged directory can go then. */
   onExpire: (job: PublishJob) => Promise<void>;
+  /** Called when the job needs what is staged no more, while its record stays; by default nothing is done. */
+  discard?: (job: PublishJob) => Promise<void>;
 }
 
 /**
@@ -119,10 +123,16 @@ export class RunBook {
     run.record = failedRun(run.record, errorRecord(error), this.#options.clock.now());
   }
 
-  /** Begins the retention of a run that is finished or failed. */
+  /** Somebody cancelled it; `result` as in `cancelledRun`. Those who wait hear of it with `keep`. */
+  cancel(run: Run, result: JobResult | null): void {
+    run.record = cancelledRun(run.record, result?.run ?? null, this.#options.clock.now());
+  }
+
+  /** Begins the retention of a run that is finished or failed. What is staged for a cancelled one goes. */
   keep(run: Run): void {
     this.#finished.keep(run);
     this.#waiters.finished(run.job.runId);
+    if (isCancelled(run.record)) void this.#clear(run, this.#options.discard);
   }
 
   /** Forgets no more; resolves when no `onExpire` is under way. */
@@ -133,11 +143,17 @@ export class RunBook {
   /** Never rejects. */
   #forget(run: Run): Promise<void> {
     const { job, arrival } = run;
-    const { log, onForget, onExpire } = this.#options;
+    const { onForget, onExpire } = this.#options;
     this.#runs.delete(job.runId);
     this.#lines.get(job.pipelineId)?.remove(arrival);
     onForget(run);
-    return onExpire(job).catch((error: unknown) =>
+    return this.#clear(run, onExpire);
+  }
+
+  /** Never rejects. */
+  async #clear({ job }: Run, clear: ((job: PublishJob) => Promise<void>) | undefined): Promise<void> {
+    const { log } = this.#options;
+    await clear?.(job).catch((error: unknown) =>
       log.error({ run_id: job.runId, err: error }, 'an expired run could not be cleared away'),
     );
   }

@@ -1,9 +1,12 @@
 import type { Clock } from '../../core/clock.ts';
+import { hasCode } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import type { JobResult } from '../job.ts';
 import { Ends, type Pace } from '../pace.ts';
 import type { JobProcessor, Pause } from '../queue.ts';
+import { cancelled } from '../refusals.ts';
 import { unobserved, waitedSeconds, type RunObserver } from '../run-observer.ts';
+import { isCancelled } from '../run-transitions.ts';
 import type { Run, RunBook } from './run-book.ts';
 import { WaitingLine } from './waiting-line.ts';
 
@@ -91,6 +94,22 @@ export class Turns {
     return wasPaused;
   }
 
+  /** Fails a run that waits, in its place, or stops one that runs; undefined if it does neither. */
+  cancel(run: Run): 'forgotten' | 'stopping' | undefined {
+    const { runs, onEnd } = this.#options;
+    const { pipelineId } = run.job;
+    if (this.#waiting.remove(pipelineId, run)) {
+      runs.cancel(run, null);
+      runs.keep(run);
+      onEnd();
+      return 'forgotten';
+    }
+    const active = this.#active.get(pipelineId);
+    if (active?.run !== run) return undefined;
+    active.abort.abort(cancelled());
+    return 'stopping';
+  }
+
   /** For `waiting` uploads and runs, of one pipeline or of all together. */
   pace(pipelineId: string | null, waiting: number): Pace {
     const isPaused = pipelineId !== null && this.#pauses.has(pipelineId);
@@ -138,13 +157,16 @@ export class Turns {
     try {
       await Promise.resolve();
       result = await process(run.job, { signal, onProgress: (progress) => runs.progress(run, progress) });
-      runs.finish(run, result);
+      if (wasCancelled(signal)) runs.cancel(run, result);
+      else runs.finish(run, result);
     } catch (error) {
       log.error({ run_id: run.job.runId, err: error }, 'run failed');
-      runs.fail(run, error);
+      if (wasCancelled(signal)) runs.cancel(run, null);
+      else runs.fail(run, error);
     }
     const seconds = (clock.monotonic() - since) / 1000;
-    this.#observer.finished({ pipelineId, seconds, succeeded: run.record.status === 'succeeded', result });
+    const succeeded = run.record.status === 'succeeded';
+    this.#observer.finished({ pipelineId, seconds, succeeded, cancelled: isCancelled(run.record), result });
     this.#active.delete(pipelineId);
     this.#ends.note(pipelineId, clock.monotonic());
     runs.keep(run);
@@ -152,3 +174,6 @@ export class Turns {
     onEnd();
   }
 }
+
+/** Whether somebody cancelled what the signal is for; the daemon stops for other reasons. */
+const wasCancelled = (signal: AbortSignal): boolean => hasCode(signal.reason, 'cancelled');

@@ -45,6 +45,17 @@ export class WaitingLine<T> {
     return first.place.item;
   }
 
+  /** Takes one item out of its place; false if it does not wait. */
+  remove(pipelineId: string, item: T): boolean {
+    const line = this.#lines.get(pipelineId);
+    const index = line?.findIndex((place) => place.item === item) ?? -1;
+    if (line === undefined || index === -1) return false;
+    line.splice(index, 1);
+    if (line.length === 0) this.#lines.delete(pipelineId);
+    this.#length -= 1;
+    return true;
+  }
+
   /** Whether `take` would find one. */
   has(isFree: (pipelineId: string) => boolean): boolean {
     return [...this.#lines.keys()].some(isFree);

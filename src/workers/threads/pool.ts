@@ -35,8 +35,8 @@ export interface WorkerPoolOptions {
 
 export interface WorkerPool {
   /**
-   * Runs a job on a thread. Rejects with `worker_failed` if the thread broke, `aborted` if it was stopped,
-   * and whatever code the publication failed with.
+   * Runs a job on a thread. Rejects with `worker_failed` if the thread broke, with the code of the signal's
+   * reason if it was stopped, and with whatever code the publication failed with.
    */
   process: JobProcessor;
   stats: () => ThreadStats;

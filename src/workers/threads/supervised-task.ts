@@ -1,7 +1,7 @@
 import { MessageChannel, receiveMessageOnPort, type MessagePort } from 'node:worker_threads';
 import { inspect } from 'node:util';
 import type { Clock } from '../../core/clock.ts';
-import { asWaybillError, WaybillError } from '../../core/errors.ts';
+import { asWaybillError, WaybillError, type ErrorCode } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
 import type { JobProgress, PublishJob } from '../job.ts';
@@ -56,8 +56,8 @@ export function supervise(
     terminate.abort();
   };
   const onAbort = (): void => {
-    const { message: reason } = asWaybillError(signal.reason);
-    port1.postMessage({ type: 'abort', reason } satisfies ToThread);
+    const { code, message: reason } = asWaybillError(signal.reason);
+    port1.postMessage({ type: 'abort', code, reason } satisfies ToThread);
     const grace = clock.timeout(graceMs, () => terminate.abort());
     settled.signal.addEventListener('abort', () => grace.cancel(), { once: true });
   };
@@ -82,7 +82,8 @@ export function supervise(
     deliverRest: () => deliverAll(port1, deliver),
     failureOf: (failure) => {
       if (breakage !== undefined) return broken(breakage);
-      return terminate.signal.aborted ? ended(graceMs) : broken(failure);
+      if (!terminate.signal.aborted) return broken(failure);
+      return ended(asWaybillError(signal.reason).code, graceMs);
     },
     settle: () => {
       signal.removeEventListener('abort', onAbort);
@@ -126,8 +127,8 @@ function broken(cause: unknown): WaybillError {
   });
 }
 
-function ended(graceMs: number): WaybillError {
-  return new WaybillError('aborted', `the worker thread did not stop within ${graceMs} ms and was ended`, {
+function ended(code: ErrorCode, graceMs: number): WaybillError {
+  return new WaybillError(code, `the worker thread did not stop within ${graceMs} ms and was ended`, {
     hint: 'upload the bundle again: the destination is left so that the next publication completes it',
   });
 }

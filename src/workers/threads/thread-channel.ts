@@ -1,6 +1,6 @@
 import type { MessagePort } from 'node:worker_threads';
 import type { Clock, Timer } from '../../core/clock.ts';
-import { errorRecord, WaybillError, type ErrorRecord } from '../../core/errors.ts';
+import { errorRecord, WaybillError, type ErrorCode, type ErrorRecord } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
 import type { JobProgress, JobResult, PublishJob } from '../job.ts';
@@ -23,6 +23,8 @@ export type ThreadOutcome = { ok: true; result: JobResult } | { ok: false; error
 
 export interface ToThread {
   type: 'abort';
+  /** What the publication fails with. */
+  code: ErrorCode;
   reason: string;
 }
 
@@ -91,7 +93,7 @@ export async function answerTask(
 ): Promise<ThreadOutcome> {
   const abort = new AbortController();
   const post = (message: FromThread): void => port.postMessage(message);
-  port.on('message', ({ reason }: ToThread) => abort.abort(new WaybillError('aborted', reason)));
+  port.on('message', ({ code, reason }: ToThread) => abort.abort(new WaybillError(code, reason)));
   const { onProgress, flush } = batchProgress(
     clock,
     (progress) => post({ type: 'progress', progress }),

@@ -10,7 +10,12 @@ import { runResult } from '../../contract/queue.ts';
 import { manualClock } from '../manual-clock.ts';
 
 const job = { runId: 'maps.1', pipelineId: 'maps', staged: null };
-const taken = (takes: number): Taken => ({ job, takes, record: acceptedRun(job, new Date(0)) });
+const taken = (takes: number): Taken => ({
+  job,
+  takes,
+  isCancelled: false,
+  record: acceptedRun(job, new Date(0)),
+});
 
 /** A result with one destination for each code, at which an action failed with it. */
 function failedWith(...codes: ErrorCode[]): JobResult {

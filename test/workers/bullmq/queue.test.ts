@@ -187,3 +187,68 @@ t.test('whether a pipeline is paused is decided where a run is taken', async (t)
   t.match(await store.take('maps.1', 'worker'), { takes: 1 });
   t.same(await store.depth(), { reserved: 0, queued: 0, running: 1 });
 });
+
+/** A worker whose runs end when they are stopped; `begun` resolves when the first has begun. */
+async function stoppable(host: Host): Promise<{ begun: Promise<void>; reasons: unknown[] }> {
+  let begin: () => void = () => undefined;
+  const begun = new Promise<void>((resolve) => (begin = resolve));
+  const reasons: unknown[] = [];
+  await host.start(
+    (_job, { signal }) =>
+      new Promise((_resolve, reject) => {
+        begin();
+        signal.addEventListener('abort', () => {
+          reasons.push(signal.reason);
+          reject(signal.reason as Error);
+        });
+      }),
+  );
+  return { begun, reasons };
+}
+
+t.test('any host cancels a run, wherever it runs', async (t) => {
+  const [api, worker] = [await openHost('cancels'), await openHost('cancels')];
+  t.teardown(() => Promise.all([api.close(0), worker.close(0)]));
+  const { begun, reasons } = await stoppable(worker);
+  await submit(api, 'maps.1');
+  await begun;
+  t.match(await api.cancel('maps.1'), { outcome: 'stopping' });
+  await api.untilFinished('maps.1', never);
+  t.match(await api.find('maps.1'), { status: 'failed', error: { code: 'cancelled' } });
+  t.match(reasons, [{ code: 'cancelled' }]);
+});
+
+t.test('a run is stopped though the message is lost, and though its worker died', async (t) => {
+  const [api, worker] = [await openHost('flags'), await openHost('flags')];
+  const other = new Redis(redis.url);
+  const link = await linkRedis({ url: redis.url, urlEnv: 'REDIS_URL', log: silentLog, clock: systemClock });
+  t.teardown(async () => {
+    other.disconnect();
+    link.close();
+    await Promise.all([api.close(0), worker.close(0)]);
+  });
+  await submit(api, 'docs.1');
+  const store = runStore(link, 'flags', 5_000);
+  t.match(await store.take('docs.1', 'a worker that dies'), { isCancelled: false });
+  t.match(await api.cancel('docs.1'), { outcome: 'stopping' }, 'it may live');
+  t.match(await store.take('docs.1', 'another'), { isCancelled: true });
+  await submit(api, 'maps.1');
+  const { begun, reasons } = await stoppable(worker);
+  await begun;
+  await other.hset('flags:run:maps.1', 'cancel', 1);
+  for (const id of ['docs.1', 'maps.1']) {
+    await api.untilFinished(id, never);
+    t.match(await api.find(id), { status: 'failed', error: { code: 'cancelled' } }, id);
+  }
+  t.equal(reasons.length, 1, 'one was running, the other never began again');
+});
+
+t.test('a run that is cancelled while it waits has no ticket any more', async (t) => {
+  const api = await openHost('tickets');
+  t.teardown(() => api.close(0));
+  await submit(api, 'maps.1');
+  const board = api.queues.get('maps');
+  t.equal(await board?.getWaitingCount(), 1);
+  t.match(await api.cancel('maps.1'), { outcome: 'forgotten' });
+  t.equal(await board?.getWaitingCount(), 0);
+});

@@ -74,6 +74,27 @@ t.test("a staged bundle stays as long as its run's record and goes with it", asy
   t.notOk(existsSync(staged));
 });
 
+t.test('what was staged for a run goes when it is cancelled, and its record stays', async (t) => {
+  const { coordinator, staging } = await start(t);
+  const { queue } = coordinator;
+  const staged = await coordinator.staging.create();
+  const admission = await queue.reserve({ pipelineId: 'maps' });
+  await admission.accept({ runId: 'maps.1', pipelineId: 'maps', staged, bundlePath: 'wait' }, digestOf('{}'));
+  for (;;) {
+    const record = await queue.find('maps.1');
+    if (record?.status === 'running' && record.progress?.outputs_done === 1) break;
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  t.match(await queue.cancel('maps.1'), { outcome: 'stopping' });
+  await queue.untilFinished('maps.1', new AbortController().signal);
+  t.match(await queue.find('maps.1'), {
+    status: 'failed',
+    error: { code: 'cancelled', message: 'the run was cancelled' },
+  });
+  while (existsSync(staged)) await new Promise((resolve) => setImmediate(resolve));
+  t.same(readdirSync(staging), []);
+});
+
 t.test('closing clears staging', async (t) => {
   const { coordinator, staging } = await start(t);
   await run(coordinator, 'maps.1', '.');

@@ -5,6 +5,7 @@ import { WaitingLine } from '../../../src/workers/memory/waiting-line.ts';
 t.test('as if one looked through all that wait, from the first on (property)', async (t) => {
   const step = fc.oneof(
     fc.record({ push: fc.constantFrom('a', 'b', 'c') }),
+    fc.record({ remove: fc.nat(10) }),
     fc.record({ take: fc.subarray(['a', 'b', 'c']) }),
   );
   fc.assert(
@@ -15,13 +16,22 @@ t.test('as if one looked through all that wait, from the first on (property)', a
         if ('push' in what) {
           line.push(what.push, `${what.push}${index}`);
           model.push({ pipelineId: what.push, item: `${what.push}${index}` });
+        } else if ('remove' in what) {
+          const gone = model[what.remove] ?? { pipelineId: 'a', item: 'unknown' };
+          if (line.remove(gone.pipelineId, gone.item) !== model.includes(gone)) return false;
+          model = model.filter((entry) => entry !== gone);
+          if (line.length !== model.length) return false;
         } else {
           const expected = model.find(({ pipelineId }) => what.take.includes(pipelineId));
+          if (line.has((pipelineId) => what.take.includes(pipelineId)) !== (expected !== undefined))
+            return false;
           if (line.take((pipelineId) => what.take.includes(pipelineId)) !== expected?.item) return false;
           model = model.filter((entry) => entry !== expected);
           if (line.length !== model.length) return false;
         }
       const left = model.map(({ item }) => item);
+      const counts = ['a', 'b', 'c'].map((id) => model.filter(({ pipelineId }) => pipelineId === id).length);
+      if (['a', 'b', 'c'].map((id) => line.lengthOf(id)).join() !== counts.join()) return false;
       return (
         line.takeAll().join() === left.join() && line.length === 0 && line.take(() => true) === undefined
       );

@@ -156,6 +156,19 @@ t.test('a thread that does not heed an abort is ended after the grace, and the n
   t.same(await pool.process(jobOf('.'), quiet), published);
 });
 
+t.test('a publication that is stopped fails with the code of the reason', async (t) => {
+  const pool = open(t, { worker: 'misbehaving', graceMs: 10 });
+  for (const [how, message] of [
+    ['wait', 'the run was cancelled'],
+    ['hang', /did not stop within 10 ms/],
+  ] as const) {
+    const abort = new AbortController();
+    const onProgress = (): void => abort.abort(new WaybillError('cancelled', 'the run was cancelled'));
+    const stopped = pool.process(jobOf(how), { signal: abort.signal, onProgress });
+    await t.rejects(stopped, { code: 'cancelled', message }, how);
+  }
+});
+
 t.test('a thread that stands still is ended, fails its run, and the next run works', async (t) => {
   const pool = open(t, { worker: 'misbehaving', silenceMs: 2_000 });
   await t.rejects(pool.process(jobOf('hang'), quiet), {

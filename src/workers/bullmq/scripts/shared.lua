@@ -4,7 +4,8 @@
   Keys, each behind the prefix and a colon:
 
     run:<id>           hash: pipeline, seq, state (queued | running | finished), job, record, key, digest,
-                       owner, takes, expires, position (in the line of its pipeline, when it was accepted)
+                       owner, takes, expires, position (in the line of its pipeline, when it was accepted),
+                       cancel (1: whoever runs it is to stop)
     runs:<pipeline>    sorted set of run ids by seq: the order of acceptance
     queued             sorted set of run ids by seq
     queued:<pipeline>  set of them
@@ -49,6 +50,15 @@ end
 local function hasFailed(runId)
   local known = redis.call('HMGET', prefix .. 'run:' .. runId, 'state', 'record')
   return known[1] == 'finished' and cjson.decode(known[2])['status'] == 'failed'
+end
+
+-- Records the end of a run. Its record and its key expire after the retention.
+local function endRun(runId, record, retentionMs, key, digest)
+  redis.call('HSET', prefix .. 'run:' .. runId, 'record', record, 'state', 'finished', 'expires', now + retentionMs)
+  redis.call('ZADD', prefix .. 'finished', now + retentionMs, runId)
+  if key ~= '' and redis.call('GET', prefix .. 'key:' .. key) == 'u ' .. digest .. ' ' .. runId then
+    redis.call('PEXPIRE', prefix .. 'key:' .. key, retentionMs)
+  end
 end
 
 -- Counts the slots and the queued runs of a pipeline.

@@ -16,14 +16,10 @@ local known = redis.call('HMGET', run, 'owner', 'state', 'key', 'digest', 'pipel
 local state, key, digest, pipeline = known[2], known[3], known[4], known[5]
 if known[1] ~= owner then return 0 end
 if state == 'finished' then return 1 end
-redis.call('HSET', run, 'record', record, 'state', 'finished', 'expires', now + retentionMs)
 redis.call('SREM', prefix .. 'running', runId)
+endRun(runId, record, retentionMs, key, digest)
 for _, ended in ipairs({prefix .. 'ends', prefix .. 'ends:' .. pipeline}) do
   redis.call('LPUSH', ended, now)
   redis.call('LTRIM', ended, 0, mostEnds - 1)
-end
-redis.call('ZADD', prefix .. 'finished', now + retentionMs, runId)
-if key ~= '' and redis.call('GET', prefix .. 'key:' .. key) == 'u ' .. digest .. ' ' .. runId then
-  redis.call('PEXPIRE', prefix .. 'key:' .. key, retentionMs)
 end
 return 1

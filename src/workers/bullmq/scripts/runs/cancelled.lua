@@ -1,0 +1,12 @@
+--[[
+  Tells which of some runs that are under way are to be stopped.
+
+  ARGV[2…] run ids
+
+  Returns {run id, …}
+]]
+local found = {}
+for i = 2, #ARGV do
+  if redis.call('HGET', prefix .. 'run:' .. ARGV[i], 'cancel') == '1' then found[#found + 1] = ARGV[i] end
+end
+return found

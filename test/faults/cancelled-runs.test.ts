@@ -1,0 +1,157 @@
+import t, { type Test } from 'tap';
+import type { PipelineConfig } from '../../src/core/config/config.ts';
+import { digestOf } from '../../src/core/digest.ts';
+import { silentLog } from '../../src/core/log.ts';
+import { publishBundles } from '../../src/core/publish/publish.ts';
+import { countActions } from '../../src/core/publish/results/summary.ts';
+import type { Storage } from '../../src/core/storage/storage.ts';
+import type { JobResult } from '../../src/workers/job.ts';
+import { memoryQueue } from '../../src/workers/memory/queue.ts';
+import type { JobQueue } from '../../src/workers/queue.ts';
+import { isCancelled } from '../../src/workers/run-transitions.ts';
+import type { RunRecord } from '../../src/workers/run-record.ts';
+import { sampleOf, share } from '../support/sampling.ts';
+import { manualClock } from '../workers/manual-clock.ts';
+import { newLog } from './walk.ts';
+import { withFaults } from './with-faults.ts';
+import {
+  bundleOf,
+  contextWith,
+  destinationOf,
+  litter,
+  newWorld,
+  openDirectly,
+  publishTo,
+  snapshot,
+  stateOf,
+  testClock,
+  untruths,
+  worldKinds,
+  type Files,
+  type WorldKind,
+} from './world.ts';
+
+/*
+ * Runs are cancelled at each operation of their publications. Whatever is left then, the next run of the
+ * bundle publishes, without force.
+ */
+
+const v1: Files = { 'a.txt': 'a1', 'dir/c.txt': 'c1' };
+const v2: Files = { 'a.txt': 'a2', 'new/d.txt': 'd2' };
+
+interface Scenario {
+  name: string;
+  workflow: 'additive' | 'replacement';
+  /** Published before. */
+  before: Files | null;
+  outcome: Files;
+}
+
+const scenarios: readonly Scenario[] = [
+  { name: 'publish_new', workflow: 'additive', before: null, outcome: v2 },
+  { name: 'upsert_additive', workflow: 'additive', before: v1, outcome: { ...v1, ...v2 } },
+  { name: 'replace_catalog', workflow: 'replacement', before: v1, outcome: v2 },
+];
+
+/** Publishes `v2` to the storage as a run of `maps` does. */
+async function publish(
+  storage: Storage,
+  { workflow }: Scenario,
+  { runId, signal }: { runId: string; signal: AbortSignal },
+): Promise<JobResult> {
+  const pipeline: PipelineConfig = {
+    id: 'maps',
+    source: { backend: 'http_upload', maxUploadSize: 1, maxFiles: 1 },
+    sourceId: 'maps',
+    destinations: [destinationOf(workflow)],
+    maxWaiting: null,
+    sceneMaps: { contentRules: 'warning' },
+  };
+  const context = { ...contextWith(testClock()), openStorage: async () => storage, signal };
+  const request = { dryRun: false, force: false, runId };
+  const pipelines = [await publishBundles(context, pipeline, [bundleOf(v2)], request)];
+  return {
+    run: { dryRun: false, force: false, pipelines, counters: countActions(pipelines), warnings: [] },
+  };
+}
+
+async function runTo(queue: JobQueue, runId: string): Promise<RunRecord> {
+  const admission = await queue.reserve({ pipelineId: 'maps' });
+  await admission.accept({ runId, pipelineId: 'maps', staged: null }, digestOf(runId));
+  await queue.untilFinished(runId, new AbortController().signal);
+  return (await queue.find(runId)) as RunRecord;
+}
+
+interface Walked {
+  operations: string[];
+  wasCancelled: boolean;
+  wrong: string[];
+}
+
+/** Cancels the first run when its operation `at` begins, or never, and lets a second one follow it. */
+async function walk(t: Test, kind: WorldKind, scenario: Scenario, at: number | null): Promise<Walked> {
+  const world = newWorld(kind, t);
+  if (scenario.before !== null)
+    await publishTo(await openDirectly(world), { files: scenario.before, workflow: scenario.workflow });
+  const queue = memoryQueue({
+    clock: manualClock(),
+    log: silentLog,
+    queueSize: 10,
+    maxConcurrency: 1,
+    retentionMs: 60_000,
+    onExpire: async () => undefined,
+  });
+  t.teardown(() => queue.close(0));
+  const operations: string[] = [];
+  const count = (name: string): number => {
+    const length = operations.push(name);
+    if (length === at) void queue.cancel('maps.1');
+    return length;
+  };
+  const watched = { ...newLog(), operations: Object.assign([], { push: count }) };
+  await queue.start(async (job, { signal }) => {
+    const storage = await world.open();
+    const first = job.runId === 'maps.1' ? withFaults(storage, null, watched) : storage;
+    return publish(first, scenario, { runId: job.runId, signal });
+  });
+  const cancelled = await runTo(queue, 'maps.1');
+  const wrong = (await untruths(await openDirectly(world))).map((what) => `after the cancellation ${what}`);
+  if (!isCancelled(cancelled) && cancelled.status !== 'succeeded') wrong.push(`it ended ${cancelled.status}`);
+  const next = await runTo(queue, 'maps.2');
+  if (next.status !== 'succeeded') wrong.push(`the next run ended ${JSON.stringify(next.destinations)}`);
+  const end = await openDirectly(world);
+  const state = await stateOf(end);
+  if (state.kind !== 'valid' || state.catalog.pending !== null) wrong.push(`the state is ${state.kind}`);
+  const files = await snapshot(end);
+  wrong.push(...(await untruths(end)), ...litter(files).map((name) => `"${name}" was left behind`));
+  const found = [...files].filter(([name]) => !name.endsWith('.publisher.json'));
+  const wanted = Object.entries(scenario.outcome).map(([name, text]) => [`bundle/${name}`, text]);
+  if (JSON.stringify(found.sort()) !== JSON.stringify(wanted.sort()))
+    wrong.push(`there is ${JSON.stringify(found)}`);
+  return { operations, wasCancelled: isCancelled(cancelled), wrong };
+}
+
+let [walked, all, stopped] = [0, 0, 0];
+for (const kind of worldKinds)
+  for (const scenario of scenarios)
+    t.test(`${kind}: ${scenario.name}, cancelled at each step`, async (t) => {
+      const clean = await walk(t, kind, scenario, null);
+      t.match(clean, { wrong: [], wasCancelled: false });
+      const points = clean.operations.map((_, index) => index + 1);
+      const drawn = sampleOf(points, 8, `cancelled ${scenario.name} on ${kind}`);
+      const failures: string[] = [];
+      for (const at of drawn) {
+        const { wrong, wasCancelled } = await walk(t, kind, scenario, at);
+        failures.push(...wrong.map((what) => `at ${at} ${clean.operations[at - 1] ?? ''}: ${what}`));
+        if (wasCancelled) stopped += 1;
+      }
+      t.same(failures, [], `${share(drawn.length, points.length)} steps`);
+      walked += drawn.length;
+      all += points.length;
+    });
+
+t.test('the walk', async (t) => {
+  t.ok(all > 200, `${all} steps`);
+  t.ok(stopped > walked / 2, `${stopped} of ${walked} runs were stopped; the others had succeeded`);
+  t.comment(`told: cancelled at ${share(walked, all)} steps`);
+});
