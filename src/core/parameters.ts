@@ -1,3 +1,5 @@
+import { dateOf, parseInstant } from './instant.ts';
+
 /**
  * Kinds of parameters that arrive as text, as plain data: what the documentation says of them, and how a text
  * becomes a value. Who speaks HTTP makes query parameters of them (`api/http/query-parameters.ts`).
@@ -13,6 +15,12 @@ export interface Parameter<T> {
   parse: (text: string) => T | undefined;
   /** Completes the sentence `must be …`. */
   expected: string;
+  /** Said beside that of a text that is not a value, where its form shows what was meant. */
+  hint?: (text: string) => string | null;
+  /** A request without it is refused. */
+  isRequired?: true;
+  /** It is a part of the path, not of the query. */
+  isInPath?: true;
 }
 
 /** The parameters of one request, by name. */
@@ -23,8 +31,14 @@ export type ValuesOf<P extends ParameterMap> = {
   [Name in keyof P]: P[Name] extends Parameter<infer T> ? T : never;
 };
 
-/** A condition between parameters: names one that breaks it and completes a sentence about it, or null. */
-export type Rule = (given: ReadonlySet<string>) => { name: string; message: string } | null;
+/**
+ * A condition between parameters: names one that breaks it and completes a sentence about it, or null.
+ * `values` has the parsed values, and those of absence for what is not given or not valid.
+ */
+export type Rule = (
+  given: ReadonlySet<string>,
+  values: Readonly<Record<string, unknown>>,
+) => { name: string; message: string } | null;
 
 /** At most one of these may be given. */
 export function atMostOneOf(...names: string[]): Rule {
@@ -33,6 +47,12 @@ export function atMostOneOf(...names: string[]): Rule {
     if (first === undefined || second === undefined) return null;
     return { name: second, message: `cannot be combined with "${first}": choose one of ${names.join(', ')}` };
   };
+}
+
+/** `name` says something about `other`, and nothing without it. */
+export function onlyWith(name: string, other: string): Rule {
+  return (given) =>
+    given.has(name) && !given.has(other) ? { name, message: `needs "${other}" beside it` } : null;
 }
 
 type About = Pick<Parameter<never>, 'description' | 'example'>;
@@ -106,6 +126,33 @@ export function freeText(longest: number, about: About): Parameter<string | null
     absent: null,
     expected: `at most ${longest} characters long`,
     parse: (text) => (text.length <= longest ? text : undefined),
+  };
+}
+
+/** Some text that is not blank, of up to `longest` UTF-16 code units; null if absent. */
+export function words(longest: number, about: About): Parameter<string | null> {
+  return {
+    ...about,
+    schema: { type: 'string', minLength: 1, maxLength: longest },
+    absent: null,
+    expected: `some text of at most ${longest} characters`,
+    parse: (text) => (text.trim() === '' || text.length > longest ? undefined : text.trim()),
+  };
+}
+
+/** A moment, cut at a millisecond; null if absent. */
+export function moment(about: About): Parameter<Date | null> {
+  return {
+    ...about,
+    schema: { type: 'string', format: 'date-time' },
+    absent: null,
+    expected: 'a moment with its zone (RFC 3339), such as 2026-01-20T18:00:00Z',
+    parse: (text) => {
+      const verdict = parseInstant(text.trim());
+      return verdict.ok ? dateOf(verdict.value) : undefined;
+    },
+    // A plus sign that is not encoded is a space.
+    hint: (text) => (/ \d\d:\d\d$/.test(text) ? 'write %2B for the + of a zone' : null),
   };
 }
 

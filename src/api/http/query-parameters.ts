@@ -21,19 +21,22 @@ export interface QueryOptions {
   code?: ErrorCode;
 }
 
-/** Makes query parameters of `declared`, in its order. */
+/** Makes parameters of `declared`, in its order; one of them may be the last segment of the path. */
 export function queryParameters<P extends ParameterMap>(
   declared: P,
   { rules = [], code = 'invalid_request' }: QueryOptions = {},
 ): QueryParameters<ValuesOf<P>> {
   const entries = Object.entries(declared);
-  const byName = new Map(entries);
-  const known = entries.map(([name]) => name).join(', ');
+  const ofQuery = entries.filter(([, { isInPath }]) => isInPath !== true);
+  const ofPath = entries.filter(([, { isInPath }]) => isInPath === true);
+  const byName = new Map(ofQuery);
+  const known = ofQuery.map(([name]) => name).join(', ');
   return {
-    parameters: entries.map(([name, { description, schema, example }]) => ({
+    parameters: entries.map(([name, { description, schema, example, isRequired, isInPath }]) => ({
       name,
-      in: 'query',
+      in: isInPath === true ? 'path' : 'query',
       description,
+      ...(isRequired === true || isInPath === true ? { required: true } : {}),
       schema,
       ...(example === undefined ? {} : { example }),
     })),
@@ -50,17 +53,32 @@ export function queryParameters<P extends ParameterMap>(
         else if (texts.length > 1)
           findings.push(fault(name, 'repeated_parameter', `is given ${texts.length} times`));
         else if (value === undefined)
-          findings.push(fault(name, 'invalid_value', `must be ${parameter.expected}`));
+          findings.push(fault(name, 'invalid_value', refusalOf(parameter, texts[0] ?? '')));
         else values[name] = value;
       }
+      for (const [name, parameter] of ofPath) {
+        const text = lastSegment(url);
+        const value = text === null ? undefined : parameter.parse(text);
+        if (value === undefined)
+          findings.push(fault(name, 'invalid_value', refusalOf(parameter, text ?? '')));
+        else values[name] = value;
+      }
+      for (const [name, { isRequired, expected }] of entries)
+        if (isRequired === true && !given.has(name))
+          findings.push(fault(name, 'missing_parameter', `is required: ${expected}`));
       for (const rule of rules) {
-        const broken = rule(new Set(given.keys()));
+        const broken = rule(new Set(given.keys()), values);
         if (broken !== null) findings.push(fault(broken.name, 'conflicting_parameters', broken.message));
       }
       if (findings.length > 0) throw refusal(code, findings);
       return values as ValuesOf<P>;
     },
   };
+}
+
+function refusalOf({ expected, hint }: ParameterMap[string], text: string): string {
+  const hinted = hint?.(text) ?? null;
+  return `must be ${expected}${hinted === null ? '' : `; ${hinted}`}`;
 }
 
 /** A query with many wrong parameters gets no more findings than a person reads. */
@@ -91,6 +109,16 @@ function splitQuery(url: string): { given: Map<string, string[]>; findings: Find
     else given.set(name, [...(given.get(name) ?? []), value]);
   }
   return { given, findings };
+}
+
+/** Null if it is not percent-encoded as it should be. */
+function lastSegment(url: string): string | null {
+  const [path = ''] = url.split('?', 1);
+  try {
+    return decodeURIComponent(path.slice(path.lastIndexOf('/') + 1));
+  } catch {
+    return null;
+  }
 }
 
 function decoded(text: string): string | null {
