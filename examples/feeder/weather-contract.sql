@@ -7,7 +7,29 @@ create table stations (
   latitude_deg  double precision not null check (latitude_deg between -90 and 90),
   longitude_deg double precision not null check (longitude_deg between -180 and 180),
   elevation_m   double precision,
-  time_zone     text not null                       -- IANA name
+  time_zone     text not null,                      -- IANA name
+  state         text check (state ~ '^[A-Z]{2}$')   -- or territory
+);
+create table offices (
+  office        text primary key check (office ~ '^[A-Z]{3}$'),
+  name          text,
+  latitude_deg  double precision not null check (latitude_deg between -90 and 90),
+  longitude_deg double precision not null check (longitude_deg between -180 and 180),
+  time_zone     text,
+  state         text check (state ~ '^[A-Z]{2}$')
+);
+create table locations (                            -- the grid cells that forecasts are for
+  location_id   text primary key,                   -- 'OKX/33,35'
+  name          text,
+  latitude_deg  double precision not null check (latitude_deg between -90 and 90),    -- of its middle
+  longitude_deg double precision not null check (longitude_deg between -180 and 180),
+  time_zone     text,
+  state         text check (state ~ '^[A-Z]{2}$')
+);
+create table zones (                                -- outlines of forecast zones and counties
+  ugc           text primary key check (ugc ~ '^[A-Z]{2}[CZ][0-9]{3}$'),
+  name          text,
+  geometry      jsonb not null                      -- GeoJSON Polygon or MultiPolygon
 );
 
 create table observations (

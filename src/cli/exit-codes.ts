@@ -58,6 +58,7 @@ export const exitCodes: Record<ErrorCode, 1 | 2> = {
   unauthorized: 1,
   pipeline_not_found: 1,
   pipeline_takes_uploads: 1,
+  alert_not_found: 1,
   run_not_found: 1,
   run_finished: 1,
   forbidden: 1,

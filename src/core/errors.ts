@@ -201,6 +201,7 @@ export const errorTable = {
     retryable: false,
     about: 'The pipeline publishes what is uploaded to it and has no source that a run could read.',
   },
+  alert_not_found: { retryable: false, about: 'No such weather alert, or the feeder has removed it.' },
   run_not_found: { retryable: false, about: 'No such run, or its record has expired.' },
   run_finished: { retryable: false, about: 'The run has ended, so there is nothing to cancel.' },
   forbidden: { retryable: false, about: 'The token is not for this pipeline.' },

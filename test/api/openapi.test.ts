@@ -180,16 +180,23 @@ const weatherReads: Record<string, string> = Object.fromEntries(
 );
 /** No template is ready for data of another shape, which the document does not know either. */
 const oddReader = readerThat(async () => ({ data: {}, lastModified: new Date() }));
-const ofWeather = (path: string): Record<string, Provocation> => ({
-  200: [{ reader: exampleReader(path) }, get(path)],
-  304: again(path),
-  invalid_parameter: get(`${path}?colour=red`),
-  unsupported_format: get(`${path}?format=pdf`),
-  database_unavailable: [{ reader: failingReader('database_unavailable') }, get(path)],
-  schema_mismatch: [{ reader: failingReader('schema_mismatch') }, get(path)],
-  template_error: [{ reader: oddReader }, get(`${path}?format=text`)],
-  internal_error: [{ reader: failingReader('internal_error') }, get(path)],
-});
+const ofWeather = (path: string): Record<string, Provocation> => {
+  const url = path.replace('{id}', 'urn:x') + (path === '/observations/history' ? '?station=KNYC' : '');
+  const asking = (query: string): string => `${url}${url.includes('?') ? '&' : '?'}${query}`;
+  return {
+    200: [{ reader: exampleReader(path) }, get(url)],
+    304: again(url),
+    invalid_parameter: get(asking('colour=red')),
+    unsupported_format: get(asking('format=pdf')),
+    database_unavailable: [{ reader: failingReader('database_unavailable') }, get(url)],
+    schema_mismatch: [{ reader: failingReader('schema_mismatch') }, get(url)],
+    template_error: [{ reader: oddReader }, get(asking('format=text'))],
+    internal_error: [{ reader: failingReader('internal_error') }, get(url)],
+    ...(path === '/alerts/{id}'
+      ? { alert_not_found: [{ reader: failingReader('alert_not_found') }, get(url)] }
+      : {}),
+  };
+};
 
 const formPath = '/v1/pipelines/maps/upload/form';
 const formType = 'multipart/form-data; boundary=another';

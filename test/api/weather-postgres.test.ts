@@ -61,5 +61,40 @@ t.test('tables of another shape are told by name, without SQL', async (t) => {
   t.match(JSON.parse(text), { code: 'schema_mismatch', detail: /requires weather\.outlook\.v2/ });
   t.notMatch(text, /select /i);
   await owner.run('alter table outlooks_v1 rename to outlooks');
+
+  // A database of before places were known.
+  await owner.run(
+    `alter table stations drop column state; drop table locations; drop table offices; drop table zones`,
+  );
+  const old = await openWeatherDatabases({ databases: [primary], secrets, clock });
+  t.teardown(() => old.close());
+  const withoutPlaces = await startWeather(t, { reader: old, clock });
+  for (const path of [
+    '/observations?station=KNYC,KBFI',
+    '/observations/history?station=KNYC',
+    '/current-conditions',
+    '/alerts',
+    '/forecasts/hourly',
+    '/forecasts/narrative',
+    '/convective-outlooks?point=40.78,-73.97',
+  ])
+    t.equal((await fetch(withoutPlaces + path)).status, 200, path);
+  for (const path of [
+    '/stations',
+    '/locations',
+    '/offices?near=40.78,-73.97',
+    '/observations?point=40.78,-73.97',
+    '/current-conditions?point=40.78,-73.97',
+    '/alerts?point=40.78,-73.97',
+    '/forecasts/narrative?point=40.78,-73.97',
+  ]) {
+    const refused = await fetch(withoutPlaces + path);
+    const problem = await refused.text();
+    t.match(JSON.parse(problem), {
+      code: 'schema_mismatch',
+      detail: /stations\.state .* locations, offices and zones/,
+    });
+    t.notMatch(problem, /select /i);
+  }
   await owner.close();
 });

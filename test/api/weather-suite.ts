@@ -8,6 +8,7 @@ import type { Test } from 'tap';
 import type { OpenApiDocument } from '../../src/api/http/openapi-types.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { feed, feedAll } from '../core/weather/feed-samples.ts';
+import { placeRows } from '../core/weather/place-rows.ts';
 import type { Driver } from '../core/weather/suite.ts';
 import { xmllint } from '../services/xmllint.ts';
 import { startWeather } from './weather-harness.ts';
@@ -20,6 +21,10 @@ const formats = [
   ['geojson', 'geojson', 'application/geo+json'],
   ['csv', 'csv', 'text/csv'],
 ] as const;
+
+const guam = 'urn:oid:2.49.0.1.840.0.03f1860e084073f0cf8e3b25d185844ad3824913.001.1';
+/** Reads that say which place stands for the point. */
+const resolving = ['observation-point', 'current-point', 'hourly-point'];
 
 /** Name of the golden files, moment of the read, path. */
 const reads: [string, string, string][] = [
@@ -41,6 +46,28 @@ const reads: [string, string, string][] = [
   ['stories', '2026-09-12T20:00:00Z', '/weather-stories?office=MKX'],
   ['outlook-day1', '2026-05-17T13:00:00Z', '/convective-outlooks?geometry=false'],
   ['outlook-day4', '2026-05-17T13:00:00Z', '/convective-outlooks?day=4&hazard=any_severe'],
+  ['observation-point', '2026-01-20T18:00:00Z', '/observations?point=40.7,-74.1&radius=20'],
+  ['observations-three', '2026-01-20T18:00:00Z', '/observations?station=PHNL,KEMP,KNYC'],
+  [
+    'observation-history',
+    '2026-01-21T18:00:00Z',
+    '/observations/history?station=KNYC&start=2026-01-20T00:00:00Z&end=2026-01-21T00:00:00Z',
+  ],
+  ['current-point', '2026-01-20T18:10:00Z', '/current-conditions?point=40.7,-74.1&maxAge=360&units=us'],
+  ['alerts-point', '2025-12-15T20:54:00Z', '/alerts?point=48.1,-112.2'],
+  ['alerts-bbox', '2025-12-15T20:54:00Z', '/alerts?bbox=-122.3,47.4,-122.2,47.5'],
+  ['alert', '2025-12-15T20:54:00Z', `/alerts/${guam}`],
+  ['hourly-point', '2026-01-20T18:20:00Z', '/forecasts/hourly?point=40.7,-74&hours=2'],
+  [
+    'hourly-range',
+    '2026-01-20T18:20:00Z',
+    '/forecasts/hourly?location=OKX/33,35&start=2026-01-21T00:00:00Z&end=2026-01-21T02:30:00Z',
+  ],
+  ['outlook-point', '2026-05-17T13:00:00Z', '/convective-outlooks?point=39,-96.5&geometry=false'],
+  ['stations-near', '2026-01-20T18:00:00Z', '/stations?near=61.2,-149.9&limit=3'],
+  ['stations-search', '2026-01-20T18:00:00Z', '/stations?q=field+EMP&state=mn&units=us'],
+  ['locations', '2026-01-20T18:20:00Z', '/locations?bbox=170,40,-74,62'],
+  ['offices-near', '2026-01-20T18:20:00Z', '/offices?near=31,-85&limit=2&units=us'],
   ['outlook-discussion', '2026-05-17T13:00:00Z', '/convective-outlooks/discussions?day=2'],
 ];
 
@@ -50,6 +77,7 @@ export async function weatherHttpSuite(t: Test, driver: Driver): Promise<void> {
   await feedAll(target);
   await feed(target, 'alerts/active_20251215_mixed13.json');
   await target.run("delete from alert_runs where fetched_at > '2025-12-31Z'");
+  await target.run(placeRows);
   await target.close();
 
   let now = new Date('2026-01-20T18:00:00Z');
@@ -67,7 +95,7 @@ export async function weatherHttpSuite(t: Test, driver: Driver): Promise<void> {
   for (const [name, moment, path] of reads)
     await t.test(`${name} is as it was written down`, async (t) => {
       now = new Date(moment);
-      const offered = document.paths[path.split('?', 1)[0] ?? '']?.get?.responses['200']?.content ?? {};
+      const offered = document.paths[routeOf(path)]?.get?.responses['200']?.content ?? {};
       for (const [format, extension, type] of formats) {
         const response = await fetch(`${url}${path}${path.includes('?') ? '&' : '?'}format=${format}`);
         const body = await response.text();
@@ -75,7 +103,11 @@ export async function weatherHttpSuite(t: Test, driver: Driver): Promise<void> {
         t.equal(response.status, type in offered ? 200 : 406, format);
         if (response.status !== 200) continue;
         if (format === 'xml') t.equal(await xmllint(body), '', 'well-formed');
-        if (format === 'json') t.same(Object.keys(JSON.parse(body) as object), ['data']);
+        if (format === 'json')
+          t.same(
+            Object.keys(JSON.parse(body) as object),
+            resolving.includes(name) ? ['data', 'meta'] : ['data'],
+          );
         if (format === 'geojson') t.same(getIssues(body), [], 'as RFC 7946 says');
         if (format === 'csv') isTable(t, body);
         const isJson = format === 'json' || format === 'geojson';
@@ -85,6 +117,10 @@ export async function weatherHttpSuite(t: Test, driver: Driver): Promise<void> {
     });
 }
 
+function routeOf(path: string): string {
+  return path.replace(/\?.*/, '').replace(/^\/alerts\/.+/, '/alerts/{id}');
+}
+
 /** Holds an answer, its headers, and the example of its route, to the document of the reader itself. */
 async function isAsTheDocumentSays(
   t: Test,
@@ -92,7 +128,7 @@ async function isAsTheDocumentSays(
   path: string,
   { response, body }: { response: Response; body: string },
 ): Promise<void> {
-  const told = document.paths[path.split('?', 1)[0] ?? '']?.get?.responses[response.status];
+  const told = document.paths[routeOf(path)]?.get?.responses[response.status];
   const type = response.headers.get('content-type')?.split(';', 1)[0] ?? '';
   const media = told?.content?.[type];
   const ajv = new Ajv2020({ strict: false, allErrors: true });

@@ -7,6 +7,7 @@ import { WaybillError } from '../../src/core/errors.ts';
 import type { Problem } from '../../src/api/http/answer/problem-document.ts';
 import type { WeatherReader } from '../../src/core/weather/reader.ts';
 import { feedAll } from '../core/weather/feed-samples.ts';
+import { placeRows } from '../core/weather/place-rows.ts';
 import { sharedPglite } from '../core/weather/shared-pglite.ts';
 import { xmllint } from '../services/xmllint.ts';
 import { clockAt } from '../core/weather/suite.ts';
@@ -16,6 +17,7 @@ import { readerThat } from './weather-reader-stub.ts';
 const shared = await sharedPglite();
 t.teardown(() => shared.close());
 await feedAll(await shared.openTarget());
+await (await shared.openTarget()).run(placeRows);
 const clock = clockAt('2026-01-20T18:10:00Z');
 const reader = await shared.openReader(clock);
 const url = await startWeather(t, { reader, clock });
@@ -68,11 +70,114 @@ t.test('each parameter is held to its range', async (t) => {
     '/convective-outlooks?select=newest',
     '/convective-outlooks?hazard=fog',
     '/convective-outlooks/discussions?day=0',
+    `/observations?station=${Array.from({ length: 51 }, (_, n) => `A${100 + n}`).join(',')}`,
+    '/observations?station=KNYC&point=40.78,-73.97',
+    '/observations?radius=10',
+    '/observations?maxAge=60',
+    '/observations?point=40.78,-73.97&radius=501',
+    '/observations?point=90.01,0',
+    '/observations?point=0,180.01',
+    '/observations?point=40.78',
+    '/observations?point=40.78,-73.97,3',
+    '/observations?point=4e1,-73.97',
+    '/observations?point=NaN,-73.97',
+    '/current-conditions?point=40.78,-73.97&station=KNYC',
+    '/alerts?point=40.78,-73.97&zone=NYZ072',
+    '/alerts?bbox=-74,41,-73,40',
+    '/alerts?bbox=-181,40,-73,41',
+    '/alerts?bbox=-74,40,-73',
+    '/alerts/x%00y',
+    '/alerts/x?format=',
+    '/convective-outlooks?point=40.78;-73.97',
+    '/forecasts/hourly?point=40.78,-73.97&location=OKX/33,35',
+    '/forecasts/hourly?start=yesterday',
+    '/forecasts/hourly?start=2026-01-20T18:00:00',
+    '/forecasts/hourly?start=2026-01-20T18:00:00Z&end=2026-01-20T18:00:00Z',
+    '/forecasts/hourly?start=2026-01-20T18:00:00Z&end=2026-01-27T18:00:01Z',
+    '/forecasts/hourly?hours=3&end=2026-01-27T18:00:00Z',
+    '/forecasts/narrative?radius=3',
+    '/observations/history',
+    '/observations/history?station=KNYC,KLGA',
+    '/observations/history?station=KZZZ',
+    '/observations/history?station=KNYC&limit=10001',
+    '/observations/history?station=KNYC&start=2026-02-30T00:00:00Z',
+    '/observations/history?station=KNYC&start=2026-01-20T18:00:00Z&end=2026-01-19T18:00:00Z',
+    '/observations/history?station=KNYC&start=2024-01-20T18:00:00Z&end=2026-01-19T18:00:00Z',
+    '/stations?near=here',
+    '/stations?state=New+York',
+    '/stations?q=+',
+    '/stations?limit=501',
+    '/locations?bbox=40,-74,41,-73',
+    '/offices?near=-73.97,40.78',
   ]) {
     const response = await fetch(url + path);
     t.equal(response.status, 400, path);
     t.equal((await problemOf(response)).findings?.length, 1, path);
   }
+});
+
+t.test('a refused place says what was expected, with an example and what was probably meant', async (t) => {
+  const messageOf = async (path: string): Promise<string> => {
+    const { findings = [] } = await problemOf(await fetch(url + path));
+    return `${findings[0]?.pointer} ${findings[0]?.message}`;
+  };
+  const point =
+    'must be latitude (-90 to 90) and longitude (-180 to 180) in degrees with a comma between, such as';
+  t.equal(await messageOf('/stations?near=91,0'), `near ${point} 40.78,-73.97`);
+  t.equal(
+    await messageOf('/alerts?point=-73.97,40.78'),
+    `point ${point} 40.78,-73.97; latitude and longitude look swapped: 40.78,-73.97 is in the United States`,
+  );
+  t.match(await messageOf('/observations?point=144.8,13.5'), /13\.5,144\.8 is in the United States$/);
+  t.match(
+    await messageOf('/alerts?bbox=40.4,-74.3,41,-73.6'),
+    /^bbox must be west, south, east and north .* longitudes come first: .* in the United States$/,
+  );
+  t.match(await messageOf('/alerts?bbox=-74,41,-73,40'), /its south \(41\) lies above its north \(40\)$/);
+  t.match(
+    await messageOf('/forecasts/hourly?start=2026-01-20T18:00:00+01:00'),
+    /^start must be a moment .* write %2B for the \+ of a zone$/,
+  );
+  t.match(await messageOf('/observations/history?station=KZZZ'), /^station must name .* unknown: KZZZ$/);
+  t.match(await messageOf('/observations/history'), /^station is required: a station, such as KNYC$/);
+  t.match(await messageOf('/observations?radius=10'), /^radius needs "point" beside it$/);
+});
+
+t.test('an alert that is not there is 404', async (t) => {
+  const response = await fetch(`${url}/alerts/urn%3Anone`);
+  t.same([response.status, (await problemOf(response)).code], [404, 'alert_not_found']);
+});
+
+t.test('a history is told in pages that hold each observation once', async (t) => {
+  const target = await shared.openTarget();
+  await target.run(`insert into observations (station_id, observed_at, temperature_c)
+    select 'KNYC', '2026-01-10T00:00Z'::timestamptz + n * interval '7 minutes 0.25 seconds', n / 10.0 from generate_series(0, 99) n`);
+  const here = await startWeather(t, { reader: await shared.openReader(clock), clock });
+  const range = 'start=2026-01-10T00:00:00Z&end=2026-01-11T00:00:00Z';
+  const path = `/observations/history?station=knyc&${range}`;
+  interface History {
+    data: { start: string; end: string; observations: { observedAt: string; temperature: number }[] };
+  }
+  const whole = (await (await fetch(`${here}${path}`)).json()) as History;
+  t.equal(whole.data.observations.length, 100);
+  for (const limit of [1, 7, 50, 99, 100]) {
+    const found: unknown[] = [];
+    let pages = 0;
+    for (let next: string | null = `${here}${path}&limit=${limit}`; next !== null; pages += 1) {
+      const response: Response = await fetch(next);
+      t.equal(response.status, 200);
+      found.push(...((await response.json()) as History).data.observations);
+      const link: string | undefined = /^<(.*)>; rel="next"$/.exec(response.headers.get('link') ?? '')?.[1];
+      next = link === undefined ? null : new URL(link, next).href;
+    }
+    t.same(found, whole.data.observations);
+    t.equal(pages, Math.ceil(100 / limit));
+  }
+  const xml = await fetch(`${here}${path}&limit=99`, { headers: { accept: 'application/xml' } });
+  t.match(xml.headers.get('link'), /format=xml/, 'the next page has the form of this one');
+  await shared.openTarget();
+  await target.run("delete from observations where observed_at between '2026-01-10Z' and '2026-01-11Z'");
+  await shared.openReader(clock);
 });
 
 t.test('edges of ranges, lists and letter case are taken', async (t) => {
@@ -83,6 +188,15 @@ t.test('edges of ranges, lists and letter case are taken', async (t) => {
     '/alerts?severity=SEVERE,minor&event=flash%20flood+warning&limit=500',
     '/forecasts/hourly?location=okx%2F33%2C35&hours=168',
     '/convective-outlooks?day=8&select=effective&geometry=false&hazard=hail,wind',
+    '/convective-outlooks?point=-90,+180',
+    '/stations?near=90,-180&limit=500',
+    '/stations?near=+40.78,+-73.97',
+    '/stations?bbox=170,-90,-170,90',
+    '/stations?bbox=0,0,0,0',
+    '/alerts?bbox=-180,-90,180,90',
+    '/observations?point=-75,10',
+    '/observations/history?station=KNYC&start=2026-01-20T19:00:00%2B01:00&limit=10000',
+    '/forecasts/hourly?start=2026-01-20T18:00:00Z&end=2026-01-27T18:00:00Z',
   ])
     t.equal((await fetch(url + path)).status, 200, path);
   const unknown = await fetch(`${url}/observations?station=KZZZ`);

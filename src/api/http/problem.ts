@@ -71,6 +71,7 @@ export const statusOf: Record<ErrorCode, number> = {
   unauthorized: 401,
   pipeline_not_found: 404,
   pipeline_takes_uploads: 409,
+  alert_not_found: 404,
   run_not_found: 404,
   run_finished: 409,
   forbidden: 403,

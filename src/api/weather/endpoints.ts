@@ -1,3 +1,4 @@
+import type { ErrorCode } from '../../core/errors.ts';
 import type { ParameterMap } from '../../core/parameters.ts';
 import { familyNames, weatherFamilies, type FamilyName } from '../../core/weather/families.ts';
 import type { WeatherFamily } from '../../core/weather/family.ts';
@@ -17,6 +18,8 @@ export interface WeatherEndpoint {
   itemNames: Readonly<Record<string, string>>;
   /** Those in which it answers. */
   formats: readonly Format[];
+  /** Refusals beside those of every endpoint. */
+  problems: readonly ErrorCode[];
   query: QueryParameters<{ format: string | null }>;
 }
 
@@ -27,12 +30,13 @@ export const weatherEndpoints: readonly WeatherEndpoint[] = familyNames.map((fam
 
 function endpointOf(family: FamilyName, declared: WeatherFamily): WeatherEndpoint {
   const { endpoint, template, itemNames } = declared;
-  const { path, operationId, summary, maxAgeSeconds, rules = [] } = endpoint;
+  const { path, operationId, summary, maxAgeSeconds, rules = [], problems = [] } = endpoint;
   const formats = formatsOf(declared);
   const format = { format: formatParameter(formats) };
   const parameters: ParameterMap & typeof format = { ...endpoint.parameters, ...format };
   const query = queryParameters(parameters, { rules, code: 'invalid_parameter' });
-  return { family, path, operationId, summary, template, maxAgeSeconds, itemNames, formats, query };
+  const served = { path, operationId, summary, maxAgeSeconds, problems };
+  return { ...served, family, template, itemNames, formats, query };
 }
 
 /** What has a place has a map, and what is a table has rows. */

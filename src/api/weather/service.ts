@@ -1,5 +1,5 @@
 import type { Clock } from '../../core/clock.ts';
-import { weatherFamilies } from '../../core/weather/families.ts';
+import { weatherFamilies, type FamilyName } from '../../core/weather/families.ts';
 import type { Reading, WeatherFamily } from '../../core/weather/family.ts';
 import { readFamily, type WeatherReader } from '../../core/weather/reader.ts';
 import { renderCsv } from '../../core/weather/render/csv.ts';
@@ -17,6 +17,7 @@ import { taggedAnswer, type TaggedAnswer } from '../http/answer/send-with-etag.t
 import { newDates, type Dates } from './dates.ts';
 import { mostKept, newKeptAnswers } from './kept-answers.ts';
 import type { WeatherEndpoint } from './endpoints.ts';
+import { linkToNext } from './next-page.ts';
 import { asOfMeta, isStale } from './staleness.ts';
 import type { WeatherObserver } from './weather-observer.ts';
 import type { WeatherRequest } from './weather-request.ts';
@@ -104,7 +105,8 @@ async function answerOf(
   const reading = await readFamily(reader, family, query);
   const { data, rejected = [], resolved } = reading;
   const now = clock.now();
-  const staleAt = staleAtOf(reading, settings.staleAfterMs[family]);
+  const staleAfterMs: Partial<Record<FamilyName, number>> = settings.staleAfterMs;
+  const staleAt = staleAtOf(reading, staleAfterMs[family] ?? Infinity);
   const stale = isStale(staleAt, now);
   observer.answered(family, { stale, asOf: reading.asOf ?? null, rejected });
   const meta = asOfMeta({ stale, asOf: reading.asOf, rejected, resolved });
@@ -115,6 +117,7 @@ async function answerOf(
     'Cache-Control': `public, max-age=${maxAge}`,
     // What a browser cannot show it saves, by this name.
     ...(format === 'csv' ? { 'Content-Disposition': `inline; filename="${fileName(endpoint)}.csv"` } : {}),
+    ...(reading.next === undefined ? {} : { Link: linkToNext(query, format, reading.next) }),
   };
   const answer = taggedAnswer(mediaType, rendered, {
     vary: 'Accept, Accept-Encoding',

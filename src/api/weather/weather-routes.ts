@@ -17,6 +17,7 @@ const headers: Record<string, Header> = {
   Vary: header('`Accept` and `Accept-Encoding`.', true),
   'Content-Encoding': header('`br` or `gzip`, from 1 KiB on, where the client takes it.', false),
   'Last-Modified': header('Of the newest record; none where the answer depends on the clock.', false),
+  Link: header('`rel="next"`: the rest of a list that comes in pages.', false),
   Warning: header(
     '`110`: the data is stale; `111`: the database is away, and the last good answer stands in.',
     false,
@@ -45,6 +46,7 @@ export const weatherRoutes: readonly Route<WeatherPorts>[] = weatherEndpoints.ma
     'database_unavailable',
     'schema_mismatch',
     'template_error',
+    ...endpoint.problems,
   ],
   problemForm: (url, accept) => negotiateProblem(formatOf(url), accept),
   isPresent: ({ weather }) => weather !== null,

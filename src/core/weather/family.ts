@@ -1,9 +1,11 @@
 import type { PgTable } from 'drizzle-orm/pg-core';
 import type { Clock } from '../clock.ts';
+import type { ErrorCode } from '../errors.ts';
 import type { ParameterMap, Rule, ValuesOf } from '../parameters.ts';
 import type { WeatherDatabase } from './database/database.ts';
 import type { Geometry } from './geometry.ts';
-import type { Instant } from './instant.ts';
+import type { Nearby } from './places/place-index.ts';
+import type { PlaceLists } from './places/place-lists.ts';
 import type { Note, Rejection } from './rows/rejections.ts';
 import type { WeatherTable } from './table.ts';
 
@@ -32,7 +34,7 @@ export interface WeatherFamily<P extends ParameterMap = ParameterMap, Data exten
 }
 
 export interface WeatherEndpointData<P extends ParameterMap> {
-  /** Below the base path: `/observations`. */
+  /** Below the base path: `/observations`, or `/alerts/{id}` with a parameter that is in the path. */
   path: string;
   /** Unique in the OpenAPI document; what generated clients call the operation. */
   operationId: string;
@@ -41,6 +43,8 @@ export interface WeatherEndpointData<P extends ParameterMap> {
   /** Each by its name in the query, in the order in which the document shows them. */
   parameters: P;
   rules?: readonly Rule[];
+  /** Refusals of its own, beside those of every endpoint. */
+  problems?: readonly ErrorCode[];
   /** How long caches may reuse an answer that has data. */
   maxAgeSeconds: number;
 }
@@ -67,6 +71,7 @@ export interface Placed {
 export interface WeatherSource {
   database: WeatherDatabase;
   clock: Clock;
+  places: PlaceLists;
 }
 
 /** The result of one read. */
@@ -99,12 +104,22 @@ export interface ResolvedPlace {
   bearingDeg: number;
 }
 
-/** The parameters that ask for the next page; those that are not named stay as they were. */
-export interface NextPage {
-  start: Instant;
+export function resolvedPlace(
+  kind: ResolvedPlace['kind'],
+  { place, distanceKm, bearingDeg }: Nearby,
+): ResolvedPlace {
+  const { id, name } = place;
+  const toTheMetre = Math.round(distanceKm * 1000) / 1000;
+  return { kind, id, name, distanceKm: toTheMetre, bearingDeg: Math.round(bearingDeg) % 360 };
 }
 
-interface Notes {
+/** The parameters that ask for the next page; those that are not named stay as they were. */
+export interface NextPage {
+  start: Date;
+  end: Date;
+}
+
+export interface Notes {
   note: Note;
   rejected: Rejection[];
 }

@@ -1,4 +1,4 @@
-import { choice, identifier } from '../parameters.ts';
+import { choice, identifier, type Rule } from '../parameters.ts';
 
 /** The parameters that several families take. */
 
@@ -14,3 +14,16 @@ export const officeParameter = identifier(
   'the three letters of a forecast office, such as OKX',
   { description: 'A forecast office. Without it: the newest of any.', example: 'OKX' },
 );
+
+/** `start` comes before `end`, by `mostMs` milliseconds at most. */
+export function rangeRule(mostMs: number): Rule {
+  const hours = mostMs / (60 * 60_000);
+  const most = hours > 500 ? `${hours / 24} days` : `${hours} hours`;
+  return (_given, { start, end }) => {
+    if (!(start instanceof Date) || !(end instanceof Date)) return null;
+    if (end <= start) return { name: 'end', message: `must come after "start" (${start.toISOString()})` };
+    return end.getTime() - start.getTime() <= mostMs
+      ? null
+      : { name: 'end', message: `may be up to ${most} after "start": ask for less at once` };
+  };
+}

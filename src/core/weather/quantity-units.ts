@@ -17,3 +17,9 @@ export type ForecastUnits = Pick<
   Units,
   'temperature' | 'windSpeed' | 'relativeHumidity' | 'probability' | 'elevation'
 >;
+export interface PlaceUnits {
+  distance: 'km' | 'mi';
+  bearing: 'deg';
+  elevation: Units['elevation'];
+  age: 'min';
+}

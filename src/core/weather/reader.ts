@@ -1,11 +1,12 @@
 import { familyNames, weatherFamilies, type FamilyName } from './families.ts';
 import type { WeatherDatabase } from './database/database.ts';
-import type { Reading, WeatherSource } from './family.ts';
+import type { Reading, WeatherFamily, WeatherSource } from './family.ts';
+import { openPlaceLists } from './places/place-lists.ts';
 
 type Families = typeof weatherFamilies;
 
-/** What a family is asked for: the parsed values of its endpoint's parameters. */
-export type QueryOf<Name extends FamilyName> = Parameters<Families[Name]['read']>[1];
+/** What a family is asked for: parsed values of its endpoint's parameters, by default those of absence. */
+export type QueryOf<Name extends FamilyName> = Partial<Parameters<Families[Name]['read']>[1]>;
 
 /**
  * The latest weather records, read and never written, with one method for each family. Each answers from one
@@ -21,10 +22,15 @@ export type WeatherReader = {
   close(): Promise<void>;
 };
 
-export function createReader(source: WeatherSource, close: () => Promise<void>): WeatherReader {
+export function createReader(
+  source: Pick<WeatherSource, 'database' | 'clock'>,
+  close: () => Promise<void>,
+): WeatherReader {
+  const places = openPlaceLists(shareOf(source.database, 'places'), source.clock);
   const reads = familyNames.map((name) => {
-    const own = { ...source, database: shareOf(source.database, name) };
-    return [name, (query: never) => weatherFamilies[name].read(own, query)];
+    const own = { ...source, places, database: shareOf(source.database, name) };
+    const absent = absentOf(weatherFamilies[name]);
+    return [name, (query: object) => weatherFamilies[name].read(own, { ...absent, ...query } as never)];
   });
   return {
     ...(Object.fromEntries(reads) as Omit<WeatherReader, 'close' | 'probe'>),
@@ -39,8 +45,13 @@ export function readFamily(reader: WeatherReader, name: FamilyName, query: objec
   return read(query as never);
 }
 
+/** What each parameter is if it is not given. */
+function absentOf({ endpoint }: WeatherFamily): object {
+  return Object.fromEntries(Object.entries(endpoint.parameters).map(([name, { absent }]) => [name, absent]));
+}
+
 /** The database with the share of its connections that one family has. */
-function shareOf(database: WeatherDatabase, family: FamilyName): WeatherDatabase {
+function shareOf(database: WeatherDatabase, family: FamilyName | 'places'): WeatherDatabase {
   return {
     ...database,
     one: (work) => database.one(work, family),

@@ -1,6 +1,6 @@
 import { duration, map, path } from '../settings/kinds.ts';
 import { resolveDuration } from '../settings/values.ts';
-import type { FamilyName } from './families.ts';
+import type { DatedFamily } from './families.ts';
 
 /** What the weather reader is told beside its databases. */
 export interface WeatherConfig {
@@ -9,7 +9,7 @@ export interface WeatherConfig {
   /** Longest time that one read of the database may take. */
   deadlineMs: number;
   /** The age at which data is called stale. */
-  staleAfterMs: Readonly<Record<FamilyName, number>>;
+  staleAfterMs: Readonly<Record<DatedFamily, number>>;
 }
 
 /** The same as the configuration file has it, with its defaults. */
@@ -24,7 +24,7 @@ export interface WeatherDocument {
  * polls that were missed, with the others an issue. Day 1 of the outlooks is issued five times a day, the
  * days from 4 on once.
  */
-const staleAfter: Readonly<Record<FamilyName, string>> = {
+const staleAfter: Readonly<Record<DatedFamily, string>> = {
   observations: '2h',
   currentConditions: '2h',
   alerts: '10m',
@@ -35,7 +35,7 @@ const staleAfter: Readonly<Record<FamilyName, string>> = {
   convectiveOutlooks: '26h',
   outlookDiscussions: '26h',
 };
-const families = Object.entries(staleAfter) as [FamilyName, string][];
+const families = Object.entries(staleAfter) as [DatedFamily, string][];
 
 export const templates = map({
   base_dir: path().description(
@@ -70,11 +70,11 @@ export function resolveWeather({ cache, deadline, stale_after: staleAfter }: Wea
     deadlineMs: resolveDuration(deadline),
     staleAfterMs: Object.fromEntries(
       families.map(([name]) => [name, resolveDuration(staleAfter[settingName(name)] ?? '')]),
-    ) as Record<FamilyName, number>,
+    ) as Record<DatedFamily, number>,
   };
 }
 
 /** `currentConditions` → `current_conditions`. */
-function settingName(name: FamilyName): string {
+function settingName(name: DatedFamily): string {
   return name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }

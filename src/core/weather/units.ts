@@ -95,6 +95,8 @@ export function forecastUnits({ units }: Converter): ForecastUnits {
   return { temperature, windSpeed, relativeHumidity, probability, elevation };
 }
 
+const kilometresInMile = 1.609344;
+
 export function fahrenheit(celsius: number): number {
   return (celsius * 9) / 5 + 32;
 }
@@ -104,7 +106,14 @@ export function celsius(fahrenheit: number): number {
 }
 
 export function milesPerHour(kilometresPerHour: number): number {
-  return kilometresPerHour / 1.609344;
+  return kilometresPerHour / kilometresInMile;
+}
+
+const toThousandths = rounded(3);
+
+/** Kilometres or miles, to three digits. */
+export function distanceIn(system: UnitSystem, kilometres: number): number {
+  return toThousandths(system === 'si' ? kilometres : kilometres / kilometresInMile) ?? 0;
 }
 
 function rounded(digits: number, convert: (value: number) => number = (value) => value): Convert {

@@ -10,7 +10,7 @@ const at = '2026-02-01T11:50:00Z';
 const units = 'si';
 type Read = (reader: WeatherReader) => Promise<{ data: unknown; rejected?: readonly Rejection[] }>;
 const conditions: Read = (reader) => reader.currentConditions({ station: ['DIRT'], maxAge: 90, units });
-const observation: Read = (reader) => reader.observations({ station: 'DIRT', units });
+const observation: Read = (reader) => reader.observations({ station: ['DIRT'], units });
 const alerts: Read = (reader) => reader.alerts(anyAlert);
 const hourly: Read = (reader) => reader.hourlyForecasts({ location: 'DRT/1,1', hours: 48, units });
 const narrative: Read = (reader) => reader.narrativeForecasts({ location: 'DRT/1,1', periods: 14, units });
@@ -19,6 +19,12 @@ const stories: Read = (reader) => reader.weatherStories({ office: 'DRT', limit: 
 const outlook: Read = (reader) =>
   reader.convectiveOutlooks({ day: 7, hazard: [], select: 'issued', geometry: true });
 const outlookDiscussion: Read = (reader) => reader.outlookDiscussions({ day: 7 });
+
+const point = { latitude: 40.02, longitude: -100.02 };
+const stationsNear: Read = (reader) => reader.stations({ near: point });
+const locationsNear: Read = (reader) => reader.locations({ near: point });
+const alertsHere: Read = (reader) => reader.alerts({ point });
+const observationHere: Read = (reader) => reader.observations({ point });
 
 /** What is clean, and stays what it is whatever stands beside it. */
 const clean = `
@@ -282,6 +288,46 @@ export const dirt: Dirt[] = [
     rejected: ['outlooks.geometry bad_geometry'],
     keeps: /"probability":15/,
   },
+  ...(
+    [
+      ['stations', 'latitude_deg', "'NaN'", 'not_finite'],
+      ['stations', 'longitude_deg', '181', 'out_of_range'],
+      ['stations', 'time_zone', "'Nowhere'", 'unknown_time_zone'],
+      ['locations', 'latitude_deg', "'Infinity'", 'not_finite'],
+      ['locations', 'time_zone', "'Nowhere'", 'unknown_time_zone'],
+    ] as const
+  ).map(([table, column, value, reason]) => ({
+    name: `${table}.${column} = ${value}`,
+    sql: `update stations set state = 'TX'; insert into stations values ('DIRT2', 'Dirt', 41, -100, 10, 'UTC');
+      insert into locations values ('DRT/1,1', 'clean', 40, -100, 'UTC'), ('DIRT2', 'Dirt', 41, -100, 'UTC');
+      update ${table} set ${column} = ${value} where ${table === 'stations' ? 'station_id' : 'location_id'} = 'DIRT2'`,
+    read: table === 'stations' ? stationsNear : locationsNear,
+    rejected: [`${table}.${column} ${reason}`],
+    keeps: /"id":"(DIRT|DRT.1,1)"/,
+  })),
+  {
+    name: 'zones.geometry is none',
+    sql: "insert into alert_areas values ('clean', 'TXZ001'); insert into zones values ('TXZ001', 'broken', '[]')",
+    read: alertsHere,
+    rejected: [],
+    keeps: /"total":0,"unplaced":1/,
+  },
+  {
+    name: 'alerts.geometry is none, and its zone has an outline',
+    sql: `insert into alert_areas values ('clean', 'TXZ001'); update alerts set geometry = '"here"' where alert_id = 'clean';
+      insert into zones values ('TXZ001', 'clean', '{"type":"Polygon","coordinates":[[[-101,39],[-99,39],[-99,41],[-101,41],[-101,39]]]}')`,
+    read: alertsHere,
+    rejected: ['alerts.geometry bad_geometry'],
+    keeps: /"total":1,"unplaced":0.*"id":"clean"/,
+  },
+  {
+    name: 'the nearest station has nothing but dirt',
+    sql: `insert into stations values ('NEAR', 'Near', 40.01, -100.01, 10, 'UTC');
+      insert into observations (station_id, observed_at, temperature_c) values ('NEAR', '${at}', 'NaN')`,
+    read: observationHere,
+    rejected: ['observations.temperature_c not_finite'],
+    keeps: /"id":"DIRT"/,
+  },
   {
     name: 'outlook_discussions.issued_at = infinity',
     sql: "insert into outlook_discussions values (900, 'd', 'infinity', null, null, null, 'dirty')",
@@ -319,5 +365,7 @@ const tables = [
   'forecast_discussions',
   'weather_story_runs',
   'outlook_runs',
+  'locations',
+  'zones',
 ];
 const emptied = `truncate ${tables.join(', ')} cascade;`;

@@ -4,6 +4,8 @@ import { createTables, openDirectory } from '../../../examples/feeder/targets.ts
 import { loadSecrets } from '../../../src/core/secrets.ts';
 import { openWeatherDatabases } from '../../../src/core/weather/open-reader.ts';
 import { dirtyMoment, dirtyRowsSuite } from './dirty-rows.ts';
+import { howMany } from '../../support/sampling.ts';
+import { oracleSuite } from './oracle.ts';
 import { sharedPglite } from './shared-pglite.ts';
 import { clockAt, readerSuite } from './suite.ts';
 
@@ -17,6 +19,12 @@ t.test('the reader on the embedded database', async (t) => {
       run: async (text) => (await shared.openTarget()).run(text),
       openReader: () => shared.openReader(clockAt(dirtyMoment)),
     });
+  });
+  await t.test('random places and moments agree with brute force', async (t) => {
+    const target = await shared.openTarget();
+    await target.run('drop schema weather cascade');
+    await createTables(target);
+    await oracleSuite(t, shared, howMany(500, 50));
   });
   await shared.close();
 });

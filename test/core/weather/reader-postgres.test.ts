@@ -1,5 +1,5 @@
 import t from 'tap';
-import { openServer } from '../../../examples/feeder/targets.ts';
+import { createTables, openServer } from '../../../examples/feeder/targets.ts';
 import type { PostgresConfig } from '../../../src/core/weather/database/settings.ts';
 import { loadSecrets } from '../../../src/core/secrets.ts';
 import { openWeatherDatabases } from '../../../src/core/weather/open-reader.ts';
@@ -7,8 +7,10 @@ import type { WeatherReader } from '../../../src/core/weather/reader.ts';
 import { startCuttingProxy } from '../../services/cutting-proxy.ts';
 import { startPostgres } from '../../services/postgres.ts';
 import { dirtyMoment, dirtyRowsSuite } from './dirty-rows.ts';
+import { oracleSuite } from './oracle.ts';
 import { anyAlert, clockAt, readerSuite } from './suite.ts';
 import { persist } from '../../support/persist.ts';
+import { howMany } from '../../support/sampling.ts';
 
 const server = await startPostgres();
 t.teardown(() => server.remove());
@@ -35,12 +37,12 @@ const primary: PostgresConfig = {
 const clock = clockAt('2026-01-20T18:00:00Z');
 const open = (changes: Partial<PostgresConfig> = {}): Promise<WeatherReader> =>
   openWeatherDatabases({ databases: [{ ...primary, ...changes }], secrets, clock });
-const observation = { station: 'KNYC', units: 'si' } as const;
+const observation = { station: ['KNYC'], units: 'si' } as const;
 
 /** Runs every kind of read once. */
 async function readAll(reader: WeatherReader): Promise<void> {
   await reader.observations(observation);
-  await reader.observations({ ...observation, station: null });
+  await reader.observations({ ...observation, station: [] });
   await reader.currentConditions({ station: ['KNYC'], maxAge: 90, units: 'si' });
   await reader.currentConditions({ station: [], maxAge: 90, units: 'si' });
   await reader.alerts(anyAlert);
@@ -56,6 +58,24 @@ async function readAll(reader: WeatherReader): Promise<void> {
   await reader.convectiveOutlooks({ day: 1, hazard: [], select: 'issued', geometry: true });
   await reader.convectiveOutlooks({ day: 1, hazard: [], select: 'effective', geometry: true });
   await reader.outlookDiscussions({ day: 1 });
+  const point = { latitude: 40.78, longitude: -73.97 };
+  const bbox = { west: -180, south: -90, east: 180, north: 90 };
+  for (const near of [point, null]) {
+    await reader.stations({ near, q: 'new york' });
+    await reader.locations({ near, bbox });
+    await reader.offices({ near, state: 'NY' });
+  }
+  await reader.observations({ point });
+  await reader.observations({ station: ['KNYC', 'KBFI'] });
+  await reader.observationHistory({ station: 'KNYC', limit: 3 });
+  await reader.currentConditions({ point });
+  await reader.alerts({ point });
+  await reader.alerts({ bbox });
+  const { data } = await reader.alerts({});
+  for (const { id } of data?.alerts ?? []) await reader.alert({ id });
+  await reader.hourlyForecasts({ point });
+  await reader.narrativeForecasts({ point });
+  await reader.convectiveOutlooks({ point });
 }
 
 t.test('the reader on a server', (t) =>
@@ -64,6 +84,21 @@ t.test('the reader on a server', (t) =>
     openReader: (clock) => openWeatherDatabases({ databases: [primary], secrets, clock }),
   }),
 );
+
+t.test('random places and moments agree with brute force', async (t) => {
+  const schema = 'oracle';
+  const target = await openServer(server.url(), schema);
+  await createTables(target, schema);
+  await target.close();
+  await oracleSuite(
+    t,
+    {
+      openTarget: () => openServer(server.url(), schema),
+      openReader: (clock) => openWeatherDatabases({ databases: [{ ...primary, schema }], secrets, clock }),
+    },
+    howMany(10_000, 400),
+  );
+});
 
 t.test('nothing but reading reaches the server, and the session refuses to write', async (t) => {
   const reader = await open();
@@ -319,10 +354,16 @@ t.test('a server that goes away and comes back', async (t) => {
 
 t.test('dirty rows', async (t) => {
   const owner = await openServer(server.url());
-  const reader = await openWeatherDatabases({ databases: [primary], secrets, clock: clockAt(dirtyMoment) });
+  let minutes = 0;
+  const clock = { ...clockAt(dirtyMoment), monotonic: () => minutes * 60_000 };
+  const reader = await openWeatherDatabases({ databases: [primary], secrets, clock });
   await dirtyRowsSuite(t, {
     run: (text) => owner.run(text),
-    openReader: () => Promise.resolve({ ...reader, close: () => Promise.resolve() }),
+    openReader: () => {
+      // What is kept in memory is looked at again.
+      minutes += 10;
+      return Promise.resolve({ ...reader, close: () => Promise.resolve() });
+    },
   });
   await Promise.all([reader.close(), owner.close()]);
 });

@@ -3,6 +3,8 @@ import type { Test } from 'tap';
 import type { Target } from '../../../examples/feeder/load.ts';
 import { createTables } from '../../../examples/feeder/targets.ts';
 import { systemClock, type Clock } from '../../../src/core/clock.ts';
+import type { Reading } from '../../../src/core/weather/family.ts';
+import type { ObservationData } from '../../../src/core/weather/observation-record.ts';
 import type { QueryOf, WeatherReader } from '../../../src/core/weather/reader.ts';
 import { countRows, feed, feedAll } from './feed-samples.ts';
 
@@ -24,6 +26,16 @@ const units = 'si';
 
 export function clockAt(text: string): Clock {
   return { ...systemClock, now: () => new Date(text), monotonic: () => 0, sleep: () => Promise.resolve() };
+}
+
+/** Of one station, or of any. */
+async function newestOf(
+  reader: WeatherReader,
+  query: QueryOf<'observations'>,
+): Promise<Reading<ObservationData>> {
+  const { data, ...rest } = await reader.observations(query);
+  if (data !== null && 'observations' in data) throw new TypeError('several stations were asked for');
+  return { data, ...rest };
 }
 
 /** What every driver does alike: writes with the feeder, closes, and reads back. */
@@ -58,8 +70,8 @@ export async function readerSuite(t: Test, driver: Driver): Promise<void> {
   await t.test('without a record there is no data', (t) =>
     reading('2026-01-20T18:00:00Z', async (reader) => {
       const nothing = { data: null, lastModified: null };
-      t.same(await reader.observations({ station: null, units }), nothing);
-      t.same(await reader.observations({ station: 'KNYC', units }), nothing);
+      t.same(await reader.observations({ station: [], units }), nothing);
+      t.same(await reader.observations({ station: ['KNYC'], units }), nothing);
       t.same(await reader.currentConditions({ station: [], maxAge: 90, units }), nothing);
       t.same(await reader.alerts(anyAlert), nothing);
       t.same(await reader.hourlyForecasts({ location: null, hours: 48, units }), nothing);
@@ -83,6 +95,7 @@ export async function readerSuite(t: Test, driver: Driver): Promise<void> {
         sourceUpdatedAt: '2026-01-19T05:02:08Z',
         timeZone: 'UTC',
         total: 0,
+        unplaced: null,
         alerts: [],
       });
       t.equal(lastModified, null);
@@ -101,7 +114,7 @@ export async function readerSuite(t: Test, driver: Driver): Promise<void> {
 
   await t.test('observations', (t) =>
     reading('2026-06-03T00:00:00Z', async (reader) => {
-      const { data, lastModified } = await reader.observations({ station: 'KNYC', units: 'us' });
+      const { data, lastModified } = await newestOf(reader, { station: ['KNYC'], units: 'us' });
       t.match(data, {
         station: { id: 'KNYC', name: 'New York City, Central Park' },
         observedAt: '2026-01-20T17:51:00Z',
@@ -119,7 +132,7 @@ export async function readerSuite(t: Test, driver: Driver): Promise<void> {
       });
       t.equal(lastModified?.toISOString(), '2026-01-20T17:51:00.000Z');
 
-      const rain = await reader.observations({ station: 'KBFI', units });
+      const rain = await newestOf(reader, { station: ['KBFI'], units });
       t.equal(rain.data?.rawMessage, null, 'an empty message is no message');
       t.same(
         rain.data?.presentWeather.map(({ raw }) => raw),
@@ -129,22 +142,18 @@ export async function readerSuite(t: Test, driver: Driver): Promise<void> {
         { amount: 'BKN', base: 549 },
         { amount: 'OVC', base: 823 },
       ]);
-      t.match((await reader.observations({ station: 'PHNL', units })).data, {
+      t.match((await newestOf(reader, { station: ['PHNL'], units })).data, {
         temperature: null,
         windSpeed: null,
         visibility: 16090,
       });
       t.match(
-        (await reader.observations({ station: 'KBHM', units })).data,
+        (await newestOf(reader, { station: ['KBHM'], units })).data,
         { dewpoint: -5.6 },
         'no binary noise',
       );
-      t.equal(
-        (await reader.observations({ station: null, units })).data?.station.id,
-        'PABR',
-        'the newest of any',
-      );
-      t.equal((await reader.observations({ station: 'XXXX', units })).data, null);
+      t.equal((await newestOf(reader, { station: [], units })).data?.station.id, 'PABR', 'the newest of any');
+      t.equal((await newestOf(reader, { station: ['XXXX'], units })).data, null);
     }),
   );
 

@@ -1,7 +1,9 @@
-import type { AlertData, AlertsData } from '../../../core/weather/families/alerts.ts';
+import type { AlertData, AlertParameterData } from '../../../core/weather/families/alerts/alert-queries.ts';
+import type { AlertsData } from '../../../core/weather/families/alerts/alerts.ts';
 import type {
   ConvectiveOutlookData,
   OutlookAreaData,
+  OutlookRiskData,
 } from '../../../core/weather/families/convective-outlooks.ts';
 import type {
   DiscussionSectionData,
@@ -22,6 +24,8 @@ import type { ForecastUnits } from '../../../core/weather/quantity-units.ts';
 import type { JsonSchema } from '../../http/openapi-types.ts';
 import {
   count,
+  degreesEast,
+  degreesNorth,
   flag,
   geometry,
   instantOf,
@@ -35,7 +39,8 @@ import {
   timeZone,
   unit,
 } from './fields.ts';
-import { currentConditions, observation } from './observation-schemas.ts';
+import { currentConditions, observationHistory, observations } from './observation-schemas.ts';
+import { locations, offices, stations } from './place-schemas.ts';
 
 const alert = record<AlertData>({
   id: text('CAP identifier.', 'urn:oid:2.49.0.1.840.0.…'),
@@ -62,6 +67,14 @@ const alert = record<AlertData>({
   response: textOrNull('What to do, in one word.', 'Shelter'),
   language: text('Language tag.', 'en-US'),
   vtec: listOf({ type: ['string', 'null'] }, 'P-VTEC codes, as they came.'),
+  same: listOf(text('SAME code of a county.', '036061')),
+  parameters: listOf(
+    record<AlertParameterData>({
+      name: text('Name.', 'NWSheadline'),
+      values: listOf(text('Value.')),
+    }),
+    'What else the message has.',
+  ),
   references: listOf(text('Identifier of an alert that this one updates.')),
   geometry,
 });
@@ -70,6 +83,12 @@ const alerts = record<AlertsData>({
   sourceUpdatedAt: orNull(instantOf("When the provider's list was updated")),
   timeZone,
   total: count('All that match, of which `alerts` holds the first `limit`.'),
+  unplaced: {
+    description:
+      'How many others may hold at `point` or in `bbox`: without a geometry, and with zones of no known outline.',
+    type: ['integer', 'null'],
+    minimum: 0,
+  },
   alerts: listOf(alert, 'Most severe first, then those sent last.'),
 });
 
@@ -78,6 +97,8 @@ const run: { [K in keyof ForecastRunData]: JsonSchema } = {
   office: text('Forecast office.', 'OKX'),
   gridX: count('Column of the cell.', 33),
   gridY: count('Row of the cell.', 35),
+  latitude: degreesNorth,
+  longitude: degreesEast,
   timeZone: orNull(timeZone),
   generatedAt: instantOf('When it was generated'),
   updatedAt: orNull(instantOf('When the forecast was updated')),
@@ -164,6 +185,7 @@ const weatherStories = record<WeatherStoriesData>({
   ),
 });
 
+const hazards = ['categorical', 'tornado', 'wind', 'hail', 'any_severe'];
 const window: { [K in keyof OutlookWindowData]: JsonSchema } = {
   day: count('1 (today) to 8.', 1),
   issuedAt: instantOf('When it was issued'),
@@ -175,9 +197,21 @@ const convectiveOutlooks = record<ConvectiveOutlookData>({
   ...window,
   forecaster: textOrNull('Forecasters.'),
   maximumCategory: textOrNull('The highest category, whatever hazards were asked for.', 'SLGT'),
+  risk: orNull(
+    listOf(
+      record<OutlookRiskData>({
+        hazard: oneOf(hazards, 'What is expected.'),
+        category: textOrNull('The highest category there.', 'SLGT'),
+        categoryText: textOrNull('In words.', 'Slight Risk'),
+        probability: quantity('Probability within 25 miles', '%'),
+        intensity: textOrNull('The highest intensity group there.', 'CIG1'),
+      }),
+      'At `point`, of each hazard that the outlook has; null without one.',
+    ),
+  ),
   areas: listOf(
     record<OutlookAreaData>({
-      hazard: oneOf(['categorical', 'tornado', 'wind', 'hail', 'any_severe'], 'What is expected.'),
+      hazard: oneOf(hazards, 'What is expected.'),
       kind: oneOf(['category', 'probability', 'intensity'], 'What the label is.'),
       label: text('`TSTM`..`HIGH`, `0.02`..`0.60`, `SIGN` or `CIG1`..`CIG3`.', 'SLGT'),
       labelText: textOrNull('In words.'),
@@ -200,15 +234,20 @@ const outlookDiscussions = record<OutlookDiscussionData>({
 
 /** The schema of `data` of each family, where there is any. */
 export const familySchemas: Readonly<Record<FamilyName, JsonSchema>> = {
-  observations: observation,
+  observations,
+  observationHistory,
   currentConditions,
   alerts,
+  alert,
   hourlyForecasts,
   narrativeForecasts,
   forecastDiscussions,
   weatherStories,
   convectiveOutlooks,
   outlookDiscussions,
+  stations,
+  locations,
+  offices,
 };
 
 /** What an answer says beside its data. */

@@ -66,6 +66,19 @@ export function unit(...names: string[]): JsonSchema {
   return { type: 'string', enum: names };
 }
 
+export const degreesNorth: JsonSchema = {
+  description: 'Degrees north.',
+  type: ['number', 'null'],
+  minimum: -90,
+  maximum: 90,
+};
+export const degreesEast: JsonSchema = {
+  description: 'Degrees east.',
+  type: ['number', 'null'],
+  minimum: -180,
+  maximum: 180,
+};
+
 export const geometry: JsonSchema = {
   description: 'GeoJSON (RFC 7946): longitude first, WGS 84.',
   type: ['object', 'null'],

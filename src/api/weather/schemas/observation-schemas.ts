@@ -1,13 +1,18 @@
 import type { CurrentConditionsData } from '../../../core/weather/families/current-conditions.ts';
+import type { ObservationHistoryData } from '../../../core/weather/families/observation-history.ts';
+import type { ObservationsData } from '../../../core/weather/families/observations.ts';
 import type {
   MeasuredData,
   ObservationData,
+  PastObservationData,
   StationData,
-} from '../../../core/weather/families/observations.ts';
+} from '../../../core/weather/observation-record.ts';
 import type { CloudData, PresentWeatherData } from '../../../core/weather/observation-row.ts';
 import type { ObservationUnits } from '../../../core/weather/quantity-units.ts';
 import type { JsonSchema } from '../../http/openapi-types.ts';
 import {
+  degreesEast,
+  degreesNorth,
   flag,
   instantOf,
   listOf,
@@ -19,13 +24,14 @@ import {
   textOrNull,
   timeZone,
   unit,
+  type SchemasOf,
 } from './fields.ts';
 
 const station = record<StationData>({
   id: text('Identifier.', 'KNYC'),
   name: text('Name.', 'New York City, Central Park'),
-  latitude: { description: 'Degrees north.', type: ['number', 'null'], minimum: -90, maximum: 90 },
-  longitude: { description: 'Degrees east.', type: ['number', 'null'], minimum: -180, maximum: 180 },
+  latitude: degreesNorth,
+  longitude: degreesEast,
   elevation: quantity('Above sea level', 'm', 'ft'),
 });
 const measured: { [K in keyof MeasuredData]: JsonSchema } = {
@@ -79,10 +85,8 @@ const letter: JsonSchema = { type: ['string', 'null'] };
 const eachOf = <K extends string>(names: readonly K[], schema: JsonSchema): Record<K, JsonSchema> =>
   Object.fromEntries(names.map((name) => [name, schema])) as Record<K, JsonSchema>;
 
-export const observation = record<ObservationData>({
-  station,
+const pastFields: SchemasOf<PastObservationData> = {
   observedAt: instantOf('When it was observed'),
-  timeZone: orNull(timeZone),
   receivedAt: orNull(instantOf('When the feeder wrote it')),
   textDescription: textOrNull('In words.', 'Clear'),
   rawMessage: textOrNull('The METAR.'),
@@ -93,8 +97,28 @@ export const observation = record<ObservationData>({
     eachOf(Object.keys(measured) as (keyof MeasuredData)[], letter),
     'The MADIS quality letter of each value: V verified, C coarse, S screened, X and B refused, Q questioned, Z none.',
   ),
+};
+const observation = record<ObservationData>({ station, timeZone: orNull(timeZone), ...pastFields, units });
+
+export const observationHistory = record<ObservationHistoryData>({
+  station,
+  timeZone: orNull(timeZone),
+  start: instantOf('The first moment of the range'),
+  end: instantOf('The moment before which it ends'),
+  observations: listOf(record<PastObservationData>(pastFields), 'The earliest first.'),
   units,
 });
+
+export const observations: JsonSchema = {
+  description: 'The newest observation; of several stations, the newest of each.',
+  anyOf: [
+    observation,
+    record<ObservationsData>({
+      observations: listOf(observation, 'In the order asked.'),
+      missing: listOf(text('A station without any.', 'KXYZ')),
+    }),
+  ],
+};
 
 type Source = CurrentConditionsData['source'];
 const source = orNull(

@@ -40,6 +40,16 @@ export function outlookShapeRequired(thrown: unknown): unknown {
   );
 }
 
+/** Places came later than the other tables: the error for a database without them says so. */
+export function placesRequired(thrown: unknown): unknown {
+  if (!(thrown instanceof WaybillError) || thrown.code !== 'schema_mismatch') return thrown;
+  return new WaybillError(
+    'schema_mismatch',
+    'places: the database requires stations.state and the tables locations, offices and zones',
+    { hint: 'let the feeder add them; docs/weather-contract.md describes them', cause: thrown },
+  );
+}
+
 function originOf(thrown: unknown): unknown {
   let origin = thrown;
   while (origin instanceof Error && origin.cause !== undefined && codeOf(origin) === '')

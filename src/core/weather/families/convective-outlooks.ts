@@ -3,6 +3,8 @@ import { bigint, doublePrecision, jsonb, pgTable, smallint, text } from 'drizzle
 import { choice, choices, flag, type ValuesOf } from '../../parameters.ts';
 import { newNotes, noReading, reading, weatherFamily, type Reading, type WeatherSource } from '../family.ts';
 import type { Geometry } from '../geometry.ts';
+import { pointParameter } from '../places/place-parameters.ts';
+import type { Position } from '../places/position.ts';
 import { cleanerOf } from '../rows/cleaner.ts';
 import { pastCheck } from '../rows/field-checks.ts';
 import { firstClean, presentUntil } from '../rows/first-clean.ts';
@@ -43,6 +45,9 @@ const parameters = {
   select: choice(['issued', 'effective'], 'issued', {
     description: '`issued`: the outlook issued last. `effective`: the last whose window holds this moment.',
   }),
+  point: pointParameter(
+    'Latitude and longitude: only areas that hold it, and the risk there of each hazard (`risk`).',
+  ),
   geometry: flag(true, { description: 'Whether areas come with their geometry.' }),
 };
 
@@ -50,6 +55,8 @@ export interface ConvectiveOutlookData extends OutlookWindowData {
   forecaster: string | null;
   /** The highest category, whatever hazards were asked for; null if there is none. */
   maximumCategory: string | null;
+  /** At the point that was asked for, of each hazard that the outlook has; null without a point. */
+  risk: OutlookRiskData[] | null;
   areas: OutlookAreaData[];
 }
 
@@ -69,6 +76,17 @@ export interface OutlookAreaData {
   geometry: Geometry | null;
 }
 
+export interface OutlookRiskData {
+  hazard: (typeof hazards)[number];
+  /** The highest category at the point; null: none, or the hazard has no categories. */
+  category: string | null;
+  categoryText: string | null;
+  /** Percent; null: below the least that is outlined. */
+  probability: number | null;
+  /** The highest intensity group. */
+  intensity: string | null;
+}
+
 /**
  * The outlook issued last for a day, or the one issued last among those whose window holds this moment.
  * Windows can be cut short, so none is assumed.
@@ -83,7 +101,7 @@ export const convectiveOutlooks = weatherFamily({
     maxAgeSeconds: 120,
   },
   template: 'convective_outlooks',
-  itemNames: { areas: 'area' },
+  itemNames: { areas: 'area', risk: 'hazard' },
   features: ({ areas, ...about }: ConvectiveOutlookData) => ({
     about,
     places: areas.map(({ geometry, ...properties }) => ({ id: null, geometry, properties })),
@@ -93,7 +111,7 @@ export const convectiveOutlooks = weatherFamily({
 
 function readOutlook(
   { database, clock }: WeatherSource,
-  { day, hazard, select, geometry }: ValuesOf<typeof parameters>,
+  { day, hazard, select, point, geometry }: ValuesOf<typeof parameters>,
 ): Promise<Reading<ConvectiveOutlookData>> {
   return database.snapshot(async (queries) => {
     const now = clock.now();
@@ -122,9 +140,10 @@ function readOutlook(
       (row) => cleanOutlookRun(row, notes.note, { issuedAt }),
     );
     if (run === null) return noReading(notes);
+    const isRead = geometry || point !== null;
     const { geometry: shape, ...columns } = getTableColumns(outlooks);
     const rows = await queries
-      .select({ ...columns, geometry: geometry ? shape : sql<null>`null` })
+      .select({ ...columns, geometry: isRead ? shape : sql<null>`null` })
       .from(outlooks)
       .where(
         and(
@@ -134,10 +153,11 @@ function readOutlook(
       )
       .orderBy(asc(hazardRank), asc(outlooks.kind), asc(outlooks.rank), asc(outlooks.part));
     const { percentage } = converterOf('si');
-    const unasked = geometry ? {} : { geometry: () => null };
+    const unasked = isRead ? {} : { geometry: () => null };
     // Without its geometry an area is still a line of the outlook.
     const clean = rows.flatMap((row) => cleanArea(row, notes.note, unasked) ?? []);
-    const areas = clean.map((row) => ({
+    const there = point === null ? clean : await areasAt(clean, point);
+    const areas = there.map((row) => ({
       hazard: row.hazard,
       kind: row.kind,
       label: row.label,
@@ -146,18 +166,54 @@ function readOutlook(
       probability: percentage(row.probabilityPct),
       stroke: row.stroke,
       fill: row.fill,
-      geometry: row.geometry,
+      geometry: geometry ? row.geometry : null,
     }));
     const data = {
       ...windowData(run),
       forecaster: run.forecaster,
       maximumCategory: run.maximumCategory,
+      risk: point === null ? null : riskOf(clean, areas),
       areas,
     };
     // What is effective changes with the clock.
     const lastModified = select === 'effective' ? null : run.receivedAt;
     return reading({ data, lastModified, asOf: run.issuedAt }, notes);
   });
+}
+
+async function areasAt<Area extends { geometry: Geometry | null }>(
+  areas: readonly Area[],
+  point: Position,
+): Promise<Area[]> {
+  const { contains } = await import('../places/outlines.ts');
+  return areas.filter(({ geometry }) => geometry !== null && contains(geometry, point));
+}
+
+/** Areas lie within those of a lower rank, or beside them: the highest rank is the risk. */
+function riskOf(
+  everywhere: readonly Pick<OutlookAreaData, 'hazard'>[],
+  there: readonly OutlookAreaData[],
+): OutlookRiskData[] {
+  const outlined = new Set(everywhere.map(({ hazard }) => hazard));
+  return hazards
+    .filter((hazard) => outlined.has(hazard))
+    .map((hazard) => {
+      const highest = (kind: OutlookAreaData['kind']): OutlookAreaData | undefined =>
+        there
+          .filter((area) => area.hazard === hazard && area.kind === kind)
+          .reduce<OutlookAreaData | undefined>(
+            (most, area) => (most === undefined || area.rank > most.rank ? area : most),
+            undefined,
+          );
+      const category = highest('category');
+      return {
+        hazard,
+        category: category?.label ?? null,
+        categoryText: category?.labelText ?? null,
+        probability: highest('probability')?.probability ?? null,
+        intensity: highest('intensity')?.label ?? null,
+      };
+    });
 }
 
 const hazardRank = sql`array_position(array['categorical','tornado','wind','hail','any_severe'], ${outlooks.hazard})`;

@@ -1,29 +1,49 @@
 import { and, desc, gt, inArray, lte } from 'drizzle-orm';
-import { identifiers, wholeNumber, type ValuesOf } from '../../parameters.ts';
+import { atMostOneOf, identifiers, wholeNumber, type ValuesOf } from '../../parameters.ts';
 import { currentConditions as aggregate, windowOf, type CurrentConditions } from '../current-conditions.ts';
 import type { FeelsLikeMethod } from '../derived.ts';
-import { newNotes, noReading, reading, weatherFamily, type Reading, type WeatherSource } from '../family.ts';
+import {
+  newNotes,
+  noReading,
+  reading,
+  resolvedPlace,
+  weatherFamily,
+  type Reading,
+  type WeatherSource,
+} from '../family.ts';
 import { instant, type Instant } from '../instant.ts';
-import type { CloudData, ObservationRow, PresentWeatherData } from '../observation-row.ts';
-import { stationPattern, unitsParameter } from '../parameters.ts';
-import type { ObservationUnits } from '../quantity-units.ts';
-import { converterOf, observationUnits, type Converter } from '../units.ts';
-import { cleanedObservation, observationRows, selectObservations } from './observation-tables.ts';
 import {
   cloudData,
   measuredData,
-  observations,
   stationData,
   stationFeatures,
   type MeasuredData,
   type StationData,
-} from './observations.ts';
+} from '../observation-record.ts';
+import type { CloudData, ObservationRow, PresentWeatherData } from '../observation-row.ts';
+import { stationPattern, unitsParameter } from '../parameters.ts';
+import { nearestHaving } from '../places/nearest.ts';
+import type { Nearby } from '../places/place-index.ts';
+import { pointParameter, radiusParameter, radiusRule } from '../places/place-parameters.ts';
+import type { ObservationUnits } from '../quantity-units.ts';
+import { converterOf, observationUnits, type Converter } from '../units.ts';
+import {
+  cleanedObservation,
+  observationRows,
+  selectObservations,
+  stationsHaving,
+} from './observation-tables.ts';
+import { observations } from './observations.ts';
 
 const parameters = {
   station: identifiers(stationPattern, 5, 'a station, such as KNYC', {
     description: 'Up to five stations with commas between, in the order of their priority.',
     example: 'KNYC,KLGA',
   }),
+  point: pointParameter(
+    'Latitude and longitude: the nearest stations within `radius` that have a value, up to five, in the order of their distance.',
+  ),
+  radius: radiusParameter,
   maxAge: wholeNumber(10, 360, 90, { description: 'How old an observation may be, in minutes.' }),
   units: unitsParameter,
 };
@@ -60,23 +80,33 @@ export const currentConditions = weatherFamily({
     operationId: 'getCurrentConditions',
     summary: 'Current conditions, field by field from the newest good observations',
     parameters,
+    rules: [atMostOneOf('station', 'point'), radiusRule],
     maxAgeSeconds: 60,
   },
   template: 'current_conditions',
-  itemNames: observations.itemNames,
-  features: stationFeatures,
+  itemNames: { presentWeather: 'weather', clouds: 'cloud' },
+  features: (data: CurrentConditionsData) => stationFeatures(data),
   read: readConditions,
 });
 
 async function readConditions(
-  { database, clock }: WeatherSource,
+  { database, clock, places }: WeatherSource,
   query: ValuesOf<typeof parameters>,
 ): Promise<Reading<CurrentConditionsData>> {
   const window = { now: clock.now(), maxAgeMinutes: query.maxAge };
   const { after, until } = windowOf(window);
   const inWindow = and(gt(observationRows.observedAt, after), lte(observationRows.observedAt, until));
-  const { stations, rows } = await database.snapshot(async (queries) => {
-    const stations = [...query.station];
+  const { point, radius: radiusKm } = query;
+  const index = point === null ? null : (await places.stations()).index;
+  const { near, stations, rows } = await database.snapshot(async (queries) => {
+    const having = (ids: readonly string[]): Promise<ReadonlySet<string>> =>
+      stationsHaving(queries, ids, { after, until }, { isMeasured: true });
+    const near: readonly Nearby[] =
+      point === null || index === null
+        ? []
+        : await nearestHaving(index, { point, radiusKm }, { most: 5, having });
+    const stations = point === null ? [...query.station] : near.map(({ place }) => place.id);
+    if (point !== null && stations.length === 0) return { near, stations, rows: [] };
     if (stations.length === 0) {
       const [newest] = await queries
         .select({ stationId: observationRows.stationId })
@@ -84,14 +114,14 @@ async function readConditions(
         .where(inWindow)
         .orderBy(desc(observationRows.observedAt), observationRows.stationId)
         .limit(1);
-      if (newest === undefined) return { stations, rows: [] };
+      if (newest === undefined) return { near, stations, rows: [] };
       stations.push(newest.stationId);
     }
     const rows = await selectObservations(
       queries,
       and(inArray(observationRows.stationId, stations), inWindow),
     );
-    return { stations, rows };
+    return { near, stations, rows };
   });
   const notes = newNotes();
   const clean = rows.flatMap((row) => cleanedObservation(row, notes.note, window.now) ?? []);
@@ -99,7 +129,9 @@ async function readConditions(
   if (conditions === null) return noReading(notes);
   // No date: values leave the window, and others take their place, with the clock alone.
   const data = conditionsData(conditions, converterOf(query.units));
-  return reading({ data, lastModified: null, asOf: conditions.observedAt }, notes);
+  const found = reading({ data, lastModified: null, asOf: conditions.observedAt }, notes);
+  const resolved = near.find(({ place }) => place.id === conditions.station.stationId);
+  return resolved === undefined ? found : { ...found, resolved: resolvedPlace('station', resolved) };
 }
 
 function conditionsData(conditions: CurrentConditions, convert: Converter): CurrentConditionsData {

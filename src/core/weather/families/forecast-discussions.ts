@@ -8,7 +8,7 @@ import { cleanerOf } from '../rows/cleaner.ts';
 import { pastCheck } from '../rows/field-checks.ts';
 import { firstClean, presentUntil } from '../rows/first-clean.ts';
 
-const discussions = pgTable('forecast_discussions', {
+export const forecastDiscussionRows = pgTable('forecast_discussions', {
   productId: text('product_id').notNull(),
   office: text('office').notNull(),
   issuedAt: instantColumn('issued_at').notNull(),
@@ -26,7 +26,7 @@ const discussionSections = pgTable('forecast_discussion_sections', {
   body: text('body').notNull(),
 });
 
-const clean = cleanerOf(discussions, { key: ['productId'], nullable: ['receivedAt'] });
+const clean = cleanerOf(forecastDiscussionRows, { key: ['productId'], nullable: ['receivedAt'] });
 
 export interface ForecastDiscussionData {
   id: string;
@@ -49,7 +49,7 @@ export interface DiscussionSectionData {
 
 /** The newest forecast discussion of an office, or of any. */
 export const forecastDiscussions = weatherFamily({
-  tables: [discussions, discussionSections],
+  tables: [forecastDiscussionRows, discussionSections],
   endpoint: {
     path: '/forecast-discussions',
     operationId: 'getForecastDiscussion',
@@ -75,14 +75,14 @@ function readDiscussion(
       ({ limit, offset, until }) =>
         queries
           .select()
-          .from(discussions)
+          .from(forecastDiscussionRows)
           .where(
             and(
-              office === null ? undefined : eq(discussions.office, office),
-              until === null ? undefined : lte(discussions.issuedAt, until),
+              office === null ? undefined : eq(forecastDiscussionRows.office, office),
+              until === null ? undefined : lte(forecastDiscussionRows.issuedAt, until),
             ),
           )
-          .orderBy(desc(discussions.issuedAt), desc(discussions.productId))
+          .orderBy(desc(forecastDiscussionRows.issuedAt), desc(forecastDiscussionRows.productId))
           .limit(limit)
           .offset(offset),
       (each) => clean(each, notes.note, { issuedAt }),

@@ -1,14 +1,13 @@
-import { and, asc, desc, eq, gt, lte } from 'drizzle-orm';
 import { bigint, boolean, doublePrecision, integer, pgTable, smallint, text } from 'drizzle-orm/pg-core';
 import { identifier } from '../../parameters.ts';
 import { instantColumn } from '../rows/columns.ts';
-import { newNotes, noReading, reading, type Reading, type WeatherSource } from '../family.ts';
+import type { Features } from '../family.ts';
+import { pointGeometry } from '../geometry.ts';
 import { instant, instantOrNull, type Instant } from '../instant.ts';
-import type { Queries } from '../database/database.ts';
+import { pointParameter } from '../places/place-parameters.ts';
+import type { Position } from '../places/position.ts';
 import type { ForecastUnits } from '../quantity-units.ts';
 import { cleanerOf, type Cleaned } from '../rows/cleaner.ts';
-import { pastCheck } from '../rows/field-checks.ts';
-import { firstClean, presentUntil, type Page } from '../rows/first-clean.ts';
 import { forecastUnits, type Converter } from '../units.ts';
 
 /** What hourly and narrative forecasts have in common: runs of one kind, each with its periods. */
@@ -58,11 +57,18 @@ export const locationParameter = identifier(
   { description: 'A grid cell of a forecast office. Without it: the newest of any.', example: 'OKX/33,35' },
 );
 
+export const forecastPointParameter = pointParameter(
+  'Latitude and longitude: the nearest grid cell within `radius` that has a forecast which is not over.',
+);
+
 export interface ForecastRunData {
   location: string;
   office: string;
   gridX: number;
   gridY: number;
+  /** The middle of the cell, in degrees north and east; null if no table says so. */
+  latitude: number | null;
+  longitude: number | null;
   timeZone: string | null;
   generatedAt: Instant;
   updatedAt: Instant | null;
@@ -92,85 +98,33 @@ export interface ForecastPeriodData {
 }
 
 const dispensable = ['timeZone', 'updatedAt', 'validFrom', 'validUntil', 'receivedAt'] as const;
-const cleanRun = cleanerOf(forecastRuns, {
+export const cleanForecastRun = cleanerOf(forecastRuns, {
   key: ['kind', 'locationId', 'generatedAt'],
   nullable: dispensable,
 });
-const cleanPeriod = cleanerOf(forecastPeriods, { key: ['runId', 'number'] });
+export const cleanForecastPeriod = cleanerOf(forecastPeriods, { key: ['runId', 'number'] });
 
-type ForecastRunRow = Cleaned<typeof forecastRuns.$inferSelect, (typeof dispensable)[number]>;
-type ForecastPeriodRow = typeof forecastPeriods.$inferSelect;
+export type ForecastRunRow = Cleaned<typeof forecastRuns.$inferSelect, (typeof dispensable)[number]>;
+export type ForecastPeriodRow = typeof forecastPeriods.$inferSelect;
 
-/** Which forecast, and which of its periods. */
-export interface ForecastQuery {
-  kind: ForecastRunRow['kind'];
-  /** Null: the newest of any place. */
-  location: string | null;
-  /** Most periods. */
-  count: number;
-  /** Periods that end before are over. Null: from the first of the run. */
-  from: Date | null;
+/** Where the cell of a run lies; null if no table says so. */
+export type CellPlace = Position | null;
+
+/** One place: the cell, with its periods. */
+export function forecastFeatures(record: ForecastRunData): Features {
+  const { units, ...properties } = record;
+  const { location: id, latitude, longitude } = record;
+  return { about: { units }, places: [{ id, geometry: pointGeometry(latitude, longitude), properties }] };
 }
 
-/** The newest run of a kind for a place, or for any, with its first `count` periods. */
-export function readForecast<T>(
-  { database, clock }: WeatherSource,
-  query: ForecastQuery,
-  dataOf: (run: ForecastRunRow, periods: ForecastPeriodRow[]) => T,
-): Promise<Reading<T>> {
-  return database.snapshot(async (queries) => {
-    const now = clock.now();
-    const notes = newNotes();
-    const generatedAt = pastCheck(presentUntil(now));
-    const run = await firstClean(
-      now,
-      (page) => selectRuns(queries, query, page),
-      (row) => cleanRun(row, notes.note, { generatedAt }),
-    );
-    if (run === null) return noReading(notes);
-    const { from, count } = query;
-    const rows = await queries
-      .select()
-      .from(forecastPeriods)
-      .where(
-        and(
-          eq(forecastPeriods.runId, run.runId),
-          from === null ? lte(forecastPeriods.number, count) : gt(forecastPeriods.endsAt, from),
-        ),
-      )
-      .orderBy(asc(forecastPeriods.number));
-    const periods = rows.flatMap((row) => cleanPeriod(row, notes.note) ?? []).slice(0, count);
-    const lastModified = from === null ? run.receivedAt : null;
-    return reading({ data: dataOf(run, periods), lastModified, asOf: run.generatedAt }, notes);
-  });
-}
-
-function selectRuns(queries: Queries, { kind, location }: ForecastQuery, { limit, offset, until }: Page) {
-  return queries
-    .select()
-    .from(forecastRuns)
-    .where(
-      and(
-        eq(forecastRuns.kind, kind),
-        location === null ? undefined : eq(forecastRuns.locationId, location),
-        until === null ? undefined : lte(forecastRuns.generatedAt, until),
-      ),
-    )
-    .orderBy(
-      desc(forecastRuns.generatedAt),
-      // Beside a place the key has one run for a moment, and its index no such column.
-      ...(location === null ? [desc(forecastRuns.runId)] : []),
-    )
-    .limit(limit)
-    .offset(offset);
-}
-
-export function forecastRunData(run: ForecastRunRow, convert: Converter): ForecastRunData {
+export function forecastRunData(run: ForecastRunRow, place: CellPlace, convert: Converter): ForecastRunData {
   return {
     location: run.locationId,
     office: run.office,
     gridX: run.gridX,
     gridY: run.gridY,
+    latitude: place?.latitude ?? null,
+    longitude: place?.longitude ?? null,
     timeZone: run.timeZone,
     generatedAt: instant(run.generatedAt),
     updatedAt: instantOrNull(run.updatedAt),

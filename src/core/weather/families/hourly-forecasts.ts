@@ -1,14 +1,18 @@
-import { wholeNumber } from '../../parameters.ts';
+import { atMostOneOf, moment, wholeNumber } from '../../parameters.ts';
 import { weatherFamily } from '../family.ts';
-import { unitsParameter } from '../parameters.ts';
+import { rangeRule, unitsParameter } from '../parameters.ts';
+import { aroundOf } from '../places/nearest.ts';
+import { radiusParameter, radiusRule } from '../places/place-parameters.ts';
 import { fields, weatherTable, type Column } from '../table.ts';
 import { converterOf } from '../units.ts';
+import { readForecast } from './forecast-reads.ts';
 import {
+  forecastFeatures,
+  forecastPointParameter,
   forecastRunData,
   forecastTables,
   locationParameter,
   periodData,
-  readForecast,
   type ForecastPeriodData,
   type ForecastRunData,
 } from './forecast-runs.ts';
@@ -33,6 +37,9 @@ const columns: readonly Column<ForecastPeriodData & Pick<ForecastRunData, 'locat
   }),
 ];
 
+const hourMs = 60 * 60_000;
+const mostHours = 168;
+
 export const hourlyForecasts = weatherFamily({
   tables: forecastTables,
   endpoint: {
@@ -41,23 +48,51 @@ export const hourlyForecasts = weatherFamily({
     summary: 'The newest hourly forecast',
     parameters: {
       location: locationParameter,
-      hours: wholeNumber(1, 168, 48, { description: 'How many hours, from the present one.' }),
+      point: forecastPointParameter,
+      radius: radiusParameter,
+      hours: wholeNumber(1, mostHours, 48, {
+        description: 'How many hours: from the present one, or from `start`.',
+      }),
+      start: moment({
+        description: 'Hours that are not over then. Without it: from now.',
+        example: '2026-01-20T18:00:00Z',
+      }),
+      end: moment({
+        description: 'Hours that begin before, up to 168 after `start`; instead of `hours`.',
+        example: '2026-01-21T06:00:00Z',
+      }),
       units: unitsParameter,
     },
+    rules: [
+      atMostOneOf('location', 'point'),
+      radiusRule,
+      atMostOneOf('hours', 'end'),
+      rangeRule(mostHours * hourMs),
+    ],
     maxAgeSeconds: 300,
   },
   template: 'hourly_forecasts',
   itemNames: { periods: 'period' },
+  features: (data: HourlyForecastData) => forecastFeatures(data),
   table: weatherTable(columns, ({ location, timeZone, periods }: HourlyForecastData) =>
     periods.map((period) => ({ location, timeZone, ...period })),
   ),
-  read: (source, { location, hours, units }) => {
+  read: (source, { location, point, radius, hours, start, end, units }) => {
     const convert = converterOf(units);
+    const from = start ?? source.clock.now();
+    const lastHour = new Date(Math.floor(from.getTime() / hourMs) * hourMs + hours * hourMs);
     return readForecast(
       source,
-      { kind: 'hourly', location, count: hours, from: source.clock.now() },
-      (run, periods): HourlyForecastData => ({
-        ...forecastRunData(run, convert),
+      {
+        kind: 'hourly',
+        location,
+        around: aroundOf(point, radius),
+        count: end === null ? hours : mostHours,
+        from,
+        until: end ?? lastHour,
+      },
+      (run, place, periods): HourlyForecastData => ({
+        ...forecastRunData(run, place, convert),
         periods: periods.map((period) => periodData(period, convert)),
       }),
     );

@@ -1,13 +1,17 @@
-import { wholeNumber } from '../../parameters.ts';
+import { atMostOneOf, wholeNumber } from '../../parameters.ts';
 import { weatherFamily } from '../family.ts';
 import { unitsParameter } from '../parameters.ts';
+import { aroundOf } from '../places/nearest.ts';
+import { radiusParameter, radiusRule } from '../places/place-parameters.ts';
 import { converterOf } from '../units.ts';
+import { readForecast } from './forecast-reads.ts';
 import {
+  forecastFeatures,
+  forecastPointParameter,
   forecastRunData,
   forecastTables,
   locationParameter,
   periodData,
-  readForecast,
   type ForecastPeriodData,
   type ForecastRunData,
 } from './forecast-runs.ts';
@@ -30,20 +34,24 @@ export const narrativeForecasts = weatherFamily({
     summary: 'The newest forecast in words',
     parameters: {
       location: locationParameter,
+      point: forecastPointParameter,
+      radius: radiusParameter,
       periods: wholeNumber(1, 28, 14, { description: 'How many half days, from the first of the forecast.' }),
       units: unitsParameter,
     },
+    rules: [atMostOneOf('location', 'point'), radiusRule],
     maxAgeSeconds: 300,
   },
   template: 'narrative_forecasts',
   itemNames: { periods: 'period' },
-  read: (source, { location, periods: count, units }) => {
+  features: (data: NarrativeForecastData) => forecastFeatures(data),
+  read: (source, { location, point, radius, periods: count, units }) => {
     const convert = converterOf(units);
     return readForecast(
       source,
-      { kind: 'narrative', location, count, from: null },
-      (run, periods): NarrativeForecastData => ({
-        ...forecastRunData(run, convert),
+      { kind: 'narrative', location, around: aroundOf(point, radius), count, from: null, until: null },
+      (run, place, periods): NarrativeForecastData => ({
+        ...forecastRunData(run, place, convert),
         periods: periods.map((period) => ({
           ...periodData(period, convert),
           name: period.name,

@@ -1,7 +1,16 @@
-import { and, eq, getTableColumns, sql, type SQL } from 'drizzle-orm';
+import { and, eq, getTableColumns, inArray, sql, type SQL } from 'drizzle-orm';
 import { boolean, doublePrecision, jsonb, pgTable, smallint, text } from 'drizzle-orm/pg-core';
+import { WaybillError } from '../../errors.ts';
+import { finding } from '../../finding.ts';
 import type { Queries } from '../database/database.ts';
-import type { CloudData, ObservationRow, PresentWeatherData } from '../observation-row.ts';
+import {
+  measuredColumns,
+  type CloudData,
+  type ObservationRow,
+  type PresentWeatherData,
+  type StationRow,
+} from '../observation-row.ts';
+import { stations } from '../places/place-tables.ts';
 import { cleanerOf } from '../rows/cleaner.ts';
 import { instantColumn } from '../rows/columns.ts';
 import { numberCheck, oneOf, pastCheck, textsCheck } from '../rows/field-checks.ts';
@@ -10,14 +19,6 @@ import type { Note } from '../rows/rejections.ts';
 
 /** The tables of observations, and their rows as they are read: whole, and clean. */
 
-export const stations = pgTable('stations', {
-  stationId: text('station_id').notNull(),
-  name: text('name').notNull(),
-  latitudeDeg: doublePrecision('latitude_deg').notNull(),
-  longitudeDeg: doublePrecision('longitude_deg').notNull(),
-  elevationM: doublePrecision('elevation_m'),
-  timeZone: text('time_zone').notNull(),
-});
 export const observationRows = pgTable('observations', {
   stationId: text('station_id').notNull(),
   observedAt: instantColumn('observed_at').notNull(),
@@ -61,8 +62,57 @@ export const observationClouds = pgTable('observation_clouds', {
 });
 
 const ownColumns = getTableColumns(observationRows);
+// The state came later, and observations do without it.
+const stationColumns = { ...getTableColumns(stations), state: sql<null>`null` };
 const belongs = (table: typeof observationWeather | typeof observationClouds): SQL | undefined =>
   and(eq(table.stationId, observationRows.stationId), eq(table.observedAt, observationRows.observedAt));
+
+/** When an observation may have been made: after the one moment, and not after the other. */
+export interface ObservedWithin {
+  after: Date;
+  until: Date;
+}
+
+/** Which of these stations have an observation of that time, with a number in it if `isMeasured`. */
+export async function stationsHaving(
+  queries: Queries,
+  ids: readonly string[],
+  { after, until }: ObservedWithin,
+  { isMeasured }: { isMeasured: boolean },
+): Promise<ReadonlySet<string>> {
+  const measured = sql.join(
+    measuredColumns.map((column) => sql`o.${sql.identifier(observationRows[column].name)}`),
+    sql`, `,
+  );
+  const rows = await queries
+    .select({ stationId: stations.stationId })
+    .from(stations)
+    .where(
+      and(
+        inArray(stations.stationId, [...ids]),
+        sql`exists (select from ${observationRows} as o where o.station_id = ${stations}.station_id
+          and o.observed_at > ${after.toISOString()}::timestamptz and o.observed_at <= ${until.toISOString()}::timestamptz
+          ${isMeasured ? sql`and num_nonnulls(${measured}) > 0` : sql``})`,
+      ),
+    );
+  return new Set(rows.map(({ stationId }) => stationId));
+}
+
+/** Throws `invalid_parameter` for stations that are not in the table. */
+export async function requireStations(queries: Queries, asked: readonly string[]): Promise<void> {
+  const rows = await queries
+    .select({ stationId: stations.stationId })
+    .from(stations)
+    .where(inArray(stations.stationId, [...asked]));
+  const known = new Set(rows.map(({ stationId }) => stationId));
+  const unknown = asked.filter((station) => !known.has(station));
+  if (unknown.length === 0) return;
+  const message = `must name stations that are known here, such as those of /stations; unknown: ${unknown.join(', ')}`;
+  throw new WaybillError('invalid_parameter', `"station" ${message}`, {
+    hint: 'GET /stations?q=… finds a station by name, ?near=… by place',
+    findings: [finding('error', 'unknown_station', message, { pointer: 'station' })],
+  });
+}
 
 /** Observations with their station, weather and clouds: one statement, so one snapshot. */
 export function selectObservations(queries: Queries, where?: SQL) {
@@ -76,7 +126,7 @@ export function selectObservations(queries: Queries, where?: SQL) {
     order by ${observationClouds.position}), '[]')
     from ${observationClouds} where ${belongs(observationClouds)})`;
   return queries
-    .select({ ...ownColumns, station: getTableColumns(stations), presentWeather: weather, clouds })
+    .select({ ...ownColumns, station: stationColumns, presentWeather: weather, clouds })
     .from(observationRows)
     .innerJoin(stations, eq(stations.stationId, observationRows.stationId))
     .where(where)
@@ -95,6 +145,14 @@ const cleanObservation = cleanerOf(observationRows, {
 const cloudAmounts: readonly unknown[] = ['SKC', 'CLR', 'FEW', 'SCT', 'BKN', 'OVC', 'VV'];
 const baseCheck = numberCheck('base_m');
 const intensityCheck = oneOf(['light', 'heavy']);
+
+/** A station that is in the table. */
+export async function stationOf(queries: Queries, stationId: string, note: Note): Promise<StationRow> {
+  const [row] = await queries.select(stationColumns).from(stations).where(eq(stations.stationId, stationId));
+  const station = row === undefined ? null : cleanStation(row, note);
+  if (station === null) throw new TypeError('the station has gone within a snapshot');
+  return station;
+}
 
 type SelectedObservation = Awaited<ReturnType<typeof selectObservations>>[number];
 

@@ -1,95 +1,60 @@
-import { and, desc, eq, lte, sql } from 'drizzle-orm';
-import { identifier, type ValuesOf } from '../../parameters.ts';
+import { and, desc, eq, gt, lte, sql } from 'drizzle-orm';
+import { atMostOneOf, identifiers, onlyWith, wholeNumber, type ValuesOf } from '../../parameters.ts';
 import type { Queries } from '../database/database.ts';
 import {
   newNotes,
   noReading,
   reading,
+  resolvedPlace,
   weatherFamily,
   type Features,
   type Reading,
   type WeatherSource,
 } from '../family.ts';
-import { pointGeometry } from '../geometry.ts';
-import { instant, instantOrNull, type Instant } from '../instant.ts';
-import {
-  columnName,
-  measuredColumns,
-  type CloudData,
-  type MeasuredRow,
-  type ObservationRow,
-  type PresentWeatherData,
-  type StationRow,
-} from '../observation-row.ts';
+import { observationData, stationFeatures, type ObservationData } from '../observation-record.ts';
+import { measuredColumns, type ObservationRow } from '../observation-row.ts';
+import { nearestHaving, type Around } from '../places/nearest.ts';
+import { pointParameter, radiusParameter, radiusRule } from '../places/place-parameters.ts';
+import { stations } from '../places/place-tables.ts';
 import { stationPattern, unitsParameter } from '../parameters.ts';
-import type { ObservationUnits } from '../quantity-units.ts';
-import { firstClean, type Page } from '../rows/first-clean.ts';
-import { converterOf, observationUnits, type Converter } from '../units.ts';
+import { firstClean, presentUntil, type Page } from '../rows/first-clean.ts';
+import type { Note } from '../rows/rejections.ts';
+import { converterOf, type Converter } from '../units.ts';
 import { observationTable } from './observation-columns.ts';
 import {
   cleanedObservation,
   observationClouds,
   observationRows,
   observationWeather,
+  requireStations,
   selectObservations,
-  stations,
+  stationsHaving,
 } from './observation-tables.ts';
 
 const parameters = {
-  station: identifier(stationPattern, 'a station, such as KNYC', {
-    description: 'A station. Without it: the newest observation of any.',
+  station: identifiers(stationPattern, 50, 'a station, such as KNYC', {
+    description:
+      'A station, or up to 50 with commas between: then the newest of each, in this order. Without it: the newest of any.',
     example: 'KNYC',
+  }),
+  point: pointParameter(
+    'Latitude and longitude: the newest of the nearest station within `radius` that has a value.',
+  ),
+  radius: radiusParameter,
+  maxAge: wholeNumber(10, 1440, 180, {
+    description: 'How old the observation for `point` may be, in minutes.',
   }),
   units: unitsParameter,
 };
 
-export interface ObservationData extends MeasuredData {
-  station: StationData;
-  observedAt: Instant;
-  timeZone: string | null;
-  receivedAt: Instant | null;
-  textDescription: string | null;
-  rawMessage: string | null;
-  presentWeather: PresentWeatherData[];
-  clouds: CloudData[];
-  /**
-   * The MADIS quality letter of each value: V verified, C coarse, S screened, X and B refused, Q questioned,
-   * Z none.
-   */
-  quality: Record<keyof MeasuredData, string | null>;
-  units: ObservationUnits;
+/** Of several stations: each with its newest observation, in the order asked. */
+export interface ObservationsData {
+  observations: ObservationData[];
+  /** Stations without any. */
+  missing: string[];
 }
 
-export interface StationData {
-  id: string;
-  name: string;
-  /** Degrees north and east. */
-  latitude: number | null;
-  longitude: number | null;
-  elevation: number | null;
-}
-
-/** The measured values of one observation. */
-export interface MeasuredData {
-  temperature: number | null;
-  dewpoint: number | null;
-  relativeHumidity: number | null;
-  windDirection: number | null;
-  windSpeed: number | null;
-  windGust: number | null;
-  altimeter: number | null;
-  seaLevelPressure: number | null;
-  visibility: number | null;
-  temperatureMax24h: number | null;
-  temperatureMin24h: number | null;
-  precipitation1h: number | null;
-  precipitation3h: number | null;
-  precipitation6h: number | null;
-  heatIndex: number | null;
-  windChill: number | null;
-}
-
-/** The newest observation of a station, or of any. */
+/** The newest observation of a station, of several, of the nearest to a point, or of any. */
 export const observations = weatherFamily({
   tables: [stations, observationRows, observationWeather, observationClouds],
   endpoint: {
@@ -97,40 +62,117 @@ export const observations = weatherFamily({
     operationId: 'getObservation',
     summary: 'The newest observation of a station, or of any',
     parameters,
+    rules: [atMostOneOf('station', 'point'), radiusRule, onlyWith('maxAge', 'point')],
     maxAgeSeconds: 60,
   },
   template: 'observations',
-  itemNames: { presentWeather: 'weather', clouds: 'cloud' },
-  features: stationFeatures,
+  itemNames: {
+    observations: 'observation',
+    missing: 'station',
+    presentWeather: 'weather',
+    clouds: 'cloud',
+  },
+  features: (data: ObservationData | ObservationsData) =>
+    'observations' in data ? allFeatures(data) : stationFeatures(data),
   table: observationTable,
   read: readObservation,
 });
 
-/** One place: the station's. */
-export function stationFeatures<T extends { station: StationData; units: object }>(record: T): Features {
-  const { units, ...properties } = record;
-  const { id, latitude, longitude } = record.station;
-  return { about: { units }, places: [{ id, geometry: pointGeometry(latitude, longitude), properties }] };
+function allFeatures({ observations, missing }: ObservationsData): Features {
+  const each = observations.map(stationFeatures);
+  return { about: { missing, ...each[0]?.about }, places: each.flatMap(({ places }) => places) };
 }
 
-async function readObservation(
+function readObservation(
+  source: WeatherSource,
+  { station, point, radius, maxAge, units }: ValuesOf<typeof parameters>,
+): Promise<Reading<ObservationData | ObservationsData>> {
+  const convert = converterOf(units);
+  if (point !== null) return readNearest(source, { point, radiusKm: radius }, { maxAge, convert });
+  return station.length > 1
+    ? readEach(source, station, convert)
+    : readNewest(source, station[0] ?? null, convert);
+}
+
+async function readNewest(
   { database, clock }: WeatherSource,
-  { station, units }: ValuesOf<typeof parameters>,
+  station: string | null,
+  convert: Converter,
+): Promise<Reading<ObservationData>> {
+  const notes = newNotes();
+  const row = await database.one((queries) => newestClean(queries, station, clock.now(), notes.note));
+  if (row === null) return noReading(notes);
+  const data = observationData(row, convert);
+  return reading({ data, lastModified: row.receivedAt, asOf: row.observedAt }, notes);
+}
+
+async function readEach(
+  { database, clock }: WeatherSource,
+  asked: readonly string[],
+  convert: Converter,
+): Promise<Reading<ObservationsData>> {
+  const notes = newNotes();
+  const now = clock.now();
+  const rows = await database.snapshot(async (queries) => {
+    await requireStations(queries, asked);
+    return Promise.all(asked.map((station) => newestClean(queries, station, now, notes.note)));
+  });
+  const found = rows.filter((row) => row !== null);
+  const data = {
+    observations: found.map((row) => observationData(row, convert)),
+    missing: asked.filter((_station, index) => rows[index] === null),
+  };
+  const newest = Math.max(...found.map(({ observedAt }) => observedAt.getTime()));
+  return found.length === 0
+    ? { ...noReading(notes), data }
+    : reading({ data, lastModified: null, asOf: new Date(newest) }, notes);
+}
+
+/** The newest observation with a value, of the nearest station that has one. */
+async function readNearest(
+  { database, clock, places }: WeatherSource,
+  around: Around,
+  { maxAge, convert }: { maxAge: number; convert: Converter },
 ): Promise<Reading<ObservationData>> {
   const now = clock.now();
+  const within = { after: new Date(now.getTime() - maxAge * 60_000), until: presentUntil(now) };
+  const { index } = await places.stations();
   const notes = newNotes();
-  const row = await firstClean(
+  return database.snapshot(async (queries) => {
+    const having = (ids: readonly string[]): Promise<ReadonlySet<string>> =>
+      stationsHaving(queries, ids, within, { isMeasured: true });
+    // Those behind the nearest, too: its values may be such that they cannot be.
+    for (const near of await nearestHaving(index, around, { most: 10, having })) {
+      const rows = await selectObservations(
+        queries,
+        and(
+          eq(observationRows.stationId, near.place.id),
+          gt(observationRows.observedAt, within.after),
+          lte(observationRows.observedAt, within.until),
+        ),
+      ).orderBy(desc(observationRows.observedAt));
+      for (const row of rows) {
+        const clean = cleanedObservation(row, notes.note, now);
+        if (clean === null || measuredColumns.every((column) => clean[column] === null)) continue;
+        const found = { data: observationData(clean, convert), lastModified: null, asOf: clean.observedAt };
+        return { ...reading(found, notes), resolved: resolvedPlace('station', near) };
+      }
+    }
+    return noReading(notes);
+  });
+}
+
+function newestClean(
+  queries: Queries,
+  station: string | null,
+  now: Date,
+  note: Note,
+): Promise<ObservationRow | null> {
+  return firstClean(
     now,
-    (page) => database.one(async (queries) => pageOf(queries, station, page)),
-    (each) => cleanedObservation(each, notes.note, now),
+    async (page) => pageOf(queries, station, page),
+    (row) => cleanedObservation(row, note, now),
   );
-  if (row === null) return noReading(notes);
-  const found = {
-    data: observationData(row, converterOf(units)),
-    lastModified: row.receivedAt,
-    asOf: row.observedAt,
-  };
-  return reading(found, notes);
 }
 
 function pageOf(queries: Queries, station: string | null, { limit, offset, until }: Page) {
@@ -167,69 +209,4 @@ function prepareLatest(queries: Queries) {
       .limit(1)
       .prepare('observations_of_station'),
   };
-}
-
-export function measuredData(row: MeasuredRow, convert: Converter): MeasuredData {
-  return {
-    temperature: convert.temperature(row.temperatureC),
-    dewpoint: convert.temperature(row.dewpointC),
-    relativeHumidity: convert.percentage(row.relativeHumidityPct),
-    windDirection: convert.windDirection(row.windDirectionDeg),
-    windSpeed: convert.windSpeed(row.windSpeedKmh),
-    windGust: convert.windSpeed(row.windGustKmh),
-    altimeter: convert.pressure(row.altimeterPa),
-    seaLevelPressure: convert.pressure(row.seaLevelPressurePa),
-    visibility: convert.visibility(row.visibilityM),
-    temperatureMax24h: convert.temperature(row.temperatureMax24hC),
-    temperatureMin24h: convert.temperature(row.temperatureMin24hC),
-    precipitation1h: convert.precipitation(row.precipitation1hMm),
-    precipitation3h: convert.precipitation(row.precipitation3hMm),
-    precipitation6h: convert.precipitation(row.precipitation6hMm),
-    heatIndex: convert.temperature(row.heatIndexC),
-    windChill: convert.temperature(row.windChillC),
-  };
-}
-
-export function stationData(station: StationRow, convert: Converter): StationData {
-  return {
-    id: station.stationId,
-    name: station.name,
-    latitude: station.latitudeDeg,
-    longitude: station.longitudeDeg,
-    elevation: convert.elevation(station.elevationM),
-  };
-}
-
-export function cloudData(clouds: readonly CloudData[], convert: Converter): CloudData[] {
-  return clouds.map(({ amount, base }) => ({ amount, base: convert.cloudBase(base) }));
-}
-
-function observationData(row: ObservationRow, convert: Converter): ObservationData {
-  return {
-    station: stationData(row.station, convert),
-    observedAt: instant(row.observedAt),
-    timeZone: row.station.timeZone,
-    receivedAt: instantOrNull(row.receivedAt),
-    textDescription: row.textDescription,
-    rawMessage: row.rawMessage,
-    ...measuredData(row, convert),
-    presentWeather: row.presentWeather,
-    clouds: cloudData(row.clouds, convert),
-    quality: qualityOf(row),
-    units: observationUnits(convert),
-  };
-}
-
-type Quality = ObservationData['quality'];
-
-/** `temperature_c` of `qc` is `temperature` of `quality`: the same columns, without their units. */
-const qualityNames = measuredColumns.map((column) => ({
-  name: column.replace(/(Pct|Deg|Kmh|Pa|Mm|C|M)$/, '') as keyof Quality,
-  column: columnName(column),
-}));
-
-function qualityOf({ qc }: ObservationRow): Quality {
-  const quality = {} as Quality;
-  for (const { name, column } of qualityNames) quality[name] = qc[column] ?? null;
-  return quality;
 }

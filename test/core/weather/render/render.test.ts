@@ -8,7 +8,7 @@ import { parse } from 'csv-parse/sync';
 import fc from 'fast-check';
 import t from 'tap';
 import { observationTable } from '../../../../src/core/weather/families/observation-columns.ts';
-import type { ObservationData } from '../../../../src/core/weather/families/observations.ts';
+import type { ObservationData } from '../../../../src/core/weather/observation-record.ts';
 import { renderCsv } from '../../../../src/core/weather/render/csv.ts';
 import { renderGeoJson } from '../../../../src/core/weather/render/geojson.ts';
 import { mapGeometry } from '../../../../src/core/weather/render/map-geometry.ts';

@@ -1,7 +1,7 @@
 import { bigint, jsonb, pgTable, text } from 'drizzle-orm/pg-core';
-import { cleanerOf } from '../rows/cleaner.ts';
-import { instantColumn } from '../rows/columns.ts';
-import { oneOf } from '../rows/field-checks.ts';
+import { cleanerOf } from '../../rows/cleaner.ts';
+import { instantColumn } from '../../rows/columns.ts';
+import { oneOf } from '../../rows/field-checks.ts';
 
 /** The tables of alerts, and what their rows are held to. */
 

@@ -1,0 +1,238 @@
+import {
+  and,
+  asc,
+  desc,
+  eq,
+  exists,
+  getTableColumns,
+  gt,
+  inArray,
+  notInArray,
+  sql,
+  type SQL,
+} from 'drizzle-orm';
+import type { Queries } from '../../database/database.ts';
+import type { Geometry } from '../../geometry.ts';
+import { instant, instantOrNull, type Instant } from '../../instant.ts';
+import { saneInstant } from '../../rows/columns.ts';
+import type { Note } from '../../rows/rejections.ts';
+import {
+  alertAreas,
+  alertReferences,
+  alertRows,
+  alertRunMembers,
+  cleanAlert,
+  ugcPattern,
+  type AlertSeverity,
+} from './alert-tables.ts';
+
+/** Alerts as they are read, cleaned and answered. */
+
+export interface AlertData {
+  id: string;
+  event: string;
+  eventCode: string | null;
+  headline: string | null;
+  severity: AlertSeverity;
+  certainty: string;
+  urgency: string;
+  status: string;
+  messageType: string;
+  category: string;
+  sentAt: Instant | null;
+  effectiveAt: Instant | null;
+  onsetAt: Instant | null;
+  /** When this message is to be replaced; not the end of the event, and at times before `onsetAt`. */
+  expiresAt: Instant;
+  /** The end of the event, if it is known. */
+  endsAt: Instant | null;
+  office: string | null;
+  senderName: string | null;
+  areaDescription: string;
+  /** UGC codes. */
+  zones: string[];
+  description: string | null;
+  instruction: string | null;
+  response: string | null;
+  language: string;
+  /** P-VTEC codes. */
+  vtec: (string | null)[];
+  /** SAME codes: the counties by which radios choose. */
+  same: string[];
+  /** What else the message has, by name. */
+  parameters: AlertParameterData[];
+  references: string[];
+  geometry: Geometry | null;
+}
+
+export interface AlertParameterData {
+  name: string;
+  values: string[];
+}
+
+/** Which alerts of a poll. */
+export interface InForceQuery {
+  runId: number;
+  now: Date;
+  severity: readonly AlertSeverity[];
+  /** In any case. */
+  event: readonly string[];
+  zone: readonly string[];
+  area: string | null;
+  office: string | null;
+  /** Of these alone; null: of all. */
+  ids: readonly string[] | null;
+  limit: number;
+}
+
+/** The limit counts what is clean, so where something is left out all rows are looked at. */
+export async function selectInForce(
+  queries: Queries,
+  query: InForceQuery,
+  note: Note,
+): Promise<{ total: number; alerts: CleanAlert[] }> {
+  const { now, limit } = query;
+  const first = await inForce(queries, query);
+  const alerts = first.flatMap((row) => clean(row, now, note) ?? []);
+  if (alerts.length === first.length) return { total: first[0]?.total ?? 0, alerts };
+  const rows = await inForce(queries, { ...query, limit: mostMembers });
+  const all = rows.flatMap((row) => clean(row, now, note) ?? []);
+  return { total: all.length, alerts: all.slice(0, limit) };
+}
+
+const mostMembers = 100_000;
+
+type CleanAlert = NonNullable<ReturnType<typeof cleanedAlert>>;
+
+/** Null if it is none, or if it is over by what is left of it. */
+function clean(row: AlertRow, now: Date, note: Note): CleanAlert | null {
+  const alert = cleanedAlert(row, note);
+  return alert === null || (alert.endsAt ?? alert.expiresAt) <= now ? null : alert;
+}
+
+function cleanedAlert(row: AlertRow, note: Note) {
+  const alert = cleanAlert(row, note);
+  if (alert === null) return null;
+  const zones = row.zones.filter((ugc) => ugcPattern.test(ugc));
+  if (zones.length < row.zones.length)
+    note({ field: 'alert_areas.ugc', reason: 'unknown_value', record: row.alertId, isLeftOut: true });
+  return { ...alert, zones };
+}
+
+const columns = {
+  ...getTableColumns(alertRows),
+  // An array of PostgreSQL is read differently by each driver, a JSON list by none.
+  vtec: sql<(string | null)[]>`to_json(${alertRows.vtec})`,
+};
+const severityRank = sql`array_position(array['Extreme','Severe','Moderate','Minor','Unknown'], ${alertRows.severity})`;
+const zones = sql<string[]>`(select coalesce(json_agg(${alertAreas.ugc} order by ${alertAreas.ugc}), '[]')
+  from ${alertAreas} where ${eq(alertAreas.alertId, alertRows.alertId)})`;
+const references = sql<
+  string[]
+>`(select coalesce(json_agg(${alertReferences.refId} order by ${alertReferences.refId}), '[]')
+  from ${alertReferences} where ${eq(alertReferences.alertId, alertRows.alertId)})`;
+
+const same = sql<
+  string[]
+>`(select coalesce(json_agg(distinct ${alertAreas.same} order by ${alertAreas.same}), '[]')
+  from ${alertAreas} where ${eq(alertAreas.alertId, alertRows.alertId)} and ${alertAreas.same} is not null)`;
+const wholeAlert = { ...columns, zones, same, references };
+
+function inForce(queries: Queries, query: InForceQuery) {
+  return queries
+    .select({ ...wholeAlert, total: sql<number>`(count(*) over ())::int` })
+    .from(alertRunMembers)
+    .innerJoin(alertRows, eq(alertRows.alertId, alertRunMembers.alertId))
+    .where(
+      and(
+        eq(alertRunMembers.runId, query.runId),
+        eq(alertRows.status, 'Actual'),
+        notInArray(alertRows.messageType, ['Cancel', 'Ack', 'Error']),
+        gt(
+          // An alert whose ends are no instants comes along, so that it is noted.
+          sql`coalesce(${saneInstant(alertRows.endsAt)}, ${saneInstant(alertRows.expiresAt)}, 'infinity')`,
+          sql`${query.now.toISOString()}::timestamptz`,
+        ),
+        within(queries, query),
+        query.severity.length === 0 ? undefined : inArray(alertRows.severity, [...query.severity]),
+        query.event.length === 0
+          ? undefined
+          : inArray(
+              sql`lower(${alertRows.event})`,
+              query.event.map((event) => event.toLowerCase()),
+            ),
+      ),
+    )
+    .orderBy(severityRank, desc(alertRows.sentAt), asc(alertRows.alertId))
+    .limit(query.limit);
+}
+
+/** One alert, whether it is in force or not; null if it is not there, or cannot be. */
+export async function selectAlert(queries: Queries, id: string, note: Note): Promise<AlertData | null> {
+  const [row] = await queries.select(wholeAlert).from(alertRows).where(eq(alertRows.alertId, id));
+  const alert = row === undefined ? null : cleanedAlert(row, note);
+  return alert === null ? null : alertData(alert);
+}
+
+/** At most one of them is given. */
+function within(queries: Queries, { zone, area, office, ids }: InForceQuery): SQL | undefined {
+  const covers = (condition: SQL): SQL =>
+    exists(
+      queries
+        .select({ one: sql`1` })
+        .from(alertAreas)
+        .where(and(eq(alertAreas.alertId, alertRows.alertId), condition)),
+    );
+  if (ids !== null)
+    // As one value: there may be more of them than a statement takes parameters.
+    return sql`${alertRows.alertId} in (select jsonb_array_elements_text(${JSON.stringify(ids)}::text::jsonb))`;
+  if (zone.length > 0) return covers(inArray(alertAreas.ugc, [...zone]));
+  if (area !== null) return covers(sql`left(${alertAreas.ugc}, 2) = ${area}`);
+  return office === null ? undefined : eq(alertRows.office, office);
+}
+
+type AlertRow = Omit<Awaited<ReturnType<typeof inForce>>[number], 'total'>;
+
+export function alertData(row: CleanAlert): AlertData {
+  return {
+    id: row.alertId,
+    event: row.event,
+    eventCode: row.eventCode,
+    headline: row.headline,
+    severity: row.severity ?? 'Unknown',
+    certainty: row.certainty ?? 'Unknown',
+    urgency: row.urgency ?? 'Unknown',
+    status: row.status,
+    messageType: row.messageType,
+    category: row.category,
+    sentAt: instantOrNull(row.sentAt),
+    effectiveAt: instantOrNull(row.effectiveAt),
+    onsetAt: instantOrNull(row.onsetAt),
+    expiresAt: instant(row.expiresAt),
+    endsAt: instantOrNull(row.endsAt),
+    office: row.office,
+    senderName: row.senderName,
+    areaDescription: row.areaDesc,
+    zones: row.zones,
+    description: row.description,
+    instruction: row.instruction,
+    response: row.response,
+    language: row.language,
+    vtec: row.vtec,
+    same: row.same,
+    parameters: parametersOf(row.parameters ?? {}),
+    references: row.references,
+    geometry: row.geometry,
+  };
+}
+
+/** CAP has texts; what is none is told as its JSON. */
+function parametersOf(parameters: Readonly<Record<string, unknown>>): AlertParameterData[] {
+  return Object.keys(parameters)
+    .sort()
+    .map((name) => ({ name, values: [parameters[name]].flat().map(textOf) }));
+}
+
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}

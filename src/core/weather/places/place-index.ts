@@ -1,0 +1,137 @@
+import { distance } from '@turf/distance';
+import { bearing } from '@turf/bearing';
+import { around } from 'geokdbush';
+import KDBush from 'kdbush';
+import { partsOf, type Box, type Position } from './position.ts';
+
+/** A station, grid cell or office: what is asked for by place. */
+export interface Place extends Position {
+  id: string;
+  name: string | null;
+  elevationM: number | null;
+  timeZone: string | null;
+  /** Two letters. */
+  state: string | null;
+}
+
+/** A place, and where it lies from a point. */
+export interface Nearby {
+  place: Place;
+  /** Great-circle distance in kilometres, on a sphere of the mean radius of Earth. */
+  distanceKm: number;
+  /** From the point to the place, in degrees clockwise from north: 0 up to 360. */
+  bearingDeg: number;
+}
+
+/** Conditions that a place meets, all of them; null: none. */
+export interface PlaceFilter {
+  box: Box | null;
+  state: string | null;
+  words: string | null;
+}
+
+/** Finds places among tens of thousands without looking at each. Made once, never changed. */
+export interface PlaceIndex {
+  /** By identifier. */
+  get(id: string): Place | undefined;
+  /** By identifier in ascending order. */
+  matching(filter: PlaceFilter): readonly Place[];
+  /** The nearest first, then by identifier: `most` of those that are at most `withinKm` away. */
+  nearest(
+    from: Position,
+    options: { most: number; withinKm: number; among?: readonly Place[] | undefined },
+  ): readonly Nearby[];
+}
+
+/** A little more than half the way round, so that nothing is farther. */
+const halfwayRoundKm = 20_015.12;
+/** More than the rounding of a distance, and nothing on the ground. */
+const toleranceKm = 1e-6;
+
+/** Of several with one identifier the last counts. Pure. */
+export function placeIndex(places: readonly Place[]): PlaceIndex {
+  const byId = new Map(places.map((place) => [place.id, place]));
+  const sorted = [...byId.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
+  const tree = new KDBush(sorted.length);
+  for (const { longitude, latitude } of sorted) tree.add(longitude, latitude);
+  tree.finish();
+  return {
+    get: (id) => byId.get(id),
+    matching: (filter) => matching(sorted, tree, filter),
+    nearest: (from, { most, withinKm, among }) => {
+      const isAmong = among === undefined ? undefined : new Set(among);
+      const accepts =
+        isAmong === undefined ? undefined : (index: number) => isAmong.has(sorted[index] as Place);
+      const search = (count: number, reachKm: number): number[] =>
+        sorted.length === 0 || most === 0
+          ? []
+          : around(tree, from.longitude, from.latitude, count, Math.min(reachKm, halfwayRoundKm), accepts);
+      const far = search(most, withinKm + toleranceKm).at(-1);
+      if (far === undefined) return [];
+      // Those as far as the last one too, so that the order of equals does not depend on the tree.
+      const reachKm = kilometres(from, sorted[far] as Place) + toleranceKm;
+      return search(Infinity, reachKm)
+        .map((index) => nearby(from, sorted[index] as Place))
+        .filter(({ distanceKm }) => distanceKm <= withinKm)
+        .sort((a, b) => inMillimetres(a) - inMillimetres(b) || (a.place.id < b.place.id ? -1 : 1))
+        .slice(0, most);
+    },
+  };
+}
+
+/** What is nearer than rounding can tell is as near: one pole has many longitudes. */
+function inMillimetres({ distanceKm }: Nearby): number {
+  return Math.round(distanceKm * 1e6);
+}
+
+/** Where a place lies from a point. Pure. */
+export function nearby(from: Position, place: Place): Nearby {
+  const degrees = bearing(pair(from), pair(place));
+  return { place, distanceKm: kilometres(from, place), bearingDeg: (degrees + 360) % 360 };
+}
+
+function kilometres(from: Position, to: Position): number {
+  const found = distance(pair(from), pair(to), { units: 'kilometers' });
+  // Rounding can leave nothing under the root for opposite points.
+  return Number.isNaN(found) ? halfwayRoundKm : found;
+}
+
+function pair({ longitude, latitude }: Position): [number, number] {
+  return [longitude, latitude];
+}
+
+function matching(
+  sorted: readonly Place[],
+  tree: KDBush,
+  { box, state, words }: PlaceFilter,
+): readonly Place[] {
+  const within =
+    box === null || sorted.length === 0
+      ? sorted
+      : [
+          ...new Set(
+            partsOf(box).flatMap(({ west, south, east, north }) => tree.range(west, south, east, north)),
+          ),
+        ]
+          .sort((a, b) => a - b)
+          .map((index) => sorted[index] as Place);
+  const wanted = wordsOf(words ?? '');
+  return within.filter(
+    (place) =>
+      (state === null || place.state === state) && hasAll(wordsOf(`${place.id} ${place.name ?? ''}`), wanted),
+  );
+}
+
+function hasAll(words: readonly string[], wanted: readonly string[]): boolean {
+  return wanted.every((start) => words.some((word) => word.startsWith(start)));
+}
+
+/** In lower case, without accents; what is neither letter nor digit parts them. */
+function wordsOf(text: string): string[] {
+  return text
+    .normalize('NFKD')
+    .replaceAll(/\p{M}/gu, '')
+    .toLowerCase()
+    .split(/[^\p{L}\p{N}]+/u)
+    .filter((word) => word !== '');
+}
