@@ -94,7 +94,7 @@ async function answersAll(t: Test, url: string): Promise<void> {
 }
 
 const embedded = `
-server: { http: { listen: "127.0.0.1:0" } }
+server: { http: { listen: "127.0.0.1:0", cors: { origins: ["https://maps.example.org"] } } }
 databases: [{ name: embedded, driver: pglite, directory: ${JSON.stringify(database)} }]
 templates: { base_dir: ${JSON.stringify(templates)} }
 `;
@@ -118,8 +118,12 @@ t.test('the reader serves until it is told to stop', async (t) => {
     await t.test(name, async (t) => {
       const started = start(t, place, command, { WEATHER_URL, ...env });
       const url = await listening(started);
-      for (const format of ['json', 'xml', 'text'])
-        t.equal((await fetch(`${url}observations?format=${format}`)).status, 200, format);
+      for (const format of ['json', 'xml', 'text', 'geojson', 'csv']) {
+        const headers = { origin: 'https://maps.example.org' };
+        const response = await fetch(`${url}observations?format=${format}`, { headers });
+        t.equal(response.status, 200, format);
+        t.equal(response.headers.get('access-control-allow-origin'), headers.origin);
+      }
       started.child.kill(signal);
       t.equal(await started.ended, 0);
       t.match(started.lines.at(-1), /weather: stopped$/);
