@@ -49,29 +49,22 @@ export function strongTag(body: string | Buffer): string {
  * by one would be half of what a cached answer costs.
  */
 export function sendWithEtag(req: IncomingMessage, res: ServerResponse, answer: TaggedAnswer): void {
-  const own = ownHeaders(res, answer);
-  for (const name of res.getHeaderNames()) res.removeHeader(name);
+  const before = res.getHeaderNames();
+  const vary = before.includes('vary') ? String(res.getHeader('vary')) : null;
+  const cors = before.length === 0 ? [] : crossOriginHeaders(res);
+  for (const name of before) res.removeHeader(name);
   const context = requestContext(req);
-  const { validators, all } = rawHeaders(answer);
+  const { validators, all } = rawHeaders(answer, vary);
   const isCurrent = isUpToDate(req, answer);
-  res.writeHead(isCurrent ? 304 : 200, [
-    'X-Request-Id',
-    context.id,
-    ...own,
-    ...(isCurrent ? validators : all),
-  ]);
+  const own = isCurrent ? validators : all;
+  res.writeHead(isCurrent ? 304 : 200, ['X-Request-Id', context.id, ...cors, ...own]);
   context.sent = isCurrent || req.method === 'HEAD' ? 0 : answer.bytes;
   res.end(context.sent === 0 ? undefined : answer.body);
 }
 
-/** Those that depend on the request, or on what CORS put there; names and values in turn. */
-function ownHeaders(res: ServerResponse, { vary }: TaggedAnswer): string[] {
-  const before = res.getHeader('vary');
-  const all = [vary, before === undefined ? null : String(before)].filter((names) => names !== null);
-  return [...(all.length === 0 ? [] : ['Vary', all.join(', ')]), ...crossOriginHeaders(res)];
-}
-
 interface RawHeaders {
+  /** What CORS adds to `Vary`; the same for all answers of a program. */
+  vary: string | null;
   /** What 304 has; names and values in turn, as `writeHead` takes them. */
   validators: string[];
   /** What 200 has. */
@@ -80,17 +73,23 @@ interface RawHeaders {
 
 const known = new WeakMap<TaggedAnswer, RawHeaders>();
 
-function rawHeaders(answer: TaggedAnswer): RawHeaders {
-  const made = known.get(answer) ?? makeHeaders(answer);
-  known.set(answer, made);
-  return made;
+function rawHeaders(answer: TaggedAnswer, vary: string | null): RawHeaders {
+  const made = known.get(answer);
+  if (made?.vary === vary) return made;
+  const making = makeHeaders(answer, vary);
+  known.set(answer, making);
+  return making;
 }
 
-function makeHeaders({ etag, lastModified, mediaType, bytes, coding, headers }: TaggedAnswer): RawHeaders {
+function makeHeaders(answer: TaggedAnswer, vary: string | null): RawHeaders {
+  const { etag, lastModified, mediaType, bytes, coding, headers } = answer;
   const validators = ['X-Content-Type-Options', 'nosniff', 'ETag', etag, ...Object.entries(headers).flat()];
+  const names = [answer.vary, vary].filter((each) => each !== null);
+  if (names.length > 0) validators.push('Vary', names.join(', '));
   if (lastModified !== null) validators.push('Last-Modified', lastModified.toUTCString());
   const encoding = coding === null ? [] : ['Content-Encoding', coding];
   return {
+    vary,
     validators,
     all: [...validators, 'Content-Type', mediaType, ...encoding, 'Content-Length', String(bytes)],
   };
