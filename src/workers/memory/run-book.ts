@@ -17,7 +17,7 @@ import {
 } from '../run-transitions.ts';
 import { RunWaiters } from '../run-waiters.ts';
 import { Retention } from './retention.ts';
-import { RunLine } from './run-line.ts';
+import { RunLine } from '../run-line.ts';
 
 /** A run that was accepted, until its retention is over. Only the book changes it. */
 export interface Run {

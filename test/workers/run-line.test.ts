@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { RunLine } from '../../../src/workers/memory/run-line.ts';
-import { howMany } from '../../support/sampling.ts';
+import { RunLine } from '../../src/workers/run-line.ts';
+import { howMany } from '../support/sampling.ts';
 
 t.test('the first of very many is one step away, and so is the one before any other', async (t) => {
   const line = new RunLine<number>();
