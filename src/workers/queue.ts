@@ -1,7 +1,10 @@
 import type { Digest } from '../core/digest.ts';
 import type { JobResult, JobProgress, PublishJob } from './job.ts';
 import type { RunObserver } from './run-observer.ts';
-import type { RunRecord, RunStatus } from './run-record.ts';
+import type { RunPage } from './records/page-of-runs.ts';
+import type { RunFilter } from './records/run-filter.ts';
+import type { RunRecord } from './run-record.ts';
+import type { RunWatch } from './records/run-watch.ts';
 
 /**
  * Holds accepted uploads until their turn comes, and the record of every run. Two implementations, memory and
@@ -12,8 +15,8 @@ import type { RunRecord, RunStatus } from './run-record.ts';
  * running → succeeded | failed) or `release`s. The queue starts a job when one of its workers is free and no
  * other job of the pipeline runs; jobs of one pipeline start in the order of acceptance.
  *
- * Every call but `untilFinished`, `drain` and `close` throws `queue_unavailable` while the server behind the
- * queue is away.
+ * Every call but `untilFinished`, `watch`, `drain` and `close` throws `queue_unavailable` while the server
+ * behind the queue is away.
  */
 export interface JobQueue {
   /**
@@ -35,11 +38,20 @@ export interface JobQueue {
   untilFinished(runId: string, signal: AbortSignal): Promise<void>;
 
   /**
-   * Copies of the records of the pipeline's retained runs, newest first. Costs as much as the runs that it
-   * looks at: those of the page, and those of another status between them. Throws `run_not_found` if `before`
-   * is no retained run of the pipeline.
+   * Copies of the records of retained runs of these pipelines, newest first. Costs as much as the runs that
+   * it looks at: those of the page, and those between them that the query leaves out, two thousand in all.
+   * Throws `run_not_found` if `before` is no retained run of these pipelines.
    */
-  list(pipelineId: string, query: RunQuery): Promise<RunPage>;
+  list(pipelineIds: readonly string[], query: RunQuery): Promise<RunPage>;
+
+  /**
+   * Follows the records of all runs, on whichever host they change. `onChange` is called soon after a change,
+   * once for any number of them, and must neither throw nor wait. Status, stages and destinations are noticed
+   * within 200 ms, and progress within a stage a few times a second; of what a run went through in between,
+   * its newest record shows. While the server behind the queue is away nothing is noticed, and
+   * nothing is lost. Throws nothing itself; what `RunWatch` returns may reject with `queue_unavailable`.
+   */
+  watch(onChange: () => void): RunWatch;
 
   depth(): Promise<QueueDepth>;
 
@@ -91,19 +103,11 @@ export interface Cancellation {
   record: RunRecord;
 }
 
-export interface RunQuery {
+export interface RunQuery extends RunFilter {
   /** Runs on the page, at least 1. */
   limit: number;
   /** Only runs that were accepted before this one. */
   before?: string | null;
-  /** Only runs of this status. */
-  status?: RunStatus | null;
-}
-
-export interface RunPage {
-  runs: RunRecord[];
-  /** Whether older runs would follow. */
-  more: boolean;
 }
 
 /** How many there are now, on all hosts together. */

@@ -72,6 +72,17 @@ export function progressedRun(record: RunRecord, message: Progress): RunRecord {
   }
 }
 
+/**
+ * Whether more has changed than what was counted within a stage: status, stage, or a destination. Pure.
+ */
+export function isStep(before: RunRecord, after: RunRecord): boolean {
+  return (
+    before.status !== after.status ||
+    before.progress?.stage !== after.progress?.stage ||
+    before.destinations.length !== after.destinations.length
+  );
+}
+
 /** Destinations work side by side: the stage is that of the one that is behind. */
 function inStage(counts: Omit<RunProgress, 'stage'>): RunProgress {
   const { outputs_done: done, outputs_total: total } = counts;

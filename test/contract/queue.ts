@@ -4,8 +4,10 @@ import { WaybillError } from '../../src/core/errors.ts';
 import type { ActionResult, RunResult } from '../../src/core/publish/results/result.ts';
 import { countActions } from '../../src/core/publish/results/summary.ts';
 import type { JobResult, PublishJob } from '../../src/workers/job.ts';
-import type { AcceptedRun, Idempotency, JobProcessor, JobQueue } from '../../src/workers/queue.ts';
+import type { AcceptedRun, Idempotency, JobProcessor, JobQueue, RunQuery } from '../../src/workers/queue.ts';
+import type { RunPage } from '../../src/workers/records/page-of-runs.ts';
 import type { RunRecord } from '../../src/workers/run-record.ts';
+import type { RunWatch } from '../../src/workers/records/run-watch.ts';
 
 export interface QueueSettings {
   queueSize: number;
@@ -694,10 +696,11 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     const { queue } = await start(t);
     for (const id of ['maps.1', 'docs.1', 'maps.2']) await submit(queue, id);
     t.same(
-      (await queue.list('maps', { limit: 500 })).runs.map(({ run_id }) => run_id),
+      (await queue.list(['maps'], { limit: 500 })).runs.map(({ run_id }) => run_id),
       ['maps.2', 'maps.1'],
     );
-    t.same(await queue.list('none', { limit: 500 }), { runs: [], more: false });
+    t.same(await queue.list(['none'], { limit: 500 }), { runs: [], next: null });
+    t.same(await queue.list([], { limit: 500 }), { runs: [], next: null });
   });
 
   t.test('list gives pages of any size, from any run on, and of one status', async (t) => {
@@ -719,25 +722,218 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
       const pages: string[][] = [];
       let before: string | null = null;
       for (;;) {
-        const page = await queue.list('maps', { limit, before });
+        const page = await queue.list(['maps'], { limit, before });
         pages.push(page.runs.map(({ run_id }) => run_id));
-        t.equal(page.more, pages.flat().length < ids.length, `limit ${limit}, page ${pages.length}`);
-        if (!page.more) break;
-        before = pages.at(-1)?.at(-1) ?? null;
+        const isLast = pages.flat().length === ids.length;
+        t.equal(page.next, isLast ? null : pages.at(-1)?.at(-1), `limit ${limit}, page ${pages.length}`);
+        if (page.next === null) break;
+        before = page.next;
       }
       t.same(pages.flat(), newestFirst, `limit ${limit}`);
       t.ok(pages.every((page) => page.length <= limit));
     }
-    const failed = await queue.list('maps', { limit: 1, status: 'failed' });
-    t.match(failed, { runs: [{ run_id: 'maps.2', status: 'failed' }], more: false });
-    const done = await queue.list('maps', { limit: 5, status: 'succeeded', before: 'maps.3' });
-    t.match(done, { runs: [{ run_id: 'maps.1' }], more: false });
+    const failed = await queue.list(['maps'], { limit: 1, status: 'failed' });
+    t.match(failed, { runs: [{ run_id: 'maps.2', status: 'failed' }], next: null });
+    const done = await queue.list(['maps'], { limit: 5, status: 'succeeded', before: 'maps.3' });
+    t.match(done, { runs: [{ run_id: 'maps.1' }], next: null });
     for (const before of ['docs.1', 'maps.8'])
-      await t.rejects(queue.list('maps', { limit: 1, before }), { code: 'run_not_found' }, before);
+      await t.rejects(queue.list(['maps'], { limit: 1, before }), { code: 'run_not_found' }, before);
     for (const id of [...ids.slice(2), 'docs.1']) {
       workers.finish(id, runResult('ok'));
       await finished(queue, id);
     }
+  });
+
+  t.test('list goes over several pipelines, in the order of acceptance, and finds words', async (t) => {
+    const { queue, elapse } = await start(t, { queueSize: 20 });
+    for (const id of ['maps.1', 'docs.1', 'maps.2', 'a.1', 'docs.2']) await submit(queue, id);
+    const listed = async (pipelineIds: string[], query: Omit<RunQuery, 'limit'> = {}) =>
+      (await queue.list(pipelineIds, { limit: 500, ...query })).runs.map(({ run_id }) => run_id);
+    t.same(await listed(['docs', 'maps']), ['docs.2', 'maps.2', 'docs.1', 'maps.1']);
+    t.same(await listed(['docs', 'maps', 'a']), ['docs.2', 'a.1', 'maps.2', 'docs.1', 'maps.1']);
+    t.same(await listed(['docs', 'maps'], { before: 'maps.2' }), ['docs.1', 'maps.1']);
+    await t.rejects(listed(['docs'], { before: 'maps.2' }), { code: 'run_not_found' });
+    let pages: string[] = [];
+    for (let before: string | null = null, isLast = false; !isLast;) {
+      const page: RunPage = await queue.list(['a', 'maps', 'docs'], { limit: 2, before });
+      pages = [...pages, ...page.runs.map(({ run_id }) => run_id)];
+      before = page.next;
+      isLast = page.next === null;
+    }
+    t.same(pages, ['docs.2', 'a.1', 'maps.2', 'docs.1', 'maps.1']);
+
+    const workers = gatedWorkers();
+    await queue.start(workers.process);
+    workers.finish('maps.1', runResult('failed'));
+    await finished(queue, 'maps.1');
+    t.same(await listed(['maps', 'docs', 'a'], { text: 'UNMANAGED session-1' }), ['maps.1']);
+    t.same(await listed(['maps', 'docs', 'a'], { text: 'unmanaged nothing' }), []);
+    t.same(await listed(['docs', 'a'], { text: 'unmanaged' }), [], 'of the pipelines that were asked for');
+    t.same(await listed(['maps', 'docs'], { text: 'docs.' }), ['docs.2', 'docs.1']);
+    await elapse(10);
+    await submit(queue, 'e.1');
+    const since = new Date((await queue.find('e.1'))?.accepted_at ?? '');
+    t.same(await listed(['maps', 'docs', 'a', 'e'], { since }), ['e.1']);
+    t.same(await listed(['e'], { since: new Date(since.getTime() + 1) }), []);
+    for (const id of ['docs.1', 'maps.2', 'a.1', 'docs.2', 'e.1']) workers.finish(id, runResult('ok'));
+    for (const id of ['maps.2', 'a.1', 'docs.2', 'e.1']) await finished(queue, id);
+  });
+
+  t.test('a watch shows what changed after any cursor, each run once, as it is now', async (t) => {
+    const { queue } = await start(t);
+    const workers = gatedWorkers();
+    let calls = 0;
+    const watch = queue.watch(() => void (calls += 1));
+    const beginning = await watch.cursor();
+    const all = () => changesAfter(watch, beginning);
+    t.same(await all(), []);
+    await submit(queue, 'maps.1');
+    await submit(queue, 'docs.1');
+    await submit(queue, 'maps.2');
+    const queued = await until(all, ({ length }) => length === 3);
+    t.ok(calls >= 1, 'and it was called');
+    t.match(queued, [{ run_id: 'maps.1' }, { run_id: 'docs.1' }, { run_id: 'maps.2' }]);
+    t.ok(queued.every(({ status }) => status === 'queued'));
+
+    await queue.start(workers.process);
+    await workers.started('maps.1');
+    workers.finish('maps.1', runResult('ok'));
+    await workers.started('maps.2');
+    const seen = await until(
+      all,
+      (records) =>
+        records.some(({ run_id, status }) => run_id === 'maps.1' && status === 'succeeded') &&
+        records.filter(({ status }) => status === 'running').length === 2,
+    );
+    t.same(seen.map(({ run_id }) => run_id).sort(), ['docs.1', 'maps.1', 'maps.2']);
+    t.match(
+      seen.find(({ run_id }) => run_id === 'maps.1'),
+      { summary: { publish_new: 1 }, progress: null },
+    );
+    const maps = await changesAfter(watch, beginning, ({ pipeline_id }) => pipeline_id === 'maps');
+    t.same(maps.map(({ run_id }) => run_id).sort(), ['maps.1', 'maps.2']);
+
+    const now = await watch.cursor();
+    t.same(await changesAfter(watch, now), []);
+    const other = queue.watch(() => undefined);
+    workers.finish('docs.1', runResult('failed'));
+    const late = await until(
+      () => changesAfter(other, now),
+      (records) => records[0]?.status === 'failed',
+    );
+    t.match(late, [{ run_id: 'docs.1' }], 'a cursor holds for another reader');
+    watch.close();
+    other.close();
+    const third = queue.watch(() => undefined);
+    t.match(await changesAfter(third, now), [{ run_id: 'docs.1' }], 'and after nobody has watched');
+    third.close();
+    workers.finish('maps.2', runResult('ok'));
+    await finished(queue, 'maps.2');
+  });
+
+  t.test('pages of a watch go on where the one before them ended, wanted or not', async (t) => {
+    const { queue } = await start(t, { queueSize: 20 });
+    const watch = queue.watch(() => undefined);
+    const beginning = await watch.cursor();
+    const ids = Array.from({ length: 9 }, (_, index) => `${index % 3 === 2 ? 'docs' : 'maps'}.${index}`);
+    for (const id of ids) await submit(queue, id);
+    await until(
+      () => changesAfter(watch, beginning),
+      ({ length }) => length === ids.length,
+    );
+    for (const most of [1, 2, 6, 7]) {
+      const found: string[] = [];
+      let [cursor, isLast] = [beginning, false];
+      while (!isLast) {
+        const wants = ({ pipeline_id }: Readonly<RunRecord>): boolean => pipeline_id === 'maps';
+        const page = await watch.after(cursor, { most, wants });
+        t.ok(page !== null && page.changes.length <= most);
+        found.push(...(page?.changes ?? []).map(({ record }) => record.run_id));
+        for (const change of page?.changes ?? []) {
+          const rest = await watch.after(change.cursor, { most: 100, wants: () => true });
+          t.equal(
+            rest?.changes[0]?.record.run_id,
+            ids[ids.indexOf(change.record.run_id) + 1],
+            'what follows a change follows its cursor',
+          );
+        }
+        [cursor, isLast] = [page?.cursor ?? '', page?.more !== true];
+      }
+      t.same(
+        found,
+        ids.filter((id) => id.startsWith('maps')),
+        `${most} a page`,
+      );
+      t.equal(cursor, await watch.cursor());
+    }
+    watch.close();
+  });
+
+  t.test('progress is watched, in few changes, and every stage of it', async (t) => {
+    const { queue, elapse } = await start(t);
+    const workers = gatedWorkers();
+    let calls = 0;
+    const watch = queue.watch(() => void (calls += 1));
+    const beginning = await watch.cursor();
+    const shown = async () => (await changesAfter(watch, beginning))[0]?.progress;
+    await queue.start(workers.process);
+    await submit(queue, 'maps.1');
+    const { onProgress } = await workers.started('maps.1');
+    const [destinationId, destinationPath] = ['web', '.'];
+    onProgress({
+      type: 'planned',
+      destinationId,
+      destinationPath,
+      action: 'publish_new',
+      outputs: 2,
+      bytes: 1000,
+    });
+    await elapse(1_000);
+    t.match(await until(shown, (progress) => progress?.stage === 'writing'), { bytes_done: 0 });
+    const before = calls;
+    for (let count = 0; count < 1000; count++) onProgress({ type: 'bytes', destinationId, count: 1 });
+    await elapse(1_000);
+    t.match(await until(shown, (progress) => progress?.bytes_done === 1000), { outputs_done: 0 });
+    t.ok(calls - before < 50, `${calls - before} calls`);
+    workers.finish('maps.1', runResult('ok'));
+    await until(
+      () => changesAfter(watch, beginning),
+      ([record]) => record?.status === 'succeeded',
+    );
+    watch.close();
+  });
+
+  t.test('a cursor that a forgotten run, or another queue, has made useless gives null', async (t) => {
+    const { queue, elapse, expired } = await start(t, { retentionMs: 1_000 });
+    const watch = queue.watch(() => undefined);
+    const beginning = await watch.cursor();
+    await queue.start(async () => runResult('ok'));
+    await submit(queue, 'maps.1');
+    await until(
+      () => changesAfter(watch, beginning),
+      ([record]) => record?.status === 'succeeded',
+    );
+    const now = await watch.cursor();
+    watch.close();
+    await elapse(1_001);
+    await until(
+      async () => expired,
+      ({ length }) => length > 0,
+    );
+    const later = queue.watch(() => undefined);
+    const query = { most: 10, wants: () => true };
+    await until(
+      () => later.after(beginning, query),
+      (page) => page === null,
+    );
+    t.same(
+      await later.after(now, query),
+      { changes: [], cursor: now, more: false },
+      'who has seen it goes on',
+    );
+    for (const cursor of ['', 'x', '1', `${now}0`, `0${now}`, now.replace(/-.*/, '-999999'), 'abcdefgh-1'])
+      t.equal(await later.after(cursor, query), null, cursor);
+    later.close();
   });
 
   t.test('everybody who waits for a run goes on when it has finished, or when they had enough', async (t) => {
@@ -856,6 +1052,22 @@ async function finished(queue: JobQueue, runId: string): Promise<RunRecord> {
     (found) => found?.status === 'succeeded' || found?.status === 'failed',
   );
   return record as RunRecord;
+}
+
+/** Every wanted change after the cursor, page by page. */
+async function changesAfter(
+  watch: RunWatch,
+  after: string,
+  wants: (record: Readonly<RunRecord>) => boolean = () => true,
+): Promise<Readonly<RunRecord>[]> {
+  const records: Readonly<RunRecord>[] = [];
+  for (let cursor = after; ;) {
+    const page = await watch.after(cursor, { most: 4, wants });
+    if (page === null) throw new TypeError(`${cursor} is of no use`);
+    records.push(...page.changes.map(({ record }) => record));
+    if (!page.more) return records;
+    cursor = page.cursor;
+  }
 }
 
 /** Looks until what it sees is right; the test's own time-out ends a vain search. */

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { RequestHandler } from 'express';
 import { WaybillError } from '../../core/errors.ts';
 import { choice, freeText, wholeNumber } from '../../core/parameters.ts';
-import { runStatuses, type RunRecord } from '../../workers/run-record.ts';
+import { runStatuses } from '../../workers/run-record.ts';
 import { startRun } from '../../workers/start-run.ts';
 import { idempotencyKeyParameter, idempotencyOf, rerunFailed } from './idempotency-key.ts';
 import { acceptedResponse, sendAccepted } from './accepted-response.ts';
@@ -121,19 +121,18 @@ function listRuns(ports: RunPorts): RequestHandler<{ pipelineId: string }> {
     const { pipelineId } = req.params;
     tokenFor(pipelineId, ports, req, res);
     const query = listQuery.read(req.url);
-    const { runs, more } = await ports.queue.list(pipelineId, query);
+    const { runs, next } = await ports.queue.list([pipelineId], query);
     const paused = (await ports.queue.pauses()).get(pipelineId) ?? null;
-    const last = more ? runs.at(-1) : undefined;
     res.json({
       runs,
-      next: last === undefined ? null : nextPage(ports.http.basePath, pipelineId, query, last),
+      next: next === null ? null : nextPage(ports.http.basePath, pipelineId, query, next),
       paused,
     });
   };
 }
 
-function nextPage(basePath: string, pipelineId: string, query: ListQuery, { run_id }: RunRecord): string {
+function nextPage(basePath: string, pipelineId: string, query: ListQuery, before: string): string {
   const { limit, status } = query;
-  const search = new URLSearchParams({ limit: String(limit), ...(status && { status }), before: run_id });
+  const search = new URLSearchParams({ limit: String(limit), ...(status && { status }), before });
   return `${basePath}v1/pipelines/${encodeURIComponent(pipelineId)}/runs?${search.toString()}`;
 }

@@ -7,6 +7,7 @@ import { dispatcher, type Dispatcher } from './dispatcher.ts';
 import { finishPoll } from './finish-poll.ts';
 import { linkRedis } from './link.ts';
 import { pipelineQueues } from './pipelines.ts';
+import { runFeed } from './records/run-feed.ts';
 import { runStore } from './store.ts';
 import type { PublishJob } from '../job.ts';
 import type { JobQueue } from '../queue.ts';
@@ -107,6 +108,7 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
       log.warn({ run_id: job.runId, err: error }, 'what was staged for a run is removed with its record'),
     );
   const finishes = finishPoll(clock, (runIds) => store.finishedOf(runIds));
+  const feed = runFeed({ clock, link, reads: store, channel: `${prefix}:changes` });
   let dispatch: Dispatcher | undefined;
   let lastRescue = 0;
   const housekeeping = async (): Promise<void> => {
@@ -142,7 +144,7 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
     await admission.close();
     const unfinished = (await dispatch?.abort()) ?? [];
     stopTicking.abort();
-    await Promise.all([ticking, finishes.close()]);
+    await Promise.all([ticking, finishes.close(), feed.close()]);
     await pipelines.close();
     link.close();
     return { unfinished };
@@ -154,7 +156,8 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
     reserve: (request) => admission.reserve(request),
     find: (runId) => store.find(runId),
     untilFinished: (runId, signal) => finishes.wait(runId, signal),
-    list: (pipelineId, query) => store.list(pipelineId, query),
+    list: (pipelineIds, query) => store.list(pipelineIds, query),
+    watch: (onChange) => feed.watch(onChange),
     depth: () => store.depth(),
     pause: (pipelineId, reason) => store.pause(pipelineId, reason, clock.now()),
     resume: async (pipelineId) => {

@@ -1,19 +1,19 @@
 import { createHash } from 'node:crypto';
 import type { Digest } from '../../core/digest.ts';
 import type { RedisLink } from './link.ts';
+import { runReads, type RunReads } from './records/run-reads.ts';
 import { defineScripts, type RunScript } from './scripts.ts';
 import { steeringStore, type SteeringStore } from './steering.ts';
 import { mostEnds, type Pace } from '../pace.ts';
 import type { PublishJob } from '../job.ts';
-import type { AdmissionRequest, QueueDepth, RunPage, RunQuery } from '../queue.ts';
-import { pageGone } from '../refusals.ts';
+import type { AdmissionRequest, QueueDepth } from '../queue.ts';
 import type { RunRecord } from '../run-record.ts';
 
 /**
  * The state that all hosts share. Each call is one step in Redis, and throws `queue_unavailable` if Redis is
  * away.
  */
-export interface RunStore extends SteeringStore {
+export interface RunStore extends SteeringStore, RunReads {
   /**
    * Takes an upload slot, and its key. `used`: a run was accepted with this key, and no slot was taken;
    * `full`: no slot is free; `pipeline_full`: as many of the pipeline are received or wait as `maxWaiting`
@@ -48,11 +48,6 @@ export interface RunStore extends SteeringStore {
   save(owner: string, record: RunRecord): Promise<boolean>;
   finish(owner: string, record: RunRecord, retentionMs: number): Promise<boolean>;
   giveBack(owner: string, record: RunRecord): Promise<boolean>;
-  find(runId: string): Promise<RunRecord | undefined>;
-  /** Those of the runs that are finished or unknown. */
-  finishedOf(runIds: readonly string[]): Promise<string[]>;
-  /** As `JobQueue.list`. */
-  list(pipelineId: string, query: RunQuery): Promise<RunPage>;
   depth(): Promise<QueueDepth>;
   /** Of one pipeline, or of all together. */
   pace(pipelineId: string | null): Promise<Pace>;
@@ -105,8 +100,6 @@ export interface JobLock {
  * slot: what is lost with it is bytes that a client has sent.
  */
 const stagedLives = 20;
-/** Records that are read at once. */
-const mostListed = 100;
 
 /** The Idempotency-Key as a hash that is the same on every host; '' if there is none. */
 export function scopeKey(pipelineId: string, idempotency: AdmissionRequest['idempotency']): string {
@@ -127,6 +120,7 @@ export function runStore(link: RedisLink, prefix: string, slotLifeMs: number): R
   const at = (name: string): string => `${prefix}:${name}`;
   return {
     ...steeringStore(link, run, at('paused')),
+    ...runReads(run),
     reserve: async ({ id, pipelineId, key, rerunFailed }, { queueSize, maxWaiting }) =>
       (await run('reserve', {
         slot: id,
@@ -186,37 +180,6 @@ export function runStore(link: RedisLink, prefix: string, slotLifeMs: number): R
     finish: async (owner, record, retentionMs) =>
       (await run('finish', { ...owned(owner, record), retentionMs, mostEnds })) === 1,
     giveBack: async (owner, record) => (await run('giveBack', owned(owner, record))) === 1,
-    find: async (runId) => {
-      const [record = ''] = (await run('find', {}, [runId])) as string[];
-      return record === '' ? undefined : recordOf(record);
-    },
-    finishedOf: async (runIds) => (await run('finished', {}, runIds)) as string[],
-    list: async (pipelineId, { limit, before = null, status = null }) => {
-      const runs = at(`runs:${pipelineId}`);
-      const found: RunRecord[] = [];
-      let rank = 0;
-      if (before !== null) {
-        const place = await link.ask(() => redis.zrevrank(runs, before));
-        const [record = ''] = place === null ? [] : ((await run('find', {}, [before])) as string[]);
-        if (place === null || record === '') throw pageGone();
-        rank = place + 1;
-      }
-      // Runs that are added meanwhile shift ranks, so a run may come twice; it is one all the same.
-      const seen = new Set<string>();
-      for (;;) {
-        const wanted = Math.min(limit + 1 - found.length, mostListed);
-        const ids = await link.ask(() => redis.zrevrange(runs, rank, rank + wanted - 1));
-        rank += ids.length;
-        const fresh = ids.filter((id) => !seen.has(id));
-        for (const id of fresh) seen.add(id);
-        for (const text of (await run('find', {}, fresh)) as string[]) {
-          const record = text === '' ? null : recordOf(text);
-          if (record !== null && (status === null || record.status === status)) found.push(record);
-        }
-        if (found.length > limit) return { runs: found.slice(0, limit), more: true };
-        if (ids.length < wanted) return { runs: found, more: false };
-      }
-    },
     depth: async () => {
       const [reserved = 0, queued = 0, running = 0] = (await run('depth', {})) as number[];
       return { reserved, queued, running };

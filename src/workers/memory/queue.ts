@@ -13,7 +13,6 @@ import type {
   JobQueue,
   Pause,
   QueueDepth,
-  RunPage,
   RunQuery,
 } from '../queue.ts';
 import {
@@ -29,6 +28,8 @@ import {
 import type { RunObserver } from '../run-observer.ts';
 import type { RunRecord } from '../run-record.ts';
 import { isCancelled } from '../run-transitions.ts';
+import type { RunPage } from '../records/page-of-runs.ts';
+import type { RunWatch } from '../records/run-watch.ts';
 import { Keys, scopeOf, type UsedKey } from './keys.ts';
 import { RunBook, type Run } from './run-book.ts';
 import { Slots } from './slots.ts';
@@ -139,9 +140,13 @@ class MemoryQueue implements JobQueue {
     await this.#runs.untilFinished(runId, signal);
   }
 
-  async list(pipelineId: string, query: RunQuery): Promise<RunPage> {
+  async list(pipelineIds: readonly string[], query: RunQuery): Promise<RunPage> {
     this.#runs.expire();
-    return this.#runs.list(pipelineId, query);
+    return this.#runs.list(pipelineIds, query);
+  }
+
+  watch(onChange: () => void): RunWatch {
+    return this.#runs.feed.watch(onChange);
   }
 
   async depth(): Promise<QueueDepth> {

@@ -2,8 +2,9 @@ import type { Clock } from '../../core/clock.ts';
 import { errorRecord } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import type { JobProgress, JobResult, PublishJob } from '../job.ts';
-import type { RunPage, RunQuery } from '../queue.ts';
+import type { RunQuery } from '../queue.ts';
 import { pageGone } from '../refusals.ts';
+import { PageOfRuns, type RunPage } from '../records/page-of-runs.ts';
 import type { RunRecord } from '../run-record.ts';
 import {
   acceptedRun,
@@ -17,7 +18,8 @@ import {
 } from '../run-transitions.ts';
 import { RunWaiters } from '../run-waiters.ts';
 import { Retention } from './retention.ts';
-import { RunLine } from '../run-line.ts';
+import { RunFeed } from './run-feed.ts';
+import { newestOfAll, RunLine } from '../records/run-line.ts';
 
 /** A run that was accepted, until its retention is over. Only the book changes it. */
 export interface Run {
@@ -27,7 +29,7 @@ export interface Run {
   readonly scope: string | null;
   /** Its place in the line of its pipeline, when it was accepted. */
   readonly position: number;
-  /** Its place among the runs of its pipeline. */
+  /** Its place among all runs. */
   arrival: number;
 }
 
@@ -53,12 +55,16 @@ export class RunBook {
   readonly #runs = new Map<string, Run>();
   /** The same, of each pipeline in the order of acceptance. */
   readonly #lines = new Map<string, RunLine<Run>>();
+  #arrivals = 0;
   readonly #finished: Retention<Run>;
   readonly #waiters = new RunWaiters();
+  /** For those who watch. */
+  readonly feed: RunFeed;
 
   constructor(options: RunBookOptions) {
     const { clock, retentionMs } = options;
     this.#options = options;
+    this.feed = new RunFeed(clock);
     this.#finished = new Retention({ clock, retentionMs, onExpire: (run) => this.#forget(run) });
   }
 
@@ -72,17 +78,15 @@ export class RunBook {
   }
 
   /** As `JobQueue.list`. */
-  list(pipelineId: string, { limit, before, status }: RunQuery): RunPage {
+  list(pipelineIds: readonly string[], { limit, before, ...filter }: RunQuery): RunPage {
     const from = before === null || before === undefined ? undefined : this.#runs.get(before);
-    if (from === undefined ? typeof before === 'string' : from.job.pipelineId !== pipelineId)
+    if (from === undefined ? typeof before === 'string' : !pipelineIds.includes(from.job.pipelineId))
       throw pageGone();
-    const found: RunRecord[] = [];
-    for (const { record } of this.#lines.get(pipelineId)?.newestFirst(from?.arrival) ?? []) {
-      if (typeof status === 'string' && record.status !== status) continue;
-      if (found.length === limit) return { runs: structuredClone(found), more: true };
-      found.push(record);
-    }
-    return { runs: structuredClone(found), more: false };
+    const page = new PageOfRuns(limit, filter);
+    const lines = pipelineIds.flatMap((id) => this.#lines.get(id) ?? []);
+    for (const { record } of newestOfAll(lines, ({ arrival }) => arrival, from?.arrival))
+      if (page.isFull(record)) break;
+    return structuredClone(page.page());
   }
 
   /** Resolves when the run is finished or unknown, or when `signal` aborts. */
@@ -101,31 +105,32 @@ export class RunBook {
     this.#runs.set(job.runId, run);
     const line = this.#lines.get(job.pipelineId) ?? new RunLine();
     this.#lines.set(job.pipelineId, line);
-    run.arrival = line.push(run);
+    run.arrival = line.push(run, this.#arrivals++);
+    this.feed.changed(run.record);
     return { run, accepted };
   }
 
   start(run: Run): void {
-    run.record = startedRun(run.record, this.#options.clock.now());
+    this.#change(run, startedRun(run.record, this.#options.clock.now()));
   }
 
   progress(run: Run, progress: JobProgress): void {
-    run.record = progressedRun(run.record, progress);
+    this.#change(run, progressedRun(run.record, progress));
   }
 
   /** The worker answered. Those who wait hear of it with `keep`. */
   finish(run: Run, result: JobResult): void {
-    run.record = finishedRun(run.record, result.run, this.#options.clock.now());
+    this.#change(run, finishedRun(run.record, result.run, this.#options.clock.now()));
   }
 
   /** The worker broke, or the run never had its turn. Those who wait hear of it with `keep`. */
   fail(run: Run, error: unknown): void {
-    run.record = failedRun(run.record, errorRecord(error), this.#options.clock.now());
+    this.#change(run, failedRun(run.record, errorRecord(error), this.#options.clock.now()));
   }
 
   /** Somebody cancelled it; `result` as in `cancelledRun`. Those who wait hear of it with `keep`. */
   cancel(run: Run, result: JobResult | null): void {
-    run.record = cancelledRun(run.record, result?.run ?? null, this.#options.clock.now());
+    this.#change(run, cancelledRun(run.record, result?.run ?? null, this.#options.clock.now()));
   }
 
   /** Begins the retention of a run that is finished or failed. What is staged for a cancelled one goes. */
@@ -137,7 +142,14 @@ export class RunBook {
 
   /** Forgets no more; resolves when no `onExpire` is under way. */
   close(): Promise<void> {
+    this.feed.close();
     return this.#finished.close();
+  }
+
+  #change(run: Run, record: RunRecord): void {
+    const before = run.record;
+    run.record = record;
+    this.feed.changed(record, before);
   }
 
   /** Never rejects. */
@@ -146,6 +158,7 @@ export class RunBook {
     const { onForget, onExpire } = this.#options;
     this.#runs.delete(job.runId);
     this.#lines.get(job.pipelineId)?.remove(arrival);
+    this.feed.forgotten(job.runId);
     onForget(run);
     return this.#clear(run, onExpire);
   }

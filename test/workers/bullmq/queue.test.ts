@@ -90,7 +90,10 @@ t.test('a page reads as many records as it shows and one more, however many ther
     await admission.accept({ runId: `maps.${run}`, pipelineId: 'maps', staged: null }, digestOf('{}'));
   }
   await other.config('RESETSTAT');
-  t.match(await queue.list('maps', { limit: 1 }), { runs: [{ run_id: 'maps.60' }], more: true });
+  t.match(await queue.list(['maps'], { limit: 1 }), {
+    runs: [{ run_id: 'maps.60' }],
+    next: 'maps.60',
+  });
   const [, calls = 'none'] = /cmdstat_hmget:calls=(\d+)/.exec(await other.info('commandstats')) ?? [];
   t.equal(Number(calls), 2);
 });
@@ -251,4 +254,35 @@ t.test('a run that is cancelled while it waits has no ticket any more', async (t
   t.equal(await board?.getWaitingCount(), 1);
   t.match(await api.cancel('maps.1'), { outcome: 'forgotten' });
   t.equal(await board?.getWaitingCount(), 0);
+});
+
+t.test('a watch shows what other hosts do, though messages are lost, and notices new data', async (t) => {
+  const [api, worker] = [await openHost('watched'), await openHost('watched')];
+  t.teardown(() => Promise.all([api.close(0), worker.close(0)]));
+  let ring: () => void = () => undefined;
+  const watch = api.watch(() => ring());
+  const rung = (): Promise<void> => new Promise((resolve) => (ring = resolve));
+  const beginning = await watch.cursor();
+  const query = { most: 100, wants: () => true };
+  const cut = (): Promise<string> => redis.cli('client', 'kill', 'type', 'pubsub');
+  for (let run = 1; run <= 20; run++) {
+    await submit(worker, `maps.${run}`);
+    if (run % 4 === 0) await cut();
+  }
+  await worker.start(async () => runResult('ok'));
+  await cut();
+  for (;;) {
+    const changed = rung();
+    const page = await watch.after(beginning, query);
+    const done = page?.changes.filter(({ record }) => record.status === 'succeeded') ?? [];
+    if (done.length === 20) break;
+    await changed;
+  }
+  await redis.cli('del', ...['epoch', 'revision', 'changed'].map((key) => `watched:${key}`));
+  const changed = rung();
+  await cut();
+  await changed;
+  t.equal(await watch.after(beginning, query), null, 'a cursor of data that are gone');
+  t.match(await watch.after(await watch.cursor(), query), { changes: [], more: false });
+  watch.close();
 });

@@ -25,6 +25,13 @@ t.test('every file below scripts/ is one of them', async (t) => {
   t.same(files.filter((file) => file.endsWith('.lua')).sort(), [...known, 'shared.lua'].sort());
 });
 
+t.test('a record is saved by saveRecord alone, which those who watch hear of', async (t) => {
+  for (const file of [...Object.values(scripts).map((script) => script.file), 'shared']) {
+    const saves = scriptText(file).match(/HSET'[^)]*'record'/g) ?? [];
+    t.equal(saves.length, file === 'shared' ? 1 : 0, file);
+  }
+});
+
 t.test('a script that Redis has lost is sent again', async (t) => {
   const redis = await startRedis();
   const connection = new Redis(redis.url);

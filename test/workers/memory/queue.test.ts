@@ -39,6 +39,32 @@ t.test(
     await clock.advance(0);
     await clock.advance(1_000);
     t.same(errors, Array(2).fill('an expired run could not be cleared away'));
-    t.same(await queue.list('a', { limit: 500 }), { runs: [], more: false });
+    t.same(await queue.list(['a'], { limit: 500 }), { runs: [], next: null });
   },
 );
+
+t.test('for one page of a list at most two thousand runs are looked at', async (t) => {
+  const queue = memoryQueue({
+    clock: manualClock(),
+    log: silentLog,
+    queueSize: 5_000,
+    maxConcurrency: 1,
+    retentionMs: 1_000,
+    onExpire: async () => undefined,
+  });
+  t.teardown(() => queue.close(0));
+  for (let run = 1; run <= 4_100; run++) {
+    const pipelineId = run === 50 ? 'b' : 'a';
+    const admission = await queue.reserve({ pipelineId });
+    await admission.accept({ runId: `${pipelineId}.${run}`, pipelineId, staged: null }, digestOf('{}'));
+  }
+  const query = { limit: 10, text: 'b.50' };
+  const first = await queue.list(['a', 'b'], query);
+  t.same(first, { runs: [], next: 'a.2101' });
+  const second = await queue.list(['a', 'b'], { ...query, before: first.next });
+  t.same(second, { runs: [], next: 'a.101' });
+  t.match(await queue.list(['b', 'a'], { ...query, before: second.next }), {
+    runs: [{ run_id: 'b.50' }],
+    next: null,
+  });
+});

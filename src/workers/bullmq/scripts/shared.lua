@@ -22,9 +22,15 @@
     staging            sorted set of names in shared staging that belong to no run yet, by the time at which
                        they become unwanted
     unwanted           sorted set of such names that are to be removed and then forgotten
+    epoch              a name for this life of the data, made up by whoever asks for it first
+    revision           counts the changes of all records
+    changed            sorted set of run ids by the revision of their last change
+    horizon            the newest revision of a run that was deleted
     key:<hash>         an Idempotency-Key: `s <slot>` while its upload is staged, then `u <digest> <run id>`
 
   Times are milliseconds of Redis's own clock, which all hosts share.
+
+  On the channel `changes` every change of a record is published as `<revision> <record>`.
 
   ARGV[1]  prefix
 ]]
@@ -52,9 +58,17 @@ local function hasFailed(runId)
   return known[1] == 'finished' and cjson.decode(known[2])['status'] == 'failed'
 end
 
+-- Saves a run's record, whose other fields follow, and notifies those who watch.
+local function saveRecord(runId, record, ...)
+  redis.call('HSET', prefix .. 'run:' .. runId, 'record', record, ...)
+  local revision = redis.call('INCR', prefix .. 'revision')
+  redis.call('ZADD', prefix .. 'changed', revision, runId)
+  redis.call('PUBLISH', prefix .. 'changes', revision .. ' ' .. record)
+end
+
 -- Records the end of a run. Its record and its key expire after the retention.
 local function endRun(runId, record, retentionMs, key, digest)
-  redis.call('HSET', prefix .. 'run:' .. runId, 'record', record, 'state', 'finished', 'expires', now + retentionMs)
+  saveRecord(runId, record, 'state', 'finished', 'expires', now + retentionMs)
   redis.call('ZADD', prefix .. 'finished', now + retentionMs, runId)
   if key ~= '' and redis.call('GET', prefix .. 'key:' .. key) == 'u ' .. digest .. ' ' .. runId then
     redis.call('PEXPIRE', prefix .. 'key:' .. key, retentionMs)
@@ -65,6 +79,14 @@ end
 local function waitingOf(pipeline)
   redis.call('ZREMRANGEBYSCORE', prefix .. 'slots:' .. pipeline, '-inf', now)
   return redis.call('ZCARD', prefix .. 'slots:' .. pipeline) + redis.call('SCARD', prefix .. 'queued:' .. pipeline)
+end
+
+-- The record of a run; '' if it is unknown or has expired.
+local function recordOf(runId)
+  local known = redis.call('HMGET', prefix .. 'run:' .. runId, 'record', 'expires')
+  local record, expires = known[1], known[2]
+  local isGone = not record or (expires and tonumber(expires) <= now)
+  return isGone and '' or record
 end
 
 local function isStaging(value)

@@ -42,8 +42,8 @@ end
 local seq = redis.call('INCR', prefix .. 'seq')
 redis.call('SADD', prefix .. 'queued:' .. pipeline, runId)
 local position = redis.call('SCARD', prefix .. 'queued:' .. pipeline)
-redis.call('HSET', run, 'pipeline', pipeline, 'seq', seq, 'state', 'queued', 'job', job, 'record', record,
-  'key', key, 'digest', digest, 'owner', '', 'takes', 0, 'position', position)
+saveRecord(runId, record, 'pipeline', pipeline, 'seq', seq, 'state', 'queued', 'job', job, 'key', key,
+  'digest', digest, 'owner', '', 'takes', 0, 'position', position)
 redis.call('ZADD', prefix .. 'runs:' .. pipeline, seq, runId)
 redis.call('ZADD', prefix .. 'queued', seq, runId)
 redis.call('ZADD', prefix .. 'outbox:' .. pipeline, seq, runId)

@@ -15,6 +15,12 @@ if pipeline then
   redis.call('SREM', prefix .. 'queued:' .. pipeline, runId)
   forgetKey(key, 'u ' .. digest .. ' ' .. runId)
 end
+local revision = redis.call('ZSCORE', prefix .. 'changed', runId)
+if revision then
+  local horizon = tonumber(redis.call('GET', prefix .. 'horizon') or 0)
+  if tonumber(revision) > horizon then redis.call('SET', prefix .. 'horizon', revision) end
+  redis.call('ZREM', prefix .. 'changed', runId)
+end
 redis.call('ZREM', prefix .. 'finished', runId)
 redis.call('DEL', run)
 return 'ok'

@@ -13,7 +13,7 @@ local run = prefix .. 'run:' .. runId
 local known = redis.call('HMGET', run, 'owner', 'state', 'seq', 'pipeline')
 local seq, pipeline = known[3], known[4]
 if known[1] ~= owner or known[2] ~= 'running' then return 0 end
-redis.call('HSET', run, 'record', record, 'state', 'queued', 'owner', '')
+saveRecord(runId, record, 'state', 'queued', 'owner', '')
 redis.call('HINCRBY', run, 'takes', -1)
 redis.call('SREM', prefix .. 'running', runId)
 redis.call('ZADD', prefix .. 'queued', seq, runId)

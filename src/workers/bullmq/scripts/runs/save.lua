@@ -12,5 +12,5 @@ local runId, owner, record = ARGV[2], ARGV[3], ARGV[4]
 local run = prefix .. 'run:' .. runId
 local known = redis.call('HMGET', run, 'owner', 'state')
 if known[1] ~= owner or known[2] ~= 'running' then return 0 end
-redis.call('HSET', run, 'record', record)
+saveRecord(runId, record)
 return 1

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { RunLine } from '../../src/workers/run-line.ts';
-import { howMany } from '../support/sampling.ts';
+import { RunLine } from '../../../src/workers/records/run-line.ts';
+import { howMany } from '../../support/sampling.ts';
 
 t.test('the first of very many is one step away, and so is the one before any other', async (t) => {
   const line = new RunLine<number>();
@@ -13,6 +13,7 @@ t.test('the first of very many is one step away, and so is the one before any ot
     break;
   }
   t.same([...line.newestFirst(places[1])], [0]);
+  t.same([...line.oldestFirst(places[49_998])], [49_999]);
   t.equal(looks, 1);
 });
 
@@ -38,6 +39,13 @@ t.test('it holds what an array would, whatever is added and removed (property)',
           same(
             [...line.newestFirst(before)],
             newest.filter(({ arrival }) => arrival < before),
+          ),
+        ) &&
+        same([...line.oldestFirst()], model) &&
+        [0, 3, 20].every((after) =>
+          same(
+            [...line.oldestFirst(after)],
+            model.filter(({ arrival }) => arrival > after),
           ),
         )
       );

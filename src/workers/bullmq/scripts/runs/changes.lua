@@ -1,0 +1,24 @@
+--[[
+  Lists the runs whose records changed after a revision, in the order of their last changes.
+
+  ARGV[2]  after  '': none is listed
+  ARGV[3]  most   how many runs at most
+  ARGV[4]  epoch  the name of this life of the data, if it has none yet
+
+  Returns {epoch, newest revision, horizon, revision, record or '', …}
+]]
+local after, most, epoch = ARGV[2], ARGV[3], ARGV[4]
+
+redis.call('SET', prefix .. 'epoch', epoch, 'NX')
+local answer = {
+  redis.call('GET', prefix .. 'epoch'),
+  tonumber(redis.call('GET', prefix .. 'revision') or 0),
+  tonumber(redis.call('GET', prefix .. 'horizon') or 0),
+}
+if after == '' then return answer end
+local found = redis.call('ZRANGEBYSCORE', prefix .. 'changed', '(' .. after, '+inf', 'WITHSCORES', 'LIMIT', 0, most)
+for i = 1, #found, 2 do
+  answer[#answer + 1] = tonumber(found[i + 1])
+  answer[#answer + 1] = recordOf(found[i])
+end
+return answer

@@ -1,0 +1,11 @@
+--[[
+  Looks up where a run stands in the order of acceptance.
+
+  ARGV[2]  runId
+
+  Returns {} if the run is unknown or has expired | {pipeline, seq}
+]]
+local runId = ARGV[2]
+
+if recordOf(runId) == '' then return {} end
+return redis.call('HMGET', prefix .. 'run:' .. runId, 'pipeline', 'seq')
