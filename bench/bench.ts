@@ -12,6 +12,7 @@ const benches: Record<string, () => Promise<boolean>> = {
   incremental: async () => (await import('./incremental.ts')).incremental(),
   catalog: async () => (await import('./catalog.ts')).catalog(),
   upload: async () => (await import('./upload.ts')).upload(),
+  events: async () => (await import('./events.ts')).events(),
   soak: async () => (await import('./soak.ts')).soak(),
   'scene-map': async () => {
     await import('./scene-map.ts');

@@ -3,11 +3,13 @@ import { apiPageRoute } from './openapi/api-page-route.ts';
 import type { ApiPorts } from './ports.ts';
 import { healthRoute } from './health/health-route.ts';
 import { liveRoute } from './health/live-route.ts';
+import { followRunRoute, followRunsRoute } from './live/live-routes.ts';
 import { metricsRoute } from './metrics/metrics-route.ts';
 import { openApiRoute } from './openapi/openapi-route.ts';
 import { cancelRunRoute } from './runs/cancel-route.ts';
 import { pausePipelineRoute, resumePipelineRoute } from './runs/pause-routes.ts';
 import { listRunsRoute, startRunRoute } from './runs/pipeline-runs-routes.ts';
+import { listAllRunsRoute } from './runs/run-pages.ts';
 import { showRunRoute } from './runs/run-route.ts';
 import { sceneMapSchemaRoute, validateSceneMapRoute } from './scene-maps/scene-map-routes.ts';
 import { uploadFormRoute } from './upload/upload-form-route.ts';
@@ -19,9 +21,12 @@ export const routes: readonly Route<ApiPorts>[] = [
   uploadRoute,
   uploadFormRoute,
   showRunRoute,
+  followRunRoute,
   startRunRoute,
   listRunsRoute,
   cancelRunRoute,
+  listAllRunsRoute,
+  followRunsRoute,
   pausePipelineRoute,
   resumePipelineRoute,
   validateSceneMapRoute,

@@ -223,6 +223,10 @@ export const errorTable = {
     retryable: true,
     about: 'The queue (Redis) cannot be reached or cannot keep anything at the moment.',
   },
+  too_many_streams: {
+    retryable: true,
+    about: 'As many clients follow runs by streams of events as may at once.',
+  },
   idempotency_in_progress: { retryable: true, about: 'A request with this key is still being staged.' },
   idempotency_conflict: {
     retryable: false,

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { setMaxListeners } from 'node:events';
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import net from 'node:net';
 import { tmpdir } from 'node:os';
@@ -6,6 +7,7 @@ import path from 'node:path';
 import type { Test } from 'tap';
 import { createApp } from '../../src/api/app.ts';
 import { createBodyMemory } from '../../src/api/http/request/body-in-memory.ts';
+import { createStreams } from '../../src/api/live/streams.ts';
 import { measuredStage } from '../../src/api/upload/measured-stage.ts';
 import { listen } from '../../src/api/http/listen.ts';
 import { createMetrics } from '../../src/api/metrics/metrics.ts';
@@ -84,6 +86,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     uploadTimeoutMs: 600_000,
     idleTimeoutMs: 600_000,
     maxConnections: 1_000,
+    maxStreams: 1_000,
     maxBodyMemory: 64 * 1024 * 1024,
     shutdownTimeoutMs: 0,
     protectRuns: false,
@@ -92,6 +95,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
   };
   const stopping = new AbortController();
   const draining = new AbortController();
+  setMaxListeners(0, draining.signal);
   if (settings.draining === true) draining.abort();
   const queue = memoryQueue({
     ...http,
@@ -147,6 +151,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     stage: measuredStage(settings.stage ?? stageAnything, metrics),
     stopping: stopping.signal,
     bodyMemory: createBodyMemory(http.maxBodyMemory),
+    streams: createStreams(http.maxStreams),
     draining: draining.signal,
     isDraining: () => draining.signal.aborted,
   };
@@ -160,6 +165,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     queue,
     threads: () => ({ threads: 2, busy: 1, replaced: 3 }),
     connections,
+    streams: ports.streams.stats,
     weather: { isUp: () => true },
   });
   t.teardown(async () => {

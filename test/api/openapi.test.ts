@@ -111,6 +111,23 @@ const ofAnUpload =
   async (api) =>
     call((await upload(api.origin)).headers.get('location') ?? 'none')(api);
 const protectRuns: ApiSettings = { http: { protectRuns: true } };
+/** An upload's run, which has failed for the end of the queue. */
+const ofAFinishedRun =
+  (call: (path: string) => Call): Call =>
+  async (api) => {
+    const path = (await upload(api.origin)).headers.get('location') ?? 'none';
+    await api.ports.queue.close(0);
+    return call(path)(api);
+  };
+const noStreams: ApiSettings = { http: { maxStreams: 0 } };
+/** Follows a run whose last event the client has. */
+const followedAgain =
+  (path: string): Call =>
+  async (api) => {
+    const first = await (await get(`${path}/events`)(api)).text();
+    const lastId = [...first.matchAll(/^id: (.+)$/gm)].at(-1)?.[1] ?? 'none';
+    return get(`${path}/events`, { headers: { 'last-event-id': lastId } })(api);
+  };
 const full: ApiSettings = { http: { queueSize: 1 } };
 const occupied =
   (call: Call, request: Parameters<Api['ports']['queue']['reserve']>[0]): Call =>
@@ -284,6 +301,40 @@ const provocations: Record<string, Record<string, Provocation>> = {
     forbidden: [protectRuns, ofAnUpload((path) => get(path, authorized(tokens.docs)))],
     queue_unavailable: away(get('/runs/none')),
     internal_error: broken(get('/runs/none')),
+  },
+  followRun: {
+    200: ofAFinishedRun((path) => get(`${path}/events`)),
+    204: ofAFinishedRun(followedAgain),
+    run_not_found: get('/runs/none/events'),
+    unauthorized: [protectRuns, get('/runs/none/events')],
+    forbidden: [protectRuns, ofAnUpload((path) => get(`${path}/events`, authorized(tokens.docs)))],
+    too_many_streams: [noStreams, ofAnUpload((path) => get(`${path}/events`))],
+    queue_unavailable: away(get('/runs/none/events')),
+    internal_error: broken(get('/runs/none/events')),
+  },
+  followRuns: {
+    200: [{ draining: true }, get('/v1/events', authorized(tokens.maps))],
+    unauthorized: get('/v1/events', authorized('guess')),
+    pipeline_not_found: get('/v1/events?pipeline=none', authorized(tokens.maps)),
+    forbidden: get('/v1/events?pipeline=docs', authorized(tokens.maps)),
+    invalid_request: get('/v1/events?limit=501', authorized(tokens.maps)),
+    too_many_streams: [noStreams, get('/v1/events', authorized(tokens.maps))],
+    queue_unavailable: away(get('/v1/events', authorized(tokens.maps))),
+    internal_error: broken(get('/v1/events', authorized(tokens.maps))),
+  },
+  listAllRuns: {
+    200: async (api) => {
+      for (const body of ['A', 'B']) await upload(api.origin, { body });
+      const query = '?limit=1&status=queued&pipeline=maps&since=2026-01-01T00:00:00Z&q=maps';
+      return get(`/v1/runs${query}`, authorized(tokens.maps))(api);
+    },
+    unauthorized: get('/v1/runs', authorized('guess')),
+    pipeline_not_found: get('/v1/runs?pipeline=none', authorized(tokens.maps)),
+    forbidden: get('/v1/runs?pipeline=maps,docs', authorized(tokens.maps)),
+    invalid_request: get('/v1/runs?since=yesterday', authorized(tokens.maps)),
+    run_not_found: get('/v1/runs?before=maps.none', authorized(tokens.maps)),
+    queue_unavailable: away(get('/v1/runs', authorized(tokens.maps))),
+    internal_error: broken(get('/v1/runs', authorized(tokens.maps))),
   },
   startRun: {
     202: start('files', { headers: { 'content-type': 'application/json' }, body: '{}' }),

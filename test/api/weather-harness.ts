@@ -56,6 +56,7 @@ export async function startWeather(
     uploadTimeoutMs: 1,
     idleTimeoutMs: 1,
     maxConnections: 100,
+    maxStreams: 100,
     maxBodyMemory: 1,
     shutdownTimeoutMs: 1,
     protectRuns: false,

@@ -1,12 +1,14 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { JobQueue } from '../../workers/queue.ts';
 import type { ThreadStats } from '../../workers/threads/pool.ts';
+import type { StreamStats } from '../live/streams.ts';
 import type { ConnectionStats } from '../http/listen.ts';
 
 export interface ObservedDaemon {
   queue: Pick<JobQueue, 'depth' | 'pauses'>;
   threads: () => ThreadStats;
   connections: () => ConnectionStats;
+  streams: () => StreamStats;
   /** Null if no weather database is configured. */
   weather: { isUp(): boolean } | null;
 }
@@ -15,7 +17,7 @@ export interface ObservedDaemon {
 export function observeDaemon(
   registry: Registry,
   pipelineIds: readonly string[],
-  { queue, threads, connections, weather }: ObservedDaemon,
+  { queue, threads, connections, streams, weather }: ObservedDaemon,
 ): void {
   const registers = [registry];
   if (weather !== null)
@@ -69,7 +71,30 @@ export function observeDaemon(
         for (const pipeline of pipelineIds) this.set({ pipeline }, pauses.has(pipeline) ? 1 : 0);
     },
   });
+  observeStreams(registry, streams);
   observeThreads(registry, threads);
+}
+
+function observeStreams(registry: Registry, streams: () => StreamStats): void {
+  const registers = [registry];
+  new Gauge({
+    name: 'waybill_event_streams',
+    help: 'Streams of events that are open.',
+    registers,
+    collect() {
+      this.set(streams().open);
+    },
+  });
+  new Counter({
+    name: 'waybill_event_streams_ended_total',
+    help: 'Streams of events that have ended, by why.',
+    labelNames: ['end'],
+    registers,
+    collect() {
+      this.reset();
+      for (const [end, count] of Object.entries(streams().ended)) this.inc({ end }, count);
+    },
+  });
 }
 
 /** Adds gauges of the worker threads. */

@@ -15,6 +15,7 @@ export function componentSchemas(): Record<string, JsonSchema> {
     ...fromFile('Plan', planSchemaText()),
     Accepted: accepted,
     RunList: runList,
+    RunSearch: runSearch,
     PipelineState: pipelineState,
     Pause: pause,
     SceneMapReport: sceneMapReport,
@@ -45,20 +46,29 @@ const accepted: JsonSchema = {
   },
 };
 
+const pageOfRuns = {
+  runs: { type: 'array', items: schemaRef('RunRecord') },
+  next: {
+    description: 'Path and query of the next page; null where this is the last one.',
+    type: ['string', 'null'],
+    format: 'uri-reference',
+  },
+};
+
 const runList: JsonSchema = {
   description: 'Retained runs of one pipeline, newest first.',
   type: 'object',
   additionalProperties: false,
   required: ['runs', 'next', 'paused'],
-  properties: {
-    paused: schemaRef('Pause'),
-    runs: { type: 'array', items: schemaRef('RunRecord') },
-    next: {
-      description: 'Path and query of the next page; null where this is the last one.',
-      type: ['string', 'null'],
-      format: 'uri-reference',
-    },
-  },
+  properties: { paused: schemaRef('Pause'), ...pageOfRuns },
+};
+
+const runSearch: JsonSchema = {
+  description: 'Retained runs of several pipelines, newest first.',
+  type: 'object',
+  additionalProperties: false,
+  required: ['runs', 'next'],
+  properties: pageOfRuns,
 };
 
 const pause: JsonSchema = {

@@ -1,13 +1,10 @@
 import type { RequestHandler } from 'express';
-import { WaybillError } from '../../core/errors.ts';
 import { wholeNumber } from '../../core/parameters.ts';
-import type { RunRecord } from '../../workers/run-record.ts';
-import { authenticate, challenge, type Token } from '../http/auth.ts';
 import { jsonContent, runIdParameter } from '../http/json-content.ts';
 import { queryParameters } from '../http/query-parameters.ts';
+import { findRun, tokenOfReader } from './find-run.ts';
 import { holdUntilFinished } from './hold-answer.ts';
 import type { RunPorts } from './ports.ts';
-import { requestContext } from '../http/request/request-context.ts';
 import type { Route } from '../http/route.ts';
 import { sendWithEtag, taggedAnswer } from '../http/answer/send-with-etag.ts';
 
@@ -63,31 +60,14 @@ export const showRunRoute: Route<ShowPorts> = {
 function showRun(ports: ShowPorts): RequestHandler<{ runId: string }> {
   return async (req, res) => {
     const { runId } = req.params;
-    const token = ports.http.protectRuns
-      ? challenge(req, res, () => authenticate(req.headers.authorization, ports.tokens))
-      : null;
-    if (token !== null) requestContext(req).fields['token_id'] = token.id;
+    const token = tokenOfReader(req, res, ports);
     const { wait: seconds } = showQuery.read(req.url);
-    let record = await findFor(token, runId, ports);
+    let record = await findRun(token, runId, ports);
     if (record.finished_at === null && seconds > 0) {
       await holdUntilFinished(res, { runId, seconds }, ports);
       if (res.destroyed) return;
-      record = await findFor(token, runId, ports);
+      record = await findRun(token, runId, ports);
     }
     sendWithEtag(req, res, taggedAnswer('application/json; charset=utf-8', JSON.stringify(record)));
   };
-}
-
-/** Throws `run_not_found`, and `forbidden` if there is a token and it is not for the run's pipeline. */
-async function findFor(token: Token | null, runId: string, { queue }: ShowPorts): Promise<RunRecord> {
-  const record = await queue.find(runId);
-  if (record === undefined) {
-    throw new WaybillError('run_not_found', 'there is no such run', {
-      hint: 'records are kept for server.http.retention, and a restart of the daemon clears them',
-    });
-  }
-  if (token !== null && !token.pipelines.has(record.pipeline_id)) {
-    throw new WaybillError('forbidden', `the token "${token.id}" is not for the pipeline of this run`);
-  }
-  return record;
 }

@@ -7,6 +7,7 @@ import type { Coordinator } from '../../workers/coordinator.ts';
 import { cancelled } from '../../workers/refusals.ts';
 import { resolveToken, resolveTokens, type Token } from '../../api/http/auth.ts';
 import { createBodyMemory } from '../../api/http/request/body-in-memory.ts';
+import type { Streams } from '../../api/live/streams.ts';
 import type { Metrics } from '../../api/metrics/metrics.ts';
 import type { ApiPorts } from '../../api/ports.ts';
 import { resolveAdminToken } from '../../api/queue-board/admin-auth.ts';
@@ -46,12 +47,14 @@ export interface ApiParts {
   stopping: AbortSignal;
   /** Aborts when the daemon begins to stop. */
   draining: AbortSignal;
+  streams: Streams;
 }
 
 /** The ports of the daemon's API. */
 export async function apiPorts(foundation: Foundation, parts: ApiParts): Promise<ApiPorts> {
   const { config, clock, log, logging } = foundation;
-  const { tokens, metrics, notifier, coordinator, weather, weatherPulse, stopping, draining } = parts;
+  const { tokens, metrics, notifier, coordinator, weather, weatherPulse, stopping, draining, streams } =
+    parts;
   return {
     http: config.server.http,
     clock,
@@ -76,6 +79,7 @@ export async function apiPorts(foundation: Foundation, parts: ApiParts): Promise
     weatherPulse,
     stopping,
     bodyMemory: createBodyMemory(config.server.http.maxBodyMemory),
+    streams,
     draining,
     isDraining: () => draining.aborted,
     board: await openBoard(coordinator, tokens.admin, config),

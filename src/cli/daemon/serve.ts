@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import type { Timer } from '../../core/clock.ts';
 import { WaybillError } from '../../core/errors.ts';
 import { releasedOnFailure } from '../../core/lifecycle.ts';
@@ -5,6 +6,7 @@ import type { Coordinator } from '../../workers/coordinator.ts';
 import { openCoordinator, requireBullmq } from '../../workers/open-coordinator.ts';
 import { createApp } from '../../api/app.ts';
 import { listen, type HttpServer } from '../../api/http/listen.ts';
+import { createStreams, type Streams } from '../../api/live/streams.ts';
 import { createMetrics, type Metrics } from '../../api/metrics/metrics.ts';
 import { metricsOptions } from './metrics-options.ts';
 import { withHotReads } from '../../api/weather/hot-reads.ts';
@@ -48,6 +50,7 @@ interface Daemon {
   entrance: Entrance;
   weather: OpenedWeather | null;
   coordinator: Coordinator;
+  streams: Streams;
   lag: Timer;
 }
 
@@ -110,8 +113,14 @@ async function openDaemon(
   });
   const lag = watchLoopLag({ ...foundation, record: (seconds) => metrics?.loopLag(seconds) });
   onFailure(async () => lag.cancel());
-  metrics?.observe({ ...coordinator, connections: server.connections, weather: weather?.pulse ?? null });
-  return { foundation, tokens, metrics, notifier, server, entrance, weather, coordinator, lag };
+  const streams = createStreams(config.server.http.maxStreams);
+  metrics?.observe({
+    ...coordinator,
+    connections: server.connections,
+    streams: streams.stats,
+    weather: weather?.pulse ?? null,
+  });
+  return { foundation, tokens, metrics, notifier, server, entrance, weather, coordinator, streams, lag };
 }
 
 /**
@@ -137,7 +146,10 @@ interface Shutdown {
 }
 
 function newShutdown(): Shutdown {
-  return { draining: new AbortController(), uploads: new AbortController() };
+  const draining = new AbortController();
+  // Every request that is held and every stream of events listens.
+  setMaxListeners(0, draining.signal);
+  return { draining, uploads: new AbortController() };
 }
 
 async function stop(daemon: Daemon, shutdown: Shutdown): Promise<{ unfinished: string[] }> {

@@ -52,6 +52,7 @@ export interface ServerConfig {
     uploadTimeoutMs: number;
     idleTimeoutMs: number;
     maxConnections: number;
+    maxStreams: number;
     /** Bytes that the bodies of requests may take in memory together. */
     maxBodyMemory: number;
     shutdownTimeoutMs: number;

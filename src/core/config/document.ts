@@ -23,6 +23,7 @@ export interface ConfigDocument {
       upload_timeout: string;
       idle_timeout: string;
       max_connections: number;
+      max_streams: number;
       max_body_memory: string | number;
       shutdown_timeout: string;
       protect_runs: boolean;

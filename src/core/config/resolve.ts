@@ -65,6 +65,7 @@ function resolveServer(
       uploadTimeoutMs: resolveDuration(http.upload_timeout),
       idleTimeoutMs: resolveDuration(http.idle_timeout),
       maxConnections: http.max_connections,
+      maxStreams: http.max_streams,
       maxBodyMemory: resolveSize(http.max_body_memory),
       shutdownTimeoutMs: resolveDuration(http.shutdown_timeout),
       protectRuns: http.protect_runs,

@@ -54,6 +54,7 @@ t.test('the smallest configuration gets every default', async (t) => {
         uploadTimeoutMs: 1_800_000,
         idleTimeoutMs: 60_000,
         maxConnections: 2000,
+        maxStreams: 1000,
         maxBodyMemory: 64 * 1024 * 1024,
         shutdownTimeoutMs: 30_000,
         protectRuns: false,

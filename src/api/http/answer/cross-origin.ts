@@ -16,6 +16,7 @@ const allowedHeaders = [
   'Content-Type',
   'Idempotency-Key',
   'If-Modified-Since',
+  'Last-Event-ID',
   'If-None-Match',
 ];
 // What the API answers with beyond the headers that every page may read.

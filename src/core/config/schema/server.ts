@@ -64,6 +64,11 @@ const http = map({
   max_connections: integer(1, 1_000_000)
     .default(2000)
     .description('Connections that may be open at once; one more is closed at once.'),
+  max_streams: integer(0, 1_000_000)
+    .default(1000)
+    .description(
+      'Streams of events that may be open at once; one more is answered with 503 too_many_streams. Each takes one of max_connections.',
+    ),
   max_body_memory: size({ atLeast: 16 * 1024 * 1024 })
     .default('64MiB')
     .description(

@@ -1,0 +1,57 @@
+import { WaybillError } from '../../core/errors.ts';
+import type { RunChange } from '../../workers/records/run-changes.ts';
+import { frameOf } from './event-stream.ts';
+
+/** Why a stream ended. A client is told the first three. */
+export const streamEnds = ['finished', 'shutting_down', 'too_slow', 'client_left', 'failed'] as const;
+export type StreamEnd = (typeof streamEnds)[number];
+
+export interface StreamStats {
+  open: number;
+  /** How many have ended since the start, by why. */
+  ended: Readonly<Record<StreamEnd, number>>;
+}
+
+/** Counts the streams of events of this process, and bounds how many are open at once. */
+export interface Streams {
+  /**
+   * Opens one. The answer is to be called once, with why it ended, or with null if it never began. Throws
+   * `too_many_streams` if as many are open as may be.
+   */
+  open(): (end: StreamEnd | null) => void;
+  /** The change as an event. Made once for all streams, since many of them send it at the same time. */
+  frameOf(change: RunChange): string;
+  stats: () => StreamStats;
+}
+
+/** Events that are kept for the next stream to send. */
+const mostFrames = 100;
+
+export function createStreams(most: number): Streams {
+  const ended = Object.fromEntries(streamEnds.map((end) => [end, 0])) as Record<StreamEnd, number>;
+  const frames = new Map<string, string>();
+  let open = 0;
+  return {
+    open: () => {
+      if (open >= most)
+        throw new WaybillError('too_many_streams', `all ${most} streams of events are taken`, {
+          hint: 'try again later, or ask for the record with `?wait=30`',
+        });
+      open += 1;
+      return (end) => {
+        open -= 1;
+        if (end !== null) ended[end] += 1;
+      };
+    },
+    frameOf: ({ cursor, record }) => {
+      const known = frames.get(cursor);
+      if (known !== undefined) return known;
+      const frame = frameOf({ event: 'run', id: cursor, data: JSON.stringify(record) });
+      frames.set(cursor, frame);
+      const [oldest] = frames.keys();
+      if (oldest !== undefined && frames.size > mostFrames) frames.delete(oldest);
+      return frame;
+    },
+    stats: () => ({ open, ended: { ...ended } }),
+  };
+}

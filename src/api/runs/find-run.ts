@@ -1,0 +1,39 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { WaybillError } from '../../core/errors.ts';
+import type { RunRecord } from '../../workers/run-record.ts';
+import { authenticate, challenge, type Token } from '../http/auth.ts';
+import { requestContext } from '../http/request/request-context.ts';
+import type { RunPorts } from './ports.ts';
+
+/**
+ * The token of a request about one run; null if none is asked for, because the run id is the capability.
+ * Throws `unauthorized`.
+ */
+export function tokenOfReader(
+  req: IncomingMessage,
+  res: ServerResponse,
+  { http, tokens }: Pick<RunPorts, 'http' | 'tokens'>,
+): Token | null {
+  if (!http.protectRuns) return null;
+  const token = challenge(req, res, () => authenticate(req.headers.authorization, tokens));
+  requestContext(req).fields['token_id'] = token.id;
+  return token;
+}
+
+/** Throws `run_not_found`, and `forbidden` if there is a token and it is not for the run's pipeline. */
+export async function findRun(
+  token: Token | null,
+  runId: string,
+  { queue }: Pick<RunPorts, 'queue'>,
+): Promise<RunRecord> {
+  const record = await queue.find(runId);
+  if (record === undefined) {
+    throw new WaybillError('run_not_found', 'there is no such run', {
+      hint: 'records are kept for server.http.retention, and a restart of the daemon clears them',
+    });
+  }
+  if (token !== null && !token.pipelines.has(record.pipeline_id)) {
+    throw new WaybillError('forbidden', `the token "${token.id}" is not for the pipeline of this run`);
+  }
+  return record;
+}

@@ -1,0 +1,144 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { RequestHandler } from 'express';
+import { parseInstant, dateOf } from '../../core/instant.ts';
+import { WaybillError } from '../../core/errors.ts';
+import { choice, freeText, names, wholeNumber, type Parameter } from '../../core/parameters.ts';
+import { runStatuses, type RunRecord } from '../../workers/run-record.ts';
+import { authenticate, challenge, type Token } from '../http/auth.ts';
+import { jsonContent } from '../http/json-content.ts';
+import { queryParameters } from '../http/query-parameters.ts';
+import { requestContext } from '../http/request/request-context.ts';
+import type { Route } from '../http/route.ts';
+import type { RunPorts } from './ports.ts';
+
+const longestId = 255;
+
+/** The parameters of every list of runs. */
+export const pageParameters = {
+  limit: wholeNumber(1, 500, 50, { description: 'Runs on one page.' }),
+  status: choice(runStatuses, null, { description: 'Only runs of this status.' }),
+  before: freeText(longestId, {
+    description:
+      'Only runs that were accepted before this one. A page begun so does not shift when runs are added.',
+    example: 'maps.20261120T020434Z.k3f9q2ab7x',
+  }),
+};
+
+/** Which pipelines a request is about, of those of its token. */
+export const pipelinesParameter = names(100, longestId, {
+  description: 'Only runs of these pipelines, with commas between; by default of all that the token allows.',
+  example: 'maps',
+});
+
+const sinceParameter: Parameter<Date | null> = {
+  description: 'Only runs that were accepted at this time or later: RFC 3339, with a zone.',
+  schema: { type: 'string', format: 'date-time' },
+  example: '2026-11-20T00:00:00Z',
+  absent: null,
+  expected: 'an RFC 3339 timestamp with a zone',
+  parse: (text) => {
+    const verdict = parseInstant(text);
+    return verdict.ok ? dateOf(verdict.value) : undefined;
+  },
+};
+
+const allQuery = queryParameters({
+  ...pageParameters,
+  pipeline: pipelinesParameter,
+  since: sinceParameter,
+  q: freeText(200, {
+    description:
+      'Only runs in whose record every one of these words occurs, in any case: in ids, status, actions, paths, errors and warnings.',
+    example: 'unmanaged',
+  }),
+});
+
+/** What the retained runs of all pipelines are asked by. */
+export interface RunSearch {
+  limit: number;
+  pipeline?: readonly string[];
+  status?: string | null;
+  since?: Date | null;
+  q?: string | null;
+}
+
+/** The path and query of the next page of all runs; null if there is none. Pure. */
+export function nextOfAll(basePath: string, search: RunSearch, before: string | null): string | null {
+  if (before === null) return null;
+  const { limit, pipeline = [], status, since, q } = search;
+  const query = new URLSearchParams({
+    limit: String(limit),
+    ...(pipeline.length > 0 && { pipeline: pipeline.join(',') }),
+    ...(status && { status }),
+    ...(since && { since: since.toISOString() }),
+    ...(q && { q }),
+    before,
+  });
+  return `${basePath}v1/runs?${query.toString()}`;
+}
+
+/** The token of a request that is about no one pipeline. Throws `unauthorized`. */
+export function tokenOfCaller(
+  req: IncomingMessage,
+  res: ServerResponse,
+  { tokens }: Pick<RunPorts, 'tokens'>,
+): Token {
+  const token = challenge(req, res, () => authenticate(req.headers.authorization, tokens));
+  requestContext(req).fields['token_id'] = token.id;
+  return token;
+}
+
+/**
+ * The pipelines that a request is about: those that it names, or all of its token that there are. Throws
+ * `pipeline_not_found`, and `forbidden` if the token is not for one of them.
+ */
+export function pipelinesOf(
+  { id, pipelines }: Token,
+  named: readonly string[],
+  { pipelineIds }: Pick<RunPorts, 'pipelineIds'>,
+): string[] {
+  for (const pipelineId of named) {
+    if (!pipelineIds.has(pipelineId))
+      throw new WaybillError('pipeline_not_found', `there is no pipeline "${pipelineId}"`, {
+        hint: 'check the ids in the query',
+      });
+    if (!pipelines.has(pipelineId))
+      throw new WaybillError('forbidden', `the token "${id}" is not for the pipeline "${pipelineId}"`, {
+        hint: 'leave it out, or have the pipeline added to upload_tokens',
+      });
+  }
+  return named.length > 0 ? [...named] : [...pipelines].filter((pipelineId) => pipelineIds.has(pipelineId));
+}
+
+/** The retained runs of all pipelines of a token. */
+export const listAllRunsRoute: Route<RunPorts> = {
+  method: 'get',
+  path: '/v1/runs',
+  operationId: 'listAllRuns',
+  tag: 'runs',
+  summary: 'The runs of all pipelines of the token, newest first',
+  description:
+    'Every run whose record is retained. At most 2,000 runs are looked at for one page: one with `status`, `since` or `q` may therefore be shorter than its limit, even empty, and have a `next`.',
+  access: 'token',
+  parameters: allQuery.parameters,
+  responses: { 200: { description: 'One page.', content: jsonContent('RunSearch') } },
+  problems: ['pipeline_not_found', 'forbidden', 'invalid_request', 'run_not_found', 'queue_unavailable'],
+  handle: (ports) => listAllRuns(ports),
+};
+
+function listAllRuns(ports: RunPorts): RequestHandler {
+  return async (req, res) => {
+    const token = tokenOfCaller(req, res, ports);
+    const query = allQuery.read(req.url);
+    const { limit, before, status, since, q } = query;
+    const page = await ports.queue.list(pipelinesOf(token, query.pipeline, ports), {
+      limit,
+      before,
+      status,
+      since,
+      text: q,
+    });
+    const runs: readonly RunRecord[] = page.runs;
+    res.json({ runs, next: nextOfAll(ports.http.basePath, query, page.next) });
+  };
+}
