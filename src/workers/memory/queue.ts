@@ -12,6 +12,7 @@ import type {
   JobProcessor,
   JobQueue,
   Pause,
+  PipelineOverview,
   QueueDepth,
   RunQuery,
 } from '../queue.ts';
@@ -143,6 +144,11 @@ class MemoryQueue implements JobQueue {
   async list(pipelineIds: readonly string[], query: RunQuery): Promise<RunPage> {
     this.#runs.expire();
     return this.#runs.list(pipelineIds, query);
+  }
+
+  async overview(pipelineIds: readonly string[]): Promise<PipelineOverview[]> {
+    this.#runs.expire();
+    return pipelineIds.map((id) => ({ ...this.#turns.of(id), ...this.#runs.newestOf(id) }));
   }
 
   watch(onChange: () => void): RunWatch {
