@@ -470,11 +470,14 @@ t.test('an answer whose bytes differ is never 304, whatever the clock and the ta
     '/forecasts/hourly?location=OKX/33,35&hours=2&format=csv',
     '/convective-outlooks?select=effective&geometry=false',
     '/convective-outlooks?select=effective&format=geojson',
+    '/stations?near=40.7,-74&limit=3&format=geojson',
+    '/observations?point=40.77,-73.98',
   ];
   const paths = [
     '/observations?station=KNYC',
     ...['xml', 'geojson', 'csv'].map((format) => `/observations?station=KNYC&format=${format}`),
     ...ofTheClock,
+    '/observations/history?station=KNYC&start=2026-01-20T00:00:00Z&end=2026-01-21T00:00:00Z&format=csv',
     ...['identity', 'gzip', 'br'].map((coding) => `/forecast-discussions?office=OKX#${coding}`),
   ];
   /** Not `url`: what comes after # is the coding. */
