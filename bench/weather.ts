@@ -9,7 +9,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { createTables, openServer } from '../examples/feeder/targets.ts';
+import { createTables, openServer } from '../src/core/weather/feed/tables/targets.ts';
 import { startPostgres } from '../test/services/postgres.ts';
 
 interface Measured {

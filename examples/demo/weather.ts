@@ -1,8 +1,8 @@
 import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { load } from '../feeder/load.ts';
-import { recognise } from '../feeder/recognise.ts';
-import { createTables, openDirectory } from '../feeder/targets.ts';
+import { load } from '../../src/core/weather/feed/tables/load.ts';
+import { recognise } from '../../src/core/weather/feed/documents/recognise.ts';
+import { createTables, openDirectory } from '../../src/core/weather/feed/tables/targets.ts';
 
 const samples = path.join(import.meta.dirname, '../../test/fixtures/weather');
 const shown = [

@@ -7,10 +7,10 @@ import { readdir, readFile, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { text as readAll } from 'node:stream/consumers';
 import { parseArgs } from 'node:util';
-import { load } from './load.ts';
-import { recognise } from './recognise.ts';
-import { NothingToLoad } from './rows.ts';
-import { createTables, openDirectory, openServer } from './targets.ts';
+import { load } from '../../src/core/weather/feed/tables/load.ts';
+import { recognise } from '../../src/core/weather/feed/documents/recognise.ts';
+import { NothingToLoad } from '../../src/core/weather/feed/documents/rows.ts';
+import { createTables, openDirectory, openServer } from '../../src/core/weather/feed/tables/targets.ts';
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,

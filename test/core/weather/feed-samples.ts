@@ -1,9 +1,9 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { load, type Target } from '../../../examples/feeder/load.ts';
-import { recognise } from '../../../examples/feeder/recognise.ts';
-import { NothingToLoad } from '../../../examples/feeder/rows.ts';
-import { createTables } from '../../../examples/feeder/targets.ts';
+import { load, type Target } from '../../../src/core/weather/feed/tables/load.ts';
+import { recognise } from '../../../src/core/weather/feed/documents/recognise.ts';
+import { NothingToLoad } from '../../../src/core/weather/feed/documents/rows.ts';
+import { createTables } from '../../../src/core/weather/feed/tables/targets.ts';
 
 export const samples = 'test/fixtures/weather';
 

@@ -1,6 +1,6 @@
 import { PGlite } from '@electric-sql/pglite';
 import { drizzle } from 'drizzle-orm/pglite';
-import type { Target } from '../../../examples/feeder/load.ts';
+import type { Target } from '../../../src/core/weather/feed/tables/load.ts';
 import { systemClock, type Clock } from '../../../src/core/clock.ts';
 import { pgliteDatabase } from '../../../src/core/weather/database/pglite.ts';
 import { createReader, type WeatherReader } from '../../../src/core/weather/reader.ts';

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { lockDirectory } from '../../src/core/weather/database/directory-lock.ts';
+import { lockDirectory } from '../../database/directory-lock.ts';
 import type { Target } from './load.ts';
 
 /** A PostgreSQL server, as a role that may create and write. */

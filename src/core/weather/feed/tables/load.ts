@@ -1,4 +1,4 @@
-import type { Alert, Loadable, OutlookRun, Row } from './rows.ts';
+import type { Alert, Loadable, OutlookRun, Row } from '../documents/rows.ts';
 
 /** A connection that may write, of either driver. */
 export interface Target {
