@@ -71,9 +71,8 @@ const homes: Record<string, string> = {
   flatbush: 'src/core/weather/places/outlines\\.ts',
   'csv-stringify': 'src/core/weather/render/csv\\.ts',
   negotiator: 'src/api/http/answer/negotiate\\.ts',
-  'fast-xml-builder': 'src/core/weather/render/xml\\.ts',
+  '@photostructure/tz-lookup': 'src/core/weather/feed/documents/time-zone\\.ts',
   'fast-xml-parser': 'src/core/weather/feed/documents/.+',
-  negotiator: 'src/api/http/negotiate\\.ts',
   'prom-client': 'src/api/metrics/.+',
   tsx: 'src/workers/threads/thread-from-source\\.mjs',
 };

@@ -49,7 +49,7 @@ export function resolveConfig(document: ConfigDocument, place: { file: string; h
     notifiers: document.notifiers.map((notifier) => resolveNotifier(notifier, base)),
     databases: document.databases.map((database) => resolveDatabase(database, base)),
     templates: { baseDir: document.templates.base_dir ?? null },
-    weather: resolveWeather(document.weather),
+    weather: resolveWeather(document.weather, base),
   };
 }
 

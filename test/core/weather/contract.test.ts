@@ -2,7 +2,8 @@ import { readFile } from 'node:fs/promises';
 import { getTableColumns, getTableName } from 'drizzle-orm';
 import { join } from 'node:path';
 import t from 'tap';
-import { createTables, openDirectory } from '../../../src/core/weather/feed/tables/targets.ts';
+import { createTables } from '../../../src/core/weather/feed/tables/create-tables.ts';
+import { openDirectory } from '../../../src/core/weather/feed/tables/open-directory.ts';
 import { weatherFamilies } from '../../../src/core/weather/families.ts';
 
 t.test('the tables of the families are those of the contract, column by column', async (t) => {
