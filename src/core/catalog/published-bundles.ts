@@ -11,6 +11,19 @@ export function publishedBy(state: CatalogState, owner: Owner): PublishedBundle 
   return state.catalog.bundles.find((bundle) => sameOwner(bundle.owner, owner)) ?? null;
 }
 
+/**
+ * Whether the owner committed anything since `since` (RFC 3339) that is recorded still: every publication
+ * that changes something renews the time of all its outputs.
+ */
+export function isCommittedSince(state: CatalogState, owner: Owner, since: string): boolean {
+  return (
+    state.kind === 'valid' &&
+    state.catalog.outputs.some(
+      (output) => sameOwner(output.owner, owner) && Date.parse(output.updatedAt) >= Date.parse(since),
+    )
+  );
+}
+
 /** The bundles once `published` is the last one of its owner. */
 export function withPublished(
   bundles: readonly PublishedBundle[],

@@ -5,6 +5,7 @@ import type { Log } from '../log.ts';
 import { createNotifier, type Notifier, type Outcome } from './notifier.ts';
 import { openNotifiers } from './open-notifiers.ts';
 import { outcomeWarning } from './outcome-warnings.ts';
+import type { Outbox } from './outbox.ts';
 import type { NotifierConfig } from './sink-kinds.ts';
 
 /**
@@ -17,6 +18,8 @@ export async function loggedNotifier(
     log: Log;
     secrets: Secrets;
     hurry: AbortSignal;
+    /** Where events are kept beyond the life of the process; by default nowhere. */
+    outbox?: Outbox;
     /** Called after the outcome was logged. */
     onOutcome: (outcome: Outcome) => void;
   },

@@ -5,6 +5,7 @@ import type { RetryPolicy } from '../retry.ts';
 import { deliver, type Delivery } from './deliver.ts';
 import { eventOf, pipelineOfEvent, type Event, type Occurrence } from './event.ts';
 import type { NotifierConfig } from './sink-kinds.ts';
+import { noOutbox, type Outbox } from './outbox.ts';
 import type { Sink } from './sink.ts';
 
 /** A configured notifier with its sink open. */
@@ -18,8 +19,13 @@ export interface NotifierOptions {
   clock: Clock;
   /** Failed tries are logged at level debug; `onOutcome` gets the end of a delivery. */
   log: Log;
-  /** Called once for each event and each notifier that it was for. */
+  /**
+   * Called once for each event and each notifier that it was for, unless the outbox keeps it for the next
+   * process.
+   */
   onOutcome: (outcome: Outcome) => void;
+  /** Where events are kept until their delivery has ended; by default nowhere. */
+  outbox?: Outbox;
   /** Once it aborts, events get one try each: the process was asked to stop. */
   hurry?: AbortSignal;
   /** Only tests pass their own. */
@@ -57,15 +63,21 @@ export const newEventId = (): string => `msg_${randomId()}`;
  * receiver.
  */
 export function createNotifier(options: NotifierOptions): Notifier {
-  const { clock, hurry = new AbortController().signal } = options;
+  const { clock, outbox = noOutbox, hurry = new AbortController().signal } = options;
   const giveUp = new AbortController();
   const lanes = options.notifiers.map((notifier) =>
     laneOf(notifier, { ...options, hurry, signal: giveUp.signal }),
   );
+  for (const { notifierId, event, ended } of outbox.left) {
+    const lane = lanes.find(({ config }) => config.id === notifierId);
+    if (lane !== undefined) lane.add(event, ended);
+    else dropped({ notifierId, event, ended }, options.log);
+  }
   return {
     notify(occurrence) {
       const event = eventOf(occurrence, newEventId(), clock.now());
-      for (const lane of lanes) if (wants(lane.config, occurrence)) lane.add(event);
+      for (const lane of lanes)
+        if (wants(lane.config, occurrence)) lane.add(event, outbox.keep(lane.config.id, event));
     },
     async close(withinMs) {
       const timers: Timer[] = [];
@@ -91,10 +103,25 @@ export function wants({ events, pipelines }: NotifierConfig, occurrence: Occurre
   return pipelines === null || pipeline === null || pipelines.includes(pipeline);
 }
 
+/** An event for a notifier that is not configured any more. */
+function dropped({ notifierId, event, ended }: Outbox['left'][number], log: Log): void {
+  log.warn(
+    { notifier: notifierId, event_id: event.id, event_type: event.type },
+    'an event is dropped: its notifier is not configured any more',
+  );
+  ended();
+}
+
 interface Lane {
   config: NotifierConfig;
-  add(event: Event): void;
+  /** `ended` is called when its delivery has ended for good. */
+  add(event: Event, ended: () => void): void;
   close(): Promise<void>;
+}
+
+interface Waiting {
+  event: Event;
+  ended: () => void;
 }
 
 function laneOf(
@@ -102,20 +129,32 @@ function laneOf(
   options: NotifierOptions & { signal: AbortSignal; hurry: AbortSignal },
 ): Lane {
   const { clock, log, signal, hurry, onOutcome } = options;
-  const waiting: Event[] = [];
+  const waiting: Waiting[] = [];
   const working = new Set<Promise<void>>();
   let isGone = false;
 
-  const end = (event: Event, delivery: Delivery): void =>
+  const isKept = (options.outbox ?? noOutbox) !== noOutbox;
+  const end = ({ event, ended }: Waiting, delivery: Delivery): void => {
+    const isStopping = hurry.aborted || signal.aborted;
+    if (isKept && isStopping && !delivery.delivered && !delivery.gone) {
+      log.info(
+        { notifier: config.id, event_id: event.id, event_type: event.type },
+        'event kept for the next start',
+      );
+      return;
+    }
+    ended();
     onOutcome({ ...delivery, notifierId: config.id, kind: config.kind, event });
+  };
   const unsent = (reason: string, gone = false): Delivery => ({ delivered: false, tries: 0, reason, gone });
 
   const work = async (): Promise<void> => {
-    for (let event = waiting.shift(); event !== undefined; event = waiting.shift()) {
+    for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
       if (isGone) {
-        end(event, unsent('the receiver is gone', true));
+        end(next, unsent('the receiver is gone', true));
         continue;
       }
+      const { event } = next;
       const { id: eventId, type } = event;
       const delivery = await deliver(sink, event, {
         clock,
@@ -130,18 +169,19 @@ function laneOf(
           ),
       });
       isGone ||= delivery.gone;
-      end(event, delivery);
+      end(next, delivery);
     }
   };
 
   return {
     config,
-    add(event) {
+    add(event, ended) {
+      const next = { event, ended };
       if (waiting.length >= waitingAtMost) {
-        end(event, unsent(`${waitingAtMost} events were waiting already`));
+        end(next, unsent(`${waitingAtMost} events were waiting already`));
         return;
       }
-      waiting.push(event);
+      waiting.push(next);
       if (working.size >= sink.concurrency) return;
       const worker = work().finally(() => working.delete(worker));
       working.add(worker);

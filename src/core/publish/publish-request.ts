@@ -35,6 +35,11 @@ export interface PublishRequest {
   onProgress?: (progress: Progress) => void;
   /** The run of the upload that is published; for events. */
   runId?: string;
+  /**
+   * RFC 3339; of a run that was interrupted, when it began. What it committed since is told as published,
+   * though nothing is left to do: nobody can know whether it was told before.
+   */
+  tellsSince?: string;
   /** Only tests pass their own. */
   leaseTimes?: LeaseTimes;
 }

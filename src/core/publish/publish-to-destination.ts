@@ -1,4 +1,5 @@
 import type { SourceBundle } from '../bundle/source-bundle.ts';
+import { isCommittedSince } from '../catalog/published-bundles.ts';
 import type { DestinationConfig } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
 import { errorRecord, WaybillError } from '../errors.ts';
@@ -11,7 +12,7 @@ import type { Storage } from '../storage/storage.ts';
 import type { MappedBundle } from './selection/mapping.ts';
 import { destinationFailure, publicationOccurrence } from './results/occurrences.ts';
 import { asAborted, publishBundle, type BundlePublication } from './publish-bundle.ts';
-import type { PublishRequest } from './publish-request.ts';
+import type { Decided, PublishRequest } from './publish-request.ts';
 import type { ActionResult, DestinationResult } from './results/result.ts';
 import type { Selection, Selector } from './selection/select-bundles.ts';
 
@@ -39,9 +40,9 @@ export async function publishToDestination(
     warnings: [],
     error: null,
   };
-  const add = (bundle: SourceBundle, action: ActionResult): void => {
+  const add = ({ bundle, action, isOwn }: Published): void => {
     result.actions.push(action);
-    notify(publicationOccurrence(owner, bundle, action, runId));
+    notify(publicationOccurrence(owner, bundle, action, runId, { tellsSame: isOwn }));
     result.warnings.push(...rootWarnings(destination, action, request.dryRun), ...unkeptWarnings(action));
     request.onProgress?.({ type: 'done', destinationId: destination.id, result: action });
   };
@@ -81,7 +82,7 @@ async function publishAll(
   shared: Pick<BundlePublication, 'owner' | 'destination' | 'selectAgain'>,
   bundles: readonly MappedBundle<SourceBundle>[],
   request: PublishRequest,
-  add: (bundle: SourceBundle, action: ActionResult) => void,
+  add: (published: Published) => void,
 ): Promise<void> {
   if (bundles.length === 0) return;
   const { dryRun } = request;
@@ -95,7 +96,7 @@ async function publishAll(
         { ...shared, bundle, destinationPath },
         request,
       );
-      add(published.bundle, published.action);
+      add(published);
       if (context.signal?.aborted !== true || index === bundles.length - 1) continue;
       // Where nothing says so yet, it has to be told that the others were left.
       if (published.action.error === null) throw asAborted(context.signal.reason);
@@ -104,19 +105,42 @@ async function publishAll(
   });
 }
 
-/** Also returns the bundle that it was in the end, which may have been selected again. */
+interface Published {
+  /** The one that it was in the end, which may have been selected again. */
+  bundle: SourceBundle;
+  action: ActionResult;
+  /** Whether this very run had committed before what needs no change now. */
+  isOwn: boolean;
+}
+
 async function publishSelected(
   context: CoreContext,
   storage: Storage,
   publication: BundlePublication,
   request: PublishRequest,
-): Promise<{ bundle: SourceBundle; action: ActionResult }> {
-  const { selectAgain } = publication;
+): Promise<Published> {
+  const { selectAgain, owner } = publication;
   let { bundle } = publication;
+  let isOwn = false;
   const following =
     selectAgain === undefined ? {} : { selectAgain: async () => (bundle = await selectAgain()) };
-  const action = await publishBundle(context, storage, { ...publication, ...following }, request);
-  return { bundle, action };
+  const { tellsSince } = request;
+  const watching =
+    tellsSince === undefined
+      ? {}
+      : {
+          onDecided: (decided: Decided): void => {
+            isOwn = isCommittedSince(decided.stored.state, owner, tellsSince);
+            request.onDecided?.(decided);
+          },
+        };
+  const action = await publishBundle(
+    context,
+    storage,
+    { ...publication, ...following },
+    { ...request, ...watching },
+  );
+  return { bundle, action, isOwn };
 }
 
 /** Of a selection for the destination root. Throws what kept it from being made, or `bundle_not_found`. */

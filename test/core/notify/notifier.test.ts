@@ -14,6 +14,7 @@ import {
   sourceFailures,
   testOccurrence,
 } from '../../../src/core/publish/results/occurrences.ts';
+import type { Outbox } from '../../../src/core/notify/outbox.ts';
 import { collectWarnings, outcomeWarning } from '../../../src/core/notify/outcome-warnings.ts';
 import type { Attempted, Sink } from '../../../src/core/notify/sink.ts';
 import type { ActionResult } from '../../../src/core/publish/results/result.ts';
@@ -114,6 +115,18 @@ t.test('the examples of the documentation are events', async (t) => {
   }
 });
 
+t.test('what an interrupted run had committed is told, with every output as it stays', async (t) => {
+  const kept = resultOf({ action: 'skip_same', changes: [], outputsWritten: 0 });
+  const occurrence = publicationOccurrence(owner, bundle, kept, 'maps.1', { tellsSame: true });
+  t.match(occurrence, {
+    type: 'bundle.published',
+    data: { run_id: 'maps.1', action: 'skip_same', outputs: [{ path: 'a.txt', fate: 'keep' }] },
+  });
+  validate(JSON.parse(asJson(occurrence)));
+  t.same(validate.errors ?? [], []);
+  t.equal(publicationOccurrence(owner, bundle, kept, 'maps.1'), null);
+});
+
 t.test('nothing is told where nothing changed', async (t) => {
   t.equal(publicationOccurrence(owner, bundle, resultOf({ action: 'skip_same' }), null), null);
   t.equal(pruneOccurrence(owner, [], 3), null);
@@ -173,7 +186,7 @@ function sinkOf(send: Sink['send'], over: Partial<Sink> = {}): Sink {
   return { concurrency: 1, timeoutMs: 60_000, send, close: async () => undefined, ...over };
 }
 
-function open(sinks: Record<string, Sink>, hurry?: AbortSignal) {
+function open(sinks: Record<string, Sink>, hurry?: AbortSignal, outbox?: Outbox) {
   const outcomes: Outcome[] = [];
   const notifier = createNotifier({
     notifiers: Object.entries(sinks).map(([id, sink]) => ({ config: config({ id }), sink })),
@@ -181,6 +194,7 @@ function open(sinks: Record<string, Sink>, hurry?: AbortSignal) {
     log: silentLog,
     onOutcome: (outcome) => void outcomes.push(outcome),
     ...(hurry === undefined ? {} : { hurry }),
+    ...(outbox === undefined ? {} : { outbox }),
   });
   return { notifier, outcomes };
 }
@@ -279,4 +293,70 @@ t.test('a dead receiver of many events does not make as many warnings', async (t
     onOutcome({ delivered: false, tries: 4, reason: 'x', gone: false, notifierId: 'n', kind: 'log', event });
   t.equal(warnings().length, 11);
   t.match(warnings().at(-1)?.message, /490 more/);
+});
+
+/** An outbox that tells what is in it. */
+function outboxWith(...left: [notifierId: string, id: string][]) {
+  const kept = new Map<string, string>();
+  const keep = (notifierId: string, { id }: { id: string }) => {
+    const key = `${notifierId} ${id}`;
+    kept.set(key, id);
+    return () => void kept.delete(key);
+  };
+  const before = left.map(([notifierId, id]) => {
+    const event = eventOf(published, id, new Date());
+    return { notifierId, event, ended: keep(notifierId, event) };
+  });
+  return { outbox: { left: before, keep } satisfies Outbox, kept };
+}
+
+t.test(
+  'what an earlier process left is delivered first, and what nobody takes any more is dropped',
+  async (t) => {
+    const { outbox, kept } = outboxWith(['n', 'msg_1'], ['removed', 'msg_2'], ['n', 'msg_3']);
+    const seen: string[] = [];
+    const sink = sinkOf(async ({ id }) => {
+      seen.push(id);
+      return seen.length === 2 ? { ok: false, reason: 'refused', retry: false } : { ok: true };
+    });
+    const { notifier, outcomes } = open({ n: sink }, undefined, outbox);
+    notifier.notify(published);
+    t.equal(kept.size, 3);
+    await notifier.close(60_000);
+    t.same(seen.slice(0, 2), ['msg_1', 'msg_3']);
+    t.equal(seen.length, 3);
+    t.same([...kept], [], 'an event has ended when it was delivered or given up');
+    t.same(
+      outcomes.map(({ delivered }) => delivered),
+      [true, false, true],
+    );
+  },
+);
+
+t.test('what cannot be delivered before the end is kept for the next process', async (t) => {
+  const { outbox, kept } = outboxWith();
+  const hurry = new AbortController();
+  const sinks = {
+    down: sinkOf(async () => {
+      hurry.abort();
+      return { ok: false, reason: 'answered 503', retry: true };
+    }),
+    gone: sinkOf(async () => {
+      while (!hurry.signal.aborted) await new Promise((resolve) => setImmediate(resolve));
+      return { ok: false, reason: 'answered 410', retry: false, gone: true };
+    }),
+  };
+  const { notifier, outcomes } = open(sinks, hurry.signal, outbox);
+  notifier.notify(published);
+  notifier.notify(published);
+  await notifier.close(60_000);
+  t.same(
+    [...kept.keys()].map((key) => key.split(' ')[0]),
+    ['down', 'down'],
+  );
+  t.same(
+    outcomes.map(({ notifierId }) => notifierId),
+    ['gone', 'gone'],
+    'and has no outcome yet',
+  );
 });

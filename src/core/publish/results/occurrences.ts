@@ -14,12 +14,16 @@ import type { BundleFacts, EventData, Occurrence, OutputFacts } from '../../noti
 const maxListBytes = 16 * 1024;
 const maxTextChars = 1_000;
 
-/** The publication of one bundle to one destination; null if nothing changed. */
+/**
+ * The publication of one bundle to one destination; null if nothing changed, unless `tellsSame`: then it was
+ * this run that had changed it, before it was interrupted.
+ */
 export function publicationOccurrence(
   { pipelineId, destinationId }: Owner,
   bundle: SourceBundle,
   result: ActionResult,
   runId: string | null,
+  { tellsSame = false }: { tellsSame?: boolean } = {},
 ): Occurrence | null {
   const about = {
     pipeline_id: pipelineId,
@@ -30,7 +34,7 @@ export function publicationOccurrence(
     action: result.action,
   };
   if (result.error !== null) return failureOccurrence(about, result.error);
-  if (result.action === 'skip_same') return null;
+  if (result.action === 'skip_same' && !tellsSame) return null;
   const { listed, omitted } = fitting(writtenFirst(result), result.outputs.length);
   return {
     type: 'bundle.published',
@@ -61,7 +65,7 @@ function* writtenFirst({ outputs, changes }: ActionResult): Iterable<OutputFacts
     ['keep', 'refresh'],
   ] as const)
     for (const output of outputs) {
-      const fate = wanted.find((one) => one === fates.get(output.path));
+      const fate = wanted.find((one) => one === (fates.get(output.path) ?? 'keep'));
       if (fate !== undefined) yield { ...output, fate };
     }
 }
