@@ -1,7 +1,7 @@
 import { Agent, request, type IncomingMessage } from 'node:http';
 import { token } from './daemon.ts';
 
-const agent = new Agent({ keepAlive: true, maxSockets: 64 });
+const agent = new Agent({ keepAlive: true, maxSockets: 256 });
 
 /** Uploads an archive and returns the path of its run. Throws where it is refused. */
 export async function send(url: string, pipeline: string, archive: Buffer): Promise<string> {

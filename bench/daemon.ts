@@ -16,6 +16,8 @@ export interface Daemon {
   handles(): number;
   /** Ends it by SIGTERM and waits. */
   stop(): Promise<void>;
+  /** The same by SIGKILL, whatever it was doing. */
+  kill(): Promise<void>;
 }
 
 export interface DaemonOptions {
@@ -24,10 +26,12 @@ export interface DaemonOptions {
   /** Inside `server.http`. */
   http?: string;
   /**
-   * Redis of the queue, and how many `waybill worker` processes publish then. Left out: the queue is in
-   * memory.
+   * Redis of the queue, and how many `waybill worker` processes publish then. Left out: the queue is that of
+   * the daemon.
    */
   shared?: { redisUrl: string; workers: number };
+  /** The queue is on the disk, below `root`. */
+  embedded?: boolean;
   /** Arguments for node, before the program. */
   nodeArguments?: readonly string[];
 }
@@ -41,6 +45,7 @@ export async function startDaemon({
   pipelines,
   http = 'queue_size: 1000',
   shared,
+  embedded = false,
   nodeArguments = [],
 }: DaemonOptions): Promise<Daemon> {
   if (!existsSync('dist/cli/main.js')) throw new Error('build first: npm run build');
@@ -53,7 +58,7 @@ export async function startDaemon({
 server:
   http: {listen: "127.0.0.1:0", ${http}}
   staging: {directory: ./staging}
-  queue: ${shared === undefined ? '{driver: memory}' : '{driver: bullmq, redis_url_env: REDIS_URL}'}
+  queue: ${shared !== undefined ? '{driver: bullmq, redis_url_env: REDIS_URL}' : embedded ? '{driver: embedded, directory: ./queue}' : '{driver: memory}'}
 pipelines:
 ${ids
   .map(
@@ -79,18 +84,20 @@ ${ids
   const url = (await told(child, /"url":"([^"]+)"/))[1]!;
   await Promise.all(workers.map((worker) => told(worker, /"msg":"working"/)));
   const pid = child.pid!;
+  const end = async (signal: NodeJS.Signals): Promise<void> => {
+    for (const each of [child, ...workers]) {
+      each.kill(signal);
+      if (each.exitCode === null && each.signalCode === null) await once(each, 'close');
+    }
+  };
   return {
     url,
     pid,
     memory: () => ({ residentMiB: statusMiB(pid, 'VmRSS'), peakMiB: statusMiB(pid, 'VmHWM') }),
     resetPeak: () => writeFileSync(`/proc/${pid}/clear_refs`, '5'),
     handles: () => readdirSync(`/proc/${pid}/fd`).length,
-    stop: async () => {
-      for (const each of [child, ...workers]) {
-        each.kill('SIGTERM');
-        if (each.exitCode === null) await once(each, 'close');
-      }
-    },
+    stop: () => end('SIGTERM'),
+    kill: () => end('SIGKILL'),
   };
 }
 

@@ -1,6 +1,7 @@
 /**
  * Uploads, beside what a shell would do with the same archive: `gzip -dc | tar -x`, and one `sha256sum` over
- * what came out. Environment: BENCH_MIB of the large bundle (1024), BENCH_UPLOADS of the small ones (6000),
+ * what came out; then how soon each driver of the queue accepts. Environment: BENCH_MIB of the large bundle
+ * (1024), BENCH_UPLOADS of the small ones (6000), BENCH_ACCEPTED of those for each driver (4000),
  * BENCH_PROFILE a directory for a CPU profile of the daemon.
  */
 import { spawn, spawnSync } from 'node:child_process';
@@ -16,6 +17,7 @@ import { silentLog } from '../src/core/log.ts';
 import { stageUpload } from '../src/core/bundle/staging.ts';
 import { storageOpener } from '../src/core/storage/open-storage.ts';
 import { bundleTar, inChunks } from '../test/fixtures/tar.ts';
+import { acceptance } from './acceptance.ts';
 import { writeBundle } from './bundle-files.ts';
 import { finished, inParallel, send, type Run } from './client.ts';
 import { startRedis } from '../test/services/redis.ts';
@@ -36,6 +38,7 @@ export async function upload(): Promise<boolean> {
       await large(path.join(root, 'large')),
       await tiny(path.join(root, 'tiny'), 300),
       await shared(path.join(root, 'shared')),
+      await acceptance(path.join(root, 'acceptance')),
     ];
     return reached.every(Boolean);
   } finally {

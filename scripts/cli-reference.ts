@@ -9,7 +9,6 @@ const commands = [
   ['prune'],
   ['unpublish'],
   ['serve'],
-  ['weather', 'feed'],
   ['notify', 'test'],
   ['config', 'check'],
   ['config', 'schema'],

@@ -138,6 +138,7 @@ templates: { base_dir: ${JSON.stringify(templates)} }
 server:
   http: { listen: "127.0.0.1:${port}" }
   staging: { directory: ./staging }
+  queue: { driver: embedded, directory: ./queue }
 
 pipelines:
   - id: uploads # producers push bundles over HTTP

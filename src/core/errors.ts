@@ -193,7 +193,6 @@ export const errorTable = {
   not_found: { retryable: false, about: 'No such route.' },
   method_not_allowed: { retryable: false, about: 'The route exists and does not take this method.' },
   unauthorized: { retryable: false, about: 'No bearer token, a malformed one, or one that is not known.' },
-  token_expired: { retryable: false, about: 'The bearer token is known, and its time is over.' },
   pipeline_not_found: {
     retryable: false,
     about: 'No such pipeline, or, for an upload, its source is not `http_upload`.',
@@ -206,10 +205,6 @@ export const errorTable = {
   run_not_found: { retryable: false, about: 'No such run, or its record has expired.' },
   run_finished: { retryable: false, about: 'The run has ended, so there is nothing to cancel.' },
   forbidden: { retryable: false, about: 'The token is not for this pipeline.' },
-  insufficient_scope: {
-    retryable: false,
-    about: 'The token is for this pipeline, but its `scopes` do not allow what was asked for.',
-  },
   invalid_idempotency_key: {
     retryable: false,
     about: 'The Idempotency-Key is not 1 to 255 printable ASCII characters.',
@@ -226,7 +221,13 @@ export const errorTable = {
   },
   queue_unavailable: {
     retryable: true,
-    about: 'The queue (Redis) cannot be reached or cannot keep anything at the moment.',
+    about:
+      'The queue (Redis, or the disk of an embedded one) cannot be reached or cannot keep anything at the moment.',
+  },
+  queue_unusable: {
+    retryable: false,
+    about:
+      'The directory of the embedded queue is in use by another daemon, damaged, of a newer waybill, or cannot be written.',
   },
   too_many_streams: {
     retryable: true,
@@ -242,7 +243,7 @@ export const errorTable = {
     about: 'The bodies of all requests that are being received take all the memory that they may.',
   },
   upload_timeout: { retryable: true, about: 'The body stalled or took too long.' },
-  insufficient_storage: { retryable: true, about: 'The staging disk is full.' },
+  insufficient_storage: { retryable: true, about: 'The disk of staging, or of the queue, is full.' },
   staging_unavailable: {
     retryable: true,
     about: 'Uploads cannot be staged: the staging directory, or shared staging, cannot be used.',

@@ -7,8 +7,16 @@ import type { Progress, RunResult } from '../core/publish/results/result.ts';
  */
 export type PublishJob = StagedJob | SourceJob;
 
+interface Resumed {
+  /**
+   * When, at the earliest, a process began the run that did not live to see its end, RFC 3339: what was
+   * committed since then is told to the notifiers as this run's.
+   */
+  begunAt?: string;
+}
+
 /** One bundle that was uploaded. */
-export interface StagedJob {
+export interface StagedJob extends Resumed {
   runId: string;
   pipelineId: string;
   /** The staged bundle's directory, absolute. With `archive`: an empty extraction directory. */
@@ -28,7 +36,7 @@ export interface StagedArchive {
 }
 
 /** The bundles that the pipeline's own source holds when the run begins. */
-export interface SourceJob {
+export interface SourceJob extends Resumed {
   runId: string;
   pipelineId: string;
   staged: null;

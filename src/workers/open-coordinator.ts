@@ -2,29 +2,53 @@ import type { Config } from '../core/config/config.ts';
 import type { Secrets } from '../core/secrets.ts';
 import { WaybillError } from '../core/errors.ts';
 import type { Coordinator, CoordinatorOptions } from './coordinator.ts';
-import { createCoordinator, prepareStaging } from './memory/coordinator.ts';
+import type { QueueStore } from './embedded/queue-store.ts';
+import { createCoordinator, prepareStaging, stagedOf } from './memory/coordinator.ts';
 
 /**
- * The coordinator that the configuration asks for, with staging ready for uploads. BullMQ is loaded only if
- * it is configured. Throws `config_invalid` if staging cannot be used, and with BullMQ what
- * `createBullmqCoordinator` throws.
+ * The coordinator that the configuration asks for, with staging ready for uploads; `store` is what
+ * `openConfiguredStore` opened. BullMQ is loaded only if it is configured. Throws `config_invalid` if staging
+ * cannot be used, and with BullMQ what `createBullmqCoordinator` throws.
  */
 export async function openCoordinator(
-  options: CoordinatorOptions & { secrets: Secrets },
+  options: CoordinatorOptions & { secrets: Secrets; store?: QueueStore | null },
 ): Promise<Coordinator> {
-  const { config, log } = options;
+  const { config, log, store = null } = options;
   if (config.server.queue.driver === 'bullmq') {
     const { createBullmqCoordinator } = await import('./bullmq/coordinator.ts');
     return createBullmqCoordinator(options);
   }
-  const { swept } = await prepareStaging(config.server.staging.directory);
+  const { directory } = config.server.staging;
+  const left = store?.journal.runs ?? [];
+  const kept = stagedOf(
+    left.map(({ job }) => job),
+    directory,
+  );
+  const { swept } = await prepareStaging(directory, kept);
   if (swept.length > 0)
     log.info({ directories: swept.length }, 'removed uploads that an earlier process had staged');
-  return createCoordinator(options);
+  const waiting = left.filter(({ record }) => record.finished_at === null).length;
+  if (left.length > 0) log.info({ runs: left.length, waiting }, 'took up the runs of an earlier process');
+  return store === null ? createCoordinator(options) : createCoordinator(options, store);
 }
 
 /**
- * Throws `config_invalid` if the queue is in the memory of one process, which no other process can reach.
+ * What the daemon keeps in a directory; null unless the queue is `embedded`, without which LMDB is not
+ * loaded. To be closed after the coordinator and the notifiers. Throws as `openQueueStore` does.
+ */
+export async function openConfiguredStore({
+  config,
+  clock,
+  log,
+}: Pick<CoordinatorOptions, 'config' | 'clock' | 'log'>): Promise<QueueStore | null> {
+  const { queue, staging } = config.server;
+  if (queue.driver !== 'embedded') return null;
+  const { openQueueStore } = await import('./embedded/queue-store.ts');
+  return openQueueStore({ directory: queue.directory, staging: staging.directory, clock, log });
+}
+
+/**
+ * Throws `config_invalid` if the queue is that of one process, which no other process can reach.
  *
  * @param what What the user asked for, as the beginning of a sentence.
  */

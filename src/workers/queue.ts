@@ -7,8 +7,8 @@ import type { RunRecord } from './run-record.ts';
 import type { RunWatch } from './records/run-watch.ts';
 
 /**
- * Holds accepted uploads until their turn comes, and the record of every run. Two implementations, memory and
- * BullMQ, pass one contract suite (`test/contract/queue.ts`).
+ * Holds accepted uploads until their turn comes, and the record of every run. Two implementations, that of
+ * one process (with a journal or without) and BullMQ, pass one contract suite (`test/contract/queue.ts`).
  *
  * The life of an upload: `reserve` takes a slot before a byte of the body is read. The API stages and
  * validates, then either `accept`s (the run record exists from then on, in the order accepted → queued →
@@ -16,7 +16,8 @@ import type { RunWatch } from './records/run-watch.ts';
  * other job of the pipeline runs; jobs of one pipeline start in the order of acceptance.
  *
  * Every call but `untilFinished`, `watch`, `drain` and `close` throws `queue_unavailable` while the server
- * behind the queue is away.
+ * behind the queue is away. `accept` throws that and `insufficient_storage` while the disk of the queue keeps
+ * nothing.
  */
 export interface JobQueue {
   /**
@@ -44,9 +45,6 @@ export interface JobQueue {
    */
   list(pipelineIds: readonly string[], query: RunQuery): Promise<RunPage>;
 
-  /** How these pipelines stand, in their order; costs as much as there are pipelines, however many runs. */
-  overview(pipelineIds: readonly string[]): Promise<PipelineOverview[]>;
-
   /**
    * Follows the records of all runs, on whichever host they change. `onChange` is called soon after a change,
    * once for any number of them, and must neither throw nor wait. Status, stages and destinations are noticed
@@ -60,7 +58,8 @@ export interface JobQueue {
 
   /**
    * From now on no run of the pipeline begins, on any host; what runs goes on, and more is accepted. Of a
-   * pipeline that is paused already it replaces the reason. The memory queue forgets it with the process.
+   * pipeline that is paused already it replaces the reason. Without a journal the queue of one process
+   * forgets it with that.
    */
   pause(pipelineId: string, reason: string | null): Promise<Pause>;
 
@@ -88,8 +87,9 @@ export interface JobQueue {
   /**
    * Drains, waits at most `timeoutMs` milliseconds for the jobs of this process, aborts the rest, and
    * releases every resource. Resolves with the ids of the runs that it interrupted, and of those that are
-   * lost with this process: in memory, all that still waited (they get their turn within the time); in Redis,
-   * none, since other hosts take them. A second call returns the first one's answer.
+   * lost with this process: in memory, all that still waited (they get their turn within the time); with a
+   * journal or in Redis, none, since the next process or other hosts take them. A second call returns the
+   * first one's answer.
    */
   close(timeoutMs: number): Promise<{ unfinished: string[] }>;
 }
@@ -111,23 +111,6 @@ export interface RunQuery extends RunFilter {
   limit: number;
   /** Only runs that were accepted before this one. */
   before?: string | null;
-}
-
-export interface PipelineOverview {
-  /** Accepted runs that wait for their turn. */
-  waiting: number;
-  /** Id of the run that a worker has begun; null if there is none. */
-  running: string | null;
-  /** Copy of the record of the run that was accepted last; null if none is retained. */
-  lastRun: RunRecord | null;
-  /** The run that succeeded last, even if its record is retained no longer; null if none is known. */
-  lastSuccess: LastSuccess | null;
-}
-
-export interface LastSuccess {
-  run_id: string;
-  /** RFC 3339 in UTC. */
-  finished_at: string;
 }
 
 /** How many there are now, on all hosts together. */

@@ -9,11 +9,12 @@ import type { RunDestination, RunProgress, RunRecord, RunWarning } from './run-r
 /*
  * The life of a run's record:
  *
- *   accepted ──► queued ──► running ──► succeeded
+ *   accepted ──► queued ◄─► running ──► succeeded
  *                   │          └──────► failed     a destination or the worker failed, or the daemon stopped
  *                   └─────────────────► failed     the daemon stopped before the run's turn came
  *
  * Whoever cancels a run fails it, while it waits or while it runs.
+ * A run that was interrupted and is to be taken up again goes back to queued.
  *
  * Each arrow is a pure function from a record to the next. Only these functions make records, so they read
  * the same whatever queue is in use. Records are readable without a token, so errors go through
@@ -44,6 +45,21 @@ export function queuedRun(record: RunRecord, at: Date): RunRecord {
 export function startedRun(record: RunRecord, at: Date): RunRecord {
   const progress = inStage({ outputs_done: 0, outputs_total: 0, bytes_done: 0, bytes_total: 0 });
   return { ...record, status: 'running', started_at: at.toISOString(), progress };
+}
+
+/** The run was begun and not brought to its end, and waits for its turn again. */
+export function returnedRun(record: RunRecord): RunRecord {
+  return {
+    ...record,
+    status: 'queued',
+    started_at: null,
+    finished_at: null,
+    destinations: [],
+    progress: null,
+    summary: null,
+    warnings: [],
+    error: null,
+  };
 }
 
 /** Adds one message of the worker. Returns a record that is not running unchanged. */

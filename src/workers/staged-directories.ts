@@ -26,14 +26,14 @@ export async function newUploadDirectory(staging: string): Promise<string> {
 
 /** Removes the upload directory that is, or contains, `staged`. Throws `internal_error` if none does. */
 export async function removeUploadDirectory(staging: string, staged: string): Promise<void> {
+  await removeDirectory(uploadDirectoryOf(staging, staged));
+}
+
+/** The upload directory that is, or contains, `staged`. Throws `internal_error` if none does. */
+export function uploadDirectoryOf(staging: string, staged: string): string {
   const name = path.relative(staging, staged).split(path.sep)[0] ?? '';
-  if (!nameForm.test(name)) {
-    throw new WaybillError(
-      'internal_error',
-      `refused to remove ${staged}: it is not in an upload's staging directory`,
-    );
-  }
-  await removeDirectory(path.join(staging, name));
+  if (nameForm.test(name)) return path.join(staging, name);
+  throw new WaybillError('internal_error', `${staged} is not in an upload's staging directory`);
 }
 
 /** Entries of a directory that are removed at once. */
@@ -70,15 +70,22 @@ function readDirectory(directory: string): Dirent[] {
   }
 }
 
-/** Removes every upload directory in `staging` and resolves with their names. `staging` need not exist. */
-export async function sweepUploadDirectories(staging: string): Promise<string[]> {
+/**
+ * Removes every upload directory in `staging` but those to `keep`, and resolves with the names of the removed
+ * ones. `staging` need not exist.
+ */
+export async function sweepUploadDirectories(
+  staging: string,
+  keep: ReadonlySet<string> = new Set(),
+): Promise<string[]> {
   const entries = await readdir(staging, { withFileTypes: true }).catch((error: unknown) => {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return [];
     throw error;
   });
   const names = entries
     .filter((entry) => entry.isDirectory() && nameForm.test(entry.name))
-    .map(({ name }) => name);
+    .map(({ name }) => name)
+    .filter((name) => !keep.has(path.join(staging, name)));
   await Promise.all(names.map((name) => rm(path.join(staging, name), { recursive: true, force: true })));
   return names;
 }

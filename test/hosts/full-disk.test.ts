@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t, { type Test } from 'tap';
 import { mountTmpfs } from '../services/tmpfs.ts';
@@ -59,3 +59,47 @@ t.test(
     t.equal(await daemon.kill('SIGTERM'), 0);
   },
 );
+
+t.test(
+  'a full disk of the queue is 507 and loses nothing, and is over when there is room again',
+  async (t) => {
+    const place = layOut(t, { embedded: './queue', pipelines: 2 });
+    const queue = await smallDisk(t, place, 'queue', 1);
+    let daemon = await launchApi(t, place, ['serve']);
+    const taken: string[] = [];
+    const refused: Response[] = [];
+    for (let index = 0; refused.length < 3; index += 1) {
+      if (index === 10) writeFileSync(path.join(queue, 'ballast'), Buffer.alloc(roomOn(queue)));
+      const response = await upload(daemon.url, 'p1', bundle(`session-${index}`), {
+        'idempotency-key': `k${index}`,
+      });
+      if (response.status === 202) taken.push(await acceptedId(response));
+      else refused.push(response);
+    }
+    for (const response of refused) {
+      t.equal(response.status, 507);
+      t.ok(Number(response.headers.get('retry-after')) > 0);
+      t.match(await response.json(), { code: 'insufficient_storage', retryable: true });
+    }
+    t.ok(taken.length >= 10);
+    const health = await fetch(`${daemon.url}healthz`);
+    t.match([health.status, await health.json()], [507, { code: 'insufficient_storage' }]);
+    for (const run of taken) t.equal((await follow(daemon.url, run)).status, 'succeeded', 'work goes on');
+    const key = { 'idempotency-key': `k${taken.length}` };
+    rmSync(path.join(queue, 'ballast'));
+    const again = await acceptedId(await upload(daemon.url, 'p1', bundle(`session-${taken.length}`), key));
+    t.equal((await fetch(`${daemon.url}healthz`)).status, 200);
+    await daemon.kill('SIGKILL');
+    daemon = await launchApi(t, place, ['serve']);
+    for (const run of [...taken, again]) t.equal((await follow(daemon.url, run)).status, 'succeeded');
+    const staged = readdirSync(path.join(place.root, 'staging'));
+    t.equal(staged.length, taken.length + 1, 'nothing is staged of those that were refused');
+    t.equal(await daemon.kill('SIGTERM'), 0);
+  },
+);
+
+/** Bytes that still fit. */
+function roomOn(directory: string): number {
+  const { bavail, bsize } = statfsSync(directory);
+  return bavail * bsize;
+}

@@ -19,9 +19,9 @@ import {
 } from './processes.ts';
 
 /**
- * The daemon, killed with SIGKILL in each phase of an upload, with the queue in memory and in Redis. Whatever
- * is left, the client's next try with its key, or with Redis the daemon itself, brings it to the same end,
- * and nothing is left behind.
+ * The daemon, killed with SIGKILL in each phase of an upload, with the queue in memory, on its disk and in
+ * Redis. Whatever is left, the client's next try with its key, or the daemon itself, brings it to the same
+ * end, and nothing is left behind.
  */
 
 const name = 'session-42';
@@ -84,7 +84,7 @@ const phases: Record<string, (scene: Scene) => Promise<Reached>> = {
   },
 };
 
-for (const mode of ['memory', 'bullmq'] as const)
+for (const mode of ['memory', 'embedded', 'bullmq'] as const)
   t.test(`the queue in ${mode}`, async (t) => {
     const redis = mode === 'bullmq' ? await startRedis() : undefined;
     if (redis !== undefined) t.teardown(() => redis.close());
@@ -93,6 +93,7 @@ for (const mode of ['memory', 'bullmq'] as const)
       await t.test(`killed while ${phase}`, async (t) => {
         const hook = await startReceiver(t);
         const place = layOut(t, {
+          ...(mode === 'embedded' ? { embedded: './queue' } : {}),
           ...(redis === undefined
             ? {}
             : { redisUrl: redis.url, queue: `, prefix: ${phase.replaceAll(' ', '-')}` }),
@@ -104,6 +105,10 @@ for (const mode of ['memory', 'bullmq'] as const)
         await first.kill('SIGKILL');
 
         const next = await launchApi(t, place, ['serve']);
+        if (mode === 'embedded' && phase === 'its event is being delivered') {
+          await until(() => hook.requests() > 1);
+          t.pass('the event is delivered again');
+        }
         if (mode === 'memory') {
           t.same(staged(place), [], 'staging is swept at the start');
           if (run !== undefined) t.equal((await fetch(`${next.url}runs/${run}`)).status, 404);
@@ -116,7 +121,7 @@ for (const mode of ['memory', 'bullmq'] as const)
           const sent = await acceptedId(await upload(next.url, 'p1', other));
           t.equal((await follow(next.url, sent)).status, 'succeeded', 'the one before it too');
         }
-        if (mode === 'bullmq' && run !== undefined) t.same([replayed, id], [true, run], 'the key is kept');
+        if (mode !== 'memory' && run !== undefined) t.same([replayed, id], [true, run], 'the key is kept');
         else t.notOk(replayed);
 
         const out = path.join(place.root, 'public/p1', name);
@@ -196,16 +201,26 @@ interface Receiver {
   url: string;
   /** When it was first asked; it never answers. */
   asked: Promise<void>;
+  /** How often it was asked. */
+  requests: () => number;
 }
 
 async function startReceiver(t: Test): Promise<Receiver> {
   let told: () => void = () => undefined;
   const asked = new Promise<void>((resolve) => (told = resolve));
-  const server = http.createServer(() => told());
+  let requests = 0;
+  const server = http.createServer(() => {
+    requests += 1;
+    told();
+  });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   t.teardown(() => {
     server.closeAllConnections();
     server.close();
   });
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`, asked };
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
+    asked,
+    requests: () => requests,
+  };
 }

@@ -20,8 +20,10 @@ export interface Place {
 }
 
 export interface PlaceSettings {
-  /** Left out: the queue is in memory. */
+  /** Left out: the queue is in memory, or on this disk. */
   redisUrl?: string;
+  /** The directory of an embedded queue. */
+  embedded?: string;
   pipelines?: number;
   /** The address of the APIs. */
   listen?: string;
@@ -50,7 +52,7 @@ server:
   http: {listen: '${settings.listen ?? '127.0.0.1'}:0', queue_size: 200, ${settings.http ?? ''}}
   admin_token_env: TOKEN_ADMIN
   staging: ${settings.staging ?? '{directory: ./staging}'}
-  queue: ${settings.redisUrl === undefined ? '{driver: memory}' : `{driver: bullmq, redis_url_env: REDIS_URL, worker_timeout: 3s${settings.queue ?? ''}}`}
+  queue: ${queueOf(settings)}
 notifiers: ${settings.notifiers ?? '[]'}
 pipelines:
 ${pipelines
@@ -64,6 +66,11 @@ ${pipelines
   const redis = settings.redisUrl === undefined ? {} : { REDIS_URL: settings.redisUrl };
   const env = { TOKEN_CI: token, TOKEN_ADMIN: adminToken, ...redis, ...settings.env };
   return { root, config, env, pipelines };
+}
+
+function queueOf({ redisUrl, embedded, queue = '' }: PlaceSettings): string {
+  if (redisUrl !== undefined) return `{driver: bullmq, redis_url_env: REDIS_URL, worker_timeout: 3s${queue}}`;
+  return embedded === undefined ? '{driver: memory}' : `{driver: embedded, directory: ${embedded}}`;
 }
 
 export interface LogLine {

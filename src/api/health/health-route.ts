@@ -13,6 +13,8 @@ export interface HealthPorts {
   staging: StagingArea;
   /** Null if no weather database is configured. */
   weatherPulse: { isUp(): boolean } | null;
+  /** Of the queue of an API; a queue in memory is not worth a word. */
+  queueDriver?: 'memory' | 'embedded' | 'bullmq';
   /** Shown by a worker, which has nothing else to show. */
   threads?: () => ThreadStats;
 }
@@ -48,6 +50,10 @@ export const healthRoute: Route<HealthPorts> = {
                 items: { type: 'string' },
                 minItems: 1,
               },
+              queue: {
+                description: 'The driver of the queue, where runs outlive the process.',
+                enum: ['embedded', 'bullmq'],
+              },
             },
           },
         },
@@ -70,11 +76,12 @@ function health(ports: HealthPorts): RequestHandler {
 }
 
 function detailsOf(
-  { weatherPulse, threads }: HealthPorts,
+  { weatherPulse, queueDriver = 'memory', threads }: HealthPorts,
   paused: readonly string[],
 ): Record<string, unknown> {
   return {
     ...(weatherPulse === null ? {} : { weather: weatherPulse.isUp() ? 'ok' : 'degraded' }),
+    ...(queueDriver === 'memory' ? {} : { queue: queueDriver }),
     ...(threads === undefined ? {} : { threads: threads() }),
     ...(paused.length === 0 ? {} : { paused }),
   };

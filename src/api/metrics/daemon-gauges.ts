@@ -6,6 +6,8 @@ import type { ConnectionStats } from '../http/listen.ts';
 
 export interface ObservedDaemon {
   queue: Pick<JobQueue, 'depth' | 'pauses'>;
+  /** Of the queue, as configured. */
+  driver: string;
   threads: () => ThreadStats;
   connections: () => ConnectionStats;
   streams: () => StreamStats;
@@ -17,7 +19,7 @@ export interface ObservedDaemon {
 export function observeDaemon(
   registry: Registry,
   pipelineIds: readonly string[],
-  { queue, threads, connections, streams, weather }: ObservedDaemon,
+  { queue, driver, threads, connections, streams, weather }: ObservedDaemon,
 ): void {
   const registers = [registry];
   if (weather !== null)
@@ -46,6 +48,12 @@ export function observeDaemon(
       this.inc(connections().refused);
     },
   });
+  new Gauge({
+    name: 'waybill_queue_info',
+    help: '1, with the driver of the queue: memory, embedded or bullmq.',
+    labelNames: ['driver'],
+    registers,
+  }).set({ driver }, 1);
   new Gauge({
     name: 'waybill_queue_depth',
     help: 'Uploads being received (reserved), runs that wait (queued) and runs that run (running).',

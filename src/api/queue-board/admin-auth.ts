@@ -3,8 +3,7 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import type { Config } from '../../core/config/config.ts';
 import type { Secrets } from '../../core/secrets.ts';
 import { WaybillError } from '../../core/errors.ts';
-import { scopes } from '../../core/config/scopes.ts';
-import { findToken, resolveDistinct, type KnownToken, type Token } from '../http/auth.ts';
+import { authenticate, resolveTokens, type Token } from '../http/auth.ts';
 
 /**
  * The token of `server.admin_token_env`; null if none is configured. Throws `secrets_invalid` if its value is
@@ -13,18 +12,16 @@ import { findToken, resolveDistinct, type KnownToken, type Token } from '../http
 export function resolveAdminToken(config: Config, secrets: Secrets): Token | null {
   const { adminTokenEnv } = config.server;
   if (adminTokenEnv === null) return null;
-  const admin = { id: 'server.admin_token_env', valueEnv: adminTokenEnv };
+  const admin = { id: 'server.admin_token_env', valueEnv: adminTokenEnv, pipelines: [] };
   // Resolved together with the upload tokens, so that none of them can have the same value.
-  const known = resolveDistinct([...config.uploadTokens, admin], secrets).at(-1);
-  if (known === undefined) return null;
-  return { ...known, pipelines: new Set(), scopes: new Set(scopes), expiresAt: null };
+  return resolveTokens([...config.uploadTokens, admin], secrets).at(-1) ?? null;
 }
 
 /**
  * Requires the token, as a bearer token or as the password of basic authentication with any user name (which
  * browsers prompt for). Answers 401 otherwise.
  */
-export function requireAdmin(token: KnownToken): RequestHandler {
+export function requireAdmin(token: Token): RequestHandler {
   return (req, res, next) => {
     const header = req.headers.authorization;
     if (isPassword(header, token)) {
@@ -32,7 +29,7 @@ export function requireAdmin(token: KnownToken): RequestHandler {
       return;
     }
     try {
-      findToken(header, [token]);
+      authenticate(header, [token]);
     } catch (error) {
       res.setHeader('WWW-Authenticate', ['Basic realm="waybill admin", charset="UTF-8"', 'Bearer']);
       throw error instanceof WaybillError
@@ -45,7 +42,7 @@ export function requireAdmin(token: KnownToken): RequestHandler {
   };
 }
 
-function isPassword(header: string | undefined, { hash }: KnownToken): boolean {
+function isPassword(header: string | undefined, { hash }: Token): boolean {
   const encoded = /^Basic +([A-Za-z0-9+/]+=*)$/i.exec(header ?? '')?.[1];
   if (encoded === undefined) return false;
   const sent = Buffer.from(encoded, 'base64').toString('utf8');

@@ -9,6 +9,7 @@ import { logControl, type LogControl } from '../../core/log-control.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
 import { loggedNotifier } from '../../core/notify/logged-notifier.ts';
 import type { Outcome } from '../../core/notify/notifier.ts';
+import { noOutbox, type Outbox } from '../../core/notify/outbox.ts';
 import { loadSecrets, type Secrets } from '../../core/secrets.ts';
 
 /** How a long-running program is started. */
@@ -58,15 +59,17 @@ export interface ProgramNotifier {
 const deliveryGraceMs = 10_000;
 
 /**
- * Opens the configured notifiers; `onOutcome` gets the result of each delivery, after it was logged. Throws
- * `config_invalid` or `secrets_invalid` if a notifier cannot be opened.
+ * Opens the configured notifiers; `onOutcome` gets the result of each delivery, after it was logged. Events
+ * that `outbox` has kept are delivered first, and it keeps what is not delivered when the process ends.
+ * Throws `config_invalid` or `secrets_invalid` if a notifier cannot be opened.
  */
 export async function openNotifier(
   { config, secrets, clock, log }: Foundation,
   onOutcome: (outcome: Outcome) => void = () => undefined,
+  outbox: Outbox = noOutbox,
 ): Promise<ProgramNotifier> {
   const stopping = new AbortController();
-  const context = { clock, log, secrets, hurry: stopping.signal, onOutcome };
+  const context = { clock, log, secrets, hurry: stopping.signal, onOutcome, outbox };
   const { notifier, warnings } = await loggedNotifier(config.notifiers, context);
   logWarnings(log, warnings);
   return {

@@ -3,7 +3,8 @@ import type { Timer } from '../../core/clock.ts';
 import { WaybillError } from '../../core/errors.ts';
 import { releasedOnFailure } from '../../core/lifecycle.ts';
 import type { Coordinator } from '../../workers/coordinator.ts';
-import { openCoordinator, requireBullmq } from '../../workers/open-coordinator.ts';
+import { openConfiguredStore, openCoordinator, requireBullmq } from '../../workers/open-coordinator.ts';
+import type { QueueStore } from '../../workers/embedded/queue-store.ts';
 import { createApp } from '../../api/app.ts';
 import { listen, type HttpServer } from '../../api/http/listen.ts';
 import { createStreams, type Streams } from '../../api/live/streams.ts';
@@ -45,6 +46,8 @@ interface Daemon {
   foundation: Foundation;
   tokens: Tokens;
   metrics: Metrics | null;
+  /** Null unless the queue is embedded. */
+  store: QueueStore | null;
   notifier: ProgramNotifier;
   server: HttpServer;
   entrance: Entrance;
@@ -91,7 +94,13 @@ async function openDaemon(
   });
   const { config } = foundation;
   const metrics = config.server.metrics.enabled ? createMetrics(metricsOptions(config)) : null;
-  const notifier = await openNotifier(foundation, (outcome) => metrics?.recordDelivery(outcome));
+  const store = await openConfiguredStore(foundation);
+  if (store !== null) onFailure(() => store.close());
+  const notifier = await openNotifier(
+    foundation,
+    (outcome) => metrics?.recordDelivery(outcome),
+    store?.outbox,
+  );
   onFailure(() => notifier.close());
   const tokens = resolveApiTokens(foundation);
 
@@ -104,6 +113,7 @@ async function openDaemon(
   if (weather !== null) onFailure(() => weather.close());
   const coordinator = await openCoordinator({
     ...foundation,
+    store,
     verbose: () => foundation.logging.shows('debug'),
     notify: (occurrence) => notifier.notify(occurrence),
     ...(metrics === null ? {} : { observer: metrics.runs }),
@@ -113,14 +123,28 @@ async function openDaemon(
   });
   const lag = watchLoopLag({ ...foundation, record: (seconds) => metrics?.loopLag(seconds) });
   onFailure(async () => lag.cancel());
+  const { driver } = config.server.queue;
   const streams = createStreams(config.server.http.maxStreams);
   metrics?.observe({
     ...coordinator,
+    driver,
     connections: server.connections,
     streams: streams.stats,
     weather: weather?.pulse ?? null,
   });
-  return { foundation, tokens, metrics, notifier, server, entrance, weather, coordinator, streams, lag };
+  return {
+    foundation,
+    tokens,
+    metrics,
+    store,
+    notifier,
+    server,
+    entrance,
+    weather,
+    coordinator,
+    streams,
+    lag,
+  };
 }
 
 /**
@@ -169,6 +193,7 @@ async function stop(daemon: Daemon, shutdown: Shutdown): Promise<{ unfinished: s
     ?.close()
     .catch((error: unknown) => log.error({ err: error }, 'closing the weather databases failed'));
   await notifier.close();
+  await daemon.store?.close();
   daemon.lag.cancel();
   log.info({ unfinished }, 'stopped');
   return { unfinished };

@@ -1,5 +1,4 @@
 import type { SceneMapRules } from '../bundle/check-scene-map.ts';
-import type { Scope } from './scopes.ts';
 import type { LogSettings } from '../log-control.ts';
 import type { Amount } from '../settings/units.ts';
 import type { DatabaseConfig } from '../weather/database/settings.ts';
@@ -34,9 +33,6 @@ export interface UploadTokenConfig {
   id: string;
   valueEnv: string;
   pipelines: string[];
-  scopes: Scope[];
-  /** Null: never. */
-  expiresAt: Date | null;
 }
 
 export interface ServerConfig {
@@ -81,7 +77,7 @@ export interface ServerConfig {
     /** In bullmq mode: where bundles wait between hosts. */
     shared: SourceLocation | null;
   };
-  queue: { driver: 'memory' } | BullmqConfig;
+  queue: { driver: 'memory' } | { driver: 'embedded'; directory: string } | BullmqConfig;
 }
 
 export interface BullmqConfig {

@@ -1,5 +1,4 @@
 import type { LogSettings } from '../log-control.ts';
-import type { Scope } from './scopes.ts';
 import type { DatabaseDocument } from '../weather/database/settings.ts';
 import type { WeatherDocument } from '../weather/settings.ts';
 import type { SubscribableType } from '../notify/event.ts';
@@ -12,7 +11,7 @@ import type { BackendName, DestinationLocationDocument, LocationDocument } from 
  */
 export interface ConfigDocument {
   secrets: { directory?: string };
-  upload_tokens: UploadTokenDocument[];
+  upload_tokens: { id: string; value_env: string; pipelines: string[] }[];
   server: {
     http: {
       listen: string;
@@ -34,7 +33,7 @@ export interface ConfigDocument {
     worker: { listen?: string };
     admin_token_env?: string;
     staging: StagingDocument;
-    queue: { driver: 'memory' } | BullmqDocument;
+    queue: { driver: 'memory' } | { driver: 'embedded'; directory: string } | BullmqDocument;
   };
   log: LogSettings;
   pipelines: PipelineDocument[];
@@ -42,14 +41,6 @@ export interface ConfigDocument {
   databases: DatabaseDocument[];
   templates: { base_dir?: string };
   weather: WeatherDocument;
-}
-
-export interface UploadTokenDocument {
-  id: string;
-  value_env: string;
-  pipelines: string[];
-  scopes: Scope[];
-  expires?: string;
 }
 
 export type StagingDocument =

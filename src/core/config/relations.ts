@@ -174,37 +174,50 @@ function orphanFaults({ value: pipeline, path }: Item): Fault[] {
 }
 
 /**
- * A queue in memory has no other hosts that staging could be shared with; a queue in Redis has, and what is
- * shared is nobody's scratch.
+ * A queue of one process has no other hosts that staging could be shared with; a queue in Redis has. What the
+ * queue has of its own on this machine is apart from what is staged.
  */
 function stagingFaults(document: unknown, base: PathBase): Fault[] {
   const server = isMap(document) ? document['server'] : undefined;
   const staging = isMap(server) && isMap(server['staging']) ? server['staging'] : {};
   const queue = isMap(server) && isMap(server['queue']) ? server['queue'] : {};
   const backend = textOf(staging, 'backend') ?? thisMachine;
-  if (queue['driver'] !== 'bullmq')
-    return isRemoteStaging(backend)
-      ? [
-          fault(
-            'invalid_value',
-            ['server', 'staging', 'backend'],
-            'staging elsewhere needs a queue that several hosts share; expected a directory, or queue: {driver: bullmq}',
-          ),
-        ]
-      : [];
-  const at = (path: string): string => resolvePath(path, base);
-  const scratch = at(textOf(queue, 'scratch_directory') ?? './scratch');
-  const shared = at(textOf(staging, 'directory') ?? './staging');
-  if (backend !== thisMachine || !overlap({ container: '', root: scratch }, { container: '', root: shared }))
-    return [];
+  const driver = textOf(queue, 'driver') ?? 'memory';
+  if (driver !== 'bullmq' && isRemoteStaging(backend))
+    return [
+      fault(
+        'invalid_value',
+        ['server', 'staging', 'backend'],
+        'staging elsewhere needs a queue that several hosts share; expected a directory, or queue: {driver: bullmq}',
+      ),
+    ];
+  const own = ownDirectories[driver];
+  if (own === undefined || backend !== thisMachine) return [];
+  const at = (path: string): Place => ({ container: '', root: resolvePath(path, base) });
+  const staged = at(textOf(staging, 'directory') ?? './staging');
+  if (!overlap(at(textOf(queue, own.key) ?? own.initial), staged)) return [];
   return [
     fault(
       'overlapping_locations',
       ['server', 'queue'],
-      'the scratch directory of this machine and the staging directory that all hosts share are the same, or one lies inside the other; expected them apart',
+      `${own.what} are the same, or one lies inside the other; expected them apart`,
     ),
   ];
 }
+
+/** The directory that a queue has of its own, where `server.staging` must not be. */
+const ownDirectories: Partial<Record<string, { key: string; initial: string; what: string }>> = {
+  embedded: {
+    key: 'directory',
+    initial: './queue',
+    what: 'the directory of the queue and the staging directory',
+  },
+  bullmq: {
+    key: 'scratch_directory',
+    initial: './scratch',
+    what: 'the scratch directory of this machine and the staging directory that all hosts share',
+  },
+};
 
 function placeOf(source: SourceConfig): Place | undefined {
   return source.backend === 'http_upload' ? undefined : backendOf(source).place(source);

@@ -7,7 +7,6 @@ import type {
   PipelineDocument,
   SourceDocument,
 } from './document.ts';
-import { dateOf, parseInstant } from '../instant.ts';
 import { resolveDatabase } from '../weather/database/settings.ts';
 import { resolveWeather } from '../weather/settings.ts';
 import { sinkKindOf, type NotifierConfig } from '../notify/sink-kinds.ts';
@@ -36,12 +35,10 @@ export function resolveConfig(document: ConfigDocument, place: { file: string; h
   return {
     file: place.file,
     secrets: { directory: directory === undefined ? null : resolvePath(directory, base) },
-    uploadTokens: document.upload_tokens.map(({ id, value_env, pipelines, scopes, expires }) => ({
+    uploadTokens: document.upload_tokens.map(({ id, value_env, pipelines }) => ({
       id,
       valueEnv: value_env,
       pipelines,
-      scopes,
-      expiresAt: expires === undefined ? null : dateOf(accepted(parseInstant(expires))),
     })),
     server: resolveServer(document.server, base),
     log: document.log,
@@ -49,7 +46,7 @@ export function resolveConfig(document: ConfigDocument, place: { file: string; h
     notifiers: document.notifiers.map((notifier) => resolveNotifier(notifier, base)),
     databases: document.databases.map((database) => resolveDatabase(database, base)),
     templates: { baseDir: document.templates.base_dir ?? null },
-    weather: resolveWeather(document.weather, base),
+    weather: resolveWeather(document.weather),
   };
 }
 
@@ -82,8 +79,8 @@ function resolveServer(
 }
 
 /**
- * In memory staging is the directory that was named; in bullmq mode it is shared, and each machine has a
- * scratch directory of its own.
+ * With a queue of one process staging is the directory that was named; in bullmq mode it is shared, and each
+ * machine has a scratch directory of its own.
  */
 function resolveQueue(
   queue: ConfigDocument['server']['queue'],
@@ -100,7 +97,9 @@ function resolveQueue(
         workerTimeoutMs: resolveDuration(queue.worker_timeout),
       },
     };
-  return { staging: { directory: stagingDirectory(location), shared: null }, queue: { driver: 'memory' } };
+  const staging = { directory: stagingDirectory(location), shared: null };
+  if (queue.driver === 'memory') return { staging, queue: { driver: 'memory' } };
+  return { staging, queue: { driver: 'embedded', directory: resolvePath(queue.directory, base) } };
 }
 
 function resolvePipeline(pipeline: PipelineDocument, base: PathBase): PipelineConfig {

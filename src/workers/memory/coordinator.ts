@@ -1,26 +1,48 @@
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { WaybillError } from '../../core/errors.ts';
+import { errorRecord, WaybillError } from '../../core/errors.ts';
+import type { Occurrence } from '../../core/notify/event.ts';
+import { runFailure } from '../../core/publish/results/occurrences.ts';
 import type { Coordinator, CoordinatorOptions, StagingArea } from '../coordinator.ts';
 import type { PublishJob } from '../job.ts';
 import { maxWaitingOf } from '../max-waiting.ts';
-import { newUploadDirectory, removeUploadDirectory, sweepUploadDirectories } from '../staged-directories.ts';
+import {
+  newUploadDirectory,
+  removeUploadDirectory,
+  sweepUploadDirectories,
+  uploadDirectoryOf,
+} from '../staged-directories.ts';
 import { proveStaging, provedAtMost } from '../staging-check.ts';
 import { planningPool, publishingPool } from '../threads/publishing-pool.ts';
-import { memoryQueue } from './queue.ts';
+import { noJournal, type Journal } from './journal.ts';
+import { memoryQueue, type MemoryQueue } from './queue.ts';
 
 const checkEveryMs = 1_000;
 
+/** Where runs are written that are to outlive the process. */
+export interface Keeping {
+  journal: Journal;
+  /** Throws why nothing can be kept at the moment. */
+  check(): void;
+}
+
+const keepsNothing: Keeping = { journal: noJournal, check: () => undefined };
+
 /**
  * The coordinator of a single process. The staging directory must be ready (`prepareStaging`); closing
- * removes every upload directory from it, since no record outlives this process.
+ * removes every upload directory from it but those of runs that outlive this process.
  */
-export function createCoordinator(options: CoordinatorOptions): Coordinator {
+export function createCoordinator(options: CoordinatorOptions, keeping: Keeping = keepsNothing): Coordinator {
   const { config, clock, log, observer } = options;
   const { http, staging: settings } = config.server;
+  const { journal } = keeping;
+  const checkStaging = provedAtMost(clock, checkEveryMs, () => proveStaging(settings.directory));
   const staging: StagingArea = {
     create: () => newUploadDirectory(settings.directory),
-    check: provedAtMost(clock, checkEveryMs, () => proveStaging(settings.directory)),
+    check: async () => {
+      keeping.check();
+      await checkStaging();
+    },
     discard: (staged) => removeUploadDirectory(settings.directory, staged),
   };
   const discard = async (job: PublishJob): Promise<void> => {
@@ -29,14 +51,22 @@ export function createCoordinator(options: CoordinatorOptions): Coordinator {
   const queue = memoryQueue({
     clock,
     log,
+    journal,
     queueSize: http.queueSize,
     maxWaitingOf: maxWaitingOf(config),
     maxConcurrency: http.maxConcurrency,
     retentionMs: http.retentionMs,
     onExpire: discard,
     discard,
+    onGivenUp: ({ pipelineId, runId }, error) =>
+      options.notify(runFailure(pipelineId, runId, errorRecord(error))),
   });
-  const pool = publishingPool(options);
+  const pool = publishingPool({
+    ...options,
+    notify: (occurrence) => {
+      if (isNews(queue, occurrence)) options.notify(occurrence);
+    },
+  });
   const planner = planningPool(options);
   return {
     queue,
@@ -48,24 +78,45 @@ export function createCoordinator(options: CoordinatorOptions): Coordinator {
     close: async (timeoutMs) => {
       const answer = await queue.close(timeoutMs);
       await Promise.all([pool.close(), planner.close()]);
-      await sweepUploadDirectories(settings.directory);
+      const kept = journal.outlives ? stagedOf(queue.jobs(), settings.directory) : new Set<string>();
+      await sweepUploadDirectories(settings.directory, kept);
       return answer;
     },
   };
 }
 
 /**
- * Makes the staging directory, proves that it can be written, and removes what an earlier process left there:
- * its records are gone, so nothing will ever own those directories. Resolves with the names of the removed
- * directories. Throws `config_invalid` if the directory cannot be used.
+ * Whether the notifiers are told. Not what an interrupted run failed with, as it will be tried again; and not
+ * what an earlier process had told already, before it ended in the middle of the run.
  */
-export async function prepareStaging(directory: string): Promise<{ swept: string[] }> {
+function isNews(queue: MemoryQueue, { type, data }: Occurrence): boolean {
+  if (!('run_id' in data) || data.run_id === null) return true;
+  if (type === 'bundle.publish_failed' && queue.isInterrupted(data.run_id)) return false;
+  return queue.tell(data.run_id, JSON.stringify([type, data.destination_id, data.destination_path]));
+}
+
+/** The upload directories of these runs. */
+export function stagedOf(jobs: Iterable<PublishJob>, staging: string): Set<string> {
+  const directories = [...jobs].flatMap(({ staged }) => (staged === null ? [] : [staged]));
+  return new Set(directories.map((staged) => uploadDirectoryOf(staging, staged)));
+}
+
+/**
+ * Makes the staging directory, proves that it can be written, and removes what an earlier process left there,
+ * but for the upload directories in `keep`: no record is left of the others, so nothing will ever own them.
+ * Resolves with the names of the removed directories. Throws `config_invalid` if the directory cannot be
+ * used.
+ */
+export async function prepareStaging(
+  directory: string,
+  keep: ReadonlySet<string> = new Set(),
+): Promise<{ swept: string[] }> {
   const probe = path.join(directory, '.waybill-probe');
   try {
     await mkdir(directory, { recursive: true, mode: 0o700 });
     await writeFile(probe, '');
     await rm(probe);
-    return { swept: await sweepUploadDirectories(directory) };
+    return { swept: await sweepUploadDirectories(directory, keep) };
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
     throw new WaybillError('config_invalid', `server.staging.directory ${directory} cannot be used: ${why}`, {

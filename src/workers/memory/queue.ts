@@ -12,7 +12,6 @@ import type {
   JobProcessor,
   JobQueue,
   Pause,
-  PipelineOverview,
   QueueDepth,
   RunQuery,
 } from '../queue.ts';
@@ -31,6 +30,7 @@ import type { RunRecord } from '../run-record.ts';
 import { isCancelled } from '../run-transitions.ts';
 import type { RunPage } from '../records/page-of-runs.ts';
 import type { RunWatch } from '../records/run-watch.ts';
+import { noJournal, type Journal } from './journal.ts';
 import { Keys, scopeOf, type UsedKey } from './keys.ts';
 import { RunBook, type Run } from './run-book.ts';
 import { Slots } from './slots.ts';
@@ -51,6 +51,22 @@ export interface MemoryQueueOptions {
   onExpire: (job: PublishJob) => Promise<void>;
   /** Called when the job needs what is staged no more, while its record stays; by default nothing is done. */
   discard?: (job: PublishJob) => Promise<void>;
+  /** Where transitions are written; by default nowhere. */
+  journal?: Journal;
+  /** Called for a run of the journal that is given up, because too many processes ended while it ran. */
+  onGivenUp?: (job: PublishJob, error: WaybillError) => void;
+}
+
+export interface MemoryQueue extends JobQueue {
+  /**
+   * Notes that `what` of a run is told to the notifiers. False if it must not be told: it was before the
+   * process ended that began the run.
+   */
+  tell(runId: string, what: string): boolean;
+  /** Those of all runs that are known. */
+  jobs(): Iterable<PublishJob>;
+  /** Whether the run is being broken off, for the next process to take it up. */
+  isInterrupted(runId: string): boolean;
 }
 
 interface Acceptance {
@@ -60,14 +76,15 @@ interface Acceptance {
   hasNoSlot: boolean;
 }
 
-/** The queue of one process; nothing of it survives that process. */
-export function memoryQueue(options: MemoryQueueOptions): JobQueue {
-  return new MemoryQueue(options);
+/** The queue of one process. Nothing of it survives that process but what the journal keeps. */
+export function memoryQueue(options: MemoryQueueOptions): MemoryQueue {
+  return new QueueOfOneProcess(options);
 }
 
 /**
  * An upload holds a *slot* from `reserve` until `accept` or `release`. Once accepted it is a *run*: it has
- * its record in the book until its retention is over, and takes its turn.
+ * its record in the book until its retention is over, and takes its turn. In between, as long as the journal
+ * has not made it durable, it holds the slot still, and whoever repeats the request waits, too.
  *
  * A key is checked twice: `reserve` refuses only `staging`, because it knows no content to compare with;
  * `accept` compares the contents. A request with a `used` key queues nothing and so needs no slot, unless the
@@ -78,8 +95,8 @@ export function memoryQueue(options: MemoryQueueOptions): JobQueue {
  * The phases are `open`, `draining` (no new slots; all that was reserved or accepted goes on) and `closed`
  * (nothing starts any more).
  */
-class MemoryQueue implements JobQueue {
-  readonly #options: MemoryQueueOptions;
+class QueueOfOneProcess implements MemoryQueue {
+  readonly #options: MemoryQueueOptions & { journal: Journal };
   #phase: 'open' | 'draining' | 'closed' = 'open';
   readonly #slots = new Slots();
   readonly #runs: RunBook;
@@ -89,14 +106,19 @@ class MemoryQueue implements JobQueue {
   #closing: Promise<{ unfinished: string[] }> | undefined;
 
   constructor(options: MemoryQueueOptions) {
-    this.#options = options;
+    const { journal = noJournal, onGivenUp = () => undefined } = options;
+    this.#options = { ...options, journal };
     this.#runs = new RunBook({
-      ...options,
-      onForget: ({ scope, job }) => {
-        if (scope !== null) this.#keys.forget(scope, job.runId);
+      ...this.#options,
+      onGivenUp,
+      onForget: ({ key, job }) => {
+        if (key !== null) this.#keys.forget(key.scope, job.runId);
       },
     });
-    this.#turns = new Turns({ ...options, runs: this.#runs, onEnd: () => this.#notifyIdle() });
+    this.#turns = new Turns({ ...this.#options, runs: this.#runs, onEnd: () => this.#notifyIdle() });
+    for (const { key, job } of journal.runs)
+      if (key !== null) this.#keys.use(key.scope, job.runId, key.contentDigest);
+    for (const run of this.#runs.restore()) this.#turns.add(run);
   }
 
   async reserve(request: AdmissionRequest): Promise<Admission> {
@@ -120,7 +142,7 @@ class MemoryQueue implements JobQueue {
       accept: async (job, contentDigest) => {
         if (!end()) throw admissionEnded();
         try {
-          return this.#enqueue(job, { scope, rerunFailed, contentDigest, hasNoSlot: isReplay });
+          return await this.#enqueue(job, { scope, rerunFailed, contentDigest, hasNoSlot: isReplay });
         } finally {
           this.#notifyIdle();
         }
@@ -144,11 +166,6 @@ class MemoryQueue implements JobQueue {
   async list(pipelineIds: readonly string[], query: RunQuery): Promise<RunPage> {
     this.#runs.expire();
     return this.#runs.list(pipelineIds, query);
-  }
-
-  async overview(pipelineIds: readonly string[]): Promise<PipelineOverview[]> {
-    this.#runs.expire();
-    return pipelineIds.map((id) => ({ ...this.#turns.of(id), ...this.#runs.newestOf(id) }));
   }
 
   watch(onChange: () => void): RunWatch {
@@ -187,6 +204,18 @@ class MemoryQueue implements JobQueue {
     return { outcome, record: structuredClone(run.record) };
   }
 
+  tell(runId: string, what: string): boolean {
+    return this.#runs.tell(runId, what);
+  }
+
+  jobs(): Iterable<PublishJob> {
+    return this.#runs.jobs();
+  }
+
+  isInterrupted(runId: string): boolean {
+    return this.#runs.get(runId)?.isInterrupted ?? false;
+  }
+
   drain(): void {
     if (this.#phase === 'open') this.#phase = 'draining';
   }
@@ -195,7 +224,10 @@ class MemoryQueue implements JobQueue {
     return (this.#closing ??= this.#shutDown(timeoutMs));
   }
 
-  #enqueue(job: PublishJob, { scope, rerunFailed, contentDigest, hasNoSlot }: Acceptance): AcceptedRun {
+  async #enqueue(
+    job: PublishJob,
+    { scope, rerunFailed, contentDigest, hasNoSlot }: Acceptance,
+  ): Promise<AcceptedRun> {
     if (this.#phase === 'closed') throw shuttingDown();
     this.#runs.expire();
     const known = this.#keys.get(scope);
@@ -203,15 +235,39 @@ class MemoryQueue implements JobQueue {
     if (known?.state === 'used') {
       if (known.contentDigest !== contentDigest) throw keyConflict();
       const first = this.#runs.get(known.runId) as Run;
-      if (!(rerunFailed && this.#hasFailed(known)))
+      if (!(rerunFailed && this.#hasFailed(known))) {
+        if (first.kept !== null) await first.kept;
         return { record: structuredClone(first.record), replayed: true, position: first.position };
+      }
     }
     if (hasNoSlot) this.#refuseIfFull(job.pipelineId);
     const position = this.#turns.waitingOf(job.pipelineId) + 1;
-    const { run, accepted } = this.#runs.accept(job, { scope, position });
+    const key = scope === null ? null : { scope, contentDigest };
+    const { run, accepted } = this.#runs.accept(job, { key, position });
     if (scope !== null) this.#keys.use(scope, job.runId, contentDigest);
+    if (run.kept !== null) await this.#untilKept(run, known);
     this.#turns.add(run);
     return { record: accepted, replayed: false, position };
+  }
+
+  /** Throws if the run cannot be kept; its key is as it was before, then. */
+  async #untilKept(run: Run, before: UsedKey | undefined): Promise<void> {
+    const endSlot = this.#slots.take(run.job.pipelineId, { isReplay: false });
+    try {
+      await run.kept;
+      run.kept = null;
+    } catch (error) {
+      this.#runs.withdraw(run);
+      if (run.key !== null) {
+        const { scope } = run.key;
+        this.#keys.forget(scope, run.job.runId);
+        const isKnown = before !== undefined && this.#runs.get(before.runId) !== undefined;
+        if (isKnown) this.#keys.use(scope, before.runId, before.contentDigest);
+      }
+      throw error;
+    } finally {
+      endSlot();
+    }
   }
 
   #hasFailed({ runId }: UsedKey): boolean {
@@ -238,8 +294,9 @@ class MemoryQueue implements JobQueue {
   }
 
   async #shutDown(timeoutMs: number): Promise<{ unfinished: string[] }> {
-    const { clock } = this.#options;
+    const { clock, journal } = this.#options;
     this.#phase = 'draining';
+    if (journal.outlives) this.#turns.hold();
     if (!this.#isIdle())
       await new Promise<void>((resolve) => {
         const timeout = clock.timeout(timeoutMs, resolve);

@@ -14,7 +14,7 @@ const longestSleepMs = 3_600_000;
 /** Keeps each item for the same time, and then hands it to `onExpire`. */
 export class Retention<T> {
   readonly #options: RetentionOptions<T>;
-  /** In the order of expiry, since all are kept equally long. Times are monotonic milliseconds. */
+  /** In the order of expiry. Times are monotonic milliseconds. */
   readonly #kept: { item: T; expiresAt: number }[] = [];
   readonly #expiring = new Set<Promise<void>>();
   readonly #closing = new AbortController();
@@ -24,9 +24,13 @@ export class Retention<T> {
     this.#options = options;
   }
 
-  keep(item: T): void {
+  /**
+   * @param ageMs For how long it has been kept already. Items must come in the order of their expiry.
+   */
+  keep(item: T, ageMs = 0): void {
     const { clock, retentionMs } = this.#options;
-    this.#kept.push({ item, expiresAt: clock.monotonic() + retentionMs });
+    const leftMs = Math.min(Math.max(retentionMs - ageMs, 0), retentionMs);
+    this.#kept.push({ item, expiresAt: clock.monotonic() + leftMs });
     this.#sweeping ??= this.#sweep();
   }
 

@@ -1,8 +1,8 @@
 import type { Clock } from '../../core/clock.ts';
-import { errorRecord } from '../../core/errors.ts';
+import { errorRecord, WaybillError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import type { JobProgress, JobResult, PublishJob } from '../job.ts';
-import type { LastSuccess, RunQuery } from '../queue.ts';
+import type { RunQuery } from '../queue.ts';
 import { pageGone } from '../refusals.ts';
 import { PageOfRuns, type RunPage } from '../records/page-of-runs.ts';
 import type { RunRecord } from '../run-record.ts';
@@ -14,32 +14,39 @@ import {
   isCancelled,
   progressedRun,
   queuedRun,
+  returnedRun,
   startedRun,
 } from '../run-transitions.ts';
 import { RunWaiters } from '../run-waiters.ts';
+import type { Journal, KeptRun } from './journal.ts';
 import { Retention } from './retention.ts';
 import { RunFeed } from './run-feed.ts';
 import { newestOfAll, RunLine } from '../records/run-line.ts';
 
+// As often may the process have ended in the middle of a run before that is given up. Kills and power
+// failures at random times do not hit one run so often; a bundle that brings the process down does.
+const mostBegun = 20;
+
 /** A run that was accepted, until its retention is over. Only the book changes it. */
-export interface Run {
-  readonly job: PublishJob;
-  record: RunRecord;
-  /** The scope of the Idempotency-Key, which is forgotten with the run. */
-  readonly scope: string | null;
-  /** Its place in the line of its pipeline, when it was accepted. */
-  readonly position: number;
+export interface Run extends KeptRun {
   /** Its place among all runs. */
   arrival: number;
+  /** Until it can be relied on; rejects if it was not accepted after all. Null if it can be at once. */
+  kept: Promise<void> | null;
+  /** Its turn was broken off for the next process to take it up. */
+  isInterrupted: boolean;
 }
 
 export interface RunBookOptions {
   clock: Clock;
   log: Log;
+  journal: Journal;
   /** How long a finished run is kept, in milliseconds. */
   retentionMs: number;
   /** Called once when a finished run is forgotten, before `onExpire`. */
   onForget: (run: Run) => void;
+  /** Called for a run that is given up, because too many processes ended while it ran. */
+  onGivenUp: (job: PublishJob, error: WaybillError) => void;
   /** Called once when a finished run is forgotten; the job's staged directory can go then. */
   onExpire: (job: PublishJob) => Promise<void>;
   /** Called when the job needs what is staged no more, while its record stays; by default nothing is done. */
@@ -47,8 +54,9 @@ export interface RunBookOptions {
 }
 
 /**
- * The records of all runs, and the only place where one changes: `accept`, `start`, `progress`, `finish` or
- * `fail`, and in the end the run is forgotten when its retention is over.
+ * The records of all runs, and the only place where one changes: `accept`, `start`, `progress`, then
+ * `finish`, `fail`, `cancel` or `giveBack`, and in the end the run is forgotten when its retention is over.
+ * Each change but progress goes to the journal.
  */
 export class RunBook {
   readonly #options: RunBookOptions;
@@ -58,8 +66,6 @@ export class RunBook {
   #arrivals = 0;
   readonly #finished: Retention<Run>;
   readonly #waiters = new RunWaiters();
-  /** By pipeline. */
-  readonly #successes = new Map<string, LastSuccess>();
   /** For those who watch. */
   readonly feed: RunFeed;
 
@@ -70,6 +76,32 @@ export class RunBook {
     this.#finished = new Retention({ clock, retentionMs, onExpire: (run) => this.#forget(run) });
   }
 
+  /**
+   * Takes up what earlier processes left and returns the runs that wait, in their order. One that was running
+   * waits again; it fails if too many processes ended while it ran.
+   */
+  restore(): Run[] {
+    const { clock, journal, onGivenUp } = this.#options;
+    const runs = journal.runs.map((kept): Run => ({ ...kept, arrival: 0, kept: null, isInterrupted: false }));
+    const now = clock.now().getTime();
+    for (const run of runs) {
+      this.#add(run);
+      if (run.record.finished_at !== null) continue;
+      // That it was begun may have been lost with the process; it was not before it was accepted.
+      run.begunAt ??= run.record.accepted_at;
+      this.#change(run, returnedRun(run.record));
+      if (run.begun < mostBegun) continue;
+      const error = tooManyEnds();
+      this.fail(run, error);
+      onGivenUp(run.job, error);
+    }
+    const finishedAt = (run: Run): number => Date.parse(run.record.finished_at ?? '');
+    const finished = runs.filter(({ record }) => record.finished_at !== null);
+    for (const run of finished.sort((a, b) => finishedAt(a) - finishedAt(b)))
+      this.#finished.keep(run, now - finishedAt(run));
+    return runs.filter(({ record }) => record.finished_at === null);
+  }
+
   /** Forgets what has expired by now; called before anything is looked up, so that none is seen too late. */
   expire(): void {
     this.#finished.expire();
@@ -77,6 +109,10 @@ export class RunBook {
 
   get(runId: string): Run | undefined {
     return this.#runs.get(runId);
+  }
+
+  jobs(): PublishJob[] {
+    return [...this.#runs.values()].map(({ job }) => job);
   }
 
   /** As `JobQueue.list`. */
@@ -91,13 +127,6 @@ export class RunBook {
     return structuredClone(page.page());
   }
 
-  /** The run of the pipeline that was accepted last, and the one that succeeded last. */
-  newestOf(pipelineId: string): { lastRun: RunRecord | null; lastSuccess: LastSuccess | null } {
-    const [newest] = this.#lines.get(pipelineId)?.newestFirst() ?? [];
-    const lastRun = newest === undefined ? null : structuredClone(newest.record);
-    return { lastRun, lastSuccess: this.#successes.get(pipelineId) ?? null };
-  }
-
   /** Resolves when the run is finished or unknown, or when `signal` aborts. */
   async untilFinished(runId: string, signal: AbortSignal): Promise<void> {
     if (this.#runs.get(runId)?.record.finished_at === null) await this.#waiters.wait(runId, signal);
@@ -106,25 +135,36 @@ export class RunBook {
   /** The run is queued from now on; `accepted` is its record of the moment before. */
   accept(
     job: PublishJob,
-    { scope, position }: Pick<Run, 'scope' | 'position'>,
+    { key, position }: Pick<Run, 'key' | 'position'>,
   ): { run: Run; accepted: RunRecord } {
-    const { clock } = this.#options;
+    const { clock, journal } = this.#options;
     const accepted = acceptedRun(job, clock.now());
-    const run: Run = { job, record: queuedRun(accepted, clock.now()), scope, position, arrival: 0 };
-    this.#runs.set(job.runId, run);
-    const line = this.#lines.get(job.pipelineId) ?? new RunLine();
-    this.#lines.set(job.pipelineId, line);
-    run.arrival = line.push(run, this.#arrivals++);
+    const record = queuedRun(accepted, clock.now());
+    const kept: KeptRun = { job, record, key, position, begun: 0, begunAt: null, told: [] };
+    const run: Run = { ...kept, arrival: 0, kept: null, isInterrupted: false };
+    this.#add(run);
     this.feed.changed(run.record);
+    run.kept = journal.accepted(run);
     return { run, accepted };
   }
 
+  /** The run could not be kept, so it was not accepted. */
+  withdraw(run: Run): void {
+    this.#remove(run);
+    this.#waiters.finished(run.job.runId);
+  }
+
   start(run: Run): void {
-    this.#change(run, startedRun(run.record, this.#options.clock.now()));
+    const record = startedRun(run.record, this.#options.clock.now());
+    run.begun += 1;
+    run.begunAt ??= record.started_at;
+    this.#change(run, record);
   }
 
   progress(run: Run, progress: JobProgress): void {
-    this.#change(run, progressedRun(run.record, progress));
+    const before = run.record;
+    run.record = progressedRun(before, progress);
+    this.feed.changed(run.record, before);
   }
 
   /** The worker answered. Those who wait hear of it with `keep`. */
@@ -142,6 +182,25 @@ export class RunBook {
     this.#change(run, cancelledRun(run.record, result?.run ?? null, this.#options.clock.now()));
   }
 
+  /** The run waits again, for another process. */
+  giveBack(run: Run): void {
+    run.begun -= 1;
+    this.#change(run, returnedRun(run.record));
+  }
+
+  /**
+   * Notes that `what` of the run is told. False if it was before, by a process that ended before the run did.
+   */
+  tell(runId: string, what: string): boolean {
+    const { journal } = this.#options;
+    const run = this.#runs.get(runId);
+    if (run === undefined || !journal.outlives) return true;
+    if (run.told.includes(what)) return false;
+    run.told.push(what);
+    journal.changed(run);
+    return true;
+  }
+
   /** Begins the retention of a run that is finished or failed. What is staged for a cancelled one goes. */
   keep(run: Run): void {
     this.#finished.keep(run);
@@ -149,28 +208,40 @@ export class RunBook {
     if (isCancelled(run.record)) void this.#clear(run, this.#options.discard);
   }
 
-  /** Forgets no more; resolves when no `onExpire` is under way. */
-  close(): Promise<void> {
+  /** Forgets no more, and ends all waits; resolves when no `onExpire` is under way. */
+  async close(): Promise<void> {
+    for (const runId of this.#waiters.runIds) this.#waiters.finished(runId);
     this.feed.close();
-    return this.#finished.close();
+    await this.#finished.close();
+  }
+
+  #add(run: Run): void {
+    const { runId, pipelineId } = run.job;
+    this.#runs.set(runId, run);
+    const line = this.#lines.get(pipelineId) ?? new RunLine();
+    this.#lines.set(pipelineId, line);
+    run.arrival = line.push(run, this.#arrivals++);
+  }
+
+  #remove(run: Run): void {
+    const { runId, pipelineId } = run.job;
+    this.#runs.delete(runId);
+    this.#lines.get(pipelineId)?.remove(run.arrival);
+    this.feed.forgotten(runId);
+    this.#options.journal.forgotten(run);
   }
 
   #change(run: Run, record: RunRecord): void {
     const before = run.record;
     run.record = record;
-    const { run_id, pipeline_id, status, finished_at } = record;
-    if (status === 'succeeded' && finished_at !== null)
-      this.#successes.set(pipeline_id, { run_id, finished_at });
     this.feed.changed(record, before);
+    this.#options.journal.changed(run);
   }
 
   /** Never rejects. */
   #forget(run: Run): Promise<void> {
-    const { job, arrival } = run;
     const { onForget, onExpire } = this.#options;
-    this.#runs.delete(job.runId);
-    this.#lines.get(job.pipelineId)?.remove(arrival);
-    this.feed.forgotten(job.runId);
+    this.#remove(run);
     onForget(run);
     return this.#clear(run, onExpire);
   }
@@ -182,4 +253,12 @@ export class RunBook {
       log.error({ run_id: job.runId, err: error }, 'an expired run could not be cleared away'),
     );
   }
+}
+
+function tooManyEnds(): WaybillError {
+  return new WaybillError(
+    'worker_failed',
+    `the daemon ended ${mostBegun} times while it published this bundle`,
+    { hint: "look into the log and the system's for what ended it, then upload the bundle again" },
+  );
 }

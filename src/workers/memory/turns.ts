@@ -7,6 +7,7 @@ import type { JobProcessor, Pause } from '../queue.ts';
 import { cancelled } from '../refusals.ts';
 import { unobserved, waitedSeconds, type RunObserver } from '../run-observer.ts';
 import { isCancelled } from '../run-transitions.ts';
+import type { Journal } from './journal.ts';
 import type { Run, RunBook } from './run-book.ts';
 import { WaitingLine } from './waiting-line.ts';
 
@@ -16,6 +17,7 @@ export interface TurnsOptions {
   /** Jobs at once. */
   maxConcurrency: number;
   runs: RunBook;
+  journal: Journal;
   /** Called when a run has ended. */
   onEnd: () => void;
 }
@@ -36,14 +38,15 @@ export class Turns {
   readonly #options: TurnsOptions;
   #processor: JobProcessor | undefined;
   #observer = unobserved;
-  #isClosed = false;
+  #isHeld = false;
   readonly #waiting = new WaitingLine<Run>();
   readonly #active = new Map<string, Active>();
-  readonly #pauses = new Map<string, Pause>();
+  readonly #pauses: Map<string, Pause>;
   readonly #ends = new Ends();
 
   constructor(options: TurnsOptions) {
     this.#options = options;
+    this.#pauses = new Map(options.journal.pauses);
   }
 
   get waiting(): number {
@@ -58,16 +61,10 @@ export class Turns {
     return this.#active.size;
   }
 
-  /** How many runs of a pipeline wait, and which one runs. */
-  of(pipelineId: string): { waiting: number; running: string | null } {
-    const running = this.#active.get(pipelineId)?.run.job.runId ?? null;
-    return { waiting: this.#waiting.lengthOf(pipelineId), running };
-  }
-
   /** Whether nothing runs, and nothing will unless it is added. */
   get isIdle(): boolean {
     const willRun = this.#processor !== undefined && this.#waiting.has((id) => !this.#pauses.has(id));
-    return this.#active.size === 0 && !willRun;
+    return this.#active.size === 0 && (!willRun || this.#isHeld);
   }
 
   start(process: JobProcessor, observer: RunObserver = unobserved): void {
@@ -90,12 +87,14 @@ export class Turns {
     const since = this.#pauses.get(pipelineId)?.since ?? this.#options.clock.now().toISOString();
     const pause = { since, reason };
     this.#pauses.set(pipelineId, pause);
+    this.#options.journal.paused(pipelineId, pause);
     return pause;
   }
 
   /** As `JobQueue.resume`. */
   resume(pipelineId: string): boolean {
     const wasPaused = this.#pauses.delete(pipelineId);
+    if (wasPaused) this.#options.journal.paused(pipelineId, null);
     this.#pump();
     return wasPaused;
   }
@@ -122,27 +121,37 @@ export class Turns {
     return { waiting, endedAt: this.#ends.of(pipelineId), now: this.#options.clock.monotonic(), isPaused };
   }
 
+  /** Starts nothing any more; what waits is left for the next process. */
+  hold(): void {
+    this.#isHeld = true;
+  }
+
   /**
-   * Starts nothing any more, fails with `reason` what still waits, and stops what runs with it. Resolves with
-   * the runs that did not succeed for that.
+   * Starts nothing any more, and stops with `reason` what runs. What is then not finished is left for the
+   * next process, if the journal outlives this one; otherwise it fails with `reason`, and so does what still
+   * waits. Resolves with the runs that were interrupted and did not succeed, and those that failed.
    */
   async close(reason: Error): Promise<Run[]> {
-    const { runs } = this.#options;
-    this.#isClosed = true;
-    const neverStarted = this.#waiting.takeAll();
+    const { runs, journal } = this.#options;
+    this.hold();
+    const neverStarted = journal.outlives ? [] : this.#waiting.takeAll();
     for (const run of neverStarted) {
       runs.fail(run, reason);
       runs.keep(run);
     }
     const interrupted = [...this.#active.values()];
-    for (const { abort } of interrupted) abort.abort(reason);
+    for (const { run, abort } of interrupted) {
+      // One that somebody has cancelled is not taken up again.
+      run.isInterrupted = journal.outlives && !abort.signal.aborted;
+      abort.abort(reason);
+    }
     await Promise.all(interrupted.map(({ done }) => done));
     const undone = interrupted.map(({ run }) => run).filter(({ record }) => record.status !== 'succeeded');
     return [...undone, ...neverStarted];
   }
 
   #pump(): void {
-    if (this.#processor === undefined || this.#isClosed) return;
+    if (this.#processor === undefined || this.#isHeld) return;
     while (this.#active.size < this.#options.maxConcurrency) {
       const next = this.#waiting.take((id) => !this.#active.has(id) && !this.#pauses.has(id));
       if (next === undefined) return;
@@ -155,27 +164,34 @@ export class Turns {
   /** Never rejects. Calls the processor only after `active` has the run. */
   async #run(run: Run, signal: AbortSignal, process: JobProcessor): Promise<void> {
     const { clock, log, runs, onEnd } = this.#options;
+    // What was committed since an earlier process began the run is the run's own.
+    const { begunAt } = run;
+    const job = begunAt === null ? run.job : { ...run.job, begunAt };
     runs.start(run);
-    const { pipelineId } = run.job;
+    const { pipelineId } = job;
     this.#observer.started({ pipelineId, waitedSeconds: waitedSeconds(run.record) });
     const since = clock.monotonic();
     let result: JobResult | null = null;
     try {
       await Promise.resolve();
-      result = await process(run.job, { signal, onProgress: (progress) => runs.progress(run, progress) });
+      result = await process(job, { signal, onProgress: (progress) => runs.progress(run, progress) });
       if (wasCancelled(signal)) runs.cancel(run, result);
       else runs.finish(run, result);
     } catch (error) {
-      log.error({ run_id: run.job.runId, err: error }, 'run failed');
+      if (!run.isInterrupted) log.error({ run_id: job.runId, err: error }, 'run failed');
       if (wasCancelled(signal)) runs.cancel(run, null);
       else runs.fail(run, error);
     }
-    const seconds = (clock.monotonic() - since) / 1000;
-    const succeeded = run.record.status === 'succeeded';
-    this.#observer.finished({ pipelineId, seconds, succeeded, cancelled: isCancelled(run.record), result });
     this.#active.delete(pipelineId);
-    this.#ends.note(pipelineId, clock.monotonic());
-    runs.keep(run);
+    const succeeded = run.record.status === 'succeeded';
+    if (run.isInterrupted && !succeeded) {
+      runs.giveBack(run);
+    } else {
+      const seconds = (clock.monotonic() - since) / 1000;
+      this.#observer.finished({ pipelineId, seconds, succeeded, cancelled: isCancelled(run.record), result });
+      this.#ends.note(pipelineId, clock.monotonic());
+      runs.keep(run);
+    }
     this.#pump();
     onEnd();
   }

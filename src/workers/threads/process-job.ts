@@ -22,7 +22,8 @@ export async function processJob(
 ): Promise<JobResult> {
   const pipeline = pipelineOf(job, config);
   if (job.staged !== null && job.archive !== undefined) await fetchArchive(job.archive, job, config, context);
-  const request = { dryRun, force: false, runId: job.runId, onProgress };
+  const resumed = job.begunAt === undefined ? {} : { tellsSince: job.begunAt };
+  const request = { dryRun, force: false, runId: job.runId, onProgress, ...resumed };
   const published =
     job.staged === null
       ? await publishPipeline(context, pipeline, request)

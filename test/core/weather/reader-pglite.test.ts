@@ -1,7 +1,6 @@
 import { join } from 'node:path';
 import t from 'tap';
-import { createTables } from '../../../src/core/weather/feed/tables/create-tables.ts';
-import { openDirectory } from '../../../src/core/weather/feed/tables/open-directory.ts';
+import { createTables, openDirectory } from '../../../examples/feeder/targets.ts';
 import { loadSecrets } from '../../../src/core/secrets.ts';
 import { openWeatherDatabases } from '../../../src/core/weather/open-reader.ts';
 import { dirtyMoment, dirtyRowsSuite } from './dirty-rows.ts';

@@ -5,7 +5,6 @@ import { logControl } from '../../../core/log-control.ts';
 import { newRedaction } from '../../../core/redaction.ts';
 import { outliveOtherSignals } from '../../daemon-process.ts';
 import { listenForStop } from '../../stop-signal.ts';
-import { configFileOf } from './config-file.ts';
 import { weatherLine, weatherLog } from './weather-log.ts';
 
 export interface WeatherOptions {
@@ -26,7 +25,7 @@ export async function readWeather({ config, verbose }: WeatherOptions): Promise<
   const stop = listenForStop((signal) => log.info({ signal }, 'stopping; once more to end at once'));
   try {
     const served = await serveWeather({
-      configFile: configFileOf(config),
+      configFile: config ?? namedByEnvironment() ?? 'config.yml',
       log,
       logging,
       env: process.env,
@@ -42,6 +41,11 @@ export async function readWeather({ config, verbose }: WeatherOptions): Promise<
   } finally {
     stop.release();
   }
+}
+
+function namedByEnvironment(): string | undefined {
+  const named = process.env['READER_CONFIG'];
+  return named === '' ? undefined : named;
 }
 
 function reasonOf(thrown: unknown): string {

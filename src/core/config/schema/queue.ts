@@ -7,6 +7,18 @@ export const queueSchema = variants('driver', 'where accepted uploads wait', {
       .required()
       .description('In this process: a restart forgets runs, queue and idempotency keys.'),
   }),
+  embedded: map({
+    driver: choice('embedded')
+      .required()
+      .description(
+        'In this process and on its disk: runs, waiting uploads, idempotency keys and events that are not delivered yet survive kills, power failures and restarts.',
+      ),
+    directory: path()
+      .default('./queue')
+      .description(
+        'Directory of the queue, on a local disk and of this daemon alone. It must survive what the queue is to survive, and so must server.staging.directory.',
+      ),
+  }),
   bullmq: map({
     driver: choice('bullmq')
       .required()

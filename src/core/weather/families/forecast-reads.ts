@@ -98,7 +98,6 @@ async function nearestCell(
           eq(forecastRuns.kind, kind),
           inArray(forecastRuns.locationId, [...ids]),
           gt(forecastRuns.validUntil, now),
-          lte(forecastRuns.generatedAt, presentUntil(now)),
         ),
       );
     return new Set(rows.map(({ id }) => id));

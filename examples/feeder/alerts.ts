@@ -1,0 +1,149 @@
+import { XMLParser } from 'fast-xml-parser';
+import {
+  instantOf,
+  isMap,
+  mapsOf,
+  optionalInstant,
+  required,
+  textOf,
+  textsOf,
+  type Alert,
+  type Json,
+  type Loadable,
+} from './rows.ts';
+
+/** A list of active alerts as api.weather.gov gives it: one poll. */
+export function alertsOf(collection: Json): Loadable {
+  const all = mapsOf(collection['features']).map(alertOf);
+  // An Update takes the place of what it refers to; a Cancel may cancel a part, and so removes nothing.
+  const replaced = new Set(
+    all
+      .filter(({ alert }) => alert['message_type'] === 'Update')
+      .flatMap(({ references }) => references.map((reference) => reference['ref_id'])),
+  );
+  const updated = optionalInstant(collection['updated'] ?? collection['@saved']);
+  const newest = all
+    .map(({ alert }) => required(alert['sent_at'], 'sent'))
+    .sort()
+    .at(-1);
+  return {
+    family: 'alerts',
+    fetchedAt: updated ?? instantOf(newest, 'the time of the list'),
+    sourceUpdatedAt: updated,
+    alerts: all.map((item) => ({
+      ...item,
+      listed: item.alert['message_type'] !== 'Cancel' && !replaced.has(item.alert.alert_id),
+    })),
+  };
+}
+
+function alertOf(feature: Json): Alert {
+  const p = isMap(feature['properties']) ? feature['properties'] : {};
+  const alert_id = required(p['id'], 'the id of an alert');
+  const geocode = isMap(p['geocode']) ? p['geocode'] : {};
+  const parameters = isMap(p['parameters']) ? p['parameters'] : {};
+  const vtec = textsOf(parameters['VTEC']);
+  const eventCode = isMap(p['eventCode']) ? p['eventCode'] : {};
+  const awips = textsOf(parameters['AWIPSidentifier'])[0];
+  return {
+    alert: {
+      alert_id,
+      sent_at: instantOf(p['sent'], 'sent'),
+      effective_at: instantOf(p['effective'], 'effective'),
+      onset_at: optionalInstant(p['onset']),
+      expires_at: instantOf(p['expires'], 'expires'),
+      ends_at: optionalInstant(p['ends']),
+      status: required(p['status'], 'status'),
+      message_type: required(p['messageType'], 'messageType'),
+      category: required(p['category'], 'category'),
+      severity: required(p['severity'], 'severity'),
+      certainty: required(p['certainty'], 'certainty'),
+      urgency: required(p['urgency'], 'urgency'),
+      event: required(p['event'], 'event'),
+      event_code: textsOf(eventCode['NationalWeatherService'])[0] ?? null,
+      vtec,
+      office: awips?.slice(3, 6) ?? officeOf(vtec),
+      sender_name: textOf(p['senderName']),
+      headline: textOf(p['headline']),
+      description: textOf(p['description']),
+      instruction: textOf(p['instruction']),
+      response: textOf(p['response']),
+      area_desc: required(p['areaDesc'], 'areaDesc'),
+      language: textOf(p['language']) ?? 'en-US',
+      parameters,
+      geometry: isMap(feature['geometry']) ? feature['geometry'] : null,
+    },
+    areas: areasOf(alert_id, textsOf(geocode['UGC'])),
+    references: mapsOf(p['references']).map((item) => ({
+      alert_id,
+      ref_id: required(item['identifier'], 'the identifier of a reference'),
+      ref_sender: textOf(item['sender']),
+      ref_sent_at: optionalInstant(item['sent']),
+    })),
+    listed: true,
+  };
+}
+
+/** One CAP 1.1 message of the older feeds, as a poll that listed it alone. */
+export function capOf(text: string): Loadable {
+  const parser = new XMLParser({
+    parseTagValue: false,
+    isArray: (name) => ['geocode', 'parameter'].includes(name),
+  });
+  const parsed: unknown = parser.parse(text);
+  const cap = isMap(parsed) && isMap(parsed['alert']) ? parsed['alert'] : {};
+  const info = isMap(cap['info']) ? cap['info'] : {};
+  const area = isMap(info['area']) ? info['area'] : {};
+  const valuesOf = (list: unknown, name: string): string[] =>
+    mapsOf(list).flatMap((item) =>
+      item['valueName'] === name && textOf(item['value']) !== null ? [String(item['value'])] : [],
+    );
+  const alert_id = required(cap['identifier'], 'identifier');
+  const vtec = valuesOf(info['parameter'], 'VTEC').flatMap((value) =>
+    value.split('\n').map((line) => line.trim()),
+  );
+  const sent_at = instantOf(cap['sent'], 'sent');
+  const alert = {
+    alert_id,
+    sent_at,
+    effective_at: instantOf(info['effective'] ?? cap['sent'], 'effective'),
+    onset_at: optionalInstant(info['onset']),
+    expires_at: instantOf(info['expires'], 'expires'),
+    ends_at: null,
+    status: required(cap['status'], 'status'),
+    message_type: required(cap['msgType'], 'msgType'),
+    category: required(info['category'], 'category'),
+    severity: required(info['severity'], 'severity'),
+    certainty: required(info['certainty'], 'certainty'),
+    urgency: required(info['urgency'], 'urgency'),
+    event: required(info['event'], 'event'),
+    event_code: isMap(info['eventCode']) ? textOf(info['eventCode']['value']) : null,
+    vtec,
+    office: officeOf(vtec),
+    sender_name: textOf(info['senderName']),
+    headline: textOf(info['headline']),
+    description: textOf(info['description']),
+    instruction: textOf(info['instruction']),
+    response: textOf(info['responseType']),
+    area_desc: required(area['areaDesc'], 'areaDesc'),
+    language: textOf(info['language']) ?? 'en-US',
+    parameters: {},
+    geometry: null,
+  };
+  const areas = areasOf(alert_id, valuesOf(area['geocode'], 'UGC'));
+  return {
+    family: 'alerts',
+    fetchedAt: sent_at,
+    sourceUpdatedAt: null,
+    alerts: [{ alert, areas, references: [], listed: true }],
+  };
+}
+
+function areasOf(alert_id: string, ugc: string[]): Alert['areas'] {
+  return [...new Set(ugc)].map((code) => ({ alert_id, ugc: code, same: null }));
+}
+
+/** `/O.CON.KSTO.WS.W.0005…/` is of the office STO. */
+function officeOf(vtec: string[]): string | null {
+  return /^\/\w\.\w{3}\.\w(\w{3})\./.exec(vtec[0] ?? '')?.[1] ?? null;
+}

@@ -1,0 +1,81 @@
+import { quantity } from './observations.ts';
+import {
+  instantOf,
+  isMap,
+  mapsOf,
+  NothingToLoad,
+  required,
+  textOf,
+  timeZoneAt,
+  type Json,
+  type Loadable,
+  type Row,
+} from './rows.ts';
+
+/**
+ * A gridpoint forecast. Its body does not name the grid point: the file does, as in `OKX_33_35_hourly.json`.
+ */
+export function forecastOf(feature: Json, fileName: string): Loadable {
+  const p = isMap(feature['properties']) ? feature['properties'] : {};
+  const [, office, x, y] = /^([A-Z]{3})_(\d+)_(\d+)_/.exec(fileName) ?? [];
+  if (office === undefined || x === undefined || y === undefined)
+    throw new NothingToLoad('the file of a forecast is named OFFICE_X_Y_….json');
+  const periods = mapsOf(p['periods']).map(periodOf);
+  const [valid_from, valid_until] = [periods[0]?.['starts_at'], periods.at(-1)?.['ends_at']];
+  const longitude = Number(/-?\d+\.\d+/.exec(JSON.stringify(feature['geometry']))?.[0] ?? 0);
+  return {
+    family: 'forecast',
+    run: {
+      kind: textOf(p['forecastGenerator'])?.startsWith('Hourly') ? 'hourly' : 'narrative',
+      location_id: `${office}/${x},${y}`,
+      office,
+      grid_x: Number(x),
+      grid_y: Number(y),
+      time_zone: timeZoneAt(longitude),
+      generated_at: instantOf(p['generatedAt'], 'generatedAt'),
+      updated_at: instantOf(p['updateTime'], 'updateTime'),
+      valid_from: instantOf(valid_from, 'the first period'),
+      valid_until: instantOf(valid_until, 'the last period'),
+      elevation_m: quantity(p['elevation']),
+      received_at: instantOf(p['generatedAt'], 'generatedAt'),
+    },
+    periods,
+  };
+}
+
+function periodOf(period: Json): Row {
+  const [low, high] = windOf(textOf(period['windSpeed']));
+  const gust = windOf(textOf(period['windGust']))[1];
+  return {
+    number: Number(period['number']),
+    starts_at: instantOf(period['startTime'], 'startTime'),
+    ends_at: instantOf(period['endTime'], 'endTime'),
+    name: textOf(period['name']),
+    is_daytime: period['isDaytime'] === true,
+    temperature_c: temperatureOf(period),
+    temperature_trend: textOf(period['temperatureTrend']),
+    precipitation_probability_pct: quantity(period['probabilityOfPrecipitation']),
+    dewpoint_c: quantity(period['dewpoint']),
+    relative_humidity_pct: quantity(period['relativeHumidity']),
+    wind_speed_min_kmh: low,
+    wind_speed_max_kmh: high,
+    wind_gust_kmh: gust,
+    wind_direction: textOf(period['windDirection']),
+    icon_url: textOf(period['icon']),
+    short_forecast: textOf(period['shortForecast']),
+    detailed_forecast: textOf(period['detailedForecast']),
+  };
+}
+
+function temperatureOf({ temperature, temperatureUnit }: Json): number | null {
+  if (typeof temperature !== 'number') return quantity(temperature);
+  return required(temperatureUnit, 'temperatureUnit') === 'F' ? ((temperature - 32) * 5) / 9 : temperature;
+}
+
+/** `5 to 10 mph` and `15 mph`, in km/h. */
+function windOf(text: string | null): [number | null, number | null] {
+  const speeds = (text?.match(/\d+(\.\d+)?/g) ?? []).map(
+    (speed) => Number(speed) * (text?.includes('km/h') ? 1 : 1.609344),
+  );
+  return [speeds[0] ?? null, speeds.at(-1) ?? null];
+}

@@ -1,0 +1,137 @@
+import { createHash } from 'node:crypto';
+import { instantOf, NothingToLoad, textOf, type Json, type Loadable, type OutlookRun } from './rows.ts';
+
+interface Product {
+  id: string;
+  text: string;
+  issuedAt: Date;
+  header: string;
+  office: string;
+  awipsId: string;
+  correction: string | null;
+}
+
+/** A forecast discussion (AFD), a convective outlook discussion (SWO) or empty outlook points (PTS). */
+export function textProductsOf(product: Json | null, raw: string): Loadable[] {
+  const text = (product === null ? raw : (textOf(product['productText']) ?? '')).replaceAll('\r', '');
+  const [, header, office, , correction, awipsId] =
+    /^(\w{6} \w(\w{3}) (\d{6})(?: (\w{3}))?)\s*\n(\w{6})\s*$/m.exec(text) ?? [];
+  if (header === undefined || office === undefined || awipsId === undefined)
+    throw new NothingToLoad('it has no WMO header');
+  const found: Product = {
+    id: textOf(product?.['id']) ?? createHash('sha256').update(text).digest('hex').slice(0, 32),
+    text,
+    issuedAt:
+      product === null
+        ? issuedIn(text, header)
+        : new Date(instantOf(product['issuanceTime'], 'issuanceTime')),
+    header,
+    office,
+    awipsId,
+    correction: correction ?? null,
+  };
+  if (awipsId.startsWith('AFD')) return [discussionOf(found)];
+  if (awipsId.startsWith('SWO')) return outlookDiscussionsOf(found);
+  if (awipsId.startsWith('PTS')) return emptyOutlooksOf(found);
+  throw new NothingToLoad(`${awipsId} is not a family of the reader`);
+}
+
+function discussionOf({ id, text, issuedAt, header, office, awipsId, correction }: Product): Loadable {
+  const parts = text.split(/^\.(?=[A-Z][^\n]{0,80}?\.\.\.)/m).slice(1);
+  const sections = parts.map((part, index) => {
+    const [, heading = '', qualifier, rest = ''] =
+      /^([^/\n]*?)\s*(?:\/([^/\n]*)\/)?\s*\.\.\.([\s\S]*)$/.exec(part) ?? [];
+    const body = rest.split(/^(?:&&|\$\$)\s*$/m)[0]?.trim() ?? '';
+    return {
+      product_id: id,
+      position: index + 1,
+      heading: heading.trim(),
+      qualifier: qualifier ?? null,
+      body,
+    };
+  });
+  const issued_at = issuedAt.toISOString();
+  return {
+    family: 'forecast_discussion',
+    discussion: {
+      product_id: id,
+      office,
+      issued_at,
+      wmo_header: header,
+      awips_id: awipsId,
+      correction,
+      raw_text: text,
+      received_at: issued_at,
+    },
+    sections,
+  };
+}
+
+function outlookDiscussionsOf({ id, text, issuedAt, awipsId }: Product): Loadable[] {
+  const headline = /^Valid [^\n]*\n+([\s\S]*?)(?=\n\s*\n)/m.exec(text)?.[1];
+  const summary = /^\.\.\.SUMMARY\.\.\.\s*\n([\s\S]*?)\n\s*\n/im.exec(text)?.[1];
+  return runsOf(text, issuedAt, awipsId).map((run) => ({
+    family: 'outlook_discussion',
+    run,
+    discussion: {
+      product_id: id,
+      issued_at: issuedAt.toISOString(),
+      correction: /Outlook\s+(CORR \d+)/.exec(text)?.[1] ?? null,
+      headline:
+        headline === undefined
+          ? null
+          : headline.replaceAll(/\.\.\.$|^\.\.\./g, '').replaceAll(/\s*\n\s*/g, ' '),
+      summary: summary?.replaceAll(/\s*\n\s*/g, ' ').trim() ?? null,
+      raw_text: text,
+    },
+  }));
+}
+
+/**
+ * Points are lines to be closed along the coast, which SPC's own GeoJSON has done; only "no areas" is read
+ * here.
+ */
+function emptyOutlooksOf({ text, issuedAt, awipsId }: Product): Loadable[] {
+  if (/^[A-Z0-9.]{4}\s+\d{8}/m.test(text)) throw new NothingToLoad('points of areas are loaded from GeoJSON');
+  return runsOf(text, issuedAt, awipsId).map((run) => ({ family: 'outlook', run, areas: [] }));
+}
+
+/** One run for each day that the product is about: `SWODY1` of day 1, `SWOD48` of days 4 to 8. */
+function runsOf(text: string, issuedAt: Date, awipsId: string): OutlookRun[] {
+  const [, from, until] = /^Valid (?:Time )?(\d{6})Z - (\d{6})Z/im.exec(text) ?? [];
+  if (from === undefined || until === undefined) throw new NothingToLoad('it has no window');
+  const start = near(issuedAt, from);
+  const end = near(issuedAt, until);
+  const run = (day: number, valid_from: Date, valid_until: Date): OutlookRun => ({
+    day,
+    issued_at: issuedAt.toISOString(),
+    valid_from: valid_from.toISOString(),
+    valid_until: valid_until.toISOString(),
+    forecaster: /^\.\.([A-Za-z/]+)\.\./m.exec(text)?.[1] ?? null,
+  });
+  if (!awipsId.endsWith('48')) return [run(Number(awipsId.at(-1)), start, end)];
+  const later = (days: number): Date => new Date(start.getTime() + days * 86_400_000);
+  return [4, 5, 6, 7, 8].map((day) => run(day, later(day - 4), later(day - 3)));
+}
+
+/** The instant whose day of the month and time `ddhhmm` says, the nearest from `issued` on. */
+function near(issued: Date, ddhhmm: string): Date {
+  const [day = 1, hour = 0, minute = 0] = (ddhhmm.match(/\d\d/g) ?? []).map(Number);
+  for (let ahead = -1; ahead < 32; ahead++) {
+    const date = new Date(
+      Date.UTC(issued.getUTCFullYear(), issued.getUTCMonth(), issued.getUTCDate() + ahead, hour, minute),
+    );
+    if (date.getUTCDate() === day) return date;
+  }
+  throw new NothingToLoad(`${ddhhmm} is no day and time`);
+}
+
+/**
+ * `FXUS65 KPSR 211216` and the date line `515 AM MST Wed Mar 21 2018`; the day in UTC may be the next one.
+ */
+function issuedIn(text: string, header: string): Date {
+  const date = /(?:AM|PM) \w{2,4} \w{3} (\w{3} \d{1,2} \d{4})/i.exec(text)?.[1];
+  const time = /\d{6}/.exec(header.slice(7))?.[0];
+  if (date === undefined || time === undefined) throw new NothingToLoad('it has no date line');
+  return near(new Date(`${date} UTC`), time);
+}

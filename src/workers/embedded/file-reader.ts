@@ -1,0 +1,32 @@
+import { readLmdb } from './lmdb-file.ts';
+
+/*
+ * The process that reads the file of the queue before the daemon does. LMDB maps the file into memory and
+ * trusts what is there: in a damaged one it may read where nothing is, which ends the process.
+ */
+
+/** What it answers: entries in portions, then why it stopped; null: it has read all. */
+export type FromReader = { entries: [key: string, value: string][] } | { failure: string | null };
+
+const portion = 500;
+
+function answer(message: FromReader): void {
+  process.send?.(message);
+}
+
+process.once('message', (file) => {
+  try {
+    let entries: [key: string, value: string][] = [];
+    for (const entry of readLmdb(String(file))) {
+      entries.push(entry);
+      if (entries.length < portion) continue;
+      answer({ entries });
+      entries = [];
+    }
+    answer({ entries });
+    answer({ failure: null });
+  } catch (error) {
+    answer({ failure: error instanceof Error ? error.message : String(error) });
+  }
+  process.disconnect();
+});

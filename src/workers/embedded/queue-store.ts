@@ -1,0 +1,224 @@
+import { mkdirSync, statSync } from 'node:fs';
+import { dirname } from 'node:path';
+import type { Clock } from '../../core/clock.ts';
+import { WaybillError } from '../../core/errors.ts';
+import type { Log } from '../../core/log.ts';
+import type { Event } from '../../core/notify/event.ts';
+import type { Outbox } from '../../core/notify/outbox.ts';
+import { syncDirectories } from '../../core/storage/local/sync.ts';
+import type { Journal, KeptRun } from '../memory/journal.ts';
+import type { Pause } from '../queue.ts';
+import { lockDirectory, type DirectoryLock } from './directory-lock.ts';
+import { framed } from './framing.ts';
+import { GroupCommit } from './group-commit.ts';
+import { keptRunText, parseKeptRun, withStagedIn } from './kept-run.ts';
+import { dataFile, openLmdb, type LmdbFile } from './lmdb-file.ts';
+import { readQueueFile } from './read-file.ts';
+import { syncStaged } from './sync-staged.ts';
+
+export interface QueueStoreOptions {
+  /** Of the queue; made if it is missing. */
+  directory: string;
+  /** Of staged uploads. */
+  staging: string;
+  clock: Clock;
+  log: Log;
+  /** Only tests that stage nothing pass their own. */
+  sync?: typeof syncStaged;
+}
+
+/** What one daemon keeps in a directory: its runs, and the events that are not delivered yet. */
+export interface QueueStore {
+  readonly journal: Journal;
+  readonly outbox: Outbox;
+  /** Throws why nothing can be kept at the moment: `insufficient_storage` or `queue_unavailable`. */
+  check(): void;
+  /**
+   * Waits until everything is written, at most some seconds, and gives the directory back. A second call
+   * waits for the first.
+   */
+  close(): Promise<void>;
+}
+
+/** The form of what is in the file. A newer one is refused; there is no older one yet. */
+const version = 1;
+const versionKey = 'meta/version';
+const ownerKey = 'meta/owner';
+const pausePrefix = 'pause/';
+const patienceMs = 10_000;
+
+/**
+ * Opens the directory for this process alone. Throws `queue_unusable` if another daemon uses it, if its file
+ * is damaged or of a newer waybill, or if it cannot be written.
+ */
+export async function openQueueStore(options: QueueStoreOptions): Promise<QueueStore> {
+  const { directory } = options;
+  const lock = await usable(directory, async () => {
+    mkdirSync(directory, { recursive: true, mode: 0o700 });
+    return lockDirectory(directory);
+  });
+  try {
+    const { file, values } = await usable(directory, () => openAlone(directory, lock));
+    return storeOn(file, values, lock, options);
+  } catch (error) {
+    await lock.release();
+    throw error;
+  }
+}
+
+/** Reads the file and claims it, unless another process was quicker: then it is looked at again. */
+async function openAlone(
+  directory: string,
+  lock: DirectoryLock,
+): Promise<{ file: LmdbFile; values: Map<string, string> }> {
+  const data = dataFile(directory);
+  for (;;) {
+    // An empty one is left by a process that was killed while it made it.
+    const size = statSync(data, { throwIfNoEntry: false })?.size ?? 0;
+    const values = size > 0 ? await readQueueFile(data) : new Map<string, string>();
+    refuseNewer(data, values.get(versionKey));
+    const owner = values.get(ownerKey);
+    if (owner !== undefined) await lock.refuseIfAlive(owner);
+    const file = openLmdb(data);
+    const before = owner === undefined ? undefined : framed(ownerKey, owner);
+    const mine = framed(ownerKey, lock.name);
+    try {
+      if (file.claim(ownerKey, mine, (current) => current === before) === mine) {
+        await file.commit(new Map([[versionKey, framed(versionKey, String(version))]]));
+        // LMDB makes the file durable, and not its name.
+        await syncDirectories([directory, dirname(directory)]);
+        return { file, values };
+      }
+    } catch (error) {
+      await file.close();
+      throw error;
+    }
+    await file.close();
+  }
+}
+
+function storeOn(
+  file: LmdbFile,
+  values: ReadonlyMap<string, string>,
+  lock: DirectoryLock,
+  { staging, clock, log, sync = syncStaged }: QueueStoreOptions,
+): QueueStore {
+  const writes = new GroupCommit({
+    clock,
+    patienceMs,
+    sync: (staged) => sync(staging, staged),
+    commit: (entries) => file.commit(entries),
+    onHealth: (failure) =>
+      failure === null
+        ? log.info({}, 'the queue is written again')
+        : log.error({ err: failure }, 'the queue cannot be written'),
+  });
+  const ordinals = [...values.keys()].map((key) => Number(/\d{16}$/.exec(key)?.[0] ?? 0));
+  let last = Math.max(0, ...ordinals);
+  /** Keys are sorted as text: the order in which entries were made. */
+  const newKey = (kind: 'run' | 'event'): string => `${kind}/${String(++last).padStart(16, '0')}`;
+  const close = async (): Promise<void> => {
+    const isWritten = await writes.close(patienceMs);
+    if (!isWritten) log.error({}, 'the queue could not be written before the end');
+    // Closing waits for what is under way, for ever where the disk does not answer.
+    if (isWritten) await file.close();
+    await lock.release();
+  };
+  let closing: Promise<void> | undefined;
+  return {
+    journal: journalOn(writes, values, { staging, newKey }),
+    outbox: outboxOn(writes, values, newKey),
+    check() {
+      if (writes.failure !== null) throw writes.failure;
+    },
+    close: () => (closing ??= close()),
+  };
+}
+
+function journalOn(
+  writes: GroupCommit,
+  values: ReadonlyMap<string, string>,
+  { staging, newKey }: { staging: string; newKey: (kind: 'run') => string },
+): Journal {
+  const keys = new Map<string, string>();
+  const runs: KeptRun[] = [];
+  for (const [key, text] of values) {
+    const run = key.startsWith('run/') ? parseKeptRun(text) : undefined;
+    if (run === undefined) continue;
+    keys.set(run.job.runId, key);
+    runs.push(withStagedIn(run, staging));
+  }
+  const value = (key: string, run: KeptRun) => (): string => framed(key, keptRunText(run, staging));
+  return {
+    outlives: true,
+    runs,
+    pauses: new Map(
+      [...values]
+        .filter(([key]) => key.startsWith(pausePrefix))
+        .map(([key, text]) => [key.slice(pausePrefix.length), JSON.parse(text) as Pause]),
+    ),
+    paused(pipelineId, pause) {
+      const key = pausePrefix + pipelineId;
+      writes.set(key, pause === null ? null : () => framed(key, JSON.stringify(pause)));
+    },
+    accepted(run) {
+      const key = newKey('run');
+      keys.set(run.job.runId, key);
+      return writes.add({ key, value: value(key, run), directory: run.job.staged });
+    },
+    changed(run) {
+      const key = keys.get(run.job.runId);
+      if (key !== undefined) writes.set(key, value(key, run));
+    },
+    forgotten({ job: { runId } }) {
+      const key = keys.get(runId);
+      if (key !== undefined) writes.set(key, null);
+      keys.delete(runId);
+    },
+  };
+}
+
+interface KeptEvent {
+  notifierId: string;
+  event: Event;
+}
+
+function outboxOn(
+  writes: GroupCommit,
+  values: ReadonlyMap<string, string>,
+  newKey: (kind: 'event') => string,
+): Outbox {
+  const forget = (key: string) => (): void => writes.set(key, null);
+  return {
+    left: [...values]
+      .filter(([key]) => key.startsWith('event/'))
+      .map(([key, text]) => ({ ...(JSON.parse(text) as KeptEvent), ended: forget(key) })),
+    keep(notifierId, event) {
+      const key = newKey('event');
+      writes.set(key, () => framed(key, JSON.stringify({ notifierId, event } satisfies KeptEvent)));
+      return forget(key);
+    },
+  };
+}
+
+function refuseNewer(file: string, found: string | undefined): void {
+  if (found === undefined || Number(found) <= version) return;
+  throw new WaybillError(
+    'queue_unusable',
+    `the queue in ${file} is of version ${found}, and this waybill reads versions up to ${version}`,
+    { hint: 'use the waybill that wrote it, or a newer one; let it publish what waits before you go back' },
+  );
+}
+
+async function usable<T>(directory: string, open: () => Promise<T>): Promise<T> {
+  try {
+    return await open();
+  } catch (cause) {
+    if (cause instanceof WaybillError && cause.code === 'queue_unusable') throw cause;
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new WaybillError('queue_unusable', `server.queue.directory ${directory} cannot be used: ${why}`, {
+      cause,
+      hint: 'name a directory on a local disk with some room, that the daemon may write',
+    });
+  }
+}

@@ -1,0 +1,84 @@
+import { fork } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { WaybillError } from '../../core/errors.ts';
+import type { FromReader } from './file-reader.ts';
+import { framedIn, unframed } from './framing.ts';
+import { parseKeptRun } from './kept-run.ts';
+
+/** Compiled or from source. */
+const isSource = import.meta.url.endsWith('.ts');
+const reader = new URL(isSource ? './file-reader.ts' : './file-reader.js', import.meta.url);
+
+/**
+ * The entries of the queue's file, key by key, each proved to be as it was written. Another process reads it,
+ * so that a damaged file cannot bring this one down. Throws `queue_unusable` if it is damaged, which says
+ * what of it can still be read.
+ */
+export async function readQueueFile(file: string): Promise<Map<string, string>> {
+  const { entries, failure } = await readInChild(file);
+  if (failure !== null) throw damaged(file, failure);
+  const values = new Map<string, string>();
+  for (const [key, text] of entries) {
+    const value = unframed(key, text);
+    if (value === undefined) throw damaged(file, `the entry ${key} is garbled`);
+    values.set(key, value);
+  }
+  return values;
+}
+
+function readInChild(file: string): Promise<{ entries: [string, string][]; failure: string | null }> {
+  return new Promise((resolve, reject) => {
+    const entries: [string, string][] = [];
+    let failure: string | null | undefined;
+    const child = fork(fileURLToPath(reader), [], {
+      execArgv: isSource ? ['--import', 'tsx'] : [],
+      stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+      serialization: 'advanced',
+    });
+    child.on('message', (message: FromReader) => {
+      if ('entries' in message) entries.push(...message.entries);
+      else ({ failure } = message);
+    });
+    child.once('error', reject);
+    child.once('close', (code, signal) =>
+      resolve({
+        entries,
+        failure: failure === undefined ? `reading it ended with ${signal ?? `exit code ${code}`}` : failure,
+      }),
+    );
+    child.send(file);
+  });
+}
+
+const runsNamed = 20;
+
+function damaged(file: string, why: string): WaybillError {
+  const { whole, unfinished } = legibleRuns(file);
+  const names = unfinished.slice(0, runsNamed).join(', ');
+  const more = unfinished.length > runsNamed ? `, and ${unfinished.length - runsNamed} more` : '';
+  const left =
+    unfinished.length === 0 ? '' : `, of which ${unfinished.length} had not finished: ${names}${more}`;
+  return new WaybillError(
+    'queue_unusable',
+    `the file of the queue, ${file}, is damaged: ${why}. ${whole} runs can be read in it${left}`,
+    {
+      hint: 'put back a copy of the directory, or move the directory away and start with an empty one: what was waiting then has to be uploaded again; its staged bundles are removed at that start',
+    },
+  );
+}
+
+/** Runs that are whole in the file, by what they last were; what was forgotten may be among them. */
+function legibleRuns(file: string): { whole: number; unfinished: string[] } {
+  const isOver = new Map<string, boolean>();
+  for (const json of framedIn(readFileSync(file))) {
+    const run = parseKeptRun(json);
+    if (run === undefined) continue;
+    const { run_id: runId, finished_at: finishedAt } = run.record;
+    isOver.set(runId, finishedAt !== null || isOver.get(runId) === true);
+  }
+  return {
+    whole: isOver.size,
+    unfinished: [...isOver].filter(([, over]) => !over).map(([runId]) => runId),
+  };
+}

@@ -1,0 +1,170 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import fc from 'fast-check';
+import t from 'tap';
+import { systemClock } from '../../../src/core/clock.ts';
+import { WaybillError } from '../../../src/core/errors.ts';
+import { silentLog } from '../../../src/core/log.ts';
+import { framed, framedIn, unframed } from '../../../src/workers/embedded/framing.ts';
+import { openLmdb } from '../../../src/workers/embedded/lmdb-file.ts';
+import { openQueueStore, type QueueStore } from '../../../src/workers/embedded/queue-store.ts';
+import { readQueueFile } from '../../../src/workers/embedded/read-file.ts';
+import { acceptedRun, queuedRun } from '../../../src/workers/run-transitions.ts';
+import { howMany } from '../../support/sampling.ts';
+
+const open = (root: string): Promise<QueueStore> =>
+  openQueueStore({
+    directory: path.join(root, 'queue'),
+    staging: path.join(root, 'staging'),
+    clock: systemClock,
+    log: silentLog,
+  });
+
+const fileIn = (root: string): string => path.join(root, 'queue/data.mdb');
+
+/** A queue in which so many runs wait. */
+async function filled(root: string, runs: number): Promise<void> {
+  const store = await open(root);
+  await Promise.all(
+    Array.from({ length: runs }, async (_, index) => {
+      const job = { runId: `maps.${index + 1}`, pipelineId: 'maps', staged: null };
+      const record = queuedRun(acceptedRun(job, new Date()), new Date());
+      // Some are larger than a page of the file.
+      const told = index % 3 === 0 ? ['x'.repeat(6_000)] : [];
+      await store.journal.accepted({ job, record, key: null, position: 1, begun: 0, begunAt: null, told });
+    }),
+  );
+  await store.close();
+}
+
+t.test('a value is found among other bytes, and never one that is not as it was written', async (t) => {
+  const json = fc.json();
+  fc.assert(
+    fc.property(json, fc.uint8Array(), fc.uint8Array(), (value, before, after) => {
+      t.equal(unframed('run/1', framed('run/1', value)), value);
+      t.equal(unframed('run/2', framed('run/1', value)), undefined);
+      const bytes = Buffer.concat([before, Buffer.from(framed('run/1', value)), after]);
+      t.ok([...framedIn(bytes)].includes(value));
+      const one = bytes.length - after.length - 1;
+      bytes[one] = (bytes[one] ?? 0) ^ 1;
+      t.notOk([...framedIn(bytes)].includes(value));
+    }),
+    { numRuns: howMany(200, 20) },
+  );
+  const whole = framed('k', '{}');
+  for (const text of ['', 'waybill1', whole.slice(0, -1), whole.replace('{', '['), `${whole} `])
+    t.equal(unframed('k', text), undefined, text);
+});
+
+t.test('what is in the file comes back in the order in which it was accepted', async (t) => {
+  const root = t.testdir();
+  await filled(root, 40);
+  const store = await open(root);
+  t.same(
+    store.journal.runs.map(({ job }) => job.runId),
+    Array.from({ length: 40 }, (_, index) => `maps.${index + 1}`),
+  );
+  await store.close();
+});
+
+t.test('a directory is for one daemon at a time', async (t) => {
+  // Longer than the address of a socket may be.
+  const root = path.join(t.testdir(), 'a-name-of-some-length'.repeat(6));
+  const first = await open(root);
+  await t.rejects(open(root), {
+    code: 'queue_unusable',
+    message: /another daemon uses the queue in .*queue$/,
+    hint: /server\.queue\.directory/,
+  });
+  await first.close();
+  const many = await Promise.allSettled(Array.from({ length: 4 }, () => open(root)));
+  const opened = many.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
+  t.equal(opened.length, 1, 'of several that come at once one gets it');
+  for (const one of many)
+    if (one.status === 'rejected') t.equal((one.reason as WaybillError).code, 'queue_unusable');
+  for (const one of opened) await one.close();
+});
+
+t.test('a directory whose daemon was killed is free at once', async (t) => {
+  const root = t.testdir();
+  const module = new URL('../../../src/workers/embedded/queue-store.ts', import.meta.url).href;
+  const script = `
+    const { openQueueStore } = await import(${JSON.stringify(module)});
+    const timeout = () => ({ cancel() {} });
+    const log = { debug() {}, info() {}, warn() {}, error() {} };
+    await openQueueStore({ directory: process.argv[1], staging: process.argv[1], clock: { timeout }, log });
+    console.log('open');
+    process.stdin.resume();`;
+  const child = spawn(
+    process.execPath,
+    ['--import', 'tsx', '--input-type', 'module', '--eval', script, path.join(root, 'queue')],
+    { stdio: ['pipe', 'pipe', 'inherit'] },
+  );
+  t.teardown(() => child.kill('SIGKILL'));
+  await once(child.stdout, 'data');
+  await t.rejects(open(root), { code: 'queue_unusable' });
+  child.kill('SIGKILL');
+  await once(child, 'exit');
+  const store = await open(root);
+  await store.close();
+});
+
+t.test('a newer version is refused, with what to do', async (t) => {
+  const root = t.testdir();
+  await filled(root, 1);
+  const file = openLmdb(fileIn(root));
+  await file.commit(new Map([['meta/version', framed('meta/version', '2')]]));
+  await file.close();
+  await t.rejects(open(root), { code: 'queue_unusable', message: /is of version 2.*reads versions up to 1/ });
+});
+
+t.test('a directory that cannot be used says so', async (t) => {
+  const root = t.testdir({ queue: 'a file' });
+  await t.rejects(open(root), {
+    code: 'queue_unusable',
+    message: /server\.queue\.directory .*cannot be used/,
+  });
+});
+
+t.test('a damaged file is refused with what can be read in it, and never ends the process', async (t) => {
+  const root = t.testdir();
+  await filled(root, 60);
+  const whole = readFileSync(fileIn(root));
+  const copy = path.join(root, 'copy.mdb');
+  const damages: Record<string, (bytes: Buffer) => Buffer> = {
+    'cut in the middle': (bytes) => bytes.subarray(0, bytes.length / 2),
+    'without its first pages': (bytes) => Buffer.concat([Buffer.alloc(8_192), bytes.subarray(8_192)]),
+    'of another kind': () => Buffer.from('not a queue at all'),
+  };
+  const pages = whole.length / 4_096;
+  const chosen = Array.from({ length: pages }, (_, page) => page).filter(
+    (page) => page % Math.ceil(pages / howMany(24, 4)) === 0,
+  );
+  for (const page of chosen)
+    damages[`page ${page} garbled`] = (bytes) => {
+      const garbled = Buffer.from(bytes);
+      for (let at = page * 4_096; at < (page + 1) * 4_096; at += 1) garbled[at] = (at * 31 + 7) & 0xff;
+      return garbled;
+    };
+  let refused = 0;
+  for (const [name, damage] of Object.entries(damages)) {
+    writeFileSync(copy, damage(whole));
+    try {
+      const values = await readQueueFile(copy);
+      const runs = [...values.keys()].filter((key) => key.startsWith('run/'));
+      t.equal(runs.length, 60, `${name}: nothing that counts was there`);
+    } catch (error) {
+      refused += 1;
+      t.match(error, { code: 'queue_unusable' }, name);
+      const { message, hint } = error as WaybillError;
+      t.match(message, copy);
+      t.match(message, /is damaged: .*\. \d+ runs can be read in it/);
+      t.match(hint, /move the directory away/);
+      if (name.startsWith('page') || name.startsWith('without'))
+        t.match(message, /[4-6]\d runs can be read in it, of which [4-6]\d had not finished: maps\./, name);
+    }
+  }
+  t.ok(refused >= 3, 'most of it was noticed');
+});

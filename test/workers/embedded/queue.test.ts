@@ -1,0 +1,299 @@
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import t, { type Test } from 'tap';
+import { systemClock } from '../../../src/core/clock.ts';
+import { digestOf } from '../../../src/core/digest.ts';
+import { silentLog } from '../../../src/core/log.ts';
+import {
+  openQueueStore,
+  type QueueStore,
+  type QueueStoreOptions,
+} from '../../../src/workers/embedded/queue-store.ts';
+import type { PublishJob } from '../../../src/workers/job.ts';
+import { memoryQueue, type MemoryQueue } from '../../../src/workers/memory/queue.ts';
+import type { RunRecord } from '../../../src/workers/run-record.ts';
+import { newUploadDirectory } from '../../../src/workers/staged-directories.ts';
+import { queueContract, runResult, type QueueSettings } from '../../contract/queue.ts';
+import { manualClock, type ManualClock } from '../manual-clock.ts';
+
+const storeIn = (root: string, more: Partial<QueueStoreOptions> = {}): Promise<QueueStore> => {
+  const staging = path.join(root, 'staging');
+  mkdirSync(staging, { recursive: true });
+  const directory = path.join(root, 'queue');
+  return openQueueStore({ directory, staging, clock: systemClock, log: silentLog, ...more });
+};
+
+// The jobs of the contract have nothing staged.
+const root = t.testdir();
+queueContract(t, async (settings) => {
+  const clock = manualClock();
+  const store = await storeIn(mkdtempSync(path.join(root, 'contract-')), { sync: async () => new Map() });
+  const queue = memoryQueue({ clock, log: silentLog, journal: store.journal, ...settings });
+  const close = queue.close.bind(queue);
+  queue.close = async (timeoutMs) => {
+    const answer = await close(timeoutMs);
+    await store.close();
+    return answer;
+  };
+  return { queue, elapse: clock.advance, waitingSurvives: true };
+});
+
+/** A daemon's queue that can be ended as by a kill, and opened again. */
+class Daemon {
+  readonly root: string;
+  readonly clock: ManualClock = manualClock();
+  expired: string[] = [];
+  givenUp: string[] = [];
+  queue!: MemoryQueue;
+  store!: QueueStore;
+
+  constructor(t: Test) {
+    this.root = t.testdir();
+    t.teardown(() => this.kill());
+  }
+
+  async open(settings: Partial<QueueSettings> = {}): Promise<this> {
+    this.store = await storeIn(this.root);
+    // The queue that was killed goes on in this process, and must not be heard.
+    const expired: string[] = [];
+    this.expired = expired;
+    const givenUp: string[] = [];
+    this.givenUp = givenUp;
+    this.queue = memoryQueue({
+      clock: this.clock,
+      log: silentLog,
+      queueSize: 10,
+      maxConcurrency: 10,
+      retentionMs: 60_000,
+      journal: this.store.journal,
+      onExpire: async ({ runId }) => void expired.push(runId),
+      onGivenUp: ({ runId }) => void givenUp.push(runId),
+      ...settings,
+    });
+    return this;
+  }
+
+  /** What is written is written, and nobody tidies up: runs that are under way stay so. */
+  kill(): Promise<void> {
+    return this.store.close();
+  }
+
+  async submit(runId: string, key?: string): Promise<{ record: RunRecord; replayed: boolean }> {
+    const [pipelineId = ''] = runId.split('.');
+    const idempotency = key === undefined ? {} : { idempotency: { caller: 'ci', key } };
+    const admission = await this.queue.reserve({ pipelineId, ...idempotency });
+    const directory = await newUploadDirectory(path.join(this.root, 'staging'));
+    mkdirSync(path.join(directory, 'files'));
+    writeFileSync(path.join(directory, 'files/manifest.json'), runId);
+    const job = { runId, pipelineId, staged: directory, bundlePath: '.' };
+    return admission.accept(job, digestOf('the same'));
+  }
+
+  async finished(runId: string): Promise<RunRecord> {
+    await this.queue.untilFinished(runId, new AbortController().signal);
+    return (await this.queue.find(runId)) as RunRecord;
+  }
+}
+
+const never = new Promise<never>(() => undefined);
+
+t.test('after a kill everything accepted is published, each pipeline in its order', async (t) => {
+  const daemon = await new Daemon(t).open({ maxConcurrency: 2 });
+  const ids = ['maps.1', 'docs.1', 'maps.2', 'docs.2', 'maps.3'];
+  for (const id of ids) await daemon.submit(id);
+  await daemon.queue.start(() => never);
+  t.match(await daemon.queue.depth(), { queued: 3, running: 2 });
+  await daemon.kill();
+
+  await daemon.open({ maxConcurrency: 2 });
+  t.match(await daemon.queue.depth(), { reserved: 0, queued: 5, running: 0 });
+  t.match(await daemon.queue.find('maps.1'), { status: 'queued', started_at: null });
+  const order: PublishJob[] = [];
+  await daemon.queue.start(async (job) => {
+    order.push(job);
+    return runResult('ok');
+  });
+  for (const id of ids) t.equal((await daemon.finished(id)).status, 'succeeded');
+  for (const pipeline of ['maps', 'docs'])
+    t.same(
+      order.map(({ runId }) => runId).filter((id) => id.startsWith(pipeline)),
+      ids.filter((id) => id.startsWith(pipeline)),
+    );
+  t.ok(
+    order.every(({ begunAt }) => begunAt !== undefined),
+    'any of them may have been committed: that it was begun need not have been written',
+  );
+  for (const { staged } of order) t.ok(existsSync(path.join(staged ?? '', 'files/manifest.json')));
+});
+
+t.test('records and keys outlive a kill, and expire when they would have', async (t) => {
+  const daemon = await new Daemon(t).open({ retentionMs: 10_000 });
+  await daemon.queue.start(async ({ runId }) => runResult(runId === 'maps.2' ? 'failed' : 'ok'));
+  for (const id of ['maps.1', 'maps.2']) {
+    await daemon.submit(id, id);
+    await daemon.finished(id);
+    await daemon.clock.advance(3_000);
+  }
+  const before = await daemon.queue.list(['maps'], { limit: 10 });
+  await daemon.kill();
+
+  await daemon.open({ retentionMs: 10_000 });
+  t.same(await daemon.queue.list(['maps'], { limit: 10 }), before);
+  t.match(await daemon.submit('maps.3', 'maps.1'), { replayed: true, record: { run_id: 'maps.1' } });
+  t.match(await daemon.submit('maps.4', 'maps.2'), { replayed: true, record: { status: 'failed' } });
+  await daemon.clock.advance(3_999);
+  t.same(daemon.expired, []);
+  await daemon.clock.advance(1);
+  t.same(daemon.expired, ['maps.1'], 'ten seconds after its end');
+  t.match(await daemon.submit('maps.5', 'maps.1'), { replayed: false });
+  await daemon.kill();
+
+  await daemon.open({ retentionMs: 10_000 });
+  t.equal(await daemon.queue.find('maps.1'), undefined);
+  t.match(await daemon.queue.find('maps.5'), { status: 'queued' });
+});
+
+t.test('the run that was started for a failed one keeps the key', async (t) => {
+  const daemon = await new Daemon(t).open();
+  await daemon.queue.start(async () => runResult('failed'));
+  await daemon.submit('maps.1', 'k');
+  await daemon.finished('maps.1');
+  const again = { pipelineId: 'maps', idempotency: { caller: 'ci', key: 'k', rerunFailed: true } };
+  const admission = await daemon.queue.reserve(again);
+  await admission.accept({ runId: 'maps.2', pipelineId: 'maps', staged: null }, digestOf('the same'));
+  await daemon.finished('maps.2');
+  await daemon.kill();
+  await daemon.open();
+  t.match(await daemon.submit('maps.3', 'k'), { replayed: true, record: { run_id: 'maps.2' } });
+});
+
+t.test('a stop leaves what waits and what it interrupts to the next start', async (t) => {
+  const daemon = await new Daemon(t).open();
+  for (const id of ['maps.1', 'maps.2']) await daemon.submit(id);
+  await daemon.queue.start(
+    (_job, { signal }) =>
+      new Promise((_resolve, reject) => {
+        signal.addEventListener('abort', () => {
+          t.ok(daemon.queue.isInterrupted('maps.1'), 'so that its failure is not told');
+          reject(signal.reason as Error);
+        });
+      }),
+  );
+  const waits = daemon.queue.untilFinished('maps.2', new AbortController().signal);
+  const closing = daemon.queue.close(1_000);
+  await daemon.clock.advance(1_000);
+  t.same(await closing, { unfinished: ['maps.1'] });
+  await waits;
+  await daemon.kill();
+
+  await daemon.open();
+  t.match(await daemon.queue.depth(), { queued: 2 });
+  await daemon.queue.start(async ({ begunAt }) => {
+    t.ok(begunAt, 'what it had committed is its own');
+    return runResult('ok');
+  });
+  for (const id of ['maps.1', 'maps.2']) t.equal((await daemon.finished(id)).status, 'succeeded');
+});
+
+t.test('a bundle that brings the process down again and again is given up, and told', async (t) => {
+  const daemon = await new Daemon(t).open();
+  for (const id of ['maps.1', 'maps.2']) await daemon.submit(id);
+  await daemon.kill();
+  const store = await storeIn(daemon.root);
+  const [first] = store.journal.runs;
+  store.journal.changed({ ...first!, begun: 19 });
+  await store.close();
+  await daemon.open();
+  t.same(daemon.givenUp, []);
+  await daemon.queue.start(() => never);
+  await daemon.kill();
+  await daemon.open();
+  t.match(await daemon.queue.find('maps.1'), { status: 'failed', error: { code: 'worker_failed' } });
+  t.same(daemon.givenUp, ['maps.1']);
+  await daemon.queue.start(async () => runResult('ok'));
+  t.equal((await daemon.finished('maps.2')).status, 'succeeded', 'and does not hold up the others');
+});
+
+t.test('a pause outlives a kill, until it is resumed', async (t) => {
+  const daemon = await new Daemon(t).open();
+  await daemon.submit('maps.1');
+  const pause = await daemon.queue.pause('maps', 'the disk is being changed');
+  await daemon.queue.pause('docs', null);
+  await daemon.queue.resume('docs');
+  await daemon.kill();
+  await daemon.open();
+  t.same(await daemon.queue.pauses(), new Map([['maps', pause]]));
+  await daemon.queue.start(async () => runResult('ok'));
+  t.match(await daemon.queue.depth(), { queued: 1, running: 0 });
+  await daemon.queue.resume('maps');
+  t.equal((await daemon.finished('maps.1')).status, 'succeeded');
+});
+
+t.test('what was told of a run is not told again after a kill', async (t) => {
+  const daemon = await new Daemon(t).open();
+  await daemon.submit('maps.1');
+  await daemon.queue.start(() => never);
+  t.ok(daemon.queue.tell('maps.1', 'published web'));
+  await daemon.kill();
+  await daemon.open();
+  t.notOk(daemon.queue.tell('maps.1', 'published web'));
+  t.ok(daemon.queue.tell('maps.1', 'published mirror'));
+  t.ok(daemon.queue.tell('maps.9', 'published web'), 'of an unknown run nothing is known');
+});
+
+t.test('an upload whose bundle is gone from staging is refused, and others are not', async (t) => {
+  const daemon = await new Daemon(t).open();
+  const staging = path.join(daemon.root, 'staging');
+  const admissions = await Promise.all(['a', 'b'].map((pipelineId) => daemon.queue.reserve({ pipelineId })));
+  const whole = await newUploadDirectory(staging);
+  const accepts = [path.join(staging, 'upload-0000000000000000'), whole].map((staged, index) => {
+    const pipelineId = index === 0 ? 'a' : 'b';
+    return admissions[index]!.accept(
+      { runId: `${pipelineId}.1`, pipelineId, staged, bundlePath: '.' },
+      digestOf('x'),
+    );
+  });
+  const [lost, kept] = await Promise.allSettled(accepts);
+  t.match(lost, { status: 'rejected', reason: { code: 'ENOENT' } });
+  t.match(kept, { status: 'fulfilled', value: { replayed: false } });
+  t.equal(await daemon.queue.find('a.1'), undefined);
+  t.match(await daemon.queue.depth(), { reserved: 0, queued: 1 });
+  await daemon.kill();
+  await daemon.open();
+  t.equal(await daemon.queue.find('a.1'), undefined);
+});
+
+t.test('events that nobody has got are there after a kill, in their order', async (t) => {
+  const daemon = await new Daemon(t).open();
+  const eventOf = (id: string) => ({
+    id,
+    timestamp: '2026-11-20T02:04:34.000Z',
+    type: 'notifier.test' as const,
+    data: { notifier_id: 'hook', message: 'a test' },
+  });
+  const ended = ['msg_1', 'msg_2', 'msg_3'].map((id) => daemon.store.outbox.keep('hook', eventOf(id)));
+  ended[1]!();
+  await daemon.kill();
+  await daemon.open();
+  t.same(
+    daemon.store.outbox.left.map(({ notifierId, event }) => [notifierId, event]),
+    ['msg_1', 'msg_3'].map((id) => ['hook', eventOf(id)]),
+  );
+  for (const { ended: end } of daemon.store.outbox.left) end();
+  await daemon.kill();
+  await daemon.open();
+  t.same(daemon.store.outbox.left, []);
+});
+
+t.test('the staging directory may be moved while the daemon is down', async (t) => {
+  const daemon = await new Daemon(t).open();
+  await daemon.submit('maps.1');
+  await daemon.kill();
+  const elsewhere = path.join(daemon.root, 'elsewhere');
+  renameSync(path.join(daemon.root, 'staging'), elsewhere);
+  const store = await storeIn(daemon.root, { staging: elsewhere });
+  const [run] = store.journal.runs;
+  await store.close();
+  t.same(path.dirname(run?.job.staged ?? ''), elsewhere);
+  t.same(readdirSync(elsewhere), [path.basename(run?.job.staged ?? '')]);
+});
