@@ -13,6 +13,7 @@ const benches: Record<string, () => Promise<boolean>> = {
   catalog: async () => (await import('./catalog.ts')).catalog(),
   upload: async () => (await import('./upload.ts')).upload(),
   events: async () => (await import('./events.ts')).events(),
+  health: async () => (await import('./health.ts')).health(),
   soak: async () => (await import('./soak.ts')).soak(),
   'scene-map': async () => {
     await import('./scene-map.ts');

@@ -137,3 +137,22 @@ t.test('probes are logged at debug, and what is logged may change while the daem
   isBroken = true;
   t.strictSame(await linesOf(() => upload(origin)), [['error', '/v1/pipelines/maps/upload', 500]]);
 });
+
+t.test("the first request of a connection tells the time since the connection's accept, too", async (t) => {
+  const { origin, lines, ports } = await startApi(t);
+  const { socket, until } = await connect(t, origin);
+  await new Promise((resolve) => setTimeout(resolve, 60));
+  socket.write('GET /runs/first HTTP/1.1\r\nHost: x\r\n\r\n');
+  await until(/404/);
+  while (lines.length < 1) await new Promise((resolve) => setImmediate(resolve));
+  socket.write('GET /runs/second HTTP/1.1\r\nHost: x\r\n\r\n');
+  while (lines.length < 2) await new Promise((resolve) => setImmediate(resolve));
+  const [first, second] = lines.map(({ fields }) => fields);
+  t.ok(Number(first?.['ms_since_accept']) >= 50, 'with what the client took to send it');
+  t.ok(Number(first?.['ms_since_accept']) > Number(first?.['ms']));
+  t.notHas(second, 'ms_since_accept');
+  const text = (await ports.metrics?.text()) ?? '';
+  const labels = '{method="GET",route="/runs/{run_id}"}';
+  t.match(text, `waybill_http_since_accept_seconds_count${labels} 1`);
+  t.match(text, `waybill_http_request_duration_seconds_count${labels} 2`);
+});

@@ -1,10 +1,11 @@
 import { once } from 'node:events';
 import http, { type RequestListener, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import type { Clock } from '../../core/clock.ts';
 import { WaybillError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import { answerRefusedBytes, type RefusalPorts } from './refused-bytes.ts';
+import { requestContext } from './request/request-context.ts';
 
 export interface HttpServer {
   /** `http://127.0.0.1:8080`, with the port that was really bound. */
@@ -65,7 +66,7 @@ export async function listen(
     keepAliveTimeout: keepAliveTimeoutMs,
     requireHostHeader: false,
   });
-  const handle = answerRefusedBytes(server, listener, ports);
+  const handle = answerRefusedBytes(server, withAcceptTime(server, clock, listener), ports);
   // Without these Node.js would answer 100 Continue before anything was checked, and 417 without a body.
   for (const event of ['request', 'checkContinue', 'checkExpectation']) server.on(event, handle);
   const connections = limitConnections(server, options.maxConnections, clock, log);
@@ -90,6 +91,18 @@ export async function listen(
       await closed;
       timer.cancel();
     },
+  };
+}
+
+/** Notes in the context of each connection's first request when it was accepted. */
+function withAcceptTime(server: Server, clock: Clock, listener: RequestListener): RequestListener {
+  const acceptedAt = new WeakMap<Socket, number>();
+  server.on('connection', (socket) => acceptedAt.set(socket, clock.monotonic()));
+  return (req, res) => {
+    const at = acceptedAt.get(req.socket);
+    acceptedAt.delete(req.socket);
+    if (at !== undefined) requestContext(req).acceptedAt = at;
+    listener(req, res);
   };
 }
 

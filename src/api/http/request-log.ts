@@ -4,7 +4,7 @@ import type { Request, RequestHandler } from 'express';
 import type { Clock } from '../../core/clock.ts';
 import type { Log } from '../../core/log.ts';
 import type { LogControl, RequestLogging } from '../../core/log-control.ts';
-import { requestContext } from './request/request-context.ts';
+import { requestContext, type RequestContext } from './request/request-context.ts';
 
 export interface RequestLogPorts {
   log: Log;
@@ -52,6 +52,7 @@ export function logRequest(
       bytes_received: receivedBytes(req),
       bytes_sent: context.sent ?? sentBytes(req, res),
       ms: Math.round(clock.monotonic() - started),
+      ...sinceAccept(context, clock),
       ...context.fields,
     };
     if (isDefect) log.error({ ...line, err: context.failure }, 'request failed');
@@ -82,6 +83,11 @@ export function requestLevel(
  */
 function clientOf({ ip, socket }: LoggedRequest): string | null {
   return ip !== undefined && isIP(ip) !== 0 ? ip : (socket.remoteAddress ?? null);
+}
+
+/** Of the first request of a connection: time from its accept, the client's own to send a request in it. */
+function sinceAccept({ acceptedAt }: RequestContext, clock: Clock): { ms_since_accept?: number } {
+  return acceptedAt === undefined ? {} : { ms_since_accept: Math.round(clock.monotonic() - acceptedAt) };
 }
 
 /** Size of the request body, as far as it was read. */

@@ -26,6 +26,8 @@ export interface AnsweredRequest {
   route: string | null;
   status: number | null;
   seconds: number;
+  /** Seconds from the accept of the connection, of its first request. */
+  sinceAccept?: number;
 }
 
 // All other methods that clients may send share one series.
@@ -58,11 +60,18 @@ function httpMetrics({ counter, histogram }: Definer): Pick<Metrics, 'request'> 
     ['method', 'route'],
     requestBuckets,
   );
+  const sinceAcceptSeconds = histogram(
+    'waybill_http_since_accept_seconds',
+    'From the accept of a connection to the end of its first answer.',
+    ['method', 'route'],
+    requestBuckets,
+  );
   return {
-    request: ({ method, route, status, seconds }) => {
+    request: ({ method, route, status, seconds, sinceAccept }) => {
       const labels = { method: knownMethods.has(method) ? method : 'other', route: route ?? 'none' };
       requests.inc({ ...labels, status: status ?? 'none' });
       requestSeconds.observe(labels, seconds);
+      if (sinceAccept !== undefined) sinceAcceptSeconds.observe(labels, sinceAccept);
     },
   };
 }

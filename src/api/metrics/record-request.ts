@@ -23,10 +23,12 @@ export function recordRequest(
 ): void {
   const started = clock.monotonic();
   res.on('close', () => {
-    const { route = null, fields } = requestContext(req);
+    const { route = null, fields, acceptedAt } = requestContext(req);
     const status = res.headersSent ? res.statusCode : null;
-    const seconds = (clock.monotonic() - started) / 1000;
-    metrics.request({ method: req.method ?? '', route, status, seconds });
+    const now = clock.monotonic();
+    const seconds = (now - started) / 1000;
+    const sinceAccept = acceptedAt === undefined ? {} : { sinceAccept: (now - acceptedAt) / 1000 };
+    metrics.request({ method: req.method ?? '', route, status, seconds, ...sinceAccept });
     if (route === null || !uploadRoute.test(route) || status === 405) return;
     const taken =
       status === 200 ? 'planned' : res.hasHeader('Idempotency-Replayed') ? 'replayed' : 'accepted';

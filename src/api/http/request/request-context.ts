@@ -10,6 +10,11 @@ export interface RequestContext {
   id: string;
   /** What handlers add to the request's log line: token id, pipeline id, run id; never a secret. */
   fields: Record<string, string | number | boolean>;
+  /**
+   * When the connection was accepted, in monotonic milliseconds, if this is its first request: how long a new
+   * client waits is seen from there only.
+   */
+  acceptedAt?: number;
   /** Path of the matching route, with its parameter names: `/runs/{run_id}`. Undefined if none matches. */
   route?: string;
   /** Whether the route is a probe, which is hardly worth a line. */
