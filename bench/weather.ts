@@ -1,165 +1,177 @@
 /**
- * The weather reader beside a bare Express 5 + postgres.js handler that does one SELECT, and pgbench for what
- * the database gives at most. Needs wrk and pgbench. Environment: BENCH_SECONDS of each turn (5), BENCH_ROWS
- * of the large table (10000000).
+ * The built weather reader beside what one would write instead (`weather-rivals.mjs`), over one database,
+ * turn by turn: distinct stations against distinct stations and one against one, with answers that are the
+ * same byte for byte, by requests and by the processor time of a request, which noise leaves alone. pgbench
+ * says what the database gives at most. Needs wrk and pgbench, and `npm run build` before.
+ *
+ * Environment: BENCH_SECONDS of each turn (5), BENCH_ROUNDS (3), BENCH_ROWS for the cost of a read among so
+ * many observations (10000000; else it is left out), BENCH_POLYGONS for that of alerts with so many polygons
+ * (100000; else left out).
  */
-import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
+import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { createTables, openServer } from '../examples/feeder/targets.ts';
+import { createTables } from '../src/core/weather/feed/tables/create-tables.ts';
+import { openServer } from '../src/core/weather/feed/tables/open-server.ts';
+import type { Target } from '../src/core/weather/feed/tables/target.ts';
 import { startPostgres } from '../test/services/postgres.ts';
-
-interface Measured {
-  perSecond: number;
-  p50Ms: number;
-  p99Ms: number;
-}
+import { goal } from './measure.ts';
+import { fillAlerts, fillObservations, fillStations, stations } from './weather-data.ts';
+import { load, medianOf, tell, type Measured } from './weather-load.ts';
+import { openServers, type Served, type Servers } from './weather-servers.ts';
 
 const seconds = Number(process.env['BENCH_SECONDS'] ?? 5);
-const manyRows = Number(process.env['BENCH_ROWS'] ?? 10_000_000);
+const rounds = Number(process.env['BENCH_ROUNDS'] ?? 3);
+const manyRows = Number(process.env['BENCH_ROWS'] ?? 0);
+const polygons = Number(process.env['BENCH_POLYGONS'] ?? 0);
 const fewRows = 10_000;
-const stations = 2000;
-const rounds = 3;
-const connections = 64;
+const clients = 64;
+const one = '/observations?station=K0007';
 const anyStation = `request = function() return wrk.format('GET', string.format('/observations?station=K%04d', math.random(1, ${stations}))) end`;
 
 /** True where every aim was reached. */
 export async function weather(): Promise<boolean> {
   const server = await startPostgres();
   const directory = mkdtempSync(path.join(tmpdir(), 'waybill-bench-'));
-  const children: ChildProcess[] = [];
+  const url = server.url('weather_reader');
+  const servers = openServers(directory, url);
+  const owner = await openServer(server.url());
   try {
-    const owner = await openServer(server.url());
     await createTables(owner);
-    await owner.run(
-      `alter role weather_reader set log_statement = 'none';
-       insert into stations select 'K' || lpad(n::text, 4, '0'), 'Station ' || n, 40, -74, 10, 'America/New_York' from generate_series(1, ${stations}) n;`,
-    );
-    await fill((statement) => owner.run(statement), fewRows);
-    const url = server.url('weather_reader');
-    const bare = await serve(children, (port) => ['bench/weather-bare.ts', String(port), url]);
-    const reader = (cache: string) =>
-      serve(children, (port) => ['src/cli/weather.ts', '-config', configOf(directory, port, cache)], {
-        WEATHER_URL: url,
-      });
-    const uncached = await reader('0s');
-    const hot = await reader('1s');
-
-    // Reads that differ, for identical ones that are under way share one query.
-    const script = path.join(directory, 'stations.lua');
-    writeFileSync(script, anyStation);
-    const turns = { bare, uncached, hot };
-    const results: Record<keyof typeof turns, Measured[]> = { bare: [], uncached: [], hot: [] };
-    for (let round = 0; round <= rounds; round += 1)
-      for (const name of ['bare', 'uncached', 'hot'] as const) {
-        const measured = wrk(
-          turns[name],
-          connections,
-          round === 0 ? 2 : seconds,
-          name === 'hot' ? null : script,
-        );
-        if (round > 0) results[name].push(measured);
-      }
-    const limit = pgbench(server.port, directory);
-    const few = medianOf(Array.from({ length: rounds }, () => wrk(uncached, 1, seconds)));
-    await fill((statement) => owner.run(statement), manyRows - fewRows, fewRows);
-    const many = medianOf(Array.from({ length: rounds }, () => wrk(uncached, 1, seconds)));
-    await owner.close();
-
-    const [bareMedian, uncachedMedian, hotMedian] = [
-      medianOf(results.bare),
-      medianOf(results.uncached),
-      medianOf(results.hot),
-    ];
-    tell('bare Express + postgres.js', bareMedian);
-    tell('waybill-weather, cache: 0s', uncachedMedian);
-    tell('waybill-weather, cache: 1s', hotMedian);
-    console.log(`pgbench, the same SELECT, 8 clients: ${Math.round(limit)}/s`);
-    const aims: [string, number][] = [
-      ['uncached / bare, aim ≥ 0.8', uncachedMedian.perSecond / bareMedian.perSecond],
-      ['hot / bare, aim ≥ 5', hotMedian.perSecond / bareMedian.perSecond],
-      ['hot p99 ms, aim < 20', hotMedian.p99Ms],
-      [`latency at ${manyRows} rows / at ${fewRows}, aim ≤ 1.5`, many.p50Ms / few.p50Ms],
-    ];
-    const reached = [
-      uncachedMedian.perSecond >= 0.8 * bareMedian.perSecond,
-      hotMedian.perSecond >= 5 * bareMedian.perSecond,
-      hotMedian.p99Ms < 20,
-      many.p50Ms <= 1.5 * few.p50Ms,
-    ];
-    aims.forEach(([name, value], index) =>
-      console.log(`${reached[index] === true ? 'reached' : 'MISSED '}  ${name}: ${value.toFixed(2)}`),
-    );
+    await owner.run("alter role weather_reader set log_statement = 'none'");
+    await fillStations(owner);
+    await fillObservations(owner, fewRows);
+    const reached = await besideRivals(servers, directory);
+    console.log(`\npgbench, the same SELECT, 8 clients: ${Math.round(pgbench(server.port, directory))}/s`);
+    if (manyRows > 0) reached.push(await amongManyRows(servers, owner));
+    if (polygons > 0) await amongPolygons(servers, owner);
     return reached.every(Boolean);
   } finally {
-    for (const child of children) child.kill();
+    servers.close();
+    await owner.close();
     await server.remove();
     rmSync(directory, { recursive: true, force: true });
   }
 }
 
-/** Observations of all stations in turn, five minutes apart, from the `from`th on. */
-async function fill(run: (text: string) => Promise<void>, rows: number, from = 0): Promise<void> {
-  await run(`insert into observations (station_id, observed_at, received_at, temperature_c, dewpoint_c, wind_speed_kmh, qc)
-    select 'K' || lpad((1 + n % ${stations})::text, 4, '0'), '2020-01-01Z'::timestamptz + make_interval(mins => 5 * (n / ${stations})), now(), 20, 10, 15, '{}'
-    from generate_series(${from}, ${from + rows - 1}) n; analyze observations;`);
-}
-
-function configOf(directory: string, port: number, cache: string): string {
-  const file = path.join(directory, `${port}.yml`);
-  writeFileSync(
-    file,
-    `server: { http: { listen: "127.0.0.1:${port}" } }
-databases: [{ name: bench, driver: postgres, url_env: WEATHER_URL, pool_size: 8 }]
-weather: { cache: ${cache} }
-`,
+/** Each pair is measured in turn, so that what slows the machine slows both. */
+async function besideRivals(servers: Servers, directory: string): Promise<boolean[]> {
+  const uncached = await servers.reader('0s');
+  const hot = await servers.reader('1s');
+  const [express, http, map] = await Promise.all(
+    (['express', 'http', 'map'] as const).map((kind) => servers.rival(kind)),
   );
-  return file;
-}
+  if (express === undefined || http === undefined || map === undefined) throw new Error('no rival');
+  await mustAnswerAlike([uncached, hot, express, http, map]);
 
-/** Starts a server and returns its URL when it answers. */
-async function serve(
-  children: ChildProcess[],
-  command: (port: number) => string[],
-  env: Record<string, string> = {},
-): Promise<string> {
-  const port = await freePort();
-  const child = spawn(process.execPath, ['--import=tsx', ...command(port)], {
-    env: { ...process.env, ...env },
-    stdio: 'ignore',
-  });
-  children.push(child);
-  const url = `http://127.0.0.1:${port}/observations?station=K0007`;
-  while (child.exitCode === null) {
-    const answer = await fetch(url).catch(() => null);
-    if (answer?.ok === true) return url;
-    await new Promise((resolve) => setTimeout(resolve, 100));
-  }
-  throw new Error(`${command(port).join(' ')} ended with ${child.exitCode}`);
-}
-
-function wrk(url: string, clients: number, duration: number, script: string | null = null): Measured {
-  const options = [
-    '-t1',
-    `-c${clients}`,
-    `-d${duration}s`,
-    '--latency',
-    ...(script === null ? [] : ['-s', script]),
+  const distinct = path.join(directory, 'stations.lua');
+  writeFileSync(distinct, anyStation);
+  console.log(`\n${clients} clients, any of ${stations} stations`);
+  const any = inTurns({ uncached, express, http, hot, map }, distinct);
+  console.log(`\n${clients} clients, one station`);
+  const same = inTurns({ uncached, express, http, hot, map }, null);
+  console.log('');
+  return [
+    ...ratios('uncached / Express, any station', any.uncached, any.express, 1),
+    ...ratios('hot / Map in front of node:http, one station', same.hot, same.map, 0.8),
+    goal(
+      `p99 of hot reads at ${clients} clients: ${same.hot.p99Ms.toFixed(1)} ms, aim < 20`,
+      same.hot.p99Ms < 20,
+    ),
   ];
-  const told = execFileSync('wrk', [...options, url], { encoding: 'utf8' });
-  if (/Non-2xx|Socket errors/.test(told)) throw new Error(told);
-  const milliseconds = (percent: string): number => {
-    const [, value = 'NaN', unit = ''] = new RegExp(`${percent}%\\s+([\\d.]+)(us|ms|s)`).exec(told) ?? [];
-    return Number(value) * ({ us: 0.001, ms: 1, s: 1000 }[unit] ?? NaN);
-  };
-  return {
-    perSecond: Number(/Requests\/sec:\s+([\d.]+)/.exec(told)?.[1]),
-    p50Ms: milliseconds('50'),
-    p99Ms: milliseconds('99'),
-  };
+}
+
+const names = {
+  uncached: 'waybill-weather, cache: 0s',
+  express: 'Express + postgres.js',
+  http: 'node:http + postgres.js',
+  hot: 'waybill-weather, cache: 1s',
+  map: 'a Map in front of node:http + postgres.js',
+};
+
+function inTurns(
+  served: Record<keyof typeof names, Served>,
+  script: string | null,
+): Record<keyof typeof names, Measured> {
+  const contenders = Object.keys(names) as (keyof typeof names)[];
+  const taken = Object.fromEntries(contenders.map((name) => [name, [] as Measured[]]));
+  for (let round = 0; round <= rounds; round += 1)
+    for (const name of contenders) {
+      const { url, pid } = served[name];
+      const measured = load({
+        url: `${url}${one}`,
+        pid,
+        clients,
+        seconds: round === 0 ? 2 : seconds,
+        script,
+      });
+      if (round > 0) taken[name]?.push(measured);
+    }
+  const medians = contenders.map((name) => [name, medianOf(taken[name] ?? [])] as const);
+  for (const [name, median] of medians) tell(names[name], median);
+  return Object.fromEntries(medians) as Record<keyof typeof names, Measured>;
+}
+
+function ratios(what: string, ours: Measured, theirs: Measured, aim: number): boolean[] {
+  const byRequests = ours.perSecond / theirs.perSecond;
+  const byCpu = theirs.cpuMicroseconds / ours.cpuMicroseconds;
+  return [
+    goal(`${what}, by requests: ${byRequests.toFixed(2)}, aim ≥ ${aim}`, byRequests >= aim),
+    goal(`${what}, by processor time: ${byCpu.toFixed(2)}, aim ≥ ${aim}`, byCpu >= aim),
+  ];
+}
+
+/** Else one of them would be measured at less work. */
+async function mustAnswerAlike(served: readonly Served[]): Promise<void> {
+  for (const station of ['K0001', 'K0007', 'K1234', 'K2000', 'K9999']) {
+    const bodies = await Promise.all(
+      served.map(async ({ url }) => (await fetch(`${url}/observations?station=${station}`)).text()),
+    );
+    const [first, ...others] = bodies;
+    for (const other of others)
+      if (other !== first) throw new Error(`the answers for ${station} differ:\n${String(first)}\n${other}`);
+  }
+}
+
+async function amongManyRows(servers: Servers, owner: Target): Promise<boolean> {
+  const reader = await servers.reader('0s');
+  const measure = (): Measured =>
+    medianOf(
+      Array.from({ length: rounds }, () =>
+        load({ ...reader, url: `${reader.url}${one}`, clients: 1, seconds }),
+      ),
+    );
+  const few = measure();
+  await fillObservations(owner, manyRows - fewRows, fewRows);
+  const many = measure();
+  console.log(`\none client, one station, cache: 0s`);
+  tell(`among ${fewRows} observations`, few);
+  tell(`among ${manyRows} observations`, many);
+  return goal(
+    `latency among ${manyRows} / among ${fewRows}: ${(many.p50Ms / few.p50Ms).toFixed(2)}, aim ≤ 1.5`,
+    many.p50Ms <= 1.5 * few.p50Ms,
+  );
+}
+
+/** No aim: it is for comparing one version with another. */
+async function amongPolygons(servers: Servers, owner: Target): Promise<void> {
+  await fillAlerts(owner, polygons);
+  const reader = await servers.reader('0s');
+  console.log(`\none client, ${polygons} alerts in force, each with a polygon, cache: 0s`);
+  for (const target of ['/alerts?limit=100', '/alerts?point=40.78,-73.97']) {
+    const url = `${reader.url}${target}`;
+    // The first read may build an index.
+    const started = performance.now();
+    const answer = await fetch(url);
+    await answer.arrayBuffer();
+    const firstMs = Math.round(performance.now() - started);
+    if (!answer.ok) {
+      console.log(`  ${target.padEnd(44)} answers ${answer.status}`);
+      continue;
+    }
+    tell(`${target}, the first ${firstMs} ms`, load({ ...reader, url, clients: 1, seconds }));
+  }
 }
 
 function pgbench(port: number, directory: string): number {
@@ -175,29 +187,4 @@ function pgbench(port: number, directory: string): number {
     { encoding: 'utf8' },
   );
   return Number(/tps = ([\d.]+)/.exec(told)?.[1]);
-}
-
-function medianOf(measured: readonly Measured[]): Measured {
-  const middle = (of: (one: Measured) => number): number =>
-    measured.map(of).sort((a, b) => a - b)[Math.floor(measured.length / 2)] ?? NaN;
-  return {
-    perSecond: middle((one) => one.perSecond),
-    p50Ms: middle((one) => one.p50Ms),
-    p99Ms: middle((one) => one.p99Ms),
-  };
-}
-
-function tell(name: string, { perSecond, p50Ms, p99Ms }: Measured): void {
-  console.log(
-    `${name.padEnd(28)} ${Math.round(perSecond)}/s  p50 ${p50Ms.toFixed(2)} ms  p99 ${p99Ms.toFixed(2)} ms`,
-  );
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
 }

@@ -27,7 +27,7 @@ const inlined = new Set([
   'yaml',
 ]);
 /** Long-running commands start as ordinary modules. */
-const asModules = /\/(serve|worker|weather)\.ts$/;
+const asModules = /\/(serve|worker|weather|feed)\.ts$/;
 
 const source = path.resolve('src');
 

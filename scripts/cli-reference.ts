@@ -9,6 +9,7 @@ const commands = [
   ['prune'],
   ['unpublish'],
   ['serve'],
+  ['weather', 'feed'],
   ['notify', 'test'],
   ['config', 'check'],
   ['config', 'schema'],

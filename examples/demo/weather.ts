@@ -1,8 +1,8 @@
-import { readdir, readFile } from 'node:fs/promises';
+import { readdir } from 'node:fs/promises';
 import path from 'node:path';
-import { load } from '../feeder/load.ts';
-import { recognise } from '../feeder/recognise.ts';
-import { createTables, openDirectory } from '../feeder/targets.ts';
+import { feedFile } from '../../src/core/weather/feed/sources/files.ts';
+import { createTables } from '../../src/core/weather/feed/tables/create-tables.ts';
+import { openDirectory } from '../../src/core/weather/feed/tables/open-directory.ts';
 
 const samples = path.join(import.meta.dirname, '../../test/fixtures/weather');
 const shown = [
@@ -25,8 +25,7 @@ export async function feedWeather(directory: string): Promise<void> {
   const target = await openDirectory(directory);
   try {
     await createTables(target);
-    for (const file of [...shown, ...(await outlooks())])
-      await load(target, recognise(await readFile(path.join(samples, file), 'utf8'), path.basename(file)));
+    for (const file of [...shown, ...(await outlooks())]) await feedFile(target, path.join(samples, file));
   } finally {
     await target.close();
   }

@@ -9,6 +9,7 @@ import { openApiRoute } from './openapi/openapi-route.ts';
 import { cancelRunRoute } from './runs/cancel-route.ts';
 import { pausePipelineRoute, resumePipelineRoute } from './runs/pause-routes.ts';
 import { listRunsRoute, startRunRoute } from './runs/pipeline-runs-routes.ts';
+import { listPipelinesRoute } from './runs/pipelines-route.ts';
 import { listAllRunsRoute } from './runs/run-pages.ts';
 import { showRunRoute } from './runs/run-route.ts';
 import { sceneMapSchemaRoute, validateSceneMapRoute } from './scene-maps/scene-map-routes.ts';
@@ -26,6 +27,7 @@ export const routes: readonly Route<ApiPorts>[] = [
   listRunsRoute,
   cancelRunRoute,
   listAllRunsRoute,
+  listPipelinesRoute,
   followRunsRoute,
   pausePipelineRoute,
   resumePipelineRoute,

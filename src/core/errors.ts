@@ -193,6 +193,7 @@ export const errorTable = {
   not_found: { retryable: false, about: 'No such route.' },
   method_not_allowed: { retryable: false, about: 'The route exists and does not take this method.' },
   unauthorized: { retryable: false, about: 'No bearer token, a malformed one, or one that is not known.' },
+  token_expired: { retryable: false, about: 'The bearer token is known, and its time is over.' },
   pipeline_not_found: {
     retryable: false,
     about: 'No such pipeline, or, for an upload, its source is not `http_upload`.',
@@ -205,6 +206,10 @@ export const errorTable = {
   run_not_found: { retryable: false, about: 'No such run, or its record has expired.' },
   run_finished: { retryable: false, about: 'The run has ended, so there is nothing to cancel.' },
   forbidden: { retryable: false, about: 'The token is not for this pipeline.' },
+  insufficient_scope: {
+    retryable: false,
+    about: 'The token is for this pipeline, but its `scopes` do not allow what was asked for.',
+  },
   invalid_idempotency_key: {
     retryable: false,
     about: 'The Idempotency-Key is not 1 to 255 printable ASCII characters.',

@@ -45,6 +45,9 @@ export interface JobQueue {
    */
   list(pipelineIds: readonly string[], query: RunQuery): Promise<RunPage>;
 
+  /** How these pipelines stand, in their order; costs as much as there are pipelines, however many runs. */
+  overview(pipelineIds: readonly string[]): Promise<PipelineOverview[]>;
+
   /**
    * Follows the records of all runs, on whichever host they change. `onChange` is called soon after a change,
    * once for any number of them, and must neither throw nor wait. Status, stages and destinations are noticed
@@ -111,6 +114,23 @@ export interface RunQuery extends RunFilter {
   limit: number;
   /** Only runs that were accepted before this one. */
   before?: string | null;
+}
+
+export interface PipelineOverview {
+  /** Accepted runs that wait for their turn. */
+  waiting: number;
+  /** Id of the run that a worker has begun; null if there is none. */
+  running: string | null;
+  /** Copy of the record of the run that was accepted last; null if none is retained. */
+  lastRun: RunRecord | null;
+  /** The run that succeeded last, even if its record is retained no longer; null if none is known. */
+  lastSuccess: LastSuccess | null;
+}
+
+export interface LastSuccess {
+  run_id: string;
+  /** RFC 3339 in UTC. */
+  finished_at: string;
 }
 
 /** How many there are now, on all hosts together. */

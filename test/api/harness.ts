@@ -14,6 +14,7 @@ import { createMetrics } from '../../src/api/metrics/metrics.ts';
 import type { ApiPorts } from '../../src/api/ports.ts';
 import type { StageUpload } from '../../src/api/upload/ports.ts';
 import { systemClock } from '../../src/core/clock.ts';
+import { scopes } from '../../src/core/config/scopes.ts';
 import { digestOf } from '../../src/core/digest.ts';
 import type { Log } from '../../src/core/log.ts';
 import { logControl, type LogControl } from '../../src/core/log-control.ts';
@@ -34,6 +35,10 @@ export const tokens = {
   docs: 'token-of-docs',
   metrics: 'token-of-metrics',
   admin: 'token-of-admin',
+  /** These are for all pipelines. */
+  expired: 'token-that-has-expired',
+  reader: 'token-that-may-read-only',
+  writer: 'token-that-may-not-read',
 };
 
 export interface Api {
@@ -120,20 +125,45 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     log,
     logging: logControl(),
     tokens: [
-      { id: 'ci', hash: sha256(tokens.maps), pipelines: new Set(['maps']) },
-      { id: 'writer', hash: sha256(tokens.docs), pipelines: new Set(['docs', 'files']) },
+      { id: 'ci', hash: sha256(tokens.maps), pipelines: new Set(['maps']), ...unlimited },
+      { id: 'writer', hash: sha256(tokens.docs), pipelines: new Set(['docs', 'files']), ...unlimited },
+      { id: 'old', hash: sha256(tokens.expired), pipelines, ...unlimited, expiresAt: new Date(0) },
+      { id: 'reader', hash: sha256(tokens.reader), pipelines, ...unlimited, scopes: new Set(['read']) },
+      {
+        id: 'pusher',
+        hash: sha256(tokens.writer),
+        pipelines,
+        ...unlimited,
+        scopes: new Set(['upload', 'run', 'cancel']),
+      },
     ],
-    adminToken: { id: 'server.admin_token_env', hash: sha256(tokens.admin), pipelines: new Set() },
+    adminToken: {
+      id: 'server.admin_token_env',
+      hash: sha256(tokens.admin),
+      pipelines: new Set(),
+      ...unlimited,
+    },
     uploadPipelines: new Map(['maps', 'docs'].map((id) => [id, { id, ...limits }])),
-    pipelineIds: new Set(['maps', 'docs', 'files']),
+    pipelineIds: pipelines,
     sourcePipelines: new Set(['files']),
+    pipelines: [...pipelines].map((id) => ({
+      pipeline_id: id,
+      source: { backend: id === 'files' ? 'local' : 'http_upload' },
+      destinations: [
+        {
+          destination_id: 'web',
+          backend: 'local',
+          mapping: 'preserve_relative',
+          workflow: 'additive',
+          public_base_url: null,
+        },
+      ],
+    })),
     queue,
     onCancelled: ({ pipelineId }) => metrics.runs.cancelled(pipelineId),
     metrics,
     metricsToken:
-      settings.metricsToken === undefined
-        ? null
-        : { id: 'metrics', hash: sha256(settings.metricsToken), pipelines: new Set() },
+      settings.metricsToken === undefined ? null : { id: 'metrics', hash: sha256(settings.metricsToken) },
     weather: createWeatherService({
       reader: settings.reader ?? emptyReader,
       text: createTextRenderer('templates/weather'),
@@ -185,6 +215,9 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     lines,
   };
 }
+
+const pipelines = new Set(['maps', 'docs', 'files']);
+const unlimited = { scopes: new Set(scopes), expiresAt: null };
 
 /** What publishing any staged bundle would do. */
 const planned = { ...runResult('ok').run, dryRun: true };

@@ -172,6 +172,28 @@ t.test('a stream has a comment every 15 seconds, which keeps its id up to date',
   client.close();
 });
 
+t.test('a stream ends soon after its token has expired', async (t) => {
+  const api = await startApi(t);
+  const clock = manualClock();
+  const { tokens: known } = api.ports;
+  const [first] = known;
+  Object.assign(api.ports, {
+    clock,
+    tokens: known.map((token) =>
+      token === first ? { ...token, expiresAt: new Date(clock.now().getTime() + 20_000) } : token,
+    ),
+  });
+  const client = await followEvents(`${api.origin}/v1/events`, { token: tokens.maps });
+  await client.until(() => client.events.length === 1);
+  await clock.advance(15_000);
+  await client.until(() => client.others.length === 1);
+  await clock.advance(15_000);
+  t.match(await client.ended, /event: end\n.*\ndata: \{"reason":"token_expired"\}\n\n$/);
+  const refused = await followEvents(`${api.origin}/v1/events`, { token: tokens.maps });
+  t.equal(refused.status, 401);
+  t.match(await refused.ended, /"code":"token_expired"/);
+});
+
 t.test('a daemon that stops ends its streams at once, and says when to come again', async (t) => {
   const api = await startApi(t);
   const runId = await uploaded(api);

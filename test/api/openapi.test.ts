@@ -147,7 +147,14 @@ const broken =
     const fail = (): never => {
       throw new Error('broken by the test');
     };
-    Object.assign(api.ports.queue, { find: fail, list: fail, reserve: fail, pause: fail, resume: fail });
+    Object.assign(api.ports.queue, {
+      find: fail,
+      list: fail,
+      overview: fail,
+      reserve: fail,
+      pause: fail,
+      resume: fail,
+    });
     Object.assign(api.ports, { isDraining: fail });
     if (api.ports.metrics !== null) Object.assign(api.ports.metrics, { text: fail });
     return call(api);
@@ -159,7 +166,15 @@ const away =
       throw new WaybillError('queue_unavailable', 'away by the will of the test');
     };
     const { queue } = api.ports;
-    Object.assign(queue, { find: fail, list: fail, reserve: fail, depth: fail, pause: fail, resume: fail });
+    Object.assign(queue, {
+      find: fail,
+      list: fail,
+      overview: fail,
+      reserve: fail,
+      depth: fail,
+      pause: fail,
+      resume: fail,
+    });
     return call(api);
   };
 const stalled = (head: string): Provocation => [
@@ -226,6 +241,8 @@ const ofUploads = (send: typeof upload, head: string): Record<string, Provocatio
     unauthorized: ({ origin }) => send(origin, { token: 'guess' }),
     pipeline_not_found: ({ origin }) => send(origin, { pipeline: 'files', token: tokens.docs }),
     forbidden: ({ origin }) => send(origin, { token: tokens.docs }),
+    token_expired: ({ origin }) => send(origin, { token: tokens.expired }),
+    insufficient_scope: ({ origin }) => send(origin, { token: tokens.reader }),
     invalid_idempotency_key: ({ origin }) => send(origin, { headers: { 'idempotency-key': '' } }),
     unsupported_media_type: ({ origin }) => send(origin, { headers: { 'content-type': 'text/plain' } }),
     shutting_down: drained(({ origin }) => send(origin)),
@@ -299,6 +316,8 @@ const provocations: Record<string, Record<string, Provocation>> = {
     run_not_found: get('/runs/none'),
     unauthorized: [protectRuns, get('/runs/none')],
     forbidden: [protectRuns, ofAnUpload((path) => get(path, authorized(tokens.docs)))],
+    token_expired: [protectRuns, get('/runs/none', authorized(tokens.expired))],
+    insufficient_scope: [protectRuns, ofAnUpload((path) => get(path, authorized(tokens.writer)))],
     queue_unavailable: away(get('/runs/none')),
     internal_error: broken(get('/runs/none')),
   },
@@ -308,6 +327,8 @@ const provocations: Record<string, Record<string, Provocation>> = {
     run_not_found: get('/runs/none/events'),
     unauthorized: [protectRuns, get('/runs/none/events')],
     forbidden: [protectRuns, ofAnUpload((path) => get(`${path}/events`, authorized(tokens.docs)))],
+    token_expired: [protectRuns, get('/runs/none/events', authorized(tokens.expired))],
+    insufficient_scope: [protectRuns, get('/runs/none/events', authorized(tokens.writer))],
     too_many_streams: [noStreams, ofAnUpload((path) => get(`${path}/events`))],
     queue_unavailable: away(get('/runs/none/events')),
     internal_error: broken(get('/runs/none/events')),
@@ -317,10 +338,26 @@ const provocations: Record<string, Record<string, Provocation>> = {
     unauthorized: get('/v1/events', authorized('guess')),
     pipeline_not_found: get('/v1/events?pipeline=none', authorized(tokens.maps)),
     forbidden: get('/v1/events?pipeline=docs', authorized(tokens.maps)),
+    token_expired: get('/v1/events', authorized(tokens.expired)),
+    insufficient_scope: get('/v1/events', authorized(tokens.writer)),
     invalid_request: get('/v1/events?limit=501', authorized(tokens.maps)),
     too_many_streams: [noStreams, get('/v1/events', authorized(tokens.maps))],
     queue_unavailable: away(get('/v1/events', authorized(tokens.maps))),
     internal_error: broken(get('/v1/events', authorized(tokens.maps))),
+  },
+  listPipelines: {
+    200: async (api) => {
+      await upload(api.origin);
+      await api.ports.queue.start(async () => runResult('ok'));
+      const { runs } = await api.ports.queue.list(['maps'], { limit: 1 });
+      await api.ports.queue.untilFinished(runs[0]?.run_id ?? '', new AbortController().signal);
+      return get('/v1/pipelines', authorized(tokens.maps))(api);
+    },
+    unauthorized: get('/v1/pipelines', authorized('guess')),
+    token_expired: get('/v1/pipelines', authorized(tokens.expired)),
+    insufficient_scope: get('/v1/pipelines', authorized(tokens.writer)),
+    queue_unavailable: away(get('/v1/pipelines', authorized(tokens.maps))),
+    internal_error: broken(get('/v1/pipelines', authorized(tokens.maps))),
   },
   listAllRuns: {
     200: async (api) => {
@@ -331,6 +368,8 @@ const provocations: Record<string, Record<string, Provocation>> = {
     unauthorized: get('/v1/runs', authorized('guess')),
     pipeline_not_found: get('/v1/runs?pipeline=none', authorized(tokens.maps)),
     forbidden: get('/v1/runs?pipeline=maps,docs', authorized(tokens.maps)),
+    token_expired: get('/v1/runs', authorized(tokens.expired)),
+    insufficient_scope: get('/v1/runs', authorized(tokens.writer)),
     invalid_request: get('/v1/runs?since=yesterday', authorized(tokens.maps)),
     run_not_found: get('/v1/runs?before=maps.none', authorized(tokens.maps)),
     queue_unavailable: away(get('/v1/runs', authorized(tokens.maps))),
@@ -341,6 +380,8 @@ const provocations: Record<string, Record<string, Provocation>> = {
     unauthorized: start('files', { token: 'guess' }),
     pipeline_not_found: start('none'),
     forbidden: start('files', { token: tokens.maps }),
+    token_expired: start('files', { token: tokens.expired }),
+    insufficient_scope: start('files', { token: tokens.reader }),
     pipeline_takes_uploads: start('docs'),
     invalid_idempotency_key: start('files', { headers: { 'idempotency-key': '' } }),
     unsupported_media_type: start('files', { headers: { 'content-type': 'text/plain' }, body: '{}' }),
@@ -375,6 +416,8 @@ const provocations: Record<string, Record<string, Provocation>> = {
     unauthorized: cancel('/runs/none', { token: 'guess' }),
     pipeline_not_found: cancel('/runs/none', { pipeline: 'none' }),
     forbidden: cancel('/runs/none', { token: tokens.docs }),
+    token_expired: cancel('/runs/none', { token: tokens.expired }),
+    insufficient_scope: cancel('/runs/none', { token: tokens.reader }),
     run_not_found: cancel('/runs/none'),
     run_finished: async (api) => {
       await api.ports.queue.start(async () => runResult('ok'));
@@ -404,6 +447,8 @@ const provocations: Record<string, Record<string, Provocation>> = {
     unauthorized: list('', 'guess'),
     pipeline_not_found: list('', tokens.maps, 'none'),
     forbidden: list('', tokens.docs),
+    token_expired: list('', tokens.expired),
+    insufficient_scope: list('', tokens.writer),
     invalid_request: list('?limit=0'),
     run_not_found: list('?before=maps.none'),
     queue_unavailable: away(list()),

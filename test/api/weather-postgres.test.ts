@@ -1,5 +1,5 @@
 import t from 'tap';
-import { openServer } from '../../examples/feeder/targets.ts';
+import { openServer } from '../../src/core/weather/feed/tables/open-server.ts';
 import type { PostgresConfig } from '../../src/core/weather/database/settings.ts';
 import { loadSecrets } from '../../src/core/secrets.ts';
 import { openWeatherDatabases } from '../../src/core/weather/open-reader.ts';

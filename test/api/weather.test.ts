@@ -458,10 +458,13 @@ t.test('data that is older than it should be says so, in every form', async (t) 
 
 t.test('an answer whose bytes differ is never 304, whatever the clock and the tables do', async (t) => {
   let now = new Date('2026-01-20T17:55:00Z');
-  const ticking = { ...clock, now: () => now };
+  let elapsed = 0;
+  const ticking = { ...clock, now: () => now, monotonic: () => elapsed };
   const moving = await shared.openReader(ticking);
   await (await shared.openTarget()).run('update forecast_discussions set received_at = issued_at');
-  const url = await startWeather(t, { reader: moving, clock: ticking, staleAfterMs: 5 * 3600_000 });
+  // Kept for one step: the database is asked once in each for what is looked at many times.
+  const settings = { staleAfterMs: 5 * 3600_000, cacheMs: 1000 };
+  const url = await startWeather(t, { reader: moving, clock: ticking, ...settings });
   const ofTheClock = [
     '/observations?station=KNYC&format=text',
     '/current-conditions?station=KNYC,PAMR&maxAge=60',
@@ -470,11 +473,14 @@ t.test('an answer whose bytes differ is never 304, whatever the clock and the ta
     '/forecasts/hourly?location=OKX/33,35&hours=2&format=csv',
     '/convective-outlooks?select=effective&geometry=false',
     '/convective-outlooks?select=effective&format=geojson',
+    '/stations?near=40.7,-74&limit=3&format=geojson',
+    '/observations?point=40.77,-73.98',
   ];
   const paths = [
     '/observations?station=KNYC',
     ...['xml', 'geojson', 'csv'].map((format) => `/observations?station=KNYC&format=${format}`),
     ...ofTheClock,
+    '/observations/history?station=KNYC&start=2026-01-20T00:00:00Z&end=2026-01-21T00:00:00Z&format=csv',
     ...['identity', 'gzip', 'br'].map((coding) => `/forecast-discussions?office=OKX#${coding}`),
   ];
   /** Not `url`: what comes after # is the coding. */
@@ -494,12 +500,16 @@ t.test('an answer whose bytes differ is never 304, whatever the clock and the ta
     const change = changes[step % 6];
     if (change !== undefined) await (await shared.openTarget()).run(change);
     now = new Date(now.getTime() + (step % 3) * 11 * 60_000);
+    elapsed += 1000;
     for (const path of paths) {
       const response = await ask(path);
       const body = await response.text();
       const history = seen.get(path) ?? [];
+      const statusOfDate = new Map<string, number>();
       for (const before of history.filter(({ modified }) => modified !== '')) {
-        const { status } = await ask(path, { 'if-modified-since': before.modified });
+        const known = statusOfDate.get(before.modified);
+        const status = known ?? (await ask(path, { 'if-modified-since': before.modified })).status;
+        statusOfDate.set(before.modified, status);
         if (status === 304)
           t.equal(before.body, body, `${path} of ${before.modified} at ${now.toISOString()}`);
         revalidated += status === 304 ? 1 : 0;

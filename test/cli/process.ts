@@ -15,12 +15,13 @@ export interface Ended {
 /** Runs the built program to its end, with nothing of this process's environment but the path. */
 export function waybill(
   args: readonly string[],
-  options: { cwd?: string; env?: Record<string, string> } = {},
+  options: { cwd?: string; env?: Record<string, string>; input?: Buffer } = {},
 ): Ended {
   const { status, stdout, stderr } = spawnSync(process.execPath, [program, ...args], {
     encoding: 'utf8',
     cwd: options.cwd ?? process.cwd(),
     env: { PATH: process.env['PATH'] ?? '', HOME: '/nonexistent', ...options.env },
+    ...(options.input === undefined ? {} : { input: options.input }),
   });
   return { status, stdout, stderr };
 }

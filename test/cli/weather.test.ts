@@ -6,7 +6,8 @@ import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import t, { type Test } from 'tap';
-import { openDirectory, openServer } from '../../examples/feeder/targets.ts';
+import { openDirectory } from '../../src/core/weather/feed/tables/open-directory.ts';
+import { openServer } from '../../src/core/weather/feed/tables/open-server.ts';
 import { feedAll } from '../core/weather/feed-samples.ts';
 import { startPostgres } from '../services/postgres.ts';
 

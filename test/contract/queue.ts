@@ -779,6 +779,38 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     for (const id of ['maps.2', 'a.1', 'docs.2', 'e.1']) await finished(queue, id);
   });
 
+  t.test('an overview tells what waits, runs, came last and succeeded last', async (t) => {
+    const { queue, elapse, expired } = await start(t, { queueSize: 20, retentionMs: 1_000 });
+    const workers = gatedWorkers();
+    for (const id of ['maps.1', 'maps.2', 'docs.1']) await submit(queue, id);
+    const none = { waiting: 0, running: null, lastRun: null, lastSuccess: null };
+    t.match(await queue.overview(['docs', 'a', 'maps']), [
+      { waiting: 1, running: null, lastRun: { run_id: 'docs.1', status: 'queued' }, lastSuccess: null },
+      none,
+      { waiting: 2, running: null, lastRun: { run_id: 'maps.2' } },
+    ]);
+    await queue.start(workers.process);
+    await workers.started('maps.1');
+    t.match(await queue.overview(['maps']), [{ waiting: 1, running: 'maps.1' }]);
+    workers.finish('maps.1', runResult('ok'));
+    const first = await finished(queue, 'maps.1');
+    workers.finish('maps.2', runResult('failed'));
+    await finished(queue, 'maps.2');
+    const lastSuccess = { run_id: 'maps.1', finished_at: first.finished_at };
+    t.match(await queue.overview(['maps']), [
+      { waiting: 0, running: null, lastRun: { run_id: 'maps.2', status: 'failed' }, lastSuccess },
+    ]);
+    await elapse(1_001);
+    await until(
+      async () => expired,
+      ({ length }) => length === 2,
+    );
+    t.same(await queue.overview(['maps']), [{ ...none, lastSuccess }], 'it outlives the record');
+    t.same(await queue.overview([]), []);
+    workers.finish('docs.1', runResult('ok'));
+    await finished(queue, 'docs.1');
+  });
+
   t.test('a watch shows what changed after any cursor, each run once, as it is now', async (t) => {
     const { queue } = await start(t);
     const workers = gatedWorkers();

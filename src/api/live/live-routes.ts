@@ -1,5 +1,6 @@
 import type { RequestHandler } from 'express';
 import { wholeNumber } from '../../core/parameters.ts';
+import { isExpired } from '../http/auth.ts';
 import { runIdParameter } from '../http/json-content.ts';
 import type { Parameter, ResponseObject } from '../http/openapi-types.ts';
 import { queryParameters } from '../http/query-parameters.ts';
@@ -44,7 +45,14 @@ export const followRunRoute: Route<LivePorts> = {
     200: eventStream,
     204: { description: 'The run has finished, and the client has its last event.' },
   },
-  problems: ['run_not_found', 'forbidden', 'too_many_streams', 'queue_unavailable'],
+  problems: [
+    'token_expired',
+    'insufficient_scope',
+    'run_not_found',
+    'forbidden',
+    'too_many_streams',
+    'queue_unavailable',
+  ],
   handle: (ports) => followRun(ports),
 };
 
@@ -59,6 +67,7 @@ function followRun(ports: LivePorts): RequestHandler<{ runId: string }> {
       snapshot: async () => ({ runs: [isOver ? record : await findRun(token, runId, ports)], next: null }),
       isLast: ({ finished_at }: { finished_at: string | null }) => finished_at !== null,
       isOver,
+      isAllowed: () => token === null || !isExpired(token, ports.clock),
     };
     await streamRuns(req, res, followed, ports);
   };
@@ -80,7 +89,15 @@ export const followRunsRoute: Route<LivePorts> = {
   access: 'token',
   parameters: [...followQuery.parameters, lastEventId],
   responses: { 200: eventStream },
-  problems: ['pipeline_not_found', 'forbidden', 'invalid_request', 'too_many_streams', 'queue_unavailable'],
+  problems: [
+    'pipeline_not_found',
+    'forbidden',
+    'token_expired',
+    'insufficient_scope',
+    'invalid_request',
+    'too_many_streams',
+    'queue_unavailable',
+  ],
   handle: (ports) => followRuns(ports),
 };
 
@@ -98,6 +115,7 @@ function followRuns(ports: LivePorts): RequestHandler {
       },
       isLast: () => false,
       isOver: false,
+      isAllowed: () => !isExpired(token, ports.clock),
     };
     await streamRuns(req, res, followed, ports);
   };

@@ -28,6 +28,8 @@ export interface Followed {
   isLast: (record: Readonly<RunRecord>) => boolean;
   /** Whether nothing could come any more when the request came. */
   isOver: boolean;
+  /** Whether the client may still follow; asked from time to time. */
+  isAllowed: () => boolean;
 }
 
 const changesAtOnce = 100;
@@ -133,11 +135,12 @@ class RunStream {
 
   /** Resolves with why the stream has ended. */
   async run(begun: Beginning): Promise<StreamEnd> {
-    const { clock, draining, bell } = this.#parts;
+    const { clock, draining, bell, followed } = this.#parts;
     const over = this.#stream.over;
     this.#cursor = begun.cursor;
     const stop = (): void => this.#finish('shutting_down');
     const beat = clock.every(beatMs, () => {
+      if (!followed.isAllowed()) this.#finish('token_expired');
       // An id without data: nothing happens at the client but that it remembers it.
       this.#stream.beat(this.#cursor === null ? ':\n\n' : `:\nid: ${this.#cursor}\n\n`);
       bell.ring();

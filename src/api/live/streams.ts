@@ -2,8 +2,15 @@ import { WaybillError } from '../../core/errors.ts';
 import type { RunChange } from '../../workers/records/run-changes.ts';
 import { frameOf } from './event-stream.ts';
 
-/** Why a stream ended. A client is told the first three. */
-export const streamEnds = ['finished', 'shutting_down', 'too_slow', 'client_left', 'failed'] as const;
+/** Why a stream ended. A client is told the first four. */
+export const streamEnds = [
+  'finished',
+  'shutting_down',
+  'too_slow',
+  'token_expired',
+  'client_left',
+  'failed',
+] as const;
 export type StreamEnd = (typeof streamEnds)[number];
 
 export interface StreamStats {

@@ -1,5 +1,5 @@
 import type { RequestHandler } from 'express';
-import { authenticate, challenge, type Token } from '../http/auth.ts';
+import { challenge, findToken, type KnownToken } from '../http/auth.ts';
 import type { Route } from '../http/route.ts';
 import type { MetricsText } from './process-metrics.ts';
 
@@ -7,7 +7,7 @@ export interface MetricsPorts {
   /** Null if the configuration disables them. */
   metrics: MetricsText | null;
   /** The token that `/metrics` requires; null: none. */
-  metricsToken: Token | null;
+  metricsToken: KnownToken | null;
 }
 
 /**
@@ -35,7 +35,7 @@ export const metricsRoute: Route<MetricsPorts> = {
 function showMetrics({ metrics, metricsToken }: MetricsPorts): RequestHandler {
   return async (req, res) => {
     if (metricsToken !== null)
-      challenge(req, res, () => authenticate(req.headers.authorization, [metricsToken]));
+      challenge(req, res, () => findToken(req.headers.authorization, [metricsToken]));
     if (metrics === null) throw new TypeError('the route is present without metrics');
     const text = await metrics.text();
     res.setHeader('Content-Type', metrics.contentType);

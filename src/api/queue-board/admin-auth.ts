@@ -3,7 +3,8 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import type { Config } from '../../core/config/config.ts';
 import type { Secrets } from '../../core/secrets.ts';
 import { WaybillError } from '../../core/errors.ts';
-import { authenticate, resolveTokens, type Token } from '../http/auth.ts';
+import { scopes } from '../../core/config/scopes.ts';
+import { findToken, resolveDistinct, type KnownToken, type Token } from '../http/auth.ts';
 
 /**
  * The token of `server.admin_token_env`; null if none is configured. Throws `secrets_invalid` if its value is
@@ -12,16 +13,18 @@ import { authenticate, resolveTokens, type Token } from '../http/auth.ts';
 export function resolveAdminToken(config: Config, secrets: Secrets): Token | null {
   const { adminTokenEnv } = config.server;
   if (adminTokenEnv === null) return null;
-  const admin = { id: 'server.admin_token_env', valueEnv: adminTokenEnv, pipelines: [] };
+  const admin = { id: 'server.admin_token_env', valueEnv: adminTokenEnv };
   // Resolved together with the upload tokens, so that none of them can have the same value.
-  return resolveTokens([...config.uploadTokens, admin], secrets).at(-1) ?? null;
+  const known = resolveDistinct([...config.uploadTokens, admin], secrets).at(-1);
+  if (known === undefined) return null;
+  return { ...known, pipelines: new Set(), scopes: new Set(scopes), expiresAt: null };
 }
 
 /**
  * Requires the token, as a bearer token or as the password of basic authentication with any user name (which
  * browsers prompt for). Answers 401 otherwise.
  */
-export function requireAdmin(token: Token): RequestHandler {
+export function requireAdmin(token: KnownToken): RequestHandler {
   return (req, res, next) => {
     const header = req.headers.authorization;
     if (isPassword(header, token)) {
@@ -29,7 +32,7 @@ export function requireAdmin(token: Token): RequestHandler {
       return;
     }
     try {
-      authenticate(header, [token]);
+      findToken(header, [token]);
     } catch (error) {
       res.setHeader('WWW-Authenticate', ['Basic realm="waybill admin", charset="UTF-8"', 'Bearer']);
       throw error instanceof WaybillError
@@ -42,7 +45,7 @@ export function requireAdmin(token: Token): RequestHandler {
   };
 }
 
-function isPassword(header: string | undefined, { hash }: Token): boolean {
+function isPassword(header: string | undefined, { hash }: KnownToken): boolean {
   const encoded = /^Basic +([A-Za-z0-9+/]+=*)$/i.exec(header ?? '')?.[1];
   if (encoded === undefined) return false;
   const sent = Buffer.from(encoded, 'base64').toString('utf8');

@@ -3,7 +3,7 @@ import { ExpressAdapter } from '@bull-board/express';
 import { Router, type RequestHandler } from 'express';
 import type { BoardQueues } from '../../workers/coordinator.ts';
 import { requireAdmin } from './admin-auth.ts';
-import type { Token } from '../http/auth.ts';
+import type { KnownToken } from '../http/auth.ts';
 
 // Bull Board's page needs its own scripts and styles, inline styles that its components set, and a favicon as
 // a data URL.
@@ -22,7 +22,7 @@ const contentSecurityPolicy = [
 ].join('; ');
 
 /** Serves Bull Board, read-only and behind the admin token, at `admin/queues` below `basePath`. */
-export function queueBoard(queues: BoardQueues, token: Token, basePath: string): RequestHandler {
+export function queueBoard(queues: BoardQueues, token: KnownToken, basePath: string): RequestHandler {
   const adapter = new ExpressAdapter();
   const path = `${basePath}admin/queues`;
   adapter.setBasePath(path);

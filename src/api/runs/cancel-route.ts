@@ -40,6 +40,8 @@ export const cancelRunRoute: Route<RunPorts> = {
   problems: [
     'pipeline_not_found',
     'forbidden',
+    'token_expired',
+    'insufficient_scope',
     'run_not_found',
     'run_finished',
     'unsupported_media_type',
@@ -54,7 +56,7 @@ function cancelRun(ports: RunPorts): RequestHandler<{ pipelineId: string; runId:
   return async (req, res) => {
     const { pipelineId, runId } = req.params;
     const find = (id: string): string | undefined => (ports.pipelineIds.has(id) ? id : undefined);
-    authorizePipeline(req, res, { ...ports, id: pipelineId, find });
+    authorizePipeline(req, res, { ...ports, id: pipelineId, scope: 'cancel', find });
     requestContext(req).fields['run_id'] = runId;
     noQuery.read(req.url);
     const body = await readSmallJson(req, res, ports);

@@ -1,22 +1,23 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { WaybillError } from '../../core/errors.ts';
 import type { RunRecord } from '../../workers/run-record.ts';
-import { authenticate, challenge, type Token } from '../http/auth.ts';
+import { authenticate, challenge, requireScope, type Token } from '../http/auth.ts';
 import { requestContext } from '../http/request/request-context.ts';
 import type { RunPorts } from './ports.ts';
 
 /**
  * The token of a request about one run; null if none is asked for, because the run id is the capability.
- * Throws `unauthorized`.
+ * Throws `unauthorized`, `token_expired`, and `insufficient_scope` if it may not read.
  */
 export function tokenOfReader(
   req: IncomingMessage,
   res: ServerResponse,
-  { http, tokens }: Pick<RunPorts, 'http' | 'tokens'>,
+  { http, tokens, clock }: Pick<RunPorts, 'http' | 'tokens' | 'clock'>,
 ): Token | null {
   if (!http.protectRuns) return null;
-  const token = challenge(req, res, () => authenticate(req.headers.authorization, tokens));
+  const token = challenge(req, res, () => authenticate(req.headers.authorization, tokens, clock));
   requestContext(req).fields['token_id'] = token.id;
+  requireScope(token, 'read', res);
   return token;
 }
 

@@ -1,34 +1,41 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { WaybillError } from '../../core/errors.ts';
-import { authenticate, challenge, type Token } from '../http/auth.ts';
+import type { Clock } from '../../core/clock.ts';
+import type { Scope } from '../../core/config/scopes.ts';
+import { authenticate, challenge, findToken, requireScope, type Token } from '../http/auth.ts';
 import { requestContext } from '../http/request/request-context.ts';
 
 /**
  * Checks that a request may act on the pipeline `id`, and adds token and pipeline to its log line. `find`
  * returns what the route knows about the pipeline, or undefined if the route does not serve it; `unknown` is
  * then the message. `adminToken`, if it is given, may act on every pipeline. Throws `unauthorized`,
- * `pipeline_not_found` or `forbidden`, checked in this order.
+ * `token_expired`, `pipeline_not_found`, `forbidden` or `insufficient_scope`, checked in this order.
  */
 export function authorizePipeline<P>(
   req: IncomingMessage,
   res: ServerResponse,
   {
     tokens,
+    clock,
     adminToken = null,
     id,
+    scope,
     find,
     unknown = 'there is no such pipeline',
   }: {
     tokens: readonly Token[];
+    clock: Pick<Clock, 'now'>;
     adminToken?: Token | null;
     id: string;
+    /** What the request does. */
+    scope: Scope;
     find: (id: string) => P | undefined;
     unknown?: string;
   },
 ): { token: Token; pipeline: P } {
   const { fields } = requestContext(req);
   const known = adminToken === null ? tokens : [...tokens, adminToken];
-  const token = challenge(req, res, () => authenticate(req.headers.authorization, known));
+  const token = challenge(req, res, () => authenticate(req.headers.authorization, known, clock));
   fields['token_id'] = token.id;
   const pipeline = find(id);
   if (pipeline === undefined)
@@ -38,6 +45,7 @@ export function authorizePipeline<P>(
       hint: 'use the token of this pipeline, or have the pipeline added to upload_tokens',
     });
   }
+  requireScope(token, scope, res);
   fields['pipeline_id'] = id;
   return { token, pipeline };
 }
@@ -63,7 +71,7 @@ export function authorizeAdmin(
 ): void {
   const { fields } = requestContext(req);
   const known = adminToken === null ? tokens : [...tokens, adminToken];
-  const token = challenge(req, res, () => authenticate(req.headers.authorization, known));
+  const token = challenge(req, res, () => findToken(req.headers.authorization, known));
   fields['token_id'] = token.id;
   if (!pipelineIds.has(id))
     throw new WaybillError('pipeline_not_found', 'there is no such pipeline', {

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { RequestHandler } from 'express';
+import type { Scope } from '../../core/config/scopes.ts';
 import { WaybillError } from '../../core/errors.ts';
 import { choice, freeText, wholeNumber } from '../../core/parameters.ts';
 import { runStatuses } from '../../workers/run-record.ts';
@@ -48,6 +49,8 @@ export const startRunRoute: Route<RunPorts> = {
   problems: [
     'pipeline_not_found',
     'forbidden',
+    'token_expired',
+    'insufficient_scope',
     'pipeline_takes_uploads',
     'invalid_idempotency_key',
     'unsupported_media_type',
@@ -64,7 +67,7 @@ export const startRunRoute: Route<RunPorts> = {
 function handleStartRun(ports: RunPorts): RequestHandler<{ pipelineId: string }> {
   return async (req, res) => {
     const { pipelineId } = req.params;
-    const token = tokenFor(pipelineId, ports, req, res);
+    const token = tokenFor(pipelineId, 'run', ports, req, res);
     if (!ports.sourcePipelines.has(pipelineId)) {
       throw new WaybillError('pipeline_takes_uploads', `the pipeline "${pipelineId}" has no source to read`, {
         hint: `upload a bundle to ${ports.http.basePath}v1/pipelines/${pipelineId}/upload`,
@@ -82,12 +85,13 @@ function handleStartRun(ports: RunPorts): RequestHandler<{ pipelineId: string }>
 /** The token of a request about a pipeline of any kind. */
 function tokenFor(
   id: string,
-  { tokens, pipelineIds }: RunPorts,
+  scope: Scope,
+  { tokens, clock, pipelineIds }: RunPorts,
   req: IncomingMessage,
   res: ServerResponse,
 ): Token {
   const find = (wanted: string): string | undefined => (pipelineIds.has(wanted) ? wanted : undefined);
-  return authorizePipeline(req, res, { tokens, id, find }).token;
+  return authorizePipeline(req, res, { tokens, clock, id, scope, find }).token;
 }
 
 const listQuery = queryParameters({
@@ -112,14 +116,22 @@ export const listRunsRoute: Route<RunPorts> = {
   access: 'token',
   parameters: [pipelineIdParameter, ...listQuery.parameters],
   responses: { 200: { description: 'One page.', content: jsonContent('RunList') } },
-  problems: ['pipeline_not_found', 'forbidden', 'invalid_request', 'run_not_found', 'queue_unavailable'],
+  problems: [
+    'pipeline_not_found',
+    'forbidden',
+    'token_expired',
+    'insufficient_scope',
+    'invalid_request',
+    'run_not_found',
+    'queue_unavailable',
+  ],
   handle: (ports) => listRuns(ports),
 };
 
 function listRuns(ports: RunPorts): RequestHandler<{ pipelineId: string }> {
   return async (req, res) => {
     const { pipelineId } = req.params;
-    tokenFor(pipelineId, ports, req, res);
+    tokenFor(pipelineId, 'read', ports, req, res);
     const query = listQuery.read(req.url);
     const { runs, next } = await ports.queue.list([pipelineId], query);
     const paused = (await ports.queue.pauses()).get(pipelineId) ?? null;

@@ -4,7 +4,7 @@ import { parseInstant, dateOf } from '../../core/instant.ts';
 import { WaybillError } from '../../core/errors.ts';
 import { choice, freeText, names, wholeNumber, type Parameter } from '../../core/parameters.ts';
 import { runStatuses, type RunRecord } from '../../workers/run-record.ts';
-import { authenticate, challenge, type Token } from '../http/auth.ts';
+import { authenticate, challenge, requireScope, type Token } from '../http/auth.ts';
 import { jsonContent } from '../http/json-content.ts';
 import { queryParameters } from '../http/query-parameters.ts';
 import { requestContext } from '../http/request/request-context.ts';
@@ -77,14 +77,18 @@ export function nextOfAll(basePath: string, search: RunSearch, before: string | 
   return `${basePath}v1/runs?${query.toString()}`;
 }
 
-/** The token of a request that is about no one pipeline. Throws `unauthorized`. */
+/**
+ * The token of a request that reads about several pipelines. Throws `unauthorized`, `token_expired` and
+ * `insufficient_scope`.
+ */
 export function tokenOfCaller(
   req: IncomingMessage,
   res: ServerResponse,
-  { tokens }: Pick<RunPorts, 'tokens'>,
+  { tokens, clock }: Pick<RunPorts, 'tokens' | 'clock'>,
 ): Token {
-  const token = challenge(req, res, () => authenticate(req.headers.authorization, tokens));
+  const token = challenge(req, res, () => authenticate(req.headers.authorization, tokens, clock));
   requestContext(req).fields['token_id'] = token.id;
+  requireScope(token, 'read', res);
   return token;
 }
 
@@ -122,7 +126,15 @@ export const listAllRunsRoute: Route<RunPorts> = {
   access: 'token',
   parameters: allQuery.parameters,
   responses: { 200: { description: 'One page.', content: jsonContent('RunSearch') } },
-  problems: ['pipeline_not_found', 'forbidden', 'invalid_request', 'run_not_found', 'queue_unavailable'],
+  problems: [
+    'pipeline_not_found',
+    'forbidden',
+    'token_expired',
+    'insufficient_scope',
+    'invalid_request',
+    'run_not_found',
+    'queue_unavailable',
+  ],
   handle: (ports) => listAllRuns(ports),
 };
 

@@ -53,7 +53,14 @@ export const showRunRoute: Route<ShowPorts> = {
     },
     304: { description: 'The record is as it was.' },
   },
-  problems: ['invalid_request', 'run_not_found', 'forbidden', 'queue_unavailable'],
+  problems: [
+    'token_expired',
+    'insufficient_scope',
+    'invalid_request',
+    'run_not_found',
+    'forbidden',
+    'queue_unavailable',
+  ],
   handle: (ports) => showRun(ports),
 };
 

@@ -40,6 +40,8 @@ export const uploadQuery = queryParameters({
 export const uploadProblems: readonly ErrorCode[] = [
   'pipeline_not_found',
   'forbidden',
+  'token_expired',
+  'insufficient_scope',
   'invalid_request',
   'invalid_idempotency_key',
   'unsupported_media_type',
@@ -99,6 +101,8 @@ async function admit(
 ): Promise<Admitted> {
   const { token, pipeline } = authorizePipeline(req, res, {
     tokens: ports.tokens,
+    clock: ports.clock,
+    scope: 'upload',
     id: req.params.pipelineId,
     find: (id) => ports.uploadPipelines.get(id),
     unknown: 'there is no such pipeline, or it takes no uploads',

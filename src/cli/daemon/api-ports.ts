@@ -5,12 +5,13 @@ import { runFailure } from '../../core/publish/results/occurrences.ts';
 import type { Secrets } from '../../core/secrets.ts';
 import type { Coordinator } from '../../workers/coordinator.ts';
 import { cancelled } from '../../workers/refusals.ts';
-import { resolveToken, resolveTokens, type Token } from '../../api/http/auth.ts';
+import { resolveToken, resolveTokens, type KnownToken, type Token } from '../../api/http/auth.ts';
 import { createBodyMemory } from '../../api/http/request/body-in-memory.ts';
 import type { Streams } from '../../api/live/streams.ts';
 import type { Metrics } from '../../api/metrics/metrics.ts';
 import type { ApiPorts } from '../../api/ports.ts';
 import { resolveAdminToken } from '../../api/queue-board/admin-auth.ts';
+import { summariesOf } from '../../api/runs/pipelines-route.ts';
 import { measuredStage } from '../../api/upload/measured-stage.ts';
 import type { UploadPipeline } from '../../api/upload/ports.ts';
 import type { Pulse } from '../../api/weather/pulse.ts';
@@ -21,7 +22,7 @@ import type { Foundation, ProgramNotifier } from './bootstrap.ts';
 export interface Tokens {
   uploads: readonly Token[];
   /** Null if `/metrics` requires none. */
-  metrics: Token | null;
+  metrics: KnownToken | null;
   /** Null if none is configured. */
   admin: Token | null;
 }
@@ -65,6 +66,7 @@ export async function apiPorts(foundation: Foundation, parts: ApiParts): Promise
     uploadPipelines: uploadPipelines(config),
     pipelineIds: new Set(config.pipelines.map(({ id }) => id)),
     sourcePipelines: sourcePipelines(config),
+    pipelines: summariesOf(config),
     queue: coordinator.queue,
     onCancelled: ({ pipelineId, runId }) => {
       metrics?.runs.cancelled(pipelineId);
@@ -104,15 +106,15 @@ function sourcePipelines(config: Config): Set<string> {
 }
 
 /** The token that `/metrics` requires, or null. Throws `secrets_invalid` if it is missing. */
-export function metricsToken({ server }: Config, secrets: Secrets): Token | null {
+export function metricsToken({ server }: Config, secrets: Secrets): KnownToken | null {
   const { enabled, tokenEnv } = server.metrics;
   if (!enabled || tokenEnv === null) return null;
-  return resolveToken({ id: 'metrics', valueEnv: tokenEnv, pipelines: [] }, 'server.metrics', secrets);
+  return resolveToken({ id: 'metrics', valueEnv: tokenEnv }, 'server.metrics', secrets);
 }
 
 async function openBoard(
   { board }: Coordinator,
-  token: Token | null,
+  token: KnownToken | null,
   { server }: Config,
 ): Promise<NonNullable<ApiPorts['board']> | null> {
   if (board === null || token === null) return null;

@@ -1,4 +1,5 @@
 import type { SceneMapRules } from '../bundle/check-scene-map.ts';
+import type { Scope } from './scopes.ts';
 import type { LogSettings } from '../log-control.ts';
 import type { Amount } from '../settings/units.ts';
 import type { DatabaseConfig } from '../weather/database/settings.ts';
@@ -33,6 +34,9 @@ export interface UploadTokenConfig {
   id: string;
   valueEnv: string;
   pipelines: string[];
+  scopes: Scope[];
+  /** Null: never. */
+  expiresAt: Date | null;
 }
 
 export interface ServerConfig {

@@ -1,4 +1,5 @@
 import type { LogSettings } from '../log-control.ts';
+import type { Scope } from './scopes.ts';
 import type { DatabaseDocument } from '../weather/database/settings.ts';
 import type { WeatherDocument } from '../weather/settings.ts';
 import type { SubscribableType } from '../notify/event.ts';
@@ -11,7 +12,7 @@ import type { BackendName, DestinationLocationDocument, LocationDocument } from 
  */
 export interface ConfigDocument {
   secrets: { directory?: string };
-  upload_tokens: { id: string; value_env: string; pipelines: string[] }[];
+  upload_tokens: UploadTokenDocument[];
   server: {
     http: {
       listen: string;
@@ -41,6 +42,14 @@ export interface ConfigDocument {
   databases: DatabaseDocument[];
   templates: { base_dir?: string };
   weather: WeatherDocument;
+}
+
+export interface UploadTokenDocument {
+  id: string;
+  value_env: string;
+  pipelines: string[];
+  scopes: Scope[];
+  expires?: string;
 }
 
 export type StagingDocument =

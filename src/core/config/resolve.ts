@@ -7,6 +7,7 @@ import type {
   PipelineDocument,
   SourceDocument,
 } from './document.ts';
+import { dateOf, parseInstant } from '../instant.ts';
 import { resolveDatabase } from '../weather/database/settings.ts';
 import { resolveWeather } from '../weather/settings.ts';
 import { sinkKindOf, type NotifierConfig } from '../notify/sink-kinds.ts';
@@ -35,10 +36,12 @@ export function resolveConfig(document: ConfigDocument, place: { file: string; h
   return {
     file: place.file,
     secrets: { directory: directory === undefined ? null : resolvePath(directory, base) },
-    uploadTokens: document.upload_tokens.map(({ id, value_env, pipelines }) => ({
+    uploadTokens: document.upload_tokens.map(({ id, value_env, pipelines, scopes, expires }) => ({
       id,
       valueEnv: value_env,
       pipelines,
+      scopes,
+      expiresAt: expires === undefined ? null : dateOf(accepted(parseInstant(expires))),
     })),
     server: resolveServer(document.server, base),
     log: document.log,
@@ -46,7 +49,7 @@ export function resolveConfig(document: ConfigDocument, place: { file: string; h
     notifiers: document.notifiers.map((notifier) => resolveNotifier(notifier, base)),
     databases: document.databases.map((database) => resolveDatabase(database, base)),
     templates: { baseDir: document.templates.base_dir ?? null },
-    weather: resolveWeather(document.weather),
+    weather: resolveWeather(document.weather, base),
   };
 }
 

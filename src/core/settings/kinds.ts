@@ -1,4 +1,5 @@
 import joi from 'joi';
+import { parseInstant } from '../instant.ts';
 import {
   amountPattern,
   durationPattern,
@@ -144,6 +145,10 @@ export function duration({ atLeast, atMost }: { atLeast: string; atMost: string 
     `duration, ${atLeast} to ${atMost}`,
   );
 }
+
+/** RFC 3339, with a zone. */
+export const instant = (): joi.StringSchema =>
+  text('a time with a zone, such as 2027-01-31T00:00:00Z', 'time', parseInstant);
 
 /** Bytes, as a number or with a unit. */
 export function size({ atLeast }: { atLeast: number }): joi.AlternativesSchema {

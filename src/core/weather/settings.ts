@@ -1,6 +1,8 @@
 import { duration, map, path } from '../settings/kinds.ts';
-import { resolveDuration } from '../settings/values.ts';
+import { resolveDuration, type PathBase } from '../settings/values.ts';
 import type { DatedFamily } from './families.ts';
+import type { FeedConfig } from './feed/config.ts';
+import { feed, resolveFeed, type FeedDocument } from './feed/settings.ts';
 
 /** What the weather reader is told beside its databases. */
 export interface WeatherConfig {
@@ -10,6 +12,8 @@ export interface WeatherConfig {
   deadlineMs: number;
   /** The age at which data is called stale. */
   staleAfterMs: Readonly<Record<DatedFamily, number>>;
+  /** What the feeder asks for; the reader does not use it. */
+  feed: FeedConfig;
 }
 
 /** The same as the configuration file has it, with its defaults. */
@@ -17,6 +21,7 @@ export interface WeatherDocument {
   cache: string;
   deadline: string;
   stale_after: Readonly<Record<string, string>>;
+  feed: FeedDocument;
 }
 
 /**
@@ -62,15 +67,20 @@ export const weather = map({
   )
     .default()
     .description('How often the feeder brings something new at the latest, for each family of records.'),
+  feed: feed.default(),
 }).description('The weather reader. Alone (waybill weather) it listens on server.http.listen.');
 
-export function resolveWeather({ cache, deadline, stale_after: staleAfter }: WeatherDocument): WeatherConfig {
+export function resolveWeather(
+  { cache, deadline, stale_after: staleAfter, feed: fed }: WeatherDocument,
+  base: PathBase,
+): WeatherConfig {
   return {
     cacheMs: resolveDuration(cache),
     deadlineMs: resolveDuration(deadline),
     staleAfterMs: Object.fromEntries(
       families.map(([name]) => [name, resolveDuration(staleAfter[settingName(name)] ?? '')]),
     ) as Record<DatedFamily, number>,
+    feed: resolveFeed(fed, base),
   };
 }
 

@@ -157,6 +157,7 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
     find: (runId) => store.find(runId),
     untilFinished: (runId, signal) => finishes.wait(runId, signal),
     list: (pipelineIds, query) => store.list(pipelineIds, query),
+    overview: (pipelineIds) => store.overview(pipelineIds),
     watch: (onChange) => feed.watch(onChange),
     depth: () => store.depth(),
     pause: (pipelineId, reason) => store.pause(pipelineId, reason, clock.now()),

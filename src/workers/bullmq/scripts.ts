@@ -29,6 +29,7 @@ export const scripts = {
   cancelled: { file: 'runs/cancelled', args: [] },
   find: { file: 'runs/find', args: [] },
   list: { file: 'runs/list', args: ['before', 'most'] },
+  overview: { file: 'runs/overview', args: [] },
   place: { file: 'runs/place', args: ['runId'] },
   changes: { file: 'runs/changes', args: ['after', 'most', 'epoch'] },
   finished: { file: 'runs/finished', args: [] },

@@ -12,6 +12,7 @@ import type {
   JobProcessor,
   JobQueue,
   Pause,
+  PipelineOverview,
   QueueDepth,
   RunQuery,
 } from '../queue.ts';
@@ -166,6 +167,11 @@ class QueueOfOneProcess implements MemoryQueue {
   async list(pipelineIds: readonly string[], query: RunQuery): Promise<RunPage> {
     this.#runs.expire();
     return this.#runs.list(pipelineIds, query);
+  }
+
+  async overview(pipelineIds: readonly string[]): Promise<PipelineOverview[]> {
+    this.#runs.expire();
+    return pipelineIds.map((id) => ({ ...this.#turns.of(id), ...this.#runs.newestOf(id) }));
   }
 
   watch(onChange: () => void): RunWatch {

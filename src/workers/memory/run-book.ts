@@ -2,7 +2,7 @@ import type { Clock } from '../../core/clock.ts';
 import { errorRecord, WaybillError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import type { JobProgress, JobResult, PublishJob } from '../job.ts';
-import type { RunQuery } from '../queue.ts';
+import type { LastSuccess, RunQuery } from '../queue.ts';
 import { pageGone } from '../refusals.ts';
 import { PageOfRuns, type RunPage } from '../records/page-of-runs.ts';
 import type { RunRecord } from '../run-record.ts';
@@ -66,6 +66,8 @@ export class RunBook {
   #arrivals = 0;
   readonly #finished: Retention<Run>;
   readonly #waiters = new RunWaiters();
+  /** By pipeline. */
+  readonly #successes = new Map<string, LastSuccess>();
   /** For those who watch. */
   readonly feed: RunFeed;
 
@@ -125,6 +127,13 @@ export class RunBook {
     for (const { record } of newestOfAll(lines, ({ arrival }) => arrival, from?.arrival))
       if (page.isFull(record)) break;
     return structuredClone(page.page());
+  }
+
+  /** The run of the pipeline that was accepted last, and the one that succeeded last. */
+  newestOf(pipelineId: string): { lastRun: RunRecord | null; lastSuccess: LastSuccess | null } {
+    const [newest] = this.#lines.get(pipelineId)?.newestFirst() ?? [];
+    const lastRun = newest === undefined ? null : structuredClone(newest.record);
+    return { lastRun, lastSuccess: this.#successes.get(pipelineId) ?? null };
   }
 
   /** Resolves when the run is finished or unknown, or when `signal` aborts. */
@@ -234,6 +243,9 @@ export class RunBook {
   #change(run: Run, record: RunRecord): void {
     const before = run.record;
     run.record = record;
+    const { run_id, pipeline_id, status, finished_at } = record;
+    if (status === 'succeeded' && finished_at !== null)
+      this.#successes.set(pipeline_id, { run_id, finished_at });
     this.feed.changed(record, before);
     this.#options.journal.changed(run);
   }

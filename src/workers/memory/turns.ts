@@ -61,6 +61,12 @@ export class Turns {
     return this.#active.size;
   }
 
+  /** How many runs of a pipeline wait, and which one runs. */
+  of(pipelineId: string): { waiting: number; running: string | null } {
+    const running = this.#active.get(pipelineId)?.run.job.runId ?? null;
+    return { waiting: this.#waiting.lengthOf(pipelineId), running };
+  }
+
   /** Whether nothing runs, and nothing will unless it is added. */
   get isIdle(): boolean {
     const willRun = this.#processor !== undefined && this.#waiting.has((id) => !this.#pauses.has(id));

@@ -58,6 +58,10 @@ t.test('every setting is described to people, in the reference and in the comple
     'weather',
     'stale_after',
     'cors',
+    'feed',
+    'watch',
+    'nws',
+    'intervals',
   ];
   for (const [name, setting] of settings(schema)) {
     t.match(setting['description'], /^[A-Z].{15,}[.)]$/, `${name} has a sentence`);

@@ -40,6 +40,7 @@ t.test('the smallest configuration gets every default', async (t) => {
         convectiveOutlooks: 93_600_000,
         outlookDiscussions: 93_600_000,
       },
+      feed: { database: null, urlEnv: null, watch: null, nws: null },
     },
     uploadTokens: [],
     server: {

@@ -2,7 +2,8 @@ import { readFile } from 'node:fs/promises';
 import { getTableColumns, getTableName } from 'drizzle-orm';
 import { join } from 'node:path';
 import t from 'tap';
-import { createTables, openDirectory } from '../../../examples/feeder/targets.ts';
+import { createTables } from '../../../src/core/weather/feed/tables/create-tables.ts';
+import { openDirectory } from '../../../src/core/weather/feed/tables/open-directory.ts';
 import { weatherFamilies } from '../../../src/core/weather/families.ts';
 
 t.test('the tables of the families are those of the contract, column by column', async (t) => {
@@ -31,8 +32,8 @@ t.test('the tables of the families are those of the contract, column by column',
 
 t.test('the page of the contract holds the SQL that the feeder runs', async (t) => {
   const page = await readFile('docs/weather-contract.md', 'utf8');
-  const sql = await readFile('examples/feeder/weather-contract.sql', 'utf8');
-  const checks = await readFile('examples/feeder/weather-checks.sql', 'utf8');
+  const sql = await readFile('src/core/weather/feed/tables/weather-contract.sql', 'utf8');
+  const checks = await readFile('src/core/weather/feed/tables/weather-checks.sql', 'utf8');
   t.same(
     [...page.matchAll(/```sql\n([\s\S]*?)```/g)].map(([, block]) => block),
     [sql, checks],

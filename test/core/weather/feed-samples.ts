@@ -1,15 +1,16 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { load, type Target } from '../../../examples/feeder/load.ts';
-import { recognise } from '../../../examples/feeder/recognise.ts';
-import { NothingToLoad } from '../../../examples/feeder/rows.ts';
-import { createTables } from '../../../examples/feeder/targets.ts';
+import { load } from '../../../src/core/weather/feed/tables/load.ts';
+import type { Target } from '../../../src/core/weather/feed/tables/target.ts';
+import { recognise } from '../../../src/core/weather/feed/documents/recognise.ts';
+import { NothingToLoad } from '../../../src/core/weather/feed/documents/faults.ts';
+import { createTables } from '../../../src/core/weather/feed/tables/create-tables.ts';
 
 export const samples = 'test/fixtures/weather';
 
 /** Loads one sample. */
 export async function feed(target: Target, file: string): Promise<void> {
-  await load(target, recognise(await readFile(join(samples, file), 'utf8'), basename(file)));
+  await load(target, recognise(await readFile(join(samples, file), 'utf8'), basename(file)).records);
 }
 
 /**
@@ -23,7 +24,10 @@ export async function feedAll(target: Target): Promise<{ loaded: number; refused
   )) {
     if (!entry.isFile() || entry.name.endsWith('.md')) continue;
     try {
-      await load(target, recognise(await readFile(join(entry.parentPath, entry.name), 'utf8'), entry.name));
+      const text = await readFile(join(entry.parentPath, entry.name), 'utf8');
+      const { records, leftOut } = recognise(text, entry.name);
+      if (leftOut.length > 0) throw new Error(`${entry.name}: ${leftOut.join(', ')}`);
+      await load(target, records);
       count.loaded += 1;
     } catch (error) {
       if (!(error instanceof NothingToLoad)) throw error;

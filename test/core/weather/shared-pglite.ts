@@ -1,6 +1,7 @@
 import { PGlite } from '@electric-sql/pglite';
 import { drizzle } from 'drizzle-orm/pglite';
-import type { Target } from '../../../examples/feeder/load.ts';
+import { embeddedTarget } from '../../../src/core/weather/feed/tables/open-directory.ts';
+import type { Target } from '../../../src/core/weather/feed/tables/target.ts';
 import { systemClock, type Clock } from '../../../src/core/clock.ts';
 import { pgliteDatabase } from '../../../src/core/weather/database/pglite.ts';
 import { createReader, type WeatherReader } from '../../../src/core/weather/reader.ts';
@@ -21,10 +22,7 @@ export async function sharedPglite(): Promise<{
     openTarget: async () => {
       await client.exec('set default_transaction_read_only = off');
       return {
-        query: async (text, values) => (await client.query<Record<string, unknown>>(text, values)).rows,
-        run: async (text) => {
-          await client.exec(text);
-        },
+        ...embeddedTarget(client),
         close: stay,
       };
     },

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import type { Test } from 'tap';
-import type { Target } from '../../../examples/feeder/load.ts';
-import { createTables } from '../../../examples/feeder/targets.ts';
+import type { Target } from '../../../src/core/weather/feed/tables/target.ts';
+import { createTables } from '../../../src/core/weather/feed/tables/create-tables.ts';
 import { systemClock, type Clock } from '../../../src/core/clock.ts';
 import type { Reading } from '../../../src/core/weather/family.ts';
 import type { ObservationData } from '../../../src/core/weather/observation-record.ts';
@@ -60,7 +60,7 @@ export async function readerSuite(t: Test, driver: Driver): Promise<void> {
   await writing(async (target) => {
     await createTables(target);
     // Every sample passes the checks that a feeder may want.
-    await target.run(await readFile('examples/feeder/weather-checks.sql', 'utf8'));
+    await target.run(await readFile('src/core/weather/feed/tables/weather-checks.sql', 'utf8'));
     await t.rejects(
       target.run("insert into alert_runs (fetched_at) values ('infinity')"),
       /alert_runs_possible/,

@@ -5,6 +5,7 @@ import { logControl } from '../../../core/log-control.ts';
 import { newRedaction } from '../../../core/redaction.ts';
 import { outliveOtherSignals } from '../../daemon-process.ts';
 import { listenForStop } from '../../stop-signal.ts';
+import { configFileOf } from './config-file.ts';
 import { weatherLine, weatherLog } from './weather-log.ts';
 
 export interface WeatherOptions {
@@ -25,7 +26,7 @@ export async function readWeather({ config, verbose }: WeatherOptions): Promise<
   const stop = listenForStop((signal) => log.info({ signal }, 'stopping; once more to end at once'));
   try {
     const served = await serveWeather({
-      configFile: config ?? namedByEnvironment() ?? 'config.yml',
+      configFile: configFileOf(config),
       log,
       logging,
       env: process.env,
@@ -41,11 +42,6 @@ export async function readWeather({ config, verbose }: WeatherOptions): Promise<
   } finally {
     stop.release();
   }
-}
-
-function namedByEnvironment(): string | undefined {
-  const named = process.env['READER_CONFIG'];
-  return named === '' ? undefined : named;
 }
 
 function reasonOf(thrown: unknown): string {

@@ -1,12 +1,13 @@
 import type joi from 'joi';
 import type { ConfigDocument } from '../document.ts';
+import { scopes } from '../scopes.ts';
 import { notifierSchema } from './notifiers.ts';
 import { destinationSchema, sourceSchema } from './locations.ts';
 import { logSchema } from './log.ts';
 import { serverSchema } from './server.ts';
 import { databases } from '../../weather/database/settings.ts';
 import { templates, weather } from '../../weather/settings.ts';
-import { amount, choice, environmentName, id, list, map, path } from '../../settings/kinds.ts';
+import { amount, choice, environmentName, id, instant, list, map, path } from '../../settings/kinds.ts';
 
 /**
  * The YAML of the configuration, setting by setting: the one place that knows names, forms, ranges and
@@ -29,7 +30,7 @@ const uploadToken = map({
   value_env: environmentName()
     .required()
     .description(
-      'Environment variable, or file in secrets.directory, that holds the value of the token. The value itself never stands here.',
+      'Environment variable, or file in secrets.directory, that holds the value of the token, or sha256: and the 64 hexadecimal digits of its SHA-256, so that this machine does not know it. The value itself never stands here.',
     )
     .example('WAYBILL_TOKEN_CI'),
   pipelines: list(id(), { min: 1, expected: 'a list of pipeline ids, at least one' })
@@ -37,6 +38,15 @@ const uploadToken = map({
     .description(
       'Ids of the pipelines that the token may upload to, or, where they have a source of their own, may start; it also lists their runs.',
     ),
+  scopes: list(choice(...scopes), { min: 1, expected: `a list of some of ${scopes.join(', ')}` })
+    .default([...scopes])
+    .description(
+      'What the token may do with its pipelines: upload bundles, start a run (run), cancel runs, or read lists and records of runs and follow them.',
+    )
+    .example(['read']),
+  expires: instant()
+    .description('From when on the token is refused with 401 token_expired. Without it, it does not expire.')
+    .example('2027-01-31T00:00:00Z'),
 });
 
 const pipeline = map({

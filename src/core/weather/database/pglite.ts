@@ -74,7 +74,7 @@ async function mustHoldDatabase(name: string, directory: string): Promise<void> 
     'database_unavailable',
     `the database "${name}" is not there: ${directory} holds none`,
     {
-      hint: 'let the feeder create it (examples/feeder), or correct "directory"',
+      hint: 'let the feeder create it (waybill weather feed --create-tables), or correct "directory"',
     },
   );
 }

@@ -98,6 +98,7 @@ async function nearestCell(
           eq(forecastRuns.kind, kind),
           inArray(forecastRuns.locationId, [...ids]),
           gt(forecastRuns.validUntil, now),
+          lte(forecastRuns.generatedAt, presentUntil(now)),
         ),
       );
     return new Set(rows.map(({ id }) => id));

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { RunQuery } from '../../queue.ts';
+import type { LastSuccess, PipelineOverview, RunQuery } from '../../queue.ts';
 import { PageOfRuns, type RunPage } from '../../records/page-of-runs.ts';
 import { pageGone } from '../../refusals.ts';
 import type { RunRecord } from '../../run-record.ts';
@@ -12,6 +12,8 @@ export interface RunReads {
   finishedOf(runIds: readonly string[]): Promise<string[]>;
   /** As `JobQueue.list`. */
   list(pipelineIds: readonly string[], query: RunQuery): Promise<RunPage>;
+  /** As `JobQueue.overview`. */
+  overview(pipelineIds: readonly string[]): Promise<PipelineOverview[]>;
   /** At most `most` runs that changed after the revision, oldest change first; none if it is null. */
   changes(after: number | null, most: number): Promise<ChangesFound>;
 }
@@ -55,6 +57,18 @@ export function runReads(run: RunScript): RunReads {
         if (found.length < most) return page.page();
         from = String(found.at(-1)?.number);
       }
+    },
+    overview: async (pipelineIds) => {
+      const answer = (await run('overview', {}, pipelineIds)) as (string | number)[];
+      return pipelineIds.map((_id, index) => {
+        const [waiting, running, newest, success] = answer.slice(4 * index).map(String);
+        return {
+          waiting: Number(waiting),
+          running: running === '' ? null : (running ?? null),
+          lastRun: optionalRecord(newest ?? ''),
+          lastSuccess: (success ?? '') === '' ? null : (JSON.parse(success as string) as LastSuccess),
+        };
+      });
     },
     changes: async (after, most) => {
       // Another one for each call: after a loss of data the same one would name two lives.

@@ -16,6 +16,11 @@ local known = redis.call('HMGET', run, 'owner', 'state', 'key', 'digest', 'pipel
 local state, key, digest, pipeline = known[2], known[3], known[4], known[5]
 if known[1] ~= owner then return 0 end
 if state == 'finished' then return 1 end
+local outcome = cjson.decode(record)
+if outcome.status == 'succeeded' then
+  local success = cjson.encode({run_id = runId, finished_at = outcome.finished_at})
+  redis.call('HSET', prefix .. 'succeeded', outcome.pipeline_id, success)
+end
 redis.call('SREM', prefix .. 'running', runId)
 endRun(runId, record, retentionMs, key, digest)
 for _, ended in ipairs({prefix .. 'ends', prefix .. 'ends:' .. pipeline}) do

@@ -1,14 +1,16 @@
+import { BrokenDocument } from './faults.ts';
 import {
   instantOf,
   isMap,
   mapsOf,
+  oneOf,
   required,
   textOf,
-  timeZoneAt,
   type Json,
   type Loadable,
   type Row,
 } from './rows.ts';
+import { timeZoneAt } from './time-zone.ts';
 
 /** Column of the contract by the name that api.weather.gov gives the quantity. */
 const columns: Record<string, string> = {
@@ -30,11 +32,14 @@ const columns: Record<string, string> = {
   windChill: 'wind_chill_c',
 };
 
+const cloudAmounts = ['SKC', 'CLR', 'FEW', 'SCT', 'BKN', 'OVC', 'VV'];
+const intensities = ['light', 'heavy'];
+
 /** One feature of api.weather.gov's observations. */
 export function observationOf(feature: Json): Loadable {
   const properties = isMap(feature['properties']) ? feature['properties'] : {};
-  const station_id = required(properties['station'], 'the station').replace(/^.*\//, '').toUpperCase();
-  const observed_at = instantOf(properties['timestamp'], 'the time of the observation');
+  const station_id = required(properties['station'], 'properties.station').replace(/^.*\//, '').toUpperCase();
+  const observed_at = instantOf(properties['timestamp'], 'properties.timestamp');
   const [longitude, latitude] = coordinatesOf(feature['geometry']);
   const key = { station_id, observed_at };
   const observation: Row = {
@@ -57,20 +62,23 @@ export function observationOf(feature: Json): Loadable {
       latitude_deg: latitude,
       longitude_deg: longitude,
       elevation_m: quantity(properties['elevation']),
-      time_zone: timeZoneAt(longitude),
+      time_zone: timeZoneAt(latitude, longitude),
     },
     observation: { ...observation, qc },
     weather: mapsOf(properties['presentWeather']).map((item, index) => ({
       ...key,
       position: index + 1,
-      intensity: textOf(item['intensity']),
+      intensity:
+        textOf(item['intensity']) === null
+          ? null
+          : oneOf(item['intensity'], intensities, 'the intensity of properties.presentWeather'),
       modifier: textOf(item['modifier']),
-      phenomenon: required(item['weather'], 'the phenomenon'),
+      phenomenon: required(item['weather'], 'the weather of properties.presentWeather'),
       raw: textOf(item['rawString']) ?? '',
       in_vicinity: item['inVicinity'] === true || (textOf(item['rawString']) ?? '').startsWith('VC'),
     })),
     clouds: mapsOf(properties['cloudLayers']).map((item, index) => {
-      const amount = required(item['amount'], 'the amount of a cloud layer');
+      const amount = oneOf(item['amount'], cloudAmounts, 'the amount of properties.cloudLayers');
       // Automatic stations send the height of their ceilometer for a clear sky.
       return {
         ...key,
@@ -87,8 +95,14 @@ export function quantity(value: unknown): number | null {
 }
 
 function coordinatesOf(geometry: unknown): [number, number] {
-  const coordinates =
+  const coordinates: unknown[] =
     isMap(geometry) && Array.isArray(geometry['coordinates']) ? geometry['coordinates'] : [];
-  const [longitude, latitude] = coordinates.map(Number);
-  return [longitude ?? 0, latitude ?? 0];
+  const [longitude, latitude] = coordinates;
+  if (!isWithin(longitude, 180) || !isWithin(latitude, 90))
+    throw new BrokenDocument('geometry.coordinates are no longitude and latitude');
+  return [longitude, latitude];
+}
+
+function isWithin(value: unknown, bound: number): value is number {
+  return typeof value === 'number' && Math.abs(value) <= bound;
 }

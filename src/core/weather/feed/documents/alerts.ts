@@ -1,9 +1,11 @@
-import { XMLParser } from 'fast-xml-parser';
+import { BrokenDocument, readEach } from './faults.ts';
 import {
   instantOf,
   isMap,
   mapsOf,
+  oneOf,
   optionalInstant,
+  quoted,
   required,
   textOf,
   textsOf,
@@ -11,24 +13,40 @@ import {
   type Json,
   type Loadable,
 } from './rows.ts';
+import { parseXml } from './xml.ts';
 
-/** A list of active alerts as api.weather.gov gives it: one poll. */
-export function alertsOf(collection: Json): Loadable {
-  const all = mapsOf(collection['features']).map(alertOf);
+const statuses = ['Actual', 'Exercise', 'System', 'Test', 'Draft'];
+const messageTypes = ['Alert', 'Update', 'Cancel', 'Ack', 'Error'];
+const severities = ['Extreme', 'Severe', 'Moderate', 'Minor', 'Unknown'];
+const certainties = ['Observed', 'Likely', 'Possible', 'Unlikely', 'Unknown'];
+const urgencies = ['Immediate', 'Expected', 'Future', 'Past', 'Unknown'];
+
+/**
+ * A list of alerts as api.weather.gov gives it: one poll. A broken alert is named in `leftOut`. Where it is
+ * asked for now, a list that goes on elsewhere is broken as a whole: what it does not name would read as not
+ * in force.
+ */
+export function alertsOf(
+  collection: Json,
+  { leftOut, isPoll }: { leftOut: string[]; isPoll: boolean },
+): Loadable {
+  if (isPoll && isMap(collection['pagination']) && textOf(collection['pagination']['next']) !== null)
+    throw new BrokenDocument('pagination.next says that the list goes on, and a part of it is no poll');
+  const all = readEach(mapsOf(collection['features']), 'features', leftOut, alertOf);
   // An Update takes the place of what it refers to; a Cancel may cancel a part, and so removes nothing.
   const replaced = new Set(
     all
       .filter(({ alert }) => alert['message_type'] === 'Update')
       .flatMap(({ references }) => references.map((reference) => reference['ref_id'])),
   );
-  const updated = optionalInstant(collection['updated'] ?? collection['@saved']);
+  const updated = optionalInstant(collection['updated'] ?? collection['@saved'], 'updated');
   const newest = all
     .map(({ alert }) => required(alert['sent_at'], 'sent'))
     .sort()
     .at(-1);
   return {
     family: 'alerts',
-    fetchedAt: updated ?? instantOf(newest, 'the time of the list'),
+    fetchedAt: updated ?? instantOf(newest, 'updated'),
     sourceUpdatedAt: updated,
     alerts: all.map((item) => ({
       ...item,
@@ -39,7 +57,7 @@ export function alertsOf(collection: Json): Loadable {
 
 function alertOf(feature: Json): Alert {
   const p = isMap(feature['properties']) ? feature['properties'] : {};
-  const alert_id = required(p['id'], 'the id of an alert');
+  const alert_id = required(p['id'], 'properties.id');
   const geocode = isMap(p['geocode']) ? p['geocode'] : {};
   const parameters = isMap(p['parameters']) ? p['parameters'] : {};
   const vtec = textsOf(parameters['VTEC']);
@@ -50,15 +68,15 @@ function alertOf(feature: Json): Alert {
       alert_id,
       sent_at: instantOf(p['sent'], 'sent'),
       effective_at: instantOf(p['effective'], 'effective'),
-      onset_at: optionalInstant(p['onset']),
+      onset_at: optionalInstant(p['onset'], 'onset'),
       expires_at: instantOf(p['expires'], 'expires'),
-      ends_at: optionalInstant(p['ends']),
-      status: required(p['status'], 'status'),
-      message_type: required(p['messageType'], 'messageType'),
+      ends_at: optionalInstant(p['ends'], 'ends'),
+      status: oneOf(p['status'], statuses, 'status'),
+      message_type: oneOf(p['messageType'], messageTypes, 'messageType'),
       category: required(p['category'], 'category'),
-      severity: required(p['severity'], 'severity'),
-      certainty: required(p['certainty'], 'certainty'),
-      urgency: required(p['urgency'], 'urgency'),
+      severity: oneOf(p['severity'], severities, 'severity'),
+      certainty: oneOf(p['certainty'], certainties, 'certainty'),
+      urgency: oneOf(p['urgency'], urgencies, 'urgency'),
       event: required(p['event'], 'event'),
       event_code: textsOf(eventCode['NationalWeatherService'])[0] ?? null,
       vtec,
@@ -78,7 +96,7 @@ function alertOf(feature: Json): Alert {
       alert_id,
       ref_id: required(item['identifier'], 'the identifier of a reference'),
       ref_sender: textOf(item['sender']),
-      ref_sent_at: optionalInstant(item['sent']),
+      ref_sent_at: optionalInstant(item['sent'], 'the sent of a reference'),
     })),
     listed: true,
   };
@@ -86,11 +104,7 @@ function alertOf(feature: Json): Alert {
 
 /** One CAP 1.1 message of the older feeds, as a poll that listed it alone. */
 export function capOf(text: string): Loadable {
-  const parser = new XMLParser({
-    parseTagValue: false,
-    isArray: (name) => ['geocode', 'parameter'].includes(name),
-  });
-  const parsed: unknown = parser.parse(text);
+  const parsed = parseXml(text, ['geocode', 'parameter']);
   const cap = isMap(parsed) && isMap(parsed['alert']) ? parsed['alert'] : {};
   const info = isMap(cap['info']) ? cap['info'] : {};
   const area = isMap(info['area']) ? info['area'] : {};
@@ -107,15 +121,15 @@ export function capOf(text: string): Loadable {
     alert_id,
     sent_at,
     effective_at: instantOf(info['effective'] ?? cap['sent'], 'effective'),
-    onset_at: optionalInstant(info['onset']),
+    onset_at: optionalInstant(info['onset'], 'onset'),
     expires_at: instantOf(info['expires'], 'expires'),
     ends_at: null,
-    status: required(cap['status'], 'status'),
-    message_type: required(cap['msgType'], 'msgType'),
+    status: oneOf(cap['status'], statuses, 'status'),
+    message_type: oneOf(cap['msgType'], messageTypes, 'msgType'),
     category: required(info['category'], 'category'),
-    severity: required(info['severity'], 'severity'),
-    certainty: required(info['certainty'], 'certainty'),
-    urgency: required(info['urgency'], 'urgency'),
+    severity: oneOf(info['severity'], severities, 'severity'),
+    certainty: oneOf(info['certainty'], certainties, 'certainty'),
+    urgency: oneOf(info['urgency'], urgencies, 'urgency'),
     event: required(info['event'], 'event'),
     event_code: isMap(info['eventCode']) ? textOf(info['eventCode']['value']) : null,
     vtec,
@@ -140,7 +154,10 @@ export function capOf(text: string): Loadable {
 }
 
 function areasOf(alert_id: string, ugc: string[]): Alert['areas'] {
-  return [...new Set(ugc)].map((code) => ({ alert_id, ugc: code, same: null }));
+  return [...new Set(ugc)].map((code) => {
+    if (!/^[A-Z]{2}[CZ]\d{3}$/.test(code)) throw new BrokenDocument(`geocode.UGC has ${quoted(code)}`);
+    return { alert_id, ugc: code, same: null };
+  });
 }
 
 /** `/O.CON.KSTO.WS.W.0005…/` is of the office STO. */

@@ -1,6 +1,8 @@
+import { BrokenDocument } from './faults.ts';
+
 /**
- * What the feeder reads out of a file: rows by the names of the contract's columns, and which of them belong
- * together.
+ * What the feeder reads out of a document: rows by the names of the contract's columns, and which of them
+ * belong together.
  */
 export type Value = string | number | boolean | null | readonly string[] | Readonly<Record<string, unknown>>;
 export type Row = Record<string, Value>;
@@ -11,7 +13,7 @@ export type Loadable =
   | { family: 'forecast'; run: Row; periods: Row[] }
   | { family: 'forecast_discussion'; discussion: Row; sections: Row[] }
   | { family: 'stories'; office: string; fetchedAt: string; stories: Row[] }
-  | { family: 'outlook'; run: OutlookRun; areas: Row[] }
+  | { family: 'outlook'; run: OutlookRun; areas: OutlookArea[] }
   | { family: 'outlook_discussion'; run: OutlookRun; discussion: Row };
 
 export interface Alert {
@@ -22,16 +24,16 @@ export interface Alert {
   listed: boolean;
 }
 
+export type OutlookArea = Row & { hazard: string; kind: string; label: string; part: number };
+
 export interface OutlookRun {
   day: number;
   issued_at: string;
   valid_from: string;
   valid_until: string;
   forecaster: string | null;
+  received_at: string;
 }
-
-/** A file that holds nothing to load, and why. */
-export class NothingToLoad extends Error {}
 
 export type Json = Record<string, unknown>;
 
@@ -54,26 +56,31 @@ export function textOf(value: unknown): string | null {
 
 export function required(value: unknown, what: string): string {
   const text = textOf(value);
-  if (text === null) throw new NothingToLoad(`${what} is missing`);
+  if (text === null) throw new BrokenDocument(`${what} is missing`);
+  return text;
+}
+
+/** The text if it is one of `choices`. */
+export function oneOf(value: unknown, choices: readonly string[], what: string): string {
+  const text = required(value, what);
+  if (!choices.includes(text))
+    throw new BrokenDocument(`${what} is ${quoted(text)}, expected one of ${choices.join(', ')}`);
   return text;
 }
 
 /** An instant in UTC from any text with a zone. */
 export function instantOf(value: unknown, what: string): string {
-  const date = new Date(required(value, what));
-  if (Number.isNaN(date.getTime())) throw new NothingToLoad(`${what} is not a time`);
+  const text = required(value, what);
+  const date = new Date(text);
+  if (Number.isNaN(date.getTime())) throw new BrokenDocument(`${what} is ${quoted(text)}, which is no time`);
   return date.toISOString();
 }
 
-export function optionalInstant(value: unknown): string | null {
-  return textOf(value) === null ? null : instantOf(value, 'a time');
+export function optionalInstant(value: unknown, what: string): string | null {
+  return textOf(value) === null ? null : instantOf(value, what);
 }
 
-/** Names of zones are not in the data: near enough by place, for display only. */
-export function timeZoneAt(longitude: number): string {
-  if (longitude < -150.5 && longitude > -161) return 'Pacific/Honolulu';
-  if (longitude < -130) return 'America/Anchorage';
-  if (longitude < -115) return 'America/Los_Angeles';
-  if (longitude < -102) return 'America/Denver';
-  return longitude < -85.5 ? 'America/Chicago' : 'America/New_York';
+/** A value of a document within a message: short, and on one line. */
+export function quoted(text: string): string {
+  return JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text);
 }

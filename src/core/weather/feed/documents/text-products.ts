@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
-import { instantOf, NothingToLoad, textOf, type Json, type Loadable, type OutlookRun } from './rows.ts';
+import { BrokenDocument, NothingToLoad } from './faults.ts';
+import { instantOf, textOf, type Json, type Loadable, type OutlookRun } from './rows.ts';
 
 interface Product {
   id: string;
@@ -18,6 +19,7 @@ export function textProductsOf(product: Json | null, raw: string): Loadable[] {
     /^(\w{6} \w(\w{3}) (\d{6})(?: (\w{3}))?)\s*\n(\w{6})\s*$/m.exec(text) ?? [];
   if (header === undefined || office === undefined || awipsId === undefined)
     throw new NothingToLoad('it has no WMO header');
+  if (!/^(AFD|SWO|PTS)/.test(awipsId)) throw new NothingToLoad(`${awipsId} is not a family of the reader`);
   const found: Product = {
     id: textOf(product?.['id']) ?? createHash('sha256').update(text).digest('hex').slice(0, 32),
     text,
@@ -32,8 +34,7 @@ export function textProductsOf(product: Json | null, raw: string): Loadable[] {
   };
   if (awipsId.startsWith('AFD')) return [discussionOf(found)];
   if (awipsId.startsWith('SWO')) return outlookDiscussionsOf(found);
-  if (awipsId.startsWith('PTS')) return emptyOutlooksOf(found);
-  throw new NothingToLoad(`${awipsId} is not a family of the reader`);
+  return emptyOutlooksOf(found);
 }
 
 function discussionOf({ id, text, issuedAt, header, office, awipsId, correction }: Product): Loadable {
@@ -99,7 +100,8 @@ function emptyOutlooksOf({ text, issuedAt, awipsId }: Product): Loadable[] {
 /** One run for each day that the product is about: `SWODY1` of day 1, `SWOD48` of days 4 to 8. */
 function runsOf(text: string, issuedAt: Date, awipsId: string): OutlookRun[] {
   const [, from, until] = /^Valid (?:Time )?(\d{6})Z - (\d{6})Z/im.exec(text) ?? [];
-  if (from === undefined || until === undefined) throw new NothingToLoad('it has no window');
+  if (from === undefined || until === undefined)
+    throw new BrokenDocument('it has no line "Valid DDHHMMZ - DDHHMMZ"');
   const start = near(issuedAt, from);
   const end = near(issuedAt, until);
   const run = (day: number, valid_from: Date, valid_until: Date): OutlookRun => ({
@@ -108,6 +110,7 @@ function runsOf(text: string, issuedAt: Date, awipsId: string): OutlookRun[] {
     valid_from: valid_from.toISOString(),
     valid_until: valid_until.toISOString(),
     forecaster: /^\.\.([A-Za-z/]+)\.\./m.exec(text)?.[1] ?? null,
+    received_at: issuedAt.toISOString(),
   });
   if (!awipsId.endsWith('48')) return [run(Number(awipsId.at(-1)), start, end)];
   const later = (days: number): Date => new Date(start.getTime() + days * 86_400_000);
@@ -123,7 +126,7 @@ function near(issued: Date, ddhhmm: string): Date {
     );
     if (date.getUTCDate() === day) return date;
   }
-  throw new NothingToLoad(`${ddhhmm} is no day and time`);
+  throw new BrokenDocument(`${ddhhmm} is no day and time`);
 }
 
 /**

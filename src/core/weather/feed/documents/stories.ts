@@ -1,15 +1,15 @@
-import { XMLParser } from 'fast-xml-parser';
+import { BrokenDocument, NothingToLoad } from './faults.ts';
 import {
   instantOf,
   isMap,
   mapsOf,
-  NothingToLoad,
   optionalInstant,
   required,
   textOf,
   type Json,
   type Loadable,
 } from './rows.ts';
+import { parseXml } from './xml.ts';
 
 /** The stories of an office; an office without any is told by the name of the file, `BGM_….json`. */
 export function storiesOf(document: Json, fileName: string): Loadable {
@@ -34,7 +34,7 @@ export function storiesOf(document: Json, fileName: string): Loadable {
       priority: story['priority'] === true,
       starts_at: instantOf(story['startTime'], 'startTime'),
       ends_at: instantOf(story['endTime'], 'endTime'),
-      updated_at: optionalInstant(story['updateTime']),
+      updated_at: optionalInstant(story['updateTime'], 'updateTime'),
     })),
   };
 }
@@ -44,13 +44,11 @@ export function storiesOf(document: Json, fileName: string): Loadable {
  * like one.
  */
 export function graphicastsOf(text: string): Loadable {
-  const parser = new XMLParser({ parseTagValue: false, isArray: (name) => name === 'graphicast' });
-  const parsed: unknown = parser.parse(text.replace(/^<xml [^>]*>/, '').replace(/<\/xml>\s*$/, ''));
+  const parsed = parseXml(text.replace(/^<xml [^>]*>/, '').replace(/<\/xml>\s*$/, ''), ['graphicast']);
   const lists =
     isMap(parsed) && isMap(parsed['graphicasts']) ? mapsOf(parsed['graphicasts']['graphicast']) : [];
   const office = lists.map((item) => textOf(item['Office'])).find((name) => /^[A-Z]{3}$/.test(name ?? ''));
   const created = /<creation-date>([^<]+)</.exec(text)?.[1];
-  const seconds = (value: unknown): string => new Date(Number(value) * 1000).toISOString();
   return {
     family: 'stories',
     office: required(office, 'the office'),
@@ -62,9 +60,15 @@ export function graphicastsOf(text: string): Loadable {
       alt_text: null,
       image_url: textOf(item['FullImage']),
       priority: false,
-      starts_at: seconds(item['StartTime']),
-      ends_at: seconds(item['EndTime']),
+      starts_at: secondsOf(item['StartTime'], 'StartTime'),
+      ends_at: secondsOf(item['EndTime'], 'EndTime'),
       updated_at: null,
     })),
   };
+}
+
+function secondsOf(value: unknown, what: string): string {
+  const date = new Date(Number(required(value, what)) * 1000);
+  if (Number.isNaN(date.getTime())) throw new BrokenDocument(`${what} is no number of seconds`);
+  return date.toISOString();
 }

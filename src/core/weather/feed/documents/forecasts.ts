@@ -1,16 +1,7 @@
+import { BrokenDocument, NothingToLoad } from './faults.ts';
 import { quantity } from './observations.ts';
-import {
-  instantOf,
-  isMap,
-  mapsOf,
-  NothingToLoad,
-  required,
-  textOf,
-  timeZoneAt,
-  type Json,
-  type Loadable,
-  type Row,
-} from './rows.ts';
+import { instantOf, isMap, mapsOf, required, textOf, type Json, type Loadable, type Row } from './rows.ts';
+import { timeZoneAt } from './time-zone.ts';
 
 /**
  * A gridpoint forecast. Its body does not name the grid point: the file does, as in `OKX_33_35_hourly.json`.
@@ -22,7 +13,6 @@ export function forecastOf(feature: Json, fileName: string): Loadable {
     throw new NothingToLoad('the file of a forecast is named OFFICE_X_Y_….json');
   const periods = mapsOf(p['periods']).map(periodOf);
   const [valid_from, valid_until] = [periods[0]?.['starts_at'], periods.at(-1)?.['ends_at']];
-  const longitude = Number(/-?\d+\.\d+/.exec(JSON.stringify(feature['geometry']))?.[0] ?? 0);
   return {
     family: 'forecast',
     run: {
@@ -31,11 +21,11 @@ export function forecastOf(feature: Json, fileName: string): Loadable {
       office,
       grid_x: Number(x),
       grid_y: Number(y),
-      time_zone: timeZoneAt(longitude),
+      time_zone: timeZoneAt(...placeOf(feature['geometry'])),
       generated_at: instantOf(p['generatedAt'], 'generatedAt'),
       updated_at: instantOf(p['updateTime'], 'updateTime'),
-      valid_from: instantOf(valid_from, 'the first period'),
-      valid_until: instantOf(valid_until, 'the last period'),
+      valid_from: instantOf(valid_from, 'the start of properties.periods'),
+      valid_until: instantOf(valid_until, 'the end of properties.periods'),
       elevation_m: quantity(p['elevation']),
       received_at: instantOf(p['generatedAt'], 'generatedAt'),
     },
@@ -47,13 +37,13 @@ function periodOf(period: Json): Row {
   const [low, high] = windOf(textOf(period['windSpeed']));
   const gust = windOf(textOf(period['windGust']))[1];
   return {
-    number: Number(period['number']),
+    number: numberOf(period['number']),
     starts_at: instantOf(period['startTime'], 'startTime'),
     ends_at: instantOf(period['endTime'], 'endTime'),
     name: textOf(period['name']),
     is_daytime: period['isDaytime'] === true,
     temperature_c: temperatureOf(period),
-    temperature_trend: textOf(period['temperatureTrend']),
+    temperature_trend: trendOf(period['temperatureTrend']),
     precipitation_probability_pct: quantity(period['probabilityOfPrecipitation']),
     dewpoint_c: quantity(period['dewpoint']),
     relative_humidity_pct: quantity(period['relativeHumidity']),
@@ -78,4 +68,24 @@ function windOf(text: string | null): [number | null, number | null] {
     (speed) => Number(speed) * (text?.includes('km/h') ? 1 : 1.609344),
   );
   return [speeds[0] ?? null, speeds.at(-1) ?? null];
+}
+
+function numberOf(value: unknown): number {
+  if (typeof value === 'number' && Number.isInteger(value) && value >= 1) return value;
+  throw new BrokenDocument('the number of a period is no whole number from 1 on');
+}
+
+function trendOf(value: unknown): string | null {
+  const text = textOf(value);
+  return text === 'rising' || text === 'falling' ? text : null;
+}
+
+/** Latitude and longitude of a corner of the grid cell: near enough for its time zone. */
+function placeOf(geometry: unknown): [latitude: number, longitude: number] {
+  let corner: unknown = isMap(geometry) ? geometry['coordinates'] : null;
+  while (Array.isArray(corner) && Array.isArray(corner[0])) corner = corner[0] as unknown;
+  const [longitude, latitude] = Array.isArray(corner) ? (corner as unknown[]) : [];
+  if (typeof longitude !== 'number' || typeof latitude !== 'number')
+    throw new BrokenDocument('geometry.coordinates are no longitudes and latitudes');
+  return [latitude, longitude];
 }

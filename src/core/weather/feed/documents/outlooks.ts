@@ -1,11 +1,13 @@
+import { geometryCheck } from '../../rows/field-checks.ts';
+import { BrokenDocument, NothingToLoad } from './faults.ts';
 import {
   isMap,
   mapsOf,
-  NothingToLoad,
   required,
   textOf,
   type Json,
   type Loadable,
+  type OutlookArea,
   type OutlookRun,
   type Row,
 } from './rows.ts';
@@ -41,15 +43,23 @@ export function outlookOf(collection: Json, fileName: string): Loadable {
     valid_from: compact(first['valid']),
     valid_until: compact(first['expire']),
     forecaster: textOf(first['forecaster']),
+    received_at: compact(first['issue']),
   };
   const parts = new Map<string, number>();
-  const areas = features.map((feature) => {
+  const areas = features.filter(isArea).map((feature): OutlookArea => {
     const label = required(feature['label'], 'the label of an area');
     const part = (parts.get(label) ?? 0) + 1;
     parts.set(label, part);
+    if (geometryCheck(feature.geometry) !== null)
+      throw new BrokenDocument(`the geometry of the area ${label} is no polygon with closed rings`);
     return { hazard, label, part, ...rankOf(label), ...styleOf(feature), geometry: feature.geometry };
   });
   return { family: 'outlook', run, areas };
+}
+
+/** A hazard without any risk is one feature without a label and with an empty collection for its geometry. */
+function isArea({ label, geometry }: Json & { geometry: Json }): boolean {
+  return textOf(label) !== null || geometry['type'] !== 'GeometryCollection';
 }
 
 function lowerCase(map: unknown): Json {
@@ -66,7 +76,7 @@ function rankOf(label: string): { kind: string; rank: number; probability_pct: n
   if (intensity !== undefined) return { kind: 'intensity', rank: Number(intensity), probability_pct: null };
   const percent = Math.round(Number(label) * 100);
   if (!(percent > 0 && percent <= 100))
-    throw new NothingToLoad(`the label ${JSON.stringify(label)} is not known`);
+    throw new BrokenDocument(`the label ${JSON.stringify(label)} is not known`);
   return { kind: 'probability', rank: percent, probability_pct: percent };
 }
 
@@ -79,7 +89,7 @@ function styleOf(feature: Json): Row {
 }
 
 function geometryOf(geometry: unknown): Json {
-  if (!isMap(geometry)) throw new NothingToLoad('an area has no geometry');
+  if (!isMap(geometry)) throw new BrokenDocument('an area has no geometry');
   return Array.isArray(geometry['rings']) ? polygonsOf(geometry['rings'] as Ring[]) : geometry;
 }
 
@@ -109,6 +119,6 @@ function isClockwise(ring: Ring): boolean {
 function compact(value: unknown): string {
   const [, year, month, day, hour, minute] =
     /^(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)$/.exec(required(value, 'a time of the outlook')) ?? [];
-  if (minute === undefined) throw new NothingToLoad('a time of the outlook is not YYYYMMDDHHmm');
+  if (minute === undefined) throw new BrokenDocument('a time of the outlook is not YYYYMMDDHHmm');
   return `${year}-${month}-${day}T${hour}:${minute}:00.000Z`;
 }

@@ -1,0 +1,71 @@
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+
+export interface Measured {
+  perSecond: number;
+  p50Ms: number;
+  p99Ms: number;
+  /** Processor time of the server, in all its threads, for one request. */
+  cpuMicroseconds: number;
+}
+
+export interface Load {
+  url: string;
+  /** Of the server. */
+  pid: number;
+  clients: number;
+  seconds: number;
+  /** A Lua script that chooses the requests; null: `url` alone. */
+  script?: string | null;
+}
+
+/** Asks a server as fast as it answers, by wrk. Throws where any answer is an error. */
+export function load({ url, pid, clients, seconds, script = null }: Load): Measured {
+  const options = ['-t1', `-c${clients}`, `-d${seconds}s`, '--latency'];
+  const before = cpuSeconds(pid);
+  const told = execFileSync('wrk', [...options, ...(script === null ? [] : ['-s', script]), url], {
+    encoding: 'utf8',
+  });
+  const used = cpuSeconds(pid) - before;
+  if (/Non-2xx|Socket errors/.test(told)) throw new Error(told);
+  const milliseconds = (percent: string): number => {
+    const [, value = 'NaN', unit = ''] = new RegExp(`${percent}%\\s+([\\d.]+)(us|ms|s)`).exec(told) ?? [];
+    return Number(value) * ({ us: 0.001, ms: 1, s: 1000 }[unit] ?? NaN);
+  };
+  const requests = Number(/(\d+) requests in/.exec(told)?.[1]);
+  return {
+    perSecond: Number(/Requests\/sec:\s+([\d.]+)/.exec(told)?.[1]),
+    p50Ms: milliseconds('50'),
+    p99Ms: milliseconds('99'),
+    cpuMicroseconds: (used * 1e6) / requests,
+  };
+}
+
+/** Of a process so far: user and system time of `/proc/PID/stat`, in hundredths of a second. */
+function cpuSeconds(pid: number): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    .replace(/^.*\) /s, '')
+    .split(' ');
+  return (Number(fields[11]) + Number(fields[12])) / 100;
+}
+
+export function medianOf(measured: readonly Measured[]): Measured {
+  const middle = (of: (one: Measured) => number): number =>
+    measured.map(of).sort((a, b) => a - b)[Math.floor(measured.length / 2)] ?? NaN;
+  return {
+    perSecond: middle((one) => one.perSecond),
+    p50Ms: middle((one) => one.p50Ms),
+    p99Ms: middle((one) => one.p99Ms),
+    cpuMicroseconds: middle((one) => one.cpuMicroseconds),
+  };
+}
+
+export function tell(name: string, { perSecond, p50Ms, p99Ms, cpuMicroseconds }: Measured): void {
+  const columns = [
+    `${Math.round(perSecond)}/s`.padStart(9),
+    `${cpuMicroseconds.toFixed(0)} µs CPU`.padStart(11),
+    `p50 ${p50Ms.toFixed(2)} ms`.padStart(13),
+    `p99 ${p99Ms.toFixed(2)} ms`.padStart(14),
+  ];
+  console.log(`  ${name.padEnd(44)} ${columns.join('  ')}`);
+}

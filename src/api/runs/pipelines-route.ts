@@ -1,0 +1,140 @@
+import type { RequestHandler } from 'express';
+import type { Config, DestinationConfig } from '../../core/config/config.ts';
+import { jsonContent, schemaRef } from '../http/json-content.ts';
+import type { JsonSchema } from '../http/openapi-types.ts';
+import type { Route } from '../http/route.ts';
+import type { RunPorts } from './ports.ts';
+import { pipelinesOf, tokenOfCaller } from './run-pages.ts';
+
+/** What the list of pipelines shows of one, as configured; no path or host of the places themselves. */
+export interface PipelineSummary {
+  pipeline_id: string;
+  source: { backend: string };
+  destinations: DestinationSummary[];
+}
+
+export interface DestinationSummary extends Pick<DestinationConfig, 'mapping' | 'workflow'> {
+  destination_id: string;
+  backend: string;
+  public_base_url: string | null;
+}
+
+export function summariesOf({ pipelines }: Pick<Config, 'pipelines'>): PipelineSummary[] {
+  return pipelines.map(({ id, source, destinations }) => ({
+    pipeline_id: id,
+    source: { backend: source.backend },
+    destinations: destinations.map(({ id: destinationId, location, mapping, workflow, publicBaseUrl }) => ({
+      destination_id: destinationId,
+      backend: location.backend,
+      mapping,
+      workflow,
+      public_base_url: publicBaseUrl,
+    })),
+  }));
+}
+
+export interface PipelinePorts extends RunPorts {
+  /** All pipelines, in the order of the configuration. */
+  pipelines: readonly PipelineSummary[];
+}
+
+const pipelineList: JsonSchema = {
+  description: 'Pipelines of a token, and how they stand.',
+  type: 'object',
+  additionalProperties: false,
+  required: ['pipelines'],
+  properties: {
+    pipelines: {
+      type: 'array',
+      items: {
+        type: 'object',
+        additionalProperties: false,
+        required: [
+          'pipeline_id',
+          'source',
+          'destinations',
+          'waiting',
+          'paused',
+          'running',
+          'last_run',
+          'last_success',
+        ],
+        properties: {
+          pipeline_id: { type: 'string' },
+          source: {
+            type: 'object',
+            additionalProperties: false,
+            required: ['backend'],
+            properties: { backend: { type: 'string' } },
+          },
+          destinations: {
+            type: 'array',
+            items: {
+              type: 'object',
+              additionalProperties: false,
+              required: ['destination_id', 'backend', 'mapping', 'workflow', 'public_base_url'],
+              properties: {
+                destination_id: { type: 'string' },
+                backend: { type: 'string' },
+                mapping: { enum: ['preserve_relative', 'fixed'] },
+                workflow: { enum: ['additive', 'replacement'] },
+                public_base_url: { type: ['string', 'null'] },
+              },
+            },
+          },
+          waiting: { description: 'Runs that wait for their turn.', type: 'integer', minimum: 0 },
+          paused: schemaRef('Pause'),
+          running: { description: 'Id of the run that runs.', type: ['string', 'null'] },
+          last_run: {
+            description: 'Record of the run that was accepted last, if it is retained.',
+            anyOf: [schemaRef('RunRecord'), { type: 'null' }],
+          },
+          last_success: {
+            description: 'The run that succeeded last.',
+            type: ['object', 'null'],
+            additionalProperties: false,
+            required: ['run_id', 'finished_at'],
+            properties: {
+              run_id: { type: 'string' },
+              finished_at: { type: 'string', format: 'date-time' },
+            },
+          },
+        },
+      },
+    },
+  },
+};
+
+/** Every pipeline of a token, and how it stands. */
+export const listPipelinesRoute: Route<PipelinePorts> = {
+  method: 'get',
+  path: '/v1/pipelines',
+  operationId: 'listPipelines',
+  tag: 'runs',
+  summary: 'The pipelines of the token, and how they stand',
+  description:
+    'In the order of the configuration. `last_success` stays after the record of that run has expired, until a restart clears it with the queue in memory.',
+  access: 'token',
+  responses: { 200: { description: 'All of them.', content: jsonContent(pipelineList) } },
+  problems: ['token_expired', 'insufficient_scope', 'queue_unavailable'],
+  handle: (ports) => listPipelines(ports),
+};
+
+function listPipelines(ports: PipelinePorts): RequestHandler {
+  return async (req, res) => {
+    const allowed = new Set(pipelinesOf(tokenOfCaller(req, res, ports), [], ports));
+    const shown = ports.pipelines.filter(({ pipeline_id }) => allowed.has(pipeline_id));
+    const ids = shown.map(({ pipeline_id }) => pipeline_id);
+    const [overviews, pauses] = await Promise.all([ports.queue.overview(ids), ports.queue.pauses()]);
+    res.json({
+      pipelines: shown.map((summary, index) => ({
+        ...summary,
+        waiting: overviews[index]?.waiting ?? 0,
+        paused: pauses.get(summary.pipeline_id) ?? null,
+        running: overviews[index]?.running ?? null,
+        last_run: overviews[index]?.lastRun ?? null,
+        last_success: overviews[index]?.lastSuccess ?? null,
+      })),
+    });
+  };
+}

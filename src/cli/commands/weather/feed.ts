@@ -1,0 +1,163 @@
+import { WaybillError } from '../../../core/errors.ts';
+import { parseDuration } from '../../../core/settings/units.ts';
+import { feedDocument, notFed, type Fed } from '../../../core/weather/feed/feed-document.ts';
+import { feedForever, feedOnce } from '../../../core/weather/feed/feed-sources.ts';
+import { decoded, feedFile, filesAt, largestFile } from '../../../core/weather/feed/sources/files.ts';
+import type { Target } from '../../../core/weather/feed/tables/target.ts';
+import type { CommonOptions } from '../../options.ts';
+import { makeOutput, type Output } from '../../output.ts';
+import { setUp, type SetUp } from '../../set-up.ts';
+import { listenForStop, untilStopped } from '../../stop-signal.ts';
+import { configFileOf } from './config-file.ts';
+import { feedReport, type FeedReport } from './feed-report.ts';
+import { openFedDatabase } from './open-target.ts';
+
+export interface FeedOptions extends CommonOptions {
+  config?: string;
+  createTables: boolean;
+  once: boolean;
+  /** A duration, as `5m`. */
+  interval?: string;
+  /** What the file of standard input would be called. */
+  name: string;
+}
+
+/** What all ways of feeding work with. */
+interface Feeding {
+  prepared: SetUp;
+  target: Target;
+  report: FeedReport;
+  signal: AbortSignal;
+}
+
+/**
+ * `waybill weather feed`: loads the files that are named and ends, or else feeds what the configuration
+ * names, once or until SIGINT or SIGTERM, which is then its ordinary end.
+ */
+export async function feedWeather(paths: readonly string[], options: FeedOptions): Promise<number> {
+  const output = makeOutput({ json: options.format === 'json', color: options.color });
+  const intervalMs = intervalOf(options, paths);
+  if (paths.length > 0)
+    return untilStopped((signal) =>
+      withDatabase({ output, options, signal, kind: 'files' }, (feeding) =>
+        feedPaths(feeding, paths, options.name),
+      ),
+    );
+  if (options.once)
+    return untilStopped((signal) =>
+      withDatabase({ output, options, signal, kind: 'once' }, feedConfiguredOnce),
+    );
+  const stopping = new AbortController();
+  const stop = listenForStop((signal) => {
+    output.note(`${signal}: stopping; once more to end at once`);
+    stopping.abort(new WaybillError('aborted', `stopped by ${signal}`));
+  });
+  try {
+    const endless = { output, options, signal: stopping.signal, kind: 'endless' } as const;
+    await withDatabase(endless, (feeding) => feedUntilStopped(feeding, intervalMs, output));
+    return 0;
+  } finally {
+    stop.release();
+  }
+}
+
+function intervalOf({ interval, once }: FeedOptions, paths: readonly string[]): number | null {
+  if (interval === undefined) return null;
+  if (once || paths.length > 0)
+    throw new WaybillError('usage', '--interval does not go with --once or with files', {
+      hint: 'it says how often the sources of the configuration are asked',
+    });
+  const ms = parseDuration(interval);
+  if (ms === undefined || ms < 1000 || ms > 86_400_000)
+    throw new WaybillError('usage', `--interval is "${interval}", which is no interval`, {
+      hint: 'expected a duration from 1s to 24h, such as 5m',
+    });
+  return ms;
+}
+
+async function withDatabase(
+  how: { output: Output; options: FeedOptions; signal: AbortSignal; kind: 'files' | 'once' | 'endless' },
+  work: (feeding: Feeding) => Promise<void>,
+): Promise<number> {
+  const { output, options, signal, kind } = how;
+  const { verbose, createTables: create } = options;
+  const config = configFileOf(options.config);
+  const prepared = await setUp({ config, output, verbose, signal, pipelineIds: [] });
+  if (!output.isJson) for (const warning of prepared.warnings) output.warn(warning);
+  if (kind !== 'files') sourcesOf(prepared);
+  const target = await openFedDatabase(prepared.config, prepared.context.secrets, { create });
+  try {
+    const report = feedReport(output, { isEndless: kind === 'endless', verbose });
+    await work({ prepared, target, report, signal });
+    return report.finish(prepared.warnings);
+  } finally {
+    await target.close();
+  }
+}
+
+async function feedPaths(
+  { target, report, signal }: Feeding,
+  paths: readonly string[],
+  name: string,
+): Promise<void> {
+  for (const path of paths) {
+    const files = path === '-' ? ['-'] : await filesAt(path);
+    for (const file of files) {
+      signal.throwIfAborted();
+      report.add(await (file === '-' ? feedStandardInput(target, name) : feedFile(target, file)));
+    }
+  }
+}
+
+async function feedStandardInput(target: Target, name: string): Promise<Fed> {
+  const place = 'standard input';
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of process.stdin as AsyncIterable<Buffer>) {
+    size += chunk.byteLength;
+    if (size > largestFile) return notFed(place, 'failed', `it is larger than ${largestFile} bytes`);
+    chunks.push(chunk);
+  }
+  try {
+    const text = decoded(Buffer.concat(chunks));
+    return await feedDocument(target, { place, name, text, receivedAt: null });
+  } catch (error) {
+    if (error instanceof WaybillError) throw error;
+    return notFed(place, 'failed', error instanceof Error ? error.message : String(error));
+  }
+}
+
+async function feedConfiguredOnce({ prepared, target, report, signal }: Feeding): Promise<void> {
+  const { clock } = prepared.context;
+  const config = sourcesOf(prepared);
+  await feedOnce({ target, config, clock, signal, onFed: (fed) => report.add(fed) });
+}
+
+async function feedUntilStopped(
+  { prepared, target, report, signal }: Feeding,
+  intervalMs: number | null,
+  output: Output,
+): Promise<void> {
+  const { clock, log } = prepared.context;
+  const config = sourcesOf(prepared);
+  output.note('feeding until stopped');
+  await feedForever({
+    target,
+    config,
+    clock,
+    signal,
+    intervalMs,
+    onFed: (fed) => report.add(fed),
+    onTrouble: (err, againAfterMs) =>
+      log.warn({ err }, `feeding is interrupted and tried again in ${Math.ceil(againAfterMs / 1000)} s`),
+  });
+}
+
+function sourcesOf({ config: { weather } }: SetUp): SetUp['config']['weather']['feed'] {
+  const { feed } = weather;
+  if (feed.nws === null && feed.watch === null)
+    throw new WaybillError('usage', 'neither files nor sources to feed from are named', {
+      hint: 'name files or directories, or configure weather.feed.nws or weather.feed.watch',
+    });
+  return feed;
+}

@@ -1,0 +1,77 @@
+import type { Config } from '../../../core/config/config.ts';
+import { nearest } from '../../../core/config/nearest.ts';
+import { WaybillError } from '../../../core/errors.ts';
+import type { Secrets } from '../../../core/secrets.ts';
+import type { DatabaseConfig } from '../../../core/weather/database/settings.ts';
+import { createRequestTable, createTables } from '../../../core/weather/feed/tables/create-tables.ts';
+import { failure } from '../../../core/weather/feed/tables/load.ts';
+import type { Target } from '../../../core/weather/feed/tables/target.ts';
+
+/**
+ * The database that the configuration has fed, with its tables: made where that was asked for, else they must
+ * be there. Throws `usage`, `secrets_invalid`, `database_unavailable` or `schema_mismatch`.
+ */
+export async function openFedDatabase(
+  config: Config,
+  secrets: Secrets,
+  { create }: { create: boolean },
+): Promise<Target> {
+  const database = databaseOf(config);
+  const target = await opened(database, config, secrets, create);
+  try {
+    if (create) {
+      await createTables(target, database.schema);
+      await createRequestTable(target);
+    } else await mustHaveTables(target, database);
+    return target;
+  } catch (error) {
+    await target.close();
+    throw failure(error);
+  }
+}
+
+async function opened(
+  database: DatabaseConfig,
+  { weather }: Config,
+  secrets: Secrets,
+  create: boolean,
+): Promise<Target> {
+  if (database.driver === 'postgres') {
+    const { openServer } = await import('../../../core/weather/feed/tables/open-server.ts');
+    return openServer(
+      secrets.require(weather.feed.urlEnv ?? database.urlEnv, 'weather.feed'),
+      database.schema,
+    );
+  }
+  try {
+    const { openDirectory } = await import('../../../core/weather/feed/tables/open-directory.ts');
+    return await openDirectory(database.directory, database.schema, { create });
+  } catch (error) {
+    throw failure(error);
+  }
+}
+
+function databaseOf({ databases, weather }: Config): DatabaseConfig {
+  const { database: name } = weather.feed;
+  const [first] = databases;
+  if (first === undefined)
+    throw new WaybillError('usage', 'the configuration has no weather database', {
+      hint: 'name one under "databases"; docs/weather-feeder.md shows how',
+    });
+  if (name === null) return first;
+  const found = databases.find((database) => database.name === name);
+  if (found !== undefined) return found;
+  const known = databases.map((database) => database.name);
+  const meant = nearest(name, known);
+  throw new WaybillError('usage', `weather.feed.database: there is no database named "${name}"`, {
+    hint: `${meant === undefined ? '' : `did you mean "${meant}"? `}known: ${known.join(', ')}`,
+  });
+}
+
+async function mustHaveTables(target: Target, { name, schema }: DatabaseConfig): Promise<void> {
+  const [found] = await target.query("select to_regclass('stations') is not null as there", []);
+  if (found?.['there'] === true) return;
+  throw new WaybillError('schema_mismatch', `the database "${name}" has no weather tables in "${schema}"`, {
+    hint: 'give --create-tables to have them made',
+  });
+}

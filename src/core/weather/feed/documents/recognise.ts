@@ -1,0 +1,92 @@
+import { alertsOf, capOf } from './alerts.ts';
+import { NothingToLoad, readEach } from './faults.ts';
+import { forecastOf } from './forecasts.ts';
+import { observationOf } from './observations.ts';
+import { outlookOf } from './outlooks.ts';
+import { isMap, mapsOf, type Json, type Loadable } from './rows.ts';
+import { graphicastsOf, storiesOf } from './stories.ts';
+import { textProductsOf } from './text-products.ts';
+
+export interface Recognised {
+  records: Loadable[];
+  /** Items of a list that are broken and were left out, each with its place and the reason. */
+  leftOut: string[];
+}
+
+/**
+ * What a document of NWS or SPC holds, told by its content; a few do not say all, and the name of their file
+ * does. `receivedAt` is when it was asked for; without it the document's own times stand for that, so that
+ * loading a file again changes nothing. Throws `NothingToLoad` where it holds nothing for the reader, and
+ * `BrokenDocument`, `SyntaxError` or what its oddities lead to where it is broken. Pure.
+ */
+export function recognise(text: string, fileName: string, receivedAt: Date | null = null): Recognised {
+  const reading: Reading = { fileName, leftOut: [], isPoll: receivedAt !== null };
+  const records = recordsOf(text, reading);
+  return {
+    records: receivedAt === null ? records : records.map((one) => received(one, receivedAt)),
+    leftOut: reading.leftOut,
+  };
+}
+
+/** What is known beside the text, and what comes up while it is read. */
+interface Reading {
+  fileName: string;
+  leftOut: string[];
+  /** It was asked for now, and is no file of some day. */
+  isPoll: boolean;
+}
+
+function recordsOf(text: string, reading: Reading): Loadable[] {
+  const start = text.trimStart();
+  if (start.startsWith('{') || start.startsWith('[')) return fromJson(JSON.parse(text) as unknown, reading);
+  if (/^(<\?xml[^>]*>\s*)?<alert\s/.test(start)) return [capOf(text)];
+  if (start.includes('<graphicasts>')) return [graphicastsOf(text)];
+  return textProductsOf(null, text);
+}
+
+function fromJson(document: unknown, reading: Reading): Loadable[] {
+  const { fileName } = reading;
+  if (!isMap(document)) throw new NothingToLoad('it is no document of NWS or SPC');
+  if ('productText' in document) return textProductsOf(document, '');
+  if (Array.isArray(document['stories'])) return [storiesOf(document, fileName)];
+  if (Array.isArray(document['features']))
+    return fromFeatures(document, mapsOf(document['features']), reading);
+  const properties = isMap(document['properties']) ? document['properties'] : {};
+  if ('periods' in properties) return [forecastOf(document, fileName)];
+  if ('timestamp' in properties) return [observationOf(document)];
+  throw new NothingToLoad(
+    'error' in document || 'status' in document || isMap(document['stories'])
+      ? 'it is an error of the source'
+      : 'it is not known',
+  );
+}
+
+function fromFeatures(document: Json, features: Json[], reading: Reading): Loadable[] {
+  const [first] = features;
+  if (first === undefined) {
+    if (String(document['title']).startsWith('Current watches')) return [alertsOf(document, reading)];
+    throw new NothingToLoad('it is an empty list');
+  }
+  const properties = isMap(first['properties']) ? first['properties'] : first['attributes'];
+  if (!isMap(properties)) throw new NothingToLoad('its features have no properties');
+  if ('timestamp' in properties) return readEach(features, 'features', reading.leftOut, observationOf);
+  if ('event' in properties) return [alertsOf(document, reading)];
+  return [outlookOf(document, reading.fileName)];
+}
+
+function received(record: Loadable, at: Date): Loadable {
+  const received_at = at.toISOString();
+  switch (record.family) {
+    case 'observation':
+      return { ...record, observation: { ...record.observation, received_at } };
+    case 'alerts':
+    case 'stories':
+      return { ...record, fetchedAt: received_at };
+    case 'forecast':
+    case 'outlook':
+    case 'outlook_discussion':
+      return { ...record, run: { ...record.run, received_at } } as Loadable;
+    case 'forecast_discussion':
+      return { ...record, discussion: { ...record.discussion, received_at } };
+  }
+}

@@ -1,0 +1,42 @@
+import { readFile } from 'node:fs/promises';
+import type { Statements, Target } from './target.ts';
+
+/**
+ * Makes the tables of the contract where they are not there, all of them or none: the only thing in the
+ * project that does. Feeders that begin at once wait for each other.
+ */
+export async function createTables(target: Target, schema = 'weather'): Promise<void> {
+  await target.transaction(async (statements) => {
+    await oneFeederAtOnce(statements);
+    const [found] = await statements.query(
+      'select 1 as one from information_schema.tables where table_schema = $1 and table_name = $2',
+      [schema, 'stations'],
+    );
+    if (found === undefined) await statements.run(await contractFor(schema));
+  });
+}
+
+/** Makes the table of the feeder's own, which remembers what was loaded last from each URL. */
+export async function createRequestTable(target: Target): Promise<void> {
+  await target.transaction(async (statements) => {
+    await oneFeederAtOnce(statements);
+    await statements.run(`create table if not exists feed_requests (
+      url text primary key, etag text, last_modified text, loaded_at timestamptz not null
+    )`);
+  });
+}
+
+/** Held until the transaction ends: feeders of one database write in turn. */
+export async function oneFeederAtOnce(statements: Statements): Promise<void> {
+  await statements.query(
+    "select pg_advisory_xact_lock(hashtext('waybill weather feed'), hashtext(current_setting('search_path')))",
+    [],
+  );
+}
+
+async function contractFor(schema: string): Promise<string> {
+  const contract = await readFile(new URL('weather-contract.sql', import.meta.url), 'utf8');
+  return contract
+    .replaceAll(/schema weather\b/g, `schema "${schema}"`)
+    .replace(/set search_path = weather;/, `set search_path = "${schema}";`);
+}

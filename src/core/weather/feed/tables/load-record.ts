@@ -1,0 +1,89 @@
+import type { Loadable, Row } from '../documents/rows.ts';
+import { loadOutlook, loadOutlookDiscussion } from './outlooks.ts';
+import { loadAlerts, loadStories } from './polls.ts';
+import { runOf, withRun } from './runs.ts';
+import type { Statements } from './target.ts';
+import { movedForward, same, upsert, type Upsert } from './upsert.ts';
+
+type Observed = Loadable & { family: 'observation' };
+
+/** Writes one record, within a transaction. Returns how many rows were inserted or changed. */
+export async function loadRecord(statements: Statements, record: Loadable): Promise<number> {
+  const keep = (table: string, key: readonly string[], rows: readonly Row[]): Promise<number> =>
+    upsert(statements, { table, key, onConflict: 'keep' }, rows);
+  switch (record.family) {
+    case 'observation':
+      return loadObservation(statements, record);
+    case 'alerts':
+      return loadAlerts(statements, record);
+    case 'stories':
+      return loadStories(statements, record);
+    case 'forecast': {
+      const run_id = await runOf(statements, 'forecast_runs', record.run, [
+        'kind',
+        'location_id',
+        'generated_at',
+      ]);
+      return keep('forecast_periods', ['run_id', 'number'], withRun(run_id, record.periods));
+    }
+    case 'forecast_discussion': {
+      const added = await keep('forecast_discussions', ['product_id'], [record.discussion]);
+      const key = ['product_id', 'position'];
+      return added + (await keep('forecast_discussion_sections', key, record.sections));
+    }
+    case 'outlook':
+      return loadOutlook(statements, record);
+    case 'outlook_discussion':
+      return loadOutlookDiscussion(statements, record);
+  }
+}
+
+const keyOfObservation = ['station_id', 'observed_at'];
+
+/** What a station corrects later takes the place of what it said first. */
+async function loadObservation(
+  statements: Statements,
+  { station, observation, weather, clouds }: Observed,
+): Promise<number> {
+  await loadStation(statements, station);
+  const to: Upsert = { table: 'observations', key: keyOfObservation, onConflict: 'replace' };
+  const changed = await upsert(statements, to, [observation]);
+  const parts =
+    (await replaceParts(statements, 'observation_weather', observation, weather)) +
+    (await replaceParts(statements, 'observation_clouds', observation, clouds));
+  if (changed === 0 && parts > 0)
+    await statements.query(
+      `update observations as present set received_at = ${movedForward('$3::timestamptz')} where ${same(keyOfObservation)}`,
+      [...keyOf(observation), observation['received_at']],
+    );
+  return changed + parts;
+}
+
+/** A station that is named by its id alone keeps the name that another document gave. */
+async function loadStation(statements: Statements, station: Row): Promise<void> {
+  const { name, ...rest } = station;
+  const [named] =
+    name === station['station_id']
+      ? await statements.query('select name from stations where station_id = $1', [station['station_id']])
+      : [];
+  const row = { ...rest, name: typeof named?.['name'] === 'string' ? named['name'] : (name ?? null) };
+  await upsert(statements, { table: 'stations', key: ['station_id'], onConflict: 'replace' }, [row]);
+}
+
+async function replaceParts(
+  statements: Statements,
+  table: string,
+  observation: Row,
+  rows: readonly Row[],
+): Promise<number> {
+  const removed = await statements.query(
+    `delete from ${table} where ${same(keyOfObservation)} and position > $3 returning 1 as one`,
+    [...keyOf(observation), rows.length],
+  );
+  const to: Upsert = { table, key: [...keyOfObservation, 'position'], onConflict: 'replace' };
+  return removed.length + (await upsert(statements, to, rows));
+}
+
+function keyOf(observation: Row): unknown[] {
+  return keyOfObservation.map((column) => observation[column]);
+}

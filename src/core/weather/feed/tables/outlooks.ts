@@ -1,0 +1,92 @@
+import type { Loadable, OutlookRun } from '../documents/rows.ts';
+import { runOf, withRun } from './runs.ts';
+import type { Statements } from './target.ts';
+import { same, upsert, type Upsert } from './upsert.ts';
+
+type Outlook = Loadable & { family: 'outlook' };
+type Discussion = Loadable & { family: 'outlook_discussion' };
+
+/** A discussion and the areas of its outlook are issued this far apart at most. */
+const apartSeconds = 3600;
+
+/**
+ * The areas of one hazard. A document names all areas of a kind (category, probability, intensity) or none,
+ * so that a correction takes away what it does not name any more.
+ */
+export async function loadOutlook(statements: Statements, { run, areas }: Outlook): Promise<number> {
+  const { forecaster, received_at } = run;
+  const run_id = await runOf(statements, 'outlook_runs', { ...run }, ['day', 'issued_at', 'valid_from']);
+  const names = (area: Outlook['areas'][number]): string => `${area.label} ${area.part}`;
+  const kinds = new Map(areas.map(({ hazard, kind }) => [`${hazard} ${kind}`, { hazard, kind }]));
+  let changed = 0;
+  for (const { hazard, kind } of kinds.values()) {
+    const named = areas.filter((area) => area.hazard === hazard && area.kind === kind).map(names);
+    const removed = await statements.query(
+      `delete from outlooks where run_id = $1 and hazard = $2 and kind = $3
+       and not (label || ' ' || part) in (select jsonb_array_elements_text($4::text::jsonb)) returning 1 as one`,
+      [run_id, hazard, kind, JSON.stringify(named)],
+    );
+    changed += removed.length;
+  }
+  const to: Upsert = { table: 'outlooks', key: ['run_id', 'hazard', 'label', 'part'], onConflict: 'replace' };
+  changed += await upsert(statements, to, withRun(run_id, areas));
+  if (areas.length > 0) changed += await takeDiscussions(statements, run_id, run);
+  // Only some of the documents of a run name the forecaster.
+  await statements.query(
+    `update outlook_runs as present set forecaster = coalesce(forecaster, $1),
+       received_at = case when $2 then greatest(present.received_at, $3::timestamptz) else present.received_at end
+     where run_id = $4`,
+    [forecaster, changed > 0, received_at, run_id],
+  );
+  return changed;
+}
+
+/**
+ * A discussion that came before the areas has a run of its own, which would read as an outlook without areas:
+ * it moves to that of the areas.
+ */
+async function takeDiscussions(
+  statements: Statements,
+  run_id: number,
+  { day, valid_from, valid_until, issued_at }: OutlookRun,
+): Promise<number> {
+  const strays = await statements.query(
+    `select run_id from outlook_runs stray where day = $1 and valid_from = $2 and valid_until = $3
+       and abs(extract(epoch from issued_at - $4::timestamptz)) <= ${apartSeconds} and run_id <> $5
+       and exists (select from outlook_discussions where run_id = stray.run_id)
+       and not exists (select from outlooks where run_id = stray.run_id)`,
+    [day, valid_from, valid_until, issued_at, run_id],
+  );
+  for (const stray of strays) {
+    const ids = [run_id, stray['run_id']];
+    await statements.query(
+      `update outlook_discussions moved set run_id = $1 where run_id = $2 and not exists
+         (select from outlook_discussions present where present.run_id = $1 and present.product_id = moved.product_id)`,
+      ids,
+    );
+    await statements.query('delete from outlook_runs where run_id = $1', [stray['run_id']]);
+  }
+  return strays.length;
+}
+
+export async function loadOutlookDiscussion(
+  statements: Statements,
+  { run, discussion }: Discussion,
+): Promise<number> {
+  const run_id = await runOfWindow(statements, run);
+  const to: Upsert = { table: 'outlook_discussions', key: ['run_id', 'product_id'], onConflict: 'keep' };
+  return upsert(statements, to, withRun(run_id, [discussion]));
+}
+
+/** A discussion belongs to the areas of its window, although they are issued a minute apart. */
+async function runOfWindow(statements: Statements, run: OutlookRun): Promise<number> {
+  const { day, valid_from, valid_until } = run;
+  const window = { day, valid_from, valid_until };
+  const [found] = await statements.query(
+    `select run_id from outlook_runs where ${same(Object.keys(window))} order by issued_at desc, run_id desc limit 1`,
+    Object.values(window),
+  );
+  return found === undefined
+    ? runOf(statements, 'outlook_runs', { ...run }, ['day', 'issued_at', 'valid_from'])
+    : Number(found['run_id']);
+}

@@ -1,0 +1,118 @@
+import type { Alert, Loadable, Row } from '../documents/rows.ts';
+import { runWith } from './runs.ts';
+import type { Statements } from './target.ts';
+import { upsert } from './upsert.ts';
+
+/**
+ * Alerts and stories: lists that are asked for over and over, of which each state is a run. A poll that finds
+ * what the newest run holds moves the time of that run forward, so that it does not grow stale, and adds
+ * nothing.
+ */
+type Alerts = Loadable & { family: 'alerts' };
+type Stories = Loadable & { family: 'stories' };
+
+/** Which list a poll is about. */
+export type Polled = { family: 'alerts' } | { family: 'stories'; office: string };
+
+export async function loadAlerts(statements: Statements, record: Alerts): Promise<number> {
+  const of = (pick: (alert: Alert) => Row[]): Row[] => record.alerts.flatMap(pick);
+  const keep = (table: string, key: readonly string[], rows: readonly Row[]): Promise<number> =>
+    upsert(statements, { table, key, onConflict: 'keep' }, rows);
+  const members = record.alerts.flatMap(({ alert, listed }) => (listed ? [alert.alert_id] : []));
+  const added =
+    (await keep(
+      'alerts',
+      ['alert_id'],
+      of(({ alert }) => [alert]),
+    )) +
+    (await keep(
+      'alert_areas',
+      ['ugc', 'alert_id'],
+      of(({ areas }) => areas),
+    )) +
+    (await keep(
+      'alert_references',
+      ['alert_id', 'ref_id'],
+      of(({ references }) => references),
+    ));
+  const newest = await newestRun(statements, { family: 'alerts' });
+  if (newest !== null && (await holdsMembers(statements, newest, members))) {
+    await statements.query(
+      `update alert_runs set fetched_at = greatest(fetched_at, $1::timestamptz),
+         source_updated_at = greatest(source_updated_at, $2::timestamptz) where run_id = $3`,
+      [record.fetchedAt, record.sourceUpdatedAt, newest],
+    );
+    return added;
+  }
+  const run = { fetched_at: record.fetchedAt, source_updated_at: record.sourceUpdatedAt };
+  const { run_id, isNew } = await runWith(statements, 'alert_runs', run);
+  const rows = [...new Set(members)].map((alert_id) => ({ run_id, alert_id }));
+  return added + Number(isNew) + (await keep('alert_run_members', ['run_id', 'alert_id'], rows));
+}
+
+export async function loadStories(statements: Statements, record: Stories): Promise<number> {
+  const { office, fetchedAt: fetched_at, stories } = record;
+  const newest = await newestRun(statements, { family: 'stories', office });
+  if (newest !== null && (await holdsStories(statements, newest, stories))) {
+    await confirm(statements, { family: 'stories', office }, fetched_at);
+    return 0;
+  }
+  const { run_id, isNew } = await runWith(statements, 'weather_story_runs', { office, fetched_at });
+  const rows = stories.map((row) => ({ run_id, ...row }));
+  const to = { table: 'weather_stories', key: ['run_id', 'position'], onConflict: 'keep' } as const;
+  return Number(isNew) + (await upsert(statements, to, rows));
+}
+
+/** The list was asked for at `at`, and is what the newest run holds. Without any run nothing happens. */
+export async function confirm(statements: Statements, polled: Polled, at: string): Promise<void> {
+  const newest = await newestRun(statements, polled);
+  if (newest === null) return;
+  const table = polled.family === 'alerts' ? 'alert_runs' : 'weather_story_runs';
+  await statements.query(
+    `update ${table} set fetched_at = greatest(fetched_at, $1::timestamptz) where run_id = $2`,
+    [at, newest],
+  );
+}
+
+async function newestRun(statements: Statements, polled: Polled): Promise<number | null> {
+  const [found] =
+    polled.family === 'alerts'
+      ? await statements.query(
+          'select run_id from alert_runs order by fetched_at desc, run_id desc limit 1',
+          [],
+        )
+      : await statements.query(
+          'select run_id from weather_story_runs where office = $1 order by fetched_at desc, run_id desc limit 1',
+          [polled.office],
+        );
+  return found === undefined ? null : Number(found['run_id']);
+}
+
+async function holdsMembers(
+  statements: Statements,
+  run_id: number,
+  members: readonly string[],
+): Promise<boolean> {
+  const [found] = await statements.query(
+    `select array(select alert_id from alert_run_members where run_id = $1 order by 1)
+       = array(select distinct value from jsonb_array_elements_text($2::text::jsonb) order by 1) as same`,
+    [run_id, JSON.stringify(members)],
+  );
+  return found?.['same'] === true;
+}
+
+async function holdsStories(
+  statements: Statements,
+  run_id: number,
+  stories: readonly Row[],
+): Promise<boolean> {
+  const [found] = await statements.query(
+    `with present as (select to_jsonb(story) - 'run_id' as story from weather_stories story where run_id = $1),
+          found as (select to_jsonb(story) - 'run_id' as story
+            from jsonb_populate_recordset(null::weather_stories, $2::text::jsonb) story)
+     select not exists (select from present where story not in (select story from found))
+        and not exists (select from found where story not in (select story from present)) as same`,
+    [run_id, JSON.stringify(stories)],
+  );
+  return found?.['same'] === true;
+}

@@ -1,0 +1,51 @@
+import type { Row } from '../documents/rows.ts';
+import type { Statements } from './target.ts';
+
+/** Where rows go, and what becomes of those that are there already. */
+export interface Upsert {
+  table: string;
+  /** The columns of its key. */
+  key: readonly string[];
+  /**
+   * `keep` what is there, or `replace` it where it differs. `received_at` alone is no difference; where
+   * something else is, it moves forward, since readers tell by it that the row is another.
+   */
+  onConflict: 'keep' | 'replace';
+}
+
+/** Writes rows that have the same columns, in one statement. Returns how many were inserted or changed. */
+export async function upsert(statements: Statements, to: Upsert, rows: readonly Row[]): Promise<number> {
+  const [first] = rows;
+  if (first === undefined) return 0;
+  const columns = Object.keys(first);
+  const list = columns.join(', ');
+  // Through JSON, by which any number of rows of any type is one parameter.
+  const written = await statements.query(
+    `insert into ${to.table} as present (${list})
+     select ${list} from jsonb_populate_recordset(null::${to.table}, $1::text::jsonb)
+     on conflict (${to.key.join(', ')}) do ${actionOf(to, columns)} returning 1 as one`,
+    [JSON.stringify(rows)],
+  );
+  return written.length;
+}
+
+function actionOf({ key, onConflict }: Upsert, columns: readonly string[]): string {
+  const values = columns.filter((column) => !key.includes(column) && column !== 'received_at');
+  if (onConflict === 'keep' || values.length === 0) return 'nothing';
+  const sets = values.map((column) => `${column} = excluded.${column}`);
+  if (columns.includes('received_at')) sets.push(`received_at = ${movedForward('excluded.received_at')}`);
+  const [present, excluded] = ['present', 'excluded'].map((row) =>
+    values.map((column) => `${row}.${column}`).join(', '),
+  );
+  return `update set ${sets.join(', ')} where (${present}) is distinct from (${excluded})`;
+}
+
+/** A time of receipt that is after the present one, whatever the document says. */
+export function movedForward(received: string): string {
+  return `case when ${received} > present.received_at then ${received} else greatest(now(), present.received_at) end`;
+}
+
+/** The conditions that columns have the values $1, $2, … from `first` on, null included. */
+export function same(columns: readonly string[], first = 1): string {
+  return columns.map((column, index) => `${column} is not distinct from $${index + first}`).join(' and ');
+}

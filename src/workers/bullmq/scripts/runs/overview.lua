@@ -1,0 +1,22 @@
+--[[
+  Tells how pipelines stand.
+
+  ARGV[2…] pipelines
+
+  Returns {runs that wait, id of the run that runs or '', newest record or '', last success as JSON or '', …},
+  four values for each pipeline
+]]
+local running = {}
+for _, runId in ipairs(redis.call('SMEMBERS', prefix .. 'running')) do
+  local pipeline = redis.call('HGET', prefix .. 'run:' .. runId, 'pipeline')
+  if pipeline then running[pipeline] = runId end
+end
+local answer = {}
+for i = 2, #ARGV do
+  local newest = redis.call('ZREVRANGE', prefix .. 'runs:' .. ARGV[i], 0, 0)[1]
+  answer[#answer + 1] = redis.call('SCARD', prefix .. 'queued:' .. ARGV[i])
+  answer[#answer + 1] = running[ARGV[i]] or ''
+  answer[#answer + 1] = newest and recordOf(newest) or ''
+  answer[#answer + 1] = redis.call('HGET', prefix .. 'succeeded', ARGV[i]) or ''
+end
+return answer

@@ -1,0 +1,148 @@
+import { readFileSync } from 'node:fs';
+import t from 'tap';
+import {
+  BrokenDocument,
+  NothingToLoad,
+  reasonOf,
+} from '../../../../src/core/weather/feed/documents/faults.ts';
+import { recognise, type Recognised } from '../../../../src/core/weather/feed/documents/recognise.ts';
+import { timeZoneAt } from '../../../../src/core/weather/feed/documents/time-zone.ts';
+
+const samples = 'test/fixtures/weather';
+
+interface Tree {
+  [key: string]: Tree;
+  [index: number]: Tree;
+}
+
+/** A sample with one thing changed in it. */
+function changed(file: string, change: (document: Tree) => void): string {
+  const document = JSON.parse(readFileSync(`${samples}/${file}`, 'utf8')) as Tree;
+  change(document);
+  return JSON.stringify(document);
+}
+
+function reasonFor(text: string, name = 'document.json'): string {
+  try {
+    recognise(text, name);
+  } catch (error) {
+    return reasonOf(error);
+  }
+  return 'it was taken';
+}
+
+const alertsFile = 'alerts/active_20251215_mixed13.json';
+const observationFile = 'observations/KNYC_latest_20260120.json';
+
+t.test('time zones are those of the place', async (t) => {
+  const places: [number, number, string][] = [
+    [71.3, -156.78, 'America/Anchorage'], // PABR, which by its longitude would be in Hawaii
+    [21.35, -157.93, 'Pacific/Honolulu'],
+    [51.88, -176.65, 'America/Adak'],
+    [40.77, -73.98, 'America/New_York'],
+    [33.43, -112.0, 'America/Phoenix'],
+    [39.73, -86.27, 'America/Indiana/Indianapolis'],
+    [18.43, -66.0, 'America/Puerto_Rico'],
+    [13.48, 144.8, 'Pacific/Guam'],
+  ];
+  for (const [latitude, longitude, zone] of places) t.equal(timeZoneAt(latitude, longitude), zone);
+});
+
+t.test('a broken document is told with what is wrong in it and where', async (t) => {
+  const cases: [string, string, RegExp][] = [
+    ['no JSON', '{"features": [', /^it is no JSON: /],
+    [
+      'no station',
+      changed(observationFile, (d) => delete d['properties']!['station']),
+      /^properties\.station is missing$/,
+    ],
+    [
+      'no time',
+      changed(observationFile, (d) => Object.assign(d['properties']!, { timestamp: 'noon' })),
+      /^properties\.timestamp is "noon", which is no time$/,
+    ],
+    ['no place', changed(observationFile, (d) => delete d['geometry']), /^geometry\.coordinates /],
+    [
+      'a cloud that is none',
+      changed(observationFile, (d) => Object.assign(d['properties']!, { cloudLayers: [{ amount: 'FOO' }] })),
+      /cloudLayers is "FOO", expected one of SKC, /,
+    ],
+    [
+      'a DOCTYPE',
+      '<?xml version="1.0"?><alert xmlns="x"><!DOCTYPE a [<!ENTITY b "c">]></alert>',
+      /^it has a DOCTYPE$/,
+    ],
+    ['an alert without anything', '<alert xmlns="x"></alert>', /^identifier is missing$/],
+    [
+      'a label that nobody knows',
+      changed('outlooks/day1otlk_cat.nolyr.geojson.json', (d) =>
+        Object.assign(d['features']![0]!['properties']!, { LABEL: 'HUGE' }),
+      ),
+      /^the label "HUGE" is not known$/,
+    ],
+    [
+      'features that are of another shape',
+      changed('outlooks/arcgis_day1_torn_conditional_intensity.esri.json', (d) =>
+        Object.assign(d['features']![0]!['geometry']!, { rings: [5] }),
+      ),
+      /^the geometry of the area CIG1 is no polygon with closed rings$/,
+    ],
+    ['arrays without end', '['.repeat(200_000), /^it is no JSON|^it is not of the form/],
+  ];
+  for (const [name, text, reason] of cases) t.match(reasonFor(text, 'day1otlk_torn.json'), reason, name);
+});
+
+t.test('what is of no use to the reader is told from what is broken', async (t) => {
+  for (const file of [
+    'errors/AFG_weatherstories_500_in_200.json',
+    'errors/nws_problem_404_20260120.json',
+    'observations/PPIZ_no_observations.json',
+    'alerts/SJU_marine_spanish_20130107.txt',
+    'outlooks/PTSDY3_CIG1.txt',
+  ])
+    t.throws(() => recognise(readFileSync(`${samples}/${file}`, 'utf8'), file), NothingToLoad, file);
+  t.throws(() => recognise('{', 'x.json'), SyntaxError);
+});
+
+t.test('of a list, what is broken is left out and named, and the others stay', async (t) => {
+  const text = changed(alertsFile, (d) => {
+    delete d['features']![3]!['properties']!['sent'];
+    Object.assign(d['features']![5]!['properties']!, { severity: 'Worst' });
+    Object.assign(d['features']![7]!['properties']!['geocode']!, { UGC: ['nowhere'] });
+  });
+  const whole = recognise(readFileSync(`${samples}/${alertsFile}`, 'utf8'), 'alerts.json');
+  const rest = recognise(text, 'alerts.json');
+  t.same(rest.leftOut, [
+    'features[3]: sent is missing',
+    'features[5]: severity is "Worst", expected one of Extreme, Severe, Moderate, Minor, Unknown',
+    'features[7]: geocode.UGC has "nowhere"',
+  ]);
+  t.equal(alertsIn(rest), alertsIn(whole) - 3);
+  const none = changed(alertsFile, (d) => {
+    for (const feature of Object.values(d['features']!)) delete feature['properties']!['sent'];
+  });
+  t.throws(() => recognise(none, 'alerts.json'), BrokenDocument);
+});
+
+t.test('a part of the list of alerts is no poll', async (t) => {
+  const text = readFileSync(`${samples}/alerts/MOB_chain_alert_update_cancel_20251125.json`, 'utf8');
+  t.equal(alertsIn(recognise(text, 'alerts.json')), 9);
+  t.throws(() => recognise(text, 'alerts.json', new Date()), /pagination\.next says that the list goes on/);
+});
+
+t.test('a hazard without any risk is an outlook without areas', async (t) => {
+  const text = changed('outlooks/day1otlk_cat.nolyr.geojson.json', (d) => {
+    const first = d['features']![0];
+    Object.assign(first!['properties']!, { LABEL: '', LABEL2: '' });
+    d['features'] = [
+      { ...first, geometry: { type: 'GeometryCollection', geometries: [] } },
+    ] as unknown as Tree;
+  });
+  t.match(recognise(text, 'day1otlk_torn.nolyr.geojson').records, [
+    { family: 'outlook', run: { day: 1 }, areas: [] },
+  ]);
+});
+
+function alertsIn({ records: [record] }: Recognised): number {
+  return record?.family === 'alerts' ? record.alerts.length : 0;
+}

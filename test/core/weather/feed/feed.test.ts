@@ -1,0 +1,64 @@
+import t from 'tap';
+import { openServer } from '../../../../src/core/weather/feed/tables/open-server.ts';
+import { createRequestTable, createTables } from '../../../../src/core/weather/feed/tables/create-tables.ts';
+import { startPostgres } from '../../../services/postgres.ts';
+import { sharedPglite } from '../shared-pglite.ts';
+import { dayOfChanges } from './day.ts';
+import { dump } from './dump.ts';
+import { startNws } from './nws-server.ts';
+import { emptied, feedDay, feedFrom, feedSuite } from './suite.ts';
+
+const server = await startPostgres();
+t.teardown(() => server.remove());
+
+t.test('feeding a server', (t) => feedSuite(t, () => openServer(server.url())));
+
+t.test('feeding an embedded database', async (t) => {
+  const shared = await sharedPglite();
+  await feedSuite(t, shared.openTarget);
+  await shared.close();
+});
+
+t.test('several feeders of one database do each other no harm', async (t) => {
+  const nws = await startNws(dayOfChanges()[0]!);
+  t.teardown(() => nws.close());
+  const alone = await openServer(server.url());
+  await emptied(alone);
+  await feedDay(alone, nws);
+  const expected = await dump(alone);
+
+  await alone.run('drop schema weather cascade');
+  const feeders = await Promise.all([1, 2, 3].map(() => openServer(server.url())));
+  // All of them find no tables.
+  await Promise.all(
+    feeders.map(async (feeder) => {
+      await createTables(feeder);
+      await createRequestTable(feeder);
+    }),
+  );
+  for (const moment of dayOfChanges()) {
+    nws.show(moment);
+    await Promise.all(feeders.map((feeder) => feedFrom(feeder, nws.url)));
+  }
+  t.same(await dump(alone), expected);
+  await Promise.all([alone, ...feeders].map((each) => each.close()));
+});
+
+t.test('a connection that is lost half-way leaves nothing of a document', async (t) => {
+  const target = await openServer(server.url());
+  await emptied(target);
+  await t.rejects(
+    target.transaction(async (transaction) => {
+      await transaction.query('insert into alert_runs (fetched_at) values (now())', []);
+      const killer = await openServer(server.url());
+      await killer.query(
+        "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'waybill-weather-feed' and pid <> pg_backend_pid()",
+        [],
+      );
+      await killer.close();
+      await transaction.query('insert into alert_runs (fetched_at) values (now())', []);
+    }),
+  );
+  t.same(await target.query('select count(*)::int as runs from alert_runs', []), [{ runs: 0 }]);
+  await target.close();
+});

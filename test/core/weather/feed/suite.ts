@@ -1,0 +1,209 @@
+import { readFileSync } from 'node:fs';
+import type { Test } from 'tap';
+import { systemClock } from '../../../../src/core/clock.ts';
+import type { FeedConfig } from '../../../../src/core/weather/feed/config.ts';
+import { feedDocument, type Fed } from '../../../../src/core/weather/feed/feed-document.ts';
+import { feedOnce } from '../../../../src/core/weather/feed/feed-sources.ts';
+import { createRequestTable, createTables } from '../../../../src/core/weather/feed/tables/create-tables.ts';
+import type { Target } from '../../../../src/core/weather/feed/tables/target.ts';
+import { dayOfChanges, nwsConfig, paths, read } from './day.ts';
+import { dump } from './dump.ts';
+import { startNws, type Moment, type NwsServer } from './nws-server.ts';
+
+/** Makes an empty database of what the target leads to. */
+export async function emptied(target: Target): Promise<void> {
+  await target.run('drop schema if exists weather cascade');
+  await createTables(target);
+  await createRequestTable(target);
+}
+
+export async function feedFrom(target: Target, url: string): Promise<Fed[]> {
+  const fed: Fed[] = [];
+  const config: FeedConfig = { database: null, urlEnv: null, watch: null, nws: nwsConfig(url) };
+  const { signal } = new AbortController();
+  await feedOnce({
+    target,
+    config,
+    clock: systemClock,
+    signal,
+    onFed: (each) => fed.push(each),
+    random: () => 0,
+  });
+  return fed;
+}
+
+/** Feeds a day, asking once at each moment. */
+export async function feedDay(
+  target: Target,
+  server: NwsServer,
+  moments: readonly Moment[] = dayOfChanges(),
+): Promise<void> {
+  for (const moment of moments) {
+    server.show(moment);
+    await feedFrom(target, server.url);
+  }
+}
+
+async function rowsOf(target: Target, sql: string): Promise<unknown[]> {
+  return (await target.query(`select (${sql}) as found`, [])).map((row) => row['found'])[0] as unknown[];
+}
+
+/** What the feeder does alike on every driver. */
+export async function feedSuite(t: Test, open: () => Promise<Target>): Promise<void> {
+  const target = await open();
+  t.teardown(() => target.close());
+  const server = await startNws(dayOfChanges()[0]!);
+  t.teardown(() => server.close());
+
+  await t.test('a day of changes', async (t) => {
+    await emptied(target);
+    await feedDay(target, server);
+    t.same(
+      await rowsOf(
+        target,
+        "select json_agg(to_char(fetched_at, 'HH24:MI') order by fetched_at) from alert_runs",
+      ),
+      ['06:00', '08:00', '09:00', '12:00'],
+      'a poll that finds the same moves the newest run forward',
+    );
+    t.same(
+      await rowsOf(
+        target,
+        `select json_agg(json_build_array(to_char(observed_at, 'HH24:MI'), temperature_c, to_char(received_at, 'HH24:MI'),
+           (select string_agg(amount, ' ' order by position) from observation_clouds cloud
+            where cloud.station_id = o.station_id and cloud.observed_at = o.observed_at)) order by observed_at)
+         from observations o where station_id = 'KNYC'`,
+      ),
+      [
+        ['17:51', -7.2, '06:00', 'CLR'],
+        ['18:51', -5.2, '08:00', 'BKN OVC'],
+      ],
+      'a correction takes the place of what was said, and counts as new',
+    );
+    t.same(
+      await rowsOf(
+        target,
+        `select json_agg(json_build_array(to_char(issued_at, 'HH24MI'), (select string_agg(label, ' ' order by rank)
+           from outlooks where run_id = run.run_id and hazard = 'categorical')) order by issued_at)
+         from outlook_runs run where valid_from = '2026-05-17T12:00Z'`,
+      ),
+      [
+        ['0610', 'TSTM MRGL SLGT ENH'],
+        ['1630', 'TSTM MRGL SLGT'],
+      ],
+    );
+    t.same(
+      await rowsOf(
+        target,
+        "select json_agg(json_build_array(office, to_char(fetched_at, 'HH24:MI')) order by office, fetched_at) from weather_story_runs",
+      ),
+      [
+        ['BGM', '12:00'],
+        ['MKX', '08:00'],
+        ['MKX', '12:00'],
+      ],
+    );
+    t.same(await rowsOf(target, 'select json_agg(time_zone order by station_id) from stations'), [
+      'America/New_York',
+      'America/Anchorage',
+    ]);
+    t.same(await rowsOf(target, 'select json_agg(office) from forecast_discussions'), ['OKX', 'OKX']);
+  });
+
+  await t.test('what has not changed is neither sent nor written again', async (t) => {
+    const before = await dump(target);
+    server.asked.length = 0;
+    const fed = await feedFrom(target, server.url);
+    t.ok(fed.length >= 13 && fed.every(({ outcome }) => outcome === 'unchanged'));
+    t.ok(server.asked.every(({ status }) => status === 304));
+    t.same(await dump(target), before);
+    // Whoever remembers nothing loads everything again, which changes nothing.
+    await target.run('delete from feed_requests');
+    server.asked.length = 0;
+    await feedFrom(target, server.url);
+    t.ok(server.asked.every(({ status }) => status === 200));
+    t.same(await dump(target), before);
+  });
+
+  await t.test('one bad document is told, and the others are loaded', async (t) => {
+    await emptied(target);
+    const [morning] = dayOfChanges();
+    const documents = new Map(morning!.documents);
+    documents.set(paths.knyc, '{"features": [{"properties": {"timestamp": ');
+    documents.delete(paths.hourly);
+    server.show({ at: morning!.at, documents });
+    const fed = await feedFrom(target, server.url);
+    const failed = fed.filter(({ outcome }) => outcome === 'failed');
+    t.same(
+      failed.map(({ place }) => place.slice(server.url.length)).sort(),
+      [paths.hourly, paths.knyc].sort(),
+    );
+    t.match(failed.map(({ reason }) => reason).sort(), [
+      /^it is no JSON/,
+      /^the server answered 404: Not Found$/,
+    ]);
+    t.equal(fed.filter(({ outcome }) => outcome === 'loaded').length, fed.length - 2);
+    server.show(morning!);
+    t.same(
+      (await feedFrom(target, server.url))
+        .filter(({ outcome }) => outcome === 'loaded')
+        .map(({ place }) => place.slice(server.url.length))
+        .sort(),
+      [paths.hourly, paths.knyc].sort(),
+      'it is asked for again',
+    );
+  });
+
+  await t.test('what the database refuses is left out, and the rest of the list stays', async (t) => {
+    const sample = JSON.parse(read('observations/KNYC_latest_20260120.json')) as { properties: object };
+    const wet = structuredClone(sample);
+    Object.assign(wet.properties, { timestamp: '2026-01-20T20:00:00Z', relativeHumidity: { value: 300 } });
+    const nul = structuredClone(sample);
+    Object.assign(nul.properties, { timestamp: '2026-01-20T21:00:00Z', textDescription: 'a\u0000b' });
+    const fine = structuredClone(sample);
+    Object.assign(fine.properties, { timestamp: '2026-01-20T22:00:00Z' });
+    const feed = (features: object[]): Promise<Fed> =>
+      feedDocument(target, {
+        place: 'list.json',
+        name: 'list.json',
+        text: JSON.stringify({ features }),
+        receivedAt: null,
+      });
+    const fed = await feed([wet, nul, fine]);
+    t.match(fed, { outcome: 'loaded', leftOut: [/^record 0: the database refuses it: /, /^record 1: /] });
+    t.equal(fed.leftOut.length, 2);
+    const times = await rowsOf(
+      target,
+      "select json_agg(to_char(observed_at, 'HH24') order by observed_at) from observations where station_id = 'KNYC' and observed_at > '2026-01-20T19:00Z'",
+    );
+    t.same(times, ['22']);
+    t.match(await feed([wet]), { outcome: 'failed', reason: /^the database refuses it: .*\(23514\)$/ });
+  });
+
+  await t.test('a discussion belongs to its outlook, whichever comes first', async (t) => {
+    const discussion = readFileSync(
+      'test/fixtures/weather/outlooks/SWODY1_20260508_0100Z_no_severe.txt',
+      'utf8',
+    );
+    const areas = read('outlooks/day1otlk_cat.nolyr.geojson.json')
+      .replaceAll('202605171200', '202605080100')
+      .replaceAll('202605181200', '202605081200')
+      .replaceAll('202605170610', '202605080034');
+    const documents = [
+      { name: 'SWODY1.txt', text: discussion },
+      { name: 'day1otlk_cat.json', text: areas },
+    ];
+    const dumps = [];
+    for (const order of [documents, documents.toReversed()]) {
+      await emptied(target);
+      for (const { name, text } of order)
+        t.match(await feedDocument(target, { place: name, name, text, receivedAt: null }), {
+          outcome: 'loaded',
+        });
+      dumps.push(await dump(target));
+    }
+    t.same(dumps[0], dumps[1]);
+    t.equal(dumps[0]?.['outlook_runs']?.length, 1);
+    t.equal(dumps[0]?.['outlook_discussions']?.length, 1);
+  });
+}
