@@ -37,9 +37,13 @@ interface Lookups extends World {
 
 /**
  * Holds the reader against brute force over the raw rows, with random places and moments: every leaf of what
- * it answers. `target` has empty tables.
+ * it answers. The tables of the driver are empty; `canForget` if they can be changed beside an open reader.
  */
-export async function oracleSuite(t: Test, driver: Driver, reads: number): Promise<void> {
+export async function oracleSuite(
+  t: Test,
+  driver: Driver,
+  { reads, canForget }: { reads: number; canForget: boolean },
+): Promise<void> {
   const draw = drawFrom(generator('weather oracle'));
   const world = newWorld(draw);
   const target: Target = await driver.openTarget();
@@ -59,7 +63,7 @@ export async function oracleSuite(t: Test, driver: Driver, reads: number): Promi
   // rows are rare in life, and a reader has to look past all of them.
   for (const [index, moment] of moments.sort((a, b) => b - a).entries()) {
     now = moment;
-    if (now < forgotten - 6 * hourMs) {
+    if (canForget && now < forgotten - 6 * hourMs) {
       forgotten = now;
       await forget(target, new Date(now + hourMs).toISOString());
     }
@@ -70,6 +74,9 @@ export async function oracleSuite(t: Test, driver: Driver, reads: number): Promi
     if (found !== null) answered.set(name, (answered.get(name) ?? 0) + 1);
   }
   await Promise.all([reader.close(), target.close()]);
+  t.ok(answered.size > 0, `${reads} reads`);
+  // Of a few there may be none that finds something.
+  if (reads < 400) return;
   for (const [name] of kinds)
     t.ok(
       (answered.get(name) ?? 0) > reads / kinds.length / 100,

@@ -7,7 +7,8 @@ export const placeRows = `
   insert into locations (location_id, name, latitude_deg, longitude_deg, time_zone, state) values
     ('OKX/33,35', 'Jersey City', 40.7145, -74.013, 'America/New_York', 'NJ'),
     ('AER/143,236', 'Anchorage', 61.2143, -149.8875, 'America/Anchorage', 'AK')
-    on conflict do nothing;
+    on conflict (location_id) do update set name = excluded.name, state = excluded.state,
+      latitude_deg = excluded.latitude_deg, longitude_deg = excluded.longitude_deg;
   insert into offices (office, name, latitude_deg, longitude_deg, time_zone, state) values
     ('OKX', 'New York', 40.8656, -72.8642, 'America/New_York', 'NY'),
     ('PSR', 'Phoenix', 33.4373, -111.9553, 'America/Phoenix', 'AZ'),

@@ -251,6 +251,8 @@ export async function readerSuite(t: Test, driver: Driver): Promise<void> {
       t.match(hourly.data, {
         location: 'OKX/33,35',
         gridX: 33,
+        latitude: 40.7145,
+        longitude: -74.013,
         timeZone: 'America/New_York',
         validFrom: '2026-01-20T18:00:00Z',
         elevation: 7,

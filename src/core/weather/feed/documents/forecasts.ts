@@ -13,15 +13,19 @@ export function forecastOf(feature: Json, fileName: string): Loadable {
     throw new NothingToLoad('the file of a forecast is named OFFICE_X_Y_….json');
   const periods = mapsOf(p['periods']).map(periodOf);
   const [valid_from, valid_until] = [periods[0]?.['starts_at'], periods.at(-1)?.['ends_at']];
+  const location_id = `${office}/${x},${y}`;
+  const [latitude_deg, longitude_deg] = middleOf(feature['geometry']);
+  const time_zone = timeZoneAt(latitude_deg, longitude_deg);
   return {
     family: 'forecast',
+    location: { location_id, latitude_deg, longitude_deg, time_zone },
     run: {
       kind: textOf(p['forecastGenerator'])?.startsWith('Hourly') ? 'hourly' : 'narrative',
-      location_id: `${office}/${x},${y}`,
+      location_id,
       office,
       grid_x: Number(x),
       grid_y: Number(y),
-      time_zone: timeZoneAt(...placeOf(feature['geometry'])),
+      time_zone,
       generated_at: instantOf(p['generatedAt'], 'generatedAt'),
       updated_at: instantOf(p['updateTime'], 'updateTime'),
       valid_from: instantOf(valid_from, 'the start of properties.periods'),
@@ -80,12 +84,19 @@ function trendOf(value: unknown): string | null {
   return text === 'rising' || text === 'falling' ? text : null;
 }
 
-/** Latitude and longitude of a corner of the grid cell: near enough for its time zone. */
-function placeOf(geometry: unknown): [latitude: number, longitude: number] {
-  let corner: unknown = isMap(geometry) ? geometry['coordinates'] : null;
-  while (Array.isArray(corner) && Array.isArray(corner[0])) corner = corner[0] as unknown;
-  const [longitude, latitude] = Array.isArray(corner) ? (corner as unknown[]) : [];
-  if (typeof longitude !== 'number' || typeof latitude !== 'number')
-    throw new BrokenDocument('geometry.coordinates are no longitudes and latitudes');
-  return [latitude, longitude];
+/** The middle of the corners of a grid cell, in degrees to the fourth decimal: ten metres. */
+function middleOf(geometry: unknown): [latitude: number, longitude: number] {
+  let ring: unknown = isMap(geometry) ? geometry['coordinates'] : null;
+  while (Array.isArray(ring) && Array.isArray(ring[0]) && Array.isArray(ring[0][0]))
+    ring = ring[0] as unknown;
+  const corners = (Array.isArray(ring) && Array.isArray(ring[0]) ? ring : [ring]) as unknown[];
+  // The last corner of a ring is the first again.
+  const distinct = corners.length > 1 ? corners.slice(1) : corners;
+  const middle = (axis: 0 | 1): number => {
+    const values = distinct.map((corner) => (Array.isArray(corner) ? (corner[axis] as unknown) : null));
+    if (!values.every((value) => typeof value === 'number'))
+      throw new BrokenDocument('geometry.coordinates are no longitudes and latitudes');
+    return Math.round((values.reduce((sum, value) => sum + value, 0) / values.length) * 1e4) / 1e4;
+  };
+  return [middle(1), middle(0)];
 }

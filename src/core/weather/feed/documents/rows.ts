@@ -10,7 +10,7 @@ export type Row = Record<string, Value>;
 export type Loadable =
   | { family: 'observation'; station: Row; observation: Row; weather: Row[]; clouds: Row[] }
   | { family: 'alerts'; fetchedAt: string; sourceUpdatedAt: string | null; alerts: Alert[] }
-  | { family: 'forecast'; run: Row; periods: Row[] }
+  | { family: 'forecast'; location: Row; run: Row; periods: Row[] }
   | { family: 'forecast_discussion'; discussion: Row; sections: Row[] }
   | { family: 'stories'; office: string; fetchedAt: string; stories: Row[] }
   | { family: 'outlook'; run: OutlookRun; areas: OutlookArea[] }

@@ -19,6 +19,9 @@ export async function loadRecord(statements: Statements, record: Loadable): Prom
     case 'stories':
       return loadStories(statements, record);
     case 'forecast': {
+      await upsert(statements, { table: 'locations', key: ['location_id'], onConflict: 'replace' }, [
+        record.location,
+      ]);
       const run_id = await runOf(statements, 'forecast_runs', record.run, [
         'kind',
         'location_id',
