@@ -10,11 +10,8 @@ import { eventOf, type Event } from '../../../src/core/notify/event.ts';
 import { newEventId } from '../../../src/core/notify/notifier.ts';
 import { testOccurrence } from '../../../src/core/publish/results/occurrences.ts';
 import { parseSigningSecret } from '../../../src/core/notify/signature.ts';
-import {
-  parseRetryAfter,
-  webhookSink,
-  type WebhookOptions,
-} from '../../../src/core/notify/sinks/webhook-sender.ts';
+import { webhookSink, type WebhookOptions } from '../../../src/core/notify/sinks/webhook-sender.ts';
+import { parseRetryAfter } from '../../../src/core/retry-after.ts';
 import { ensureInstalled } from '../../services/debian.ts';
 import { deadPort, impatientClock, startReceiver } from './receiver.ts';
 

@@ -3,6 +3,7 @@ import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { isIP, type LookupFunction } from 'node:net';
 import type { Clock } from '../../clock.ts';
+import { parseRetryAfter } from '../../retry-after.ts';
 import { refusedAddress } from '../address-policy.ts';
 import { signedHeaders, type SigningKey } from '../signature.ts';
 import type { Attempted, Refused, Sink } from '../sink.ts';
@@ -122,14 +123,6 @@ function judged({ statusCode = 0, headers }: IncomingMessage, { origin }: URL, c
 function redirectedTo(location: string | undefined, origin: string): string {
   if (location === undefined || !URL.canParse(location, origin)) return '';
   return ` to ${new URL(location, origin).origin}`;
-}
-
-/** Milliseconds of a Retry-After header, in seconds or as a date (RFC 9110, 10.2.3). Pure. */
-export function parseRetryAfter(value: string | undefined, now: Date): number | undefined {
-  if (value === undefined) return undefined;
-  if (/^\d{1,9}$/.test(value)) return Number(value) * 1000;
-  const at = Date.parse(value);
-  return Number.isNaN(at) ? undefined : Math.max(0, at - now.getTime());
 }
 
 // Trying again does not mend a certificate.
