@@ -7,20 +7,19 @@ import { connect, startApi, tokens, uploadHead, type Api, type RawConnection } f
 /** The one rule for bodies, on every route that has one: the list is that of the routes themselves. */
 
 const pipelineOf: Record<string, string> = { startRun: 'files' };
+const forAdmin = new Set(['pausePipeline', 'resumePipeline']);
 const withBody = routes.flatMap(({ body, path, operationId, access, problems }) =>
   Object.keys(body?.content ?? {}).map((type) => ({
     name: `${operationId} (${type})`,
     path: path.replace('{pipeline_id}', pipelineOf[operationId] ?? 'docs'),
     type: type === 'multipart/form-data' ? `${type}; boundary=x` : type,
+    token: forAdmin.has(operationId) ? tokens.admin : tokens.docs,
     problems: problemsOf({ access, problems, body: body as NonNullable<typeof body> }),
   })),
 );
 
-const headOf = ({ path, type }: (typeof withBody)[number], length = 1000): string =>
-  uploadHead(
-    { Authorization: `Bearer ${tokens.docs}`, 'Content-Type': type, 'Content-Length': length },
-    path,
-  );
+const headOf = ({ path, type, token }: (typeof withBody)[number], length = 1000): string =>
+  uploadHead({ Authorization: `Bearer ${token}`, 'Content-Type': type, 'Content-Length': length }, path);
 const answered = /\r\n\r\n\{.*\}/;
 
 /** One client for each route and kind of body, which has sent `begun` of it. */
