@@ -111,21 +111,23 @@ t.test(
   },
 );
 
-t.test('an abort message reaches the work as a signal', async (t) => {
-  const { port1, port2 } = new MessageChannel();
-  t.teardown(() => port1.close());
-  port1.postMessage({ type: 'abort', reason: 'the daemon stops' });
-  const outcome = await answerTask(
-    { job, port: port2, verbose: false },
-    { clock: systemClock },
-    ({ runId }, { signal }) => {
-      t.equal(runId, 'maps.1');
-      return new Promise((_resolve, reject) => {
-        signal.addEventListener('abort', () => reject(signal.reason as Error));
-      });
-    },
-  );
-  t.match(outcome, { ok: false, error: { code: 'aborted', message: 'the daemon stops' } });
+t.test('an abort message reaches the work as a signal, with its code', async (t) => {
+  for (const code of ['aborted', 'cancelled']) {
+    const { port1, port2 } = new MessageChannel();
+    t.teardown(() => port1.close());
+    port1.postMessage({ type: 'abort', code, reason: 'the daemon stops' });
+    const outcome = await answerTask(
+      { job, port: port2, verbose: false },
+      { clock: systemClock },
+      ({ runId }, { signal }) => {
+        t.equal(runId, 'maps.1');
+        return new Promise((_resolve, reject) => {
+          signal.addEventListener('abort', () => reject(signal.reason as Error));
+        });
+      },
+    );
+    t.match(outcome, { ok: false, error: { code, message: 'the daemon stops' } });
+  }
 });
 
 t.test('log fields that cannot be cloned still arrive; debug lines only where they are read', async (t) => {
