@@ -162,8 +162,8 @@ function testFiles(given: readonly string[]): string[] {
 }
 
 /**
- * By how long they took last time. One of which that is not known counts by the servers that it starts, and by
- * whether it samples: where all its cases run, it would be at work alone when the others have ended.
+ * By how long they took last time. One of which that is not known counts by the servers that it starts, and
+ * by whether it samples: where all its cases run, it would be at work alone when the others have ended.
  */
 function longestFirst(names: readonly string[]): string[] {
   const times = readTimes();
