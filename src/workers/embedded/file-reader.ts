@@ -14,6 +14,14 @@ function answer(message: FromReader): void {
   process.send?.(message);
 }
 
+/**
+ * The last message. The channel closes once it is sent, and not before: a message that came before its
+ * listener is handed over by Node.js itself, which fails if the channel is gone when the listener returns.
+ */
+function conclude(failure: string | null): void {
+  process.send?.({ failure } satisfies FromReader, () => process.disconnect());
+}
+
 process.once('message', (file) => {
   try {
     let entries: [key: string, value: string][] = [];
@@ -24,9 +32,8 @@ process.once('message', (file) => {
       entries = [];
     }
     answer({ entries });
-    answer({ failure: null });
+    conclude(null);
   } catch (error) {
-    answer({ failure: error instanceof Error ? error.message : String(error) });
+    conclude(error instanceof Error ? error.message : String(error));
   }
-  process.disconnect();
 });
