@@ -2,8 +2,6 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { RequestHandler } from 'express';
 import type { Scope } from '../../core/config/scopes.ts';
 import { WaybillError } from '../../core/errors.ts';
-import { choice, freeText, wholeNumber } from '../../core/parameters.ts';
-import { runStatuses } from '../../workers/run-record.ts';
 import { startRun } from '../../workers/start-run.ts';
 import { idempotencyKeyParameter, idempotencyOf, rerunFailed } from './idempotency-key.ts';
 import { acceptedResponse, sendAccepted } from './accepted-response.ts';
@@ -12,6 +10,7 @@ import { jsonContent, pipelineIdParameter } from '../http/json-content.ts';
 import type { JsonSchema } from '../http/openapi-types.ts';
 import { authorizePipeline } from './pipeline-access.ts';
 import type { RunPorts } from './ports.ts';
+import { listProblems, pageParameters } from './run-pages.ts';
 import { bodyCheck } from '../http/body-check.ts';
 import { queryParameters } from '../http/query-parameters.ts';
 import type { Route } from '../http/route.ts';
@@ -94,15 +93,7 @@ function tokenFor(
   return authorizePipeline(req, res, { tokens, clock, id, scope, find }).token;
 }
 
-const listQuery = queryParameters({
-  limit: wholeNumber(1, 500, 50, { description: 'Runs on one page.' }),
-  status: choice(runStatuses, null, { description: 'Only runs of this status.' }),
-  before: freeText(255, {
-    description:
-      'Only runs that were accepted before this one. A page begun so does not shift when runs are added.',
-    example: 'maps.20261120T020434Z.k3f9q2ab7x',
-  }),
-});
+const listQuery = queryParameters(pageParameters);
 type ListQuery = ReturnType<typeof listQuery.read>;
 
 /** The retained runs of a pipeline, whether it takes uploads or has a source. */
@@ -116,15 +107,7 @@ export const listRunsRoute: Route<RunPorts> = {
   access: 'token',
   parameters: [pipelineIdParameter, ...listQuery.parameters],
   responses: { 200: { description: 'One page.', content: jsonContent('RunList') } },
-  problems: [
-    'pipeline_not_found',
-    'forbidden',
-    'token_expired',
-    'insufficient_scope',
-    'invalid_request',
-    'run_not_found',
-    'queue_unavailable',
-  ],
+  problems: listProblems,
   handle: (ports) => listRuns(ports),
 };
 

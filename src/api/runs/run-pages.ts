@@ -24,6 +24,17 @@ export const pageParameters = {
   }),
 };
 
+/** What any list of runs may refuse. */
+export const listProblems: Route<RunPorts>['problems'] = [
+  'pipeline_not_found',
+  'forbidden',
+  'token_expired',
+  'insufficient_scope',
+  'invalid_request',
+  'run_not_found',
+  'queue_unavailable',
+];
+
 /** Which pipelines a request is about, of those of its token. */
 export const pipelinesParameter = names(100, longestId, {
   description: 'Only runs of these pipelines, with commas between; by default of all that the token allows.',
@@ -126,15 +137,7 @@ export const listAllRunsRoute: Route<RunPorts> = {
   access: 'token',
   parameters: allQuery.parameters,
   responses: { 200: { description: 'One page.', content: jsonContent('RunSearch') } },
-  problems: [
-    'pipeline_not_found',
-    'forbidden',
-    'token_expired',
-    'insufficient_scope',
-    'invalid_request',
-    'run_not_found',
-    'queue_unavailable',
-  ],
+  problems: listProblems,
   handle: (ports) => listAllRuns(ports),
 };
 
