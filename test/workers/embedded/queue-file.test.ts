@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { fork, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -167,4 +167,20 @@ t.test('a damaged file is refused with what can be read in it, and never ends th
     }
   }
   t.ok(refused >= 3, 'most of it was noticed');
+});
+
+t.test('the reader answers whoever asked before it could listen', async (t) => {
+  const root = t.testdir({ staging: {} });
+  await filled(root, 3);
+  const late = 'data:text/javascript,await new Promise((go) => setTimeout(go, 300))';
+  const child = fork(path.resolve('src/workers/embedded/file-reader.ts'), [], {
+    execArgv: ['--import', 'tsx', '--import', late],
+    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+    serialization: 'advanced',
+  });
+  const answers: object[] = [];
+  child.on('message', (answer: object) => answers.push(answer));
+  child.send(fileIn(root));
+  t.same(await once(child, 'close'), [0, null]);
+  t.match(answers, [{ entries: Array }, { failure: null }]);
 });
