@@ -1,12 +1,16 @@
 import t from 'tap';
+import { systemClock } from '../../../../src/core/clock.ts';
+import { hasCode } from '../../../../src/core/errors.ts';
+import { feedForever } from '../../../../src/core/weather/feed/feed-sources.ts';
 import { openServer } from '../../../../src/core/weather/feed/tables/open-server.ts';
 import { createRequestTable, createTables } from '../../../../src/core/weather/feed/tables/create-tables.ts';
+import type { Target } from '../../../../src/core/weather/feed/tables/target.ts';
 import { startPostgres } from '../../../services/postgres.ts';
 import { sharedPglite } from '../shared-pglite.ts';
 import { dayOfChanges } from './day.ts';
 import { dump } from './dump.ts';
 import { startNws } from './nws-server.ts';
-import { emptied, feedDay, feedFrom, feedSuite } from './suite.ts';
+import { emptied, feedConfig, feedDay, feedFrom, feedSuite } from './suite.ts';
 
 const server = await startPostgres();
 t.teardown(() => server.remove());
@@ -42,6 +46,62 @@ t.test('several feeders of one database do each other no harm', async (t) => {
   }
   t.same(await dump(alone), expected);
   await Promise.all([alone, ...feeders].map((each) => each.close()));
+});
+
+t.test('a feeder goes on once the database is back, whichever statement finds it away', async (t) => {
+  const nws = await startNws(dayOfChanges()[0]!);
+  t.teardown(() => nws.close());
+  const target = await openServer(server.url());
+  await emptied(target);
+  await feedFrom(target, nws.url);
+  const expected = await dump(target);
+
+  const statements = {
+    'a look at what was asked': /from feed_requests where/,
+    'a look for a product': /where product_id/,
+  };
+  for (const [what, statement] of Object.entries(statements)) {
+    await emptied(target);
+    const stopping = new AbortController();
+    const troubles: unknown[] = [];
+    let isAway = false;
+    let back: Promise<void> | undefined;
+    let isBack = false;
+    const losing: Target = {
+      ...target,
+      async query(text, values) {
+        if (!isAway && statement.test(text)) {
+          isAway = true;
+          await server.stop();
+        }
+        return target.query(text, values);
+      },
+    };
+    await feedForever({
+      target: losing,
+      config: feedConfig(nws.url),
+      clock: systemClock,
+      signal: stopping.signal,
+      intervalMs: 50,
+      random: () => 0,
+      onTrouble(error) {
+        troubles.push(error);
+        back ??= server.start().then(() => {
+          isBack = true;
+        });
+      },
+      onFed({ place }) {
+        if (isBack && place.includes('/products/')) stopping.abort();
+      },
+    });
+    t.ok(
+      troubles.length > 0 && troubles.every((error) => hasCode(error, 'database_unavailable')),
+      `${what}: ${troubles.length} times it was away`,
+    );
+    await feedFrom(target, nws.url);
+    t.same(await dump(target), expected, what);
+  }
+  await target.close();
 });
 
 t.test('a connection that is lost half-way leaves nothing of a document', async (t) => {

@@ -17,13 +17,17 @@ export async function emptied(target: Target): Promise<void> {
   await createRequestTable(target);
 }
 
+/** Everything of the day is asked of the server at this URL. */
+export function feedConfig(url: string): FeedConfig {
+  return { database: null, urlEnv: null, watch: null, nws: nwsConfig(url) };
+}
+
 export async function feedFrom(target: Target, url: string): Promise<Fed[]> {
   const fed: Fed[] = [];
-  const config: FeedConfig = { database: null, urlEnv: null, watch: null, nws: nwsConfig(url) };
   const { signal } = new AbortController();
   await feedOnce({
     target,
-    config,
+    config: feedConfig(url),
     clock: systemClock,
     signal,
     onFed: (each) => fed.push(each),

@@ -2,7 +2,7 @@ import { reasonOf } from '../documents/faults.ts';
 import { feedDocument, notFed, type Fed } from '../feed-document.ts';
 import type { Get } from '../http/client.ts';
 import { RequestFailed, type Answer } from '../http/request.ts';
-import { load } from '../tables/load.ts';
+import { load, lookUp } from '../tables/load.ts';
 import { confirm } from '../tables/polls.ts';
 import type { Requests } from '../tables/requests.ts';
 import type { Target } from '../tables/target.ts';
@@ -84,7 +84,8 @@ async function answered(get: Get, url: string, known: Parameters<Get>[1]): Promi
 }
 
 async function isLoaded(target: Target, id: string): Promise<boolean> {
-  const [found] = await target.query(
+  const [found] = await lookUp(
+    target,
     `select 1 as one from forecast_discussions where product_id = $1
      union all select 1 from outlook_discussions where product_id = $1 limit 1`,
     [id],

@@ -56,6 +56,22 @@ export async function load(
   return { rows, leftOut };
 }
 
+/**
+ * What a single statement finds, outside any transaction. Throws what the database throws, in the same words
+ * as `load`: a feeder that goes on while the database is away must know that it is.
+ */
+export async function lookUp(
+  target: Pick<Target, 'query'>,
+  text: string,
+  values: unknown[],
+): Promise<Record<string, unknown>[]> {
+  try {
+    return await target.query(text, values);
+  } catch (error) {
+    throw failure(error);
+  }
+}
+
 /** Classes 21, 22 and 23: the values do not fit the table. */
 function isRefused(error: unknown): error is Error & { code: string } {
   return error instanceof Error && 'code' in error && /^2[123]/.test(String(error.code));

@@ -1,3 +1,4 @@
+import { lookUp } from './load.ts';
 import type { Statements, Target } from './target.ts';
 
 /** What a server said of the document that was loaded last from a URL: what the next request is made with. */
@@ -15,14 +16,17 @@ export interface Requests {
 
 /**
  * In the table `feed_requests`, which outlives the process and is shared with other feeders. Where nobody
- * made it, nothing is remembered: every document is loaded again, which changes nothing.
+ * made it, nothing is remembered: every document is loaded again, which changes nothing. Throws what the
+ * database throws.
  */
 export async function openRequests(target: Target): Promise<Requests> {
-  const [found] = await target.query("select to_regclass('feed_requests') is not null as there", []);
+  const [found] = await lookUp(target, "select to_regclass('feed_requests') is not null as there", []);
   if (found?.['there'] !== true) return { get: async () => null, put: async () => undefined };
   return {
     async get(url) {
-      const [row] = await target.query('select etag, last_modified from feed_requests where url = $1', [url]);
+      const [row] = await lookUp(target, 'select etag, last_modified from feed_requests where url = $1', [
+        url,
+      ]);
       if (row === undefined) return null;
       const [etag, lastModified] = [row['etag'], row['last_modified']];
       return {
