@@ -1,12 +1,35 @@
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import net from 'node:net';
 
-/** A port of loopback that nobody listens on at the moment. */
+const lowest = 10_000;
+
+/**
+ * A port of loopback that nobody listens on at the moment, of those that the system gives to nobody by
+ * itself: a server that is stopped and started again finds it free, however many connections are opened
+ * meanwhile.
+ */
 export async function freePort(): Promise<number> {
-  const server = net.createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as net.AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
+  for (;;) {
+    const port = lowest + Math.floor(Math.random() * (firstGiven() - lowest));
+    const server = net.createServer().listen(port, '127.0.0.1');
+    const isFree = await Promise.race([
+      once(server, 'listening').then(() => true),
+      once(server, 'error').then(() => false),
+    ]).catch(() => false);
+    if (!isFree) continue;
+    server.close();
+    await once(server, 'close');
+    return port;
+  }
+}
+
+/** The first port that connections and listeners without a wish of their own are given. */
+function firstGiven(): number {
+  try {
+    const [first = ''] = readFileSync('/proc/sys/net/ipv4/ip_local_port_range', 'utf8').split(/\s+/);
+    return Number(first) > lowest + 1000 ? Number(first) : 32_768;
+  } catch {
+    return 32_768;
+  }
 }
