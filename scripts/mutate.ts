@@ -2,6 +2,7 @@
  * `npm run mutate [-- PATH… --fresh --quick]`: changes the source in one place at a time and runs the tests
  * that reach the place. A change that no test notices survives. Fails if less than 90 % of the changes are
  * noticed, or if a survivor is not listed with its reason in `scripts/mutate/survivors.json`.
+ * `--quick` runs only the tests of each change that are likely to notice it soon.
  *
  * Stryker's instrumenter puts all changes into the source at once, each behind a switch; each test file is
  * bundled with that source and run in one process again and again, with one switch on.
@@ -13,10 +14,10 @@ import { parseArgs } from 'node:util';
 import { needsOf } from '../test/services/needs.ts';
 import { bundleTests, bundleWorker } from './mutate/bundle.ts';
 import { instrument, type SourceMutant } from './mutate/instrument.ts';
-import { summarise, told, type Acceptance, type Judged } from './mutate/report.ts';
+import { isListed, isNoticed, summarise, told, type Acceptance, type Judged } from './mutate/report.ts';
 import { Results } from './mutate/results.ts';
 import { Runner } from './mutate/runner.ts';
-import { stepsFor, tryOut } from './mutate/trial.ts';
+import { Chances, tryOut, withReached, type Verdict } from './mutate/trial.ts';
 import { measureAll, type Measured } from './mutate/units.ts';
 import { closureOf } from './test/closure.ts';
 
@@ -33,7 +34,7 @@ const scope = [
   'src/core/publish',
   'src/core/reserved-names.ts',
 ];
-/** Walks and properties of seconds each: run for what all the others let through, and not by `--quick`. */
+/** Walks and properties of seconds each: run for what all the others let through. */
 const slow = [
   'test/core/publish/dry-run.test.ts',
   'test/core/publish/incremental/local.test.ts',
@@ -48,6 +49,8 @@ const slow = [
 const directory = '.tap/mutate';
 const least = 90;
 const saveEveryMs = 10_000;
+/** What the quick tests of one mutant may take together, in milliseconds. */
+const quickMs = 1_500;
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -72,23 +75,13 @@ process.once('SIGINT', () => {
   process.exit(130);
 });
 const results = new Results(path.join(directory, 'results.json'), values.fresh);
+const chances = new Chances();
+const accepted = JSON.parse(readFileSync('scripts/mutate/survivors.json', 'utf8')) as Acceptance[];
 const all = ['test/core', 'test/faults'].flatMap((name) => filesBelow(name, '.test.ts')).filter(isOfUse);
 const running = wanted.filter(({ ignored }) => ignored === undefined);
-const [quickly, slowly] = [all.filter((test) => !slow.includes(test)), values.quick ? [] : slow];
-const first = await judgeAll(running, await measuredTests(quickly));
-const left = first.filter(([, { status }]) => status === 'survived' || status === 'unreached');
-const second = new Map(
-  slowly.length === 0
-    ? []
-    : await judgeAll(
-        left.map(([mutant]) => mutant),
-        await measuredTests(slowly),
-      ),
-);
-const judged = first.map(([mutant, verdict]): Judged => {
-  const later = second.get(mutant);
-  return [mutant, later === undefined || later.status === 'unreached' ? verdict : later];
-});
+const verdicts = new Map<SourceMutant, Verdict>();
+await judge(running);
+const judged = running.map((mutant): Judged => [mutant, verdicts.get(mutant) ?? { status: 'unreached' }]);
 for (const runner of runners) runner.close();
 process.exitCode = conclude();
 
@@ -108,39 +101,50 @@ async function measuredTests(files: readonly string[]): Promise<Measured[]> {
   return measureAll(reaching, runners, path.join(directory, 'measured.json'), (line) => console.log(line));
 }
 
+/**
+ * Most are noticed by a quick test: those come first, for all mutants. What they let through is run with the
+ * others, and what those let through with walks, unless it is on the list.
+ */
+async function judge(mutants: readonly SourceMutant[]): Promise<void> {
+  const tests = await measuredTests(all.filter((test) => !slow.includes(test)));
+  await tryAll('quick tests', mutants, tests, quickMs);
+  if (values.quick) return;
+  const isLeft = (mutant: SourceMutant): boolean =>
+    !isNoticed(verdicts.get(mutant)) && !isListed(mutant, accepted);
+  await tryAll('all tests', mutants.filter(isLeft), tests, Infinity);
+  const left = mutants.filter(isLeft);
+  if (left.length > 0) await tryAll('walks', left, await measuredTests(slow), Infinity);
+}
+
 /** Each runner takes the next one that nobody has taken. */
-async function judgeAll(mutants: readonly SourceMutant[], measured: readonly Measured[]): Promise<Judged[]> {
-  const judged: Judged[] = [];
+async function tryAll(
+  what: string,
+  mutants: readonly SourceMutant[],
+  tests: readonly Measured[],
+  budgetMs: number,
+): Promise<void> {
+  const measured = withReached(tests, running);
   const next = mutants.entries();
   let saved = Date.now();
-  let survivors = 0;
-  let done = 0;
+  let left = 0;
   await Promise.all(
     runners.map(async (runner) => {
       for (const [index, mutant] of next) {
-        const names = stepsFor(mutant, measured).map(({ test }) => test);
-        let verdict = results.find(mutant, names);
-        if (verdict === undefined) {
-          verdict = await tryOut(mutant, measured, runner);
-          results.keep(mutant, names, verdict);
-        }
-        judged[index] = [mutant, verdict];
-        done += 1;
-        if (verdict.status === 'survived' || verdict.status === 'unreached') survivors += 1;
+        const verdict = await tryOut(mutant, { measured, runner, results, chances, budgetMs });
+        if (verdict.status !== 'unreached' || !verdicts.has(mutant)) verdicts.set(mutant, verdict);
+        if (!isNoticed(verdict)) left += 1;
         if (Date.now() - saved < saveEveryMs) continue;
         saved = Date.now();
         results.save();
-        console.log(`${done} of ${mutants.length}, ${survivors} survivors: ${mutant.file}`);
+        console.log(`${what}: ${index + 1} of ${mutants.length}, ${left} left: ${mutant.file}`);
       }
     }),
   );
   results.save();
-  return judged;
 }
 
 /** Prints what came out; returns the exit code. */
 function conclude(): number {
-  const accepted = JSON.parse(readFileSync('scripts/mutate/survivors.json', 'utf8')) as Acceptance[];
   const { table, unexplained, outdated, score } = summarise(judged, accepted);
   const unnamed = unexplained.map(([{ file, context, original, replacement }]) => ({
     file,

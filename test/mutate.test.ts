@@ -1,8 +1,10 @@
 import { writeFileSync } from 'node:fs';
+import path from 'node:path';
 import t from 'tap';
 import { instrument, type SourceMutant } from '../scripts/mutate/instrument.ts';
 import { summarise, type Judged } from '../scripts/mutate/report.ts';
-import { stepsFor, type Status } from '../scripts/mutate/trial.ts';
+import { Results } from '../scripts/mutate/results.ts';
+import { Chances, stepsFor, type Reaching, type Status } from '../scripts/mutate/trial.ts';
 import type { Measured } from '../scripts/mutate/units.ts';
 
 const source = `
@@ -105,34 +107,92 @@ t.test('a survivor on a long line is found on the list, whole or cut as it was p
   }
 });
 
+const measuredFile = (
+  test: string,
+  units: readonly (Measured['units'][number] & { reached?: string[] })[],
+  loading: string[] = [],
+): Reaching => ({
+  test,
+  bundle: `${test}.mjs`,
+  inputs: [],
+  digest: '',
+  ms: 1000,
+  loading,
+  units,
+  reached: units.map(({ reached = [] }) => new Set(reached)),
+});
+
 t.test('a mutant is run with the tests that reach it, the mirror of its file first', async (t) => {
-  const file = (test: string, units: Measured['units'], loading: string[] = []): Measured => ({
-    test,
-    bundle: `${test}.mjs`,
-    inputs: [],
-    digest: '',
-    ms: 1000,
-    loading,
-    units,
-  });
   const measured = [
-    file('test/slow.test.ts', [{ ms: 500, hits: { m: 2 } }]),
-    file('test/core/a/x.test.ts', [
+    measuredFile('test/slow.test.ts', [{ ms: 500, hits: { m: 2 } }]),
+    measuredFile('test/core/a/x.test.ts', [
       { only: 0, ms: 600, hits: { m: 1 } },
       { only: 1, ms: 1, hits: {} },
     ]),
-    file('test/quick.test.ts', [{ ms: 10, hits: { m: 1 } }]),
-    file('test/elsewhere.test.ts', [{ ms: 1, hits: { other: 1 } }]),
-    file('test/loading.test.ts', [{ ms: 1, hits: {} }], ['m']),
+    measuredFile('test/quick.test.ts', [{ ms: 100, hits: { m: 1 } }]),
+    measuredFile('test/elsewhere.test.ts', [{ ms: 1, hits: { other: 1 } }]),
   ];
-  const steps = stepsFor({ ...mutant('src/core/a/x.ts', 'm') }, measured);
+  const steps = stepsFor(mutant('src/core/a/x.ts', 'm'), measured);
   t.same(
     steps.map(({ test, only, reload }) => [test, only, reload]),
     [
       ['test/core/a/x.test.ts', [0], undefined],
       ['test/quick.test.ts', undefined, undefined],
       ['test/slow.test.ts', undefined, undefined],
-      ['test/loading.test.ts', undefined, true],
     ],
   );
+  const chances = new Chances();
+  for (let turn = 0; turn < 10; turn += 1) {
+    chances.learn('src/core/a/x.ts', 'test/core/a/x.test.ts', false);
+    chances.learn('src/core/a/x.ts', 'test/slow.test.ts', true);
+  }
+  t.equal(
+    stepsFor(mutant('src/core/a/x.ts', 'm'), measured, chances)[0]?.test,
+    'test/slow.test.ts',
+    'what has noticed its neighbours is tried before what has not',
+  );
+});
+
+t.test('what acts while modules are loaded is run with whatever reaches its file', async (t) => {
+  const near = [
+    measuredFile('test/far.test.ts', [{ ms: 1, hits: { b: 1 }, reached: ['src/core/b.ts'] }], ['m']),
+    measuredFile(
+      'test/near.test.ts',
+      [
+        { only: 0, ms: 5, hits: {} },
+        { only: 1, ms: 5, hits: { n: 1 }, reached: ['src/core/a/x.ts'] },
+      ],
+      ['m'],
+    ),
+  ];
+  const told = (measured: Reaching[]) =>
+    stepsFor(mutant('src/core/a/x.ts', 'm'), measured).map(({ test, only, reload }) => [test, only, reload]);
+  t.same(told(near), [['test/near.test.ts', [1], true]]);
+  t.same(told(near.slice(0, 1)), [['test/far.test.ts', undefined, true]], 'and with all where none does');
+});
+
+t.test('what is known of a mutant holds for each test file until that changes', async (t) => {
+  const directory = t.testdir({ 'x.ts': 'one', 'a.test.ts': 'a', 'b.test.ts': 'b' });
+  const [file, a, b] = ['x.ts', 'a.test.ts', 'b.test.ts'].map((name) => path.join(directory, name)) as [
+    string,
+    string,
+    string,
+  ];
+  const [survivor, noticed] = [mutant(file, 'one'), mutant(file, 'two')];
+  const kept = path.join(directory, 'results.json');
+  const results = new Results(kept, false);
+  results.keepPassed(survivor, a);
+  results.keepPassed(survivor, b);
+  results.keepNoticed(noticed, { status: 'killed', by: 'a test', test: b });
+  results.save();
+  const known = (isFresh = false) => {
+    const again = new Results(kept, isFresh);
+    return [again.hasPassed(survivor, a), again.hasPassed(survivor, b), again.noticed(noticed)?.by];
+  };
+  t.same(known(), [true, true, 'a test']);
+  t.same(known(true), [false, false, undefined]);
+  writeFileSync(b, 'another');
+  t.same(known(), [true, false, undefined]);
+  writeFileSync(file, 'changed');
+  t.same(known(), [false, false, undefined]);
 });

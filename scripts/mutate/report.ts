@@ -32,16 +32,15 @@ const columns = ['folder', 'mutants', 'killed', 'timeouts', 'survivors', 'listed
 /** Counts by folder, and tells the survivors that are listed with a reason from those that are not. Pure. */
 export function summarise(judged: readonly Judged[], accepted: readonly Acceptance[]): Summary {
   const listed = accepted.flatMap(({ mutants }) => mutants);
-  const isListed = (mutant: SourceMutant): boolean => listed.some((one) => isSame(one, mutant));
-  const survivors = judged.filter(([, { status }]) => !isNoticed(status));
+  const survivors = judged.filter(([, verdict]) => !isNoticed(verdict));
   const folderOf = ([{ file }]: Judged): string => path.posix.dirname(file);
   const folders = [...new Set(judged.map(folderOf))].sort();
   const row = (name: string, of: readonly Judged[]): string[] => {
     const count = (...wanted: Status[]): number =>
       of.filter(([, { status }]) => wanted.includes(status)).length;
-    const left = of.filter(([, { status }]) => !isNoticed(status));
+    const left = of.filter(([, verdict]) => !isNoticed(verdict));
     const counts = [of.length, count('killed'), count('timeout'), left.length];
-    const explained = left.filter(([mutant]) => isListed(mutant)).length;
+    const explained = left.filter(([mutant]) => isListed(mutant, accepted)).length;
     return [name, ...[...counts, explained].map(String), share(of).toFixed(1)];
   };
   const rows = folders.map((folder) =>
@@ -53,8 +52,8 @@ export function summarise(judged: readonly Judged[], accepted: readonly Acceptan
   const files = new Set(judged.map(([{ file }]) => file));
   return {
     table: aligned([columns, ...rows, row('all', judged)]),
-    unexplained: survivors.filter(([mutant]) => !isListed(mutant)),
-    explained: survivors.filter(([mutant]) => isListed(mutant)),
+    unexplained: survivors.filter(([mutant]) => !isListed(mutant, accepted)),
+    explained: survivors.filter(([mutant]) => isListed(mutant, accepted)),
     outdated: listed.filter(
       (one) => files.has(one.file) && !survivors.some(([mutant]) => isSame(one, mutant)),
     ),
@@ -77,12 +76,16 @@ function isSame(one: Accepted, { file, context, original, replacement }: SourceM
   );
 }
 
-function isNoticed(status: Status): boolean {
-  return status === 'killed' || status === 'timeout';
+export function isListed(mutant: SourceMutant, accepted: readonly Acceptance[]): boolean {
+  return accepted.some(({ mutants }) => mutants.some((one) => isSame(one, mutant)));
+}
+
+export function isNoticed(verdict: Verdict | undefined): boolean {
+  return verdict?.status === 'killed' || verdict?.status === 'timeout';
 }
 
 function share(judged: readonly Judged[]): number {
-  const noticed = judged.filter(([, { status }]) => isNoticed(status)).length;
+  const noticed = judged.filter(([, verdict]) => isNoticed(verdict)).length;
   return judged.length === 0 ? 100 : (100 * noticed) / judged.length;
 }
 

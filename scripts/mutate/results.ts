@@ -5,15 +5,17 @@ import type { SourceMutant } from './instrument.ts';
 import type { Verdict } from './trial.ts';
 import { digestOf } from './units.ts';
 
-interface Kept extends Verdict {
-  /** The text of the test that killed it. */
-  readonly digest?: string;
+interface Kept {
+  /** What noticed the mutant, with the digest of that test file. */
+  readonly noticed?: Verdict & { readonly digest: string };
+  /** The test files that did not notice it, and their digests. */
+  readonly passed?: Readonly<Record<string, string>>;
 }
 
 /**
- * Verdicts of earlier campaigns. One holds as long as the source file is the same and so is the text of the
- * test that killed the mutant, or of all the tests that did not. What those import is not looked at:
- * `--fresh` forgets everything.
+ * What earlier campaigns found out, by mutant and test file. It holds as long as the source file is the same
+ * and so is the text of the test file: a test that is added to one file is all that is run for the survivors
+ * that it may notice. What tests import is not looked at: `--fresh` forgets everything.
  */
 export class Results {
   readonly #file: string;
@@ -26,17 +28,24 @@ export class Results {
       isFresh || !existsSync(file) ? {} : (JSON.parse(readFileSync(file, 'utf8')) as Record<string, Kept>);
   }
 
-  find(mutant: SourceMutant, tests: readonly string[]): Verdict | undefined {
-    const kept = this.#kept[this.#key(mutant)];
-    const holds =
-      kept?.test !== undefined && existsSync(kept.test) && kept.digest === this.#digest(kept.test);
-    return holds ? kept : this.#kept[this.#key(mutant, tests)];
+  /** What noticed the mutant, if that is known. */
+  noticed(mutant: SourceMutant): Verdict | undefined {
+    const { noticed } = this.#kept[this.#key(mutant)] ?? {};
+    return noticed !== undefined && this.#holds(noticed.test, noticed.digest) ? noticed : undefined;
   }
 
-  keep(mutant: SourceMutant, tests: readonly string[], verdict: Verdict): void {
-    const { test } = verdict;
-    if (test === undefined) this.#kept[this.#key(mutant, tests)] = verdict;
-    else this.#kept[this.#key(mutant)] = { ...verdict, digest: this.#digest(test) };
+  /** Whether this test file is known not to notice the mutant. */
+  hasPassed(mutant: SourceMutant, test: string): boolean {
+    return this.#holds(test, this.#kept[this.#key(mutant)]?.passed?.[test]);
+  }
+
+  keepNoticed(mutant: SourceMutant, verdict: Verdict & { test: string }): void {
+    this.#kept[this.#key(mutant)] = { noticed: { ...verdict, digest: this.#digest(verdict.test) } };
+  }
+
+  keepPassed(mutant: SourceMutant, test: string): void {
+    const key = this.#key(mutant);
+    this.#kept[key] = { passed: { ...this.#kept[key]?.passed, [test]: this.#digest(test) } };
   }
 
   save(): void {
@@ -44,15 +53,17 @@ export class Results {
     writeFileSync(this.#file, JSON.stringify(this.#kept));
   }
 
-  #key(mutant: SourceMutant, tests: readonly string[] = []): string {
-    const { file, place, mutator, replacement } = mutant;
-    const read = tests.flatMap((name) => [name, this.#digest(name)]);
-    const parts = [this.#digest(file), place, mutator, replacement, ...read];
+  #holds(test: string | undefined, digest: string | undefined): boolean {
+    return test !== undefined && digest !== undefined && existsSync(test) && digest === this.#digest(test);
+  }
+
+  #key({ file, place, mutator, replacement }: SourceMutant): string {
+    const parts = [this.#digest(file), place, mutator, replacement];
     return createHash('sha256').update(JSON.stringify(parts)).digest('base64url').slice(0, 22);
   }
 
   #digest(file: string): string {
-    const known = this.#digests.get(file) ?? digestOf(file);
+    const known = this.#digests.get(file) ?? digestOf(file).slice(0, 12);
     this.#digests.set(file, known);
     return known;
   }

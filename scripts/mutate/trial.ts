@@ -1,6 +1,7 @@
 import type { SourceMutant } from './instrument.ts';
+import type { Results } from './results.ts';
 import type { Runner } from './runner.ts';
-import type { Measured } from './units.ts';
+import type { Measured, Unit } from './units.ts';
 
 export type Status = 'killed' | 'timeout' | 'survived' | 'unreached';
 
@@ -20,51 +21,136 @@ interface Step {
   readonly reload?: true;
 }
 
-/**
- * The runs that may notice a mutant: of each file the tests that reach it, or all if it is reached when
- * modules are loaded. The file that mirrors the source comes first, then the quickest.
- */
-export function stepsFor(mutant: SourceMutant, measured: readonly Measured[]): Step[] {
-  const steps = measured.flatMap(({ test, bundle, ms, loading, units }): Step[] => {
-    if (loading.includes(mutant.id)) return [{ test, bundle, ms, hits: Infinity, reload: true }];
-    const reaching = units.filter(({ hits }) => mutant.id in hits);
-    if (reaching.length === 0) return [];
-    const numbers = reaching.flatMap(({ only }) => only ?? []);
-    return [
-      {
-        test,
-        bundle,
-        ...(numbers.length > 0 && numbers.length < units.length && { only: numbers }),
-        ms: reaching.reduce((sum, unit) => sum + unit.ms, 0),
-        hits: reaching.reduce((sum, { hits }) => sum + (hits[mutant.id] ?? 0), 0),
-      },
-    ];
-  });
-  const mirror = mutant.file.replace(/^src\//, 'test/').replace(/\.ts$/, '.test.ts');
-  const rank = ({ test, ms }: Step): number => (test === mirror ? 0 : ms);
-  return steps.sort((a, b) => rank(a) - rank(b));
+/** How likely it is that a test file notices a change of a source file, as far as tries have shown. */
+export class Chances {
+  readonly #tried = new Map<string, { noticed: number; of: number }>();
+
+  of(file: string, test: string): number {
+    const { noticed, of } = this.#tried.get(`${file} ${test}`) ?? { noticed: 0, of: 0 };
+    const prior = test === mirrorOf(file) ? 1 : 0.2;
+    return (noticed + prior) / (of + 1);
+  }
+
+  learn(file: string, test: string, hasNoticed: boolean): void {
+    const key = `${file} ${test}`;
+    const { noticed, of } = this.#tried.get(key) ?? { noticed: 0, of: 0 };
+    this.#tried.set(key, { noticed: noticed + (hasNoticed ? 1 : 0), of: of + 1 });
+  }
 }
 
-/** Runs the tests that reach the mutant until one fails. */
-export async function tryOut(
+/** A test file, and the source files that each of its units reaches while it runs. */
+export interface Reaching extends Measured {
+  readonly reached: readonly ReadonlySet<string>[];
+}
+
+export function withReached(measured: readonly Measured[], mutants: readonly SourceMutant[]): Reaching[] {
+  const files = new Map(mutants.map(({ id, file }) => [id, file]));
+  const filesOf = (hits: Readonly<Record<string, number>>): Set<string> =>
+    new Set(Object.keys(hits).flatMap((id) => files.get(id) ?? []));
+  return measured.map((one) => ({ ...one, reached: one.units.map(({ hits }) => filesOf(hits)) }));
+}
+
+/** What it takes to start a run at all, about. */
+const overheadMs = 30;
+
+/**
+ * The runs that may notice a mutant: of each file the tests that reach it. For one that is reached when
+ * modules are loaded, it is those that reach anything in its file, and all if none does. What is likely to
+ * notice it in the least time comes first.
+ */
+export function stepsFor(
   mutant: SourceMutant,
-  measured: readonly Measured[],
-  runner: Runner,
-): Promise<Verdict> {
-  const steps = stepsFor(mutant, measured);
+  measured: readonly Reaching[],
+  chances: Pick<Chances, 'of'> = new Chances(),
+): Step[] {
+  const loading = measured.filter((one) => one.loading.includes(mutant.id));
+  const near = measured.flatMap((one): Step[] => {
+    const isLoaded = loading.includes(one);
+    const reaching = one.units.filter(({ hits }, index) =>
+      isLoaded ? one.reached[index]?.has(mutant.file) : mutant.id in hits,
+    );
+    return reaching.length === 0 ? [] : [stepOf(mutant, one, reaching, isLoaded)];
+  });
+  const steps = near.length > 0 ? near : loading.map((one) => stepOf(mutant, one, one.units, true));
+  const cost = ({ test, ms }: Step): number => (ms + overheadMs) / chances.of(mutant.file, test);
+  return steps.sort((a, b) => cost(a) - cost(b));
+}
+
+function stepOf(
+  { id }: SourceMutant,
+  { test, bundle, units }: Measured,
+  reaching: readonly Unit[],
+  isLoaded: boolean,
+): Step {
+  const numbers = reaching.flatMap(({ only }) => only ?? []);
+  return {
+    test,
+    bundle,
+    ...(numbers.length > 0 && numbers.length < units.length && { only: numbers }),
+    ms: reaching.reduce((sum, unit) => sum + unit.ms, 0),
+    hits: isLoaded ? Infinity : reaching.reduce((sum, { hits }) => sum + (hits[id] ?? 0), 0),
+    ...(isLoaded && { reload: true }),
+  };
+}
+
+function mirrorOf(file: string): string {
+  return file.replace(/^src\//, 'test/').replace(/\.ts$/, '.test.ts');
+}
+
+export interface Trial {
+  readonly measured: readonly Reaching[];
+  readonly runner: Runner;
+  readonly results: Results;
+  readonly chances: Chances;
+  /** The tests of one mutant may take so long, measured without it. The first one always runs. */
+  readonly budgetMs: number;
+}
+
+/**
+ * Runs the tests that reach the mutant until one fails, but for those that are known to pass. One that did
+ * not end is run again in a new process, so that nothing earlier has a part in it.
+ */
+export async function tryOut(mutant: SourceMutant, trial: Trial): Promise<Verdict> {
+  const { measured, runner, results, chances, budgetMs } = trial;
+  const known = results.noticed(mutant);
+  if (known !== undefined) return known;
+  const steps = stepsFor(mutant, measured, chances);
   if (steps.length === 0) return { status: 'unreached' };
-  for (const { test, bundle, only, ms, hits, reload } of steps) {
-    const hitLimit = hits === Infinity ? undefined : 1000 + 100 * hits;
-    const run = {
-      bundle,
-      mutant: mutant.id,
-      ...(only && { only }),
-      ...(hitLimit && { hitLimit }),
-      ...(reload && { reload }),
-    };
-    const answer = await runner.run(run, 15_000 + 5 * ms);
-    if (answer === undefined) return { status: 'timeout', by: 'no end', test };
-    if (!answer.passed) return { status: 'killed', by: answer.failure ?? '', test };
+  let spentMs = 0;
+  for (const step of steps) {
+    const { test, ms } = step;
+    spentMs += ms;
+    if (results.hasPassed(mutant, test)) continue;
+    if (spentMs > budgetMs && spentMs > ms) break;
+    const verdict = await runStep(mutant, step, runner);
+    chances.learn(mutant.file, test, verdict !== null);
+    if (verdict === null) results.keepPassed(mutant, test);
+    else {
+      results.keepNoticed(mutant, verdict);
+      return verdict;
+    }
   }
   return { status: 'survived' };
+}
+
+/** Null if no test of the step noticed the mutant. */
+async function runStep(
+  mutant: SourceMutant,
+  { test, bundle, only, ms, hits, reload }: Step,
+  runner: Runner,
+): Promise<(Verdict & { test: string }) | null> {
+  const hitLimit = hits === Infinity ? undefined : 1000 + 100 * hits;
+  const run = {
+    bundle,
+    mutant: mutant.id,
+    ...(only && { only }),
+    ...(hitLimit && { hitLimit }),
+    ...(reload && { reload }),
+  };
+  const wasNew = runner.isNew;
+  const limitMs = 10_000 + 5 * ms;
+  const first = await runner.run(run, limitMs);
+  const answer = first ?? (wasNew ? undefined : await runner.run(run, limitMs));
+  if (answer === undefined) return { status: 'timeout', by: 'no end', test };
+  return answer.passed ? null : { status: 'killed', by: answer.failure ?? '', test };
 }

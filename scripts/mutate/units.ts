@@ -25,6 +25,7 @@ export interface Measured extends TestBundle {
 /** Below this, running a file whole is cheaper than knowing which of its tests matter. */
 const worthDividing = 150;
 const timeoutMs = 180_000;
+const saveEveryMs = 30_000;
 
 /** Runs a file once, then each of its tests alone. Returns why it cannot serve, if it fails unchanged. */
 export async function measure(bundle: TestBundle, runner: Runner): Promise<Measured | string> {
@@ -59,6 +60,12 @@ export async function measureAll(
 ): Promise<Measured[]> {
   const known = existsSync(file) ? (JSON.parse(readFileSync(file, 'utf8')) as Measured[]) : [];
   const measured: Measured[] = [];
+  let savedAt = Date.now();
+  const save = (): void => {
+    const others = known.filter(({ test }) => !measured.some((each) => each.test === test));
+    writeFileSync(file, JSON.stringify([...others, ...measured]));
+    savedAt = Date.now();
+  };
   const next = bundles.values();
   await Promise.all(
     runners.map(async (runner) => {
@@ -73,10 +80,10 @@ export async function measureAll(
         }
         tell(`${bundle.test}: ${Math.round(one.ms)} ms, ${one.units.length} parts`);
         measured.push(one);
-        const others = known.filter(({ test }) => !measured.some((each) => each.test === test));
-        writeFileSync(file, JSON.stringify([...others, ...measured]));
+        if (Date.now() - savedAt > saveEveryMs) save();
       }
     }),
   );
+  save();
   return measured;
 }

@@ -2,7 +2,7 @@
  * Runs bundled test files one after the other in one process, each in modules of its own, with one mutant or
  * none. Whoever started it gives it one `Run` at a time and receives one `Answer`.
  */
-import { mkdtempSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -61,7 +61,7 @@ const loaded = new Map<string, Promise<Loaded>>();
 let running: ReturnType<typeof newTest> | undefined;
 let started = 0;
 const tick = 50;
-const stillStuck = 6;
+const stillStuck = 8;
 
 // What an earlier run left behind says nothing about this one; tap catches what belongs to a test.
 process.on('unhandledRejection', () => undefined);
@@ -158,13 +158,23 @@ async function load(bundle: string, namespace: Namespace): Promise<Loaded> {
   return { namespace, calls };
 }
 
-/** Resolves when for a while nothing could make the test go on: alone in its process, it would have ended. */
+/**
+ * Resolves when for a while nothing could make the test go on: alone in its process, it would have ended. Not
+ * all work in other threads is told by the system, so while one of them waits for a processor it may be that.
+ */
 function watchForStanding(before: number): { stuck: Promise<string>; stop: () => void } {
   let idle = 0;
+  let waited = 0;
   let resolve: (what: string) => void = () => undefined;
   const stuck = new Promise<string>((settle) => (resolve = settle));
   const timer = setInterval(() => {
-    idle = busyWith().length > before + 1 ? 0 : idle + 1;
+    if (busyWith().length > before + 1) {
+      idle = 0;
+      return;
+    }
+    const waitedNow = waitOfOtherThreads();
+    idle = waitedNow === waited ? idle + 1 : 0;
+    waited = waitedNow;
     if (idle === stillStuck) resolve('waits for nothing');
   }, tick);
   return { stuck, stop: () => clearInterval(timer) };
@@ -180,4 +190,19 @@ async function becomesQuiet(before: number): Promise<boolean> {
 
 function busyWith(): string[] {
   return process.getActiveResourcesInfo();
+}
+
+/** How long all threads but this one were ready to run and did not; 0 where the system does not say. */
+function waitOfOtherThreads(): number {
+  let sum = 0;
+  try {
+    for (const thread of readdirSync('/proc/self/task')) {
+      if (thread === `${process.pid}`) continue;
+      const [, waited = '0'] = readFileSync(`/proc/self/task/${thread}/schedstat`, 'utf8').split(' ');
+      sum += Number(waited);
+    }
+  } catch {
+    return 0;
+  }
+  return sum;
 }
