@@ -20,3 +20,16 @@ t.test('a length that does not fit throws malformed_archive', async (t) => {
   ])
     t.throws(() => readPaxRecords(Buffer.from(body)), { code: 'malformed_archive' }, body);
 });
+
+t.test('records may follow each other, and the last of a key counts', async (t) => {
+  const records = readPaxRecords(Buffer.from('6 a=1\n6 b=2\n6 a=3\n'));
+  t.same(
+    [...records].map(([key, value]) => [key, String(value)]),
+    [
+      ['a', '3'],
+      ['b', '2'],
+    ],
+  );
+  const value = 'x'.repeat(987);
+  t.equal(String(readPaxRecords(Buffer.from(`994 a=${value}\n`)).get('a')), value);
+});
