@@ -8,6 +8,7 @@ const commands = [
   ['reconcile-state'],
   ['prune'],
   ['unpublish'],
+  ['pack'],
   ['serve'],
   ['weather', 'feed'],
   ['notify', 'test'],

@@ -60,6 +60,8 @@ const homes: Record<string, string> = {
   yaml: 'src/core/config/.+',
   'jsonc-parser': 'src/core/located-json/.+',
   tar: 'src/core/(archive|bundle)/.+',
+  fflate: 'src/core/archive/gzip\\.ts',
+  ignore: 'src/core/pack/.+',
   ejs: 'src/(core/(generate|scene-map|weather/render)/.+|api/openapi/api-page\\.ts)',
   'fast-xml-builder': 'src/core/xml\\.ts',
   '@turf/rewind': 'src/core/weather/render/map-geometry\\.ts',

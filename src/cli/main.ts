@@ -5,6 +5,7 @@ import { asWaybillError, type WaybillError } from '../core/errors.ts';
 import { configCommand } from './commands/config/command.ts';
 import { inspectCommand } from './commands/inspect/command.ts';
 import { notifyCommand } from './commands/notify/command.ts';
+import { packCommand } from './commands/pack/command.ts';
 import { pruneCommand } from './commands/prune/command.ts';
 import { reconcileStateCommand } from './commands/reconcile-state/command.ts';
 import { runCommand } from './commands/run/command.ts';
@@ -67,6 +68,7 @@ for (const add of [
   reconcileStateCommand,
   pruneCommand,
   unpublishCommand,
+  packCommand,
   serveCommand,
   weatherCommand,
   workerCommand,

@@ -1,0 +1,42 @@
+import { systemClock } from '../../core/clock.ts';
+import { WaybillError } from '../../core/errors.ts';
+import type { PackSettings } from '../../core/pack/pack-settings.ts';
+import type { BundleFlags } from './bundle-options.ts';
+
+/** What the flags and the environment say of a bundle. Throws `usage`. */
+export function packSettings(flags: BundleFlags): PackSettings {
+  const { name, created, metadata, include, exclude, sceneMap, renew } = flags;
+  const epoch = process.env['SOURCE_DATE_EPOCH'];
+  return {
+    renew,
+    ...(name === undefined ? {} : { name }),
+    ...(created === undefined
+      ? {}
+      : { created: created === 'now' ? systemClock.now().toISOString() : created }),
+    ...(epoch === undefined || epoch === '' ? {} : { createdByDefault: timeOfEpoch(epoch) }),
+    ...(metadata === undefined ? {} : { metadata: metadataOf(metadata) }),
+    ...(include === undefined ? {} : { include }),
+    ...(exclude === undefined ? {} : { exclude }),
+    ...(sceneMap === undefined ? {} : { sceneMaps: sceneMap }),
+  };
+}
+
+/** https://reproducible-builds.org/specs/source-date-epoch/ */
+function timeOfEpoch(text: string): string {
+  if (/^\d{1,11}$/.test(text)) return new Date(Number(text) * 1000).toISOString();
+  throw new WaybillError('usage', `SOURCE_DATE_EPOCH is "${text}", and not a count of seconds since 1970`, {
+    hint: 'set it to the output of date +%s, or unset it',
+  });
+}
+
+function metadataOf(pairs: readonly string[]): Record<string, string> {
+  const metadata = new Map<string, string>();
+  for (const pair of pairs) {
+    const equals = pair.indexOf('=');
+    const key = pair.slice(0, equals);
+    if (equals < 1) throw new WaybillError('usage', `--metadata "${pair}" is not key=value`);
+    if (metadata.has(key)) throw new WaybillError('usage', `--metadata "${key}" is given twice`);
+    metadata.set(key, pair.slice(equals + 1));
+  }
+  return Object.fromEntries(metadata);
+}

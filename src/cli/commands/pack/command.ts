@@ -1,0 +1,23 @@
+import { Command } from 'commander';
+import { withBundleOptions } from '../../bundle/bundle-options.ts';
+import { exitWith, formatOption } from '../../command-options.ts';
+import type { PackFlags } from './pack.ts';
+
+export function packCommand(): Command {
+  const command = new Command('pack')
+    .description('make a bundle of a directory: its manifest, and an archive to upload')
+    .argument('<directory>', 'the files of the bundle')
+    .option('-o, --output <file>', 'the archive; - for standard output (default: DIRECTORY.tar.gz)')
+    .option('--manifest-only', 'write manifest.json into the directory, or check it, and no archive');
+  return withBundleOptions(command)
+    .addOption(formatOption())
+    .addHelpText(
+      'after',
+      `
+A manifest.json that is there is checked against every byte, and used as it is; without one, it is made in the archive.
+The same files make the same bytes, on every machine. docs/producers.md`,
+    )
+    .action(async (directory: string, options: PackFlags) =>
+      exitWith((await import('./pack.ts')).pack(directory, options)),
+    );
+}

@@ -1,0 +1,59 @@
+import type { Digest } from '../digest.ts';
+import type { Instant } from '../instant.ts';
+import type { JsonObject, JsonValue } from '../bundle/manifest-json.ts';
+import type { RelativePath } from '../paths.ts';
+
+export interface MeasuredFile {
+  path: RelativePath;
+  /** In bytes. */
+  size: number;
+  digest: Digest;
+  /** Left out: `file`. */
+  kind?: string;
+}
+
+/** What a new manifest says beside its files. */
+export interface ManifestFacts {
+  created: Instant;
+  name?: RelativePath;
+  metadata?: Readonly<Record<string, string>>;
+}
+
+/**
+ * The text of a manifest, one file a line, so that `diff` and `git` read well. Of the document that it takes
+ * the place of, everything stays that is not about the bytes: keys of our own and of others, kinds and media
+ * types of files that are still there, the name and the metadata if the facts give none. Pure.
+ */
+export function manifestText(
+  files: readonly MeasuredFile[],
+  { created, name, metadata }: ManifestFacts,
+  former: JsonObject = {},
+): string {
+  const formerFiles = new Map<string, JsonObject>();
+  for (const entry of Array.isArray(former['files']) ? former['files'] : [])
+    if (isObject(entry) && typeof entry['path'] === 'string') formerFiles.set(entry['path'], entry);
+  const document: JsonObject = {
+    ...former,
+    schema_version: 1,
+    ...(name === undefined ? {} : { name }),
+    created,
+    ...(metadata === undefined ? {} : { metadata: { ...metadata } }),
+  };
+  const lines = files.map(({ path, size, digest, kind }) =>
+    JSON.stringify({
+      ...formerFiles.get(path),
+      path,
+      size,
+      digest,
+      ...(kind === undefined ? {} : { kind }),
+    }),
+  );
+  const rest = Object.entries(document)
+    .filter(([key]) => key !== 'files')
+    .map(([key, value]) => `  ${JSON.stringify(key)}: ${JSON.stringify(value)},\n`);
+  return `{\n${rest.join('')}  "files": [\n    ${lines.join(',\n    ')}\n  ]\n}\n`;
+}
+
+function isObject(value: JsonValue | undefined): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,248 @@
+import path from 'node:path';
+import ignore from 'ignore';
+import type { TarFile } from '../archive/tar-writer.ts';
+import {
+  checkSceneMapFile,
+  defaultSceneMapRules,
+  wrongDigest,
+  wrongSize,
+} from '../bundle/check-scene-map.ts';
+import { hasErrors, invalidBundle } from '../bundle/invalid-bundle.ts';
+import { maxListedFiles } from '../bundle/limits.ts';
+import { linkAbove, listBundle, unlistedWarning, whatIsWrong } from '../bundle/listed-files.ts';
+import {
+  contentDigest,
+  manifestName,
+  maxManifestBytes,
+  parseManifest,
+  type Manifest,
+} from '../bundle/manifest.ts';
+import type { BundleFile } from '../bundle/source-bundle.ts';
+import { digestOf, type Digest } from '../digest.ts';
+import { WaybillError } from '../errors.ts';
+import { finding, type Finding } from '../finding.ts';
+import type { Instant } from '../instant.ts';
+import { inParallel } from '../parallel.ts';
+import { compareCodeUnits, type RelativePath } from '../paths.ts';
+import { bytesBody, measure, readAll, storedBody } from '../storage/body.ts';
+import { keyOf, listedKey } from '../storage/key.ts';
+import { localStorage } from '../storage/local/driver.ts';
+import type { Storage } from '../storage/storage.ts';
+import { manifestText, type ManifestFacts, type MeasuredFile } from './make-manifest.ts';
+import { packedBundle, type PackedBundle } from './packed-bundle.ts';
+import { selectFiles, type Patterns, type SelectedFile } from './select-files.ts';
+
+export interface PackOptions extends Patterns {
+  /** Left out: the time of the newest of the files, so that the same files make the same bundle. */
+  created?: Instant;
+  /** Takes the place of that time, and may be given beside a manifest that is there. */
+  createdByDefault?: Instant;
+  /** The bundle's relative path. */
+  name?: RelativePath;
+  metadata?: Readonly<Record<string, string>>;
+  /** Which files are session scene maps, in the syntax of `.gitignore`. */
+  sceneMaps?: readonly string[];
+  /** Makes the manifest anew where there is one. */
+  renew?: boolean;
+  /** Gets the number of bytes of each chunk that is read to be measured. */
+  onBytes?: (count: number) => void;
+}
+
+const filesAtOnce = 8;
+
+/**
+ * Makes a bundle of a directory, which stays as it is: the directory's own `manifest.json`, checked against
+ * every byte of what it lists, or a new one of what the patterns choose, and how to open the archive.
+ *
+ * Throws `usage` if there is no such directory, or it has a manifest and the options say what only a new one
+ * could; `invalid_bundle` with everything that a receiver would refuse, each finding with its file below
+ * `directory`; and the error of a file or directory that cannot be read.
+ */
+export async function packDirectory(directory: string, options: PackOptions = {}): Promise<PackedBundle> {
+  const storage = await openDirectory(directory);
+  const found = await storage.stat(listedKey(manifestName));
+  if (found !== undefined && found.type !== 'file')
+    throw refused(directory, [
+      finding('error', 'file_not_regular', 'is no regular file', { file: manifestName }),
+    ]);
+  if (found === undefined) return makeAnew(storage, directory, options, null);
+  const bytes = await readAll(storage, listedKey(manifestName), maxManifestBytes);
+  const { manifest, findings } = parseManifest(bytes, manifestName);
+  if (manifest === null) throw refused(directory, findings);
+  if (options.renew === true) return makeAnew(storage, directory, options, manifest);
+  refuseOptions(directory, options);
+  return checkPresent(storage, directory, { manifest, bytes }, options);
+}
+
+async function openDirectory(directory: string): Promise<Storage> {
+  try {
+    return await localStorage(path.resolve(directory), { readOnly: true, mustExist: true });
+  } catch (error) {
+    if (!(error instanceof WaybillError)) throw error;
+    throw new WaybillError('usage', `"${directory}" is no directory that can be read`, {
+      hint: 'name the directory of the bundle',
+      cause: error,
+    });
+  }
+}
+
+function refuseOptions(directory: string, options: PackOptions): void {
+  const { include = [], exclude = [], sceneMaps = [] } = options;
+  const isAnyGiven =
+    [...include, ...exclude, ...sceneMaps].length > 0 ||
+    options.created !== undefined ||
+    options.name !== undefined ||
+    options.metadata !== undefined;
+  if (isAnyGiven)
+    throw new WaybillError('usage', `"${directory}" has a ${manifestName}, which says all that itself`, {
+      hint: 'leave out what describes the bundle and its files, or have the manifest made anew with --renew',
+    });
+}
+
+/** The bundle as its manifest has it: every byte of what it lists is read. */
+async function checkPresent(
+  storage: Storage,
+  directory: string,
+  { manifest, bytes }: { manifest: Manifest; bytes: Buffer },
+  { onBytes }: PackOptions,
+): Promise<PackedBundle> {
+  const listing = await listBundle(storage, '', manifest.files);
+  const findings: Finding[] = unlistedWarning('.', listing.unlisted);
+  const files: BundleFile[] = [];
+  manifest.files.forEach((file, index) => {
+    const wrong = whatIsWrong(listing.present.get(file.path), file.size, () =>
+      linkAbove(file.path, listing.links),
+    );
+    const size = listing.present.get(file.path)?.size ?? 0;
+    if (wrong === null) files.push({ ...file, size, body: storedBody(storage, keyOf(file.path), size) });
+    else
+      findings.push(
+        finding('error', wrong.code, wrong.message, { file: file.path, pointer: `/files/${index}` }),
+      );
+  });
+  const digests = await measured(files, findings, onBytes);
+  if (hasErrors(findings)) throw refused(directory, findings);
+  return packed({ directory, manifest, bytes, isNew: false, files, digests, findings });
+}
+
+async function makeAnew(
+  storage: Storage,
+  directory: string,
+  options: PackOptions,
+  former: Manifest | null,
+): Promise<PackedBundle> {
+  const selected = await selectFiles(storage, options);
+  const findings = [...selected.findings];
+  if (selected.files.length === 0 && findings.length === 0)
+    findings.push(finding('error', 'no_files', 'holds no file that could be published', { file: '.' }));
+  if (selected.files.length > maxListedFiles)
+    findings.push(
+      finding(
+        'error',
+        'too_many_listed_files',
+        `holds ${selected.files.length} files, and a bundle may have ${maxListedFiles}; split it`,
+        { file: '.' },
+      ),
+    );
+  if (hasErrors(findings)) throw refused(directory, findings);
+
+  const kinds = kindsOf(selected.files, options, former);
+  const files = selected.files.map(({ path: name, size }): BundleFile => {
+    const body = storedBody(storage, keyOf(name), size);
+    return { path: name, size, kind: kinds.get(name) ?? 'file', contentType: null, digest: null, body };
+  });
+  const facts: ManifestFacts = {
+    created: options.created ?? options.createdByDefault ?? (await newestOf(storage, files)),
+    ...(options.name === undefined ? {} : { name: options.name }),
+    ...(options.metadata === undefined ? {} : { metadata: options.metadata }),
+  };
+  const digests = await measured(files, findings, options.onBytes);
+  if (hasErrors(findings)) throw refused(directory, findings);
+  const listed = files.map(({ path: name, size, kind }): MeasuredFile => {
+    const digest = digests.get(name) as Digest;
+    return { path: name, size, digest, ...(kind === 'file' ? {} : { kind }) };
+  });
+  const bytes = Buffer.from(manifestText(listed, facts, former?.document));
+  const { manifest, findings: wrong } = parseManifest(bytes, manifestName);
+  if (manifest === null) throw refused(directory, wrong);
+  return packed({ directory, manifest, bytes, isNew: true, files, digests, findings });
+}
+
+/** The kinds that differ from `file`: what the options say, else what the former manifest said. */
+function kindsOf(
+  files: readonly SelectedFile[],
+  { sceneMaps = [] }: PackOptions,
+  former: Manifest | null,
+): Map<string, string> {
+  const kinds = new Map<string, string>();
+  for (const { path: name, kind } of former?.files ?? []) kinds.set(name, kind);
+  const isSceneMap = ignore({ ignorecase: false, allowRelativePaths: true }).add([...sceneMaps]);
+  for (const { path: name } of files) if (isSceneMap.ignores(name)) kinds.set(name, 'scene_map');
+  return kinds;
+}
+
+async function newestOf(storage: Storage, files: readonly BundleFile[]): Promise<Instant> {
+  let newest = 0;
+  for (const { path: name } of files) {
+    const modifiedAt = (await storage.stat(keyOf(name)))?.modifiedAt?.getTime() ?? 0;
+    newest = Math.max(newest, modifiedAt);
+  }
+  return new Date(newest).toISOString() as Instant;
+}
+
+/** Reads every file once. What is not as the manifest says, or changed meanwhile, becomes a finding. */
+async function measured(
+  files: readonly BundleFile[],
+  findings: Finding[],
+  onBytes: ((count: number) => void) | undefined,
+): Promise<Map<string, Digest>> {
+  const digests = new Map<string, Digest>();
+  await inParallel(files, filesAtOnce, async (file) => {
+    const found = await measure(file.body.open(), onBytes);
+    digests.set(file.path, found.digest);
+    if (found.size !== file.size) findings.push(wrongSize(file, found.size));
+    else if (file.digest !== null && found.digest !== file.digest)
+      findings.push(wrongDigest(file, found.digest));
+    else findings.push(...(await checkSceneMapFile(file, defaultSceneMapRules)));
+  });
+  return digests;
+}
+
+function packed(parts: {
+  directory: string;
+  manifest: Manifest;
+  bytes: Buffer;
+  isNew: boolean;
+  files: readonly BundleFile[];
+  digests: ReadonlyMap<string, Digest>;
+  findings: readonly Finding[];
+}): PackedBundle {
+  const { directory, manifest, bytes, isNew, files, digests, findings } = parts;
+  const listed: TarFile[] = files.map(({ path: name, body }) => ({
+    path: name,
+    body,
+    digest: digests.get(name) as Digest,
+  }));
+  listed.sort((a, b) => compareCodeUnits(a.path, b.path));
+  return packedBundle({
+    manifest: bytes,
+    isNew,
+    name: manifest.name,
+    created: manifest.created,
+    contentDigest: contentDigest(manifest, ({ path: name }) => digests.get(name) as Digest),
+    files: [{ path: manifestName, body: bytesBody(bytes), digest: digestOf(bytes) }, ...listed],
+    warnings: located(directory, findings),
+  });
+}
+
+function refused(directory: string, findings: readonly Finding[]): WaybillError {
+  return invalidBundle(`"${directory}"`, located(directory, findings));
+}
+
+/** Findings with the files as they are called here. */
+function located(directory: string, findings: readonly Finding[]): Finding[] {
+  return findings.map((each) => ({
+    ...each,
+    file: each.file === null || each.file === '.' ? directory : path.join(directory, each.file),
+  }));
+}

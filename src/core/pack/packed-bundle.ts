@@ -1,0 +1,62 @@
+import { gzip } from '../archive/gzip.ts';
+import { tarSize, writeTar, type TarFile } from '../archive/tar-writer.ts';
+import { hexOf, type Digest } from '../digest.ts';
+import type { Finding } from '../finding.ts';
+import { dateOf, type Instant } from '../instant.ts';
+
+/** A bundle that is ready to be sent, or written to a file. */
+export interface PackedBundle {
+  /** `manifest.json`, byte for byte. */
+  manifest: Buffer;
+  /** Whether it was made, or found and checked. */
+  isNew: boolean;
+  name: string | null;
+  created: Instant;
+  /** Equal for bundles that say and hold the same: what the daemon holds an `Idempotency-Key` against. */
+  contentDigest: Digest;
+  /** How many, beside the manifest, and their bytes. */
+  files: number;
+  bytes: number;
+  /** Bytes of the tar inside the archive, which `onBytes` of `open` adds up to. */
+  tarBytes: number;
+  warnings: readonly Finding[];
+  /**
+   * The archive as tar.gz, the same bytes each time and on every machine: the manifest first, then the files
+   * by path, with fixed modes and owners, and the time of `created`. Streamed. Throws `body_mismatch` if a
+   * file is no longer what was measured.
+   */
+  open(onBytes?: (count: number) => void): AsyncGenerator<Uint8Array>;
+}
+
+/** Puts together what was measured; `files` begin with the manifest. */
+export function packedBundle(
+  parts: Omit<PackedBundle, 'files' | 'bytes' | 'tarBytes' | 'open'> & { files: readonly TarFile[] },
+): PackedBundle {
+  const { files, ...facts } = parts;
+  const modified = dateOf(facts.created);
+  return {
+    ...facts,
+    files: files.length - 1,
+    bytes: files.slice(1).reduce((sum, { body }) => sum + body.size, 0),
+    tarBytes: tarSize(files, modified),
+    open: (onBytes) => gzip(counted(writeTar(files, modified), onBytes)),
+  };
+}
+
+async function* counted(
+  chunks: AsyncIterable<Uint8Array>,
+  onBytes: ((count: number) => void) | undefined,
+): AsyncGenerator<Uint8Array> {
+  for await (const chunk of chunks) {
+    onBytes?.(chunk.byteLength);
+    yield chunk;
+  }
+}
+
+/**
+ * The `Idempotency-Key` of a bundle: sent with every try, it makes all of them one run. `salt` makes it a
+ * key of its own, for a bundle that was sent before and is meant to be published once more. Pure.
+ */
+export function idempotencyKeyOf(contentDigest: Digest, salt?: string): string {
+  return `waybill-${hexOf(contentDigest)}${salt === undefined ? '' : `-${salt}`}`;
+}

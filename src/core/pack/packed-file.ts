@@ -1,0 +1,115 @@
+import { createReadStream } from 'node:fs';
+import { open } from 'node:fs/promises';
+import { decompress } from '../archive/decompress.ts';
+import { readTar } from '../archive/tar-reader.ts';
+import { hasErrors, invalidBundle } from '../bundle/invalid-bundle.ts';
+import {
+  contentDigest,
+  manifestName,
+  maxManifestBytes,
+  parseManifest,
+  type Manifest,
+} from '../bundle/manifest.ts';
+import type { Digest } from '../digest.ts';
+import { WaybillError } from '../errors.ts';
+import { finding } from '../finding.ts';
+import { measure } from '../storage/body.ts';
+
+/** An archive that is a file already. */
+export interface PackedFile {
+  contentDigest: Digest;
+  /** Bytes of the file, which `onBytes` of `open` adds up to. */
+  size: number;
+  isCompressed: boolean;
+  open(onBytes?: (count: number) => void): AsyncGenerator<Uint8Array>;
+}
+
+/**
+ * Reads as much of a tar or tar.gz as tells which bundle it is: up to the manifest if that declares every
+ * digest, else all of it. Throws `usage` if the file cannot be read, `invalid_bundle` for the manifest, and
+ * the errors of archives that are damaged. What else may be wrong with the archive, its receiver says.
+ */
+export async function packedFile(file: string): Promise<PackedFile> {
+  const handle = await open(file).catch((error: unknown) => {
+    throw unreadable(file, error);
+  });
+  try {
+    const stats = await handle.stat();
+    if (!stats.isFile()) throw unreadable(file, new Error('it is no regular file'));
+    const { buffer: magic } = await handle.read(Buffer.alloc(2), 0, 2, 0);
+    const bytes = (): AsyncIterable<Uint8Array> =>
+      stats.size === 0 ? nothing() : createReadStream(file, { end: stats.size - 1 });
+    return {
+      contentDigest: await contentDigestOf(file, bytes()),
+      size: stats.size,
+      isCompressed: magic[0] === 0x1f && magic[1] === 0x8b,
+      async *open(onBytes) {
+        for await (const chunk of bytes()) {
+          onBytes?.(chunk.byteLength);
+          yield chunk;
+        }
+      },
+    };
+  } finally {
+    await handle.close();
+  }
+}
+
+async function contentDigestOf(file: string, bytes: AsyncIterable<Uint8Array>): Promise<Digest> {
+  const digests = new Map<string, Digest>();
+  let manifest: Manifest | null = null;
+  for await (const entry of readTar(decompress(bytes))) {
+    const name = entry.name.replace(/^(?:\.\/)+/, '');
+    if (entry.type === 'file' && name === manifestName) {
+      manifest = await readManifest(file, entry);
+      if (manifest.files.every(({ digest }) => digest !== null)) break;
+    } else if (entry.type === 'file') digests.set(name, (await measure(entry.read())).digest);
+  }
+  if (manifest === null)
+    throw refused(file, [
+      finding('error', 'manifest_missing', `the archive has no ${manifestName} at its root`, { file }),
+    ]);
+  const missing = manifest.files.filter(({ path, digest }) => digest === null && !digests.has(path));
+  if (missing.length > 0)
+    throw refused(
+      file,
+      missing.map(({ path }) =>
+        finding('error', 'file_missing', 'is listed in the manifest and is not there', {
+          file: `${file}:${path}`,
+        }),
+      ),
+    );
+  return contentDigest(manifest, ({ path }) => digests.get(path) as Digest);
+}
+
+async function readManifest(
+  file: string,
+  entry: { size: number; read(): AsyncGenerator<Buffer> },
+): Promise<Manifest> {
+  const place = `${file}:${manifestName}`;
+  const chunks: Buffer[] = [];
+  if (entry.size <= maxManifestBytes) for await (const chunk of entry.read()) chunks.push(chunk);
+  else {
+    const message = `has ${entry.size} bytes, and a manifest may have ${maxManifestBytes}`;
+    throw refused(file, [finding('error', 'manifest_too_large', message, { file: place })]);
+  }
+  const { manifest, findings } = parseManifest(Buffer.concat(chunks), place);
+  if (manifest === null || hasErrors(findings)) throw refused(file, findings);
+  return manifest;
+}
+
+function refused(file: string, findings: Parameters<typeof invalidBundle>[1]): WaybillError {
+  return invalidBundle(`"${file}"`, findings);
+}
+
+async function* nothing(): AsyncGenerator<Uint8Array> {
+  // An empty file has no bytes.
+}
+
+function unreadable(file: string, error: unknown): WaybillError {
+  const reason = error instanceof Error ? error.message : String(error);
+  return new WaybillError('usage', `"${file}" cannot be read: ${reason}`, {
+    hint: 'name a directory, a tar or a tar.gz',
+    cause: error,
+  });
+}
