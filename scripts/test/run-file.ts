@@ -33,6 +33,9 @@ export interface FileSettings {
   skipsMissing: boolean;
 }
 
+/** Loaded before each file. */
+export const quietDomains = new URL('quiet-domains.mjs', import.meta.url).href;
+
 /** A file that has been silent for so long hangs. */
 const silenceMs = 300_000;
 const running = new Set<ChildProcess>();
@@ -54,7 +57,7 @@ export async function runFile(
   };
   const fail = (name: string, detail: string): void => void result.failures.push({ name, detail });
   const started = performance.now();
-  const child = spawn(process.execPath, ['--enable-source-maps', program], {
+  const child = spawn(process.execPath, ['--enable-source-maps', `--import=${quietDomains}`, program], {
     // Its own session: whatever it starts can be found and ended.
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe'],
