@@ -1,7 +1,7 @@
 import type { Route } from './http/route.ts';
 import { apiPageRoute } from './openapi/api-page-route.ts';
 import type { ApiPorts } from './ports.ts';
-import { healthRoute } from './health/health-route.ts';
+import { healthRoute, readyRoute } from './health/health-route.ts';
 import { liveRoute } from './health/live-route.ts';
 import { followRunRoute, followRunsRoute } from './live/live-routes.ts';
 import { metricsRoute } from './metrics/metrics-route.ts';
@@ -35,6 +35,7 @@ export const routes: readonly Route<ApiPorts>[] = [
   sceneMapSchemaRoute,
   ...weatherRoutes,
   healthRoute,
+  readyRoute,
   liveRoute,
   metricsRoute,
   openApiRoute,

@@ -1,7 +1,7 @@
 import type { Express } from 'express';
 import type { Config } from '../core/config/config.ts';
 import type { HealthPorts } from './health/health-route.ts';
-import { healthRoute } from './health/health-route.ts';
+import { healthRoute, readyRoute } from './health/health-route.ts';
 import { liveRoute } from './health/live-route.ts';
 import { createHttpApp, type HttpPorts } from './http/app.ts';
 import type { Route } from './http/route.ts';
@@ -10,7 +10,7 @@ import { metricsRoute, type MetricsPorts } from './metrics/metrics-route.ts';
 export interface WorkerAppPorts extends HttpPorts, MetricsPorts, HealthPorts {}
 
 /** What a worker without an API answers: probes and Prometheus, with the routes of the API. */
-const workerRoutes: readonly Route<WorkerAppPorts>[] = [healthRoute, liveRoute, metricsRoute];
+const workerRoutes: readonly Route<WorkerAppPorts>[] = [healthRoute, readyRoute, liveRoute, metricsRoute];
 
 export function createWorkerApp(ports: WorkerAppPorts): Express {
   return createHttpApp(workerRoutes, ports);

@@ -3,6 +3,7 @@ import type { RunResult } from '../core/publish/results/result.ts';
 import type { StagedJob } from './job.ts';
 import type { JobQueue } from './queue.ts';
 import type { RunObserver } from './run-observer.ts';
+import type { HealthCheck } from './health-checks.ts';
 import type { PublishingPoolOptions } from './threads/publishing-pool.ts';
 import type { ThreadStats } from './threads/pool.ts';
 
@@ -15,6 +16,8 @@ export interface Coordinator {
   readonly staging: StagingArea;
   /** The queues for Bull Board; null if the queue is in memory, which has no board. */
   readonly board: BoardQueues | null;
+  /** What has to hold for uploads to be taken and published. */
+  readonly checks: readonly HealthCheck[];
   threads(): ThreadStats;
   /**
    * Decides on a thread what publishing a bundle that is staged on this machine would do, without changing
@@ -33,11 +36,6 @@ export interface StagingArea {
    * acceptance on to the run, which it does not outlive.
    */
   create(): Promise<string>;
-  /**
-   * Proves that uploads can be staged. Throws `staging_unavailable` or `insufficient_storage`; may be called
-   * often, since an outcome counts for a while.
-   */
-  check(): Promise<void>;
   /** Removes the directory that `create` made; `staged` is that directory or lies in it. */
   discard(staged: string): Promise<void>;
 }

@@ -49,6 +49,12 @@ export interface JobQueue {
   overview(pipelineIds: readonly string[]): Promise<PipelineOverview[]>;
 
   /**
+   * Since when the first run in line of each of these pipelines waits, in their order: RFC 3339 in UTC, null
+   * where none waits.
+   */
+  waitingSince(pipelineIds: readonly string[]): Promise<(string | null)[]>;
+
+  /**
    * Follows the records of all runs, on whichever host they change. `onChange` is called soon after a change,
    * once for any number of them, and must neither throw nor wait. Status, stages and destinations are noticed
    * within 200 ms, and progress within a stage a few times a second; of what a run went through in between,

@@ -9,18 +9,44 @@ const leastRoom = 16 * 1024 * 1024;
 
 /**
  * Proves that uploads can be staged in the directory, which is made if it is gone, by writing to it. Throws
- * `staging_unavailable`, or `insufficient_storage` if there is hardly any room left.
+ * `staging_unavailable`, or `insufficient_storage` if the disk is full.
  */
 export async function proveStaging(directory: string): Promise<void> {
   const probe = path.join(directory, `.waybill-probe-${randomUUID()}`);
   try {
     await mkdir(directory, { recursive: true, mode: 0o700 });
     await writeFile(probe, 'probe', { flag: 'wx' }).finally(() => rm(probe, { force: true }));
-    const { bavail, bsize } = await statfs(directory);
-    if (bavail * bsize < leastRoom) throw stagingFull();
   } catch (error) {
     throw stagingFailure(error);
   }
+}
+
+/**
+ * Proves that there is room for uploads in the directory, or where it would be made. Throws
+ * `insufficient_storage` if there is hardly any, and `staging_unavailable` if nobody can say.
+ */
+export async function proveRoom(directory: string): Promise<void> {
+  try {
+    if ((await freeBytes(directory)) < leastRoom) throw stagingFull();
+  } catch (error) {
+    throw stagingFailure(error);
+  }
+}
+
+/** Room on the disk of the directory, or of where it would be made. Throws the system's error. */
+export async function freeBytes(directory: string): Promise<number> {
+  try {
+    const { bavail, bsize } = await statfs(directory);
+    return bavail * bsize;
+  } catch (error) {
+    const parent = path.dirname(directory);
+    if (!isMissing(error) || parent === directory) throw error;
+    return freeBytes(parent);
+  }
+}
+
+function isMissing(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && (error.code === 'ENOENT' || error.code === 'ENOTDIR');
 }
 
 /** Repeats `prove` at most every `everyMs` milliseconds; in between its last outcome counts. */

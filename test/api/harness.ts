@@ -19,8 +19,10 @@ import { digestOf } from '../../src/core/digest.ts';
 import type { Log } from '../../src/core/log.ts';
 import { logControl, type LogControl } from '../../src/core/log-control.ts';
 import { memoryQueue } from '../../src/workers/memory/queue.ts';
+import { freeBytes } from '../../src/workers/staging-check.ts';
 import { newUploadDirectory, removeUploadDirectory } from '../../src/workers/staged-directories.ts';
-import { proveStaging } from '../../src/workers/staging-check.ts';
+import { newReadiness } from '../../src/api/health/readiness.ts';
+import { queueCheck, stagingChecks, type HealthCheck } from '../../src/workers/health-checks.ts';
 import { createWeatherService } from '../../src/api/weather/service.ts';
 import type { WeatherReader } from '../../src/core/weather/reader.ts';
 import { newWeatherObserver } from '../../src/api/weather/weather-observer.ts';
@@ -65,6 +67,8 @@ export interface ApiSettings {
   metricsToken?: string;
   /** How long the head of a request may take. */
   headersTimeoutMs?: number;
+  /** Of readiness, before those that there are. */
+  checks?: readonly HealthCheck[];
   /** As found by the last probe; true by default. */
   weatherIsUp?: boolean;
   /** Of weather; without it there is no data. */
@@ -174,7 +178,6 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     weatherPulse: { isUp: () => settings.weatherIsUp ?? true },
     staging: {
       create: () => newUploadDirectory(directory),
-      check: () => proveStaging(directory),
       discard: (staged) => removeUploadDirectory(directory, staged),
     },
     plan: async () => planned,
@@ -183,7 +186,17 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     bodyMemory: createBodyMemory(http.maxBodyMemory),
     streams: createStreams(http.maxStreams),
     draining: draining.signal,
-    isDraining: () => draining.signal.aborted,
+    readiness: newReadiness({
+      clock: systemClock,
+      log,
+      checks: [
+        ...(settings.checks ?? []),
+        queueCheck(queue, { remedy: '' }),
+        ...stagingChecks(directory, systemClock, 0),
+      ],
+      isDraining: () => draining.signal.aborted,
+      weatherPulse: { isUp: () => settings.weatherIsUp ?? true },
+    }),
   };
   const server = await listen(
     createApp(ports),
@@ -197,6 +210,8 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     threads: () => ({ threads: 2, busy: 1, replaced: 3 }),
     connections,
     streams: ports.streams.stats,
+    readiness: ports.readiness,
+    freeBytes: () => freeBytes(directory),
     weather: { isUp: () => true },
   });
   t.teardown(async () => {

@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import * as tar from 'tar';
 import t, { type Test } from 'tap';
@@ -16,7 +16,7 @@ interface Scrape {
 }
 
 async function scrape(origin: string): Promise<Scrape> {
-  const response = await fetch(`${origin}/metrics`);
+  const response = await fetch(`${origin.replace(/\/$/, '')}/metrics`);
   return parse(await response.text());
 }
 
@@ -44,7 +44,12 @@ function valueOf({ samples }: Scrape, name: string, labels: Record<string, strin
   return found?.value;
 }
 
-async function startDaemon(t: Test, metrics = '{}', env: Record<string, string> = {}) {
+async function startDaemon(
+  t: Test,
+  metrics = '{}',
+  env: Record<string, string> = {},
+  queue = '{driver: memory}',
+) {
   const root = t.testdir({ public: {}, bundle: { 'a.txt': 'hello' } });
   writeFileSync(
     path.join(root, 'bundle/manifest.json'),
@@ -55,7 +60,7 @@ async function startDaemon(t: Test, metrics = '{}', env: Record<string, string> 
     configFile,
     `
 upload_tokens: [{id: ci, value_env: TOKEN, pipelines: [maps]}]
-server: {http: {listen: "127.0.0.1:0"}, staging: {directory: ./staging}, metrics: ${metrics}}
+server: {http: {listen: "127.0.0.1:0"}, staging: {directory: ./staging}, metrics: ${metrics}, queue: ${queue}}
 pipelines:
   - id: maps
     source: {backend: http_upload}
@@ -64,16 +69,20 @@ pipelines:
       - {id: gone, backend: local, path: ./waybill.yaml}
 `,
   );
-  const served = await serve({
-    configFile,
-    log: silentLog,
-    env: { TOKEN: tokens.maps, HOME: root, ...env },
-  });
-  t.teardown(() => served.close());
+  const start = async (): Promise<Served> => {
+    const served = await serve({
+      configFile,
+      log: silentLog,
+      env: { TOKEN: tokens.maps, HOME: root, ...env },
+    });
+    t.teardown(() => served.close());
+    return served;
+  };
+  const served = await start();
   const archive: Buffer[] = [];
   for await (const chunk of tar.create({ cwd: path.join(root, 'bundle'), portable: true }, ['.']))
     archive.push(chunk);
-  return { served, origin: served.url.replace(/\/$/, ''), archive: Buffer.concat(archive) };
+  return { served, start, root, origin: served.url.replace(/\/$/, ''), archive: Buffer.concat(archive) };
 }
 
 async function publish(served: Served, archive: Buffer, headers = {}): Promise<RunRecord> {
@@ -121,6 +130,11 @@ t.test('a real publication shows in what a scrape tells, and docs/metrics.md lis
     ['waybill_kept_bytes_total', maps, 0],
     ['waybill_outputs_removed_total', web, 0],
     ['waybill_queue_depth', { state: 'running' }, 0],
+    ['waybill_queue_oldest_seconds', maps, 0],
+    ['waybill_ready', {}, 1],
+    ['waybill_publications_total', { ...maps, destination: 'web', action: 'error' }, 0],
+    ['waybill_check_up', { check: 'room' }, 1],
+    ['waybill_last_success_timestamp_seconds', { ...maps, destination: 'gone' }, undefined],
     ['waybill_worker_threads', {}, 1],
     ['waybill_worker_threads_busy', {}, 0],
     ['waybill_worker_threads_replaced_total', {}, 0],
@@ -128,6 +142,10 @@ t.test('a real publication shows in what a scrape tells, and docs/metrics.md lis
   ] as const)
     t.equal(valueOf(seen, name, labels), value, `${name} ${JSON.stringify(labels)}`);
   t.ok((valueOf(seen, 'waybill_published_bytes_total', maps) ?? 0) > 5);
+  t.equal(valueOf(start, 'waybill_published_bytes_total', { ...maps, destination: 'gone' }), 0);
+  const success =
+    valueOf(seen, 'waybill_last_success_timestamp_seconds', { ...maps, destination: 'web' }) ?? 0;
+  t.ok(success > Date.now() / 1000 - 600 && success <= Date.now() / 1000);
   await publish(served, archive);
   const later = await scrape(origin);
   t.equal(valueOf(later, 'waybill_outputs_kept_total', { ...web, action: 'skip_same' }), 2);
@@ -172,6 +190,40 @@ t.test('a real publication shows in what a scrape tells, and docs/metrics.md lis
     [...seen.types.keys()].filter((name) => !/^(waybill|process|nodejs)_/.test(name)),
     [],
   );
+});
+
+t.test('a restart finds when destinations were published to, in catalogs or in kept records', async (t) => {
+  const name = 'waybill_last_success_timestamp_seconds';
+  const web = { pipeline: 'maps', destination: 'web' };
+  for (const queue of ['{driver: memory}', '{driver: embedded, directory: ./queue}']) {
+    const { served, start, root, archive } = await startDaemon(t, '{}', {}, queue);
+    t.equal(valueOf(await scrape(served.url), name), undefined, 'nothing is known of what never was');
+    const run = await publish(served, archive);
+    await served.close();
+    const state = path.join(root, 'public/one/.publisher.json');
+    const { updated_at: committed } = JSON.parse(readFileSync(state, 'utf8')) as { updated_at: string };
+    if (queue.includes('embedded')) rmSync(path.join(root, 'public'), { recursive: true });
+    const again = await start();
+    let seen = await scrape(again.url);
+    while (valueOf(seen, name, web) === undefined) seen = await scrape(again.url);
+    const expected = queue.includes('embedded') ? run.finished_at : committed;
+    t.equal(valueOf(seen, name, web), Date.parse(expected ?? '') / 1000, queue);
+    t.equal(valueOf(seen, name, { ...web, destination: 'gone' }), undefined, 'that one cannot be reached');
+    await again.close();
+  }
+});
+
+t.test('the age of the run that waits longest, by pipeline', async (t) => {
+  const { origin } = await startApi(t);
+  t.equal(valueOf(await scrape(origin), 'waybill_queue_oldest_seconds', { pipeline: 'maps' }), 0);
+  await upload(origin);
+  const age = async () =>
+    valueOf(await scrape(origin), 'waybill_queue_oldest_seconds', { pipeline: 'maps' }) ?? 0;
+  const first = await age();
+  let second = await age();
+  while (second <= first) second = await age();
+  t.ok(second < 600);
+  t.equal(valueOf(await scrape(origin), 'waybill_queue_oldest_seconds', { pipeline: 'docs' }), 0);
 });
 
 t.test('no label holds what a client sends', async (t) => {

@@ -155,7 +155,7 @@ const broken =
       pause: fail,
       resume: fail,
     });
-    Object.assign(api.ports, { isDraining: fail });
+    Object.assign(api.ports, { readiness: { look: fail } });
     if (api.ports.metrics !== null) Object.assign(api.ports.metrics, { text: fail });
     return call(api);
   };
@@ -189,13 +189,20 @@ const stopping =
   };
 /** The bodies of others take all the memory. */
 const memoryTaken = (call: Call): [ApiSettings, Call] => [{ http: { maxBodyMemory: 1 } }, call];
-const unstageable =
-  (code: ErrorCode, call: Call): Call =>
-  (api) => {
-    const check = (): Promise<never> => Promise.reject(new WaybillError(code, 'by the will of the test'));
-    Object.assign(api.ports.staging, { check });
-    return call(api);
+const unstageable = (code: ErrorCode, call: Call): Provocation => {
+  const prove = (): Promise<never> => Promise.reject(new WaybillError(code, 'by the will of the test'));
+  return [{ checks: [{ name: 'staging', silent: code, remedy: '', prove }] }, call];
+};
+function ofReadiness(path: string): Record<string, Provocation> {
+  return {
+    200: get(path),
+    shutting_down: [{ draining: true }, get(path)],
+    queue_unavailable: away(get(path)),
+    staging_unavailable: unstageable('staging_unavailable', get(path)),
+    insufficient_storage: unstageable('insufficient_storage', get(path)),
+    internal_error: broken(get(path)),
   };
+}
 const key = { 'idempotency-key': 'k' };
 const keyInUse = (caller: string, pipelineId: string) => ({
   pipelineId,
@@ -472,14 +479,8 @@ const provocations: Record<string, Record<string, Provocation>> = {
     }),
   },
   getSceneMapSchema: { 200: get('/v1/schemas/scene-map.json'), 304: again('/v1/schemas/scene-map.json') },
-  getHealth: {
-    200: get('/healthz'),
-    shutting_down: [{ draining: true }, get('/healthz')],
-    queue_unavailable: away(get('/healthz')),
-    staging_unavailable: unstageable('staging_unavailable', get('/healthz')),
-    insufficient_storage: unstageable('insufficient_storage', get('/healthz')),
-    internal_error: broken(get('/healthz')),
-  },
+  getHealth: ofReadiness('/healthz'),
+  getReadiness: ofReadiness('/readyz'),
   getLiveness: { 200: [{ draining: true }, get('/livez')] },
   getMetrics: {
     200: get('/metrics'),

@@ -811,6 +811,32 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     await finished(queue, 'docs.1');
   });
 
+  t.test('since when a pipeline waits is told of the first run in its line', async (t) => {
+    const { queue, elapse } = await start(t, { queueSize: 20, retentionMs: 60_000 });
+    const workers = gatedWorkers();
+    const queuedAt = async (id: string): Promise<string | null | undefined> =>
+      (await queue.find(id))?.queued_at;
+    for (const id of ['maps.1', 'maps.2', 'docs.1']) {
+      await submit(queue, id);
+      await elapse(5);
+    }
+    t.same(await queue.waitingSince([]), []);
+    t.same(await queue.waitingSince(['docs', 'a', 'maps']), [
+      await queuedAt('docs.1'),
+      null,
+      await queuedAt('maps.1'),
+    ]);
+    t.ok(((await queuedAt('maps.1')) ?? '') < ((await queuedAt('maps.2')) ?? ''));
+    await queue.start(workers.process);
+    await workers.started('maps.1');
+    t.same(await queue.waitingSince(['maps']), [await queuedAt('maps.2')]);
+    workers.finish('maps.1', runResult('ok'));
+    await workers.started('maps.2');
+    t.same(await queue.waitingSince(['maps']), [null]);
+    for (const id of ['maps.2', 'docs.1']) workers.finish(id, runResult('ok'));
+    for (const id of ['maps.2', 'docs.1']) await finished(queue, id);
+  });
+
   t.test('a watch shows what changed after any cursor, each run once, as it is now', async (t) => {
     const { queue } = await start(t);
     const workers = gatedWorkers();

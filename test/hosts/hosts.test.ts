@@ -267,10 +267,16 @@ t.test("a worker's probes: ready while queue and staging can be used, alive in a
     const text = await response.text();
     return { status: response.status, body: text.startsWith('{') ? JSON.parse(text) : text };
   };
-  t.strictSame(await get('healthz'), {
-    status: 200,
-    body: { status: 'ok', details: { threads: { threads: 0, busy: 0, replaced: 0 } } },
-  });
+  const { status, body } = await get('readyz');
+  const { checks, ...rest } = body as { checks: { name: string; state: string }[] };
+  t.strictSame(
+    [status, rest],
+    [200, { status: 'ok', details: { threads: { threads: 0, busy: 0, replaced: 0 } } }],
+  );
+  t.match(
+    checks,
+    ['queue', 'staging', 'room', 'shared_staging'].map((name) => ({ name, state: 'ok' })),
+  );
   t.match(await get('metrics'), { status: 401, body: { code: 'unauthorized' } });
   t.match(await get('metrics', { authorization: `Bearer ${adminToken}` }), {
     status: 200,
@@ -287,7 +293,13 @@ t.test("a worker's probes: ready while queue and staging can be used, alive in a
 
   await redis.stop();
   await worker.until(({ msg }) => msg.startsWith('redis is away'));
-  t.match(await get('healthz'), { status: 503, body: { code: 'queue_unavailable' } });
+  t.match(await get('healthz'), {
+    status: 503,
+    body: {
+      code: 'queue_unavailable',
+      checks: [{ name: 'queue', state: 'failing', hint: /^see that Redis runs/ }, { state: 'ok' }],
+    },
+  });
   t.same(await get('livez'), { status: 200, body: { status: 'ok' } });
   t.equal(await worker.kill('SIGTERM'), 0);
 });

@@ -1,16 +1,14 @@
 import type { RequestHandler } from 'express';
-import { WaybillError } from '../../core/errors.ts';
-import type { StagingArea } from '../../workers/coordinator.ts';
 import type { JobQueue } from '../../workers/queue.ts';
 import type { ThreadStats } from '../../workers/threads/pool.ts';
-import { jsonContent } from '../http/json-content.ts';
+import { jsonContent, schemaRef } from '../http/json-content.ts';
+import { requestContext } from '../http/request/request-context.ts';
 import type { Route } from '../http/route.ts';
+import type { Readiness } from './readiness.ts';
 
 export interface HealthPorts {
-  /** Whether the process is shutting down. */
-  isDraining: () => boolean;
+  readiness: Readiness;
   queue: JobQueue;
-  staging: StagingArea;
   /** Null if no weather database is configured. */
   weatherPulse: { isUp(): boolean } | null;
   /** Of the queue of an API; a queue in memory is not worth a word. */
@@ -19,6 +17,12 @@ export interface HealthPorts {
   threads?: () => ThreadStats;
 }
 
+const checks = {
+  description: 'What the process depends on, and since when it is as it is.',
+  type: 'array',
+  items: schemaRef('HealthCheck'),
+};
+
 export const healthRoute: Route<HealthPorts> = {
   method: 'get',
   path: '/healthz',
@@ -26,7 +30,7 @@ export const healthRoute: Route<HealthPorts> = {
   tag: 'daemon',
   summary: 'Readiness',
   description:
-    'Needs no token. `details.weather`, where a weather database is configured, is `degraded` while it is away, and `details.paused` names pipelines that are paused. 503 while the daemon is stopping, its queue cannot be reached or uploads cannot be staged, 507 while there is hardly any room for them.',
+    'Needs no token. `checks` says of each thing on which the daemon depends how it stands, since when, and what to do; refusals have it, too. `details.weather`, where a weather database is configured, is `degraded` while it is away, and `details.paused` names pipelines that are paused. 503 while the daemon is stopping, its queue cannot be reached or uploads cannot be staged, 507 while there is hardly any room for them.',
   access: 'open',
   isProbe: true,
   responses: {
@@ -35,7 +39,7 @@ export const healthRoute: Route<HealthPorts> = {
       content: jsonContent({
         type: 'object',
         additionalProperties: false,
-        required: ['status'],
+        required: ['status', 'checks'],
         properties: {
           status: { const: 'ok' },
           details: {
@@ -56,6 +60,7 @@ export const healthRoute: Route<HealthPorts> = {
               },
             },
           },
+          checks,
         },
       }),
     },
@@ -64,14 +69,25 @@ export const healthRoute: Route<HealthPorts> = {
   handle: (ports) => health(ports),
 };
 
+/** The same under the name that Kubernetes and its like use. */
+export const readyRoute: Route<HealthPorts> = {
+  ...healthRoute,
+  path: '/readyz',
+  operationId: 'getReadiness',
+  summary: 'Readiness, by its other name',
+  description: 'The same as `/healthz`.',
+};
+
 function health(ports: HealthPorts): RequestHandler {
-  return async (_req, res) => {
-    if (ports.isDraining())
-      throw new WaybillError('shutting_down', 'the process is stopping and takes nothing new');
-    const { queue, staging } = ports;
-    const [pauses] = await Promise.all([queue.pauses(), queue.depth(), staging.check()]);
+  return async (req, res) => {
+    const { checks: reports, failure } = await ports.readiness.look();
+    if (failure !== null) {
+      requestContext(req).problemMembers = { checks: reports };
+      throw failure;
+    }
+    const pauses = await ports.queue.pauses();
     const details = detailsOf(ports, [...pauses.keys()].sort());
-    res.json(Object.keys(details).length === 0 ? { status: 'ok' } : { status: 'ok', details });
+    res.json({ status: 'ok', ...(Object.keys(details).length === 0 ? {} : { details }), checks: reports });
   };
 }
 

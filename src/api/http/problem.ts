@@ -159,7 +159,7 @@ export async function sendProblem(
     res.destroy();
     return;
   }
-  const problem = problemOf(error, context.id);
+  const problem = { ...problemOf(error, context.id), ...context.problemMembers };
   const retryAfter = error.retryAfterSeconds ?? retryAfterSeconds[problem.code];
   if (retryAfter !== undefined) res.setHeader('Retry-After', retryAfter);
   const form = context.problemForm ?? 'json';

@@ -1,11 +1,12 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
-import type { JobQueue } from '../../workers/queue.ts';
 import type { ThreadStats } from '../../workers/threads/pool.ts';
 import type { StreamStats } from '../live/streams.ts';
 import type { ConnectionStats } from '../http/listen.ts';
+import { observeQueue, type ObservedQueue } from './queue-gauges.ts';
+import { observeReadiness, type ObservedReadiness } from './readiness-gauges.ts';
 
-export interface ObservedDaemon {
-  queue: Pick<JobQueue, 'depth' | 'pauses'>;
+export interface ObservedDaemon extends ObservedReadiness {
+  queue: ObservedQueue;
   /** Of the queue, as configured. */
   driver: string;
   threads: () => ThreadStats;
@@ -19,7 +20,7 @@ export interface ObservedDaemon {
 export function observeDaemon(
   registry: Registry,
   pipelineIds: readonly string[],
-  { queue, driver, threads, connections, streams, weather }: ObservedDaemon,
+  { queue, driver, threads, connections, streams, weather, ...daemon }: ObservedDaemon,
 ): void {
   const registers = [registry];
   if (weather !== null)
@@ -48,37 +49,8 @@ export function observeDaemon(
       this.inc(connections().refused);
     },
   });
-  new Gauge({
-    name: 'waybill_queue_info',
-    help: '1, with the driver of the queue: memory, embedded or bullmq.',
-    labelNames: ['driver'],
-    registers,
-  }).set({ driver }, 1);
-  new Gauge({
-    name: 'waybill_queue_depth',
-    help: 'Uploads being received (reserved), runs that wait (queued) and runs that run (running).',
-    labelNames: ['state'],
-    registers,
-    async collect() {
-      this.reset();
-      // A queue that cannot be reached has no depth; all other metrics are still reported.
-      const depth = await queue.depth().catch(() => null);
-      const states: Record<string, number> = depth === null ? {} : { ...depth };
-      for (const [state, count] of Object.entries(states)) this.set({ state }, count);
-    },
-  });
-  new Gauge({
-    name: 'waybill_pipeline_paused',
-    help: '1 if no run of the pipeline begins, because it is paused, else 0.',
-    labelNames: ['pipeline'],
-    registers,
-    async collect() {
-      this.reset();
-      const pauses = await queue.pauses().catch(() => null);
-      if (pauses !== null)
-        for (const pipeline of pipelineIds) this.set({ pipeline }, pauses.has(pipeline) ? 1 : 0);
-    },
-  });
+  observeQueue(registry, pipelineIds, queue, driver);
+  observeReadiness(registry, daemon);
   observeStreams(registry, streams);
   observeThreads(registry, threads);
 }

@@ -2,7 +2,14 @@ import { Registry, collectDefaultMetrics } from 'prom-client';
 import type { ThreadStats } from '../../workers/threads/pool.ts';
 import { observeThreads } from './daemon-gauges.ts';
 import { definer, type Definer } from './definer.ts';
-import { deliveryMetrics, runMetrics, type DeliveryMetrics, type RunMetrics } from './run-metrics.ts';
+import { observeReadiness, type ObservedReadiness } from './readiness-gauges.ts';
+import {
+  deliveryMetrics,
+  runMetrics,
+  type DeliveryMetrics,
+  type Place,
+  type RunMetrics,
+} from './run-metrics.ts';
 
 /**
  * What every process that publishes measures, whether it is an API too or a worker alone. Each counts what it
@@ -15,8 +22,8 @@ export interface ProcessMetrics extends DeliveryMetrics, MetricsText {
 }
 
 export interface WorkerMetrics extends ProcessMetrics {
-  /** Adds gauges that look the threads up whenever the metrics are read. Called once. */
-  observe(worker: { threads: () => ThreadStats }): void;
+  /** Adds gauges that look the worker up whenever the metrics are read. Called once. */
+  observe(worker: ObservedReadiness & { threads: () => ThreadStats }): void;
 }
 
 /** All metrics in Prometheus's text format, and its media type. */
@@ -30,6 +37,10 @@ export interface MetricsOptions {
   nodeVersion: string;
   /** The series of their runs start at zero, so that the first run already counts as an increase. */
   pipelineIds: readonly string[];
+  /** The same of their destinations; by default none. */
+  places?: readonly Place[];
+  /** The same of deliveries; by default none. */
+  notifierIds?: readonly string[];
 }
 
 const lagBuckets = [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10];
@@ -37,7 +48,11 @@ const lagBuckets = [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10];
 /** The metrics of a worker without an API, in a registry of their own. `docs/metrics.md` lists them. */
 export function createWorkerMetrics(options: MetricsOptions): WorkerMetrics {
   const { registry, metrics } = processMetrics(options);
-  return { ...metrics, observe: ({ threads }) => observeThreads(registry, threads) };
+  const observe: WorkerMetrics['observe'] = ({ threads, ...worker }) => {
+    observeThreads(registry, threads);
+    observeReadiness(registry, worker);
+  };
+  return { ...metrics, observe };
 }
 
 /** A registry with the metrics of a process, and what adds others to it. */
@@ -52,8 +67,8 @@ export function processMetrics(options: MetricsOptions): {
   reportBuild(define, options);
   const metrics = {
     ...loopMetrics(define),
-    runs: runMetrics(define, options.pipelineIds),
-    ...deliveryMetrics(define),
+    runs: runMetrics(define, options.pipelineIds, options.places),
+    ...deliveryMetrics(define, options.notifierIds),
     contentType: registry.contentType,
     text: () => registry.metrics(),
   };

@@ -1,4 +1,4 @@
-import type { RunResult } from '../../core/publish/results/result.ts';
+import type { DestinationResult, RunResult } from '../../core/publish/results/result.ts';
 import type { RunObserver } from '../../workers/run-observer.ts';
 import type { Definer } from './definer.ts';
 
@@ -10,13 +10,25 @@ export interface DeliveryMetrics {
   recordDelivery(delivery: { notifierId: string; delivered: boolean }): void;
 }
 
+/** One destination of one pipeline. */
+export interface Place {
+  pipelineId: string;
+  destinationId: string;
+}
+
 export interface RunMetrics extends RunObserver {
+  /** Records that the destination was published to at `at`, which may be known to be later already. */
+  succeededAt(place: Place, at: Date): void;
   /** Records a run that was cancelled before its turn had come. */
   cancelled(pipelineId: string): void;
 }
 
 /** What is counted of runs, by pipeline, and of their publications, by destination. */
-export function runMetrics(define: Definer, pipelineIds: readonly string[]): RunMetrics {
+export function runMetrics(
+  define: Definer,
+  pipelineIds: readonly string[],
+  places: readonly Place[] = [],
+): RunMetrics {
   const { counter, histogram } = define;
   const runs = counter(
     'waybill_runs_total',
@@ -35,22 +47,54 @@ export function runMetrics(define: Definer, pipelineIds: readonly string[]): Run
     ['pipeline'],
     waitBuckets,
   );
-  const recordPublications = publicationMetrics(define);
+  const recordPublications = publicationMetrics(define, places);
+  const succeededAt = successMetric(define);
   for (const pipeline of pipelineIds)
     for (const status of ['succeeded', 'failed', 'cancelled']) runs.inc({ pipeline, status }, 0);
   return {
     started: ({ pipelineId, waitedSeconds }) => waitSeconds.observe({ pipeline: pipelineId }, waitedSeconds),
+    succeededAt,
     cancelled: (pipeline) => runs.inc({ pipeline, status: 'cancelled' }),
     finished: ({ pipelineId, seconds, succeeded, cancelled, result }) => {
       const status = succeeded ? 'succeeded' : cancelled ? 'cancelled' : 'failed';
       runs.inc({ pipeline: pipelineId, status });
       runSeconds.observe({ pipeline: pipelineId }, seconds);
-      if (result !== null) recordPublications(result.run);
+      if (result === null) return;
+      recordPublications(result.run);
+      for (const place of succeededPlaces(result.run)) succeededAt(place, new Date());
     },
   };
 }
 
-function publicationMetrics({ counter }: Definer): (run: RunResult) => void {
+/** When each destination was published to without a failure, as far as it is known. */
+function successMetric({ gauge }: Definer): RunMetrics['succeededAt'] {
+  const last = gauge(
+    'waybill_last_success_timestamp_seconds',
+    'When a run published to the destination last, or found all of it published.',
+    ['pipeline', 'destination'],
+  );
+  const known = new Map<string, number>();
+  return ({ pipelineId, destinationId }, at) => {
+    const key = JSON.stringify([pipelineId, destinationId]);
+    const seconds = at.getTime() / 1000;
+    if (seconds <= (known.get(key) ?? -Infinity)) return;
+    known.set(key, seconds);
+    last.set({ pipeline: pipelineId, destination: destinationId }, seconds);
+  };
+}
+
+/** The destinations at which nothing of the run failed. */
+function succeededPlaces({ pipelines }: RunResult): Place[] {
+  return pipelines.flatMap(({ pipelineId, destinations }) =>
+    destinations.filter(hasSucceeded).map(({ destinationId }) => ({ pipelineId, destinationId })),
+  );
+}
+
+function hasSucceeded({ status, error, actions }: DestinationResult): boolean {
+  return status === 'ok' && error === null && actions.every((action) => action.error === null);
+}
+
+function publicationMetrics({ counter }: Definer, places: readonly Place[]): (run: RunResult) => void {
   const labels = ['pipeline', 'destination', 'action'];
   const publications = counter(
     'waybill_publications_total',
@@ -72,6 +116,13 @@ function publicationMetrics({ counter }: Definer): (run: RunResult) => void {
     'pipeline',
     'destination',
   ]);
+  for (const { pipelineId: pipeline, destinationId: destination } of places)
+    for (const [one, label] of [
+      [bytes, {}],
+      [keptBytes, {}],
+      [publications, { action: 'error' }],
+    ] as const)
+      one.inc({ pipeline, destination, ...label }, 0);
   return ({ pipelines }) => {
     for (const { pipelineId, destinations } of pipelines) {
       for (const { destinationId, actions, error } of destinations) {
@@ -91,11 +142,13 @@ function publicationMetrics({ counter }: Definer): (run: RunResult) => void {
   };
 }
 
-export function deliveryMetrics({ counter }: Definer): DeliveryMetrics {
+export function deliveryMetrics({ counter }: Definer, notifierIds: readonly string[] = []): DeliveryMetrics {
   const deliveries = counter('waybill_event_deliveries_total', 'Events, after the last try.', [
     'notifier',
     'result',
   ]);
+  for (const notifier of notifierIds)
+    for (const result of ['delivered', 'failed']) deliveries.inc({ notifier, result }, 0);
   return {
     recordDelivery: ({ notifierId, delivered }) =>
       deliveries.inc({ notifier: notifierId, result: delivered ? 'delivered' : 'failed' }),

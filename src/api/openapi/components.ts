@@ -20,6 +20,7 @@ export function componentSchemas(): Record<string, JsonSchema> {
     Pause: pause,
     SceneMapReport: sceneMapReport,
     Finding: finding,
+    HealthCheck: healthCheck,
     Problem: problem,
   };
 }
@@ -151,6 +152,33 @@ const problem: JsonSchema = {
       type: 'array',
       items: schemaRef('Finding'),
     },
+    checks: {
+      description: 'Of readiness: what the daemon depends on, and how each stands.',
+      type: 'array',
+      items: schemaRef('HealthCheck'),
+    },
+  },
+};
+
+const healthCheck: JsonSchema = {
+  description: 'How one thing stands that the daemon depends on.',
+  type: 'object',
+  additionalProperties: false,
+  required: ['name', 'state', 'since'],
+  properties: {
+    name: { enum: ['process', 'queue', 'staging', 'room', 'shared_staging', 'weather'] },
+    state: {
+      description: '`degraded`: something is missing, and uploads are taken all the same.',
+      enum: ['ok', 'degraded', 'failing'],
+    },
+    since: {
+      description: 'When it was first seen so. It is looked at whenever somebody asks.',
+      type: 'string',
+      format: 'date-time',
+    },
+    code: { description: 'Of the failure.', enum: publicCodes },
+    detail: { description: 'What is wrong.', type: 'string' },
+    hint: { description: 'What an operator does about it.', type: 'string' },
   },
 };
 

@@ -8,6 +8,7 @@ import { cancelled } from '../../workers/refusals.ts';
 import { resolveToken, resolveTokens, type KnownToken, type Token } from '../../api/http/auth.ts';
 import { createBodyMemory } from '../../api/http/request/body-in-memory.ts';
 import type { Streams } from '../../api/live/streams.ts';
+import type { Readiness } from '../../api/health/readiness.ts';
 import type { Metrics } from '../../api/metrics/metrics.ts';
 import type { ApiPorts } from '../../api/ports.ts';
 import { resolveAdminToken } from '../../api/queue-board/admin-auth.ts';
@@ -44,6 +45,7 @@ export interface ApiParts {
   coordinator: Coordinator;
   weather: WeatherService | null;
   weatherPulse: Pulse | null;
+  readiness: Readiness;
   /** Aborts when uploads that are still being received must end. */
   stopping: AbortSignal;
   /** Aborts when the daemon begins to stop. */
@@ -54,8 +56,8 @@ export interface ApiParts {
 /** The ports of the daemon's API. */
 export async function apiPorts(foundation: Foundation, parts: ApiParts): Promise<ApiPorts> {
   const { config, clock, log, logging } = foundation;
-  const { tokens, metrics, notifier, coordinator, weather, weatherPulse, stopping, draining, streams } =
-    parts;
+  const { tokens, metrics, notifier, coordinator, weather, weatherPulse, readiness } = parts;
+  const { stopping, draining, streams } = parts;
   return {
     http: config.server.http,
     clock,
@@ -80,11 +82,11 @@ export async function apiPorts(foundation: Foundation, parts: ApiParts): Promise
     metricsToken: tokens.metrics,
     weather,
     weatherPulse,
+    readiness,
     stopping,
     bodyMemory: createBodyMemory(config.server.http.maxBodyMemory),
     streams,
     draining,
-    isDraining: () => draining.aborted,
     board: await openBoard(coordinator, tokens.admin, config),
   };
 }

@@ -4,15 +4,18 @@ import { WaybillError } from '../../core/errors.ts';
 import { releasedOnFailure } from '../../core/lifecycle.ts';
 import type { Coordinator } from '../../workers/coordinator.ts';
 import { openConfiguredStore, openCoordinator, requireBullmq } from '../../workers/open-coordinator.ts';
+import { freeBytes } from '../../workers/staging-check.ts';
 import type { QueueStore } from '../../workers/embedded/queue-store.ts';
 import { createApp } from '../../api/app.ts';
 import { listen, type HttpServer } from '../../api/http/listen.ts';
+import { newReadiness, type Readiness } from '../../api/health/readiness.ts';
 import { createStreams, type Streams } from '../../api/live/streams.ts';
 import { createMetrics, type Metrics } from '../../api/metrics/metrics.ts';
 import { metricsOptions } from './metrics-options.ts';
 import { withHotReads } from '../../api/weather/hot-reads.ts';
 import type { OpenedWeather } from '../../api/weather/open-weather.ts';
 import { newEntrance, type Entrance } from './entrance.ts';
+import { findLastSuccesses, type Search } from './last-successes.ts';
 import { watchLoopLag } from './loop-lag.ts';
 import { apiPorts, resolveApiTokens, uploadPipelines, type Tokens } from './api-ports.ts';
 import {
@@ -54,6 +57,10 @@ interface Daemon {
   weather: OpenedWeather | null;
   coordinator: Coordinator;
   streams: Streams;
+  readiness: Readiness;
+  shutdown: Shutdown;
+  /** Of when destinations were published to before; null if this process publishes nothing. */
+  search: Search | null;
   lag: Timer;
 }
 
@@ -65,9 +72,8 @@ export async function serve(options: ServeOptions): Promise<Served> {
   const { workers = true, onListening } = options;
   return releasedOnFailure(async (onFailure) => {
     const daemon = await openDaemon(options, onFailure);
-    const { foundation, coordinator, server, entrance, weather } = daemon;
+    const { foundation, coordinator, server, entrance, weather, shutdown } = daemon;
     const { config, log } = foundation;
-    const shutdown = newShutdown();
     const ports = await apiPorts(foundation, {
       ...daemon,
       weather: weather?.service ?? null,
@@ -80,7 +86,7 @@ export async function serve(options: ServeOptions): Promise<Served> {
     const url = `${server.origin}${config.server.http.basePath}`;
     log.info({ url, pipelines: [...uploadPipelines(config).keys()] }, 'listening');
     onListening?.(url);
-    return { url, close: runOnce(() => stop(daemon, shutdown)) };
+    return { url, close: runOnce(() => stop(daemon)) };
   });
 }
 
@@ -125,13 +131,22 @@ async function openDaemon(
   onFailure(async () => lag.cancel());
   const { driver } = config.server.queue;
   const streams = createStreams(config.server.http.maxStreams);
+  const shutdown = newShutdown();
+  const weatherPulse = weather?.pulse ?? null;
+  const isDraining = (): boolean => shutdown.draining.signal.aborted;
+  const readiness = newReadiness({ ...foundation, checks: coordinator.checks, isDraining, weatherPulse });
   metrics?.observe({
     ...coordinator,
     driver,
     connections: server.connections,
     streams: streams.stats,
-    weather: weather?.pulse ?? null,
+    readiness,
+    freeBytes: () => freeBytes(config.server.staging.directory),
+    weather: weatherPulse,
   });
+  const search =
+    metrics === null || !workers ? null : findLastSuccesses(foundation, coordinator.queue, metrics.runs);
+  if (search !== null) onFailure(() => search.close());
   return {
     foundation,
     tokens,
@@ -143,6 +158,9 @@ async function openDaemon(
     weather,
     coordinator,
     streams,
+    readiness,
+    shutdown,
+    search,
     lag,
   };
 }
@@ -176,11 +194,12 @@ function newShutdown(): Shutdown {
   return { draining, uploads: new AbortController() };
 }
 
-async function stop(daemon: Daemon, shutdown: Shutdown): Promise<{ unfinished: string[] }> {
-  const { foundation, coordinator, server, weather, notifier } = daemon;
+async function stop(daemon: Daemon): Promise<{ unfinished: string[] }> {
+  const { foundation, coordinator, server, weather, notifier, shutdown } = daemon;
   const { config, log } = foundation;
   const { shutdownTimeoutMs } = config.server.http;
   shutdown.draining.abort();
+  await daemon.search?.close();
   const { unfinished } = await coordinator.queue.close(shutdownTimeoutMs);
   shutdown.uploads.abort(
     new WaybillError('shutting_down', 'the daemon stopped before the upload was whole', {

@@ -1,3 +1,4 @@
+import type { Readiness } from '../../api/health/readiness.ts';
 import { listen } from '../../api/http/listen.ts';
 import type { MetricsText } from '../../api/metrics/process-metrics.ts';
 import { createWorkerApp, workerHttp } from '../../api/worker-app.ts';
@@ -12,7 +13,7 @@ export interface WorkerListener {
   /** Base URL, with the port that was really bound; ends with `/`. */
   url: string;
   /** Answers the requests that were held back until now, and all further ones. */
-  open(worker: { coordinator: Coordinator; isDraining: () => boolean }): void;
+  open(worker: { coordinator: Coordinator; readiness: Readiness }): void;
   close(): Promise<void>;
 }
 
@@ -32,10 +33,10 @@ export async function openWorkerListener(
   const server = await listen(entrance.listener, options, { clock, log, logging, metrics: null });
   return {
     url: `${server.origin}/`,
-    open: ({ coordinator, isDraining }) => {
-      const { queue, staging } = coordinator;
+    open: ({ coordinator, readiness }) => {
+      const { queue } = coordinator;
       const threads = (): ThreadStats => coordinator.threads();
-      const ports = { queue, staging, threads, isDraining, weatherPulse: null };
+      const ports = { queue, threads, readiness, weatherPulse: null };
       entrance.open(createWorkerApp({ ...ports, http, clock, log, logging, metrics, metricsToken: token }));
     },
     close: () => server.close(),

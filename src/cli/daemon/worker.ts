@@ -2,6 +2,8 @@ import type { Timer } from '../../core/clock.ts';
 import { releasedOnFailure } from '../../core/lifecycle.ts';
 import type { Coordinator } from '../../workers/coordinator.ts';
 import { openCoordinator, requireBullmq } from '../../workers/open-coordinator.ts';
+import { newReadiness, type Readiness } from '../../api/health/readiness.ts';
+import { freeBytes } from '../../workers/staging-check.ts';
 import { createWorkerMetrics, type WorkerMetrics } from '../../api/metrics/process-metrics.ts';
 import {
   bootstrap,
@@ -11,6 +13,7 @@ import {
   type ProgramNotifier,
   type ProgramOptions,
 } from './bootstrap.ts';
+import { findLastSuccesses, type Search } from './last-successes.ts';
 import { watchLoopLag } from './loop-lag.ts';
 import { metricsOptions } from './metrics-options.ts';
 import { openWorkerListener, type WorkerListener } from './worker-listener.ts';
@@ -36,6 +39,10 @@ interface Worker {
   notifier: ProgramNotifier;
   listener: WorkerListener | null;
   coordinator: Coordinator;
+  readiness: Readiness;
+  shutdown: { isDraining: boolean };
+  /** Of when destinations were published to before; null if it is not measured. */
+  search: Search | null;
   lag: Timer;
 }
 
@@ -48,13 +55,12 @@ export async function work(options: WorkerOptions): Promise<Working> {
     const worker = await openWorker(options, onFailure);
     const { foundation, coordinator, listener } = worker;
     const { config, log } = foundation;
-    const shutdown = { isDraining: false };
     await coordinator.start();
-    listener?.open({ coordinator, isDraining: () => shutdown.isDraining });
+    listener?.open(worker);
     const url = listener?.url ?? null;
     if (url !== null) log.info({ url }, 'listening');
     log.info({ max_concurrency: config.server.http.maxConcurrency }, 'working');
-    return { url, close: runOnce(() => stop(worker, shutdown)) };
+    return { url, close: runOnce(() => stop(worker)) };
   });
 }
 
@@ -82,22 +88,41 @@ async function openWorker(
   onFailure(async () => {
     await coordinator.close(0);
   });
-  metrics?.observe(coordinator);
+  const shutdown = { isDraining: false };
+  const readiness = newReadiness({
+    ...foundation,
+    checks: coordinator.checks,
+    isDraining: () => shutdown.isDraining,
+    weatherPulse: null,
+  });
+  metrics?.observe({
+    threads: () => coordinator.threads(),
+    readiness,
+    freeBytes: () => freeBytes(config.server.staging.directory),
+  });
+  const search = metrics === null ? null : findLastSuccesses(foundation, coordinator.queue, metrics.runs);
+  if (search !== null) onFailure(() => search.close());
   const lag = watchLag(foundation, metrics);
   onFailure(async () => lag.cancel());
-  return { foundation, notifier, listener, coordinator, lag };
+  return { foundation, notifier, listener, coordinator, readiness, shutdown, search, lag };
 }
 
 function watchLag(foundation: Foundation, metrics: WorkerMetrics | null): Timer {
   return watchLoopLag({ ...foundation, record: (seconds) => metrics?.loopLag(seconds) });
 }
 
-async function stop(
-  { foundation, notifier, listener, coordinator, lag }: Worker,
-  shutdown: { isDraining: boolean },
-): Promise<{ unfinished: string[] }> {
+async function stop({
+  foundation,
+  notifier,
+  listener,
+  coordinator,
+  shutdown,
+  search,
+  lag,
+}: Worker): Promise<{ unfinished: string[] }> {
   const { config, log } = foundation;
   shutdown.isDraining = true;
+  await search?.close();
   const answer = await coordinator.close(config.server.http.shutdownTimeoutMs);
   await listener?.close();
   await notifier.close();

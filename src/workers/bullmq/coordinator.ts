@@ -11,9 +11,9 @@ import type { JobProcessor } from '../queue.ts';
 import { openScratch } from './scratch-directory.ts';
 import { openSharedStaging } from './shared-staging.ts';
 import { newUploadDirectory, removeUploadDirectory } from '../staged-directories.ts';
-import { proveStaging, provedAtMost } from '../staging-check.ts';
+import { queueCheck, stagingChecks, type HealthCheck } from '../health-checks.ts';
+import { provedAtMost } from '../staging-check.ts';
 
-const checkEveryMs = 1_000;
 // It may be far away, and every request to it may cost money.
 const checkSharedEveryMs = 10_000;
 
@@ -65,8 +65,12 @@ export async function createBullmqCoordinator(
     await Promise.all([scratch.close(), shared.close()]);
     throw error;
   });
-  const checkScratch = provedAtMost(clock, checkEveryMs, () => proveStaging(scratch.directory));
-  const checkShared = provedAtMost(clock, checkSharedEveryMs, () => shared.check());
+  const sharedCheck: HealthCheck = {
+    name: 'shared_staging',
+    silent: 'staging_unavailable',
+    remedy: 'see that the storage of server.staging.shared answers, has room and can be written',
+    prove: provedAtMost(clock, checkSharedEveryMs, () => shared.check()),
+  };
   const pool = publishingPool(options);
   const planner = planningPool(options);
   const process: JobProcessor = async (job: PublishJob, context) => {
@@ -83,11 +87,15 @@ export async function createBullmqCoordinator(
   return {
     queue,
     board: boardQueues(queue.queues.values()),
+    checks: [
+      queueCheck(queue, {
+        remedy: 'see that Redis runs, has room and is reached from this host; the log has what it answered',
+      }),
+      ...stagingChecks(scratch.directory, clock),
+      sharedCheck,
+    ],
     staging: {
       create: () => newUploadDirectory(scratch.directory),
-      check: async () => {
-        await Promise.all([checkScratch(), checkShared()]);
-      },
       discard,
     },
     threads: pool.stats,

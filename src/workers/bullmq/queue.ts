@@ -158,6 +158,7 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
     untilFinished: (runId, signal) => finishes.wait(runId, signal),
     list: (pipelineIds, query) => store.list(pipelineIds, query),
     overview: (pipelineIds) => store.overview(pipelineIds),
+    waitingSince: (pipelineIds) => store.waitingSince(pipelineIds),
     watch: (onChange) => feed.watch(onChange),
     depth: () => store.depth(),
     pause: (pipelineId, reason) => store.pause(pipelineId, reason, clock.now()),

@@ -30,6 +30,7 @@ export const scripts = {
   find: { file: 'runs/find', args: [] },
   list: { file: 'runs/list', args: ['before', 'most'] },
   overview: { file: 'runs/overview', args: [] },
+  waitingSince: { file: 'runs/waiting-since', args: [] },
   place: { file: 'runs/place', args: ['runId'] },
   changes: { file: 'runs/changes', args: ['after', 'most', 'epoch'] },
   finished: { file: 'runs/finished', args: [] },

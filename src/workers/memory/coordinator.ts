@@ -4,6 +4,7 @@ import { errorRecord, WaybillError } from '../../core/errors.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
 import { runFailure } from '../../core/publish/results/occurrences.ts';
 import type { Coordinator, CoordinatorOptions, StagingArea } from '../coordinator.ts';
+import { queueCheck, stagingChecks } from '../health-checks.ts';
 import type { PublishJob } from '../job.ts';
 import { maxWaitingOf } from '../max-waiting.ts';
 import {
@@ -12,12 +13,9 @@ import {
   sweepUploadDirectories,
   uploadDirectoryOf,
 } from '../staged-directories.ts';
-import { proveStaging, provedAtMost } from '../staging-check.ts';
 import { planningPool, publishingPool } from '../threads/publishing-pool.ts';
 import { noJournal, type Journal } from './journal.ts';
 import { memoryQueue, type MemoryQueue } from './queue.ts';
-
-const checkEveryMs = 1_000;
 
 /** Where runs are written that are to outlive the process. */
 export interface Keeping {
@@ -36,13 +34,8 @@ export function createCoordinator(options: CoordinatorOptions, keeping: Keeping 
   const { config, clock, log, observer } = options;
   const { http, staging: settings } = config.server;
   const { journal } = keeping;
-  const checkStaging = provedAtMost(clock, checkEveryMs, () => proveStaging(settings.directory));
   const staging: StagingArea = {
     create: () => newUploadDirectory(settings.directory),
-    check: async () => {
-      keeping.check();
-      await checkStaging();
-    },
     discard: (staged) => removeUploadDirectory(settings.directory, staged),
   };
   const discard = async (job: PublishJob): Promise<void> => {
@@ -72,6 +65,13 @@ export function createCoordinator(options: CoordinatorOptions, keeping: Keeping 
     queue,
     staging,
     board: null,
+    checks: [
+      queueCheck(queue, {
+        remedy: 'see that the disk of server.queue.directory has room and can be written',
+        keeps: () => keeping.check(),
+      }),
+      ...stagingChecks(settings.directory, clock),
+    ],
     threads: pool.stats,
     plan: async (job, signal) => (await planner.process(job, { signal, onProgress: () => undefined })).run,
     start: () => queue.start(pool.process, observer),

@@ -174,6 +174,10 @@ class QueueOfOneProcess implements MemoryQueue {
     return pipelineIds.map((id) => ({ ...this.#turns.of(id), ...this.#runs.newestOf(id) }));
   }
 
+  async waitingSince(pipelineIds: readonly string[]): Promise<(string | null)[]> {
+    return pipelineIds.map((id) => this.#turns.waitingSince(id));
+  }
+
   watch(onChange: () => void): RunWatch {
     return this.#runs.feed.watch(onChange);
   }

@@ -57,6 +57,12 @@ export class Turns {
     return this.#waiting.lengthOf(pipelineId);
   }
 
+  /** Since when the first run in line of the pipeline waits; null if none does. */
+  waitingSince(pipelineId: string): string | null {
+    const first = this.#waiting.firstOf(pipelineId);
+    return first === undefined ? null : (first.record.queued_at ?? first.record.accepted_at);
+  }
+
   get running(): number {
     return this.#active.size;
   }

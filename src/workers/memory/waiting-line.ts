@@ -22,6 +22,11 @@ export class WaitingLine<T> {
     return this.#lines.get(pipelineId)?.length ?? 0;
   }
 
+  /** The one of the pipeline that waits longest. */
+  firstOf(pipelineId: string): T | undefined {
+    return this.#lines.get(pipelineId)?.[0]?.item;
+  }
+
   push(pipelineId: string, item: T): void {
     const place = { arrival: this.#arrivals++, item };
     const line = this.#lines.get(pipelineId);

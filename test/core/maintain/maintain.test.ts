@@ -1,4 +1,5 @@
 import t from 'tap';
+import { lastPublished, lookLimits } from '../../../src/core/catalog/last-published.ts';
 import { managedPaths, reportedPath, requireManagedPaths } from '../../../src/core/catalog/managed-paths.ts';
 import { prune } from '../../../src/core/maintain/prune.ts';
 import { reconcile } from '../../../src/core/maintain/reconcile.ts';
@@ -229,4 +230,39 @@ t.test('verify reads every output and names what is missing or different', async
       ['theirs.txt', 'size'],
     ],
   );
+});
+
+t.test('when an owner last published is found in the catalogs, within limits', async (t) => {
+  const storage = await published();
+  const times = async (who: typeof owner): Promise<string[]> => {
+    const state = await stateOf(storage);
+    if (state.kind !== 'valid') return [];
+    const { outputs } = state.catalog;
+    return outputs.filter((one) => one.owner.destinationId === who.destinationId).map((one) => one.updatedAt);
+  };
+  for (const who of [owner, otherOwner]) {
+    const newest = (await times(who)).sort().at(-1);
+    t.equal((await lastPublished(storage, who, 'preserve_relative'))?.toISOString(), newest);
+  }
+  const nobody = { pipelineId: 'none', destinationId: 'none' };
+  t.equal(await lastPublished(storage, nobody, 'preserve_relative'), null);
+  t.equal(await lastPublished(storage, owner, 'fixed'), null, 'there is no catalog at the root');
+  t.equal(await lastPublished(memoryStorage({ flavour: 'files' }), owner, 'preserve_relative'), null);
+  for (const [name, value] of [
+    ['entries', 2],
+    ['catalogs', 0],
+    ['bytes', 10],
+  ] as const) {
+    const limits = { ...lookLimits, [name]: value };
+    t.equal(await lastPublished(storage, owner, 'preserve_relative', limits), null, `${name} are limited`);
+  }
+  const broken: Storage = {
+    ...storage,
+    list: () => {
+      throw new Error('away');
+    },
+  };
+  await t.rejects(lastPublished(broken, owner, 'preserve_relative'), { message: 'away' });
+  await put(storage, 'bundle/.publisher.json', 'no catalog');
+  t.equal(await lastPublished(storage, owner, 'preserve_relative'), null);
 });

@@ -21,6 +21,8 @@ export interface RequestContext {
   isProbe?: boolean;
   /** The form of a refusal; undefined: JSON, whatever the client accepts. */
   problemForm?: ProblemForm;
+  /** What a refusal tells beside what every problem document has. */
+  problemMembers?: Readonly<Record<string, unknown>>;
   /** Bytes read from the request body, if its reader counts them. */
   received?: number;
   /** Bytes of the response body, if they differ from its Content-Length. */

@@ -17,7 +17,7 @@ export function workerCommand(): Command {
     .addOption(configOption())
     .option(
       '--listen <host:port>',
-      'answer GET /healthz, /livez and /metrics here (default: server.worker.listen)',
+      'answer GET /healthz, /readyz, /livez and /metrics here (default: server.worker.listen)',
     )
     .addHelpText('after', help)
     .action(async (options: WorkerCommandOptions) =>

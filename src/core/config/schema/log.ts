@@ -11,6 +11,6 @@ export const logSchema = map({
   requests: choice(...requestLoggings)
     .default('all')
     .description(
-      'Which requests are logged: all, errors (answered with 400 or above, or left by the client) or none. Probes (/healthz, /livez, /metrics) that succeed are logged at level debug. A request that fails by a defect of waybill is logged in any case.',
+      'Which requests are logged: all, errors (answered with 400 or above, or left by the client) or none. Probes (/healthz, /readyz, /livez, /metrics) that succeed are logged at level debug. A request that fails by a defect of waybill is logged in any case.',
     ),
 }).description('The log of waybill serve, worker and weather. Other commands log with --verbose only.');

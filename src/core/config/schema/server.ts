@@ -90,7 +90,7 @@ const http = map({
 const worker = map({
   listen: listen()
     .description(
-      'Address and port at which waybill worker answers GET /healthz, /livez and /metrics; the form is that of server.http.listen. Without it, a worker listens nowhere. The option --listen of the command comes before it.',
+      'Address and port at which waybill worker answers GET /healthz, /readyz, /livez and /metrics; the form is that of server.http.listen. Without it, a worker listens nowhere. The option --listen of the command comes before it.',
     )
     .example('127.0.0.1:9090'),
 }).description('Workers without an API (waybill worker), which need server.queue: {driver: bullmq}.');

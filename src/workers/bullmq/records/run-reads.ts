@@ -14,6 +14,8 @@ export interface RunReads {
   list(pipelineIds: readonly string[], query: RunQuery): Promise<RunPage>;
   /** As `JobQueue.overview`. */
   overview(pipelineIds: readonly string[]): Promise<PipelineOverview[]>;
+  /** As `JobQueue.waitingSince`. */
+  waitingSince(pipelineIds: readonly string[]): Promise<(string | null)[]>;
   /** At most `most` runs that changed after the revision, oldest change first; none if it is null. */
   changes(after: number | null, most: number): Promise<ChangesFound>;
 }
@@ -70,6 +72,11 @@ export function runReads(run: RunScript): RunReads {
         };
       });
     },
+    waitingSince: async (pipelineIds) =>
+      ((await run('waitingSince', {}, pipelineIds)) as string[]).map((text) => {
+        const record = optionalRecord(text);
+        return record === null ? null : (record.queued_at ?? record.accepted_at);
+      }),
     changes: async (after, most) => {
       // Another one for each call: after a loss of data the same one would name two lives.
       const epoch = randomBytes(6).toString('hex');

@@ -1,0 +1,63 @@
+import { Gauge, type Registry } from 'prom-client';
+import type { JobQueue } from '../../workers/queue.ts';
+
+export type ObservedQueue = Pick<JobQueue, 'depth' | 'pauses' | 'waitingSince'>;
+
+/**
+ * Adds gauges that ask the queue whenever the metrics are read. A queue that cannot be reached has none of
+ * them; all other metrics are still reported.
+ */
+export function observeQueue(
+  registry: Registry,
+  pipelineIds: readonly string[],
+  queue: ObservedQueue,
+  driver: string,
+): void {
+  const registers = [registry];
+  new Gauge({
+    name: 'waybill_queue_info',
+    help: '1, with the driver of the queue: memory, embedded or bullmq.',
+    labelNames: ['driver'],
+    registers,
+  }).set({ driver }, 1);
+  new Gauge({
+    name: 'waybill_queue_depth',
+    help: 'Uploads being received (reserved), runs that wait (queued) and runs that run (running).',
+    labelNames: ['state'],
+    registers,
+    async collect() {
+      this.reset();
+      const depth = await queue.depth().catch(() => null);
+      const states: Record<string, number> = depth === null ? {} : { ...depth };
+      for (const [state, count] of Object.entries(states)) this.set({ state }, count);
+    },
+  });
+  new Gauge({
+    name: 'waybill_queue_oldest_seconds',
+    help: 'How long the run waits that waits longest; 0 if none of the pipeline waits.',
+    labelNames: ['pipeline'],
+    registers,
+    async collect() {
+      this.reset();
+      const waiting = await queue.waitingSince(pipelineIds).catch(() => null);
+      const now = Date.now();
+      for (const [index, pipeline] of pipelineIds.entries()) {
+        const since = waiting?.[index];
+        const age = typeof since === 'string' ? (now - Date.parse(since)) / 1000 : 0;
+        if (waiting !== null) this.set({ pipeline }, Math.max(age, 0));
+      }
+    },
+  });
+  new Gauge({
+    name: 'waybill_pipeline_paused',
+    help: '1 if no run of the pipeline begins, because it is paused, else 0.',
+    labelNames: ['pipeline'],
+    registers,
+    async collect() {
+      this.reset();
+      const pauses = await queue.pauses().catch(() => null);
+      if (pauses !== null)
+        for (const pipeline of pipelineIds) this.set({ pipeline }, pauses.has(pipeline) ? 1 : 0);
+    },
+  });
+}

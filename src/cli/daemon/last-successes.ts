@@ -1,0 +1,136 @@
+import { lastPublished } from '../../core/catalog/last-published.ts';
+import type { DestinationConfig } from '../../core/config/config.ts';
+import { asWaybillError } from '../../core/errors.ts';
+import type { Log } from '../../core/log.ts';
+import { storageOpener } from '../../core/storage/open-storage.ts';
+import type { JobQueue } from '../../workers/queue.ts';
+import type { RunRecord } from '../../workers/run-record.ts';
+import type { Place, RunMetrics } from '../../api/metrics/run-metrics.ts';
+import type { Foundation } from './bootstrap.ts';
+
+/** A look that is under way in the background. */
+export interface Search {
+  /** Resolves when everything was looked at, or given up. Never rejects. */
+  done: Promise<void>;
+  /** Gives up what is left. */
+  close(): Promise<void>;
+}
+
+/** Records of each pipeline that are looked at. */
+const mostRecords = 50;
+/** A destination that takes longer is left out. */
+const patienceMs = 60_000;
+
+/**
+ * Finds out, in the background, when each destination was last published to before this process began: from
+ * the records of runs where the queue still has them, and otherwise from the catalogs at the destination.
+ * What cannot be found cheaply, or cannot be reached, is left out; the next run tells.
+ *
+ * @param found Told of each destination of which it was found.
+ */
+export function findLastSuccesses(
+  foundation: Foundation,
+  queue: Pick<JobQueue, 'list' | 'overview'>,
+  found: Pick<RunMetrics, 'succeededAt'>,
+): Search {
+  const stopping = new AbortController();
+  const done = lookAtAll(foundation, queue, found, stopping.signal).catch((error: unknown) => {
+    foundation.log.debug({ err: error }, 'when destinations were last published to is not known');
+  });
+  return {
+    done,
+    close: async () => {
+      stopping.abort();
+      await done;
+    },
+  };
+}
+
+async function lookAtAll(
+  foundation: Foundation,
+  queue: Pick<JobQueue, 'list' | 'overview'>,
+  found: Pick<RunMetrics, 'succeededAt'>,
+  signal: AbortSignal,
+): Promise<void> {
+  const { config, log } = foundation;
+  for (const { id: pipelineId, destinations } of config.pipelines) {
+    const known = await fromRecords(queue, pipelineId).catch(() => new Map<string, Date>());
+    for (const destination of destinations) {
+      if (signal.aborted) return;
+      const place = { pipelineId, destinationId: destination.id };
+      const at =
+        known.get(destination.id) ??
+        known.get(anyDestination) ??
+        (await fromCatalogs(foundation, place, destination, signal).catch((error: unknown) => {
+          const { code } = asWaybillError(error);
+          log.debug(
+            { pipeline_id: pipelineId, destination_id: destination.id, code },
+            'its catalogs cannot be read now',
+          );
+          return null;
+        }));
+      if (at !== null) found.succeededAt(place, at);
+    }
+  }
+}
+
+/** Stands for those of which the record of the run that succeeded last has expired. */
+const anyDestination = '';
+
+/** The time of the newest run that succeeded at each destination. */
+async function fromRecords(
+  queue: Pick<JobQueue, 'list' | 'overview'>,
+  pipelineId: string,
+): Promise<Map<string, Date>> {
+  const [{ runs }, [overview]] = await Promise.all([
+    queue.list([pipelineId], { limit: mostRecords }),
+    queue.overview([pipelineId]),
+  ]);
+  const known = new Map<string, Date>();
+  for (const record of runs)
+    for (const id of succeededDestinations(record))
+      if (!known.has(id) && record.finished_at !== null) known.set(id, new Date(record.finished_at));
+  const last = overview?.lastSuccess ?? null;
+  if (last !== null) known.set(anyDestination, new Date(last.finished_at));
+  return known;
+}
+
+function succeededDestinations({ destinations, finished_at }: RunRecord): Set<string> {
+  if (finished_at === null) return new Set();
+  const failed = new Set(destinations.flatMap((one) => (one.error === null ? [] : [one.destination_id])));
+  return new Set(destinations.map(({ destination_id }) => destination_id).filter((id) => !failed.has(id)));
+}
+
+/** Nobody has asked for these looks, so that what fails in them is no warning. */
+function quiet(log: Log): Log {
+  const debug: Log['debug'] = (fields, message) => log.debug(fields, message);
+  return { debug, info: debug, warn: debug, error: debug };
+}
+
+async function fromCatalogs(
+  { clock, log, secrets }: Foundation,
+  place: Place,
+  { location, mapping }: DestinationConfig,
+  signal: AbortSignal,
+): Promise<Date | null> {
+  const look = async (): Promise<Date | null> => {
+    const storage = await storageOpener({ clock, log: quiet(log), secrets })(location, {
+      readOnly: true,
+      mustExist: true,
+    });
+    try {
+      return await lastPublished(storage, place, mapping);
+    } finally {
+      await storage.close();
+    }
+  };
+  // A look that takes too long ends by itself, and nobody waits for it.
+  const late = new AbortController();
+  const tooLate = clock.sleep(patienceMs, AbortSignal.any([signal, late.signal])).then(
+    () => null,
+    () => null,
+  );
+  const looking = look();
+  looking.catch(() => undefined);
+  return Promise.race([looking, tooLate]).finally(() => late.abort());
+}
