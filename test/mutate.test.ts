@@ -11,6 +11,7 @@ const source = `
   export async function commit(lease: { fence(): Promise<void> }, count: number): Promise<string> {
     await lease.fence();
     log.warn({ count }, 'it is committed');
+    context.log.info({ count }, 'so it is');
     if (count > 2) throw new Error(\`there are \${count} of them\`, { hint: 'less' });
     return 'done';
   }
@@ -25,8 +26,8 @@ t.test('a statement is taken out, and words for a person are left alone', async 
     `${one.line} ${one.mutator}: ${one.original} → ${one.replacement}`;
   const run = mutants.filter(({ ignored }) => ignored === undefined).map(told);
   t.ok(run.includes('3 StatementRemoval: await lease.fence(); → ;'), run.join('\n'));
-  t.ok(run.includes('5 EqualityOperator: count > 2 → count >= 2'));
-  t.ok(run.includes('6 StringLiteral: \'done\' → ""'));
+  t.ok(run.includes('6 EqualityOperator: count > 2 → count >= 2'));
+  t.ok(run.includes('7 StringLiteral: \'done\' → ""'));
   const ignored = mutants.filter(({ ignored }) => ignored !== undefined);
   t.same(
     ignored.map(({ line, original }) => [line, original]),
@@ -34,9 +35,12 @@ t.test('a statement is taken out, and words for a person are left alone', async 
       [4, "log.warn({ count }, 'it is committed');"],
       [4, '{ count }'],
       [4, "'it is committed'"],
-      [5, '`there are ${count} of them`'],
-      [5, "{ hint: 'less' }"],
-      [5, "'less'"],
+      [5, "context.log.info({ count }, 'so it is');"],
+      [5, '{ count }'],
+      [5, "'so it is'"],
+      [6, '`there are ${count} of them`'],
+      [6, "{ hint: 'less' }"],
+      [6, "'less'"],
     ],
   );
 });
@@ -122,12 +126,14 @@ const measuredFile = (
   reached: units.map(({ reached = [] }) => new Set(reached)),
 });
 
-t.test('a mutant is run with the tests that reach it, the mirror of its file first', async (t) => {
+t.test('a mutant is run with the tests that reach it, those of the mirror of its file first', async (t) => {
   const measured = [
     measuredFile('test/slow.test.ts', [{ ms: 500, hits: { m: 2 } }]),
     measuredFile('test/core/a/x.test.ts', [
       { only: 0, ms: 600, hits: { m: 1 } },
       { only: 1, ms: 1, hits: {} },
+      { only: 2, ms: 90, hits: { m: 1 } },
+      { only: 3, ms: 90, hits: { m: 1 } },
     ]),
     measuredFile('test/quick.test.ts', [{ ms: 100, hits: { m: 1 } }]),
     measuredFile('test/elsewhere.test.ts', [{ ms: 1, hits: { other: 1 } }]),
@@ -136,6 +142,7 @@ t.test('a mutant is run with the tests that reach it, the mirror of its file fir
   t.same(
     steps.map(({ test, only, reload }) => [test, only, reload]),
     [
+      ['test/core/a/x.test.ts', [2, 3], undefined],
       ['test/core/a/x.test.ts', [0], undefined],
       ['test/quick.test.ts', undefined, undefined],
       ['test/slow.test.ts', undefined, undefined],
@@ -190,6 +197,11 @@ t.test('what is known of a mutant holds for each test file until that changes', 
     return [again.hasPassed(survivor, a), again.hasPassed(survivor, b), again.noticed(noticed)?.by];
   };
   t.same(known(), [true, true, 'a test']);
+  results.keepPassed(noticed, a, [1, 3]);
+  results.keepPassed(noticed, a, [2]);
+  t.ok(results.hasPassed(noticed, a, [1, 2]));
+  t.notOk(results.hasPassed(noticed, a, [0, 1]));
+  t.notOk(results.hasPassed(noticed, a));
   t.same(known(true), [false, false, undefined]);
   writeFileSync(b, 'another');
   t.same(known(), [true, false, undefined]);

@@ -40,6 +40,7 @@ interface Node {
   readonly argument?: Node;
   readonly callee?: Node;
   readonly object?: Node;
+  readonly property?: Node;
   readonly name?: string;
   readonly properties?: readonly { readonly key?: { readonly name?: string } }[];
 }
@@ -116,8 +117,10 @@ function sourceMutant(mutant: Mutant, lines: readonly string[]): SourceMutant {
   };
 }
 
+/** `log.warn(…)`, `context.log.warn(…)`. */
 function isLogCall({ type, callee }: Node): boolean {
-  return type === 'CallExpression' && callee?.object?.name === 'log';
+  const { object } = callee ?? {};
+  return type === 'CallExpression' && (object?.name ?? object?.property?.name) === 'log';
 }
 
 function textOf(node: Node): string {

@@ -8,7 +8,7 @@ import { digestOf } from './units.ts';
 interface Kept {
   /** What noticed the mutant, with the digest of that test file. */
   readonly noticed?: Verdict & { readonly digest: string };
-  /** The test files that did not notice it, and their digests. */
+  /** The test files that did not notice it: the digest of each, and the numbers of its units, if not all. */
   readonly passed?: Readonly<Record<string, string>>;
 }
 
@@ -34,18 +34,28 @@ export class Results {
     return noticed !== undefined && this.#holds(noticed.test, noticed.digest) ? noticed : undefined;
   }
 
-  /** Whether this test file is known not to notice the mutant. */
-  hasPassed(mutant: SourceMutant, test: string): boolean {
-    return this.#holds(test, this.#kept[this.#key(mutant)]?.passed?.[test]);
+  /** Whether these units of the test file, or all, are known not to notice the mutant. */
+  hasPassed(mutant: SourceMutant, test: string, only?: readonly number[]): boolean {
+    const passed = this.#passed(mutant, test);
+    return passed !== undefined && (passed === 'all' || only?.every((unit) => passed.has(unit)) === true);
   }
 
   keepNoticed(mutant: SourceMutant, verdict: Verdict & { test: string }): void {
     this.#kept[this.#key(mutant)] = { noticed: { ...verdict, digest: this.#digest(verdict.test) } };
   }
 
-  keepPassed(mutant: SourceMutant, test: string): void {
+  keepPassed(mutant: SourceMutant, test: string, only?: readonly number[]): void {
     const key = this.#key(mutant);
-    this.#kept[key] = { passed: { ...this.#kept[key]?.passed, [test]: this.#digest(test) } };
+    const before = this.#passed(mutant, test);
+    const units = only === undefined || before === 'all' ? [] : [...new Set([...(before ?? []), ...only])];
+    const passed = [this.#digest(test), ...units].join(' ');
+    this.#kept[key] = { passed: { ...this.#kept[key]?.passed, [test]: passed } };
+  }
+
+  #passed(mutant: SourceMutant, test: string): Set<number> | 'all' | undefined {
+    const [digest, ...units] = this.#kept[this.#key(mutant)]?.passed?.[test]?.split(' ') ?? [];
+    if (!this.#holds(test, digest)) return undefined;
+    return units.length === 0 ? 'all' : new Set(units.map(Number));
   }
 
   save(): void {

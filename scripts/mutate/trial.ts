@@ -1,3 +1,4 @@
+import path from 'node:path';
 import type { SourceMutant } from './instrument.ts';
 import type { Results } from './results.ts';
 import type { Runner } from './runner.ts';
@@ -27,8 +28,7 @@ export class Chances {
 
   of(file: string, test: string): number {
     const { noticed, of } = this.#tried.get(`${file} ${test}`) ?? { noticed: 0, of: 0 };
-    const prior = test === mirrorOf(file) ? 1 : 0.2;
-    return (noticed + prior) / (of + 1);
+    return (noticed + nearness(file, test)) / (of + 1);
   }
 
   learn(file: string, test: string, hasNoticed: boolean): void {
@@ -54,9 +54,9 @@ export function withReached(measured: readonly Measured[], mutants: readonly Sou
 const overheadMs = 30;
 
 /**
- * The runs that may notice a mutant: of each file the tests that reach it. For one that is reached when
- * modules are loaded, it is those that reach anything in its file, and all if none does. What is likely to
- * notice it in the least time comes first.
+ * The runs that may notice a mutant: of each file the tests that reach it, the quick ones together. For one
+ * that is reached when modules are loaded, it is those that reach anything in its file, and all if none does.
+ * What is likely to notice it in the least time comes first.
  */
 export function stepsFor(
   mutant: SourceMutant,
@@ -69,11 +69,21 @@ export function stepsFor(
     const reaching = one.units.filter(({ hits }, index) =>
       isLoaded ? one.reached[index]?.has(mutant.file) : mutant.id in hits,
     );
-    return reaching.length === 0 ? [] : [stepOf(mutant, one, reaching, isLoaded)];
+    return inGroups(reaching).map((units) => stepOf(mutant, one, units, isLoaded));
   });
   const steps = near.length > 0 ? near : loading.map((one) => stepOf(mutant, one, one.units, true));
   const cost = ({ test, ms }: Step): number => (ms + overheadMs) / chances.of(mutant.file, test);
   return steps.sort((a, b) => cost(a) - cost(b));
+}
+
+/** Units that take less are run together. */
+const longMs = 100;
+
+/** The quick ones together, and each other one by itself. */
+function inGroups(units: readonly Unit[]): Unit[][] {
+  const isLong = ({ ms }: Unit): boolean => ms >= longMs;
+  const quick = units.filter((unit) => !isLong(unit));
+  return [...(quick.length > 0 ? [quick] : []), ...units.filter(isLong).map((unit) => [unit])];
 }
 
 function stepOf(
@@ -93,8 +103,13 @@ function stepOf(
   };
 }
 
-function mirrorOf(file: string): string {
-  return file.replace(/^src\//, 'test/').replace(/\.ts$/, '.test.ts');
+/** Tests mirror the source: in the same place are those that are about it. */
+function nearness(file: string, test: string): number {
+  const mirror = file.replace(/^src\//, 'test/').replace(/\.ts$/, '.test.ts');
+  if (test === mirror) return 1;
+  const [folder, ofTest] = [path.posix.dirname(mirror), path.posix.dirname(test)];
+  const isAbout = `${folder}/`.startsWith(`${ofTest}/`) && ofTest.split('/').length > 2;
+  return isAbout ? 0.6 : 0.2;
 }
 
 export interface Trial {
@@ -118,13 +133,13 @@ export async function tryOut(mutant: SourceMutant, trial: Trial): Promise<Verdic
   if (steps.length === 0) return { status: 'unreached' };
   let spentMs = 0;
   for (const step of steps) {
-    const { test, ms } = step;
+    const { test, only, ms } = step;
     spentMs += ms;
-    if (results.hasPassed(mutant, test)) continue;
+    if (results.hasPassed(mutant, test, only)) continue;
     if (spentMs > budgetMs && spentMs > ms) break;
     const verdict = await runStep(mutant, step, runner);
     chances.learn(mutant.file, test, verdict !== null);
-    if (verdict === null) results.keepPassed(mutant, test);
+    if (verdict === null) results.keepPassed(mutant, test, only);
     else {
       results.keepNoticed(mutant, verdict);
       return verdict;

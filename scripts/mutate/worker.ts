@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
+import fc from 'fast-check';
 import { Test } from 'tap';
 
 export interface Run {
@@ -62,6 +63,9 @@ let running: ReturnType<typeof newTest> | undefined;
 let started = 0;
 const tick = 50;
 const stillStuck = 8;
+
+// That a property fails is enough to know; to look for its smallest counterexample takes most of the time.
+fc.configureGlobal({ endOnFailure: true });
 
 // What an earlier run left behind says nothing about this one; tap catches what belongs to a test.
 process.on('unhandledRejection', () => undefined);
