@@ -58,7 +58,7 @@ function bootId(): string | null {
  */
 function processIdentity(pid: number): string | null {
   return readOrNull(() => {
-    const startTime = startTimeIn(`/proc/${pid}/stat`);
+    const startTime = startTimeIn(readFileSync(`/proc/${pid}/stat`, 'utf8'));
     return startTime === null ? null : `${readlinkSync('/proc/self/ns/pid')} ${startTime}`;
   });
 }
@@ -77,14 +77,13 @@ function ownThread(): string | null {
 /** `1240 1234567`: the system's id of the thread, and its start time, because ids are reused. */
 function threadIdentity(pid: number, tid: string): string | null {
   return readOrNull(() => {
-    const startTime = startTimeIn(`/proc/${pid}/task/${tid}/stat`);
+    const startTime = startTimeIn(readFileSync(`/proc/${pid}/task/${tid}/stat`, 'utf8'));
     return startTime === null ? null : `${tid} ${startTime}`;
   });
 }
 
-/** Field 22 of proc_pid_stat(5); null for a zombie. */
-function startTimeIn(file: string): string | null {
-  const stat = readFileSync(file, 'utf8');
+/** Field 22 of proc_pid_stat(5); null for a zombie. Pure. */
+export function startTimeIn(stat: string): string | null {
   // The second field is the program's name in parentheses, which may itself contain spaces and parentheses.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   const [state, startTime] = [fields[0], fields[19]];

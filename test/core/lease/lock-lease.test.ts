@@ -1,6 +1,7 @@
 import t from 'tap';
 import type { Catalog } from '../../../src/core/catalog/catalog.ts';
 import { readState, stateKey } from '../../../src/core/catalog/store.ts';
+import { digestOf } from '../../../src/core/digest.ts';
 import { WaybillError } from '../../../src/core/errors.ts';
 import { defaultLeaseTimes, type Lease } from '../../../src/core/lease/lease.ts';
 import { acquireLockLease } from '../../../src/core/lease/lock-lease.ts';
@@ -374,5 +375,93 @@ t.test('a state that was removed counts as removed if only the answer was lost',
   isApplied = true;
   await lease.removeState();
   t.equal((await readState(inner)).raw, null);
+  await lease.release();
+});
+
+t.test('a contender that was suspended while it waited takes no lock', async (t) => {
+  const { storage, calls } = watched(files());
+  await put(storage, lockKey, lockText(elsewhere, 0));
+  const clock = beatingClock();
+  const suspended = {
+    ...clock,
+    async sleep(ms: number, signal?: AbortSignal) {
+      if (ms !== defaultLeaseTimes.pollEveryMs) return clock.sleep(ms, signal);
+      await storage.remove(lockKey);
+      calls.length = 0;
+      await clock.pass(defaultLeaseTimes.abortAfterMs + 1);
+    },
+  };
+  await t.rejects(acquire(storage, 'mine', suspended), { code: 'lease_lost' });
+  t.same(calls, [], 'what it is about to publish may be out of date');
+});
+
+t.test('a state waits in staging unsynced, and goes back only as the bytes that were found', async (t) => {
+  const inner = files();
+  await put(inner, '.publisher.json', 'as it was');
+  const writes: object[] = [];
+  const storage: Storage = {
+    ...inner,
+    write: async (key, body, options) => {
+      if (key !== lockKey) writes.push(options);
+      return inner.write(key, body, options);
+    },
+  };
+  const lease = await acquire(storage);
+  await lease.writeState(empty);
+  await lease.restoreState();
+  t.same(writes, [{ mode: 'scratch' }, { mode: 'scratch', digest: digestOf('as it was') }]);
+  await lease.release();
+});
+
+t.test(
+  'a lock that others steal or take first is contended for again; any other failure is told',
+  async (t) => {
+    const dead = newHolder();
+    retire(dead);
+    for (const code of ['storage_not_found', 'storage_exists', 'storage_denied'] as const) {
+      const inner = files();
+      await put(inner, lockKey, lockText(dead, 0));
+      const failure = new WaybillError(code, 'for the test');
+      const moves: unknown[] = [];
+      const storage: Storage = {
+        ...inner,
+        async rename(given) {
+          moves.push(...given);
+          await inner.remove(lockKey);
+          throw failure;
+        },
+      };
+      if (code === 'storage_denied') await t.rejects(acquire(storage), failure);
+      else await (await acquire(storage)).release();
+      t.same(moves, [{ from: '.publisher.lock', to: '.publisher.tmp/stolen-mine' }], code);
+    }
+  },
+);
+
+t.test('a lock that comes and goes is waited for, and is no obstacle', async (t) => {
+  const inner = files();
+  let tries = 0;
+  const storage: Storage = {
+    ...inner,
+    async write(name, body, how) {
+      if (name === lockKey && (tries += 1) === 1) throw new WaybillError('storage_exists', 'it was there');
+      return inner.write(name, body, how);
+    },
+    stat: async (name) =>
+      name === lockKey ? { type: 'file', size: 1, version: null, modifiedAt: null } : inner.stat(name),
+  };
+  await (await acquire(storage)).release();
+  t.equal(tries, 2);
+});
+
+t.test('where nothing was left, nothing is swept', async (t) => {
+  const { storage, calls } = watched(files());
+  const lease = await acquire(storage);
+  t.same(calls, [
+    'write .publisher.lock',
+    'list .publisher.tmp',
+    'read .publisher.lock',
+    'read .publisher.json',
+  ]);
   await lease.release();
 });

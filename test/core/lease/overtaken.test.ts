@@ -1,5 +1,6 @@
 import t, { type Test } from 'tap';
 import type { Catalog } from '../../../src/core/catalog/catalog.ts';
+import { digestOf } from '../../../src/core/digest.ts';
 import { WaybillError } from '../../../src/core/errors.ts';
 import { acquireLease } from '../../../src/core/lease/acquire-lease.ts';
 import { defaultLeaseTimes, leaseLost, type Lease } from '../../../src/core/lease/lease.ts';
@@ -365,4 +366,61 @@ t.test('without the lease, nothing is changed through the view of its holder', a
       ['b', 'b'],
     ],
   );
+});
+
+t.test(
+  'a holder sees what its storage answers, and bodies as they are where outputs are staged',
+  async (t) => {
+    const written: unknown[] = [];
+    const answers = { size: 1, digest: digestOf('x'), version: 'v' };
+    const kept = { key: key('a'), aside: key('aside'), by: 'copy' as const, version: null };
+    const body = bytesBody('x');
+    for (const flavour of ['files', 'objects'] as const) {
+      const held = whileHeld(
+        {
+          ...memoryStorage({ flavour }),
+          write: async (_key, given) => {
+            written.push(given);
+            return answers;
+          },
+          keep: async () => kept,
+        },
+        { check: () => undefined },
+      );
+      t.equal(await held.write(key('a'), body, { mode: 'replace' }), answers);
+      t.equal(await held.keep(key('a'), key('aside')), kept);
+    }
+    t.equal(written[0], body, 'a driver may know a quicker way to copy it');
+    t.not(written[1], body);
+  },
+);
+
+t.test('a body is read no further once the lease is lost', async (t) => {
+  let isLost = false;
+  const check = (): void => {
+    if (isLost) throw leaseLost({ label: 'memory' }, 'for the test');
+  };
+  let read = 0;
+  const taken: string[] = [];
+  const storage = whileHeld(
+    {
+      ...memoryStorage({ flavour: 'objects' }),
+      async write(_key, body) {
+        for await (const chunk of body.open()) taken.push(String(chunk));
+        return { size: 0, digest: digestOf(''), version: null };
+      },
+    },
+    { check },
+  );
+  const body = {
+    size: 3,
+    async *open() {
+      for (const text of ['a', 'b', 'c']) {
+        isLost = (read += 1) === 2;
+        yield Buffer.from(text);
+      }
+    },
+  };
+  await t.rejects(storage.write(key('a'), body, { mode: 'replace' }), lost);
+  t.same([taken, read], [['a'], 2]);
 });

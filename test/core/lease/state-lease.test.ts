@@ -456,3 +456,62 @@ t.test('a holder whose intent had no answer is fenced off if the state vanishes'
   await t.rejects(lease.fence(), { code: 'lease_lost' });
   await lease.release();
 });
+
+t.test('a state that vanishes while its lost answer is looked into is asked for again', async (t) => {
+  let isLost = false;
+  const { storage: inner } = noting(objects(), () => isLost);
+  const storage: Storage = { ...inner, stat: async (key) => (isLost ? undefined : inner.stat(key)) };
+  const lease = await acquire(storage);
+  isLost = true;
+  await lease.writeState(intent(lease));
+  isLost = false;
+  await storage.remove('.publisher.json' as never);
+  await t.rejects(lease.writeState(committed), { code: 'lease_lost' });
+  await lease.release();
+});
+
+t.test('a holder that renews its intent keeps the lease, and who waited for it has stopped', async (t) => {
+  const storage = objects();
+  const theirs = intent({ attemptId: 'theirs', holder: elsewhere });
+  const renewed = async (renewals: number): Promise<void> => {
+    const pending = theirs.pending && { ...theirs.pending, renewals };
+    await put(storage, '.publisher.json', serialiseCatalog({ ...theirs, pending }).toString());
+  };
+  await renewed(0);
+  const clock = testClock();
+  let renewals = 0;
+  let beats: AbortSignal | undefined;
+  const renewing = {
+    ...clock,
+    async sleep(ms: number, signal?: AbortSignal) {
+      if (ms === defaultLeaseTimes.renewEveryMs) beats = signal;
+      else await renewed((renewals += 1));
+      await clock.sleep(ms, signal);
+    },
+  };
+  await t.rejects(acquire(storage, 'mine', renewing), {
+    code: 'destination_busy',
+    message: /process 7 on another/,
+  });
+  t.ok(clock.monotonic() >= defaultLeaseTimes.waitMs && clock.monotonic() < defaultLeaseTimes.staleAfterMs);
+  t.ok(beats?.aborted, 'nothing beats any more');
+});
+
+t.test('who is to stop, or was suspended while it waited, takes no lease', async (t) => {
+  const reason = new Error('stop');
+  const clock = beatingClock();
+  const options = { clock, log: silentLog, attemptId: 'mine', times: defaultLeaseTimes };
+  await t.rejects(acquireStateLease(objects(), { ...options, signal: AbortSignal.abort(reason) }), reason);
+  const storage = objects();
+  const theirs = intent({ attemptId: 'theirs', holder: elsewhere });
+  await put(storage, '.publisher.json', serialiseCatalog(theirs).toString());
+  const suspended = {
+    ...clock,
+    async sleep(ms: number, signal?: AbortSignal) {
+      if (ms !== defaultLeaseTimes.pollEveryMs) return clock.sleep(ms, signal);
+      await put(storage, '.publisher.json', serialiseCatalog(committed).toString());
+      await clock.pass(defaultLeaseTimes.abortAfterMs + 1);
+    },
+  };
+  await t.rejects(acquire(storage, 'mine', suspended), { code: 'lease_lost' });
+});

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
 import type { Holder } from '../../../src/core/catalog/catalog.ts';
-import { isKnownDead, newHolder, retire } from '../../../src/core/lease/this-holder.ts';
+import { isKnownDead, newHolder, retire, startTimeIn } from '../../../src/core/lease/this-holder.ts';
 
 /** Field 22 of proc_pid_stat(5). */
 function startTimeOf(pid: number): string {
@@ -68,4 +68,15 @@ t.test('dead is who ran here in a process or a thread that is no more', async (t
   t.equal(isKnownDead({ ...active, thread: null }), false, 'a thread that is not known says nothing');
   retire(active);
   t.equal(isKnownDead({ ...active, thread: null }), true);
+});
+
+t.test('a zombie has ended, and a name may look like the fields after it', async (t) => {
+  const stat = (name: string, state: string): string =>
+    `7 (${name}) ${[state, ...Array.from({ length: 30 }, (_, at) => 4 + at)].join(' ')}\n`;
+  for (const name of ['node', 'a (b) Z 1', ') Z']) {
+    for (const state of ['R', 'S', 'D', 'T', 't', 'I'])
+      t.equal(startTimeIn(stat(name, state)), '22', `${name} in state ${state}`);
+    for (const state of ['Z', 'X']) t.equal(startTimeIn(stat(name, state)), null, state);
+  }
+  t.equal(startTimeIn('7 (node) R 1'), null, 'nothing that is known of it');
 });

@@ -4,6 +4,7 @@ import { serialiseCatalog } from '../../../src/core/catalog/serialise-catalog.ts
 import { readState } from '../../../src/core/catalog/store.ts';
 import { intentOf } from '../../../src/core/lease/lease.ts';
 import { lockKey, lockText } from '../../../src/core/lease/lock-file.ts';
+import { sweepFinished } from '../../../src/core/lease/staging.ts';
 import { newHolder, retire } from '../../../src/core/lease/this-holder.ts';
 import { decidingUnderLease, sweepAbandoned, withLease } from '../../../src/core/lease/with-lease.ts';
 import { WaybillError } from '../../../src/core/errors.ts';
@@ -109,3 +110,10 @@ t.test(
     t.same(await names(storage), all, 'whose they are is unknown without a catalog');
   },
 );
+
+t.test('copies are swept where nothing else lies beside them, and where the state is gone', async (t) => {
+  const storage = memoryStorage({ flavour: 'objects' });
+  await put(storage, '.publisher.tmp/dead/kept-0', 'copy');
+  await sweepFinished(storage);
+  t.same(await names(storage), []);
+});

@@ -841,3 +841,95 @@ t.test(
     }
   },
 );
+
+t.test('what is in the way of a file goes before the renames', async (t) => {
+  const { storage, bare, lease, calls } = await layOut('files');
+  await put(bare, 'd/e/f', 'f');
+  const plan = planOf({ writes: [output('d', 'd')], removes: [listedKey('d/e/f'), listedKey('gone')] });
+  await apply(plan, { ...options, storage, lease });
+  t.same(steps(calls).slice(-5), [
+    'fence',
+    'remove d/e/f',
+    'rename .publisher.tmp/attempt/output-0 d',
+    'remove gone',
+    'commit',
+  ]);
+});
+
+t.test('a forced replacement of objects asks for nothing that it need not know', async (t) => {
+  const { storage, lease, calls } = await layOut('objects', undefined, {
+    found: { state: { kind: 'absent' }, raw: null },
+  });
+  await apply(planOf({ action: 'force_replace', clears: true }), { ...options, storage, lease });
+  t.same(steps(calls), [
+    'intent',
+    'keep a',
+    'keep b',
+    'keep gone',
+    'fence',
+    'write a',
+    'write b',
+    'fence',
+    'remove gone',
+    'commit',
+    'removeTree .publisher.tmp/attempt',
+  ]);
+});
+
+t.test('a catalog counts what was there without one as its first generation', async (t) => {
+  const legacy = { kind: 'legacy' as const, version: 2 as const, records: [] };
+  for (const [action, state, generations] of [
+    ['publish_new', { kind: 'absent' as const }, [0, 1]],
+    ['force_replace', { kind: 'absent' as const }, [1, 2]],
+    ['upsert_additive', legacy, [1, 2]],
+    ['replace_catalog', { kind: 'valid' as const, catalog: catalogOf([]) }, [7, 8]],
+  ] as const) {
+    const found = { state, raw: state.kind === 'absent' ? null : asFound };
+    const { storage, lease, written } = await layOut('files', undefined, { found });
+    await apply(planOf({ action, removes: [] }), { ...options, storage, lease });
+    t.same(
+      written.map(({ generation }) => generation),
+      generations,
+      action,
+    );
+  }
+});
+
+t.test('a superseded state says not which files are there: all that is written over is kept', async (t) => {
+  const state = { kind: 'legacy' as const, version: 2 as const, records: [] };
+  const { storage, bare, lease } = await layOut('files', undefined, { found: { state, raw: asFound } });
+  const before = await published(bare);
+  const refused = new WaybillError('storage_denied', 'no');
+  const broken = failing(storage, 'remove', 'gone', refused);
+  await t.rejects(apply(planOf({}), { ...options, storage: broken, lease }), refused);
+  t.same(await published(bare), before);
+});
+
+t.test('what is written is counted as it goes, and what cannot be undone is told', async (t) => {
+  for (const flavour of ['files', 'objects'] as const) {
+    const { storage, lease } = await layOut(flavour);
+    let bytes = 0;
+    const modes: unknown[] = [];
+    const noting: Storage = {
+      ...storage,
+      write: async (key, body, how) => {
+        modes.push(how.mode);
+        return storage.write(key, body, how);
+      },
+    };
+    const onBytes = (count: number): void => void (bytes += count);
+    await apply(planOf({}), { ...options, storage: noting, lease, onBytes });
+    t.equal(bytes, 'new'.length + 'b'.length);
+    t.same(modes, flavour === 'files' ? ['scratch', 'scratch'] : ['replace', 'replace']);
+  }
+  const told: object[] = [];
+  const log = { ...silentLog, warn: (fields: object) => void told.push(fields) };
+  const stuck = new WaybillError('storage_denied', 'stuck');
+  const { storage, lease } = await layOut('files', undefined, {
+    restoreState: async () => Promise.reject(stuck),
+  });
+  const refused = new WaybillError('storage_denied', 'no');
+  const broken = failing(storage, 'remove', 'gone', refused);
+  await t.rejects(apply(planOf({}), { ...options, log, storage: broken, lease }), refused);
+  t.match(told, [{ err: stuck }]);
+});

@@ -1,8 +1,19 @@
 import { existsSync, mkdirSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
+import { digestOf } from '../../../../src/core/digest.ts';
+import { WaybillError } from '../../../../src/core/errors.ts';
+import { removeEmptyDirectories } from '../../../../src/core/publish/apply/empty-directories.ts';
+import { refuseObstructed } from '../../../../src/core/publish/apply/preflight.ts';
+import { inVisibleOrder } from '../../../../src/core/publish/apply/visible-order.ts';
+import type { PlannedOutput } from '../../../../src/core/publish/plan.ts';
+import { listedKey } from '../../../../src/core/storage/key.ts';
 import { localStorage } from '../../../../src/core/storage/local/driver.ts';
-import { publishTo } from '../../../faults/world.ts';
+import type { Change, Storage } from '../../../../src/core/storage/storage.ts';
+import { publishTo, put } from '../../../faults/world.ts';
+import { memoryStorage } from '../../../support/memory-storage.ts';
+
+/** The steps of an attempt that are functions of their own. */
 
 t.test('a forced replacement removes empty directories that nobody manages, at any depth', async (t) => {
   const root = t.testdir({ bundle: { stray: 'x', 'only-empty': {} }, beside: {} });
@@ -20,4 +31,104 @@ t.test('without force, empty directories stay', async (t) => {
   const root = t.testdir({ bundle: { empty: {} } });
   await publishTo(await localStorage(root), { files: { 'x.txt': 'x' } });
   t.ok(existsSync(path.join(root, 'bundle/empty')));
+});
+
+t.test('the bundle path itself stays, even if nothing at all is in it', async (t) => {
+  const removed: string[] = [];
+  for (const flavour of ['files', 'objects'] as const) {
+    const storage: Storage = {
+      ...memoryStorage({ flavour }),
+      async *list(directory) {
+        if (flavour === 'objects') t.fail('object stores have no directories');
+        if (directory === '') yield { key: listedKey('a'), type: 'directory', size: 0 };
+      },
+      removeTree: async (directory) => void removed.push(directory),
+    };
+    await removeEmptyDirectories(storage);
+  }
+  t.same(removed, ['a']);
+});
+
+const sized = (path: string, size: number) => ({ path, size }) as PlannedOutput;
+
+t.test(
+  'what is in the way, or the room that it takes, is asked for before anything is written',
+  async (t) => {
+    const asked: Change[] = [];
+    const obstacle = new WaybillError('storage_denied', 'for the test');
+    for (const flavour of ['files', 'objects'] as const) {
+      const inner = memoryStorage({ flavour });
+      const storage: Storage = {
+        ...inner,
+        async obstacleTo(change) {
+          asked.push(change);
+          return null;
+        },
+      };
+      const plan = {
+        writes: [sized('a', 10), sized('gone/b', 20), sized('other/c', 30)],
+        removes: [listedKey('gone'), listedKey('x')],
+      };
+      const change = { writes: ['a', 'other/c'], removes: ['gone', 'x'], from: '' };
+      const bytesSeen = async (isUnderLease: boolean): Promise<number | null | undefined> => {
+        asked.length = 0;
+        await refuseObstructed(storage, plan, { stateBytes: 5, isUnderLease });
+        t.match(asked, [change], "what goes with the plan is in nobody's way");
+        return asked[0]?.bytes;
+      };
+      t.equal(await bytesSeen(true), 65);
+      t.equal(await bytesSeen(false), 65);
+      await put(inner, '.publisher.tmp/dead/output-0', 'x');
+      t.equal(await bytesSeen(true), 65, 'under the lease it is the own staging');
+      t.equal(
+        await bytesSeen(false),
+        flavour === 'files' ? null : 65,
+        'what a dead attempt left is swept first',
+      );
+      const blocked = { ...storage, obstacleTo: async () => obstacle };
+      await t.rejects(refuseObstructed(blocked, plan, { stateBytes: 0, isUnderLease: true }), obstacle);
+    }
+  },
+);
+
+t.test('what leads readers to a page comes after all that the page loads', async (t) => {
+  const output = (path: string, contentType: string | null = null, generator: string | null = null) => ({
+    path: path as PlannedOutput['path'],
+    generated: {
+      contentType,
+      cacheControl: null,
+      generator: generator === null ? null : { name: generator, version: 1, inputs: digestOf('') },
+    },
+  });
+  const leading = [
+    output('a', 'text/html'),
+    output('b', 'Text/HTML ; charset=utf-8'),
+    output('c', 'application/xhtml+xml'),
+    output('d', 'application/rss+xml;x=y'),
+    output('e', 'application/atom+xml'),
+    output('f', 'application/feed+json'),
+    output('g', 'text/plain', 'index'),
+    output('h', null, 'checksums'),
+    output('feed.xml', 'application/xml'),
+    output('d/RSS.xml'),
+    output('atom-2026.json'),
+    output('d/e/sitemap_1.xml'),
+    output('index.json', 'application/json'),
+  ];
+  const assets = [
+    output('a.html'),
+    output('b.css', 'text/css'),
+    output('c.html', 'text/htmlx'),
+    output('d', 'x/text/html'),
+    output('e', 'text/plain', 'archive'),
+    output('newsfeed.xml'),
+    output('feed.xml.gz'),
+    output('feed/a.xml'),
+    output('feed'),
+    output('index.html'),
+  ];
+  for (const one of leading) t.same(inVisibleOrder([...assets, one]), [assets, [one]], one.path);
+  t.same(inVisibleOrder([...leading, ...assets]), [assets, leading]);
+  t.same(inVisibleOrder(leading), [leading], 'no group is empty');
+  t.same(inVisibleOrder([]), []);
 });
