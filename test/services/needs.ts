@@ -14,6 +14,7 @@ export const needs = {
   network: { programs: ['ip'], packages: ['iproute2'] },
   openssl: { programs: ['openssl'], packages: ['openssl'] },
   postgres: { programs: ['initdb', 'postgres', 'pg_isready'], packages: ['postgresql'] },
+  prometheus: { programs: ['prometheus', 'promtool'], packages: ['prometheus'] },
   radosgw: {
     programs: ['radosgw', 'radosgw-admin', 'ceph', 'ceph-mon', 'ceph-osd', 'monmaptool'],
     packages: ['radosgw', 'ceph-mon', 'ceph-osd'],
