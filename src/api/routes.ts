@@ -11,6 +11,7 @@ import { pausePipelineRoute, resumePipelineRoute } from './runs/pause-routes.ts'
 import { listRunsRoute, startRunRoute } from './runs/pipeline-runs-routes.ts';
 import { listPipelinesRoute } from './runs/pipelines-route.ts';
 import { listAllRunsRoute } from './runs/run-pages.ts';
+import { rerunRoute } from './runs/rerun-route.ts';
 import { showRunRoute } from './runs/run-route.ts';
 import { sceneMapSchemaRoute, validateSceneMapRoute } from './scene-maps/scene-map-routes.ts';
 import { uploadFormRoute } from './upload/upload-form-route.ts';
@@ -26,6 +27,7 @@ export const routes: readonly Route<ApiPorts>[] = [
   startRunRoute,
   listRunsRoute,
   cancelRunRoute,
+  rerunRoute,
   listAllRunsRoute,
   listPipelinesRoute,
   followRunsRoute,

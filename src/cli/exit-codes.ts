@@ -62,6 +62,8 @@ export const exitCodes: Record<ErrorCode, 1 | 2> = {
   alert_not_found: 1,
   run_not_found: 1,
   run_finished: 1,
+  run_not_finished: 1,
+  bundle_gone: 1,
   forbidden: 1,
   insufficient_scope: 1,
   invalid_idempotency_key: 1,

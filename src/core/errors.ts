@@ -204,6 +204,14 @@ export const errorTable = {
   },
   alert_not_found: { retryable: false, about: 'No such weather alert, or the feeder has removed it.' },
   run_not_found: { retryable: false, about: 'No such run, or its record has expired.' },
+  run_not_finished: {
+    retryable: true,
+    about: 'The run waits or runs; only one that has ended can be run again.',
+  },
+  bundle_gone: {
+    retryable: false,
+    about: 'The bundle of the run is not staged any more, so the run cannot be repeated.',
+  },
   run_finished: { retryable: false, about: 'The run has ended, so there is nothing to cancel.' },
   forbidden: { retryable: false, about: 'The token is not for this pipeline.' },
   insufficient_scope: {

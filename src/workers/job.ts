@@ -19,12 +19,16 @@ interface Resumed {
 export interface StagedJob extends Resumed {
   runId: string;
   pipelineId: string;
+  /** The run that this one repeats. */
+  rerunOf?: string;
   /** The staged bundle's directory, absolute. With `archive`: an empty extraction directory. */
   staged: string;
   /** The bundle in shared staging; only in BullMQ mode. */
   archive?: StagedArchive;
   /** Relative path under which `preserve_relative` publishes it. */
   bundlePath: string;
+  /** Of what is staged. */
+  bytes?: number;
 }
 
 export interface StagedArchive {
@@ -39,6 +43,8 @@ export interface StagedArchive {
 export interface SourceJob extends Resumed {
   runId: string;
   pipelineId: string;
+  /** The run that this one repeats. */
+  rerunOf?: string;
   staged: null;
 }
 

@@ -3,6 +3,7 @@ import type { Secrets } from '../core/secrets.ts';
 import { WaybillError } from '../core/errors.ts';
 import type { Coordinator, CoordinatorOptions } from './coordinator.ts';
 import type { QueueStore } from './embedded/queue-store.ts';
+import { needsBundle } from './kept-bundles.ts';
 import { createCoordinator, prepareStaging, stagedOf } from './memory/coordinator.ts';
 
 /**
@@ -21,7 +22,7 @@ export async function openCoordinator(
   const { directory } = config.server.staging;
   const left = store?.journal.runs ?? [];
   const kept = stagedOf(
-    left.map(({ job }) => job),
+    left.filter(needsBundle).map(({ job }) => job),
     directory,
   );
   const { swept } = await prepareStaging(directory, kept);

@@ -65,6 +65,9 @@ export interface JobQueue {
 
   depth(): Promise<QueueDepth>;
 
+  /** Of failed runs, on all hosts together. */
+  kept(): Promise<KeptBundles>;
+
   /**
    * From now on no run of the pipeline begins, on any host; what runs goes on, and more is accepted. Of a
    * pipeline that is paused already it replaces the reason. Without a journal the queue of one process
@@ -86,6 +89,15 @@ export interface JobQueue {
    * `run_finished` if the run has ended in another way.
    */
   cancel(runId: string): Promise<Cancellation>;
+
+  /**
+   * Queues a run that repeats one that has ended: with the bundle that is still staged for it, which belongs
+   * to the new run from then on, or, if the pipeline has a source, with what that holds by then. A run is
+   * repeated once: whoever asks again gets the record of the new run with `replayed: true`. A slot is
+   * needed. Throws `run_not_found`, `run_not_finished`, `bundle_gone` (the run succeeded, was cancelled, or
+   * failed too long or too many bundles ago), `queue_full`, `pipeline_full` and `shutting_down`.
+   */
+  rerun(runId: string, newRunId: string): Promise<AcceptedRun>;
 
   /** Begins to hand jobs to `process`, and to report its runs to `observer`, if there is one. */
   start(process: JobProcessor, observer?: RunObserver): Promise<void>;
@@ -147,6 +159,12 @@ export interface QueueDepth {
   queued: number;
   /** Runs that a worker has begun. */
   running: number;
+}
+
+/** Staged bundles that runs could be repeated with. They wait for nothing, and count as no run. */
+export interface KeptBundles {
+  bundles: number;
+  bytes: number;
 }
 
 export interface AdmissionRequest {

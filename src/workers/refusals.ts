@@ -77,3 +77,15 @@ export function runFinished(status: RunStatus): WaybillError {
     hint: 'there is nothing left to cancel',
   });
 }
+
+export function runNotFinished(status: RunStatus): WaybillError {
+  return new WaybillError('run_not_finished', `the run has not ended: it is ${status}`, {
+    hint: 'wait for its end, or cancel it',
+  });
+}
+
+export function bundleGone(): WaybillError {
+  return new WaybillError('bundle_gone', 'the bundle of the run is not staged any more', {
+    hint: 'upload it again; server.rerun says how long bundles of failed runs are kept',
+  });
+}

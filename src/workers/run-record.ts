@@ -26,6 +26,10 @@ export interface RunProgress {
 export interface RunRecord {
   run_id: string;
   pipeline_id: string;
+  /** The run that this one repeats; null if it repeats none. */
+  rerun_of: string | null;
+  /** Whether it can be run again: it has ended, and nothing that this takes is gone or was used for it. */
+  rerunnable: boolean;
   status: RunStatus;
   accepted_at: string;
   queued_at: string | null;

@@ -25,6 +25,8 @@ export function acceptedRun(job: PublishJob, at: Date): RunRecord {
   return {
     run_id: job.runId,
     pipeline_id: job.pipelineId,
+    rerun_of: job.rerunOf ?? null,
+    rerunnable: false,
     status: 'accepted',
     accepted_at: at.toISOString(),
     queued_at: null,
@@ -51,6 +53,7 @@ export function startedRun(record: RunRecord, at: Date): RunRecord {
 export function returnedRun(record: RunRecord): RunRecord {
   return {
     ...record,
+    rerunnable: false,
     status: 'queued',
     started_at: null,
     finished_at: null,

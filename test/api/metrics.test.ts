@@ -135,6 +135,7 @@ t.test('a real publication shows in what a scrape tells, and docs/metrics.md lis
     ['waybill_publications_total', { ...maps, destination: 'web', action: 'error' }, 0],
     ['waybill_check_up', { check: 'room' }, 1],
     ['waybill_last_success_timestamp_seconds', { ...maps, destination: 'gone' }, undefined],
+    ['waybill_kept_bundles', {}, 1],
     ['waybill_worker_threads', {}, 1],
     ['waybill_worker_threads_busy', {}, 0],
     ['waybill_worker_threads_replaced_total', {}, 0],
@@ -146,6 +147,7 @@ t.test('a real publication shows in what a scrape tells, and docs/metrics.md lis
   const success =
     valueOf(seen, 'waybill_last_success_timestamp_seconds', { ...maps, destination: 'web' }) ?? 0;
   t.ok(success > Date.now() / 1000 - 600 && success <= Date.now() / 1000);
+  t.ok((valueOf(seen, 'waybill_kept_bundles_bytes') ?? 0) >= 5, 'of the run that failed');
   await publish(served, archive);
   const later = await scrape(origin);
   t.equal(valueOf(later, 'waybill_outputs_kept_total', { ...web, action: 'skip_same' }), 2);
@@ -276,11 +278,14 @@ t.test('the answer is what Prometheus asks for, HEAD and base path included', as
   t.equal((await fetch(`${origin}/metrics`)).status, 404);
 });
 
-t.test('a queue that is away leaves its depth out and nothing else', async (t) => {
+t.test('a queue that is away leaves its depth out, and what it keeps, and nothing else', async (t) => {
   const { origin, ports } = await startApi(t);
   ports.queue.depth = () => Promise.reject(new Error('no connection'));
+  ports.queue.kept = () => Promise.reject(new Error('no connection'));
   const seen = await scrape(origin);
   t.equal(valueOf(seen, 'waybill_queue_depth'), undefined);
+  t.equal(valueOf(seen, 'waybill_kept_bundles'), undefined);
+  t.equal(valueOf(seen, 'waybill_kept_bundles_bytes'), undefined);
   t.equal(valueOf(seen, 'waybill_worker_threads_replaced_total'), 3);
 });
 

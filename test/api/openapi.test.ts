@@ -276,15 +276,25 @@ const ofUploads = (send: typeof upload, head: string): Record<string, Provocatio
 
 const json = { 'content-type': 'application/json' };
 /** @param path Of the run's record. */
-const cancel = (
-  path: string,
-  { pipeline = 'maps', token = tokens.maps, headers = {}, body = '' } = {},
-): Call =>
-  get(`/v1/pipelines/${pipeline}${path}/cancel`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${token}`, ...headers },
-    body: body === '' ? null : body,
-  });
+const acting =
+  (what: 'cancel' | 'rerun') =>
+  (path: string, { pipeline = 'maps', token = tokens.maps, headers = {}, body = '' } = {}): Call =>
+    get(`/v1/pipelines/${pipeline}${path}/${what}`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${token}`, ...headers },
+      body: body === '' ? null : body,
+    });
+const [cancel, rerun] = [acting('cancel'), acting('rerun')];
+/** Of an upload whose run has ended. */
+const withRun =
+  (outcome: 'ok' | 'failed', call: (path: string) => Call): Call =>
+  async (api) => {
+    await api.ports.queue.start(async () => runResult(outcome));
+    return ofAnUpload((path) => async (api) => {
+      await (await fetch(`${api.origin}${path}?wait=60`)).text();
+      return call(path)(api);
+    })(api);
+  };
 const ofPauses = (what: 'pause' | 'resume'): Record<string, Provocation> => {
   const send = (pipeline = 'maps', { token = tokens.admin, headers = {}, body = '' } = {}): Call =>
     get(`/v1/pipelines/${pipeline}/${what}`, {
@@ -410,6 +420,39 @@ const provocations: Record<string, Record<string, Provocation>> = {
     server_busy: memoryTaken(start('files', { headers: { 'content-type': 'application/json' }, body: '{}' })),
     internal_error: broken(start()),
   },
+  rerunRun: {
+    202: withRun('failed', (path) => rerun(path)),
+    unauthorized: rerun('/runs/none', { token: 'guess' }),
+    pipeline_not_found: rerun('/runs/none', { pipeline: 'none' }),
+    forbidden: rerun('/runs/none', { token: tokens.docs }),
+    token_expired: rerun('/runs/none', { token: tokens.expired }),
+    insufficient_scope: rerun('/runs/none', { token: tokens.reader }),
+    run_not_found: rerun('/runs/none'),
+    run_not_finished: ofAnUpload((path) => rerun(path)),
+    bundle_gone: withRun('ok', (path) => rerun(path)),
+    queue_full: [full, withRun('failed', (path) => occupied(rerun(path), { pipelineId: 'docs' }))],
+    pipeline_full: [
+      { maxWaiting: 1 },
+      withRun('failed', (path) => occupied(rerun(path), { pipelineId: 'maps' })),
+    ],
+    unsupported_media_type: rerun('/runs/none', { headers: { 'content-type': 'text/plain' }, body: '{}' }),
+    invalid_request: rerun('/runs/none', { headers: json, body: '{"why": "so"}' }),
+    queue_unavailable: away(rerun('/runs/none')),
+    server_busy: memoryTaken(rerun('/runs/none', { headers: json, body: '{}' })),
+    upload_timeout: stalled(
+      uploadHead(
+        { 'Content-Type': 'application/json', 'Content-Length': 2 },
+        '/v1/pipelines/maps/runs/none/rerun',
+      ),
+    ),
+    shutting_down: stopping(rerun('/runs/none', { headers: json, body: '{}' })),
+    internal_error: broken(rerun('/runs/none')),
+    insufficient_storage: withRun('failed', (path) => (api) => {
+      const full = new WaybillError('insufficient_storage', 'the disk of the queue is full');
+      Object.assign(api.ports.queue, { rerun: () => Promise.reject(full) });
+      return rerun(path)(api);
+    }),
+  },
   cancelRun: {
     200: ofAnUpload((path) => cancel(path)),
     202: async (api) => {
@@ -426,13 +469,7 @@ const provocations: Record<string, Record<string, Provocation>> = {
     token_expired: cancel('/runs/none', { token: tokens.expired }),
     insufficient_scope: cancel('/runs/none', { token: tokens.reader }),
     run_not_found: cancel('/runs/none'),
-    run_finished: async (api) => {
-      await api.ports.queue.start(async () => runResult('ok'));
-      return ofAnUpload((path) => async (api) => {
-        await (await fetch(`${api.origin}${path}?wait=60`)).text();
-        return cancel(path)(api);
-      })(api);
-    },
+    run_finished: withRun('ok', (path) => cancel(path)),
     unsupported_media_type: cancel('/runs/none', { headers: { 'content-type': 'text/plain' }, body: '{}' }),
     invalid_request: cancel('/runs/none', { headers: json, body: '{"why": "so"}' }),
     queue_unavailable: away(cancel('/runs/none')),

@@ -1,5 +1,6 @@
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import * as tar from 'tar';
 import t, { type Test } from 'tap';
 import { serve, type Served } from '../../src/cli/daemon/serve.ts';
 import { silentLog } from '../../src/core/log.ts';
@@ -452,6 +453,53 @@ pipelines:
   );
   t.equal(lines.length, 1, 'once');
 });
+
+t.test(
+  'a run that failed is run again with the same bytes, and one of a source reads it again',
+  async (t) => {
+    const { served, root } = await startDaemon(t);
+    const base = served.url.replace(/\/$/, '');
+    const again = (pipeline: string, id: string): Promise<Response> =>
+      fetch(`${base}/v1/pipelines/${pipeline}/runs/${id}/rerun`, { method: 'POST', headers: asOperator });
+    const archive: Buffer[] = [];
+    for await (const chunk of tar.create({ cwd: path.join(root, 'incoming/one'), portable: true }, ['.']))
+      archive.push(chunk);
+    // Where the bundle goes there is a file.
+    const blocked = path.join(root, 'docs');
+    writeFileSync(blocked, 'in the way');
+    const uploaded = await fetch(`${base}/v1/pipelines/docs/upload`, {
+      method: 'POST',
+      headers: { ...asOperator, 'content-type': 'application/x-tar' },
+      body: new Uint8Array(Buffer.concat(archive)),
+    });
+    const failed = await follow(served, uploaded);
+    t.match(failed, { status: 'failed', rerun_of: null });
+    t.equal(readdirSync(path.join(root, 'staging')).length, 1, 'its bundle is kept');
+    rmSync(blocked);
+    const response = await again('docs', failed.run_id);
+    t.equal(response.status, 202);
+    t.equal(response.headers.get('idempotency-replayed'), null);
+    const done = await follow(served, response);
+    t.match(done, { status: 'succeeded', rerun_of: failed.run_id, pipeline_id: 'docs' });
+    const [published = 'nothing'] = readdirSync(blocked);
+    t.equal(readFileSync(path.join(blocked, published, 'a.txt'), 'utf8'), 'one');
+    const repeated = await again('docs', failed.run_id);
+    t.equal(repeated.headers.get('idempotency-replayed'), 'true');
+    t.match(await repeated.json(), { run_id: done.run_id });
+    t.match(await (await again('docs', done.run_id)).json(), { status: 410, code: 'bundle_gone' });
+    while (readdirSync(path.join(root, 'staging')).length > 0)
+      await new Promise((resolve) => setImmediate(resolve));
+
+    const read = await follow(served, await startRun(base, 'files'));
+    addBundle(root, 'three');
+    t.match(await follow(served, await again('files', read.run_id)), {
+      status: 'succeeded',
+      rerun_of: read.run_id,
+      summary: { publish_new: 1, skip_same: 2 },
+    });
+    t.match(await (await again('docs', read.run_id)).json(), { status: 404, code: 'run_not_found' });
+  },
+);
 
 t.test('wrong parameters of a list are told by name', async (t) => {
   const { origin } = await startApi(t);

@@ -3,7 +3,8 @@ import { digestOf } from '../../src/core/digest.ts';
 import { WaybillError } from '../../src/core/errors.ts';
 import type { ActionResult, RunResult } from '../../src/core/publish/results/result.ts';
 import { countActions } from '../../src/core/publish/results/summary.ts';
-import type { JobResult, PublishJob } from '../../src/workers/job.ts';
+import type { JobResult, PublishJob, StagedJob } from '../../src/workers/job.ts';
+import type { KeepLimits } from '../../src/workers/kept-bundles.ts';
 import type { AcceptedRun, Idempotency, JobProcessor, JobQueue, RunQuery } from '../../src/workers/queue.ts';
 import type { RunPage } from '../../src/workers/records/page-of-runs.ts';
 import type { RunRecord } from '../../src/workers/run-record.ts';
@@ -16,6 +17,7 @@ export interface QueueSettings {
   maxWaitingOf: (pipelineId: string) => number | null;
   onExpire: (job: PublishJob) => Promise<void>;
   discard: (job: PublishJob) => Promise<void>;
+  keep: KeepLimits;
 }
 
 /** What a test of an implementation brings: a fresh queue, and a way to let time pass for it. */
@@ -40,6 +42,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
       maxConcurrency: 10,
       retentionMs: 60_000,
       maxWaitingOf: () => null,
+      keep: { keepMs: 60_000, mostBundles: 100, mostBytes: 1e9 },
       onExpire: async (job) => void expired.push(job.runId),
       discard: async (job) => void discarded.push(job.runId),
       ...settings,
@@ -403,6 +406,10 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.same(await queue.find('maps.2'), record);
     t.same(await queue.cancel('maps.2'), { outcome: 'repeated', record }, 'once more changes nothing');
     t.same(await queue.depth(), { reserved: 0, queued: 1, running: 1 });
+    await until(
+      async () => discarded,
+      ({ length }) => length > 0,
+    );
     t.same(discarded, ['maps.2']);
     t.match(await submit(queue, 'maps.4', { key, manifest: 'A' }), { replayed: true, record });
     const again = { ...key, rerunFailed: true };
@@ -412,7 +419,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
       t.equal((await finished(queue, id)).status, 'succeeded');
     }
     t.same(workers.order, ['maps.1', 'maps.3', 'maps.5']);
-    t.same(discarded, ['maps.2']);
+    t.equal(discarded[0], 'maps.2');
     await t.rejects(queue.cancel('maps.1'), { code: 'run_finished', retryable: false });
     await t.rejects(queue.cancel('maps.9'), { code: 'run_not_found' });
   });
@@ -450,7 +457,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
       async () => discarded,
       ({ length }) => length > 0,
     );
-    t.same(discarded, ['maps.1']);
+    t.equal(discarded[0], 'maps.1');
   });
 
   t.test('a cancelled run that answers has failed with its destinations, or succeeded', async (t) => {
@@ -478,6 +485,139 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     });
     t.match(await finished(queue, 'docs.1'), { status: 'succeeded', error: null });
     await t.rejects(queue.cancel('docs.1'), { code: 'run_finished' });
+  });
+
+  t.test('a run that failed is repeated with what is staged for it, once', async (t) => {
+    const { queue, elapse, expired, discarded } = await start(t, { retentionMs: 2_000 });
+    const workers = gatedWorkers();
+    const jobs: PublishJob[] = [];
+    await queue.start((job, context) => {
+      jobs.push(job);
+      return workers.process(job, context);
+    });
+    await submit(queue, 'maps.1');
+    await t.rejects(queue.rerun('maps.1', 'maps.2'), { code: 'run_not_finished', retryable: true });
+    await t.rejects(queue.rerun('maps.9', 'maps.2'), { code: 'run_not_found' });
+    workers.finish('maps.1', runResult('failed'));
+    const failed = await finished(queue, 'maps.1');
+    t.match(failed, { rerun_of: null, rerunnable: true });
+    await elapse(1_000);
+    const again = await queue.rerun('maps.1', 'maps.2');
+    t.match(again, { replayed: false, position: 1 });
+    t.match(again.record, { run_id: 'maps.2', pipeline_id: 'maps', rerun_of: 'maps.1', status: 'accepted' });
+    const repeated = await queue.rerun('maps.1', 'maps.3');
+    t.match(repeated, { replayed: true, position: 1, record: { run_id: 'maps.2', rerun_of: 'maps.1' } });
+    t.equal(await queue.find('maps.3'), undefined);
+    await workers.started('maps.2');
+    t.same(jobs[1], { ...jobs[0], runId: 'maps.2', rerunOf: 'maps.1' }, 'the very same bytes');
+    t.match(await queue.find('maps.2'), { rerunnable: false }, 'it has not ended');
+    t.same(await queue.find('maps.1'), { ...failed, rerunnable: false }, 'the failure stays to be seen');
+    await elapse(1_001);
+    await until(
+      async () => expired,
+      (ids) => ids.length > 0,
+    );
+    t.equal(await queue.find('maps.1'), undefined);
+    t.same(discarded, [], 'and took nothing of the other with it');
+    workers.finish('maps.2', runResult('failed'));
+    await finished(queue, 'maps.2');
+    t.match(await queue.rerun('maps.2', 'maps.4'), { replayed: false, record: { rerun_of: 'maps.2' } });
+    workers.finish('maps.4', runResult('ok'));
+    await finished(queue, 'maps.4');
+    await until(
+      async () => discarded,
+      (ids) => ids.length > 0,
+    );
+    t.same(discarded, ['maps.4'], 'what has succeeded needs it no more');
+    t.match(await queue.find('maps.4'), { rerunnable: false });
+    await t.rejects(queue.rerun('maps.4', 'maps.5'), { code: 'bundle_gone', retryable: false });
+    t.match(await queue.rerun('maps.2', 'maps.5'), { replayed: true, record: { run_id: 'maps.4' } });
+  });
+
+  t.test('a rerun needs a slot like any run, and none begins once the queue drains', async (t) => {
+    const maxWaitingOf = (id: string) => (id === 'docs' ? 1 : null);
+    const { queue } = await start(t, { queueSize: 2, maxWaitingOf });
+    await queue.start(async () => runResult('failed'));
+    for (const id of ['maps.1', 'docs.1']) {
+      await submit(queue, id);
+      await finished(queue, id);
+    }
+    const held = await queue.reserve({ pipelineId: 'docs' });
+    await t.rejects(queue.rerun('docs.1', 'docs.2'), { code: 'pipeline_full' });
+    const other = await queue.reserve({ pipelineId: 'maps' });
+    await t.rejects(queue.rerun('maps.1', 'maps.2'), { code: 'queue_full' });
+    await Promise.all([held.release(), other.release()]);
+    t.match(await queue.rerun('maps.1', 'maps.2'), { replayed: false }, 'a refusal costs the bundle nothing');
+    await finished(queue, 'maps.2');
+    queue.drain();
+    await t.rejects(queue.rerun('maps.2', 'maps.3'), { code: 'shutting_down' });
+  });
+
+  t.test('a run without a bundle is repeated however it ended', async (t) => {
+    const { queue } = await start(t);
+    await queue.start(async () => runResult('ok'));
+    const admission = await queue.reserve({ pipelineId: 'maps' });
+    await admission.accept({ runId: 'maps.1', pipelineId: 'maps', staged: null }, digestOf('{}'));
+    await finished(queue, 'maps.1');
+    t.match(await queue.find('maps.1'), { status: 'succeeded', rerunnable: true });
+    t.match(await queue.rerun('maps.1', 'maps.2'), { replayed: false, record: { rerun_of: 'maps.1' } });
+    t.match(
+      await queue.find('maps.1'),
+      { rerunnable: false },
+      'the run that repeats it is the one to repeat',
+    );
+    t.match(await finished(queue, 'maps.2'), { status: 'succeeded', rerun_of: 'maps.1', rerunnable: true });
+    t.same(await queue.kept(), { bundles: 0, bytes: 0 });
+  });
+
+  t.test('bundles of failed runs are kept within limits; the oldest go first', async (t) => {
+    const keep = { keepMs: 60_000, mostBundles: 3, mostBytes: 25 };
+    const { queue, elapse, discarded, expired } = await start(t, { keep });
+    await queue.start(async () => runResult('failed'));
+    const fail = async (runId: string, bytes: number): Promise<void> => {
+      const admission = await queue.reserve({ pipelineId: 'maps' });
+      await admission.accept({ ...jobOf(runId), staged: `/staging/${runId}`, bytes }, digestOf(runId));
+      await finished(queue, runId);
+    };
+    t.same(await queue.kept(), { bundles: 0, bytes: 0 });
+    for (const id of ['maps.1', 'maps.2', 'maps.3']) await fail(id, 5);
+    t.same(await queue.kept(), { bundles: 3, bytes: 15 });
+    t.match(await queue.depth(), { reserved: 0, queued: 0, running: 0 }, 'which wait for nothing');
+    await fail('maps.4', 5);
+    await elapse(1_000);
+    await until(
+      async () => discarded,
+      (ids) => ids.length === 1,
+    );
+    await fail('maps.5', 16);
+    await elapse(1_000);
+    await until(
+      async () => discarded,
+      (ids) => ids.length === 3,
+    );
+    t.same(discarded, ['maps.1', 'maps.2', 'maps.3']);
+    for (const id of discarded) await t.rejects(queue.rerun(id, 'maps.6'), { code: 'bundle_gone' }, id);
+    t.match(await queue.find('maps.1'), { status: 'failed', rerunnable: false }, 'the record stays');
+    t.same(await queue.kept(), { bundles: 2, bytes: 21 });
+    t.match(await queue.rerun('maps.4', 'maps.6'), { replayed: false });
+    await finished(queue, 'maps.6');
+    t.same(expired, []);
+  });
+
+  t.test('a bundle is kept no longer than it may be', async (t) => {
+    const keep = { keepMs: 1_000, mostBundles: 100, mostBytes: 1e9 };
+    const { queue, elapse, discarded } = await start(t, { keep });
+    await queue.start(async () => runResult('failed'));
+    await submit(queue, 'maps.1');
+    await finished(queue, 'maps.1');
+    t.same(discarded, []);
+    await elapse(1_001);
+    await until(
+      async () => discarded,
+      (ids) => ids.length > 0,
+    );
+    t.same(discarded, ['maps.1']);
+    await t.rejects(queue.rerun('maps.1', 'maps.2'), { code: 'bundle_gone' });
   });
 
   t.test('the same key with the same manifest gives the first run back and queues nothing', async (t) => {
@@ -1099,7 +1239,7 @@ async function submit(
 }
 
 /** `maps.1` is a run of the pipeline `maps`. */
-function jobOf(runId: string): PublishJob {
+function jobOf(runId: string): StagedJob {
   const pipelineId = runId.split('.', 1)[0] ?? '';
   return { runId, pipelineId, staged: `/staging/${runId}`, bundlePath: 'session-1' };
 }

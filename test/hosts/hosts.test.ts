@@ -66,7 +66,9 @@ t.test(
         .map(({ started_at }) => started_at);
       t.same(starts, [...starts].sort(), `${pipeline} ran in the order of acceptance`);
     }
-    t.equal(readdirSync(path.join(place.root, 'staging')).length, 40, 'one archive for each retained run');
+    // What has succeeded needs no archive, though the worker that was to remove it may be dead.
+    while (readdirSync(path.join(place.root, 'staging')).length > 0) await systemClock.sleep(50);
+    t.same(readdirSync(path.join(place.root, 'staging')), []);
     t.equal(await other.kill('SIGTERM'), 0);
     for (const api of apis) t.equal(await api.kill('SIGTERM'), 0);
     t.equal(
@@ -171,7 +173,8 @@ t.test(
     const staging = path.join(place.root, 'staging');
     while (existsSync(staging) && readdirSync(staging).length > 0)
       await new Promise((resolve) => setTimeout(resolve, 100));
-    t.equal((await fetch(`${other.url}runs/${id}`)).status, 404);
+    while ((await fetch(`${other.url}runs/${id}`)).status !== 404)
+      await new Promise((resolve) => setTimeout(resolve, 100));
     const anew = await upload(other.url, 'p1', bundle('two'), key);
     t.not(await acceptedId(anew), id, 'the key went with its run');
   },

@@ -35,6 +35,7 @@ t.test('every record that a run goes through is as the schema says', async (t) =
   });
   for (const record of [
     acceptedRun(job, at),
+    acceptedRun({ ...job, rerunOf: job.runId }, at),
     queued,
     running,
     finishedRun(running, runResult('ok').run, at),

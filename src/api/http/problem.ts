@@ -75,6 +75,8 @@ export const statusOf: Record<ErrorCode, number> = {
   alert_not_found: 404,
   run_not_found: 404,
   run_finished: 409,
+  run_not_finished: 409,
+  bundle_gone: 410,
   forbidden: 403,
   insufficient_scope: 403,
   invalid_idempotency_key: 400,

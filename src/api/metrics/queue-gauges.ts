@@ -1,7 +1,7 @@
 import { Gauge, type Registry } from 'prom-client';
-import type { JobQueue } from '../../workers/queue.ts';
+import type { JobQueue, KeptBundles } from '../../workers/queue.ts';
 
-export type ObservedQueue = Pick<JobQueue, 'depth' | 'pauses' | 'waitingSince'>;
+export type ObservedQueue = Pick<JobQueue, 'depth' | 'kept' | 'pauses' | 'waitingSince'>;
 
 /**
  * Adds gauges that ask the queue whenever the metrics are read. A queue that cannot be reached has none of
@@ -60,4 +60,22 @@ export function observeQueue(
         for (const pipeline of pipelineIds) this.set({ pipeline }, pauses.has(pipeline) ? 1 : 0);
     },
   });
+  observeKept(registry, queue);
+}
+
+function observeKept(registry: Registry, queue: Pick<JobQueue, 'kept'>): void {
+  const registers = [registry];
+  const gauge = (name: string, help: string, member: keyof KeptBundles): Gauge =>
+    new Gauge({
+      name,
+      help,
+      registers,
+      async collect() {
+        const kept = await queue.kept().catch(() => null);
+        if (kept === null) this.remove();
+        else this.set(kept[member]);
+      },
+    });
+  gauge('waybill_kept_bundles', 'Bundles of failed runs that are staged to be run again.', 'bundles');
+  gauge('waybill_kept_bundles_bytes', 'Bytes of the bundles of failed runs that are staged.', 'bytes');
 }

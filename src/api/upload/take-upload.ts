@@ -199,7 +199,8 @@ async function accept(
   staged: StagedUpload,
 ): Promise<Accepted> {
   const runId = newRunId(pipeline.id, ports.clock.now());
-  const job = { runId, pipelineId: pipeline.id, staged: staged.directory, bundlePath: staged.bundlePath };
+  const { directory, bundlePath, bytes } = staged;
+  const job = { runId, pipelineId: pipeline.id, staged: directory, bundlePath, bytes };
   const accepted = await admission.accept(job, staged.contentDigest);
   return { isKept: !accepted.replayed, accepted };
 }

@@ -69,6 +69,8 @@ export interface ServerConfig {
     /** Of the environment variable that holds the token; null: no token is asked for. */
     tokenEnv: string | null;
   };
+  /** How long bundles of failed runs stay staged, so that the runs can be repeated. */
+  rerun: { keepMs: number; mostBundles: number; mostBytes: number };
   worker: {
     /** Where `waybill worker` answers probes and Prometheus; null: nowhere. */
     listen: { host: string; port: number } | null;

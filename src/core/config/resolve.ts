@@ -54,7 +54,7 @@ export function resolveConfig(document: ConfigDocument, place: { file: string; h
 }
 
 function resolveServer(
-  { http, metrics, worker, staging, queue, admin_token_env }: ConfigDocument['server'],
+  { http, metrics, rerun, worker, staging, queue, admin_token_env }: ConfigDocument['server'],
   base: PathBase,
 ): ServerConfig {
   return {
@@ -75,6 +75,11 @@ function resolveServer(
       cors: http.cors ?? null,
     },
     metrics: { enabled: metrics.enabled, tokenEnv: metrics.token_env ?? null },
+    rerun: {
+      keepMs: resolveDuration(rerun.keep_for),
+      mostBundles: rerun.max_bundles,
+      mostBytes: resolveSize(rerun.max_bytes),
+    },
     worker: { listen: worker.listen === undefined ? null : accepted(parseListen(worker.listen)) },
     adminTokenEnv: admin_token_env ?? null,
     ...resolveQueue(queue, resolveStaging(staging, base), base),

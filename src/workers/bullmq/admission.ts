@@ -5,14 +5,18 @@ import { WaybillError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import { scopeKey, type Replay, type RunStore, type Slot } from './store.ts';
 import type { PublishJob } from '../job.ts';
+import { jobAgain } from '../kept-bundles.ts';
 import { retryAfterSeconds } from '../pace.ts';
 import type { AcceptedRun, Admission, AdmissionRequest } from '../queue.ts';
 import {
   admissionEnded,
+  bundleGone,
   keyConflict,
   keyInProgress,
   pipelineFull,
   queueFull,
+  runNotFinished,
+  runUnknown,
   shuttingDown,
 } from '../refusals.ts';
 import { acceptedRun, queuedRun } from '../run-transitions.ts';
@@ -35,6 +39,8 @@ export interface AdmissionsOptions {
 /** The uploads that this process is receiving. */
 export interface Admissions {
   reserve(request: AdmissionRequest): Promise<Admission>;
+  /** As `JobQueue.rerun`. */
+  rerun(runId: string, newRunId: string): Promise<AcceptedRun>;
   drain(): void;
   /** Resolves when no upload is being received. */
   idle(): Promise<void>;
@@ -118,15 +124,48 @@ export function admissions(options: AdmissionsOptions): Admissions {
 
   /** False if the key was used: then there is nothing to queue, and no slot was taken. */
   async function takeSlot(slot: Slot): Promise<boolean> {
-    const { queueSize } = options;
-    const { pipelineId } = slot;
-    const maxWaiting = options.maxWaitingOf?.(pipelineId) ?? null;
-    const outcome = await store.reserve(slot, { queueSize, maxWaiting });
-    if (outcome === 'full') throw queueFull(queueSize, retryAfterSeconds(await store.pace(null)));
-    if (outcome === 'pipeline_full' && maxWaiting !== null)
-      throw pipelineFull(pipelineId, maxWaiting, retryAfterSeconds(await store.pace(pipelineId)));
+    const outcome = await store.reserve(slot, limitsOf(slot.pipelineId));
+    if (outcome === 'full' || outcome === 'pipeline_full') throw await noSlot(outcome, slot.pipelineId);
     if (outcome === 'busy') throw keyInProgress();
     return outcome === 'ok';
+  }
+
+  const limitsOf = (pipelineId: string): { queueSize: number; maxWaiting: number | null } => ({
+    queueSize: options.queueSize,
+    maxWaiting: options.maxWaitingOf?.(pipelineId) ?? null,
+  });
+
+  async function noSlot(outcome: 'full' | 'pipeline_full', pipelineId: string): Promise<WaybillError> {
+    const { queueSize, maxWaiting } = limitsOf(pipelineId);
+    return outcome === 'full' || maxWaiting === null
+      ? queueFull(queueSize, retryAfterSeconds(await store.pace(null)))
+      : pipelineFull(pipelineId, maxWaiting, retryAfterSeconds(await store.pace(pipelineId)));
+  }
+
+  async function rerun(runId: string, newRunId: string): Promise<AcceptedRun> {
+    if (phase !== 'open') throw shuttingDown();
+    const [old, found] = [await store.jobOf(runId), await store.find(runId)];
+    if (old === null || found === undefined) throw runUnknown();
+    const job = jobAgain(old, newRunId);
+    const record = acceptedRun(job, options.clock.now());
+    const waiting = queuedRun(record, options.clock.now());
+    const answer = await store.rerun(old, job, waiting, limitsOf(job.pipelineId));
+    switch (answer.outcome) {
+      case 'ok':
+        await options.onAccepted(job.pipelineId);
+        return { record, replayed: false, position: answer.position };
+      case 'replay':
+        return { record: answer.record, replayed: true, position: answer.position };
+      case 'unknown':
+        throw runUnknown();
+      case 'unfinished':
+        throw runNotFinished(found.status);
+      case 'gone':
+        throw bundleGone();
+      case 'full':
+      case 'pipeline_full':
+        throw await noSlot(answer.outcome, job.pipelineId);
+    }
   }
 
   /** Asked before the bundle is shared, because a replay needs none of it. Null if there is no first run. */
@@ -193,6 +232,7 @@ export function admissions(options: AdmissionsOptions): Admissions {
 
   return {
     reserve,
+    rerun,
     drain: () => {
       if (phase === 'open') phase = 'draining';
     },

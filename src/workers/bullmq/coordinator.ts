@@ -61,6 +61,7 @@ export async function createBullmqCoordinator(
     },
     onExpire: unshare,
     discard: unshare,
+    keep: config.server.rerun,
   }).catch(async (error: unknown) => {
     await Promise.all([scratch.close(), shared.close()]);
     throw error;

@@ -10,6 +10,7 @@ import { progressSaver } from './progress.ts';
 import type { RunStore } from './store.ts';
 import type { PublishJob } from '../job.ts';
 import type { JobProcessor } from '../queue.ts';
+import { isKept, isRerunnable, stagedBytes } from '../kept-bundles.ts';
 import { cancelled } from '../refusals.ts';
 import { waitedSeconds, type RunObserver } from '../run-observer.ts';
 import type { RunRecord } from '../run-record.ts';
@@ -171,14 +172,17 @@ export function dispatcher(options: DispatcherOptions): Dispatcher {
     const seconds = (clock.monotonic() - since) / 1000;
     await progress.stop();
     const hasBeenCancelled = taken.isCancelled || hasCode(abort.signal.reason, 'cancelled');
-    const record = recordOf(progress.record(), outcome, hasBeenCancelled);
+    const ended = recordOf(progress.record(), outcome, hasBeenCancelled);
+    const record = { ...ended, rerunnable: isRerunnable(taken.job, ended) };
     if (closing.signal.aborted && record.status !== 'succeeded' && !hasBeenCancelled) {
       interrupted.push(runId);
       log.info(fields, 'run given back');
       await insist(() => store.giveBack(token, queuedRun({ ...taken.record }, clock.now())));
       return insist(() => pipelines.giveBack(job, token));
     }
-    const isOurs = await insist(() => store.finish(token, record, options.retentionMs));
+    const keeps = isKept(taken.job, record);
+    const end = { retentionMs: options.retentionMs, bytes: keeps ? stagedBytes(taken.job) : null };
+    const isOurs = await insist(() => store.finish(token, record, end));
     if (!isOurs) {
       log.warn({ run_id: runId }, 'another worker has taken this run over; its outcome here is dropped');
       return;
@@ -193,7 +197,7 @@ export function dispatcher(options: DispatcherOptions): Dispatcher {
     log.info({ ...fields, status: record.status }, 'run finished');
     if ('error' in outcome) log.error({ run_id: runId, err: outcome.error }, 'run failed');
     await insist(() => pipelines.end(job, token, record));
-    if (isCancelled(record)) await options.discard(taken.job);
+    if (!keeps) await options.discard(taken.job);
   }
 
   function recordOf(record: RunRecord, outcome: Outcome, hasBeenCancelled: boolean): RunRecord {

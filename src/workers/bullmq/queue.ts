@@ -11,6 +11,7 @@ import { runFeed } from './records/run-feed.ts';
 import { runStore } from './store.ts';
 import type { PublishJob } from '../job.ts';
 import type { JobQueue } from '../queue.ts';
+import { isRerunnable, type KeepLimits } from '../kept-bundles.ts';
 import { runFinished, runUnknown } from '../refusals.ts';
 import { unobserved } from '../run-observer.ts';
 import { cancelledRun, isCancelled } from '../run-transitions.ts';
@@ -41,9 +42,11 @@ export interface BullmqQueueOptions {
   onExpire: (job: PublishJob) => Promise<void>;
   /**
    * Called when the job needs what is staged no more, while its record stays; by default nothing is done. If
-   * it fails, what is staged goes with the record.
+   * it fails, or this host ends before, any host removes it from shared staging.
    */
   discard?: (job: PublishJob) => Promise<void>;
+  /** How long bundles of failed runs stay staged; by default as long as their records. */
+  keep?: KeepLimits;
 }
 
 /** Transports staged bundles from the host that received them to the ones that publish them. */
@@ -73,7 +76,8 @@ const sweepLimit = 100;
  * a lost ticket nor a duplicate does harm.
  *
  * Every second each host also starts eligible pipelines, stops runs that were cancelled, in case the message
- * was lost, deletes expired runs and removes abandoned archives from shared staging.
+ * was lost, removes bundles of failed runs that are not to be kept longer, deletes expired runs and removes
+ * abandoned archives from shared staging.
  *
  * A host looks for jobs of dead workers only after its connection was up for as long as a worker may be
  * silent: after Redis was away for everybody, live workers have locked their jobs again by then.
@@ -103,10 +107,15 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
       ),
   });
 
-  const discard = (job: PublishJob): Promise<void> =>
-    (options.discard?.(job) ?? Promise.resolve()).catch((error: unknown) =>
-      log.warn({ run_id: job.runId, err: error }, 'what was staged for a run is removed with its record'),
-    );
+  const discard = async (job: PublishJob): Promise<void> => {
+    try {
+      await options.discard?.(job);
+      if (job.staged !== null && job.archive !== undefined) await store.forgetStaged(job.archive.name);
+    } catch (error) {
+      log.warn({ run_id: job.runId, err: error }, 'what was staged for a run is removed later');
+    }
+  };
+  const keep = options.keep ?? { keepMs: options.retentionMs, mostBundles: 1e9, mostBytes: 1e15 };
   const finishes = finishPoll(clock, (runIds) => store.finishedOf(runIds));
   const feed = runFeed({ clock, link, reads: store, channel: `${prefix}:changes` });
   let dispatch: Dispatcher | undefined;
@@ -117,6 +126,7 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
     if (dispatch !== undefined && isRescueDue()) await pipelines.rescue();
     for (const id of options.pipelineIds) dispatch?.consider(id);
     for (const id of await store.cancelled(dispatch?.runIds() ?? [])) dispatch?.cancel(id);
+    for (const job of await store.overkept(keep, sweepLimit)) await discard(job);
     for (const { runId, job } of await store.expired(sweepLimit)) {
       if (job !== null) await options.onExpire(job);
       await store.forget(runId);
@@ -161,6 +171,7 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
     waitingSince: (pipelineIds) => store.waitingSince(pipelineIds),
     watch: (onChange) => feed.watch(onChange),
     depth: () => store.depth(),
+    kept: () => store.kept(),
     pause: (pipelineId, reason) => store.pause(pipelineId, reason, clock.now()),
     resume: async (pipelineId) => {
       const wasPaused = await store.resume(pipelineId);
@@ -181,10 +192,14 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
       subscriber.connect().catch(() => undefined);
       for (const id of options.pipelineIds) started.consider(id);
     },
+    rerun: (runId, newRunId) => admission.rerun(runId, newRunId),
     cancel: async (runId) => {
       const found = await store.find(runId);
       if (found === undefined) throw runUnknown();
-      const done = await store.cancel(cancelledRun(found, null, clock.now()), options.retentionMs);
+      const ended = cancelledRun(found, null, clock.now());
+      const job = await store.jobOf(runId);
+      const rerunnable = job !== null && isRerunnable(job, ended);
+      const done = await store.cancel({ ...ended, rerunnable }, options.retentionMs);
       if (done === null) throw runUnknown();
       const { outcome, record } = done;
       if (outcome === 'finished') {

@@ -1,9 +1,11 @@
 import { createHash } from 'node:crypto';
 import type { Digest } from '../../core/digest.ts';
 import type { RedisLink } from './link.ts';
+import { recordOf } from '../records/record-of.ts';
+import { rerunStore, type RerunStore } from './records/rerun-store.ts';
 import { runReads, type RunReads } from './records/run-reads.ts';
 import { defineScripts, type RunScript } from './scripts.ts';
-import { steeringStore, type SteeringStore } from './steering.ts';
+import { steeringStore, type SteeringStore } from './records/steering.ts';
 import { mostEnds, type Pace } from '../pace.ts';
 import type { PublishJob } from '../job.ts';
 import type { AdmissionRequest, QueueDepth } from '../queue.ts';
@@ -13,7 +15,7 @@ import type { RunRecord } from '../run-record.ts';
  * The state that all hosts share. Each call is one step in Redis, and throws `queue_unavailable` if Redis is
  * away.
  */
-export interface RunStore extends SteeringStore, RunReads {
+export interface RunStore extends SteeringStore, RerunStore, RunReads {
   /**
    * Takes an upload slot, and its key. `used`: a run was accepted with this key, and no slot was taken;
    * `full`: no slot is free; `pipeline_full`: as many of the pipeline are received or wait as `maxWaiting`
@@ -44,9 +46,17 @@ export interface RunStore extends SteeringStore, RunReads {
    * Makes `owner` the owner of the run; null if the run is finished or unknown, `paused` if its pipeline is.
    */
   take(runId: string, owner: string): Promise<Taken | 'paused' | null>;
-  /** `save`, `finish` and `giveBack` do nothing and return false if the run has another owner by now. */
+  /**
+   * `bytes` is the size of the run's bundle, which is kept; null if it goes.
+   *
+   * `save`, `finish` and `giveBack` do nothing and return false if the run has another owner by now.
+   */
   save(owner: string, record: RunRecord): Promise<boolean>;
-  finish(owner: string, record: RunRecord, retentionMs: number): Promise<boolean>;
+  finish(
+    owner: string,
+    record: RunRecord,
+    end: { retentionMs: number; bytes: number | null },
+  ): Promise<boolean>;
   giveBack(owner: string, record: RunRecord): Promise<boolean>;
   depth(): Promise<QueueDepth>;
   /** Of one pipeline, or of all together. */
@@ -121,6 +131,7 @@ export function runStore(link: RedisLink, prefix: string, slotLifeMs: number): R
   return {
     ...steeringStore(link, run, at('paused')),
     ...runReads(run),
+    ...rerunStore(link, run, at),
     reserve: async ({ id, pipelineId, key, rerunFailed }, { queueSize, maxWaiting }) =>
       (await run('reserve', {
         slot: id,
@@ -177,8 +188,10 @@ export function runStore(link: RedisLink, prefix: string, slotLifeMs: number): R
       return { record: recordOf(record), job: jobOf(job), isCancelled, takes: Number(takes) };
     },
     save: async (owner, record) => (await run('save', owned(owner, record))) === 1,
-    finish: async (owner, record, retentionMs) =>
-      (await run('finish', { ...owned(owner, record), retentionMs, mostEnds })) === 1,
+    finish: async (owner, record, { retentionMs, bytes }) => {
+      const args = { ...owned(owner, record), retentionMs, mostEnds, bytes: bytes ?? '' };
+      return (await run('finish', args)) === 1;
+    },
     giveBack: async (owner, record) => (await run('giveBack', owned(owner, record))) === 1,
     depth: async () => {
       const [reserved = 0, queued = 0, running = 0] = (await run('depth', {})) as number[];
@@ -217,6 +230,5 @@ function replayOf(outcome: string, record?: string, position?: string | null): R
 }
 
 // Only this file writes these values.
-const recordOf = (text: string): RunRecord => JSON.parse(text) as RunRecord;
 const jobOf = (text: string): PublishJob => JSON.parse(text) as PublishJob;
 const optionalJob = (text = ''): PublishJob | null => (text === '' ? null : jobOf(text));

@@ -44,6 +44,8 @@ export class GroupCommit {
   readonly #options: GroupCommitOptions;
   readonly #changes = new Map<string, Change>();
   #additions: Waiting[] = [];
+  /** Those who wait until what was set before is durable. */
+  #settling: (() => void)[] = [];
   #working: Promise<void> | undefined;
   #retry: Timer | undefined;
   #failure: WaybillError | null = null;
@@ -86,6 +88,14 @@ export class GroupCommit {
     });
   }
 
+  /** Resolves once all that was set until now is durable; it is waited for as long as that takes. */
+  settled(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#settling.push(resolve);
+      if (this.#failure === null) this.#begin();
+    });
+  }
+
   /** The last failure, if nothing was written since. */
   get failure(): WaybillError | null {
     return this.#failure;
@@ -114,7 +124,7 @@ export class GroupCommit {
   }
 
   get #isEmpty(): boolean {
-    return this.#changes.size === 0 && this.#additions.length === 0;
+    return this.#changes.size === 0 && this.#additions.length === 0 && this.#settling.length === 0;
   }
 
   #begin(): void {
@@ -130,14 +140,18 @@ export class GroupCommit {
       await endOfTurn();
       const changes = new Map(this.#changes);
       const additions = this.#additions;
+      const settling = this.#settling;
       this.#changes.clear();
       this.#additions = [];
+      this.#settling = [];
       try {
         await this.#write(changes, additions);
+        for (const resolve of settling) resolve();
       } catch (error) {
         this.#note(error instanceof WaybillError ? error : unwritten(error));
         for (const { reject } of additions) reject(this.#failure);
         for (const [key, change] of changes) if (!this.#changes.has(key)) this.#changes.set(key, change);
+        this.#settling.unshift(...settling);
         this.#retry = this.#options.clock.timeout(retryEveryMs, () => this.#begin(), { unref: true });
         // What was added meanwhile is tried at once: somebody waits for the answer.
         if (this.#additions.length === 0) return;

@@ -1,23 +1,30 @@
 import path from 'node:path';
 import type { KeptRun } from '../memory/journal.ts';
+import { withLaterFields, type EarlierRecord } from '../records/record-of.ts';
 
 /*
  * A run as it stands in the file: staged bundles are named relative to the staging directory, which may be
  * moved while the daemon is down.
  */
 
-export function keptRunText(
-  { job, record, key, position, begun, begunAt, told }: KeptRun,
-  staging: string,
-): string {
+export function keptRunText(run: KeptRun, staging: string): string {
+  const { job, bundle, rerunAs, record, key, position, begun, begunAt, told } = run;
   const staged = job.staged === null ? null : path.relative(staging, job.staged);
-  return JSON.stringify({ job: { ...job, staged }, record, key, position, begun, begunAt, told });
+  const kept = { job: { ...job, staged }, bundle, rerunAs, record, key, position, begun, begunAt, told };
+  return JSON.stringify(kept);
 }
+
+type Later = 'bundle' | 'rerunAs';
+/** As earlier versions wrote it. */
+type EarlierRun = Omit<KeptRun, Later | 'record'> & Partial<Pick<KeptRun, Later>> & { record: EarlierRecord };
 
 /** The run of such a text, with its staged bundle named as in there; undefined if the text is of none. */
 export function parseKeptRun(text: string): KeptRun | undefined {
   // Its checksum says that this program wrote it, in this very form.
-  return text.startsWith('{"job":') ? (JSON.parse(text) as KeptRun) : undefined;
+  if (!text.startsWith('{"job":')) return undefined;
+  const kept = JSON.parse(text) as EarlierRun;
+  const bundle = kept.job.staged === null ? 'none' : 'staged';
+  return { rerunAs: null, bundle, ...kept, record: withLaterFields(kept.record) };
 }
 
 export function withStagedIn(run: KeptRun, staging: string): KeptRun {

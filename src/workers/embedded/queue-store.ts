@@ -164,7 +164,9 @@ function journalOn(
     accepted(run) {
       const key = newKey('run');
       keys.set(run.job.runId, key);
-      return writes.add({ key, value: value(key, run), directory: run.job.staged });
+      // A bundle that a run takes over is durable already.
+      const directory = run.job.rerunOf === undefined ? run.job.staged : null;
+      return writes.add({ key, value: value(key, run), directory });
     },
     changed(run) {
       const key = keys.get(run.job.runId);
@@ -175,6 +177,7 @@ function journalOn(
       if (key !== undefined) writes.set(key, null);
       keys.delete(runId);
     },
+    settled: () => writes.settled(),
   };
 }
 

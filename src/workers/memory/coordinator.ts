@@ -51,6 +51,7 @@ export function createCoordinator(options: CoordinatorOptions, keeping: Keeping 
     retentionMs: http.retentionMs,
     onExpire: discard,
     discard,
+    keep: config.server.rerun,
     onGivenUp: ({ pipelineId, runId }, error) =>
       options.notify(runFailure(pipelineId, runId, errorRecord(error))),
   });

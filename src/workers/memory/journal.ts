@@ -1,11 +1,15 @@
 import type { Digest } from '../../core/digest.ts';
 import type { PublishJob } from '../job.ts';
+import type { BundleState } from '../kept-bundles.ts';
 import type { Pause } from '../queue.ts';
 import type { RunRecord } from '../run-record.ts';
 
 /** All of a run that must be known to take it up in another process. Plain data. */
 export interface KeptRun {
-  readonly job: PublishJob;
+  job: PublishJob;
+  bundle: BundleState;
+  /** The run that repeats it; null if none does. */
+  rerunAs: string | null;
   record: RunRecord;
   /** What the Idempotency-Key stands for, which is forgotten with the run; null if it has none. */
   readonly key: { scope: string; contentDigest: Digest } | null;
@@ -36,13 +40,19 @@ export interface Journal {
   readonly pauses: ReadonlyMap<string, Pause>;
   /**
    * Resolves once run and staged bundle are durable; null if nothing is written, which is done at once.
-   * Rejects with `insufficient_storage` or `queue_unavailable`: the run is not accepted then.
+   * Rejects with `insufficient_storage` or `queue_unavailable`: the run is not accepted then. What `changed`
+   * was told in the same turn is written in the same step.
    */
   accepted(run: KeptRun): Promise<void> | null;
-  /** The run began, ended, was given back, or told something. */
+  /** The run began, ended, was given back, was run again, told something, or lost its bundle. */
   changed(run: KeptRun): void;
   /** The retention of the run is over, or it was not accepted after all. */
   forgotten(run: KeptRun): void;
+  /**
+   * Resolves once all that was told until now is durable, and not before that; never rejects. Null if nothing
+   * is written.
+   */
+  settled(): Promise<void> | null;
   /** Null if it is resumed. */
   paused(pipelineId: string, pause: Pause | null): void;
 }
@@ -55,5 +65,6 @@ export const noJournal: Journal = {
   accepted: () => null,
   changed: () => undefined,
   forgotten: () => undefined,
+  settled: () => null,
   paused: () => undefined,
 };

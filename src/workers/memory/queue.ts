@@ -3,7 +3,7 @@ import type { Digest } from '../../core/digest.ts';
 import { WaybillError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import type { PublishJob } from '../job.ts';
-import { retryAfterSeconds } from '../pace.ts';
+import type { KeepLimits } from '../kept-bundles.ts';
 import type {
   AcceptedRun,
   Admission,
@@ -11,6 +11,7 @@ import type {
   Cancellation,
   JobProcessor,
   JobQueue,
+  KeptBundles,
   Pause,
   PipelineOverview,
   QueueDepth,
@@ -18,11 +19,11 @@ import type {
 } from '../queue.ts';
 import {
   admissionEnded,
+  bundleGone,
   keyConflict,
   keyInProgress,
-  pipelineFull,
-  queueFull,
   runFinished,
+  runNotFinished,
   runUnknown,
   shuttingDown,
 } from '../refusals.ts';
@@ -34,16 +35,12 @@ import type { RunWatch } from '../records/run-watch.ts';
 import { noJournal, type Journal } from './journal.ts';
 import { Keys, scopeOf, type UsedKey } from './keys.ts';
 import { RunBook, type Run } from './run-book.ts';
-import { Slots } from './slots.ts';
+import { Slots, type SlotLimits } from './slots.ts';
 import { Turns } from './turns.ts';
 
-export interface MemoryQueueOptions {
+export interface MemoryQueueOptions extends SlotLimits {
   clock: Clock;
   log: Log;
-  /** Limit of uploads that are being received or wait for their turn; running ones do not count. */
-  queueSize: number;
-  /** The same limit for one pipeline; null, as by default: `queueSize` alone. */
-  maxWaitingOf?: (pipelineId: string) => number | null;
   /** Jobs at once. */
   maxConcurrency: number;
   /** How long a finished run is kept, in milliseconds. */
@@ -52,6 +49,8 @@ export interface MemoryQueueOptions {
   onExpire: (job: PublishJob) => Promise<void>;
   /** Called when the job needs what is staged no more, while its record stays; by default nothing is done. */
   discard?: (job: PublishJob) => Promise<void>;
+  /** How long bundles of failed runs stay staged; by default as long as their records. */
+  keep?: KeepLimits;
   /** Where transitions are written; by default nowhere. */
   journal?: Journal;
   /** Called for a run of the journal that is given up, because too many processes ended while it ran. */
@@ -99,7 +98,7 @@ export function memoryQueue(options: MemoryQueueOptions): MemoryQueue {
 class QueueOfOneProcess implements MemoryQueue {
   readonly #options: MemoryQueueOptions & { journal: Journal };
   #phase: 'open' | 'draining' | 'closed' = 'open';
-  readonly #slots = new Slots();
+  readonly #slots: Slots;
   readonly #runs: RunBook;
   readonly #keys = new Keys();
   readonly #turns: Turns;
@@ -117,6 +116,7 @@ class QueueOfOneProcess implements MemoryQueue {
       },
     });
     this.#turns = new Turns({ ...this.#options, runs: this.#runs, onEnd: () => this.#notifyIdle() });
+    this.#slots = new Slots(options, this.#turns);
     for (const { key, job } of journal.runs)
       if (key !== null) this.#keys.use(key.scope, job.runId, key.contentDigest);
     for (const run of this.#runs.restore()) this.#turns.add(run);
@@ -129,7 +129,7 @@ class QueueOfOneProcess implements MemoryQueue {
     const rerunFailed = request.idempotency?.rerunFailed ?? false;
     const known = this.#keys.get(scope);
     const isReplay = known?.state === 'used' && !(rerunFailed && this.#hasFailed(known));
-    if (!isReplay) this.#refuseIfFull(request.pipelineId);
+    if (!isReplay) this.#slots.refuseIfFull(request.pipelineId);
     if (known?.state === 'staging') throw keyInProgress();
     const ownsKey = scope !== null && known === undefined;
     if (ownsKey) this.#keys.take(scope);
@@ -186,6 +186,11 @@ class QueueOfOneProcess implements MemoryQueue {
     return { reserved: this.#slots.length, queued: this.#turns.waiting, running: this.#turns.running };
   }
 
+  async kept(): Promise<KeptBundles> {
+    this.#runs.expire();
+    return this.#runs.bundles.kept;
+  }
+
   async start(process: JobProcessor, observer?: RunObserver): Promise<void> {
     this.#turns.start(process, observer);
   }
@@ -212,6 +217,22 @@ class QueueOfOneProcess implements MemoryQueue {
     const outcome = this.#turns.cancel(run) ?? 'repeated';
     if (outcome === 'repeated' && !isCancelled(run.record)) throw runFinished(run.record.status);
     return { outcome, record: structuredClone(run.record) };
+  }
+
+  async rerun(runId: string, newRunId: string): Promise<AcceptedRun> {
+    if (this.#phase !== 'open') throw shuttingDown();
+    this.#runs.expire();
+    const old = this.#runs.get(runId);
+    if (old === undefined) throw runUnknown();
+    if (old.record.finished_at === null) throw runNotFinished(old.record.status);
+    const known = old.rerunAs === null ? undefined : this.#runs.get(old.rerunAs);
+    if (known !== undefined) return this.#replayed(known);
+    if (old.bundle === 'gone') throw bundleGone();
+    const { pipelineId } = old.job;
+    this.#slots.refuseIfFull(pipelineId);
+    const position = this.#turns.waitingOf(pipelineId) + 1;
+    const { run, accepted } = this.#runs.rerun(old, { runId: newRunId, position });
+    return this.#queued(run, accepted);
   }
 
   tell(runId: string, what: string): boolean {
@@ -245,19 +266,30 @@ class QueueOfOneProcess implements MemoryQueue {
     if (known?.state === 'used') {
       if (known.contentDigest !== contentDigest) throw keyConflict();
       const first = this.#runs.get(known.runId) as Run;
-      if (!(rerunFailed && this.#hasFailed(known))) {
-        if (first.kept !== null) await first.kept;
-        return { record: structuredClone(first.record), replayed: true, position: first.position };
-      }
+      if (!(rerunFailed && this.#hasFailed(known))) return this.#replayed(first);
     }
-    if (hasNoSlot) this.#refuseIfFull(job.pipelineId);
+    if (hasNoSlot) this.#slots.refuseIfFull(job.pipelineId);
     const position = this.#turns.waitingOf(job.pipelineId) + 1;
     const key = scope === null ? null : { scope, contentDigest };
     const { run, accepted } = this.#runs.accept(job, { key, position });
     if (scope !== null) this.#keys.use(scope, job.runId, contentDigest);
-    if (run.kept !== null) await this.#untilKept(run, known);
-    this.#turns.add(run);
-    return { record: accepted, replayed: false, position };
+    return this.#queued(run, accepted, known);
+  }
+
+  async #replayed(first: Run): Promise<AcceptedRun> {
+    if (first.kept !== null) await first.kept;
+    return { record: structuredClone(first.record), replayed: true, position: first.position };
+  }
+
+  /** Lets the run take its turn once it is kept. Throws as `#untilKept`. */
+  async #queued(run: Run, accepted: RunRecord, before?: UsedKey): Promise<AcceptedRun> {
+    try {
+      if (run.kept !== null) await this.#untilKept(run, before);
+      this.#turns.add(run);
+      return { record: accepted, replayed: false, position: run.position };
+    } finally {
+      this.#notifyIdle();
+    }
   }
 
   /** Throws if the run cannot be kept; its key is as it was before, then. */
@@ -282,17 +314,6 @@ class QueueOfOneProcess implements MemoryQueue {
 
   #hasFailed({ runId }: UsedKey): boolean {
     return this.#runs.get(runId)?.record.status === 'failed';
-  }
-
-  #refuseIfFull(pipelineId: string): void {
-    const { queueSize, maxWaitingOf } = this.#options;
-    const all = this.#slots.length + this.#turns.waiting;
-    if (all >= queueSize) throw queueFull(queueSize, retryAfterSeconds(this.#turns.pace(null, all)));
-    const maxWaiting = maxWaitingOf?.(pipelineId) ?? null;
-    const waiting = this.#slots.lengthOf(pipelineId) + this.#turns.waitingOf(pipelineId);
-    if (maxWaiting === null || waiting < maxWaiting) return;
-    const pace = this.#turns.pace(pipelineId, waiting);
-    throw pipelineFull(pipelineId, maxWaiting, retryAfterSeconds(pace));
   }
 
   #notifyIdle(): void {

@@ -2,6 +2,7 @@ import type { Clock } from '../../core/clock.ts';
 import { errorRecord, WaybillError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import type { JobProgress, JobResult, PublishJob } from '../job.ts';
+import { isRerunnable, jobAgain, type KeepLimits } from '../kept-bundles.ts';
 import type { LastSuccess, RunQuery } from '../queue.ts';
 import { pageGone } from '../refusals.ts';
 import { PageOfRuns, type RunPage } from '../records/page-of-runs.ts';
@@ -11,13 +12,13 @@ import {
   cancelledRun,
   failedRun,
   finishedRun,
-  isCancelled,
   progressedRun,
   queuedRun,
   returnedRun,
   startedRun,
 } from '../run-transitions.ts';
 import { RunWaiters } from '../run-waiters.ts';
+import { Bundles } from './bundles.ts';
 import type { Journal, KeptRun } from './journal.ts';
 import { Retention } from './retention.ts';
 import { RunFeed } from './run-feed.ts';
@@ -27,12 +28,16 @@ import { newestOfAll, RunLine } from '../records/run-line.ts';
 // failures at random times do not hit one run so often; a bundle that brings the process down does.
 const mostBegun = 20;
 
+const fresh = { arrival: 0, kept: null, undo: null, isInterrupted: false };
+
 /** A run that was accepted, until its retention is over. Only the book changes it. */
 export interface Run extends KeptRun {
   /** Its place among all runs. */
   arrival: number;
   /** Until it can be relied on; rejects if it was not accepted after all. Null if it can be at once. */
   kept: Promise<void> | null;
+  /** Makes undone what its acceptance did to the run that it repeats; null if it repeats none. */
+  undo: (() => void) | null;
   /** Its turn was broken off for the next process to take it up. */
   isInterrupted: boolean;
 }
@@ -51,6 +56,8 @@ export interface RunBookOptions {
   onExpire: (job: PublishJob) => Promise<void>;
   /** Called when the job needs what is staged no more, while its record stays; by default nothing is done. */
   discard?: (job: PublishJob) => Promise<void>;
+  /** How long bundles of failed runs stay staged; by default as long as their records. */
+  keep?: KeepLimits;
 }
 
 /**
@@ -70,11 +77,19 @@ export class RunBook {
   readonly #successes = new Map<string, LastSuccess>();
   /** For those who watch. */
   readonly feed: RunFeed;
+  readonly bundles: Bundles<Run>;
 
   constructor(options: RunBookOptions) {
     const { clock, retentionMs } = options;
+    const { keep: limits = { keepMs: retentionMs, mostBundles: Infinity, mostBytes: Infinity } } = options;
     this.#options = options;
     this.feed = new RunFeed(clock);
+    this.bundles = new Bundles({
+      ...options,
+      limits,
+      discard: options.discard ?? (async () => undefined),
+      onGone: (run) => this.#notRerunnable(run),
+    });
     this.#finished = new Retention({ clock, retentionMs, onExpire: (run) => this.#forget(run) });
   }
 
@@ -84,7 +99,7 @@ export class RunBook {
    */
   restore(): Run[] {
     const { clock, journal, onGivenUp } = this.#options;
-    const runs = journal.runs.map((kept): Run => ({ ...kept, arrival: 0, kept: null, isInterrupted: false }));
+    const runs = journal.runs.map((kept): Run => ({ ...kept, ...fresh }));
     const now = clock.now().getTime();
     for (const run of runs) {
       this.#add(run);
@@ -99,13 +114,16 @@ export class RunBook {
     }
     const finishedAt = (run: Run): number => Date.parse(run.record.finished_at ?? '');
     const finished = runs.filter(({ record }) => record.finished_at !== null);
-    for (const run of finished.sort((a, b) => finishedAt(a) - finishedAt(b)))
+    for (const run of finished.sort((a, b) => finishedAt(a) - finishedAt(b))) {
       this.#finished.keep(run, now - finishedAt(run));
+      this.bundles.ended(run, now - finishedAt(run));
+    }
     return runs.filter(({ record }) => record.finished_at === null);
   }
 
   /** Forgets what has expired by now; called before anything is looked up, so that none is seen too late. */
   expire(): void {
+    this.bundles.expire();
     this.#finished.expire();
   }
 
@@ -149,18 +167,46 @@ export class RunBook {
     const { clock, journal } = this.#options;
     const accepted = acceptedRun(job, clock.now());
     const record = queuedRun(accepted, clock.now());
-    const kept: KeptRun = { job, record, key, position, begun: 0, begunAt: null, told: [] };
-    const run: Run = { ...kept, arrival: 0, kept: null, isInterrupted: false };
+    const bundle = job.staged === null ? 'none' : 'staged';
+    const waits = { job, bundle, record, key, position } as const;
+    const kept: KeptRun = { ...waits, rerunAs: null, begun: 0, begunAt: null, told: [] };
+    const run: Run = { ...kept, ...fresh };
     this.#add(run);
     this.feed.changed(run.record);
     run.kept = journal.accepted(run);
     return { run, accepted };
   }
 
-  /** The run could not be kept, so it was not accepted. */
+  /**
+   * Queues a run that repeats `old`, whose bundle, if there is one, belongs to the new run from now on; with
+   * a journal both are written in one step. Returns as `accept`.
+   */
+  rerun(
+    old: Run,
+    { runId, position }: { runId: string; position: number },
+  ): { run: Run; accepted: RunRecord } {
+    const job = jobAgain(old.job, runId);
+    const takeBack = this.bundles.handOver(old);
+    old.rerunAs = runId;
+    this.#notRerunnable(old);
+    const { run, accepted } = this.accept(job, { key: null, position });
+    run.undo = () => {
+      if (this.#runs.get(old.job.runId) === undefined) {
+        void this.#clear(run, this.#options.onExpire);
+        return;
+      }
+      takeBack();
+      old.rerunAs = null;
+      this.#change(old, { ...old.record, rerunnable: true });
+    };
+    return { run, accepted };
+  }
+
+  /** The run could not be kept, so it was not accepted. What it was to repeat is as it was before. */
   withdraw(run: Run): void {
     this.#remove(run);
     this.#waiters.finished(run.job.runId);
+    run.undo?.();
   }
 
   start(run: Run): void {
@@ -178,17 +224,17 @@ export class RunBook {
 
   /** The worker answered. Those who wait hear of it with `keep`. */
   finish(run: Run, result: JobResult): void {
-    this.#change(run, finishedRun(run.record, result.run, this.#options.clock.now()));
+    this.#end(run, finishedRun(run.record, result.run, this.#options.clock.now()));
   }
 
   /** The worker broke, or the run never had its turn. Those who wait hear of it with `keep`. */
   fail(run: Run, error: unknown): void {
-    this.#change(run, failedRun(run.record, errorRecord(error), this.#options.clock.now()));
+    this.#end(run, failedRun(run.record, errorRecord(error), this.#options.clock.now()));
   }
 
   /** Somebody cancelled it; `result` as in `cancelledRun`. Those who wait hear of it with `keep`. */
   cancel(run: Run, result: JobResult | null): void {
-    this.#change(run, cancelledRun(run.record, result?.run ?? null, this.#options.clock.now()));
+    this.#end(run, cancelledRun(run.record, result?.run ?? null, this.#options.clock.now()));
   }
 
   /** The run waits again, for another process. */
@@ -210,18 +256,22 @@ export class RunBook {
     return true;
   }
 
-  /** Begins the retention of a run that is finished or failed. What is staged for a cancelled one goes. */
+  /** Begins the retention of a run that is finished or failed. Unless it can be repeated, its bundle goes. */
   keep(run: Run): void {
     this.#finished.keep(run);
     this.#waiters.finished(run.job.runId);
-    if (isCancelled(run.record)) void this.#clear(run, this.#options.discard);
+    this.bundles.ended(run);
   }
 
   /** Forgets no more, and ends all waits; resolves when no `onExpire` is under way. */
   async close(): Promise<void> {
     for (const runId of this.#waiters.runIds) this.#waiters.finished(runId);
     this.feed.close();
-    await this.#finished.close();
+    await Promise.all([this.bundles.close(), this.#finished.close()]);
+  }
+
+  #end(run: Run, record: RunRecord): void {
+    this.#change(run, { ...record, rerunnable: isRerunnable(run.job, record) });
   }
 
   #add(run: Run): void {
@@ -250,18 +300,24 @@ export class RunBook {
     this.#options.journal.changed(run);
   }
 
+  #notRerunnable(run: Run): void {
+    if (run.record.rerunnable) this.#change(run, { ...run.record, rerunnable: false });
+    else this.#options.journal.changed(run);
+  }
+
   /** Never rejects. */
   #forget(run: Run): Promise<void> {
     const { onForget, onExpire } = this.#options;
     this.#remove(run);
+    this.bundles.forgotten(run);
     onForget(run);
     return this.#clear(run, onExpire);
   }
 
   /** Never rejects. */
-  async #clear({ job }: Run, clear: ((job: PublishJob) => Promise<void>) | undefined): Promise<void> {
+  async #clear({ job }: Run, clear: (job: PublishJob) => Promise<void>): Promise<void> {
     const { log } = this.#options;
-    await clear?.(job).catch((error: unknown) =>
+    await clear(job).catch((error: unknown) =>
       log.error({ run_id: job.runId, err: error }, 'an expired run could not be cleared away'),
     );
   }

@@ -1,11 +1,41 @@
+import { retryAfterSeconds } from '../pace.ts';
+import { pipelineFull, queueFull } from '../refusals.ts';
+import type { Turns } from './turns.ts';
+
+export interface SlotLimits {
+  /** Limit of uploads that are being received or wait for their turn; running ones do not count. */
+  queueSize: number;
+  /** The same limit for one pipeline; null, as by default: `queueSize` alone. */
+  maxWaitingOf?: (pipelineId: string) => number | null;
+}
+
 /**
  * Who is being received: uploads that hold a slot, by pipeline, and replays, which need none. `queue_size`
  * and `max_waiting` bound the slots together with the runs that wait.
  */
 export class Slots {
+  readonly #limits: SlotLimits;
+  readonly #turns: Turns;
   readonly #held = new Map<string, number>();
   #all = 0;
   #replays = 0;
+
+  constructor(limits: SlotLimits, turns: Turns) {
+    this.#limits = limits;
+    this.#turns = turns;
+  }
+
+  /** Throws `queue_full` or `pipeline_full`. */
+  refuseIfFull(pipelineId: string): void {
+    const { queueSize, maxWaitingOf } = this.#limits;
+    const turns = this.#turns;
+    const all = this.#all + turns.waiting;
+    if (all >= queueSize) throw queueFull(queueSize, retryAfterSeconds(turns.pace(null, all)));
+    const maxWaiting = maxWaitingOf?.(pipelineId) ?? null;
+    const waiting = this.lengthOf(pipelineId) + turns.waitingOf(pipelineId);
+    if (maxWaiting === null || waiting < maxWaiting) return;
+    throw pipelineFull(pipelineId, maxWaiting, retryAfterSeconds(turns.pace(pipelineId, waiting)));
+  }
 
   /** Slots of all pipelines together. */
   get length(): number {

@@ -48,6 +48,7 @@ t.test('every setting is described to people, in the reference and in the comple
     'http',
     'metrics',
     'worker',
+    'rerun',
     'log',
     'scene_maps',
     'upload_tokens',

@@ -65,6 +65,7 @@ t.test('the smallest configuration gets every default', async (t) => {
       adminTokenEnv: null,
       staging: { directory: '/etc/waybill/staging', shared: null },
       queue: { driver: 'memory' },
+      rerun: { keepMs: 86_400_000, mostBundles: 100, mostBytes: 10 * 2 ** 30 },
       worker: { listen: null },
     },
     log: { level: 'info', requests: 'all' },

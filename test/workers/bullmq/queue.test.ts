@@ -286,3 +286,51 @@ t.test('a watch shows what other hosts do, though messages are lost, and notices
   t.match(await watch.after(await watch.cursor(), query), { changes: [], more: false });
   watch.close();
 });
+
+t.test('any host runs a failed run again, once, and its archive goes with the last of them', async (t) => {
+  const removed: string[] = [];
+  const open = () =>
+    bullmqQueue({
+      clock: systemClock,
+      log: silentLog,
+      redis: { url: redis.url, urlEnv: 'REDIS_URL', prefix: 'reruns' },
+      pipelineIds: ['maps'],
+      workerTimeoutMs: 5_000,
+      queueSize: 100,
+      maxConcurrency: 2,
+      retentionMs: 60_000,
+      onExpire: async () => undefined,
+      discard: async (job) => void removed.push(job.runId),
+      shared: {
+        share: async (job, name) =>
+          job.staged === null
+            ? job
+            : { ...job, staged: '', archive: { name, size: 7, digest: digestOf('A') } },
+        remove: async () => undefined,
+      },
+    });
+  const hosts = [await open(), await open()];
+  const [api, other] = hosts as [Host, Host];
+  t.teardown(() => Promise.all(hosts.map((host) => host.close(0))));
+  const jobs: unknown[] = [];
+  await other.start(async (job) => {
+    jobs.push(job);
+    return runResult(jobs.length === 1 ? 'failed' : 'ok');
+  });
+  const admission = await api.reserve({ pipelineId: 'maps' });
+  const job = { runId: 'maps.1', pipelineId: 'maps', staged: '/scratch/x', bundlePath: '.' };
+  await admission.accept(job, digestOf('A'));
+  await api.untilFinished('maps.1', never);
+  const answers = await Promise.all(
+    hosts.flatMap((host, index) => [1, 2].map((n) => host.rerun('maps.1', `maps.${2 * index + n + 1}`))),
+  );
+  t.equal(answers.filter(({ replayed }) => !replayed).length, 1);
+  const started = new Set(answers.map(({ record }) => record.run_id));
+  t.equal(started.size, 1, 'all are answered with the one that was started');
+  const [again = 'none'] = started;
+  await api.untilFinished(again, never);
+  t.match(await api.find(again), { status: 'succeeded', rerun_of: 'maps.1' });
+  t.same(jobs[1], { ...(jobs[0] as object), runId: again, rerunOf: 'maps.1' });
+  while (removed.length === 0) await systemClock.sleep(10);
+  t.same(removed, [again]);
+});

@@ -84,6 +84,29 @@ t.test('a transaction that fails refuses what was added and keeps trying what wa
   t.equal(await writes.close(1_000), true);
 });
 
+t.test('what was set is settled once it is written, however often that fails', async (t) => {
+  const { clock, commit, writes } = harness();
+  writes.set('a', () => '1');
+  const one = await commit(1);
+  const order: string[] = [];
+  const settled = writes.settled().then(() => order.push('settled'));
+  writes.set('b', () => '1');
+  one.done();
+  const two = await commit(2);
+  t.same(order, [], 'b came in the same turn, and a reader cannot tell them apart');
+  two.fail(new Error('the disk is gone'));
+  await clock.advance(5_000);
+  const three = await commit(3);
+  t.same([...three.entries], [['b', '1']]);
+  t.same(order, []);
+  order.push('written');
+  three.done();
+  await settled;
+  t.same(order, ['written', 'settled']);
+  await writes.settled();
+  t.equal(await writes.close(1_000), true, 'nothing to write is settled at once');
+});
+
 t.test('one upload that cannot be made durable does not refuse the others', async (t) => {
   const { commit, failures, add, writes } = harness();
   failures.set('/staging/a', new Error('gone'));

@@ -8,9 +8,11 @@ import { systemClock } from '../../../src/core/clock.ts';
 import { WaybillError } from '../../../src/core/errors.ts';
 import { silentLog } from '../../../src/core/log.ts';
 import { framed, framedIn, unframed } from '../../../src/workers/embedded/framing.ts';
+import { parseKeptRun } from '../../../src/workers/embedded/kept-run.ts';
 import { openLmdb } from '../../../src/workers/embedded/lmdb-file.ts';
 import { openQueueStore, type QueueStore } from '../../../src/workers/embedded/queue-store.ts';
 import { readQueueFile } from '../../../src/workers/embedded/read-file.ts';
+import type { EarlierRecord } from '../../../src/workers/records/record-of.ts';
 import { acceptedRun, queuedRun } from '../../../src/workers/run-transitions.ts';
 import { howMany } from '../../support/sampling.ts';
 
@@ -33,7 +35,8 @@ async function filled(root: string, runs: number): Promise<void> {
       const record = queuedRun(acceptedRun(job, new Date()), new Date());
       // Some are larger than a page of the file.
       const told = index % 3 === 0 ? ['x'.repeat(6_000)] : [];
-      await store.journal.accepted({ job, record, key: null, position: 1, begun: 0, begunAt: null, told });
+      const kept = { job, bundle: 'none', rerunAs: null, record, key: null, position: 1 } as const;
+      await store.journal.accepted({ ...kept, begun: 0, begunAt: null, told });
     }),
   );
   await store.close();
@@ -67,6 +70,21 @@ t.test('what is in the file comes back in the order in which it was accepted', a
     Array.from({ length: 40 }, (_, index) => `maps.${index + 1}`),
   );
   await store.close();
+});
+
+t.test('runs of an earlier version are read as those that they are', async (t) => {
+  const job = { runId: 'maps.1', pipelineId: 'maps', staged: 'upload-0123456789abcdef', bundlePath: '.' };
+  const record: EarlierRecord = acceptedRun(job, new Date());
+  delete record.rerun_of;
+  delete record.rerunnable;
+  const earlier = { job, record, key: null, position: 1, begun: 0, begunAt: null, told: [] };
+  t.match(parseKeptRun(JSON.stringify(earlier)), {
+    ...earlier,
+    bundle: 'staged',
+    rerunAs: null,
+    record: { ...record, rerun_of: null, rerunnable: false },
+  });
+  t.match(parseKeptRun(JSON.stringify({ ...earlier, job: { ...job, staged: null } })), { bundle: 'none' });
 });
 
 t.test('a directory is for one daemon at a time', async (t) => {

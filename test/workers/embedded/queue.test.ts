@@ -1,8 +1,17 @@
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  writeFileSync,
+} from 'node:fs';
 import path from 'node:path';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../../src/core/clock.ts';
 import { digestOf } from '../../../src/core/digest.ts';
+import { WaybillError } from '../../../src/core/errors.ts';
 import { silentLog } from '../../../src/core/log.ts';
 import {
   openQueueStore,
@@ -212,6 +221,141 @@ t.test('a bundle that brings the process down again and again is given up, and t
   t.same(daemon.givenUp, ['maps.1']);
   await daemon.queue.start(async () => runResult('ok'));
   t.equal((await daemon.finished('maps.2')).status, 'succeeded', 'and does not hold up the others');
+});
+
+t.test('what failed before a kill is run again after it, with the same bytes', async (t) => {
+  const daemon = await new Daemon(t).open();
+  await daemon.queue.start(async () => runResult('failed'));
+  await daemon.submit('maps.1');
+  t.match(await daemon.finished('maps.1'), { status: 'failed', rerunnable: true });
+  await daemon.kill();
+
+  await daemon.open();
+  t.same(await daemon.queue.kept(), { bundles: 1, bytes: 0 });
+  t.match(await daemon.queue.rerun('maps.1', 'maps.2'), { replayed: false, position: 1 });
+  await daemon.queue.start(() => never);
+  await daemon.kill();
+
+  const discarded: PublishJob[] = [];
+  await daemon.open({ discard: async (job) => void discarded.push(job) });
+  t.match(await daemon.queue.find('maps.1'), { status: 'failed', rerunnable: false });
+  t.match(await daemon.queue.find('maps.2'), { status: 'queued', rerun_of: 'maps.1' });
+  t.match(await daemon.queue.rerun('maps.1', 'maps.3'), { replayed: true, record: { run_id: 'maps.2' } });
+  const read: string[] = [];
+  await daemon.queue.start(async ({ staged }) => {
+    read.push(readFileSync(path.join(staged ?? '', 'files/manifest.json'), 'utf8'));
+    return runResult('ok');
+  });
+  t.match(await daemon.finished('maps.2'), { status: 'succeeded' });
+  t.same(read, ['maps.1']);
+  await daemon.queue.close(0);
+  t.match(discarded, [{ runId: 'maps.2', rerunOf: 'maps.1' }], 'the bundle goes with the last of them');
+  await daemon.kill();
+
+  await daemon.open();
+  t.match(await daemon.queue.find('maps.2'), { status: 'succeeded', rerun_of: 'maps.1' });
+  await t.rejects(daemon.queue.rerun('maps.2', 'maps.3'), { code: 'bundle_gone' });
+  t.match(await daemon.queue.rerun('maps.1', 'maps.3'), { replayed: true, record: { run_id: 'maps.2' } });
+});
+
+t.test('the limits of kept bundles hold from the start on, for what an earlier process kept', async (t) => {
+  const daemon = await new Daemon(t).open();
+  await daemon.queue.start(async () => runResult('failed'));
+  for (const id of ['maps.1', 'maps.2', 'maps.3']) {
+    await daemon.submit(id);
+    await daemon.finished(id);
+    await daemon.clock.advance(1_000);
+  }
+  await daemon.kill();
+
+  const discarded: string[] = [];
+  const discard = async ({ runId }: PublishJob) => void discarded.push(runId);
+  const keep = { keepMs: 10_000, mostBundles: 2, mostBytes: 1e9 };
+  await daemon.open({ discard, keep });
+  t.match(await daemon.queue.find('maps.1'), { rerunnable: false });
+  await t.rejects(daemon.queue.rerun('maps.1', 'maps.4'), { code: 'bundle_gone' });
+  t.same(await daemon.queue.kept(), { bundles: 2, bytes: 0 });
+  await daemon.clock.advance(8_000);
+  t.same(await daemon.queue.kept(), { bundles: 1, bytes: 0 }, 'ten seconds after its end');
+  await daemon.queue.close(0);
+  t.same(discarded, ['maps.1', 'maps.2']);
+});
+
+t.test('a bundle goes only when the journal says that nobody needs it', async (t) => {
+  const daemon = new Daemon(t);
+  const store = await storeIn(daemon.root);
+  let write = (): void => undefined;
+  const written = new Promise<void>((resolve) => (write = resolve));
+  const discarded: string[] = [];
+  daemon.store = store;
+  daemon.queue = memoryQueue({
+    clock: daemon.clock,
+    log: silentLog,
+    queueSize: 10,
+    maxConcurrency: 1,
+    retentionMs: 60_000,
+    journal: { ...store.journal, settled: () => written },
+    onExpire: async () => undefined,
+    discard: async ({ runId }) => void discarded.push(runId),
+  });
+  await daemon.queue.start(async () => runResult('ok'));
+  await daemon.submit('maps.1');
+  await daemon.finished('maps.1');
+  t.same(discarded, [], 'a process that is killed now leaves a run that is published once more');
+  t.same(
+    [...daemon.queue.jobs()].map(({ staged }) => typeof staged),
+    ['string'],
+    'so that no sweep takes it',
+  );
+  write();
+  await daemon.queue.close(0);
+  t.same(discarded, ['maps.1']);
+});
+
+t.test('a rerun that cannot be written leaves the bundle with the run that failed', async (t) => {
+  const daemon = await new Daemon(t).open();
+  await daemon.queue.start(async () => runResult('failed'));
+  for (const id of ['maps.1', 'maps.2']) {
+    await daemon.submit(id);
+    await daemon.finished(id);
+    await daemon.clock.advance(1_000);
+  }
+  await daemon.kill();
+
+  const store = await storeIn(daemon.root);
+  let isFull = true;
+  const discarded: string[] = [];
+  daemon.store = store;
+  daemon.queue = memoryQueue({
+    clock: daemon.clock,
+    log: silentLog,
+    queueSize: 10,
+    maxConcurrency: 1,
+    retentionMs: 60_000,
+    journal: {
+      ...store.journal,
+      accepted: (run) =>
+        isFull
+          ? Promise.reject(new WaybillError('insufficient_storage', 'the disk of the queue is full'))
+          : store.journal.accepted(run),
+    },
+    onExpire: async () => undefined,
+    discard: async ({ runId }) => void discarded.push(runId),
+  });
+  await daemon.queue.start(async () => runResult('ok'));
+  const refused = { code: 'insufficient_storage' };
+  await Promise.all([
+    t.rejects(daemon.queue.rerun('maps.1', 'maps.3'), refused),
+    t.rejects(daemon.queue.rerun('maps.1', 'maps.4'), refused, 'nor is it a replay of what came to nothing'),
+  ]);
+  t.equal(await daemon.queue.find('maps.3'), undefined);
+  t.match(await daemon.queue.find('maps.1'), { status: 'failed', rerunnable: true, rerun_of: null });
+  t.match(await daemon.queue.kept(), { bundles: 2 });
+  isFull = false;
+  t.match(await daemon.queue.rerun('maps.1', 'maps.5'), { replayed: false });
+  t.match(await daemon.finished('maps.5'), { status: 'succeeded', rerun_of: 'maps.1' });
+  await daemon.queue.close(0);
+  t.same(discarded, ['maps.5']);
 });
 
 t.test('a pause outlives a kill, until it is resumed', async (t) => {

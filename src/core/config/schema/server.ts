@@ -46,9 +46,7 @@ const http = map({
     ),
   retention: duration({ atLeast: '1s', atMost: '366d' })
     .default('24h')
-    .description(
-      'How long the record of a completed run is kept, and with it its idempotency key and its staged bundle.',
-    ),
+    .description('How long the record of a completed run is kept, and with it its idempotency key.'),
   queue_size: integer(1, 100_000)
     .default(32)
     .description('Uploads that may be staged or wait at once; one more is answered with 503 queue_full.'),
@@ -87,6 +85,22 @@ const http = map({
   cors,
 }).description('The HTTP API of the daemon.');
 
+const rerun = map({
+  keep_for: duration({ atLeast: '0s', atMost: '366d' })
+    .default('24h')
+    .description(
+      'How long the bundle of a failed run stays staged, and no longer than its record (http.retention). 0s keeps none.',
+    ),
+  max_bundles: integer(0, 100_000)
+    .default(100)
+    .description('How many such bundles are kept at most; the oldest go first.'),
+  max_bytes: size({ atLeast: 0 })
+    .default('10GiB')
+    .description('How much room they may take together; the oldest go first.'),
+}).description(
+  'Bundles of failed runs are kept so that the runs can be repeated with the same bytes. Those of all other runs are removed when the run ends.',
+);
+
 const worker = map({
   listen: listen()
     .description(
@@ -99,6 +113,7 @@ const worker = map({
 export const serverSchema = map({
   http: http.default(),
   metrics: metricsSchema.default(),
+  rerun: rerun.default(),
   worker: worker.default(),
   staging: stagingSchema
     .default({ backend: 'local', directory: './staging' })

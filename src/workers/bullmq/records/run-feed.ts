@@ -1,6 +1,7 @@
 import type { Redis } from 'ioredis';
 import type { Clock, Timer } from '../../../core/clock.ts';
 import type { RedisLink } from '../link.ts';
+import { recordOf } from '../../records/record-of.ts';
 import type { RunReads } from './run-reads.ts';
 import {
   cursorOf,
@@ -146,7 +147,7 @@ class RedisRunFeed implements RunFeed {
     const changes = this.#changes;
     if (changes === null || this.#reading !== undefined || revision <= changes.revision) return;
     if (revision === changes.revision + 1) {
-      this.#add(changes, JSON.parse(text.slice(text.indexOf(' ') + 1)) as RunRecord, revision);
+      this.#add(changes, recordOf(text.slice(text.indexOf(' ') + 1)), revision);
       this.#notify();
     } else void this.#catchUp().catch(() => undefined);
   }

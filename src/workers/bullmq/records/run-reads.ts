@@ -4,6 +4,7 @@ import { PageOfRuns, type RunPage } from '../../records/page-of-runs.ts';
 import { pageGone } from '../../refusals.ts';
 import type { RunRecord } from '../../run-record.ts';
 import type { RunScript } from '../scripts.ts';
+import { recordOf } from '../../records/record-of.ts';
 
 /** What is read of the records that all hosts share. Throws `queue_unavailable` if Redis is away. */
 export interface RunReads {
@@ -100,5 +101,5 @@ function pairsOf(answer: readonly (string | number)[]): { number: number; record
 
 // Only the store writes these values.
 function optionalRecord(text: string): RunRecord | null {
-  return text === '' ? null : (JSON.parse(text) as RunRecord);
+  return text === '' ? null : recordOf(text);
 }

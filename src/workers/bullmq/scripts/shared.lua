@@ -5,7 +5,8 @@
 
     run:<id>           hash: pipeline, seq, state (queued | running | finished), job, record, key, digest,
                        owner, takes, expires, position (in the line of its pipeline, when it was accepted),
-                       cancel (1: whoever runs it is to stop)
+                       cancel (1: whoever runs it is to stop), bundle (gone: what was staged is not kept),
+                       bytes (of what is kept), rerun (the run that repeats it)
     runs:<pipeline>    sorted set of run ids by seq: the order of acceptance
     queued             sorted set of run ids by seq
     queued:<pipeline>  set of them
@@ -15,6 +16,8 @@
     running            set of run ids
     outbox:<pipeline>  sorted set of run ids by seq: accepted runs that may not be in BullMQ's queue yet
     outboxes           set of the pipelines whose outbox is not empty
+    kept               sorted set of the runs whose bundles are kept, by the time at which they ended
+    kept-bytes         of all of those together
     finished           sorted set of run ids by the time at which they expire
     slots              sorted set of upload slots by the time at which their API counts as dead
     slots:<pipeline>   those of one pipeline
@@ -67,8 +70,54 @@ local function saveRecord(runId, record, ...)
   redis.call('PUBLISH', prefix .. 'changes', revision .. ' ' .. record)
 end
 
--- Records the end of a run. Its record and its key expire after the retention.
-local function endRun(runId, record, retentionMs, key, digest)
+-- Queues a run, and returns its place in the line of its pipeline.
+local function queueRun(runId, pipeline, job, record, key, digest)
+  local seq = redis.call('INCR', prefix .. 'seq')
+  redis.call('SADD', prefix .. 'queued:' .. pipeline, runId)
+  local position = redis.call('SCARD', prefix .. 'queued:' .. pipeline)
+  saveRecord(runId, record, 'pipeline', pipeline, 'seq', seq, 'state', 'queued', 'job', job, 'key', key,
+    'digest', digest, 'owner', '', 'takes', 0, 'position', position)
+  redis.call('ZADD', prefix .. 'runs:' .. pipeline, seq, runId)
+  redis.call('ZADD', prefix .. 'queued', seq, runId)
+  redis.call('ZADD', prefix .. 'outbox:' .. pipeline, seq, runId)
+  redis.call('SADD', prefix .. 'outboxes', pipeline)
+  return position
+end
+
+-- The bundle of a run is kept no longer, or belongs to another run.
+local function unkeep(runId)
+  local run = prefix .. 'run:' .. runId
+  if redis.call('ZREM', prefix .. 'kept', runId) == 1 then
+    redis.call('DECRBY', prefix .. 'kept-bytes', redis.call('HGET', run, 'bytes') or 0)
+  end
+  redis.call('HSET', run, 'bundle', 'gone')
+end
+
+-- The run cannot be run again any more, which its record says.
+local function notRerunnable(runId)
+  local record = redis.call('HGET', prefix .. 'run:' .. runId, 'record')
+  local changed, count = string.gsub(record or '', '"rerunnable":true', '"rerunnable":false', 1)
+  if count == 1 then saveRecord(runId, changed) end
+end
+
+-- The archive of a run is to be removed: by whoever learns it first, or by any host if that one dies.
+local function unwant(runId)
+  local job = redis.call('HGET', prefix .. 'run:' .. runId, 'job')
+  local archive = job and cjson.decode(job)['archive']
+  if archive then redis.call('ZADD', prefix .. 'unwanted', now, archive['name']) end
+end
+
+-- Records the end of a run. Its record and its key expire after the retention. `bytes`: of its bundle, which is
+-- kept; '' if it is not.
+local function endRun(runId, record, retentionMs, key, digest, bytes)
+  if bytes == '' then
+    redis.call('HSET', prefix .. 'run:' .. runId, 'bundle', 'gone')
+    unwant(runId)
+  else
+    redis.call('HSET', prefix .. 'run:' .. runId, 'bytes', bytes)
+    redis.call('ZADD', prefix .. 'kept', now, runId)
+    redis.call('INCRBY', prefix .. 'kept-bytes', bytes)
+  end
   saveRecord(runId, record, 'state', 'finished', 'expires', now + retentionMs)
   redis.call('ZADD', prefix .. 'finished', now + retentionMs, runId)
   if key ~= '' and redis.call('GET', prefix .. 'key:' .. key) == 'u ' .. digest .. ' ' .. runId then
@@ -88,6 +137,15 @@ local function recordOf(runId)
   local record, expires = known[1], known[2]
   local isGone = not record or (expires and tonumber(expires) <= now)
   return isGone and '' or record
+end
+
+-- Whether there is no slot: 'full', 'pipeline_full' or nil. `maxWaiting`: nil if `queueSize` alone counts.
+local function noSlot(pipeline, queueSize, maxWaiting)
+  redis.call('ZREMRANGEBYSCORE', prefix .. 'slots', '-inf', now)
+  if redis.call('ZCARD', prefix .. 'slots') + redis.call('ZCARD', prefix .. 'queued') >= queueSize then
+    return 'full'
+  end
+  if maxWaiting and waitingOf(pipeline) >= maxWaiting then return 'pipeline_full' end
 end
 
 local function isStaging(value)

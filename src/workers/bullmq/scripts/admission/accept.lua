@@ -39,14 +39,6 @@ if staged ~= '' and redis.call('ZREM', prefix .. 'staging', staged) == 0 then
   forgetKey(key, 's ' .. slot)
   return {'swept'}
 end
-local seq = redis.call('INCR', prefix .. 'seq')
-redis.call('SADD', prefix .. 'queued:' .. pipeline, runId)
-local position = redis.call('SCARD', prefix .. 'queued:' .. pipeline)
-saveRecord(runId, record, 'pipeline', pipeline, 'seq', seq, 'state', 'queued', 'job', job, 'key', key,
-  'digest', digest, 'owner', '', 'takes', 0, 'position', position)
-redis.call('ZADD', prefix .. 'runs:' .. pipeline, seq, runId)
-redis.call('ZADD', prefix .. 'queued', seq, runId)
-redis.call('ZADD', prefix .. 'outbox:' .. pipeline, seq, runId)
-redis.call('SADD', prefix .. 'outboxes', pipeline)
+local position = queueRun(runId, pipeline, job, record, key, digest)
 if key ~= '' then redis.call('SET', prefix .. 'key:' .. key, 'u ' .. digest .. ' ' .. runId) end
 return {'ok', tostring(position)}

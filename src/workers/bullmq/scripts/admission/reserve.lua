@@ -21,11 +21,8 @@ if known and not isStaging(known) then
   local isKnown = redis.call('EXISTS', prefix .. 'run:' .. first) == 1
   if isKnown and not (rerunFailed == '1' and hasFailed(first)) then return 'used' end
 end
-redis.call('ZREMRANGEBYSCORE', prefix .. 'slots', '-inf', now)
-if redis.call('ZCARD', prefix .. 'slots') + redis.call('ZCARD', prefix .. 'queued') >= queueSize then
-  return 'full'
-end
-if maxWaiting and waitingOf(pipeline) >= maxWaiting then return 'pipeline_full' end
+local refusal = noSlot(pipeline, queueSize, maxWaiting)
+if refusal then return refusal end
 if key ~= '' then
   if isStaging(known) then return 'busy' end
   if not known then redis.call('SET', prefix .. 'key:' .. key, 's ' .. slot, 'PX', lifeMs) end

@@ -23,5 +23,5 @@ end
 redis.call('ZREM', prefix .. 'queued', runId)
 redis.call('SREM', prefix .. 'queued:' .. pipeline, runId)
 redis.call('ZREM', prefix .. 'outbox:' .. pipeline, runId)
-endRun(runId, record, retentionMs, key, digest)
+endRun(runId, record, retentionMs, key, digest, '')
 return {'forgotten', record, job}

@@ -6,10 +6,12 @@
   ARGV[4]  record       JSON
   ARGV[5]  retentionMs
   ARGV[6]  mostEnds     how many ends of runs are remembered
+  ARGV[7]  bytes        of its bundle, which is kept, or ''
 
   Returns 1, also if it was finished before | 0 if the run has another owner
 ]]
 local runId, owner, record, retentionMs, mostEnds = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local bytes = ARGV[7]
 
 local run = prefix .. 'run:' .. runId
 local known = redis.call('HMGET', run, 'owner', 'state', 'key', 'digest', 'pipeline')
@@ -22,7 +24,7 @@ if outcome.status == 'succeeded' then
   redis.call('HSET', prefix .. 'succeeded', outcome.pipeline_id, success)
 end
 redis.call('SREM', prefix .. 'running', runId)
-endRun(runId, record, retentionMs, key, digest)
+endRun(runId, record, retentionMs, key, digest, bytes)
 for _, ended in ipairs({prefix .. 'ends', prefix .. 'ends:' .. pipeline}) do
   redis.call('LPUSH', ended, now)
   redis.call('LTRIM', ended, 0, mostEnds - 1)

@@ -22,5 +22,6 @@ if revision then
   redis.call('ZREM', prefix .. 'changed', runId)
 end
 redis.call('ZREM', prefix .. 'finished', runId)
+unkeep(runId)
 redis.call('DEL', run)
 return 'ok'

@@ -1,8 +1,9 @@
-import type { RedisLink } from './link.ts';
-import type { RunScript } from './scripts.ts';
-import type { PublishJob } from '../job.ts';
-import type { Pause } from '../queue.ts';
-import type { RunRecord } from '../run-record.ts';
+import type { RedisLink } from '../link.ts';
+import { recordOf } from '../../records/record-of.ts';
+import type { RunScript } from '../scripts.ts';
+import type { PublishJob } from '../../job.ts';
+import type { Pause } from '../../queue.ts';
+import type { RunRecord } from '../../run-record.ts';
 
 /**
  * Which pipelines are paused and which runs are cancelled, for all hosts. Each call is one step in Redis.
@@ -48,7 +49,7 @@ export function steeringStore({ ask, redis }: RedisLink, run: RunScript, key: st
         ...string[],
       ];
       if (outcome === undefined) return null;
-      const record = JSON.parse(text) as RunRecord;
+      const record = recordOf(text);
       return outcome === 'forgotten'
         ? { outcome, record, job: JSON.parse(job) as PublishJob }
         : { outcome, record };

@@ -1,0 +1,34 @@
+--[[
+  Queues a run that repeats one that has ended, once. The bundle belongs to the new run from then on.
+
+  ARGV[2]  runId
+  ARGV[3]  newRunId
+  ARGV[4]  record      JSON of the new run
+  ARGV[5]  job         JSON of the new run
+  ARGV[6]  oldJob      JSON: what the job of the old run is without its bundle
+  ARGV[7]  hasBundle   1: the old run was given a bundle
+  ARGV[8]  queueSize
+  ARGV[9]  maxWaiting  slots and queued runs of the pipeline at most, or ''
+
+  Returns {} if the run is unknown | {'unfinished'} | {'replay', record, position} of the run that repeats it
+  already | {'gone'} if its bundle is not kept | {'full'} | {'pipeline_full'} | {'ok', position}
+]]
+local runId, newRunId, record, job, oldJob = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local hasBundle, queueSize, maxWaiting = ARGV[7], tonumber(ARGV[8]), tonumber(ARGV[9])
+
+local run = prefix .. 'run:' .. runId
+local known = redis.call('HMGET', run, 'state', 'pipeline', 'expires', 'rerun', 'bundle')
+local state, pipeline, expires, again, bundle = known[1], known[2], known[3], known[4], known[5]
+if not state or (expires and tonumber(expires) <= now) then return {} end
+if state ~= 'finished' then return {'unfinished'} end
+if again then
+  local repeated = redis.call('HMGET', prefix .. 'run:' .. again, 'record', 'position')
+  if repeated[1] then return {'replay', repeated[1], repeated[2]} end
+end
+if hasBundle == '1' and bundle == 'gone' then return {'gone'} end
+local refusal = noSlot(pipeline, queueSize, maxWaiting)
+if refusal then return {refusal} end
+unkeep(runId)
+notRerunnable(runId)
+redis.call('HSET', run, 'rerun', newRunId, 'job', oldJob)
+return {'ok', tostring(queueRun(newRunId, pipeline, job, record, '', ''))}

@@ -1,0 +1,77 @@
+import type { PublishJob } from './job.ts';
+import type { RunRecord } from './run-record.ts';
+import { isCancelled } from './run-transitions.ts';
+
+/*
+ * The bundle of a run that failed stays staged, so that the run can be repeated with the very same bytes, as
+ * far as these limits allow. Decided here, purely, for every queue; the oldest go first.
+ */
+
+export interface KeepLimits {
+  /** How long a bundle is kept after its run failed, in milliseconds; the run's record is not outlived. */
+  keepMs: number;
+  mostBundles: number;
+  /** Of all of them together, as they are staged. */
+  mostBytes: number;
+}
+
+/** What was staged for a run; `gone` once nobody needs it, or the run that repeats this one has it. */
+export type BundleState = 'none' | 'staged' | 'gone';
+
+export interface KeptBundle {
+  runId: string;
+  bytes: number;
+}
+
+/** Whether what is staged for a run that has ended is kept. Pure. */
+export function isKept(job: PublishJob, record: RunRecord): boolean {
+  return job.staged !== null && record.status === 'failed' && !isCancelled(record);
+}
+
+/** Whether a run, as an earlier process left it, needs what is staged for it. Pure. */
+export function needsBundle({
+  job,
+  bundle,
+  record,
+}: {
+  job: PublishJob;
+  bundle: BundleState;
+  record: RunRecord;
+}): boolean {
+  return bundle === 'staged' && (record.finished_at === null || isKept(job, record));
+}
+
+/** Whether a run that has ended could be run again if it was not before. Pure. */
+export function isRerunnable(job: PublishJob, record: RunRecord): boolean {
+  return job.staged === null || isKept(job, record);
+}
+
+/** Bytes of what is staged for a job; 0 if nothing is, or if it is not known. Pure. */
+export function stagedBytes(job: PublishJob): number {
+  return job.staged === null ? 0 : (job.archive?.size ?? job.bytes ?? 0);
+}
+
+/** The job of a new run that publishes the same once more. Pure. */
+export function jobAgain<Job extends PublishJob>(job: Job, runId: string): Job {
+  return { ...job, runId, rerunOf: job.runId };
+}
+
+/** The job as it is once its bundle belongs to another run, or is gone. Pure. */
+export function withoutBundle({ runId, pipelineId, rerunOf }: PublishJob): PublishJob {
+  return { runId, pipelineId, staged: null, ...(rerunOf === undefined ? {} : { rerunOf }) };
+}
+
+/** Those of the bundles that go, so that the others are within the limits. `kept`: the oldest first. Pure. */
+export function beyondLimits(
+  kept: readonly KeptBundle[],
+  { mostBundles, mostBytes }: Pick<KeepLimits, 'mostBundles' | 'mostBytes'>,
+): KeptBundle[] {
+  let count = kept.length;
+  let bytes = kept.reduce((sum, bundle) => sum + bundle.bytes, 0);
+  return kept.filter((bundle) => {
+    if (count <= mostBundles && bytes <= mostBytes) return false;
+    count -= 1;
+    bytes -= bundle.bytes;
+    return true;
+  });
+}

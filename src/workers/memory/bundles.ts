@@ -1,0 +1,131 @@
+import type { Clock } from '../../core/clock.ts';
+import type { Log } from '../../core/log.ts';
+import type { PublishJob } from '../job.ts';
+import { beyondLimits, isKept, stagedBytes, withoutBundle, type KeepLimits } from '../kept-bundles.ts';
+import type { KeptBundles } from '../queue.ts';
+import type { Journal, KeptRun } from './journal.ts';
+import { Retention } from './retention.ts';
+
+export interface BundlesOptions<Run> {
+  clock: Clock;
+  log: Log;
+  journal: Journal;
+  limits: KeepLimits;
+  /** Removes what is staged for a job. */
+  discard: (job: PublishJob) => Promise<void>;
+  /** Called when the bundle of a run that has ended is kept no longer: it must stand in the journal. */
+  onGone: (run: Run) => void;
+}
+
+/** How long the end waits for bundles that go once the journal has it, in milliseconds. */
+const patienceMs = 5_000;
+
+/**
+ * What is staged for runs. It belongs to one run at a time: to a run that has not ended; within the limits to
+ * one that failed, so that it can be repeated; and then to the one that repeats it. A bundle is removed only
+ * when the journal says that nobody needs it, so that a process that is killed leaves no run without one.
+ */
+export class Bundles<Run extends KeptRun> {
+  readonly #options: BundlesOptions<Run>;
+  /** Failed runs whose bundles are kept, in the order in which they ended. */
+  readonly #kept = new Map<string, Run>();
+  readonly #retention: Retention<Run>;
+  readonly #leaving = new Set<Promise<void>>();
+
+  constructor(options: BundlesOptions<Run>) {
+    const { clock, limits } = options;
+    this.#options = options;
+    this.#retention = new Retention({
+      clock,
+      retentionMs: limits.keepMs,
+      onExpire: async (run) => this.#dropKept(run),
+    });
+  }
+
+  /** Those of failed runs. */
+  get kept(): KeptBundles {
+    const runs = [...this.#kept.values()];
+    return { bundles: runs.length, bytes: runs.reduce((sum, { job }) => sum + stagedBytes(job), 0) };
+  }
+
+  /** The run has ended, `ageMs` ago: its bundle is kept, or goes. */
+  ended(run: Run, ageMs = 0): void {
+    if (run.bundle !== 'staged') return;
+    if (!isKept(run.job, run.record)) {
+      this.#drop(run);
+      return;
+    }
+    this.#kept.set(run.job.runId, run);
+    this.#retention.keep(run, ageMs);
+    const kept = [...this.#kept.values()].map(({ job }) => ({ runId: job.runId, bytes: stagedBytes(job) }));
+    for (const { runId } of beyondLimits(kept, this.#options.limits))
+      this.#dropKept(this.#kept.get(runId) as Run);
+  }
+
+  /**
+   * The bundle, if there is one, belongs to another run from now on. Returns a function that takes it back,
+   * for a run that came to nothing.
+   */
+  handOver(run: Run): () => void {
+    const { job } = run;
+    if (run.bundle === 'none') return () => undefined;
+    this.#kept.delete(job.runId);
+    run.bundle = 'gone';
+    run.job = withoutBundle(job);
+    return () => {
+      run.bundle = 'staged';
+      run.job = job;
+      this.#kept.set(job.runId, run);
+      const inOrder = [...this.#kept].sort(([, a], [, b]) => endOf(a).localeCompare(endOf(b)));
+      this.#kept.clear();
+      for (const [runId, one] of inOrder) this.#kept.set(runId, one);
+    };
+  }
+
+  /** The run is forgotten, and what is staged for it is its caller's to remove. */
+  forgotten({ job }: Run): void {
+    this.#kept.delete(job.runId);
+  }
+
+  /** Drops what has expired by now. */
+  expire(): void {
+    this.#retention.expire();
+  }
+
+  /** Waits for bundles on their way out, at most some seconds; others are left to the next start. */
+  async close(): Promise<void> {
+    await this.#retention.close();
+    if (this.#leaving.size === 0) return;
+    const enough = new AbortController();
+    const patience = this.#options.clock.sleep(patienceMs, enough.signal).catch(() => undefined);
+    await Promise.race([patience, Promise.all(this.#leaving)]);
+    enough.abort();
+  }
+
+  #dropKept(run: Run): void {
+    if (this.#kept.delete(run.job.runId)) this.#drop(run);
+  }
+
+  #drop(run: Run): void {
+    const { journal, onGone } = this.#options;
+    run.bundle = 'gone';
+    onGone(run);
+    const settled = journal.settled();
+    const leaving: Promise<void> = (
+      settled === null ? this.#remove(run) : settled.then(() => this.#remove(run))
+    ).finally(() => this.#leaving.delete(leaving));
+    this.#leaving.add(leaving);
+  }
+
+  /** Never rejects. */
+  async #remove(run: Run): Promise<void> {
+    const { log, discard } = this.#options;
+    const { job } = run;
+    run.job = withoutBundle(job);
+    await discard(job).catch((error: unknown) =>
+      log.error({ run_id: job.runId, err: error }, 'what was staged for a run could not be removed'),
+    );
+  }
+}
+
+const endOf = ({ record }: KeptRun): string => record.finished_at ?? '';

@@ -1,0 +1,15 @@
+import type { RunRecord } from '../run-record.ts';
+
+/** A record as it stands in Redis, written by waybill alone. */
+export function recordOf(text: string): RunRecord {
+  return withLaterFields(JSON.parse(text) as EarlierRecord);
+}
+
+type LaterField = 'rerun_of' | 'rerunnable';
+
+/** As earlier versions wrote it, without the fields that came later. */
+export type EarlierRecord = Omit<RunRecord, LaterField> & Partial<Pick<RunRecord, LaterField>>;
+
+export function withLaterFields(record: EarlierRecord): RunRecord {
+  return { rerun_of: null, rerunnable: false, ...record };
+}

@@ -1,0 +1,63 @@
+import fc from 'fast-check';
+import t from 'tap';
+import { WaybillError, errorRecord } from '../../src/core/errors.ts';
+import type { PublishJob } from '../../src/workers/job.ts';
+import { beyondLimits, isRerunnable, needsBundle, type KeptBundle } from '../../src/workers/kept-bundles.ts';
+import { cancelled } from '../../src/workers/refusals.ts';
+import { acceptedRun, failedRun, queuedRun } from '../../src/workers/run-transitions.ts';
+
+const bundles = (...sizes: number[]): KeptBundle[] =>
+  sizes.map((bytes, index) => ({ runId: `maps.${index + 1}`, bytes }));
+const idsBeyond = (kept: KeptBundle[], mostBundles: number, mostBytes: number): string[] =>
+  beyondLimits(kept, { mostBundles, mostBytes }).map(({ runId }) => runId);
+
+t.test('the oldest go first, until the others are within the limits', async (t) => {
+  t.same(idsBeyond(bundles(1, 1, 1), 3, 3), []);
+  t.same(idsBeyond(bundles(1, 1, 1), 2, 100), ['maps.1']);
+  t.same(idsBeyond(bundles(5, 1, 1), 100, 2), ['maps.1']);
+  t.same(idsBeyond(bundles(1, 5, 1), 100, 2), ['maps.1', 'maps.2']);
+  t.same(idsBeyond(bundles(1, 1, 9), 100, 2), ['maps.1', 'maps.2', 'maps.3'], 'none that is too large alone');
+  t.same(idsBeyond(bundles(0), 0, 100), ['maps.1']);
+  t.same(idsBeyond([], 0, 0), []);
+});
+
+t.test(
+  'what stays are the newest within the limits, and one more would be too many (property)',
+  async (t) => {
+    fc.assert(
+      fc.property(fc.array(fc.nat(9), { maxLength: 12 }), fc.nat(8), fc.nat(30), (sizes, most, mostBytes) => {
+        const kept = bundles(...sizes);
+        const gone = beyondLimits(kept, { mostBundles: most, mostBytes });
+        const fits = (some: KeptBundle[]): boolean =>
+          some.length <= most && some.reduce((sum, { bytes }) => sum + bytes, 0) <= mostBytes;
+        const isOldest = gone.every((bundle, index) => bundle === kept[index]);
+        return (
+          isOldest &&
+          fits(kept.slice(gone.length)) &&
+          (gone.length === 0 || !fits(kept.slice(gone.length - 1)))
+        );
+      }),
+    );
+    t.pass('no counterexample');
+  },
+);
+
+t.test('a run needs its bundle until it has ended, and then only if it failed', async (t) => {
+  const at = new Date();
+  const job: PublishJob = { runId: 'maps.1', pipelineId: 'maps', staged: '/staging/a', bundlePath: '.' };
+  const waiting = queuedRun(acceptedRun(job, at), at);
+  const failed = failedRun(waiting, errorRecord(new WaybillError('worker_failed', 'broke')), at);
+  const stopped = failedRun(waiting, errorRecord(cancelled()), at);
+  const succeeded = { ...failed, status: 'succeeded', error: null } as const;
+  const needed = [waiting, failed, stopped, succeeded].map((record) =>
+    needsBundle({ job, bundle: 'staged', record }),
+  );
+  t.same(needed, [true, true, false, false]);
+  t.equal(needsBundle({ job, bundle: 'gone', record: failed }), false, 'another run has it, or nobody');
+  t.same(
+    [failed, stopped, succeeded].map((record) => isRerunnable(job, record)),
+    [true, false, false],
+  );
+  const ofSource: PublishJob = { runId: 'maps.1', pipelineId: 'maps', staged: null };
+  t.equal(isRerunnable(ofSource, succeeded), true, 'the source is read again');
+});
