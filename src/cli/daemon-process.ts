@@ -1,15 +1,23 @@
 import type { Worker } from 'node:worker_threads';
 import { systemClock } from '../core/clock.ts';
 import type { Log } from '../core/log.ts';
+import { serviceManager } from './service-manager.ts';
 import { exitCodeOf, listenForStop } from './stop-signal.ts';
 
 /** The process of a long-running program, from its first moment to its exit. */
 export interface DaemonProcess {
   /**
-   * Closes the daemon at the first SIGINT or SIGTERM, one that came while it started included, and ends the
-   * process after that, whatever is still open in it. A second signal ends the process at once.
+   * Tells systemd, if it runs this process, that the start is over. Closes the daemon at the first SIGINT or
+   * SIGTERM, one that came while it started included, and ends the process after that, whatever is still open
+   * in it. A second signal ends the process at once.
    */
-  runUntilStopped(daemon: { close(): Promise<{ unfinished: string[] }> }): Promise<number>;
+  runUntilStopped(daemon: RunningDaemon): Promise<number>;
+}
+
+export interface RunningDaemon {
+  /** Where it answers; null or absent if it listens nowhere. */
+  url?: string | null;
+  close(): Promise<{ unfinished: string[] }>;
 }
 
 // Long enough for lines and answers that are on their way.
@@ -25,6 +33,7 @@ const startGraceMs = 10_000;
  */
 export function daemonProcess(log: Log): DaemonProcess {
   outliveOtherSignals(log);
+  const manager = serviceManager({ env: process.env, pid: process.pid, clock: systemClock, log });
   const threads = new Set<Worker>();
   process.on('worker', (thread) => {
     threads.add(thread);
@@ -33,6 +42,7 @@ export function daemonProcess(log: Log): DaemonProcess {
   let isStarting = true;
   const request = listenForStop((signal) => {
     log.info({ signal }, 'draining; once more to end at once');
+    manager.stopping('finishing what was accepted');
     const giveUp = (): void => {
       if (!isStarting) return;
       log.warn({ signal }, `not started within ${startGraceMs / 1000} s, ended`);
@@ -43,8 +53,11 @@ export function daemonProcess(log: Log): DaemonProcess {
   return {
     runUntilStopped: async (daemon) => {
       isStarting = false;
+      const { url = null } = daemon;
+      manager.ready(url === null ? 'working' : `answering at ${url}`);
       await request.received;
       const { unfinished } = await daemon.close();
+      await manager.close();
       if (unfinished.length > 0) log.warn({ unfinished }, 'these runs were interrupted');
       systemClock.timeout(exitGraceMs, () => void exitAnyway(log, threads), { unref: true });
       return 0;

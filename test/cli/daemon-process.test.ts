@@ -1,11 +1,25 @@
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { openSync, readFileSync, readdirSync, readlinkSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  readdirSync,
+  readlinkSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import t, { type Test } from 'tap';
 import { logLines } from '../../src/cli/log-lines.ts';
+import { serviceManager } from '../../src/cli/service-manager.ts';
+import { silentLog } from '../../src/core/log.ts';
+import { ensureInstalled } from '../services/debian.ts';
 import { launch, layOut } from '../hosts/processes.ts';
+import { manualClock } from '../workers/manual-clock.ts';
 import { program } from './process.ts';
 
 /** A process that is under way, and what it logs. */
@@ -17,7 +31,7 @@ interface Started {
 }
 
 /** Runs a module that imports the sources, with its stderr as the log. */
-function start(t: Test, source: string, directory = t.testdir()): Started {
+function start(t: Test, source: string, directory = t.testdir(), env: Record<string, string> = {}): Started {
   const file = path.join(directory, 'daemon.mts');
   const at = (name: string): string => JSON.stringify(path.resolve('src', name));
   writeFileSync(
@@ -35,7 +49,10 @@ function start(t: Test, source: string, directory = t.testdir()): Started {
        },
      });`,
   );
-  const child = spawn(process.execPath, ['--import', 'tsx', file], { stdio: ['ignore', 'ignore', 'pipe'] });
+  const child = spawn(process.execPath, ['--import', 'tsx', file], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+    env: { ...process.env, ...env },
+  });
   t.teardown(() => child.kill('SIGKILL'));
   const lines: string[] = [];
   let look: () => void = () => undefined;
@@ -190,4 +207,78 @@ t.test('log.level of the configuration holds for a daemon; --verbose means debug
   t.ok((await listeningPort(quiet.child)) > 0);
   t.equal(await quiet.kill('SIGTERM'), 0);
   t.equal(quiet.output(), '', 'not a line at info');
+});
+
+t.test('systemd hears that the start is over, that the process turns, and that it stops', async (t) => {
+  await ensureInstalled('perl');
+  await ensureInstalled('systemd');
+  const directory = t.testdir();
+  const socket = path.join(mkdtempSync(path.join(tmpdir(), 'waybill-notify-')), 'socket');
+  // socat keeps the descriptor by whose end systemd-notify sees that it was heard.
+  const receive = `use Socket; $| = 1; socket(my $s, PF_UNIX, SOCK_DGRAM, 0);
+    bind($s, sockaddr_un($ARGV[0])) or die $!; print "$m\\n" while defined recv($s, $m, 4096, 0);`;
+  const receiver = spawn('perl', ['-e', receive, socket], { stdio: ['ignore', 'pipe', 'inherit'] });
+  t.teardown(() => {
+    receiver.kill('SIGKILL');
+    rmSync(path.dirname(socket), { recursive: true });
+  });
+  let heard = '';
+  let look: () => void = () => undefined;
+  receiver.stdout.on('data', (chunk: Buffer) => {
+    heard += chunk.toString();
+    look();
+  });
+  const until = (form: RegExp): Promise<void> =>
+    new Promise((resolve) => {
+      look = () => {
+        if (form.test(heard)) resolve();
+      };
+      look();
+    });
+  while (!existsSync(socket)) await new Promise((resolve) => setImmediate(resolve));
+
+  const env = { NOTIFY_SOCKET: socket, WATCHDOG_USEC: '100000' };
+  const { child, ended } = start(t, 'setInterval(() => {}, 10);', directory, env);
+  await until(/^READY=1\nSTATUS=working\n(BARRIER=1\n|WATCHDOG=1\n)*(WATCHDOG=1\nBARRIER=1\n){3}/);
+  t.notMatch(heard, /STOPPING/);
+  child.kill('SIGTERM');
+  await until(/STOPPING=1\nSTATUS=finishing what was accepted/);
+  t.same(await ended, [0, null]);
+  t.equal(heard.match(/READY=1/g)?.length, 1);
+});
+
+t.test('a systemd that cannot be told stops nothing, and is logged once', async (t) => {
+  const env = { NOTIFY_SOCKET: '/nowhere', WATCHDOG_USEC: '1000', PATH: t.testdir() };
+  const { child, ended, until } = start(t, 'setInterval(() => {}, 10);', t.testdir(), env);
+  await until(/systemd cannot be told/);
+  child.kill('SIGTERM');
+  t.same(await ended, [0, null]);
+  t.equal((await until(/./)).filter((line) => line.includes('systemd cannot be told')).length, 1);
+});
+
+t.test('a watchdog that is meant for another process is none', async (t) => {
+  const clock = manualClock();
+  const told: string[] = [];
+  const log = { ...silentLog, warn: (_fields: object, message: string) => void told.push(message) };
+  let timers = 0;
+  const counting = {
+    ...clock,
+    every: (...args: Parameters<typeof clock.every>) => ((timers += 1), clock.every(...args)),
+  };
+  for (const env of [
+    { NOTIFY_SOCKET: '/nowhere', WATCHDOG_USEC: '1000000', WATCHDOG_PID: '1' },
+    { NOTIFY_SOCKET: '/nowhere' },
+    { WATCHDOG_USEC: '1000000' },
+  ]) {
+    const manager = serviceManager({ env: { ...env, PATH: '/nowhere' }, pid: 4711, clock: counting, log });
+    manager.ready('working');
+    await manager.close();
+  }
+  t.equal(timers, 0);
+  const env = { NOTIFY_SOCKET: '/nowhere', WATCHDOG_USEC: '1000000', WATCHDOG_PID: '4711', PATH: '/nowhere' };
+  const manager = serviceManager({ env, pid: 4711, clock: counting, log });
+  manager.ready('working');
+  await manager.close();
+  t.equal(timers, 1);
+  t.equal(told.length, 3, 'once by each that has somebody to tell');
 });

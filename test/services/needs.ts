@@ -13,6 +13,7 @@ export const needs = {
   mount: { programs: ['mount', 'umount'], packages: ['mount'] },
   network: { programs: ['ip'], packages: ['iproute2'] },
   openssl: { programs: ['openssl'], packages: ['openssl'] },
+  perl: { programs: ['perl'], packages: ['perl-base'] },
   postgres: { programs: ['initdb', 'postgres', 'pg_isready'], packages: ['postgresql'] },
   prometheus: { programs: ['prometheus', 'promtool'], packages: ['prometheus'] },
   radosgw: {
@@ -21,6 +22,7 @@ export const needs = {
   },
   rclone: { programs: ['rclone'], packages: ['rclone'] },
   redis: { programs: ['redis-server', 'redis-cli'], packages: ['redis-server', 'redis-tools'] },
+  systemd: { programs: ['systemd-notify'], packages: ['systemd'] },
   script: { programs: ['script'], packages: ['bsdutils'] },
   ssh: {
     programs: ['sshd', 'ssh-keygen', 'ssh-agent', 'ssh-add', 'sftp'],
