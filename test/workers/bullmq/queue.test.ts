@@ -295,7 +295,7 @@ t.test('any host runs a failed run again, once, and its archive goes with the la
       log: silentLog,
       redis: { url: redis.url, urlEnv: 'REDIS_URL', prefix: 'reruns' },
       pipelineIds: ['maps'],
-      workerTimeoutMs: 5_000,
+      workerTimeoutMs: 60_000,
       queueSize: 100,
       maxConcurrency: 2,
       retentionMs: 60_000,
