@@ -3,7 +3,14 @@ import tseslint from 'typescript-eslint';
 
 export default tseslint.config(
   {
-    ignores: ['dist', 'node_modules', '.tap', 'test/fixtures', 'src/core/scene-map/generated'],
+    ignores: [
+      'dist',
+      'node_modules',
+      '.tap',
+      'test/fixtures',
+      'src/core/scene-map/generated',
+      'src/client/generated',
+    ],
   },
   ...tseslint.configs.strictTypeChecked,
   ...tseslint.configs.stylisticTypeChecked,

@@ -7,6 +7,7 @@ import { dirname, join } from 'node:path';
 import { openApiDocument } from '../src/api/openapi/document.ts';
 import { routes } from '../src/api/routes.ts';
 import { configJsonSchema } from '../src/core/config/json-schema.ts';
+import { apiTypes } from './api-types.ts';
 import { withCliReference } from './cli-reference.ts';
 import { configReference, withReference } from './config-reference.ts';
 import { errorReference } from './error-reference.ts';
@@ -29,6 +30,7 @@ const generated: Generated[] = [
   { file: 'docs/errors.md', make: errorReference },
   { file: 'docs/hostile-archives.md', make: hostileArchiveReference },
   { file: 'schemas/openapi.json', make: () => json(openApiDocument(routes, '/')) },
+  { file: 'src/client/generated/api-types.ts', make: () => apiTypes(openApiDocument(routes, '/')) },
   { file: 'docs/cli.md', make: () => withCliReference(read('docs/cli.md') ?? '') },
 ];
 

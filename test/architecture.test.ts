@@ -62,6 +62,7 @@ const homes: Record<string, string> = {
   tar: 'src/core/(archive|bundle)/.+',
   fflate: 'src/core/archive/gzip\\.ts',
   ignore: 'src/core/pack/.+',
+  'eventsource-parser': 'src/client/.+',
   ejs: 'src/(core/(generate|scene-map|weather/render)/.+|api/openapi/api-page\\.ts)',
   'fast-xml-builder': 'src/core/xml\\.ts',
   '@turf/rewind': 'src/core/weather/render/map-geometry\\.ts',
@@ -81,6 +82,7 @@ const homes: Record<string, string> = {
 };
 
 const layers = ['core', 'workers', 'api', 'cli'];
+const folders = [...layers, 'client'];
 
 type Rule = IRegularForbiddenRuleType & { name: string };
 
@@ -97,6 +99,19 @@ const rules: Rule[] = [
     severity: 'error',
     from: { path: '^src/cli/', pathNot: '^src/cli/daemon/' },
     to: { path: '^src/workers/' },
+  },
+  // What a producer installs the package for: nothing of the daemon, and nobody's way to it.
+  {
+    name: 'client-imports-only-core',
+    severity: 'error',
+    from: { path: '^src/client/' },
+    to: { path: '^src/(workers|api|cli)/' },
+  },
+  {
+    name: 'only-cli-imports-client',
+    severity: 'error',
+    from: { path: '^src/(core|workers|api)/' },
+    to: { path: '^src/client/' },
   },
   { name: 'no-cycle', severity: 'error', from: {}, to: { circular: true } },
   { name: 'every-import-resolves', severity: 'error', from: {}, to: { couldNotResolve: true } },
@@ -287,7 +302,7 @@ t.test('deciding is pure, and so is everything that it calls', async (t) => {
 });
 
 t.test('timers go through the clock', async (t) => {
-  const files = layers.flatMap(filesIn).filter((file) => file !== 'src/core/clock.ts');
+  const files = folders.flatMap(filesIn).filter((file) => file !== 'src/core/clock.ts');
   t.same(
     files.filter((file) => makesTimers(readFileSync(file, 'utf8'))),
     [],
@@ -314,7 +329,7 @@ function makesTimers(text: string): boolean {
 }
 
 t.test('only the command line knows arguments, environment, standard streams and exit codes', async (t) => {
-  const files = ['core', 'workers', 'api'].flatMap(filesIn);
+  const files = ['core', 'workers', 'api', 'client'].flatMap(filesIn);
   t.ok(files.length > 90);
   t.same(
     files.flatMap((file) => usesIn(file, ofTheCommandLine)),
@@ -328,6 +343,8 @@ t.test('every rule refuses what it is for', async (t) => {
     'nothing-below-imports-api': 'workers/up.ts',
     'nothing-below-imports-cli': 'api/up.ts',
     'cli-does-not-reach-into-workers': 'cli/down.ts',
+    'client-imports-only-core': 'client/across.ts',
+    'only-cli-imports-client': 'api/client.ts',
     'no-cycle': 'core/first.ts',
     'every-import-resolves': 'core/lost.ts',
     'src-imports-only-src-and-packages': 'core/tested.ts',
@@ -340,6 +357,8 @@ t.test('every rule refuses what it is for', async (t) => {
     'api/up.ts': "import '../cli/some.ts';",
     'cli/some.ts': 'export {};',
     'cli/down.ts': "import '../workers/some.ts';",
+    'client/across.ts': "import '../api/some.ts';",
+    'api/client.ts': "import '../client/across.ts';",
     'core/first.ts': "import type { Second } from './second.ts';\nexport interface First { second: Second }",
     'core/second.ts': "import type { First } from './first.ts';\nexport interface Second { first: First }",
     'core/lost.ts': "import './nowhere.ts';",

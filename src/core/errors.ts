@@ -163,6 +163,28 @@ export const errorTable = {
     about: 'Somebody cancelled the run; what it had begun, the next run of that bundle finishes.',
   },
 
+  // clients of a daemon
+  daemon_unreachable: {
+    retryable: true,
+    about: 'No daemon could be reached at the URL: its name, its address or its port.',
+  },
+  connection_lost: {
+    retryable: true,
+    about: 'The connection to the daemon broke or stood still, or a proxy said that the daemon is away.',
+  },
+  tls_failed: {
+    retryable: false,
+    about: 'No secure connection to the daemon: its certificate is not trusted, or it does not speak TLS.',
+  },
+  unexpected_answer: {
+    retryable: false,
+    about: 'What answers at the URL is no waybill daemon, or one of another version.',
+  },
+  run_unfinished: {
+    retryable: true,
+    about: 'The run had not ended when the time to wait for it was over; it goes on.',
+  },
+
   // HTTP
   malformed_request: {
     retryable: false,

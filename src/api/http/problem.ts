@@ -58,6 +58,12 @@ export const statusOf: Record<ErrorCode, number> = {
   worker_failed: 500,
   cancelled: 500,
 
+  daemon_unreachable: 500,
+  connection_lost: 500,
+  tls_failed: 500,
+  unexpected_answer: 500,
+  run_unfinished: 500,
+
   malformed_request: 400,
   request_timeout: 408,
   expectation_failed: 417,

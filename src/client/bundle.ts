@@ -1,0 +1,61 @@
+import { stat } from 'node:fs/promises';
+import { packDirectory } from '../core/pack/pack-directory.ts';
+import { parsePackSettings, type PackSettings } from '../core/pack/pack-settings.ts';
+import { idempotencyKeyOf } from '../core/pack/packed-bundle.ts';
+import { packedFile } from '../core/pack/packed-file.ts';
+import type { Finding } from '../core/finding.ts';
+import type { Upload } from './push.ts';
+
+export interface BundleOptions extends PackSettings {
+  /**
+   * Makes the bundle one that was never sent before, so that it is published though the daemon remembers the
+   * very same one; any text that is new.
+   */
+  salt?: string;
+  /** Gets the bytes that were read to be measured, chunk by chunk. */
+  onMeasured?: (bytes: number) => void;
+  /** Gets what was read to be sent, chunk by chunk: in each try, `sentBytes` in all. */
+  onSent?: (bytes: number) => void;
+}
+
+export interface PreparedUpload extends Upload {
+  /** What `onSent` adds up to in one try. */
+  sentBytes: number;
+  /** What a person should know and what does not keep the bundle from being published. */
+  warnings: readonly Finding[];
+  /** The directory that was packed; null for an archive. */
+  directory: string | null;
+}
+
+/**
+ * A directory, packed while it is sent, or a tar or tar.gz as it is, ready to be uploaded. Throws `usage` for
+ * what is neither, and `invalid_bundle` with everything that the daemon would refuse.
+ */
+export async function prepareUpload(place: string, options: BundleOptions = {}): Promise<PreparedUpload> {
+  const { salt, onMeasured, onSent, ...settings } = options;
+  const found = await stat(place).catch(() => null);
+  if (found?.isDirectory() === false) {
+    const file = await packedFile(place);
+    return {
+      open: () => file.open(onSent),
+      size: file.size,
+      contentType: file.isCompressed ? 'application/gzip' : 'application/x-tar',
+      idempotencyKey: idempotencyKeyOf(file.contentDigest, salt),
+      sentBytes: file.size,
+      warnings: [],
+      directory: null,
+    };
+  }
+  const bundle = await packDirectory(place, {
+    ...parsePackSettings(settings),
+    ...(onMeasured === undefined ? {} : { onBytes: onMeasured }),
+  });
+  return {
+    open: () => bundle.open(onSent),
+    contentType: 'application/gzip',
+    idempotencyKey: idempotencyKeyOf(bundle.contentDigest, salt),
+    sentBytes: bundle.tarBytes,
+    warnings: bundle.warnings,
+    directory: place,
+  };
+}

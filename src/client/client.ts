@@ -1,0 +1,97 @@
+import { prepareUpload, type BundleOptions } from './bundle.ts';
+import { followRuns, type Followed } from './follow.ts';
+import type { PipelineList, Plan, RunRecord } from './generated/api-types.ts';
+import { openConnection, type ConnectionOptions } from './http/connection.ts';
+import { pushUpload, tryBundle, type PushOptions, type PushOutcome, type Upload } from './push.ts';
+import {
+  cancelRun,
+  listPipelines,
+  listRuns,
+  showRun,
+  waitForRun,
+  type RunFilter,
+  type WaitOptions,
+} from './runs.ts';
+
+export type {
+  BundleOptions,
+  ConnectionOptions,
+  Followed,
+  PushOptions,
+  PushOutcome,
+  RunFilter,
+  Upload,
+  WaitOptions,
+};
+export type { Plan, RunRecord } from './generated/api-types.ts';
+export type { WaybillError } from '../core/errors.ts';
+
+export type Pipeline = PipelineList['pipelines'][number];
+
+/**
+ * A daemon, as its producers see it. What fails for the moment is tried again, as patiently as
+ * `ConnectionOptions` say; everything else is thrown as a `WaybillError`, whose `code` is one of
+ * docs/errors.md.
+ */
+export interface Client {
+  /**
+   * Publishes a bundle and waits for its run: a directory, a tar, a tar.gz, or an upload of your own. Any
+   * number of tries, in this call and in later ones, make one run. Whether it succeeded, `run.status` says.
+   */
+  push(
+    pipeline: string,
+    bundle: string | Upload,
+    options?: PushOptions & BundleOptions,
+  ): Promise<PushOutcome>;
+  /** What publishing the bundle would do. */
+  plan(pipeline: string, bundle: string | Upload, options?: BundleOptions): Promise<Plan>;
+  pipelines(): Promise<Pipeline[]>;
+  runs: {
+    /** Newest first, at most `limit` (100). */
+    list(filter?: RunFilter, limit?: number): AsyncGenerator<RunRecord>;
+    show(runId: string): Promise<RunRecord>;
+    /** Once it has ended. */
+    wait(runId: string, options?: WaitOptions): Promise<RunRecord>;
+    /** Each record as it is, and whenever it has changed. */
+    follow(followed: Followed): AsyncGenerator<RunRecord>;
+    cancel(runId: string): Promise<RunRecord>;
+  };
+}
+
+/** Connects to nothing yet. Throws `usage` if the URL is none of a daemon. */
+export function connect(options: ConnectionOptions): Client {
+  const connection = openConnection(options);
+  return {
+    async push(pipeline, bundle, { wait, onAccepted, timeoutMs, onRecord, ...packing } = {}) {
+      const upload = typeof bundle === 'string' ? await prepareUpload(bundle, packing) : bundle;
+      return pushUpload(connection, pipeline, upload, {
+        ...(wait === undefined ? {} : { wait }),
+        ...(onAccepted === undefined ? {} : { onAccepted }),
+        ...(timeoutMs === undefined ? {} : { timeoutMs }),
+        ...(onRecord === undefined ? {} : { onRecord }),
+      });
+    },
+    plan: async (pipeline, bundle, packing = {}) =>
+      tryBundle(
+        connection,
+        pipeline,
+        typeof bundle === 'string' ? await prepareUpload(bundle, packing) : bundle,
+      ),
+    pipelines: () => listPipelines(connection),
+    runs: {
+      list: (filter = {}, limit = 100) => listRuns(connection, filter, limit),
+      show: (runId) => showRun(connection, runId),
+      wait: (runId, waiting) => waitForRun(connection, runId, waiting),
+      follow: (followed) => followRuns(connection, followed),
+      cancel: (runId) => cancelRun(connection, runId),
+    },
+  };
+}
+
+/** `connect(options).push(pipeline, bundle, options)`. */
+export async function push(
+  options: ConnectionOptions & PushOptions & BundleOptions & { pipeline: string; bundle: string | Upload },
+): Promise<PushOutcome> {
+  const { pipeline, bundle, ...others } = options;
+  return connect(others).push(pipeline, bundle, others);
+}

@@ -1,0 +1,84 @@
+import { createParser, type EventSourceMessage } from 'eventsource-parser';
+import { WaybillError } from '../core/errors.ts';
+import type { RunRecord } from './generated/api-types.ts';
+import type { Connection } from './http/connection.ts';
+import type { Answer } from './http/exchange.ts';
+import { connectionFailure } from './http/failures.ts';
+
+/** One run by its id, or all runs of these pipelines (left out: of all that the token is for). */
+export type Followed = { runId: string } | { pipelines?: readonly string[] };
+
+/** The daemon says something every 15 seconds. */
+const silenceMs = 60_000;
+const againMs = 1000;
+
+/**
+ * The record of each run that is followed, as it is now and whenever it has changed. Goes on where it was
+ * after a lost connection, a daemon that stops, or one that found us too slow. Ends when the one run has
+ * finished; that of pipelines ends when `signal` of the connection aborts, with its reason.
+ */
+export async function* followRuns(connection: Connection, followed: Followed): AsyncGenerator<RunRecord> {
+  const place: Place = { lastId: null };
+  for (;;) {
+    const answer = await connection.ask({
+      ...askFor(followed),
+      headers: {
+        accept: 'text/event-stream',
+        ...(place.lastId === null ? {} : { 'last-event-id': place.lastId }),
+      },
+      idleMs: silenceMs,
+    });
+    // Everything was seen before the connection was lost.
+    if (answer.status === 204) {
+      answer.close();
+      return;
+    }
+    requireEvents(answer);
+    const end = yield* recordsOf(answer, place);
+    if (end === 'finished') return;
+    if (end === 'token_expired')
+      throw new WaybillError('token_expired', 'the time of the token is over', { hint: 'get a new one' });
+    await connection.clock.sleep(againMs, connection.signal);
+  }
+}
+
+interface Place {
+  lastId: string | null;
+}
+
+function askFor(followed: Followed): { path: string; query?: Record<string, string | undefined> } {
+  if ('runId' in followed) return { path: `runs/${encodeURIComponent(followed.runId)}/events` };
+  return { path: 'v1/events', query: { pipeline: followed.pipelines?.join(',') } };
+}
+
+function requireEvents(answer: Answer): void {
+  if (answer.headers['content-type']?.startsWith('text/event-stream') === true) return;
+  answer.close();
+  throw new WaybillError('unexpected_answer', 'the answer is no stream of events', {
+    hint: 'check the URL: it is that of the daemon, with its base path if it has one',
+  });
+}
+
+/** Yields the records of one stream and returns why it ended; null if the connection was lost. */
+async function* recordsOf(answer: Answer, place: Place): AsyncGenerator<RunRecord, string | null> {
+  const messages: EventSourceMessage[] = [];
+  const parser = createParser({ onEvent: (message) => void messages.push(message) });
+  const decoder = new TextDecoder();
+  try {
+    for await (const chunk of answer.read()) {
+      parser.feed(decoder.decode(chunk, { stream: true }));
+      for (const { event, id, data } of messages.splice(0)) {
+        if (id !== undefined) place.lastId = id;
+        if (event === 'end') return (JSON.parse(data) as { reason: string }).reason;
+        // Oldest first, as they would have come.
+        if (event === 'snapshot') yield* (JSON.parse(data) as { runs: RunRecord[] }).runs.reverse();
+        else if (event === 'run') yield JSON.parse(data) as RunRecord;
+      }
+    }
+  } catch (error) {
+    // What the reader of the records throws does not come here.
+    const failure = connectionFailure(error, new URL('http://daemon'));
+    if (!failure.retryable) throw failure;
+  }
+  return null;
+}

@@ -1,0 +1,406 @@
+/* Made from /openapi.json by `npm run generate`. */
+
+export type RunRecordCount = number;
+/**
+ * Null unless the pipeline is paused: then none of its runs begins.
+ */
+export type Pause = {
+  since: string;
+  reason: string | null;
+} | null;
+
+export interface ApiTypes {
+  RunRecord?: RunRecord;
+  RunSearch?: RunSearch;
+  Accepted?: Accepted;
+  Problem?: Problem;
+  Plan?: Plan;
+  Finding?: Finding;
+  PipelineList?: PipelineList;
+}
+/**
+ * The body of GET /runs/{run_id}: one publication of one upload.
+ */
+export interface RunRecord {
+  run_id: string;
+  pipeline_id: string;
+  status: 'accepted' | 'queued' | 'running' | 'succeeded' | 'failed';
+  accepted_at: string;
+  queued_at: string | null;
+  started_at: string | null;
+  finished_at: string | null;
+  destinations: RunRecordDestination[];
+  /**
+   * How far it is while it runs; null before and after.
+   */
+  progress: null | RunRecordProgress;
+  summary: null | RunRecordCounters;
+  /**
+   * What is worth knowing of a run that may well have succeeded, such as which bundle a fixed destination selected; empty until the run has finished.
+   */
+  warnings: RunRecordWarning[];
+  /**
+   * What stopped the run as a whole; what failed at one destination stands there.
+   */
+  error: null | RunRecordError;
+}
+export interface RunRecordDestination {
+  destination_id: string;
+  action:
+    | 'publish_new'
+    | 'upsert_additive'
+    | 'replace_catalog'
+    | 'skip_same'
+    | 'force_replace'
+    | 'fail_unmanaged'
+    | 'fail_conflict'
+    | 'error';
+  /**
+   * Relative to the destination root; `.` for the root.
+   */
+  destination_path: string | null;
+  outputs_written: RunRecordCount;
+  /**
+   * Planned outputs whose bytes stayed as they were; with outputs_written, all of them.
+   */
+  outputs_kept: number;
+  outputs_removed: RunRecordCount;
+  bytes_written: RunRecordCount;
+  bytes_kept: RunRecordCount;
+  error: null | RunRecordError;
+}
+export interface RunRecordError {
+  code: string;
+  message: string;
+  hint: string | null;
+  retryable: boolean;
+  findings: {
+    [k: string]: unknown;
+  }[];
+}
+export interface RunRecordProgress {
+  /**
+   * `preparing`: bundle and destinations are looked at. `writing`: outputs are on their way. `committing`: all that is planned so far is written, and is put in place and recorded.
+   */
+  stage: 'preparing' | 'writing' | 'committing';
+  outputs_done: RunRecordCount;
+  outputs_total: RunRecordCount;
+  bytes_done: RunRecordCount;
+  bytes_total: RunRecordCount;
+}
+export interface RunRecordCounters {
+  publish_new: RunRecordCount;
+  upsert_additive: RunRecordCount;
+  replace_catalog: RunRecordCount;
+  skip_same: RunRecordCount;
+  force_replace: RunRecordCount;
+  fail_unmanaged: RunRecordCount;
+  fail_conflict: RunRecordCount;
+  failed_destinations: RunRecordCount;
+}
+export interface RunRecordWarning {
+  /**
+   * Null if it is about the bundle or the source.
+   */
+  destination_id: string | null;
+  code: string;
+  message: string;
+}
+/**
+ * Retained runs of several pipelines, newest first.
+ */
+export interface RunSearch {
+  runs: RunRecord[];
+  /**
+   * Path and query of the next page; null where this is the last one.
+   */
+  next: string | null;
+}
+/**
+ * A run that was accepted. Its record is under `Location`.
+ */
+export interface Accepted {
+  run_id: string;
+  status: 'accepted';
+  /**
+   * Its place in the line of its pipeline when it was accepted: 1 where no other run of the pipeline waited. A run that runs is not in the line.
+   */
+  position?: number;
+}
+/**
+ * A problem document (RFC 9457).
+ */
+export interface Problem {
+  type: 'about:blank';
+  /**
+   * The phrase of the status.
+   */
+  title: string;
+  status: number;
+  /**
+   * What is wrong and what to do about it.
+   */
+  detail: string;
+  /**
+   * The request's id, as in `X-Request-Id` and in the log.
+   */
+  instance: string;
+  /**
+   * For programs; never changes its meaning.
+   */
+  code:
+    | 'invalid_bundle'
+    | 'malformed_archive'
+    | 'unsafe_archive_entry'
+    | 'upload_too_large'
+    | 'too_many_files'
+    | 'archive_bomb'
+    | 'database_unavailable'
+    | 'schema_mismatch'
+    | 'template_error'
+    | 'malformed_request'
+    | 'request_timeout'
+    | 'expectation_failed'
+    | 'headers_too_large'
+    | 'unsupported_transfer_coding'
+    | 'invalid_request'
+    | 'invalid_parameter'
+    | 'unsupported_format'
+    | 'not_found'
+    | 'method_not_allowed'
+    | 'unauthorized'
+    | 'token_expired'
+    | 'pipeline_not_found'
+    | 'pipeline_takes_uploads'
+    | 'alert_not_found'
+    | 'run_not_found'
+    | 'run_finished'
+    | 'forbidden'
+    | 'insufficient_scope'
+    | 'invalid_idempotency_key'
+    | 'unsupported_media_type'
+    | 'shutting_down'
+    | 'queue_full'
+    | 'pipeline_full'
+    | 'queue_unavailable'
+    | 'too_many_streams'
+    | 'idempotency_in_progress'
+    | 'idempotency_conflict'
+    | 'server_busy'
+    | 'upload_timeout'
+    | 'insufficient_storage'
+    | 'staging_unavailable'
+    | 'internal_error';
+  /**
+   * Whether sending the same again can help.
+   */
+  retryable: boolean;
+  /**
+   * Every single thing that is wrong, where there can be several.
+   */
+  findings?: Finding[];
+}
+/**
+ * One result of a validation: what is wrong or worth knowing, and where.
+ */
+export interface Finding {
+  severity: 'error' | 'warning';
+  code: string;
+  message: string;
+  file: string | null;
+  /**
+   * JSON Pointer or path of keys.
+   */
+  pointer: string | null;
+  line: number | null;
+  column: number | null;
+}
+export interface Plan {
+  schema_version: 1;
+  kind: 'run';
+  dry_run: boolean;
+  force: boolean;
+  pipelines: PlanPipeline[];
+  counters: PlanCounters;
+  warnings: PlanFinding[];
+}
+export interface PlanPipeline {
+  pipeline_id: string;
+  status: 'ok' | 'failed' | 'skipped';
+  bundles: number;
+  invalid_bundles: {
+    bundle: string;
+    error: PlanError;
+  }[];
+  destinations: PlanDestination[];
+  warnings: PlanFinding[];
+  error: PlanError | null;
+}
+export interface PlanError {
+  /**
+   * One of the codes in docs/errors.md.
+   */
+  code: string;
+  message: string;
+  hint: string | null;
+  retryable: boolean;
+  findings: PlanFinding[];
+}
+/**
+ * One result of a validation, and its place where it has one.
+ */
+export interface PlanFinding {
+  severity: 'error' | 'warning';
+  code: string;
+  message: string;
+  file: string | null;
+  pointer: string | null;
+  line: number | null;
+  column: number | null;
+}
+export interface PlanDestination {
+  destination_id: string;
+  location: string;
+  status: 'ok' | 'failed';
+  actions: PlanAction[];
+  /**
+   * Bundle paths that were published from this source, which does not hold the bundles any more; empty where orphans is keep
+   */
+  orphans: {
+    destination_path: string;
+    /**
+     * What was published there; null if the catalog does not say
+     */
+    bundle: {
+      path: string;
+      created: string;
+    } | null;
+    /**
+     * What goes, or would go, with it; sorted
+     */
+    outputs: string[];
+    bytes: number;
+    /**
+     * What was done, or would be done in a dry run
+     */
+    action: 'keep' | 'unpublish' | 'error';
+    error: PlanError | null;
+  }[];
+  warnings: PlanFinding[];
+  error: PlanError | null;
+}
+export interface PlanAction {
+  /**
+   * Path relative to the source root; . for the root.
+   */
+  bundle: string;
+  /**
+   * Path relative to the destination root; . for the root.
+   */
+  destination_path: string;
+  action:
+    | 'publish_new'
+    | 'upsert_additive'
+    | 'replace_catalog'
+    | 'skip_same'
+    | 'force_replace'
+    | 'fail_unmanaged'
+    | 'fail_conflict'
+    | 'error';
+  reason: {
+    code: string;
+    message: string;
+  } | null;
+  changes: {
+    path: string;
+    /**
+     * add and change: written. keep: nothing is written. refresh: the record alone is. remove: the file goes, and its record.
+     */
+    fate: 'add' | 'change' | 'keep' | 'refresh' | 'remove';
+    why:
+      | 'not_recorded'
+      | 'content_differs'
+      | 'headers_differ'
+      | 'missing'
+      | 'size_differs'
+      | 'not_a_file'
+      | 'interrupted'
+      | 'legacy_state'
+      | 'forced'
+      | 'same'
+      | 'kind_differs'
+      | 'generator_differs'
+      | 'source_differs'
+      | 'url_differs'
+      | 'omitted'
+      | 'cleared';
+  }[];
+  /**
+   * Paths of the plan whose files are too large to be put back if the publication fails.
+   */
+  unkept: string[];
+  outputs: {
+    path: string;
+    kind: string;
+    digest: string;
+    size: number;
+    url: string | null;
+  }[];
+  outputs_written: number;
+  /**
+   * Planned outputs whose bytes stayed as they were; with outputs_written, all of them. Like all counts, 0 in a dry run.
+   */
+  outputs_kept: number;
+  outputs_removed: number;
+  bytes_written: number;
+  bytes_kept: number;
+  error: PlanError | null;
+}
+export interface PlanCounters {
+  publish_new: number;
+  upsert_additive: number;
+  replace_catalog: number;
+  skip_same: number;
+  force_replace: number;
+  fail_unmanaged: number;
+  fail_conflict: number;
+  failed_destinations: number;
+}
+/**
+ * Pipelines of a token, and how they stand.
+ */
+export interface PipelineList {
+  pipelines: {
+    pipeline_id: string;
+    source: {
+      backend: string;
+    };
+    destinations: {
+      destination_id: string;
+      backend: string;
+      mapping: 'preserve_relative' | 'fixed';
+      workflow: 'additive' | 'replacement';
+      public_base_url: string | null;
+    }[];
+    /**
+     * Runs that wait for their turn.
+     */
+    waiting: number;
+    paused: Pause;
+    /**
+     * Id of the run that runs.
+     */
+    running: string | null;
+    /**
+     * Record of the run that was accepted last, if it is retained.
+     */
+    last_run: RunRecord | null;
+    /**
+     * The run that succeeded last.
+     */
+    last_success: {
+      run_id: string;
+      finished_at: string;
+    } | null;
+  }[];
+}

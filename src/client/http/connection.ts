@@ -1,0 +1,156 @@
+import { systemClock, type Clock } from '../../core/clock.ts';
+import { WaybillError } from '../../core/errors.ts';
+import { exchange, type Answer } from './exchange.ts';
+import { connectionFailure, refusalOf, textOf } from './failures.ts';
+import { defaultPatience, persist, type Patience } from './persist.ts';
+
+/** Where the daemon is, who calls, and how patiently. Times in milliseconds. */
+export interface ConnectionOptions {
+  /** With the base path of the daemon, if it has one. */
+  url: string | URL;
+  /** The value of one of the daemon's `upload_tokens`. */
+  token?: string;
+  /** Ends everything that is under way; its reason is thrown. */
+  signal?: AbortSignal;
+  patience?: Partial<Patience>;
+  /** How long a body may stand still, in either direction; 60 s by default. */
+  idleMs?: number;
+  /** How long an answer may take once the request is sent; five minutes by default. */
+  answerMs?: number;
+  /** Called before each pause after a failure that may pass. */
+  onRetry?: (failure: WaybillError, pauseMs: number) => void;
+  clock?: Clock;
+  random?: () => number;
+}
+
+export interface Ask {
+  method?: 'GET' | 'POST';
+  /** Below the URL of the daemon, or, with a slash before it, below its host. */
+  path: string;
+  query?: Readonly<Record<string, string | undefined>>;
+  headers?: Readonly<Record<string, string>>;
+  /** Opened anew for each try. */
+  body?: () => AsyncIterable<Uint8Array>;
+  idleMs?: number;
+}
+
+export interface Connection {
+  clock: Clock;
+  signal: AbortSignal | undefined;
+  /** How long an answer may take. */
+  answerMs: number;
+  /** The answer with a status of 2xx, tried until there is one. Whoever gets it reads it or closes it. */
+  ask(ask: Ask): Promise<Answer>;
+  /** The same with its body, as JSON: a body that is cut short is a failure that may pass. */
+  askJson(ask: Ask): Promise<{ headers: Answer['headers']; body: unknown }>;
+}
+
+/** Throws `usage` if the URL is none of a daemon. */
+export function openConnection(options: ConnectionOptions): Connection {
+  const base = baseOf(options.url);
+  const { token, signal, clock = systemClock, idleMs = 60_000, answerMs = 300_000 } = options;
+  let isReached = false;
+  const patient = <T>(work: () => Promise<T>): Promise<T> =>
+    persist(
+      {
+        patience: { ...defaultPatience, ...options.patience },
+        clock,
+        signal,
+        wasReached: () => isReached,
+        onRetry: options.onRetry,
+        random: options.random ?? Math.random,
+      },
+      work,
+    );
+
+  const once = async (ask: Ask): Promise<Answer> => {
+    const url = urlOf(base, ask);
+    const authorization = token === undefined ? {} : { authorization: `Bearer ${token}` };
+    const body = ask.body === undefined ? null : ownBody(ask.body());
+    const answer = await failing(url, body, () =>
+      exchange({
+        method: ask.method ?? 'GET',
+        url,
+        headers: { accept: 'application/json', ...authorization, ...ask.headers },
+        body: body?.chunks ?? null,
+        idleMs: ask.idleMs ?? idleMs,
+        answerMs,
+        signal,
+        clock,
+      }),
+    );
+    isReached = true;
+    if (answer.status >= 200 && answer.status < 300) return answer;
+    throw await failing(url, null, () => refusalOf(answer, url, clock.now()));
+  };
+
+  return {
+    clock,
+    signal,
+    answerMs,
+    ask: (ask) => patient(() => once(ask)),
+    askJson: (ask) =>
+      patient(async () => {
+        const answer = await once(ask);
+        const text = await failing(urlOf(base, ask), null, () => textOf(answer));
+        return { headers: answer.headers, body: parsed(text, urlOf(base, ask)) };
+      }),
+  };
+}
+
+/** A body that remembers its own failure, which is none of the connection and passes unchanged. */
+interface OwnBody {
+  chunks: AsyncIterable<Uint8Array>;
+  failure: () => { error: unknown } | null;
+}
+
+function ownBody(body: AsyncIterable<Uint8Array>): OwnBody {
+  let failure: { error: unknown } | null = null;
+  async function* chunks(): AsyncGenerator<Uint8Array> {
+    try {
+      yield* body;
+    } catch (error) {
+      failure = { error };
+      throw error;
+    }
+  }
+  return { chunks: chunks(), failure: () => failure };
+}
+
+async function failing<T>(url: URL, body: OwnBody | null, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    const own = body?.failure() ?? null;
+    throw own === null ? connectionFailure(error, url) : own.error;
+  }
+}
+
+function parsed(text: string, url: URL): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch (error) {
+    throw new WaybillError('unexpected_answer', `the answer of ${url.origin}${url.pathname} is not JSON`, {
+      hint: 'check the URL: it is that of the daemon, with its base path if it has one',
+      cause: error,
+    });
+  }
+}
+
+function baseOf(text: string | URL): URL {
+  const hint = 'give it like https://publish.example.org, with the base path of the daemon if it has one';
+  const url = URL.canParse(String(text)) ? new URL(String(text)) : null;
+  if (url === null || !['http:', 'https:'].includes(url.protocol))
+    throw new WaybillError('usage', `"${String(text)}" is no URL of a daemon`, { hint });
+  if (url.username !== '' || url.password !== '' || url.search !== '' || url.hash !== '')
+    throw new WaybillError('usage', 'the URL of the daemon has more than host and path', { hint });
+  if (!url.pathname.endsWith('/')) url.pathname += '/';
+  return url;
+}
+
+function urlOf(base: URL, { path, query = {} }: Ask): URL {
+  const url = new URL(path, base);
+  for (const [name, value] of Object.entries(query))
+    if (value !== undefined) url.searchParams.set(name, value);
+  return url;
+}

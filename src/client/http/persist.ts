@@ -1,0 +1,53 @@
+import type { Clock } from '../../core/clock.ts';
+import { hasCode, WaybillError } from '../../core/errors.ts';
+
+/** How long a client goes on trying. Times in milliseconds. */
+export interface Patience {
+  /** From the first failure on. */
+  forMs: number;
+  /** At least so many tries, however long each of them takes. */
+  tries: number;
+  /** Upper bound of the first pause; it doubles with each try up to `capMs`. */
+  baseMs: number;
+  capMs: number;
+}
+
+export const defaultPatience: Patience = { forMs: 600_000, tries: 5, baseMs: 500, capMs: 30_000 };
+
+export interface Persistence {
+  patience: Patience;
+  clock: Clock;
+  signal: AbortSignal | undefined;
+  /** Whether the daemon has answered anything yet. */
+  wasReached: () => boolean;
+  onRetry: ((failure: WaybillError, pauseMs: number) => void) | undefined;
+  /** A number in [0, 1). */
+  random: () => number;
+}
+
+/**
+ * Runs `work` again as long as it fails with an error that may pass: after the time that the server asks for,
+ * if it does, and a pause of full jitter. Where nothing was ever reached, the URL is more likely wrong than
+ * the daemon away, and only `tries` tries are made. Throws the last failure, or the reason of `signal`.
+ */
+export async function persist<T>(options: Persistence, work: () => Promise<T>): Promise<T> {
+  const { patience, clock, signal, random } = options;
+  let since: number | null = null;
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await work();
+    } catch (failure) {
+      if (signal?.aborted === true) throw signal.reason;
+      if (!(failure instanceof WaybillError) || !failure.retryable) throw failure;
+      since ??= clock.monotonic();
+      const { baseMs, capMs, forMs } = patience;
+      const askedMs = (failure.retryAfterSeconds ?? 0) * 1000;
+      const pauseMs = askedMs + Math.floor(random() * Math.min(capMs, baseMs * 2 ** (tries - 1)));
+      const isWrongPlace = hasCode(failure, 'daemon_unreachable') && !options.wasReached();
+      const isOverdue = clock.monotonic() - since + pauseMs > forMs;
+      if (tries >= patience.tries && (isWrongPlace || isOverdue)) throw failure;
+      options.onRetry?.(failure, pauseMs);
+      await clock.sleep(pauseMs, signal);
+    }
+  }
+}
