@@ -6,9 +6,12 @@ import { configCommand } from './commands/config/command.ts';
 import { inspectCommand } from './commands/inspect/command.ts';
 import { notifyCommand } from './commands/notify/command.ts';
 import { packCommand } from './commands/pack/command.ts';
+import { pipelinesCommand } from './commands/pipelines/command.ts';
 import { pruneCommand } from './commands/prune/command.ts';
+import { pushCommand } from './commands/push/command.ts';
 import { reconcileStateCommand } from './commands/reconcile-state/command.ts';
 import { runCommand } from './commands/run/command.ts';
+import { runsCommand } from './commands/runs/command.ts';
 import { sceneMapCommand } from './commands/scene-map/command.ts';
 import { serveCommand } from './commands/serve/command.ts';
 import { unpublishCommand } from './commands/unpublish/command.ts';
@@ -69,6 +72,9 @@ for (const add of [
   pruneCommand,
   unpublishCommand,
   packCommand,
+  pushCommand,
+  runsCommand,
+  pipelinesCommand,
   serveCommand,
   weatherCommand,
   workerCommand,

@@ -4,6 +4,8 @@ import type { Progress } from '../core/publish/results/result.ts';
 
 export interface ProgressBar {
   onProgress: (progress: Progress) => void;
+  /** So many bytes more are to come. */
+  expect: (bytes: number) => void;
   /** For work of unknown length: shows how much was read, without a bar. */
   onBytes: (count: number) => void;
   stop: () => void;
@@ -15,7 +17,8 @@ const quickMs = 400;
 /** A progress bar on stderr if that is a terminal; otherwise nothing. */
 export function progressBar(isWanted: boolean): ProgressBar {
   const nothing = (): void => undefined;
-  if (!isWanted || !process.stderr.isTTY) return { onProgress: nothing, onBytes: nothing, stop: nothing };
+  if (!isWanted || !process.stderr.isTTY)
+    return { onProgress: nothing, expect: nothing, onBytes: nothing, stop: nothing };
   let total = 0;
   let done = 0;
   let bar: { update: () => void; stop: () => void } | null = null;
@@ -55,12 +58,15 @@ export function progressBar(isWanted: boolean): ProgressBar {
     done += count;
     bar?.update();
   };
+  const expect = (bytes: number): void => {
+    total += bytes;
+    bar?.update();
+  };
   return {
+    expect,
     onProgress(progress) {
-      if (progress.type === 'planned') {
-        total += progress.bytes;
-        bar?.update();
-      } else if (progress.type === 'bytes') onBytes(progress.count);
+      if (progress.type === 'planned') expect(progress.bytes);
+      else if (progress.type === 'bytes') onBytes(progress.count);
     },
     onBytes,
     stop,

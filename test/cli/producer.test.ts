@@ -1,8 +1,18 @@
-import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { execFile, execFileSync } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import https from 'node:https';
+import type net from 'node:net';
 import path from 'node:path';
 import t from 'tap';
+import { connect } from '../../src/client/client.ts';
 import { digestOf } from '../../src/core/digest.ts';
-import { document, fingerprint, waybill } from './process.ts';
+import { inParallel } from '../../src/core/parallel.ts';
+import { ensureInstalled } from '../services/debian.ts';
+import { startRoughProxy } from '../services/rough-proxy.ts';
+import { generator, howMany, share } from '../support/sampling.ts';
+import { startDaemon } from './daemon.ts';
+import { document, fingerprint, program, waybill, type Ended } from './process.ts';
 
 t.test('pack: an archive and what is in it, told in text and JSON', (t) => {
   const place = t.testdir({ site: { 'index.html': '<p>', sub: { a: 'A' } } });
@@ -79,4 +89,219 @@ t.test('pack: what is wrong is named, and no archive is written', (t) => {
   t.match(waybill(['pack', 'good'], { cwd: place, env: { SOURCE_DATE_EPOCH: 'x' } }), { status: 2 });
   t.same(readdirSync(place).sort(), ['good', 'old.tgz', 'site']);
   t.end();
+});
+
+const token = 'token-of-producers';
+const config = [
+  'upload_tokens: [{id: ci, value_env: TOKEN_CI, pipelines: [site, blocked]}]',
+  'server: {http: {listen: "127.0.0.1:0", queue_size: 1000}, staging: {directory: ./staging}}',
+  'pipelines:',
+  '  - {id: site, source: {backend: http_upload}, destinations: [{id: web, backend: local, path: ./web}]}',
+  '  - {id: blocked, source: {backend: http_upload}, destinations: [{id: web, backend: local, path: ./blocked}]}',
+].join('\n');
+
+/** A program without blocking this process, which may be the server that it calls. */
+function ended(
+  file: string,
+  args: readonly string[],
+  { cwd, env = {} }: { cwd: string; env?: Record<string, string> },
+): Promise<Ended> {
+  return new Promise((resolve) => {
+    const options = { cwd, env: { PATH: process.env['PATH'] ?? '', HOME: '/nonexistent', ...env } };
+    const child = execFile(file, [...args], options, (_error, stdout, stderr) =>
+      resolve({ status: child.exitCode, stdout, stderr }),
+    );
+  });
+}
+
+t.test('push, runs and pipelines on a daemon', async (t) => {
+  const place = t.testdir({
+    'c.yml': config,
+    blocked: { n: { 'diary.txt': 'not yours' } },
+    site: { 'index.html': '<p>', sub: { a: 'A' } },
+    token: `${token}\n`,
+  });
+  const { url } = await startDaemon(t, place, { TOKEN_CI: token });
+  const run = (args: string[], value = token): Ended =>
+    waybill([...args, '--to', url], { cwd: place, env: { WAYBILL_TOKEN: value } });
+
+  const planned = run(['push', 'site', '-p', 'site', '--name', 'n', '--dry-run']);
+  t.match(planned, { status: 0, stdout: /web\n.*target=n +publish_new +2 changes/ });
+  t.notOk(existsSync(path.join(place, 'web')));
+
+  const pushed = run(['push', 'site', '-p', 'site', '--name', 'n']);
+  t.match(pushed, {
+    status: 0,
+    stdout: /^succeeded {2}(site\.\S+) .*\n {2}✓ {2}web {2}publish_new {2}target=n {2}2 written/,
+    stderr: /^note {2}taken as site\./,
+  });
+  t.equal(readFileSync(path.join(place, 'web/n/sub/a'), 'utf8'), 'A');
+  const id = /site\.\S+/.exec(pushed.stdout)?.[0] ?? '';
+
+  const args = ['push', 'site', '-p', 'site', '--name', 'n', '--format', 'json'];
+  const again = waybill([...args, '--token-file', 'token', '--to', url], { cwd: place });
+  t.match(document(t, again), { kind: 'push', run_id: id, is_replayed: true, run: { status: 'succeeded' } });
+  const anew = document(t, run([...args, '--again', '--no-wait'])) as { run_id: string; run: null };
+  t.match(anew, { is_replayed: false, run: null });
+  t.not(anew.run_id, id);
+  t.equal(run(['runs', 'follow', anew.run_id]).status, 0);
+
+  const failed = run(['push', 'site', '-p', 'blocked', '--name', 'n']);
+  t.match(failed, { status: 1, stdout: /^failed .*\n {2}✗ {2}web .*\n +unmanaged_content/ });
+
+  t.match(run(['push', 'site', '-p', 'site'], 'wrong'), {
+    status: 2,
+    stdout: '',
+    stderr: /next {3}.*WAYBILL_TOKEN/,
+  });
+  t.match(run(['push', 'site', '-p', 'typo']), { status: 2, stderr: /next {3}waybill pipelines --to/ });
+  t.match(
+    waybill(['push', 'site', '-p', 'site', '--to', `${url}wrong`], {
+      cwd: place,
+      env: { WAYBILL_TOKEN: token },
+    }),
+    {
+      status: 2,
+      stderr: /base path/,
+    },
+  );
+  t.match(waybill(['push', 'site', '-p', 'site', '--to', url], { cwd: place }), {
+    status: 2,
+    stderr: /there is no token/,
+  });
+  t.match(run(['push', 'gone', '-p', 'site']), { status: 2, stderr: /"gone" is no directory/ });
+
+  t.match(document(t, run(['runs', 'list', '--format', 'json', '--status', 'failed'])), {
+    kind: 'runs',
+    runs: [{ pipeline_id: 'blocked', status: 'failed' }],
+  });
+  t.match(
+    run(['runs', 'list', '-p', 'site', '--limit', '1']).stdout,
+    new RegExp(`^\\S+ +succeeded +${anew.run_id} +web skip_same\\n$`),
+  );
+  t.match(document(t, run(['runs', 'show', id, '--format', 'json'])), {
+    kind: 'run-record',
+    run: { run_id: id },
+  });
+  t.match(run(['runs', 'show', 'site.unknown']), { status: 1, stderr: /^error/ });
+  t.match(run(['runs', 'cancel', id]), { status: 1, stderr: /ended/ });
+  t.match(run(['pipelines']), { status: 0, stdout: /^site +uploads → web +idle +last success .*\nblocked / });
+  t.match(document(t, run(['pipelines', '--format', 'json'])), {
+    kind: 'pipelines',
+    pipelines: [{ pipeline_id: 'site' }, { pipeline_id: 'blocked' }],
+  });
+});
+
+t.test('a certificate that nobody vouches for is refused, with the remedy', async (t) => {
+  await ensureInstalled('openssl');
+  const place = t.testdir({ site: { a: 'A' } });
+  const made = [
+    '-keyout',
+    'key',
+    '-out',
+    'cert',
+    '-subj',
+    '/CN=localhost',
+    '-addext',
+    'subjectAltName=DNS:localhost',
+  ];
+  const request = [
+    'req',
+    '-x509',
+    '-newkey',
+    'ec',
+    '-pkeyopt',
+    'ec_paramgen_curve:P-256',
+    '-nodes',
+    '-days',
+    '2',
+  ];
+  execFileSync('openssl', [...request, ...made], { cwd: place, stdio: 'ignore' });
+  const [key, cert] = [readFileSync(path.join(place, 'key')), readFileSync(path.join(place, 'cert'))];
+  let requests = 0;
+  const server = https.createServer({ key, cert }, (_req, res) => {
+    requests += 1;
+    res.end('{"pipelines":[]}');
+  });
+  server.listen(0, 'localhost');
+  await once(server, 'listening');
+  t.teardown(() => server.close());
+  const url = `https://localhost:${(server.address() as net.AddressInfo).port}`;
+  const args = [program, 'pipelines', '--to', url];
+  const env = { WAYBILL_TOKEN: token };
+  t.match(await ended(process.execPath, args, { cwd: place, env }), {
+    status: 2,
+    stderr: /certificate.*\nnext.*NODE_EXTRA_CA_CERTS/s,
+  });
+  t.equal(requests, 0);
+  t.match(await ended(process.execPath, args, { cwd: place, env: { ...env, NODE_EXTRA_CA_CERTS: 'cert' } }), {
+    status: 0,
+    stderr: /for no pipeline/,
+  });
+});
+
+t.test('installed from its package, with no clone: one command publishes a directory', async (t) => {
+  const place = t.testdir({
+    'c.yml': config,
+    clean: { site: { 'index.html': '<p>' }, node_modules: { waybill: {} } },
+  });
+  const clean = path.join(place, 'clean');
+  const env = { PATH: process.env['PATH'] ?? '', HOME: place };
+  execFileSync('npm', ['pack', '--ignore-scripts', '--silent', '--pack-destination', place], { env });
+  const packed = readdirSync(place).find((name) => name.endsWith('.tgz')) ?? '';
+  const installed = path.join(clean, 'node_modules', 'waybill');
+  execFileSync('tar', ['-xzf', packed, '--strip-components=1', '-C', installed], { cwd: place });
+  // What npm would install beside it.
+  symlinkSync(path.resolve('node_modules'), path.join(installed, 'node_modules'));
+  const { url } = await startDaemon(t, place, { TOKEN_CI: token });
+  const bin = path.join(installed, 'dist/cli/main.js');
+  const push = ['push', './site', '--to', url, '--pipeline', 'site', '--name', 'n'];
+  t.match(await ended(bin, push, { cwd: clean, env: { WAYBILL_TOKEN: token } }), { status: 0 });
+  t.equal(readFileSync(path.join(place, 'web/n/index.html'), 'utf8'), '<p>');
+
+  const script = `import { push } from 'waybill/client';
+    const { run } = await push({ url: ${JSON.stringify(url)}, token: '${token}', pipeline: 'site', bundle: './site', name: 'm' });
+    console.log(run.status);`;
+  t.match(await ended(process.execPath, ['--input-type=module', '-e', script], { cwd: clean }), {
+    status: 0,
+    stdout: 'succeeded\n',
+    stderr: '',
+  });
+  for (const file of ['client/client.d.ts', 'core/errors.d.ts'])
+    t.ok(existsSync(path.join(installed, 'dist', file)), `${file} is in the package`);
+});
+
+const allPushes = 1000;
+
+t.test('over a line that cuts, drops and stalls, each bundle is published once', async (t) => {
+  const pushes = howMany(allPushes, 30);
+  const place = t.testdir({ 'c.yml': config, a: { file: 'x'.repeat(2000) } });
+  const { port, url } = await startDaemon(t, place, { TOKEN_CI: token });
+  const proxy = await startRoughProxy(t, port, generator('rough line'));
+  let retries = 0;
+  const client = connect({
+    url: `http://127.0.0.1:${proxy.port}`,
+    token,
+    idleMs: 2000,
+    answerMs: 4000,
+    patience: { forMs: 600_000, tries: 1000, baseMs: 20, capMs: 200 },
+    onRetry: () => void (retries += 1),
+  });
+  const runs = new Set<string>();
+  await inParallel(
+    Array.from({ length: pushes }, (_, index) => index),
+    16,
+    async (index) => {
+      const { runId, run } = await client.push('site', path.join(place, 'a'), { name: `n${index}` });
+      runs.add(runId);
+      if (run?.status !== 'succeeded') t.fail(`push ${index} ended as ${String(run?.status)}`);
+    },
+  );
+  const accepted: string[] = [];
+  for await (const { run_id: id } of connect({ url, token }).runs.list({}, 2 * pushes)) accepted.push(id);
+  t.same(accepted.sort(), [...runs].sort(), 'the daemon took no bundle twice');
+  t.equal(runs.size, pushes);
+  t.equal(readdirSync(path.join(place, 'web')).length, pushes, 'and lost none');
+  t.ok(retries > 0);
+  t.comment(`${share(pushes, allPushes)} pushes, ${retries} tries again; ${JSON.stringify(proxy.done)}`);
 });

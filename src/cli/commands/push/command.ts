@@ -1,0 +1,29 @@
+import { Command } from 'commander';
+import { withBundleOptions } from '../../bundle/bundle-options.ts';
+import { exitWith, formatOption, pipelineOption } from '../../command-options.ts';
+import { withRemoteOptions } from '../../remote/remote-options.ts';
+import type { PushFlags } from './push.ts';
+
+export function pushCommand(): Command {
+  const command = new Command('push')
+    .description('publish a directory or an archive through a daemon, and wait for what comes of it')
+    .argument('<bundle>', 'a directory, packed as by waybill pack, or a tar or tar.gz')
+    .addOption(pipelineOption());
+  return withBundleOptions(
+    withRemoteOptions(command)
+      .option('--no-wait', 'end once the daemon has taken the bundle')
+      .option('--timeout <duration>', 'how long to wait for the run, like 10m (default: until it ends)')
+      .option('--again', 'publish once more what the daemon remembers to have published')
+      .option('--dry-run', 'show what publishing it would do, publish nothing'),
+  )
+    .addOption(formatOption())
+    .addHelpText(
+      'after',
+      `
+The token comes from WAYBILL_TOKEN or --token-file. Whatever may pass is tried again; any number of tries publish once.
+Exit codes: 0 the run succeeded, 1 it failed, 2 wrong token, pipeline, URL or certificate. docs/producers.md`,
+    )
+    .action(async (bundle: string, options: PushFlags) =>
+      exitWith((await import('./push.ts')).push(bundle, options)),
+    );
+}

@@ -1,0 +1,155 @@
+import { randomUUID } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import path from 'node:path';
+import { prepareUpload, type PreparedUpload } from '../../../client/bundle.ts';
+import type { Client, PushOutcome } from '../../../client/client.ts';
+import { manifestName } from '../../../core/bundle/manifest.ts';
+import { WaybillError } from '../../../core/errors.ts';
+import type { Finding } from '../../../core/finding.ts';
+import { parseDuration } from '../../../core/settings/units.ts';
+import type { BundleFlags } from '../../bundle/bundle-options.ts';
+import { packSettings } from '../../bundle/pack-settings.ts';
+import type { CommonOptions } from '../../options.ts';
+import { makeOutput, type Output } from '../../output.ts';
+import { progressBar } from '../../progress.ts';
+import { openClient, withRemedies } from '../../remote/open-client.ts';
+import type { RemoteFlags } from '../../remote/remote-options.ts';
+import { printRun } from '../../remote/run-record-text.ts';
+import { untilStopped } from '../../stop-signal.ts';
+import { printPlan, planFails } from './plan-text.ts';
+
+export interface PushFlags extends Omit<CommonOptions, 'verbose'>, BundleFlags, RemoteFlags {
+  pipeline: string;
+  wait: boolean;
+  timeout?: string;
+  again: boolean;
+  dryRun: boolean;
+}
+
+/** `waybill push`: exit code 0 if the run succeeded or was not waited for, 1 if it failed. */
+export async function push(bundle: string, flags: PushFlags): Promise<number> {
+  const output = makeOutput({ json: flags.format === 'json', color: flags.color });
+  const timeoutMs = timeoutOf(flags);
+  const bars = newBars(output);
+  return untilStopped((signal) =>
+    withRemedies(flags, async () => {
+      try {
+        const client = await openClient(flags, { output, signal, beforeNote: bars.stop });
+        const upload = await prepared(bundle, flags, bars);
+        for (const warning of upload.warnings) output.warn(warning);
+        const locate = locator(upload.directory);
+        return await located(locate, async () => {
+          if (flags.dryRun) return await planned(client, upload, flags, output);
+          const outcome = await client.push(flags.pipeline, upload, {
+            wait: flags.wait,
+            ...(timeoutMs === undefined ? {} : { timeoutMs }),
+            onAccepted({ runId, isReplayed }) {
+              bars.stop();
+              if (flags.wait)
+                output.note(`${isReplayed ? 'taken before' : 'taken'} as ${runId}; waiting for it`);
+            },
+          });
+          return tell(outcome, flags, output, locate);
+        });
+      } finally {
+        bars.stop();
+      }
+    }),
+  );
+}
+
+function timeoutOf({ timeout }: PushFlags): number | undefined {
+  if (timeout === undefined) return undefined;
+  const ms = parseDuration(timeout);
+  if (ms !== undefined) return ms;
+  throw new WaybillError('usage', `--timeout "${timeout}" is no duration`, {
+    hint: 'give one like 90s or 10m',
+  });
+}
+
+async function prepared(bundle: string, flags: PushFlags, bars: Bars): Promise<PreparedUpload> {
+  const upload = await prepareUpload(bundle, {
+    ...packSettings(flags),
+    ...(flags.again ? { salt: randomUUID() } : {}),
+    onMeasured: bars.onBytes,
+    onSent: bars.onBytes,
+  });
+  const open = (): AsyncIterable<Uint8Array> => {
+    bars.begin(upload.sentBytes);
+    return upload.open();
+  };
+  return { ...upload, open };
+}
+
+async function planned(
+  client: Client,
+  upload: PreparedUpload,
+  { pipeline }: PushFlags,
+  output: Output,
+): Promise<number> {
+  const plan = await client.plan(pipeline, upload);
+  if (output.isJson) process.stdout.write(`${JSON.stringify(plan, null, 2)}\n`);
+  else printPlan(plan, output);
+  return planFails(plan) ? 1 : 0;
+}
+
+function tell(
+  { runId, isReplayed, position, run }: PushOutcome,
+  { pipeline, wait }: PushFlags,
+  output: Output,
+  locate: (finding: Finding) => Finding,
+): number {
+  if (output.isJson) output.json('push', { runId, pipelineId: pipeline, isReplayed, position, run });
+  else if (run === null) output.data(`${output.style.green('taken')}  ${runId}`);
+  else printRun(run, output, locate);
+  if (isReplayed && run?.status === 'succeeded')
+    output.note(
+      `the daemon had taken this very bundle before (${run.accepted_at}) and published nothing anew; --again does`,
+    );
+  return !wait || run?.status === 'succeeded' ? 0 : 1;
+}
+
+/** The daemon names files as the bundle does; here they lie below the directory that was packed. */
+function locator(directory: string | null): (finding: Finding) => Finding {
+  return (finding) => {
+    const { file } = finding;
+    if (directory === null || file === null || path.isAbsolute(file) || file.startsWith('<')) return finding;
+    const here = path.join(directory, file);
+    return file === manifestName && !existsSync(here) ? finding : { ...finding, file: here };
+  };
+}
+
+async function located<T>(locate: (finding: Finding) => Finding, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof WaybillError) || error.findings.length === 0) throw error;
+    const { code, message, hint, findings } = error;
+    throw new WaybillError(code, message, {
+      findings: findings.map(locate),
+      cause: error,
+      ...(hint === undefined ? {} : { hint }),
+    });
+  }
+}
+
+interface Bars {
+  /** Ends the bar that is shown and begins one for so many bytes. */
+  begin: (bytes: number) => void;
+  onBytes: (count: number) => void;
+  stop: () => void;
+}
+
+/** One bar at a time: for the bytes that are measured, and for those of each try. */
+function newBars(output: Output): Bars {
+  let bar = progressBar(!output.isJson);
+  return {
+    begin(bytes) {
+      bar.stop();
+      bar = progressBar(!output.isJson);
+      bar.expect(bytes);
+    },
+    onBytes: (count) => bar.onBytes(count),
+    stop: () => bar.stop(),
+  };
+}

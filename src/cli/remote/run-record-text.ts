@@ -1,0 +1,86 @@
+import type { RunRecord } from '../../client/client.ts';
+import { describeFinding, type Finding } from '../../core/finding.ts';
+import { formatSize } from '../../core/settings/units.ts';
+import { columns, plural, type Output, type Style } from '../output.ts';
+
+type RunError = NonNullable<RunRecord['error']>;
+
+/** The record of one run as people read it. `locate` gives findings the files as they are called here. */
+export function printRun(
+  run: RunRecord,
+  output: Output,
+  locate: (finding: Finding) => Finding = (finding) => finding,
+): void {
+  const { style } = output;
+  const took =
+    run.finished_at === null
+      ? ''
+      : `  ${style.dim(`${(Date.parse(run.finished_at) - Date.parse(run.accepted_at)) / 1000} s`)}`;
+  output.data(`${statusText(run, style)}  ${run.run_id}${took}`);
+  for (const { destination_id: id, code, message } of run.warnings)
+    output.warn({
+      severity: 'warning',
+      code,
+      message: id === null ? message : `${id}: ${message}`,
+      file: null,
+      pointer: null,
+      line: null,
+      column: null,
+    });
+  if (run.error !== null) printReason(run.error, output, locate, '  ');
+  for (const destination of run.destinations) {
+    const { destination_id: id, action, destination_path: path, error } = destination;
+    const mark = error === null ? style.green('✓') : style.red('✗');
+    output.data(
+      `  ${mark}  ${style.cyan(id)}  ${action}  target=${path ?? '?'}${error === null ? `  ${amount(destination)}` : ''}`,
+    );
+    if (error !== null) printReason(error, output, locate, '       ');
+  }
+  const { progress } = run;
+  if (progress !== null)
+    output.data(
+      `  ${progress.stage}  ${progress.outputs_done} of ${plural(progress.outputs_total, 'output')}, ${formatSize(progress.bytes_done)} of ${formatSize(progress.bytes_total)}`,
+    );
+}
+
+/** Runs as one line each. */
+export function runLines(runs: readonly RunRecord[], style: Style): string[] {
+  return columns(
+    runs.map((run) => [
+      run.accepted_at.replace(/\.\d+Z$/, 'Z'),
+      statusText(run, style),
+      run.run_id,
+      style.dim(summaryOf(run)),
+    ]),
+  );
+}
+
+function summaryOf({ progress, error, destinations }: RunRecord): string {
+  if (progress !== null)
+    return `${progress.stage} ${progress.outputs_done}/${progress.outputs_total} outputs`;
+  const reason = error ?? destinations.find((each) => each.error !== null)?.error ?? null;
+  if (reason !== null) return `${reason.code}: ${reason.message}`;
+  return destinations.map(({ destination_id: id, action }) => `${id} ${action}`).join(', ');
+}
+
+function statusText({ status }: RunRecord, style: Style): string {
+  if (status === 'succeeded') return style.green(status);
+  return status === 'failed' ? style.red(status) : style.yellow(status);
+}
+
+function amount(destination: RunRecord['destinations'][number]): string {
+  const { outputs_written: written, outputs_kept: kept, outputs_removed: removed } = destination;
+  return `${written} written, ${kept} kept, ${removed} removed, ${formatSize(destination.bytes_written)}`;
+}
+
+function printReason(
+  { code, message, hint, findings }: RunError,
+  output: Output,
+  locate: (finding: Finding) => Finding,
+  indent: string,
+): void {
+  output.data(`${indent}${output.style.red(code)}  ${message}`);
+  for (const finding of findings)
+    output.data(`${indent}  ${describeFinding(locate(finding as unknown as Finding))}`);
+  if (hint !== null) output.data(`${indent}${output.style.cyan('next')}  ${hint}`);
+}

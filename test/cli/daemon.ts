@@ -1,0 +1,39 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import type { Test } from 'tap';
+import { program } from './process.ts';
+
+/** A daemon of the built program, on a free port. */
+export interface Daemon {
+  url: string;
+  port: number;
+  process: ChildProcess;
+}
+
+/** Starts `waybill serve -c c.yml` in `place`, and resolves when it listens. */
+export async function startDaemon(
+  t: Pick<Test, 'teardown'>,
+  place: string,
+  env: Record<string, string>,
+): Promise<Daemon> {
+  const child = spawn(process.execPath, [program, 'serve', '-c', 'c.yml'], {
+    cwd: place,
+    env: { PATH: process.env['PATH'], ...env },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  t.teardown(async () => {
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+  });
+  const said: string[] = [];
+  for await (const line of createInterface({ input: child.stderr })) {
+    said.push(line);
+    const { url } = JSON.parse(line) as { url?: string };
+    if (url === undefined) continue;
+    child.stderr.resume();
+    return { url, port: Number(new URL(url).port), process: child };
+  }
+  throw new Error(`the daemon did not start:\n${said.join('\n')}`);
+}
