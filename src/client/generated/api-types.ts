@@ -24,6 +24,14 @@ export interface ApiTypes {
 export interface RunRecord {
   run_id: string;
   pipeline_id: string;
+  /**
+   * The run that this one repeats; null if it repeats none.
+   */
+  rerun_of: string | null;
+  /**
+   * Whether it can be run again: it has ended, and nothing that this takes is gone or was used for it.
+   */
+  rerunnable: boolean;
   status: 'accepted' | 'queued' | 'running' | 'succeeded' | 'failed';
   accepted_at: string;
   queued_at: string | null;
@@ -174,6 +182,8 @@ export interface Problem {
     | 'pipeline_takes_uploads'
     | 'alert_not_found'
     | 'run_not_found'
+    | 'run_not_finished'
+    | 'bundle_gone'
     | 'run_finished'
     | 'forbidden'
     | 'insufficient_scope'
@@ -199,6 +209,10 @@ export interface Problem {
    * Every single thing that is wrong, where there can be several.
    */
   findings?: Finding[];
+  /**
+   * Of readiness: what the daemon depends on, and how each stands.
+   */
+  checks?: HealthCheck[];
 }
 /**
  * One result of a validation: what is wrong or worth knowing, and where.
@@ -214,6 +228,76 @@ export interface Finding {
   pointer: string | null;
   line: number | null;
   column: number | null;
+}
+/**
+ * How one thing stands that the daemon depends on.
+ */
+export interface HealthCheck {
+  name: 'process' | 'queue' | 'staging' | 'room' | 'shared_staging' | 'weather';
+  /**
+   * `degraded`: something is missing, and uploads are taken all the same.
+   */
+  state: 'ok' | 'degraded' | 'failing';
+  /**
+   * When it was first seen so. It is looked at whenever somebody asks.
+   */
+  since: string;
+  /**
+   * Of the failure.
+   */
+  code?:
+    | 'invalid_bundle'
+    | 'malformed_archive'
+    | 'unsafe_archive_entry'
+    | 'upload_too_large'
+    | 'too_many_files'
+    | 'archive_bomb'
+    | 'database_unavailable'
+    | 'schema_mismatch'
+    | 'template_error'
+    | 'malformed_request'
+    | 'request_timeout'
+    | 'expectation_failed'
+    | 'headers_too_large'
+    | 'unsupported_transfer_coding'
+    | 'invalid_request'
+    | 'invalid_parameter'
+    | 'unsupported_format'
+    | 'not_found'
+    | 'method_not_allowed'
+    | 'unauthorized'
+    | 'token_expired'
+    | 'pipeline_not_found'
+    | 'pipeline_takes_uploads'
+    | 'alert_not_found'
+    | 'run_not_found'
+    | 'run_not_finished'
+    | 'bundle_gone'
+    | 'run_finished'
+    | 'forbidden'
+    | 'insufficient_scope'
+    | 'invalid_idempotency_key'
+    | 'unsupported_media_type'
+    | 'shutting_down'
+    | 'queue_full'
+    | 'pipeline_full'
+    | 'queue_unavailable'
+    | 'too_many_streams'
+    | 'idempotency_in_progress'
+    | 'idempotency_conflict'
+    | 'server_busy'
+    | 'upload_timeout'
+    | 'insufficient_storage'
+    | 'staging_unavailable'
+    | 'internal_error';
+  /**
+   * What is wrong.
+   */
+  detail?: string;
+  /**
+   * What an operator does about it.
+   */
+  hint?: string;
 }
 export interface Plan {
   schema_version: 1;
