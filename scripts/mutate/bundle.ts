@@ -28,7 +28,7 @@ export async function bundleTests(
     packages: 'external',
     metafile: true,
     logLevel: 'error',
-    plugins: [worker, sourcePlaces((file) => sources.get(path.relative('.', file)))],
+    plugins: [worker, sourcePlaces({ sourceOf: (file) => sources.get(path.relative('.', file)) })],
   });
   return Object.entries(metafile.outputs).map(([bundle, { entryPoint = '', inputs }]) => ({
     test: entryPoint,

@@ -3,12 +3,17 @@ import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Plugin } from 'esbuild';
 
+interface Places {
+  /** The text of a file to be bundled in place of its own. */
+  sourceOf?: (file: string) => string | undefined;
+  /** By the absolute path of a file that is started by its name: the URL of what to start in its place. */
+  programs?: ReadonlyMap<string, string>;
+}
+
 /**
  * For bundles: a module finds what belongs to it from where its source is, and not from where the bundle is.
- *
- * @param sourceOf the text of a file to be bundled in place of its own
  */
-export function sourcePlaces(sourceOf: (file: string) => string | undefined = () => undefined): Plugin {
+export function sourcePlaces({ sourceOf = () => undefined, programs = new Map() }: Places = {}): Plugin {
   return {
     name: 'source-places',
     setup(build) {
@@ -19,11 +24,28 @@ export function sourcePlaces(sourceOf: (file: string) => string | undefined = ()
       }));
       build.onLoad({ filter: /\.ts$/ }, ({ path: file }) => ({
         loader: 'ts',
-        contents: (sourceOf(file) ?? readFileSync(file, 'utf8'))
-          .replaceAll('import.meta.url', JSON.stringify(pathToFileURL(file).href))
-          .replaceAll('import.meta.dirname', JSON.stringify(path.dirname(file)))
-          .replaceAll('import.meta.filename', JSON.stringify(file)),
+        contents: withPlaces(
+          withPrograms(sourceOf(file) ?? readFileSync(file, 'utf8'), path.dirname(file), programs),
+          { url: pathToFileURL(file).href, dirname: path.dirname(file), filename: file },
+        ),
       }));
     },
   };
+}
+
+/** Relative names in strings, those of imports apart. */
+function withPrograms(text: string, directory: string, programs: ReadonlyMap<string, string>): string {
+  if (programs.size === 0) return text;
+  return text.replaceAll(/(?<!from |import\()'(\.{1,2}\/[^'\n]+)'/g, (all, name: string) => {
+    const program = programs.get(path.resolve(directory, name));
+    return program === undefined ? all : JSON.stringify(program);
+  });
+}
+
+/** The names are put together here: this very file may be bundled, too. */
+function withPlaces(text: string, places: Readonly<Record<string, string>>): string {
+  return Object.entries(places).reduce(
+    (done, [name, place]) => done.replaceAll(`import.meta.${name}`, JSON.stringify(place)),
+    text,
+  );
 }

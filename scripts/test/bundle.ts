@@ -1,33 +1,127 @@
+import { readFile } from 'node:fs/promises';
+import { isBuiltin } from 'node:module';
 import path from 'node:path';
-import { build } from 'esbuild';
+import { pathToFileURL } from 'node:url';
+import { build, type Plugin } from 'esbuild';
 import { sourcePlaces } from '../support/source-places.ts';
 
 /**
- * Bundles test files with all of this project that they import; what they share is in files of its own. A
- * process that loads a bundle starts in a third of the processor time that it takes to find and compile
- * hundreds of modules.
+ * Packages that go into the bundles with all that they import: a process would find and read hundreds of
+ * files of them. The others have native parts, files of their own, or hardly anything to load.
+ */
+const inlined = new Set([
+  '@aws-sdk/client-s3',
+  '@smithy/node-http-handler',
+  '@smithy/signature-v4',
+  'ajv',
+  'ajv-formats',
+  'busboy',
+  'canonicalize',
+  'commander',
+  'cors',
+  'drizzle-orm',
+  'express',
+  'fast-check',
+  'fast-xml-parser',
+  'ipaddr.js',
+  'joi',
+  'mime',
+  'multer',
+  'negotiator',
+  'p-map',
+  'prom-client',
+  'tap',
+  'tar',
+  'yaml',
+]);
+
+/** Of the packages above, what is native or optional. */
+const neverInlined = new Set(['@electric-sql/pglite', 'postgres']);
+
+/** Packages that are no ES modules ask for Node.js's own ones with this. */
+const ownRequire =
+  "import { createRequire as requireOfBundle } from 'node:module';const require = requireOfBundle(import.meta.url);";
+
+/**
+ * Programs of this project that tests and sources start by the name of a file, which they have in a string:
+ * the file named, and what is bundled in its place.
+ */
+const programs: Readonly<Record<string, string>> = {
+  'src/workers/embedded/file-reader.ts': 'src/workers/embedded/file-reader.ts',
+  'src/workers/threads/thread-from-source.mjs': 'src/workers/threads/thread.ts',
+  'test/faults/publisher-process.ts': 'test/faults/publisher-process.ts',
+  'test/fixtures/workers/dying-publisher-from-source.mjs': 'test/fixtures/workers/dying-publisher.ts',
+};
+
+/**
+ * Bundles test files with all of this project that they import, and with the packages that load most; what
+ * they share is in files of its own. A process that loads a bundle starts in a fraction of the processor time
+ * that it takes to find and compile hundreds of modules. So does a process or thread that it starts from
+ * source: its program is a bundle, too.
  *
- * @param directory where to: below the project, where the packages are found
+ * @param directory where to: below the project, where the other packages are found
  * @returns the bundle of each test file
  */
 export async function bundle(
   files: readonly string[],
   directory: string,
 ): Promise<ReadonlyMap<string, string>> {
+  const bundleOf = (file: string): string => path.join(directory, file.replace(/\.ts$/, '.mjs'));
+  const urls = new Map(
+    Object.entries(programs).map(([named, file]) => [
+      path.resolve(named),
+      pathToFileURL(bundleOf(file)).href,
+    ]),
+  );
   await build({
-    entryPoints: [...files],
+    entryPoints: [...new Set([...files, ...Object.values(programs)])],
     outdir: directory,
     outbase: '.',
     bundle: true,
     splitting: true,
-    packages: 'external',
     format: 'esm',
     platform: 'node',
     target: 'node20.19',
     sourcemap: 'linked',
+    sourcesContent: false,
     outExtension: { '.js': '.mjs' },
-    plugins: [sourcePlaces()],
+    banner: { js: ownRequire },
+    plugins: [packagesInside, sourcePlaces({ programs: urls })],
     logLevel: 'warning',
   });
-  return new Map(files.map((file) => [file, path.join(directory, file.replace(/\.ts$/, '.mjs'))]));
+  return new Map(files.map((file) => [file, bundleOf(file)]));
 }
+
+/** Nobody looks for a line of a package: to read its map takes a process longer than the package itself. */
+const noMap = '\n//# sourceMappingURL=data:application/json,{"version":3,"sources":[""],"mappings":"A"}';
+
+const packagesInside: Plugin = {
+  name: 'packages-inside',
+  setup(build) {
+    build.onLoad({ filter: /[\\/]node_modules[\\/].*\.[cm]?js$/ }, async ({ path: file }) => ({
+      loader: 'js',
+      contents: `${await readFile(file, 'utf8')}${noMap}`,
+    }));
+    build.onResolve(
+      { filter: /^[^./]/ },
+      async ({ path: specifier, importer, kind, resolveDir, pluginData }) => {
+        if (pluginData === packagesInside || kind === 'entry-point' || isBuiltin(specifier)) return undefined;
+        const name = specifier
+          .split('/')
+          .slice(0, specifier.startsWith('@') ? 2 : 1)
+          .join('/');
+        const isOfPackage = importer.includes(`${path.sep}node_modules${path.sep}`);
+        if (neverInlined.has(name) || !(isOfPackage || inlined.has(name))) return { external: true };
+        if (kind !== 'dynamic-import') return undefined;
+        // What is no ES module would lose its names: they are found out by Node.js when it loads it.
+        const found = await build.resolve(specifier, {
+          kind,
+          importer,
+          resolveDir,
+          pluginData: packagesInside,
+        });
+        return { path: pathToFileURL(found.path).href, external: true };
+      },
+    );
+  },
+};

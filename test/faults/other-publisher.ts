@@ -11,8 +11,9 @@ export interface OtherPublisher {
 
 /** `task` is what `publisher-process.ts` takes. */
 export function startPublisher(t: Pick<Test, 'teardown'>, task: object): OtherPublisher {
-  const script = fileURLToPath(new URL('publisher-process.ts', import.meta.url));
-  const child = spawn(process.execPath, ['--import=tsx', script, JSON.stringify(task)], {
+  const script = fileURLToPath(new URL('./publisher-process.ts', import.meta.url));
+  const args = script.endsWith('.ts') ? ['--import=tsx', script] : [script];
+  const child = spawn(process.execPath, [...args, JSON.stringify(task)], {
     stdio: ['pipe', 'pipe', 'inherit'],
   });
   t.teardown(() => child.kill('SIGKILL'));

@@ -7,8 +7,10 @@ import { framedIn, unframed } from './framing.ts';
 import { parseKeptRun } from './kept-run.ts';
 
 /** Compiled or from source. */
-const isSource = import.meta.url.endsWith('.ts');
-const reader = new URL(isSource ? './file-reader.ts' : './file-reader.js', import.meta.url);
+const reader = new URL(
+  import.meta.url.endsWith('.ts') ? './file-reader.ts' : './file-reader.js',
+  import.meta.url,
+);
 
 /**
  * The entries of the queue's file, key by key, each proved to be as it was written. Another process reads it,
@@ -32,7 +34,7 @@ function readInChild(file: string): Promise<{ entries: [string, string][]; failu
     const entries: [string, string][] = [];
     let failure: string | null | undefined;
     const child = fork(fileURLToPath(reader), [], {
-      execArgv: isSource ? ['--import', 'tsx'] : [],
+      execArgv: reader.pathname.endsWith('.ts') ? ['--import', 'tsx'] : [],
       stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
       serialization: 'advanced',
     });

@@ -83,7 +83,7 @@ pipelines:
   const pool = workerPool({
     clock: systemClock,
     log: silentLog,
-    file: new URL('../../fixtures/workers/dying-publisher.mjs', import.meta.url),
+    file: new URL('../../fixtures/workers/dying-publisher-from-source.mjs', import.meta.url),
     threads: 1,
     data: { config, env: {} },
     env: {},
