@@ -26,6 +26,7 @@ import { bundle } from './test/bundle.ts';
 import { closureOf } from './test/closure.ts';
 import { report, type Progress } from './test/report.ts';
 import { endAll, runFile, type FileResult } from './test/run-file.ts';
+import { shareRadosgw } from './test/shared-radosgw.ts';
 
 const timesFile = '.tap/times.json';
 const isCi = process.env['CI'] !== undefined && process.env['CI'] !== 'false';
@@ -64,7 +65,12 @@ const env = {
   // The version of Node.js is chosen by whoever runs the tests; the SDK need not say what it thinks of it.
   AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true',
 };
+Object.assign(process.env, env);
 const bundleOfFile = await bundle(files, bundles);
+const radosgw = shareRadosgw(
+  files.filter((file) => needsOfFile.get(file)?.includes('radosgw')),
+  memory,
+);
 const installed = install([...new Set([...needsOfFile.values()].flat())]);
 await runAll(longestFirst(files), report(files.length, process.stdout));
 removeWorkspaces();
@@ -88,8 +94,11 @@ async function runAll(queue: string[], progress: Progress): Promise<void> {
       progress.started(file);
       const directories = [workspace, memory].map((root) => root && path.join(root, place));
       const program = bundleOfFile.get(file) as string;
-      const told = refusal === undefined ? env : { ...env, WAYBILL_TEST_REFUSAL: refusal };
-      const result = await runFile(file, program, { env: told, directories, skipsMissing: !isCi });
+      const more =
+        refusal === undefined ? await radosgw.variablesFor(file) : { WAYBILL_TEST_REFUSAL: refusal };
+      const settings = { env: { ...env, ...more }, directories, skipsMissing: !isCi };
+      const result = await runFile(file, program, settings);
+      await radosgw.ended(file);
       progress.ended(result);
       done.push(result);
     }

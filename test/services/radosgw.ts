@@ -5,7 +5,6 @@ import { mkdirSync, mkdtempSync, openSync, closeSync, rmSync, writeFileSync } fr
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
-import type { Test } from 'tap';
 import type { S3Location } from '../../src/core/storage/s3/location.ts';
 import type { Secrets } from '../../src/core/secrets.ts';
 import { ensureInstalled } from './debian.ts';
@@ -24,30 +23,83 @@ export interface S3User {
  * A real S3 server: Ceph's gateway over an object store in memory, without authentication between its parts,
  * on free loopback ports.
  */
-export interface Radosgw {
+export interface Radosgw extends RadosgwAccess {
+  newBucket(): Promise<string>;
+  /** For what waybill has no call of: buckets, policies, strange objects. */
+  client(user?: S3User): S3Client;
+}
+
+/** What it takes to use a server. */
+export interface RadosgwAccess {
   port: number;
   endpoint: string;
   /** Whose buckets the tests use. */
   user: S3User;
+}
+
+export interface OwnRadosgw extends Radosgw {
   addUser(id: string): Promise<S3User>;
-  newBucket(): Promise<string>;
-  /** For what waybill has no call of: buckets, policies, strange objects. */
-  client(user?: S3User): S3Client;
   /** The gateway ends and is started again on the same data. */
   restart(): Promise<void>;
 }
 
-/** Starts a server and ends it with the test; what is not installed is installed. */
-export async function startRadosgw(t: Pick<Test, 'teardown'>): Promise<Radosgw> {
-  await ensureInstalled('radosgw');
-  const directory = mkdtempSync(path.join(memoryDirectory(), 'waybill-radosgw-'));
-  const children: ChildProcess[] = [];
+/** A test, or whoever else ends what was started for it. */
+interface Ending {
+  teardown: (release: () => unknown) => unknown;
+}
+
+/** The variable in which `npm test` gives all files one server: a `RadosgwAccess` as JSON. */
+export const sharedRadosgw = 'WAYBILL_TEST_RADOSGW';
+
+/** The server of `npm test`, to be used with buckets of one's own; a file that runs by itself starts one. */
+export async function startRadosgw(t: Ending): Promise<Radosgw> {
+  const shared = process.env[sharedRadosgw];
+  return shared === undefined ? startOwnRadosgw(t) : using(t, JSON.parse(shared) as RadosgwAccess);
+}
+
+/** With clients that end with the test. */
+function using(t: Ending, { port, endpoint, user }: RadosgwAccess): Radosgw {
   const clients: S3Client[] = [];
+  t.teardown(() => clients.forEach((client) => client.destroy()));
+  const client = (as = user): S3Client => {
+    const made = new S3Client({
+      endpoint,
+      region: 'us-east-1',
+      forcePathStyle: true,
+      credentials: as,
+      requestChecksumCalculation: 'WHEN_REQUIRED',
+      responseChecksumValidation: 'WHEN_REQUIRED',
+    });
+    clients.push(made);
+    return made;
+  };
+  const own = client();
+  return {
+    port,
+    endpoint,
+    user,
+    client,
+    async newBucket() {
+      const Bucket = `bucket-${randomUUID()}`;
+      await own.send(new CreateBucketCommand({ Bucket }));
+      return Bucket;
+    },
+  };
+}
+
+/**
+ * Starts a server, to be restarted at will, and ends it with the test; what is not installed is installed.
+ *
+ * @param within the directory in which it has its own
+ */
+export async function startOwnRadosgw(t: Ending, within = memoryDirectory()): Promise<OwnRadosgw> {
+  await ensureInstalled('radosgw');
+  const directory = mkdtempSync(path.join(within, 'waybill-radosgw-'));
+  const children: ChildProcess[] = [];
   const endAll = (): void => children.forEach((child) => void child.kill('SIGKILL'));
   process.once('exit', endAll);
   t.teardown(async () => {
     process.removeListener('exit', endAll);
-    for (const client of clients) client.destroy();
     for (const child of children.reverse()) await end(child);
     rmSync(directory, { recursive: true, force: true });
   });
@@ -82,31 +134,9 @@ export async function startRadosgw(t: Pick<Test, 'teardown'>): Promise<Radosgw> 
   let gateway = start('radosgw', '-n', 'client.rgw');
   await answers(port, gateway);
 
-  const endpoint = `http://127.0.0.1:${port}`;
-  const client = (as = user): S3Client => {
-    const made = new S3Client({
-      endpoint,
-      region: 'us-east-1',
-      forcePathStyle: true,
-      credentials: as,
-      requestChecksumCalculation: 'WHEN_REQUIRED',
-      responseChecksumValidation: 'WHEN_REQUIRED',
-    });
-    clients.push(made);
-    return made;
-  };
-  const own = client();
   return {
-    port,
-    endpoint,
-    user,
+    ...using(t, { port, endpoint: `http://127.0.0.1:${port}`, user }),
     addUser,
-    client,
-    async newBucket() {
-      const Bucket = `bucket-${randomUUID()}`;
-      await own.send(new CreateBucketCommand({ Bucket }));
-      return Bucket;
-    },
     async restart() {
       await end(gateway);
       gateway = start('radosgw', '-n', 'client.rgw');

@@ -19,12 +19,12 @@ import {
   untruths,
   type Files,
 } from '../../faults/world.ts';
-import { locationOf, secretsOf, startRadosgw } from '../../services/radosgw.ts';
+import { locationOf, secretsOf, startOwnRadosgw } from '../../services/radosgw.ts';
 import { startS3Proxy } from '../../services/s3-proxy.ts';
 
 /** What a publication to S3 asks of the server, deletes, and leaves when the server refuses. */
 
-const server = await startRadosgw(t);
+const server = await startOwnRadosgw(t);
 const proxy = await startS3Proxy(t, server);
 
 t.beforeEach(() => {
