@@ -1,4 +1,6 @@
 import { spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { bundlePrograms } from './support/bundle-programs.ts';
 
 const commands = [
   ['run'],
@@ -23,21 +25,26 @@ const commands = [
 ];
 
 /** The reference part of `docs/cli.md`: what each command's own --help says. */
-export function cliReference(): string {
-  return commands
-    .map((command) => `### \`waybill ${command.join(' ')}\`\n\n\`\`\`\n${help(command)}\`\`\`\n`)
-    .join('\n');
+export async function cliReference(): Promise<string> {
+  mkdirSync('.tap', { recursive: true });
+  // Below the project: the bundle finds its packages there.
+  const directory = mkdtempSync('.tap/cli-');
+  try {
+    const main = 'src/cli/main.ts';
+    const program = (await bundlePrograms([main], directory))(main);
+    return commands
+      .map((command) => `### \`waybill ${command.join(' ')}\`\n\n\`\`\`\n${help(program, command)}\`\`\`\n`)
+      .join('\n');
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
 }
 
-function help(command: string[]): string {
-  const { stdout, status, stderr } = spawnSync(
-    process.execPath,
-    ['--import=tsx', 'src/cli/main.ts', ...command, '--help'],
-    {
-      encoding: 'utf8',
-      env: { ...process.env, COLUMNS: '100', NO_COLOR: '1' },
-    },
-  );
+function help(program: string, command: string[]): string {
+  const { stdout, status, stderr } = spawnSync(process.execPath, [program, ...command, '--help'], {
+    encoding: 'utf8',
+    env: { ...process.env, COLUMNS: '100', NO_COLOR: '1' },
+  });
   if (status !== 0) throw new Error(stderr);
   return stdout;
 }
@@ -45,7 +52,7 @@ function help(command: string[]): string {
 const begin = '<!-- made by `npm run generate` -->';
 
 /** The hand-written page with its reference part, which ends the page, made anew. */
-export function withCliReference(page: string): string {
+export async function withCliReference(page: string): Promise<string> {
   const [written] = page.split(begin);
-  return `${written}${begin}\n\n${cliReference()}`;
+  return `${written}${begin}\n\n${await cliReference()}`;
 }

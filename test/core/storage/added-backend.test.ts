@@ -3,8 +3,8 @@ import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import t from 'tap';
-import { register } from 'tsx/esm/api';
 import ts from 'typescript';
+import { bundlePrograms } from '../../../scripts/support/bundle-programs.ts';
 import { backends } from '../../../src/core/storage/backends.ts';
 
 /**
@@ -35,12 +35,25 @@ function moved(text: string): string {
     .replaceAll('../../../../src/core/', '../../');
 }
 
-// The modules of the copy are made while this runs: nothing has bundled them.
-register();
+// The modules of the copy are made while this runs: nothing else has bundled them.
+const bundleOf = await bundlePrograms(
+  [
+    'src/cli/main.ts',
+    'src/core/clock.ts',
+    'src/core/config/json-schema.ts',
+    'src/core/config/load.ts',
+    'src/core/config/secret-references.ts',
+    'src/core/log.ts',
+    'src/core/storage/backends.ts',
+    'test/contract/storage.ts',
+  ],
+  inCopy('bundles'),
+  copy,
+);
 
 /** A module of the copy, with the type that the original has. */
 async function fromCopy<T>(file: string): Promise<T> {
-  return (await import(pathToFileURL(inCopy(file)).href)) as T;
+  return (await import(pathToFileURL(bundleOf(file)).href)) as T;
 }
 
 const home = { home: '/home/me' };
@@ -127,7 +140,7 @@ t.test('the command line checks, publishes, verifies, prunes and forces', async 
   const waybill = (...args: string[]): { status: number | null; text: string } => {
     const { status, stdout, stderr } = spawnSync(
       process.execPath,
-      ['--import=tsx', inCopy('src/cli/main.ts'), ...args, '--config', path.join(place, 'c.yml')],
+      [bundleOf('src/cli/main.ts'), ...args, '--config', path.join(place, 'c.yml')],
       { encoding: 'utf8', env: { PATH: process.env['PATH'] ?? '', HOME: '/nonexistent', KEY: 'k' } },
     );
     return { status, text: stdout + stderr };
