@@ -215,6 +215,46 @@ t.test('what is not exactly a state is invalid, and the reason names the place',
   }
 });
 
+/** Every field of a catalog, by its place. */
+const places = [
+  ...['generation', 'updated_at', 'outputs', 'bundles', 'pending', 'outputs[0]', 'bundles[0]'],
+  ...['outputs[0]', 'pending.outputs[0]'].flatMap((at) =>
+    [
+      ...['path', 'owner', 'owner.pipeline_id', 'owner.destination_id', 'kind', 'digest', 'size', 'url'],
+      ...['source', 'source.backend', 'source.id', 'source.path', 'updated_at', 'generated'],
+      ...['content_type', 'cache_control', 'generator', 'generator.name', 'generator.version']
+        .concat('generator.inputs')
+        .map((name) => `generated.${name}`),
+    ].map((name) => `${at}.${name}`),
+  ),
+  ...['owner', 'owner.pipeline_id', 'owner.destination_id', 'source', 'source.id', 'created'].map(
+    (name) => `bundles[0].${name}`,
+  ),
+  ...['attempt_id', 'owner', 'owner.pipeline_id', 'owner.destination_id', 'action', 'started_at']
+    .concat(['holder', 'renewals', 'outputs', 'outputs[0]', 'removes', 'removes[0]'])
+    .concat(['host', 'pid', 'boot_id', 'process', 'thread', 'instance_id'].map((name) => `holder.${name}`))
+    .map((name) => `pending.${name}`),
+];
+
+t.test('whatever is wrong is named with its place', async (t) => {
+  const generator = { name: 'g', version: 1, inputs: digestOf('') };
+  const outputs = [{ ...first, generated: { content_type: 'a/b', cache_control: 'x', generator } }];
+  const holder = { host: 'h', pid: 1, boot_id: 'b', process: 'p', thread: '1 2', instance_id: 'i' };
+  const whole = { ...base, outputs, bundles: [bundle], pending: intent({ outputs, holder, removes: ['x'] }) };
+  t.match(parse(whole), { kind: 'valid', catalog: { pending: { holder: { thread: '1 2' } } } });
+  for (const place of places) {
+    const document = JSON.parse(JSON.stringify(whole)) as Record<string, unknown>;
+    const names = place.split(/[.[\]]+/).filter((name) => name !== '');
+    const last = names.pop() ?? '';
+    const parent = names.reduce((at, name) => at[name] as Record<string, unknown>, document);
+    parent[last] = true;
+    const state = parse(document);
+    t.equal(state.kind, 'invalid', place);
+    if (state.kind === 'invalid') t.ok(state.reason.startsWith(`${place} `), `${place}: ${state.reason}`);
+  }
+  t.match(parse('{'), { reason: /^is not JSON/ });
+});
+
 t.test('a catalog without bundles is one of an older version; created keeps its last digit', async (t) => {
   t.match(parse(base), { catalog: { bundles: [] } });
   const state = parse({

@@ -1,6 +1,7 @@
 import t from 'tap';
 import { observeBytes } from '../../../src/core/catalog/observe-bytes.ts';
 import type { OutputRecord } from '../../../src/core/catalog/catalog.ts';
+import { surveyDestination } from '../../../src/core/catalog/managed-paths.ts';
 import { parseWhole } from '../../../src/core/catalog/parse-state.ts';
 import { serialiseCatalog } from '../../../src/core/catalog/serialise-catalog.ts';
 import {
@@ -14,6 +15,7 @@ import { digestOf } from '../../../src/core/digest.ts';
 import { WaybillError } from '../../../src/core/errors.ts';
 import type { RelativePath } from '../../../src/core/paths.ts';
 import { sourceBackends } from '../../../src/core/storage/backends.ts';
+import { listedKey } from '../../../src/core/storage/key.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
 import { collect } from '../../../src/core/storage/collect.ts';
 import { put } from '../../faults/world.ts';
@@ -140,3 +142,46 @@ async function textOf({ raw }: Pick<StoredState, 'raw'>): Promise<string> {
   if (raw === null) throw new Error('there is no state');
   return Buffer.from((await collect('state', raw.body, { mode: 'replace' })).bytes).toString();
 }
+
+t.test('a survey knows states from whatever else has a name of the publisher', async (t) => {
+  const entries: [name: string, type: 'file' | 'link'][] = [
+    ['.publisher.lock', 'file'],
+    ['a/.publisher.json', 'file'],
+    ['a/.publisher.tmp/x/.publisher.json', 'file'],
+    ['a/b', 'file'],
+    ['a/deep/c', 'file'],
+    ['a/deep/.publisher.lock', 'file'],
+    ['a/odd/.publisher.json', 'link'],
+    ['ab/c', 'file'],
+    ['a/n/.publisher.json', 'file'],
+    ['a/n/d', 'file'],
+    ['0', 'file'],
+  ];
+  const survey = async (more: typeof entries = []) => {
+    const storage: Storage = {
+      ...memoryStorage({ flavour: 'files' }),
+      async *list() {
+        for (const [name, type] of [...entries, ...more]) yield { key: listedKey(name), type, size: 0 };
+      },
+    };
+    const { paths, files, strays } = await surveyDestination(storage);
+    return { paths, strays, files: [...files].map(([path, names]) => [path, [...names].sort()]) };
+  };
+  t.same(await survey(), {
+    paths: ['a', 'a/n'],
+    strays: ['0', 'ab/c'],
+    files: [
+      ['a', ['b', 'deep/c']],
+      ['a/n', ['d']],
+    ],
+  });
+  t.same(await survey([['.publisher.json', 'file']]), {
+    paths: ['', 'a', 'a/n'],
+    strays: [],
+    files: [
+      ['', ['0', 'ab/c']],
+      ['a', ['b', 'deep/c']],
+      ['a/n', ['d']],
+    ],
+  });
+});

@@ -1,7 +1,12 @@
 import t from 'tap';
+import { findClaimAbove } from '../../../src/core/catalog/claim-above.ts';
+import { serialiseCatalog } from '../../../src/core/catalog/serialise-catalog.ts';
+import { digestOf } from '../../../src/core/digest.ts';
 import type { Owner } from '../../../src/core/identity.ts';
 import { publishBundle } from '../../../src/core/publish/publish-bundle.ts';
 import type { ActionResult } from '../../../src/core/publish/results/result.ts';
+import type { RelativePath } from '../../../src/core/paths.ts';
+import { listedKey } from '../../../src/core/storage/key.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
 import {
   bundleOf,
@@ -26,6 +31,72 @@ async function publishAt(
   const publication = { bundle: bundleOf(files), owner: as, destination, destinationPath };
   return publishBundle(contextWith(testClock()), storage, publication, { dryRun, force });
 }
+
+const output = (path: string, as = owner) => ({
+  path: path as RelativePath,
+  owner: as,
+  source: { backend: 'local' as const, id: '/s', path: '.' },
+  kind: 'file',
+  digest: digestOf(path),
+  size: 1,
+  updatedAt: '2026-11-20T00:00:00.000Z',
+  generated: { contentType: null, cacheControl: null, generator: null },
+  url: null,
+});
+
+t.test('the first catalog above that has something there claims it, for whom it says', async (t) => {
+  const { updatedAt } = output('a');
+  const catalog = {
+    generation: 1,
+    updatedAt,
+    bundles: [],
+    outputs: [output('b/x'), output('bc/y')],
+    pending: null,
+  };
+  const pending = {
+    ...{ attemptId: 'x', owner: otherOwner, action: 'publish_new' as const, startedAt: updatedAt },
+    ...{ holder: null, renewals: 0, outputs: [output('b/n', otherOwner)], removes: [listedKey('b/z')] },
+  };
+  const v3 = { schema_version: 3, pipeline_id: owner.pipelineId, destination_id: owner.destinationId };
+  const legacyOutput = { path: 'b', digest: digestOf('b'), size: 1, updated_at: updatedAt };
+  for (const [what, text, files, as] of [
+    ['nothing below it', serialiseCatalog({ ...catalog, outputs: [output('bc/y')] }), undefined, null],
+    ['a record', serialiseCatalog(catalog), { first: 'b/x', others: 0 }, owner],
+    [
+      'a record of a file',
+      serialiseCatalog({ ...catalog, outputs: [output('b')] }),
+      { first: 'b', others: 0 },
+      owner,
+    ],
+    ['an intent', serialiseCatalog({ ...catalog, pending }), { first: 'b/n', others: 2 }, otherOwner],
+    [
+      'removals',
+      serialiseCatalog({ ...catalog, outputs: [], pending: { ...pending, outputs: [] } }),
+      { first: 'b/z', others: 0 },
+      otherOwner,
+    ],
+    ['a superseded list', '{"version":2,"files":["b/y","b/x","c"]}', { first: 'b/x', others: 1 }, null],
+    [
+      'a superseded catalog',
+      JSON.stringify({ ...v3, outputs: [legacyOutput] }),
+      { first: 'b', others: 0 },
+      owner,
+    ],
+    ['what is broken', '{', null, null],
+    ['what is newer', '{"schema_version":9}', null, null],
+  ] as const)
+    for (const catalogPath of ['.', 'sub']) {
+      const { storage, reads } = countingStates(await newWorld('memory objects', t).open());
+      const prefix = catalogPath === '.' ? '' : 'sub/';
+      await put(storage, `${prefix}.publisher.json`, text.toString());
+      const claim = await findClaimAbove(storage, `${prefix}b`);
+      const named = files && { ...files, first: prefix + files.first };
+      t.same(claim, files === undefined ? null : { catalogPath, files: named, owner: as }, what);
+      t.ok(reads.length <= 2);
+      t.equal(await findClaimAbove(storage, '.'), null, 'nothing is above the root');
+      t.ok(reads.length <= 2, 'and nothing is read to know that');
+    }
+});
 
 /** The storage, and the states that are read from it. */
 function countingStates(storage: Storage): { storage: Storage; reads: string[] } {
