@@ -1,7 +1,10 @@
+import path from 'node:path';
 import t, { type Test } from 'tap';
 import { routes } from '../../src/api/routes.ts';
 import { problemsOf } from '../../src/api/http/route.ts';
+import { serve } from '../../src/cli/daemon/serve.ts';
 import { WaybillError } from '../../src/core/errors.ts';
+import { silentLog } from '../../src/core/log.ts';
 import { connect, startApi, tokens, uploadHead, type Api, type RawConnection } from './harness.ts';
 
 /** The one rule for bodies, on every route that has one: the list is that of the routes themselves. */
@@ -25,7 +28,7 @@ const answered = /\r\n\r\n\{.*\}/;
 /** One client for each route and kind of body, which has sent `begun` of it. */
 function stalledClients(
   t: Test,
-  { origin }: Api,
+  { origin }: Pick<Api, 'origin'>,
   begun: string,
 ): Promise<(RawConnection & { name: string })[]> {
   return Promise.all(
@@ -73,6 +76,35 @@ t.test('bodies that stall are told that the daemon stops, on every route, and ho
   for (const { socket } of clients) socket.destroy();
 });
 
+t.test('a daemon ends in spite of bodies that never come, on every route that has one', async (t) => {
+  const root = t.testdir({
+    'waybill.yaml': `upload_tokens: [{id: ci, value_env: TOKEN, pipelines: [docs, files]}]
+server:
+  http: {listen: "127.0.0.1:0", shutdown_timeout: 1s, idle_timeout: 1h, upload_timeout: 1h}
+  admin_token_env: ADMIN
+  staging: {directory: ./staging}
+pipelines:
+  - {id: docs, source: {backend: http_upload}, destinations: [{id: web, backend: local, path: ./web}]}
+  - {id: files, source: {backend: local, path: ./files}, destinations: [{id: out, backend: local, path: ./out}]}
+`,
+  });
+  const env = { TOKEN: tokens.docs, ADMIN: tokens.admin, HOME: root };
+  const served = await serve({ configFile: path.join(root, 'waybill.yaml'), log: silentLog, env });
+  t.teardown(() => served.close());
+  const api = { origin: served.url.replace(/\/$/, '') };
+  const clients = (await Promise.all([1, 2, 3, 4].map(() => stalledClients(t, api, '-')))).flat();
+  const metric = async (form: RegExp): Promise<number> =>
+    Number(form.exec(await (await fetch(`${api.origin}/metrics`)).text())?.[1]);
+  while ((await metric(/^waybill_connections (\d+)$/m)) <= clients.length)
+    await new Promise((resolve) => setImmediate(resolve));
+  // Without an end to them it would wait for an hour.
+  t.same(await served.close(), { unfinished: [] });
+  for (const { name, closed, received } of clients) {
+    await closed.catch(() => 'reset');
+    t.match(received(), /^HTTP\/1.1 503 [^]*"code":"shutting_down"/, name);
+  }
+});
+
 t.test('sixty stalled documents hold no more memory than they may; the next is told to wait', async (t) => {
   const limit = 1_000_000;
   const { origin, ports } = await startApi(t, { http: { maxBodyMemory: limit } });
@@ -110,14 +142,22 @@ t.test('a client that waits to be asked for its document is asked', async (t) =>
 });
 
 t.test('a connection that never sends a request is closed', async (t) => {
-  const { origin, lines } = await startApi(t, { headersTimeoutMs: 20 });
-  for (const begun of ['', 'GET /healthz HT', 'GET /healthz HTTP/1.1\r\nHost: x\r\n']) {
-    const { socket, closed } = await connect(t, origin);
-    socket.write(begun);
-    const answer = await closed;
-    t.match(answer, /^(HTTP\/1.1 408 |$)/, JSON.stringify(begun));
-    t.match(answer, begun === '' ? /^$/ : /"code":"request_timeout","retryable":true/, JSON.stringify(begun));
-  }
+  // Long enough for what is begun to arrive before: what comes after the end would reset the connection.
+  const { origin, lines } = await startApi(t, { headersTimeoutMs: 2_000 });
+  const beginnings = ['', 'GET /healthz HT', 'GET /healthz HTTP/1.1\r\nHost: x\r\n'];
+  await Promise.all(
+    beginnings.map(async (begun) => {
+      const { socket, closed } = await connect(t, origin);
+      socket.write(begun);
+      const answer = await closed;
+      t.match(answer, /^(HTTP\/1.1 408 |$)/, JSON.stringify(begun));
+      t.match(
+        answer,
+        begun === '' ? /^$/ : /"code":"request_timeout","retryable":true/,
+        JSON.stringify(begun),
+      );
+    }),
+  );
   t.same(
     lines.map(({ fields }) => fields['code']),
     ['request_timeout', 'request_timeout'],
