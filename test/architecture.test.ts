@@ -53,6 +53,7 @@ const homes: Record<string, string> = {
   piscina: 'src/workers/threads/pool\\.ts',
   commander: 'src/cli/.+',
   'ipaddr.js': 'src/core/notify/address-policy\\.ts',
+  croner: 'src/core/schedule/cron\\.ts',
   'cli-progress': 'src/cli/.+',
   picocolors: 'src/cli/.+',
   joi: 'src/core/(config|settings)/.+',
