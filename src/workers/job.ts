@@ -39,6 +39,21 @@ export interface StagedArchive {
   digest: Digest;
 }
 
+/** What starts a run of a pipeline that has a source of its own, without anybody asking. Plain data. */
+export type Trigger =
+  | {
+      kind: 'schedule';
+      /** RFC 3339 in UTC, to the millisecond: ticks compare as texts. */
+      tick: string;
+      /** Names the schedule, so that the ticks of another one are not taken for missed ones. */
+      schedule: string;
+    }
+  | {
+      kind: 'watch';
+      /** What the source looked like, as a digest. */
+      state: string;
+    };
+
 /** The bundles that the pipeline's own source holds when the run begins. */
 export interface SourceJob extends Resumed {
   runId: string;
@@ -46,6 +61,8 @@ export interface SourceJob extends Resumed {
   /** The run that this one repeats. */
   rerunOf?: string;
   staged: null;
+  /** What started it; absent if somebody asked for it. */
+  trigger?: Trigger;
 }
 
 export type JobProgress = Progress;

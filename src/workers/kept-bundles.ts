@@ -51,9 +51,11 @@ export function stagedBytes(job: PublishJob): number {
   return job.staged === null ? 0 : (job.archive?.size ?? job.bytes ?? 0);
 }
 
-/** The job of a new run that publishes the same once more. Pure. */
+/** The job of a new run that publishes the same once more, because somebody asked for it. Pure. */
 export function jobAgain<Job extends PublishJob>(job: Job, runId: string): Job {
-  return { ...job, runId, rerunOf: job.runId };
+  const again = { ...job, runId, rerunOf: job.runId };
+  if (again.staged === null) delete again.trigger;
+  return again;
 }
 
 /** The job as it is once its bundle belongs to another run, or is gone. Pure. */

@@ -5,6 +5,7 @@ import type { RunPage } from './records/page-of-runs.ts';
 import type { RunFilter } from './records/run-filter.ts';
 import type { RunRecord } from './run-record.ts';
 import type { RunWatch } from './records/run-watch.ts';
+import type { Triggers } from './trigger.ts';
 
 /**
  * Holds accepted uploads until their turn comes, and the record of every run. Two implementations, that of
@@ -67,6 +68,9 @@ export interface JobQueue {
 
   /** Of failed runs, on all hosts together. */
   kept(): Promise<KeptBundles>;
+
+  /** What starts runs by itself: ticks of schedules, and changes of sources. */
+  readonly triggers: Triggers;
 
   /**
    * From now on no run of the pipeline begins, on any host; what runs goes on, and more is accepted. Of a

@@ -31,6 +31,7 @@ export interface RunRecord {
   /** Whether it can be run again: it has ended, and nothing that this takes is gone or was used for it. */
   rerunnable: boolean;
   status: RunStatus;
+  triggered_by: TriggeredBy;
   accepted_at: string;
   queued_at: string | null;
   started_at: string | null;
@@ -42,6 +43,17 @@ export interface RunRecord {
   /** Empty until the run has finished. */
   warnings: RunWarning[];
   error: ErrorRecord | null;
+}
+
+/** What made the run. */
+export interface TriggeredBy {
+  /**
+   * `upload`: an uploaded bundle. `request`: somebody who started it. `schedule`: a tick of the schedule.
+   * `watch`: a change of the source.
+   */
+  kind: 'upload' | 'request' | 'schedule' | 'watch';
+  /** The tick of the schedule, which may be long ago if it was caught up; null for the other kinds. */
+  tick: string | null;
 }
 
 export interface RunWarning {

@@ -4,7 +4,7 @@ import type { PublishJob } from './job.ts';
 import { describeFinding, type Finding } from '../core/finding.ts';
 import { publicError, withoutPaths } from '../core/public-error.ts';
 import { cancelled } from './refusals.ts';
-import type { RunDestination, RunProgress, RunRecord, RunWarning } from './run-record.ts';
+import type { RunDestination, RunProgress, RunRecord, RunWarning, TriggeredBy } from './run-record.ts';
 
 /*
  * The life of a run's record:
@@ -28,6 +28,7 @@ export function acceptedRun(job: PublishJob, at: Date): RunRecord {
     rerun_of: job.rerunOf ?? null,
     rerunnable: false,
     status: 'accepted',
+    triggered_by: triggeredBy(job),
     accepted_at: at.toISOString(),
     queued_at: null,
     started_at: null,
@@ -38,6 +39,13 @@ export function acceptedRun(job: PublishJob, at: Date): RunRecord {
     warnings: [],
     error: null,
   };
+}
+
+function triggeredBy(job: PublishJob): TriggeredBy {
+  if (job.staged !== null) return { kind: 'upload', tick: null };
+  const { trigger } = job;
+  if (trigger === undefined) return { kind: 'request', tick: null };
+  return { kind: trigger.kind, tick: trigger.kind === 'schedule' ? trigger.tick : null };
 }
 
 export function queuedRun(record: RunRecord, at: Date): RunRecord {

@@ -159,19 +159,30 @@ t.test('a real publication shows in what a scrape tells, and docs/metrics.md lis
   t.ok((valueOf(seen, 'waybill_run_duration_seconds_sum', maps) ?? 0) > 0);
   t.ok((valueOf(seen, 'process_resident_memory_bytes') ?? 0) > 1_000_000);
 
-  // The daemon above has no weather database.
+  // The daemon above has no weather database, and no run of it starts by itself.
   const api = await startApi(t);
+  api.ports.metrics?.schedules.begun({ pipelineId: 'files', kind: 'schedule' });
+  api.ports.metrics?.schedules.missed({ pipelineId: 'files', reason: 'down', count: 3 });
+  api.ports.metrics?.schedules.decided({ pipelineId: 'files', kind: 'watch', outcome: 'coalesced' });
+  api.ports.metrics?.schedules.polled('files', true);
   api.ports.metrics?.weatherRejected('alerts', 'bad_instant');
   api.ports.metrics?.weatherStoodIn('alerts');
   api.ports.metrics?.weatherAnswered('currentConditions', { stale: true, asOf: new Date(1_000_000) });
   const reads = await scrape(api.origin);
   const conditions = { family: 'current_conditions' };
+  const ofSchedule = { pipeline: 'files', kind: 'schedule', outcome: 'started' };
+  const changes = { pipeline: 'files', kind: 'watch', outcome: 'coalesced' };
+  t.equal(valueOf(reads, 'waybill_triggers_total', ofSchedule), 0, 'there before the first tick');
+  t.equal(valueOf(reads, 'waybill_triggers_total', changes), 1);
+  t.equal(valueOf(reads, 'waybill_schedule_missed_total', { pipeline: 'files', reason: 'down' }), 3);
+  t.equal(valueOf(reads, 'waybill_watch_polled', { pipeline: 'files' }), 1);
   t.equal(valueOf(reads, 'waybill_weather_rejected_total', { family: 'alerts', reason: 'bad_instant' }), 1);
   t.equal(valueOf(reads, 'waybill_weather_stale', conditions), 1);
   t.equal(valueOf(reads, 'waybill_weather_data_timestamp_seconds', conditions), 1000);
   t.equal(valueOf(reads, 'waybill_weather_database_up'), 1);
-  for (const [name, type] of reads.types) if (name.startsWith('waybill_weather_')) seen.types.set(name, type);
-  seen.samples.push(...reads.samples.filter(({ name }) => name.startsWith('waybill_weather_')));
+  const others = /^waybill_(weather|triggers|schedule|watch)_/;
+  for (const [name, type] of reads.types) if (others.test(name)) seen.types.set(name, type);
+  seen.samples.push(...reads.samples.filter(({ name }) => others.test(name)));
 
   const documented = rowsOf(readFileSync('docs/metrics.md', 'utf8'));
   const ours = [...seen.types].filter(([name]) => name.startsWith('waybill_'));

@@ -23,8 +23,15 @@ function startRun(base: string, pipeline: string, init: RequestInit = {}): Promi
   });
 }
 
-/** A daemon with a pipeline of a local source, `files`, and one that takes uploads, `docs`. */
-async function startDaemon(t: Test): Promise<{ served: Served; root: string }> {
+/**
+ * A daemon with a pipeline of a local source, `files`, and one that takes uploads, `docs`.
+ *
+ * @param settings More settings of `files`.
+ */
+async function startDaemon(
+  t: Test,
+  settings = 'max_waiting: 100%',
+): Promise<{ served: Served; root: string }> {
   const root = t.testdir({ incoming: { one: {}, two: {} }, public: {} });
   for (const name of ['one', 'two']) addBundle(root, name);
   const configFile = path.join(root, 'waybill.yaml');
@@ -35,7 +42,7 @@ upload_tokens: [{id: ops, value_env: TOKEN, pipelines: [files, docs]}]
 server: {http: {listen: "127.0.0.1:0", base_path: /w/}, staging: {directory: ./staging}}
 pipelines:
   - {id: docs, source: {backend: http_upload}, destinations: [{id: web, backend: local, path: ./docs}]}
-  - {id: files, source: {backend: local, path: ./incoming}, destinations: [{id: web, backend: local, path: ./public}]}
+  - {id: files, ${settings}, source: {backend: local, path: ./incoming}, destinations: [{id: web, backend: local, path: ./public}]}
 `,
   );
   const served = await serve({ configFile, log: silentLog, env: { TOKEN: tokens.docs, HOME: root } });
@@ -521,4 +528,47 @@ t.test('wrong parameters of a list are told by name', async (t) => {
     t.equal(response.status, 400, query);
     t.match(await response.json(), { code: 'invalid_request', detail }, query);
   }
+});
+
+t.test('a daemon starts runs by itself, shows when, and counts them', async (t) => {
+  const self = 'schedule: "0 0 1 1 *", timezone: Asia/Tokyo, catch_up: once, watch: true, settle: 100ms';
+  const { served, root } = await startDaemon(t, self);
+  const base = served.url.replace(/\/$/, '');
+  const list = async (): Promise<RunRecord[]> => {
+    const response = await fetch(`${base}/v1/pipelines/files/runs`, { headers: asOperator });
+    return ((await response.json()) as Page).runs;
+  };
+  const until = async (right: (runs: RunRecord[]) => boolean): Promise<RunRecord[]> => {
+    for (;;) {
+      const runs = await list();
+      if (right(runs) && runs.every(({ finished_at }) => finished_at !== null)) return runs;
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  };
+  const [first] = await until(({ length }) => length > 0);
+  t.match(first, { status: 'succeeded', triggered_by: { kind: 'watch', tick: null } });
+  addBundle(root, 'three');
+  await until((runs) =>
+    runs.some(({ destinations }) => destinations.some((one) => one.destination_path === 'three')),
+  );
+  t.equal(readFileSync(path.join(root, 'public/three/a.txt'), 'utf8'), 'three');
+
+  const pipelines: unknown = await (await fetch(`${base}/v1/pipelines`, { headers: asOperator })).json();
+  const year = new Date(Date.now() + 9 * 3_600_000).getUTCFullYear() + 1;
+  t.match(pipelines, {
+    pipelines: [
+      { pipeline_id: 'docs', schedule: null, watch: false, next_run: null },
+      {
+        pipeline_id: 'files',
+        schedule: { cron: '0 0 1 1 *', timezone: 'Asia/Tokyo', catch_up: 'once' },
+        watch: true,
+        next_run: new Date(Date.UTC(year, 0, 1) - 9 * 3_600_000).toISOString(),
+      },
+    ],
+  });
+  const metrics = await (await fetch(`${base}/metrics`)).text();
+  t.match(metrics, /^waybill_triggers_total\{pipeline="files",kind="watch",outcome="started"\} [1-9]/m);
+  t.match(metrics, /^waybill_triggers_total\{pipeline="files",kind="schedule",outcome="started"\} 0$/m);
+  t.match(metrics, /^waybill_schedule_missed_total\{pipeline="files",reason="down"\} 0$/m);
+  t.match(metrics, /^waybill_watch_polled\{pipeline="files"\} [01]$/m);
 });

@@ -9,6 +9,7 @@ import type { AcceptedRun, Idempotency, JobProcessor, JobQueue, RunQuery } from 
 import type { RunPage } from '../../src/workers/records/page-of-runs.ts';
 import type { RunRecord } from '../../src/workers/run-record.ts';
 import type { RunWatch } from '../../src/workers/records/run-watch.ts';
+import { triggerContract } from './triggers.ts';
 
 export interface QueueSettings {
   queueSize: number;
@@ -1214,6 +1215,14 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.same(workers.order, ['maps.1']);
     t.same(await queue.close(500), { unfinished }, 'a second call gives the same answer');
     await t.rejects(late.accept(jobOf('docs.1'), digestOf('A')), { code: 'shutting_down' });
+  });
+
+  triggerContract(t, {
+    start: (settings) => start(t, settings),
+    workers: () => {
+      const { process, started, finish } = gatedWorkers();
+      return { process, started, finish: (runId) => finish(runId, runResult('ok')) };
+    },
   });
 }
 

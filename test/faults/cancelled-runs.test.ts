@@ -65,6 +65,8 @@ async function publish(
     sourceId: 'maps',
     destinations: [destinationOf(workflow)],
     maxWaiting: null,
+    schedule: null,
+    watch: null,
     sceneMaps: { contentRules: 'warning' },
   };
   const context = { ...contextWith(testClock()), openStorage: async () => storage, signal };

@@ -40,6 +40,8 @@ async function run(
     source: location,
     sourceId: location.path,
     maxWaiting: null,
+    schedule: null,
+    watch: null,
     sceneMaps: { contentRules: 'warning' },
     destinations: [{ ...destinationOf('replacement'), mapping: 'fixed', ...overrides }],
   };

@@ -115,6 +115,8 @@ async function repaired(root: Storage): Promise<boolean> {
     sourceId: '/source',
     destinations: [destination],
     maxWaiting: null,
+    schedule: null,
+    watch: null,
     sceneMaps: { contentRules: 'warning' },
   };
   const context = { ...contextWith(testClock()), openStorage: async () => source };

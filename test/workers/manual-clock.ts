@@ -38,11 +38,15 @@ export function manualClock(start = new Date('2026-11-20T02:04:34.000Z')): Manua
           reject(signal.reason as Error);
           return;
         }
-        const timer = timeout(ms, resolve);
-        signal?.addEventListener('abort', () => {
+        const giveUp = (): void => {
           timer.cancel();
-          reject(signal.reason as Error);
+          reject(signal?.reason as Error);
+        };
+        const timer = timeout(ms, () => {
+          signal?.removeEventListener('abort', giveUp);
+          resolve();
         });
+        signal?.addEventListener('abort', giveUp, { once: true });
       }),
     advance: async (ms) => {
       const until = elapsed + ms;

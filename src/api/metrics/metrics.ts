@@ -1,6 +1,8 @@
+import type { ScheduleObserver } from '../../workers/schedule/observer.ts';
 import { observeDaemon, type ObservedDaemon } from './daemon-gauges.ts';
 import type { Definer } from './definer.ts';
 import { processMetrics, type MetricsOptions, type ProcessMetrics } from './process-metrics.ts';
+import { scheduleMetrics } from './schedule-metrics.ts';
 import { weatherMetrics, type WeatherMetrics } from './weather-metrics.ts';
 
 /**
@@ -16,6 +18,8 @@ export interface Metrics extends WeatherMetrics, ProcessMetrics {
   received(pipelineId: string, bytes: number): void;
   /** Adds the bytes of a staged bundle's files. */
   extracted(pipelineId: string, bytes: number): void;
+  /** Records what starts runs by itself. */
+  schedules: ScheduleObserver;
   /** Adds gauges that look the daemon up whenever the metrics are read. Called once. */
   observe(daemon: ObservedDaemon): void;
 }
@@ -44,6 +48,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
     ...httpMetrics(define),
     ...uploadMetrics(define),
     ...weatherMetrics(define),
+    schedules: scheduleMetrics(define),
     observe: (daemon) => observeDaemon(registry, options.pipelineIds, daemon),
   };
 }

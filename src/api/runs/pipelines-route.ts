@@ -1,5 +1,6 @@
 import type { RequestHandler } from 'express';
 import type { Config, DestinationConfig } from '../../core/config/config.ts';
+import type { ScheduleConfig } from '../../core/schedule/timetable.ts';
 import { jsonContent, schemaRef } from '../http/json-content.ts';
 import type { JsonSchema } from '../http/openapi-types.ts';
 import type { Route } from '../http/route.ts';
@@ -11,6 +12,16 @@ export interface PipelineSummary {
   pipeline_id: string;
   source: { backend: string };
   destinations: DestinationSummary[];
+  /** Null: no run starts by the clock. */
+  schedule: ScheduleSummary | null;
+  /** Whether a change of the source starts a run. */
+  watch: boolean;
+}
+
+export interface ScheduleSummary {
+  cron: string;
+  timezone: string;
+  catch_up: 'none' | 'once';
 }
 
 export interface DestinationSummary extends Pick<DestinationConfig, 'mapping' | 'workflow'> {
@@ -20,7 +31,7 @@ export interface DestinationSummary extends Pick<DestinationConfig, 'mapping' | 
 }
 
 export function summariesOf({ pipelines }: Pick<Config, 'pipelines'>): PipelineSummary[] {
-  return pipelines.map(({ id, source, destinations }) => ({
+  return pipelines.map(({ id, source, destinations, schedule, watch }) => ({
     pipeline_id: id,
     source: { backend: source.backend },
     destinations: destinations.map(({ id: destinationId, location, mapping, workflow, publicBaseUrl }) => ({
@@ -30,12 +41,20 @@ export function summariesOf({ pipelines }: Pick<Config, 'pipelines'>): PipelineS
       workflow,
       public_base_url: publicBaseUrl,
     })),
+    schedule: schedule === null ? null : scheduleSummary(schedule),
+    watch: watch !== null,
   }));
+}
+
+function scheduleSummary({ cron, timezone, catchUp }: ScheduleConfig): ScheduleSummary {
+  return { cron, timezone, catch_up: catchUp };
 }
 
 export interface PipelinePorts extends RunPorts {
   /** All pipelines, in the order of the configuration. */
   pipelines: readonly PipelineSummary[];
+  /** When the next run of the pipeline's schedule is due; null if it has none. */
+  nextRunOf: (pipelineId: string) => Date | null;
 }
 
 const pipelineList: JsonSchema = {
@@ -53,6 +72,9 @@ const pipelineList: JsonSchema = {
           'pipeline_id',
           'source',
           'destinations',
+          'schedule',
+          'watch',
+          'next_run',
           'waiting',
           'paused',
           'running',
@@ -81,6 +103,24 @@ const pipelineList: JsonSchema = {
                 public_base_url: { type: ['string', 'null'] },
               },
             },
+          },
+          schedule: {
+            description: 'Null where no run starts by the clock.',
+            type: ['object', 'null'],
+            additionalProperties: false,
+            required: ['cron', 'timezone', 'catch_up'],
+            properties: {
+              cron: { description: 'Five fields of cron, or a nickname.', type: 'string' },
+              timezone: { description: 'IANA name.', type: 'string' },
+              catch_up: { enum: ['none', 'once'] },
+            },
+          },
+          watch: { description: 'Whether a change of the source starts a run.', type: 'boolean' },
+          next_run: {
+            description:
+              'When the next run of the schedule is due, jitter included. It is missed if the pipeline is paused then.',
+            type: ['string', 'null'],
+            format: 'date-time',
           },
           waiting: { description: 'Runs that wait for their turn.', type: 'integer', minimum: 0 },
           paused: schemaRef('Pause'),
@@ -129,6 +169,7 @@ function listPipelines(ports: PipelinePorts): RequestHandler {
     res.json({
       pipelines: shown.map((summary, index) => ({
         ...summary,
+        next_run: ports.nextRunOf(summary.pipeline_id)?.toISOString() ?? null,
         waiting: overviews[index]?.waiting ?? 0,
         paused: pauses.get(summary.pipeline_id) ?? null,
         running: overviews[index]?.running ?? null,

@@ -5,6 +5,7 @@ import { runFailure } from '../../core/publish/results/occurrences.ts';
 import type { Secrets } from '../../core/secrets.ts';
 import type { Coordinator } from '../../workers/coordinator.ts';
 import { cancelled } from '../../workers/refusals.ts';
+import type { Scheduler } from '../../workers/schedule/scheduler.ts';
 import { resolveToken, resolveTokens, type KnownToken, type Token } from '../../api/http/auth.ts';
 import { createBodyMemory } from '../../api/http/request/body-in-memory.ts';
 import type { Streams } from '../../api/live/streams.ts';
@@ -43,6 +44,7 @@ export interface ApiParts {
   metrics: Metrics | null;
   notifier: Pick<ProgramNotifier, 'notify'>;
   coordinator: Coordinator;
+  scheduler: Pick<Scheduler, 'nextRun'>;
   weather: WeatherService | null;
   weatherPulse: Pulse | null;
   readiness: Readiness;
@@ -69,6 +71,7 @@ export async function apiPorts(foundation: Foundation, parts: ApiParts): Promise
     pipelineIds: new Set(config.pipelines.map(({ id }) => id)),
     sourcePipelines: sourcePipelines(config),
     pipelines: summariesOf(config),
+    nextRunOf: (pipelineId) => parts.scheduler.nextRun(pipelineId),
     queue: coordinator.queue,
     onCancelled: ({ pipelineId, runId }) => {
       metrics?.runs.cancelled(pipelineId);

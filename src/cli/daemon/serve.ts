@@ -9,6 +9,7 @@ import type { QueueStore } from '../../workers/embedded/queue-store.ts';
 import { createApp } from '../../api/app.ts';
 import { listen, type HttpServer } from '../../api/http/listen.ts';
 import { newReadiness, type Readiness } from '../../api/health/readiness.ts';
+import { createScheduler, type Scheduler } from '../../workers/schedule/scheduler.ts';
 import { createStreams, type Streams } from '../../api/live/streams.ts';
 import { createMetrics, type Metrics } from '../../api/metrics/metrics.ts';
 import { metricsOptions } from './metrics-options.ts';
@@ -56,6 +57,7 @@ interface Daemon {
   entrance: Entrance;
   weather: OpenedWeather | null;
   coordinator: Coordinator;
+  scheduler: Scheduler;
   streams: Streams;
   readiness: Readiness;
   shutdown: Shutdown;
@@ -72,7 +74,7 @@ export async function serve(options: ServeOptions): Promise<Served> {
   const { workers = true, onListening } = options;
   return releasedOnFailure(async (onFailure) => {
     const daemon = await openDaemon(options, onFailure);
-    const { foundation, coordinator, server, entrance, weather, shutdown } = daemon;
+    const { foundation, coordinator, scheduler, server, entrance, weather, shutdown } = daemon;
     const { config, log } = foundation;
     const ports = await apiPorts(foundation, {
       ...daemon,
@@ -82,6 +84,7 @@ export async function serve(options: ServeOptions): Promise<Served> {
       draining: shutdown.draining.signal,
     });
     if (workers) await coordinator.start();
+    scheduler.update(config.pipelines);
     entrance.open(withHotReads(createApp(ports), ports));
     const url = `${server.origin}${config.server.http.basePath}`;
     log.info({ url, pipelines: [...uploadPipelines(config).keys()] }, 'listening');
@@ -127,6 +130,12 @@ async function openDaemon(
   onFailure(async () => {
     await coordinator.close(0);
   });
+  const scheduler = createScheduler({
+    ...foundation,
+    queue: coordinator.queue,
+    ...(metrics === null ? {} : { observer: metrics.schedules }),
+  });
+  onFailure(() => scheduler.close());
   const lag = watchLoopLag({ ...foundation, record: (seconds) => metrics?.loopLag(seconds) });
   onFailure(async () => lag.cancel());
   const { driver } = config.server.queue;
@@ -157,6 +166,7 @@ async function openDaemon(
     entrance,
     weather,
     coordinator,
+    scheduler,
     streams,
     readiness,
     shutdown,
@@ -195,10 +205,11 @@ function newShutdown(): Shutdown {
 }
 
 async function stop(daemon: Daemon): Promise<{ unfinished: string[] }> {
-  const { foundation, coordinator, server, weather, notifier, shutdown } = daemon;
+  const { foundation, coordinator, scheduler, server, weather, notifier, shutdown } = daemon;
   const { config, log } = foundation;
   const { shutdownTimeoutMs } = config.server.http;
   shutdown.draining.abort();
+  await scheduler.close();
   await daemon.search?.close();
   const { unfinished } = await coordinator.queue.close(shutdownTimeoutMs);
   shutdown.uploads.abort(

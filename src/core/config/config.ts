@@ -1,6 +1,7 @@
 import type { SceneMapRules } from '../bundle/check-scene-map.ts';
 import type { Scope } from './scopes.ts';
 import type { LogSettings } from '../log-control.ts';
+import type { ScheduleConfig } from '../schedule/timetable.ts';
 import type { Amount } from '../settings/units.ts';
 import type { DatabaseConfig } from '../weather/database/settings.ts';
 import type { WeatherConfig } from '../weather/settings.ts';
@@ -101,6 +102,10 @@ export interface PipelineConfig {
   destinations: DestinationConfig[];
   /** How many of it may be received or wait at once, of `queueSize`; null: all. */
   maxWaiting: Amount | null;
+  /** Null: no run starts by the clock. */
+  schedule: ScheduleConfig | null;
+  /** Null: no change of the source starts a run; otherwise the source is local. */
+  watch: { settleMs: number } | null;
   sceneMaps: SceneMapRules;
 }
 

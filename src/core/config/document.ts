@@ -70,6 +70,12 @@ export interface PipelineDocument {
   source: SourceDocument;
   destinations: DestinationDocument[];
   max_waiting?: string | number;
+  schedule?: string;
+  timezone: string;
+  catch_up: 'none' | 'once';
+  jitter: string;
+  watch: boolean;
+  settle: string;
   scene_maps: { content_rules: 'warning' | 'error' };
 }
 

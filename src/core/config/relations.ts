@@ -3,6 +3,7 @@ import type { Place } from '../storage/backend.ts';
 import { backendOf } from '../storage/backends.ts';
 import type { SourceConfig } from './config.ts';
 import { resolveSource } from './resolve.ts';
+import { scheduleFaults } from './schedule-relations.ts';
 import { destinationSchema, sourceSchema } from './schema/locations.ts';
 import { validationOptions } from './schema/schema.ts';
 import { isRemoteStaging, thisMachine } from './schema/staging.ts';
@@ -32,6 +33,7 @@ export function relationFaults(document: unknown, base: PathBase): Fault[] {
     ...notifierFaults(notifiers, pipelines),
     ...pipelines.flatMap((pipeline) => locationFaults(pipeline, base)),
     ...pipelines.flatMap(orphanFaults),
+    ...pipelines.flatMap(({ value, path }) => scheduleFaults(value, path)),
     ...uploadsWithoutToken(pipelines, tokens),
     ...stagingFaults(document, base),
     ...(isMap(document) && isEmptyList(document['pipelines'] ?? []) && databases.length === 0

@@ -120,7 +120,23 @@ function resolvePipeline(pipeline: PipelineDocument, base: PathBase): PipelineCo
       resolveDestination(destination, pipeline.source, base),
     ),
     maxWaiting: pipeline.max_waiting === undefined ? null : resolveAmount(pipeline.max_waiting),
+    ...resolveTriggers(pipeline),
     sceneMaps: { contentRules: pipeline.scene_maps.content_rules },
+  };
+}
+
+function resolveTriggers({
+  schedule,
+  timezone,
+  catch_up: catchUp,
+  jitter,
+  watch,
+  settle,
+}: PipelineDocument): Pick<PipelineConfig, 'schedule' | 'watch'> {
+  const jitterMs = resolveDuration(jitter);
+  return {
+    schedule: schedule === undefined ? null : { cron: schedule, timezone, catchUp, jitterMs },
+    watch: watch ? { settleMs: resolveDuration(settle) } : null,
   };
 }
 

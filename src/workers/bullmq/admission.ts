@@ -41,6 +41,8 @@ export interface Admissions {
   reserve(request: AdmissionRequest): Promise<Admission>;
   /** As `JobQueue.rerun`. */
   rerun(runId: string, newRunId: string): Promise<AcceptedRun>;
+  /** Whether it takes more. */
+  isOpen(): boolean;
   drain(): void;
   /** Resolves when no upload is being received. */
   idle(): Promise<void>;
@@ -233,6 +235,7 @@ export function admissions(options: AdmissionsOptions): Admissions {
   return {
     reserve,
     rerun,
+    isOpen: () => phase === 'open',
     drain: () => {
       if (phase === 'open') phase = 'draining';
     },

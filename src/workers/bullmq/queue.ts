@@ -9,6 +9,7 @@ import { linkRedis } from './link.ts';
 import { pipelineQueues } from './pipelines.ts';
 import { runFeed } from './records/run-feed.ts';
 import { runStore } from './store.ts';
+import { bullmqTriggers } from './triggers.ts';
 import type { PublishJob } from '../job.ts';
 import type { JobQueue } from '../queue.ts';
 import { isRerunnable, type KeepLimits } from '../kept-bundles.ts';
@@ -98,13 +99,14 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
     await pipelines.handOver(pipelineId);
     wake(pipelineId);
   };
+  const onAccepted = (pipelineId: string): Promise<void> =>
+    handOver(pipelineId).catch((error: unknown) =>
+      log.warn({ pipeline_id: pipelineId, err: error }, 'accepted; handed over once redis answers'),
+    );
   const admission = admissions({
     ...options,
     store,
-    onAccepted: (pipelineId) =>
-      handOver(pipelineId).catch((error: unknown) =>
-        log.warn({ pipeline_id: pipelineId, err: error }, 'accepted; handed over once redis answers'),
-      ),
+    onAccepted,
   });
 
   const discard = async (job: PublishJob): Promise<void> => {
@@ -172,6 +174,7 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
     watch: (onChange) => feed.watch(onChange),
     depth: () => store.depth(),
     kept: () => store.kept(),
+    triggers: bullmqTriggers({ clock, store, isOpen: () => admission.isOpen(), onAccepted }),
     pause: (pipelineId, reason) => store.pause(pipelineId, reason, clock.now()),
     resume: async (pipelineId) => {
       const wasPaused = await store.resume(pipelineId);

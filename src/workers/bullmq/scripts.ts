@@ -19,6 +19,10 @@ export const scripts = {
     file: 'admission/accept',
     args: ['slot', 'lifeMs', 'key', 'digest', 'runId', 'pipeline', 'job', 'record', 'staged', 'rerunFailed'],
   },
+  trigger: {
+    file: 'admission/trigger',
+    args: ['runId', 'pipeline', 'trigger', 'job', 'record', 'passes'],
+  },
   unwanted: { file: 'admission/unwanted', args: ['most'] },
   handedOver: { file: 'runs/handed-over', args: ['pipeline'] },
   take: { file: 'runs/take', args: ['runId', 'owner'] },

@@ -6,6 +6,7 @@ import { rerunStore, type RerunStore } from './records/rerun-store.ts';
 import { runReads, type RunReads } from './records/run-reads.ts';
 import { defineScripts, type RunScript } from './scripts.ts';
 import { steeringStore, type SteeringStore } from './records/steering.ts';
+import { triggerStore, type TriggerStore } from './triggers.ts';
 import { mostEnds, type Pace } from '../pace.ts';
 import type { PublishJob } from '../job.ts';
 import type { AdmissionRequest, QueueDepth } from '../queue.ts';
@@ -15,7 +16,7 @@ import type { RunRecord } from '../run-record.ts';
  * The state that all hosts share. Each call is one step in Redis, and throws `queue_unavailable` if Redis is
  * away.
  */
-export interface RunStore extends SteeringStore, RerunStore, RunReads {
+export interface RunStore extends SteeringStore, TriggerStore, RerunStore, RunReads {
   /**
    * Takes an upload slot, and its key. `used`: a run was accepted with this key, and no slot was taken;
    * `full`: no slot is free; `pipeline_full`: as many of the pipeline are received or wait as `maxWaiting`
@@ -130,6 +131,7 @@ export function runStore(link: RedisLink, prefix: string, slotLifeMs: number): R
   const at = (name: string): string => `${prefix}:${name}`;
   return {
     ...steeringStore(link, run, at('paused')),
+    ...triggerStore(link, run, at),
     ...runReads(run),
     ...rerunStore(link, run, at),
     reserve: async ({ id, pipelineId, key, rerunFailed }, { queueSize, maxWaiting }) =>

@@ -45,6 +45,7 @@ const version = 1;
 const versionKey = 'meta/version';
 const ownerKey = 'meta/owner';
 const pausePrefix = 'pause/';
+const triggerPrefix = 'trigger/';
 const patienceMs = 10_000;
 
 /**
@@ -157,6 +158,14 @@ function journalOn(
         .filter(([key]) => key.startsWith(pausePrefix))
         .map(([key, text]) => [key.slice(pausePrefix.length), JSON.parse(text) as Pause]),
     ),
+    triggers: [...values]
+      .filter(([key]) => key.startsWith(triggerPrefix))
+      .map(([, text]) => JSON.parse(text) as KeptTrigger),
+    triggered(pipelineId, trigger) {
+      const key = `${triggerPrefix}${trigger.kind}/${pipelineId}`;
+      const kept: KeptTrigger = { pipelineId, trigger };
+      writes.set(key, () => framed(key, JSON.stringify(kept)));
+    },
     paused(pipelineId, pause) {
       const key = pausePrefix + pipelineId;
       writes.set(key, pause === null ? null : () => framed(key, JSON.stringify(pause)));
@@ -180,6 +189,8 @@ function journalOn(
     settled: () => writes.settled(),
   };
 }
+
+type KeptTrigger = Journal['triggers'][number];
 
 interface KeptEvent {
   notifierId: string;

@@ -1,5 +1,5 @@
 import type { Digest } from '../../core/digest.ts';
-import type { PublishJob } from '../job.ts';
+import type { PublishJob, Trigger } from '../job.ts';
 import type { BundleState } from '../kept-bundles.ts';
 import type { Pause } from '../queue.ts';
 import type { RunRecord } from '../run-record.ts';
@@ -53,6 +53,10 @@ export interface Journal {
    * is written.
    */
   settled(): Promise<void> | null;
+  /** The last triggers that earlier processes decided, of each kind, by pipeline. */
+  readonly triggers: readonly { pipelineId: string; trigger: Trigger }[];
+  /** The trigger is the last of its kind that was decided. */
+  triggered(pipelineId: string, trigger: Trigger): void;
   /** Null if it is resumed. */
   paused(pipelineId: string, pause: Pause | null): void;
 }
@@ -62,9 +66,11 @@ export const noJournal: Journal = {
   outlives: false,
   runs: [],
   pauses: new Map(),
+  triggers: [],
   accepted: () => null,
   changed: () => undefined,
   forgotten: () => undefined,
   settled: () => null,
+  triggered: () => undefined,
   paused: () => undefined,
 };

@@ -1,5 +1,5 @@
 import type { Clock } from '../../core/clock.ts';
-import type { Digest } from '../../core/digest.ts';
+import { digestOf, type Digest } from '../../core/digest.ts';
 import { WaybillError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import type { PublishJob } from '../job.ts';
@@ -32,10 +32,12 @@ import type { RunRecord } from '../run-record.ts';
 import { isCancelled } from '../run-transitions.ts';
 import type { RunPage } from '../records/page-of-runs.ts';
 import type { RunWatch } from '../records/run-watch.ts';
+import type { Triggers } from '../trigger.ts';
 import { noJournal, type Journal } from './journal.ts';
 import { Keys, scopeOf, type UsedKey } from './keys.ts';
 import { RunBook, type Run } from './run-book.ts';
 import { Slots, type SlotLimits } from './slots.ts';
+import { triggersOf } from './triggers.ts';
 import { Turns } from './turns.ts';
 
 export interface MemoryQueueOptions extends SlotLimits {
@@ -68,6 +70,9 @@ export interface MemoryQueue extends JobQueue {
   /** Whether the run is being broken off, for the next process to take it up. */
   isInterrupted(runId: string): boolean;
 }
+
+// Only what was accepted under a key is compared.
+const noContent = digestOf('');
 
 interface Acceptance {
   scope: string | null;
@@ -102,6 +107,7 @@ class QueueOfOneProcess implements MemoryQueue {
   readonly #runs: RunBook;
   readonly #keys = new Keys();
   readonly #turns: Turns;
+  readonly triggers: Triggers;
   #onIdle: (() => void) | undefined;
   #closing: Promise<{ unfinished: string[] }> | undefined;
 
@@ -120,6 +126,11 @@ class QueueOfOneProcess implements MemoryQueue {
     for (const { key, job } of journal.runs)
       if (key !== null) this.#keys.use(key.scope, job.runId, key.contentDigest);
     for (const run of this.#runs.restore()) this.#turns.add(run);
+    this.triggers = triggersOf({
+      journal,
+      stateOf: (id) => ({ ...this.#turns.of(id), isPaused: this.#turns.pauses.has(id) }),
+      start: (job) => this.#startTriggered(job),
+    });
   }
 
   async reserve(request: AdmissionRequest): Promise<Admission> {
@@ -253,6 +264,13 @@ class QueueOfOneProcess implements MemoryQueue {
 
   close(timeoutMs: number): Promise<{ unfinished: string[] }> {
     return (this.#closing ??= this.#shutDown(timeoutMs));
+  }
+
+  /** Needs no slot. */
+  async #startTriggered(job: PublishJob): Promise<RunRecord> {
+    if (this.#phase !== 'open') throw shuttingDown();
+    const withoutKey = { scope: null, rerunFailed: false, contentDigest: noContent, hasNoSlot: false };
+    return (await this.#enqueue(job, withoutKey)).record;
   }
 
   async #enqueue(

@@ -5,11 +5,12 @@ export function recordOf(text: string): RunRecord {
   return withLaterFields(JSON.parse(text) as EarlierRecord);
 }
 
-type LaterField = 'rerun_of' | 'rerunnable';
+type LaterField = 'rerun_of' | 'rerunnable' | 'triggered_by';
 
 /** As earlier versions wrote it, without the fields that came later. */
 export type EarlierRecord = Omit<RunRecord, LaterField> & Partial<Pick<RunRecord, LaterField>>;
 
 export function withLaterFields(record: EarlierRecord): RunRecord {
-  return { rerun_of: null, rerunnable: false, ...record };
+  const triggeredBy = { kind: 'request' as const, tick: null };
+  return { rerun_of: null, rerunnable: false, triggered_by: triggeredBy, ...record };
 }

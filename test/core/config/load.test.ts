@@ -91,6 +91,8 @@ t.test('the smallest configuration gets every default', async (t) => {
           },
         ],
         maxWaiting: null,
+        schedule: null,
+        watch: null,
         sceneMaps: { contentRules: 'warning' },
       },
     ],
@@ -735,4 +737,65 @@ t.test('the identity of a source is its place, the pipeline for uploads, or what
     );
   t.match(refused('backend: http_upload, id: x'), [/id/], 'uploads have their pipeline');
   t.match(refused('backend: local, path: ./in, id: ""'), [/id/]);
+});
+
+t.test('runs that start by themselves: settings, defaults, and what is refused with a hint', async (t) => {
+  const source = {
+    upload: 'backend: http_upload',
+    local: 'backend: local, path: ./in',
+    sftp: 'backend: sftp, host: h, user: u, path: x',
+  };
+  const pipeline = (from: string, settings: string) =>
+    `pipelines: [{id: p, source: {${from}}, ${settings}, destinations: [{id: d, backend: local, path: ./out}]}]`;
+  const none = { schedule: null, watch: null };
+  const hourly = { cron: '@hourly', timezone: 'UTC', catchUp: 'none', jitterMs: 0 };
+  for (const [from, settings, expected] of [
+    [source.local, 'watch: false', none],
+    [source.upload, 'watch: false', none],
+    [source.sftp, 'schedule: "@hourly"', { schedule: hourly, watch: null }],
+    [
+      source.local,
+      'schedule: "30 2 * * MON-FRI", timezone: Europe/Berlin, catch_up: once, jitter: 5m, watch: true, settle: 500ms',
+      {
+        schedule: { cron: '30 2 * * MON-FRI', timezone: 'Europe/Berlin', catchUp: 'once', jitterMs: 300_000 },
+        watch: { settleMs: 500 },
+      },
+    ],
+    [source.local, 'watch: true', { schedule: null, watch: { settleMs: 2_000 } }],
+  ] as const) {
+    const { schedule, watch } = parse(pipeline(from, settings)).config.pipelines[0] ?? none;
+    t.same({ schedule, watch }, expected, settings);
+  }
+  for (const [from, settings, key, message] of [
+    [
+      source.local,
+      'schedule: "*/15 * * *"',
+      'schedule',
+      /five fields.*expected five fields of cron.*such as "\*\/15 \* \* \* \*"/,
+    ],
+    [source.local, 'schedule: "* * * * * *"', 'schedule', /five fields/],
+    [source.local, 'schedule: "61 * * * *"', 'schedule', /invalid value for minute: 61.*such as/],
+    [source.local, 'schedule: "0 0 31 2 *"', 'schedule', /there is no such day/],
+    [
+      source.local,
+      'schedule: "@hourly", timezone: Mars/Base',
+      'timezone',
+      /no such time zone.*such as Europe\/Berlin/,
+    ],
+    [source.local, 'schedule: "@hourly", catch_up: twice', 'catch_up', /one of none, once/],
+    [source.local, 'schedule: "@hourly", jitter: 2h', 'jitter', /more than 1h/],
+    [source.upload, 'schedule: "@hourly"', 'schedule', /runs start with uploads; leave schedule out/],
+    [source.upload, 'watch: true', 'watch', /leave watch out/],
+    [source.sftp, 'watch: true', 'watch', /only a source with backend: local.*this is sftp; use schedule/],
+    [source.local, 'timezone: UTC', 'timezone', /schedule, which is not set/],
+    [source.local, 'catch_up: once', 'catch_up', /schedule, which is not set/],
+    [source.local, 'jitter: 1m', 'jitter', /schedule, which is not set/],
+    [source.local, 'settle: 1s', 'settle', /watch, which is not set/],
+    [source.local, 'watch: false, settle: 1s', 'settle', /watch, which is not set/],
+  ] as const)
+    t.match(
+      findingsOf(pipeline(from, settings)).filter(({ severity }) => severity === 'error'),
+      [{ code: 'invalid_value', pointer: `pipelines[0].${key}`, message }],
+      settings,
+    );
 });

@@ -34,6 +34,8 @@ const pipeline: PipelineConfig = {
   sourceId: '/source',
   destinations: [at('web', true), at('mirror')],
   maxWaiting: null,
+  schedule: null,
+  watch: null,
   sceneMaps: { contentRules: 'warning' },
 };
 const [destination] = pipeline.destinations as [DestinationConfig];

@@ -61,6 +61,8 @@ class Stand {
       sourceId,
       destinations: this.#destinations,
       maxWaiting: null,
+      schedule: null,
+      watch: null,
       sceneMaps: { contentRules: 'warning' },
     };
     this.events.length = 0;

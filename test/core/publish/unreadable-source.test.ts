@@ -22,6 +22,8 @@ const pipeline: PipelineConfig = {
   ],
   sourceId: '/source',
   maxWaiting: null,
+  schedule: null,
+  watch: null,
   sceneMaps: { contentRules: 'warning' },
 };
 

@@ -6,9 +6,13 @@ import { silentLog } from '../../../src/core/log.ts';
 import { linkRedis } from '../../../src/workers/bullmq/link.ts';
 import { bullmqQueue } from '../../../src/workers/bullmq/queue.ts';
 import { runStore } from '../../../src/workers/bullmq/store.ts';
+import type { JobQueue } from '../../../src/workers/queue.ts';
 import { acceptedRun, queuedRun } from '../../../src/workers/run-transitions.ts';
 import { queueContract, runResult } from '../../contract/queue.ts';
 import { startRedis } from '../../services/redis.ts';
+import { howMany, share } from '../../support/sampling.ts';
+import { manualClock } from '../manual-clock.ts';
+import { newTally, openScheduler, scheduled, until } from '../schedule/hosts.ts';
 
 const redis = await startRedis();
 t.teardown(() => redis.close());
@@ -334,3 +338,71 @@ t.test('any host runs a failed run again, once, and its archive goes with the la
   while (removed.length === 0) await systemClock.sleep(10);
   t.same(removed, [again]);
 });
+
+t.test(
+  'three hosts start one run a tick, and make up for what all of them have missed once or not at all',
+  async (t) => {
+    const most = howMany(1_000, 60);
+    t.comment(`${share(most, 1_000)} ticks`);
+    for (const catchUp of ['none', 'once'] as const) {
+      const hosts = await Promise.all([1, 2, 3].map(() => openHost(`ticks-${catchUp}`)));
+      t.teardown(() => Promise.all(hosts.map((host) => host.close(0))));
+      const ticks: string[] = [];
+      for (const host of hosts)
+        await host.start(async (job) => {
+          if (job.staged === null && job.trigger?.kind === 'schedule') ticks.push(job.trigger.tick);
+          return runResult('ok');
+        });
+      const queue: JobQueue = hosts[0]!;
+      const idle = () =>
+        until(
+          () => queue.depth(),
+          ({ queued, running }) => queued + running === 0,
+        );
+      const clock = manualClock(new Date('2026-11-22T15:00:30Z'));
+      const tally = newTally();
+      const openAll = () =>
+        hosts.map((host) =>
+          openScheduler(host, clock, [scheduled('*/5 * * * *', { catchUp, jitterMs: 20_000 })], tally),
+        );
+      let schedulers = openAll();
+      await until(
+        () => queue.triggers.last('maps', 'schedule'),
+        (last) => last !== null,
+      );
+      const ticked = catchUp === 'none' ? most : 5;
+      for (let tick = 1; tick <= ticked; tick++) {
+        await clock.advance(300_000);
+        await until(
+          () => ticks.length,
+          (count) => count >= tick,
+        );
+        await idle();
+      }
+      t.equal(ticks.length, ticked);
+      t.equal(new Set(ticks).size, ticked, 'none twice');
+      t.equal(
+        Date.parse(ticks.at(-1) ?? '') - Date.parse(ticks[0] ?? ''),
+        (ticked - 1) * 300_000,
+        'none left out',
+      );
+      t.same(tally.counts, { started: ticked }, 'each is counted by one host');
+
+      await Promise.all(schedulers.map((scheduler) => scheduler.close()));
+      await clock.advance(10 * 300_000 + 150_000);
+      schedulers = openAll();
+      const expected =
+        catchUp === 'none'
+          ? { started: ticked, 'missed down': 10 }
+          : { started: ticked + 1, 'missed down': 9 };
+      await until(
+        () => tally.counts,
+        (counts) => Object.keys(counts).length === 2,
+      );
+      await idle();
+      await clock.advance(1_000);
+      t.match(tally.counts, expected, catchUp);
+      await Promise.all(schedulers.map((scheduler) => scheduler.close()));
+    }
+  },
+);

@@ -18,12 +18,15 @@ import {
   type QueueStore,
   type QueueStoreOptions,
 } from '../../../src/workers/embedded/queue-store.ts';
-import type { PublishJob } from '../../../src/workers/job.ts';
+import type { PublishJob, Trigger } from '../../../src/workers/job.ts';
+import { noJournal, type KeptRun } from '../../../src/workers/memory/journal.ts';
 import { memoryQueue, type MemoryQueue } from '../../../src/workers/memory/queue.ts';
 import type { RunRecord } from '../../../src/workers/run-record.ts';
+import { acceptedRun, queuedRun } from '../../../src/workers/run-transitions.ts';
 import { newUploadDirectory } from '../../../src/workers/staged-directories.ts';
 import { queueContract, runResult, type QueueSettings } from '../../contract/queue.ts';
 import { manualClock, type ManualClock } from '../manual-clock.ts';
+import { newTally, openScheduler, scheduled, until } from '../schedule/hosts.ts';
 
 const storeIn = (root: string, more: Partial<QueueStoreOptions> = {}): Promise<QueueStore> => {
   const staging = path.join(root, 'staging');
@@ -440,4 +443,90 @@ t.test('the staging directory may be moved while the daemon is down', async (t) 
   await store.close();
   t.same(path.dirname(run?.job.staged ?? ''), elsewhere);
   t.same(readdirSync(elsewhere), [path.basename(run?.job.staged ?? '')]);
+});
+
+t.test(
+  'what was decided of ticks and changes is known after a kill, and missed ticks are made up for once',
+  async (t) => {
+    const daemon = await new Daemon(t).open();
+    const decide = (runId: string, trigger: Trigger) =>
+      daemon.queue.triggers.decide({ runId, pipelineId: 'maps', staged: null, trigger });
+    const tick = (at: string): Trigger => ({ kind: 'schedule', tick: at, schedule: '0 * * * * UTC' });
+    const change: Trigger = { kind: 'watch', state: 'A' };
+    t.match(await decide('maps.1', tick('2026-11-20T01:00:00.000Z')), { outcome: 'started' });
+    t.match(await decide('maps.2', tick('2026-11-20T02:00:00.000Z')), { outcome: 'coalesced' });
+    t.match(await decide('maps.3', change), { outcome: 'coalesced' });
+    await daemon.kill();
+
+    await daemon.open();
+    t.match(await daemon.queue.find('maps.1'), {
+      status: 'queued',
+      triggered_by: { kind: 'schedule', tick: '2026-11-20T01:00:00.000Z' },
+    });
+    t.same(await decide('maps.4', tick('2026-11-20T02:00:00.000Z')), { outcome: 'known' });
+    t.same(await decide('maps.5', change), { outcome: 'known' });
+    await daemon.queue.start(async () => runResult('ok'));
+    await daemon.finished('maps.1');
+
+    // It is 02:04. The next daemon comes at 08:04.
+    await daemon.kill();
+    for (const [catchUp, started] of [
+      ['once', 1],
+      ['none', 0],
+    ] as const) {
+      await daemon.clock.advance(6 * 3_600_000);
+      await daemon.open();
+      const tally = newTally();
+      const scheduler = openScheduler(
+        daemon.queue,
+        daemon.clock,
+        [scheduled('0 * * * *', { catchUp })],
+        tally,
+      );
+      await until(
+        () => tally.counts['missed down'],
+        (count) => count !== undefined,
+      );
+      t.same(tally.counts, { ...(started === 1 ? { started } : {}), 'missed down': 6 - started }, catchUp);
+      await scheduler.close();
+      await daemon.kill();
+    }
+  },
+);
+
+t.test('a tick whose run was written is decided, though the mark of it was not', async (t) => {
+  const trigger: Trigger = { kind: 'schedule', tick: '2026-11-20T02:00:00.000Z', schedule: '0 * * * * UTC' };
+  const job: PublishJob = { runId: 'maps.1', pipelineId: 'maps', staged: null, trigger };
+  const record = queuedRun(acceptedRun(job, new Date(0)), new Date(0));
+  const run: KeptRun = {
+    job,
+    record,
+    key: null,
+    position: 1,
+    bundle: 'none',
+    rerunAs: null,
+    begun: 0,
+    begunAt: null,
+    told: [],
+  };
+  const earlier: Trigger = { ...trigger, tick: '2026-11-20T01:00:00.000Z' };
+  const queue = memoryQueue({
+    clock: manualClock(),
+    log: silentLog,
+    queueSize: 10,
+    maxConcurrency: 10,
+    retentionMs: 60_000,
+    journal: {
+      ...noJournal,
+      outlives: true,
+      runs: [run],
+      triggers: [{ pipelineId: 'maps', trigger: earlier }],
+    },
+    onExpire: async () => undefined,
+  });
+  t.same(await queue.triggers.last('maps', 'schedule'), trigger);
+  t.same(await queue.triggers.decide({ ...job, runId: 'maps.2', staged: null, trigger }), {
+    outcome: 'known',
+  });
+  await queue.close(0);
 });

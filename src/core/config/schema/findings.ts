@@ -173,6 +173,7 @@ const shown = new Set([
     'max_removed',
   ],
   ...['file_concurrency', 'content_rules', 'allow_bucket_root', 'level', 'requests'],
+  ...['schedule', 'timezone', 'catch_up', 'jitter', 'watch', 'settle'],
 ]);
 
 function mayBeSecret(value: string | number | boolean, path: KeyPath): boolean {

@@ -4,6 +4,7 @@ import { scopes } from '../scopes.ts';
 import { notifierSchema } from './notifiers.ts';
 import { destinationSchema, sourceSchema } from './locations.ts';
 import { logSchema } from './log.ts';
+import { scheduleSettings } from './schedule.ts';
 import { serverSchema } from './server.ts';
 import { databases } from '../../weather/database/settings.ts';
 import { templates, weather } from '../../weather/settings.ts';
@@ -67,6 +68,7 @@ const pipeline = map({
       'How many uploads and runs of this pipeline may be received or wait at once, so that one producer cannot fill the queue for all: a number, or a share of server.http.queue_size, rounded down, 1 at least. One more is answered with 429 pipeline_full. Left out, queue_size alone bounds them.',
     )
     .example('50%'),
+  ...scheduleSettings,
   scene_maps: map({
     content_rules: choice('warning', 'error')
       .default('warning')

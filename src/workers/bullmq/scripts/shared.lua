@@ -27,6 +27,8 @@
     unwanted           sorted set of such names that are to be removed and then forgotten
     epoch              a name for this life of the data, made up by whoever asks for it first
     revision           counts the changes of all records
+    triggers:<kind>    hash: pipeline → JSON of the last trigger of the kind (schedule | watch) that was
+                       decided for it
     succeeded          hash: pipeline → JSON of the run that succeeded last, {run_id, finished_at}
     changed            sorted set of run ids by the revision of their last change
     horizon            the newest revision of a run that was deleted

@@ -1,0 +1,29 @@
+import type { ScheduleObserver } from '../../workers/schedule/observer.ts';
+import type { Definer } from './definer.ts';
+
+/** What is counted of schedules and of sources that are watched. */
+export function scheduleMetrics({ counter, gauge }: Definer): ScheduleObserver {
+  const triggers = counter(
+    'waybill_triggers_total',
+    'Ticks of schedules and changes of watched sources, by what became of them.',
+    ['pipeline', 'kind', 'outcome'],
+  );
+  const missed = counter('waybill_schedule_missed_total', 'Ticks of schedules that started no run.', [
+    'pipeline',
+    'reason',
+  ]);
+  const polled = gauge(
+    'waybill_watch_polled',
+    '1 if a source that is to be watched cannot be and is polled, else 0.',
+    ['pipeline'],
+  );
+  return {
+    begun: ({ pipelineId: pipeline, kind }) => {
+      for (const outcome of ['started', 'coalesced']) triggers.inc({ pipeline, kind, outcome }, 0);
+      if (kind === 'schedule') for (const reason of ['down', 'paused']) missed.inc({ pipeline, reason }, 0);
+    },
+    decided: ({ pipelineId, kind, outcome }) => triggers.inc({ pipeline: pipelineId, kind, outcome }),
+    missed: ({ pipelineId, reason, count }) => missed.inc({ pipeline: pipelineId, reason }, count),
+    polled: (pipeline, isPolled) => polled.set({ pipeline }, isPolled ? 1 : 0),
+  };
+}

@@ -1,0 +1,40 @@
+--[[
+  Decides a trigger, and queues its run if there is to be one. It takes no slot.
+
+  ARGV[2]  runId
+  ARGV[3]  pipeline
+  ARGV[4]  trigger  JSON
+  ARGV[5]  job      JSON
+  ARGV[6]  record   JSON
+  ARGV[7]  passes   1: no run is to be queued
+
+  Returns {'known'} (it was decided before) | {outcome, the trigger before or ''} with the outcome
+  'started' | 'coalesced' | 'paused' | 'passed'
+]]
+local runId, pipeline, trigger, job, record, passes = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
+
+local given = cjson.decode(trigger)
+local isTick = given.kind == 'schedule'
+local key = prefix .. 'triggers:' .. given.kind
+local last = redis.call('HGET', key, pipeline)
+if last then
+  local before = cjson.decode(last)
+  if isTick and before.tick >= given.tick then return {'known'} end
+  if not isTick and before.state == given.state then return {'known'} end
+end
+redis.call('HSET', key, pipeline, trigger)
+
+local function outcomeOf()
+  if passes == '1' then return 'passed' end
+  if isTick and redis.call('HEXISTS', prefix .. 'paused', pipeline) == 1 then return 'paused' end
+  if redis.call('SCARD', prefix .. 'queued:' .. pipeline) > 0 then return 'coalesced' end
+  if isTick then
+    for _, running in ipairs(redis.call('SMEMBERS', prefix .. 'running')) do
+      if redis.call('HGET', prefix .. 'run:' .. running, 'pipeline') == pipeline then return 'coalesced' end
+    end
+  end
+  return 'started'
+end
+local outcome = outcomeOf()
+if outcome == 'started' then queueRun(runId, pipeline, job, record, '', '') end
+return {outcome, last or ''}

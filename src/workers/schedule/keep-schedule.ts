@@ -1,0 +1,148 @@
+import { setImmediate as endOfTurn } from 'node:timers/promises';
+import {
+  nameOfTicks,
+  timetable,
+  type Due,
+  type ScheduleConfig,
+  type Timetable,
+} from '../../core/schedule/timetable.ts';
+import { newRunId } from '../run-id.ts';
+import type { Trigger } from '../job.ts';
+import type { Decision, TriggeredJob, Triggers } from '../trigger.ts';
+import type { MissedReason, ScheduleObserver } from './observer.ts';
+import { persist, type Enduring } from './persist.ts';
+
+export interface ScheduledPipeline extends Enduring {
+  pipelineId: string;
+  schedule: ScheduleConfig;
+  triggers: Triggers;
+  observer: ScheduleObserver;
+}
+
+/** A tick that nobody has started for so long is missed. */
+export const graceMs = 60_000;
+/** The clock of the wall may be set while this sleeps. */
+const longestSleepMs = 30_000;
+/** Ticks that are counted one by one, for what they cost; more are counted as so many. */
+const mostCounted = 1_000;
+
+/**
+ * Starts a run at each tick, until `signal` aborts; then it resolves. Every host does the same: the queue
+ * decides each tick once.
+ *
+ * A tick is on time for a minute after its run is due. If it comes later (nobody was there, or the queue was
+ * away), it was missed, and with it all ticks since the last one that was decided: under `catch_up: once` the
+ * last of them runs for all, otherwise none does. A schedule that is seen for the first time begins with its
+ * next tick.
+ */
+export async function keepSchedule(pipeline: ScheduledPipeline): Promise<void> {
+  const { pipelineId, schedule, observer, signal } = pipeline;
+  observer.begun({ pipelineId, kind: 'schedule' });
+  const fields = { pipeline_id: pipelineId };
+  const table = timetable(pipelineId, schedule);
+  try {
+    let decided = await persist(pipeline, fields, () => lastDecided(pipeline, table));
+    for (let next = table.following(decided); next !== null; next = table.following(decided)) {
+      await sleepUntil(next.at, pipeline);
+      // What is due is asked at each try: with time a tick becomes one that was missed.
+      decided = await persist(pipeline, fields, () => decide(pipeline, table, decided));
+    }
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  }
+}
+
+async function sleepUntil(at: number, { clock, signal }: ScheduledPipeline): Promise<void> {
+  for (;;) {
+    const leftMs = at - clock.now().getTime();
+    if (leftMs <= 0) return;
+    await clock.sleep(Math.min(leftMs, longestSleepMs), signal);
+  }
+}
+
+/** The tick, in milliseconds, up to which there is nothing to do. */
+async function lastDecided(pipeline: ScheduledPipeline, table: Timetable): Promise<number> {
+  const { pipelineId, schedule, clock, triggers } = pipeline;
+  const last = await triggers.last(pipelineId, 'schedule');
+  if (last?.schedule === nameOfTicks(schedule)) return Date.parse(last.tick);
+  const now = clock.now().getTime();
+  const tick = table.upTo(now) ?? now;
+  await triggers.decide(jobOf(pipeline, tick), { passes: true });
+  return tick;
+}
+
+/** Decides what is due now, and returns the tick up to which everything is decided. */
+async function decide(pipeline: ScheduledPipeline, table: Timetable, decided: number): Promise<number> {
+  const { schedule, clock, triggers } = pipeline;
+  const now = clock.now().getTime();
+  const due = table.due(decided, now);
+  if (due === null) return decided;
+  const isMissed = now - due.at > graceMs;
+  const passes = isMissed && schedule.catchUp === 'none';
+  const job = jobOf(pipeline, due.tick);
+  const decision = await triggers.decide(job, { passes });
+  await report(pipeline, table, { due, decision, runId: job.runId });
+  return due.tick;
+}
+
+async function report(
+  pipeline: ScheduledPipeline,
+  table: Timetable,
+  { due, decision, runId }: { due: Due; decision: Decision; runId: string },
+): Promise<void> {
+  const { pipelineId, log, observer } = pipeline;
+  const { outcome } = decision;
+  if (outcome === 'known') return;
+  const tick = new Date(due.tick).toISOString();
+  const fields = { pipeline_id: pipelineId, tick };
+  if (outcome === 'started' || outcome === 'coalesced')
+    observer.decided({ pipelineId, kind: 'schedule', outcome });
+  if (outcome === 'started') log.info({ ...fields, run_id: runId }, 'run started by its schedule');
+  if (outcome === 'coalesced')
+    log.info(fields, 'a tick found a run of the pipeline waiting or running, and starts none beside it');
+  if (outcome === 'paused') miss(pipeline, 'paused', 1, tick);
+  const between = await missedBetween(decision.previous, due.tick, pipeline, table);
+  const missed = between + (outcome === 'passed' ? 1 : 0);
+  if (missed > 0) miss(pipeline, 'down', missed, tick);
+}
+
+function miss(
+  { pipelineId, log, observer }: ScheduledPipeline,
+  reason: MissedReason,
+  count: number,
+  last: string,
+): void {
+  observer.missed({ pipelineId, reason, count });
+  const why =
+    reason === 'paused'
+      ? 'a tick was missed because the pipeline is paused'
+      : 'ticks were missed because nobody could start them in time';
+  log.warn({ pipeline_id: pipelineId, missed: count, last_tick: last }, why);
+}
+
+/** How many ticks there were between the last that was decided and this one; `mostCounted` at most. */
+async function missedBetween(
+  previous: Trigger | null,
+  tick: number,
+  { schedule }: ScheduledPipeline,
+  table: Timetable,
+): Promise<number> {
+  if (previous?.kind !== 'schedule' || previous.schedule !== nameOfTicks(schedule)) return 0;
+  let count = 0;
+  for (let at = table.after(Date.parse(previous.tick)); at !== null && at < tick; at = table.after(at)) {
+    count += 1;
+    if (count === mostCounted) break;
+    // A thousand of them take half a second.
+    if (count % 20 === 0) await endOfTurn();
+  }
+  return count;
+}
+
+function jobOf({ pipelineId, schedule, clock }: ScheduledPipeline, tick: number): TriggeredJob {
+  const trigger: Trigger = {
+    kind: 'schedule',
+    tick: new Date(tick).toISOString(),
+    schedule: nameOfTicks(schedule),
+  };
+  return { runId: newRunId(pipelineId, clock.now()), pipelineId, staged: null, trigger };
+}

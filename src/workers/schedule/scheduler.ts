@@ -1,0 +1,100 @@
+import type { Clock } from '../../core/clock.ts';
+import type { PipelineConfig } from '../../core/config/config.ts';
+import type { Log } from '../../core/log.ts';
+import { timetable } from '../../core/schedule/timetable.ts';
+import type { JobQueue } from '../queue.ts';
+import { keepSchedule } from './keep-schedule.ts';
+import { keepWatch } from './keep-watch.ts';
+import { unobserved, type ScheduleObserver } from './observer.ts';
+
+export interface SchedulerOptions {
+  clock: Clock;
+  log: Log;
+  queue: Pick<JobQueue, 'triggers'>;
+  observer?: ScheduleObserver;
+}
+
+/** What the scheduler asks of a pipeline. */
+export type SelfStartingPipeline = Pick<PipelineConfig, 'id' | 'source' | 'schedule' | 'watch'>;
+
+/** Starts the runs that nobody asks for: those of schedules, and those of sources that are watched. */
+export interface Scheduler {
+  /**
+   * These are the pipelines from now on. One whose schedule, watch and source are as they were goes on
+   * undisturbed; ticks of a schedule that is new are those to come. Does nothing after `close`.
+   */
+  update(pipelines: readonly SelfStartingPipeline[]): void;
+  /** When the next run of the pipeline's schedule is due; null if it has none. */
+  nextRun(pipelineId: string): Date | null;
+  /** Starts nothing any more. Resolves when nothing is under way; a second call waits for the first. */
+  close(): Promise<void>;
+}
+
+interface Kept {
+  /** What it was made of. */
+  settings: string;
+  pipeline: SelfStartingPipeline;
+  stop: AbortController;
+  done: Promise<unknown>;
+}
+
+export function createScheduler(options: SchedulerOptions): Scheduler {
+  const { clock, log, queue, observer = unobserved } = options;
+  const kept = new Map<string, Kept>();
+  const ending = new Set<Promise<unknown>>();
+  let isClosed = false;
+
+  function keep(pipeline: SelfStartingPipeline, settings: string): Kept {
+    const { id: pipelineId, schedule, watch, source } = pipeline;
+    const stop = new AbortController();
+    const { triggers } = queue;
+    const common = { pipelineId, clock, log, triggers, observer, signal: stop.signal };
+    const parts: Promise<void>[] = [];
+    if (schedule !== null) parts.push(keepSchedule({ ...common, schedule }));
+    if (watch !== null && source.backend === 'local')
+      parts.push(keepWatch({ ...common, directory: source.path, settleMs: watch.settleMs }));
+    const failed = (error: unknown): void =>
+      log.error(
+        { pipeline_id: pipelineId, err: error },
+        'runs of this pipeline no longer start by themselves',
+      );
+    return { settings, pipeline, stop, done: Promise.all(parts.map((part) => part.catch(failed))) };
+  }
+
+  function end(pipelineId: string, { stop, done }: Kept): void {
+    kept.delete(pipelineId);
+    stop.abort(new Error('the pipeline no longer starts by itself in this way'));
+    const ended: Promise<unknown> = done.finally(() => ending.delete(ended));
+    ending.add(ended);
+  }
+
+  return {
+    update(pipelines) {
+      if (isClosed) return;
+      const wanted = new Map(pipelines.filter(startsByItself).map((one) => [one.id, one]));
+      for (const [id, one] of [...kept]) if (settingsOf(wanted.get(id)) !== one.settings) end(id, one);
+      for (const [id, pipeline] of wanted)
+        if (!kept.has(id)) kept.set(id, keep(pipeline, settingsOf(pipeline)));
+    },
+    nextRun(pipelineId) {
+      const schedule = kept.get(pipelineId)?.pipeline.schedule ?? null;
+      if (schedule === null) return null;
+      const next = timetable(pipelineId, schedule).next(clock.now().getTime());
+      return next === null ? null : new Date(next.at);
+    },
+    async close() {
+      isClosed = true;
+      for (const [id, one] of [...kept]) end(id, one);
+      await Promise.all(ending);
+    },
+  };
+}
+
+const startsByItself = ({ schedule, watch }: SelfStartingPipeline): boolean =>
+  schedule !== null || watch !== null;
+
+function settingsOf(pipeline: SelfStartingPipeline | undefined): string {
+  return pipeline === undefined
+    ? ''
+    : JSON.stringify([pipeline.schedule, pipeline.watch, pipeline.watch === null ? null : pipeline.source]);
+}

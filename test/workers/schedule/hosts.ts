@@ -1,0 +1,61 @@
+import { silentLog } from '../../../src/core/log.ts';
+import type { ScheduleConfig } from '../../../src/core/schedule/timetable.ts';
+import type { JobQueue } from '../../../src/workers/queue.ts';
+import type { ScheduleObserver } from '../../../src/workers/schedule/observer.ts';
+import {
+  createScheduler,
+  type Scheduler,
+  type SelfStartingPipeline,
+} from '../../../src/workers/schedule/scheduler.ts';
+import type { ManualClock } from '../manual-clock.ts';
+
+/** What schedulers have reported, over all hosts. */
+export interface Tally {
+  observer: ScheduleObserver;
+  /** By `outcome`, and missed ones by `missed reason`. */
+  counts: Record<string, number>;
+}
+
+export function newTally(): Tally {
+  const counts: Record<string, number> = {};
+  const add = (what: string, count: number): void => void (counts[what] = (counts[what] ?? 0) + count);
+  return {
+    counts,
+    observer: {
+      begun: () => undefined,
+      decided: ({ outcome }) => add(outcome, 1),
+      missed: ({ reason, count }) => add(`missed ${reason}`, count),
+      polled: () => undefined,
+    },
+  };
+}
+
+/** A host's scheduler with these pipelines, by a clock that the test steps. */
+export function openScheduler(
+  queue: Pick<JobQueue, 'triggers'>,
+  clock: ManualClock,
+  pipelines: readonly SelfStartingPipeline[],
+  tally: Tally = newTally(),
+): Scheduler {
+  const scheduler = createScheduler({ clock, log: silentLog, queue, observer: tally.observer });
+  scheduler.update(pipelines);
+  return scheduler;
+}
+
+export function scheduled(
+  cron: string,
+  more: Partial<ScheduleConfig> = {},
+  id = 'maps',
+): SelfStartingPipeline {
+  const schedule = { cron, timezone: 'UTC', catchUp: 'none' as const, jitterMs: 0, ...more };
+  return { id, source: { backend: 'local', path: '/nowhere' }, schedule, watch: null };
+}
+
+/** Looks until what it sees is right; the test's own time-out ends a vain search. */
+export async function until<T>(look: () => T | Promise<T>, right: (seen: T) => boolean): Promise<T> {
+  for (;;) {
+    const seen = await look();
+    if (right(seen)) return seen;
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}

@@ -1,0 +1,299 @@
+import { watch } from 'node:fs';
+import { mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import t, { type Test } from 'tap';
+import { systemClock } from '../../../src/core/clock.ts';
+import { silentLog, type Log } from '../../../src/core/log.ts';
+import { memoryQueue } from '../../../src/workers/memory/queue.ts';
+import { keepWatch } from '../../../src/workers/schedule/keep-watch.ts';
+import {
+  isRemote,
+  watchedTree,
+  type WatchedTreeOptions,
+} from '../../../src/workers/schedule/watched-tree.ts';
+import { runResult } from '../../contract/queue.ts';
+import { manualClock } from '../manual-clock.ts';
+import { newTally, until } from './hosts.ts';
+
+/** A tree that counts what it noticed. */
+function openTree(t: Test, root: string, options: Partial<WatchedTreeOptions> = {}) {
+  let noticed = 0;
+  const tree = watchedTree(root, { onChange: () => void (noticed += 1), ...options });
+  t.teardown(() => tree.close());
+  /** Waits until something was noticed since `work` began, and returns the state that then holds. */
+  const after = async (work: () => Promise<unknown>): Promise<string | null> => {
+    const before = noticed;
+    await work();
+    await until(
+      () => noticed,
+      (count) => count > before,
+    );
+    return tree.look();
+  };
+  return { tree, after };
+}
+
+t.test('every kind of change is noticed, at any depth, and shows in what the tree looks like', async (t) => {
+  const root = t.testdir({ one: { 'a.txt': 'a', deep: { 'b.txt': 'b' } }, two: {} });
+  const at = (...names: string[]): string => path.join(root, ...names);
+  const { tree, after } = openTree(t, root);
+  const states = [await tree.look()];
+  t.equal(await tree.look(), states[0], 'the same tree looks the same');
+  t.equal(tree.trouble, null);
+  for (const work of [
+    () => writeFile(at('one/deep/c.txt'), 'c'),
+    () => writeFile(at('one/a.txt'), 'longer'),
+    () => rename(at('one/a.txt'), at('two/a.txt')),
+    () => mkdir(at('three')),
+    () => writeFile(at('three/new.txt'), 'in a directory that was not there'),
+    () => rename(at('three'), at('two/three')),
+    () => writeFile(at('two/three/new.txt'), 'in one that was moved'),
+    () => rm(at('one'), { recursive: true }),
+    () => mkdir(at('one')),
+    () => writeFile(at('one/again.txt'), 'in one that was made again'),
+    () => symlink('again.txt', at('one/link')),
+  ])
+    states.push(await after(work));
+  t.notOk(states.includes(null));
+  t.equal(new Set(states).size, states.length, 'no two states are the same');
+});
+
+t.test(
+  'a directory that is replaced is watched in its new place, one that is gone once it is back',
+  async (t) => {
+    const parent = t.testdir({ root: { 'a.txt': 'a' }, other: { 'b.txt': 'b' } });
+    const root = path.join(parent, 'root');
+    const { tree, after } = openTree(t, root);
+    const first = await tree.look();
+    const second = await after(async () => {
+      await rename(root, path.join(parent, 'old'));
+      await rename(path.join(parent, 'other'), root);
+    });
+    t.not(second, first);
+    t.not(
+      await after(() => writeFile(path.join(root, 'c.txt'), 'c')),
+      second,
+      'it is the new one that is watched',
+    );
+    t.equal(await after(() => rm(root, { recursive: true })), null);
+    t.match(tree.trouble, /ENOENT/);
+    await mkdir(root);
+    t.ok(await tree.look());
+    t.equal(tree.trouble, null);
+    t.ok(await after(() => writeFile(path.join(root, 'd.txt'), 'd')));
+  },
+);
+
+t.test('where it cannot be watched it can still be looked at, and watched again later', async (t) => {
+  const root = t.testdir({ one: {}, two: {} });
+  let left = 1;
+  const watchDirectory = ((...args: Parameters<typeof watch>) => {
+    left -= 1;
+    if (left < 0)
+      throw Object.assign(new Error('ENOSPC: System limit for number of file watchers reached'), {
+        code: 'ENOSPC',
+      });
+    return watch(...args);
+  }) as typeof watch;
+  const { tree, after } = openTree(t, root, { watchDirectory });
+  const first = await tree.look();
+  t.match(tree.trouble, /ENOSPC/);
+  await writeFile(path.join(root, 'one/a.txt'), 'a');
+  t.not(await tree.look(), first);
+  left = 100;
+  t.ok(await tree.look());
+  t.match(tree.trouble, /ENOSPC/, 'not by itself');
+  tree.retry();
+  t.ok(await tree.look());
+  t.equal(tree.trouble, null);
+  t.ok(await after(() => writeFile(path.join(root, 'two/b.txt'), 'b')));
+});
+
+t.test('network file systems are looked at only', async (t) => {
+  const root = t.testdir({ one: {} });
+  const { tree } = openTree(t, root, { fileSystemOf: async () => 0x6969 });
+  t.ok(await tree.look());
+  t.match(tree.trouble, process.platform === 'linux' ? /network file system/ : null);
+  t.notOk(isRemote(0xef53), 'ext4');
+});
+
+interface Line {
+  message: string;
+  fields: Record<string, unknown>;
+}
+
+/** A pipeline whose source is watched, by a clock of its own. */
+function watching(t: Test, directory: string, options: { open?: typeof watchedTree; host?: Host } = {}) {
+  const clock = manualClock();
+  const { queue, begun, tally } = options.host ?? openHost(t);
+  const lines: Line[] = [];
+  const note = (fields: object, message: string): void => void lines.push({ message, fields: { ...fields } });
+  const log: Log = { ...silentLog, info: note, warn: note };
+  const stop = new AbortController();
+  const { observer } = tally;
+  const { signal } = stop;
+  const { open = watchedTree } = options;
+  const common = { pipelineId: 'maps', directory, settleMs: 2_000, clock, log, signal, observer, open };
+  const done = keepWatch({ ...common, triggers: queue.triggers });
+  const close = async (): Promise<void> => {
+    stop.abort(new Error('closed'));
+    await done;
+  };
+  t.teardown(close);
+  /** Lets time pass, a second at a time, until so many runs have begun. */
+  const runs = (count: number) =>
+    until(
+      async () => {
+        await clock.advance(1_000);
+        return begun.length;
+      },
+      (length) => length >= count,
+    );
+  return { clock, queue, begun, tally, lines, runs, close };
+}
+
+type Host = ReturnType<typeof openHost>;
+
+function openHost(t: Test) {
+  const queue = memoryQueue({
+    clock: systemClock,
+    log: silentLog,
+    queueSize: 1,
+    maxConcurrency: 1,
+    retentionMs: 60_000,
+    onExpire: async () => undefined,
+  });
+  t.teardown(() => queue.close(0));
+  const begun: string[] = [];
+  let open: () => void = () => undefined;
+  let gate = Promise.resolve();
+  void queue.start(async ({ runId }) => {
+    begun.push(runId);
+    await gate;
+    return runResult('ok');
+  });
+  const hold = (): void => void (gate = new Promise((resolve) => (open = resolve)));
+  return { queue, begun, tally: newTally(), hold, release: () => open() };
+}
+
+t.test(
+  'a change starts a run once the source was quiet, and what it looked like at the start does too',
+  async (t) => {
+    const root = t.testdir({ one: { 'a.txt': 'a' } });
+    const { clock, queue, begun, lines, runs } = watching(t, root);
+    await runs(1);
+    t.match(await queue.find(begun[0] ?? ''), { triggered_by: { kind: 'watch', tick: null } });
+    await clock.advance(120_000);
+    t.equal(begun.length, 1, 'nothing has changed');
+
+    // As long as it is written to, it is not quiet.
+    for (let second = 0; second < 6; second++) {
+      await writeFile(path.join(root, 'one/a.txt'), 'b'.repeat(second + 2));
+      await clock.advance(1_000);
+    }
+    const early = begun.length;
+    await runs(2);
+    await clock.advance(120_000);
+    t.equal(begun.length, 2, 'one for all of it');
+    t.equal(early, 1);
+    t.same(
+      lines.map(({ message }) => message),
+      Array(2).fill('run started by a change of its source'),
+    );
+  },
+);
+
+t.test('changes during a run start exactly one more after it', async (t) => {
+  const root = t.testdir({ 'a.txt': 'a' });
+  const host = openHost(t);
+  host.hold();
+  const { clock, begun, tally, runs } = watching(t, root, { host });
+  await runs(1);
+  for (let change = 1; change <= 3; change++) {
+    await writeFile(path.join(root, `${change}.txt`), 'b');
+    await until(
+      async () => {
+        await clock.advance(1_000);
+        return (tally.counts['started'] ?? 0) + (tally.counts['coalesced'] ?? 0);
+      },
+      (count) => count > change,
+    );
+  }
+  t.same(tally.counts, { started: 2, coalesced: 2 });
+  host.release();
+  await runs(2);
+  await clock.advance(120_000);
+  t.equal(begun.length, 2);
+});
+
+t.test('hosts that share a directory start one run for one change', async (t) => {
+  const root = t.testdir({ 'a.txt': 'a' });
+  const host = openHost(t);
+  const [one, other] = [watching(t, root, { host }), watching(t, root, { host })];
+  await one.runs(1);
+  await other.clock.advance(60_000);
+  await writeFile(path.join(root, 'b.txt'), 'b');
+  await other.runs(2);
+  await one.clock.advance(120_000);
+  await other.clock.advance(120_000);
+  t.equal(host.begun.length, 2);
+  await one.close();
+  await other.close();
+  const again = watching(t, root, { host });
+  await again.clock.advance(60_000);
+  await writeFile(path.join(root, 'c.txt'), 'c');
+  await again.runs(3);
+  t.equal(host.begun.length, 3, 'what was seen before a restart starts no run after it');
+});
+
+t.test('a source that is lost is said to be, once, polled until it is back, and watched again', async (t) => {
+  const parent = t.testdir({ root: { 'a.txt': 'a' } });
+  const root = path.join(parent, 'root');
+  const { clock, begun, lines, runs } = watching(t, root);
+  await runs(1);
+  await rename(root, path.join(parent, 'gone'));
+  await until(
+    async () => {
+      await clock.advance(1_000);
+      return lines.length;
+    },
+    (count) => count === 2,
+  );
+  await clock.advance(60_000);
+  t.equal(begun.length, 1, 'a source that is not there starts nothing');
+  await mkdir(root);
+  await writeFile(path.join(root, 'b.txt'), 'b');
+  await runs(2);
+  t.match(
+    lines.map(({ message }) => message),
+    [/^run started/, /^the source cannot be watched/, /^the source is watched again/, /^run started/],
+  );
+  t.match(lines[1]?.fields, { pipeline_id: 'maps', reason: /ENOENT/ });
+});
+
+t.test('without watches a source is polled, and tried to be watched again every ten minutes', async (t) => {
+  const root = t.testdir({ 'a.txt': 'a' });
+  let isFull = true;
+  const watchDirectory = ((...args: Parameters<typeof watch>) => {
+    if (isFull) throw new Error('ENOSPC: System limit for number of file watchers reached');
+    return watch(...args);
+  }) as typeof watch;
+  const open: typeof watchedTree = (directory, options) =>
+    watchedTree(directory, { ...options, watchDirectory });
+  const { begun, lines, runs, clock } = watching(t, root, { open });
+  await runs(1);
+  await writeFile(path.join(root, 'b.txt'), 'b');
+  await runs(2);
+  t.equal(lines.filter(({ message }) => message.startsWith('the source cannot')).length, 1);
+  isFull = false;
+  await until(
+    async () => {
+      await clock.advance(10_000);
+      return lines.at(-1)?.message;
+    },
+    (message) => message === 'the source is watched again',
+  );
+  await writeFile(path.join(root, 'c.txt'), 'c');
+  await runs(3);
+  t.equal(begun.length, 3);
+});
