@@ -7,7 +7,8 @@ import { sourcePlaces } from '../support/source-places.ts';
 
 /**
  * Packages that go into the bundles with all that they import: a process would find and read hundreds of
- * files of them. The others have native parts, files of their own, or hardly anything to load.
+ * files of them. The others have native parts, files of their own or hardly anything to load, or are loaded
+ * by import(), too, and would be there twice.
  */
 const inlined = new Set([
   '@aws-sdk/client-s3',
@@ -19,7 +20,6 @@ const inlined = new Set([
   'canonicalize',
   'commander',
   'cors',
-  'drizzle-orm',
   'express',
   'fast-check',
   'fast-xml-parser',
@@ -35,9 +35,6 @@ const inlined = new Set([
   'yaml',
 ]);
 
-/** Of the packages above, what is native or optional. */
-const neverInlined = new Set(['@electric-sql/pglite', 'postgres']);
-
 /** Packages that are no ES modules ask for Node.js's own ones with this. */
 const ownRequire =
   "import { createRequire as requireOfBundle } from 'node:module';const require = requireOfBundle(import.meta.url);";
@@ -47,6 +44,7 @@ const ownRequire =
  * the file named, and what is bundled in its place.
  */
 const programs: Readonly<Record<string, string>> = {
+  'examples/demo/demo.ts': 'examples/demo/demo.ts',
   'src/workers/embedded/file-reader.ts': 'src/workers/embedded/file-reader.ts',
   'src/workers/threads/thread-from-source.mjs': 'src/workers/threads/thread.ts',
   'test/faults/publisher-process.ts': 'test/faults/publisher-process.ts',
@@ -111,7 +109,7 @@ const packagesInside: Plugin = {
           .slice(0, specifier.startsWith('@') ? 2 : 1)
           .join('/');
         const isOfPackage = importer.includes(`${path.sep}node_modules${path.sep}`);
-        if (neverInlined.has(name) || !(isOfPackage || inlined.has(name))) return { external: true };
+        if (!isOfPackage && !inlined.has(name)) return { external: true };
         if (kind !== 'dynamic-import') return undefined;
         // What is no ES module would lose its names: they are found out by Node.js when it loads it.
         const found = await build.resolve(specifier, {
