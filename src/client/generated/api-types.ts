@@ -33,6 +33,7 @@ export interface RunRecord {
    */
   rerunnable: boolean;
   status: 'accepted' | 'queued' | 'running' | 'succeeded' | 'failed';
+  triggered_by: RunRecordTriggeredBy;
   accepted_at: string;
   queued_at: string | null;
   started_at: string | null;
@@ -51,6 +52,19 @@ export interface RunRecord {
    * What stopped the run as a whole; what failed at one destination stands there.
    */
   error: null | RunRecordError;
+}
+/**
+ * What made the run.
+ */
+export interface RunRecordTriggeredBy {
+  /**
+   * An uploaded bundle, somebody who started it, a tick of the schedule of its pipeline, or a change of its source.
+   */
+  kind: 'upload' | 'request' | 'schedule' | 'watch';
+  /**
+   * The time of the schedule that it was made for; null for the other kinds.
+   */
+  tick: string | null;
 }
 export interface RunRecordDestination {
   destination_id: string;
@@ -466,6 +480,28 @@ export interface PipelineList {
       workflow: 'additive' | 'replacement';
       public_base_url: string | null;
     }[];
+    /**
+     * Null where no run starts by the clock.
+     */
+    schedule: {
+      /**
+       * Five fields of cron, or a nickname.
+       */
+      cron: string;
+      /**
+       * IANA name.
+       */
+      timezone: string;
+      catch_up: 'none' | 'once';
+    } | null;
+    /**
+     * Whether a change of the source starts a run.
+     */
+    watch: boolean;
+    /**
+     * When the next run of the schedule is due, jitter included. It is missed if the pipeline is paused then.
+     */
+    next_run: string | null;
     /**
      * Runs that wait for their turn.
      */
