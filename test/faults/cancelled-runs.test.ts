@@ -19,13 +19,10 @@ import {
   contextWith,
   destinationOf,
   litter,
+  lookAt,
   newWorld,
-  openDirectly,
   publishTo,
-  snapshot,
-  stateOf,
   testClock,
-  untruths,
   worldKinds,
   type Files,
   type WorldKind,
@@ -94,7 +91,7 @@ interface Walked {
 async function walk(t: Test, kind: WorldKind, scenario: Scenario, at: number | null): Promise<Walked> {
   const world = newWorld(kind, t);
   if (scenario.before !== null)
-    await publishTo(await openDirectly(world), { files: scenario.before, workflow: scenario.workflow });
+    await publishTo(await world.open(), { files: scenario.before, workflow: scenario.workflow });
   const queue = memoryQueue({
     clock: manualClock(),
     log: silentLog,
@@ -117,15 +114,13 @@ async function walk(t: Test, kind: WorldKind, scenario: Scenario, at: number | n
     return publish(first, scenario, { runId: job.runId, signal });
   });
   const cancelled = await runTo(queue, 'maps.1');
-  const wrong = (await untruths(await openDirectly(world))).map((what) => `after the cancellation ${what}`);
+  const wrong = (await lookAt(world)).untruths.map((what) => `after the cancellation ${what}`);
   if (!isCancelled(cancelled) && cancelled.status !== 'succeeded') wrong.push(`it ended ${cancelled.status}`);
   const next = await runTo(queue, 'maps.2');
   if (next.status !== 'succeeded') wrong.push(`the next run ended ${JSON.stringify(next.destinations)}`);
-  const end = await openDirectly(world);
-  const state = await stateOf(end);
+  const { files, state, untruths } = await lookAt(world);
   if (state.kind !== 'valid' || state.catalog.pending !== null) wrong.push(`the state is ${state.kind}`);
-  const files = await snapshot(end);
-  wrong.push(...(await untruths(end)), ...litter(files).map((name) => `"${name}" was left behind`));
+  wrong.push(...untruths, ...litter(files).map((name) => `"${name}" was left behind`));
   const found = [...files].filter(([name]) => !name.endsWith('.publisher.json'));
   const wanted = Object.entries(scenario.outcome).map(([name, text]) => [`bundle/${name}`, text]);
   if (JSON.stringify(found.sort()) !== JSON.stringify(wanted.sort()))

@@ -15,16 +15,14 @@ import {
   contextWith,
   destinationOf,
   litter,
-  openDirectly,
+  lookAt,
   owner,
   publishTo,
   put,
-  snapshot,
-  stateOf,
   testClock,
   untilAborted,
-  untruths,
   type Files,
+  type Look,
   type World,
 } from './world.ts';
 
@@ -65,7 +63,7 @@ export interface FrozenScenario {
 const bothPublish = { frozen: publishing(slow), other: publishing(quick) };
 const publishOld = async (world: World): Promise<void> => {
   const files = { 'a.txt': 'old', 'old.txt': 'o' };
-  await publishTo(await openDirectly(world), { files, workflow: 'replacement' });
+  await publishTo(await world.open(), { files, workflow: 'replacement' });
 };
 
 export const frozenScenarios: readonly FrozenScenario[] = [
@@ -121,7 +119,10 @@ export async function walkFrozen(
   scenario: FrozenScenario,
   { drawn, midway, concurrency }: FrozenWalk,
 ): Promise<number> {
-  const { operations, others } = await countOperations(t, newWorld, scenario);
+  const start = await newWorld(t);
+  await put(await start.open(), 'sibling', 'untouched');
+  await scenario.prepare(start);
+  const { operations, others } = await countOperations(t, start, scenario);
   const whole: Freeze[] = [];
   const crossing: Freeze[] = [];
   for (let at = 1; at <= operations.length; at += 1)
@@ -136,7 +137,7 @@ export async function walkFrozen(
   const failures: string[] = [];
   await inParallel(freezes, concurrency, async (freeze) => {
     const where = `stopped after ${freeze.at} ${operations[freeze.at - 1] ?? ''}, ${freeze.first} first, continued at ${freeze.wokenAt ?? 'the end'}`;
-    failures.push(...(await wrongAfter(t, newWorld, scenario, freeze)).map((what) => `${where}: ${what}`));
+    failures.push(...(await wrongAfter(start, scenario, freeze)).map((what) => `${where}: ${what}`));
   });
   t.same(
     failures.slice(0, 10),
@@ -153,11 +154,10 @@ function everyNth<T>(all: readonly T[], atMost: number): readonly T[] {
 
 async function countOperations(
   t: Test,
-  newWorld: WorldFactory,
+  start: World,
   scenario: FrozenScenario,
 ): Promise<{ operations: string[]; others: number }> {
-  const world = await newWorld(t);
-  await scenario.prepare(world);
+  const world = await start.fork();
   const publisher = stoppable(await world.open());
   const { error } = await scenario.frozen.act(publisher);
   t.equal(error, null, 'undisturbed, it succeeds');
@@ -167,19 +167,16 @@ async function countOperations(
 }
 
 async function wrongAfter(
-  t: Test,
-  newWorld: WorldFactory,
+  start: World,
   scenario: FrozenScenario,
   { at, first, wokenAt }: Freeze,
 ): Promise<string[]> {
-  const world = await newWorld(t);
-  await put(await openDirectly(world), 'sibling', 'untouched');
-  await scenario.prepare(world);
+  const world = await start.fork();
   const frozen = stoppable(await world.open(), at);
   const frozenResult = scenario.frozen.act(frozen);
   if ((await Promise.race([frozen.stopped, frozenResult.then(() => 'ended')])) === 'ended')
     return ['it was never stopped'];
-  const hadCommitted = await isLeftBy(world, scenario.frozen);
+  const hadCommitted = isLeftBy(await lookAt(world), scenario.frozen);
 
   // Whoever had not begun would now wait for the other one, as any two publishers do.
   const other = stoppable(await world.open(), frozen.hadBegun ? (wokenAt ?? 0) : 0);
@@ -197,16 +194,16 @@ async function wrongAfter(
     wrong.push(
       `it did not lose its lease: ${error === null ? 'it succeeded' : `${error.code} ${error.message}`}`,
     );
-  const storage = await openDirectly(world);
+  const left = await lookAt(world);
   // One that had not begun to take the lease is like one that was started later.
   const isLast = !frozen.hadBegun && !hadCommitted && !otherIsMidway && error === null;
-  if (!(await isLeftBy(world, isLast ? scenario.frozen : scenario.other)))
+  if (!isLeftBy(left, isLast ? scenario.frozen : scenario.other))
     wrong.push(`what ${isLast ? 'it' : 'the other one'} did is not there, or the state has an intent`);
-  wrong.push(...(await untruths(storage)));
+  wrong.push(...left.untruths);
   const next = await scenario.other.act(stoppable(await world.open()));
   // There may be nothing to unpublish any more.
   if (next.error !== null && next.error.code !== 'not_published') wrong.push('the next run failed');
-  const files = await snapshot(storage);
+  const files = await world.files();
   wrong.push(...litter(files).map((name) => `"${name}" was left`));
   const { leaves } = scenario.other;
   const expected = { ...leaves, '../sibling': 'untouched' };
@@ -221,8 +218,7 @@ async function wrongAfter(
 }
 
 /** Whether the catalog is as this task leaves it, and no attempt is unfinished. */
-async function isLeftBy(world: World, { leaves }: Task): Promise<boolean> {
-  const state = await stateOf(await openDirectly(world));
+function isLeftBy({ state }: Look, { leaves }: Task): boolean {
   if (leaves === null) return state.kind === 'absent';
   if (state.kind !== 'valid' || state.catalog.pending !== null) return false;
   const recorded = state.catalog.outputs.map(({ path }) => path as string).sort();

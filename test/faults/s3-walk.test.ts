@@ -1,25 +1,18 @@
 import t from 'tap';
 import { ListMultipartUploadsCommand } from '@aws-sdk/client-s3';
-import { systemClock } from '../../src/core/clock.ts';
-import { silentLog } from '../../src/core/log.ts';
-import { listedKey as key } from '../../src/core/storage/key.ts';
-import { s3Storage } from '../../src/core/storage/s3/driver.ts';
-import { within } from '../../src/core/storage/wrappers/within.ts';
-import { locationOf, secretsOf, startRadosgw } from '../services/radosgw.ts';
-import { walkUndo } from './undo-walk.ts';
-import { scenarios, walkScenario, type WorldFactory } from './walk.ts';
+import { startRadosgw } from '../services/radosgw.ts';
 import { isExhaustive, sampleOf, share } from '../support/sampling.ts';
+import { s3Worlds } from './server-worlds.ts';
+import { walkUndo } from './undo-walk.ts';
+import { scenarios, walkScenario } from './walk.ts';
 
 /**
  * Every fault at every storage operation of every action, on a real server; those of a replacement go in
- * parts of one byte. A world is a directory of one bucket, which is opened once: opening and probing are no
- * storage operations.
+ * parts of one byte.
  */
 
 const server = await startRadosgw(t);
 const bucket = await server.newBucket();
-const options = { clock: systemClock, log: silentLog, secrets: secretsOf(server.user) };
-let worlds = 0;
 const undone = sampleOf(scenarios, 3, 'undone');
 let [walked, all] = [0, 0];
 
@@ -27,13 +20,7 @@ for (const scenario of scenarios) {
   if (scenario.action.includes('trading places')) continue; // Object stores have no directories.
   const partBytes = scenario.action === 'replace_catalog' ? 1 : 1024;
   t.test(`S3: ${scenario.action}`, async (t) => {
-    const whole = await s3Storage(locationOf(server.endpoint, bucket), { ...options, partBytes });
-    t.teardown(() => whole.close());
-    const newWorld: WorldFactory = () => {
-      worlds += 1;
-      const directory = key(`world-${worlds}`);
-      return { name: 's3', open: async () => within(whole, directory) };
-    };
+    const newWorld = await s3Worlds(t, server, { bucket, partBytes });
     const done = await walkScenario(t, newWorld, scenario, { everyCode: false, concurrency: 6, drawn: 6 });
     walked += done.points;
     all += done.all;

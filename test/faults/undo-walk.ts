@@ -6,14 +6,16 @@ import {
   countOperations,
   differences,
   newLog,
+  prepared,
   recorded,
   shortfalls,
+  type Prepared,
   type Scenario,
   type Walked,
   type WorldFactory,
 } from './walk.ts';
 import { withFaults, type Fault } from './with-faults.ts';
-import { openDirectly, snapshot, stateOf, untruths } from './world.ts';
+import { lookAt } from './world.ts';
 
 /**
  * A publisher that fails cleanly, so that it undoes what it did, and is killed at each operation of the
@@ -46,14 +48,15 @@ export async function walkUndo(
   { atMost, drawn, concurrency }: UndoWalk,
 ): Promise<Walked> {
   if (recorded.has(scenario.action)) return { points: 0, all: 0 };
-  const operations = await countOperations(t, newWorld, scenario);
+  const start = await prepared(t, newWorld, scenario);
+  const operations = await countOperations(t, start, scenario);
   const commitAt = commitIn(operations);
   const lastChange = operations.slice(0, commitAt - 1).findLastIndex(isChange) + 1;
   // The commit of an unpublishing begins by removing what could be put back.
   const refused = scenario.action.startsWith('unpublish') ? [lastChange] : [lastChange, commitAt];
   const every: Kill[] = [];
   for (const refusedAt of refused) {
-    const undoing = await operationsOf(t, newWorld, scenario, refusedAt);
+    const undoing = await operationsOf(t, start, scenario, refusedAt);
     for (const [index, operation] of undoing.entries())
       if (index >= refusedAt) every.push({ refusedAt, killedAt: index + 1, operation });
   }
@@ -63,7 +66,7 @@ export async function walkUndo(
   const failures: string[] = [];
   await inParallel(kills, concurrency, async (kill) => {
     const where = `refused at ${kill.refusedAt} ${operations[kill.refusedAt - 1] ?? ''}, killed at ${kill.killedAt} ${kill.operation}`;
-    failures.push(...(await wrongAfter(t, newWorld, scenario, kill)).map((what) => `${where}: ${what}`));
+    failures.push(...(await wrongAfter(start, scenario, kill)).map((what) => `${where}: ${what}`));
   });
   t.same(failures.slice(0, 10), [], `${share(kills.length, all.length)} kills of an undoing walked`);
   return { points: kills.length, all: all.length };
@@ -79,42 +82,33 @@ const refusal = (at: number): Fault => ({ kind: 'before', at, code: 'storage_per
 /** Every operation of an attempt that is refused one, the undoing included. */
 async function operationsOf(
   t: Test,
-  newWorld: WorldFactory,
+  { fork, before }: Prepared,
   scenario: Scenario,
   refusedAt: number,
 ): Promise<string[]> {
-  const world = await newWorld(t);
-  await scenario.prepare(await openDirectly(world));
-  const before = await snapshot(await openDirectly(world));
+  const world = await fork();
   const log = newLog();
   const refusing = withFaults(await world.open(), refusal(refusedAt), log);
   const succeeded = await scenario.work(refusing).catch(() => false);
   t.notOk(succeeded, 'a refused operation fails the attempt');
-  const after = await snapshot(await openDirectly(world));
-  t.same(differences(before, after, { withState: true }), [], 'which is undone');
+  t.same(differences(before, await world.files(), { withState: true }), [], 'which is undone');
   return log.operations;
 }
 
 async function wrongAfter(
-  t: Test,
-  newWorld: WorldFactory,
+  { fork, before }: Prepared,
   scenario: Scenario,
   { refusedAt, killedAt }: Kill,
 ): Promise<string[]> {
-  const world = await newWorld(t);
-  const directly = await openDirectly(world);
-  await scenario.prepare(directly);
-  const before = await snapshot(directly);
+  const world = await fork();
   const log = newLog();
   const refusing = withFaults(await world.open(), refusal(refusedAt), newLog());
   const dying = withFaults(refusing, { ...refusal(killedAt), kind: 'crash' }, log);
   await scenario.work(dying).catch(() => false);
   const wrong = log.fired ? [] : ['it was never killed'];
 
-  const after = await snapshot(directly);
-  if (scenario.startsUntrue !== true)
-    wrong.push(...(await untruths(directly)).map((what) => `after the kill ${what}`));
-  const state = await stateOf(directly);
+  const { files: after, state, untruths } = await lookAt(world);
+  if (scenario.startsUntrue !== true) wrong.push(...untruths.map((what) => `after the kill ${what}`));
   // Once the intent is gone, nobody knows what would have to be put back.
   if (state.kind !== 'valid' || state.catalog.pending === null)
     wrong.push(...differences(before, after, { withState: false }));

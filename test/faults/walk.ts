@@ -15,16 +15,14 @@ import {
   contextWith,
   destinationOf,
   litter,
-  openDirectly,
+  lookAt,
   otherOwner,
   owner,
   publishTo,
   put,
   retrying,
-  snapshot,
   stateOf,
   testClock,
-  untruths,
   type Files,
   type World,
 } from './world.ts';
@@ -340,7 +338,8 @@ export async function walkScenario(
   scenario: Scenario,
   { everyCode, concurrency, drawn, sample = false }: WalkOptions,
 ): Promise<Walked> {
-  const operations = await countOperations(t, newWorld, scenario);
+  const start = await prepared(t, newWorld, scenario);
+  const operations = await countOperations(t, start, scenario);
   const all: { fault: Fault; retries: number }[] = [];
   for (let at = 1; at <= operations.length; at += 1)
     for (const kind of sample ? [sampled[at % sampled.length] as FaultKind] : faultKinds)
@@ -359,7 +358,7 @@ export async function walkScenario(
   const points = sampleOf(all, drawn, scenario.action);
   const failures: string[] = [];
   await inParallel(points, concurrency, async ({ fault, retries }) => {
-    const wrong = await walk(t, newWorld, scenario, { fault, retries, commitAt: commitIn(operations) });
+    const wrong = await walk(start, scenario, { fault, retries, commitAt: commitIn(operations) });
     const where = `${fault.kind} (${fault.code}, ${retries} retries) at ${fault.at} ${operations[fault.at - 1] ?? ''}`;
     failures.push(...wrong.map((what) => `${where}: ${what}`));
   });
@@ -371,13 +370,22 @@ export async function walkScenario(
   return { points: points.length, all: all.length };
 }
 
-export async function countOperations(
-  t: Test,
-  newWorld: WorldFactory,
-  scenario: Scenario,
-): Promise<string[]> {
+/** A destination as the scenario finds it; each case gets a copy. */
+export interface Prepared {
+  fork: () => Promise<World>;
+  before: ReadonlyMap<string, string>;
+}
+
+/** Prepares a scenario once for all its cases: publishing what is there before is a third of a case. */
+export async function prepared(t: Test, newWorld: WorldFactory, scenario: Scenario): Promise<Prepared> {
   const world = await newWorld(t);
   await scenario.prepare(await world.open());
+  return { fork: () => world.fork(), before: await world.files() };
+}
+
+export async function countOperations(t: Test, start: Prepared, scenario: Scenario): Promise<string[]> {
+  const world = await start.fork();
+  t.same(await world.files(), start.before, 'a copy holds what was prepared');
   const log = newLog();
   t.ok(await scenario.work(withFaults(await world.open(), null, log)), 'the clean run succeeds');
   t.ok(log.mutations > 0, 'the clean run changes something');
@@ -387,15 +395,11 @@ export async function countOperations(
 
 /** One fault point; returns what was not as it must be. */
 async function walk(
-  t: Test,
-  newWorld: WorldFactory,
+  { fork, before }: Prepared,
   scenario: Scenario,
   { fault, retries, commitAt }: { fault: Fault; retries: number; commitAt: number },
 ): Promise<string[]> {
-  const world = await newWorld(t);
-  const directly = await openDirectly(world);
-  await scenario.prepare(directly);
-  const before = await snapshot(directly);
+  const world = await fork();
   const log = newLog();
   const root = retrying(withFaults(await world.open(), fault, log), retries);
   const succeeded = await scenario.work(root).catch(() => false);
@@ -404,10 +408,8 @@ async function walk(
   if (retries > 0 && !succeeded) wrong.push('a retried passing failure failed the publication');
   wrong.push(...earlyDeletes(log, before, scenario));
 
-  const rebooted = await openDirectly(world);
-  if (scenario.startsUntrue !== true)
-    wrong.push(...(await untruths(rebooted)).map((what) => `after the fault ${what}`));
-  const afterFault = await snapshot(rebooted);
+  const { files: afterFault, untruths } = await lookAt(world);
+  if (scenario.startsUntrue !== true) wrong.push(...untruths.map((what) => `after the fault ${what}`));
   if (!succeeded && isUndone(scenario, fault, commitAt))
     wrong.push(...differences(before, afterFault, { withState: fault.code === 'storage_permanent' }));
   for (const [name, text] of Object.entries(scenario.untouched))
@@ -466,14 +468,12 @@ export function differences(
  * nothing.
  */
 export async function shortfalls(world: World, scenario: Scenario): Promise<string[]> {
-  const storage = await openDirectly(world);
-  const wrong = await untruths(storage);
-  const state = await stateOf(storage);
+  const { files, state, untruths } = await lookAt(world);
+  const wrong = [...untruths];
   if (scenario.endsWithoutState === true) {
     if (state.kind !== 'absent') wrong.push(`the state is ${state.kind}`);
   } else if (state.kind !== 'valid' || state.catalog.pending !== null)
     wrong.push(`the state is ${state.kind} or has an intent`);
-  const files = await snapshot(storage);
   wrong.push(...litter(files).map((name) => `"${name}" was left behind`));
   const expected = new Map(Object.entries(scenario.untouched));
   for (const [name, text] of Object.entries(scenario.outcome)) expected.set(`${bundlePath}/${name}`, text);

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import type { Test } from 'tap';
 import { digestOf } from '../../src/core/digest.ts';
@@ -29,15 +29,10 @@ import { memoryDirectory } from '../support/memory-directory.ts';
 export interface World {
   name: string;
   open(): Promise<Storage>;
-  /**
-   * The same place with no server between, where there is a quicker way to it: to make it as it is to be
-   * found, and to see what has become of it, neither of which is what is tested.
-   */
-  openDirectly?(): Promise<Storage>;
-}
-
-export async function openDirectly(world: World): Promise<Storage> {
-  return world.openDirectly === undefined ? world.open() : world.openDirectly();
+  /** Every file with its text, past the storage: what is seen of a world is not what is tested. */
+  files(): Promise<ReadonlyMap<string, string>>;
+  /** Another destination with the same files, without publishing them again. */
+  fork(): Promise<World>;
 }
 
 /** What a server honours of conditional writes decides how the lease is taken on an object store. */
@@ -56,16 +51,66 @@ export const worldKinds = [
 export type WorldKind = (typeof worldKinds)[number];
 
 export function newWorld(kind: WorldKind, t: Test): World {
-  if (kind === 'local') {
-    const root = mkdtempSync(path.join(memoryDirectory(), 'waybill-world-'));
-    t.teardown(() => rmSync(root, { recursive: true, force: true }));
-    return { name: kind, open: async () => localStorage(root) };
+  return kind === 'local' ? localWorld(t) : memoryWorld(kind, new Map());
+}
+
+function localWorld(t: Test): World & { directory: string } {
+  const root = mkdtempSync(path.join(memoryDirectory(), 'waybill-world-'));
+  t.teardown(() => rmSync(root, { recursive: true, force: true }));
+  return directoryWorld(
+    root,
+    async () => localStorage(root),
+    () => localWorld(t),
+  );
+}
+
+function memoryWorld(kind: Exclude<WorldKind, 'local'>, disk: MemoryDisk): World {
+  return {
+    name: kind,
+    open: async () =>
+      kind === 'memory files'
+        ? memoryStorage({ disk, flavour: 'files' })
+        : memoryStorage({ disk, flavour: 'objects', conditionalWrites: honouredBy[kind] }),
+    files: async () => new Map(Array.from(disk, ([name, { bytes }]) => [name, bytes.toString()])),
+    fork: async () => memoryWorld(kind, new Map(disk)),
+  };
+}
+
+/** A world in a directory of this machine, whatever storage leads there. `another` makes an empty one. */
+export function directoryWorld(
+  directory: string,
+  open: () => Promise<Storage>,
+  another: () => World & { directory: string },
+): World & { directory: string } {
+  return {
+    name: 'local',
+    directory,
+    open,
+    files: async () => new Map(existsSync(directory) ? filesBelow(directory, '') : []),
+    async fork() {
+      const forked = another();
+      if (existsSync(directory)) copyTree(directory, forked.directory);
+      return forked;
+    },
+  };
+}
+
+/** Synchronous: a world has a dozen files, in memory, and a call that waits costs more than it takes. */
+function* filesBelow(directory: string, prefix: string): Iterable<[string, string]> {
+  for (const entry of readdirSync(directory, { withFileTypes: true })) {
+    const file = path.join(directory, entry.name);
+    if (entry.isDirectory()) yield* filesBelow(file, `${prefix}${entry.name}/`);
+    else yield [`${prefix}${entry.name}`, readFileSync(file, 'utf8')];
   }
-  const disk: MemoryDisk = new Map();
-  if (kind === 'memory files')
-    return { name: kind, open: async () => memoryStorage({ disk, flavour: 'files' }) };
-  const conditionalWrites = honouredBy[kind];
-  return { name: kind, open: async () => memoryStorage({ disk, flavour: 'objects', conditionalWrites }) };
+}
+
+function copyTree(from: string, to: string): void {
+  mkdirSync(to, { recursive: true });
+  for (const entry of readdirSync(from, { withFileTypes: true })) {
+    const [source, target] = [path.join(from, entry.name), path.join(to, entry.name)];
+    if (entry.isDirectory()) copyTree(source, target);
+    else copyFileSync(source, target);
+  }
 }
 
 /**
@@ -205,13 +250,46 @@ export async function stateOf(root: Storage, path = bundlePath): Promise<Catalog
   return (await readState(within(root, listedKey(path)))).state;
 }
 
+/** What a world holds, read once. */
+export interface Look {
+  files: ReadonlyMap<string, string>;
+  state: CatalogState;
+  /** As `untruths` has them. */
+  untruths: string[];
+}
+
+export async function lookAt(world: Pick<World, 'files'>): Promise<Look> {
+  const files = await world.files();
+  const prefix = `${bundlePath}/`;
+  const below = Array.from(files).filter(([name]) => name.startsWith(prefix));
+  const held = new Map(below.map(([name, text]) => [name.slice(prefix.length), text]));
+  const { state } = await readState(holding(held));
+  return { files, state, untruths: untruthsIn(state, held) };
+}
+
+const nothing = memoryStorage({ flavour: 'files' });
+
+/** A storage that these files are read from. */
+function holding(files: ReadonlyMap<string, string>): Storage {
+  return {
+    ...nothing,
+    async *read(name) {
+      const text = files.get(name);
+      if (text === undefined) yield* nothing.read(name);
+      else yield Buffer.from(text);
+    },
+  };
+}
+
 /**
  * What must hold at any moment at all: a state without an intent tells the truth about every file it records.
  */
 export async function untruths(root: Storage, path = bundlePath): Promise<string[]> {
-  const state = await stateOf(root, path);
+  return untruthsIn(await stateOf(root, path), await snapshot(within(root, listedKey(path))));
+}
+
+function untruthsIn(state: CatalogState, files: ReadonlyMap<string, string>): string[] {
   if (state.kind !== 'valid' || state.catalog.pending !== null) return [];
-  const files = await snapshot(within(root, listedKey(path)));
   return state.catalog.outputs.flatMap((record) => {
     const text = files.get(record.path);
     if (text === undefined) return [`${record.path} is recorded and missing`];
