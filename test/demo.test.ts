@@ -77,7 +77,11 @@ t.test('npm run demo -- --once publishes everything, says where, and exits 0', a
     assertPublished(t, path.join(directory, 'public', bundle));
   t.ok(existsSync(path.join(directory, 'public/latest/session-42.tar.gz')), 'with the archive');
   t.ok(existsSync(path.join(directory, 'public/latest/index.html')), 'with the index');
-  t.same(readdirSync(path.join(directory, 'staging')), [], 'what has succeeded needs no bundle');
+  t.match(
+    readdirSync(path.join(directory, 'staging')),
+    [/^upload-\w+$/],
+    'what the daemon staged stays as long as its queue keeps the run',
+  );
 
   for (const told of [directory, '202 Accepted', 'skip_same=3', 'preserve_relative', 'fixed', 'daemon.log'])
     t.match(output(), told);

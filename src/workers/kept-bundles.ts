@@ -3,19 +3,20 @@ import type { RunRecord } from './run-record.ts';
 import { isCancelled } from './run-transitions.ts';
 
 /*
- * The bundle of a run that failed stays staged, so that the run can be repeated with the very same bytes, as
- * far as these limits allow. Decided here, purely, for every queue; the oldest go first.
+ * The bundle of a run that has ended stays staged as long as its record, so that the run can be repeated with
+ * the very same bytes, as far as these limits allow. Decided here, purely, for every queue; the oldest go
+ * first.
  */
 
 export interface KeepLimits {
-  /** How long a bundle is kept after its run failed, in milliseconds; the run's record is not outlived. */
+  /** How long a bundle is kept after its run ended, in milliseconds; the run's record is not outlived. */
   keepMs: number;
   mostBundles: number;
   /** Of all of them together, as they are staged. */
   mostBytes: number;
 }
 
-/** What was staged for a run; `gone` once nobody needs it, or the run that repeats this one has it. */
+/** What was staged for a run; `gone` once it is not kept, or the run that repeats this one has it. */
 export type BundleState = 'none' | 'staged' | 'gone';
 
 export interface KeptBundle {
@@ -23,9 +24,9 @@ export interface KeptBundle {
   bytes: number;
 }
 
-/** Whether what is staged for a run that has ended is kept. Pure. */
+/** Whether what is staged for a run that has ended is kept: nobody wants what was cancelled. Pure. */
 export function isKept(job: PublishJob, record: RunRecord): boolean {
-  return job.staged !== null && record.status === 'failed' && !isCancelled(record);
+  return job.staged !== null && !isCancelled(record);
 }
 
 /** Whether a run, as an earlier process left it, needs what is staged for it. Pure. */

@@ -66,7 +66,7 @@ export interface JobQueue {
 
   depth(): Promise<QueueDepth>;
 
-  /** Of failed runs, on all hosts together. */
+  /** Of runs that have ended, on all hosts together. */
   kept(): Promise<KeptBundles>;
 
   /** What starts runs by itself: ticks of schedules, and changes of sources. */
@@ -98,8 +98,8 @@ export interface JobQueue {
    * Queues a run that repeats one that has ended: with the bundle that is still staged for it, which belongs
    * to the new run from then on, or, if the pipeline has a source, with what that holds by then. A run is
    * repeated once: whoever asks again gets the record of the new run with `replayed: true`. A slot is
-   * needed. Throws `run_not_found`, `run_not_finished`, `bundle_gone` (the run succeeded, was cancelled, or
-   * failed too long or too many bundles ago), `queue_full`, `pipeline_full` and `shutting_down`.
+   * needed. Throws `run_not_found`, `run_not_finished`, `bundle_gone` (the run was cancelled, or
+   * ended too long or too many bundles ago), `queue_full`, `pipeline_full` and `shutting_down`.
    */
   rerun(runId: string, newRunId: string): Promise<AcceptedRun>;
 

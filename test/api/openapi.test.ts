@@ -429,7 +429,10 @@ const provocations: Record<string, Record<string, Provocation>> = {
     insufficient_scope: rerun('/runs/none', { token: tokens.reader }),
     run_not_found: rerun('/runs/none'),
     run_not_finished: ofAnUpload((path) => rerun(path)),
-    bundle_gone: withRun('ok', (path) => rerun(path)),
+    bundle_gone: ofAnUpload((path) => async (api) => {
+      await (await cancel(path)(api)).text();
+      return rerun(path)(api);
+    }),
     queue_full: [full, withRun('failed', (path) => occupied(rerun(path), { pipelineId: 'docs' }))],
     pipeline_full: [
       { maxWaiting: 1 },

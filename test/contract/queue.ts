@@ -488,7 +488,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     await t.rejects(queue.cancel('docs.1'), { code: 'run_finished' });
   });
 
-  t.test('a run that failed is repeated with what is staged for it, once', async (t) => {
+  t.test('a run is repeated with what is staged for it, once', async (t) => {
     const { queue, discarded } = await start(t);
     const workers = gatedWorkers();
     const jobs: PublishJob[] = [];
@@ -518,14 +518,18 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.match(await queue.rerun('maps.2', 'maps.4'), { replayed: false, record: { rerun_of: 'maps.2' } });
     workers.finish('maps.4', runResult('ok'));
     await finished(queue, 'maps.4');
+    t.match(await queue.find('maps.4'), { status: 'succeeded', rerunnable: true });
+    t.match(await queue.kept(), { bundles: 1 }, 'as long as the record');
+    t.match(await queue.rerun('maps.2', 'maps.5'), { replayed: true, record: { run_id: 'maps.4' } });
+    await submit(queue, 'maps.6');
+    await queue.cancel('maps.6');
     await until(
       async () => discarded,
       (ids) => ids.length > 0,
     );
-    t.same(discarded, ['maps.4'], 'what has succeeded needs it no more');
-    t.match(await queue.find('maps.4'), { rerunnable: false });
-    await t.rejects(queue.rerun('maps.4', 'maps.5'), { code: 'bundle_gone', retryable: false });
-    t.match(await queue.rerun('maps.2', 'maps.5'), { replayed: true, record: { run_id: 'maps.4' } });
+    t.same(discarded, ['maps.6'], 'nobody wants what was cancelled');
+    t.match(await queue.find('maps.6'), { rerunnable: false });
+    await t.rejects(queue.rerun('maps.6', 'maps.7'), { code: 'bundle_gone', retryable: false });
   });
 
   t.test('a rerun needs a slot like any run, and none begins once the queue drains', async (t) => {
@@ -564,7 +568,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.same(await queue.kept(), { bundles: 0, bytes: 0 });
   });
 
-  t.test('bundles of failed runs are kept within limits; the oldest go first', async (t) => {
+  t.test('bundles are kept within limits; the oldest go first', async (t) => {
     const keep = { keepMs: 60_000, mostBundles: 3, mostBytes: 25 };
     const { queue, elapse, discarded, expired } = await start(t, { keep });
     await queue.start(async () => runResult('failed'));

@@ -66,9 +66,7 @@ t.test(
         .map(({ started_at }) => started_at);
       t.same(starts, [...starts].sort(), `${pipeline} ran in the order of acceptance`);
     }
-    // What has succeeded needs no archive, though the worker that was to remove it may be dead.
-    while (readdirSync(path.join(place.root, 'staging')).length > 0) await systemClock.sleep(50);
-    t.same(readdirSync(path.join(place.root, 'staging')), []);
+    t.equal(readdirSync(path.join(place.root, 'staging')).length, 40, 'one archive for each retained run');
     t.equal(await other.kill('SIGTERM'), 0);
     for (const api of apis) t.equal(await api.kill('SIGTERM'), 0);
     t.equal(

@@ -42,7 +42,7 @@ t.test(
   },
 );
 
-t.test('a run needs its bundle until it has ended, and then only if it failed', async (t) => {
+t.test('a run needs its bundle until its record expires, unless it was cancelled', async (t) => {
   const at = new Date();
   const job: PublishJob = { runId: 'maps.1', pipelineId: 'maps', staged: '/staging/a', bundlePath: '.' };
   const waiting = queuedRun(acceptedRun(job, at), at);
@@ -52,11 +52,11 @@ t.test('a run needs its bundle until it has ended, and then only if it failed', 
   const needed = [waiting, failed, stopped, succeeded].map((record) =>
     needsBundle({ job, bundle: 'staged', record }),
   );
-  t.same(needed, [true, true, false, false]);
+  t.same(needed, [true, true, false, true]);
   t.equal(needsBundle({ job, bundle: 'gone', record: failed }), false, 'another run has it, or nobody');
   t.same(
     [failed, stopped, succeeded].map((record) => isRerunnable(job, record)),
-    [true, false, false],
+    [true, false, true],
   );
   const ofSource: PublishJob = { runId: 'maps.1', pipelineId: 'maps', staged: null };
   t.equal(isRerunnable(ofSource, succeeded), true, 'the source is read again');

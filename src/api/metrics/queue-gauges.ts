@@ -76,6 +76,6 @@ function observeKept(registry: Registry, queue: Pick<JobQueue, 'kept'>): void {
         else this.set(kept[member]);
       },
     });
-  gauge('waybill_kept_bundles', 'Bundles of failed runs that are staged to be run again.', 'bundles');
-  gauge('waybill_kept_bundles_bytes', 'Bytes of the bundles of failed runs that are staged.', 'bytes');
+  gauge('waybill_kept_bundles', 'Bundles of ended runs that are staged to be run again.', 'bundles');
+  gauge('waybill_kept_bundles_bytes', 'Bytes of the bundles of ended runs that are staged.', 'bytes');
 }

@@ -13,7 +13,7 @@ export const rerunRoute: Route<RunPorts> = {
   tag: 'runs',
   summary: 'Run once more',
   description:
-    'Repeats a run that has ended. The bundle of a run that failed stays staged for a while (`server.rerun`), and the new run publishes the very same bytes. Where the pipeline has a source of its own, a run reads it again. `rerun_of` of the new record names the old run. A run is repeated once: asked again, the answer is the same run, and what is repeated next is that one. Takes a token of the pipeline, or that of `server.admin_token_env`.',
+    'Repeats a run that has ended. The bundle of a run stays staged as long as its record, or as `server.rerun` says, and the new run publishes the very same bytes. Where the pipeline has a source of its own, a run reads it again. `rerun_of` of the new record names the old run. A run is repeated once: asked again, the answer is the same run, and what is repeated next is that one. Takes a token of the pipeline, or that of `server.admin_token_env`.',
   access: 'token',
   parameters: [pipelineIdParameter, runIdParameter],
   body: emptyRequest,

@@ -31,7 +31,7 @@ export interface ConfigDocument {
       cors?: { origins: string[] };
     };
     metrics: { enabled: boolean; token_env?: string };
-    rerun: { keep_for: string; max_bundles: number; max_bytes: string | number };
+    rerun: { keep_for?: string; max_bundles?: number; max_bytes?: string | number };
     worker: { listen?: string };
     admin_token_env?: string;
     staging: StagingDocument;

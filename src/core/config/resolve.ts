@@ -76,9 +76,10 @@ function resolveServer(
     },
     metrics: { enabled: metrics.enabled, tokenEnv: metrics.token_env ?? null },
     rerun: {
-      keepMs: resolveDuration(rerun.keep_for),
-      mostBundles: rerun.max_bundles,
-      mostBytes: resolveSize(rerun.max_bytes),
+      // No record, and no bundle with it, is kept longer than this; and no disk holds so much.
+      keepMs: resolveDuration(rerun.keep_for ?? '366d'),
+      mostBundles: rerun.max_bundles ?? Number.MAX_SAFE_INTEGER,
+      mostBytes: rerun.max_bytes === undefined ? Number.MAX_SAFE_INTEGER : resolveSize(rerun.max_bytes),
     },
     worker: { listen: worker.listen === undefined ? null : accepted(parseListen(worker.listen)) },
     adminTokenEnv: admin_token_env ?? null,

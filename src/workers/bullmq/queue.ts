@@ -46,7 +46,7 @@ export interface BullmqQueueOptions {
    * it fails, or this host ends before, any host removes it from shared staging.
    */
   discard?: (job: PublishJob) => Promise<void>;
-  /** How long bundles of failed runs stay staged; by default as long as their records. */
+  /** How long bundles of ended runs stay staged; by default as long as their records. */
   keep?: KeepLimits;
 }
 
@@ -77,7 +77,7 @@ const sweepLimit = 100;
  * a lost ticket nor a duplicate does harm.
  *
  * Every second each host also starts eligible pipelines, stops runs that were cancelled, in case the message
- * was lost, removes bundles of failed runs that are not to be kept longer, deletes expired runs and removes
+ * was lost, removes bundles that are not to be kept longer, deletes expired runs and removes
  * abandoned archives from shared staging.
  *
  * A host looks for jobs of dead workers only after its connection was up for as long as a worker may be

@@ -22,12 +22,12 @@ const patienceMs = 5_000;
 
 /**
  * What is staged for runs. It belongs to one run at a time: to a run that has not ended; within the limits to
- * one that failed, so that it can be repeated; and then to the one that repeats it. A bundle is removed only
+ * one that has, so that it can be repeated; and then to the one that repeats it. A bundle is removed only
  * when the journal says that nobody needs it, so that a process that is killed leaves no run without one.
  */
 export class Bundles<Run extends KeptRun> {
   readonly #options: BundlesOptions<Run>;
-  /** Failed runs whose bundles are kept, in the order in which they ended. */
+  /** Runs that have ended and whose bundles are kept, in the order in which they ended. */
   readonly #kept = new Map<string, Run>();
   readonly #retention: Retention<Run>;
   readonly #leaving = new Set<Promise<void>>();
@@ -42,7 +42,7 @@ export class Bundles<Run extends KeptRun> {
     });
   }
 
-  /** Those of failed runs. */
+  /** Those of runs that have ended. */
   get kept(): KeptBundles {
     const runs = [...this.#kept.values()];
     return { bundles: runs.length, bytes: runs.reduce((sum, { job }) => sum + stagedBytes(job), 0) };

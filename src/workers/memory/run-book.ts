@@ -56,7 +56,7 @@ export interface RunBookOptions {
   onExpire: (job: PublishJob) => Promise<void>;
   /** Called when the job needs what is staged no more, while its record stays; by default nothing is done. */
   discard?: (job: PublishJob) => Promise<void>;
-  /** How long bundles of failed runs stay staged; by default as long as their records. */
+  /** How long bundles of ended runs stay staged; by default as long as their records. */
   keep?: KeepLimits;
 }
 

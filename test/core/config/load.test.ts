@@ -65,7 +65,11 @@ t.test('the smallest configuration gets every default', async (t) => {
       adminTokenEnv: null,
       staging: { directory: '/etc/waybill/staging', shared: null },
       queue: { driver: 'memory' },
-      rerun: { keepMs: 86_400_000, mostBundles: 100, mostBytes: 10 * 2 ** 30 },
+      rerun: {
+        keepMs: 366 * 86_400_000,
+        mostBundles: Number.MAX_SAFE_INTEGER,
+        mostBytes: Number.MAX_SAFE_INTEGER,
+      },
       worker: { listen: null },
     },
     log: { level: 'info', requests: 'all' },

@@ -46,7 +46,9 @@ const http = map({
     ),
   retention: duration({ atLeast: '1s', atMost: '366d' })
     .default('24h')
-    .description('How long the record of a completed run is kept, and with it its idempotency key.'),
+    .description(
+      'How long the record of a completed run is kept, and with it its idempotency key and its staged bundle.',
+    ),
   queue_size: integer(1, 100_000)
     .default(32)
     .description('Uploads that may be staged or wait at once; one more is answered with 503 queue_full.'),
@@ -87,18 +89,22 @@ const http = map({
 
 const rerun = map({
   keep_for: duration({ atLeast: '0s', atMost: '366d' })
-    .default('24h')
     .description(
-      'How long the bundle of a failed run stays staged, and no longer than its record (http.retention). 0s keeps none.',
-    ),
+      'How long the bundle of a run stays staged after its end. Without it, as long as its record (http.retention), which no bundle outlives; 0s keeps none.',
+    )
+    .example('24h'),
   max_bundles: integer(0, 100_000)
-    .default(100)
-    .description('How many such bundles are kept at most; the oldest go first.'),
+    .description(
+      'How many such bundles are kept at most; the oldest go first. Without it, as many as there are.',
+    )
+    .example(100),
   max_bytes: size({ atLeast: 0 })
-    .default('10GiB')
-    .description('How much room they may take together; the oldest go first.'),
+    .description(
+      'How much room they may take together; the oldest go first. Without it, as much as there is.',
+    )
+    .example('10GiB'),
 }).description(
-  'Bundles of failed runs are kept so that the runs can be repeated with the same bytes. Those of all other runs are removed when the run ends.',
+  'Bundles of runs that have ended stay staged so that the runs can be repeated with the same bytes. Those of cancelled runs are removed at once.',
 );
 
 const worker = map({
