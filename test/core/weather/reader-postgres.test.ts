@@ -10,6 +10,7 @@ import { startPostgres } from '../../services/postgres.ts';
 import { dirtyMoment, dirtyRowsSuite } from './dirty-rows.ts';
 import { oracleSuite } from './oracle.ts';
 import { anyAlert, clockAt, readerSuite } from './suite.ts';
+import { atConnectionEnd } from '../../support/at-connection-end.ts';
 import { persist } from '../../support/persist.ts';
 import { howMany } from '../../support/sampling.ts';
 
@@ -133,6 +134,24 @@ t.test('nothing but reading reaches the server, and the session refuses to write
     { message: /25006/ },
   );
   await database.close();
+});
+
+t.test('a read that meets the end of its connection does not silence the next one', async (t) => {
+  const { openPostgres } = await import('../../../src/core/weather/database/postgres.ts');
+  const { sql } = await import('drizzle-orm');
+  const database = openPostgres({ ...primary, poolSize: 1, connectTimeoutMs: 1000 }, server.url());
+  const owner = await openServer(server.url());
+  const read = (): Promise<unknown> => database.one((queries) => queries.execute(sql`select 7 as seven`));
+  await read();
+  const met = atConnectionEnd(server.port, read);
+  met.catch(() => undefined);
+  await owner.query(
+    "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'waybill-weather'",
+    [],
+  );
+  await t.rejects(met, { code: 'database_unavailable' });
+  t.match(await read(), [{ seven: 7 }]);
+  await Promise.all([database.close(), owner.close()]);
 });
 
 t.test('what the tables cannot answer', async (t) => {

@@ -50,6 +50,16 @@ export function placesRequired(thrown: unknown): unknown {
   );
 }
 
+/**
+ * Whether a connection was closed under a statement, or did not come about in time. Where a statement met the
+ * end of its connection, version 3.4 of the driver holds that back and says nothing on the next one, whose
+ * start then takes until its time-out, each time (`closed` in its `connection.js` does not forget
+ * `nextWriteTimer`). Pure.
+ */
+export function isCutOff(thrown: unknown): boolean {
+  return /^(CONNECTION_CLOSED|CONNECT_TIMEOUT|ECONNRESET|EPIPE)$/.test(codeOf(originOf(thrown)));
+}
+
 function originOf(thrown: unknown): unknown {
   let origin = thrown;
   while (origin instanceof Error && origin.cause !== undefined && codeOf(origin) === '')

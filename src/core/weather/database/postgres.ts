@@ -5,7 +5,7 @@ import { systemClock, type Clock } from '../../clock.ts';
 import { WaybillError } from '../../errors.ts';
 import { openAdmission } from './admission.ts';
 import type { Queries, WeatherDatabase } from './database.ts';
-import { databaseError } from './errors.ts';
+import { databaseError, isCutOff } from './errors.ts';
 import type { PostgresConfig } from './settings.ts';
 import { openWatchdog } from './query-watchdog.ts';
 
@@ -81,14 +81,25 @@ function openLane(
   const waitMs = Math.min(config.connectTimeoutMs, deadlineMs);
   const admit = openAdmission({ most: reads, share, waitMs }, clock);
   let pool = openPool(config, url, deadlineMs);
-  const inTime = openWatchdog(deadlineMs, clock, () => {
-    void pool.close({ timeout: 0 });
+  const renew = (lost: Pool, timeout: number): void => {
+    if (pool !== lost) return;
     pool = openPool(config, url, deadlineMs);
-  });
+    void lost.close({ timeout });
+  };
+  const inTime = openWatchdog(deadlineMs, clock, () => renew(pool, 0));
   const admitted = async <T>(family: string, work: (queries: Queries) => Promise<T>): Promise<T> => {
     const release = await admit(family);
-    // Until the server has answered: a read that was given up still holds its connection.
-    return work(pool.queries).finally(release);
+    const used = pool;
+    try {
+      return await work(used.queries);
+    } catch (error) {
+      // The driver may have silenced that connection for good; other reads end on theirs.
+      if (isCutOff(error)) renew(used, closeSeconds);
+      throw error;
+    } finally {
+      // Only now that the server has answered: a read that was given up still holds its connection.
+      release();
+    }
   };
   return {
     run: async (family, work) => {

@@ -6,6 +6,7 @@ import { openServer } from '../../../../src/core/weather/feed/tables/open-server
 import { createRequestTable, createTables } from '../../../../src/core/weather/feed/tables/create-tables.ts';
 import type { Target } from '../../../../src/core/weather/feed/tables/target.ts';
 import { startPostgres } from '../../../services/postgres.ts';
+import { atConnectionEnd } from '../../../support/at-connection-end.ts';
 import { sharedPglite } from '../shared-pglite.ts';
 import { dayOfChanges } from './day.ts';
 import { dump } from './dump.ts';
@@ -102,6 +103,29 @@ t.test('a feeder goes on once the database is back, whichever statement finds it
     t.same(await dump(target), expected, what);
   }
   await target.close();
+});
+
+t.test('a statement that meets the end of its connection does not silence the next one', async (t) => {
+  const target = await openServer(server.url());
+  const other = await openServer(server.url());
+  const ways = {
+    query: () => target.query('select 1', []),
+    run: () => target.run('select 1'),
+    transaction: () => target.transaction((transaction) => transaction.run('select 1')),
+  };
+  for (const [name, way] of Object.entries(ways)) {
+    await target.query('select 1', []);
+    const met = atConnectionEnd(server.port, way);
+    met.catch(() => undefined);
+    await other.query(
+      `select pg_terminate_backend(pid) from pg_stat_activity
+       where application_name = 'waybill-weather-feed' and pid <> pg_backend_pid()`,
+      [],
+    );
+    await t.rejects(met, { code: 'CONNECTION_CLOSED' }, name);
+    t.same(await target.query('select 7 as seven', []), [{ seven: 7 }], name);
+  }
+  await Promise.all([target.close(), other.close()]);
 });
 
 t.test('a connection that is lost half-way leaves nothing of a document', async (t) => {

@@ -32,9 +32,16 @@ export async function openServer(url: string, schema = 'weather'): Promise<Targe
     const release = await turns.acquire(1);
     return work().finally(release);
   };
+  const single = async <T>(work: (statements: Statements) => Promise<T>): Promise<T> => {
+    const used = line;
+    return work(statementsOf(used.client)).catch((error: unknown) => {
+      if (endsLine(error)) renew(used);
+      throw error;
+    });
+  };
   return {
-    query: (text, values) => inTurn(() => statementsOf(line.client).query(text, values)),
-    run: (text) => inTurn(() => statementsOf(line.client).run(text)),
+    query: (text, values) => inTurn(() => single((statements) => statements.query(text, values))),
+    run: (text) => inTurn(() => single((statements) => statements.run(text))),
     transaction: (work) => inTurn(() => transactionOn(line, work, renew)),
     close: () => line.client.end({ timeout: 5 }),
   };
@@ -50,7 +57,13 @@ async function transactionOn<T>(
   work: (transaction: Transaction) => Promise<T>,
   renew: (lost: Line) => void,
 ): Promise<T> {
-  await line.client.unsafe('begin').simple();
+  await line.client
+    .unsafe('begin')
+    .simple()
+    .catch((error: unknown) => {
+      if (endsLine(error)) renew(line);
+      throw error;
+    });
   line.isLost = false;
   const statements = whileOpen(line, statementsOf(line.client));
   try {
@@ -69,7 +82,12 @@ async function transactionOn<T>(
   }
 }
 
-/** Whether the line is dead after this error: one of the driver, or the last word of the server. */
+/**
+ * Whether the line is dead after this error: one of the driver, or the last word of the server. It is never
+ * used again: where a statement met the end of its connection, version 3.4 of the driver holds that back and
+ * says nothing on the next one, whose start then takes until its time-out, each time (`closed` in its
+ * `connection.js` does not forget `nextWriteTimer`).
+ */
 function endsLine(error: unknown): boolean {
   if (!(error instanceof Error) || !('code' in error)) return false;
   return error.name !== 'PostgresError' || ('severity' in error && error.severity === 'FATAL');
