@@ -43,6 +43,12 @@ export interface Notifier {
   /** Makes an event of it and sees to its delivery to every notifier that wants it. Returns at once. */
   notify(occurrence: Occurrence): void;
   /**
+   * From now on these are the notifiers. One that stays takes its events with it: those that wait are sent as
+   * it is configured now, those that are on their way as they began. One that is left out gets no more, and
+   * delivers what it has.
+   */
+  replace(notifiers: readonly OpenNotifier[]): void;
+  /**
    * Waits until everything is delivered or given up, at most `withinMs`, or ten seconds if the process was
    * asked to stop; drops the rest, and closes the sinks. Later events are dropped.
    */
@@ -65,19 +71,37 @@ export const newEventId = (): string => `msg_${randomId()}`;
 export function createNotifier(options: NotifierOptions): Notifier {
   const { clock, outbox = noOutbox, hurry = new AbortController().signal } = options;
   const giveUp = new AbortController();
-  const lanes = options.notifiers.map((notifier) =>
-    laneOf(notifier, { ...options, hurry, signal: giveUp.signal }),
+  const open = (notifier: OpenNotifier): Lane =>
+    laneOf(notifier, { ...options, hurry, signal: giveUp.signal });
+  let lanes: ReadonlyMap<string, Lane> = new Map(
+    options.notifiers.map((notifier) => [notifier.config.id, open(notifier)]),
   );
+  const leaving = new Set<Promise<void>>();
   for (const { notifierId, event, ended } of outbox.left) {
-    const lane = lanes.find(({ config }) => config.id === notifierId);
+    const lane = lanes.get(notifierId);
     if (lane !== undefined) lane.add(event, ended);
     else dropped({ notifierId, event, ended }, options.log);
   }
   return {
     notify(occurrence) {
       const event = eventOf(occurrence, newEventId(), clock.now());
-      for (const lane of lanes)
-        if (wants(lane.config, occurrence)) lane.add(event, outbox.keep(lane.config.id, event));
+      for (const [id, lane] of lanes)
+        if (wants(lane.config(), occurrence)) lane.add(event, outbox.keep(id, event));
+    },
+    replace(notifiers) {
+      const before = lanes;
+      lanes = new Map(
+        notifiers.map((notifier): [string, Lane] => {
+          const lane = before.get(notifier.config.id);
+          lane?.replace(notifier);
+          return [notifier.config.id, lane ?? open(notifier)];
+        }),
+      );
+      for (const [id, lane] of before) {
+        if (lanes.has(id)) continue;
+        const left = lane.close().finally(() => leaving.delete(left));
+        leaving.add(left);
+      }
     },
     async close(withinMs) {
       const timers: Timer[] = [];
@@ -87,7 +111,7 @@ export function createNotifier(options: NotifierOptions): Notifier {
       if (hurry.aborted) hasten();
       hurry.addEventListener('abort', hasten, { once: true });
       try {
-        await Promise.all(lanes.map(async (lane) => lane.close()));
+        await Promise.all([...leaving, ...[...lanes.values()].map(async (lane) => lane.close())]);
       } finally {
         hurry.removeEventListener('abort', hasten);
         for (const timer of timers) timer.cancel();
@@ -113,9 +137,12 @@ function dropped({ notifierId, event, ended }: Outbox['left'][number], log: Log)
 }
 
 interface Lane {
-  config: NotifierConfig;
+  config: () => NotifierConfig;
+  /** Sends with another configuration and sink from now on; the former sink is closed once it is idle. */
+  replace(next: OpenNotifier): void;
   /** `ended` is called when its delivery has ended for good. */
   add(event: Event, ended: () => void): void;
+  /** Waits until everything has ended, and closes the sink. */
   close(): Promise<void>;
 }
 
@@ -125,10 +152,12 @@ interface Waiting {
 }
 
 function laneOf(
-  { config, sink }: OpenNotifier,
+  first: OpenNotifier,
   options: NotifierOptions & { signal: AbortSignal; hurry: AbortSignal },
 ): Lane {
   const { clock, log, signal, hurry, onOutcome } = options;
+  let current = first;
+  const sends = new Map<Sink, number>();
   const waiting: Waiting[] = [];
   const working = new Set<Promise<void>>();
   let isGone = false;
@@ -138,43 +167,73 @@ function laneOf(
     const isStopping = hurry.aborted || signal.aborted;
     if (isKept && isStopping && !delivery.delivered && !delivery.gone) {
       log.info(
-        { notifier: config.id, event_id: event.id, event_type: event.type },
+        { notifier: first.config.id, event_id: event.id, event_type: event.type },
         'event kept for the next start',
       );
       return;
     }
     ended();
-    onOutcome({ ...delivery, notifierId: config.id, kind: config.kind, event });
+    const { id, kind } = current.config;
+    onOutcome({ ...delivery, notifierId: id, kind, event });
   };
   const unsent = (reason: string, gone = false): Delivery => ({ delivered: false, tries: 0, reason, gone });
 
+  const send = async ({ sink, config }: OpenNotifier, event: Event): Promise<Delivery> => {
+    sends.set(sink, (sends.get(sink) ?? 0) + 1);
+    const { id: eventId, type } = event;
+    const delivery = await deliver(sink, event, {
+      clock,
+      signal,
+      hurry,
+      ...(options.policy === undefined ? {} : { policy: options.policy }),
+      ...(options.random === undefined ? {} : { random: options.random }),
+      onRetry: ({ reason }, attempt, pauseMs) =>
+        log.debug(
+          { notifier: config.id, event_id: eventId, event_type: type, attempt, pauseMs, reason },
+          'event not delivered, trying again',
+        ),
+    });
+    const left = (sends.get(sink) ?? 1) - 1;
+    if (left > 0) sends.set(sink, left);
+    else sends.delete(sink);
+    if (left === 0 && current.sink !== sink) leave(sink);
+    return delivery;
+  };
+
   const work = async (): Promise<void> => {
-    for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
+    // A sink that replaced another may take fewer at once.
+    while (working.size <= current.sink.concurrency) {
+      const next = waiting.shift();
+      if (next === undefined) return;
       if (isGone) {
         end(next, unsent('the receiver is gone', true));
         continue;
       }
-      const { event } = next;
-      const { id: eventId, type } = event;
-      const delivery = await deliver(sink, event, {
-        clock,
-        signal,
-        hurry,
-        ...(options.policy === undefined ? {} : { policy: options.policy }),
-        ...(options.random === undefined ? {} : { random: options.random }),
-        onRetry: ({ reason }, attempt, pauseMs) =>
-          log.debug(
-            { notifier: config.id, event_id: eventId, event_type: type, attempt, pauseMs, reason },
-            'event not delivered, trying again',
-          ),
-      });
-      isGone ||= delivery.gone;
+      const used = current;
+      const delivery = await send(used, next.event);
+      if (used === current) isGone ||= delivery.gone;
       end(next, delivery);
     }
   };
 
+  // What is still open of it does not concern anybody any more.
+  const leave = (sink: Sink): void => void sink.close().catch(() => undefined);
+
+  const startWorker = (): void => {
+    const worker = work().finally(() => working.delete(worker));
+    working.add(worker);
+  };
+
   return {
-    config,
+    config: () => current.config,
+    replace(next) {
+      const { sink } = current;
+      current = next;
+      isGone = false;
+      if (!sends.has(sink)) leave(sink);
+      const free = Math.min(next.sink.concurrency - working.size, waiting.length);
+      for (let started = 0; started < free; started += 1) startWorker();
+    },
     add(event, ended) {
       const next = { event, ended };
       if (waiting.length >= waitingAtMost) {
@@ -182,13 +241,11 @@ function laneOf(
         return;
       }
       waiting.push(next);
-      if (working.size >= sink.concurrency) return;
-      const worker = work().finally(() => working.delete(worker));
-      working.add(worker);
+      if (working.size < current.sink.concurrency) startWorker();
     },
     async close() {
       while (working.size > 0) await Promise.all(working);
-      await sink.close();
+      await current.sink.close();
     },
   };
 }

@@ -360,3 +360,112 @@ t.test('what cannot be delivered before the end is kept for the next process', a
     'and has no outcome yet',
   );
 });
+
+/** A sink whose tries end when the test says so. */
+function heldSink(
+  name: string,
+  log: string[],
+  concurrency = 1,
+): { sink: Sink; release: () => Promise<void> } {
+  const held: (() => void)[] = [];
+  return {
+    sink: sinkOf(
+      ({ id }) =>
+        new Promise((resolve) => {
+          log.push(`${name} ${id}`);
+          held.push(() => resolve({ ok: true }));
+        }),
+      { concurrency, close: async () => void log.push(`${name} closed`) },
+    ),
+    release: async () => {
+      held.shift()?.();
+      await new Promise((resolve) => setImmediate(resolve));
+    },
+  };
+}
+
+t.test(
+  'a notifier that is replaced keeps what waits, in order, and lets go of the former sink',
+  async (t) => {
+    const log: string[] = [];
+    const [first, second] = [heldSink('first', log), heldSink('second', log)];
+    const { notifier, outcomes } = open({ n: first.sink });
+    for (let index = 0; index < 3; index += 1) notifier.notify(published);
+    notifier.replace([{ config: config({ pipelines: ['maps'] }), sink: second.sink }]);
+    notifier.notify(published);
+    t.equal(log.length, 1, "the event that is on its way is nobody else's");
+    for (const one of [first, second, second, second]) await one.release();
+    await notifier.close(60_000);
+    const ids = outcomes.map(({ event }) => event.id);
+    t.same(log, [
+      `first ${ids[0]}`,
+      'first closed',
+      `second ${ids[1]}`,
+      `second ${ids[2]}`,
+      `second ${ids[3]}`,
+      'second closed',
+    ]);
+    t.ok(outcomes.every(({ delivered }) => delivered));
+  },
+);
+
+t.test('a sink that takes fewer at once than the former one gets no more than that', async (t) => {
+  const log: string[] = [];
+  const [wide, narrow] = [heldSink('wide', log, 2), heldSink('narrow', log)];
+  const { notifier, outcomes } = open({ n: wide.sink });
+  for (let index = 0; index < 4; index += 1) notifier.notify(published);
+  notifier.replace([{ config: config(), sink: narrow.sink }]);
+  await wide.release();
+  await wide.release();
+  t.equal(log.filter((line) => line.startsWith('narrow msg')).length, 1);
+  await narrow.release();
+  await narrow.release();
+  await notifier.close(60_000);
+  t.equal(outcomes.length, 4);
+
+  const [slow, fast] = [heldSink('slow', log), heldSink('fast', log, 3)];
+  const more = open({ n: slow.sink });
+  for (let index = 0; index < 4; index += 1) more.notifier.notify(published);
+  more.notifier.replace([{ config: config(), sink: fast.sink }]);
+  t.equal(log.filter((line) => line.startsWith('fast msg')).length, 2, 'beside the one that is on its way');
+  await slow.release();
+  for (let index = 0; index < 3; index += 1) await fast.release();
+  await more.notifier.close(60_000);
+  t.equal(more.outcomes.length, 4);
+});
+
+t.test('a notifier that is left out delivers what it has, and gets nothing more', async (t) => {
+  const log: string[] = [];
+  const [old, other] = [heldSink('old', log), heldSink('other', log)];
+  const { notifier, outcomes } = open({ n: old.sink });
+  notifier.notify(published);
+  notifier.notify(published);
+  notifier.replace([{ config: config({ id: 'm' }), sink: other.sink }]);
+  notifier.notify(published);
+  await old.release();
+  await old.release();
+  await other.release();
+  t.ok(log.includes('old closed'));
+  await notifier.close(60_000);
+  t.same(outcomes.map(({ notifierId }) => notifierId).sort(), ['m', 'n', 'n']);
+});
+
+t.test('a receiver that is gone is tried again once its notifier is replaced', async (t) => {
+  const { notifier, outcomes } = open({
+    n: sinkOf(async () => ({ ok: false, reason: 'gone', retry: false, gone: true })),
+  });
+  notifier.notify(published);
+  notifier.notify(published);
+  while (outcomes.length < 2) await new Promise((resolve) => setImmediate(resolve));
+  notifier.replace([{ config: config(), sink: sinkOf(async () => ({ ok: true })) }]);
+  notifier.notify(published);
+  await notifier.close(60_000);
+  t.same(
+    outcomes.map(({ delivered, tries }) => [delivered, tries]),
+    [
+      [false, 1],
+      [false, 0],
+      [true, 1],
+    ],
+  );
+});
