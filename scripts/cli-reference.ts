@@ -18,6 +18,7 @@ const commands = [
   ['runs', 'cancel'],
   ['pipelines'],
   ['serve'],
+  ['reload'],
   ['weather', 'feed'],
   ['notify', 'test'],
   ['config', 'check'],

@@ -1,17 +1,34 @@
 import type { RequestHandler } from 'express';
+import type { Current } from '../core/current.ts';
 import type { HealthPorts } from './health/health-route.ts';
 import type { HttpPorts } from './http/app.ts';
 import type { Metrics } from './metrics/metrics.ts';
-import type { MetricsPorts } from './metrics/metrics-route.ts';
+import type { MetricsAccess, MetricsPorts } from './metrics/metrics-route.ts';
 import type { LivePorts } from './live/live-routes.ts';
-import type { PipelinePorts } from './runs/pipelines-route.ts';
-import type { UploadPorts } from './upload/ports.ts';
+import type { PipelineAccess, PipelinePorts } from './runs/pipelines-route.ts';
+import type { ReloadPorts } from './reload/reload-route.ts';
+import type { UploadAccess, UploadPorts } from './upload/ports.ts';
 import type { WeatherPorts } from './weather/ports.ts';
+
+/**
+ * Who may call, and about what: all that requests are judged by and a reload replaces. A handler asks for it
+ * once, so that one request is judged by one configuration.
+ */
+export interface ApiAccess extends UploadAccess, PipelineAccess, MetricsAccess {}
 
 /** Everything that the routes work with: what each feature asks for, put together by the daemon or a test. */
 export interface ApiPorts
-  extends HttpPorts, UploadPorts, LivePorts, PipelinePorts, MetricsPorts, HealthPorts, WeatherPorts {
+  extends
+    HttpPorts,
+    UploadPorts,
+    LivePorts,
+    PipelinePorts,
+    ReloadPorts,
+    MetricsPorts,
+    HealthPorts,
+    WeatherPorts {
+  configured: Current<ApiAccess>;
   metrics: Metrics | null;
-  /** Serves the queue board under its own path; null if the configuration has no admin token. */
+  /** Serves the queue board under its own path; null if the queue has no board. */
   board?: RequestHandler | null;
 }

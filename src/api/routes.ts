@@ -6,6 +6,7 @@ import { liveRoute } from './health/live-route.ts';
 import { followRunRoute, followRunsRoute } from './live/live-routes.ts';
 import { metricsRoute } from './metrics/metrics-route.ts';
 import { openApiRoute } from './openapi/openapi-route.ts';
+import { reloadRoute } from './reload/reload-route.ts';
 import { cancelRunRoute } from './runs/cancel-route.ts';
 import { pausePipelineRoute, resumePipelineRoute } from './runs/pause-routes.ts';
 import { listRunsRoute, startRunRoute } from './runs/pipeline-runs-routes.ts';
@@ -39,6 +40,7 @@ export const routes: readonly Route<ApiPorts>[] = [
   healthRoute,
   readyRoute,
   liveRoute,
+  reloadRoute,
   metricsRoute,
   openApiRoute,
   apiPageRoute,

@@ -9,7 +9,8 @@ export interface DaemonProcess {
   /**
    * Tells systemd, if it runs this process, that the start is over. Closes the daemon at the first SIGINT or
    * SIGTERM, one that came while it started included, and ends the process after that, whatever is still open
-   * in it. A second signal ends the process at once.
+   * in it. A second signal ends the process at once. SIGHUP reloads the configuration; one that came while
+   * the daemon started does so now, and one that comes while it stops does nothing.
    */
   runUntilStopped(daemon: RunningDaemon): Promise<number>;
 }
@@ -17,6 +18,8 @@ export interface DaemonProcess {
 export interface RunningDaemon {
   /** Where it answers; null or absent if it listens nowhere. */
   url?: string | null;
+  /** Reads the configuration again, and logs what came of it. */
+  reload(): Promise<unknown>;
   close(): Promise<{ unfinished: string[] }>;
 }
 
@@ -27,12 +30,12 @@ const threadGraceMs = 2_000;
 const startGraceMs = 10_000;
 
 /**
- * Listens for signals from now on: a worker takes its first job before its start is over. Keeps those that
- * mean something else to other daemons from ending this process without draining: SIGHUP is logged, SIGUSR2
- * ignored. To be called before the first thread is started.
+ * Listens for signals from now on: a worker takes its first job before its start is over. SIGUSR2, which
+ * means something else to other daemons, is kept from ending this process without draining. To be called
+ * before the first thread is started.
  */
 export function daemonProcess(log: Log): DaemonProcess {
-  outliveOtherSignals(log);
+  const hangUps = listenForReload(log);
   const manager = serviceManager({ env: process.env, pid: process.pid, clock: systemClock, log });
   const threads = new Set<Worker>();
   process.on('worker', (thread) => {
@@ -41,6 +44,7 @@ export function daemonProcess(log: Log): DaemonProcess {
   });
   let isStarting = true;
   const request = listenForStop((signal) => {
+    hangUps.ignore();
     log.info({ signal }, 'draining; once more to end at once');
     manager.stopping('finishing what was accepted');
     const giveUp = (): void => {
@@ -55,6 +59,7 @@ export function daemonProcess(log: Log): DaemonProcess {
       isStarting = false;
       const { url = null } = daemon;
       manager.ready(url === null ? 'working' : `answering at ${url}`);
+      hangUps.serve(() => daemon.reload());
       await request.received;
       const { unfinished } = await daemon.close();
       await manager.close();
@@ -65,7 +70,30 @@ export function daemonProcess(log: Log): DaemonProcess {
   };
 }
 
-/** What a weather reader needs of it, which has no threads. */
+/** What becomes of SIGHUP: it is kept in mind until `serve` is called, and means nothing after `ignore`. */
+function listenForReload(log: Log): { serve(reload: () => Promise<unknown>): void; ignore(): void } {
+  let isWanted = false;
+  let handle = (): void => void (isWanted = true);
+  process.on('SIGHUP', () => {
+    log.info({ signal: 'SIGHUP' }, 'asked to read the configuration again');
+    handle();
+  });
+  process.on('SIGUSR2', () => undefined);
+  let isIgnored = false;
+  return {
+    serve: (reload) => {
+      if (isIgnored) return;
+      handle = () => void reload().catch(() => undefined);
+      if (isWanted) handle();
+    },
+    ignore: () => {
+      isIgnored = true;
+      handle = () => undefined;
+    },
+  };
+}
+
+/** For a weather reader, which has no threads and reads its configuration once. */
 export function outliveOtherSignals(log: Log): void {
   process.on('SIGHUP', () =>
     log.warn({ signal: 'SIGHUP' }, 'the configuration is not read again; restart the daemon to apply it'),

@@ -6,6 +6,7 @@ export const exitCodes: Record<ErrorCode, 1 | 2> = {
   config_unreadable: 2,
   config_invalid: 2,
   secrets_invalid: 2,
+  reload_refused: 2,
   bundle_not_found: 1,
   invalid_bundle: 1,
   malformed_archive: 1,

@@ -10,6 +10,7 @@ import { pipelinesCommand } from './commands/pipelines/command.ts';
 import { pruneCommand } from './commands/prune/command.ts';
 import { pushCommand } from './commands/push/command.ts';
 import { reconcileStateCommand } from './commands/reconcile-state/command.ts';
+import { reloadCommand } from './commands/reload/command.ts';
 import { runCommand } from './commands/run/command.ts';
 import { runsCommand } from './commands/runs/command.ts';
 import { sceneMapCommand } from './commands/scene-map/command.ts';
@@ -78,6 +79,7 @@ for (const add of [
   serveCommand,
   weatherCommand,
   workerCommand,
+  reloadCommand,
   notifyCommand,
   configCommand,
   sceneMapCommand,

@@ -23,6 +23,11 @@ export const errorTable = {
     about:
       'A secret is missing or empty, or the secrets directory is missing, unreadable or holds a bad file name.',
   },
+  reload_refused: {
+    retryable: false,
+    about:
+      'The configuration was to be read again, and the file or a secret is not right. Everything stays as it was.',
+  },
 
   // bundles
   bundle_not_found: { retryable: false, about: 'No bundle was found where one was expected.' },

@@ -1,4 +1,5 @@
 import type { BaseAdapter } from '@bull-board/api/baseAdapter';
+import type { Config } from '../core/config/config.ts';
 import type { RunResult } from '../core/publish/results/result.ts';
 import type { StagedJob } from './job.ts';
 import type { JobQueue } from './queue.ts';
@@ -14,8 +15,8 @@ import type { ThreadStats } from './threads/pool.ts';
 export interface Coordinator {
   readonly queue: JobQueue;
   readonly staging: StagingArea;
-  /** The queues for Bull Board; null if the queue is in memory, which has no board. */
-  readonly board: BoardQueues | null;
+  /** The queues for Bull Board, as they are now; null if the queue is in memory, which has no board. */
+  readonly board: (() => BoardQueues) | null;
   /** What has to hold for uploads to be taken and published. */
   readonly checks: readonly HealthCheck[];
   threads(): ThreadStats;
@@ -26,6 +27,13 @@ export interface Coordinator {
   plan(job: StagedJob, signal: AbortSignal): Promise<RunResult>;
   /** Begins to publish. */
   start(): Promise<void>;
+  /**
+   * Runs that begin from now on begin with this configuration: its pipelines, secrets directory and
+   * notifiers; all else stays as it was at the start. A pipeline that it lacks keeps the settings that it had
+   * for the runs that were accepted. Throws `queue_unavailable`, and leaves everything as it was then, if
+   * Redis cannot be told of new pipelines.
+   */
+  adopt(config: Config): Promise<void>;
   /** Closes the queue as `JobQueue.close` does, ends the threads, and clears staging. */
   close(timeoutMs: number): Promise<{ unfinished: string[] }>;
 }
@@ -42,7 +50,9 @@ export interface StagingArea {
 
 export type BoardQueues = readonly BaseAdapter[];
 
-export interface CoordinatorOptions extends PublishingPoolOptions {
+export interface CoordinatorOptions extends Omit<PublishingPoolOptions, 'settings'> {
+  /** As it is at the start. */
+  config: Config;
   /** Notified of each run that a thread begins and ends. */
   observer?: RunObserver;
 }

@@ -1,13 +1,14 @@
 import type { Config } from '../core/config/config.ts';
+import type { Current } from '../core/current.ts';
 
 /**
- * How many uploads and runs of a pipeline may be received or wait at once; null if `queue_size` alone bounds
- * them. A share of `queue_size` is rounded down; it is 1 at least. Pure.
+ * How many uploads and runs of a pipeline may be received or wait at once, as configured now; null if
+ * `queue_size` alone bounds them. A share of `queue_size` is rounded down; it is 1 at least.
  */
-export function maxWaitingOf({ pipelines, server }: Config): (pipelineId: string) => number | null {
-  const limits = new Map(pipelines.map(({ id, maxWaiting }) => [id, maxWaiting]));
+export function maxWaitingOf(settings: Current<Config>): (pipelineId: string) => number | null {
   return (pipelineId) => {
-    const limit = limits.get(pipelineId) ?? null;
+    const { pipelines, server } = settings.get();
+    const limit = pipelines.find(({ id }) => id === pipelineId)?.maxWaiting ?? null;
     if (limit === null) return null;
     const { queueSize } = server.http;
     const count = 'count' in limit ? limit.count : Math.floor((queueSize * limit.percent) / 100);

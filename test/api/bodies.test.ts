@@ -10,7 +10,7 @@ import { connect, startApi, tokens, uploadHead, type Api, type RawConnection } f
 /** The one rule for bodies, on every route that has one: the list is that of the routes themselves. */
 
 const pipelineOf: Record<string, string> = { startRun: 'files' };
-const forAdmin = new Set(['pausePipeline', 'resumePipeline']);
+const forAdmin = new Set(['pausePipeline', 'resumePipeline', 'reload']);
 const withBody = routes.flatMap(({ body, path, operationId, access, problems }) =>
   Object.keys(body?.content ?? {}).map((type) => ({
     name: `${operationId} (${type})`,

@@ -11,9 +11,10 @@ import { createStreams } from '../../src/api/live/streams.ts';
 import { measuredStage } from '../../src/api/upload/measured-stage.ts';
 import { listen } from '../../src/api/http/listen.ts';
 import { createMetrics } from '../../src/api/metrics/metrics.ts';
-import type { ApiPorts } from '../../src/api/ports.ts';
+import type { ApiAccess, ApiPorts } from '../../src/api/ports.ts';
 import type { StageUpload } from '../../src/api/upload/ports.ts';
 import { systemClock } from '../../src/core/clock.ts';
+import { replaceable } from '../../src/core/current.ts';
 import { scopes } from '../../src/core/config/scopes.ts';
 import { digestOf } from '../../src/core/digest.ts';
 import type { Log } from '../../src/core/log.ts';
@@ -46,6 +47,8 @@ export const tokens = {
 export interface Api {
   origin: string;
   ports: ApiPorts & { logging: LogControl };
+  /** Changes who may call, as a reload does. */
+  reconfigure: (change: (before: ApiAccess) => ApiAccess) => void;
   /** Aborts `ports.stopping`. */
   stop: (reason: Error) => void;
   /** Aborts `ports.draining`. */
@@ -123,11 +126,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     maxFiles: 10,
     sceneMaps: { contentRules: 'warning' as const },
   };
-  const ports: Api['ports'] = {
-    http,
-    clock: systemClock,
-    log,
-    logging: logControl(),
+  const configured = replaceable<ApiAccess>({
     tokens: [
       { id: 'ci', hash: sha256(tokens.maps), pipelines: new Set(['maps']), ...unlimited },
       { id: 'writer', hash: sha256(tokens.docs), pipelines: new Set(['docs', 'files']), ...unlimited },
@@ -165,12 +164,20 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
       schedule: id === 'files' ? { cron: '@daily', timezone: 'Europe/Berlin', catch_up: 'once' } : null,
       watch: id === 'files',
     })),
+    metricsToken:
+      settings.metricsToken === undefined ? null : { id: 'metrics', hash: sha256(settings.metricsToken) },
+  });
+  const ports: Api['ports'] = {
+    http,
+    clock: systemClock,
+    log,
+    logging: logControl(),
+    configured,
+    reload: async () => ({ added: [], changed: [], removed: [], restartNeeded: [], warnings: [] }),
     nextRunOf: (id) => (id === 'files' ? new Date('2026-11-20T23:00:00Z') : null),
     queue,
     onCancelled: ({ pipelineId }) => metrics.runs.cancelled(pipelineId),
     metrics,
-    metricsToken:
-      settings.metricsToken === undefined ? null : { id: 'metrics', hash: sha256(settings.metricsToken) },
     weather: createWeatherService({
       reader: settings.reader ?? emptyReader,
       text: createTextRenderer('templates/weather'),
@@ -209,6 +216,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
   const { connections } = server;
   metrics.observe({
     driver: 'memory',
+    pipelines: () => configured.get().pipelineIds,
     queue,
     threads: () => ({ threads: 2, busy: 1, replaced: 3 }),
     connections,
@@ -226,6 +234,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
   return {
     origin: server.origin,
     ports,
+    reconfigure: (change) => configured.replace(change(configured.get())),
     stop: (reason) => stopping.abort(reason),
     drain: () => draining.abort(),
     stagingDirectory: directory,

@@ -2,6 +2,7 @@ import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import net from 'node:net';
 import t from 'tap';
+import type { Token } from '../../src/api/http/auth.ts';
 import { frameOf, openEventStream } from '../../src/api/live/event-stream.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { WaybillError } from '../../src/core/errors.ts';
@@ -175,14 +176,11 @@ t.test('a stream has a comment every 15 seconds, which keeps its id up to date',
 t.test('a stream ends soon after its token has expired', async (t) => {
   const api = await startApi(t);
   const clock = manualClock();
-  const { tokens: known } = api.ports;
-  const [first] = known;
-  Object.assign(api.ports, {
-    clock,
-    tokens: known.map((token) =>
-      token === first ? { ...token, expiresAt: new Date(clock.now().getTime() + 20_000) } : token,
-    ),
-  });
+  Object.assign(api.ports, { clock });
+  api.reconfigure(({ tokens: [first, ...others], ...access }) => ({
+    ...access,
+    tokens: [{ ...(first as Token), expiresAt: new Date(clock.now().getTime() + 20_000) }, ...others],
+  }));
   const client = await followEvents(`${api.origin}/v1/events`, { token: tokens.maps });
   await client.until(() => client.events.length === 1);
   await clock.advance(15_000);
@@ -193,6 +191,24 @@ t.test('a stream ends soon after its token has expired', async (t) => {
   t.equal(refused.status, 401);
   t.match(await refused.ended, /"code":"token_expired"/);
 });
+
+for (const [what, change] of [
+  ['is gone', () => []],
+  ['may not read any more', ([first]) => [{ ...(first as Token), scopes: new Set(['upload'] as const) }]],
+  ['is for other pipelines', ([first]) => [{ ...(first as Token), pipelines: new Set(['docs']) }]],
+] as [string, (tokens: readonly Token[]) => Token[]][])
+  t.test(`a stream ends soon after a reload with which its token ${what}`, async (t) => {
+    const api = await startApi(t);
+    const clock = manualClock();
+    Object.assign(api.ports, { clock });
+    const client = await followEvents(`${api.origin}/v1/events`, { token: tokens.maps });
+    await client.until(() => client.events.length === 1);
+    await clock.advance(15_000);
+    await client.until(() => client.others.length === 1);
+    api.reconfigure((access) => ({ ...access, tokens: change(access.tokens) }));
+    await clock.advance(15_000);
+    t.match(await client.ended, /event: end\n.*\ndata: \{"reason":"token_revoked"\}\n\n$/);
+  });
 
 t.test('a daemon that stops ends its streams at once, and says when to come again', async (t) => {
   const api = await startApi(t);

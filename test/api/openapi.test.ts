@@ -319,6 +319,35 @@ const ofPauses = (what: 'pause' | 'resume'): Record<string, Provocation> => {
   };
 };
 
+const reloads = (): Record<string, Provocation> => {
+  const send = ({ token = tokens.admin, headers = {}, body = '' } = {}): Call =>
+    get('/v1/reload', {
+      method: 'POST',
+      headers: { authorization: `Bearer ${token}`, ...headers },
+      body: body === '' ? null : body,
+    });
+  const failing =
+    (error: Error): Call =>
+    (api) => {
+      Object.assign(api.ports, { reload: () => Promise.reject(error) });
+      return send()(api);
+    };
+  const head = { Authorization: `Bearer ${tokens.admin}`, 'Content-Type': 'application/json' };
+  return {
+    200: send({ headers: json, body: '{}' }),
+    unauthorized: send({ token: 'guess' }),
+    forbidden: send({ token: tokens.maps }),
+    invalid_request: send({ headers: json, body: '{"force": true}' }),
+    unsupported_media_type: send({ headers: { 'content-type': 'text/plain' }, body: '{}' }),
+    reload_refused: failing(new WaybillError('reload_refused', 'nothing was changed: it has an error')),
+    queue_unavailable: failing(new WaybillError('queue_unavailable', 'away by the will of the test')),
+    server_busy: memoryTaken(send({ headers: json, body: '{}' })),
+    upload_timeout: stalled(uploadHead({ ...head, 'Content-Length': 2 }, '/v1/reload')),
+    shutting_down: stopping(send({ headers: json, body: '{}' })),
+    internal_error: failing(new Error('by the will of the test')),
+  };
+};
+
 const provocations: Record<string, Record<string, Provocation>> = {
   ...Object.fromEntries(Object.entries(weatherReads).map(([name, path]) => [name, ofWeather(path)])),
   uploadBundle: ofUploads(upload, uploadHead({ 'Content-Length': 10 })),
@@ -521,6 +550,7 @@ const provocations: Record<string, Record<string, Provocation>> = {
   getSceneMapSchema: { 200: get('/v1/schemas/scene-map.json'), 304: again('/v1/schemas/scene-map.json') },
   getHealth: ofReadiness('/healthz'),
   getReadiness: ofReadiness('/readyz'),
+  reload: reloads(),
   getLiveness: { 200: [{ draining: true }, get('/livez')] },
   getMetrics: {
     200: get('/metrics'),

@@ -43,6 +43,7 @@ function start(t: Test, source: string, directory = t.testdir(), env: Record<str
      const daemon = daemonProcess(log);
      ${source}
      process.exitCode = await daemon.runUntilStopped({
+       reload: async () => log.info({}, 'reloaded'),
        close: async () => {
          log.info({}, 'stopped');
          return { unfinished: [] };
@@ -73,15 +74,38 @@ function start(t: Test, source: string, directory = t.testdir(), env: Record<str
   };
 }
 
-t.test('SIGHUP and SIGUSR2 end nothing; SIGTERM then stops as ever', async (t) => {
+t.test('SIGHUP reloads and SIGUSR2 does nothing; SIGTERM then stops as ever', async (t) => {
   const { child, ended, until } = start(t, `setInterval(() => {}, 10); log.info({}, 'ready');`);
   await until(/ready/);
   child.kill('SIGUSR2');
   child.kill('SIGHUP');
-  await until(/"signal":"SIGHUP".*restart the daemon to apply it/);
+  await until(/"signal":"SIGHUP"/);
+  await until(/"msg":"reloaded"/);
   child.kill('SIGTERM');
   await until(/draining/);
   t.same(await ended, [0, null], 'it ends, though a timer of it would go on for ever');
+});
+
+t.test('SIGHUP while it starts reloads once it has started; while it stops it does nothing', async (t) => {
+  const { child, ended, until } = start(
+    t,
+    `setInterval(() => {}, 10);
+     process.once('SIGHUP', () => log.info({}, 'hung up'));
+     process.kill(process.pid, 'SIGHUP');
+     process.kill(process.pid, 'SIGHUP');
+     await new Promise((resolve) => process.once('SIGHUP', () => setTimeout(resolve, 100)));
+     log.info({}, 'started');
+     process.on('SIGTERM', () => setImmediate(() => process.kill(process.pid, 'SIGHUP')));`,
+  );
+  const lines = await until(/"msg":"reloaded"/);
+  t.match(
+    lines.filter((line) => /hung up|started|reloaded/.test(line)),
+    [/hung up/, /started/, /reloaded/],
+  );
+  child.kill('SIGTERM');
+  t.same(await ended, [0, null]);
+  const all = await until(/stopped/);
+  t.equal(all.filter((line) => line.includes('"msg":"reloaded"')).length, 1);
 });
 
 t.test('SIGTERM while it starts stops it when it has started', async (t) => {

@@ -14,6 +14,7 @@ export const statusOf: Record<ErrorCode, number> = {
   config_unreadable: 500,
   config_invalid: 500,
   secrets_invalid: 500,
+  reload_refused: 422,
 
   bundle_not_found: 500,
   invalid_bundle: 422,

@@ -1,6 +1,6 @@
 import type { RequestHandler } from 'express';
 import { wholeNumber } from '../../core/parameters.ts';
-import { isExpired } from '../http/auth.ts';
+import { isExpired, type Token } from '../http/auth.ts';
 import { runIdParameter } from '../http/json-content.ts';
 import type { Parameter, ResponseObject } from '../http/openapi-types.ts';
 import { queryParameters } from '../http/query-parameters.ts';
@@ -67,7 +67,7 @@ function followRun(ports: LivePorts): RequestHandler<{ runId: string }> {
       snapshot: async () => ({ runs: [isOver ? record : await findRun(token, runId, ports)], next: null }),
       isLast: ({ finished_at }: { finished_at: string | null }) => finished_at !== null,
       isOver,
-      isAllowed: () => token === null || !isExpired(token, ports.clock),
+      refusal: () => refusalOf(token, [record.pipeline_id], ports),
     };
     await streamRuns(req, res, followed, ports);
   };
@@ -115,8 +115,21 @@ function followRuns(ports: LivePorts): RequestHandler {
       },
       isLast: () => false,
       isOver: false,
-      isAllowed: () => !isExpired(token, ports.clock),
+      refusal: () => refusalOf(token, pipelineIds, ports),
     };
     await streamRuns(req, res, followed, ports);
   };
+}
+
+/** Why the token that a stream began with may not follow these pipelines any more; null if it still may. */
+function refusalOf(
+  began: Token | null,
+  pipelineIds: readonly string[],
+  { configured, clock }: Pick<RunPorts, 'configured' | 'clock'>,
+): 'token_expired' | 'token_revoked' | null {
+  if (began === null) return null;
+  const token = configured.get().tokens.find(({ hash }) => hash.equals(began.hash));
+  const mayStill = token?.scopes.has('read') === true && pipelineIds.every((id) => token.pipelines.has(id));
+  if (!mayStill) return 'token_revoked';
+  return isExpired(token, clock) ? 'token_expired' : null;
 }

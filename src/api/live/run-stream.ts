@@ -28,8 +28,8 @@ export interface Followed {
   isLast: (record: Readonly<RunRecord>) => boolean;
   /** Whether nothing could come any more when the request came. */
   isOver: boolean;
-  /** Whether the client may still follow; asked from time to time. */
-  isAllowed: () => boolean;
+  /** Why the client may not follow any more, or null if it may; asked from time to time. */
+  refusal: () => 'token_expired' | 'token_revoked' | null;
 }
 
 const changesAtOnce = 100;
@@ -140,7 +140,8 @@ class RunStream {
     this.#cursor = begun.cursor;
     const stop = (): void => this.#finish('shutting_down');
     const beat = clock.every(beatMs, () => {
-      if (!followed.isAllowed()) this.#finish('token_expired');
+      const refusal = followed.refusal();
+      if (refusal !== null) this.#finish(refusal);
       // An id without data: nothing happens at the client but that it remembers it.
       this.#stream.beat(this.#cursor === null ? ':\n\n' : `:\nid: ${this.#cursor}\n\n`);
       bell.ring();

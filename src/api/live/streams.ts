@@ -2,12 +2,13 @@ import { WaybillError } from '../../core/errors.ts';
 import type { RunChange } from '../../workers/records/run-changes.ts';
 import { frameOf } from './event-stream.ts';
 
-/** Why a stream ended. A client is told the first four. */
+/** Why a stream ended. A client is told the first five. */
 export const streamEnds = [
   'finished',
   'shutting_down',
   'too_slow',
   'token_expired',
+  'token_revoked',
   'client_left',
   'failed',
 ] as const;

@@ -7,6 +7,8 @@ import { observeReadiness, type ObservedReadiness } from './readiness-gauges.ts'
 
 export interface ObservedDaemon extends ObservedReadiness {
   queue: ObservedQueue;
+  /** Ids of those that are configured now. */
+  pipelines: () => Iterable<string>;
   /** Of the queue, as configured. */
   driver: string;
   threads: () => ThreadStats;
@@ -19,8 +21,7 @@ export interface ObservedDaemon extends ObservedReadiness {
 /** Adds gauges that look the daemon up whenever the metrics are read. */
 export function observeDaemon(
   registry: Registry,
-  pipelineIds: readonly string[],
-  { queue, driver, threads, connections, streams, weather, ...daemon }: ObservedDaemon,
+  { queue, pipelines, driver, threads, connections, streams, weather, ...daemon }: ObservedDaemon,
 ): void {
   const registers = [registry];
   if (weather !== null)
@@ -49,7 +50,7 @@ export function observeDaemon(
       this.inc(connections().refused);
     },
   });
-  observeQueue(registry, pipelineIds, queue, driver);
+  observeQueue(registry, pipelines, queue, driver);
   observeReadiness(registry, daemon);
   observeStreams(registry, streams);
   observeThreads(registry, threads);

@@ -1,13 +1,19 @@
 import type { RequestHandler } from 'express';
+import type { Current } from '../../core/current.ts';
 import { challenge, findToken, type KnownToken } from '../http/auth.ts';
 import type { Route } from '../http/route.ts';
 import type { MetricsText } from './process-metrics.ts';
 
+/** Replaced by a reload. */
+export interface MetricsAccess {
+  /** The token that `/metrics` requires; null: none. */
+  metricsToken: KnownToken | null;
+}
+
 export interface MetricsPorts {
   /** Null if the configuration disables them. */
   metrics: MetricsText | null;
-  /** The token that `/metrics` requires; null: none. */
-  metricsToken: KnownToken | null;
+  configured: Current<MetricsAccess>;
 }
 
 /**
@@ -32,8 +38,9 @@ export const metricsRoute: Route<MetricsPorts> = {
   handle: (ports) => showMetrics(ports),
 };
 
-function showMetrics({ metrics, metricsToken }: MetricsPorts): RequestHandler {
+function showMetrics({ metrics, configured }: MetricsPorts): RequestHandler {
   return async (req, res) => {
+    const { metricsToken } = configured.get();
     if (metricsToken !== null)
       challenge(req, res, () => findToken(req.headers.authorization, [metricsToken]));
     if (metrics === null) throw new TypeError('the route is present without metrics');

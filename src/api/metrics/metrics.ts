@@ -49,7 +49,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
     ...uploadMetrics(define),
     ...weatherMetrics(define),
     schedules: scheduleMetrics(define),
-    observe: (daemon) => observeDaemon(registry, options.pipelineIds, daemon),
+    observe: (daemon) => observeDaemon(registry, daemon),
   };
 }
 

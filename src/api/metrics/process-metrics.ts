@@ -3,6 +3,7 @@ import type { ThreadStats } from '../../workers/threads/pool.ts';
 import { observeThreads } from './daemon-gauges.ts';
 import { definer, type Definer } from './definer.ts';
 import { observeReadiness, type ObservedReadiness } from './readiness-gauges.ts';
+import { reloadMetrics, type ReloadMetrics } from './reload-metrics.ts';
 import {
   deliveryMetrics,
   runMetrics,
@@ -15,7 +16,7 @@ import {
  * What every process that publishes measures, whether it is an API too or a worker alone. Each counts what it
  * did itself, so the counters of all processes add up.
  */
-export interface ProcessMetrics extends DeliveryMetrics, MetricsText {
+export interface ProcessMetrics extends DeliveryMetrics, ReloadMetrics, MetricsText {
   /** Records how late the event loop was. */
   loopLag(seconds: number): void;
   runs: RunMetrics;
@@ -69,6 +70,7 @@ export function processMetrics(options: MetricsOptions): {
     ...loopMetrics(define),
     runs: runMetrics(define, options.pipelineIds, options.places),
     ...deliveryMetrics(define, options.notifierIds),
+    ...reloadMetrics(define),
     contentType: registry.contentType,
     text: () => registry.metrics(),
   };

@@ -9,7 +9,7 @@ export type ObservedQueue = Pick<JobQueue, 'depth' | 'kept' | 'pauses' | 'waitin
  */
 export function observeQueue(
   registry: Registry,
-  pipelineIds: readonly string[],
+  pipelines: () => Iterable<string>,
   queue: ObservedQueue,
   driver: string,
 ): void {
@@ -39,6 +39,7 @@ export function observeQueue(
     registers,
     async collect() {
       this.reset();
+      const pipelineIds = [...pipelines()];
       const waiting = await queue.waitingSince(pipelineIds).catch(() => null);
       const now = Date.now();
       for (const [index, pipeline] of pipelineIds.entries()) {
@@ -57,7 +58,7 @@ export function observeQueue(
       this.reset();
       const pauses = await queue.pauses().catch(() => null);
       if (pauses !== null)
-        for (const pipeline of pipelineIds) this.set({ pipeline }, pauses.has(pipeline) ? 1 : 0);
+        for (const pipeline of pipelines()) this.set({ pipeline }, pauses.has(pipeline) ? 1 : 0);
     },
   });
   observeKept(registry, queue);

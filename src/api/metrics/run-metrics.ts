@@ -8,6 +8,8 @@ const waitBuckets = [0.01, 0.1, 1, 5, 20, 60, 300, 1200, 3600];
 export interface DeliveryMetrics {
   /** Records the outcome of one event at one notifier, after the last try. */
   recordDelivery(delivery: { notifierId: string; delivered: boolean }): void;
+  /** The series of these notifiers begin at zero. */
+  expectDeliveries(notifierIds: readonly string[]): void;
 }
 
 /** One destination of one pipeline. */
@@ -21,6 +23,8 @@ export interface RunMetrics extends RunObserver {
   succeededAt(place: Place, at: Date): void;
   /** Records a run that was cancelled before its turn had come. */
   cancelled(pipelineId: string): void;
+  /** The series of these pipelines and destinations begin at zero. */
+  expect(pipelineIds: readonly string[], places: readonly Place[]): void;
 }
 
 /** What is counted of runs, by pipeline, and of their publications, by destination. */
@@ -47,11 +51,16 @@ export function runMetrics(
     ['pipeline'],
     waitBuckets,
   );
-  const recordPublications = publicationMetrics(define, places);
+  const publications = publicationMetrics(define);
   const succeededAt = successMetric(define);
-  for (const pipeline of pipelineIds)
-    for (const status of ['succeeded', 'failed', 'cancelled']) runs.inc({ pipeline, status }, 0);
+  const expect: RunMetrics['expect'] = (ids, of) => {
+    for (const pipeline of ids)
+      for (const status of ['succeeded', 'failed', 'cancelled']) runs.inc({ pipeline, status }, 0);
+    publications.expect(of);
+  };
+  expect(pipelineIds, places);
   return {
+    expect,
     started: ({ pipelineId, waitedSeconds }) => waitSeconds.observe({ pipeline: pipelineId }, waitedSeconds),
     succeededAt,
     cancelled: (pipeline) => runs.inc({ pipeline, status: 'cancelled' }),
@@ -60,7 +69,7 @@ export function runMetrics(
       runs.inc({ pipeline: pipelineId, status });
       runSeconds.observe({ pipeline: pipelineId }, seconds);
       if (result === null) return;
-      recordPublications(result.run);
+      publications.record(result.run);
       for (const place of succeededPlaces(result.run)) succeededAt(place, new Date());
     },
   };
@@ -94,7 +103,10 @@ function hasSucceeded({ status, error, actions }: DestinationResult): boolean {
   return status === 'ok' && error === null && actions.every((action) => action.error === null);
 }
 
-function publicationMetrics({ counter }: Definer, places: readonly Place[]): (run: RunResult) => void {
+function publicationMetrics({ counter }: Definer): {
+  record: (run: RunResult) => void;
+  expect: (places: readonly Place[]) => void;
+} {
   const labels = ['pipeline', 'destination', 'action'];
   const publications = counter(
     'waybill_publications_total',
@@ -116,14 +128,16 @@ function publicationMetrics({ counter }: Definer, places: readonly Place[]): (ru
     'pipeline',
     'destination',
   ]);
-  for (const { pipelineId: pipeline, destinationId: destination } of places)
-    for (const [one, label] of [
-      [bytes, {}],
-      [keptBytes, {}],
-      [publications, { action: 'error' }],
-    ] as const)
-      one.inc({ pipeline, destination, ...label }, 0);
-  return ({ pipelines }) => {
+  const expect = (places: readonly Place[]): void => {
+    for (const { pipelineId: pipeline, destinationId: destination } of places)
+      for (const [one, label] of [
+        [bytes, {}],
+        [keptBytes, {}],
+        [publications, { action: 'error' }],
+      ] as const)
+        one.inc({ pipeline, destination, ...label }, 0);
+  };
+  const record = ({ pipelines }: RunResult): void => {
     for (const { pipelineId, destinations } of pipelines) {
       for (const { destinationId, actions, error } of destinations) {
         const place = { pipeline: pipelineId, destination: destinationId };
@@ -140,6 +154,7 @@ function publicationMetrics({ counter }: Definer, places: readonly Place[]): (ru
       }
     }
   };
+  return { record, expect };
 }
 
 export function deliveryMetrics({ counter }: Definer, notifierIds: readonly string[] = []): DeliveryMetrics {
@@ -147,9 +162,13 @@ export function deliveryMetrics({ counter }: Definer, notifierIds: readonly stri
     'notifier',
     'result',
   ]);
-  for (const notifier of notifierIds)
-    for (const result of ['delivered', 'failed']) deliveries.inc({ notifier, result }, 0);
+  const expectDeliveries = (ids: readonly string[]): void => {
+    for (const notifier of ids)
+      for (const result of ['delivered', 'failed']) deliveries.inc({ notifier, result }, 0);
+  };
+  expectDeliveries(notifierIds);
   return {
+    expectDeliveries,
     recordDelivery: ({ notifierId, delivered }) =>
       deliveries.inc({ notifier: notifierId, result: delivered ? 'delivered' : 'failed' }),
   };

@@ -1,6 +1,7 @@
 import type { RequestHandler } from 'express';
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { Config } from '../../core/config/config.ts';
+import type { Current } from '../../core/current.ts';
 import type { Secrets } from '../../core/secrets.ts';
 import { WaybillError } from '../../core/errors.ts';
 import { scopes } from '../../core/config/scopes.ts';
@@ -20,19 +21,26 @@ export function resolveAdminToken(config: Config, secrets: Secrets): Token | nul
   return { ...known, pipelines: new Set(), scopes: new Set(scopes), expiresAt: null };
 }
 
+/** Replaced by a reload. */
+export interface AdminAccess {
+  /** Null if none is configured: then nobody is let in. */
+  adminToken: KnownToken | null;
+}
+
 /**
  * Requires the token, as a bearer token or as the password of basic authentication with any user name (which
  * browsers prompt for). Answers 401 otherwise.
  */
-export function requireAdmin(token: KnownToken): RequestHandler {
+export function requireAdmin(configured: Current<AdminAccess>): RequestHandler {
   return (req, res, next) => {
     const header = req.headers.authorization;
-    if (isPassword(header, token)) {
+    const { adminToken } = configured.get();
+    if (adminToken !== null && isPassword(header, adminToken)) {
       next();
       return;
     }
     try {
-      findToken(header, [token]);
+      findToken(header, adminToken === null ? [] : [adminToken]);
     } catch (error) {
       res.setHeader('WWW-Authenticate', ['Basic realm="waybill admin", charset="UTF-8"', 'Bearer']);
       throw error instanceof WaybillError

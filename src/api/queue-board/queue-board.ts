@@ -1,9 +1,9 @@
 import { createBullBoard } from '@bull-board/api';
 import { ExpressAdapter } from '@bull-board/express';
 import { Router, type RequestHandler } from 'express';
+import type { Current } from '../../core/current.ts';
 import type { BoardQueues } from '../../workers/coordinator.ts';
-import { requireAdmin } from './admin-auth.ts';
-import type { KnownToken } from '../http/auth.ts';
+import { requireAdmin, type AdminAccess } from './admin-auth.ts';
 
 // Bull Board's page needs its own scripts and styles, inline styles that its components set, and a favicon as
 // a data URL.
@@ -21,23 +21,32 @@ const contentSecurityPolicy = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-/** Serves Bull Board, read-only and behind the admin token, at `admin/queues` below `basePath`. */
-export function queueBoard(queues: BoardQueues, token: KnownToken, basePath: string): RequestHandler {
+export interface BoardPorts {
+  /** As they are now. */
+  queues: () => BoardQueues;
+  configured: Current<AdminAccess>;
+  basePath: string;
+}
+
+/** Serves Bull Board, read-only and behind the admin token; to be mounted at `path`. */
+export function queueBoard(path: string, { queues, configured }: BoardPorts): RequestHandler {
   const adapter = new ExpressAdapter();
-  const path = `${basePath}admin/queues`;
   adapter.setBasePath(path);
-  createBullBoard({
-    queues,
+  let shown = queues();
+  const { replaceQueues } = createBullBoard({
+    queues: shown,
     serverAdapter: adapter,
     options: { uiConfig: { boardTitle: 'waybill' } },
   });
   const board = Router();
-  board.use(requireAdmin(token));
+  board.use(requireAdmin(configured));
   board.use((_req, res, next) => {
+    const now = queues();
+    if (now.length !== shown.length) replaceQueues((shown = now));
     res.setHeader('Content-Security-Policy', contentSecurityPolicy);
     res.setHeader('Referrer-Policy', 'no-referrer');
     next();
   });
   board.use(adapter.getRouter() as RequestHandler);
-  return Router().use(path, board);
+  return board;
 }

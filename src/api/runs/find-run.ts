@@ -12,9 +12,10 @@ import type { RunPorts } from './ports.ts';
 export function tokenOfReader(
   req: IncomingMessage,
   res: ServerResponse,
-  { http, tokens, clock }: Pick<RunPorts, 'http' | 'tokens' | 'clock'>,
+  { http, configured, clock }: Pick<RunPorts, 'http' | 'configured' | 'clock'>,
 ): Token | null {
   if (!http.protectRuns) return null;
+  const { tokens } = configured.get();
   const token = challenge(req, res, () => authenticate(req.headers.authorization, tokens, clock));
   requestContext(req).fields['token_id'] = token.id;
   requireScope(token, 'read', res);

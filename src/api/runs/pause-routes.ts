@@ -1,15 +1,17 @@
 import type { RequestHandler } from 'express';
+import type { Current } from '../../core/current.ts';
+import { hasCode } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import type { JobQueue, Pause } from '../../workers/queue.ts';
 import type { HttpPorts } from '../http/app.ts';
 import { bodyCheck } from '../http/body-check.ts';
-import type { Token } from '../http/auth.ts';
 import { jsonContent, pipelineIdParameter } from '../http/json-content.ts';
 import type { JsonSchema, ResponseObject } from '../http/openapi-types.ts';
 import type { MemoryBodyPorts } from '../http/request/body-in-memory.ts';
 import { queryParameters } from '../http/query-parameters.ts';
 import type { Route } from '../http/route.ts';
-import { authorizeAdmin } from './pipeline-access.ts';
+import { authorizeAdmin, authorizeOperator } from './pipeline-access.ts';
+import type { RunAccess } from './ports.ts';
 import { readSmallJson } from './small-json-body.ts';
 
 /*
@@ -20,11 +22,8 @@ import { readSmallJson } from './small-json-body.ts';
 export interface PausePorts extends HttpPorts, MemoryBodyPorts {
   http: HttpPorts['http'];
   log: Log;
-  tokens: readonly Token[];
-  /** Null if none is configured: then nobody may. */
-  adminToken: Token | null;
-  pipelineIds: ReadonlySet<string>;
-  queue: Pick<JobQueue, 'pause' | 'resume'>;
+  configured: Current<Pick<RunAccess, 'tokens' | 'adminToken' | 'pipelineIds'>>;
+  queue: Pick<JobQueue, 'pause' | 'resume' | 'pauses'>;
 }
 
 const mostChars = 200;
@@ -94,7 +93,7 @@ export const resumePipelineRoute: Route<PausePorts> = {
   tag: 'pipelines',
   summary: 'Let runs of a pipeline begin again',
   description:
-    'Needs the token of `server.admin_token_env`. What waits begins in the order of acceptance. A pipeline that is not paused stays as it is.',
+    'Needs the token of `server.admin_token_env`. What waits begins in the order of acceptance. A pipeline that is not paused stays as it is. One that a reload has removed while it was paused can be resumed too, for the runs that still wait.',
   access: 'token',
   parameters: [pipelineIdParameter],
   body: {
@@ -107,22 +106,37 @@ export const resumePipelineRoute: Route<PausePorts> = {
   },
   problems,
   handle: (ports) =>
-    steer(ports, checkEmpty, async (pipelineId) => {
+    steer({ ...ports, isKnown: isPaused }, checkEmpty, async (pipelineId) => {
       const wasPaused = await ports.queue.resume(pipelineId);
       if (wasPaused) ports.log.info({ pipeline_id: pipelineId }, 'pipeline resumed');
       return null;
     }),
 };
 
-/** The checks of both routes, in their order, and their answer. */
+/** Whether a pipeline that is not configured waits to be resumed. */
+async function isPaused(pipelineId: string, { queue }: PausePorts): Promise<boolean> {
+  return (await queue.pauses()).has(pipelineId);
+}
+
+/**
+ * The checks of both routes, in their order, and their answer. `isKnown` is asked about a pipeline that is
+ * not configured.
+ */
 function steer(
-  ports: PausePorts,
+  ports: PausePorts & { isKnown?: (pipelineId: string, ports: PausePorts) => Promise<boolean> },
   check: (body: unknown) => void,
   act: (pipelineId: string, body: unknown) => Promise<Pause | null>,
 ): RequestHandler<{ pipelineId: string }> {
   return async (req, res) => {
     const { pipelineId } = req.params;
-    authorizeAdmin(req, res, { ...ports, id: pipelineId });
+    const access = ports.configured.get();
+    try {
+      authorizeAdmin(req, res, { ...access, id: pipelineId });
+    } catch (error) {
+      if (ports.isKnown === undefined || !hasCode(error, 'pipeline_not_found')) throw error;
+      authorizeOperator(req, res, access);
+      if (!(await ports.isKnown(pipelineId, ports))) throw error;
+    }
     noQuery.read(req.url);
     const body = await readSmallJson(req, res, ports);
     if (body !== undefined) check(body);

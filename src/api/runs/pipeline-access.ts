@@ -50,6 +50,20 @@ export function authorizePipeline<P>(
   return { token, pipeline };
 }
 
+/** Who a request may come from that concerns the daemon as a whole. */
+export interface OperatorAccess {
+  tokens: readonly Token[];
+  adminToken: Token | null;
+}
+
+/**
+ * Checks that a request has the admin token, and adds the token to its log line. Throws `unauthorized` or
+ * `forbidden`.
+ */
+export function authorizeOperator(req: IncomingMessage, res: ServerResponse, access: OperatorAccess): void {
+  requireAdminToken(callerOf(req, res, access), access);
+}
+
 /**
  * Checks that a request about the pipeline `id` has the admin token, and adds token and pipeline to its log
  * line. Throws `unauthorized`, `pipeline_not_found` or `forbidden`, checked in this order.
@@ -57,32 +71,30 @@ export function authorizePipeline<P>(
 export function authorizeAdmin(
   req: IncomingMessage,
   res: ServerResponse,
-  {
-    tokens,
-    adminToken,
-    pipelineIds,
-    id,
-  }: {
-    tokens: readonly Token[];
-    adminToken: Token | null;
-    pipelineIds: ReadonlySet<string>;
-    id: string;
-  },
+  access: OperatorAccess & { pipelineIds: ReadonlySet<string>; id: string },
 ): void {
-  const { fields } = requestContext(req);
-  const known = adminToken === null ? tokens : [...tokens, adminToken];
-  const token = challenge(req, res, () => findToken(req.headers.authorization, known));
-  fields['token_id'] = token.id;
-  if (!pipelineIds.has(id))
+  const token = callerOf(req, res, access);
+  if (!access.pipelineIds.has(access.id))
     throw new WaybillError('pipeline_not_found', 'there is no such pipeline', {
       hint: 'check the pipeline id in the path',
     });
-  if (token !== adminToken)
-    throw new WaybillError('forbidden', 'this needs the admin token', {
-      hint:
-        adminToken === null
-          ? 'name the variable that holds it in server.admin_token_env'
-          : 'use the token of server.admin_token_env',
-    });
-  fields['pipeline_id'] = id;
+  requireAdminToken(token, access);
+  requestContext(req).fields['pipeline_id'] = access.id;
+}
+
+function callerOf(req: IncomingMessage, res: ServerResponse, { tokens, adminToken }: OperatorAccess): Token {
+  const known = adminToken === null ? tokens : [...tokens, adminToken];
+  const token = challenge(req, res, () => findToken(req.headers.authorization, known));
+  requestContext(req).fields['token_id'] = token.id;
+  return token;
+}
+
+function requireAdminToken(token: Token, { adminToken }: OperatorAccess): void {
+  if (token === adminToken) return;
+  throw new WaybillError('forbidden', 'this needs the admin token', {
+    hint:
+      adminToken === null
+        ? 'name the variable that holds it in server.admin_token_env'
+        : 'use the token of server.admin_token_env',
+  });
 }

@@ -67,7 +67,7 @@ function handleStartRun(ports: RunPorts): RequestHandler<{ pipelineId: string }>
   return async (req, res) => {
     const { pipelineId } = req.params;
     const token = tokenFor(pipelineId, 'run', ports, req, res);
-    if (!ports.sourcePipelines.has(pipelineId)) {
+    if (!ports.configured.get().sourcePipelines.has(pipelineId)) {
       throw new WaybillError('pipeline_takes_uploads', `the pipeline "${pipelineId}" has no source to read`, {
         hint: `upload a bundle to ${ports.http.basePath}v1/pipelines/${pipelineId}/upload`,
       });
@@ -85,10 +85,11 @@ function handleStartRun(ports: RunPorts): RequestHandler<{ pipelineId: string }>
 function tokenFor(
   id: string,
   scope: Scope,
-  { tokens, clock, pipelineIds }: RunPorts,
+  { configured, clock }: RunPorts,
   req: IncomingMessage,
   res: ServerResponse,
 ): Token {
+  const { tokens, pipelineIds } = configured.get();
   const find = (wanted: string): string | undefined => (pipelineIds.has(wanted) ? wanted : undefined);
   return authorizePipeline(req, res, { tokens, clock, id, scope, find }).token;
 }

@@ -1,10 +1,11 @@
 import type { RequestHandler } from 'express';
 import type { Config, DestinationConfig } from '../../core/config/config.ts';
 import type { ScheduleConfig } from '../../core/schedule/timetable.ts';
+import type { Current } from '../../core/current.ts';
 import { jsonContent, schemaRef } from '../http/json-content.ts';
 import type { JsonSchema } from '../http/openapi-types.ts';
 import type { Route } from '../http/route.ts';
-import type { RunPorts } from './ports.ts';
+import type { RunAccess, RunPorts } from './ports.ts';
 import { pipelinesOf, tokenOfCaller } from './run-pages.ts';
 
 /** What the list of pipelines shows of one, as configured; no path or host of the places themselves. */
@@ -50,9 +51,14 @@ function scheduleSummary({ cron, timezone, catchUp }: ScheduleConfig): ScheduleS
   return { cron, timezone, catch_up: catchUp };
 }
 
-export interface PipelinePorts extends RunPorts {
+/** Also replaced by a reload. */
+export interface PipelineAccess extends RunAccess {
   /** All pipelines, in the order of the configuration. */
   pipelines: readonly PipelineSummary[];
+}
+
+export interface PipelinePorts extends RunPorts {
+  configured: Current<PipelineAccess>;
   /** When the next run of the pipeline's schedule is due; null if it has none. */
   nextRunOf: (pipelineId: string) => Date | null;
 }
@@ -163,7 +169,7 @@ export const listPipelinesRoute: Route<PipelinePorts> = {
 function listPipelines(ports: PipelinePorts): RequestHandler {
   return async (req, res) => {
     const allowed = new Set(pipelinesOf(tokenOfCaller(req, res, ports), [], ports));
-    const shown = ports.pipelines.filter(({ pipeline_id }) => allowed.has(pipeline_id));
+    const shown = ports.configured.get().pipelines.filter(({ pipeline_id }) => allowed.has(pipeline_id));
     const ids = shown.map(({ pipeline_id }) => pipeline_id);
     const [overviews, pauses] = await Promise.all([ports.queue.overview(ids), ports.queue.pauses()]);
     res.json({

@@ -1,13 +1,12 @@
+import type { Current } from '../../core/current.ts';
 import type { Log } from '../../core/log.ts';
 import type { JobQueue } from '../../workers/queue.ts';
 import type { HttpPorts } from '../http/app.ts';
 import type { Token } from '../http/auth.ts';
 import type { MemoryBodyPorts } from '../http/request/body-in-memory.ts';
 
-/** What the run routes need. */
-export interface RunPorts extends HttpPorts, MemoryBodyPorts {
-  http: HttpPorts['http'];
-  log: Log;
+/** Who may call, and about which pipelines; a reload replaces it. */
+export interface RunAccess {
   tokens: readonly Token[];
   /** Ids of all pipelines: those that take uploads, and those that have a source of their own. */
   pipelineIds: ReadonlySet<string>;
@@ -15,6 +14,13 @@ export interface RunPorts extends HttpPorts, MemoryBodyPorts {
   sourcePipelines: ReadonlySet<string>;
   /** Null if none is configured. */
   adminToken: Token | null;
+}
+
+/** What the run routes need. */
+export interface RunPorts extends HttpPorts, MemoryBodyPorts {
+  http: HttpPorts['http'];
+  log: Log;
+  configured: Current<RunAccess>;
   queue: JobQueue;
   /** Told of a run that was cancelled before it began, for metrics and notifiers. */
   onCancelled: (run: { pipelineId: string; runId: string }) => void;

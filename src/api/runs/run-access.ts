@@ -53,8 +53,10 @@ export async function authorizeRun(
   scope: Scope,
 ): Promise<void> {
   const { pipelineId, runId } = req.params;
-  const find = (id: string): string | undefined => (ports.pipelineIds.has(id) ? id : undefined);
-  authorizePipeline(req, res, { ...ports, id: pipelineId, scope, find });
+  const { clock, configured } = ports;
+  const { pipelineIds, tokens, adminToken } = configured.get();
+  const find = (id: string): string | undefined => (pipelineIds.has(id) ? id : undefined);
+  authorizePipeline(req, res, { tokens, adminToken, clock, id: pipelineId, scope, find });
   requestContext(req).fields['run_id'] = runId;
   noQuery.read(req.url);
   const body = await readSmallJson(req, res, ports);

@@ -95,8 +95,9 @@ export function nextOfAll(basePath: string, search: RunSearch, before: string | 
 export function tokenOfCaller(
   req: IncomingMessage,
   res: ServerResponse,
-  { tokens, clock }: Pick<RunPorts, 'tokens' | 'clock'>,
+  { configured, clock }: Pick<RunPorts, 'configured' | 'clock'>,
 ): Token {
+  const { tokens } = configured.get();
   const token = challenge(req, res, () => authenticate(req.headers.authorization, tokens, clock));
   requestContext(req).fields['token_id'] = token.id;
   requireScope(token, 'read', res);
@@ -110,8 +111,9 @@ export function tokenOfCaller(
 export function pipelinesOf(
   { id, pipelines }: Token,
   named: readonly string[],
-  { pipelineIds }: Pick<RunPorts, 'pipelineIds'>,
+  { configured }: Pick<RunPorts, 'configured'>,
 ): string[] {
+  const { pipelineIds } = configured.get();
   for (const pipelineId of named) {
     if (!pipelineIds.has(pipelineId))
       throw new WaybillError('pipeline_not_found', `there is no pipeline "${pipelineId}"`, {

@@ -18,7 +18,7 @@ const showQuery = queryParameters({
   }),
 });
 
-type ShowPorts = Pick<RunPorts, 'http' | 'queue' | 'tokens' | 'clock' | 'draining'>;
+type ShowPorts = Pick<RunPorts, 'http' | 'queue' | 'configured' | 'clock' | 'draining'>;
 
 /**
  * One run's record. By default the run id is the capability; `protect_runs` requires a token of the run's

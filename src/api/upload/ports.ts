@@ -1,4 +1,5 @@
 import type { PipelineConfig } from '../../core/config/config.ts';
+import type { Current } from '../../core/current.ts';
 import type { Digest } from '../../core/digest.ts';
 import type { RunResult } from '../../core/publish/results/result.ts';
 import type { StagingArea } from '../../workers/coordinator.ts';
@@ -8,12 +9,17 @@ import type { Token } from '../http/auth.ts';
 import type { HttpPorts } from '../http/app.ts';
 import type { BodyPorts } from '../http/request/request-body.ts';
 
-/** What the upload routes need. */
-export interface UploadPorts extends HttpPorts, BodyPorts {
-  http: HttpPorts['http'];
+/** Who may upload, and what; a reload replaces it. */
+export interface UploadAccess {
   tokens: readonly Token[];
   /** The pipelines that take uploads, by id. */
   uploadPipelines: ReadonlyMap<string, UploadPipeline>;
+}
+
+/** What the upload routes need. */
+export interface UploadPorts extends HttpPorts, BodyPorts {
+  http: HttpPorts['http'];
+  configured: Current<UploadAccess>;
   queue: JobQueue;
   staging: StagingArea;
   stage: StageUpload;

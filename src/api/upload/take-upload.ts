@@ -99,12 +99,13 @@ async function admit(
   req: IncomingMessage & { params: { pipelineId: string } },
   res: ServerResponse,
 ): Promise<Admitted> {
+  const { tokens, uploadPipelines } = ports.configured.get();
   const { token, pipeline } = authorizePipeline(req, res, {
-    tokens: ports.tokens,
+    tokens,
     clock: ports.clock,
     scope: 'upload',
     id: req.params.pipelineId,
-    find: (id) => ports.uploadPipelines.get(id),
+    find: (id) => uploadPipelines.get(id),
     unknown: 'there is no such pipeline, or it takes no uploads',
   });
   const query = uploadQuery.read(req.url ?? '');

@@ -6,13 +6,16 @@ import type { Secrets } from '../../core/secrets.ts';
 import type { Coordinator } from '../../workers/coordinator.ts';
 import { cancelled } from '../../workers/refusals.ts';
 import type { Scheduler } from '../../workers/schedule/scheduler.ts';
-import { resolveToken, resolveTokens, type KnownToken, type Token } from '../../api/http/auth.ts';
+import type { Current } from '../../core/current.ts';
+import type { ReloadReport } from '../../core/config/reload.ts';
+import { resolveToken, resolveTokens, type KnownToken } from '../../api/http/auth.ts';
 import { createBodyMemory } from '../../api/http/request/body-in-memory.ts';
 import type { Streams } from '../../api/live/streams.ts';
 import type { Readiness } from '../../api/health/readiness.ts';
 import type { Metrics } from '../../api/metrics/metrics.ts';
-import type { ApiPorts } from '../../api/ports.ts';
+import type { ApiAccess, ApiPorts } from '../../api/ports.ts';
 import { resolveAdminToken } from '../../api/queue-board/admin-auth.ts';
+import { boardPage } from '../../api/queue-board/board-page.ts';
 import { summariesOf } from '../../api/runs/pipelines-route.ts';
 import { measuredStage } from '../../api/upload/measured-stage.ts';
 import type { UploadPipeline } from '../../api/upload/ports.ts';
@@ -20,27 +23,26 @@ import type { Pulse } from '../../api/weather/pulse.ts';
 import type { WeatherService } from '../../api/weather/service.ts';
 import type { Foundation, ProgramNotifier } from './bootstrap.ts';
 
-/** Every token that requests can present. */
-export interface Tokens {
-  uploads: readonly Token[];
-  /** Null if `/metrics` requires none. */
-  metrics: KnownToken | null;
-  /** Null if none is configured. */
-  admin: Token | null;
-}
-
-/** Throws `secrets_invalid` if a token is missing, is unusable, or equals another. */
-export function resolveApiTokens({ config, secrets }: Foundation): Tokens {
+/**
+ * Who may call, and about which pipelines. Throws `secrets_invalid` if a token is missing, is unusable, or
+ * equals another.
+ */
+export function resolveAccess({ config, secrets }: Pick<Foundation, 'config' | 'secrets'>): ApiAccess {
   return {
-    uploads: resolveTokens(config.uploadTokens, secrets),
-    metrics: metricsToken(config, secrets),
-    admin: resolveAdminToken(config, secrets),
+    tokens: resolveTokens(config.uploadTokens, secrets),
+    metricsToken: metricsToken(config, secrets),
+    adminToken: resolveAdminToken(config, secrets),
+    uploadPipelines: uploadPipelines(config),
+    pipelineIds: new Set(config.pipelines.map(({ id }) => id)),
+    sourcePipelines: sourcePipelines(config),
+    pipelines: summariesOf(config),
   };
 }
 
 /** What the API is connected to. */
 export interface ApiParts {
-  tokens: Tokens;
+  configured: Current<ApiAccess>;
+  reload: () => Promise<ReloadReport>;
   metrics: Metrics | null;
   notifier: Pick<ProgramNotifier, 'notify'>;
   coordinator: Coordinator;
@@ -56,21 +58,17 @@ export interface ApiParts {
 }
 
 /** The ports of the daemon's API. */
-export async function apiPorts(foundation: Foundation, parts: ApiParts): Promise<ApiPorts> {
+export function apiPorts(foundation: Foundation, parts: ApiParts): ApiPorts {
   const { config, clock, log, logging } = foundation;
-  const { tokens, metrics, notifier, coordinator, weather, weatherPulse, readiness } = parts;
+  const { configured, reload, metrics, notifier, coordinator, weather, weatherPulse, readiness } = parts;
   const { stopping, draining, streams } = parts;
   return {
     http: config.server.http,
     clock,
     log,
     logging,
-    tokens: tokens.uploads,
-    adminToken: tokens.admin,
-    uploadPipelines: uploadPipelines(config),
-    pipelineIds: new Set(config.pipelines.map(({ id }) => id)),
-    sourcePipelines: sourcePipelines(config),
-    pipelines: summariesOf(config),
+    configured,
+    reload,
     nextRunOf: (pipelineId) => parts.scheduler.nextRun(pipelineId),
     queue: coordinator.queue,
     onCancelled: ({ pipelineId, runId }) => {
@@ -82,7 +80,6 @@ export async function apiPorts(foundation: Foundation, parts: ApiParts): Promise
     stage: metrics === null ? stageUpload : measuredStage(stageUpload, metrics),
     plan: (job, signal) => coordinator.plan(job, signal),
     metrics,
-    metricsToken: tokens.metrics,
     weather,
     weatherPulse,
     readiness,
@@ -90,7 +87,7 @@ export async function apiPorts(foundation: Foundation, parts: ApiParts): Promise
     bodyMemory: createBodyMemory(config.server.http.maxBodyMemory),
     streams,
     draining,
-    board: await openBoard(coordinator, tokens.admin, config),
+    board: board(coordinator, configured, config),
   };
 }
 
@@ -117,12 +114,10 @@ export function metricsToken({ server }: Config, secrets: Secrets): KnownToken |
   return resolveToken({ id: 'metrics', valueEnv: tokenEnv }, 'server.metrics', secrets);
 }
 
-async function openBoard(
-  { board }: Coordinator,
-  token: KnownToken | null,
+function board(
+  { board: queues }: Coordinator,
+  configured: Current<ApiAccess>,
   { server }: Config,
-): Promise<NonNullable<ApiPorts['board']> | null> {
-  if (board === null || token === null) return null;
-  const { queueBoard } = await import('../../api/queue-board/queue-board.ts');
-  return queueBoard(board, token, server.http.basePath);
+): NonNullable<ApiPorts['board']> | null {
+  return queues === null ? null : boardPage({ queues, configured, basePath: server.http.basePath });
 }

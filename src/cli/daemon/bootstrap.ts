@@ -3,6 +3,7 @@ import { systemClock, type Clock } from '../../core/clock.ts';
 import type { Config } from '../../core/config/config.ts';
 import { loadConfig } from '../../core/config/load.ts';
 import { secretValues } from '../../core/config/secret-references.ts';
+import { openNotifiers } from '../../core/notify/open-notifiers.ts';
 import { describeFinding, type Finding } from '../../core/finding.ts';
 import type { Log } from '../../core/log.ts';
 import { logControl, type LogControl } from '../../core/log-control.ts';
@@ -19,14 +20,29 @@ export interface ProgramOptions {
   /** What `log` shows; set to what the configuration says. */
   logging?: LogControl;
   env: NodeJS.ProcessEnv;
-  /** Called once with the values of all secrets, before any of them is used, so that logs can redact them. */
+  /**
+   * Called with the values of all secrets, before any of them is used, so that logs can redact them; again at
+   * each reload.
+   */
   onSecrets?: (values: string[]) => void;
+  /** Told when a reload begins and when it has ended, whether it was refused or not. */
+  onReload?: (phase: 'begun' | 'ended') => void;
+}
+
+/** The configuration file and the secrets, as they were read together. */
+export interface ReadConfig {
+  config: Config;
+  secrets: Secrets;
+  warnings: Finding[];
 }
 
 /** What every long-running program is built on. */
 export interface Foundation {
+  /** As it was at the start; what a reload may change of it is asked for elsewhere. */
   config: Config;
   secrets: Secrets;
+  /** Reads file and secrets again. Throws as `bootstrap` does, without what `check` throws. */
+  readAgain: () => Promise<ReadConfig>;
   clock: Clock;
   log: Log;
   logging: LogControl;
@@ -41,17 +57,29 @@ export async function bootstrap(
   { configFile, log, logging = logControl(), env, onSecrets }: ProgramOptions,
   check: (config: Config) => void = () => undefined,
 ): Promise<Foundation> {
-  const { config, warnings } = await loadConfig(configFile, { home: env['HOME'] ?? homedir() });
-  logging.set(config.log);
-  check(config);
-  const secrets = await loadSecrets({ directory: config.secrets.directory, env });
-  onSecrets?.(secretValues(config, secrets));
-  logWarnings(log, [...warnings, ...secrets.warnings]);
-  return { config, secrets, clock: systemClock, log, logging, env: definedValues(env) };
+  const read = async (onConfig: (config: Config) => void = () => undefined): Promise<ReadConfig> => {
+    const { config, warnings } = await loadConfig(configFile, { home: env['HOME'] ?? homedir() });
+    onConfig(config);
+    const secrets = await loadSecrets({ directory: config.secrets.directory, env });
+    onSecrets?.(secretValues(config, secrets));
+    return { config, secrets, warnings: [...warnings, ...secrets.warnings] };
+  };
+  const { config, secrets, warnings } = await read((loaded) => {
+    logging.set(loaded.log);
+    check(loaded);
+  });
+  logWarnings(log, warnings);
+  const readAgain = (): Promise<ReadConfig> => read();
+  return { config, secrets, readAgain, clock: systemClock, log, logging, env: definedValues(env) };
 }
 
 export interface ProgramNotifier {
   notify(occurrence: Occurrence): void;
+  /**
+   * Opens the notifiers of another configuration; `replace` puts them in the place of these. Throws
+   * `secrets_invalid`, and changes nothing then.
+   */
+  prepare(next: ReadConfig): Promise<{ replace: () => void; warnings: Finding[] }>;
   /** Gives each pending delivery one more try, 10 seconds in total. */
   close(): Promise<void>;
 }
@@ -74,6 +102,10 @@ export async function openNotifier(
   logWarnings(log, warnings);
   return {
     notify: (occurrence) => notifier.notify(occurrence),
+    prepare: async (next) => {
+      const opened = await openNotifiers(next.config.notifiers, { clock, log, secrets: next.secrets });
+      return { replace: () => notifier.replace(opened.notifiers), warnings: opened.warnings };
+    },
     close: async () => {
       stopping.abort();
       await notifier.close(deliveryGraceMs);
@@ -87,7 +119,7 @@ export function runOnce<T>(work: () => Promise<T>): () => Promise<T> {
   return () => (running ??= work());
 }
 
-function logWarnings(log: Log, warnings: readonly Finding[]): void {
+export function logWarnings(log: Log, warnings: readonly Finding[]): void {
   for (const warning of warnings) log.warn({ code: warning.code }, describeFinding(warning));
 }
 

@@ -2,6 +2,8 @@ import { setMaxListeners } from 'node:events';
 import type { Timer } from '../../core/clock.ts';
 import { WaybillError } from '../../core/errors.ts';
 import { releasedOnFailure } from '../../core/lifecycle.ts';
+import type { ReloadReport } from '../../core/config/reload.ts';
+import { replaceable, type Replaceable } from '../../core/current.ts';
 import type { Coordinator } from '../../workers/coordinator.ts';
 import { openConfiguredStore, openCoordinator, requireBullmq } from '../../workers/open-coordinator.ts';
 import { freeBytes } from '../../workers/staging-check.ts';
@@ -12,13 +14,15 @@ import { newReadiness, type Readiness } from '../../api/health/readiness.ts';
 import { createScheduler, type Scheduler } from '../../workers/schedule/scheduler.ts';
 import { createStreams, type Streams } from '../../api/live/streams.ts';
 import { createMetrics, type Metrics } from '../../api/metrics/metrics.ts';
-import { metricsOptions } from './metrics-options.ts';
+import { expectMetrics, metricsOptions } from './metrics-options.ts';
 import { withHotReads } from '../../api/weather/hot-reads.ts';
 import type { OpenedWeather } from '../../api/weather/open-weather.ts';
 import { newEntrance, type Entrance } from './entrance.ts';
 import { findLastSuccesses, type Search } from './last-successes.ts';
 import { watchLoopLag } from './loop-lag.ts';
-import { apiPorts, resolveApiTokens, uploadPipelines, type Tokens } from './api-ports.ts';
+import type { ApiAccess } from '../../api/ports.ts';
+import { apiPorts, resolveAccess } from './api-ports.ts';
+import { createReloader, type Reloader, type ReloaderOptions } from './reloader.ts';
 import {
   bootstrap,
   openNotifier,
@@ -38,6 +42,8 @@ export interface ServeOptions extends ProgramOptions {
 export interface Served {
   /** Base URL, with the base path; ends with `/`. */
   url: string;
+  /** Reads the configuration again; as `Reloader.reload`. */
+  reload(): Promise<ReloadReport>;
   /**
    * Takes no more uploads, publishes accepted ones within `shutdown_timeout`, and stops. Resolves with the
    * ids of interrupted runs. A second call waits for the first.
@@ -48,7 +54,7 @@ export interface Served {
 /** Everything that is open while the daemon runs. */
 interface Daemon {
   foundation: Foundation;
-  tokens: Tokens;
+  configured: Replaceable<ApiAccess>;
   metrics: Metrics | null;
   /** Null unless the queue is embedded. */
   store: QueueStore | null;
@@ -63,6 +69,7 @@ interface Daemon {
   shutdown: Shutdown;
   /** Of when destinations were published to before; null if this process publishes nothing. */
   search: Search | null;
+  reloader: Reloader;
   lag: Timer;
 }
 
@@ -74,10 +81,13 @@ export async function serve(options: ServeOptions): Promise<Served> {
   const { workers = true, onListening } = options;
   return releasedOnFailure(async (onFailure) => {
     const daemon = await openDaemon(options, onFailure);
-    const { foundation, coordinator, scheduler, server, entrance, weather, shutdown } = daemon;
+    const { foundation, configured, coordinator, scheduler, server, entrance, weather, shutdown, reloader } =
+      daemon;
     const { config, log } = foundation;
-    const ports = await apiPorts(foundation, {
+    const reload = (): Promise<ReloadReport> => reloader.reload();
+    const ports = apiPorts(foundation, {
       ...daemon,
+      reload,
       weather: weather?.service ?? null,
       weatherPulse: weather?.pulse ?? null,
       stopping: shutdown.uploads.signal,
@@ -87,9 +97,9 @@ export async function serve(options: ServeOptions): Promise<Served> {
     scheduler.update(config.pipelines);
     entrance.open(withHotReads(createApp(ports), ports));
     const url = `${server.origin}${config.server.http.basePath}`;
-    log.info({ url, pipelines: [...uploadPipelines(config).keys()] }, 'listening');
+    log.info({ url, pipelines: [...configured.get().uploadPipelines.keys()] }, 'listening');
     onListening?.(url);
-    return { url, close: runOnce(() => stop(daemon)) };
+    return { url, reload, close: runOnce(() => stop(daemon)) };
   });
 }
 
@@ -111,7 +121,7 @@ async function openDaemon(
     store?.outbox,
   );
   onFailure(() => notifier.close());
-  const tokens = resolveApiTokens(foundation);
+  const configured = replaceable(resolveAccess(foundation));
 
   // Listening comes before the sweep of staging: a second daemon with the same configuration fails here,
   // before it removes anything.
@@ -147,6 +157,7 @@ async function openDaemon(
   metrics?.observe({
     ...coordinator,
     driver,
+    pipelines: () => configured.get().pipelineIds,
     connections: server.connections,
     streams: streams.stats,
     readiness,
@@ -156,23 +167,30 @@ async function openDaemon(
   const search =
     metrics === null || !workers ? null : findLastSuccesses(foundation, coordinator.queue, metrics.runs);
   if (search !== null) onFailure(() => search.close());
-  return {
-    foundation,
-    tokens,
-    metrics,
-    store,
-    notifier,
-    server,
-    entrance,
-    weather,
-    coordinator,
-    scheduler,
-    streams,
-    readiness,
-    shutdown,
-    search,
-    lag,
+  metrics?.configRead({ succeeded: true, at: foundation.clock.now() });
+  const parts = { foundation, configured, metrics, notifier, coordinator, scheduler };
+  const reloader = reloaderOf(parts, options.onReload);
+  return { ...parts, store, server, entrance, weather, streams, readiness, shutdown, search, reloader, lag };
+}
+
+/** What a reload changes of the daemon, when nothing can fail any more. */
+function reloaderOf(
+  parts: Pick<Daemon, 'foundation' | 'configured' | 'metrics' | 'notifier' | 'coordinator' | 'scheduler'>,
+  onReload: ServeOptions['onReload'],
+): Reloader {
+  const { foundation, configured, metrics, notifier, coordinator, scheduler } = parts;
+  const take: ReloaderOptions['take'] = async (next) => {
+    const access = resolveAccess(next);
+    const notifiers = await notifier.prepare(next);
+    await coordinator.adopt(next.config);
+    configured.replace(access);
+    notifiers.replace();
+    scheduler.update(next.config.pipelines);
+    expectMetrics(metrics, next.config);
+    foundation.logging.set(next.config.log);
+    return notifiers.warnings;
   };
+  return createReloader({ foundation, needs: 'api', metrics, take, onReload });
 }
 
 /**
@@ -209,6 +227,7 @@ async function stop(daemon: Daemon): Promise<{ unfinished: string[] }> {
   const { config, log } = foundation;
   const { shutdownTimeoutMs } = config.server.http;
   shutdown.draining.abort();
+  await daemon.reloader.close();
   await scheduler.close();
   await daemon.search?.close();
   const { unfinished } = await coordinator.queue.close(shutdownTimeoutMs);

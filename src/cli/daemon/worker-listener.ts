@@ -2,10 +2,11 @@ import type { Readiness } from '../../api/health/readiness.ts';
 import { listen } from '../../api/http/listen.ts';
 import type { MetricsText } from '../../api/metrics/process-metrics.ts';
 import { createWorkerApp, workerHttp } from '../../api/worker-app.ts';
+import { replaceable } from '../../core/current.ts';
 import type { Coordinator } from '../../workers/coordinator.ts';
 import type { ThreadStats } from '../../workers/threads/pool.ts';
 import { metricsToken } from './api-ports.ts';
-import type { Foundation } from './bootstrap.ts';
+import type { Foundation, ReadConfig } from './bootstrap.ts';
 import { newEntrance } from './entrance.ts';
 
 /** Where a worker answers probes and Prometheus. */
@@ -14,6 +15,8 @@ export interface WorkerListener {
   url: string;
   /** Answers the requests that were held back until now, and all further ones. */
   open(worker: { coordinator: Coordinator; readiness: Readiness }): void;
+  /** Reads the token of `/metrics` again, for requests from `replace` on. Throws `secrets_invalid`. */
+  prepare(next: ReadConfig): { replace: () => void };
   close(): Promise<void>;
 }
 
@@ -26,7 +29,7 @@ export async function openWorkerListener(
   address: { host: string; port: number },
   metrics: MetricsText | null,
 ): Promise<WorkerListener> {
-  const token = metricsToken(config, secrets);
+  const configured = replaceable({ metricsToken: metricsToken(config, secrets) });
   const http = workerHttp(config, address);
   const entrance = newEntrance();
   const options = { ...http, setting: 'server.worker.listen' };
@@ -37,7 +40,11 @@ export async function openWorkerListener(
       const { queue } = coordinator;
       const threads = (): ThreadStats => coordinator.threads();
       const ports = { queue, threads, readiness, weatherPulse: null };
-      entrance.open(createWorkerApp({ ...ports, http, clock, log, logging, metrics, metricsToken: token }));
+      entrance.open(createWorkerApp({ ...ports, http, clock, log, logging, metrics, configured }));
+    },
+    prepare: (next) => {
+      const access = { metricsToken: metricsToken(next.config, next.secrets) };
+      return { replace: () => configured.replace(access) };
     },
     close: () => server.close(),
   };

@@ -1,6 +1,7 @@
 import type { Timer } from '../../core/clock.ts';
 import { releasedOnFailure } from '../../core/lifecycle.ts';
 import type { Coordinator } from '../../workers/coordinator.ts';
+import type { ReloadReport } from '../../core/config/reload.ts';
 import { openCoordinator, requireBullmq } from '../../workers/open-coordinator.ts';
 import { newReadiness, type Readiness } from '../../api/health/readiness.ts';
 import { freeBytes } from '../../workers/staging-check.ts';
@@ -14,8 +15,9 @@ import {
   type ProgramOptions,
 } from './bootstrap.ts';
 import { findLastSuccesses, type Search } from './last-successes.ts';
+import { createReloader, type Reloader, type ReloaderOptions } from './reloader.ts';
 import { watchLoopLag } from './loop-lag.ts';
-import { metricsOptions } from './metrics-options.ts';
+import { expectMetrics, metricsOptions } from './metrics-options.ts';
 import { openWorkerListener, type WorkerListener } from './worker-listener.ts';
 
 export interface WorkerOptions extends ProgramOptions {
@@ -26,6 +28,8 @@ export interface WorkerOptions extends ProgramOptions {
 export interface Working {
   /** Base URL of the listener, ends with `/`; null if there is none. */
   url: string | null;
+  /** Reads the configuration again; as `Reloader.reload`. */
+  reload(): Promise<ReloadReport>;
   /**
    * Takes no more jobs, finishes running ones within `shutdown_timeout`, and returns the others to the queue.
    * Resolves with the ids of interrupted runs.
@@ -36,6 +40,7 @@ export interface Working {
 /** Everything that is open while the worker runs. */
 interface Worker {
   foundation: Foundation;
+  metrics: WorkerMetrics | null;
   notifier: ProgramNotifier;
   listener: WorkerListener | null;
   coordinator: Coordinator;
@@ -43,6 +48,7 @@ interface Worker {
   shutdown: { isDraining: boolean };
   /** Of when destinations were published to before; null if it is not measured. */
   search: Search | null;
+  reloader: Reloader;
   lag: Timer;
 }
 
@@ -60,7 +66,7 @@ export async function work(options: WorkerOptions): Promise<Working> {
     const url = listener?.url ?? null;
     if (url !== null) log.info({ url }, 'listening');
     log.info({ max_concurrency: config.server.http.maxConcurrency }, 'working');
-    return { url, close: runOnce(() => stop(worker)) };
+    return { url, reload: () => worker.reloader.reload(), close: runOnce(() => stop(worker)) };
   });
 }
 
@@ -104,7 +110,29 @@ async function openWorker(
   if (search !== null) onFailure(() => search.close());
   const lag = watchLag(foundation, metrics);
   onFailure(async () => lag.cancel());
-  return { foundation, notifier, listener, coordinator, readiness, shutdown, search, lag };
+  metrics?.configRead({ succeeded: true, at: foundation.clock.now() });
+  const parts = { foundation, metrics, notifier, listener, coordinator };
+  const reloader = reloaderOf(parts, options.onReload);
+  return { ...parts, reloader, readiness, shutdown, search, lag };
+}
+
+/** What a reload changes of the worker, when nothing can fail any more. */
+function reloaderOf(
+  parts: Pick<Worker, 'foundation' | 'metrics' | 'notifier' | 'listener' | 'coordinator'>,
+  onReload: WorkerOptions['onReload'],
+): Reloader {
+  const { foundation, metrics, notifier, listener, coordinator } = parts;
+  const take: ReloaderOptions['take'] = async (next) => {
+    const access = listener?.prepare(next);
+    const notifiers = await notifier.prepare(next);
+    await coordinator.adopt(next.config);
+    access?.replace();
+    notifiers.replace();
+    expectMetrics(metrics, next.config);
+    foundation.logging.set(next.config.log);
+    return notifiers.warnings;
+  };
+  return createReloader({ foundation, needs: 'worker', metrics, take, onReload });
 }
 
 function watchLag(foundation: Foundation, metrics: WorkerMetrics | null): Timer {
@@ -116,13 +144,14 @@ async function stop({
   notifier,
   listener,
   coordinator,
+  reloader,
   shutdown,
   search,
   lag,
 }: Worker): Promise<{ unfinished: string[] }> {
   const { config, log } = foundation;
   shutdown.isDraining = true;
-  await search?.close();
+  await Promise.all([reloader.close(), search?.close()]);
   const answer = await coordinator.close(config.server.http.shutdownTimeoutMs);
   await listener?.close();
   await notifier.close();

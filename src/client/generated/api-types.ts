@@ -171,6 +171,7 @@ export interface Problem {
    * For programs; never changes its meaning.
    */
   code:
+    | 'reload_refused'
     | 'invalid_bundle'
     | 'malformed_archive'
     | 'unsafe_archive_entry'
@@ -260,6 +261,7 @@ export interface HealthCheck {
    * Of the failure.
    */
   code?:
+    | 'reload_refused'
     | 'invalid_bundle'
     | 'malformed_archive'
     | 'unsafe_archive_entry'

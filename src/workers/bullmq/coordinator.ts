@@ -5,6 +5,7 @@ import { boardQueues } from './board-queues.ts';
 import { bullmqQueue } from './queue.ts';
 import type { Coordinator, CoordinatorOptions } from '../coordinator.ts';
 import { maxWaitingOf } from '../max-waiting.ts';
+import { runSettings } from '../run-settings.ts';
 import type { PublishJob } from '../job.ts';
 import { planningPool, publishingPool } from '../threads/publishing-pool.ts';
 import type { JobProcessor } from '../queue.ts';
@@ -33,6 +34,7 @@ export async function createBullmqCoordinator(
   const { http, staging, queue: settings } = config.server;
   if (settings.driver !== 'bullmq' || staging.shared === null)
     throw new WaybillError('internal_error', 'the coordinator of several hosts needs the bullmq driver');
+  const runs = runSettings(config);
   const url = secrets.require(settings.redisUrlEnv, 'server.queue');
   const shared = await openSharedStaging(staging.shared, storageOpener({ clock, log, secrets }));
   const scratch = await openScratch(staging.directory, clock);
@@ -46,7 +48,7 @@ export async function createBullmqCoordinator(
     redis: { url, urlEnv: settings.redisUrlEnv, prefix: settings.prefix },
     pipelineIds: config.pipelines.map(({ id }) => id),
     queueSize: http.queueSize,
-    maxWaitingOf: maxWaitingOf(config),
+    maxWaitingOf: maxWaitingOf(runs),
     maxConcurrency: http.maxConcurrency,
     retentionMs: http.retentionMs,
     workerTimeoutMs: settings.workerTimeoutMs,
@@ -72,8 +74,8 @@ export async function createBullmqCoordinator(
     remedy: 'see that the storage of server.staging.shared answers, has room and can be written',
     prove: provedAtMost(clock, checkSharedEveryMs, () => shared.check()),
   };
-  const pool = publishingPool(options);
-  const planner = planningPool(options);
+  const pool = publishingPool({ ...options, settings: runs });
+  const planner = planningPool({ ...options, settings: runs });
   const process: JobProcessor = async (job: PublishJob, context) => {
     if (job.staged === null) return pool.process(job, context);
     const directory = await newUploadDirectory(scratch.directory);
@@ -87,7 +89,7 @@ export async function createBullmqCoordinator(
   };
   return {
     queue,
-    board: boardQueues(queue.queues.values()),
+    board: () => boardQueues(queue.queues.values()),
     checks: [
       queueCheck(queue, {
         remedy: 'see that Redis runs, has room and is reached from this host; the log has what it answered',
@@ -102,6 +104,15 @@ export async function createBullmqCoordinator(
     threads: pool.stats,
     plan: async (job, signal) => (await planner.process(job, { signal, onProgress: () => undefined })).run,
     start: () => queue.start(process, observer),
+    adopt: async (next) => {
+      const before = runs.get();
+      // First: a run of a new pipeline may begin as soon as its queue is open.
+      runs.adopt(next);
+      await queue.addPipelines(next.pipelines.map(({ id }) => id)).catch((error: unknown) => {
+        runs.adopt(before);
+        throw error;
+      });
+    },
     close: async (timeoutMs) => {
       const answer = await queue.close(timeoutMs);
       await Promise.all([pool.close(), planner.close()]);

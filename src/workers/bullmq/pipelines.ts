@@ -15,6 +15,8 @@ export interface Ticket {
  */
 export interface PipelineQueues {
   queues: ReadonlyMap<string, Queue>;
+  /** Opens the queues of those that have none yet. Throws `queue_unavailable`. */
+  add(pipelineIds: readonly string[]): Promise<void>;
   /**
    * Moves accepted runs from the outbox into the pipeline's queue, in the order of acceptance. Idempotent,
    * also if several hosts do it at once.
@@ -55,7 +57,7 @@ export async function pipelineQueues(options: PipelineQueuesOptions): Promise<Pi
   const quiet = (error: Error): void => log.debug({ err: plain(error) }, 'bullmq');
   const queues = new Map<string, Queue<Ticket>>();
   const workers = new Map<string, Worker<Ticket>>();
-  for (const id of options.pipelineIds) {
+  const open = async (id: string): Promise<void> => {
     const queue = new Queue<Ticket>(id, {
       connection: link.redis,
       prefix,
@@ -73,10 +75,19 @@ export async function pipelineQueues(options: PipelineQueuesOptions): Promise<Pi
     });
     queue.on('error', quiet);
     worker.on('error', quiet);
+    try {
+      await link.ask(() => queue.setGlobalConcurrency(1));
+    } catch (error) {
+      await Promise.all([worker.close(true), queue.close()]).catch(quiet);
+      throw error;
+    }
     queues.set(id, queue);
     workers.set(id, worker);
-  }
-  await link.ask(() => Promise.all([...queues.values()].map((queue) => queue.setGlobalConcurrency(1))));
+  };
+  const add = async (pipelineIds: readonly string[]): Promise<void> => {
+    await Promise.all(pipelineIds.filter((id) => !queues.has(id)).map(open));
+  };
+  await add(options.pipelineIds);
 
   const keep = { age: Math.ceil(options.retentionMs / 1000), count: keptForBoard };
   const ended = async (work: Promise<unknown>): Promise<void> => {
@@ -89,6 +100,7 @@ export async function pipelineQueues(options: PipelineQueuesOptions): Promise<Pi
   };
   return {
     queues,
+    add,
     handOver: async (pipelineId) => {
       const queue = queues.get(pipelineId);
       if (queue === undefined) return;

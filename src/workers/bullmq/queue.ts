@@ -61,9 +61,15 @@ export interface SharedBundles {
 export interface BullmqQueue extends JobQueue {
   /** BullMQ's queues, for its board. */
   queues: ReadonlyMap<string, Queue>;
+  /**
+   * From now on this host takes runs of these pipelines, too. None is ever left out again: what was accepted
+   * is published. Throws `queue_unavailable`.
+   */
+  addPipelines(pipelineIds: readonly string[]): Promise<void>;
 }
 
 const tickMs = 1_000;
+const openWithinMs = 10_000;
 /** Expired runs, and abandoned archives, that one host removes in one tick at most. */
 const sweepLimit = 100;
 
@@ -126,7 +132,7 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
     if (link.upForMs() === 0) return;
     for (const pipelineId of await store.outboxes()) await handOver(pipelineId);
     if (dispatch !== undefined && isRescueDue()) await pipelines.rescue();
-    for (const id of options.pipelineIds) dispatch?.consider(id);
+    for (const id of pipelines.queues.keys()) dispatch?.consider(id);
     for (const id of await store.cancelled(dispatch?.runIds() ?? [])) dispatch?.cancel(id);
     for (const job of await store.overkept(keep, sweepLimit)) await discard(job);
     for (const { runId, job } of await store.expired(sweepLimit)) {
@@ -165,6 +171,12 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
 
   return {
     queues: pipelines.queues,
+    addPipelines: async (pipelineIds) => {
+      // BullMQ would wait for a connection for as long as it takes.
+      await link.ask(() => link.redis.ping());
+      await within(clock, openWithinMs, pipelines.add(pipelineIds));
+      for (const id of pipelineIds) dispatch?.consider(id);
+    },
     reserve: (request) => admission.reserve(request),
     find: (runId) => store.find(runId),
     untilFinished: (runId, signal) => finishes.wait(runId, signal),
@@ -193,7 +205,7 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
         () => void subscriber.subscribe(channel, `${prefix}:cancel`).catch(() => undefined),
       );
       subscriber.connect().catch(() => undefined);
-      for (const id of options.pipelineIds) started.consider(id);
+      for (const id of pipelines.queues.keys()) started.consider(id);
     },
     rerun: (runId, newRunId) => admission.rerun(runId, newRunId),
     cancel: async (runId) => {
@@ -218,6 +230,24 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
     drain: () => admission.drain(),
     close: (timeoutMs) => (closing ??= shutDown(timeoutMs)),
   };
+}
+
+/** Throws `queue_unavailable` if the work is not done in time. */
+async function within(clock: Clock, ms: number, work: Promise<void>): Promise<void> {
+  const enough = new AbortController();
+  const late = clock.sleep(ms, enough.signal).then(
+    () => {
+      throw new WaybillError('queue_unavailable', 'the queue in Redis did not answer in time', {
+        hint: 'try again once Redis is back',
+      });
+    },
+    () => undefined,
+  );
+  try {
+    await Promise.race([work, late]);
+  } finally {
+    enough.abort();
+  }
 }
 
 /**

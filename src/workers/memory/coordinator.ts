@@ -7,6 +7,7 @@ import type { Coordinator, CoordinatorOptions, StagingArea } from '../coordinato
 import { queueCheck, stagingChecks } from '../health-checks.ts';
 import type { PublishJob } from '../job.ts';
 import { maxWaitingOf } from '../max-waiting.ts';
+import { runSettings } from '../run-settings.ts';
 import {
   newUploadDirectory,
   removeUploadDirectory,
@@ -34,6 +35,7 @@ export function createCoordinator(options: CoordinatorOptions, keeping: Keeping 
   const { config, clock, log, observer } = options;
   const { http, staging: settings } = config.server;
   const { journal } = keeping;
+  const runs = runSettings(config);
   const staging: StagingArea = {
     create: () => newUploadDirectory(settings.directory),
     discard: (staged) => removeUploadDirectory(settings.directory, staged),
@@ -46,7 +48,7 @@ export function createCoordinator(options: CoordinatorOptions, keeping: Keeping 
     log,
     journal,
     queueSize: http.queueSize,
-    maxWaitingOf: maxWaitingOf(config),
+    maxWaitingOf: maxWaitingOf(runs),
     maxConcurrency: http.maxConcurrency,
     retentionMs: http.retentionMs,
     onExpire: discard,
@@ -57,11 +59,12 @@ export function createCoordinator(options: CoordinatorOptions, keeping: Keeping 
   });
   const pool = publishingPool({
     ...options,
+    settings: runs,
     notify: (occurrence) => {
       if (isNews(queue, occurrence)) options.notify(occurrence);
     },
   });
-  const planner = planningPool(options);
+  const planner = planningPool({ ...options, settings: runs });
   return {
     queue,
     staging,
@@ -76,6 +79,7 @@ export function createCoordinator(options: CoordinatorOptions, keeping: Keeping 
     threads: pool.stats,
     plan: async (job, signal) => (await planner.process(job, { signal, onProgress: () => undefined })).run,
     start: () => queue.start(pool.process, observer),
+    adopt: async (next) => runs.adopt(next),
     close: async (timeoutMs) => {
       const answer = await queue.close(timeoutMs);
       await Promise.all([pool.close(), planner.close()]);

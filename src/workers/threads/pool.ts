@@ -2,6 +2,7 @@ import type { ResourceLimits } from 'node:worker_threads';
 import { fileURLToPath } from 'node:url';
 import { Piscina } from 'piscina';
 import type { Clock } from '../../core/clock.ts';
+import type { Config } from '../../core/config/config.ts';
 import { asWaybillError, errorRecord, WaybillError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
@@ -26,6 +27,8 @@ export interface WorkerPoolOptions {
   graceMs: number;
   /** How long a thread may show no sign of life before it is ended, in milliseconds. */
   silenceMs?: number;
+  /** The configuration with which a run of the pipeline begins now: plain data, for its thread. */
+  configOf: (pipelineId: string) => Config;
   limits?: ResourceLimits;
   /** Whether debug lines of the log are wanted now; by default not. */
   verbose?: () => boolean;

@@ -1,5 +1,4 @@
 import { systemClock } from '../../core/clock.ts';
-import type { Config } from '../../core/config/config.ts';
 import { loadSecrets } from '../../core/secrets.ts';
 import { storageOpener } from '../../core/storage/open-storage.ts';
 import { processJob } from './process-job.ts';
@@ -7,24 +6,20 @@ import { answerTask, type ThreadOutcome, type ThreadTask } from './thread-channe
 
 /** What a worker thread is started with. */
 export interface ThreadData {
-  /** As the daemon read it, so that both sides always agree on it. */
-  config: Config;
   env: Record<string, string>;
   /** The thread decides what publications would do, and carries none out. */
   dryRun: boolean;
 }
 
 /**
- * The body of a worker thread: a function from a task to its outcome. Secrets are read for each job, so that
- * a rotated one is used at once.
+ * The body of a worker thread: a function from a task to its outcome. The configuration comes with the task,
+ * as the daemon has it then, so that both sides always agree on it; secrets are read for each job, so that a
+ * rotated one is used at once.
  */
-export function publishTask({
-  config,
-  env,
-  dryRun,
-}: ThreadData): (task: ThreadTask) => Promise<ThreadOutcome> {
+export function publishTask({ env, dryRun }: ThreadData): (task: ThreadTask) => Promise<ThreadOutcome> {
   return (task) =>
     answerTask(task, { clock: systemClock }, async (job, { signal, onProgress, log, notify }) => {
+      const { config } = task;
       const secrets = await loadSecrets({ directory: config.secrets.directory, env });
       const openStorage = storageOpener({ clock: systemClock, log, secrets });
       const context = { clock: systemClock, log, secrets, openStorage, signal };

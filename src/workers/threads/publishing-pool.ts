@@ -1,12 +1,12 @@
 import type { Clock } from '../../core/clock.ts';
-import type { Config } from '../../core/config/config.ts';
 import type { Log } from '../../core/log.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
+import type { RunSettings } from '../run-settings.ts';
 import { workerPool, type WorkerPool } from './pool.ts';
 import type { ThreadData } from './publish-task.ts';
 
 export interface PublishingPoolOptions {
-  config: Config;
+  settings: RunSettings;
   env: Readonly<Record<string, string>>;
   clock: Clock;
   log: Log;
@@ -42,13 +42,14 @@ export function planningPool(options: PublishingPoolOptions): WorkerPool {
 }
 
 function openPool(options: PublishingPoolOptions, { dryRun }: { dryRun: boolean }): WorkerPool {
-  const { config, env, clock, log, verbose, notify } = options;
+  const { settings, env, clock, log, verbose, notify } = options;
   return workerPool({
     clock,
     log,
     file: options.workerFile ?? publishThread,
-    threads: config.server.http.maxConcurrency,
-    data: { config, env: { ...env }, dryRun } satisfies ThreadData,
+    threads: settings.get().server.http.maxConcurrency,
+    data: { env: { ...env }, dryRun } satisfies ThreadData,
+    configOf: (pipelineId) => settings.ofPipeline(pipelineId),
     verbose,
     env,
     graceMs: abortGraceMs,

@@ -1,6 +1,7 @@
 import { MessageChannel, receiveMessageOnPort, type MessagePort } from 'node:worker_threads';
 import { inspect } from 'node:util';
 import type { Clock } from '../../core/clock.ts';
+import type { Config } from '../../core/config/config.ts';
 import { asWaybillError, WaybillError, type ErrorCode } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
@@ -15,6 +16,8 @@ export interface SupervisionOptions {
   graceMs: number;
   /** How long a thread may show no sign of life before it is ended, in milliseconds. */
   silenceMs: number;
+  /** The configuration with which a run of the pipeline begins now. */
+  configOf: (pipelineId: string) => Config;
   /** Whether debug lines of the log are wanted now; by default not. */
   verbose?: () => boolean;
   /** Receives what happened in publications, for notifiers. */
@@ -75,7 +78,12 @@ export function supervise(
   port1.on('message', deliver);
   signal.addEventListener('abort', onAbort, { once: true });
   return {
-    task: { job, port: port2, verbose: options.verbose?.() ?? false },
+    task: {
+      job,
+      port: port2,
+      config: options.configOf(job.pipelineId),
+      verbose: options.verbose?.() ?? false,
+    },
     transferList: [port2],
     terminate: terminate.signal,
     giveUp,

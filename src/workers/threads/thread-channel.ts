@@ -1,5 +1,6 @@
 import type { MessagePort } from 'node:worker_threads';
 import type { Clock, Timer } from '../../core/clock.ts';
+import type { Config } from '../../core/config/config.ts';
 import { errorRecord, WaybillError, type ErrorCode, type ErrorRecord } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
@@ -14,6 +15,8 @@ export interface ThreadTask {
   job: PublishJob;
   /** The thread's end of a channel that lives as long as the task. */
   port: MessagePort;
+  /** What the run begins with; it has the run's pipeline, and may have no other. */
+  config: Config;
   /** Whether debug lines of the log are wanted. */
   verbose: boolean;
 }
@@ -87,7 +90,7 @@ const signOfLifeMs = 5_000;
  * lines are sent only if the task is `verbose`. Never rejects.
  */
 export async function answerTask(
-  { job, port, verbose }: ThreadTask,
+  { job, port, verbose }: Omit<ThreadTask, 'config'>,
   { clock }: { clock: Clock },
   work: (job: PublishJob, context: ThreadWork) => Promise<JobResult>,
 ): Promise<ThreadOutcome> {

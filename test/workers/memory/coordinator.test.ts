@@ -3,40 +3,54 @@ import path from 'node:path';
 import t, { type Test } from 'tap';
 import { parseConfig } from '../../../src/core/config/load.ts';
 import { digestOf } from '../../../src/core/digest.ts';
-import { silentLog } from '../../../src/core/log.ts';
+import type { Config } from '../../../src/core/config/config.ts';
+import { silentLog, type Log } from '../../../src/core/log.ts';
 import type { Coordinator } from '../../../src/workers/coordinator.ts';
 import { createCoordinator, prepareStaging } from '../../../src/workers/memory/coordinator.ts';
 import type { RunRecord } from '../../../src/workers/run-record.ts';
 import { manualClock, type ManualClock } from '../manual-clock.ts';
 
-async function start(t: Test): Promise<{ coordinator: Coordinator; clock: ManualClock; staging: string }> {
+interface Started {
+  coordinator: Coordinator;
+  clock: ManualClock;
+  staging: string;
+  /** The same configuration with other pipelines. */
+  configured: (pipelines: string) => Config;
+}
+
+async function start(
+  t: Test,
+  { worker = 'misbehaving', log = silentLog }: { worker?: string; log?: Log } = {},
+): Promise<Started> {
   const root = t.testdir();
-  const yaml = `
-upload_tokens: [{id: ci, value_env: CI, pipelines: [maps]}]
+  const configured = (pipelines: string): Config => {
+    const yaml = `
+upload_tokens: []
 server: {http: {retention: 1h}, staging: {directory: ./staging}}
-pipelines:
-  - id: maps
-    source: {backend: http_upload}
-    destinations: [{id: web, backend: local, path: ./public}]
-`;
-  const { config } = parseConfig(Buffer.from(yaml), path.join(root, 'waybill.yaml'), { home: root });
+pipelines:${pipelines}`;
+    return parseConfig(Buffer.from(yaml), path.join(root, 'waybill.yaml'), { home: root }).config;
+  };
+  const config = configured(pipelineTo('maps', 'web'));
   const staging = config.server.staging.directory;
   await prepareStaging(staging);
   const clock = manualClock();
-  const workerFile = new URL('../../fixtures/workers/misbehaving.mjs', import.meta.url);
+  const workerFile = new URL(`../../fixtures/workers/${worker}.mjs`, import.meta.url);
   const coordinator = createCoordinator({
     config,
     env: {},
     clock,
-    log: silentLog,
-    verbose: () => false,
+    log,
+    verbose: () => true,
     notify: () => undefined,
     workerFile,
   });
   t.teardown(() => coordinator.close(0));
   await coordinator.start();
-  return { coordinator, clock, staging };
+  return { coordinator, clock, staging, configured };
 }
+
+const pipelineTo = (id: string, destination: string): string =>
+  `\n  - {id: ${id}, source: {backend: http_upload}, destinations: [{id: ${destination}, backend: local, path: ./${destination}}]}`;
 
 async function run(
   { queue, staging }: Coordinator,
@@ -113,4 +127,46 @@ t.test('a run that has nothing staged expires like any other, and takes nothing 
   await clock.advance(3_600_001);
   t.equal(await coordinator.queue.find('maps.1'), undefined);
   t.same(readdirSync(staging), [path.basename(kept)]);
+});
+
+t.test('a run begins with the settings of its time, and goes on with them', async (t) => {
+  const began: [unknown, unknown][] = [];
+  const debug = (fields: object): void => {
+    const { run_id: runId, pipelines } = fields as { run_id: string; pipelines: unknown };
+    began.push([runId, pipelines]);
+  };
+  const { coordinator, configured } = await start(t, {
+    worker: 'well-behaved',
+    log: { ...silentLog, debug },
+  });
+  const { queue, staging } = coordinator;
+  const accept = async (runId: string, bundlePath: string, pipelineId = 'maps'): Promise<void> => {
+    const staged = await staging.create();
+    const admission = await queue.reserve({ pipelineId });
+    await admission.accept({ runId, pipelineId, staged, bundlePath }, digestOf(runId));
+  };
+  const untilBegun = async (runs: number): Promise<void> => {
+    while (began.length < runs) await new Promise((resolve) => setImmediate(resolve));
+  };
+  await accept('maps.1', 'wait');
+  await untilBegun(1);
+  await accept('maps.2', 'wait');
+  await coordinator.adopt(configured(pipelineTo('maps', 'mirror') + pipelineTo('docs', 'shelf')));
+  t.match(await queue.find('maps.1'), { status: 'running' }, 'it is not broken off');
+  await queue.cancel('maps.1');
+  await untilBegun(2);
+  await accept('docs.1', '.', 'docs');
+  await untilBegun(3);
+  await accept('maps.3', '.');
+  await coordinator.adopt(configured(pipelineTo('docs', 'shelf')));
+  await queue.cancel('maps.2');
+  await untilBegun(4);
+  await queue.untilFinished('maps.3', new AbortController().signal);
+  t.match(await queue.find('maps.3'), { status: 'succeeded' }, 'though its pipeline is configured no more');
+  t.same(began, [
+    ['maps.1', [['maps', 'web']]],
+    ['maps.2', [['maps', 'mirror']]],
+    ['docs.1', [['docs', 'shelf']]],
+    ['maps.3', [['maps', 'mirror']]],
+  ]);
 });

@@ -85,7 +85,8 @@ pipelines:
     log: silentLog,
     file: new URL('../../fixtures/workers/dying-publisher-from-source.mjs', import.meta.url),
     threads: 1,
-    data: { config, env: {} },
+    data: { env: {} },
+    configOf: () => config,
     env: {},
     graceMs: 60_000,
     // Long enough for a thread to load all its modules on a busy machine.

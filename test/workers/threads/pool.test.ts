@@ -1,5 +1,6 @@
 import t, { type Test } from 'tap';
 import { systemClock } from '../../../src/core/clock.ts';
+import { parseConfig } from '../../../src/core/config/load.ts';
 import { WaybillError } from '../../../src/core/errors.ts';
 import { silentLog } from '../../../src/core/log.ts';
 import type { Occurrence } from '../../../src/core/notify/event.ts';
@@ -8,6 +9,8 @@ import { workerPool, type WorkerPool, type WorkerPoolOptions } from '../../../sr
 
 // Each test starts threads, which takes seconds on a busy machine.
 t.setTimeout(240_000);
+
+const { config } = parseConfig(Buffer.from('pipelines: []'), '/etc/waybill.yml', { home: '/' });
 
 type Setting = Partial<WorkerPoolOptions> & { worker: string };
 
@@ -19,6 +22,7 @@ function open(t: Test, { worker, ...options }: Setting): WorkerPool {
     threads: 1,
     data: {},
     env: {},
+    configOf: () => config,
     graceMs: 60_000,
     notify: () => undefined,
     ...options,
