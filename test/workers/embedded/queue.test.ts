@@ -20,6 +20,7 @@ import {
 } from '../../../src/workers/embedded/queue-store.ts';
 import type { PublishJob, Trigger } from '../../../src/workers/job.ts';
 import { noJournal, type KeptRun } from '../../../src/workers/memory/journal.ts';
+import type { Journal } from '../../../src/workers/memory/journal.ts';
 import { memoryQueue, type MemoryQueue } from '../../../src/workers/memory/queue.ts';
 import type { RunRecord } from '../../../src/workers/run-record.ts';
 import { acceptedRun, queuedRun } from '../../../src/workers/run-transitions.ts';
@@ -64,7 +65,11 @@ class Daemon {
     t.teardown(() => this.kill());
   }
 
-  async open(settings: Partial<QueueSettings> = {}): Promise<this> {
+  /** `altered` stands between the queue and its journal. */
+  async open(
+    settings: Partial<QueueSettings> = {},
+    altered: (journal: Journal) => Journal = (journal) => journal,
+  ): Promise<this> {
     this.store = await storeIn(this.root);
     // The queue that was killed goes on in this process, and must not be heard.
     const expired: string[] = [];
@@ -77,7 +82,7 @@ class Daemon {
       queueSize: 10,
       maxConcurrency: 10,
       retentionMs: 60_000,
-      journal: this.store.journal,
+      journal: altered(this.store.journal),
       onExpire: async ({ runId }) => void expired.push(runId),
       onGivenUp: ({ runId }) => void givenUp.push(runId),
       ...settings,
@@ -285,23 +290,15 @@ t.test('the limits of kept bundles hold from the start on, for what an earlier p
 });
 
 t.test('a bundle goes only when the journal says that nobody needs it', async (t) => {
-  const daemon = new Daemon(t);
-  const store = await storeIn(daemon.root);
   let write = (): void => undefined;
   const written = new Promise<void>((resolve) => (write = resolve));
   const discarded: string[] = [];
-  daemon.store = store;
-  daemon.queue = memoryQueue({
-    clock: daemon.clock,
-    log: silentLog,
-    queueSize: 10,
-    maxConcurrency: 1,
-    retentionMs: 60_000,
-    keep: { keepMs: 60_000, mostBundles: 0, mostBytes: 0 },
-    journal: { ...store.journal, settled: () => written },
-    onExpire: async () => undefined,
-    discard: async ({ runId }) => void discarded.push(runId),
-  });
+  const discard = async ({ runId }: PublishJob) => void discarded.push(runId);
+  const keep = { keepMs: 60_000, mostBundles: 0, mostBytes: 0 };
+  const daemon = await new Daemon(t).open({ maxConcurrency: 1, keep, discard }, (journal) => ({
+    ...journal,
+    settled: () => written,
+  }));
   await daemon.queue.start(async () => runResult('ok'));
   await daemon.submit('maps.1');
   await daemon.finished('maps.1');
@@ -326,26 +323,16 @@ t.test('a rerun that cannot be written leaves the bundle with the run that faile
   }
   await daemon.kill();
 
-  const store = await storeIn(daemon.root);
   let isFull = true;
   const discarded: string[] = [];
-  daemon.store = store;
-  daemon.queue = memoryQueue({
-    clock: daemon.clock,
-    log: silentLog,
-    queueSize: 10,
-    maxConcurrency: 1,
-    retentionMs: 60_000,
-    journal: {
-      ...store.journal,
-      accepted: (run) =>
-        isFull
-          ? Promise.reject(new WaybillError('insufficient_storage', 'the disk of the queue is full'))
-          : store.journal.accepted(run),
-    },
-    onExpire: async () => undefined,
-    discard: async ({ runId }) => void discarded.push(runId),
-  });
+  const discard = async ({ runId }: PublishJob) => void discarded.push(runId);
+  await daemon.open({ maxConcurrency: 1, discard }, (journal) => ({
+    ...journal,
+    accepted: (run) =>
+      isFull
+        ? Promise.reject(new WaybillError('insufficient_storage', 'the disk of the queue is full'))
+        : journal.accepted(run),
+  }));
   await daemon.queue.start(async () => runResult('ok'));
   const refused = { code: 'insufficient_storage' };
   await Promise.all([
