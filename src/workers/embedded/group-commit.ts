@@ -160,18 +160,21 @@ export class GroupCommit {
   }
 
   async #write(changes: ReadonlyMap<string, Change>, additions: readonly Waiting[]): Promise<void> {
+    // All values at once, before anything is awaited: what changes later comes with the next transaction, and
+    // of two entries that changed together none may be newer here than the other.
+    const entries = new Map<string, string | null>();
+    for (const [key, change] of changes) entries.set(key, change === null ? null : change());
+    const made = additions.map((addition) => ({ addition, value: addition.value() }));
     const directories = additions.flatMap(({ directory }) => (directory === null ? [] : [directory]));
     const failed =
       directories.length === 0 ? new Map<string, unknown>() : await this.#options.sync(directories);
-    const entries = new Map<string, string | null>();
-    for (const [key, change] of changes) entries.set(key, change === null ? null : change());
     const written: Waiting[] = [];
-    for (const one of additions) {
-      if (one.directory !== null && failed.has(one.directory)) {
-        one.reject(failed.get(one.directory));
+    for (const { addition, value } of made) {
+      if (addition.directory !== null && failed.has(addition.directory)) {
+        addition.reject(failed.get(addition.directory));
       } else {
-        entries.set(one.key, one.value());
-        written.push(one);
+        entries.set(addition.key, value);
+        written.push(addition);
       }
     }
     if (entries.size > 0) await this.#options.commit(entries);

@@ -6,7 +6,7 @@ import { manualClock } from '../manual-clock.ts';
 type Entries = ReadonlyMap<string, string | null>;
 
 /** Commits that are let through, or fail, one by one. */
-function harness() {
+function harness({ duringSync = async (): Promise<void> => undefined } = {}) {
   const clock = manualClock();
   const commits: { entries: Entries; done: () => void; fail: (error: unknown) => void }[] = [];
   const health: (string | null)[] = [];
@@ -18,6 +18,7 @@ function harness() {
     patienceMs: 10_000,
     sync: async (directories) => {
       synced.push([...directories]);
+      await duringSync();
       return failures;
     },
     commit: (entries) =>
@@ -55,6 +56,30 @@ t.test('what comes in while a transaction is under way makes up the next', async
   t.same(synced, [['/staging/a'], ['/staging/b', '/staging/c', '/staging/d']]);
   two.done();
   await Promise.all(others);
+  t.equal(await writes.close(1_000), true);
+});
+
+t.test('what changes while staged bundles are made durable comes with the next transaction', async (t) => {
+  const state = { told: 'nothing', arrived: 'as accepted' };
+  const { commit, writes } = harness({
+    duringSync: async () => {
+      if (state.told !== 'nothing') return;
+      // Who tells something keeps the event, and notes in the run that it is told: both or none are written.
+      state.told = 'published';
+      state.arrived = 'as changed';
+      writes.set('event', () => 'published');
+      writes.set('run', () => state.told);
+    },
+  });
+  writes.set('run', () => state.told);
+  const added = writes.add({ key: 'arriving', value: () => state.arrived, directory: '/staging/a' });
+  const one = await commit(1);
+  t.same(new Map(one.entries), new Map(Object.entries({ run: 'nothing', arriving: 'as accepted' })));
+  one.done();
+  await added;
+  const two = await commit(2);
+  t.same(new Map(two.entries), new Map(Object.entries({ event: 'published', run: 'published' })));
+  two.done();
   t.equal(await writes.close(1_000), true);
 });
 
