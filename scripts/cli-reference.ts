@@ -16,6 +16,7 @@ const commands = [
   ['runs', 'show'],
   ['runs', 'follow'],
   ['runs', 'cancel'],
+  ['runs', 'rerun'],
   ['pipelines'],
   ['serve'],
   ['reload'],

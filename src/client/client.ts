@@ -7,13 +7,16 @@ import {
   cancelRun,
   listPipelines,
   listRuns,
+  rerunRun,
   showRun,
   waitForRun,
+  type AcceptedRun,
   type RunFilter,
   type WaitOptions,
 } from './runs.ts';
 
 export type {
+  AcceptedRun,
   BundleOptions,
   ConnectionOptions,
   Followed,
@@ -55,6 +58,8 @@ export interface Client {
     /** Each record as it is, and whenever it has changed. */
     follow(followed: Followed): AsyncGenerator<RunRecord>;
     cancel(runId: string): Promise<RunRecord>;
+    /** Repeats a run that has ended, with the bundle that the daemon still has. `wait` for the new run. */
+    rerun(runId: string): Promise<AcceptedRun>;
   };
 }
 
@@ -84,6 +89,7 @@ export function connect(options: ConnectionOptions): Client {
       wait: (runId, waiting) => waitForRun(connection, runId, waiting),
       follow: (followed) => followRuns(connection, followed),
       cancel: (runId) => cancelRun(connection, runId),
+      rerun: (runId) => rerunRun(connection, runId),
     },
   };
 }

@@ -1,7 +1,7 @@
 import { hasCode } from '../core/errors.ts';
-import type { Accepted, Plan, RunRecord } from './generated/api-types.ts';
+import type { Plan, RunRecord } from './generated/api-types.ts';
 import type { Connection } from './http/connection.ts';
-import { waitForRun, type WaitOptions } from './runs.ts';
+import { acceptedRun, waitForRun, type AcceptedRun, type WaitOptions } from './runs.ts';
 
 /** An archive to upload, opened anew for each try. */
 export interface Upload {
@@ -11,14 +11,6 @@ export interface Upload {
   contentType: 'application/gzip' | 'application/x-tar';
   /** The same for the same bundle, so that all tries are one upload. */
   idempotencyKey: string;
-}
-
-export interface AcceptedRun {
-  runId: string;
-  /** Its place in the line of its pipeline when it was accepted; null if the answer does not say. */
-  position: number | null;
-  /** The daemon had accepted this very bundle before: nothing is published once more. */
-  isReplayed: boolean;
 }
 
 /**
@@ -37,12 +29,7 @@ export async function uploadBundle(
     headers: { ...headersOf(upload), 'idempotency-key': upload.idempotencyKey },
     body: upload.open,
   });
-  const body = answer.body as Accepted;
-  return {
-    runId: body.run_id,
-    position: body.position ?? null,
-    isReplayed: answer.headers['idempotency-replayed'] === 'true',
-  };
+  return acceptedRun(answer);
 }
 
 /** What publishing the bundle would do, as the daemon decides it now; nothing is published or kept. */

@@ -1,6 +1,6 @@
 import { WaybillError } from '../core/errors.ts';
-import type { PipelineList, RunRecord, RunSearch } from './generated/api-types.ts';
-import type { Connection } from './http/connection.ts';
+import type { Accepted, PipelineList, RunRecord, RunSearch } from './generated/api-types.ts';
+import type { Connection, JsonAnswer } from './http/connection.ts';
 
 /** Which runs are meant; left out: all of the token's pipelines. */
 export interface RunFilter {
@@ -44,9 +44,32 @@ export async function showRun(connection: Connection, runId: string): Promise<Ru
 
 /** Cancels a run and returns its record: one that runs is still being stopped then. */
 export async function cancelRun(connection: Connection, runId: string): Promise<RunRecord> {
-  const { pipeline_id: pipelineId } = await showRun(connection, runId);
-  const path = `v1/pipelines/${encodeURIComponent(pipelineId)}/runs/${encodeURIComponent(runId)}/cancel`;
+  const path = await actionPath(connection, runId, 'cancel');
   return (await connection.askJson({ method: 'POST', path })).body as RunRecord;
+}
+
+/** A run that the daemon has taken. */
+export interface AcceptedRun {
+  runId: string;
+  /** Its place in the line of its pipeline when it was accepted; null if the answer does not say. */
+  position: number | null;
+  /** The daemon had taken this very bundle, or this very repetition, before: it does nothing once more. */
+  isReplayed: boolean;
+}
+
+/**
+ * Repeats a run that has ended, with the bundle that the daemon still has of it, and returns the new run. Any
+ * number of tries make one run. Throws `run_not_found`, `run_not_finished` and `bundle_gone`.
+ */
+export async function rerunRun(connection: Connection, runId: string): Promise<AcceptedRun> {
+  const path = await actionPath(connection, runId, 'rerun');
+  return acceptedRun(await connection.askJson({ method: 'POST', path }));
+}
+
+/** What the answer to a request that starts a run says. Pure. */
+export function acceptedRun({ headers, body }: JsonAnswer): AcceptedRun {
+  const { run_id: runId, position } = body as Accepted;
+  return { runId, position: position ?? null, isReplayed: headers['idempotency-replayed'] === 'true' };
 }
 
 export interface WaitOptions {
@@ -100,4 +123,13 @@ export async function listPipelines(connection: Connection): Promise<PipelineLis
 
 function runPath(runId: string): string {
   return `runs/${encodeURIComponent(runId)}`;
+}
+
+async function actionPath(
+  connection: Connection,
+  runId: string,
+  action: 'cancel' | 'rerun',
+): Promise<string> {
+  const { pipeline_id: pipelineId } = await showRun(connection, runId);
+  return `v1/pipelines/${encodeURIComponent(pipelineId)}/runs/${encodeURIComponent(runId)}/${action}`;
 }

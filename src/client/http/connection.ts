@@ -34,6 +34,11 @@ export interface Ask {
   idleMs?: number;
 }
 
+export interface JsonAnswer {
+  headers: Answer['headers'];
+  body: unknown;
+}
+
 export interface Connection {
   clock: Clock;
   signal: AbortSignal | undefined;
@@ -42,7 +47,7 @@ export interface Connection {
   /** The answer with a status of 2xx, tried until there is one. Whoever gets it reads it or closes it. */
   ask(ask: Ask): Promise<Answer>;
   /** The same with its body, as JSON: a body that is cut short is a failure that may pass. */
-  askJson(ask: Ask): Promise<{ headers: Answer['headers']; body: unknown }>;
+  askJson(ask: Ask): Promise<JsonAnswer>;
 }
 
 /** Throws `usage` if the URL is none of a daemon. */

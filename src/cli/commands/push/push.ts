@@ -6,7 +6,6 @@ import type { Client, PushOutcome } from '../../../client/client.ts';
 import { manifestName } from '../../../core/bundle/manifest.ts';
 import { WaybillError } from '../../../core/errors.ts';
 import type { Finding } from '../../../core/finding.ts';
-import { parseDuration } from '../../../core/settings/units.ts';
 import type { BundleFlags } from '../../bundle/bundle-options.ts';
 import { packSettings } from '../../bundle/pack-settings.ts';
 import type { CommonOptions } from '../../options.ts';
@@ -15,13 +14,12 @@ import { progressBar } from '../../progress.ts';
 import { openClient, withRemedies } from '../../remote/open-client.ts';
 import type { RemoteFlags } from '../../remote/remote-options.ts';
 import { printRun } from '../../remote/run-record-text.ts';
+import { timeoutOf, type WaitFlags } from '../../remote/wait-options.ts';
 import { untilStopped } from '../../stop-signal.ts';
 import { printPlan, planFails } from './plan-text.ts';
 
-export interface PushFlags extends Omit<CommonOptions, 'verbose'>, BundleFlags, RemoteFlags {
+export interface PushFlags extends Omit<CommonOptions, 'verbose'>, BundleFlags, RemoteFlags, WaitFlags {
   pipeline: string;
-  wait: boolean;
-  timeout?: string;
   again: boolean;
   dryRun: boolean;
 }
@@ -56,15 +54,6 @@ export async function push(bundle: string, flags: PushFlags): Promise<number> {
       }
     }),
   );
-}
-
-function timeoutOf({ timeout }: PushFlags): number | undefined {
-  if (timeout === undefined) return undefined;
-  const ms = parseDuration(timeout);
-  if (ms !== undefined) return ms;
-  throw new WaybillError('usage', `--timeout "${timeout}" is no duration`, {
-    hint: 'give one like 90s or 10m',
-  });
 }
 
 async function prepared(bundle: string, flags: PushFlags, bars: Bars): Promise<PreparedUpload> {

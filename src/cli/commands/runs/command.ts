@@ -1,10 +1,13 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { collect, exitWith, formatOption } from '../../command-options.ts';
 import { withRemoteOptions } from '../../remote/remote-options.ts';
+import type { RerunFlags } from './rerun.ts';
 import type { FollowFlags, ListFlags, RunFlags } from './runs.ts';
 
 export function runsCommand(): Command {
-  const command = new Command('runs').description("a daemon's runs: list, show, follow and cancel them");
+  const command = new Command('runs').description(
+    "a daemon's runs: list, show, follow, cancel and repeat them",
+  );
   subcommand(command, 'list', 'runs of the pipelines of the token, newest first')
     .option('-p, --pipeline <id>', 'only runs of this pipeline (may be given again)', collect)
     .addOption(
@@ -34,6 +37,21 @@ export function runsCommand(): Command {
     .action(async (id: string, flags: RunFlags) =>
       exitWith((await import('./runs.ts')).cancelRun(id, flags)),
     );
+  subcommand(
+    command,
+    'rerun',
+    'repeat a run that has ended, without sending its bundle again, and wait for it',
+  )
+    .argument('<run_id>', 'id of the run')
+    .option('--no-wait', 'end once the daemon has taken the new run')
+    .option('--timeout <duration>', 'how long to wait for the run, like 10m (default: until it ends)')
+    .addHelpText(
+      'after',
+      `
+The daemon publishes the bundle that it still has of the run, or reads the source of the pipeline again.
+Any number of tries make one run. Exit codes: 0 the new run succeeded, 1 it failed, 2 wrong token or URL.`,
+    )
+    .action(async (id: string, flags: RerunFlags) => exitWith((await import('./rerun.ts')).rerun(id, flags)));
   return command;
 }
 

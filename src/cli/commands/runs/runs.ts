@@ -77,7 +77,8 @@ function tell(run: RunRecord, output: Output): void {
   else printRun(run, output);
 }
 
-async function withDaemon(
+/** Runs work on the daemon that the flags name, until it is done or stopped by a signal. */
+export async function withDaemon(
   flags: RunFlags,
   { tokenIsOptional }: { tokenIsOptional: boolean },
   work: (client: Client, output: Output) => Promise<number>,
