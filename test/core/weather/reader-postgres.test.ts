@@ -115,7 +115,6 @@ t.test('nothing but reading reaches the server, and the session refuses to write
     'begin',
     'commit',
     'select',
-    'set',
   ]);
 
   const owner = await openServer(server.url());
