@@ -329,6 +329,12 @@ function makesTimers(text: string): boolean {
   return uses.has('setTimeout()') || uses.has('setInterval()') || imports;
 }
 
+t.test('whoever waits for a signal does it by onAbort, so that one listener stands on it', async (t) => {
+  const listens = (text: string): boolean => /\.addEventListener\(\s*'abort'|\bsetMaxListeners\(/.test(text);
+  const files = folders.flatMap(filesIn).filter((file) => listens(readFileSync(file, 'utf8')));
+  t.same(files, ['src/core/on-abort.ts']);
+});
+
 t.test('only the command line knows arguments, environment, standard streams and exit codes', async (t) => {
   const files = ['core', 'workers', 'api', 'client'].flatMap(filesIn);
   t.ok(files.length > 90);

@@ -1,4 +1,5 @@
 import { performance } from 'node:perf_hooks';
+import { onAbort } from './on-abort.ts';
 
 /** Time as the core sees it. Everything that waits or dates something takes one, so that tests control it. */
 export interface Clock {
@@ -39,11 +40,10 @@ export const systemClock: Clock = {
         reject(signal?.reason as Error);
       };
       const timer = setTimeout(() => {
-        signal?.removeEventListener('abort', giveUp);
+        release?.();
         resolve();
       }, ms);
-      if (signal?.aborted === true) giveUp();
-      else signal?.addEventListener('abort', giveUp, { once: true });
+      const release = signal === undefined ? undefined : onAbort(signal, giveUp);
     }),
   timeout(ms, callback, { unref = false } = {}) {
     const timer = setTimeout(callback, ms);

@@ -1,3 +1,4 @@
+import { onAbort } from './on-abort.ts';
 /**
  * A weighted counting semaphore. Permits are granted in the order of asking, so that a large request is not
  * starved by small ones.
@@ -45,7 +46,7 @@ export function createSemaphore(capacity: number): Semaphore {
       const waiting: Waiting = {
         permits,
         grant: () => {
-          signal?.removeEventListener('abort', cancel);
+          release?.();
           resolve();
         },
       };
@@ -56,7 +57,7 @@ export function createSemaphore(capacity: number): Semaphore {
         grantNext();
       };
       queue.add(waiting);
-      signal?.addEventListener('abort', cancel, { once: true });
+      const release = signal === undefined ? undefined : onAbort(signal, cancel);
     });
 
   const tryAcquire: Semaphore['tryAcquire'] = (asked) => {

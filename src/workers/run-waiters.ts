@@ -1,3 +1,4 @@
+import { onAbort } from '../core/on-abort.ts';
 /** Those who wait for runs to finish, by run. */
 export class RunWaiters {
   readonly #ends = new Map<string, Set<() => void>>();
@@ -14,13 +15,13 @@ export class RunWaiters {
     this.#ends.set(runId, ends);
     return new Promise((resolve) => {
       const end = (): void => {
-        signal.removeEventListener('abort', end);
+        release();
         ends.delete(end);
         if (ends.size === 0) this.#ends.delete(runId);
         resolve();
       };
       ends.add(end);
-      signal.addEventListener('abort', end, { once: true });
+      const release = onAbort(signal, end);
     });
   }
 

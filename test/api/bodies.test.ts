@@ -89,6 +89,10 @@ pipelines:
 `,
   });
   const env = { TOKEN: tokens.docs, ADMIN: tokens.admin, HOME: root };
+  const warnings: Error[] = [];
+  const onWarning = (warning: Error): void => void warnings.push(warning);
+  process.on('warning', onWarning);
+  t.teardown(() => process.off('warning', onWarning));
   const served = await serve({ configFile: path.join(root, 'waybill.yaml'), log: silentLog, env });
   t.teardown(() => served.close());
   const api = { origin: served.url.replace(/\/$/, '') };
@@ -103,6 +107,8 @@ pipelines:
     await closed.catch(() => 'reset');
     t.match(received(), /^HTTP\/1.1 503 [^]*"code":"shutting_down"/, name);
   }
+  t.ok(clients.length > 10, 'more than may listen to one signal before Node.js warns of a leak');
+  t.same(warnings, []);
 });
 
 t.test('sixty stalled documents hold no more memory than they may; the next is told to wait', async (t) => {

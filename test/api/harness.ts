@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import { setMaxListeners } from 'node:events';
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import net from 'node:net';
 import { tmpdir } from 'node:os';
@@ -107,7 +106,6 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
   };
   const stopping = new AbortController();
   const draining = new AbortController();
-  setMaxListeners(0, draining.signal);
   if (settings.draining === true) draining.abort();
   const queue = memoryQueue({
     ...http,

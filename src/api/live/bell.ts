@@ -1,3 +1,5 @@
+import { onAbort } from '../../core/on-abort.ts';
+
 /** Remembers that it was rung until somebody has waited for it. */
 export interface Bell {
   ring: () => void;
@@ -17,11 +19,11 @@ export function newBell(): Bell {
     wait: async (signal) => {
       if (!isRung && !signal.aborted)
         await new Promise<void>((resolve) => {
+          const release = onAbort(signal, () => wake());
           wake = () => {
-            signal.removeEventListener('abort', wake);
+            release();
             resolve();
           };
-          signal.addEventListener('abort', wake, { once: true });
         });
       isRung = false;
     },

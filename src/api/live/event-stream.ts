@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { Clock } from '../../core/clock.ts';
+import { onAbort } from '../../core/on-abort.ts';
 
 /** One server-sent event. */
 export interface ServerEvent {
@@ -68,11 +69,11 @@ export function openEventStream(res: ServerResponse, { clock, patienceMs }: Even
         const goOn = (): void => {
           timer.cancel();
           res.off('drain', goOn);
-          over.signal.removeEventListener('abort', goOn);
+          release();
           resolve();
         };
         res.once('drain', goOn);
-        over.signal.addEventListener('abort', goOn, { once: true });
+        const release = onAbort(over.signal, goOn);
       });
       isWaiting = false;
       return !over.signal.aborted;

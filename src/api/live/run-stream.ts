@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Response } from 'express';
 import type { Clock } from '../../core/clock.ts';
 import { hasCode } from '../../core/errors.ts';
+import { onAbort } from '../../core/on-abort.ts';
 import type { JobQueue } from '../../workers/queue.ts';
 import type { ChangePage } from '../../workers/records/run-changes.ts';
 import type { RunRecord } from '../../workers/run-record.ts';
@@ -146,14 +147,13 @@ class RunStream {
       this.#stream.beat(this.#cursor === null ? ':\n\n' : `:\nid: ${this.#cursor}\n\n`);
       bell.ring();
     });
-    if (draining.aborted) stop();
-    draining.addEventListener('abort', stop, { once: true });
+    const release = onAbort(draining, stop);
     try {
       await this.#sendFirst(begun);
       while (!over.aborted) if (!(await this.#sendPage())) await bell.wait(over);
     } finally {
       beat.cancel();
-      draining.removeEventListener('abort', stop);
+      release();
     }
     if (over.reason === 'too_slow') this.#finish('too_slow');
     return this.#end ?? 'client_left';

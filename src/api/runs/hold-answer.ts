@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { Clock } from '../../core/clock.ts';
+import { onAbort } from '../../core/on-abort.ts';
 import type { JobQueue } from '../../workers/queue.ts';
 
 export interface HoldPorts {
@@ -23,12 +24,12 @@ export async function holdUntilFinished(
   const end = (): void => enough.abort();
   const timer = clock.timeout(seconds * 1000, end);
   res.once('close', end);
-  draining.addEventListener('abort', end, { once: true });
+  const release = onAbort(draining, end);
   try {
     await queue.untilFinished(runId, enough.signal);
   } finally {
     timer.cancel();
     res.off('close', end);
-    draining.removeEventListener('abort', end);
+    release();
   }
 }

@@ -1,4 +1,3 @@
-import { setMaxListeners } from 'node:events';
 import type { Timer } from '../../core/clock.ts';
 import { WaybillError } from '../../core/errors.ts';
 import { releasedOnFailure } from '../../core/lifecycle.ts';
@@ -216,10 +215,7 @@ interface Shutdown {
 }
 
 function newShutdown(): Shutdown {
-  const draining = new AbortController();
-  // Every request that is held and every stream of events listens.
-  setMaxListeners(0, draining.signal);
-  return { draining, uploads: new AbortController() };
+  return { draining: new AbortController(), uploads: new AbortController() };
 }
 
 async function stop(daemon: Daemon): Promise<{ unfinished: string[] }> {

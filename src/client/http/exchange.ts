@@ -3,6 +3,7 @@ import http from 'node:http';
 import https from 'node:https';
 import type { Clock, Timer } from '../../core/clock.ts';
 import { WaybillError } from '../../core/errors.ts';
+import { onAbort } from '../../core/on-abort.ts';
 
 /** One request. Times in milliseconds. */
 export interface Exchange {
@@ -49,10 +50,10 @@ export async function exchange(options: Exchange): Promise<Answer> {
   });
   const watch = watchdog(clock, (error) => request.destroy(error));
   const abort = (): void => void request.destroy(signal?.reason as Error);
-  signal?.addEventListener('abort', abort, { once: true });
+  const release = signal === undefined ? undefined : onAbort(signal, abort);
   const close = (): void => {
     watch.stop();
-    signal?.removeEventListener('abort', abort);
+    release?.();
     request.destroy();
   };
   const answered = headOf(request);

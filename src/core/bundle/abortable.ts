@@ -1,3 +1,4 @@
+import { onAbort } from '../on-abort.ts';
 /**
  * The same chunks, until the signal aborts: then the iteration throws the signal's reason at once, even while
  * the input is silent. The input is asked to close, without waiting for it.
@@ -8,9 +9,9 @@ export async function* abortable(
 ): AsyncGenerator<Uint8Array> {
   const iterator = input[Symbol.asyncIterator]();
   let stop: (reason: Error) => void = () => undefined;
-  const onAbort = (): void =>
-    stop(signal.reason instanceof Error ? signal.reason : new Error(String(signal.reason)));
-  signal.addEventListener('abort', onAbort);
+  const release = onAbort(signal, () =>
+    stop(signal.reason instanceof Error ? signal.reason : new Error(String(signal.reason))),
+  );
   try {
     for (;;) {
       signal.throwIfAborted();
@@ -24,7 +25,7 @@ export async function* abortable(
       yield step.value;
     }
   } finally {
-    signal.removeEventListener('abort', onAbort);
+    release();
     // A generator that waits for its next chunk closes only after that: the caller must not wait with it.
     iterator.return?.().then(undefined, () => undefined);
   }

@@ -1,4 +1,5 @@
 import type { Clock } from '../clock.ts';
+import { onAbort } from '../on-abort.ts';
 import { defaultRetryPolicy, type RetryPolicy } from '../retry.ts';
 import type { Event } from './event.ts';
 import type { Attempted, Refused, Sink } from './sink.ts';
@@ -58,7 +59,7 @@ async function oneTry(sink: Sink, event: Event, clock: Clock, signal: AbortSigna
   const timer = clock.timeout(sink.timeoutMs, () => ended.abort());
   const both = AbortSignal.any([signal, ended.signal]);
   const tooLate = new Promise<Attempted>((resolve) => {
-    both.addEventListener('abort', () =>
+    onAbort(both, () =>
       resolve(
         signal.aborted
           ? { ok: false, reason: 'there was no time left for it', retry: false }

@@ -1,6 +1,7 @@
 import { customAlphabet } from 'nanoid';
 import type { Clock, Timer } from '../clock.ts';
 import type { Log } from '../log.ts';
+import { onAbort } from '../on-abort.ts';
 import type { RetryPolicy } from '../retry.ts';
 import { deliver, type Delivery } from './deliver.ts';
 import { eventOf, pipelineOfEvent, type Event, type Occurrence } from './event.ts';
@@ -108,12 +109,11 @@ export function createNotifier(options: NotifierOptions): Notifier {
       const giveUpIn = (ms: number): void => void timers.push(clock.timeout(ms, () => giveUp.abort()));
       const hasten = (): void => giveUpIn(hurriedMs);
       giveUpIn(withinMs);
-      if (hurry.aborted) hasten();
-      hurry.addEventListener('abort', hasten, { once: true });
+      const release = onAbort(hurry, hasten);
       try {
         await Promise.all([...leaving, ...[...lanes.values()].map(async (lane) => lane.close())]);
       } finally {
-        hurry.removeEventListener('abort', hasten);
+        release();
         for (const timer of timers) timer.cancel();
       }
     },

@@ -1,3 +1,4 @@
+import { onAbort } from '../../core/on-abort.ts';
 import { newRunId } from '../run-id.ts';
 import type { Triggers } from '../trigger.ts';
 import type { ScheduleObserver } from './observer.ts';
@@ -130,7 +131,7 @@ interface Bell {
 function newBell(signal: AbortSignal): Bell {
   let rung = 0;
   let wake: () => void = () => undefined;
-  signal.addEventListener('abort', () => wake(), { once: true });
+  onAbort(signal, () => wake());
   return {
     ring: () => {
       rung += 1;

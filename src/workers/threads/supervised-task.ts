@@ -5,6 +5,7 @@ import type { Config } from '../../core/config/config.ts';
 import { asWaybillError, WaybillError, type ErrorCode } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
+import { onAbort } from '../../core/on-abort.ts';
 import type { JobProgress, PublishJob } from '../job.ts';
 import { watchForSigns } from './signs-of-life.ts';
 import { isFromThread, type FromThread, type ThreadTask, type ToThread } from './thread-channel.ts';
@@ -58,11 +59,11 @@ export function supervise(
     breakage = failure;
     terminate.abort();
   };
-  const onAbort = (): void => {
+  const abort = (): void => {
     const { code, message: reason } = asWaybillError(signal.reason);
     port1.postMessage({ type: 'abort', code, reason } satisfies ToThread);
     const grace = clock.timeout(graceMs, () => terminate.abort());
-    settled.signal.addEventListener('abort', () => grace.cancel(), { once: true });
+    onAbort(settled.signal, () => grace.cancel());
   };
   const signs = watchForSigns({ clock, silenceMs, signal: settled.signal, giveUp });
   const deliver = (message: unknown): void => {
@@ -76,7 +77,7 @@ export function supervise(
     }
   };
   port1.on('message', deliver);
-  signal.addEventListener('abort', onAbort, { once: true });
+  const release = onAbort(signal, abort);
   return {
     task: {
       job,
@@ -94,7 +95,7 @@ export function supervise(
       return ended(asWaybillError(signal.reason).code, graceMs);
     },
     settle: () => {
-      signal.removeEventListener('abort', onAbort);
+      release();
       settled.abort('settled');
       port1.close();
     },

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Clock } from '../../../core/clock.ts';
 import { asWaybillError, WaybillError } from '../../../core/errors.ts';
+import { onAbort } from '../../../core/on-abort.ts';
 import { requestContext } from './request-context.ts';
 
 /*
@@ -35,9 +36,7 @@ export async function withBody<T>(
   mostMs: number = http.uploadTimeoutMs,
 ): Promise<T> {
   const abort = new AbortController();
-  const onStopping = (): void => abort.abort(stopping.reason);
-  if (stopping.aborted) onStopping();
-  stopping.addEventListener('abort', onStopping);
+  const release = onAbort(stopping, () => abort.abort(stopping.reason));
   const timer = clock.timeout(mostMs, () => abort.abort(tooSlow(mostMs)));
   const { signal } = abort;
   const idleTimeoutMs = Math.min(http.idleTimeoutMs, mostMs);
@@ -49,7 +48,7 @@ export async function withBody<T>(
     throw body.failure() ?? (signal.aborted ? signal.reason : error);
   } finally {
     timer.cancel();
-    stopping.removeEventListener('abort', onStopping);
+    release();
   }
 }
 
@@ -67,7 +66,7 @@ function openBody(
     const onEvent = (): void => wake();
     const events = ['readable', 'end', 'close', 'error'] as const;
     for (const event of events) req.on(event, onEvent);
-    signal.addEventListener('abort', onEvent);
+    const release = onAbort(signal, onEvent);
     try {
       for (;;) {
         if (signal.aborted) throw fail(asWaybillError(signal.reason));
@@ -93,7 +92,7 @@ function openBody(
       }
     } finally {
       for (const event of events) req.off(event, onEvent);
-      signal.removeEventListener('abort', onEvent);
+      release();
     }
   }
 

@@ -1,6 +1,6 @@
-import { setMaxListeners } from 'node:events';
 import type { Clock } from '../../../clock.ts';
 import { WaybillError } from '../../../errors.ts';
+import { onAbort } from '../../../on-abort.ts';
 import { answerName, failureOf, s3Error, type S3Place } from '../errors.ts';
 
 /** The time a call may take besides sending its body. */
@@ -31,9 +31,7 @@ export function s3Calls(place: S3Place, clock: Clock): S3Calls {
       signal?.throwIfAborted();
       const ended = new AbortController();
       const stop = (): void => ended.abort(signal?.reason);
-      // One signal stops all calls of a publication, and each of them listens: that is no leak.
-      if (signal !== undefined) setMaxListeners(0, signal);
-      signal?.addEventListener('abort', stop, { once: true });
+      const release = signal === undefined ? undefined : onAbort(signal, stop);
       const withinMs = answerWithinMs + bodyBytes / slowestBytesPerMs;
       const deadline = clock.timeout(withinMs, () => ended.abort(noAnswer(key, withinMs)));
       try {
@@ -42,7 +40,7 @@ export function s3Calls(place: S3Place, clock: Clock): S3Calls {
         throw ended.signal.aborted ? ended.signal.reason : failed(key, error);
       } finally {
         deadline.cancel();
-        signal?.removeEventListener('abort', stop);
+        release?.();
       }
     },
 
