@@ -13,6 +13,8 @@ export interface DaemonProcess {
    * the daemon started does so now, and one that comes while it stops does nothing.
    */
   runUntilStopped(daemon: RunningDaemon): Promise<number>;
+  /** To be told when a reload begins and when it has ended, whoever asked for it; systemd hears of both. */
+  onReload(phase: 'begun' | 'ended'): void;
 }
 
 export interface RunningDaemon {
@@ -55,6 +57,7 @@ export function daemonProcess(log: Log): DaemonProcess {
     if (isStarting) systemClock.timeout(startGraceMs, giveUp, { unref: true });
   });
   return {
+    onReload: (phase) => (phase === 'begun' ? manager.reloading() : manager.reloaded()),
     runUntilStopped: async (daemon) => {
       isStarting = false;
       const { url = null } = daemon;

@@ -7,6 +7,10 @@ import type { Log } from '../core/log.ts';
 export interface ServiceManager {
   /** The start is over; from now on it is told, as often as it asks for, that the process turns. */
   ready(status: string): void;
+  /** The configuration is being read again; before `ready` and after `stopping` it tells nothing. */
+  reloading(): void;
+  /** That is over, whatever came of it. */
+  reloaded(): void;
   /** The process is about to end. */
   stopping(status: string): void;
   /** Resolves when everything was told. Nothing is told any more. */
@@ -26,6 +30,8 @@ const run = promisify(execFile);
 
 const nobody: ServiceManager = {
   ready: () => undefined,
+  reloading: () => undefined,
+  reloaded: () => undefined,
   stopping: () => undefined,
   close: async () => undefined,
 };
@@ -62,15 +68,30 @@ export function serviceManager({ env, pid, clock, log }: ServiceManagerOptions):
   };
   const everyMs = watchdogMs(env, pid);
   let watchdog: Timer | null = null;
+  /** What was told with `READY=1`; null before, and once the process stops. */
+  let working: string | null = null;
   const turn = (): void => {
     if (!isTelling) tell('WATCHDOG=1');
   };
   return {
     ready: (status) => {
+      working = status;
       tell('READY=1', `STATUS=${status}`);
       if (everyMs !== null) watchdog ??= clock.every(everyMs, turn, { unref: true });
     },
-    stopping: (status) => tell('STOPPING=1', `STATUS=${status}`),
+    reloading: () => {
+      if (working === null) return;
+      // systemd wants the time of its own clock, by which it tells this reload from the one before.
+      const microseconds = process.hrtime.bigint() / 1000n;
+      tell('RELOADING=1', `MONOTONIC_USEC=${microseconds}`, 'STATUS=reading the configuration again');
+    },
+    reloaded: () => {
+      if (working !== null) tell('READY=1', `STATUS=${working}`);
+    },
+    stopping: (status) => {
+      working = null;
+      tell('STOPPING=1', `STATUS=${status}`);
+    },
     close: async () => {
       watchdog?.cancel();
       await told;

@@ -18,7 +18,7 @@ import { logLines } from '../../src/cli/log-lines.ts';
 import { serviceManager } from '../../src/cli/service-manager.ts';
 import { silentLog } from '../../src/core/log.ts';
 import { ensureInstalled } from '../services/debian.ts';
-import { launch, layOut } from '../hosts/processes.ts';
+import { launch, launchApi, layOut } from '../hosts/processes.ts';
 import { manualClock } from '../workers/manual-clock.ts';
 import { program } from './process.ts';
 
@@ -233,10 +233,16 @@ t.test('log.level of the configuration holds for a daemon; --verbose means debug
   t.equal(quiet.output(), '', 'not a line at info');
 });
 
-t.test('systemd hears that the start is over, that the process turns, and that it stops', async (t) => {
+/** A socket on which messages to systemd arrive, and what came so far. */
+interface Hearing {
+  socket: string;
+  heard: () => string;
+  until: (form: RegExp) => Promise<void>;
+}
+
+async function hearing(t: Test): Promise<Hearing> {
   await ensureInstalled('perl');
   await ensureInstalled('systemd');
-  const directory = t.testdir();
   const socket = path.join(mkdtempSync(path.join(tmpdir(), 'waybill-notify-')), 'socket');
   // socat keeps the descriptor by whose end systemd-notify sees that it was heard.
   const receive = `use Socket; $| = 1; socket(my $s, PF_UNIX, SOCK_DGRAM, 0);
@@ -252,23 +258,70 @@ t.test('systemd hears that the start is over, that the process turns, and that i
     heard += chunk.toString();
     look();
   });
-  const until = (form: RegExp): Promise<void> =>
-    new Promise((resolve) => {
-      look = () => {
-        if (form.test(heard)) resolve();
-      };
-      look();
-    });
   while (!existsSync(socket)) await new Promise((resolve) => setImmediate(resolve));
+  return {
+    socket,
+    heard: () => heard,
+    until: (form) =>
+      new Promise((resolve) => {
+        look = () => {
+          if (form.test(heard)) resolve();
+        };
+        look();
+      }),
+  };
+}
 
+t.test('systemd hears that the start is over, that the process turns, and that it stops', async (t) => {
+  const { socket, heard, until } = await hearing(t);
   const env = { NOTIFY_SOCKET: socket, WATCHDOG_USEC: '100000' };
-  const { child, ended } = start(t, 'setInterval(() => {}, 10);', directory, env);
+  const { child, ended } = start(t, 'setInterval(() => {}, 10);', t.testdir(), env);
   await until(/^READY=1\nSTATUS=working\n(BARRIER=1\n|WATCHDOG=1\n)*(WATCHDOG=1\nBARRIER=1\n){3}/);
-  t.notMatch(heard, /STOPPING/);
+  t.notMatch(heard(), /STOPPING/);
   child.kill('SIGTERM');
   await until(/STOPPING=1\nSTATUS=finishing what was accepted/);
   t.same(await ended, [0, null]);
-  t.equal(heard.match(/READY=1/g)?.length, 1);
+  t.equal(heard().match(/READY=1/g)?.length, 1);
+});
+
+t.test('systemd hears of reloads, those that are refused included, and that they are over', async (t) => {
+  const { socket, heard, until } = await hearing(t);
+  const place = layOut(t, { env: { NOTIFY_SOCKET: socket } });
+  const daemon = await launchApi(t, place, ['serve']);
+  const ready = `READY=1\nSTATUS=answering at ${daemon.url}\nBARRIER=1\n`;
+  await until(/READY=1[^]*BARRIER/);
+  t.equal(heard(), ready);
+  let [expected, times] = [ready, 1];
+  for (const yaml of [readFileSync(place.config, 'utf8'), 'pipelines: no list']) {
+    const before = process.hrtime.bigint() / 1000n;
+    writeFileSync(place.config, yaml);
+    daemon.child.kill('SIGHUP');
+    const told = heard().length;
+    times += 1;
+    await until(new RegExp(`(READY=1[^]*?BARRIER=1\\n){${times}}$`));
+    const at = BigInt(/MONOTONIC_USEC=(\d+)/.exec(heard().slice(told))?.[1] ?? 0);
+    t.ok(at >= before && at <= process.hrtime.bigint() / 1000n, 'by the clock of systemd');
+    expected += `RELOADING=1\nMONOTONIC_USEC=${at}\nSTATUS=reading the configuration again\nBARRIER=1\n${ready}`;
+    t.equal(heard(), expected);
+  }
+  t.equal(await daemon.kill('SIGTERM'), 0);
+});
+
+t.test('a reload that ends while the process stops tells systemd nothing', async (t) => {
+  const { socket, heard } = await hearing(t);
+  const env = { NOTIFY_SOCKET: socket, PATH: process.env['PATH'] };
+  const manager = serviceManager({ env, pid: process.pid, clock: manualClock(), log: silentLog });
+  manager.reloading();
+  manager.reloaded();
+  manager.ready('working');
+  manager.reloading();
+  manager.stopping('finishing');
+  manager.reloaded();
+  await manager.close();
+  t.match(
+    heard(),
+    /^READY=1\nSTATUS=working\nBARRIER=1\nRELOADING=1\n.*\n.*\nBARRIER=1\nSTOPPING=1\nSTATUS=finishing\nBARRIER=1\n$/,
+  );
 });
 
 t.test('a systemd that cannot be told stops nothing, and is logged once', async (t) => {

@@ -21,6 +21,7 @@ export async function serveForever(options: ServeOptions): Promise<number> {
     env: process.env,
     workers: options.workers,
     onSecrets: (values) => redaction.add(values),
+    onReload: (phase) => daemon.onReload(phase),
   });
   return daemon.runUntilStopped(served);
 }

@@ -24,6 +24,7 @@ export async function workForever(options: WorkerCommandOptions): Promise<number
     env: process.env,
     ...listen,
     onSecrets: (values) => redaction.add(values),
+    onReload: (phase) => daemon.onReload(phase),
   });
   return daemon.runUntilStopped(worker);
 }
