@@ -10,11 +10,16 @@ import type { Foundation } from './bootstrap.ts';
 
 /** A look that is under way in the background. */
 export interface Search {
-  /** Resolves when everything was looked at, or given up. Never rejects. */
-  done: Promise<void>;
+  /** Resolves when everything was looked at that was asked for so far, or given up. Never rejects. */
+  readonly done: Promise<void>;
+  /** Looks, after that, at the destinations that only this configuration has. */
+  extend(next: Configured): void;
   /** Gives up what is left. */
   close(): Promise<void>;
 }
+
+/** What a reload changes of what is needed to look. */
+export type Configured = Pick<Foundation, 'config' | 'secrets'>;
 
 /** Records of each pipeline that are looked at. */
 const mostRecords = 50;
@@ -34,11 +39,24 @@ export function findLastSuccesses(
   found: Pick<RunMetrics, 'succeededAt'>,
 ): Search {
   const stopping = new AbortController();
-  const done = lookAtAll(foundation, queue, found, stopping.signal).catch((error: unknown) => {
-    foundation.log.debug({ err: error }, 'when destinations were last published to is not known');
-  });
+  const looked = new Set<string>();
+  const isNew = ({ pipelineId, destinationId }: Place): boolean => {
+    const key = JSON.stringify([pipelineId, destinationId]);
+    if (looked.has(key)) return false;
+    looked.add(key);
+    return true;
+  };
+  const look = (configured: Configured): Promise<void> =>
+    lookAtAll({ ...foundation, ...configured }, { queue, found, isNew, signal: stopping.signal }).catch(
+      (error: unknown) =>
+        foundation.log.debug({ err: error }, 'when destinations were last published to is not known'),
+    );
+  let done = look(foundation);
   return {
-    done,
+    get done() {
+      return done;
+    },
+    extend: (next) => void (done = done.then(() => look(next))),
     close: async () => {
       stopping.abort();
       await done;
@@ -46,16 +64,21 @@ export function findLastSuccesses(
   };
 }
 
-async function lookAtAll(
-  foundation: Foundation,
-  queue: Pick<JobQueue, 'list' | 'overview'>,
-  found: Pick<RunMetrics, 'succeededAt'>,
-  signal: AbortSignal,
-): Promise<void> {
+interface Looking {
+  queue: Pick<JobQueue, 'list' | 'overview'>;
+  found: Pick<RunMetrics, 'succeededAt'>;
+  /** Whether the place was not looked at before; remembers that it was. */
+  isNew: (place: Place) => boolean;
+  signal: AbortSignal;
+}
+
+async function lookAtAll(foundation: Foundation, { queue, found, isNew, signal }: Looking): Promise<void> {
   const { config, log } = foundation;
   for (const { id: pipelineId, destinations } of config.pipelines) {
+    const unknown = destinations.filter(({ id }) => isNew({ pipelineId, destinationId: id }));
+    if (unknown.length === 0) continue;
     const known = await fromRecords(queue, pipelineId).catch(() => new Map<string, Date>());
-    for (const destination of destinations) {
+    for (const destination of unknown) {
       if (signal.aborted) return;
       const place = { pipelineId, destinationId: destination.id };
       const at =

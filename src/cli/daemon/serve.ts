@@ -167,17 +167,20 @@ async function openDaemon(
     metrics === null || !workers ? null : findLastSuccesses(foundation, coordinator.queue, metrics.runs);
   if (search !== null) onFailure(() => search.close());
   metrics?.configRead({ succeeded: true, at: foundation.clock.now() });
-  const parts = { foundation, configured, metrics, notifier, coordinator, scheduler };
+  const parts = { foundation, configured, metrics, notifier, coordinator, scheduler, search };
   const reloader = reloaderOf(parts, options.onReload);
-  return { ...parts, store, server, entrance, weather, streams, readiness, shutdown, search, reloader, lag };
+  return { ...parts, store, server, entrance, weather, streams, readiness, shutdown, reloader, lag };
 }
 
 /** What a reload changes of the daemon, when nothing can fail any more. */
 function reloaderOf(
-  parts: Pick<Daemon, 'foundation' | 'configured' | 'metrics' | 'notifier' | 'coordinator' | 'scheduler'>,
+  parts: Pick<
+    Daemon,
+    'foundation' | 'configured' | 'metrics' | 'notifier' | 'coordinator' | 'scheduler' | 'search'
+  >,
   onReload: ServeOptions['onReload'],
 ): Reloader {
-  const { foundation, configured, metrics, notifier, coordinator, scheduler } = parts;
+  const { foundation, configured, metrics, notifier, coordinator, scheduler, search } = parts;
   const take: ReloaderOptions['take'] = async (next) => {
     const access = resolveAccess(next);
     const notifiers = await notifier.prepare(next);
@@ -186,6 +189,7 @@ function reloaderOf(
     notifiers.replace();
     scheduler.update(next.config.pipelines);
     expectMetrics(metrics, next.config);
+    search?.extend(next);
     foundation.logging.set(next.config.log);
     return notifiers.warnings;
   };

@@ -111,17 +111,17 @@ async function openWorker(
   const lag = watchLag(foundation, metrics);
   onFailure(async () => lag.cancel());
   metrics?.configRead({ succeeded: true, at: foundation.clock.now() });
-  const parts = { foundation, metrics, notifier, listener, coordinator };
+  const parts = { foundation, metrics, notifier, listener, coordinator, search };
   const reloader = reloaderOf(parts, options.onReload);
-  return { ...parts, reloader, readiness, shutdown, search, lag };
+  return { ...parts, reloader, readiness, shutdown, lag };
 }
 
 /** What a reload changes of the worker, when nothing can fail any more. */
 function reloaderOf(
-  parts: Pick<Worker, 'foundation' | 'metrics' | 'notifier' | 'listener' | 'coordinator'>,
+  parts: Pick<Worker, 'foundation' | 'metrics' | 'notifier' | 'listener' | 'coordinator' | 'search'>,
   onReload: WorkerOptions['onReload'],
 ): Reloader {
-  const { foundation, metrics, notifier, listener, coordinator } = parts;
+  const { foundation, metrics, notifier, listener, coordinator, search } = parts;
   const take: ReloaderOptions['take'] = async (next) => {
     const access = listener?.prepare(next);
     const notifiers = await notifier.prepare(next);
@@ -129,6 +129,7 @@ function reloaderOf(
     access?.replace();
     notifiers.replace();
     expectMetrics(metrics, next.config);
+    search?.extend(next);
     foundation.logging.set(next.config.log);
     return notifiers.warnings;
   };
