@@ -110,6 +110,10 @@ pipelines:
   - id: maps
     source: {backend: http_upload}
     destinations: [{id: web, backend: local, path: ./public}]
+  - id: yearly
+    source: {backend: local, path: ./public}
+    schedule: '@yearly'
+    destinations: [{id: web, backend: local, path: ./copy}]
 `,
   );
   const served = await serve({ configFile, log: silentLog, env: { TOKEN: 'secret-of-ci', HOME: root } });
