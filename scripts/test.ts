@@ -116,7 +116,8 @@ function conclude(ended: readonly FileResult[]): number {
   const skipped = sum(({ skipped }) => skipped.length);
   for (const { file, failures, stderr, exit } of results) {
     if (failures.length === 0) continue;
-    for (const { name, detail } of failures) console.log(`\nFAILED  ${file} › ${name}\n${indented(detail)}`);
+    for (const { name, detail } of failures)
+      console.log(`\nFAILED  ${file} › ${name}${detail === '' ? '' : `\n${indented(detail)}`}`);
     if (stderr !== '') console.log(`\nWhat ${file} wrote to stderr (${exit}):\n${indented(stderr)}`);
   }
   if (skipped > 0) console.log('');

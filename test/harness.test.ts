@@ -1,6 +1,8 @@
 import { spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import t from 'tap';
-import { quietDomains } from '../scripts/test/run-file.ts';
+import { bundle } from '../scripts/test/bundle.ts';
+import { quietDomains, runFile } from '../scripts/test/run-file.ts';
 
 t.test('an error that nothing awaits fails the test that it comes from', async (t) => {
   for (const args of [[], [quietDomains]]) {
@@ -29,4 +31,23 @@ t.test('an error that nothing awaits fails the test that it comes from', async (
       args.length === 0 ? 'with the domains of tap' : 'with quiet ones',
     );
   }
+});
+
+t.test('a failure names its place in the source, and shows it', async (t) => {
+  const file = 'test/fixtures/harness/failing.ts';
+  mkdirSync('.tap', { recursive: true });
+  const directory = mkdtempSync('.tap/bundles-');
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  const program = (await bundle([file], directory)).get(file) as string;
+  const { failures } = await runFile(file, program, { env: {}, directories: [], skipsMissing: false });
+  t.same(
+    failures.map(({ name }) => name),
+    ['a failure > not the same', 'an exception > thrown'],
+  );
+  const [failure = '', exception = ''] = failures.map(({ detail }) => detail);
+  t.match(failure, `${file}:4:5`);
+  t.match(failure, "t.equal(1, 2, 'not the same');\n  ----^");
+  t.match(exception, `${file}:9:9`);
+  t.match(exception, 'throw new Error(thrown);\n  --------^');
+  t.notMatch(`${failure}${exception}`, /bundles-|node_modules/, 'and nothing of what runs it');
 });

@@ -1,4 +1,3 @@
-import { readFile } from 'node:fs/promises';
 import { isBuiltin } from 'node:module';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -35,9 +34,12 @@ const inlined = new Set([
   'yaml',
 ]);
 
-/** Packages that are no ES modules ask for Node.js's own ones with this. */
-const ownRequire =
-  "import { createRequire as requireOfBundle } from 'node:module';const require = requireOfBundle(import.meta.url);";
+/**
+ * Packages that are no ES modules ask for Node.js's own ones with this. The name is put together, since this
+ * very file may be bundled, too.
+ */
+const urlOfBundle = ['import', 'meta', 'url'].join('.');
+const ownRequire = `import { createRequire as requireOfBundle } from 'node:module';const require = requireOfBundle(${urlOfBundle});`;
 
 /**
  * Programs of this project that tests and sources start by the name of a file, which they have in a string:
@@ -90,16 +92,9 @@ export async function bundle(
   return new Map(files.map((file) => [file, bundleOf(file)]));
 }
 
-/** Nobody looks for a line of a package: to read its map takes a process longer than the package itself. */
-const noMap = '\n//# sourceMappingURL=data:application/json,{"version":3,"sources":[""],"mappings":"A"}';
-
 const packagesInside: Plugin = {
   name: 'packages-inside',
   setup(build) {
-    build.onLoad({ filter: /[\\/]node_modules[\\/].*\.[cm]?js$/ }, async ({ path: file }) => ({
-      loader: 'js',
-      contents: `${await readFile(file, 'utf8')}${noMap}`,
-    }));
     build.onResolve(
       { filter: /^[^./]/ },
       async ({ path: specifier, importer, kind, resolveDir, pluginData }) => {

@@ -5,6 +5,14 @@ import path from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { Parser, type Result } from 'tap-parser';
 import { endLeftovers, leftDirectories } from './leftovers.ts';
+import {
+  excerpt,
+  firstPlace,
+  originalPlace,
+  originalStack,
+  withOriginalPlaces,
+  type Place,
+} from './original-places.ts';
 
 export interface FileResult {
   file: string;
@@ -57,7 +65,7 @@ export async function runFile(
   };
   const fail = (name: string, detail: string): void => void result.failures.push({ name, detail });
   const started = performance.now();
-  const child = spawn(process.execPath, ['--enable-source-maps', `--import=${quietDomains}`, program], {
+  const child = spawn(process.execPath, [`--import=${quietDomains}`, program], {
     // Its own session: whatever it starts can be found and ended.
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -98,6 +106,7 @@ export async function runFile(
   if (!child.stdout.readableEnded) await new Promise((resolve) => child.once('close', resolve));
   parser.end();
   result.ms = performance.now() - started;
+  result.stderr = withOriginalPlaces(result.stderr);
   result.exit = signal ?? `exit code ${code}`;
   result.told = [...stdout.matchAll(/^ *# told: (.*)$/gm)].map(([, what = '']) => what);
   if (left.length > 0) fail('what it leaves behind', `processes:\n${left.join('\n')}`);
@@ -105,7 +114,7 @@ export async function runFile(
   if (leftFiles.length > 0) fail('what it leaves behind', `files:\n${leftFiles.join('\n')}`);
   const isExplained = result.failures.length > 0 || (skipsMissing && result.skipped.length > 0);
   if ((code !== 0 || !parser.ok) && !isExplained)
-    fail('the whole file', `ended with ${result.exit}\n${tail(stdout)}`);
+    fail('the whole file', `ended with ${result.exit}\n${withOriginalPlaces(tail(stdout))}`);
   if (result.passed + result.failures.length + result.skipped.length === 0)
     fail('the whole file', 'it tested nothing');
   return result;
@@ -137,17 +146,31 @@ function nameOf({ fullname, name }: Result): string {
   return fullname.endsWith(`> ${name}`) || fullname === name ? fullname : `${fullname} > ${name}`;
 }
 
+/** What is to be read about a failure, in places of the sources. */
 function detailOf({ diag }: Result): string {
   if (diag === null || typeof diag !== 'object') return '';
-  const entries = Object.entries(diag as Record<string, unknown>);
-  const hasStack = entries.some(([key, value]) => key === 'stack' && value !== '');
-  return entries
-    .filter(([key]) => key !== 'at' || !hasStack)
+  const { at, stack, source, ...others } = diag as Record<string, unknown>;
+  const frames = typeof stack === 'string' ? originalStack(stack) : '';
+  const place = firstPlace(frames) ?? placeOf(at);
+  const told = {
+    ...others,
+    ...(frames !== '' ? { stack: frames } : place && { at: `${place.file}:${place.line}:${place.column}` }),
+    source: place && excerpt(place),
+  };
+  return Object.entries(told)
+    .filter(([, value]) => value !== undefined)
     .map(([key, value]) => {
-      const text = typeof value === 'string' ? value : JSON.stringify(value, null, 2);
+      const text = withOriginalPlaces(typeof value === 'string' ? value : JSON.stringify(value, null, 2));
       return text.includes('\n') ? `${key}:\n${text.trimEnd().replaceAll(/^/gm, '  ')}` : `${key}: ${text}`;
     })
     .join('\n');
+}
+
+/** Where tap says that something stands. */
+function placeOf(at: unknown): Place | undefined {
+  if (at === null || typeof at !== 'object') return undefined;
+  const { fileName, lineNumber, columnNumber } = at as Record<string, unknown>;
+  return originalPlace({ file: String(fileName), line: Number(lineNumber), column: Number(columnNumber) });
 }
 
 /** What tsx has compiled is shared: its cache lies in the temporary directory. */

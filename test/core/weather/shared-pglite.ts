@@ -1,6 +1,6 @@
-import { PGlite } from '@electric-sql/pglite';
 import { drizzle } from 'drizzle-orm/pglite';
 import { embeddedTarget } from '../../../src/core/weather/feed/tables/open-directory.ts';
+import { newDatabase } from '../../../src/core/weather/feed/tables/new-database.ts';
 import type { Target } from '../../../src/core/weather/feed/tables/target.ts';
 import { systemClock, type Clock } from '../../../src/core/clock.ts';
 import { pgliteDatabase } from '../../../src/core/weather/database/pglite.ts';
@@ -15,7 +15,7 @@ export async function sharedPglite(): Promise<{
   openReader: (clock: Clock) => Promise<WeatherReader>;
   close: () => Promise<void>;
 }> {
-  const client = await PGlite.create();
+  const client = await newDatabase();
   await client.exec(`set search_path = "weather"; set timezone = 'UTC'`);
   const stay = (): Promise<void> => Promise.resolve();
   return {

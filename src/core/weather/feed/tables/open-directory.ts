@@ -62,9 +62,9 @@ async function createDatabase(directory: string): Promise<void> {
   await mkdir(parent, { recursive: true });
   for (const name of await readdir(parent))
     if (name.startsWith(begun)) await rm(join(parent, name), { recursive: true, force: true });
-  const { PGlite } = await import('@electric-sql/pglite');
+  const { newDatabase } = await import('./new-database.ts');
   const made = join(parent, `${begun}${process.pid}`);
-  const client = await PGlite.create(made);
+  const client = await newDatabase(made);
   await client.close();
   // An empty directory may have been made for it.
   await rename(made, directory).catch((cause: unknown) => {

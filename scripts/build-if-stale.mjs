@@ -1,0 +1,31 @@
+/*
+ * `npm test` builds what has changed since the last build, and nothing where that is nothing: after `npm ci`,
+ * which builds too, it need not do so again. `--built` keeps what the build was made of.
+ */
+import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+
+const stamp = 'dist/.built-from';
+const built = digestOf(inputs());
+
+if (process.argv.includes('--built')) writeFileSync(stamp, built);
+else if (!existsSync(stamp) || readFileSync(stamp, 'utf8') !== built)
+  process.exitCode = spawnSync('npm', ['run', 'build'], { stdio: 'inherit' }).status ?? 1;
+
+/** Every file that the build reads, sorted. */
+function inputs() {
+  const sources = readdirSync('src', { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => path.join(entry.parentPath, entry.name));
+  const scripts = readdirSync('scripts').filter((name) => name.endsWith('.mjs'));
+  const settings = readdirSync('.').filter((name) => /^(package-lock|package|tsconfig.*)\.json$/.test(name));
+  return [...sources, ...scripts.map((name) => path.join('scripts', name)), ...settings].sort();
+}
+
+function digestOf(files) {
+  const hash = createHash('sha256').update(process.version);
+  for (const file of files) hash.update(`${file}\0`).update(readFileSync(file)).update('\0');
+  return hash.digest('hex');
+}
