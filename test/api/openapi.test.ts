@@ -1,7 +1,5 @@
 import { readFile } from 'node:fs/promises';
 import { Validator } from '@seriousme/openapi-schema-validator';
-import { Ajv2020 } from 'ajv/dist/2020.js';
-import addFormats from 'ajv-formats';
 import type { Router } from 'express';
 import t, { type Test } from 'tap';
 import { createApp } from '../../src/api/app.ts';
@@ -23,9 +21,11 @@ import {
 import { runResult } from '../contract/queue.ts';
 import { weatherFamilies } from '../../src/core/weather/families.ts';
 import type { WeatherReader } from '../../src/core/weather/reader.ts';
+import { schemaErrors } from './schema-errors.ts';
 import { readerThat } from './weather-reader-stub.ts';
 
 const document = openApiDocument(routes, '/');
+const errorsOf = schemaErrors(document);
 
 t.test('the document is one of OpenAPI 3.1', async (t) => {
   const { valid, errors } = await new Validator().validate(structuredClone(document) as never);
@@ -66,7 +66,7 @@ t.test('a path takes the methods of the document and no other', async (t) => {
     t.equal(response.status, 405, path);
     const allowed = Object.keys(item).flatMap((method) => (method === 'get' ? ['GET', 'HEAD'] : ['POST']));
     t.same(response.headers.get('allow')?.split(', ').sort(), allowed.sort());
-    t.same(schemaErrors({ $ref: '#/components/schemas/Problem' }, await response.json()), []);
+    t.same(errorsOf({ $ref: '#/components/schemas/Problem' }, await response.json()), []);
   }
 });
 
@@ -596,7 +596,7 @@ async function holds(t: Test, { responses }: Operation, response: Response, name
     if (required === true) t.ok(value, `${name}: ${header} is there`);
     if (value !== null)
       t.same(
-        schemaErrors(schema, schema['type'] === 'integer' ? Number(value) : value),
+        errorsOf(schema, schema['type'] === 'integer' ? Number(value) : value),
         [],
         `${name}: ${header}`,
       );
@@ -607,7 +607,7 @@ async function holds(t: Test, { responses }: Operation, response: Response, name
   const media = told.content[type];
   if (media?.schema === undefined) return void t.fail(`${name}: ${type} is not in the document`);
   const body: unknown = type.endsWith('json') ? JSON.parse(text) : text;
-  t.same(schemaErrors(media.schema, body), [], `${name}: the body is as the schema says`);
+  t.same(errorsOf(media.schema, body), [], `${name}: the body is as the schema says`);
   t.equal(codeOf(type, body) ?? String(response.status), name);
 }
 
@@ -626,13 +626,6 @@ function exampleReader(path: string): WeatherReader {
 
 function failingReader(code: ErrorCode): WeatherReader {
   return readerThat(() => Promise.reject(new WaybillError(code, 'by the will of the test')));
-}
-
-function schemaErrors(schema: object, value: unknown): unknown[] {
-  const ajv = new Ajv2020({ strict: false, allErrors: true });
-  addFormats.default(ajv);
-  const validateOne = ajv.compile({ allOf: [schema], components: document.components });
-  return validateOne(value) ? [] : (validateOne.errors ?? []);
 }
 
 function operations(): { method: string; path: string; operation: Operation }[] {
