@@ -2,7 +2,7 @@
  * Starting the command line is mostly finding, reading and compiling hundreds of small files. This puts what
  * its commands need to start (our own code and the packages that they all load) into one file, and keeps
  * beside it the machine code that V8 makes of it. Everything else stays as it is: packages of node_modules,
- * loaded when they are needed, and tsc's output, which the daemon and its worker threads run.
+ * loaded when they are needed, and the long-running programs, which `bundle-modules.mjs` bundles.
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';

@@ -1,6 +1,6 @@
 /*
  * Makes an embedded database with nothing in it, which the feeder unpacks where it is to create one: to have
- * PostgreSQL make it takes three times as long. It depends on PGlite alone, and is made again with another one.
+ * PostgreSQL make it takes three times as long. It depends on PGlite alone: another version makes it again.
  */
 import { PGlite } from '@electric-sql/pglite';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';

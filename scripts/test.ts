@@ -31,7 +31,7 @@ import { shareRadosgw } from './test/shared-radosgw.ts';
 const timesFile = '.tap/times.json';
 const isCi = process.env['CI'] !== undefined && process.env['CI'] !== 'false';
 const seed = Number(process.env['WAYBILL_TEST_SEED'] ?? (isCi ? 20_261_120 : randomInt(1, 1_000_000)));
-const jobs = Number(process.env['WAYBILL_TEST_JOBS'] ?? availableParallelism() + 1);
+const jobs = Number(process.env['WAYBILL_TEST_JOBS'] ?? availableParallelism() + 2);
 
 const files = testFiles(process.argv.slice(2));
 if (files.length === 0) fail('no test file was found');

@@ -149,12 +149,13 @@ function nameOf({ fullname, name }: Result): string {
 /** What is to be read about a failure, in places of the sources. */
 function detailOf({ diag }: Result): string {
   if (diag === null || typeof diag !== 'object') return '';
-  const { at, stack, source, ...others } = diag as Record<string, unknown>;
+  const { at, stack, ...others } = diag as Record<string, unknown>;
   const frames = typeof stack === 'string' ? originalStack(stack) : '';
   const place = firstPlace(frames) ?? placeOf(at);
   const told = {
     ...others,
     ...(frames !== '' ? { stack: frames } : place && { at: `${place.file}:${place.line}:${place.column}` }),
+    // Where tap took lines of a bundle, these take their place.
     source: place && excerpt(place),
   };
   return Object.entries(told)

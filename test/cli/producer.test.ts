@@ -274,7 +274,7 @@ t.test('installed from its package, with no clone: one command publishes a direc
 const allPushes = 1000;
 
 t.test('over a line that cuts, drops and stalls, each bundle is published once', async (t) => {
-  const pushes = howMany(allPushes, 30);
+  const pushes = howMany(allPushes, 20);
   const place = t.testdir({ 'c.yml': config, a: { file: 'x'.repeat(2000) } });
   const { port, url } = await startDaemon(t, place, { TOKEN_CI: token });
   const proxy = await startRoughProxy(t, port, generator('rough line'));

@@ -263,7 +263,7 @@ t.test('however often a feeder is killed, the tables are those of one clean load
     const expected = await cleanly(moments);
     t.ok(Object.values(expected).flat().length > 150);
     await dropTables();
-    const kills = howMany(40, 4);
+    const kills = howMany(40, 2);
     t.comment(`${share(kills, 40)} kills`);
     const cwd = t.testdir({ 'config.yml': configured(`nws: ${nwsYaml(nws.url)}`) });
     await killedDay(t, { nws, moments }, cwd, kills);

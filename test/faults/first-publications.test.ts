@@ -7,7 +7,7 @@ import { generator, howMany } from '../support/sampling.ts';
  * Rounds of two owners that publish to one bundle path for the first time, at the same moment. Both want
  * different paths, so nothing is in the way of either: whoever is later waits, or decides again.
  */
-const rounds = howMany(200, 40);
+const rounds = howMany(200, 20);
 
 for (const kind of ['memory files', 'memory objects', 'local'] as const)
   t.test(`${kind}: two first publications at one path, neither is refused`, async (t) => {

@@ -16,7 +16,7 @@ import { contextWith, destinationOf, newWorld, put, snapshot, testClock, type Wo
  * must not put the older one over it. A newer bundle that is taken out of the source is another matter.
  */
 
-const rounds = howMany(200, 40);
+const rounds = howMany(200, 20);
 const kinds = ['memory files', 'memory objects', 'local'] as const;
 
 const location = { backend: 'local', path: '/source' } as const;

@@ -41,7 +41,7 @@ function placeIn(t: Test, bucket: string): Pick<World, 'files'> {
 const publish = async (storage: Storage, files: Files, dryRun = false): Promise<ActionResult> =>
   publishTo(storage, { files, workflow: 'replacement', dryRun });
 
-const many = howMany(150, 30);
+const many = howMany(150, 15);
 const keys = Array.from({ length: many }, (_, index) => `assets/f${String(index).padStart(3, '0')}.txt`);
 const filesWith = (text: string, more: Files = {}): Files => ({
   ...Object.fromEntries(keys.map((key) => [key, `${text} ${key}`])),

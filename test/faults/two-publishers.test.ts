@@ -48,7 +48,7 @@ function isHonest(code: string, first: Publication, second: Publication): boolea
   return honestLosses.has(code) && (isShared || code !== 'unmanaged_content');
 }
 
-const runs = howMany(150, 25);
+const runs = howMany(150, 15);
 
 for (const kind of ['memory files', 'memory objects'] as const)
   for (const [name, [first, second]] of Object.entries(pairs))

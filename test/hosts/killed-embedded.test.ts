@@ -13,7 +13,7 @@ import { acceptedId, bundle, launchApi, layOut, upload, type Launched, type Plac
 
 const pipelines = 4;
 const uploadsOfAll = 500;
-const uploads = howMany(uploadsOfAll, 60);
+const uploads = howMany(uploadsOfAll, 40);
 const uploadsAtOnce = 8;
 /** Kills of the whole campaign; `WAYBILL_KILLS=500` has one after each upload. */
 const killsOfAll = Number(process.env['WAYBILL_KILLS'] ?? 24);

@@ -5,7 +5,7 @@ import { startRedis } from '../services/redis.ts';
 import { howMany } from '../support/sampling.ts';
 import { acceptedId, bundle, follow, launchApi, layOut, upload } from './processes.ts';
 
-const uploads = howMany(200, 60);
+const uploads = howMany(200, 40);
 const pipelines = 20;
 const bytes = 50_000;
 

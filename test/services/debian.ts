@@ -69,7 +69,13 @@ export function pathOf(program: string): string | undefined {
     .find(isExecutable);
 }
 
-const chromiumNames = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'];
+const chromiumNames = [
+  'chromium-headless-shell',
+  'chromium',
+  'chromium-browser',
+  'google-chrome',
+  'google-chrome-stable',
+];
 const systemDirectories = ['/usr/local/sbin', '/usr/sbin', '/sbin'];
 const postgresVersions = '/usr/lib/postgresql';
 

@@ -107,7 +107,7 @@ for (const [kind, open] of Object.entries(kinds))
           place.release();
         }
       }),
-      { numRuns: howMany(2_000, 200), examples: examples.map((scene) => [scene]) },
+      { numRuns: howMany(2_000, 100), examples: examples.map((scene) => [scene]) },
     );
     t.pass('for random trees');
   });

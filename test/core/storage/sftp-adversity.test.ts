@@ -123,7 +123,7 @@ for (const direction of ['to the server', 'from the server'] as const) {
     async (t) => {
       await cutAtEach(
         t,
-        { server: openSsh, direction, shares: sampleOf(tenths, 4, t.name) },
+        { server: openSsh, direction, shares: sampleOf(tenths, 3, t.name) },
         async (storage, place) => {
           mkdirSync(path.join(place, 'a/b'), { recursive: true });
           for (let index = 0; index < 30; index += 1) writeFileSync(path.join(place, 'a/b', `${index}`), '');
@@ -147,7 +147,7 @@ for (const direction of ['to the server', 'from the server'] as const) {
       }));
       await cutAtEach(
         t,
-        { server, direction, shares: sampleOf(tenths, 4, t.name) },
+        { server, direction, shares: sampleOf(tenths, 3, t.name) },
         async (storage, place) => {
           await Promise.all(
             moves.flatMap(({ from, to }) => [

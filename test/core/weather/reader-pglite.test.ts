@@ -25,7 +25,7 @@ t.test('the reader on the embedded database', async (t) => {
     const target = await shared.openTarget();
     await target.run('drop schema weather cascade');
     await createTables(target);
-    await oracleSuite(t, shared, { reads: howMany(500, 50), canForget: false });
+    await oracleSuite(t, shared, { reads: howMany(500, 25), canForget: false });
   });
   await shared.close();
 });

@@ -98,7 +98,7 @@ t.test('random places and moments agree with brute force', async (t) => {
       openTarget: () => openServer(server.url(), schema),
       openReader: (clock) => openWeatherDatabases({ databases: [{ ...primary, schema }], secrets, clock }),
     },
-    { reads: howMany(10_000, 400), canForget: true },
+    { reads: howMany(10_000, 200), canForget: true },
   );
 });
 

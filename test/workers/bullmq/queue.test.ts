@@ -342,7 +342,7 @@ t.test('any host runs a failed run again, once, and its archive is that of the l
 t.test(
   'three hosts start one run a tick, and make up for what all of them have missed once or not at all',
   async (t) => {
-    const most = howMany(1_000, 60);
+    const most = howMany(1_000, 40);
     t.comment(`${share(most, 1_000)} ticks`);
     for (const catchUp of ['none', 'once'] as const) {
       const hosts = await Promise.all([1, 2, 3].map(() => openHost(`ticks-${catchUp}`)));

@@ -25,7 +25,7 @@ import {
 } from '../../../faults/world.ts';
 import { howMany } from '../../../support/sampling.ts';
 
-const many = howMany(5_000, 1_000);
+const many = howMany(5_000, 400);
 
 /** A destination, and how to tell that a file of it was written. */
 export interface Place {

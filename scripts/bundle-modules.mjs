@@ -1,0 +1,95 @@
+/*
+ * The long-running programs start as modules: daemon, worker, feeder and reader, and the threads that they
+ * start. Finding and compiling the hundreds of small files that they are made of is most of their start, and
+ * again that of each thread; here each becomes one file with what they share beside it. A module keeps its
+ * name: what tsc made of it gives way to one line that names its bundle.
+ */
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { isBuiltin } from 'node:module';
+import path from 'node:path';
+import { build } from 'esbuild';
+
+const source = path.resolve('src');
+const directory = 'dist/bundle/modules';
+
+/** What is loaded by its name, at a start or when it is needed. */
+const entries = [
+  'cli/commands/serve/serve',
+  'cli/commands/weather/feed',
+  'cli/commands/weather/weather',
+  'cli/commands/worker/worker',
+  'workers/embedded/file-reader',
+  'workers/threads/thread',
+];
+
+/** Packages with many files that are loaded at a start, or with a storage, and read none of their own. */
+const inlined = new Set([
+  '@aws-sdk/client-s3',
+  '@smithy/node-http-handler',
+  '@smithy/signature-v4',
+  'busboy',
+  'canonicalize',
+  'cors',
+  'express',
+  'fast-xml-parser',
+  'ipaddr.js',
+  'joi',
+  'mime',
+  'multer',
+  'nanoid',
+  'negotiator',
+  'p-map',
+  'prom-client',
+  'tar',
+  'yaml',
+]);
+
+const ownCode = {
+  name: 'own-code',
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^[^./]/ }, ({ path: specifier, importer, kind }) => {
+      if (kind === 'entry-point' || isBuiltin(specifier)) return undefined;
+      const name = specifier
+        .split('/')
+        .slice(0, specifier.startsWith('@') ? 2 : 1)
+        .join('/');
+      const isOurs = importer.startsWith(source + path.sep);
+      return isOurs && !inlined.has(name) ? { external: true } : undefined;
+    });
+    // A module finds the files that belong to it from where tsc put it, and not from where the bundle is.
+    onLoad({ filter: /[\\/]src[\\/].*\.ts$/ }, ({ path: file }) => {
+      const emitted = path.relative(source, file).split(path.sep).join('/').replace(/\.ts$/, '.js');
+      const url = `new URL(${JSON.stringify(`../../${emitted}`)}, import.meta.url).href`;
+      return { loader: 'ts', contents: readFileSync(file, 'utf8').replaceAll('import.meta.url', url) };
+    });
+  },
+};
+
+rmSync(directory, { recursive: true, force: true });
+await build({
+  entryPoints: Object.fromEntries(entries.map((entry) => [path.basename(entry), `src/${entry}.ts`])),
+  outdir: directory,
+  outExtension: { '.js': '.mjs' },
+  bundle: true,
+  splitting: true,
+  format: 'esm',
+  platform: 'node',
+  target: 'node20.19',
+  sourcemap: 'linked',
+  sourcesContent: false,
+  // Packages that are no ES modules ask for Node.js's own ones with this.
+  banner: {
+    js: "import { createRequire as requireOfBundle } from 'node:module';const require = requireOfBundle(import.meta.url);",
+  },
+  plugins: [ownCode],
+  logLevel: 'warning',
+});
+
+for (const entry of entries) {
+  const emitted = path.join('dist', `${entry}.js`);
+  const bundle = path.posix.relative(path.dirname(entry), `bundle/modules/${path.basename(entry)}.mjs`);
+  const text = `// Bundled with all that it loads: see scripts/bundle-modules.mjs.\nexport * from '${bundle}';\n`;
+  mkdirSync(path.dirname(emitted), { recursive: true });
+  writeFileSync(emitted, text);
+  rmSync(`${emitted}.map`, { force: true });
+}
