@@ -1,12 +1,14 @@
+import { isUtf8 } from 'node:buffer';
 import { Header } from 'tar';
 import { WaybillError, type ErrorCode } from '../errors.ts';
+import { escapedName, notUtf8, renameIt } from '../name-bytes.ts';
 import { byteSource, type ByteSource } from './byte-source.ts';
 import { readPaxRecords } from './pax-records.ts';
 
 /** One file or directory of an archive. */
 export interface TarEntry {
   type: 'file' | 'directory';
-  /** As it stands in the archive: judge it before use. */
+  /** As it stands in the archive, where it is UTF-8: judge it before use. */
   name: string;
   /** Bytes. */
   size: number;
@@ -27,8 +29,8 @@ const zeros = Buffer.alloc(blockBytes);
 /**
  * The entries of a tar archive (ustar, pax, GNU) in order, read strictly: what tar programs warn about and go
  * on, or read in different ways, ends the reading. Files and directories are all it knows; anything else
- * throws `unsafe_archive_entry`. Damage and any cut throw `malformed_archive`: the two zero blocks that end
- * an archive are required, and only zeros may follow them.
+ * throws `unsafe_archive_entry`, and so does a name that is not UTF-8. Damage and any cut throw
+ * `malformed_archive`: the two zero blocks that end an archive are required, and only zeros may follow them.
  *
  * The header codec is the tar package's. Its parser is not used, because it keeps all that follows the end
  * marker in memory, decodes names that straddle two chunks wrongly, and forgives a broken pax header.
@@ -81,7 +83,7 @@ async function nextHeader(source: ByteSource, isFirst: boolean): Promise<HeaderS
       const realSize = header.type === 'Directory' ? 0 : (size ?? header.size);
       if (realSize === undefined || !Number.isSafeInteger(realSize))
         throw malformed(`the size of ${quoted(claimed)} is not a number`);
-      return { header, name: name ?? claimed, size: realSize };
+      return { header, name: name ?? decodeName(nameBytes(block, claimed)), size: realSize };
     }
     if (metas === maxMetaInARow) throw malformed('too many headers describe one file');
     const says = await readMeta(source, header, block);
@@ -171,7 +173,27 @@ async function skipPadding(source: ByteSource, size: number): Promise<void> {
 
 function decodeName(bytes: Buffer): string {
   if (bytes.includes(0)) throw unsafe(bytes.toString('utf8'), 'holds a NUL in its name');
-  return bytes.toString('utf8');
+  if (isUtf8(bytes)) return bytes.toString('utf8');
+  const name = escapedName(bytes.subarray(0, 200)) + (bytes.byteLength > 200 ? '…' : '');
+  throw archiveError(
+    'unsafe_archive_entry',
+    `the archive entry "${name}" ${notUtf8}`,
+    `${renameIt}, and make the archive again`,
+  );
+}
+
+/** The bytes of the name that the codec has decoded, which puts others in place of what is not UTF-8. */
+function nameBytes(block: Buffer, decoded: string): Buffer {
+  if (!decoded.includes('\ufffd')) return Buffer.from(decoded);
+  const field = (at: number, length: number): Buffer => {
+    const bytes = block.subarray(at, at + length);
+    const end = bytes.indexOf(0);
+    return end === -1 ? bytes : bytes.subarray(0, end);
+  };
+  const prefix = field(345, block[475] === 0 ? 130 : 155);
+  const name = field(0, 100);
+  // Only ustar has a prefix, and the codec has told whether this is one.
+  return name.toString('utf8') === decoded ? name : Buffer.concat([prefix, Buffer.from('/'), name]);
 }
 
 function trimNul(bytes: Buffer): Buffer {

@@ -6,11 +6,12 @@ import type { Instant } from '../instant.ts';
 import { inParallel } from '../parallel.ts';
 import { readAll, storedBody } from '../storage/body.ts';
 import { joinKey, nameOf, type Key } from '../storage/key.ts';
-import type { Body, Entry, Storage } from '../storage/storage.ts';
+import type { Body, Entry, Storage, UnreadableName } from '../storage/storage.ts';
 import { checkSceneMapFile, defaultSceneMapRules, type SceneMapRules } from './check-scene-map.ts';
 import { hasErrors, invalidBundle } from './invalid-bundle.ts';
-import { linkAbove, listBundle, unlistedWarning, whatIsWrong } from './listed-files.ts';
+import { linkAbove, listBundle, unlistedWarning, unreadableFindings, whatIsWrong } from './listed-files.ts';
 import { manifestName, maxManifestBytes, parseManifest, type Manifest } from './manifest.ts';
+import { notUtf8, renameIt } from '../name-bytes.ts';
 import { compareCodeUnits, parseRelativePath } from '../paths.ts';
 import { isReservedSegment } from '../reserved-names.ts';
 import type { BundleFile, SourceBundle } from './source-bundle.ts';
@@ -49,10 +50,15 @@ export async function discoverBundles(storage: Storage): Promise<Discovery> {
     const next: Key[] = [];
     await inParallel(level, concurrency, async (directory) => {
       const entries: Entry[] = [];
-      for await (const entry of storage.list(directory, { recursive: false })) entries.push(entry);
+      const unreadable: UnreadableName[] = [];
+      const onUnreadable = (name: UnreadableName): void => void unreadable.push(name);
+      for await (const entry of storage.list(directory, { recursive: false, onUnreadable }))
+        entries.push(entry);
       const manifest = entries.find(({ key, type }) => type === 'file' && nameOf(key) === manifestName);
-      if (manifest === undefined) next.push(...directoriesToSearch(entries, found.warnings));
-      else addCandidate(found, directory, await readCandidate(storage, directory, manifest));
+      if (manifest === undefined) {
+        next.push(...directoriesToSearch(entries, found.warnings));
+        refuseUnreadable(found, unreadable);
+      } else addCandidate(found, directory, await readCandidate(storage, directory, manifest));
     });
     level = next;
   }
@@ -99,6 +105,7 @@ export async function loadBundle(
     findings.push(...(await checkSceneMapFile(file, source.sceneMaps ?? defaultSceneMapRules)));
   });
   findings.push(...unlistedWarning(candidate.path, listing.unlisted));
+  findings.push(...unreadableFindings(listing, findings));
   if (hasErrors(findings))
     throw invalidBundle(candidate.path === '.' ? 'the source root' : `"${candidate.path}"`, findings);
   const { size: manifestSize, digest: manifestFileDigest } = candidate.manifestFile;
@@ -120,6 +127,15 @@ function addCandidate(found: Discovery, directory: Key | '', read: BundleCandida
   const path = directory === '' ? '.' : directory;
   if (Array.isArray(read)) found.invalid.push({ path, error: invalidBundle(`"${path}"`, read) });
   else found.candidates.push(read);
+}
+
+/** Directories that cannot be looked into, because no path names them: there may be bundles in them. */
+function refuseUnreadable(found: Discovery, unreadable: readonly UnreadableName[]): void {
+  for (const { directory, decoded, escaped, type } of unreadable) {
+    if (type !== 'directory' || decoded.startsWith('.')) continue;
+    const file = joinKey(directory, escaped);
+    addCandidate(found, file, [finding('error', 'unsafe_bundle_path', `${notUtf8}; ${renameIt}`, { file })]);
+  }
 }
 
 function directoriesToSearch(entries: readonly Entry[], warnings: Finding[]): Key[] {

@@ -84,8 +84,6 @@ function judgePath({ name, type }: TarEntry): RelativePath | null {
   const withoutDot = name.replace(/^(?:\.\/)+/, '');
   const bare = type === 'directory' ? withoutDot.replace(/\/$/, '') : withoutDot;
   if (type === 'directory' && (bare === '' || bare === '.')) return null;
-  // Decoding put it there in place of bytes that are not UTF-8.
-  if (bare.includes('\ufffd')) throw unsafe(name, 'has a name that is not UTF-8');
   const verdict = parseRelativePath(bare);
   if (!verdict.ok) throw unsafe(name, `has a path that ${verdict.reason}`);
   if (bare.split('/').length > maxPathSegments)

@@ -1,6 +1,7 @@
 import { finding, type Finding } from '../finding.ts';
+import { notUtf8, renameIt } from '../name-bytes.ts';
 import { joinKey, type Key } from '../storage/key.ts';
-import type { Entry, Storage } from '../storage/storage.ts';
+import type { Entry, Storage, UnreadableName } from '../storage/storage.ts';
 import { manifestName, type ManifestFile } from './manifest.ts';
 import { ancestorsOf, compareCodeUnits } from '../paths.ts';
 import { isReservedPath } from '../reserved-names.ts';
@@ -27,6 +28,8 @@ export interface Listing {
   present: Map<string, Entry>;
   links: Set<string>;
   unlisted: string[];
+  /** What no manifest can list: the names are not UTF-8, and escaped. */
+  unreadable: string[];
 }
 
 export async function listBundle(
@@ -35,16 +38,34 @@ export async function listBundle(
   files: readonly ManifestFile[],
 ): Promise<Listing> {
   const listed = new Set<string>(files.map(({ path }) => path));
-  const listing: Listing = { present: new Map(), links: new Set(), unlisted: [] };
+  const listing: Listing = { present: new Map(), links: new Set(), unlisted: [], unreadable: [] };
   const prefix = joinKey(directory, '').length;
   const start = directory === '' ? 0 : prefix;
-  for await (const entry of storage.list(directory, { recursive: true })) {
+  const onUnreadable = ({ directory: above, escaped }: UnreadableName): void =>
+    void listing.unreadable.push(joinKey(above, escaped).slice(start));
+  for await (const entry of storage.list(directory, { recursive: true, onUnreadable })) {
     const path = entry.key.slice(start);
     if (entry.type === 'link') listing.links.add(path);
     if (listed.has(path)) listing.present.set(path, entry);
     else if (path !== manifestName && !isReservedPath(path)) listing.unlisted.push(path);
   }
   return listing;
+}
+
+/**
+ * Names that are not UTF-8: an error where a listed file is missing, which may well be there under such a
+ * name, else a warning, as of everything that is not listed. One finding tells of the first of them. Pure.
+ */
+export function unreadableFindings({ unreadable }: Listing, findings: readonly Finding[]): Finding[] {
+  const [file, ...more] = unreadable.sort(compareCodeUnits);
+  if (file === undefined) return [];
+  const severity = findings.some(({ code }) => code === 'file_missing') ? 'error' : 'warning';
+  const beside = more.length === 0 ? '' : `, like ${more.length} more`;
+  return [
+    finding(severity, 'unsafe_path', `${notUtf8}${beside}, so that no manifest can list it; ${renameIt}`, {
+      file,
+    }),
+  ];
 }
 
 /** What keeps a listed file from being published; null if nothing does. */

@@ -9,7 +9,13 @@ import {
 } from '../bundle/check-scene-map.ts';
 import { hasErrors, invalidBundle } from '../bundle/invalid-bundle.ts';
 import { maxListedFiles } from '../bundle/limits.ts';
-import { linkAbove, listBundle, unlistedWarning, whatIsWrong } from '../bundle/listed-files.ts';
+import {
+  linkAbove,
+  listBundle,
+  unlistedWarning,
+  unreadableFindings,
+  whatIsWrong,
+} from '../bundle/listed-files.ts';
 import {
   contentDigest,
   manifestName,
@@ -120,6 +126,7 @@ async function checkPresent(
         finding('error', wrong.code, wrong.message, { file: file.path, pointer: `/files/${index}` }),
       );
   });
+  findings.push(...unreadableFindings(listing, findings));
   const digests = await measured(files, findings, onBytes);
   if (hasErrors(findings)) throw refused(directory, findings);
   return packed({ directory, manifest, bytes, isNew: false, files, digests, findings });

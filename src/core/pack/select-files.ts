@@ -1,13 +1,12 @@
-import { readdirSync } from 'node:fs';
-import path from 'node:path';
 import ignore, { type Ignore } from 'ignore';
 import { maxPathSegments } from '../bundle/limits.ts';
 import { manifestName } from '../bundle/manifest.ts';
 import { foldedPath } from '../case-folding.ts';
 import { finding, type Finding } from '../finding.ts';
+import { notUtf8, renameIt } from '../name-bytes.ts';
 import { compareCodeUnits, findCollisions, parseRelativePath, type RelativePath } from '../paths.ts';
 import { joinKey, type Key } from '../storage/key.ts';
-import type { Entry, Storage } from '../storage/storage.ts';
+import type { Entry, Storage, UnreadableName } from '../storage/storage.ts';
 
 /** Never meant to be published; `--exclude '!.git'` takes one back. */
 export const excludedAnyway: readonly string[] = ['.git', '.hg', '.svn', '.DS_Store', 'Thumbs.db'];
@@ -41,17 +40,17 @@ export async function selectFiles(
   const findings: Finding[] = [];
   const pending: (Key | '')[] = [''];
   for (let directory = pending.pop(); directory !== undefined; directory = pending.pop()) {
-    for (const name of undecodable(storage, directory))
-      if (!excluded.ignores(name))
+    const onUnreadable = ({ decoded, escaped }: UnreadableName): void => {
+      if (!excluded.ignores(joinKey(directory, decoded)))
         findings.push(
-          finding('error', 'unsafe_path', 'has a name that is not UTF-8; rename or exclude it', {
-            file: name,
+          finding('error', 'unsafe_path', `${notUtf8}; ${renameIt}, or exclude it`, {
+            file: joinKey(directory, escaped),
           }),
         );
-    for await (const entry of storage.list(directory, { recursive: false })) {
+    };
+    for await (const entry of storage.list(directory, { recursive: false, onUnreadable })) {
       const { key, type, size } = entry;
       if (key === manifestName && type === 'file') continue;
-      if (key.includes('\ufffd')) continue;
       if (excluded.ignores(type === 'directory' ? `${key}/` : key)) continue;
       if (type === 'directory' && foldedPath(key) !== manifestName) pending.push(key);
       else if (included === null || included.ignores(key)) {
@@ -65,12 +64,6 @@ export async function selectFiles(
   for (const { index, reason } of findCollisions(files.map(({ path }) => path)))
     findings.push(finding('error', 'path_collision', reason, { file: files[index]?.path ?? null }));
   return { files, findings: findings.sort((a, b) => compareCodeUnits(a.file ?? '', b.file ?? '')) };
-}
-
-/** The names in a directory that no listing shows, since they cannot be written as text to be looked at. */
-function undecodable({ facts: { localRoot } }: Storage, directory: Key | ''): string[] {
-  const names = localRoot === null ? [] : readdirSync(path.join(localRoot, directory));
-  return names.filter((name) => name.includes('\ufffd')).map((name) => joinKey(directory, name));
 }
 
 /** Paths are relative already; what looks odd in one is judged by `parseRelativePath`. */

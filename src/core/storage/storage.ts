@@ -31,9 +31,12 @@ export interface Storage {
   /**
    * Lists the entries below `directory` ('' is the root), in no particular order: the files at any depth if
    * `recursive`, otherwise the entries of one level. Directories are listed only in the one-level form. A
-   * directory that does not exist is empty.
+   * directory that does not exist is empty. `onUnreadable` gets what no key could name and is not listed.
    */
-  list(directory: Key | '', options: { recursive: boolean }): AsyncIterable<Entry>;
+  list(
+    directory: Key | '',
+    options: { recursive: boolean; onUnreadable?: (unreadable: UnreadableName) => void },
+  ): AsyncIterable<Entry>;
 
   /**
    * Streams the bytes at `key` in order. Throws `storage_not_found` on the first step if there is no such
@@ -165,6 +168,15 @@ export interface Entry {
   type: EntryType;
   /** In bytes; 0 unless the type is `file`. */
   size: number;
+}
+
+/** An entry of a storage of bytes as names, whose name is not UTF-8. */
+export interface UnreadableName {
+  directory: Key | '';
+  /** Its name in the directory: decoded, with U+FFFD where it could not be, and as `escapedName` tells it. */
+  decoded: string;
+  escaped: string;
+  type: EntryType;
 }
 
 export interface Move {

@@ -49,6 +49,37 @@ t.test('a name whose letters straddle chunks is read right', async (t) => {
     for await (const { name } of readTar(inChunks(archive, size))) t.equal(name, 'x/öäü€😀.txt');
 });
 
+t.test('a name that is not UTF-8 is told by its bytes, wherever it stands', async (t) => {
+  const name = Buffer.from('café.txt', 'latin1');
+  const refused = String.raw`caf\xe9.txt" has a name that is not UTF-8`;
+  const long = Buffer.concat([name, Buffer.alloc(300, 0xff), Buffer.from('\0')]);
+  const archives = {
+    'the header': tar({ path: name, body: 'x' }),
+    'the header, below a prefix': tar({ path: name, prefix: 'été', body: 'x' }),
+    'a directory': tar({ path: name, type: '5' }),
+    'a pax header': tar(pax({ path: name }), { path: 'a', body: 'x' }),
+    'a pax header that says so': tar(pax({ hdrcharset: 'BINARY', path: name }), { path: 'a', body: 'x' }),
+  };
+  for (const [where, archive] of Object.entries(archives)) {
+    const [message = ''] = await told(archive);
+    t.match(message, refused, where);
+  }
+  t.match((await told(archives['the header, below a prefix'])).join(), '"été/caf');
+  const [message = ''] = await told(
+    tar(rawEntry({ path: '././@LongLink', type: 'L', body: long, gnu: true }), { path: 'a', body: 'x' }),
+  );
+  t.match(message, String.raw`"caf\xe9.txt\xff\xff`);
+  t.match(message, 'has a name that is not UTF-8');
+  t.ok(message.length < 1000, 'a long name is cut');
+  t.same(
+    await told(
+      tar(pax({ path: 'é' }), { path: name, body: 'x' }, { path: 'a\ufffd', prefix: 'é', body: 'y' }),
+    ),
+    ['é: x', 'é/a\ufffd: y'],
+    'a name that is not used does not count, and U+FFFD is a character',
+  );
+});
+
 t.test('a body ends at its last byte, whether or not that fills a block', async (t) => {
   for (const size of [0, 1, 511, 512, 513, 1024])
     t.same(await told(tar({ path: 'a', body: 'x'.repeat(size) }, { path: 'b', body: 'y' })), [

@@ -66,7 +66,8 @@ export async function localStorage(
       }
     },
 
-    list: (directory, { recursive }) => entriesBelow(directory, { at, fail, isRecursive: recursive }),
+    list: (directory, { recursive, onUnreadable }) =>
+      entriesBelow(directory, { at, fail, isRecursive: recursive, onUnreadable }),
 
     async *read(key): AsyncIterable<Uint8Array> {
       try {

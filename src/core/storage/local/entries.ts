@@ -1,11 +1,18 @@
-import { lstatSync, readdirSync, type Dirent, type Stats } from 'node:fs';
+import { isUtf8 } from 'node:buffer';
+import { lstatSync, readdirSync, type Stats } from 'node:fs';
 import { setImmediate as breathe } from 'node:timers/promises';
+import { escapedName } from '../../name-bytes.ts';
 import { joinKey, listedKey, type Key } from '../key.ts';
-import type { Entry, EntryType, FileStat } from '../storage.ts';
+import type { Entry, EntryType, FileStat, UnreadableName } from '../storage.ts';
 import { isAbsent, unlessAbsent } from './errors.ts';
 
 /** Long loops yield to the event loop after this many entries, so that timers (above all the lease's) run. */
 export const entriesPerBreath = 2048;
+
+interface Named {
+  name: string;
+  type: EntryType;
+}
 
 type Fail = (key: string, error: unknown) => Error;
 
@@ -20,14 +27,23 @@ export function statOf(file: string): FileStat | undefined {
 /** As `Storage.list`. Throws what `fail` makes of the error of a directory, which is `.` for the root. */
 export async function* entriesBelow(
   directory: Key | '',
-  { at, fail, isRecursive }: { at: (key: Key | '') => string; fail: Fail; isRecursive: boolean },
+  {
+    at,
+    fail,
+    isRecursive,
+    onUnreadable,
+  }: {
+    at: (key: Key | '') => string;
+    fail: Fail;
+    isRecursive: boolean;
+    onUnreadable: ((unreadable: UnreadableName) => void) | undefined;
+  },
 ): AsyncIterable<Entry> {
   let count = 0;
   const pending: (Key | '')[] = [directory];
   for (let current = pending.pop(); current !== undefined; current = pending.pop()) {
-    for (const dirent of entriesOf(current)) {
-      const key = listedKey(joinKey(current, dirent.name));
-      const type = typeOf(dirent);
+    for (const { name, type } of entriesOf(current)) {
+      const key = listedKey(joinKey(current, name));
       if (type === 'directory' && isRecursive) pending.push(key);
       else {
         const size = type === 'file' ? sizeOf(key) : 0;
@@ -38,13 +54,27 @@ export async function* entriesBelow(
     }
   }
 
-  function entriesOf(each: Key | ''): Dirent[] {
+  function entriesOf(each: Key | ''): Named[] {
     try {
-      return readdirSync(at(each), { withFileTypes: true });
+      const entries = readdirSync(at(each), { withFileTypes: true });
+      if (onUnreadable === undefined || !entries.some(({ name }) => name.includes('\ufffd')))
+        return entries.map((entry) => ({ name: entry.name, type: typeOf(entry) }));
+      return readable(each, onUnreadable);
     } catch (error) {
       if (isAbsent(error)) return [];
       throw fail(each === '' ? '.' : each, error);
     }
+  }
+
+  /** Reads the names as bytes, since only those tell what decoding has changed. */
+  function readable(each: Key | '', tell: (unreadable: UnreadableName) => void): Named[] {
+    const found: Named[] = [];
+    for (const entry of readdirSync(at(each), { withFileTypes: true, encoding: 'buffer' })) {
+      const [decoded, type] = [entry.name.toString('utf8'), typeOf(entry)];
+      if (isUtf8(entry.name)) found.push({ name: decoded, type });
+      else tell({ directory: each, decoded, escaped: escapedName(entry.name), type });
+    }
+    return found;
   }
 
   /** Undefined if the file has been removed since it was listed, in which case it is left out. */
@@ -58,7 +88,7 @@ export async function* entriesBelow(
   }
 }
 
-function typeOf(found: Pick<Dirent | Stats, 'isFile' | 'isDirectory' | 'isSymbolicLink'>): EntryType {
+function typeOf(found: Pick<Stats, 'isFile' | 'isDirectory' | 'isSymbolicLink'>): EntryType {
   if (found.isFile()) return 'file';
   if (found.isDirectory()) return 'directory';
   return found.isSymbolicLink() ? 'link' : 'other';

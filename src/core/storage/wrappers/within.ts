@@ -1,6 +1,6 @@
 import path from 'node:path';
 import { joinKey, listedKey, type Key } from '../key.ts';
-import type { Entry, Move, Storage } from '../storage.ts';
+import type { Entry, Move, Storage, UnreadableName } from '../storage.ts';
 
 /**
  * A view of the part of a storage below one directory. A publication gets only such a view of its
@@ -27,8 +27,11 @@ export function within(whole: Storage, directory: Key | ''): Storage {
     },
     stat: (key) => whole.stat(outer(key)),
     async *list(below, options) {
-      for await (const entry of whole.list(below === '' ? directory : outer(below), options))
-        yield inner(entry);
+      const { recursive, onUnreadable: tell } = options;
+      const onUnreadable = (found: UnreadableName): void =>
+        tell?.({ ...found, directory: listedKey(found.directory.slice(directory.length + 1)) });
+      const how = { recursive, ...(tell === undefined ? {} : { onUnreadable }) };
+      for await (const entry of whole.list(below === '' ? directory : outer(below), how)) yield inner(entry);
     },
     read: (key) => whole.read(outer(key)),
     write: (key, body, options) => whole.write(outer(key), body, options),

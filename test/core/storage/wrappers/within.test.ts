@@ -1,6 +1,9 @@
+import { writeFileSync } from 'node:fs';
 import t from 'tap';
 import { bytesBody, readAll } from '../../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
+import { localStorage } from '../../../../src/core/storage/local/driver.ts';
+import type { UnreadableName } from '../../../../src/core/storage/storage.ts';
 import { within } from '../../../../src/core/storage/wrappers/within.ts';
 import { memoryStorage } from '../../../support/memory-storage.ts';
 
@@ -24,6 +27,23 @@ t.test('the local root of a view is its directory', async (t) => {
   const local = { ...whole, facts: { ...whole.facts, localRoot: '/srv' } };
   t.equal(within(local, key('a/b')).facts.localRoot, '/srv/a/b');
   t.equal(within(whole, key('a/b')).facts.localRoot, null);
+});
+
+t.test('names that no key stands for are told with their directory in the view', async (t) => {
+  const place = t.testdir({ a: { sub: { x: 'x' } } });
+  for (const directory of ['a', 'a/sub'])
+    writeFileSync(Buffer.concat([Buffer.from(`${place}/${directory}/`), Buffer.from([0xe9])]), '');
+  const view = within(await localStorage(place), key('a'));
+  const unreadable: UnreadableName[] = [];
+  const keys: string[] = [];
+  const onUnreadable = (name: UnreadableName): void => void unreadable.push(name);
+  for await (const entry of view.list('', { recursive: true, onUnreadable })) keys.push(entry.key);
+  t.same(keys, ['sub/x']);
+  const name = { decoded: '\ufffd', escaped: String.raw`\xe9`, type: 'file' };
+  t.same(unreadable, [
+    { directory: '', ...name },
+    { directory: 'sub', ...name },
+  ]);
 });
 
 t.test('closing a view leaves the storage open', async (t) => {

@@ -1,0 +1,41 @@
+import { isUtf8 } from 'node:buffer';
+
+/*
+ * Names of files are bytes, and a bundle holds only those that are UTF-8. This is how the others are told
+ * of.
+ */
+
+/** What every message says of such a name, and what to do about it. */
+export const notUtf8 = 'has a name that is not UTF-8';
+export const renameIt = 'rename it, for example with convmv -f latin1 -t utf8';
+
+// What JSON leaves as it is and a terminal or a log would break at.
+const others = /[\u007f-\u009f\u2028\u2029]/gu;
+
+/**
+ * A name as text that can be shown and told from every other: bytes that fit no character are `\xhh`, the
+ * rest is as within a JSON string. Linear, pure.
+ */
+export function escapedName(bytes: Uint8Array): string {
+  const name = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  let text = '';
+  for (let at = 0; at < name.byteLength;) {
+    const character = name.subarray(at, at + lengthOf(name[at] ?? 0));
+    if (isUtf8(character)) text += escapedText(character.toString('utf8'));
+    else text += `\\x${name.toString('hex', at, at + 1)}`;
+    at += isUtf8(character) ? character.byteLength : 1;
+  }
+  return text;
+}
+
+/** Of the character that begins with this byte; one that is cut short is no UTF-8. */
+function lengthOf(first: number): number {
+  if (first < 0xc0) return 1;
+  return first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+}
+
+function escapedText(text: string): string {
+  return JSON.stringify(text)
+    .slice(1, -1)
+    .replaceAll(others, (each) => `\\u${each.charCodeAt(0).toString(16).padStart(4, '0')}`);
+}
