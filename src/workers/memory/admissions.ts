@@ -1,0 +1,200 @@
+import { digestOf, type Digest } from '../../core/digest.ts';
+import type { PublishJob } from '../job.ts';
+import type { AcceptedRun, Admission, AdmissionRequest } from '../queue.ts';
+import {
+  admissionEnded,
+  bundleGone,
+  keyConflict,
+  keyInProgress,
+  runNotFinished,
+  runUnknown,
+  shuttingDown,
+} from '../refusals.ts';
+import type { RunRecord } from '../run-record.ts';
+import { scopeOf, type Keys, type UsedKey } from './keys.ts';
+import type { Run, RunBook } from './run-book.ts';
+import type { Slots } from './slots.ts';
+import type { Turns } from './turns.ts';
+
+interface AdmissionsOptions {
+  runs: RunBook;
+  turns: Turns;
+  slots: Slots;
+  keys: Keys;
+  /** Called whenever nothing may be under way any more. */
+  onIdle: () => void;
+}
+
+// Only what was accepted under a key is compared.
+const noContent = digestOf('');
+
+interface Acceptance {
+  scope: string | null;
+  rerunFailed: boolean;
+  contentDigest: Digest;
+  hasNoSlot: boolean;
+}
+
+/**
+ * An upload holds a *slot* from `reserve` until `accept` or `release`. Once accepted it is a *run*: it has
+ * its record in the book until its retention is over, and takes its turn. In between, as long as the journal
+ * has not made it durable, it holds the slot still, and whoever repeats the request waits, too.
+ *
+ * A key is checked twice: `reserve` refuses only `staging`, because it knows no content to compare with;
+ * `accept` compares the contents. A request with a `used` key queues nothing and so needs no slot, unless the
+ * first run expires before it is accepted, or has failed and is to be rerun.
+ *
+ * The phases are `open`, `draining` (no new slots; all that was reserved or accepted goes on) and `closed`
+ * (nothing starts any more).
+ */
+export class Admissions {
+  readonly #runs: RunBook;
+  readonly #turns: Turns;
+  readonly #slots: Slots;
+  readonly #keys: Keys;
+  readonly #onIdle: () => void;
+  #phase: 'open' | 'draining' | 'closed' = 'open';
+
+  constructor({ runs, turns, slots, keys, onIdle }: AdmissionsOptions) {
+    this.#runs = runs;
+    this.#turns = turns;
+    this.#slots = slots;
+    this.#keys = keys;
+    this.#onIdle = onIdle;
+  }
+
+  /** How many slots are taken. */
+  get reserved(): number {
+    return this.#slots.length;
+  }
+
+  get isIdle(): boolean {
+    return this.#slots.isIdle;
+  }
+
+  drain(): void {
+    if (this.#phase === 'open') this.#phase = 'draining';
+  }
+
+  close(): void {
+    this.#phase = 'closed';
+  }
+
+  /** As `JobQueue.reserve`. */
+  async reserve(request: AdmissionRequest): Promise<Admission> {
+    if (this.#phase !== 'open') throw shuttingDown();
+    this.#runs.expire();
+    const scope = scopeOf(request);
+    const rerunFailed = request.idempotency?.rerunFailed ?? false;
+    const known = this.#keys.get(scope);
+    const isReplay = known?.state === 'used' && !(rerunFailed && this.#hasFailed(known));
+    if (!isReplay) this.#slots.refuseIfFull(request.pipelineId);
+    if (known?.state === 'staging') throw keyInProgress();
+    const ownsKey = scope !== null && known === undefined;
+    if (ownsKey) this.#keys.take(scope);
+    const endSlot = this.#slots.take(request.pipelineId, { isReplay });
+    const end = (): boolean => {
+      const isFirst = endSlot();
+      if (isFirst && ownsKey) this.#keys.release(scope);
+      return isFirst;
+    };
+    return {
+      accept: async (job, contentDigest) => {
+        if (!end()) throw admissionEnded();
+        try {
+          return await this.#enqueue(job, { scope, rerunFailed, contentDigest, hasNoSlot: isReplay });
+        } finally {
+          this.#onIdle();
+        }
+      },
+      release: async () => {
+        if (end()) this.#onIdle();
+      },
+    };
+  }
+
+  /** As `JobQueue.rerun`. */
+  async rerun(runId: string, newRunId: string): Promise<AcceptedRun> {
+    if (this.#phase !== 'open') throw shuttingDown();
+    this.#runs.expire();
+    const old = this.#runs.get(runId);
+    if (old === undefined) throw runUnknown();
+    if (old.record.finished_at === null) throw runNotFinished(old.record.status);
+    const known = old.rerunAs === null ? undefined : this.#runs.get(old.rerunAs);
+    if (known !== undefined) return this.#replayed(known);
+    if (old.bundle === 'gone') throw bundleGone();
+    const { pipelineId } = old.job;
+    this.#slots.refuseIfFull(pipelineId);
+    const position = this.#turns.waitingOf(pipelineId) + 1;
+    const { run, accepted } = this.#runs.rerun(old, { runId: newRunId, position });
+    return this.#queued(run, accepted);
+  }
+
+  /** Accepts a run that no upload began, and which needs no slot. Throws `shutting_down`. */
+  async startTriggered(job: PublishJob): Promise<RunRecord> {
+    if (this.#phase !== 'open') throw shuttingDown();
+    const withoutKey = { scope: null, rerunFailed: false, contentDigest: noContent, hasNoSlot: false };
+    return (await this.#enqueue(job, withoutKey)).record;
+  }
+
+  async #enqueue(
+    job: PublishJob,
+    { scope, rerunFailed, contentDigest, hasNoSlot }: Acceptance,
+  ): Promise<AcceptedRun> {
+    if (this.#phase === 'closed') throw shuttingDown();
+    this.#runs.expire();
+    const known = this.#keys.get(scope);
+    if (known?.state === 'staging') throw keyInProgress();
+    if (known?.state === 'used') {
+      if (known.contentDigest !== contentDigest) throw keyConflict();
+      const first = this.#runs.get(known.runId) as Run;
+      if (!(rerunFailed && this.#hasFailed(known))) return this.#replayed(first);
+    }
+    if (hasNoSlot) this.#slots.refuseIfFull(job.pipelineId);
+    const position = this.#turns.waitingOf(job.pipelineId) + 1;
+    const key = scope === null ? null : { scope, contentDigest };
+    const { run, accepted } = this.#runs.accept(job, { key, position });
+    if (scope !== null) this.#keys.use(scope, job.runId, contentDigest);
+    return this.#queued(run, accepted, known);
+  }
+
+  async #replayed(first: Run): Promise<AcceptedRun> {
+    if (first.kept !== null) await first.kept;
+    return { record: structuredClone(first.record), replayed: true, position: first.position };
+  }
+
+  /** Lets the run take its turn once it is kept. Throws as `#untilKept`. */
+  async #queued(run: Run, accepted: RunRecord, before?: UsedKey): Promise<AcceptedRun> {
+    try {
+      if (run.kept !== null) await this.#untilKept(run, before);
+      this.#turns.add(run);
+      return { record: accepted, replayed: false, position: run.position };
+    } finally {
+      this.#onIdle();
+    }
+  }
+
+  /** Throws if the run cannot be kept; its key is as it was before, then. */
+  async #untilKept(run: Run, before: UsedKey | undefined): Promise<void> {
+    const endSlot = this.#slots.take(run.job.pipelineId, { isReplay: false });
+    try {
+      await run.kept;
+      run.kept = null;
+    } catch (error) {
+      this.#runs.withdraw(run);
+      if (run.key !== null) {
+        const { scope } = run.key;
+        this.#keys.forget(scope, run.job.runId);
+        const isKnown = before !== undefined && this.#runs.get(before.runId) !== undefined;
+        if (isKnown) this.#keys.use(scope, before.runId, before.contentDigest);
+      }
+      throw error;
+    } finally {
+      endSlot();
+    }
+  }
+
+  #hasFailed({ runId }: UsedKey): boolean {
+    return this.#runs.get(runId)?.record.status === 'failed';
+  }
+}
