@@ -2,10 +2,11 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { resolve } from 'node:path';
 import type { Test } from 'tap';
-import { createHttpApp } from '../../src/api/http/app.ts';
-import { withHotReads } from '../../src/api/weather/hot-reads.ts';
+import { createHttpApp, type HttpPorts } from '../../src/api/http/app.ts';
+import { withDirectReads } from '../../src/api/weather/direct-reads.ts';
 import { readerRoutes } from '../../src/api/weather/reader-routes.ts';
 import type { WeatherMetrics } from '../../src/api/metrics/weather-metrics.ts';
+import type { WeatherPorts } from '../../src/api/weather/ports.ts';
 import { newWeatherObserver } from '../../src/api/weather/weather-observer.ts';
 import { createWeatherService } from '../../src/api/weather/service.ts';
 import type { Clock } from '../../src/core/clock.ts';
@@ -21,21 +22,21 @@ const staleAfter = (ms: number): Record<FamilyName, number> =>
 export const neverStale = staleAfter(Infinity);
 export const shippedTemplates = resolve('templates/weather');
 
-/** The weather routes alone on a free port, over a reader of the caller's; ended by the teardown. */
-export async function startWeather(
-  t: Test,
-  settings: {
-    reader: WeatherReader;
-    clock: Clock;
-    cacheMs?: number;
-    templates?: string;
-    log?: Log;
-    /** The same for every family; by default nothing is stale. */
-    staleAfterMs?: number;
-    weatherMetrics?: WeatherMetrics;
-    cors?: { origins: string[] };
-  },
-): Promise<string> {
+export interface WeatherHarness {
+  reader: WeatherReader;
+  clock: Clock;
+  cacheMs?: number;
+  templates?: string;
+  log?: Log;
+  /** The same for every family; by default nothing is stale. */
+  staleAfterMs?: number;
+  weatherMetrics?: WeatherMetrics;
+  cors?: { origins: string[] };
+  basePath?: string;
+}
+
+/** What the weather routes need, over a reader of the caller's. */
+export function weatherPorts(settings: WeatherHarness): WeatherPorts & HttpPorts & { metrics: null } {
   const { reader, clock, cacheMs = 0, templates = shippedTemplates, log = silentLog } = settings;
   const staleAfterMs = staleAfter(settings.staleAfterMs ?? Infinity);
   const weather = createWeatherService({
@@ -48,7 +49,7 @@ export async function startWeather(
   const http = {
     host: '127.0.0.1',
     port: 0,
-    basePath: '/',
+    basePath: settings.basePath ?? '/',
     trustedProxies: [],
     retentionMs: 1,
     queueSize: 1,
@@ -62,8 +63,13 @@ export async function startWeather(
     protectRuns: false,
     cors: settings.cors ?? null,
   };
-  const ports = { http, clock, log, logging: logControl(), metrics: null, weather };
-  const server = createServer(withHotReads(createHttpApp(readerRoutes, ports), ports));
+  return { http, clock, log, logging: logControl(), metrics: null, weather };
+}
+
+/** The weather routes alone on a free port, over a reader of the caller's; ended by the teardown. */
+export async function startWeather(t: Test, settings: WeatherHarness): Promise<string> {
+  const ports = weatherPorts(settings);
+  const server = createServer(withDirectReads(createHttpApp(readerRoutes, ports), ports));
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
   t.teardown(() => {
     server.closeAllConnections();

@@ -16,11 +16,16 @@ export interface RequestLogPorts {
 export function requestLog(ports: RequestLogPorts): RequestHandler {
   return (req, res, next) => {
     logRequest(ports, req, res);
-    res.setHeader('X-Request-Id', requestContext(req).id);
-    res.setHeader('Cache-Control', 'no-store');
-    res.setHeader('X-Content-Type-Options', 'nosniff');
+    setCommonHeaders(req, res);
     next();
   };
+}
+
+/** The headers of every answer, each of which an answer may replace. */
+export function setCommonHeaders(req: IncomingMessage, res: ServerResponse): void {
+  res.setHeader('X-Request-Id', requestContext(req).id);
+  res.setHeader('Cache-Control', 'no-store');
+  res.setHeader('X-Content-Type-Options', 'nosniff');
 }
 
 /** The parts of a request that are logged. */

@@ -4,6 +4,7 @@ import { sendWithEtag } from '../http/answer/send-with-etag.ts';
 import { negotiateProblem, type Format } from '../http/answer/negotiate.ts';
 import type { WeatherPorts } from './ports.ts';
 import { weatherRequest } from './weather-request.ts';
+import type { ProblemForm } from '../http/request/request-context.ts';
 import type { Route } from '../http/route.ts';
 import { weatherEndpoints, type WeatherEndpoint } from './endpoints.ts';
 import { collectionSchema } from './schemas/collection-schema.ts';
@@ -48,7 +49,7 @@ export const weatherRoutes: readonly Route<WeatherPorts>[] = weatherEndpoints.ma
     'template_error',
     ...endpoint.problems,
   ],
-  problemForm: (url, accept) => negotiateProblem(formatOf(url), accept),
+  problemForm: problemFormOf,
   isPresent: ({ weather }) => weather !== null,
   handle:
     ({ weather }) =>
@@ -57,6 +58,11 @@ export const weatherRoutes: readonly Route<WeatherPorts>[] = weatherEndpoints.ma
       sendWithEtag(req, res, await weather.answer(endpoint, weatherRequest(req.originalUrl, req.headers)));
     },
 }));
+
+/** The form in which a read is refused, by its URL and its Accept. Pure. */
+export function problemFormOf(url: string, accept: string | undefined): ProblemForm {
+  return negotiateProblem(formatOf(url), accept);
+}
 
 /** What a query says of the format, though it may be refused. */
 function formatOf(url: string): string | null {

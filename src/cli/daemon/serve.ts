@@ -14,7 +14,7 @@ import { createScheduler, type Scheduler } from '../../workers/schedule/schedule
 import { createStreams, type Streams } from '../../api/live/streams.ts';
 import { createMetrics, type Metrics } from '../../api/metrics/metrics.ts';
 import { expectMetrics, metricsOptions } from './metrics-options.ts';
-import { withHotReads } from '../../api/weather/hot-reads.ts';
+import { withDirectReads } from '../../api/weather/direct-reads.ts';
 import type { OpenedWeather } from '../../api/weather/open-weather.ts';
 import { newEntrance, type Entrance } from './entrance.ts';
 import { findLastSuccesses, type Search } from './last-successes.ts';
@@ -94,7 +94,7 @@ export async function serve(options: ServeOptions): Promise<Served> {
     });
     if (workers) await coordinator.start();
     scheduler.update(config.pipelines);
-    entrance.open(withHotReads(createApp(ports), ports));
+    entrance.open(withDirectReads(createApp(ports), ports));
     const url = `${server.origin}${config.server.http.basePath}`;
     log.info({ url, pipelines: [...configured.get().uploadPipelines.keys()] }, 'listening');
     onListening?.(url);

@@ -2,7 +2,7 @@ import { releasedOnFailure } from '../../core/lifecycle.ts';
 import { inContext } from '../../core/weather/open-reader.ts';
 import { createHttpApp } from '../../api/http/app.ts';
 import { listen } from '../../api/http/listen.ts';
-import { withHotReads } from '../../api/weather/hot-reads.ts';
+import { withDirectReads } from '../../api/weather/direct-reads.ts';
 import { openWeather, requireDatabaseSecrets } from '../../api/weather/open-weather.ts';
 import { readerRoutes } from '../../api/weather/reader-routes.ts';
 import { bootstrap, runOnce, type ProgramOptions } from './bootstrap.ts';
@@ -28,7 +28,7 @@ export async function serveWeather(options: ProgramOptions): Promise<ServedWeath
     const { http } = config.server;
     const server = await inContext('build app', () => {
       const ports = { http, clock, log, logging, metrics: null, weather: weather.service };
-      return listen(withHotReads(createHttpApp(readerRoutes, ports), ports), http, ports);
+      return listen(withDirectReads(createHttpApp(readerRoutes, ports), ports), http, ports);
     });
     const url = `${server.origin}${http.basePath}`;
     log.info({ url, database: config.databases[0]?.name }, 'listening');

@@ -1,0 +1,95 @@
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+import express, { type Express } from 'express';
+import type { HttpPorts } from '../http/app.ts';
+import { crossOrigin } from '../http/answer/cross-origin.ts';
+import { sendWithEtag } from '../http/answer/send-with-etag.ts';
+import { sendProblem } from '../http/problem.ts';
+import { hasPendingBody } from '../http/request/drain-request.ts';
+import { refusedHead } from '../http/request/refused-head.ts';
+import { requestContext } from '../http/request/request-context.ts';
+import { logRequest, setCommonHeaders, type LoggedRequest } from '../http/request-log.ts';
+import type { Metrics } from '../metrics/metrics.ts';
+import { recordRequest } from '../metrics/record-request.ts';
+import { weatherEndpoints, type WeatherEndpoint } from './endpoints.ts';
+import type { WeatherPorts } from './ports.ts';
+import type { WeatherAnswer } from './service.ts';
+import { problemFormOf } from './weather-routes.ts';
+import { weatherRequest } from './weather-request.ts';
+
+/**
+ * The application with a direct way for weather reads: the same answers, refusals, log lines and counters
+ * without the routing of express, which is most of what a cached read costs. Weather needs no authorization.
+ * What express may understand otherwise (another case, a slash at the end, a body, a head that is refused,
+ * another method) is left to it.
+ */
+export function withDirectReads(
+  app: Express,
+  ports: WeatherPorts & { metrics: Metrics | null } & HttpPorts,
+): RequestListener {
+  const { weather, metrics, http, log, clock, logging } = ports;
+  if (weather === null) return app;
+  const cors = crossOrigin(http.cors);
+  const endpoints = endpointsBelow(http.basePath);
+
+  const observe = (req: IncomingMessage, res: ServerResponse, route: string): void => {
+    requestContext(req).route = route;
+    logRequest({ log, clock, logging }, asLogged(app, req), res);
+    if (metrics !== null) recordRequest(metrics, clock, req, res);
+  };
+  const send = (req: IncomingMessage, res: ServerResponse, answer: WeatherAnswer): void => {
+    if (cors === null) sendWithEtag(req, res, answer);
+    else cors(req, res, () => sendWithEtag(req, res, answer));
+  };
+  const refuse = (req: IncomingMessage, res: ServerResponse, thrown: unknown): void => {
+    requestContext(req).problemForm = problemFormOf(req.url ?? '/', req.headers.accept);
+    setCommonHeaders(req, res);
+    const answer = (): void => {
+      sendProblem(req, res, thrown, clock).catch(() => res.destroy());
+    };
+    if (cors === null) answer();
+    else cors(req, res, answer);
+  };
+
+  return (req, res) => {
+    if ((req.method !== 'GET' && req.method !== 'HEAD') || hasPendingBody(req) || refusedHead(req) !== null) {
+      app(req, res);
+      return;
+    }
+    const request = weatherRequest(req.url ?? '/', req.headers);
+    const kept = weather.hot(request);
+    if (kept !== undefined) {
+      observe(req, res, kept.endpoint.path);
+      send(req, res, kept);
+      return;
+    }
+    const endpoint = endpoints.get(pathOf(request.url));
+    if (endpoint === undefined) {
+      app(req, res);
+      return;
+    }
+    observe(req, res, endpoint.path);
+    weather
+      .answer(endpoint, request)
+      .then((answer) => send(req, res, answer))
+      .catch((error: unknown) => refuse(req, res, error));
+  };
+}
+
+/** By the whole path that leads to each; those with a parameter in their path are found by express alone. */
+function endpointsBelow(basePath: string): ReadonlyMap<string, WeatherEndpoint> {
+  const base = basePath === '/' ? '' : basePath;
+  const plain = weatherEndpoints.filter(({ path }) => !path.includes('{'));
+  return new Map(plain.map((endpoint) => [base + endpoint.path, endpoint]));
+}
+
+function pathOf(url: string): string {
+  const end = url.indexOf('?');
+  return end === -1 ? url : url.slice(0, end);
+}
+
+/** What express would add, without changing the prototype of the request, which is slow. */
+function asLogged(app: Express, req: IncomingMessage): LoggedRequest {
+  const asked = { app, headers: req.headers, socket: req.socket, connection: req.socket };
+  const ip: unknown = Reflect.get(express.request, 'ip', asked);
+  return Object.assign(req, { originalUrl: req.url ?? '/', ip: typeof ip === 'string' ? ip : undefined });
+}
