@@ -1,0 +1,192 @@
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, utimesSync } from 'node:fs';
+import path from 'node:path';
+import t, { type Test } from 'tap';
+import { parse } from 'yaml';
+import { startDaemon, type Daemon } from './daemon.ts';
+import { installLinked, packWaybill } from './packed.ts';
+import type { Ended } from './process.ts';
+
+/*
+ * The shell of examples/ci, as its runners take it out of the YAML. npm installs the package for real where
+ * CI=true; elsewhere the test puts the package where npm would, with the dependencies of this clone.
+ */
+
+const isWhole = process.env['CI'] === 'true';
+const token = 'token-of-producers';
+const config = [
+  'upload_tokens: [{id: ci, value_env: TOKEN_CI, pipelines: [site, blocked], scopes: [upload, read]}]',
+  'server: {http: {listen: "127.0.0.1:0"}, staging: {directory: ./staging}}',
+  'pipelines:',
+  '  - {id: site, source: {backend: http_upload}, destinations: [{id: web, backend: local, path: ./web}]}',
+  '  - {id: blocked, source: {backend: http_upload}, destinations: [{id: web, backend: local, path: ./blocked}]}',
+].join('\n');
+
+interface World {
+  place: string;
+  /** Where the job runs; it has `the site`. */
+  work: string;
+  tarball: string;
+  daemon: Daemon;
+}
+
+async function startWorld(t: Test): Promise<World> {
+  const place = t.testdir({
+    'c.yml': config,
+    package: {},
+    blocked: { n: { 'diary.txt': 'not yours' } },
+    work: { 'the site': { 'index.html': '<p>' } },
+  });
+  const tarball = packWaybill(path.join(place, 'package'));
+  const daemon = await startDaemon(t, place, { TOKEN_CI: token });
+  return { place, work: path.join(place, 'work'), tarball, daemon };
+}
+
+/** What npm says where the fault is not the package's: there is no registry, or it has not everything. */
+const withoutRegistry =
+  /\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ERR_SOCKET_TIMEOUT|EIDLETIMEOUT|ENETUNREACH|EHOSTUNREACH|ETARGET|ENOVERSIONS|E4\d\d|E5\d\d|ENOTCACHED|CERT_\w+|\w+_CERT\w*)\b/;
+
+/** The exit code of `timeout`, well before the file counts as hanging: a registry that is so slow is none. */
+const tookTooLong = 124;
+const mostSeconds = '240';
+
+/** Runs the step that installs, or does what it would do; afterwards `prefix` has the program. */
+/** Runs the step that installs, or does what it would do; afterwards `prefix` has the program. */
+function install(
+  t: Test,
+  { tarball }: World,
+  prefix: string,
+  step: (env: Record<string, string>) => Ended,
+): void {
+  if (isWhole) {
+    // What leads npm to its registry, and nothing of what the tests are started with.
+    const own = { ...(process.env as Record<string, string>), NODE_OPTIONS: '' };
+    const { status, stderr } = step({
+      ...own,
+      npm_config_fetch_retries: '1',
+      npm_config_fetch_timeout: '60000',
+    });
+    if (status === 0) return;
+    if (status !== tookTooLong && !withoutRegistry.test(stderr))
+      throw new Error(`npm does not install the package:\n${stderr}`);
+    t.comment(`npm had no registry to install from:\n${stderr}`);
+    rmSync(prefix, { recursive: true, force: true, maxRetries: 20 });
+  }
+  installLinked(tarball, prefix);
+}
+
+function shell({ place, work }: World, command: readonly string[], env: Record<string, string>): Ended {
+  const { status, stdout, stderr } = spawnSync('timeout', [mostSeconds, ...command], {
+    cwd: work,
+    encoding: 'utf8',
+    // Git looks no further up, where it may find the repository of this clone.
+    env: { PATH: process.env['PATH'], HOME: place, GIT_CEILING_DIRECTORIES: place, ...env },
+  });
+  return { status, stdout, stderr };
+}
+
+/** What both have to show: published, once however often, and told as failed. */
+function shows(t: Test, world: World, push: (env: Record<string, string>) => Ended): void {
+  const { url } = world.daemon;
+  const settings = {
+    WAYBILL_URL: url,
+    WAYBILL_TOKEN: token,
+    WAYBILL_PIPELINE: 'site',
+    WAYBILL_DIRECTORY: './the site',
+    WAYBILL_NAME: 'a name',
+  };
+  t.match(push(settings), {
+    status: 0,
+    stdout: /^succeeded .*\n {2}✓ {2}web {2}publish_new {2}target=a name/m,
+  });
+  t.equal(readFileSync(path.join(world.place, 'web/a name/index.html'), 'utf8'), '<p>');
+  t.match(
+    push(settings),
+    { status: 0, stderr: /taken before as site\./ },
+    'the job run again publishes once',
+  );
+
+  const commit = { ...settings, SOURCE_DATE_EPOCH: '1795136523', WAYBILL_NAME: 'of a commit' };
+  t.match(push(commit), { status: 0, stdout: /publish_new/ });
+  utimesSync(path.join(world.work, 'the site', 'index.html'), 1, 1);
+  t.match(push(commit), { status: 0, stderr: /taken before/ }, 'and so does another checkout of the commit');
+
+  t.match(push({ ...settings, WAYBILL_NAME: '' }), { status: 0, stdout: /^succeeded / });
+  t.equal(readdirSync(path.join(world.place, 'web')).length, 3, 'without a name it has a path of its own');
+
+  const failed = push({ ...settings, WAYBILL_PIPELINE: 'blocked', WAYBILL_NAME: 'n' });
+  t.match(failed, { status: 1, stdout: /unmanaged_content/ });
+  const refused = push({ ...settings, WAYBILL_TOKEN: 'wrong-token' });
+  t.match(refused, { status: 2, stdout: '', stderr: /next {3}.*WAYBILL_TOKEN/ });
+  t.notMatch(`${refused.stdout}${refused.stderr}`, 'wrong-token');
+  const hostile = push({ ...settings, WAYBILL_NAME: '"; touch made; $(touch made) `touch made`' });
+  t.notOk(existsSync(path.join(world.work, 'made')), 'nothing in a setting is a command');
+  t.equal(hostile.status, 0, 'it is a name like any other');
+}
+
+interface Action {
+  inputs: Record<string, { required?: boolean; default?: string }>;
+  runs: { using: string; steps: { name: string; shell: string; env: Record<string, string>; run: string }[] };
+}
+
+t.test('the composite action installs the package and publishes', async (t) => {
+  const world = await startWorld(t);
+  const { inputs, runs } = parse(readFileSync('examples/ci/action.yml', 'utf8')) as Action;
+  t.equal(runs.using, 'composite');
+  t.equal(runs.steps.length, 2);
+  const [installing, publishing] = runs.steps;
+  const temp = path.join(world.place, 'temp');
+  mkdirSync(temp);
+
+  /** One step as the runner has it: what `env` takes from inputs is put in, and `run` is a file for bash. */
+  const step = (
+    given: Action['runs']['steps'][number] | undefined,
+    values: Record<string, string>,
+    more: Record<string, string>,
+  ): Ended => {
+    const env: Record<string, string> = { ...more, RUNNER_TEMP: temp };
+    for (const [name, value] of Object.entries(given?.env ?? {}))
+      env[name] = value.replace(/^\$\{\{ inputs\.([\w-]+) \}\}$/, (_all, input: string) => {
+        t.ok(Object.hasOwn(inputs, input), `${input} is declared`);
+        return values[input] ?? inputs[input]?.default ?? '';
+      });
+    t.equal(given?.shell, 'bash');
+    t.notMatch(given?.run, '${{', 'inputs come by the environment');
+    return shell(
+      world,
+      ['bash', '--noprofile', '--norc', '-eo', 'pipefail', '-c', given?.run ?? 'false'],
+      env,
+    );
+  };
+  install(t, world, path.join(temp, 'waybill'), (env) => step(installing, { package: world.tarball }, env));
+  shows(t, world, (settings) => {
+    const {
+      WAYBILL_URL: url = '',
+      WAYBILL_TOKEN: value = '',
+      WAYBILL_PIPELINE: pipeline = '',
+      ...others
+    } = settings;
+    const { WAYBILL_DIRECTORY: directory = '', WAYBILL_NAME: name = '', ...more } = others;
+    return step(publishing, { url, token: value, pipeline, directory, name }, more);
+  });
+});
+
+t.test('the GitLab job installs the package and publishes', async (t) => {
+  const world = await startWorld(t);
+  const { '.waybill-push': job } = parse(readFileSync('examples/ci/waybill.gitlab-ci.yml', 'utf8')) as Record<
+    string,
+    { variables: Record<string, string>; script: string[] }
+  >;
+  const script = job?.script ?? [];
+  const installing = script.findIndex((line) => line.startsWith('npm install '));
+  t.equal(installing, 1);
+  const WAYBILL_PREFIX = path.join(world.place, 'prefix');
+  // One shell for all lines, which stops at the first that fails, in images without bash as in others.
+  const run = (lines: readonly string[], settings: Record<string, string>): Ended =>
+    shell(world, ['sh', '-ec', lines.join('\n')], { ...job?.variables, WAYBILL_PREFIX, ...settings });
+  install(t, world, WAYBILL_PREFIX, (env) =>
+    run(script.slice(0, installing + 1), { ...env, WAYBILL_PACKAGE: world.tarball }),
+  );
+  const publishing = script.filter((_line, index) => index !== installing);
+  shows(t, world, (settings) => run(publishing, settings));
+});

@@ -1,0 +1,22 @@
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, readdirSync, symlinkSync } from 'node:fs';
+import path from 'node:path';
+
+/** The package as npm would publish it, of the program as it is built; made in `place`. */
+export function packWaybill(place: string): string {
+  const env = { PATH: process.env['PATH'] ?? '', HOME: place };
+  execFileSync('npm', ['pack', '--ignore-scripts', '--silent', '--pack-destination', place], { env });
+  const name = readdirSync(place).find((each) => each.endsWith('.tgz'));
+  if (name === undefined) throw new Error('npm pack made no package');
+  return path.join(place, name);
+}
+
+/** What `npm install --prefix` makes of a package, with the dependencies of this clone for npm's own. */
+export function installLinked(tarball: string, prefix: string): void {
+  const installed = path.join(prefix, 'node_modules', 'waybill');
+  const bin = path.join(prefix, 'node_modules', '.bin');
+  for (const directory of [installed, bin]) mkdirSync(directory, { recursive: true });
+  execFileSync('tar', ['-xzf', tarball, '--strip-components=1', '-C', installed]);
+  symlinkSync(path.resolve('node_modules'), path.join(installed, 'node_modules'));
+  symlinkSync('../waybill/dist/cli/main.js', path.join(bin, 'waybill'));
+}
