@@ -37,8 +37,8 @@ export async function fillAlerts(target: Target, alerts: number): Promise<void> 
     `insert into alerts (alert_id, sent_at, effective_at, expires_at, status, message_type, category, severity, certainty, urgency, event, area_desc, geometry)
      select 'urn:bench:' || n, now(), now(), now() + interval '30 days', 'Actual', 'Alert', 'Met', 'Severe', 'Likely', 'Expected',
        'Flood Warning', 'Somewhere', jsonb_build_object('type', 'Polygon', 'coordinates', jsonb_build_array((
-         select jsonb_agg(jsonb_build_array(round((-124 + (n * 7919 % 57000) / 1000.0 + 0.3 * cos(c * pi() / 12))::numeric, 4),
-           round((25 + (n * 104729 % 24000) / 1000.0 + 0.3 * sin(c * pi() / 12))::numeric, 4)) order by c)
+         select jsonb_agg(jsonb_build_array(round((-124 + (n * 7919::bigint % 57000) / 1000.0 + 0.3 * cos(c * pi() / 12))::numeric, 4),
+           round((25 + (n * 104729::bigint % 24000) / 1000.0 + 0.3 * sin(c * pi() / 12))::numeric, 4)) order by c)
          from generate_series(0, 24) c)))
      from generate_series(1, ${alerts}) n;
      insert into alert_areas (alert_id, ugc) select alert_id, 'NYZ072' from alerts;
