@@ -42,6 +42,7 @@ const homes: Record<string, string> = {
   express: 'src/api/.+',
   cors: 'src/api/http/answer/cross-origin\\.ts',
   busboy: 'src/api/.+',
+  '@tus/[^/]+': 'src/api/resumable/.+',
   multer: 'src/api/.+',
   bullmq: 'src/workers/bullmq/.+',
   ioredis: 'src/(workers/bullmq/.+|core/notify/sinks/redis\\.ts)',

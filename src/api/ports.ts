@@ -7,6 +7,7 @@ import type { MetricsAccess, MetricsPorts } from './metrics/metrics-route.ts';
 import type { LivePorts } from './live/live-routes.ts';
 import type { PipelineAccess, PipelinePorts } from './runs/pipelines-route.ts';
 import type { ReloadPorts } from './reload/reload-route.ts';
+import type { ResumablePorts } from './resumable/ports.ts';
 import type { UploadAccess, UploadPorts } from './upload/ports.ts';
 import type { WeatherPorts } from './weather/ports.ts';
 
@@ -21,6 +22,7 @@ export interface ApiPorts
   extends
     HttpPorts,
     UploadPorts,
+    ResumablePorts,
     LivePorts,
     PipelinePorts,
     ReloadPorts,

@@ -7,6 +7,9 @@ import { followRunRoute, followRunsRoute } from './live/live-routes.ts';
 import { metricsRoute } from './metrics/metrics-route.ts';
 import { openApiRoute } from './openapi/openapi-route.ts';
 import { reloadRoute } from './reload/reload-route.ts';
+import { sendUploadRoute } from './resumable/send-route.ts';
+import { removeUploadRoute, showUploadRoute } from './resumable/upload-routes.ts';
+import { createUploadRoute, uploadOptionsRoute } from './resumable/uploads-routes.ts';
 import { cancelRunRoute } from './runs/cancel-route.ts';
 import { pausePipelineRoute, resumePipelineRoute } from './runs/pause-routes.ts';
 import { listRunsRoute, startRunRoute } from './runs/pipeline-runs-routes.ts';
@@ -23,6 +26,11 @@ import { weatherRoutes } from './weather/weather-routes.ts';
 export const routes: readonly Route<ApiPorts>[] = [
   uploadRoute,
   uploadFormRoute,
+  createUploadRoute,
+  uploadOptionsRoute,
+  showUploadRoute,
+  sendUploadRoute,
+  removeUploadRoute,
   showRunRoute,
   followRunRoute,
   startRunRoute,

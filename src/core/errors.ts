@@ -259,6 +259,26 @@ export const errorTable = {
     retryable: true,
     about: 'As many uploads and runs of the pipeline wait as its `max_waiting` allows.',
   },
+  partial_uploads_full: {
+    retryable: true,
+    about: 'There are as many partial uploads as `server.resumable` allows, or they take all its bytes.',
+  },
+  upload_not_found: {
+    retryable: false,
+    about: 'No such partial upload: it was never begun here, was refused or given up, or has expired.',
+  },
+  upload_offset_conflict: {
+    retryable: false,
+    about: 'What was sent does not begin where the partial upload ends; HEAD says where that is.',
+  },
+  upload_locked: {
+    retryable: true,
+    about: 'Another request sends the partial upload, or hands it to the queue.',
+  },
+  unsupported_tus_version: {
+    retryable: false,
+    about: 'The request does not name the version of the tus protocol that is spoken here, 1.0.0.',
+  },
   queue_unavailable: {
     retryable: true,
     about:

@@ -6,14 +6,16 @@ import { serve } from '../../src/cli/daemon/serve.ts';
 import { WaybillError } from '../../src/core/errors.ts';
 import { silentLog } from '../../src/core/log.ts';
 import { connect, startApi, tokens, uploadHead, type Api, type RawConnection } from './harness.ts';
+import { begin } from './resumable/tus.ts';
 
 /** The one rule for bodies, on every route that has one: the list is that of the routes themselves. */
 
 const pipelineOf: Record<string, string> = { startRun: 'files' };
 const forAdmin = new Set(['pausePipeline', 'resumePipeline', 'reload']);
-const withBody = routes.flatMap(({ body, path, operationId, access, problems }) =>
+const withBody = routes.flatMap(({ method, body, path, operationId, access, problems }) =>
   Object.keys(body?.content ?? {}).map((type) => ({
     name: `${operationId} (${type})`,
+    method: method.toUpperCase(),
     path: path.replace('{pipeline_id}', pipelineOf[operationId] ?? 'docs'),
     type: type === 'multipart/form-data' ? `${type}; boundary=x` : type,
     token: forAdmin.has(operationId) ? tokens.admin : tokens.docs,
@@ -21,8 +23,22 @@ const withBody = routes.flatMap(({ body, path, operationId, access, problems }) 
   })),
 );
 
-const headOf = ({ path, type, token }: (typeof withBody)[number], length = 1000): string =>
-  uploadHead({ Authorization: `Bearer ${token}`, 'Content-Type': type, 'Content-Length': length }, path);
+const headOf = ({ method, path, type, token }: (typeof withBody)[number], length = 1000): string =>
+  uploadHead(
+    {
+      Authorization: `Bearer ${token}`,
+      'Content-Type': type,
+      'Content-Length': length,
+      ...(path.includes('/uploads/') ? { 'Tus-Resumable': '1.0.0', 'Upload-Offset': 0 } : {}),
+    },
+    path,
+  ).replace('POST', method);
+
+/** Its path, where the route is about an upload: that of a new one. */
+async function pathOf(origin: string, { path }: (typeof withBody)[number]): Promise<string> {
+  if (!path.includes('{upload_id}')) return path;
+  return new URL(await begin(origin, 1000, { pipeline: 'docs', token: tokens.docs })).pathname;
+}
 const answered = /\r\n\r\n\{.*\}/;
 
 /** One client for each route and kind of body, which has sent `begun` of it. */
@@ -34,7 +50,7 @@ function stalledClients(
   return Promise.all(
     withBody.map(async (route) => {
       const client = await connect(t, origin);
-      client.socket.write(headOf(route) + begun);
+      client.socket.write(headOf({ ...route, path: await pathOf(origin, route) }) + begun);
       return { ...client, name: route.name };
     }),
   );

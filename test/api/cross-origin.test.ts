@@ -76,7 +76,7 @@ t.test('a preflight says what may be asked, and is answered without a token and 
   for (const path of ['/v1/pipelines/maps/upload', '/alerts', '/none']) {
     const { status, allowed, headers } = await asked(api + path, { origin: page, ...preflight });
     t.same([status, allowed, headers.get('content-length')], [204, page, '0'], path);
-    t.equal(headers.get('access-control-allow-methods'), 'GET,HEAD,POST');
+    t.equal(headers.get('access-control-allow-methods'), 'GET,HEAD,POST,PATCH,DELETE');
     t.match(headers.get('access-control-allow-headers'), /^Authorization,Content-Type,Idempotency-Key,/);
     t.equal(headers.get('access-control-max-age'), '600');
     t.equal(headers.get('access-control-allow-credentials'), null);

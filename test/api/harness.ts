@@ -21,6 +21,8 @@ import { logControl, type LogControl } from '../../src/core/log-control.ts';
 import { memoryQueue } from '../../src/workers/memory/queue.ts';
 import { freeBytes } from '../../src/workers/staging-check.ts';
 import { newUploadDirectory, removeUploadDirectory } from '../../src/workers/staged-directories.ts';
+import { openPartialUploads } from '../../src/workers/partial/partial-uploads.ts';
+import type { Config } from '../../src/core/config/config.ts';
 import { newReadiness } from '../../src/api/health/readiness.ts';
 import { queueCheck, stagingChecks, type HealthCheck } from '../../src/workers/health-checks.ts';
 import { createWeatherService } from '../../src/api/weather/service.ts';
@@ -67,6 +69,10 @@ export interface ApiSettings {
   maxWaiting?: number;
   /** What `/metrics` asks for. */
   metricsToken?: string;
+  /** Bounds of partial uploads. */
+  resumable?: Partial<Config['server']['resumable']>;
+  /** How long a request waits for another that has the partial upload. */
+  holdWaitMs?: number;
   /** How long the head of a request may take. */
   headersTimeoutMs?: number;
   /** Of readiness, before those that there are. */
@@ -80,6 +86,8 @@ export interface ApiSettings {
 /** The whole HTTP side over a real socket, queue and staging directory; nothing is published. */
 export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api> {
   const directory = await mkdtemp(path.join(tmpdir(), 'waybill-api-'));
+  // Beside the staging of what is whole, which the tests look into.
+  const partial = await mkdtemp(path.join(tmpdir(), 'waybill-partial-'));
   const lines: Api['lines'] = [];
   const note =
     (level: keyof Log) =>
@@ -165,6 +173,13 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     metricsToken:
       settings.metricsToken === undefined ? null : { id: 'metrics', hash: sha256(settings.metricsToken) },
   });
+  const partialUploads = await openPartialUploads({
+    staging: partial,
+    clock: systemClock,
+    log,
+    settings: { maxUploads: 10, maxBytes: 10_000_000, retentionMs: 60_000, ...settings.resumable },
+    holdWaitMs: settings.holdWaitMs ?? 10_000,
+  });
   const ports: Api['ports'] = {
     http,
     clock: systemClock,
@@ -184,6 +199,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
       observer: newWeatherObserver(log, metrics),
     }),
     weatherPulse: { isUp: () => settings.weatherIsUp ?? true },
+    partialUploads,
     staging: {
       create: () => newUploadDirectory(directory),
       discard: (staged) => removeUploadDirectory(directory, staged),
@@ -220,6 +236,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     connections,
     streams: ports.streams.stats,
     readiness: ports.readiness,
+    partialUploads: () => partialUploads.stats(),
     freeBytes: () => freeBytes(directory),
     weather: { isUp: () => true },
   });
@@ -227,7 +244,8 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     stopping.abort(new Error('the test is over'));
     await queue.close(0);
     await server.close();
-    await rm(directory, { recursive: true, force: true });
+    await partialUploads.close();
+    for (const place of [directory, partial]) await rm(place, { recursive: true, force: true });
   });
   return {
     origin: server.origin,

@@ -5,6 +5,7 @@ import { stageUpload } from '../../src/core/bundle/staging.ts';
 import { hostileArchives, hostileLimits } from '../fixtures/hostile-archives.ts';
 import { bundleTar } from '../fixtures/tar.ts';
 import { startApi, tokens, uploadForm, type Api } from './harness.ts';
+import { begin, send } from './resumable/tus.ts';
 
 const rows = new Map(
   [
@@ -71,6 +72,21 @@ t.test('a form does not make them harmless, nor harmful', async (t) => {
   for (const [name, [code, archive]] of Object.entries(hostileArchives)) {
     const response = await uploadForm(api.origin, { body: archive });
     t.match(await response.json(), { code }, name);
+  }
+  t.same(await api.staged(), []);
+});
+
+t.test('nor does an upload in several requests', async (t) => {
+  const api = await startApi(t, { stage: stageUpload, maxUploadSize: hostileLimits.maxUploadSize });
+  for (const [name, [code, archive]] of Object.entries(hostileArchives)) {
+    // An upload of nothing cannot be begun.
+    if (archive.length === 0) continue;
+    const bytes = new Uint8Array(archive);
+    // What is longer than the pipeline takes is refused as such, before there is anything to judge.
+    const url = await begin(api.origin, bytes.length > hostileLimits.maxUploadSize ? null : bytes.length);
+    const half = bytes.length >> 1;
+    await (await send(url, 0, bytes.subarray(0, half))).text();
+    t.match(await (await send(url, half, bytes.subarray(half))).json(), { code }, name);
   }
   t.same(await api.staged(), []);
 });

@@ -23,6 +23,7 @@ import { weatherFamilies } from '../../src/core/weather/families.ts';
 import type { WeatherReader } from '../../src/core/weather/reader.ts';
 import { schemaErrors } from './schema-errors.ts';
 import { readerThat } from './weather-reader-stub.ts';
+import { begin, send as sendPart, tus, type TusOptions } from './resumable/tus.ts';
 
 const document = openApiDocument(routes, '/');
 const errorsOf = schemaErrors(document);
@@ -62,9 +63,11 @@ t.test('every route of the router is in the document, and the other way round', 
 t.test('a path takes the methods of the document and no other', async (t) => {
   const { origin } = await startApi(t);
   for (const [path, item] of Object.entries(document.paths)) {
-    const response = await fetch(origin + path.replaceAll(/[{}]/g, ''), { method: 'PATCH' });
+    const response = await fetch(origin + path.replaceAll(/[{}]/g, ''), { method: 'PUT' });
     t.equal(response.status, 405, path);
-    const allowed = Object.keys(item).flatMap((method) => (method === 'get' ? ['GET', 'HEAD'] : ['POST']));
+    const allowed = Object.keys(item).flatMap((method) =>
+      method === 'get' ? ['GET', 'HEAD'] : [method.toUpperCase()],
+    );
     t.same(response.headers.get('allow')?.split(', ').sort(), allowed.sort());
     t.same(errorsOf({ $ref: '#/components/schemas/Problem' }, await response.json()), []);
   }
@@ -274,6 +277,160 @@ const ofUploads = (send: typeof upload, head: string): Record<string, Provocatio
   };
 };
 
+/** What the requests about resumable uploads are refused for alike. */
+const ofCallers = (ask: (options?: TusOptions, pipeline?: string) => Call): Record<string, Provocation> => ({
+  unauthorized: ask({ token: 'guess' }),
+  pipeline_not_found: ask({ token: tokens.docs }, 'files'),
+  forbidden: ask({ token: tokens.docs }),
+  token_expired: ask({ token: tokens.expired }),
+  insufficient_scope: ask({ token: tokens.reader }),
+});
+const begun =
+  (options: TusOptions = {}, pipeline = 'maps', query = ''): Call =>
+  ({ origin }) =>
+    tus('POST', `${origin}/v1/pipelines/${pipeline}/uploads${query}`, {
+      ...options,
+      headers: { 'upload-length': '3', ...options.headers },
+    });
+/** Of an upload of three bytes. */
+const ofUpload =
+  (method: string, options: TusOptions = {}, isLost = false): Call =>
+  async ({ origin }) =>
+    tus(method, isLost ? `${origin}/v1/pipelines/maps/uploads/none` : await begin(origin, 3), options);
+const ofNoUpload = (method: string) =>
+  ofCallers(
+    (options = {}, pipeline = 'maps') =>
+      ({ origin }) =>
+        tus(method, `${origin}/v1/pipelines/${pipeline}/uploads/none`, {
+          ...options,
+          ...(method === 'PATCH' ? { headers: { 'upload-offset': '0' } } : {}),
+        }),
+  );
+const whole =
+  (change: (api: Api) => void = () => undefined, headers: Record<string, string> = {}): Call =>
+  async (api) => {
+    const url = await begin(api.origin, 3, { headers });
+    change(api);
+    return sendPart(url, 0, 'abc');
+  };
+const holdsIt =
+  (method: string): Call =>
+  async (api) => {
+    const url = await begin(api.origin, 3);
+    await api.ports.partialUploads.hold(url.split('/').at(-1) ?? '');
+    return tus(method, url, method === 'PATCH' ? { headers: { 'upload-offset': '0' }, body: 'abc' } : {});
+  };
+const oldVersion = { headers: { 'tus-resumable': '0.1.0' } };
+const breakUploads =
+  (call: Call): Call =>
+  (api) => {
+    const fail = (): never => {
+      throw new Error('broken by the test');
+    };
+    Object.assign(api.ports.partialUploads, { find: fail, create: fail });
+    return call(api);
+  };
+const ofSending = (): Record<string, Provocation> => {
+  const throws = (code: ErrorCode): Provocation => [
+    { stage: () => Promise.reject(new WaybillError(code, 'refused by the test')) },
+    whole(),
+  ];
+  const sending = (options: TusOptions): Call =>
+    ofUpload('PATCH', { body: 'abc', ...options, headers: { 'upload-offset': '0', ...options.headers } });
+  return {
+    204: whole(),
+    ...ofNoUpload('PATCH'),
+    upload_not_found: ofUpload('PATCH', { headers: { 'upload-offset': '0' } }, true),
+    unsupported_tus_version: sending(oldVersion),
+    unsupported_media_type: sending({ headers: { 'content-type': 'text/plain' } }),
+    invalid_request: sending({ headers: { 'upload-offset': 'x' } }),
+    upload_locked: [{ holdWaitMs: 10 }, holdsIt('PATCH')],
+    upload_offset_conflict: sending({ headers: { 'upload-offset': '1' }, body: 'bc' }),
+    upload_too_large: sending({ body: 'abcd' }),
+    queue_full: [full, whole((api) => void api.ports.queue.reserve({ pipelineId: 'docs' }))],
+    pipeline_full: [{ maxWaiting: 1 }, whole((api) => void api.ports.queue.reserve({ pipelineId: 'maps' }))],
+    queue_unavailable: whole((api) => {
+      const gone = new WaybillError('queue_unavailable', 'away by the will of the test');
+      Object.assign(api.ports.queue, { reserve: () => Promise.reject(gone) });
+    }),
+    idempotency_in_progress: whole((api) => void api.ports.queue.reserve(keyInUse('ci', 'maps')), key),
+    idempotency_conflict: async (api) => {
+      await upload(api.origin, { headers: key, body: 'A' });
+      return whole(undefined, key)(api);
+    },
+    upload_timeout: [
+      { http: { idleTimeoutMs: 20 } },
+      async (api) => {
+        const { pathname } = new URL(await begin(api.origin, 3));
+        const head = { 'Tus-Resumable': '1.0.0', 'Upload-Offset': 0, 'Content-Length': 3 };
+        const type = { 'Content-Type': 'application/offset+octet-stream' };
+        return stalledUpload(api, uploadHead({ ...head, ...type }, pathname).replace('POST', 'PATCH'));
+      },
+    ],
+    shutting_down: whole((api) => api.ports.queue.drain()),
+    malformed_archive: throws('malformed_archive'),
+    too_many_files: throws('too_many_files'),
+    archive_bomb: throws('archive_bomb'),
+    unsafe_archive_entry: throws('unsafe_archive_entry'),
+    invalid_bundle: throws('invalid_bundle'),
+    insufficient_storage: throws('insufficient_storage'),
+    staging_unavailable: throws('staging_unavailable'),
+    internal_error: breakUploads(ofUpload('PATCH', { headers: { 'upload-offset': '0' } }, true)),
+  };
+};
+const creating =
+  (code: ErrorCode): Call =>
+  (api) => {
+    const refused = new WaybillError(code, 'refused by the test');
+    Object.assign(api.ports.partialUploads, { create: () => Promise.reject(refused) });
+    return begun()(api);
+  };
+const ofResumables: Record<string, Record<string, Provocation>> = {
+  createUpload: {
+    201: begun(),
+    ...ofCallers(begun),
+    invalid_request: begun({ headers: { 'upload-length': 'many' } }),
+    invalid_idempotency_key: begun({ headers: { 'idempotency-key': '' } }),
+    unsupported_tus_version: begun(oldVersion),
+    shutting_down: drained(begun()),
+    queue_unavailable: away(begun()),
+    queue_full: [full, occupied(begun(), { pipelineId: 'docs' })],
+    pipeline_full: [{ maxWaiting: 1 }, occupied(begun(), { pipelineId: 'maps' })],
+    upload_too_large: begun({ headers: { 'upload-length': '1001' } }),
+    idempotency_in_progress: occupied(begun({ headers: key }), keyInUse('ci', 'maps')),
+    partial_uploads_full: [
+      { resumable: { maxBytes: 5 } },
+      async (api) => (await begin(api.origin, 3), begun()(api)),
+    ],
+    insufficient_storage: creating('insufficient_storage'),
+    staging_unavailable: creating('staging_unavailable'),
+    internal_error: broken(begun()),
+  },
+  getUploadOptions: {
+    204: ({ origin }) => tus('OPTIONS', `${origin}/v1/pipelines/maps/uploads`),
+    ...ofCallers(
+      (options = {}, pipeline = 'maps') =>
+        ({ origin }) =>
+          tus('OPTIONS', `${origin}/v1/pipelines/${pipeline}/uploads`, options),
+    ),
+  },
+  getUpload: {
+    200: ofUpload('GET'),
+    ...ofNoUpload('GET'),
+    upload_not_found: ofUpload('GET', {}, true),
+    internal_error: breakUploads(ofUpload('GET', {}, true)),
+  },
+  sendUpload: ofSending(),
+  removeUpload: {
+    204: ofUpload('DELETE'),
+    ...ofNoUpload('DELETE'),
+    upload_not_found: ofUpload('DELETE', {}, true),
+    unsupported_tus_version: ofUpload('DELETE', oldVersion),
+    upload_locked: [{ holdWaitMs: 10 }, holdsIt('DELETE')],
+    internal_error: breakUploads(ofUpload('DELETE', {}, true)),
+  },
+};
+
 const json = { 'content-type': 'application/json' };
 /** @param path Of the run's record. */
 const acting =
@@ -349,6 +506,7 @@ const reloads = (): Record<string, Provocation> => {
 };
 
 const provocations: Record<string, Record<string, Provocation>> = {
+  ...ofResumables,
   ...Object.fromEntries(Object.entries(weatherReads).map(([name, path]) => [name, ofWeather(path)])),
   uploadBundle: ofUploads(upload, uploadHead({ 'Content-Length': 10 })),
   uploadBundleForm: {
@@ -562,7 +720,14 @@ const provocations: Record<string, Record<string, Provocation>> = {
 };
 
 /** These depend on nothing that could be broken from outside. */
-const neverFail = ['validateSceneMap', 'getSceneMapSchema', 'getLiveness', 'getOpenApi', 'getApiPage'];
+const neverFail = [
+  'getUploadOptions',
+  'validateSceneMap',
+  'getSceneMapSchema',
+  'getLiveness',
+  'getOpenApi',
+  'getApiPage',
+];
 
 for (const { method, path, operation } of operations()) {
   t.test(`${method.toUpperCase()} ${path} answers as the document says, in every case`, async (t) => {

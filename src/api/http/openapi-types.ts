@@ -16,7 +16,7 @@ export interface OpenApiDocument {
   };
 }
 
-export type PathItem = Partial<Record<'get' | 'post', Operation>>;
+export type PathItem = Partial<Record<'get' | 'post' | 'patch' | 'delete' | 'options', Operation>>;
 
 export interface Operation {
   operationId: string;

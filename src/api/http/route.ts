@@ -9,7 +9,7 @@ import type { Parameter, RequestBody, ResponseObject } from './openapi-types.ts'
  * its handlers need of the program; each feature declares its own.
  */
 export interface Route<Ports> {
-  method: 'get' | 'post';
+  method: RouteMethod;
   /**
    * With the parameter names of the document: `/runs/{run_id}`. A handler reads that one as
    * `req.params.runId`.
@@ -41,6 +41,8 @@ export interface Route<Ports> {
   /** Makes the handlers, once. `served` lists the routes that are served together with this one. */
   handle: (ports: Ports, served: readonly Route<never>[]) => Handler | readonly Handler[];
 }
+
+export type RouteMethod = 'get' | 'post' | 'patch' | 'delete' | 'options';
 
 /** The groups of the OpenAPI document. */
 export type RouteTag = 'uploads' | 'runs' | 'pipelines' | 'scene maps' | 'weather' | 'daemon';

@@ -14,9 +14,7 @@ export function createRouter<Ports>(routes: readonly Route<Ports>[], ports: Port
     const served = router.route(expressPath(path)).all(noteRoute(path, ofPath));
     for (const { method, handle } of ofPath)
       served[method](...([handle(ports, present)].flat() as RequestHandler[]));
-    served.all(
-      onlyMethods(ofPath.map(({ method }) => (method === 'get' ? 'GET, HEAD' : method.toUpperCase()))),
-    );
+    served.all(onlyMethods(ofPath.flatMap(({ method }) => (method === 'get' ? ['get', 'head'] : [method]))));
   }
   return router;
 }
@@ -44,7 +42,7 @@ function noteRoute(
 }
 
 function onlyMethods(methods: readonly string[]): RequestHandler {
-  const allow = methods.join(', ');
+  const allow = [...new Set(methods)].map((method) => method.toUpperCase()).join(', ');
   return (req, res) => {
     res.setHeader('Allow', allow);
     throw new WaybillError('method_not_allowed', `${req.method} is not possible here`, {

@@ -14,6 +14,7 @@ export interface ObservedDaemon extends ObservedReadiness {
   threads: () => ThreadStats;
   connections: () => ConnectionStats;
   streams: () => StreamStats;
+  partialUploads: () => { uploads: number; bytes: number };
   /** Null if no weather database is configured. */
   weather: { isUp(): boolean } | null;
 }
@@ -21,7 +22,17 @@ export interface ObservedDaemon extends ObservedReadiness {
 /** Adds gauges that look the daemon up whenever the metrics are read. */
 export function observeDaemon(
   registry: Registry,
-  { queue, pipelines, driver, threads, connections, streams, weather, ...daemon }: ObservedDaemon,
+  {
+    queue,
+    pipelines,
+    driver,
+    threads,
+    connections,
+    streams,
+    partialUploads,
+    weather,
+    ...daemon
+  }: ObservedDaemon,
 ): void {
   const registers = [registry];
   if (weather !== null)
@@ -53,6 +64,7 @@ export function observeDaemon(
   observeQueue(registry, pipelines, queue, driver);
   observeReadiness(registry, daemon);
   observeStreams(registry, streams);
+  observePartialUploads(registry, partialUploads);
   observeThreads(registry, threads);
 }
 
@@ -74,6 +86,26 @@ function observeStreams(registry: Registry, streams: () => StreamStats): void {
     collect() {
       this.reset();
       for (const [end, count] of Object.entries(streams().ended)) this.inc({ end }, count);
+    },
+  });
+}
+
+function observePartialUploads(registry: Registry, stats: ObservedDaemon['partialUploads']): void {
+  const registers = [registry];
+  new Gauge({
+    name: 'waybill_partial_uploads',
+    help: 'Resumable uploads that are not whole, or not accepted.',
+    registers,
+    collect() {
+      this.set(stats().uploads);
+    },
+  });
+  new Gauge({
+    name: 'waybill_partial_uploads_bytes',
+    help: 'Bytes that have come of resumable uploads that are not whole, or not accepted.',
+    registers,
+    collect() {
+      this.set(stats().bytes);
     },
   });
 }

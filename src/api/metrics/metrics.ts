@@ -35,7 +35,7 @@ export interface AnsweredRequest {
 }
 
 // All other methods that clients may send share one series.
-const knownMethods = new Set(['GET', 'HEAD', 'POST']);
+const knownMethods = new Set(['GET', 'HEAD', 'POST', 'PATCH', 'DELETE', 'OPTIONS']);
 
 // A request without a body takes milliseconds, a large upload many minutes.
 const requestBuckets = [0.005, 0.02, 0.1, 0.5, 2, 10, 60, 300, 1800];

@@ -23,13 +23,13 @@ export function recordRequest(
 ): void {
   const started = clock.monotonic();
   res.on('close', () => {
-    const { route = null, fields, acceptedAt } = requestContext(req);
+    const { route = null, fields, acceptedAt, finishesUpload = false } = requestContext(req);
     const status = res.headersSent ? res.statusCode : null;
     const now = clock.monotonic();
     const seconds = (now - started) / 1000;
     const sinceAccept = acceptedAt === undefined ? {} : { sinceAccept: (now - acceptedAt) / 1000 };
     metrics.request({ method: req.method ?? '', route, status, seconds, ...sinceAccept });
-    if (route === null || !uploadRoute.test(route) || status === 405) return;
+    if (route === null || !(uploadRoute.test(route) || finishesUpload) || status === 405) return;
     const taken =
       status === 200 ? 'planned' : res.hasHeader('Idempotency-Replayed') ? 'replayed' : 'accepted';
     const result = fields['code'] ?? taken;

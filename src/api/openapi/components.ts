@@ -14,6 +14,7 @@ export function componentSchemas(): Record<string, JsonSchema> {
     ...fromFile('SceneMap', sceneMapSchemaText()),
     ...fromFile('Plan', planSchemaText()),
     Accepted: accepted,
+    PartialUpload: partialUpload,
     RunList: runList,
     RunSearch: runSearch,
     PipelineState: pipelineState,
@@ -44,6 +45,22 @@ const accepted: JsonSchema = {
       type: 'integer',
       minimum: 1,
     },
+  },
+};
+
+const partialUpload: JsonSchema = {
+  description: 'A resumable upload. Once its run is accepted, `run_id` and what follows tell of that.',
+  type: 'object',
+  additionalProperties: false,
+  required: ['upload_id', 'offset', 'length', 'expires_at', 'run_id', 'position', 'replayed'],
+  properties: {
+    upload_id: { type: 'string' },
+    offset: { description: 'Where to go on, in bytes.', type: 'integer', minimum: 0 },
+    length: { description: 'Bytes of the archive; null until that is known.', type: ['integer', 'null'] },
+    expires_at: { type: 'string', format: 'date-time' },
+    run_id: { type: ['string', 'null'] },
+    position: { description: 'As in `Accepted`.', type: ['integer', 'null'], minimum: 1 },
+    replayed: { description: 'The key was used before: the run is the one of then.', type: 'boolean' },
   },
 };
 

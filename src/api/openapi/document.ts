@@ -78,7 +78,7 @@ function operationOf(route: Route<never>): Operation {
   for (const [status, response] of Object.entries(route.responses))
     responses[status] = withHeaders(response, { 'X-Request-Id': requestIdHeader });
   for (const [status, codes] of byStatus(problemsOf(route)))
-    responses[status] = problemResponse(codes, route.problemForm !== undefined);
+    responses[status] = problemResponse(codes, route);
   return {
     operationId,
     tags: [tag],
@@ -100,14 +100,17 @@ function byStatus(codes: readonly ErrorCode[]): Map<string, ErrorCode[]> {
   return groups;
 }
 
-function problemResponse(codes: readonly ErrorCode[], isNegotiated: boolean): ResponseObject {
+function problemResponse(
+  codes: readonly ErrorCode[],
+  { method, problemForm }: Pick<Route<never>, 'method' | 'problemForm'>,
+): ResponseObject {
   const schema = { allOf: [schemaRef('Problem')], properties: { code: { enum: codes } } };
   return withHeaders(
     {
       description: codes.map((code) => `\`${code}\`: ${errorTable[code].about}`).join('\n\n'),
-      content: { 'application/problem+json': { schema }, ...(isNegotiated ? otherForms : {}) },
+      content: { 'application/problem+json': { schema }, ...(problemForm === undefined ? {} : otherForms) },
     },
-    { 'X-Request-Id': requestIdHeader, ...headersOf(codes) },
+    { 'X-Request-Id': requestIdHeader, ...headersOf(codes, method) },
   );
 }
 
@@ -117,7 +120,7 @@ const otherForms: Record<string, MediaType> = {
 };
 
 /** Headers that come with every one of the codes are required, the others not. */
-function headersOf(codes: readonly ErrorCode[]): Record<string, Header> {
+function headersOf(codes: readonly ErrorCode[], method: Route<never>['method']): Record<string, Header> {
   const headers: Record<string, Header> = {};
   const add = (name: string, has: (code: ErrorCode) => boolean, about: Omit<Header, 'required'>): void => {
     if (codes.some(has)) headers[name] = { ...about, required: codes.every(has) };
@@ -130,7 +133,7 @@ function headersOf(codes: readonly ErrorCode[]): Record<string, Header> {
     description: 'How to authenticate.',
     schema: { type: 'string' },
   });
-  add('Accept-Post', (code) => code === 'unsupported_media_type', {
+  add(method === 'patch' ? 'Accept-Patch' : 'Accept-Post', (code) => code === 'unsupported_media_type', {
     description: 'The media types that this route takes.',
     schema: { type: 'string' },
   });

@@ -3,12 +3,12 @@ import type { RequestHandler } from 'express';
 import { hasCode, WaybillError, type ErrorCode } from '../../core/errors.ts';
 import { flag } from '../../core/parameters.ts';
 import type { RunResult } from '../../core/publish/results/result.ts';
-import type { AcceptedRun, Admission } from '../../workers/queue.ts';
+import type { Admission } from '../../workers/queue.ts';
 import { stagingFailure } from '../../workers/staging-check.ts';
-import { newRunId } from '../../workers/run-id.ts';
 import { idempotencyOf, rerunFailed } from '../runs/idempotency-key.ts';
 import { sendAccepted } from '../runs/accepted-response.ts';
 import { authorizePipeline } from '../runs/pipeline-access.ts';
+import { accept, withStagingDirectory, type Accepted } from './accept-staged.ts';
 import type { StagedUpload, UploadPipeline, UploadPorts } from './ports.ts';
 import { queryParameters } from '../http/query-parameters.ts';
 import { withBody } from '../http/request/request-body.ts';
@@ -69,8 +69,7 @@ export function takeUpload(ports: UploadPorts, form: UploadForm): RequestHandler
     const { pipeline, admission, archive, isDryRun } = await admit(ports, form, req, res);
     try {
       if (req.headers.expect !== undefined) res.writeContinue();
-      const directory = await ports.staging.create();
-      const outcome = await keepOrDiscard(ports, directory, async () => {
+      const outcome = await withStagingDirectory<Outcome>(ports, async (directory) => {
         const staged = await receive(ports, pipeline, directory, { req, archive });
         if (!isDryRun) return accept(ports, pipeline, admission, staged);
         return { isKept: false, plan: await planUpload(req, res, ports, { pipeline, staged }) };
@@ -185,43 +184,5 @@ function receive(
   );
 }
 
-/** What came of an upload; `isKept`: a new run has taken over what was staged. */
+/** What came of an upload. */
 type Outcome = Accepted | { isKept: false; plan: RunResult };
-
-interface Accepted {
-  isKept: boolean;
-  accepted: AcceptedRun;
-}
-
-async function accept(
-  ports: UploadPorts,
-  pipeline: UploadPipeline,
-  admission: Admission,
-  staged: StagedUpload,
-): Promise<Accepted> {
-  const runId = newRunId(pipeline.id, ports.clock.now());
-  const { directory, bundlePath, bytes } = staged;
-  const job = { runId, pipelineId: pipeline.id, staged: directory, bundlePath, bytes };
-  const accepted = await admission.accept(job, staged.contentDigest);
-  return { isKept: !accepted.replayed, accepted };
-}
-
-/** Removes the directory unless a new run has taken it over. */
-async function keepOrDiscard(
-  ports: UploadPorts,
-  directory: string,
-  work: () => Promise<Outcome>,
-): Promise<Outcome> {
-  const discard = (): Promise<void> =>
-    ports.staging
-      .discard(directory)
-      .catch((error: unknown) => ports.log.error({ err: error }, 'a staging directory could not be removed'));
-  try {
-    const result = await work();
-    if (!result.isKept) await discard();
-    return result;
-  } catch (error) {
-    await discard();
-    throw error;
-  }
-}

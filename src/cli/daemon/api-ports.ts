@@ -4,6 +4,7 @@ import { errorRecord } from '../../core/errors.ts';
 import { runFailure } from '../../core/publish/results/occurrences.ts';
 import type { Secrets } from '../../core/secrets.ts';
 import type { Coordinator } from '../../workers/coordinator.ts';
+import type { PartialUploads } from '../../workers/partial/partial-uploads.ts';
 import { cancelled } from '../../workers/refusals.ts';
 import type { Scheduler } from '../../workers/schedule/scheduler.ts';
 import type { Current } from '../../core/current.ts';
@@ -46,6 +47,7 @@ export interface ApiParts {
   metrics: Metrics | null;
   notifier: Pick<ProgramNotifier, 'notify'>;
   coordinator: Coordinator;
+  partialUploads: PartialUploads;
   scheduler: Pick<Scheduler, 'nextRun'>;
   weather: WeatherService | null;
   weatherPulse: Pulse | null;
@@ -77,6 +79,7 @@ export function apiPorts(foundation: Foundation, parts: ApiParts): ApiPorts {
     },
     queueDriver: config.server.queue.driver,
     staging: coordinator.staging,
+    partialUploads: parts.partialUploads,
     stage: metrics === null ? stageUpload : measuredStage(stageUpload, metrics),
     plan: (job, signal) => coordinator.plan(job, signal),
     metrics,

@@ -11,6 +11,7 @@ import { createApp } from '../../api/app.ts';
 import { listen, type HttpServer } from '../../api/http/listen.ts';
 import { newReadiness, type Readiness } from '../../api/health/readiness.ts';
 import { createScheduler, type Scheduler } from '../../workers/schedule/scheduler.ts';
+import { openPartialUploads, type PartialUploads } from '../../workers/partial/partial-uploads.ts';
 import { createStreams, type Streams } from '../../api/live/streams.ts';
 import { createMetrics, type Metrics } from '../../api/metrics/metrics.ts';
 import { expectMetrics, metricsOptions } from './metrics-options.ts';
@@ -19,6 +20,7 @@ import type { OpenedWeather } from '../../api/weather/open-weather.ts';
 import { newEntrance, type Entrance } from './entrance.ts';
 import { findLastSuccesses, type Search } from './last-successes.ts';
 import { watchLoopLag } from './loop-lag.ts';
+import { openConfiguredWeather } from './open-weather.ts';
 import type { ApiAccess } from '../../api/ports.ts';
 import { apiPorts, resolveAccess } from './api-ports.ts';
 import { createReloader, type Reloader, type ReloaderOptions } from './reloader.ts';
@@ -62,6 +64,7 @@ interface Daemon {
   entrance: Entrance;
   weather: OpenedWeather | null;
   coordinator: Coordinator;
+  partialUploads: PartialUploads;
   scheduler: Scheduler;
   streams: Streams;
   readiness: Readiness;
@@ -139,6 +142,12 @@ async function openDaemon(
   onFailure(async () => {
     await coordinator.close(0);
   });
+  const partialUploads = await openPartialUploads({
+    ...foundation,
+    staging: config.server.staging.directory,
+    settings: config.server.resumable,
+  });
+  onFailure(() => partialUploads.close());
   const scheduler = createScheduler({
     ...foundation,
     queue: coordinator.queue,
@@ -160,6 +169,7 @@ async function openDaemon(
     connections: server.connections,
     streams: streams.stats,
     readiness,
+    partialUploads: () => partialUploads.stats(),
     freeBytes: () => freeBytes(config.server.staging.directory),
     weather: weatherPulse,
   });
@@ -167,7 +177,7 @@ async function openDaemon(
     metrics === null || !workers ? null : findLastSuccesses(foundation, coordinator.queue, metrics.runs);
   if (search !== null) onFailure(() => search.close());
   metrics?.configRead({ succeeded: true, at: foundation.clock.now() });
-  const parts = { foundation, configured, metrics, notifier, coordinator, scheduler, search };
+  const parts = { foundation, configured, metrics, notifier, coordinator, partialUploads, scheduler, search };
   const reloader = reloaderOf(parts, options.onReload);
   return { ...parts, store, server, entrance, weather, streams, readiness, shutdown, reloader, lag };
 }
@@ -194,21 +204,6 @@ function reloaderOf(
     return notifiers.warnings;
   };
   return createReloader({ foundation, needs: 'api', metrics, take, onReload });
-}
-
-/**
- * The modules are loaded only if a database is configured. One that is away degrades weather reads and no
- * more: publishing does not need it.
- */
-async function openConfiguredWeather(
-  foundation: Foundation,
-  metrics: Metrics | null,
-): Promise<OpenedWeather | null> {
-  const { config, secrets } = foundation;
-  if (config.databases.length === 0) return null;
-  const { openWeather, requireDatabaseSecrets } = await import('../../api/weather/open-weather.ts');
-  await requireDatabaseSecrets(config, secrets);
-  return openWeather({ ...foundation, metrics, mayBeAway: true });
 }
 
 interface Shutdown {
@@ -238,6 +233,7 @@ async function stop(daemon: Daemon): Promise<{ unfinished: string[] }> {
   );
   await server.close();
   await coordinator.close(shutdownTimeoutMs);
+  await daemon.partialUploads.close();
   await weather
     ?.close()
     .catch((error: unknown) => log.error({ err: error }, 'closing the weather databases failed'));

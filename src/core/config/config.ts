@@ -72,6 +72,8 @@ export interface ServerConfig {
   };
   /** How long bundles of failed runs stay staged, so that the runs can be repeated. */
   rerun: { keepMs: number; mostBundles: number; mostBytes: number };
+  /** Partial uploads: how many, with how many bytes together, and how long after the last of them. */
+  resumable: { maxUploads: number; maxBytes: number; retentionMs: number };
   worker: {
     /** Where `waybill worker` answers probes and Prometheus; null: nowhere. */
     listen: { host: string; port: number } | null;

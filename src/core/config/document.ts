@@ -31,6 +31,7 @@ export interface ConfigDocument {
       cors?: { origins: string[] };
     };
     metrics: { enabled: boolean; token_env?: string };
+    resumable: { max_uploads: number; max_bytes?: string | number; retention: string };
     rerun: { keep_for?: string; max_bundles?: number; max_bytes?: string | number };
     worker: { listen?: string };
     admin_token_env?: string;

@@ -54,7 +54,7 @@ export function resolveConfig(document: ConfigDocument, place: { file: string; h
 }
 
 function resolveServer(
-  { http, metrics, rerun, worker, staging, queue, admin_token_env }: ConfigDocument['server'],
+  { http, metrics, rerun, resumable, worker, staging, queue, admin_token_env }: ConfigDocument['server'],
   base: PathBase,
 ): ServerConfig {
   return {
@@ -80,6 +80,12 @@ function resolveServer(
       keepMs: resolveDuration(rerun.keep_for ?? '366d'),
       mostBundles: rerun.max_bundles ?? Number.MAX_SAFE_INTEGER,
       mostBytes: rerun.max_bytes === undefined ? Number.MAX_SAFE_INTEGER : resolveSize(rerun.max_bytes),
+    },
+    resumable: {
+      maxUploads: resumable.max_uploads,
+      maxBytes:
+        resumable.max_bytes === undefined ? Number.MAX_SAFE_INTEGER : resolveSize(resumable.max_bytes),
+      retentionMs: resolveDuration(resumable.retention),
     },
     worker: { listen: worker.listen === undefined ? null : accepted(parseListen(worker.listen)) },
     adminTokenEnv: admin_token_env ?? null,

@@ -49,6 +49,7 @@ t.test('every setting is described to people, in the reference and in the comple
     'metrics',
     'worker',
     'rerun',
+    'resumable',
     'log',
     'scene_maps',
     'upload_tokens',

@@ -70,6 +70,7 @@ t.test('the smallest configuration gets every default', async (t) => {
         mostBundles: Number.MAX_SAFE_INTEGER,
         mostBytes: Number.MAX_SAFE_INTEGER,
       },
+      resumable: { maxUploads: 32, maxBytes: Number.MAX_SAFE_INTEGER, retentionMs: 86_400_000 },
       worker: { listen: null },
     },
     log: { level: 'info', requests: 'all' },

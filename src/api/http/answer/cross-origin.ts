@@ -18,9 +18,15 @@ const allowedHeaders = [
   'If-Modified-Since',
   'Last-Event-ID',
   'If-None-Match',
+  'Tus-Resumable',
+  'Upload-Defer-Length',
+  'Upload-Length',
+  'Upload-Metadata',
+  'Upload-Offset',
 ];
 // What the API answers with beyond the headers that every page may read.
 const exposedHeaders = [
+  'Accept-Patch',
   'Accept-Post',
   'Allow',
   'ETag',
@@ -28,6 +34,15 @@ const exposedHeaders = [
   'Link',
   'Location',
   'Retry-After',
+  'Tus-Extension',
+  'Tus-Max-Size',
+  'Tus-Resumable',
+  'Tus-Version',
+  'Upload-Defer-Length',
+  'Upload-Expires',
+  'Upload-Length',
+  'Upload-Metadata',
+  'Upload-Offset',
   'Warning',
   'WWW-Authenticate',
   'X-Request-Id',
@@ -44,7 +59,7 @@ export function crossOrigin(settings: CrossOriginSettings | null): CrossOrigin |
   const origin = settings.origins.includes('*') ? '*' : [...settings.origins];
   const handle = cors({
     origin,
-    methods: ['GET', 'HEAD', 'POST'],
+    methods: ['GET', 'HEAD', 'POST', 'PATCH', 'DELETE'],
     allowedHeaders,
     exposedHeaders,
     maxAge,
@@ -55,7 +70,7 @@ export function crossOrigin(settings: CrossOriginSettings | null): CrossOrigin |
   };
 }
 
-/** Any other OPTIONS is a method like PATCH, which no route takes. */
+/** Any other OPTIONS is a method like PATCH, which few routes take. */
 function isPreflight({ headers }: IncomingMessage): boolean {
   return headers.origin !== undefined && headers['access-control-request-method'] !== undefined;
 }

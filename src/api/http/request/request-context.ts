@@ -23,6 +23,8 @@ export interface RequestContext {
   problemForm?: ProblemForm;
   /** What a refusal tells beside what every problem document has. */
   problemMembers?: Readonly<Record<string, unknown>>;
+  /** The request hands a resumable upload to the queue: its answer is that of an upload. */
+  finishesUpload?: true;
   /** Bytes read from the request body, if its reader counts them. */
   received?: number;
   /** Bytes of the response body, if they differ from its Content-Length. */

@@ -107,6 +107,24 @@ const rerun = map({
   'Bundles of runs that have ended stay staged so that the runs can be repeated with the same bytes. Those of cancelled runs are removed at once.',
 );
 
+const resumable = map({
+  max_uploads: integer(1, 100_000)
+    .default(32)
+    .description(
+      'Partial uploads that may be there at once; one more is answered with 503 partial_uploads_full.',
+    ),
+  max_bytes: size({ atLeast: 1 })
+    .description(
+      'What they may have together, each counted with the whole of its archive. Without it, as much as there is room for.',
+    )
+    .example('20GiB'),
+  retention: duration({ atLeast: '1s', atMost: '366d' })
+    .default('24h')
+    .description('How long a partial upload is kept after its last byte, also over a restart.'),
+}).description(
+  'Uploads in several requests (tus 1.0), which go on where they were after a lost connection. What has come of them is kept in staging, on the disk of this machine.',
+);
+
 const worker = map({
   listen: listen()
     .description(
@@ -120,6 +138,7 @@ export const serverSchema = map({
   http: http.default(),
   metrics: metricsSchema.default(),
   rerun: rerun.default(),
+  resumable: resumable.default(),
   worker: worker.default(),
   staging: stagingSchema
     .default({ backend: 'local', directory: './staging' })

@@ -1,0 +1,144 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Request, RequestHandler } from 'express';
+import { WaybillError } from '../../core/errors.ts';
+import type { Hold } from '../../workers/partial/holds.ts';
+import type { PartialUpload } from '../../workers/partial/partial-upload.ts';
+import { pipelineIdParameter } from '../http/json-content.ts';
+import type { ResponseObject } from '../http/openapi-types.ts';
+import { withBody } from '../http/request/request-body.ts';
+import { requestContext } from '../http/request/request-context.ts';
+import type { Route } from '../http/route.ts';
+import type { UploadPipeline } from '../upload/ports.ts';
+import { admitToUpload, refuseNothing, requireVersion } from './admit.ts';
+import { finishUpload } from './finish-upload.ts';
+import {
+  ask,
+  holding,
+  offsetHeader,
+  outcomeHeaders,
+  uploadIdParameter,
+  uploadPath,
+  uploadProblems,
+} from './one-upload.ts';
+import type { ResumablePorts, UploadParams } from './ports.ts';
+import { sendTus, tellOutcome } from './send-tus.ts';
+import { chunkType, type speakTus } from './speak-tus.ts';
+import { expiresHeader, tusHeader, tusResumable } from './uploads-routes.ts';
+
+const taken: ResponseObject = {
+  description:
+    'What was sent has been taken. With the last byte the run is accepted, and `Location` is there.',
+  headers: {
+    'Tus-Resumable': tusHeader,
+    'Upload-Offset': offsetHeader,
+    'Upload-Expires': expiresHeader,
+    ...outcomeHeaders,
+  },
+};
+
+export const sendUploadRoute: Route<ResumablePorts> = {
+  method: 'patch',
+  path: uploadPath,
+  operationId: 'sendUpload',
+  tag: 'uploads',
+  summary: 'Send more of a resumable upload',
+  description:
+    'Any number of bytes from `Upload-Offset` on. What came before a connection broke stays. The last byte is answered once the bundle is staged, found valid and accepted, or refused as the upload of one request would be; where the refusal may pass, the last byte can be sent again. Of two requests at once the later one goes on and the earlier one ends.',
+  access: 'token',
+  parameters: [
+    pipelineIdParameter,
+    uploadIdParameter,
+    tusResumable,
+    {
+      name: 'Upload-Offset',
+      in: 'header',
+      required: true,
+      description: 'Where in the archive the body begins: where the upload stands.',
+      schema: { type: 'integer', minimum: 0 },
+    },
+    {
+      name: 'Upload-Length',
+      in: 'header',
+      description: 'Bytes of the archive, where the upload was begun with `Upload-Defer-Length`.',
+      schema: { type: 'integer', minimum: 1 },
+    },
+  ],
+  body: { description: 'Bytes of the archive.', required: true, content: { [chunkType]: {} } },
+  responses: { 204: taken },
+  problems: [
+    ...uploadProblems,
+    'unsupported_tus_version',
+    'unsupported_media_type',
+    'invalid_request',
+    'upload_locked',
+    'upload_offset_conflict',
+    'upload_too_large',
+    'queue_unavailable',
+    'queue_full',
+    'pipeline_full',
+    'idempotency_in_progress',
+    'idempotency_conflict',
+    'malformed_archive',
+    'too_many_files',
+    'archive_bomb',
+    'unsafe_archive_entry',
+    'invalid_bundle',
+    'insufficient_storage',
+    'staging_unavailable',
+  ],
+  handle: (ports) => send(ports),
+};
+
+function send(ports: ResumablePorts): RequestHandler<UploadParams> {
+  return async (req, res) => {
+    const { pipeline, upload } = admitToUpload(req, res, ports);
+    requireVersion(req, res);
+    requireChunk(req, res);
+    refuseNothing(req);
+    await holding(ports, upload, async (hold) => {
+      if (req.headers.expect !== undefined) res.writeContinue();
+      const answer = await receive(ports, pipeline, { req, upload, hold });
+      if (upload.outcome === null && upload.received === upload.length) {
+        requestContext(req).finishesUpload = true;
+        await finishUpload(ports, pipeline, upload);
+      }
+      const { outcome } = upload;
+      if (outcome !== null) {
+        requestContext(req).fields['run_id'] = outcome.runId;
+        tellOutcome(res, ports.http.basePath, outcome);
+      }
+      sendTus(res, answer);
+    });
+  };
+}
+
+function requireChunk(req: IncomingMessage, res: ServerResponse): void {
+  if (req.headers['content-type'] === chunkType && req.headers['content-encoding'] === undefined) return;
+  res.setHeader('Accept-Patch', chunkType);
+  throw new WaybillError('unsupported_media_type', 'the body is not described as bytes of an upload', {
+    hint: `send \`Content-Type: ${chunkType}\`, and no Content-Encoding`,
+  });
+}
+
+/** Writes what comes. If the body ends early, what has come until then stays. */
+function receive(
+  ports: ResumablePorts,
+  pipeline: UploadPipeline,
+  { req, upload, hold }: { req: Request<UploadParams>; upload: PartialUpload; hold: Hold },
+): ReturnType<typeof speakTus> {
+  const stopping = AbortSignal.any([ports.stopping, hold.taken]);
+  return withBody(req, { ...ports, stopping }, async ({ chunks }) => {
+    const ended: unknown[] = [];
+    async function* come(): AsyncGenerator<Uint8Array> {
+      try {
+        yield* chunks;
+      } catch (error) {
+        // As an error it would take what is on its way to the disk with it.
+        ended.push(error);
+      }
+    }
+    const answer = await ask(ports, pipeline, { req, method: 'PATCH', upload, chunks: come() });
+    if (ended.length > 0) throw ended[0];
+    return answer;
+  });
+}

@@ -1,0 +1,180 @@
+import type { RequestHandler } from 'express';
+import type { ErrorCode } from '../../core/errors.ts';
+import type { NewPartialUpload } from '../../workers/partial/partial-upload.ts';
+import { stagingFailure } from '../../workers/staging-check.ts';
+import { pipelineIdParameter } from '../http/json-content.ts';
+import type { Header, Parameter, ResponseObject } from '../http/openapi-types.ts';
+import { queryParameters } from '../http/query-parameters.ts';
+import { requestContext } from '../http/request/request-context.ts';
+import type { Route } from '../http/route.ts';
+import { idempotencyKeyParameter, idempotencyOf, rerunFailed } from '../runs/idempotency-key.ts';
+import { admitCaller, callOf, refuseNothing, requireVersion } from './admit.ts';
+import type { ResumablePorts } from './ports.ts';
+import { sendTus } from './send-tus.ts';
+import { speakTus, tusVersion } from './speak-tus.ts';
+import { TusStore } from './tus-store.ts';
+
+/** What `admitCaller` throws, but for what the routes' access implies. */
+export const callerProblems: readonly ErrorCode[] = [
+  'pipeline_not_found',
+  'forbidden',
+  'token_expired',
+  'insufficient_scope',
+];
+
+/** The header of every request of the protocol. */
+export const tusResumable: Parameter = {
+  name: 'Tus-Resumable',
+  in: 'header',
+  required: true,
+  description: 'The version of the protocol.',
+  schema: { const: tusVersion },
+};
+export const tusHeader: Header = {
+  description: 'The version of the protocol.',
+  required: true,
+  schema: { const: tusVersion },
+};
+export const expiresHeader: Header = {
+  description: 'When the upload is removed if nothing more comes.',
+  schema: { type: 'string' },
+};
+
+const createQuery = queryParameters({ rerun_failed: rerunFailed });
+
+const created: ResponseObject = {
+  description: 'The upload is there, and nothing of it has come.',
+  headers: {
+    'Tus-Resumable': tusHeader,
+    Location: {
+      description: 'Where to send the archive.',
+      required: true,
+      schema: { type: 'string', format: 'uri-reference' },
+    },
+    'Upload-Expires': { ...expiresHeader, required: true },
+  },
+};
+
+export const createUploadRoute: Route<ResumablePorts> = {
+  method: 'post',
+  path: '/v1/pipelines/{pipeline_id}/uploads',
+  operationId: 'createUpload',
+  tag: 'uploads',
+  summary: 'Begin a resumable upload (tus 1.0)',
+  description:
+    'For large archives and poor lines: the archive is sent in any number of requests, and goes on where it was after a lost connection or a restart of the daemon. Everything that can be checked without the archive is checked here; a slot of the queue is taken by the last byte alone.',
+  access: 'token',
+  parameters: [
+    pipelineIdParameter,
+    ...createQuery.parameters,
+    idempotencyKeyParameter,
+    tusResumable,
+    {
+      name: 'Upload-Length',
+      in: 'header',
+      description: 'Bytes of the archive.',
+      schema: { type: 'integer', minimum: 1 },
+    },
+    {
+      name: 'Upload-Defer-Length',
+      in: 'header',
+      description: 'In place of `Upload-Length` where that is not known yet; a later PATCH tells it.',
+      schema: { const: 1 },
+    },
+    {
+      name: 'Upload-Metadata',
+      in: 'header',
+      description: 'Kept with the upload and answered to HEAD; nothing is made of it.',
+      schema: { type: 'string' },
+    },
+  ],
+  responses: { 201: created },
+  problems: [
+    ...callerProblems,
+    'invalid_request',
+    'invalid_idempotency_key',
+    'unsupported_tus_version',
+    'shutting_down',
+    'queue_unavailable',
+    'queue_full',
+    'pipeline_full',
+    'upload_too_large',
+    'idempotency_in_progress',
+    'partial_uploads_full',
+    'insufficient_storage',
+    'staging_unavailable',
+  ],
+  handle: (ports) => create(ports),
+};
+
+function create(ports: ResumablePorts): RequestHandler<{ pipelineId: string }> {
+  return async (req, res) => {
+    const { token, pipeline } = admitCaller(req, res, ports);
+    const query = createQuery.read(req.url);
+    const asked = idempotencyOf(req, { caller: token.id, rerunFailed: query.rerun_failed });
+    requireVersion(req, res);
+    refuseNothing(req);
+    const wanted: NewPartialUpload = {
+      pipelineId: pipeline.id,
+      caller: token.id,
+      key: asked.idempotency?.key ?? null,
+      rerunFailed: query.rerun_failed,
+      length: null,
+      mostBytes: pipeline.maxUploadSize,
+      metadata: null,
+    };
+    try {
+      // The slot is taken by the last byte; here it is only asked whether there is one now.
+      await (await ports.queue.reserve({ pipelineId: pipeline.id, ...asked })).release();
+      const store = new TusStore(ports.partialUploads, wanted);
+      const answer = await speakTus({
+        ...callOf(ports, pipeline),
+        method: 'POST',
+        headers: req.headers,
+        store,
+      });
+      requestContext(req).fields['upload_id'] = answer.headers.get('location')?.split('/').at(-1) ?? '';
+      sendTus(res, answer);
+    } catch (error) {
+      throw stagingFailure(error);
+    }
+  };
+}
+
+export const uploadOptionsRoute: Route<ResumablePorts> = {
+  method: 'options',
+  path: '/v1/pipelines/{pipeline_id}/uploads',
+  operationId: 'getUploadOptions',
+  tag: 'uploads',
+  summary: 'What of the tus protocol is spoken',
+  access: 'token',
+  parameters: [pipelineIdParameter],
+  responses: {
+    204: {
+      description: 'Version, extensions and the largest archive.',
+      headers: {
+        'Tus-Resumable': tusHeader,
+        'Tus-Version': { ...tusHeader, description: 'All versions.' },
+        'Tus-Extension': { description: 'Extensions.', required: true, schema: { type: 'string' } },
+        'Tus-Max-Size': {
+          description: 'Bytes of the largest archive that the pipeline takes.',
+          required: true,
+          schema: { type: 'integer' },
+        },
+      },
+    },
+  },
+  problems: callerProblems,
+  handle: (ports) => tellOptions(ports),
+};
+
+function tellOptions(ports: ResumablePorts): RequestHandler<{ pipelineId: string }> {
+  return async (req, res) => {
+    const { pipeline } = admitCaller(req, res, ports);
+    const store = new TusStore(ports.partialUploads);
+    sendTus(
+      res,
+      await speakTus({ ...callOf(ports, pipeline), method: 'OPTIONS', headers: req.headers, store }),
+    );
+  };
+}

@@ -1,0 +1,43 @@
+import type { Admission, AcceptedRun } from '../../workers/queue.ts';
+import { newRunId } from '../../workers/run-id.ts';
+import type { StagedUpload, UploadPipeline, UploadPorts } from './ports.ts';
+
+/** A run that an upload led to; `isKept`: it is new, and has taken over what was staged. */
+export interface Accepted {
+  isKept: boolean;
+  accepted: AcceptedRun;
+}
+
+/** Turns a staged bundle into a run, or finds the run that its key was used for. */
+export async function accept(
+  ports: Pick<UploadPorts, 'clock'>,
+  pipeline: Pick<UploadPipeline, 'id'>,
+  admission: Admission,
+  staged: StagedUpload,
+): Promise<Accepted> {
+  const runId = newRunId(pipeline.id, ports.clock.now());
+  const { directory, bundlePath, bytes } = staged;
+  const job = { runId, pipelineId: pipeline.id, staged: directory, bundlePath, bytes };
+  const accepted = await admission.accept(job, staged.contentDigest);
+  return { isKept: !accepted.replayed, accepted };
+}
+
+/** Does `work` with a new staging directory, and removes it unless a new run has taken it over. */
+export async function withStagingDirectory<T extends { isKept: boolean }>(
+  ports: Pick<UploadPorts, 'staging' | 'log'>,
+  work: (directory: string) => Promise<T>,
+): Promise<T> {
+  const directory = await ports.staging.create();
+  const discard = (): Promise<void> =>
+    ports.staging
+      .discard(directory)
+      .catch((error: unknown) => ports.log.error({ err: error }, 'a staging directory could not be removed'));
+  try {
+    const result = await work(directory);
+    if (!result.isKept) await discard();
+    return result;
+  } catch (error) {
+    await discard();
+    throw error;
+  }
+}

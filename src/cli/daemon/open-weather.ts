@@ -1,0 +1,18 @@
+import type { Metrics } from '../../api/metrics/metrics.ts';
+import type { OpenedWeather } from '../../api/weather/open-weather.ts';
+import type { Foundation } from './bootstrap.ts';
+
+/**
+ * The weather reader of the daemon; null if no database is configured, and then no module is loaded either.
+ * A database that is away degrades weather reads and no more: publishing does not need it.
+ */
+export async function openConfiguredWeather(
+  foundation: Foundation,
+  metrics: Metrics | null,
+): Promise<OpenedWeather | null> {
+  const { config, secrets } = foundation;
+  if (config.databases.length === 0) return null;
+  const { openWeather, requireDatabaseSecrets } = await import('../../api/weather/open-weather.ts');
+  await requireDatabaseSecrets(config, secrets);
+  return openWeather({ ...foundation, metrics, mayBeAway: true });
+}

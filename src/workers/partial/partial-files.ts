@@ -1,0 +1,117 @@
+import { createReadStream } from 'node:fs';
+import { mkdir, open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import type { NewPartialUpload, PartialOutcome, PartialUpload } from './partial-upload.ts';
+
+/*
+ * Each partial upload is two files: `<id>.json`, what is known of it, and `<id>.bytes`, what has come of the
+ * archive. Nothing is made durable: what a power failure leaves of the bytes is checked against the manifest
+ * like everything that is uploaded.
+ */
+const recordForm = /^([0-9a-z]{24})\.json$/;
+const ownForm = /^[0-9a-z]{24}\.(json|json\.new|bytes)$/;
+
+interface Recorded extends NewPartialUpload {
+  /** 1; whoever reads another one refuses it. */
+  version: number;
+  outcome: PartialOutcome | null;
+  /** RFC 3339. */
+  writtenAt: string;
+}
+
+function recordOf(upload: PartialUpload): Recorded {
+  const { pipelineId, caller, key, rerunFailed, length, mostBytes, metadata, outcome, touchedAt } = upload;
+  const known = { pipelineId, caller, key, rerunFailed, length, mostBytes, metadata };
+  return { version: 1, ...known, outcome, writtenAt: touchedAt.toISOString() };
+}
+
+/** The files of partial uploads in one directory, which belongs to one process. */
+export interface PartialFiles {
+  /** Everything that an earlier process left there; whatever is of no use is removed. */
+  read(): Promise<PartialUpload[]>;
+  /** Writes the record in one step; the directory is made if it is gone. */
+  save(upload: PartialUpload): Promise<void>;
+  /** Makes the file of the bytes, empty. */
+  begin(id: string): Promise<void>;
+  /** Writes chunk by chunk from `offset` on, and reports the length of each that is written. */
+  write(
+    id: string,
+    offset: number,
+    chunks: AsyncIterable<Uint8Array>,
+    onWritten: (bytes: number) => void,
+  ): Promise<void>;
+  /** The bytes up to `length`. */
+  open(id: string, length: number): AsyncIterable<Uint8Array>;
+  removeBytes(id: string): Promise<void>;
+  remove(id: string): Promise<void>;
+}
+
+export function partialFiles(directory: string): PartialFiles {
+  const of = (id: string, kind: 'json' | 'json.new' | 'bytes'): string =>
+    path.join(directory, `${id}.${kind}`);
+  const remove = (file: string): Promise<void> => rm(file, { force: true });
+
+  /** Null for what is not whole: it cannot be gone on with. */
+  async function readOne(id: string): Promise<PartialUpload | null> {
+    try {
+      const { version, writtenAt, ...record } = JSON.parse(
+        await readFile(of(id, 'json'), 'utf8'),
+      ) as Recorded;
+      if (version !== 1) return null;
+      const written = new Date(writtenAt);
+      if (record.outcome !== null) return { ...record, id, received: 0, touchedAt: written };
+      const { size, mtime } = await stat(of(id, 'bytes'));
+      const received = Math.min(size, record.length ?? record.mostBytes);
+      return { ...record, id, received, touchedAt: mtime > written ? mtime : written };
+    } catch {
+      return null;
+    }
+  }
+
+  return {
+    read: async () => {
+      const names = await readdir(directory);
+      const ids = names.flatMap((name) => recordForm.exec(name)?.[1] ?? []);
+      const found = (await Promise.all(ids.map(readOne))).filter((upload) => upload !== null);
+      const needed = new Set(
+        found.flatMap(({ id, outcome }) => [`${id}.json`, ...(outcome === null ? [`${id}.bytes`] : [])]),
+      );
+      const strays = names.filter((name) => ownForm.test(name) && !needed.has(name));
+      await Promise.all(strays.map((name) => remove(path.join(directory, name))));
+      return found;
+    },
+    save: async (upload) => {
+      const { id } = upload;
+      const text = recordOf(upload);
+      await mkdir(directory, { recursive: true, mode: 0o700 });
+      await writeFile(of(id, 'json.new'), JSON.stringify(text), { mode: 0o600 });
+      await rename(of(id, 'json.new'), of(id, 'json'));
+    },
+    begin: async (id) => {
+      await mkdir(directory, { recursive: true, mode: 0o700 });
+      await writeFile(of(id, 'bytes'), '', { flag: 'wx', mode: 0o600 });
+    },
+    write: async (id, offset, chunks, onWritten) => {
+      const file = await open(of(id, 'bytes'), 'r+');
+      try {
+        let position = offset;
+        for await (const chunk of chunks)
+          for (let done = 0; done < chunk.length;) {
+            const { bytesWritten } = await file.write(chunk, done, chunk.length - done, position);
+            done += bytesWritten;
+            position += bytesWritten;
+            onWritten(bytesWritten);
+          }
+      } finally {
+        await file.close();
+      }
+    },
+    open: (id, length) => createReadStream(of(id, 'bytes'), { end: length - 1 }),
+    removeBytes: (id) => remove(of(id, 'bytes')),
+    remove: async (id) => {
+      // The record last: without it nobody would know whose bytes these are, until the next start.
+      await remove(of(id, 'bytes'));
+      await remove(of(id, 'json'));
+    },
+  };
+}

@@ -1,0 +1,57 @@
+/** An upload whose archive comes in several requests, as it is at this moment. */
+export interface PartialUpload extends NewPartialUpload {
+  id: string;
+  /** Bytes that have come. The last one counts once there is a run: see `offsetOf`. */
+  received: number;
+  /** When the last byte came, or the upload was created. */
+  touchedAt: Date;
+  /** What came of it; null as long as no run has been accepted. Its bytes are gone then. */
+  outcome: PartialOutcome | null;
+}
+
+/** What is known of it from the beginning. */
+export interface NewPartialUpload {
+  pipelineId: string;
+  /** Id of the token that has begun it. */
+  caller: string;
+  /** The Idempotency-Key that it was begun with; null if there was none. */
+  key: string | null;
+  /** Whether a failed run of that key is to be repeated. */
+  rerunFailed: boolean;
+  /** Of the archive, in bytes; null until it is declared. */
+  length: number | null;
+  /** What the archive may have at most, in bytes. */
+  mostBytes: number;
+  /** `Upload-Metadata`, for whoever asks for the upload; nothing else is made of it. */
+  metadata: Record<string, string | null> | null;
+}
+
+export interface PartialOutcome {
+  runId: string;
+  /** As in `AcceptedRun`. */
+  position: number | null;
+  replayed: boolean;
+}
+
+/**
+ * Where the client is to go on. The last byte is not acknowledged before the run is accepted: a client that
+ * asks after a lost answer would take an upload for done that the queue had no room for. It is sent again
+ * then, to the same effect. Pure.
+ */
+export function offsetOf({
+  received,
+  length,
+  outcome,
+}: Pick<PartialUpload, 'received' | 'length' | 'outcome'>): number {
+  if (length === null) return received;
+  return outcome === null ? Math.min(received, length - 1) : length;
+}
+
+/** What of the room for partial uploads it takes, in bytes: all that it may still become. Pure. */
+export function reservedBytes({
+  length,
+  mostBytes,
+  outcome,
+}: Pick<PartialUpload, 'length' | 'mostBytes' | 'outcome'>): number {
+  return outcome === null ? (length ?? mostBytes) : 0;
+}

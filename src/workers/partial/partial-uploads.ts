@@ -1,0 +1,193 @@
+import { customAlphabet } from 'nanoid';
+import type { Clock } from '../../core/clock.ts';
+import { WaybillError } from '../../core/errors.ts';
+import type { Log } from '../../core/log.ts';
+import { createHolds, type Hold } from './holds.ts';
+import { openPartialPlace, type PartialPlace } from './partial-place.ts';
+import {
+  reservedBytes,
+  type NewPartialUpload,
+  type PartialOutcome,
+  type PartialUpload,
+} from './partial-upload.ts';
+
+/**
+ * Uploads whose archives come in several requests. They hold no slot of the queue and have bounds of their
+ * own; they outlive the process, and are removed when nothing was heard of them for long enough.
+ */
+export interface PartialUploads {
+  /** How long an upload stays after its last byte, and what came of it after its end. */
+  readonly retentionMs: number;
+  /**
+   * Throws `partial_uploads_full` if there are too many or they would take too much room, and
+   * `upload_too_large` if this one alone would. An upload of the same token, pipeline and key to which
+   * nothing was sent is replaced: the answer to its creation was lost.
+   */
+  create(upload: NewPartialUpload): Promise<PartialUpload>;
+  /** As it is now; undefined if it is unknown, or was removed. */
+  find(id: string): PartialUpload | undefined;
+  /** The right to change it, which another request may ask for. Throws `upload_locked`. */
+  hold(id: string): Promise<Hold>;
+  /** Appends what comes, chunk by chunk: what was written before a failure stays. */
+  write(id: string, offset: number, chunks: AsyncIterable<Uint8Array>): Promise<void>;
+  /** Notes the length of an archive whose length was not known; at most `mostBytes`. */
+  declareLength(id: string, length: number): Promise<void>;
+  /** All bytes of the archive. */
+  open(id: string): AsyncIterable<Uint8Array>;
+  /** A run was accepted: its bytes go, and what came of it is remembered. */
+  end(id: string, outcome: PartialOutcome): Promise<void>;
+  remove(id: string): Promise<void>;
+  /** Of those without a run: how many there are, and the bytes that have come of them. */
+  stats(): { uploads: number; bytes: number };
+  close(): Promise<void>;
+}
+
+export interface PartialOptions {
+  /** Where uploads are staged on this machine. */
+  staging: string;
+  clock: Clock;
+  log: Log;
+  settings: { maxUploads: number; maxBytes: number; retentionMs: number };
+  /** How long a request waits for another that has the upload; 10 s by default. */
+  holdWaitMs?: number;
+}
+
+const newId = customAlphabet('0123456789abcdefghijklmnopqrstuvwxyz', 24);
+const sweepMs = 60_000;
+
+/** Takes up what an earlier process left below `staging`. Throws the system's error if it cannot be used. */
+export async function openPartialUploads(options: PartialOptions): Promise<PartialUploads> {
+  const place = await openPartialPlace(options.staging);
+  const known = new Map(place.left.map((upload) => [upload.id, upload]));
+  if (known.size > 0)
+    options.log.info({ uploads: known.size }, 'took up the partial uploads of an earlier process');
+  return partialUploads(options, place, known);
+}
+
+function partialUploads(
+  { clock, log, settings, holdWaitMs }: PartialOptions,
+  place: PartialPlace,
+  known: Map<string, PartialUpload>,
+): PartialUploads {
+  const { maxUploads, maxBytes, retentionMs } = settings;
+  const holds = createHolds(clock, holdWaitMs);
+  const open = (): PartialUpload[] => [...known.values()].filter(({ outcome }) => outcome === null);
+  const get = (id: string): PartialUpload => {
+    const upload = known.get(id);
+    if (upload === undefined) throw unknownUpload();
+    return upload;
+  };
+  const remove = async (id: string): Promise<void> => {
+    known.delete(id);
+    await place.files().remove(id);
+  };
+  const refuseIfFull = (bytes: number, others: readonly PartialUpload[]): void => {
+    if (bytes > maxBytes) throw tooLarge(bytes, maxBytes);
+    const taken = others.reduce((sum, upload) => sum + reservedBytes(upload), 0);
+    if (others.length >= maxUploads || taken + bytes > maxBytes) throw full();
+  };
+  const sweep = async (): Promise<void> => {
+    const oldest = clock.now().getTime() - retentionMs;
+    const over = [...known.values()].filter(
+      ({ id, touchedAt }) => touchedAt.getTime() <= oldest && !holds.isHeld(id),
+    );
+    for (const { id } of over)
+      await remove(id).catch((error: unknown) =>
+        log.error({ err: error }, 'a partial upload could not be removed'),
+      );
+    if (over.length > 0) log.info({ uploads: over.length }, 'removed partial uploads that were given up');
+  };
+  const sweeper = clock.every(Math.min(sweepMs, retentionMs), () => void sweep(), { unref: true });
+
+  return {
+    retentionMs,
+    find: (id) => known.get(id),
+    hold: (id) => holds.take(id),
+    create: async (wanted) => {
+      const isTheSame = (upload: PartialUpload): boolean =>
+        wanted.key !== null &&
+        upload.received === 0 &&
+        !holds.isHeld(upload.id) &&
+        (['caller', 'pipelineId', 'key'] as const).every((name) => upload[name] === wanted[name]);
+      const replaced = open().filter(isTheSame);
+      refuseIfFull(
+        wanted.length ?? wanted.mostBytes,
+        open().filter((upload) => !replaced.includes(upload)),
+      );
+      const upload: PartialUpload = {
+        ...wanted,
+        id: newId(),
+        received: 0,
+        touchedAt: clock.now(),
+        outcome: null,
+      };
+      known.set(upload.id, upload);
+      try {
+        for (const { id } of replaced) await remove(id);
+        const files = await place.claim();
+        await files.begin(upload.id);
+        await place.files().save(upload);
+      } catch (error) {
+        await remove(upload.id).catch(() => undefined);
+        throw error;
+      }
+      return upload;
+    },
+    write: async (id, offset, chunks) => {
+      const upload = get(id);
+      await place.files().write(id, offset, chunks, (bytes) => {
+        offset += bytes;
+        upload.received = Math.max(upload.received, offset);
+        upload.touchedAt = clock.now();
+      });
+    },
+    declareLength: async (id, length) => {
+      const upload = get(id);
+      upload.length = length;
+      await place.files().save(upload);
+    },
+    open: (id) => {
+      const { length } = get(id);
+      if (length === null)
+        throw new WaybillError('internal_error', 'a partial upload without a length was opened');
+      return place.files().open(id, length);
+    },
+    end: async (id, outcome) => {
+      const upload = get(id);
+      upload.outcome = outcome;
+      upload.touchedAt = clock.now();
+      await place.files().save(upload);
+      await place.files().removeBytes(id);
+    },
+    remove,
+    stats: () => {
+      const uploads = open();
+      return { uploads: uploads.length, bytes: uploads.reduce((sum, { received }) => sum + received, 0) };
+    },
+    close: async () => {
+      sweeper.cancel();
+      await place.close();
+    },
+  };
+}
+
+/** No such upload. */
+export function unknownUpload(): WaybillError {
+  return new WaybillError('upload_not_found', 'there is no such upload, or it has ended or expired', {
+    hint: 'begin a new one',
+  });
+}
+
+function full(): WaybillError {
+  return new WaybillError('partial_uploads_full', 'there are as many partial uploads as there may be', {
+    hint: 'try again later; server.resumable says how many there may be, and for how long',
+  });
+}
+
+function tooLarge(bytes: number, mostBytes: number): WaybillError {
+  return new WaybillError(
+    'upload_too_large',
+    `the archive may have ${bytes} bytes, and all partial uploads together at most ${mostBytes}`,
+    { hint: 'upload it in one request, or have server.resumable.max_bytes raised' },
+  );
+}

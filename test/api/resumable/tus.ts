@@ -1,0 +1,63 @@
+import { tokens } from '../harness.ts';
+
+export interface TusOptions {
+  token?: string;
+  headers?: Record<string, string>;
+  body?: string | Uint8Array<ArrayBuffer> | null;
+}
+
+/** A request of the tus protocol, with what a good client sends but for what the options say. */
+export function tus(
+  method: string,
+  url: string,
+  { token = tokens.maps, headers = {}, body = null }: TusOptions = {},
+): Promise<Response> {
+  return fetch(url, {
+    method,
+    body,
+    headers: {
+      'tus-resumable': '1.0.0',
+      authorization: `Bearer ${token}`,
+      ...(method === 'PATCH' ? { 'content-type': 'application/offset+octet-stream' } : {}),
+      ...headers,
+    },
+  });
+}
+
+/** Begins an upload and gives its URL; `length` null: it is told later. */
+export async function begin(
+  origin: string,
+  length: number | null,
+  {
+    headers = {},
+    query = '',
+    token = tokens.maps,
+    pipeline = 'maps',
+  }: { headers?: Record<string, string>; query?: string; token?: string; pipeline?: string } = {},
+): Promise<string> {
+  const lengthHeader: Record<string, string> =
+    length === null ? { 'upload-defer-length': '1' } : { 'upload-length': String(length) };
+  const response = await tus('POST', `${origin}/v1/pipelines/${pipeline}/uploads${query}`, {
+    token,
+    headers: { ...lengthHeader, ...headers },
+  });
+  await response.text();
+  return origin + (response.headers.get('location') ?? `/none-${response.status}`);
+}
+
+/** Sends `body` as what begins at `offset`. */
+export function send(
+  url: string,
+  offset: number,
+  body: string | Uint8Array<ArrayBuffer>,
+  { headers = {}, token = tokens.maps }: { headers?: Record<string, string>; token?: string } = {},
+): Promise<Response> {
+  return tus('PATCH', url, { token, headers: { 'upload-offset': String(offset), ...headers }, body });
+}
+
+/** Where HEAD says that the upload stands; null if there is none. */
+export async function offsetOf(url: string): Promise<number | null> {
+  const response = await tus('HEAD', url);
+  const offset = response.headers.get('upload-offset');
+  return offset === null ? null : Number(offset);
+}
