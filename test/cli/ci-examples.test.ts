@@ -46,9 +46,9 @@ async function startWorld(t: Test): Promise<World> {
 const withoutRegistry =
   /\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ERR_SOCKET_TIMEOUT|EIDLETIMEOUT|ENETUNREACH|EHOSTUNREACH|ETARGET|ENOVERSIONS|E4\d\d|E5\d\d|ENOTCACHED|CERT_\w+|\w+_CERT\w*)\b/;
 
-/** The exit code of `timeout`, well before the file counts as hanging: a registry that is so slow is none. */
+/** The exit code of `timeout`, well before the file counts as hanging: so slow a registry is none. */
 const tookTooLong = 124;
-const mostSeconds = '240';
+const mostSeconds = '120';
 
 /** Runs the step that installs, or does what it would do; afterwards `prefix` has the program. */
 /** Runs the step that installs, or does what it would do; afterwards `prefix` has the program. */
