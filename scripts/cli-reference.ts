@@ -22,6 +22,8 @@ const commands = [
   ['reload'],
   ['weather', 'feed'],
   ['notify', 'test'],
+  ['notify', 'undelivered'],
+  ['notify', 'redeliver'],
   ['config', 'check'],
   ['config', 'schema'],
 ];

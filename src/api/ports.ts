@@ -5,6 +5,7 @@ import type { HttpPorts } from './http/app.ts';
 import type { Metrics } from './metrics/metrics.ts';
 import type { MetricsAccess, MetricsPorts } from './metrics/metrics-route.ts';
 import type { LivePorts } from './live/live-routes.ts';
+import type { NotifierAccess, UndeliveredPorts } from './notifiers/undelivered-routes.ts';
 import type { PipelineAccess, PipelinePorts } from './runs/pipelines-route.ts';
 import type { ReloadPorts } from './reload/reload-route.ts';
 import type { ResumablePorts } from './resumable/ports.ts';
@@ -15,7 +16,7 @@ import type { WeatherPorts } from './weather/ports.ts';
  * Who may call, and about what: all that requests are judged by and a reload replaces. A handler asks for it
  * once, so that one request is judged by one configuration.
  */
-export interface ApiAccess extends UploadAccess, PipelineAccess, MetricsAccess {}
+export interface ApiAccess extends UploadAccess, PipelineAccess, MetricsAccess, NotifierAccess {}
 
 /** Everything that the routes work with: what each feature asks for, put together by the daemon or a test. */
 export interface ApiPorts
@@ -26,6 +27,7 @@ export interface ApiPorts
     LivePorts,
     PipelinePorts,
     ReloadPorts,
+    UndeliveredPorts,
     MetricsPorts,
     HealthPorts,
     WeatherPorts {

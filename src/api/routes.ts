@@ -5,6 +5,7 @@ import { healthRoute, readyRoute } from './health/health-route.ts';
 import { liveRoute } from './health/live-route.ts';
 import { followRunRoute, followRunsRoute } from './live/live-routes.ts';
 import { metricsRoute } from './metrics/metrics-route.ts';
+import { listUndeliveredRoute, redeliverRoute } from './notifiers/undelivered-routes.ts';
 import { openApiRoute } from './openapi/openapi-route.ts';
 import { reloadRoute } from './reload/reload-route.ts';
 import { sendUploadRoute } from './resumable/send-route.ts';
@@ -49,6 +50,8 @@ export const routes: readonly Route<ApiPorts>[] = [
   readyRoute,
   liveRoute,
   reloadRoute,
+  listUndeliveredRoute,
+  redeliverRoute,
   metricsRoute,
   openApiRoute,
   apiPageRoute,

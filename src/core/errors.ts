@@ -29,6 +29,13 @@ export const errorTable = {
       'The configuration was to be read again, and the file or a secret is not right. Everything stays as it was.',
   },
 
+  // events
+  notifier_not_found: { retryable: false, about: 'No notifier of this id is configured.' },
+  redelivery_running: {
+    retryable: true,
+    about: 'The undelivered events of the notifier are being sent again already.',
+  },
+
   // bundles
   bundle_not_found: { retryable: false, about: 'No bundle was found where one was expected.' },
   invalid_bundle: {

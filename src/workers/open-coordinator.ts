@@ -1,6 +1,8 @@
 import type { Config } from '../core/config/config.ts';
 import type { Secrets } from '../core/secrets.ts';
 import { WaybillError } from '../core/errors.ts';
+import { undeliveredBook } from '../core/notify/undelivered-book.ts';
+import type { UndeliveredEvents } from '../core/notify/undelivered.ts';
 import type { Coordinator, CoordinatorOptions } from './coordinator.ts';
 import type { QueueStore } from './embedded/queue-store.ts';
 import { needsBundle } from './kept-bundles.ts';
@@ -41,11 +43,43 @@ export async function openConfiguredStore({
   config,
   clock,
   log,
-}: Pick<CoordinatorOptions, 'config' | 'clock' | 'log'>): Promise<QueueStore | null> {
+  onDropped,
+}: Pick<CoordinatorOptions, 'config' | 'clock' | 'log'> & OnDropped): Promise<QueueStore | null> {
   const { queue, staging } = config.server;
   if (queue.driver !== 'embedded') return null;
   const { openQueueStore } = await import('./embedded/queue-store.ts');
-  return openQueueStore({ directory: queue.directory, staging: staging.directory, clock, log });
+  return openQueueStore({ directory: queue.directory, staging: staging.directory, clock, log, onDropped });
+}
+
+interface OnDropped {
+  /** Called when the oldest undelivered events of a notifier had to go. */
+  onDropped: (notifierId: string, count: number) => void;
+}
+
+/**
+ * Where events are kept that were given up: with the queue, so that they live as long as its runs do, and
+ * every host sees those of all. To be closed after the notifiers, which waits some seconds for what is being
+ * kept. Throws with BullMQ what connecting to Redis throws.
+ */
+export async function openUndelivered({
+  config,
+  secrets,
+  clock,
+  log,
+  onDropped,
+  store = null,
+}: Pick<CoordinatorOptions, 'config' | 'clock' | 'log'> & {
+  secrets: Secrets;
+  store?: QueueStore | null;
+} & OnDropped): Promise<{ events: UndeliveredEvents; close: () => Promise<void> }> {
+  const { queue } = config.server;
+  if (queue.driver !== 'bullmq') {
+    const events = store?.undelivered ?? undeliveredBook({ onDropped });
+    return { events, close: async () => undefined };
+  }
+  const { bullmqUndelivered } = await import('./bullmq/undelivered.ts');
+  const url = secrets.require(queue.redisUrlEnv, 'server.queue');
+  return bullmqUndelivered({ clock, log, url, urlEnv: queue.redisUrlEnv, prefix: queue.prefix, onDropped });
 }
 
 /**

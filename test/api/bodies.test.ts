@@ -11,12 +11,12 @@ import { begin } from './resumable/tus.ts';
 /** The one rule for bodies, on every route that has one: the list is that of the routes themselves. */
 
 const pipelineOf: Record<string, string> = { startRun: 'files' };
-const forAdmin = new Set(['pausePipeline', 'resumePipeline', 'reload']);
+const forAdmin = new Set(['pausePipeline', 'resumePipeline', 'reload', 'redeliver']);
 const withBody = routes.flatMap(({ method, body, path, operationId, access, problems }) =>
   Object.keys(body?.content ?? {}).map((type) => ({
     name: `${operationId} (${type})`,
     method: method.toUpperCase(),
-    path: path.replace('{pipeline_id}', pipelineOf[operationId] ?? 'docs'),
+    path: path.replace('{pipeline_id}', pipelineOf[operationId] ?? 'docs').replace('{notifier_id}', 'hook'),
     type: type === 'multipart/form-data' ? `${type}; boundary=x` : type,
     token: forAdmin.has(operationId) ? tokens.admin : tokens.docs,
     problems: problemsOf({ access, problems, body: body as NonNullable<typeof body> }),

@@ -17,6 +17,12 @@ import { replaceable } from '../../src/core/current.ts';
 import { scopes } from '../../src/core/config/scopes.ts';
 import { digestOf } from '../../src/core/digest.ts';
 import type { Log } from '../../src/core/log.ts';
+import { eventOf } from '../../src/core/notify/event.ts';
+import { createNotifier } from '../../src/core/notify/notifier.ts';
+import { undeliveredBook } from '../../src/core/notify/undelivered-book.ts';
+import { runFailure } from '../../src/core/publish/results/occurrences.ts';
+import { errorRecord } from '../../src/core/errors.ts';
+import { cancelled } from '../../src/workers/refusals.ts';
 import { logControl, type LogControl } from '../../src/core/log-control.ts';
 import { memoryQueue } from '../../src/workers/memory/queue.ts';
 import { freeBytes } from '../../src/workers/staging-check.ts';
@@ -83,7 +89,10 @@ export interface ApiSettings {
   reader?: WeatherReader;
 }
 
-/** The whole HTTP side over a real socket, queue and staging directory; nothing is published. */
+/**
+ * The whole HTTP side over a real socket, queue and staging directory; nothing is published. Of the notifier
+ * `hook` one event is undelivered.
+ */
 export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api> {
   const directory = await mkdtemp(path.join(tmpdir(), 'waybill-api-'));
   // Beside the staging of what is whole, which the tests look into.
@@ -127,6 +136,30 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     nodeVersion: process.version,
     pipelineIds: ['maps', 'docs', 'files'],
   });
+  const undelivered = undeliveredBook();
+  await undelivered.keep('hook', {
+    event: eventOf(runFailure('maps', 'maps.1', errorRecord(cancelled())), 'msg_1', new Date(0)),
+    tries: 4,
+    reason: 'the receiver answered 503',
+    givenUpAt: new Date(1).toISOString(),
+  });
+  const notifier = createNotifier({
+    notifiers: [
+      {
+        config: { id: 'hook', kind: 'log', events: [], pipelines: null },
+        sink: {
+          concurrency: 1,
+          timeoutMs: 5_000,
+          send: async () => ({ ok: true }),
+          close: async () => undefined,
+        },
+      },
+    ],
+    clock: systemClock,
+    log,
+    onOutcome: () => undefined,
+    undelivered,
+  });
   const limits = {
     maxUploadSize: settings.maxUploadSize ?? 1_000,
     maxFiles: 10,
@@ -154,6 +187,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     },
     uploadPipelines: new Map(['maps', 'docs'].map((id) => [id, { id, ...limits }])),
     pipelineIds: pipelines,
+    notifierIds: new Set(['hook']),
     sourcePipelines: new Set(['files']),
     pipelines: [...pipelines].map((id) => ({
       pipeline_id: id,
@@ -187,6 +221,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     logging: logControl(),
     configured,
     reload: async () => ({ added: [], changed: [], removed: [], restartNeeded: [], warnings: [] }),
+    notifier,
     nextRunOf: (id) => (id === 'files' ? new Date('2026-11-20T23:00:00Z') : null),
     queue,
     onCancelled: ({ pipelineId }) => metrics.runs.cancelled(pipelineId),
@@ -239,6 +274,8 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     partialUploads: () => partialUploads.stats(),
     freeBytes: () => freeBytes(directory),
     weather: { isUp: () => true },
+    notifiers: () => configured.get().notifierIds,
+    undelivered: () => undelivered.counts(),
   });
   t.teardown(async () => {
     stopping.abort(new Error('the test is over'));

@@ -505,6 +505,55 @@ const reloads = (): Record<string, Provocation> => {
   };
 };
 
+const ofUndelivered = (): Record<string, Provocation> => {
+  const path = (id = 'hook'): string => `/v1/notifiers/${id}/undelivered`;
+  const failing =
+    (error: Error): Call =>
+    (api) => {
+      Object.assign(api.ports.notifier, { undelivered: () => Promise.reject(error) });
+      return get(path(), authorized(tokens.admin))(api);
+    };
+  return {
+    200: get(path(), authorized(tokens.admin)),
+    unauthorized: get(path(), authorized('guess')),
+    forbidden: get(path(), authorized(tokens.maps)),
+    notifier_not_found: get(path('none'), authorized(tokens.admin)),
+    invalid_request: get(`${path()}?all=1`, authorized(tokens.admin)),
+    queue_unavailable: failing(new WaybillError('queue_unavailable', 'away by the will of the test')),
+    internal_error: failing(new Error('by the will of the test')),
+  };
+};
+
+const redeliveries = (): Record<string, Provocation> => {
+  const send = ({ id = 'hook', token = tokens.admin, headers = {}, body = '' } = {}): Call =>
+    get(`/v1/notifiers/${id}/redeliver`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${token}`, ...headers },
+      body: body === '' ? null : body,
+    });
+  const failing =
+    (error: Error): Call =>
+    (api) => {
+      Object.assign(api.ports.notifier, { redeliver: () => Promise.reject(error) });
+      return send()(api);
+    };
+  const head = { Authorization: `Bearer ${tokens.admin}`, 'Content-Type': 'application/json' };
+  return {
+    200: send({ headers: json, body: '{}' }),
+    unauthorized: send({ token: 'guess' }),
+    forbidden: send({ token: tokens.maps }),
+    notifier_not_found: send({ id: 'none' }),
+    invalid_request: send({ headers: json, body: '{"force": true}' }),
+    unsupported_media_type: send({ headers: { 'content-type': 'text/plain' }, body: '{}' }),
+    redelivery_running: failing(new WaybillError('redelivery_running', 'by the will of the test')),
+    queue_unavailable: failing(new WaybillError('queue_unavailable', 'away by the will of the test')),
+    server_busy: memoryTaken(send({ headers: json, body: '{}' })),
+    upload_timeout: stalled(uploadHead({ ...head, 'Content-Length': 2 }, '/v1/notifiers/hook/redeliver')),
+    shutting_down: stopping(send({ headers: json, body: '{}' })),
+    internal_error: failing(new Error('by the will of the test')),
+  };
+};
+
 const provocations: Record<string, Record<string, Provocation>> = {
   ...ofResumables,
   ...Object.fromEntries(Object.entries(weatherReads).map(([name, path]) => [name, ofWeather(path)])),
@@ -709,6 +758,8 @@ const provocations: Record<string, Record<string, Provocation>> = {
   getHealth: ofReadiness('/healthz'),
   getReadiness: ofReadiness('/readyz'),
   reload: reloads(),
+  listUndelivered: ofUndelivered(),
+  redeliver: redeliveries(),
   getLiveness: { 200: [{ draining: true }, get('/livez')] },
   getMetrics: {
     200: get('/metrics'),

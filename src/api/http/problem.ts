@@ -15,6 +15,8 @@ export const statusOf: Record<ErrorCode, number> = {
   config_invalid: 500,
   secrets_invalid: 500,
   reload_refused: 422,
+  notifier_not_found: 404,
+  redelivery_running: 409,
 
   bundle_not_found: 500,
   invalid_bundle: 422,

@@ -17,23 +17,18 @@ export interface ObservedDaemon extends ObservedReadiness {
   partialUploads: () => { uploads: number; bytes: number };
   /** Null if no weather database is configured. */
   weather: { isUp(): boolean } | null;
+  /** Ids of those that are configured now. */
+  notifiers: () => Iterable<string>;
+  /** How many events are undelivered, of each notifier that has any. */
+  undelivered: () => Promise<ReadonlyMap<string, number>>;
 }
 
 /** Adds gauges that look the daemon up whenever the metrics are read. */
 export function observeDaemon(
   registry: Registry,
-  {
-    queue,
-    pipelines,
-    driver,
-    threads,
-    connections,
-    streams,
-    partialUploads,
-    weather,
-    ...daemon
-  }: ObservedDaemon,
+  { queue, pipelines, driver, threads, connections, streams, partialUploads, ...daemon }: ObservedDaemon,
 ): void {
+  const { weather } = daemon;
   const registers = [registry];
   if (weather !== null)
     new Gauge({
@@ -66,6 +61,27 @@ export function observeDaemon(
   observeStreams(registry, streams);
   observePartialUploads(registry, partialUploads);
   observeThreads(registry, threads);
+  observeUndelivered(registry, daemon);
+}
+
+/** Where they cannot be counted, there is no such series. */
+function observeUndelivered(
+  registry: Registry,
+  { notifiers, undelivered }: Pick<ObservedDaemon, 'notifiers' | 'undelivered'>,
+): void {
+  new Gauge({
+    name: 'waybill_undelivered_events',
+    help: 'Events that were given up and can be sent again.',
+    labelNames: ['notifier'],
+    registers: [registry],
+    async collect() {
+      this.reset();
+      const counts = await undelivered().catch(() => null);
+      if (counts === null) return;
+      for (const notifier of notifiers()) this.set({ notifier }, 0);
+      for (const [notifier, count] of counts) this.set({ notifier }, count);
+    },
+  });
 }
 
 function observeStreams(registry: Registry, streams: () => StreamStats): void {

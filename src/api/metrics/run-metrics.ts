@@ -10,6 +10,8 @@ export interface DeliveryMetrics {
   recordDelivery(delivery: { notifierId: string; delivered: boolean }): void;
   /** The series of these notifiers begin at zero. */
   expectDeliveries(notifierIds: readonly string[]): void;
+  /** Records that the oldest undelivered events of a notifier had to go. */
+  undeliveredDropped(notifierId: string, count: number): void;
 }
 
 /** One destination of one pipeline. */
@@ -162,13 +164,20 @@ export function deliveryMetrics({ counter }: Definer, notifierIds: readonly stri
     'notifier',
     'result',
   ]);
+  const dropped = counter(
+    'waybill_undelivered_events_dropped_total',
+    'Undelivered events that had to go because there were too many of their notifier.',
+    ['notifier'],
+  );
   const expectDeliveries = (ids: readonly string[]): void => {
+    for (const notifier of ids) dropped.inc({ notifier }, 0);
     for (const notifier of ids)
       for (const result of ['delivered', 'failed']) deliveries.inc({ notifier, result }, 0);
   };
   expectDeliveries(notifierIds);
   return {
     expectDeliveries,
+    undeliveredDropped: (notifier, count) => dropped.inc({ notifier }, count),
     recordDelivery: ({ notifierId, delivered }) =>
       deliveries.inc({ notifier: notifierId, result: delivered ? 'delivered' : 'failed' }),
   };

@@ -37,6 +37,7 @@ export function resolveAccess({ config, secrets }: Pick<Foundation, 'config' | '
     pipelineIds: new Set(config.pipelines.map(({ id }) => id)),
     sourcePipelines: sourcePipelines(config),
     pipelines: summariesOf(config),
+    notifierIds: new Set(config.notifiers.map(({ id }) => id)),
   };
 }
 
@@ -45,7 +46,7 @@ export interface ApiParts {
   configured: Current<ApiAccess>;
   reload: () => Promise<ReloadReport>;
   metrics: Metrics | null;
-  notifier: Pick<ProgramNotifier, 'notify'>;
+  notifier: Pick<ProgramNotifier, 'notify' | 'undelivered' | 'redeliver'>;
   coordinator: Coordinator;
   partialUploads: PartialUploads;
   scheduler: Pick<Scheduler, 'nextRun'>;
@@ -71,6 +72,7 @@ export function apiPorts(foundation: Foundation, parts: ApiParts): ApiPorts {
     logging,
     configured,
     reload,
+    notifier,
     nextRunOf: (pipelineId) => parts.scheduler.nextRun(pipelineId),
     queue: coordinator.queue,
     onCancelled: ({ pipelineId, runId }) => {

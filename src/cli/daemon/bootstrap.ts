@@ -9,9 +9,12 @@ import type { Log } from '../../core/log.ts';
 import { logControl, type LogControl } from '../../core/log-control.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
 import { loggedNotifier } from '../../core/notify/logged-notifier.ts';
-import type { Outcome } from '../../core/notify/notifier.ts';
+import type { Outcome } from '../../core/notify/lane.ts';
+import type { Notifier } from '../../core/notify/notifier.ts';
 import { noOutbox, type Outbox } from '../../core/notify/outbox.ts';
+import type { UndeliveredEvents } from '../../core/notify/undelivered.ts';
 import { loadSecrets, type Secrets } from '../../core/secrets.ts';
+import type { ProcessMetrics } from '../../api/metrics/process-metrics.ts';
 
 /** How a long-running program is started. */
 export interface ProgramOptions {
@@ -73,7 +76,7 @@ export async function bootstrap(
   return { config, secrets, readAgain, clock: systemClock, log, logging, env: definedValues(env) };
 }
 
-export interface ProgramNotifier {
+export interface ProgramNotifier extends Pick<Notifier, 'undelivered' | 'redeliver'> {
   notify(occurrence: Occurrence): void;
   /**
    * Opens the notifiers of another configuration; `replace` puts them in the place of these. Throws
@@ -88,20 +91,30 @@ const deliveryGraceMs = 10_000;
 
 /**
  * Opens the configured notifiers; `onOutcome` gets the result of each delivery, after it was logged. Events
- * that `outbox` has kept are delivered first, and it keeps what is not delivered when the process ends.
- * Throws `config_invalid` or `secrets_invalid` if a notifier cannot be opened.
+ * that `outbox` has kept are delivered first, and it keeps what is not delivered when the process ends;
+ * `undelivered` keeps what is given up. Throws `config_invalid` or `secrets_invalid` if a notifier cannot be
+ * opened.
  */
 export async function openNotifier(
   { config, secrets, clock, log }: Foundation,
-  onOutcome: (outcome: Outcome) => void = () => undefined,
-  outbox: Outbox = noOutbox,
+  {
+    undelivered,
+    outbox = noOutbox,
+    onOutcome,
+  }: {
+    undelivered: UndeliveredEvents;
+    outbox?: Outbox | undefined;
+    onOutcome: (outcome: Outcome) => void;
+  },
 ): Promise<ProgramNotifier> {
   const stopping = new AbortController();
-  const context = { clock, log, secrets, hurry: stopping.signal, onOutcome, outbox };
+  const context = { clock, log, secrets, hurry: stopping.signal, onOutcome, outbox, undelivered };
   const { notifier, warnings } = await loggedNotifier(config.notifiers, context);
   logWarnings(log, warnings);
   return {
     notify: (occurrence) => notifier.notify(occurrence),
+    undelivered: (notifierId) => notifier.undelivered(notifierId),
+    redeliver: (notifierId, signal) => notifier.redeliver(notifierId, signal),
     prepare: async (next) => {
       const opened = await openNotifiers(next.config.notifiers, { clock, log, secrets: next.secrets });
       return { replace: () => notifier.replace(opened.notifiers), warnings: opened.warnings };
@@ -110,6 +123,20 @@ export async function openNotifier(
       stopping.abort();
       await notifier.close(deliveryGraceMs);
     },
+  };
+}
+
+/** What is done when the oldest undelivered events of a notifier had to go. */
+export function droppedEvents(
+  { log }: Pick<Foundation, 'log'>,
+  metrics: Pick<ProcessMetrics, 'undeliveredDropped'> | null,
+): (notifierId: string, count: number) => void {
+  return (notifierId, count) => {
+    log.warn(
+      { notifier: notifierId, count },
+      'the oldest undelivered events are dropped: there are too many',
+    );
+    metrics?.undeliveredDropped(notifierId, count);
   };
 }
 

@@ -4,7 +4,12 @@ import { releasedOnFailure } from '../../core/lifecycle.ts';
 import type { ReloadReport } from '../../core/config/reload.ts';
 import { replaceable, type Replaceable } from '../../core/current.ts';
 import type { Coordinator } from '../../workers/coordinator.ts';
-import { openConfiguredStore, openCoordinator, requireBullmq } from '../../workers/open-coordinator.ts';
+import {
+  openConfiguredStore,
+  openCoordinator,
+  openUndelivered,
+  requireBullmq,
+} from '../../workers/open-coordinator.ts';
 import { freeBytes } from '../../workers/staging-check.ts';
 import type { QueueStore } from '../../workers/embedded/queue-store.ts';
 import { createApp } from '../../api/app.ts';
@@ -26,6 +31,7 @@ import { apiPorts, resolveAccess } from './api-ports.ts';
 import { createReloader, type Reloader, type ReloaderOptions } from './reloader.ts';
 import {
   bootstrap,
+  droppedEvents,
   openNotifier,
   runOnce,
   type Foundation,
@@ -60,6 +66,7 @@ interface Daemon {
   /** Null unless the queue is embedded. */
   store: QueueStore | null;
   notifier: ProgramNotifier;
+  undelivered: { close: () => Promise<void> };
   server: HttpServer;
   entrance: Entrance;
   weather: OpenedWeather | null;
@@ -115,13 +122,16 @@ async function openDaemon(
   });
   const { config } = foundation;
   const metrics = config.server.metrics.enabled ? createMetrics(metricsOptions(config)) : null;
-  const store = await openConfiguredStore(foundation);
+  const onDropped = droppedEvents(foundation, metrics);
+  const store = await openConfiguredStore({ ...foundation, onDropped });
   if (store !== null) onFailure(() => store.close());
-  const notifier = await openNotifier(
-    foundation,
-    (outcome) => metrics?.recordDelivery(outcome),
-    store?.outbox,
-  );
+  const undelivered = await openUndelivered({ ...foundation, store, onDropped });
+  onFailure(() => undelivered.close());
+  const notifier = await openNotifier(foundation, {
+    undelivered: undelivered.events,
+    outbox: store?.outbox,
+    onOutcome: (outcome) => metrics?.recordDelivery(outcome),
+  });
   onFailure(() => notifier.close());
   const configured = replaceable(resolveAccess(foundation));
 
@@ -172,6 +182,8 @@ async function openDaemon(
     partialUploads: () => partialUploads.stats(),
     freeBytes: () => freeBytes(config.server.staging.directory),
     weather: weatherPulse,
+    undelivered: () => undelivered.events.counts(),
+    notifiers: () => configured.get().notifierIds,
   });
   const search =
     metrics === null || !workers ? null : findLastSuccesses(foundation, coordinator.queue, metrics.runs);
@@ -179,7 +191,19 @@ async function openDaemon(
   metrics?.configRead({ succeeded: true, at: foundation.clock.now() });
   const parts = { foundation, configured, metrics, notifier, coordinator, partialUploads, scheduler, search };
   const reloader = reloaderOf(parts, options.onReload);
-  return { ...parts, store, server, entrance, weather, streams, readiness, shutdown, reloader, lag };
+  return {
+    ...parts,
+    undelivered,
+    store,
+    server,
+    entrance,
+    weather,
+    streams,
+    readiness,
+    shutdown,
+    reloader,
+    lag,
+  };
 }
 
 /** What a reload changes of the daemon, when nothing can fail any more. */
@@ -238,6 +262,7 @@ async function stop(daemon: Daemon): Promise<{ unfinished: string[] }> {
     ?.close()
     .catch((error: unknown) => log.error({ err: error }, 'closing the weather databases failed'));
   await notifier.close();
+  await daemon.undelivered.close();
   await daemon.store?.close();
   daemon.lag.cancel();
   log.info({ unfinished }, 'stopped');

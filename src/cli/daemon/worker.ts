@@ -2,12 +2,13 @@ import type { Timer } from '../../core/clock.ts';
 import { releasedOnFailure } from '../../core/lifecycle.ts';
 import type { Coordinator } from '../../workers/coordinator.ts';
 import type { ReloadReport } from '../../core/config/reload.ts';
-import { openCoordinator, requireBullmq } from '../../workers/open-coordinator.ts';
+import { openCoordinator, openUndelivered, requireBullmq } from '../../workers/open-coordinator.ts';
 import { newReadiness, type Readiness } from '../../api/health/readiness.ts';
 import { freeBytes } from '../../workers/staging-check.ts';
 import { createWorkerMetrics, type WorkerMetrics } from '../../api/metrics/process-metrics.ts';
 import {
   bootstrap,
+  droppedEvents,
   openNotifier,
   runOnce,
   type Foundation,
@@ -42,6 +43,7 @@ interface Worker {
   foundation: Foundation;
   metrics: WorkerMetrics | null;
   notifier: ProgramNotifier;
+  undelivered: { close: () => Promise<void> };
   listener: WorkerListener | null;
   coordinator: Coordinator;
   readiness: Readiness;
@@ -80,7 +82,13 @@ async function openWorker(
   const address = listen ?? config.server.worker.listen;
   const isMeasured = address !== null && config.server.metrics.enabled;
   const metrics = isMeasured ? createWorkerMetrics(metricsOptions(config)) : null;
-  const notifier = await openNotifier(foundation, (outcome) => metrics?.recordDelivery(outcome));
+  const onDropped = droppedEvents(foundation, metrics);
+  const undelivered = await openUndelivered({ ...foundation, onDropped });
+  onFailure(() => undelivered.close());
+  const notifier = await openNotifier(foundation, {
+    undelivered: undelivered.events,
+    onOutcome: (outcome) => metrics?.recordDelivery(outcome),
+  });
   onFailure(() => notifier.close());
   // A mistake in the address or the token fails here, before a job is taken.
   const listener = address === null ? null : await openWorkerListener(foundation, address, metrics);
@@ -113,7 +121,7 @@ async function openWorker(
   metrics?.configRead({ succeeded: true, at: foundation.clock.now() });
   const parts = { foundation, metrics, notifier, listener, coordinator, search };
   const reloader = reloaderOf(parts, options.onReload);
-  return { ...parts, reloader, readiness, shutdown, lag };
+  return { ...parts, undelivered, reloader, readiness, shutdown, lag };
 }
 
 /** What a reload changes of the worker, when nothing can fail any more. */
@@ -143,6 +151,7 @@ function watchLag(foundation: Foundation, metrics: WorkerMetrics | null): Timer 
 async function stop({
   foundation,
   notifier,
+  undelivered,
   listener,
   coordinator,
   reloader,
@@ -156,6 +165,7 @@ async function stop({
   const answer = await coordinator.close(config.server.http.shutdownTimeoutMs);
   await listener?.close();
   await notifier.close();
+  await undelivered.close();
   lag.cancel();
   log.info(answer, 'stopped');
   return answer;

@@ -172,6 +172,8 @@ export interface Problem {
    */
   code:
     | 'reload_refused'
+    | 'notifier_not_found'
+    | 'redelivery_running'
     | 'invalid_bundle'
     | 'malformed_archive'
     | 'unsafe_archive_entry'
@@ -267,6 +269,8 @@ export interface HealthCheck {
    */
   code?:
     | 'reload_refused'
+    | 'notifier_not_found'
+    | 'redelivery_running'
     | 'invalid_bundle'
     | 'malformed_archive'
     | 'unsafe_archive_entry'

@@ -21,7 +21,10 @@ export interface Delivery {
   tries: number;
   /** Why it was not delivered; null if it was. */
   reason: string | null;
+  /** The receiver wants nothing more, ever. */
   gone: boolean;
+  /** It was not delivered for what may pass; otherwise the receiver refused this event. */
+  isAway: boolean;
 }
 
 /** A receiver that asks for a longer pause is given up: waiting would hold up its other events. */
@@ -35,12 +38,13 @@ export async function deliver(sink: Sink, event: Event, options: DeliverOptions)
   const { clock, signal, hurry, policy = defaultRetryPolicy, random = Math.random } = options;
   for (let attempt = 1; ; attempt += 1) {
     const answer = await oneTry(sink, event, clock, signal);
-    if (answer.ok) return { delivered: true, tries: attempt, reason: null, gone: false };
-    const given = { delivered: false, tries: attempt, reason: answer.reason, gone: answer.gone === true };
+    if (answer.ok) return { delivered: true, tries: attempt, reason: null, gone: false, isAway: false };
+    const { reason, gone = false, retry: isAway } = answer;
+    const given: Delivery = { delivered: false, tries: attempt, reason, gone, isAway };
     const asked = answer.retryAfterMs ?? 0;
-    if (!answer.retry || attempt > policy.retries || signal.aborted || hurry.aborted) return given;
+    if (!isAway || attempt > policy.retries || signal.aborted || hurry.aborted) return given;
     if (asked > longestRetryAfterMs)
-      return { ...given, reason: `${answer.reason} and asked to wait ${Math.round(asked / 1000)} s` };
+      return { ...given, reason: `${reason} and asked to wait ${Math.round(asked / 1000)} s` };
     const jitter = Math.floor(random() * Math.min(policy.capMs, policy.baseMs * 2 ** (attempt - 1)));
     const pauseMs = Math.max(asked, jitter);
     options.onRetry?.(answer, attempt, pauseMs);
@@ -54,7 +58,7 @@ export async function deliver(sink: Sink, event: Event, options: DeliverOptions)
 
 /** One try that ends in time, whatever the sink does. */
 async function oneTry(sink: Sink, event: Event, clock: Clock, signal: AbortSignal): Promise<Attempted> {
-  if (signal.aborted) return { ok: false, reason: 'there was no time left for it', retry: false };
+  if (signal.aborted) return { ok: false, reason: 'there was no time left for it', retry: true };
   const ended = new AbortController();
   const timer = clock.timeout(sink.timeoutMs, () => ended.abort());
   const both = AbortSignal.any([signal, ended.signal]);
@@ -62,7 +66,7 @@ async function oneTry(sink: Sink, event: Event, clock: Clock, signal: AbortSigna
     onAbort(both, () =>
       resolve(
         signal.aborted
-          ? { ok: false, reason: 'there was no time left for it', retry: false }
+          ? { ok: false, reason: 'there was no time left for it', retry: true }
           : { ok: false, reason: `no answer within ${sink.timeoutMs} ms`, retry: true },
       ),
     );

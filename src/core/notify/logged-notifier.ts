@@ -2,11 +2,13 @@ import type { Clock } from '../clock.ts';
 import type { Secrets } from '../secrets.ts';
 import type { Finding } from '../finding.ts';
 import type { Log } from '../log.ts';
-import { createNotifier, type Notifier, type Outcome } from './notifier.ts';
+import type { Outcome } from './lane.ts';
+import { createNotifier, type Notifier } from './notifier.ts';
 import { openNotifiers } from './open-notifiers.ts';
 import { outcomeWarning } from './outcome-warnings.ts';
 import type { Outbox } from './outbox.ts';
 import type { NotifierConfig } from './sink-kinds.ts';
+import type { UndeliveredEvents } from './undelivered.ts';
 
 /**
  * The notifier of a long-running process, which logs how each delivery ends. Throws as `openNotifiers` does.
@@ -20,6 +22,8 @@ export async function loggedNotifier(
     hurry: AbortSignal;
     /** Where events are kept beyond the life of the process; by default nowhere. */
     outbox?: Outbox;
+    /** Where events are kept that were given up; by default in memory. */
+    undelivered?: UndeliveredEvents;
     /** Called after the outcome was logged. */
     onOutcome: (outcome: Outcome) => void;
   },

@@ -1,43 +1,26 @@
 import { customAlphabet } from 'nanoid';
-import type { Clock, Timer } from '../clock.ts';
-import type { Log } from '../log.ts';
+import type { Timer } from '../clock.ts';
+import { WaybillError } from '../errors.ts';
 import { onAbort } from '../on-abort.ts';
-import type { RetryPolicy } from '../retry.ts';
-import { deliver, type Delivery } from './deliver.ts';
-import { eventOf, pipelineOfEvent, type Event, type Occurrence } from './event.ts';
-import type { NotifierConfig } from './sink-kinds.ts';
+import { eventOf, pipelineOfEvent, type Occurrence } from './event.ts';
+import { givenUp, laneOf, unsent, type Lane, type LaneOptions, type OpenNotifier } from './lane.ts';
 import { noOutbox, type Outbox } from './outbox.ts';
-import type { Sink } from './sink.ts';
+import { redeliver, type Redelivery } from './redeliver.ts';
+import type { NotifierConfig } from './sink-kinds.ts';
+import type { Undelivered, UndeliveredEvents } from './undelivered.ts';
+import { undeliveredBook } from './undelivered-book.ts';
 
-/** A configured notifier with its sink open. */
-export interface OpenNotifier {
-  config: NotifierConfig;
-  sink: Sink;
-}
-
-export interface NotifierOptions {
+export interface NotifierOptions extends Pick<
+  LaneOptions,
+  'clock' | 'log' | 'onOutcome' | 'policy' | 'random'
+> {
   notifiers: readonly OpenNotifier[];
-  clock: Clock;
-  /** Failed tries are logged at level debug; `onOutcome` gets the end of a delivery. */
-  log: Log;
-  /**
-   * Called once for each event and each notifier that it was for, unless the outbox keeps it for the next
-   * process.
-   */
-  onOutcome: (outcome: Outcome) => void;
   /** Where events are kept until their delivery has ended; by default nowhere. */
   outbox?: Outbox;
+  /** Where events are kept that were given up; by default in memory. */
+  undelivered?: UndeliveredEvents;
   /** Once it aborts, events get one try each: the process was asked to stop. */
   hurry?: AbortSignal;
-  /** Only tests pass their own. */
-  policy?: RetryPolicy;
-  random?: () => number;
-}
-
-export interface Outcome extends Delivery {
-  notifierId: string;
-  kind: NotifierConfig['kind'];
-  event: Event;
 }
 
 export interface Notifier {
@@ -50,14 +33,21 @@ export interface Notifier {
    */
   replace(notifiers: readonly OpenNotifier[]): void;
   /**
+   * What was given up for this notifier, in the order in which it happened; null if it is neither configured
+   * nor has anything. Throws `queue_unavailable` if that cannot be reached.
+   */
+  undelivered(notifierId: string): Promise<Undelivered[] | null>;
+  /**
+   * Sends that again, as `redeliver` of `redeliver.ts`; begins no further event once `signal` aborts. Throws
+   * `notifier_not_found` if the notifier is not configured, `redelivery_running` or `queue_unavailable`.
+   */
+  redeliver(notifierId: string, signal?: AbortSignal): Promise<Redelivery>;
+  /**
    * Waits until everything is delivered or given up, at most `withinMs`, or ten seconds if the process was
    * asked to stop; drops the rest, and closes the sinks. Later events are dropped.
    */
   close(withinMs: number): Promise<void>;
 }
-
-/** Queue limit of each notifier, in events; further events are dropped. */
-export const waitingAtMost = 10_000;
 
 const hurriedMs = 10_000;
 
@@ -71,9 +61,11 @@ export const newEventId = (): string => `msg_${randomId()}`;
  */
 export function createNotifier(options: NotifierOptions): Notifier {
   const { clock, outbox = noOutbox, hurry = new AbortController().signal } = options;
+  const { undelivered = undeliveredBook() } = options;
   const giveUp = new AbortController();
+  const outlives = outbox !== noOutbox;
   const open = (notifier: OpenNotifier): Lane =>
-    laneOf(notifier, { ...options, hurry, signal: giveUp.signal });
+    laneOf(notifier, { ...options, undelivered, outlives, hurry, signal: giveUp.signal });
   let lanes: ReadonlyMap<string, Lane> = new Map(
     options.notifiers.map((notifier) => [notifier.config.id, open(notifier)]),
   );
@@ -81,8 +73,10 @@ export function createNotifier(options: NotifierOptions): Notifier {
   for (const { notifierId, event, ended } of outbox.left) {
     const lane = lanes.get(notifierId);
     if (lane !== undefined) lane.add(event, ended);
-    else dropped({ notifierId, event, ended }, options.log);
+    else ofNobody({ notifierId, event, ended }, { ...options, undelivered });
   }
+  const redeliveries = new Set<Promise<unknown>>();
+  let isClosing = false;
   return {
     notify(occurrence) {
       const event = eventOf(occurrence, newEventId(), clock.now());
@@ -104,13 +98,28 @@ export function createNotifier(options: NotifierOptions): Notifier {
         leaving.add(left);
       }
     },
+    async undelivered(notifierId) {
+      const list = await undelivered.list(notifierId);
+      return list.length === 0 && !lanes.has(notifierId) ? null : list;
+    },
+    async redeliver(notifierId, signal) {
+      const lane = lanes.get(notifierId);
+      if (lane === undefined) throw notConfigured(notifierId);
+      const mayGoOn = (): boolean => lanes.get(notifierId) === lane && !isClosing && signal?.aborted !== true;
+      const send: Lane['again'] = (event) => lane.again(event);
+      const redelivery = redeliver({ notifierId, undelivered, clock, send, mayGoOn });
+      redeliveries.add(redelivery);
+      return redelivery.finally(() => redeliveries.delete(redelivery));
+    },
     async close(withinMs) {
+      isClosing = true;
       const timers: Timer[] = [];
       const giveUpIn = (ms: number): void => void timers.push(clock.timeout(ms, () => giveUp.abort()));
       const hasten = (): void => giveUpIn(hurriedMs);
       giveUpIn(withinMs);
       const release = onAbort(hurry, hasten);
       try {
+        await Promise.allSettled(redeliveries);
         await Promise.all([...leaving, ...[...lanes.values()].map(async (lane) => lane.close())]);
       } finally {
         release();
@@ -128,124 +137,21 @@ export function wants({ events, pipelines }: NotifierConfig, occurrence: Occurre
 }
 
 /** An event for a notifier that is not configured any more. */
-function dropped({ notifierId, event, ended }: Outbox['left'][number], log: Log): void {
+function ofNobody(
+  { notifierId, event, ended }: Outbox['left'][number],
+  { clock, log, undelivered }: Pick<LaneOptions, 'clock' | 'log' | 'undelivered'>,
+): void {
+  const reason = 'its notifier is not configured any more';
   log.warn(
     { notifier: notifierId, event_id: event.id, event_type: event.type },
-    'an event is dropped: its notifier is not configured any more',
+    `an event is undelivered: ${reason}`,
   );
+  void undelivered.keep(notifierId, givenUp(event, unsent(reason), clock));
   ended();
 }
 
-interface Lane {
-  config: () => NotifierConfig;
-  /** Sends with another configuration and sink from now on; the former sink is closed once it is idle. */
-  replace(next: OpenNotifier): void;
-  /** `ended` is called when its delivery has ended for good. */
-  add(event: Event, ended: () => void): void;
-  /** Waits until everything has ended, and closes the sink. */
-  close(): Promise<void>;
-}
-
-interface Waiting {
-  event: Event;
-  ended: () => void;
-}
-
-function laneOf(
-  first: OpenNotifier,
-  options: NotifierOptions & { signal: AbortSignal; hurry: AbortSignal },
-): Lane {
-  const { clock, log, signal, hurry, onOutcome } = options;
-  let current = first;
-  const sends = new Map<Sink, number>();
-  const waiting: Waiting[] = [];
-  const working = new Set<Promise<void>>();
-  let isGone = false;
-
-  const isKept = (options.outbox ?? noOutbox) !== noOutbox;
-  const end = ({ event, ended }: Waiting, delivery: Delivery): void => {
-    const isStopping = hurry.aborted || signal.aborted;
-    if (isKept && isStopping && !delivery.delivered && !delivery.gone) {
-      log.info(
-        { notifier: first.config.id, event_id: event.id, event_type: event.type },
-        'event kept for the next start',
-      );
-      return;
-    }
-    ended();
-    const { id, kind } = current.config;
-    onOutcome({ ...delivery, notifierId: id, kind, event });
-  };
-  const unsent = (reason: string, gone = false): Delivery => ({ delivered: false, tries: 0, reason, gone });
-
-  const send = async ({ sink, config }: OpenNotifier, event: Event): Promise<Delivery> => {
-    sends.set(sink, (sends.get(sink) ?? 0) + 1);
-    const { id: eventId, type } = event;
-    const delivery = await deliver(sink, event, {
-      clock,
-      signal,
-      hurry,
-      ...(options.policy === undefined ? {} : { policy: options.policy }),
-      ...(options.random === undefined ? {} : { random: options.random }),
-      onRetry: ({ reason }, attempt, pauseMs) =>
-        log.debug(
-          { notifier: config.id, event_id: eventId, event_type: type, attempt, pauseMs, reason },
-          'event not delivered, trying again',
-        ),
-    });
-    const left = (sends.get(sink) ?? 1) - 1;
-    if (left > 0) sends.set(sink, left);
-    else sends.delete(sink);
-    if (left === 0 && current.sink !== sink) leave(sink);
-    return delivery;
-  };
-
-  const work = async (): Promise<void> => {
-    // A sink that replaced another may take fewer at once.
-    while (working.size <= current.sink.concurrency) {
-      const next = waiting.shift();
-      if (next === undefined) return;
-      if (isGone) {
-        end(next, unsent('the receiver is gone', true));
-        continue;
-      }
-      const used = current;
-      const delivery = await send(used, next.event);
-      if (used === current) isGone ||= delivery.gone;
-      end(next, delivery);
-    }
-  };
-
-  // What is still open of it does not concern anybody any more.
-  const leave = (sink: Sink): void => void sink.close().catch(() => undefined);
-
-  const startWorker = (): void => {
-    const worker = work().finally(() => working.delete(worker));
-    working.add(worker);
-  };
-
-  return {
-    config: () => current.config,
-    replace(next) {
-      const { sink } = current;
-      current = next;
-      isGone = false;
-      if (!sends.has(sink)) leave(sink);
-      const free = Math.min(next.sink.concurrency - working.size, waiting.length);
-      for (let started = 0; started < free; started += 1) startWorker();
-    },
-    add(event, ended) {
-      const next = { event, ended };
-      if (waiting.length >= waitingAtMost) {
-        end(next, unsent(`${waitingAtMost} events were waiting already`));
-        return;
-      }
-      waiting.push(next);
-      if (working.size < current.sink.concurrency) startWorker();
-    },
-    async close() {
-      while (working.size > 0) await Promise.all(working);
-      await current.sink.close();
-    },
-  };
+function notConfigured(notifierId: string): WaybillError {
+  return new WaybillError('notifier_not_found', `there is no notifier "${notifierId}"`, {
+    hint: 'check the id; what is undelivered of a notifier that was removed can be sent once it is configured again',
+  });
 }

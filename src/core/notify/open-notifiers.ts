@@ -2,7 +2,7 @@ import type { Clock } from '../clock.ts';
 import type { Finding } from '../finding.ts';
 import type { Log } from '../log.ts';
 import type { Secrets } from '../secrets.ts';
-import type { OpenNotifier } from './notifier.ts';
+import type { OpenNotifier } from './lane.ts';
 import { sinkKindOf, type NotifierConfig } from './sink-kinds.ts';
 
 /**

@@ -1,5 +1,5 @@
 import { finding, type Finding } from '../finding.ts';
-import type { Outcome } from './notifier.ts';
+import type { Outcome } from './lane.ts';
 
 /** A failed delivery as the warning that it is; null for one that succeeded. Pure. */
 export function outcomeWarning({

@@ -48,6 +48,13 @@ export const scripts = {
   pause: { file: 'pipelines/pause', args: ['pipeline', 'since', 'reason'] },
   expired: { file: 'runs/expired', args: ['most'] },
   forget: { file: 'runs/forget', args: ['runId'] },
+  keepUndelivered: {
+    file: 'events/keep',
+    args: ['notifier', 'event', 'happened', 'undelivered', 'most'],
+  },
+  removeUndelivered: { file: 'events/remove', args: ['notifier', 'event'] },
+  countUndelivered: { file: 'events/counts', args: [] },
+  claimUndelivered: { file: 'events/claim', args: ['notifier', 'owner', 'lifeMs'] },
   hold: {
     file: 'runs/hold',
     args: ['lockKey', 'activeKey', 'stalledKey', 'token', 'lockMs', 'jobId'],

@@ -5,6 +5,8 @@ import { WaybillError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import type { Event } from '../../core/notify/event.ts';
 import type { Outbox } from '../../core/notify/outbox.ts';
+import { undeliveredBook, type KeptFor } from '../../core/notify/undelivered-book.ts';
+import type { UndeliveredEvents } from '../../core/notify/undelivered.ts';
 import { syncDirectories } from '../../core/storage/local/sync.ts';
 import type { Journal, KeptRun } from '../memory/journal.ts';
 import type { Pause } from '../queue.ts';
@@ -23,14 +25,17 @@ export interface QueueStoreOptions {
   staging: string;
   clock: Clock;
   log: Log;
+  /** Called when the oldest undelivered event of a notifier had to go. */
+  onDropped?: (notifierId: string, count: number) => void;
   /** Only tests that stage nothing pass their own. */
   sync?: typeof syncStaged;
 }
 
-/** What one daemon keeps in a directory: its runs, and the events that are not delivered yet. */
+/** What one daemon keeps in a directory: its runs, and the events that are not delivered. */
 export interface QueueStore {
   readonly journal: Journal;
   readonly outbox: Outbox;
+  readonly undelivered: UndeliveredEvents;
   /** Throws why nothing can be kept at the moment: `insufficient_storage` or `queue_unavailable`. */
   check(): void;
   /**
@@ -46,6 +51,7 @@ const versionKey = 'meta/version';
 const ownerKey = 'meta/owner';
 const pausePrefix = 'pause/';
 const triggerPrefix = 'trigger/';
+const undeliveredPrefix = 'undelivered/';
 const patienceMs = 10_000;
 
 /**
@@ -102,7 +108,7 @@ function storeOn(
   file: LmdbFile,
   values: ReadonlyMap<string, string>,
   lock: DirectoryLock,
-  { staging, clock, log, sync = syncStaged }: QueueStoreOptions,
+  { staging, clock, log, onDropped, sync = syncStaged }: QueueStoreOptions,
 ): QueueStore {
   const writes = new GroupCommit({
     clock,
@@ -114,7 +120,7 @@ function storeOn(
         ? log.info({}, 'the queue is written again')
         : log.error({ err: failure }, 'the queue cannot be written'),
   });
-  const ordinals = [...values.keys()].map((key) => Number(/\d{16}$/.exec(key)?.[0] ?? 0));
+  const ordinals = [...values.keys()].map((key) => Number(/^(?:run|event)\/(\d{16})$/.exec(key)?.[1] ?? 0));
   let last = Math.max(0, ...ordinals);
   /** Keys are sorted as text: the order in which entries were made. */
   const newKey = (kind: 'run' | 'event'): string => `${kind}/${String(++last).padStart(16, '0')}`;
@@ -129,6 +135,7 @@ function storeOn(
   return {
     journal: journalOn(writes, values, { staging, newKey }),
     outbox: outboxOn(writes, values, newKey),
+    undelivered: undeliveredOn(writes, values, onDropped),
     check() {
       if (writes.failure !== null) throw writes.failure;
     },
@@ -213,6 +220,24 @@ function outboxOn(
       return forget(key);
     },
   };
+}
+
+/** Written in the turn of the change: with the end of the event in the outbox, in one transaction. */
+function undeliveredOn(
+  writes: GroupCommit,
+  values: ReadonlyMap<string, string>,
+  onDropped: QueueStoreOptions['onDropped'],
+): UndeliveredEvents {
+  return undeliveredBook({
+    left: [...values]
+      .filter(([key]) => key.startsWith(undeliveredPrefix))
+      .map(([, text]) => JSON.parse(text) as KeptFor),
+    write: ({ notifierId, eventId }, kept) => {
+      const key = `${undeliveredPrefix}${notifierId}/${eventId}`;
+      writes.set(key, kept === null ? null : () => framed(key, JSON.stringify(kept)));
+    },
+    ...(onDropped === undefined ? {} : { onDropped }),
+  });
 }
 
 function refuseNewer(file: string, found: string | undefined): void {

@@ -6,7 +6,8 @@ import type { NotifierConfig } from '../../../src/core/notify/sink-kinds.ts';
 import { errorRecord, WaybillError } from '../../../src/core/errors.ts';
 import { silentLog } from '../../../src/core/log.ts';
 import { eventOf, type Occurrence } from '../../../src/core/notify/event.ts';
-import { createNotifier, newEventId, wants, type Outcome } from '../../../src/core/notify/notifier.ts';
+import type { Outcome } from '../../../src/core/notify/lane.ts';
+import { createNotifier, newEventId, wants } from '../../../src/core/notify/notifier.ts';
 import {
   destinationFailure,
   pruneOccurrence,
@@ -289,8 +290,9 @@ t.test('a sink that breaks is a failed delivery, and its message is not told', a
 t.test('a dead receiver of many events does not make as many warnings', async (t) => {
   const { onOutcome, warnings } = collectWarnings();
   const event = eventOf(published, 'msg_1', new Date());
+  const rest = { isAway: true, isAgain: false, notifierId: 'n', kind: 'log' } as const;
   for (let index = 0; index < 500; index += 1)
-    onOutcome({ delivered: false, tries: 4, reason: 'x', gone: false, notifierId: 'n', kind: 'log', event });
+    onOutcome({ delivered: false, tries: 4, reason: 'x', gone: false, ...rest, event });
   t.equal(warnings().length, 11);
   t.match(warnings().at(-1)?.message, /490 more/);
 });

@@ -31,6 +31,15 @@
                        decided for it
     succeeded          hash: pipeline → JSON of the run that succeeded last, {run_id, finished_at}
     changed            sorted set of run ids by the revision of their last change
+    undelivered:<notifier>
+                       hash: event id → `<number> <JSON>` of an event that was given up; of events of the same
+                       millisecond the one with the smaller number came first
+    undelivered-order:<notifier>
+                       sorted set of their ids by the time at which they happened
+    undelivered-of     set of the notifiers that have any
+    undelivered-seq    counts the events that were given up
+    redelivering:<notifier>
+                       who sends them again; expires if that one dies
     horizon            the newest revision of a run that was deleted
     key:<hash>         an Idempotency-Key: `s <slot>` while its upload is staged, then `u <digest> <run id>`
 

@@ -1,0 +1,159 @@
+import { homedir } from 'node:os';
+import { systemClock } from '../../core/clock.ts';
+import type { Config, ServerConfig } from '../../core/config/config.ts';
+import { loadConfig } from '../../core/config/load.ts';
+import { errorTable, WaybillError, type ErrorCode } from '../../core/errors.ts';
+import type { Finding } from '../../core/finding.ts';
+import { loadSecrets, type Secrets } from '../../core/secrets.ts';
+
+/** A daemon as whoever runs it sees it: with its admin token. */
+export interface Operator {
+  /** The file here, which may be another than the daemon's. */
+  config: Config;
+  /** Base URL of the daemon; ends with `/`. */
+  url: string;
+  /**
+   * Sends a request without a body. Throws what the daemon refuses with, by its code and with its findings,
+   * and `daemon_unreachable` if nothing answers in time, or not in the form that `isAnswer` knows.
+   *
+   * @param route Relative to the base URL.
+   */
+  ask: <T>(
+    request: { method: 'GET' | 'POST'; route: string; patienceMs: number },
+    isAnswer: (body: unknown) => body is T,
+  ) => Promise<T>;
+}
+
+/**
+ * The daemon that the configuration file names, or that is at `options.url`. Throws `config_invalid`,
+ * `secrets_invalid`, or `usage` if the file names no admin token.
+ *
+ * @param command What the user runs, for messages.
+ * @param without What helps where there is no token.
+ */
+export async function openOperator(
+  options: { config: string; url?: string },
+  { command, without }: { command: string; without?: string },
+): Promise<Operator> {
+  const { config } = await loadConfig(options.config, { home: homedir() });
+  const secrets = await loadSecrets({ directory: config.secrets.directory, env: process.env });
+  const token = adminToken(config.server, secrets, { command, without });
+  const url = options.url === undefined ? urlOf(config.server.http) : givenUrl(options.url);
+  return { config, url, ask: (request, isAnswer) => ask({ ...request, url, token, without }, isAnswer) };
+}
+
+function adminToken(
+  { adminTokenEnv }: ServerConfig,
+  secrets: Secrets,
+  { command, without }: { command: string; without: string | undefined },
+): string {
+  const or = without === undefined ? '' : `, or ${without}`;
+  if (adminTokenEnv === null)
+    throw new WaybillError('usage', `server.admin_token_env is not set, and ${command} needs its token`, {
+      hint: `set it and restart the daemon${or}`,
+    });
+  const token = secrets.require(adminTokenEnv, command);
+  if (!/^sha256:/i.test(token)) return token;
+  throw new WaybillError(
+    'secrets_invalid',
+    `${adminTokenEnv} holds the SHA-256 of the token, not the token`,
+    { hint: `set ${adminTokenEnv} to the token itself for this command${or}` },
+  );
+}
+
+/** Where this machine reaches a daemon with these settings; ends with `/`. */
+export function urlOf({
+  host,
+  port,
+  basePath,
+}: Pick<ServerConfig['http'], 'host' | 'port' | 'basePath'>): string {
+  if (port === 0)
+    throw new WaybillError('usage', 'server.http.listen takes any free port, so it is not known here', {
+      hint: 'give --url, which the daemon logs as it starts',
+    });
+  const reached = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host;
+  return `http://${reached.includes(':') ? `[${reached}]` : reached}:${port}${basePath}`;
+}
+
+function givenUrl(text: string): string {
+  const url = URL.canParse(text) ? new URL(text) : null;
+  if (url === null || !/^https?:$/.test(url.protocol) || url.search !== '' || url.hash !== '')
+    throw new WaybillError('usage', `--url ${text}: this is not the URL of a daemon`, {
+      hint: 'give http:// or https://, a host and the base path: http://127.0.0.1:8080/',
+    });
+  return url.href.endsWith('/') ? url.href : `${url.href}/`;
+}
+
+interface Request {
+  method: 'GET' | 'POST';
+  route: string;
+  patienceMs: number;
+  url: string;
+  token: string;
+  without: string | undefined;
+}
+
+async function ask<T>(
+  { method, route, patienceMs, url, token, without }: Request,
+  isAnswer: (body: unknown) => body is T,
+): Promise<T> {
+  const tooLate = new AbortController();
+  const timer = systemClock.timeout(patienceMs, () => tooLate.abort());
+  try {
+    const response = await fetch(url + route, {
+      method,
+      headers: { authorization: `Bearer ${token}`, accept: 'application/json' },
+      redirect: 'error',
+      signal: tooLate.signal,
+    });
+    const body = parsed(await response.text());
+    if (response.status === 200 && isAnswer(body)) return body;
+    if (isProblem(body)) throw problem(body);
+    throw new TypeError(`it answered ${response.status}, and not as a daemon does`);
+  } catch (cause) {
+    if (cause instanceof WaybillError) throw cause;
+    const why = tooLate.signal.aborted ? `nothing came within ${patienceMs / 1000} s` : whyOf(cause);
+    const or = without === undefined ? '' : `; or ${without}`;
+    throw new WaybillError('daemon_unreachable', `no daemon answers at ${url}: ${why}`, {
+      cause,
+      hint: `is it running, with this server.http.listen? --url names another address${or}`,
+    });
+  } finally {
+    timer.cancel();
+  }
+}
+
+/** Undefined if it is not JSON. */
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+interface Problem {
+  code: ErrorCode;
+  detail: string;
+  findings?: Finding[];
+}
+
+function isProblem(body: unknown): body is Problem {
+  return (
+    isObject(body) && typeof body['detail'] === 'string' && Object.hasOwn(errorTable, String(body['code']))
+  );
+}
+
+function problem({ code, detail, findings = [] }: Problem): WaybillError {
+  return new WaybillError(code, detail, { findings });
+}
+
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null;
+}
+
+function whyOf(cause: unknown): string {
+  if (!(cause instanceof Error)) return String(cause);
+  // `fetch failed` says nothing; its cause does.
+  return cause.cause instanceof Error ? cause.cause.message : cause.message;
+}

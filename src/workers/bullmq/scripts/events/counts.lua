@@ -1,0 +1,9 @@
+--[[
+  Returns {notifier, how many events of it are undelivered, notifier, …} of those that have any
+]]
+local counts = {}
+for _, notifier in ipairs(redis.call('SMEMBERS', prefix .. 'undelivered-of')) do
+  table.insert(counts, notifier)
+  table.insert(counts, redis.call('HLEN', prefix .. 'undelivered:' .. notifier))
+end
+return counts

@@ -1,0 +1,27 @@
+--[[
+  Keeps an event that was given up for a notifier, in the place of what is kept of the same event. Where
+  there are too many, those that happened first go.
+
+  ARGV[2]  notifier
+  ARGV[3]  event        id
+  ARGV[4]  happened     in milliseconds
+  ARGV[5]  undelivered  JSON
+  ARGV[6]  most
+
+  Returns how many had to go
+]]
+local notifier, event, happened, undelivered, most = ARGV[2], ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
+
+local order = prefix .. 'undelivered-order:' .. notifier
+local events = prefix .. 'undelivered:' .. notifier
+local known = redis.call('HGET', events, event)
+local seq = known and string.match(known, '^%d+') or redis.call('INCR', prefix .. 'undelivered-seq')
+redis.call('HSET', events, event, seq .. ' ' .. undelivered)
+redis.call('ZADD', order, happened, event)
+redis.call('SADD', prefix .. 'undelivered-of', notifier)
+local gone = 0
+while redis.call('ZCARD', order) > most do
+  redis.call('HDEL', events, redis.call('ZPOPMIN', order)[1])
+  gone = gone + 1
+end
+return gone

@@ -1,0 +1,125 @@
+import { randomUUID } from 'node:crypto';
+import type { Clock } from '../../core/clock.ts';
+import { hasCode } from '../../core/errors.ts';
+import { silentLog, type Log } from '../../core/log.ts';
+import {
+  inOrder,
+  mostUndelivered,
+  redeliveryRunning,
+  type Kept,
+  type Undelivered,
+  type UndeliveredEvents,
+} from '../../core/notify/undelivered.ts';
+import { linkRedis } from './link.ts';
+import { defineScripts, type RunScript } from './scripts.ts';
+
+export interface BullmqUndeliveredOptions {
+  clock: Clock;
+  log: Log;
+  /** Of Redis. Contains the password: never shown. */
+  url: string;
+  urlEnv: string;
+  prefix: string;
+  onDropped: (notifierId: string, count: number) => void;
+}
+
+/** A host that dies while it sends events again keeps others from it for so long, in milliseconds. */
+const claimLifeMs = 15_000;
+const retryEveryMs = 500;
+/** How long the end waits for what is being kept, in milliseconds. */
+const patienceMs = 5_000;
+
+/**
+ * The undelivered events of all hosts, in Redis. It has a connection of its own, which outlives that of the
+ * queue: notifiers give up what is left when the queue is closed already. While Redis is away, what is given
+ * up waits in memory. Throws as `linkRedis` does.
+ */
+export async function bullmqUndelivered(
+  options: BullmqUndeliveredOptions,
+): Promise<{ events: UndeliveredEvents; close: () => Promise<void> }> {
+  const { clock, log, prefix, onDropped } = options;
+  // The connection of the queue tells of outages, and of what is wrong with this Redis.
+  const link = await linkRedis({ ...options, log: silentLog });
+  const script = defineScripts(link.redis, prefix);
+  const run: RunScript = (...call) => link.ask(() => script(...call));
+  const closing = new AbortController();
+  let writing: Promise<void> = Promise.resolve();
+
+  const write = async (notifierId: string, undelivered: Undelivered): Promise<void> => {
+    const { event } = undelivered;
+    for (;;) {
+      try {
+        const gone = await run('keepUndelivered', {
+          notifier: notifierId,
+          event: event.id,
+          happened: Date.parse(event.timestamp),
+          undelivered: JSON.stringify(undelivered),
+          most: mostUndelivered,
+        });
+        if (Number(gone) > 0) onDropped(notifierId, Number(gone));
+        return;
+      } catch (error) {
+        if (!hasCode(error, 'queue_unavailable') || closing.signal.aborted) {
+          const fields = { notifier: notifierId, event_id: event.id, event_type: event.type, err: error };
+          log.error(fields, 'an undelivered event could not be kept');
+          return;
+        }
+        await clock.sleep(retryEveryMs, closing.signal).catch(() => undefined);
+      }
+    }
+  };
+
+  return {
+    events: {
+      // One after another: the order in which they were given up.
+      keep: (notifierId, undelivered) => (writing = writing.then(() => write(notifierId, undelivered))),
+      list: async (notifierId) => {
+        const found = await link.ask(() => link.redis.hvals(`${prefix}:undelivered:${notifierId}`));
+        return found
+          .map(keptOf)
+          .sort(inOrder)
+          .map(({ undelivered }) => undelivered);
+      },
+      remove: async (notifier, event) => {
+        await run('removeUndelivered', { notifier, event });
+      },
+      counts: async () => {
+        const flat = (await run('countUndelivered', {})) as (string | number)[];
+        return new Map(
+          flat.flatMap((one, index) => (index % 2 === 0 ? [[String(one), Number(flat[index + 1])]] : [])),
+        );
+      },
+      claim: (notifierId) => claim(notifierId, run, clock),
+    },
+    close: async () => {
+      const timer = clock.timeout(patienceMs, () => closing.abort());
+      await writing;
+      timer.cancel();
+      link.close();
+    },
+  };
+}
+
+async function claim(notifier: string, run: RunScript, clock: Clock): ReturnType<UndeliveredEvents['claim']> {
+  const owner = randomUUID();
+  const extend = async (lifeMs: number): Promise<boolean> =>
+    (await run('claimUndelivered', { notifier, owner, lifeMs })) === 1;
+  if (!(await extend(claimLifeMs))) throw redeliveryRunning(notifier);
+  // Where Redis is away for longer than that, two hosts may send the same event, with the same id.
+  const heartbeat = clock.every(claimLifeMs / 3, () => void extend(claimLifeMs).catch(() => undefined));
+  return {
+    release: async () => {
+      heartbeat.cancel();
+      await extend(0).catch(() => undefined);
+    },
+  };
+}
+
+// Only `keep.lua` writes these values.
+function keptOf(text: string): Kept {
+  const space = text.indexOf(' ');
+  return {
+    seq: Number(text.slice(0, space)),
+    undelivered: JSON.parse(text.slice(space + 1)) as Undelivered,
+  };
+}
