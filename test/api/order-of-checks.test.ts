@@ -26,7 +26,7 @@ interface Defect {
 const order: Defect[] = [
   {
     ...{ status: 404, code: 'not_found', spoils: 'path' },
-    apply: (request) => void (request.path += 's'),
+    apply: (request) => void (request.path += '/none'),
   },
   {
     ...{ status: 405, code: 'method_not_allowed', spoils: 'method', header: /^allow: POST$/im },
