@@ -45,7 +45,8 @@ export function createHolds(clock: Pick<Clock, 'timeout'>, waitMs: number = pati
 
   return {
     take: async (id) => {
-      if (held.has(id)) await whenFree(id);
+      // Whoever else waited may have been first.
+      while (held.has(id)) await whenFree(id);
       const abort = new AbortController();
       let release: () => void = () => undefined;
       const released = new Promise<void>((resolve) => (release = resolve));
