@@ -12,6 +12,7 @@ import { ensureInstalled } from '../services/debian.ts';
 import { startRoughProxy } from '../services/rough-proxy.ts';
 import { generator, howMany, share } from '../support/sampling.ts';
 import { startDaemon } from './daemon.ts';
+import { installLinked, packWaybill } from './packed.ts';
 import { document, fingerprint, program, waybill, type Ended } from './process.ts';
 
 t.test('pack: an archive and what is in it, told in text and JSON', (t) => {
@@ -243,16 +244,11 @@ t.test('a certificate that nobody vouches for is refused, with the remedy', asyn
 t.test('installed from its package, with no clone: one command publishes a directory', async (t) => {
   const place = t.testdir({
     'c.yml': config,
-    clean: { site: { 'index.html': '<p>' }, node_modules: { waybill: {} } },
+    clean: { site: { 'index.html': '<p>' } },
   });
   const clean = path.join(place, 'clean');
-  const env = { PATH: process.env['PATH'] ?? '', HOME: place };
-  execFileSync('npm', ['pack', '--ignore-scripts', '--silent', '--pack-destination', place], { env });
-  const packed = readdirSync(place).find((name) => name.endsWith('.tgz')) ?? '';
+  installLinked(packWaybill(place), clean);
   const installed = path.join(clean, 'node_modules', 'waybill');
-  execFileSync('tar', ['-xzf', packed, '--strip-components=1', '-C', installed], { cwd: place });
-  // What npm would install beside it.
-  symlinkSync(path.resolve('node_modules'), path.join(installed, 'node_modules'));
   const { url } = await startDaemon(t, place, { TOKEN_CI: token });
   const bin = path.join(installed, 'dist/cli/main.js');
   const push = ['push', './site', '--to', url, '--pipeline', 'site', '--name', 'n'];

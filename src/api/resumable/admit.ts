@@ -5,27 +5,19 @@ import type { PartialUpload } from '../../workers/partial/partial-upload.ts';
 import { unknownUpload } from '../../workers/partial/partial-uploads.ts';
 import type { Token } from '../http/auth.ts';
 import { requestContext } from '../http/request/request-context.ts';
-import { authorizePipeline } from '../runs/pipeline-access.ts';
+import { authorizeUpload } from '../upload/authorize-upload.ts';
 import type { UploadPipeline } from '../upload/ports.ts';
 import type { ResumablePorts, UploadParams } from './ports.ts';
 import { tusVersion, type TusCall } from './speak-tus.ts';
 
-/** Checks the token as for a plain upload. Throws what `authorizePipeline` throws. */
+/** Checks the token as for a plain upload. Throws what `authorizeUpload` throws. */
 export function admitCaller(
   req: Request<{ pipelineId: string }>,
   res: Response,
   ports: Pick<ResumablePorts, 'configured' | 'clock'>,
 ): { token: Token; pipeline: UploadPipeline } {
-  const { tokens, uploadPipelines } = ports.configured.get();
   res.setHeader('Tus-Resumable', tusVersion);
-  return authorizePipeline(req, res, {
-    tokens,
-    clock: ports.clock,
-    scope: 'upload',
-    id: req.params.pipelineId,
-    find: (id) => uploadPipelines.get(id),
-    unknown: 'there is no such pipeline, or it takes no uploads',
-  });
+  return authorizeUpload(req, res, ports);
 }
 
 /** Throws `unsupported_tus_version`. */

@@ -7,8 +7,8 @@ import type { Admission } from '../../workers/queue.ts';
 import { stagingFailure } from '../../workers/staging-check.ts';
 import { idempotencyOf, rerunFailed } from '../runs/idempotency-key.ts';
 import { sendAccepted } from '../runs/accepted-response.ts';
-import { authorizePipeline } from '../runs/pipeline-access.ts';
 import { accept, withStagingDirectory, type Accepted } from './accept-staged.ts';
+import { authorizeUpload } from './authorize-upload.ts';
 import type { StagedUpload, UploadPipeline, UploadPorts } from './ports.ts';
 import { queryParameters } from '../http/query-parameters.ts';
 import { withBody } from '../http/request/request-body.ts';
@@ -98,15 +98,7 @@ async function admit(
   req: IncomingMessage & { params: { pipelineId: string } },
   res: ServerResponse,
 ): Promise<Admitted> {
-  const { tokens, uploadPipelines } = ports.configured.get();
-  const { token, pipeline } = authorizePipeline(req, res, {
-    tokens,
-    clock: ports.clock,
-    scope: 'upload',
-    id: req.params.pipelineId,
-    find: (id) => uploadPipelines.get(id),
-    unknown: 'there is no such pipeline, or it takes no uploads',
-  });
+  const { token, pipeline } = authorizeUpload(req, res, ports);
   const query = uploadQuery.read(req.url ?? '');
   const isDryRun = query.dry_run;
   if (isDryRun) requestContext(req).fields['dry_run'] = true;
