@@ -4,7 +4,9 @@ import t from 'tap';
 import { instrument, type SourceMutant } from '../scripts/mutate/instrument.ts';
 import { summarise, type Judged } from '../scripts/mutate/report.ts';
 import { Results } from '../scripts/mutate/results.ts';
-import { Chances, stepsFor, type Reaching, type Status } from '../scripts/mutate/trial.ts';
+import { bundleWorker } from '../scripts/mutate/bundle.ts';
+import { Runner } from '../scripts/mutate/runner.ts';
+import { Chances, stepsFor, tryOut, type Reaching, type Status } from '../scripts/mutate/trial.ts';
 import type { Measured } from '../scripts/mutate/units.ts';
 
 const source = `
@@ -207,4 +209,39 @@ t.test('what is known of a mutant holds for each test file until that changes', 
   t.same(known(), [true, false, undefined]);
   writeFileSync(file, 'changed');
   t.same(known(), [false, false, undefined]);
+});
+
+/** Made by hand, since what is bundled with `tap` as it is here would ask this very process for its tests. */
+const spoiling = `
+  const t = globalThis.testOfMutants;
+  const namespace = globalThis.__stryker__;
+  const kept = { count: 0 };
+  t.test('a rule', async (t) => {
+    kept.count += namespace.activeMutant === 'spoils' ? 1 : 0;
+    t.equal(kept.count, 0);
+    t.not(namespace.activeMutant, 'fails');
+  });
+`;
+
+t.test('no mutant fails for what an earlier one has done to the data of a test', async (t) => {
+  const directory = t.testdir({ 'spoiling.test.mjs': spoiling, 'passing.txt': '' });
+  const bundle = path.join(directory, 'spoiling.test.mjs');
+  const runner = new Runner(await bundleWorker('.tap/mutate-test'));
+  t.teardown(() => runner.close());
+  const run = async (mutant: string) => {
+    const file = path.join(directory, 'passing.txt');
+    const measured = [measuredFile(bundle, [{ ms: 1, hits: { [mutant]: 1 } }])].map((one) => ({
+      ...one,
+      bundle,
+    }));
+    const results = new Results(path.join(directory, 'results.json'), true);
+    const trial = { measured, runner, results, chances: new Chances(), budgetMs: Infinity };
+    return (await tryOut({ ...mutantNamed(mutant), file }, trial)).status;
+  };
+  const mutantNamed = (name: string) => mutant('', name);
+  t.equal(await run('harmless'), 'survived');
+  t.equal(await run('fails'), 'killed');
+  t.equal(await run('harmless'), 'survived');
+  t.equal(await run('spoils'), 'killed');
+  t.equal(await run('harmless'), 'survived');
 });

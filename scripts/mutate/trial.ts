@@ -123,7 +123,8 @@ export interface Trial {
 
 /**
  * Runs the tests that reach the mutant until one fails, but for those that are known to pass. One that did
- * not end is run again in a new process, so that nothing earlier has a part in it.
+ * not end is run again in a new process, and one that failed in modules that another mutant has used in new
+ * ones, so that nothing earlier has a part in it.
  */
 export async function tryOut(mutant: SourceMutant, trial: Trial): Promise<Verdict> {
   const { measured, runner, results, chances, budgetMs } = trial;
@@ -165,7 +166,8 @@ async function runStep(
   const wasNew = runner.isNew;
   const limitMs = 10_000 + 5 * ms;
   const first = await runner.run(run, limitMs);
-  const answer = first ?? (wasNew ? undefined : await runner.run(run, limitMs));
+  const isSure = first === undefined ? wasNew : first.passed || first.isFresh;
+  const answer = isSure ? first : await runner.run(run, limitMs);
   if (answer === undefined) return { status: 'timeout', by: 'no end', test };
   return answer.passed ? null : { status: 'killed', by: answer.failure ?? '', test };
 }

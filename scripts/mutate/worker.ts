@@ -31,9 +31,14 @@ export interface Answer {
   /** How often each mutant was reached while the tests ran, and which while the modules were loaded. */
   readonly hits: Readonly<Record<string, number>>;
   readonly loading: readonly string[];
+  /** Whether the modules were loaded for this run, so that no earlier one has a part in what came out. */
+  readonly isFresh: boolean;
   /** Whether nothing of this run goes on. */
   readonly isQuiet: boolean;
 }
+
+/** What a run that ended has reached. */
+type Reached = Pick<Answer, 'tests' | 'hits' | 'loading' | 'isFresh'>;
 
 type Hits = Record<string, number>;
 /** What the instrumented code reads and writes. */
@@ -49,6 +54,8 @@ interface Namespace {
 interface Loaded {
   readonly namespace: Namespace;
   readonly calls: readonly Call[];
+  /** Whether a mutant has run in it, which may have spoilt data that the file keeps for all its tests. */
+  isUsed: boolean;
 }
 type RootMethod = (typeof rootMethods)[number];
 interface Call {
@@ -80,7 +87,7 @@ async function carryOut(run: Run): Promise<Answer> {
   const before = busyWith().length;
   const root = (running = newTest(run));
   root.resume();
-  let reached: Pick<Answer, 'tests' | 'hits' | 'loading'> = { tests: 0, hits: {}, loading: [] };
+  let reached: Reached = { tests: 0, hits: {}, loading: [], isFresh: false };
   let failure: string | undefined;
   const whole = runTests(root, run).then(
     (result) => void (reached = result),
@@ -90,6 +97,8 @@ async function carryOut(run: Run): Promise<Answer> {
   const end = await Promise.race([whole, watch.stuck]);
   watch.stop();
   failure ??= end ?? root.lists.fail[0]?.fullname ?? (root.passing() ? undefined : 'failed');
+  // The next mutant gets modules of its own: those of a test that broke off may be in any state.
+  if (failure !== undefined) loaded.delete(run.bundle);
   const ms = performance.now() - begun;
   const isQuiet = end === undefined && (await becomesQuiet(before));
   return {
@@ -105,16 +114,16 @@ function newTest({ bundle, mutant }: Run) {
   return new Test({ name: path.basename(bundle), bail: mutant !== undefined });
 }
 
-async function runTests(
-  root: ReturnType<typeof newTest>,
-  run: Run,
-): Promise<Pick<Answer, 'tests' | 'hits' | 'loading'>> {
+async function runTests(root: ReturnType<typeof newTest>, run: Run): Promise<Reached> {
   const { bundle, only, mutant } = run;
   const switched = mutant === undefined ? {} : { activeMutant: mutant, hitCount: 0, hitLimit: run.hitLimit };
   const known = loaded.get(bundle);
   const loading = run.reload ? load(bundle, switched) : (known ?? load(bundle, {}));
   if (!run.reload) loaded.set(bundle, loading);
-  const { namespace, calls } = await loading;
+  const used = await loading;
+  const { namespace, calls } = used;
+  const isFresh = !used.isUsed;
+  used.isUsed ||= mutant !== undefined;
   const id = `${(started += 1)}`;
   Object.assign(namespace, switched, { currentTestId: id });
   const ended = new Promise<void>((resolve) => {
@@ -134,7 +143,7 @@ async function runTests(
   const { static: atLoad = {}, perTest = {} } = namespace.mutantCoverage ?? {};
   const hits = perTest[id] ?? {};
   if (namespace.mutantCoverage !== undefined) namespace.mutantCoverage.perTest = {};
-  return { tests, hits, loading: Object.keys(atLoad) };
+  return { tests, hits, loading: Object.keys(atLoad), isFresh };
 }
 
 async function load(bundle: string, namespace: Namespace): Promise<Loaded> {
@@ -159,7 +168,7 @@ async function load(bundle: string, namespace: Namespace): Promise<Loaded> {
     },
   );
   await import(`${pathToFileURL(bundle).href}?${(started += 1)}`);
-  return { namespace, calls };
+  return { namespace, calls, isUsed: false };
 }
 
 /**
