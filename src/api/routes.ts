@@ -8,6 +8,7 @@ import { metricsRoute } from './metrics/metrics-route.ts';
 import { listUndeliveredRoute, redeliverRoute } from './notifiers/undelivered-routes.ts';
 import { openApiRoute } from './openapi/openapi-route.ts';
 import { reloadRoute } from './reload/reload-route.ts';
+import { listUploadsRoute } from './resumable/list-route.ts';
 import { sendUploadRoute } from './resumable/send-route.ts';
 import { removeUploadRoute, showUploadRoute } from './resumable/upload-routes.ts';
 import { createUploadRoute, uploadOptionsRoute } from './resumable/uploads-routes.ts';
@@ -29,6 +30,7 @@ export const routes: readonly Route<ApiPorts>[] = [
   uploadFormRoute,
   createUploadRoute,
   uploadOptionsRoute,
+  listUploadsRoute,
   showUploadRoute,
   sendUploadRoute,
   removeUploadRoute,

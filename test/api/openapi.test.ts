@@ -327,7 +327,7 @@ const breakUploads =
     const fail = (): never => {
       throw new Error('broken by the test');
     };
-    Object.assign(api.ports.partialUploads, { find: fail, create: fail });
+    Object.assign(api.ports.partialUploads, { find: fail, create: fail, of: fail });
     return call(api);
   };
 const ofSending = (): Record<string, Provocation> => {
@@ -378,6 +378,12 @@ const ofSending = (): Record<string, Provocation> => {
     internal_error: breakUploads(ofUpload('PATCH', { headers: { 'upload-offset': '0' } }, true)),
   };
 };
+const listed =
+  (options: TusOptions = {}, pipeline = 'maps', query = ''): Call =>
+  async ({ origin }) => {
+    await begin(origin, 3, { headers: { 'upload-metadata': 'filename eA==,empty' } });
+    return tus('GET', `${origin}/v1/pipelines/${pipeline}/uploads${query}`, options);
+  };
 const creating =
   (code: ErrorCode): Call =>
   (api) => {
@@ -413,6 +419,12 @@ const ofResumables: Record<string, Record<string, Provocation>> = {
         ({ origin }) =>
           tus('OPTIONS', `${origin}/v1/pipelines/${pipeline}/uploads`, options),
     ),
+  },
+  listUploads: {
+    200: listed(),
+    ...ofCallers((options, pipeline) => listed(options, pipeline)),
+    invalid_request: listed({}, 'maps', '?idempotency_key=k&x=1'),
+    internal_error: breakUploads(listed()),
   },
   getUpload: {
     200: ofUpload('GET'),

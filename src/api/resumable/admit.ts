@@ -10,6 +10,11 @@ import type { UploadPipeline } from '../upload/ports.ts';
 import type { ResumablePorts, UploadParams } from './ports.ts';
 import { tusVersion, type TusCall } from './speak-tus.ts';
 
+/** Whether uploads in several requests are taken at all. */
+export function isSpoken({ partialUploads }: Pick<ResumablePorts, 'partialUploads'>): boolean {
+  return partialUploads.maxUploads > 0;
+}
+
 /** Checks the token as for a plain upload. Throws what `authorizeUpload` throws. */
 export function admitCaller(
   req: Request<{ pipelineId: string }>,

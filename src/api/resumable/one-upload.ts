@@ -1,8 +1,8 @@
 import type { Request } from 'express';
 import type { ErrorCode } from '../../core/errors.ts';
 import type { Hold } from '../../workers/partial/holds.ts';
-import type { PartialUpload } from '../../workers/partial/partial-upload.ts';
-import { unknownUpload } from '../../workers/partial/partial-uploads.ts';
+import { offsetOf, type PartialUpload } from '../../workers/partial/partial-upload.ts';
+import { unknownUpload, type PartialUploads } from '../../workers/partial/partial-uploads.ts';
 import { stagingFailure } from '../../workers/staging-check.ts';
 import type { Header, Parameter } from '../http/openapi-types.ts';
 import type { UploadPipeline } from '../upload/ports.ts';
@@ -40,6 +40,25 @@ export const outcomeHeaders: Record<string, Header> = {
   },
 };
 export const uploadProblems: readonly ErrorCode[] = [...callerProblems, 'upload_not_found'];
+
+/** `PartialUpload` of the document. Pure. */
+export function uploadDocument(
+  upload: PartialUpload,
+  { retentionMs }: Pick<PartialUploads, 'retentionMs'>,
+): object {
+  const { id, length, key, metadata, touchedAt, outcome } = upload;
+  return {
+    upload_id: id,
+    offset: offsetOf(upload),
+    length,
+    expires_at: new Date(touchedAt.getTime() + retentionMs).toISOString(),
+    idempotency_key: key,
+    metadata,
+    run_id: outcome?.runId ?? null,
+    position: outcome?.position ?? null,
+    replayed: outcome?.replayed ?? false,
+  };
+}
 
 /** Does `work` while no other request changes the upload, which may have gone before that. */
 export async function holding(

@@ -9,7 +9,7 @@ import { withBody } from '../http/request/request-body.ts';
 import { requestContext } from '../http/request/request-context.ts';
 import type { Route } from '../http/route.ts';
 import type { UploadPipeline } from '../upload/ports.ts';
-import { admitToUpload, refuseNothing, requireVersion } from './admit.ts';
+import { admitToUpload, isSpoken, refuseNothing, requireVersion } from './admit.ts';
 import { finishUpload } from './finish-upload.ts';
 import {
   ask,
@@ -86,6 +86,7 @@ export const sendUploadRoute: Route<ResumablePorts> = {
     'insufficient_storage',
     'staging_unavailable',
   ],
+  isPresent: isSpoken,
   handle: (ports) => send(ports),
 };
 

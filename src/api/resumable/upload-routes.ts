@@ -2,12 +2,13 @@ import type { RequestHandler } from 'express';
 import { offsetOf } from '../../workers/partial/partial-upload.ts';
 import { jsonContent, pipelineIdParameter } from '../http/json-content.ts';
 import type { Route } from '../http/route.ts';
-import { admitToUpload, requireVersion } from './admit.ts';
+import { admitToUpload, isSpoken, requireVersion } from './admit.ts';
 import {
   ask,
   holding,
   offsetHeader,
   outcomeHeaders,
+  uploadDocument,
   uploadIdParameter,
   uploadPath,
   uploadProblems,
@@ -34,6 +35,7 @@ export const showUploadRoute: Route<ResumablePorts> = {
     },
   },
   problems: uploadProblems,
+  isPresent: isSpoken,
   handle: (ports) => show(ports),
 };
 
@@ -47,18 +49,10 @@ function show(ports: ResumablePorts): RequestHandler<UploadParams> {
       });
       return;
     }
-    const { outcome, touchedAt, length, id } = upload;
+    const { outcome } = upload;
     res.setHeader('Upload-Offset', offsetOf(upload));
     if (outcome !== null) tellOutcome(res, ports.http.basePath, outcome);
-    res.json({
-      upload_id: id,
-      offset: offsetOf(upload),
-      length,
-      expires_at: new Date(touchedAt.getTime() + ports.partialUploads.retentionMs).toISOString(),
-      run_id: outcome?.runId ?? null,
-      position: outcome?.position ?? null,
-      replayed: outcome?.replayed ?? false,
-    });
+    res.json(uploadDocument(upload, ports.partialUploads));
   };
 }
 
@@ -73,6 +67,7 @@ export const removeUploadRoute: Route<ResumablePorts> = {
   parameters: [pipelineIdParameter, uploadIdParameter, tusResumable],
   responses: { 204: { description: 'It is gone.', headers: { 'Tus-Resumable': tusHeader } } },
   problems: [...uploadProblems, 'unsupported_tus_version', 'upload_locked'],
+  isPresent: isSpoken,
   handle: (ports) => remove(ports),
 };
 

@@ -8,7 +8,7 @@ import { queryParameters } from '../http/query-parameters.ts';
 import { requestContext } from '../http/request/request-context.ts';
 import type { Route } from '../http/route.ts';
 import { idempotencyKeyParameter, idempotencyOf, rerunFailed } from '../runs/idempotency-key.ts';
-import { admitCaller, callOf, refuseNothing, requireVersion } from './admit.ts';
+import { admitCaller, callOf, isSpoken, refuseNothing, requireVersion } from './admit.ts';
 import type { ResumablePorts } from './ports.ts';
 import { sendTus } from './send-tus.ts';
 import { speakTus, tusVersion } from './speak-tus.ts';
@@ -104,6 +104,7 @@ export const createUploadRoute: Route<ResumablePorts> = {
     'insufficient_storage',
     'staging_unavailable',
   ],
+  isPresent: isSpoken,
   handle: (ports) => create(ports),
 };
 
@@ -165,6 +166,7 @@ export const uploadOptionsRoute: Route<ResumablePorts> = {
     },
   },
   problems: callerProblems,
+  isPresent: isSpoken,
   handle: (ports) => tellOptions(ports),
 };
 

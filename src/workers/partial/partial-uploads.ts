@@ -16,6 +16,8 @@ import {
  * own; they outlive the process, and are removed when nothing was heard of them for long enough.
  */
 export interface PartialUploads {
+  /** How many there may be at once; 0: none, ever. */
+  readonly maxUploads: number;
   /** How long an upload stays after its last byte, and what came of it after its end. */
   readonly retentionMs: number;
   /**
@@ -26,6 +28,8 @@ export interface PartialUploads {
   create(upload: NewPartialUpload): Promise<PartialUpload>;
   /** As it is now; undefined if it is unknown, or was removed. */
   find(id: string): PartialUpload | undefined;
+  /** Those of a token and a pipeline, also those that have ended; the one heard of last comes first. */
+  of(caller: string, pipelineId: string): PartialUpload[];
   /** The right to change it, which another request may ask for. Throws `upload_locked`. */
   hold(id: string): Promise<Hold>;
   /** Appends what comes, chunk by chunk: what was written before a failure stays. */
@@ -100,8 +104,13 @@ function partialUploads(
   const sweeper = clock.every(Math.min(sweepMs, retentionMs), () => void sweep(), { unref: true });
 
   return {
+    maxUploads,
     retentionMs,
     find: (id) => known.get(id),
+    of: (caller, pipelineId) =>
+      [...known.values()]
+        .filter((upload) => upload.caller === caller && upload.pipelineId === pipelineId)
+        .sort((one, other) => other.touchedAt.getTime() - one.touchedAt.getTime()),
     hold: (id) => holds.take(id),
     create: async (wanted) => {
       const isTheSame = (upload: PartialUpload): boolean =>

@@ -238,6 +238,41 @@ t.test('metrics count an upload once, by what came of it', async (t) => {
   t.match(text, /^waybill_upload_received_bytes_total\{pipeline="maps"\} 2$/m);
 });
 
+t.test('whoever was ended in the middle finds its upload by the key, and nobody else does', async (t) => {
+  const api = await startApi(t);
+  const headers = { 'idempotency-key': 'k 1', 'upload-metadata': 'archive YWJj,private' };
+  const list = async (query = '', token = tokens.maps, pipeline = 'maps'): Promise<unknown[]> => {
+    const response = await tus('GET', `${api.origin}/v1/pipelines/${pipeline}/uploads${query}`, { token });
+    return ((await response.json()) as { uploads: unknown[] }).uploads;
+  };
+  const url = await begin(api.origin, 6, { headers });
+  await send(url, 0, 'abc');
+  const id = url.split('/').at(-1);
+  const found = { upload_id: id, offset: 3, length: 6, idempotency_key: 'k 1', run_id: null };
+  t.match(await list('?idempotency_key=k%201'), [{ ...found, metadata: { archive: 'abc', private: null } }]);
+  t.same(await list('?idempotency_key=k'), []);
+  t.same(await list('', tokens.writer), [], 'another token sees none of it');
+  t.same(await list('', tokens.writer, 'docs'), []);
+  const later = await begin(api.origin, 6);
+  t.match(await list(), [
+    { upload_id: later.split('/').at(-1), idempotency_key: null, metadata: null },
+    found,
+  ]);
+  await send(url, 3, 'def');
+  t.match(await list('?idempotency_key=k%201'), [{ upload_id: id, offset: 6, run_id: /^maps\./ }]);
+});
+
+t.test('switched off, there is nothing under their paths', async (t) => {
+  const api = await startApi(t, { resumable: { maxUploads: 0 } });
+  const uploads = `${api.origin}/v1/pipelines/maps/uploads`;
+  for (const [method, url] of [
+    ...(['POST', 'GET', 'OPTIONS'] as const).map((name) => [name, uploads] as const),
+    ...(['GET', 'HEAD', 'PATCH', 'DELETE'] as const).map((name) => [name, `${uploads}/x`] as const),
+  ])
+    t.equal((await tus(method, url)).status, 404, `${method} ${url}`);
+  t.equal((await upload(api.origin, { body: 'abc' })).status, 202, 'and all else is as ever');
+});
+
 t.test('what is spoken', async (t) => {
   const { origin } = await startApi(t);
   const response = await tus('OPTIONS', `${origin}/v1/pipelines/maps/uploads`);

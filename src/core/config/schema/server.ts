@@ -108,10 +108,10 @@ const rerun = map({
 );
 
 const resumable = map({
-  max_uploads: integer(1, 100_000)
+  max_uploads: integer(0, 100_000)
     .default(32)
     .description(
-      'Partial uploads that may be there at once; one more is answered with 503 partial_uploads_full.',
+      'Partial uploads that may be there at once; one more is answered with 503 partial_uploads_full. 0 switches them off: their paths are 404, and `waybill push` sends every archive in one request.',
     ),
   max_bytes: size({ atLeast: 1 })
     .description(
