@@ -270,7 +270,7 @@ function outlookRow(draw: Draw, run_id: number): OutlookRow {
 }
 
 /** A polygon somewhere, some with a hole; or one on both sides of the antimeridian; or around a pole. */
-function outline(draw: Draw): { geometry: unknown; polygons: readonly Rings[] } {
+export function outline(draw: Draw): { geometry: unknown; polygons: readonly Rings[] } {
   const { random, between, oneOf } = draw;
   const kind = random();
   if (kind < 0.15) {

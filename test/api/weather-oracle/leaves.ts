@@ -1,0 +1,74 @@
+/** A number that is rounded once, at the very end, to so many digits: exactly what it was before that. */
+export class Rounded {
+  readonly exact: number;
+  readonly digits: number;
+
+  constructor(exact: number, digits: number) {
+    this.exact = exact;
+    this.digits = digits;
+  }
+
+  /** Either neighbour where the value stands half-way between them, as far as floating point can tell. */
+  isRoundedTo(found: unknown): boolean {
+    return (
+      typeof found === 'number' &&
+      found === Number(found.toFixed(this.digits)) &&
+      Math.abs(found - this.exact) <= 0.5 * 10 ** -this.digits + 1e-9 * Math.max(1, Math.abs(this.exact))
+    );
+  }
+}
+
+/** Of a bearing: 359.7 is 0. */
+export class RoundedBearing extends Rounded {
+  override isRoundedTo(found: unknown): boolean {
+    return (
+      typeof found === 'number' &&
+      found >= 0 &&
+      found < 360 &&
+      [found - 360, found, found + 360].some((each) => super.isRoundedTo(each))
+    );
+  }
+}
+
+export interface Compared {
+  /** How many values are neither objects nor lists. */
+  leaves: number;
+  /** Each with its place; none where everything agrees. */
+  differences: string[];
+}
+
+/** Holds an answer against what is expected, leaf by leaf: names, their number and their values. */
+export function compare(found: unknown, expected: unknown): Compared {
+  const compared: Compared = { leaves: 0, differences: [] };
+  walk(found, expected, '', compared);
+  return compared;
+}
+
+function walk(found: unknown, expected: unknown, place: string, compared: Compared): void {
+  const differs = (): void => {
+    compared.differences.push(`${place}: ${told(found)}, expected ${told(expected)}`);
+  };
+  if (expected instanceof Rounded || typeof expected !== 'object' || expected === null) {
+    compared.leaves += 1;
+    const agrees = expected instanceof Rounded ? expected.isRoundedTo(found) : Object.is(found, expected);
+    if (!agrees) differs();
+    return;
+  }
+  if (typeof found !== 'object' || found === null || Array.isArray(found) !== Array.isArray(expected)) {
+    differs();
+    return;
+  }
+  const [here, there] = [new Map(Object.entries(found)), new Map(Object.entries(expected))];
+  for (const name of new Set([...here.keys(), ...there.keys()])) {
+    const at = `${place}/${name}`;
+    if (!there.has(name)) compared.differences.push(`${at}: is not expected`);
+    else if (!here.has(name)) compared.differences.push(`${at}: is missing`);
+    else walk(here.get(name), there.get(name), at, compared);
+  }
+}
+
+function told(value: unknown): string {
+  return value instanceof Rounded
+    ? `${value.exact} to ${value.digits} digits`
+    : JSON.stringify(value).slice(0, 200);
+}
