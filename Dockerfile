@@ -25,7 +25,7 @@ COPY --from=build /app/node_modules ./node_modules
 COPY --from=build /app/dist ./dist
 COPY templates ./templates
 COPY schemas ./schemas
-RUN ln -s /app/dist/cli/main.js /usr/local/bin/waybill \
+RUN ln -s /app/dist/bundle/waybill.cjs /usr/local/bin/waybill \
   && install -d -o node -g node /var/lib/waybill /etc/waybill
 USER node
 VOLUME /var/lib/waybill

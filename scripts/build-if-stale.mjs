@@ -19,9 +19,13 @@ function inputs() {
   const sources = readdirSync('src', { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry) => path.join(entry.parentPath, entry.name));
-  const scripts = readdirSync('scripts').filter((name) => name.endsWith('.mjs'));
+  const scripts = ['scripts', 'scripts/bundle'].flatMap((directory) =>
+    readdirSync(directory)
+      .filter((name) => /\.[mc]js$/.test(name))
+      .map((name) => path.join(directory, name)),
+  );
   const settings = readdirSync('.').filter((name) => /^(package-lock|package|tsconfig.*)\.json$/.test(name));
-  return [...sources, ...scripts.map((name) => path.join('scripts', name)), ...settings].sort();
+  return [...sources, ...scripts, ...settings].sort();
 }
 
 function digestOf(files) {

@@ -2,6 +2,7 @@ import { isBuiltin } from 'node:module';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { build, type Plugin } from 'esbuild';
+import { packageOf } from '../bundle/sources.mjs';
 import { sourcePlaces } from '../support/source-places.ts';
 
 /**
@@ -99,12 +100,8 @@ const packagesInside: Plugin = {
       { filter: /^[^./]/ },
       async ({ path: specifier, importer, kind, resolveDir, pluginData }) => {
         if (pluginData === packagesInside || kind === 'entry-point' || isBuiltin(specifier)) return undefined;
-        const name = specifier
-          .split('/')
-          .slice(0, specifier.startsWith('@') ? 2 : 1)
-          .join('/');
         const isOfPackage = importer.includes(`${path.sep}node_modules${path.sep}`);
-        if (!isOfPackage && !inlined.has(name)) return { external: true };
+        if (!isOfPackage && !inlined.has(packageOf(specifier))) return { external: true };
         if (kind !== 'dynamic-import') return undefined;
         // What is no ES module would lose its names: they are found out by Node.js when it loads it.
         const found = await build.resolve(specifier, {

@@ -1,5 +1,3 @@
-import { performance } from 'node:perf_hooks';
-
 // The system clock counts milliseconds, and a jump of it must show.
 const mostDriftMs = 2;
 

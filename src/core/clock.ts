@@ -1,4 +1,3 @@
-import { performance } from 'node:perf_hooks';
 import { onAbort } from './on-abort.ts';
 
 /** Time as the core sees it. Everything that waits or dates something takes one, so that tests control it. */

@@ -18,5 +18,5 @@ export function installLinked(tarball: string, prefix: string): void {
   for (const directory of [installed, bin]) mkdirSync(directory, { recursive: true });
   execFileSync('tar', ['-xzf', tarball, '--strip-components=1', '-C', installed]);
   symlinkSync(path.resolve('node_modules'), path.join(installed, 'node_modules'));
-  symlinkSync('../waybill/dist/cli/main.js', path.join(bin, 'waybill'));
+  symlinkSync('../waybill/dist/bundle/waybill.cjs', path.join(bin, 'waybill'));
 }

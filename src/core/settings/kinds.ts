@@ -37,6 +37,19 @@ export function expects<S extends joi.Schema>(schema: S, expected: string, title
   return (title === undefined ? labelled : labelled.meta({ title })) as S;
 }
 
+/** Schemas cannot change: one serves all settings of its kind, and is made when the first of them asks. */
+function shared<Given extends readonly unknown[], S extends joi.Schema>(
+  make: (...given: Given) => S,
+): (...given: Given) => S {
+  const made = new Map<string, S>();
+  return (...given) => {
+    const key = JSON.stringify(given);
+    const schema = made.get(key) ?? make(...given);
+    made.set(key, schema);
+    return schema;
+  };
+}
+
 // No control characters anywhere: such a value is a slip of the hand (a pasted key) or an attempt to forge
 // log lines or headers.
 const singleLine = /^[^\u0000-\u001f\u007f-\u009f\u2028\u2029]{1,4096}$/;
@@ -61,74 +74,87 @@ export function matching(pattern: RegExp, expected: string, title?: string): joi
   return expects(joi.string().pattern(pattern), expected, title);
 }
 
-export const id = (): joi.StringSchema =>
+export const id = shared(() =>
   matching(
     /^[a-z0-9][a-z0-9_-]{0,63}$/,
     'an id of at most 64 lower-case letters, digits, _ and -, beginning with a letter or digit',
     'id',
-  );
+  ),
+);
 
 /**
  * A name that ends in `_env` asks for the name of a variable; what is found there is never shown, since it
  * may be the secret.
  */
-export const environmentName = (): joi.StringSchema =>
+export const environmentName = shared(() =>
   matching(
     /^[A-Za-z_][A-Za-z0-9_]{0,254}$/,
     'the name of an environment variable (letters, digits and _), never the secret value itself',
     'variable name',
-  );
+  ),
+);
 
-export const path = (): joi.StringSchema => text('the path of a file or directory', 'path', checkPath);
-export const remotePath = (): joi.StringSchema =>
-  text('the path of a directory on the server', 'remote path', checkRemotePath);
-export const prefix = (): joi.StringSchema =>
+export const path = shared(() => text('the path of a file or directory', 'path', checkPath));
+export const remotePath = shared(() =>
+  text('the path of a directory on the server', 'remote path', checkRemotePath),
+);
+export const prefix = shared(() =>
   expects(
     joi.string().allow('').custom(checked(parsePrefix)),
     'a prefix of keys such as live/ or maps/live/',
     'prefix',
-  );
-export const listen = (): joi.StringSchema =>
-  text('host:port such as 127.0.0.1:8080 or [::1]:8080', 'host:port', parseListen);
-export const basePath = (): joi.StringSchema => text('a path such as /waybill/', 'URL path', parseBasePath);
-export const baseUrl = (): joi.StringSchema =>
-  text('an absolute URL such as https://maps.example.org/', 'URL', parseBaseUrl);
-export const endpoint = (): joi.StringSchema =>
-  text('an absolute URL such as https://s3.example.org', 'URL', parseEndpoint);
-export const webhookUrl = (): joi.StringSchema =>
-  text('an absolute URL such as https://ops.example.org/waybill', 'URL', parseWebhookUrl);
-export const origin = (): joi.StringSchema =>
-  text('an origin such as https://app.example.org, or "*" for any', 'origin', parseOrigin);
-export const host = (): joi.StringSchema =>
+  ),
+);
+export const listen = shared(() =>
+  text('host:port such as 127.0.0.1:8080 or [::1]:8080', 'host:port', parseListen),
+);
+export const basePath = shared(() => text('a path such as /waybill/', 'URL path', parseBasePath));
+export const baseUrl = shared(() =>
+  text('an absolute URL such as https://maps.example.org/', 'URL', parseBaseUrl),
+);
+export const endpoint = shared(() =>
+  text('an absolute URL such as https://s3.example.org', 'URL', parseEndpoint),
+);
+export const webhookUrl = shared(() =>
+  text('an absolute URL such as https://ops.example.org/waybill', 'URL', parseWebhookUrl),
+);
+export const origin = shared(() =>
+  text('an origin such as https://app.example.org, or "*" for any', 'origin', parseOrigin),
+);
+export const host = shared(() =>
   text(
     'a host name or an address, without a port',
     'host',
     is(isHost, 'it is neither a name nor an address'),
-  );
-export const proxyRange = (): joi.StringSchema =>
+  ),
+);
+export const proxyRange = shared(() =>
   text(
     'an address, a CIDR range such as 10.0.0.0/8, or loopback, linklocal or uniquelocal',
     'address range',
     is(isProxyRange, 'it is none of these'),
-  );
-export const cacheControl = (): joi.StringSchema =>
-  matching(/^[\u0020-\u007e]{1,1024}$/, 'a Cache-Control value such as "public, max-age=60", in ASCII');
+  ),
+);
+export const cacheControl = shared(() =>
+  matching(/^[\u0020-\u007e]{1,1024}$/, 'a Cache-Control value such as "public, max-age=60", in ASCII'),
+);
 
 function is(test: (value: string) => boolean, reason: string): (value: string) => Verdict<unknown> {
   return (value) => (test(value) ? { ok: true, value } : { ok: false, reason });
 }
 
-export const boolean = (): joi.BooleanSchema => expects(joi.boolean(), 'true or false');
+export const boolean = shared(() => expects(joi.boolean(), 'true or false'));
 
-export const integer = (min: number, max: number): joi.NumberSchema =>
-  expects(joi.number().integer().min(min).max(max), `a whole number from ${min} to ${max}`);
+export const integer = shared((min: number, max: number) =>
+  expects(joi.number().integer().min(min).max(max), `a whole number from ${min} to ${max}`),
+);
 
-export function choice(...values: string[]): joi.StringSchema {
+export const choice = shared((...values: string[]) => {
   const expected = values.length === 1 ? `"${values.join()}"` : `one of ${values.join(', ')}`;
   return expects(joi.string().valid(...values), expected);
-}
+});
 
-export function duration({ atLeast, atMost }: { atLeast: string; atMost: string }): joi.StringSchema {
+export const duration = shared(({ atLeast, atMost }: { atLeast: string; atMost: string }) => {
   const [min = 0, max = 0] = [parseDuration(atLeast), parseDuration(atMost)];
   const schema = joi
     .string()
@@ -144,14 +170,15 @@ export function duration({ atLeast, atMost }: { atLeast: string; atMost: string 
     'a duration: a whole number with a unit, such as 500ms, 30s, 15m, 24h or 7d',
     `duration, ${atLeast} to ${atMost}`,
   );
-}
+});
 
 /** RFC 3339, with a zone. */
-export const instant = (): joi.StringSchema =>
-  text('a time with a zone, such as 2027-01-31T00:00:00Z', 'time', parseInstant);
+export const instant = shared(() =>
+  text('a time with a zone, such as 2027-01-31T00:00:00Z', 'time', parseInstant),
+);
 
 /** Bytes, as a number or with a unit. */
-export function size({ atLeast }: { atLeast: number }): joi.AlternativesSchema {
+export const size = shared(({ atLeast }: { atLeast: number }) => {
   const withUnit = joi
     .string()
     .pattern(new RegExp(sizePattern))
@@ -163,10 +190,10 @@ export function size({ atLeast }: { atLeast: number }): joi.AlternativesSchema {
     'a size such as 512MiB, 2GB or 10KiB, or a whole number of bytes',
     'size',
   );
-}
+});
 
 /** A count, or a share in per cent. */
-export function amount(): joi.AlternativesSchema {
+export const amount = shared(() => {
   const text = joi
     .string()
     .pattern(new RegExp(amountPattern))
@@ -178,7 +205,7 @@ export function amount(): joi.AlternativesSchema {
     'a number such as 100, or a share such as 20%',
     'number or share',
   );
-}
+});
 
 export function list(
   items: joi.Schema,

@@ -19,7 +19,7 @@ const hostName =
 export function parseListen(text: string): Verdict<{ host: string; port: number }> {
   const [, bracketed, plain, digits] = /^(?:\[([^\]]*)\]|([^:]*)):(\d{1,5})$/.exec(text) ?? [];
   if (digits === undefined) {
-    if (isIPv6(text) || (text.match(/:/g)?.length ?? 0) > 1)
+    if ((text.match(/:/g)?.length ?? 0) > 1)
       return refuse('an IPv6 address stands in brackets, as in [::1]:8080');
     return refuse(text.includes(':') ? 'the part after the colon is not a port' : 'the port is missing');
   }
@@ -34,7 +34,8 @@ export function parseListen(text: string): Verdict<{ host: string; port: number 
 
 /** A host name, an IPv4 address or a bare IPv6 address. */
 export function isHost(text: string): boolean {
-  if (isIPv6(text)) return true;
+  // The pattern of isIPv6 takes milliseconds to compile, and a name or an IPv4 address has no colon.
+  if (text.includes(':')) return isIPv6(text);
   // Digits and dots alone are meant as an address, and `300.1.1.1` as a name would only fail much later.
   return /^[\d.]+$/.test(text) ? isIPv4(text) : hostName.test(text);
 }

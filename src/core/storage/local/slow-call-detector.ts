@@ -1,5 +1,3 @@
-import { performance } from 'node:perf_hooks';
-
 export interface SlowCallDetector {
   /**
    * Whether most of the recent calls were slow. Each question that is answered with yes lowers the estimate a

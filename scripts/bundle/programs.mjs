@@ -4,12 +4,11 @@
  * again that of each thread; here each becomes one file with what they share beside it. A module keeps its
  * name: what tsc made of it gives way to one line that names its bundle.
  */
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { isBuiltin } from 'node:module';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { build } from 'esbuild';
+import { ownCode } from './sources.mjs';
 
-const source = path.resolve('src');
 const directory = 'dist/bundle/modules';
 
 /** What is loaded by its name, at a start or when it is needed. */
@@ -44,26 +43,8 @@ const inlined = new Set([
   'yaml',
 ]);
 
-const ownCode = {
-  name: 'own-code',
-  setup({ onResolve, onLoad }) {
-    onResolve({ filter: /^[^./]/ }, ({ path: specifier, importer, kind }) => {
-      if (kind === 'entry-point' || isBuiltin(specifier)) return undefined;
-      const name = specifier
-        .split('/')
-        .slice(0, specifier.startsWith('@') ? 2 : 1)
-        .join('/');
-      const isOurs = importer.startsWith(source + path.sep);
-      return isOurs && !inlined.has(name) ? { external: true } : undefined;
-    });
-    // A module finds the files that belong to it from where tsc put it, and not from where the bundle is.
-    onLoad({ filter: /[\\/]src[\\/].*\.ts$/ }, ({ path: file }) => {
-      const emitted = path.relative(source, file).split(path.sep).join('/').replace(/\.ts$/, '.js');
-      const url = `new URL(${JSON.stringify(`../../${emitted}`)}, import.meta.url).href`;
-      return { loader: 'ts', contents: readFileSync(file, 'utf8').replaceAll('import.meta.url', url) };
-    });
-  },
-};
+/** From `dist/bundle/modules`. */
+const urlOf = (emitted) => `new URL(${JSON.stringify(`../../${emitted}`)}, import.meta.url).href`;
 
 rmSync(directory, { recursive: true, force: true });
 await build({
@@ -81,14 +62,14 @@ await build({
   banner: {
     js: "import { createRequire as requireOfBundle } from 'node:module';const require = requireOfBundle(import.meta.url);",
   },
-  plugins: [ownCode],
+  plugins: [ownCode(inlined, urlOf)],
   logLevel: 'warning',
 });
 
 for (const entry of entries) {
   const emitted = path.join('dist', `${entry}.js`);
   const bundle = path.posix.relative(path.dirname(entry), `bundle/modules/${path.basename(entry)}.mjs`);
-  const text = `// Bundled with all that it loads: see scripts/bundle-modules.mjs.\nexport * from '${bundle}';\n`;
+  const text = `// Bundled with all that it loads: see scripts/bundle/programs.mjs.\nexport * from '${bundle}';\n`;
   mkdirSync(path.dirname(emitted), { recursive: true });
   writeFileSync(emitted, text);
   rmSync(`${emitted}.map`, { force: true });

@@ -1,0 +1,129 @@
+/*
+ * Starting the command line is mostly finding, reading and compiling hundreds of small files. This puts what
+ * its commands need (our own code and the packages that they all load) into three, and keeps beside each the
+ * machine code that V8 makes of it: `start` with names, flags and help, `publish` with what a publication
+ * loads, and `others`. Everything else stays as it is: packages of node_modules, loaded when they are needed,
+ * and the long-running programs, which `programs.mjs` bundles.
+ */
+import { chmodSync, copyFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { build, transform } from 'esbuild';
+import { keepMachineCode } from './machine-code.mjs';
+import { emittedName, ownCode } from './sources.mjs';
+
+/** The packages that every configured command loads; with them whatever they import themselves. */
+const inlined = new Set([
+  'canonicalize',
+  'cli-progress',
+  'commander',
+  'croner',
+  'fastest-levenshtein',
+  'ipaddr.js',
+  'joi',
+  'jsonc-parser',
+  'mime',
+  'nanoid',
+  'p-map',
+  'picocolors',
+  'yaml',
+]);
+/** Long-running commands start as ordinary modules. */
+const longRunning = /\/(serve|worker|weather|feed)\.ts$/;
+const directory = 'dist/bundle';
+const program = `${directory}/waybill.cjs`;
+const settings = { platform: 'node', target: 'node20.19', minifyWhitespace: true, minifySyntax: true };
+
+const commands = {
+  name: 'commands',
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: longRunning }, ({ path: specifier, importer, kind }) => {
+      const file = emittedName(path.resolve(path.dirname(importer), specifier));
+      return kind === 'dynamic-import' && file.startsWith('cli/commands/')
+        ? { path: `../${file}`, external: true }
+        : undefined;
+    });
+    // What its `main` names loads its parts in a way that cannot be bundled.
+    onResolve({ filter: /^jsonc-parser$/ }, () => ({
+      path: path.resolve('node_modules/jsonc-parser/lib/esm/main.js'),
+      sideEffects: false,
+    }));
+    // Commander would load it for each command, to start programs of other names, of which there are none.
+    onResolve({ filter: /^node:child_process$/ }, ({ path: specifier, importer }) =>
+      importer.includes('/node_modules/commander/') ? { path: specifier, namespace: 'later' } : undefined,
+    );
+    onLoad({ filter: /.*/, namespace: 'later' }, ({ path: specifier }) => ({
+      contents: `module.exports = { spawn: (...given) => require('${specifier}').spawn(...given) };`,
+    }));
+  },
+};
+
+rmSync(directory, { recursive: true, force: true });
+mkdirSync(directory, { recursive: true });
+copyFileSync('scripts/bundle/start.cjs', program);
+chmodSync(program, 0o755);
+mkdirSync('dist/cli', { recursive: true });
+writeFileSync('dist/cli/main.js', "#!/usr/bin/env node\nimport '../bundle/waybill.cjs';\n");
+rmSync('dist/cli/main.js.map', { force: true });
+
+const { text, needs } = await split();
+const starting = needs('main.js');
+const others = [...text.keys()].filter((name) => !starting.has(name));
+await write({ start: starting, others });
+const loaded = new Set(keepMachineCode(program));
+const isLoaded = (name) => loaded.has(`./${name}`);
+const publish = others.filter(isLoaded);
+await write({ start: starting, publish, others: others.filter((name) => !isLoaded(name)) });
+keepMachineCode(program);
+
+/** All code in parts, each of what the same commands need, and which parts one needs at once. */
+async function split() {
+  const { outputFiles, metafile } = await build({
+    ...settings,
+    // Names stay: they are what a stack trace tells.
+    entryPoints: ['src/cli/main.ts'],
+    outdir: directory,
+    write: false,
+    metafile: true,
+    bundle: true,
+    splitting: true,
+    format: 'esm',
+    plugins: [commands, ownCode(inlined, urlOf)],
+    logLevel: 'warning',
+  });
+  const text = new Map(outputFiles.map((file) => [path.basename(file.path), file.text]));
+  const importsOf = (name) =>
+    metafile.outputs[`${directory}/${name}`].imports
+      .filter(({ kind, external }) => kind === 'import-statement' && external !== true)
+      .map((imported) => path.basename(imported.path));
+  const needs = (name, found = new Set()) => {
+    if (!found.has(name)) for (const other of importsOf((found.add(name), name))) needs(other, found);
+    return found;
+  };
+  return { text, needs };
+}
+
+/** An expression for the place of a module, from `dist/bundle`. */
+function urlOf(emitted) {
+  return `(require('node:url').pathToFileURL(require('node:path').join(__dirname, '../${emitted}')).href)`;
+}
+
+/** Each file is an object with its parts as functions; the first one says, too, where the others are. */
+async function write(files) {
+  const placeOf = Object.entries(files).flatMap(([file, names]) =>
+    [...names].map((name) => [`./${name}`, file]),
+  );
+  for (const [file, names] of Object.entries(files)) {
+    const parts = await Promise.all([...names].map(asFunction));
+    const places = file === 'start' ? `placeOf:${JSON.stringify(Object.fromEntries(placeOf))},` : '';
+    rmSync(`${directory}/${file}.cjs.cache`, { force: true });
+    writeFileSync(`${directory}/${file}.cjs`, `({${places}parts:{\n${parts.join(',\n')}\n}})`);
+  }
+}
+
+async function asFunction(name) {
+  const module = text.get(name).replace(/^#!.*/, '');
+  // With this name, default imports mean what they mean in an ES module.
+  const { code } = await transform(module, { ...settings, format: 'cjs', sourcefile: `${name}.mjs` });
+  const body = code.replaceAll(/\bimport\(/g, 'importPart(');
+  return `${JSON.stringify(`./${name}`)}(exports,require,module,__dirname,importPart){${body}}`;
+}
