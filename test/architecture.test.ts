@@ -80,6 +80,7 @@ const homes: Record<string, string> = {
   '@photostructure/tz-lookup': 'src/core/weather/feed/documents/time-zone\\.ts',
   'fast-xml-parser': 'src/core/weather/feed/documents/.+',
   'prom-client': 'src/api/metrics/.+',
+  '@opentelemetry/[^/]+': 'src/core/tracing/open-telemetry\\.ts',
   tsx: 'src/workers/threads/thread-from-source\\.mjs',
 };
 

@@ -30,6 +30,8 @@ export async function setUp(options: {
   signal?: AbortSignal;
   /** The command publishes or prunes, so what its notifiers need must be there too. */
   notifies?: boolean;
+  /** The command is traced, so what the collector needs must be there too. */
+  traces?: boolean;
 }): Promise<SetUp> {
   const { config, warnings } = await loadConfig(options.config, { home: homedir() });
   for (const id of options.pipelineIds ?? []) pipelineOf(config, id);
@@ -38,6 +40,7 @@ export async function setUp(options: {
     secrets,
     referencedSecrets(config, {
       notifiers: options.notifies === true,
+      tracing: options.traces === true,
       ...(options.pipelineIds === undefined ? {} : { pipelineIds: [...options.pipelineIds] }),
     }),
   );

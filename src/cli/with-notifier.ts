@@ -26,7 +26,7 @@ export async function withNotifier<T>(
   const { notifiers, warnings } = await openNotifiers(configs, context);
   if (options.dryRun) return { result: await work(context), warnings };
 
-  const { clock, log, signal } = context;
+  const { clock, log, signal, tracer } = context;
   const collected = collectWarnings();
   const notifier = createNotifier({
     notifiers,
@@ -34,10 +34,14 @@ export async function withNotifier<T>(
     log,
     onOutcome: collected.onOutcome,
     ...(signal === undefined ? {} : { hurry: signal }),
+    ...(tracer === undefined ? {} : { tracer }),
   });
   let result: T;
   try {
-    result = await work({ ...context, notify: (occurrence) => notifier.notify(occurrence) });
+    result = await work({
+      ...context,
+      notify: (occurrence, traceparent) => notifier.notify(occurrence, traceparent),
+    });
   } finally {
     await notifier.close(waitAtMostMs);
   }

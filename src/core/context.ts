@@ -2,6 +2,7 @@ import type { Clock } from './clock.ts';
 import type { Secrets } from './secrets.ts';
 import type { Log } from './log.ts';
 import type { Occurrence } from './notify/event.ts';
+import type { Tracer } from './tracing/span.ts';
 import type { OpenStorage } from './storage/open-storage.ts';
 
 /** Everything from outside that the core works with; wired once by the CLI, the daemon or a test. */
@@ -12,6 +13,11 @@ export interface CoreContext {
   /** Opens a source or destination. The caller closes it. */
   openStorage: OpenStorage;
   signal?: AbortSignal;
-  /** Notifies of what happened, once it is committed; returns at once. Without it, nobody is notified. */
-  notify?: (occurrence: Occurrence) => void;
+  /**
+   * Notifies of what happened, once it is committed; returns at once. Without it, nobody is notified.
+   * `traceparent` is the span in which it happened.
+   */
+  notify?: (occurrence: Occurrence, traceparent?: string) => void;
+  /** Makes the spans of destinations; without it nothing is traced. */
+  tracer?: Tracer;
 }

@@ -7,16 +7,21 @@ import type { Progress, RunResult } from '../core/publish/results/result.ts';
  */
 export type PublishJob = StagedJob | SourceJob;
 
-interface Resumed {
+interface Common {
   /**
    * When, at the earliest, a process began the run that did not live to see its end, RFC 3339: what was
    * committed since then is told to the notifiers as this run's.
    */
   begunAt?: string;
+  /**
+   * W3C Trace Context: the span that the run belongs to, by which its trace goes on over queue, hosts and
+   * threads. Absent if nothing is traced.
+   */
+  traceparent?: string;
 }
 
 /** One bundle that was uploaded. */
-export interface StagedJob extends Resumed {
+export interface StagedJob extends Common {
   runId: string;
   pipelineId: string;
   /** The run that this one repeats. */
@@ -55,7 +60,7 @@ export type Trigger =
     };
 
 /** The bundles that the pipeline's own source holds when the run begins. */
-export interface SourceJob extends Resumed {
+export interface SourceJob extends Common {
   runId: string;
   pipelineId: string;
   /** The run that this one repeats. */

@@ -19,6 +19,13 @@ export interface KeepLimits {
 /** What was staged for a run; `gone` once it is not kept, or the run that repeats this one has it. */
 export type BundleState = 'none' | 'staged' | 'gone';
 
+/** What a run is given that repeats another. */
+export interface NewRun {
+  runId: string;
+  /** As that of a job. */
+  traceparent?: string | undefined;
+}
+
 export interface KeptBundle {
   runId: string;
   bytes: number;
@@ -52,9 +59,14 @@ export function stagedBytes(job: PublishJob): number {
   return job.staged === null ? 0 : (job.archive?.size ?? job.bytes ?? 0);
 }
 
-/** The job of a new run that publishes the same once more, because somebody asked for it. Pure. */
-export function jobAgain<Job extends PublishJob>(job: Job, runId: string): Job {
+/**
+ * The job of a new run that publishes the same once more, because somebody asked for it; it belongs to the
+ * trace of that request. Pure.
+ */
+export function jobAgain<Job extends PublishJob>(job: Job, { runId, traceparent }: NewRun): Job {
   const again = { ...job, runId, rerunOf: job.runId };
+  delete again.traceparent;
+  if (traceparent !== undefined) again.traceparent = traceparent;
   if (again.staged === null) delete again.trigger;
   return again;
 }

@@ -98,10 +98,11 @@ export interface JobQueue {
    * Queues a run that repeats one that has ended: with the bundle that is still staged for it, which belongs
    * to the new run from then on, or, if the pipeline has a source, with what that holds by then. A run is
    * repeated once: whoever asks again gets the record of the new run with `replayed: true`. A slot is
-   * needed. Throws `run_not_found`, `run_not_finished`, `bundle_gone` (the run was cancelled, or
-   * ended too long or too many bundles ago), `queue_full`, `pipeline_full` and `shutting_down`.
+   * needed. The new run belongs to the span `traceparent`. Throws `run_not_found`, `run_not_finished`,
+   * `bundle_gone` (the run was cancelled, or ended too long or too many bundles ago), `queue_full`,
+   * `pipeline_full` and `shutting_down`.
    */
-  rerun(runId: string, newRunId: string): Promise<AcceptedRun>;
+  rerun(runId: string, newRunId: string, traceparent?: string): Promise<AcceptedRun>;
 
   /** Begins to hand jobs to `process`, and to report its runs to `observer`, if there is one. */
   start(process: JobProcessor, observer?: RunObserver): Promise<void>;

@@ -1,4 +1,4 @@
-import type { JobResult } from './job.ts';
+import type { JobResult, PublishJob } from './job.ts';
 import type { RunRecord } from './run-record.ts';
 
 /**
@@ -14,7 +14,7 @@ export interface RunObserver {
    * A worker begins the run, `waitedSeconds` after it was queued. Not reported of a run whose worker died, as
    * it had its turn before; reported again of one that was given back, as it had to wait again.
    */
-  started(run: { pipelineId: string; waitedSeconds: number }): void;
+  started(run: { job: PublishJob; pipelineId: string; waitedSeconds: number }): void;
   /**
    * The end of the run is recorded, `seconds` after it began. `result` is null if the worker broke or was
    * stopped; `cancelled`: it failed because somebody cancelled it.

@@ -11,18 +11,22 @@ const sameRequest = digestOf('{}');
  * With an idempotency key the run is started once, however many callers ask; the others get its record with
  * `replayed: true`. A schedule on several hosts uses its time as the key.
  *
+ * `traceparent` is the span that the run belongs to.
+ *
  * Throws `queue_full`, `shutting_down`, `idempotency_in_progress` and `queue_unavailable`. Does not check
  * that the pipeline exists and has a source.
  */
 export async function startRun(
   { queue, clock }: { queue: JobQueue; clock: Clock },
   request: AdmissionRequest,
+  traceparent?: string,
 ): Promise<AcceptedRun> {
   const { pipelineId } = request;
   const admission = await queue.reserve(request);
   try {
     const runId = newRunId(pipelineId, clock.now());
-    return await admission.accept({ runId, pipelineId, staged: null }, sameRequest);
+    const traced = traceparent === undefined ? {} : { traceparent };
+    return await admission.accept({ runId, pipelineId, staged: null, ...traced }, sameRequest);
   } finally {
     await admission.release();
   }

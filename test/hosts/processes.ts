@@ -30,6 +30,8 @@ export interface PlaceSettings {
   http?: string;
   /** The whole of `notifiers`. */
   notifiers?: string;
+  /** The base URL of a collector: what happens is traced. */
+  collector?: string;
   /** More of `server.queue`. */
   queue?: string;
   /** The whole of `server.staging`. */
@@ -53,6 +55,7 @@ server:
   admin_token_env: TOKEN_ADMIN
   staging: ${settings.staging ?? '{directory: ./staging}'}
   queue: ${queueOf(settings)}
+${settings.collector === undefined ? '' : `tracing: {endpoint: '${settings.collector}'}`}
 notifiers: ${settings.notifiers ?? '[]'}
 pipelines:
 ${pipelines
@@ -81,6 +84,7 @@ export interface LogLine {
   pipeline_id?: string;
   url?: string;
   take?: number;
+  trace_id?: string;
 }
 
 export interface Launched {

@@ -15,7 +15,7 @@ async function observed(work: (clock: ReturnType<typeof manualClock>) => Promise
   const clock = manualClock();
   const told: unknown[] = [];
   const observer: RunObserver = {
-    started: (run) => told.push(run),
+    started: ({ pipelineId, waitedSeconds }) => told.push({ pipelineId, waitedSeconds }),
     finished: ({ result, ...run }) => told.push({ ...run, hasResult: result !== null }),
   };
   const queue = memoryQueue({

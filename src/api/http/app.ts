@@ -4,6 +4,7 @@ import type { ServerConfig } from '../../core/config/config.ts';
 import { WaybillError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import type { LogControl } from '../../core/log-control.ts';
+import type { Tracer } from '../../core/tracing/span.ts';
 import { crossOrigin } from './answer/cross-origin.ts';
 import { sendProblem } from './problem.ts';
 import { dropUnreadBody } from './request/drain-request.ts';
@@ -19,6 +20,8 @@ export interface HttpPorts {
   log: Log;
   /** Which requests are logged. */
   logging: Pick<LogControl, 'requests'>;
+  /** Makes the spans of requests; without it nothing is traced. */
+  tracer?: Tracer;
 }
 
 /**

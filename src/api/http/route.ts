@@ -27,6 +27,8 @@ export interface Route<Ports> {
   body?: RequestBody;
   /** Asked again and again by machines: logged at level debug unless it is refused. */
   isProbe?: true;
+  /** Its requests start runs: each is a span, where runs are traced. */
+  isTraced?: true;
   /** The successful answers, by status. */
   responses: Readonly<Record<number, ResponseObject>>;
   /** The error codes of this route; those that its `access` implies need not be repeated. */

@@ -1,19 +1,26 @@
 import express, { type RequestHandler, type Router } from 'express';
 import { WaybillError } from '../../core/errors.ts';
 import { requestContext } from './request/request-context.ts';
+import { requestSpan } from './request/request-span.ts';
 import type { Route } from './route.ts';
+import type { Tracer } from '../../core/tracing/span.ts';
 
 /**
  * Serves the routes that are present. A path that exists answers every other method with 405 and `Allow`.
  */
-export function createRouter<Ports>(routes: readonly Route<Ports>[], ports: Ports): Router {
+export function createRouter<Ports extends { tracer?: Tracer }>(
+  routes: readonly Route<Ports>[],
+  ports: Ports,
+): Router {
   const router = express.Router({ strict: true, caseSensitive: true });
   const present = routes.filter(({ isPresent }) => isPresent?.(ports) ?? true);
   for (const path of new Set(present.map((route) => route.path))) {
     const ofPath = present.filter((route) => route.path === path);
     const served = router.route(expressPath(path)).all(noteRoute(path, ofPath));
-    for (const { method, handle } of ofPath)
-      served[method](...([handle(ports, present)].flat() as RequestHandler[]));
+    for (const route of ofPath) {
+      const spans = route.isTraced === true && ports.tracer?.isOn === true ? [requestSpan(ports.tracer)] : [];
+      served[route.method](...([...spans, route.handle(ports, present)].flat() as RequestHandler[]));
+    }
     served.all(onlyMethods(ofPath.flatMap(({ method }) => (method === 'get' ? ['get', 'head'] : [method]))));
   }
   return router;

@@ -15,10 +15,11 @@ export async function finishUpload(
   ports: ResumablePorts,
   pipeline: UploadPipeline,
   upload: PartialUpload,
+  traceparent?: string,
 ): Promise<void> {
   const { partialUploads } = ports;
   try {
-    const outcome = await hand(ports, pipeline, upload);
+    const outcome = await hand(ports, pipeline, upload, traceparent);
     await partialUploads
       .end(upload.id, outcome)
       .catch((error: unknown) =>
@@ -40,6 +41,7 @@ async function hand(
   ports: ResumablePorts,
   pipeline: UploadPipeline,
   upload: PartialUpload,
+  traceparent: string | undefined,
 ): Promise<PartialOutcome> {
   const { maxUploadSize, maxFiles, sceneMaps } = pipeline;
   const admission = await ports.queue.reserve({
@@ -56,7 +58,7 @@ async function hand(
         pipelineId: pipeline.id,
         sceneMaps,
       });
-      return accept(ports, pipeline, admission, staged);
+      return accept(ports, pipeline, admission, staged, traceparent);
     });
     return { runId: accepted.record.run_id, position: accepted.position, replayed: accepted.replayed };
   } finally {

@@ -45,6 +45,7 @@ export const sendUploadRoute: Route<ResumablePorts> = {
   description:
     'Any number of bytes from `Upload-Offset` on. What came before a connection broke stays. The last byte is answered once the bundle is staged, found valid and accepted, or refused as the upload of one request would be; where the refusal may pass, the last byte can be sent again. Of two requests at once the later one goes on and the earlier one ends.',
   access: 'token',
+  isTraced: true,
   parameters: [
     pipelineIdParameter,
     uploadIdParameter,
@@ -101,7 +102,7 @@ function send(ports: ResumablePorts): RequestHandler<UploadParams> {
       const answer = await receive(ports, pipeline, { req, upload, hold });
       if (upload.outcome === null && upload.received === upload.length) {
         requestContext(req).finishesUpload = true;
-        await finishUpload(ports, pipeline, upload);
+        await finishUpload(ports, pipeline, upload, requestContext(req).traceparent);
       }
       const { outcome } = upload;
       if (outcome !== null) {

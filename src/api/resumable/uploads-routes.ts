@@ -64,6 +64,7 @@ export const createUploadRoute: Route<ResumablePorts> = {
   description:
     'For large archives and poor lines: the archive is sent in any number of requests, and goes on where it was after a lost connection or a restart of the daemon. Everything that can be checked without the archive is checked here; a slot of the queue is taken by the last byte alone.',
   access: 'token',
+  isTraced: true,
   parameters: [
     pipelineIdParameter,
     ...createQuery.parameters,

@@ -13,6 +13,7 @@ import type { RunPorts } from './ports.ts';
 import { listProblems, pageParameters } from './run-pages.ts';
 import { bodyCheck } from '../http/body-check.ts';
 import { queryParameters } from '../http/query-parameters.ts';
+import { requestContext } from '../http/request/request-context.ts';
 import type { Route } from '../http/route.ts';
 import { readSmallJson } from './small-json-body.ts';
 
@@ -38,6 +39,7 @@ export const startRunRoute: Route<RunPorts> = {
   description:
     'For pipelines whose source is a directory, SFTP or S3, as `waybill run --pipeline` does it. Runs of one pipeline go one after another. It cannot be forced from here.',
   access: 'token',
+  isTraced: true,
   parameters: [pipelineIdParameter, ...startQuery.parameters, idempotencyKeyParameter],
   body: {
     description: 'Nothing, or an empty object.',
@@ -76,7 +78,7 @@ function handleStartRun(ports: RunPorts): RequestHandler<{ pipelineId: string }>
     const idempotency = idempotencyOf(req, { caller: token.id, rerunFailed: query.rerun_failed });
     const body = await readSmallJson(req, res, ports);
     if (body !== undefined) checkRunRequest(body);
-    const accepted = await startRun(ports, { pipelineId, ...idempotency });
+    const accepted = await startRun(ports, { pipelineId, ...idempotency }, requestContext(req).traceparent);
     sendAccepted(req, res, ports.http.basePath, accepted);
   };
 }

@@ -4,6 +4,7 @@ import { acceptedResponse, sendAccepted } from './accepted-response.ts';
 import { actingProblems, authorizeRun, emptyRequest, type RunParams } from './run-access.ts';
 import { pipelineIdParameter, runIdParameter } from '../http/json-content.ts';
 import type { RunPorts } from './ports.ts';
+import { requestContext } from '../http/request/request-context.ts';
 import type { Route } from '../http/route.ts';
 
 export const rerunRoute: Route<RunPorts> = {
@@ -15,6 +16,7 @@ export const rerunRoute: Route<RunPorts> = {
   description:
     'Repeats a run that has ended. The bundle of a run stays staged as long as its record, or as `server.rerun` says, and the new run publishes the very same bytes. Where the pipeline has a source of its own, a run reads it again. `rerun_of` of the new record names the old run. A run is repeated once: asked again, the answer is the same run, and what is repeated next is that one. Takes a token of the pipeline, or that of `server.admin_token_env`.',
   access: 'token',
+  isTraced: true,
   parameters: [pipelineIdParameter, runIdParameter],
   body: emptyRequest,
   responses: { 202: acceptedResponse },
@@ -35,7 +37,9 @@ function rerun(ports: RunPorts): RequestHandler<RunParams> {
     const { pipelineId } = req.params;
     await authorizeRun(req, res, ports, 'run');
     const { runId } = req.params;
-    const accepted = await ports.queue.rerun(runId, newRunId(pipelineId, ports.clock.now()));
+    const { traceparent } = requestContext(req);
+    const next = newRunId(pipelineId, ports.clock.now());
+    const accepted = await ports.queue.rerun(runId, next, traceparent);
     sendAccepted(req, res, ports.http.basePath, accepted);
   };
 }

@@ -8,16 +8,21 @@ export interface Accepted {
   accepted: AcceptedRun;
 }
 
-/** Turns a staged bundle into a run, or finds the run that its key was used for. */
+/**
+ * Turns a staged bundle into a run, which belongs to the span `traceparent`, or finds the run that its key
+ * was used for.
+ */
 export async function accept(
   ports: Pick<UploadPorts, 'clock'>,
   pipeline: Pick<UploadPipeline, 'id'>,
   admission: Admission,
   staged: StagedUpload,
+  traceparent: string | undefined,
 ): Promise<Accepted> {
   const runId = newRunId(pipeline.id, ports.clock.now());
   const { directory, bundlePath, bytes } = staged;
-  const job = { runId, pipelineId: pipeline.id, staged: directory, bundlePath, bytes };
+  const traced = traceparent === undefined ? {} : { traceparent };
+  const job = { runId, pipelineId: pipeline.id, staged: directory, bundlePath, bytes, ...traced };
   const accepted = await admission.accept(job, staged.contentDigest);
   return { isKept: !accepted.replayed, accepted };
 }

@@ -23,6 +23,7 @@ export const uploadFormRoute: Route<UploadPorts> = {
   summary: 'Upload one bundle from a browser',
   description: `A form with one file, named \`${formPart}\`: the archive of the operation above, whatever type the browser gives it. All else is as there.`,
   access: 'token',
+  isTraced: true,
   parameters: [pipelineIdParameter, ...uploadQuery.parameters, idempotencyKeyParameter],
   body: {
     description: 'The form.',

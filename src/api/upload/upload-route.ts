@@ -21,6 +21,7 @@ export const uploadRoute: Route<UploadPorts> = {
   description:
     'A tar or tar.gz archive with one `manifest.json` at its root and every file that it lists. Answered once the bundle is staged and found valid; publishing goes on after it.',
   access: 'token',
+  isTraced: true,
   parameters: [pipelineIdParameter, ...uploadQuery.parameters, idempotencyKeyParameter],
   body: {
     description: 'The archive, as it is.',

@@ -2,6 +2,7 @@ import { stageUpload } from '../../core/bundle/staging.ts';
 import type { Config } from '../../core/config/config.ts';
 import { errorRecord } from '../../core/errors.ts';
 import { runFailure } from '../../core/publish/results/occurrences.ts';
+import type { Tracer } from '../../core/tracing/span.ts';
 import type { Secrets } from '../../core/secrets.ts';
 import type { Coordinator } from '../../workers/coordinator.ts';
 import type { PartialUploads } from '../../workers/partial/partial-uploads.ts';
@@ -44,6 +45,7 @@ export function resolveAccess({ config, secrets }: Pick<Foundation, 'config' | '
 /** What the API is connected to. */
 export interface ApiParts {
   configured: Current<ApiAccess>;
+  tracer: Tracer;
   reload: () => Promise<ReloadReport>;
   metrics: Metrics | null;
   notifier: Pick<ProgramNotifier, 'notify' | 'undelivered' | 'redeliver'>;
@@ -70,6 +72,7 @@ export function apiPorts(foundation: Foundation, parts: ApiParts): ApiPorts {
     clock,
     log,
     logging,
+    tracer: parts.tracer,
     configured,
     reload,
     notifier,

@@ -7,12 +7,14 @@ import { openNotifiers } from '../../core/notify/open-notifiers.ts';
 import { describeFinding, type Finding } from '../../core/finding.ts';
 import type { Log } from '../../core/log.ts';
 import { logControl, type LogControl } from '../../core/log-control.ts';
-import type { Occurrence } from '../../core/notify/event.ts';
 import { loggedNotifier } from '../../core/notify/logged-notifier.ts';
 import type { Outcome } from '../../core/notify/lane.ts';
 import type { Notifier } from '../../core/notify/notifier.ts';
 import { noOutbox, type Outbox } from '../../core/notify/outbox.ts';
 import type { UndeliveredEvents } from '../../core/notify/undelivered.ts';
+import { openTracing, type Tracing } from '../../core/tracing/open-tracing.ts';
+import type { Tracer } from '../../core/tracing/span.ts';
+import { productVersion } from '../../api/version.ts';
 import { loadSecrets, type Secrets } from '../../core/secrets.ts';
 import type { ProcessMetrics } from '../../api/metrics/process-metrics.ts';
 
@@ -76,8 +78,7 @@ export async function bootstrap(
   return { config, secrets, readAgain, clock: systemClock, log, logging, env: definedValues(env) };
 }
 
-export interface ProgramNotifier extends Pick<Notifier, 'undelivered' | 'redeliver'> {
-  notify(occurrence: Occurrence): void;
+export interface ProgramNotifier extends Pick<Notifier, 'undelivered' | 'redeliver' | 'notify'> {
   /**
    * Opens the notifiers of another configuration; `replace` puts them in the place of these. Throws
    * `secrets_invalid`, and changes nothing then.
@@ -100,19 +101,21 @@ export async function openNotifier(
   {
     undelivered,
     outbox = noOutbox,
+    tracer,
     onOutcome,
   }: {
     undelivered: UndeliveredEvents;
     outbox?: Outbox | undefined;
+    tracer: Tracer;
     onOutcome: (outcome: Outcome) => void;
   },
 ): Promise<ProgramNotifier> {
   const stopping = new AbortController();
-  const context = { clock, log, secrets, hurry: stopping.signal, onOutcome, outbox, undelivered };
+  const context = { clock, log, secrets, hurry: stopping.signal, tracer, onOutcome, outbox, undelivered };
   const { notifier, warnings } = await loggedNotifier(config.notifiers, context);
   logWarnings(log, warnings);
   return {
-    notify: (occurrence) => notifier.notify(occurrence),
+    notify: (occurrence, traceparent) => notifier.notify(occurrence, traceparent),
     undelivered: (notifierId) => notifier.undelivered(notifierId),
     redeliver: (notifierId, signal) => notifier.redeliver(notifierId, signal),
     prepare: async (next) => {
@@ -124,6 +127,23 @@ export async function openNotifier(
       await notifier.close(deliveryGraceMs);
     },
   };
+}
+
+// Whoever stops a daemon waits for it, and a collector that is away is waited for in vain.
+const lastSpansMs = 5_000;
+
+/**
+ * What the configuration says of tracing. Closing sends what is recorded, for five seconds or
+ * `shutdown_timeout`, whichever is shorter. Throws as `openTracing`.
+ */
+export async function openConfiguredTracing(
+  foundation: Foundation,
+): Promise<Tracing & { close: () => Promise<void> }> {
+  const { config } = foundation;
+  const version = config.tracing === null ? '' : productVersion();
+  const tracing = await openTracing(config.tracing, { ...foundation, version });
+  const withinMs = Math.min(config.server.http.shutdownTimeoutMs, lastSpansMs);
+  return { ...tracing, close: () => tracing.close(withinMs) };
 }
 
 /** What is done when the oldest undelivered events of a notifier had to go. */

@@ -1,6 +1,7 @@
 import type { Timer } from '../../core/clock.ts';
 import { WaybillError } from '../../core/errors.ts';
 import { releasedOnFailure } from '../../core/lifecycle.ts';
+import type { Tracer } from '../../core/tracing/span.ts';
 import type { ReloadReport } from '../../core/config/reload.ts';
 import { replaceable, type Replaceable } from '../../core/current.ts';
 import type { Coordinator } from '../../workers/coordinator.ts';
@@ -32,6 +33,7 @@ import { createReloader, type Reloader, type ReloaderOptions } from './reloader.
 import {
   bootstrap,
   droppedEvents,
+  openConfiguredTracing,
   openNotifier,
   runOnce,
   type Foundation,
@@ -65,6 +67,7 @@ interface Daemon {
   metrics: Metrics | null;
   /** Null unless the queue is embedded. */
   store: QueueStore | null;
+  tracing: { tracer: Tracer; close: () => Promise<void> };
   notifier: ProgramNotifier;
   undelivered: { close: () => Promise<void> };
   server: HttpServer;
@@ -96,6 +99,7 @@ export async function serve(options: ServeOptions): Promise<Served> {
     const reload = (): Promise<ReloadReport> => reloader.reload();
     const ports = apiPorts(foundation, {
       ...daemon,
+      tracer: daemon.tracing.tracer,
       reload,
       weather: weather?.service ?? null,
       weatherPulse: weather?.pulse ?? null,
@@ -121,6 +125,8 @@ async function openDaemon(
     if (!workers) requireBullmq(config, 'an API without workers');
   });
   const { config } = foundation;
+  const tracing = await openConfiguredTracing(foundation);
+  onFailure(() => tracing.close());
   const metrics = config.server.metrics.enabled ? createMetrics(metricsOptions(config)) : null;
   const onDropped = droppedEvents(foundation, metrics);
   const store = await openConfiguredStore({ ...foundation, onDropped });
@@ -129,6 +135,7 @@ async function openDaemon(
   onFailure(() => undelivered.close());
   const notifier = await openNotifier(foundation, {
     undelivered: undelivered.events,
+    tracer: tracing.tracer,
     outbox: store?.outbox,
     onOutcome: (outcome) => metrics?.recordDelivery(outcome),
   });
@@ -146,7 +153,8 @@ async function openDaemon(
     ...foundation,
     store,
     verbose: () => foundation.logging.shows('debug'),
-    notify: (occurrence) => notifier.notify(occurrence),
+    tracing,
+    notify: (occurrence, traceparent) => notifier.notify(occurrence, traceparent),
     ...(metrics === null ? {} : { observer: metrics.runs }),
   });
   onFailure(async () => {
@@ -161,6 +169,7 @@ async function openDaemon(
   const scheduler = createScheduler({
     ...foundation,
     queue: coordinator.queue,
+    tracer: tracing.tracer,
     ...(metrics === null ? {} : { observer: metrics.schedules }),
   });
   onFailure(() => scheduler.close());
@@ -193,6 +202,7 @@ async function openDaemon(
   const reloader = reloaderOf(parts, options.onReload);
   return {
     ...parts,
+    tracing,
     undelivered,
     store,
     server,
@@ -262,6 +272,7 @@ async function stop(daemon: Daemon): Promise<{ unfinished: string[] }> {
     ?.close()
     .catch((error: unknown) => log.error({ err: error }, 'closing the weather databases failed'));
   await notifier.close();
+  await daemon.tracing.close();
   await daemon.undelivered.close();
   await daemon.store?.close();
   daemon.lag.cancel();

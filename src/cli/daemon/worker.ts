@@ -1,6 +1,7 @@
 import type { Timer } from '../../core/clock.ts';
 import { releasedOnFailure } from '../../core/lifecycle.ts';
 import type { Coordinator } from '../../workers/coordinator.ts';
+import type { Tracer } from '../../core/tracing/span.ts';
 import type { ReloadReport } from '../../core/config/reload.ts';
 import { openCoordinator, openUndelivered, requireBullmq } from '../../workers/open-coordinator.ts';
 import { newReadiness, type Readiness } from '../../api/health/readiness.ts';
@@ -9,6 +10,7 @@ import { createWorkerMetrics, type WorkerMetrics } from '../../api/metrics/proce
 import {
   bootstrap,
   droppedEvents,
+  openConfiguredTracing,
   openNotifier,
   runOnce,
   type Foundation,
@@ -42,6 +44,7 @@ export interface Working {
 interface Worker {
   foundation: Foundation;
   metrics: WorkerMetrics | null;
+  tracing: { tracer: Tracer; close: () => Promise<void> };
   notifier: ProgramNotifier;
   undelivered: { close: () => Promise<void> };
   listener: WorkerListener | null;
@@ -79,6 +82,8 @@ async function openWorker(
 ): Promise<Worker> {
   const foundation = await bootstrap(options, (config) => requireBullmq(config, 'a worker'));
   const { config } = foundation;
+  const tracing = await openConfiguredTracing(foundation);
+  onFailure(() => tracing.close());
   const address = listen ?? config.server.worker.listen;
   const isMeasured = address !== null && config.server.metrics.enabled;
   const metrics = isMeasured ? createWorkerMetrics(metricsOptions(config)) : null;
@@ -87,6 +92,7 @@ async function openWorker(
   onFailure(() => undelivered.close());
   const notifier = await openNotifier(foundation, {
     undelivered: undelivered.events,
+    tracer: tracing.tracer,
     onOutcome: (outcome) => metrics?.recordDelivery(outcome),
   });
   onFailure(() => notifier.close());
@@ -96,7 +102,8 @@ async function openWorker(
   const coordinator = await openCoordinator({
     ...foundation,
     verbose: () => foundation.logging.shows('debug'),
-    notify: (occurrence) => notifier.notify(occurrence),
+    tracing,
+    notify: (occurrence, traceparent) => notifier.notify(occurrence, traceparent),
     ...(metrics === null ? {} : { observer: metrics.runs }),
   });
   onFailure(async () => {
@@ -121,7 +128,7 @@ async function openWorker(
   metrics?.configRead({ succeeded: true, at: foundation.clock.now() });
   const parts = { foundation, metrics, notifier, listener, coordinator, search };
   const reloader = reloaderOf(parts, options.onReload);
-  return { ...parts, undelivered, reloader, readiness, shutdown, lag };
+  return { ...parts, tracing, undelivered, reloader, readiness, shutdown, lag };
 }
 
 /** What a reload changes of the worker, when nothing can fail any more. */
@@ -152,6 +159,7 @@ async function stop({
   foundation,
   notifier,
   undelivered,
+  tracing,
   listener,
   coordinator,
   reloader,
@@ -165,6 +173,7 @@ async function stop({
   const answer = await coordinator.close(config.server.http.shutdownTimeoutMs);
   await listener?.close();
   await notifier.close();
+  await tracing.close();
   await undelivered.close();
   lag.cancel();
   log.info(answer, 'stopped');

@@ -2,6 +2,7 @@ import type { SceneMapRules } from '../bundle/check-scene-map.ts';
 import type { Scope } from './scopes.ts';
 import type { LogSettings } from '../log-control.ts';
 import type { ScheduleConfig } from '../schedule/timetable.ts';
+import type { TracingSettings } from '../tracing/settings.ts';
 import type { Amount } from '../settings/units.ts';
 import type { DatabaseConfig } from '../weather/database/settings.ts';
 import type { WeatherConfig } from '../weather/settings.ts';
@@ -19,6 +20,8 @@ export interface Config {
   uploadTokens: UploadTokenConfig[];
   server: ServerConfig;
   log: LogSettings;
+  /** Null: nothing is traced. */
+  tracing: TracingSettings | null;
   pipelines: PipelineConfig[];
   notifiers: NotifierConfig[];
   /** Weather databases; the first is the one that is read. */

@@ -39,6 +39,7 @@ export interface ConfigDocument {
     queue: { driver: 'memory' } | { driver: 'embedded'; directory: string } | BullmqDocument;
   };
   log: LogSettings;
+  tracing?: { endpoint?: string; headers_env?: string; service_name?: string; sample_ratio?: number };
   pipelines: PipelineDocument[];
   notifiers: NotifierDocument[];
   databases: DatabaseDocument[];

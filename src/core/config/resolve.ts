@@ -18,6 +18,7 @@ import {
   accepted,
   parseBasePath,
   parseBaseUrl,
+  parseEndpoint,
   parseListen,
   resolveAmount,
   resolveDuration,
@@ -45,11 +46,23 @@ export function resolveConfig(document: ConfigDocument, place: { file: string; h
     })),
     server: resolveServer(document.server, base),
     log: document.log,
+    tracing: resolveTracing(document.tracing),
     pipelines: document.pipelines.map((pipeline) => resolvePipeline(pipeline, base)),
     notifiers: document.notifiers.map((notifier) => resolveNotifier(notifier, base)),
     databases: document.databases.map((database) => resolveDatabase(database, base)),
     templates: { baseDir: document.templates.base_dir ?? null },
     weather: resolveWeather(document.weather, base),
+  };
+}
+
+function resolveTracing(tracing: ConfigDocument['tracing']): Config['tracing'] {
+  if (tracing === undefined) return null;
+  const { endpoint, headers_env, service_name, sample_ratio } = tracing;
+  return {
+    endpoint: endpoint === undefined ? null : accepted(parseEndpoint(endpoint)),
+    headersEnv: headers_env ?? null,
+    serviceName: service_name ?? null,
+    sampleRatio: sample_ratio ?? null,
   };
 }
 

@@ -24,6 +24,8 @@ export interface ReferenceOptions {
   queue?: boolean;
   /** What the notifiers of these pipelines need, which only commands that publish or prune do. */
   notifiers?: boolean;
+  /** What the collector of spans needs, which only the daemon and commands that publish do. */
+  tracing?: boolean;
   /** The URLs of the weather databases, which only the weather reader needs. */
   databases?: boolean;
 }
@@ -33,7 +35,8 @@ export interface ReferenceOptions {
  * Pure.
  */
 export function referencedSecrets(config: Config, options: ReferenceOptions = {}): SecretReference[] {
-  const { pipelineIds, uploadTokens = false, queue = false, notifiers = false, databases = false } = options;
+  const { pipelineIds, uploadTokens = false, queue = false, notifiers = false } = options;
+  const { tracing = false, databases = false } = options;
   const chosen = config.pipelines.filter(({ id }) => pipelineIds?.includes(id) ?? true);
   const references = chosen.flatMap(({ id, source, destinations }) => [
     ...locationSecrets(source, `the source of pipeline "${id}"`),
@@ -56,6 +59,8 @@ export function referencedSecrets(config: Config, options: ReferenceOptions = {}
     references.push({ name: config.server.adminTokenEnv, neededBy: 'server.admin_token_env' });
   if (notifiers)
     for (const notifier of notifiersOf(config, pipelineIds)) references.push(...notifierSecrets(notifier));
+  if (tracing && config.tracing !== null && config.tracing.headersEnv !== null)
+    references.push({ name: config.tracing.headersEnv, neededBy: 'tracing' });
   if (databases)
     for (const database of config.databases)
       if (database.driver === 'postgres')
@@ -72,7 +77,8 @@ export function notifiersOf(config: Config, pipelineIds?: readonly string[]): No
 
 /** Every secret that the configuration refers to and that is there, to keep out of logs. */
 export function secretValues(config: Config, secrets: Secrets): string[] {
-  const references = referencedSecrets(config, { uploadTokens: true, queue: true, notifiers: true });
+  const all = { uploadTokens: true, queue: true, notifiers: true, tracing: true };
+  const references = referencedSecrets(config, all);
   return references.flatMap(({ name }) => secrets.get(name) ?? []);
 }
 

@@ -13,6 +13,8 @@ export interface DeliverOptions {
   signal: AbortSignal;
   /** Lets the try that runs come to its end, and makes no other. */
   hurry: AbortSignal;
+  /** The span of the delivery. */
+  traceparent?: string | undefined;
   onRetry?: (refused: Refused, attempt: number, pauseMs: number) => void;
 }
 
@@ -37,7 +39,7 @@ export const longestRetryAfterMs = 30_000;
 export async function deliver(sink: Sink, event: Event, options: DeliverOptions): Promise<Delivery> {
   const { clock, signal, hurry, policy = defaultRetryPolicy, random = Math.random } = options;
   for (let attempt = 1; ; attempt += 1) {
-    const answer = await oneTry(sink, event, clock, signal);
+    const answer = await oneTry(sink, event, options);
     if (answer.ok) return { delivered: true, tries: attempt, reason: null, gone: false, isAway: false };
     const { reason, gone = false, retry: isAway } = answer;
     const given: Delivery = { delivered: false, tries: attempt, reason, gone, isAway };
@@ -57,7 +59,11 @@ export async function deliver(sink: Sink, event: Event, options: DeliverOptions)
 }
 
 /** One try that ends in time, whatever the sink does. */
-async function oneTry(sink: Sink, event: Event, clock: Clock, signal: AbortSignal): Promise<Attempted> {
+async function oneTry(
+  sink: Sink,
+  event: Event,
+  { clock, signal, traceparent }: DeliverOptions,
+): Promise<Attempted> {
   if (signal.aborted) return { ok: false, reason: 'there was no time left for it', retry: true };
   const ended = new AbortController();
   const timer = clock.timeout(sink.timeoutMs, () => ended.abort());
@@ -72,7 +78,7 @@ async function oneTry(sink: Sink, event: Event, clock: Clock, signal: AbortSigna
     );
   });
   try {
-    return await Promise.race([tooLate, sink.send(event, both)]);
+    return await Promise.race([tooLate, sink.send(event, both, traceparent)]);
   } catch {
     // A defect of the sink; its message may hold anything.
     return { ok: false, reason: 'the sink broke', retry: false };

@@ -5,6 +5,7 @@ import { deliver, type Delivery } from './deliver.ts';
 import type { Event } from './event.ts';
 import type { NotifierConfig } from './sink-kinds.ts';
 import type { Sink } from './sink.ts';
+import { noTracer, type Span, type Tracer } from '../tracing/span.ts';
 import type { Undelivered, UndeliveredEvents } from './undelivered.ts';
 
 /** A configured notifier with its sink open. */
@@ -13,12 +14,17 @@ export interface OpenNotifier {
   sink: Sink;
 }
 
-export interface Outcome extends Delivery {
+export interface Outcome extends Delivery, TracedEvent {
   notifierId: string;
   kind: NotifierConfig['kind'];
-  event: Event;
   /** Whether it was given up before, and was sent again. */
   isAgain: boolean;
+}
+
+/** An event, and the span in which it happened, if it was traced: its deliveries belong to that. */
+export interface TracedEvent {
+  event: Event;
+  traceparent?: string | undefined;
 }
 
 /** Queue limit of each notifier, in events; further events are given up. */
@@ -30,9 +36,9 @@ export interface Lane {
   /** Sends with another configuration and sink from now on; the former sink is closed once it is idle. */
   replace(next: OpenNotifier): void;
   /** `ended` is called when its delivery has ended for good. */
-  add(event: Event, ended: () => void): void;
+  add(traced: TracedEvent, ended: () => void): void;
   /** Sends an event at once that was given up before, with all its tries. */
-  again(event: Event): Promise<Delivery>;
+  again(traced: TracedEvent): Promise<Delivery>;
   /** Waits until everything has ended, and closes the sink. */
   close(): Promise<void>;
 }
@@ -47,6 +53,8 @@ export interface LaneOptions {
   undelivered: UndeliveredEvents;
   /** Whether what is not delivered when the process ends is kept for the next one. */
   outlives: boolean;
+  /** Makes the spans of deliveries; without it nothing is traced. */
+  tracer?: Tracer;
   /** Gives up at once. */
   signal: AbortSignal;
   /** Once it aborts, events get one try each. */
@@ -56,8 +64,7 @@ export interface LaneOptions {
   random?: () => number;
 }
 
-interface Waiting {
-  event: Event;
+interface Waiting extends TracedEvent {
   ended: () => void;
 }
 
@@ -70,7 +77,8 @@ export function laneOf(first: OpenNotifier, options: LaneOptions): Lane {
   const again = new Set<Promise<Delivery>>();
   let isGone = false;
 
-  const end = ({ event, ended }: Waiting, delivery: Delivery): void => {
+  const end = ({ ended, ...traced }: Waiting, delivery: Delivery): void => {
+    const { event } = traced;
     const isStopping = hurry.aborted || signal.aborted;
     if (options.outlives && isStopping && !delivery.delivered && !delivery.gone) {
       log.info(
@@ -81,18 +89,21 @@ export function laneOf(first: OpenNotifier, options: LaneOptions): Lane {
     }
     const { id, kind } = current.config;
     // Before it has ended: in one turn, so that it is kept in one place or the other.
-    if (!delivery.delivered) void undelivered.keep(id, givenUp(event, delivery, clock));
+    if (!delivery.delivered) void undelivered.keep(id, givenUp(traced, delivery, clock));
     ended();
-    onOutcome({ ...delivery, notifierId: id, kind, event, isAgain: false });
+    onOutcome({ ...delivery, ...traced, notifierId: id, kind, isAgain: false });
   };
 
-  const send = async ({ sink, config }: OpenNotifier, event: Event): Promise<Delivery> => {
+  const send = async ({ sink, config }: OpenNotifier, traced: TracedEvent): Promise<Delivery> => {
     sends.set(sink, (sends.get(sink) ?? 0) + 1);
+    const { event } = traced;
     const { id: eventId, type } = event;
+    const span = deliverySpan(options.tracer ?? noTracer, config, traced);
     const delivery = await deliver(sink, event, {
       clock,
       signal,
       hurry,
+      traceparent: span.traceparent,
       ...(options.policy === undefined ? {} : { policy: options.policy }),
       ...(options.random === undefined ? {} : { random: options.random }),
       onRetry: ({ reason }, attempt, pauseMs) =>
@@ -101,6 +112,9 @@ export function laneOf(first: OpenNotifier, options: LaneOptions): Lane {
           'event not delivered, trying again',
         ),
     });
+    span.set({ 'waybill.tries': delivery.tries });
+    if (!delivery.delivered) span.fail(delivery.gone ? 'gone' : delivery.isAway ? 'away' : 'refused');
+    span.end();
     const left = (sends.get(sink) ?? 1) - 1;
     if (left > 0) sends.set(sink, left);
     else sends.delete(sink);
@@ -118,7 +132,7 @@ export function laneOf(first: OpenNotifier, options: LaneOptions): Lane {
         continue;
       }
       const used = current;
-      const delivery = await send(used, next.event);
+      const delivery = await send(used, next);
       if (used === current) isGone ||= delivery.gone;
       end(next, delivery);
     }
@@ -142,8 +156,8 @@ export function laneOf(first: OpenNotifier, options: LaneOptions): Lane {
       const free = Math.min(next.sink.concurrency - working.size, waiting.length);
       for (let started = 0; started < free; started += 1) startWorker();
     },
-    add(event, ended) {
-      const next = { event, ended };
+    add(traced, ended) {
+      const next = { ...traced, ended };
       if (waiting.length >= waitingAtMost) {
         end(next, unsent(`${waitingAtMost} events were waiting already`));
         return;
@@ -151,14 +165,15 @@ export function laneOf(first: OpenNotifier, options: LaneOptions): Lane {
       waiting.push(next);
       if (working.size < current.sink.concurrency) startWorker();
     },
-    async again(event) {
+    async again(traced) {
       const used = current;
-      const sending = send(used, event);
+      const sending = send(used, traced);
       again.add(sending);
       const delivery = await sending.finally(() => again.delete(sending));
       // Who takes an event again is there again.
       if (used === current) isGone = !delivery.delivered && (isGone || delivery.gone);
-      onOutcome({ ...delivery, notifierId: used.config.id, kind: used.config.kind, event, isAgain: true });
+      const { id, kind } = used.config;
+      onOutcome({ ...delivery, ...traced, notifierId: id, kind, isAgain: true });
       return delivery;
     },
     async close() {
@@ -173,6 +188,29 @@ export function unsent(reason: string, { gone = false } = {}): Delivery {
   return { delivered: false, tries: 0, reason, gone, isAway: false };
 }
 
-export function givenUp(event: Event, { tries, reason }: Delivery, clock: Clock): Undelivered {
-  return { event, tries, reason: reason ?? 'unknown', givenUpAt: clock.now().toISOString() };
+export function givenUp(
+  { event, traceparent }: TracedEvent,
+  { tries, reason }: Delivery,
+  clock: Clock,
+): Undelivered {
+  const traced = traceparent === undefined ? {} : { traceparent };
+  return { event, ...traced, tries, reason: reason ?? 'unknown', givenUpAt: clock.now().toISOString() };
+}
+
+/** All tries of one delivery together. */
+function deliverySpan(
+  tracer: Tracer,
+  { id, kind }: NotifierConfig,
+  { event, traceparent }: TracedEvent,
+): Span {
+  return tracer.start('notify', {
+    parent: traceparent,
+    kind: 'client',
+    attributes: {
+      'waybill.notifier_id': id,
+      'waybill.notifier_kind': kind,
+      'waybill.event_id': event.id,
+      'waybill.event_type': event.type,
+    },
+  });
 }

@@ -2,6 +2,8 @@ import type { Clock } from '../clock.ts';
 import type { Secrets } from '../secrets.ts';
 import type { Finding } from '../finding.ts';
 import type { Log } from '../log.ts';
+import type { Tracer } from '../tracing/span.ts';
+import { traceFields } from '../tracing/traceparent.ts';
 import type { Outcome } from './lane.ts';
 import { createNotifier, type Notifier } from './notifier.ts';
 import { openNotifiers } from './open-notifiers.ts';
@@ -20,6 +22,8 @@ export async function loggedNotifier(
     log: Log;
     secrets: Secrets;
     hurry: AbortSignal;
+    /** Makes the spans of deliveries; without it nothing is traced. */
+    tracer?: Tracer;
     /** Where events are kept beyond the life of the process; by default nowhere. */
     outbox?: Outbox;
     /** Where events are kept that were given up; by default in memory. */
@@ -43,6 +47,7 @@ function logOutcome(outcome: Outcome, log: Log): void {
     event_id: event.id,
     event_type: event.type,
     tries,
+    ...traceFields(outcome.traceparent),
     ...('run_id' in event.data ? { run_id: event.data.run_id, pipeline_id: event.data.pipeline_id } : {}),
   };
   const warning = outcomeWarning(outcome);

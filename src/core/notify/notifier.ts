@@ -5,14 +5,14 @@ import { onAbort } from '../on-abort.ts';
 import { eventOf, pipelineOfEvent, type Occurrence } from './event.ts';
 import { givenUp, laneOf, unsent, type Lane, type LaneOptions, type OpenNotifier } from './lane.ts';
 import { noOutbox, type Outbox } from './outbox.ts';
-import { redeliver, type Redelivery } from './redeliver.ts';
+import { redeliver, type RedeliverOptions, type Redelivery } from './redeliver.ts';
 import type { NotifierConfig } from './sink-kinds.ts';
 import type { Undelivered, UndeliveredEvents } from './undelivered.ts';
 import { undeliveredBook } from './undelivered-book.ts';
 
 export interface NotifierOptions extends Pick<
   LaneOptions,
-  'clock' | 'log' | 'onOutcome' | 'policy' | 'random'
+  'clock' | 'log' | 'onOutcome' | 'policy' | 'random' | 'tracer'
 > {
   notifiers: readonly OpenNotifier[];
   /** Where events are kept until their delivery has ended; by default nowhere. */
@@ -24,8 +24,11 @@ export interface NotifierOptions extends Pick<
 }
 
 export interface Notifier {
-  /** Makes an event of it and sees to its delivery to every notifier that wants it. Returns at once. */
-  notify(occurrence: Occurrence): void;
+  /**
+   * Makes an event of it and sees to its delivery to every notifier that wants it, in the trace of the span
+   * in which it happened. Returns at once.
+   */
+  notify(occurrence: Occurrence, traceparent?: string): void;
   /**
    * From now on these are the notifiers. One that stays takes its events with it: those that wait are sent as
    * it is configured now, those that are on their way as they began. One that is left out gets no more, and
@@ -70,18 +73,19 @@ export function createNotifier(options: NotifierOptions): Notifier {
     options.notifiers.map((notifier) => [notifier.config.id, open(notifier)]),
   );
   const leaving = new Set<Promise<void>>();
-  for (const { notifierId, event, ended } of outbox.left) {
-    const lane = lanes.get(notifierId);
-    if (lane !== undefined) lane.add(event, ended);
-    else ofNobody({ notifierId, event, ended }, { ...options, undelivered });
+  for (const { ended, ...kept } of outbox.left) {
+    const lane = lanes.get(kept.notifierId);
+    if (lane !== undefined) lane.add(kept, ended);
+    else ofNobody({ ...kept, ended }, { ...options, undelivered });
   }
   const redeliveries = new Set<Promise<unknown>>();
   let isClosing = false;
   return {
-    notify(occurrence) {
+    notify(occurrence, traceparent) {
       const event = eventOf(occurrence, newEventId(), clock.now());
-      for (const [id, lane] of lanes)
-        if (wants(lane.config(), occurrence)) lane.add(event, outbox.keep(id, event));
+      for (const [notifierId, lane] of lanes)
+        if (wants(lane.config(), occurrence))
+          lane.add({ event, traceparent }, outbox.keep({ notifierId, event, traceparent }));
     },
     replace(notifiers) {
       const before = lanes;
@@ -106,7 +110,7 @@ export function createNotifier(options: NotifierOptions): Notifier {
       const lane = lanes.get(notifierId);
       if (lane === undefined) throw notConfigured(notifierId);
       const mayGoOn = (): boolean => lanes.get(notifierId) === lane && !isClosing && signal?.aborted !== true;
-      const send: Lane['again'] = (event) => lane.again(event);
+      const send: RedeliverOptions['send'] = (event, traceparent) => lane.again({ event, traceparent });
       const redelivery = redeliver({ notifierId, undelivered, clock, send, mayGoOn });
       redeliveries.add(redelivery);
       return redelivery.finally(() => redeliveries.delete(redelivery));
@@ -138,15 +142,16 @@ export function wants({ events, pipelines }: NotifierConfig, occurrence: Occurre
 
 /** An event for a notifier that is not configured any more. */
 function ofNobody(
-  { notifierId, event, ended }: Outbox['left'][number],
+  { notifierId, ended, ...traced }: Outbox['left'][number],
   { clock, log, undelivered }: Pick<LaneOptions, 'clock' | 'log' | 'undelivered'>,
 ): void {
+  const { event } = traced;
   const reason = 'its notifier is not configured any more';
   log.warn(
     { notifier: notifierId, event_id: event.id, event_type: event.type },
     `an event is undelivered: ${reason}`,
   );
-  void undelivered.keep(notifierId, givenUp(event, unsent(reason), clock));
+  void undelivered.keep(notifierId, givenUp(traced, unsent(reason), clock));
   ended();
 }
 

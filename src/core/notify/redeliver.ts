@@ -23,8 +23,8 @@ export interface RedeliverOptions {
   notifierId: string;
   undelivered: UndeliveredEvents;
   clock: Clock;
-  /** Delivers one event, with all its tries. */
-  send: (event: Event) => Promise<Delivery>;
+  /** Delivers one event, with all its tries, in the trace in which it happened. */
+  send: (event: Event, traceparent: string | undefined) => Promise<Delivery>;
   /** Whether to begin with another event. */
   mayGoOn: () => boolean;
 }
@@ -64,7 +64,7 @@ async function sendAll({
     const { event } = one;
     if (!mayGoOn()) return { ...done, ended: 'stopping' };
     if (clock.monotonic() - began > longestMs) return { ...done, ended: 'time_over' };
-    const delivery = await send(event);
+    const delivery = await send(event, one.traceparent);
     if (delivery.delivered) {
       await undelivered.remove(notifierId, event.id);
       done.delivered += 1;
@@ -72,7 +72,8 @@ async function sendAll({
     }
     const reason = delivery.reason ?? 'unknown';
     const tries = one.tries + delivery.tries;
-    await undelivered.keep(notifierId, { event, tries, reason, givenUpAt: clock.now().toISOString() });
+    const givenUpAt = clock.now().toISOString();
+    await undelivered.keep(notifierId, { ...one, tries, reason, givenUpAt });
     done.failed.push({ eventId: event.id, type: event.type, reason });
     if (delivery.isAway || delivery.gone) return { ...done, ended: mayGoOn() ? 'failing' : 'stopping' };
   }

@@ -6,8 +6,11 @@ export interface Sink {
   readonly concurrency: number;
   /** The longest that one try may take, in milliseconds. */
   readonly timeoutMs: number;
-  /** One try. A failure is returned, in words without a secret, and never thrown. */
-  send(event: Event, signal: AbortSignal): Promise<Attempted>;
+  /**
+   * One try. A failure is returned, in words without a secret, and never thrown. `traceparent` is the span of
+   * the delivery, for whoever receives it.
+   */
+  send(event: Event, signal: AbortSignal, traceparent?: string): Promise<Attempted>;
   close(): Promise<void>;
 }
 

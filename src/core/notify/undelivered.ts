@@ -5,6 +5,8 @@ import type { Event } from './event.ts';
 export interface Undelivered {
   /** As it was made: with its id, and every byte of its body. */
   event: Event;
+  /** The span in which it happened, if it was traced. */
+  traceparent?: string;
   /** All its tries. */
   tries: number;
   /** Why it was given up last, in words without a secret. */

@@ -33,6 +33,8 @@ export interface PublishRequest {
   /** As `onDecided`, of each orphan that is to be removed; what it throws leaves the orphan as it is. */
   onOrphan?: (decided: DecidedOrphan) => void;
   onProgress?: (progress: Progress) => void;
+  /** The span of the run: those of its destinations belong to it. */
+  traceparent?: string;
   /** The run of the upload that is published; for events. */
   runId?: string;
   /**

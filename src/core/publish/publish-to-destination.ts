@@ -12,6 +12,7 @@ import type { Storage } from '../storage/storage.ts';
 import type { MappedBundle } from './selection/mapping.ts';
 import { destinationFailure, publicationOccurrence } from './results/occurrences.ts';
 import { asAborted, publishBundle, type BundlePublication } from './publish-bundle.ts';
+import { destinationSpan, endSpan } from './destination-span.ts';
 import type { Decided, PublishRequest } from './publish-request.ts';
 import type { ActionResult, DestinationResult } from './results/result.ts';
 import type { Selection, Selector } from './selection/select-bundles.ts';
@@ -28,8 +29,9 @@ export async function publishToDestination(
   request: PublishRequest,
 ): Promise<DestinationResult> {
   const { runId = null } = request;
+  const span = destinationSpan(context, owner, request);
   const notify = (occurrence: Occurrence | null): void => {
-    if (!request.dryRun && occurrence !== null) context.notify?.(occurrence);
+    if (!request.dryRun && occurrence !== null) context.notify?.(occurrence, span?.traceparent);
   };
   const result: DestinationResult = {
     destinationId: destination.id,
@@ -70,6 +72,7 @@ export async function publishToDestination(
   }
   if (result.error !== null) notify(destinationFailure(owner, result.error, runId));
   if (result.error !== null || result.actions.some(({ error }) => error !== null)) result.status = 'failed';
+  endSpan(span, result);
   return result;
 }
 

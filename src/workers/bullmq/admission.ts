@@ -5,7 +5,7 @@ import { WaybillError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import { scopeKey, type Replay, type RunStore, type Slot } from './store.ts';
 import type { PublishJob } from '../job.ts';
-import { jobAgain } from '../kept-bundles.ts';
+import { jobAgain, type NewRun } from '../kept-bundles.ts';
 import { retryAfterSeconds } from '../pace.ts';
 import type { AcceptedRun, Admission, AdmissionRequest } from '../queue.ts';
 import {
@@ -40,7 +40,7 @@ export interface AdmissionsOptions {
 export interface Admissions {
   reserve(request: AdmissionRequest): Promise<Admission>;
   /** As `JobQueue.rerun`. */
-  rerun(runId: string, newRunId: string): Promise<AcceptedRun>;
+  rerun(runId: string, next: NewRun): Promise<AcceptedRun>;
   /** Whether it takes more. */
   isOpen(): boolean;
   drain(): void;
@@ -144,11 +144,11 @@ export function admissions(options: AdmissionsOptions): Admissions {
       : pipelineFull(pipelineId, maxWaiting, retryAfterSeconds(await store.pace(pipelineId)));
   }
 
-  async function rerun(runId: string, newRunId: string): Promise<AcceptedRun> {
+  async function rerun(runId: string, next: NewRun): Promise<AcceptedRun> {
     if (phase !== 'open') throw shuttingDown();
     const [old, found] = [await store.jobOf(runId), await store.find(runId)];
     if (old === null || found === undefined) throw runUnknown();
-    const job = jobAgain(old, newRunId);
+    const job = jobAgain(old, next);
     const record = acceptedRun(job, options.clock.now());
     const waiting = queuedRun(record, options.clock.now());
     const answer = await store.rerun(old, job, waiting, limitsOf(job.pipelineId));

@@ -1,11 +1,13 @@
 import type { Secrets } from '../../core/secrets.ts';
 import { WaybillError } from '../../core/errors.ts';
+import { noTracing } from '../../core/tracing/open-tracing.ts';
 import { storageOpener } from '../../core/storage/open-storage.ts';
 import { boardQueues } from './board-queues.ts';
 import { bullmqQueue } from './queue.ts';
 import type { Coordinator, CoordinatorOptions } from '../coordinator.ts';
 import { maxWaitingOf } from '../max-waiting.ts';
 import { runSettings } from '../run-settings.ts';
+import { tracedRuns, tracedWaits } from '../run-trace.ts';
 import type { PublishJob } from '../job.ts';
 import { planningPool, publishingPool } from '../threads/publishing-pool.ts';
 import type { JobProcessor } from '../queue.ts';
@@ -30,7 +32,7 @@ const checkSharedEveryMs = 10_000;
 export async function createBullmqCoordinator(
   options: CoordinatorOptions & { secrets: Secrets },
 ): Promise<Coordinator> {
-  const { config, clock, log, secrets, observer } = options;
+  const { config, clock, log, secrets, observer, tracing: { tracer } = noTracing } = options;
   const { http, staging, queue: settings } = config.server;
   if (settings.driver !== 'bullmq' || staging.shared === null)
     throw new WaybillError('internal_error', 'the coordinator of several hosts needs the bullmq driver');
@@ -103,7 +105,7 @@ export async function createBullmqCoordinator(
     },
     threads: pool.stats,
     plan: async (job, signal) => (await planner.process(job, { signal, onProgress: () => undefined })).run,
-    start: () => queue.start(process, observer),
+    start: () => queue.start(tracedRuns(process, tracer), tracedWaits(observer, tracer)),
     adopt: async (next) => {
       const before = runs.get();
       // First: a run of a new pipeline may begin as soon as its queue is open.

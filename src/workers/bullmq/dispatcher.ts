@@ -3,6 +3,7 @@ import type { Job } from 'bullmq';
 import type { Clock, Timer } from '../../core/clock.ts';
 import { asWaybillError, errorRecord, hasCode, WaybillError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
+import { traceFields } from '../../core/tracing/traceparent.ts';
 import { attempt, type Outcome } from './attempt.ts';
 import type { RedisLink } from './link.ts';
 import type { PipelineQueues, Ticket } from './pipelines.ts';
@@ -154,11 +155,12 @@ export function dispatcher(options: DispatcherOptions): Dispatcher {
     if (taken === null) return insist(() => pipelines.end(job, token, null));
     // It was paused after this host had looked.
     if (taken === 'paused') return insist(() => pipelines.giveBack(job, token));
-    const { pipelineId } = taken.job;
-    const fields = { run_id: runId, pipeline_id: pipelineId };
+    const { pipelineId, traceparent } = taken.job;
+    const fields = { run_id: runId, pipeline_id: pipelineId, ...traceFields(traceparent) };
     log.info({ ...fields, take: taken.takes }, 'run started');
     const begun = startedRun({ ...taken.record, destinations: [] }, clock.now());
-    if (taken.takes === 1) observer.started({ pipelineId, waitedSeconds: waitedSeconds(begun) });
+    if (taken.takes === 1)
+      observer.started({ job: taken.job, pipelineId, waitedSeconds: waitedSeconds(begun) });
     const since = clock.monotonic();
     await insist(() => store.save(token, begun));
     const progress = progressSaver(begun, clock, (record) => store.save(token, record));
@@ -195,7 +197,7 @@ export function dispatcher(options: DispatcherOptions): Dispatcher {
       result: 'result' in outcome ? outcome.result : null,
     });
     log.info({ ...fields, status: record.status }, 'run finished');
-    if ('error' in outcome) log.error({ run_id: runId, err: outcome.error }, 'run failed');
+    if ('error' in outcome) log.error({ ...fields, err: outcome.error }, 'run failed');
     await insist(() => pipelines.end(job, token, record));
     if (!keeps) await options.discard(taken.job);
   }

@@ -207,7 +207,7 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
       subscriber.connect().catch(() => undefined);
       for (const id of pipelines.queues.keys()) started.consider(id);
     },
-    rerun: (runId, newRunId) => admission.rerun(runId, newRunId),
+    rerun: (runId, newRunId, traceparent) => admission.rerun(runId, { runId: newRunId, traceparent }),
     cancel: async (runId) => {
       const found = await store.find(runId);
       if (found === undefined) throw runUnknown();

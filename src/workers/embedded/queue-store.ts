@@ -3,8 +3,7 @@ import { dirname } from 'node:path';
 import type { Clock } from '../../core/clock.ts';
 import { WaybillError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
-import type { Event } from '../../core/notify/event.ts';
-import type { Outbox } from '../../core/notify/outbox.ts';
+import type { KeptEvent, Outbox } from '../../core/notify/outbox.ts';
 import { undeliveredBook, type KeptFor } from '../../core/notify/undelivered-book.ts';
 import type { UndeliveredEvents } from '../../core/notify/undelivered.ts';
 import { syncDirectories } from '../../core/storage/local/sync.ts';
@@ -199,11 +198,6 @@ function journalOn(
 
 type KeptTrigger = Journal['triggers'][number];
 
-interface KeptEvent {
-  notifierId: string;
-  event: Event;
-}
-
 function outboxOn(
   writes: GroupCommit,
   values: ReadonlyMap<string, string>,
@@ -214,9 +208,9 @@ function outboxOn(
     left: [...values]
       .filter(([key]) => key.startsWith('event/'))
       .map(([key, text]) => ({ ...(JSON.parse(text) as KeptEvent), ended: forget(key) })),
-    keep(notifierId, event) {
+    keep(kept) {
       const key = newKey('event');
-      writes.set(key, () => framed(key, JSON.stringify({ notifierId, event } satisfies KeptEvent)));
+      writes.set(key, () => framed(key, JSON.stringify(kept)));
       return forget(key);
     },
   };

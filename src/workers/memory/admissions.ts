@@ -1,5 +1,6 @@
 import { digestOf, type Digest } from '../../core/digest.ts';
 import type { PublishJob } from '../job.ts';
+import type { NewRun } from '../kept-bundles.ts';
 import type { AcceptedRun, Admission, AdmissionRequest } from '../queue.ts';
 import {
   admissionEnded,
@@ -114,7 +115,7 @@ export class Admissions {
   }
 
   /** As `JobQueue.rerun`. */
-  async rerun(runId: string, newRunId: string): Promise<AcceptedRun> {
+  async rerun(runId: string, next: NewRun): Promise<AcceptedRun> {
     if (this.#phase !== 'open') throw shuttingDown();
     this.#runs.expire();
     const old = this.#runs.get(runId);
@@ -126,7 +127,7 @@ export class Admissions {
     const { pipelineId } = old.job;
     this.#slots.refuseIfFull(pipelineId);
     const position = this.#turns.waitingOf(pipelineId) + 1;
-    const { run, accepted } = this.#runs.rerun(old, { runId: newRunId, position });
+    const { run, accepted } = this.#runs.rerun(old, next, position);
     return this.#queued(run, accepted);
   }
 

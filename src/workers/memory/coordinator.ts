@@ -3,11 +3,13 @@ import path from 'node:path';
 import { errorRecord, WaybillError } from '../../core/errors.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
 import { runFailure } from '../../core/publish/results/occurrences.ts';
+import { noTracing } from '../../core/tracing/open-tracing.ts';
 import type { Coordinator, CoordinatorOptions, StagingArea } from '../coordinator.ts';
 import { queueCheck, stagingChecks } from '../health-checks.ts';
 import type { PublishJob } from '../job.ts';
 import { maxWaitingOf } from '../max-waiting.ts';
 import { runSettings } from '../run-settings.ts';
+import { tracedRuns, tracedWaits } from '../run-trace.ts';
 import {
   newUploadDirectory,
   removeUploadDirectory,
@@ -32,7 +34,7 @@ const keepsNothing: Keeping = { journal: noJournal, check: () => undefined };
  * removes every upload directory from it but those of runs that outlive this process.
  */
 export function createCoordinator(options: CoordinatorOptions, keeping: Keeping = keepsNothing): Coordinator {
-  const { config, clock, log, observer } = options;
+  const { config, clock, log, observer, tracing: { tracer } = noTracing } = options;
   const { http, staging: settings } = config.server;
   const { journal } = keeping;
   const runs = runSettings(config);
@@ -54,14 +56,14 @@ export function createCoordinator(options: CoordinatorOptions, keeping: Keeping 
     onExpire: discard,
     discard,
     keep: config.server.rerun,
-    onGivenUp: ({ pipelineId, runId }, error) =>
-      options.notify(runFailure(pipelineId, runId, errorRecord(error))),
+    onGivenUp: ({ pipelineId, runId, traceparent }, error) =>
+      options.notify(runFailure(pipelineId, runId, errorRecord(error)), traceparent),
   });
   const pool = publishingPool({
     ...options,
     settings: runs,
-    notify: (occurrence) => {
-      if (isNews(queue, occurrence)) options.notify(occurrence);
+    notify: (occurrence, traceparent) => {
+      if (isNews(queue, occurrence)) options.notify(occurrence, traceparent);
     },
   });
   const planner = planningPool({ ...options, settings: runs });
@@ -78,7 +80,7 @@ export function createCoordinator(options: CoordinatorOptions, keeping: Keeping 
     ],
     threads: pool.stats,
     plan: async (job, signal) => (await planner.process(job, { signal, onProgress: () => undefined })).run,
-    start: () => queue.start(pool.process, observer),
+    start: () => queue.start(tracedRuns(pool.process, tracer), tracedWaits(observer, tracer)),
     adopt: async (next) => runs.adopt(next),
     close: async (timeoutMs) => {
       const answer = await queue.close(timeoutMs);

@@ -175,8 +175,8 @@ class QueueOfOneProcess implements MemoryQueue {
     return { outcome, record: structuredClone(run.record) };
   }
 
-  async rerun(runId: string, newRunId: string): Promise<AcceptedRun> {
-    return this.#admissions.rerun(runId, newRunId);
+  async rerun(runId: string, newRunId: string, traceparent?: string): Promise<AcceptedRun> {
+    return this.#admissions.rerun(runId, { runId: newRunId, traceparent });
   }
 
   tell(runId: string, what: string): boolean {

@@ -2,7 +2,7 @@ import type { Clock } from '../../core/clock.ts';
 import { errorRecord, WaybillError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import type { JobProgress, JobResult, PublishJob } from '../job.ts';
-import { isRerunnable, jobAgain, type KeepLimits } from '../kept-bundles.ts';
+import { isRerunnable, jobAgain, type KeepLimits, type NewRun } from '../kept-bundles.ts';
 import type { LastSuccess, RunQuery } from '../queue.ts';
 import { pageGone } from '../refusals.ts';
 import { PageOfRuns, type RunPage } from '../records/page-of-runs.ts';
@@ -181,13 +181,10 @@ export class RunBook {
    * Queues a run that repeats `old`, whose bundle, if there is one, belongs to the new run from now on; with
    * a journal both are written in one step. Returns as `accept`.
    */
-  rerun(
-    old: Run,
-    { runId, position }: { runId: string; position: number },
-  ): { run: Run; accepted: RunRecord } {
-    const job = jobAgain(old.job, runId);
+  rerun(old: Run, next: NewRun, position: number): { run: Run; accepted: RunRecord } {
+    const job = jobAgain(old.job, next);
     const takeBack = this.bundles.handOver(old);
-    old.rerunAs = runId;
+    old.rerunAs = next.runId;
     this.#notRerunnable(old);
     const { run, accepted } = this.accept(job, { key: null, position });
     run.undo = () => {

@@ -1,6 +1,7 @@
 import type { Clock } from '../../core/clock.ts';
 import { hasCode } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
+import { traceFields } from '../../core/tracing/traceparent.ts';
 import type { JobResult } from '../job.ts';
 import { Ends, type Pace } from '../pace.ts';
 import type { JobProcessor, Pause } from '../queue.ts';
@@ -181,7 +182,7 @@ export class Turns {
     const job = begunAt === null ? run.job : { ...run.job, begunAt };
     runs.start(run);
     const { pipelineId } = job;
-    this.#observer.started({ pipelineId, waitedSeconds: waitedSeconds(run.record) });
+    this.#observer.started({ job, pipelineId, waitedSeconds: waitedSeconds(run.record) });
     const since = clock.monotonic();
     let result: JobResult | null = null;
     try {
@@ -190,7 +191,8 @@ export class Turns {
       if (wasCancelled(signal)) runs.cancel(run, result);
       else runs.finish(run, result);
     } catch (error) {
-      if (!run.isInterrupted) log.error({ run_id: job.runId, err: error }, 'run failed');
+      if (!run.isInterrupted)
+        log.error({ run_id: job.runId, ...traceFields(job.traceparent), err: error }, 'run failed');
       if (wasCancelled(signal)) runs.cancel(run, null);
       else runs.fail(run, error);
     }

@@ -2,9 +2,11 @@ import type { Clock } from '../../core/clock.ts';
 import type { PipelineConfig } from '../../core/config/config.ts';
 import type { Log } from '../../core/log.ts';
 import { timetable } from '../../core/schedule/timetable.ts';
+import { noTracer, type Tracer } from '../../core/tracing/span.ts';
 import type { JobQueue } from '../queue.ts';
 import { keepSchedule } from './keep-schedule.ts';
 import { keepWatch } from './keep-watch.ts';
+import { tracedTriggers } from './traced-triggers.ts';
 import { unobserved, type ScheduleObserver } from './observer.ts';
 
 export interface SchedulerOptions {
@@ -12,6 +14,8 @@ export interface SchedulerOptions {
   log: Log;
   queue: Pick<JobQueue, 'triggers'>;
   observer?: ScheduleObserver;
+  /** Makes the spans of triggers, each of which begins a trace; without it nothing is traced. */
+  tracer?: Tracer;
 }
 
 /** What the scheduler asks of a pipeline. */
@@ -39,7 +43,7 @@ interface Kept {
 }
 
 export function createScheduler(options: SchedulerOptions): Scheduler {
-  const { clock, log, queue, observer = unobserved } = options;
+  const { clock, log, queue, observer = unobserved, tracer = noTracer } = options;
   const kept = new Map<string, Kept>();
   const ending = new Set<Promise<unknown>>();
   let isClosed = false;
@@ -47,7 +51,7 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
   function keep(pipeline: SelfStartingPipeline, settings: string): Kept {
     const { id: pipelineId, schedule, watch, source } = pipeline;
     const stop = new AbortController();
-    const { triggers } = queue;
+    const triggers = tracedTriggers(queue.triggers, tracer);
     const common = { pipelineId, clock, log, triggers, observer, signal: stop.signal };
     const parts: Promise<void>[] = [];
     if (schedule !== null) parts.push(keepSchedule({ ...common, schedule }));

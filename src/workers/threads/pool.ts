@@ -7,6 +7,7 @@ import { asWaybillError, errorRecord, WaybillError } from '../../core/errors.ts'
 import type { Log } from '../../core/log.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
 import { runFailure } from '../../core/publish/results/occurrences.ts';
+import type { FinishedSpan } from '../../core/tracing/span.ts';
 import type { JobResult } from '../job.ts';
 import type { JobProcessor } from '../queue.ts';
 import { supervise } from './supervised-task.ts';
@@ -33,7 +34,9 @@ export interface WorkerPoolOptions {
   /** Whether debug lines of the log are wanted now; by default not. */
   verbose?: () => boolean;
   /** Receives what happened in publications, for notifiers. */
-  notify: (occurrence: Occurrence) => void;
+  notify: (occurrence: Occurrence, traceparent?: string) => void;
+  /** Receives the spans of threads; without it none are recorded. */
+  onSpan?: ((span: FinishedSpan) => void) | undefined;
 }
 
 export interface WorkerPool {
@@ -129,7 +132,7 @@ function notifyingOfFailures({ notify }: WorkerPoolOptions, process: JobProcesso
     try {
       return await process(job, context);
     } catch (failure) {
-      notify(runFailure(job.pipelineId, job.runId, errorRecord(failure)));
+      notify(runFailure(job.pipelineId, job.runId, errorRecord(failure)), job.traceparent);
       throw failure;
     }
   };

@@ -23,7 +23,8 @@ export async function processJob(
   const pipeline = pipelineOf(job, config);
   if (job.staged !== null && job.archive !== undefined) await fetchArchive(job.archive, job, config, context);
   const resumed = job.begunAt === undefined ? {} : { tellsSince: job.begunAt };
-  const request = { dryRun, force: false, runId: job.runId, onProgress, ...resumed };
+  const traced = job.traceparent === undefined ? {} : { traceparent: job.traceparent };
+  const request = { dryRun, force: false, runId: job.runId, onProgress, ...resumed, ...traced };
   const published =
     job.staged === null
       ? await publishPipeline(context, pipeline, request)

@@ -18,11 +18,11 @@ export interface ThreadData {
  */
 export function publishTask({ env, dryRun }: ThreadData): (task: ThreadTask) => Promise<ThreadOutcome> {
   return (task) =>
-    answerTask(task, { clock: systemClock }, async (job, { signal, onProgress, log, notify }) => {
+    answerTask(task, { clock: systemClock }, async (job, { signal, onProgress, log, notify, tracer }) => {
       const { config } = task;
       const secrets = await loadSecrets({ directory: config.secrets.directory, env });
       const openStorage = storageOpener({ clock: systemClock, log, secrets });
-      const context = { clock: systemClock, log, secrets, openStorage, signal };
+      const context = { clock: systemClock, log, secrets, openStorage, signal, tracer };
       // Each message wakes the daemon's own thread, so none is sent if there is no notifier.
       const notifying = config.notifiers.length === 0 ? {} : { notify };
       return processJob(job, config, { ...context, ...notifying }, { dryRun, onProgress });

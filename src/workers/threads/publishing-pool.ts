@@ -1,6 +1,7 @@
 import type { Clock } from '../../core/clock.ts';
 import type { Log } from '../../core/log.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
+import { noTracing, type Tracing } from '../../core/tracing/open-tracing.ts';
 import type { RunSettings } from '../run-settings.ts';
 import { workerPool, type WorkerPool } from './pool.ts';
 import type { ThreadData } from './publish-task.ts';
@@ -13,7 +14,9 @@ export interface PublishingPoolOptions {
   /** Whether the log shows debug lines; a thread sends them if it did so when its task began. */
   verbose: () => boolean;
   /** Receives what happened in publications, for notifiers. */
-  notify: (occurrence: Occurrence) => void;
+  notify: (occurrence: Occurrence, traceparent?: string) => void;
+  /** Where runs are traced; by default nowhere. */
+  tracing?: Pick<Tracing, 'tracer' | 'report'>;
   /** Another module than the publishing one, for tests of misbehaving threads. */
   workerFile?: URL;
 }
@@ -38,11 +41,11 @@ export function publishingPool(options: PublishingPoolOptions): WorkerPool {
  * when there is a dry run, and end when idle.
  */
 export function planningPool(options: PublishingPoolOptions): WorkerPool {
-  return openPool({ ...options, notify: () => undefined }, { dryRun: true });
+  return openPool({ ...options, notify: () => undefined, tracing: noTracing }, { dryRun: true });
 }
 
 function openPool(options: PublishingPoolOptions, { dryRun }: { dryRun: boolean }): WorkerPool {
-  const { settings, env, clock, log, verbose, notify } = options;
+  const { settings, env, clock, log, verbose, notify, tracing = noTracing } = options;
   return workerPool({
     clock,
     log,
@@ -54,5 +57,6 @@ function openPool(options: PublishingPoolOptions, { dryRun }: { dryRun: boolean 
     env,
     graceMs: abortGraceMs,
     notify,
+    ...(tracing.tracer.isOn ? { onSpan: (span) => tracing.report(span) } : {}),
   });
 }

@@ -6,6 +6,8 @@ import { asWaybillError, WaybillError, type ErrorCode } from '../../core/errors.
 import type { Log } from '../../core/log.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
 import { onAbort } from '../../core/on-abort.ts';
+import type { FinishedSpan } from '../../core/tracing/span.ts';
+import { traceFields } from '../../core/tracing/traceparent.ts';
 import type { JobProgress, PublishJob } from '../job.ts';
 import { watchForSigns } from './signs-of-life.ts';
 import { isFromThread, type FromThread, type ThreadTask, type ToThread } from './thread-channel.ts';
@@ -22,7 +24,9 @@ export interface SupervisionOptions {
   /** Whether debug lines of the log are wanted now; by default not. */
   verbose?: () => boolean;
   /** Receives what happened in publications, for notifiers. */
-  notify: (occurrence: Occurrence) => void;
+  notify: (occurrence: Occurrence, traceparent?: string) => void;
+  /** Receives the spans of the thread; without it none are recorded. */
+  onSpan?: ((span: FinishedSpan) => void) | undefined;
 }
 
 /** The pool's end of one task that a thread works on. */
@@ -84,6 +88,7 @@ export function supervise(
       port: port2,
       config: options.configOf(job.pipelineId),
       verbose: options.verbose?.() ?? false,
+      traced: options.onSpan !== undefined,
     },
     transferList: [port2],
     terminate: terminate.signal,
@@ -105,14 +110,20 @@ export function supervise(
 function receive(
   message: FromThread,
   job: PublishJob,
-  { log, notify }: SupervisionOptions,
+  { log, notify, onSpan }: SupervisionOptions,
   onProgress: (progress: JobProgress) => void,
 ): void {
   if (message.type === 'progress') message.progress.forEach((progress) => onProgress(progress));
-  else if (message.type === 'occurrence') notify(message.occurrence);
+  else if (message.type === 'occurrence') notify(message.occurrence, message.traceparent);
+  else if (message.type === 'span') onSpan?.(message.span);
   else if (message.type === 'log')
     log[message.level](
-      { run_id: job.runId, pipeline_id: job.pipelineId, ...message.fields },
+      {
+        run_id: job.runId,
+        pipeline_id: job.pipelineId,
+        ...traceFields(job.traceparent),
+        ...message.fields,
+      },
       message.message,
     );
 }

@@ -4,7 +4,9 @@ import type { Config } from '../../core/config/config.ts';
 import { errorRecord, WaybillError, type ErrorCode, type ErrorRecord } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
+import { noTracer, type FinishedSpan, type Tracer } from '../../core/tracing/span.ts';
 import type { JobProgress, JobResult, PublishJob } from '../job.ts';
+import { isFinishedSpan, relayedTracer } from './span-relay.ts';
 
 /*
  * The protocol between the pool and its threads, with the thread's end of it; the pool's end is
@@ -19,6 +21,8 @@ export interface ThreadTask {
   config: Config;
   /** Whether debug lines of the log are wanted. */
   verbose: boolean;
+  /** Whether spans are wanted; by default not. */
+  traced?: boolean;
 }
 
 /** The answer to a task. A `WaybillError` would lose its class between threads, so failures are data. */
@@ -35,7 +39,9 @@ export type FromThread =
   /** A sign of life: the thread's event loop turns. */
   | { type: 'alive' }
   | { type: 'progress'; progress: JobProgress[] }
-  | { type: 'occurrence'; occurrence: Occurrence }
+  /** `traceparent`: the span in which it happened. */
+  | { type: 'occurrence'; occurrence: Occurrence; traceparent: string | undefined }
+  | { type: 'span'; span: FinishedSpan }
   | { type: 'log'; level: keyof Log; fields: object; message: string };
 
 /** Whether what a thread sent is one of its messages. */
@@ -48,6 +54,8 @@ export function isFromThread(message: unknown): message is FromThread {
       return Array.isArray(message['progress']) && message['progress'].every(isProgress);
     case 'occurrence':
       return isObject(message['occurrence']);
+    case 'span':
+      return isFinishedSpan(message['span']);
     case 'log':
       return isObject(message['fields']);
     default:
@@ -78,7 +86,8 @@ export interface ThreadWork {
   /**
    * The daemon delivers notifications: a run is over when its bundle is published, not when all were sent.
    */
-  notify: (occurrence: Occurrence) => void;
+  notify: (occurrence: Occurrence, traceparent?: string) => void;
+  tracer: Tracer;
 }
 
 /** Too short to be noticed in a run's record, and each message wakes the daemon's own thread. */
@@ -90,7 +99,7 @@ const signOfLifeMs = 5_000;
  * lines are sent only if the task is `verbose`. Never rejects.
  */
 export async function answerTask(
-  { job, port, verbose }: Omit<ThreadTask, 'config'>,
+  { job, port, verbose, traced = false }: Omit<ThreadTask, 'config'>,
   { clock }: { clock: Clock },
   work: (job: PublishJob, context: ThreadWork) => Promise<JobResult>,
 ): Promise<ThreadOutcome> {
@@ -112,8 +121,11 @@ export async function answerTask(
   };
   const signs = clock.every(signOfLifeMs, () => post({ type: 'alive' }));
   try {
-    const notify = (occurrence: Occurrence): void => post({ type: 'occurrence', occurrence });
-    return { ok: true, result: await work(job, { signal: abort.signal, onProgress, log, notify }) };
+    // What happens in no span of its own happens in that of the run.
+    const notify: ThreadWork['notify'] = (occurrence, traceparent = job.traceparent) =>
+      post({ type: 'occurrence', occurrence, traceparent });
+    const tracer = traced ? relayedTracer(clock, (span) => post({ type: 'span', span })) : noTracer;
+    return { ok: true, result: await work(job, { signal: abort.signal, onProgress, log, notify, tracer }) };
   } catch (error) {
     log.error({ err: error }, 'the publication did not come to an end');
     return { ok: false, error: errorRecord(error) };

@@ -51,6 +51,7 @@ t.test('every setting is described to people, in the reference and in the comple
     'rerun',
     'resumable',
     'log',
+    'tracing',
     'scene_maps',
     'upload_tokens',
     'queue',

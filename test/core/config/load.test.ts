@@ -74,6 +74,7 @@ t.test('the smallest configuration gets every default', async (t) => {
       worker: { listen: null },
     },
     log: { level: 'info', requests: 'all' },
+    tracing: null,
     pipelines: [
       {
         id: 'p',
@@ -324,6 +325,27 @@ t.test('the settings of the log and of the listener of workers', async (t) => {
     'c.yml:1:33 log.requests: found the number 5; expected one of all, errors, none',
     'c.yml:1:36 log.format: unknown key; the keys here are level, requests',
     'c.yml:3:20 server.worker.listen: found the number 9090; expected host:port such as 127.0.0.1:8080 or [::1]:8080',
+  ]);
+});
+
+t.test('the settings of tracing, which is on if it is there', async (t) => {
+  const unset = { endpoint: null, headersEnv: null, serviceName: null, sampleRatio: null };
+  t.same(parse(`${minimal}\ntracing: {}\n`).config.tracing, unset);
+  const set =
+    'tracing: {endpoint: "http://c.example:4318/", headers_env: HEADERS, service_name: maps, sample_ratio: 0.25}';
+  t.same(parse(`${minimal}\n${set}\n`).config.tracing, {
+    endpoint: 'http://c.example:4318',
+    headersEnv: 'HEADERS',
+    serviceName: 'maps',
+    sampleRatio: 0.25,
+  });
+  const wrong =
+    'tracing: {endpoint: "c.example:4318", headers_env: "a b", sample_ratio: 2, protocol: grpc}\n';
+  t.match(complaintsOf(`${wrong}${minimal}`), [
+    /^c\.yml:1:21 tracing\.endpoint: .*expected an absolute URL/,
+    /^c\.yml:1:52 tracing\.headers_env: .*never the secret value itself/,
+    /^c\.yml:1:73 tracing\.sample_ratio: .*expected a number from 0 to 1/,
+    /^c\.yml:1:76 tracing\.protocol: unknown key/,
   ]);
 });
 

@@ -28,6 +28,7 @@ server:
   queue: {driver: embedded, directory: ./queue}
 databases: [{name: weather, driver: postgres, url_env: DATABASE_URL}]
 weather: {cache: 1m}
+tracing: {sample_ratio: 0.5}
 templates: {base_dir: ./templates}
 pipelines:
 ${pipeline('maps', 'public')}
@@ -45,6 +46,7 @@ ${pipeline('maps', 'public')}
     'server.staging',
     'server.worker',
     'templates',
+    'tracing',
     'weather',
   ]);
   t.same(config, {

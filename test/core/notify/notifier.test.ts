@@ -300,14 +300,14 @@ t.test('a dead receiver of many events does not make as many warnings', async (t
 /** An outbox that tells what is in it. */
 function outboxWith(...left: [notifierId: string, id: string][]) {
   const kept = new Map<string, string>();
-  const keep = (notifierId: string, { id }: { id: string }) => {
+  const keep = ({ notifierId, event: { id } }: { notifierId: string; event: { id: string } }) => {
     const key = `${notifierId} ${id}`;
     kept.set(key, id);
     return () => void kept.delete(key);
   };
   const before = left.map(([notifierId, id]) => {
     const event = eventOf(published, id, new Date());
-    return { notifierId, event, ended: keep(notifierId, event) };
+    return { notifierId, event, ended: keep({ notifierId, event }) };
   });
   return { outbox: { left: before, keep } satisfies Outbox, kept };
 }

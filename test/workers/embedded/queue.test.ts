@@ -407,7 +407,9 @@ t.test('events that nobody has got are there after a kill, in their order', asyn
     type: 'notifier.test' as const,
     data: { notifier_id: 'hook', message: 'a test' },
   });
-  const ended = ['msg_1', 'msg_2', 'msg_3'].map((id) => daemon.store.outbox.keep('hook', eventOf(id)));
+  const ended = ['msg_1', 'msg_2', 'msg_3'].map((id) =>
+    daemon.store.outbox.keep({ notifierId: 'hook', event: eventOf(id) }),
+  );
   ended[1]!();
   await daemon.kill();
   await daemon.open();

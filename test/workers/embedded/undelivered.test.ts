@@ -29,7 +29,7 @@ t.test('undelivered events outlive the process, in their order', async (t) => {
   await before.undelivered.keep('n', givenUp('msg_first', 6));
   await before.undelivered.remove('n', 'msg_9');
   const list = await before.undelivered.list('n');
-  const ended = before.outbox.keep('n', list[0]!.event);
+  const ended = before.outbox.keep({ notifierId: 'n', event: list[0]!.event });
   void before.undelivered.keep('n', givenUp('msg_last', 9));
   ended();
   await before.close();

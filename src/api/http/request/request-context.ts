@@ -25,6 +25,8 @@ export interface RequestContext {
   problemMembers?: Readonly<Record<string, unknown>>;
   /** The request hands a resumable upload to the queue: its answer is that of an upload. */
   finishesUpload?: true;
+  /** The span of the request, if it is traced: what it starts belongs to that. */
+  traceparent?: string;
   /** Bytes read from the request body, if its reader counts them. */
   received?: number;
   /** Bytes of the response body, if they differ from its Content-Length. */

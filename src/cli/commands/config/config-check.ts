@@ -16,7 +16,7 @@ export async function checkConfig(options: CheckOptions): Promise<number> {
   const output = makeOutput({ json: options.format === 'json', color: options.color });
   const { config, warnings } = await loadConfig(options.config, { home: homedir() });
   const secrets = await loadSecrets({ directory: config.secrets.directory, env: process.env });
-  const missing = referencedSecrets(config, { uploadTokens: true, notifiers: true })
+  const missing = referencedSecrets(config, { uploadTokens: true, notifiers: true, tracing: true })
     .filter(({ name }) => secrets.get(name) === undefined)
     .map(({ name, neededBy }) =>
       finding('warning', 'secret_missing', `${name} is not set here; ${neededBy} needs it`),

@@ -3,7 +3,6 @@ import { decisionRecord, Decisions, orphanRecord, placeOf } from '../../../core/
 import type { PlanFile } from '../../../core/plan-file/plan-file.ts';
 import { refuseOtherDecision, refuseStalePlan } from '../../../core/plan-file/stale.ts';
 import type { PublishRequest } from '../../../core/publish/publish-request.ts';
-import { publishPipeline } from '../../../core/publish/publish.ts';
 import type { PipelineResult, RunResult } from '../../../core/publish/results/result.ts';
 import { allSucceeded, countActions } from '../../../core/publish/results/summary.ts';
 import { makeOutput, type Output } from '../../output.ts';
@@ -11,6 +10,7 @@ import { progressBar } from '../../progress.ts';
 import { chooseDestinations, setUp, type Chosen, type SetUp } from '../../set-up.ts';
 import { untilStopped } from '../../stop-signal.ts';
 import { withNotifier } from '../../with-notifier.ts';
+import { publishTraced, withTracing } from '../../with-tracing.ts';
 import { chosenByPlan, readPlan, refuseContradictions, unlessGone, writePlan } from './plan-files.ts';
 import type { RunOptions } from './run-options.ts';
 import { printRun } from './run-text.ts';
@@ -28,6 +28,7 @@ export async function run(options: RunOptions): Promise<number> {
       verbose: options.verbose,
       signal,
       notifies: true,
+      traces: true,
       ...(ids === undefined ? {} : { pipelineIds: ids }),
     });
     const prepared = plan === null ? await preparing : await unlessGone(preparing);
@@ -35,13 +36,12 @@ export async function run(options: RunOptions): Promise<number> {
       plan === null
         ? chooseDestinations(prepared.config, options)
         : await chosenByPlan(prepared.config, plan);
-    const notified = await withNotifier(
-      prepared,
-      { dryRun: options.dryRun, pipelineIds: ids },
-      async (context) => {
+    const notifying = { dryRun: options.dryRun, pipelineIds: ids };
+    const notified = await withTracing(prepared, async (traced) =>
+      withNotifier({ ...prepared, context: traced }, notifying, async (context) => {
         const task = { chosen, options, setUp: { ...prepared, context } };
         return plan === null ? runAsked(task, output) : runPlanned(task, plan);
-      },
+      }),
     );
     const result = { ...notified.result, warnings: [...notified.result.warnings, ...notified.warnings] };
     if (output.isJson) output.json('run', result);
@@ -118,7 +118,7 @@ async function runAll(
     try {
       const { onProgress } = bar;
       const destinationIds = destinations.map(({ id }) => id);
-      pipelines.push(await publishPipeline(context, pipeline, { ...asked, onProgress, destinationIds }));
+      pipelines.push(await publishTraced(context, pipeline, { ...asked, onProgress, destinationIds }));
     } finally {
       bar.stop();
     }

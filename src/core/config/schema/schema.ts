@@ -6,6 +6,7 @@ import { destinationSchema, sourceSchema } from './locations.ts';
 import { logSchema } from './log.ts';
 import { scheduleSettings } from './schedule.ts';
 import { serverSchema } from './server.ts';
+import { tracingSchema } from './tracing.ts';
 import { databases } from '../../weather/database/settings.ts';
 import { templates, weather } from '../../weather/settings.ts';
 import { amount, choice, environmentName, id, instant, list, map, path } from '../../settings/kinds.ts';
@@ -87,6 +88,7 @@ export const configSchema = map<ConfigDocument>({
     .description('Tokens that producers upload with, and that operators start runs with.'),
   server: serverSchema.default(),
   log: logSchema.default(),
+  tracing: tracingSchema,
   pipelines: list(pipeline, { min: 0, expected: 'a list of pipelines' })
     .default([])
     .description('What is published: each pipeline connects one source to one or more destinations.'),

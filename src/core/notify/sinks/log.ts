@@ -1,4 +1,5 @@
 import type { Log } from '../../log.ts';
+import { traceFields } from '../../tracing/traceparent.ts';
 import type { SinkKind } from '../sink-kind.ts';
 import type { Sink } from '../sink.ts';
 
@@ -21,8 +22,8 @@ export function logSink(log: Log): Sink {
   return {
     concurrency: 1,
     timeoutMs: 5_000,
-    send: async (event) => {
-      log.info({ event }, 'event');
+    send: async (event, _signal, traceparent) => {
+      log.info({ event, ...traceFields(traceparent) }, 'event');
       return { ok: true };
     },
     close: async () => undefined,

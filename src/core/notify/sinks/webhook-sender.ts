@@ -36,13 +36,14 @@ export function webhookSink(options: WebhookOptions): Sink {
   return {
     concurrency: 4,
     timeoutMs,
-    async send(event, signal) {
+    async send(event, signal, traceparent) {
       if (refused !== null) return notThere(new RefusedAddress(refused));
       const body = JSON.stringify(event);
       const headers = {
         'content-type': 'application/json',
         'content-length': Buffer.byteLength(body),
         'user-agent': 'waybill',
+        ...(traceparent === undefined ? {} : { traceparent }),
         ...signedHeaders(keys, { id: event.id, at: clock.now(), body }),
       };
       const send = isTls ? httpsRequest : httpRequest;

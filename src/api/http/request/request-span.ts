@@ -1,0 +1,35 @@
+import type { RequestHandler } from 'express';
+import { traceFields } from '../../../core/tracing/traceparent.ts';
+import type { Tracer } from '../../../core/tracing/span.ts';
+import { requestContext } from './request-context.ts';
+
+/**
+ * Gives a request its span, which goes on with the trace that the client's `traceparent` names, if it names
+ * one. It ends with the answer. Of a request whose token is refused nothing is reported: spans cost room, and
+ * anybody can send such a request.
+ */
+export function requestSpan(tracer: Tracer): RequestHandler {
+  return (req, res, next) => {
+    const context = requestContext(req);
+    const parent = req.headers['traceparent'];
+    const route = context.route ?? '';
+    const span = tracer.start(`${req.method} ${route}`, {
+      parent: typeof parent === 'string' ? parent : undefined,
+      kind: 'server',
+      attributes: { 'http.request.method': req.method, 'http.route': route },
+    });
+    if (span.traceparent !== undefined) context.traceparent = span.traceparent;
+    Object.assign(context.fields, traceFields(span.traceparent));
+    res.once('close', () => {
+      if (res.headersSent) span.set({ 'http.response.status_code': res.statusCode });
+      if (res.statusCode === 401 || res.statusCode === 403) return;
+      if (!res.writableFinished) span.fail('aborted');
+      else if (res.statusCode >= 500) span.fail(String(res.statusCode));
+      const { run_id: runId, pipeline_id: pipelineId } = context.fields;
+      if (runId !== undefined) span.set({ 'waybill.run_id': runId });
+      if (pipelineId !== undefined) span.set({ 'waybill.pipeline_id': pipelineId });
+      span.end();
+    });
+    next();
+  };
+}

@@ -1,0 +1,37 @@
+import type { CoreContext } from '../context.ts';
+import type { Owner } from '../identity.ts';
+import type { Span } from '../tracing/span.ts';
+import type { PublishRequest } from './publish-request.ts';
+import type { DestinationResult } from './results/result.ts';
+
+/** The span of one destination of a run; null for a dry run, and where nothing is traced. */
+export function destinationSpan(
+  { tracer }: Pick<CoreContext, 'tracer'>,
+  { pipelineId, destinationId }: Owner,
+  { dryRun, runId, traceparent }: Pick<PublishRequest, 'dryRun' | 'runId' | 'traceparent'>,
+): Span | null {
+  if (tracer?.isOn !== true || dryRun) return null;
+  const run = runId === undefined ? {} : { 'waybill.run_id': runId };
+  return tracer.start('destination', {
+    parent: traceparent,
+    kind: 'client',
+    attributes: { 'waybill.pipeline_id': pipelineId, 'waybill.destination_id': destinationId, ...run },
+  });
+}
+
+/** Ends it with what came of the destination. */
+export function endSpan(span: Span | null, { actions, error }: DestinationResult): void {
+  if (span === null) return;
+  const failure = error ?? actions.find((action) => action.error !== null)?.error ?? null;
+  if (failure !== null) span.fail(failure.code);
+  const [only] = actions;
+  if (only !== undefined && actions.length === 1) span.set({ 'waybill.action': only.action });
+  span.set({
+    'waybill.bundles': actions.length,
+    'waybill.outputs_written': sum(actions.map(({ outputsWritten }) => outputsWritten)),
+    'waybill.bytes_written': sum(actions.map(({ bytesWritten }) => bytesWritten)),
+  });
+  span.end();
+}
+
+const sum = (counts: readonly number[]): number => counts.reduce((all, count) => all + count, 0);

@@ -1,0 +1,50 @@
+import { WaybillError } from '../errors.ts';
+import type { TracingSettings } from './settings.ts';
+
+/**
+ * Decides for each trace that begins here whether it is recorded: by `sample_ratio`, else by
+ * `OTEL_TRACES_SAMPLER` and its argument, else all of them. The first 8 hexadecimal digits of a trace id are
+ * random, so that all who ask decide the same of one trace. Traces that others began keep what these decided,
+ * as with the samplers `parentbased_…`. Throws `config_invalid` for a variable that cannot be used. Pure.
+ */
+export function samplingOf(
+  { sampleRatio }: Pick<TracingSettings, 'sampleRatio'>,
+  env: Readonly<Record<string, string | undefined>>,
+): (traceId: string) => boolean {
+  const ratio = sampleRatio ?? ratioOf(env);
+  const bound = ratio * 2 ** 32;
+  return (traceId) => Number.parseInt(traceId.slice(0, 8), 16) < bound;
+}
+
+function ratioOf(env: Readonly<Record<string, string | undefined>>): number {
+  const name = env['OTEL_TRACES_SAMPLER'] ?? '';
+  switch (name.replace(/^parentbased_/, '')) {
+    case '':
+    case 'always_on':
+      return 1;
+    case 'always_off':
+      return 0;
+    case 'traceidratio':
+      return argumentOf(env['OTEL_TRACES_SAMPLER_ARG'] ?? '1');
+    default:
+      throw new WaybillError(
+        'config_invalid',
+        `OTEL_TRACES_SAMPLER is "${name}", which waybill does not know`,
+        {
+          hint: 'use always_on, always_off or traceidratio, or set tracing.sample_ratio',
+        },
+      );
+  }
+}
+
+function argumentOf(text: string): number {
+  const ratio = text.trim() === '' ? Number.NaN : Number(text);
+  if (ratio >= 0 && ratio <= 1) return ratio;
+  throw new WaybillError(
+    'config_invalid',
+    `OTEL_TRACES_SAMPLER_ARG is "${text}", and not a number from 0 to 1`,
+    {
+      hint: 'set it to a share such as 0.1, or set tracing.sample_ratio',
+    },
+  );
+}

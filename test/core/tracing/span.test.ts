@@ -1,0 +1,125 @@
+import fc from 'fast-check';
+import t from 'tap';
+import { noTracer, recordingTracer, type FinishedSpan, type Tracer } from '../../../src/core/tracing/span.ts';
+import { formatTraceparent, parseTraceparent, traceFields } from '../../../src/core/tracing/traceparent.ts';
+
+const traceId = '0af7651916cd43dd8448eb211c80319c';
+const spanId = 'b7ad6b7169203331';
+const parent = `00-${traceId}-${spanId}-01`;
+
+/** A tracer whose time stands still until it is moved. */
+function tracerOf(samples: (traceId: string) => boolean = () => true): {
+  tracer: Tracer;
+  spans: FinishedSpan[];
+  pass: (ms: number, wallMs?: number) => void;
+} {
+  const spans: FinishedSpan[] = [];
+  const time = { wall: 1_000_000, monotonic: 5 };
+  const clock = { now: () => new Date(time.wall), monotonic: () => time.monotonic };
+  const pass = (ms: number, wallMs = ms): void => {
+    time.monotonic += ms;
+    time.wall += wallMs;
+  };
+  return {
+    tracer: recordingTracer({ clock, report: (span) => void spans.push(span), samples }),
+    spans,
+    pass,
+  };
+}
+
+t.test('a traceparent is read as W3C Trace Context says', async (t) => {
+  t.same(parseTraceparent(parent), { traceId, spanId, isSampled: true });
+  t.same(parseTraceparent(`00-${traceId}-${spanId}-00`), { traceId, spanId, isSampled: false });
+  t.same(parseTraceparent(`00-${traceId}-${spanId}-03`), { traceId, spanId, isSampled: true }, 'other flags');
+  t.same(parseTraceparent(`cc-${traceId}-${spanId}-01-more`), { traceId, spanId, isSampled: true }, 'newer');
+  for (const text of [
+    undefined,
+    '',
+    'nonsense',
+    `00-${traceId}-${spanId}`,
+    `00-${traceId}-${spanId}-01-more`,
+    `00-${traceId.toUpperCase()}-${spanId}-01`,
+    `00-${'0'.repeat(32)}-${spanId}-01`,
+    `00-${traceId}-${'0'.repeat(16)}-01`,
+    `ff-${traceId}-${spanId}-01`,
+    ` ${parent}`,
+    `${parent}\n`,
+  ])
+    t.equal(parseTraceparent(text), null, JSON.stringify(text));
+});
+
+t.test('what is written is read again, and nothing makes the reader throw', async (t) => {
+  const hex = (length: number): fc.Arbitrary<string> =>
+    fc.stringMatching(new RegExp(`^[0-9a-f]{${length}}$`)).filter((text) => !/^0+$/.test(text));
+  const context = fc.record({ traceId: hex(32), spanId: hex(16), isSampled: fc.boolean() });
+  fc.assert(
+    fc.property(context, (one) => {
+      t.same(parseTraceparent(formatTraceparent(one)), one);
+    }),
+    { numRuns: 100 },
+  );
+  fc.assert(fc.property(fc.string(), (text) => void parseTraceparent(text)));
+});
+
+t.test('a span has the trace of its parent, and begins one where there is no parent', async (t) => {
+  const { tracer, spans } = tracerOf();
+  const first = tracer.start('first', { parent, kind: 'server', attributes: { a: 1 } });
+  tracer.start('second', { parent: first.traceparent, kind: 'internal' }).end();
+  first.set({ b: true });
+  first.end();
+  const [second, ended] = spans;
+  t.match(ended, { traceId, parent: { traceId, spanId }, attributes: { a: 1, b: true }, error: null });
+  t.match(second, { traceId, parent: { spanId: ended?.spanId ?? '' } });
+  for (const broken of [undefined, 'nonsense']) {
+    tracer.start('alone', { parent: broken, kind: 'internal' }).end();
+    const alone = spans.at(-1);
+    t.equal(alone?.parent, null);
+    t.match(alone?.traceId, /^[0-9a-f]{32}$/);
+    t.not(alone?.traceId, traceId);
+  }
+});
+
+t.test(
+  'a span is reported once, with the time that passed whatever the clock of the wall does',
+  async (t) => {
+    const { tracer, spans, pass } = tracerOf();
+    const span = tracer.start('late', { kind: 'internal', agoMs: 400 });
+    pass(100, -50_000);
+    span.fail('aborted');
+    span.end();
+    span.set({ more: 1 });
+    span.end();
+    t.equal(spans.length, 1);
+    t.match(spans[0], { startedAt: 999_600, endedAt: 1_000_100, error: 'aborted' });
+  },
+);
+
+t.test('whoever begins a trace decides whether it is recorded', async (t) => {
+  const { tracer, spans } = tracerOf(() => false);
+  const mine = tracer.start('mine', { kind: 'server' });
+  t.match(mine.traceparent, /-00$/);
+  tracer.start('below', { parent: mine.traceparent, kind: 'internal' }).end();
+  mine.end();
+  t.same(spans, []);
+  tracer.start('theirs', { parent, kind: 'server' }).end();
+  t.equal(spans.length, 1);
+  const recording = tracerOf(() => true);
+  recording.tracer.start('theirs', { parent: `00-${traceId}-${spanId}-00`, kind: 'server' }).end();
+  t.same(recording.spans, []);
+});
+
+t.test('where nothing is traced, nothing begins, and what came is passed on', async (t) => {
+  t.equal(noTracer.start('one', { kind: 'server' }).traceparent, undefined);
+  t.equal(noTracer.start('one', { kind: 'server' }), noTracer.start('two', { kind: 'client' }), 'no object');
+  const passed = noTracer.start('one', { kind: 'server', parent });
+  passed.set({ a: 1 });
+  passed.fail('aborted');
+  passed.end();
+  t.equal(passed.traceparent, parent);
+});
+
+t.test('lines of the log have the id of the trace', async (t) => {
+  t.same(traceFields(parent), { trace_id: traceId });
+  t.same(traceFields(undefined), {});
+  t.same(traceFields('nonsense'), {});
+});

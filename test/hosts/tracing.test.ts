@@ -1,0 +1,264 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import t, { type Test } from 'tap';
+import { startReceiver, type Receiver } from '../core/notify/receiver.ts';
+import { startCollector, type CollectedSpan, type Collector } from '../services/collector.ts';
+import { startRedis } from '../services/redis.ts';
+import {
+  acceptedId,
+  adminToken,
+  bundle,
+  follow,
+  launchApi,
+  launchWorker,
+  layOut,
+  upload,
+  type Place,
+  type PlaceSettings,
+} from './processes.ts';
+
+t.setTimeout(300_000);
+
+/*
+ * The built program, in each queue mode, with a collector and a webhook that are real HTTP servers: one trace
+ * from the request over queue, host and thread to the destination and the webhook.
+ */
+
+const secret = `whsec_${Buffer.alloc(32, 'k').toString('base64')}`;
+const uploadSpan = 'POST /v1/pipelines/{pipeline_id}/upload';
+const quickExport = { OTEL_BSP_SCHEDULE_DELAY: '100' };
+
+function placeFor(t: Test, settings: PlaceSettings, hook: Receiver): Place {
+  const notifiers = `[{id: hook, kind: webhook, url: "${hook.url}", secret_env: HOOK, events: [bundle.published]}]`;
+  return layOut(t, { notifiers, ...settings, env: { HOOK: secret, ...quickExport, ...settings.env } });
+}
+
+const modes = ['memory', 'embedded', 'bullmq'] as const;
+
+async function queueOf(t: Test, mode: (typeof modes)[number]): Promise<PlaceSettings> {
+  if (mode === 'memory') return {};
+  if (mode === 'embedded') return { embedded: './queue' };
+  const redis = await startRedis();
+  t.teardown(() => redis.close());
+  return { redisUrl: redis.url };
+}
+
+/** Each span by its name; fails for a name that is there twice. */
+function byName(t: Test, spans: readonly CollectedSpan[]): Record<string, CollectedSpan> {
+  const names = spans.map(({ name }) => name);
+  t.same(names.length, new Set(names).size, `each once: ${names.join(', ')}`);
+  return Object.fromEntries(spans.map((span) => [span.name, span]));
+}
+
+for (const mode of modes)
+  t.test(`one trace from the request to the webhook (${mode})`, async (t) => {
+    const collector = await startCollector(t);
+    const hook = await startReceiver(t);
+    const place = placeFor(t, { ...(await queueOf(t, mode)), collector: collector.url }, hook);
+    const api = await launchApi(t, place, mode === 'bullmq' ? undefined : ['serve']);
+    const worker = mode === 'bullmq' ? await launchWorker(t, place) : api;
+
+    const parent = { traceId: '0af7651916cd43dd8448eb211c80319c', spanId: 'b7ad6b7169203331' };
+    const runId = await acceptedId(
+      await upload(api.url, 'p1', bundle('one'), {
+        traceparent: `00-${parent.traceId}-${parent.spanId}-01`,
+      }),
+    );
+    t.match(await follow(api.url, runId), { status: 'succeeded' });
+    const found = await collector.until(uploadSpan, 'wait', 'run', 'destination', 'notify');
+    const { [uploadSpan]: accept, wait, run, destination, notify } = byName(t, found);
+    t.same(
+      found.filter(({ traceId }) => traceId !== parent.traceId),
+      [],
+      'all in the trace of the client',
+    );
+    t.equal(accept?.parentSpanId, parent.spanId);
+    t.equal(wait?.parentSpanId, accept?.spanId);
+    t.equal(run?.parentSpanId, accept?.spanId);
+    t.equal(destination?.parentSpanId, run?.spanId, 'from the thread');
+    t.equal(notify?.parentSpanId, destination?.spanId);
+    t.equal(
+      hook.received[0]?.headers['traceparent'],
+      `00-${parent.traceId}-${notify?.spanId}-01`,
+      'the webhook is told',
+    );
+    t.same(
+      Object.keys(hook.received[0]?.event ?? {}),
+      ['id', 'type', 'timestamp', 'data'],
+      'in a header only',
+    );
+    t.match(accept?.attributes, {
+      'http.response.status_code': 202,
+      'http.route': '/v1/pipelines/{pipeline_id}/upload',
+      'waybill.run_id': runId,
+      'waybill.pipeline_id': 'p1',
+    });
+    for (const span of [wait, run, destination]) t.equal(span?.attributes['waybill.run_id'], runId);
+    t.match(destination?.attributes, { 'waybill.destination_id': 'web', 'waybill.bundles': 1 });
+    t.match(notify?.attributes, { 'waybill.notifier_id': 'hook', 'waybill.tries': 1 });
+    for (const span of found) {
+      t.ok(span.endedAt >= span.startedAt, `${span.name} ends after it began`);
+      t.equal(span.service, 'waybill');
+      t.equal(span.status, 0, `${span.name} has not failed`);
+    }
+    if (run === undefined || destination === undefined) return;
+    t.ok(run.startedAt <= destination.startedAt && destination.endedAt <= run.endedAt, 'within the run');
+    await api.until(({ msg, trace_id }) => msg === 'request' && trace_id === parent.traceId);
+    if (mode === 'bullmq')
+      await worker.until(({ msg, trace_id }) => msg === 'run finished' && trace_id === parent.traceId);
+  });
+
+for (const mode of modes)
+  t.test(`a malformed traceparent begins a new trace, and so does none (${mode})`, async (t) => {
+    const collector = await startCollector(t);
+    const hook = await startReceiver(t);
+    const place = placeFor(t, { ...(await queueOf(t, mode)), collector: collector.url }, hook);
+    const api = await launchApi(t, place, ['serve']);
+    const zero = `00-${'0'.repeat(32)}-b7ad6b7169203331-01`;
+    for (const [index, headers] of [{}, { traceparent: 'nonsense' }, { traceparent: zero }].entries())
+      await follow(
+        api.url,
+        await acceptedId(await upload(api.url, 'p1', bundle(`b${index}`), { ...headers })),
+      );
+    const found = await collector.until('notify', 'notify', 'notify');
+    const accepts = found.filter(({ name }) => name === uploadSpan);
+    t.same(
+      accepts.map(({ parentSpanId }) => parentSpanId),
+      ['', '', ''],
+    );
+    const traces = new Set(accepts.map(({ traceId }) => traceId));
+    t.equal(traces.size, 3);
+    for (const trace of traces) t.equal(found.filter(({ traceId }) => traceId === trace).length, 5);
+  });
+
+for (const mode of ['embedded', 'bullmq'] as const)
+  t.test(`a run that waits goes on with its trace after a restart (${mode})`, async (t) => {
+    const collector = await startCollector(t);
+    const hook = await startReceiver(t);
+    const place = placeFor(t, { ...(await queueOf(t, mode)), collector: collector.url }, hook);
+    const first = await launchApi(t, place, ['serve']);
+    const admin = { authorization: `Bearer ${adminToken}` };
+    const paused = await fetch(`${first.url}v1/pipelines/p1/pause`, { method: 'POST', headers: admin });
+    t.equal(paused.status, 200);
+    const runId = await acceptedId(await upload(first.url, 'p1', bundle('one')));
+    const [accept] = await collector.until(uploadSpan);
+    await first.kill('SIGKILL');
+    const second = await launchApi(t, place, ['serve']);
+    await fetch(`${second.url}v1/pipelines/p1/resume`, { method: 'POST', headers: admin });
+    t.match(await follow(second.url, runId), { status: 'succeeded' });
+    const found = await collector.until('wait', 'run', 'destination', 'notify');
+    t.same([...new Set(found.map(({ traceId }) => traceId))], [accept?.traceId]);
+    t.equal(found.find(({ name }) => name === 'run')?.parentSpanId, accept?.spanId);
+  });
+
+for (const mode of modes)
+  t.test(`an event that was given up is sent again in the trace that it belongs to (${mode})`, async (t) => {
+    const collector = await startCollector(t);
+    let status = 403;
+    const hook = await startReceiver(t, (response) => void response.writeHead(status).end());
+    const place = placeFor(t, { ...(await queueOf(t, mode)), collector: collector.url }, hook);
+    const first = await launchApi(t, place, ['serve']);
+    await follow(first.url, await acceptedId(await upload(first.url, 'p1', bundle('one'))));
+    const before = byName(t, await collector.until('destination', 'notify'));
+    t.match(before['notify'], { status: 2, attributes: { 'error.type': 'refused' } });
+    // What is kept in memory ends with the process.
+    if (mode !== 'memory') await first.kill('SIGTERM');
+    const second = mode === 'memory' ? first : await launchApi(t, place, ['serve']);
+    status = 204;
+    const answer = await fetch(`${second.url}v1/notifiers/hook/redeliver`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${adminToken}` },
+    });
+    t.match(await answer.json(), { delivered: 1, left: 0 });
+    const again = (await collector.until('notify', 'notify')).filter(({ name }) => name === 'notify')[1];
+    t.equal(again?.parentSpanId, before['destination']?.spanId);
+    t.equal(again?.traceId, before['destination']?.traceId);
+    t.equal(hook.received[1]?.headers['traceparent'], `00-${again?.traceId}-${again?.spanId}-01`);
+  });
+
+t.test('a daemon that stops sends what it has recorded', async (t) => {
+  const collector = await startCollector(t);
+  const hook = await startReceiver(t);
+  const place = placeFor(t, { collector: collector.url, env: { OTEL_BSP_SCHEDULE_DELAY: '600000' } }, hook);
+  const api = await launchApi(t, place, ['serve']);
+  await follow(api.url, await acceptedId(await upload(api.url, 'p1', bundle('one'))));
+  t.same(collector.spans, []);
+  t.equal(await api.kill('SIGTERM'), 0);
+  t.same(collector.spans.map(({ name }) => name).sort(), [
+    uploadSpan,
+    'destination',
+    'notify',
+    'run',
+    'wait',
+  ]);
+});
+
+t.test('a collector that is away harms no run, and keeps no daemon from its end', async (t) => {
+  const collector = await startCollector(t);
+  const hook = await startReceiver(t);
+  collector.answer(400);
+  const place = placeFor(t, { collector: collector.url }, hook);
+  const api = await launchApi(t, place, ['serve']);
+  const publish = async (name: string): Promise<unknown> =>
+    follow(api.url, await acceptedId(await upload(api.url, 'p1', bundle(name))));
+  t.match(await publish('one'), { status: 'succeeded' });
+  await api.until(({ msg }) => msg === 'spans cannot be exported, and are lost until they can');
+  t.match(await publish('two'), { status: 'succeeded' });
+  collector.answer(200);
+  await collectorBack(collector, publish);
+  await api.until(({ msg }) => msg === 'spans are exported again');
+  t.equal(api.lines.filter(({ msg }) => msg.startsWith('spans cannot be exported')).length, 1, 'said once');
+  t.equal(await api.kill('SIGTERM'), 0);
+});
+
+async function collectorBack(
+  { spans }: Collector,
+  publish: (name: string) => Promise<unknown>,
+): Promise<void> {
+  for (let index = 0; spans.length === 0; index += 1) await publish(`again-${index}`);
+}
+
+t.test('nothing listens where the collector should be: the end of the daemon is not held up', async (t) => {
+  const hook = await startReceiver(t);
+  const place = placeFor(t, { collector: 'http://127.0.0.1:1', http: 'shutdown_timeout: 10s' }, hook);
+  const api = await launchApi(t, place, ['serve']);
+  t.match(await follow(api.url, await acceptedId(await upload(api.url, 'p1', bundle('one')))), {
+    status: 'succeeded',
+  });
+  const since = performance.now();
+  t.equal(await api.kill('SIGTERM'), 0);
+  t.ok(performance.now() - since < 9_000, 'five seconds for the spans, and some for the rest');
+});
+
+const hooks = `
+import { register } from 'node:module';
+register('data:text/javascript,' + encodeURIComponent(\`
+import { appendFileSync } from 'node:fs';
+export async function resolve(specifier, context, next) {
+  appendFileSync(process.env.RESOLVED, specifier + '\\\\n');
+  return next(specifier, context);
+}\`));
+`;
+
+t.test('OpenTelemetry is loaded only where something is traced', async (t) => {
+  const collector = await startCollector(t);
+  const hook = await startReceiver(t);
+  const loadedWith = async (settings: PlaceSettings): Promise<string[]> => {
+    const place = placeFor(t, settings, hook);
+    const loader = path.join(place.root, 'hooks.mjs');
+    const resolved = path.join(place.root, 'resolved.txt');
+    writeFileSync(loader, hooks);
+    Object.assign(place.env, { RESOLVED: resolved, NODE_OPTIONS: `--import=${loader}` });
+    const api = await launchApi(t, place, ['serve']);
+    await follow(api.url, await acceptedId(await upload(api.url, 'p1', bundle('one'))));
+    await api.kill('SIGTERM');
+    const lines = readFileSync(resolved, 'utf8').split('\n');
+    t.ok(lines.length > 10, 'what is loaded is noted');
+    return lines.filter((specifier) => specifier.includes('opentelemetry'));
+  };
+  t.same(await loadedWith({}), []);
+  t.same(await loadedWith({ collector: collector.url, env: { OTEL_SDK_DISABLED: 'true' } }), []);
+  t.not((await loadedWith({ collector: collector.url })).length, 0);
+  t.equal(hook.received.length, 3);
+  t.equal(hook.received[0]?.headers['traceparent'], undefined);
+});
