@@ -1,10 +1,12 @@
 import { stat } from 'node:fs/promises';
 import { packDirectory } from '../core/pack/pack-directory.ts';
 import { parsePackSettings, type PackSettings } from '../core/pack/pack-settings.ts';
-import { idempotencyKeyOf } from '../core/pack/packed-bundle.ts';
-import { packedFile } from '../core/pack/packed-file.ts';
+import { archiveForm, idempotencyKeyOf, type PackedBundle } from '../core/pack/packed-bundle.ts';
+import { packedFile, type PackedFile } from '../core/pack/packed-file.ts';
+import { digestOf } from '../core/digest.ts';
 import type { Finding } from '../core/finding.ts';
-import type { Upload } from './push.ts';
+import { measure } from '../core/storage/body.ts';
+import { after, type Pieces, type Upload } from './upload/upload.ts';
 
 export interface BundleOptions extends PackSettings {
   /**
@@ -14,11 +16,15 @@ export interface BundleOptions extends PackSettings {
   salt?: string;
   /** Gets the bytes that were read to be measured, chunk by chunk. */
   onMeasured?: (bytes: number) => void;
-  /** Gets what was read to be sent, chunk by chunk: in each try, `sentBytes` in all. */
+  /**
+   * Gets what was read to be sent, chunk by chunk: in each try, `sentBytes` in all. Of an upload in several
+   * requests, what has been sent.
+   */
   onSent?: (bytes: number) => void;
 }
 
 export interface PreparedUpload extends Upload {
+  pieces: Pieces;
   /** What `onSent` adds up to in one try. */
   sentBytes: number;
   /** What a person should know and what does not keep the bundle from being published. */
@@ -42,6 +48,7 @@ export async function prepareUpload(place: string, options: BundleOptions = {}):
       contentType: file.isCompressed ? 'application/gzip' : 'application/x-tar',
       idempotencyKey: idempotencyKeyOf(file.contentDigest, salt),
       sentBytes: file.size,
+      pieces: { ...piecesOfFile(file), ...(onSent === undefined ? {} : { onSent }) },
       warnings: [],
       directory: null,
     };
@@ -55,7 +62,29 @@ export async function prepareUpload(place: string, options: BundleOptions = {}):
     contentType: 'application/gzip',
     idempotencyKey: idempotencyKeyOf(bundle.contentDigest, salt),
     sentBytes: bundle.tarBytes,
+    pieces: { ...piecesOfBundle(bundle), ...(onSent === undefined ? {} : { onSent }) },
     warnings: bundle.warnings,
     directory: place,
+  };
+}
+
+function piecesOfFile(file: PackedFile): Pieces {
+  return {
+    fingerprint: async () => (await measure(file.open())).digest,
+    readBytes: file.size,
+    open: (from, onRead) => {
+      onRead(from);
+      return file.open(onRead, from);
+    },
+  };
+}
+
+/** The archive is the same whenever it is packed, so that it can be gone on with by packing it once more. */
+function piecesOfBundle(bundle: PackedBundle): Pieces {
+  const about = [archiveForm, digestOf(bundle.manifest), bundle.contentDigest].join(' ');
+  return {
+    fingerprint: async () => `packed ${digestOf(about)}`,
+    readBytes: bundle.tarBytes,
+    open: (from, onRead) => after(bundle.open(onRead), from),
   };
 }

@@ -2,7 +2,7 @@ import { prepareUpload, type BundleOptions } from './bundle.ts';
 import { followRuns, type Followed } from './follow.ts';
 import type { PipelineList, Plan, RunRecord } from './generated/api-types.ts';
 import { openConnection, type ConnectionOptions } from './http/connection.ts';
-import { pushUpload, tryBundle, type PushOptions, type PushOutcome, type Upload } from './push.ts';
+import { pushUpload, tryBundle, type PushOptions, type PushOutcome } from './push.ts';
 import {
   cancelRun,
   listPipelines,
@@ -10,20 +10,25 @@ import {
   rerunRun,
   showRun,
   waitForRun,
-  type AcceptedRun,
   type RunFilter,
   type WaitOptions,
 } from './runs.ts';
+import type { AcceptedRun } from './upload/accepted-run.ts';
+import type { Resumable, UploadOptions } from './upload/upload-bundle.ts';
+import type { Pieces, Upload } from './upload/upload.ts';
 
 export type {
   AcceptedRun,
   BundleOptions,
   ConnectionOptions,
   Followed,
+  Pieces,
   PushOptions,
   PushOutcome,
+  Resumable,
   RunFilter,
   Upload,
+  UploadOptions,
   WaitOptions,
 };
 export type { Plan, RunRecord } from './generated/api-types.ts';
@@ -67,14 +72,9 @@ export interface Client {
 export function connect(options: ConnectionOptions): Client {
   const connection = openConnection(options);
   return {
-    async push(pipeline, bundle, { wait, onAccepted, timeoutMs, onRecord, ...packing } = {}) {
-      const upload = typeof bundle === 'string' ? await prepareUpload(bundle, packing) : bundle;
-      return pushUpload(connection, pipeline, upload, {
-        ...(wait === undefined ? {} : { wait }),
-        ...(onAccepted === undefined ? {} : { onAccepted }),
-        ...(timeoutMs === undefined ? {} : { timeoutMs }),
-        ...(onRecord === undefined ? {} : { onRecord }),
-      });
+    async push(pipeline, bundle, options = {}) {
+      const upload = typeof bundle === 'string' ? await prepareUpload(bundle, options) : bundle;
+      return pushUpload(connection, pipeline, upload, options);
     },
     plan: async (pipeline, bundle, packing = {}) =>
       tryBundle(

@@ -1,36 +1,10 @@
 import { hasCode } from '../core/errors.ts';
 import type { Plan, RunRecord } from './generated/api-types.ts';
 import type { Connection } from './http/connection.ts';
-import { acceptedRun, waitForRun, type AcceptedRun, type WaitOptions } from './runs.ts';
-
-/** An archive to upload, opened anew for each try. */
-export interface Upload {
-  open: () => AsyncIterable<Uint8Array>;
-  /** In bytes, if it is known. */
-  size?: number;
-  contentType: 'application/gzip' | 'application/x-tar';
-  /** The same for the same bundle, so that all tries are one upload. */
-  idempotencyKey: string;
-}
-
-/**
- * Uploads a bundle, tried until the daemon has taken it. Any number of tries makes one run, since all of them
- * have the key of the bundle; only if the run of that key has failed is there another one.
- */
-export async function uploadBundle(
-  connection: Connection,
-  pipelineId: string,
-  upload: Upload,
-): Promise<AcceptedRun> {
-  const answer = await connection.askJson({
-    method: 'POST',
-    path: uploadPath(pipelineId),
-    query: { rerun_failed: 'true' },
-    headers: { ...headersOf(upload), 'idempotency-key': upload.idempotencyKey },
-    body: upload.open,
-  });
-  return acceptedRun(answer);
-}
+import { waitForRun, type WaitOptions } from './runs.ts';
+import type { AcceptedRun } from './upload/accepted-run.ts';
+import { headersOf, uploadBundle, uploadPath, type UploadOptions } from './upload/upload-bundle.ts';
+import type { Upload } from './upload/upload.ts';
 
 /** What publishing the bundle would do, as the daemon decides it now; nothing is published or kept. */
 export async function tryBundle(connection: Connection, pipelineId: string, upload: Upload): Promise<Plan> {
@@ -49,7 +23,7 @@ export interface PushOutcome extends AcceptedRun {
   run: RunRecord | null;
 }
 
-export interface PushOptions extends WaitOptions {
+export interface PushOptions extends WaitOptions, UploadOptions {
   /** False: returns as soon as the daemon has taken the bundle. */
   wait?: boolean;
   onAccepted?: (accepted: AcceptedRun) => void;
@@ -67,27 +41,17 @@ export async function pushUpload(
   connection: Connection,
   pipelineId: string,
   upload: Upload,
-  { wait = true, onAccepted, ...waiting }: PushOptions = {},
+  options: PushOptions = {},
 ): Promise<PushOutcome> {
+  const { wait = true, onAccepted } = options;
   for (let uploads = 1; ; uploads += 1) {
-    const accepted = await uploadBundle(connection, pipelineId, upload);
+    const accepted = await uploadBundle(connection, pipelineId, upload, options);
     onAccepted?.(accepted);
     if (!wait) return { ...accepted, run: null };
     try {
-      return { ...accepted, run: await waitForRun(connection, accepted.runId, waiting) };
+      return { ...accepted, run: await waitForRun(connection, accepted.runId, options) };
     } catch (error) {
       if (!hasCode(error, 'run_not_found') || uploads === maxUploads) throw error;
     }
   }
-}
-
-function uploadPath(pipelineId: string): string {
-  return `v1/pipelines/${encodeURIComponent(pipelineId)}/upload`;
-}
-
-function headersOf({ contentType, size }: Upload): Record<string, string> {
-  return {
-    'content-type': contentType,
-    ...(size === undefined ? {} : { 'content-length': String(size) }),
-  };
 }

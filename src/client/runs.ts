@@ -1,6 +1,7 @@
 import { WaybillError } from '../core/errors.ts';
-import type { Accepted, PipelineList, RunRecord, RunSearch } from './generated/api-types.ts';
-import type { Connection, JsonAnswer } from './http/connection.ts';
+import type { PipelineList, RunRecord, RunSearch } from './generated/api-types.ts';
+import type { Connection } from './http/connection.ts';
+import { acceptedRun, type AcceptedRun } from './upload/accepted-run.ts';
 
 /** Which runs are meant; left out: all of the token's pipelines. */
 export interface RunFilter {
@@ -48,15 +49,6 @@ export async function cancelRun(connection: Connection, runId: string): Promise<
   return (await connection.askJson({ method: 'POST', path })).body as RunRecord;
 }
 
-/** A run that the daemon has taken. */
-export interface AcceptedRun {
-  runId: string;
-  /** Its place in the line of its pipeline when it was accepted; null if the answer does not say. */
-  position: number | null;
-  /** The daemon had taken this very bundle, or this very repetition, before: it does nothing once more. */
-  isReplayed: boolean;
-}
-
 /**
  * Repeats a run that has ended, with the bundle that the daemon still has of it, and returns the new run. Any
  * number of tries make one run. Throws `run_not_found`, `run_not_finished` and `bundle_gone`.
@@ -64,12 +56,6 @@ export interface AcceptedRun {
 export async function rerunRun(connection: Connection, runId: string): Promise<AcceptedRun> {
   const path = await actionPath(connection, runId, 'rerun');
   return acceptedRun(await connection.askJson({ method: 'POST', path }));
-}
-
-/** What the answer to a request that starts a run says. Pure. */
-export function acceptedRun({ headers, body }: JsonAnswer): AcceptedRun {
-  const { run_id: runId, position } = body as Accepted;
-  return { runId, position: position ?? null, isReplayed: headers['idempotency-replayed'] === 'true' };
 }
 
 export interface WaitOptions {

@@ -68,6 +68,10 @@ const remedies: Partial<Record<ErrorCode, (url: string) => string>> = {
   bundle_gone: (url) => `send it again: waybill push --to ${url}`,
   not_found: () => 'check the URL: it is that of the daemon, with its base path if it has one',
   run_unfinished: (url) => `waybill runs list --to ${url} shows what becomes of it`,
+  upload_not_found: () =>
+    'the daemon has lost what it had of it; where several share the name, one has to get all of an upload (docs/producers.md)',
+  partial_uploads_full: () => 'wait, or send it in one request: --resumable never',
+  upload_locked: () => 'somebody else sends the same bundle: wait, and run the same command again',
   connection_lost: () => 'run the same command again: what was taken already is not published twice',
 };
 

@@ -16,6 +16,7 @@ export interface ApiTypes {
   Problem?: Problem;
   Plan?: Plan;
   Finding?: Finding;
+  PartialUpload?: PartialUpload;
   PipelineList?: PipelineList;
 }
 /**
@@ -479,6 +480,40 @@ export interface PlanCounters {
   fail_unmanaged: number;
   fail_conflict: number;
   failed_destinations: number;
+}
+/**
+ * A resumable upload. Once its run is accepted, `run_id` and what follows tell of that.
+ */
+export interface PartialUpload {
+  upload_id: string;
+  /**
+   * Where to go on, in bytes.
+   */
+  offset: number;
+  /**
+   * Bytes of the archive; null until that is known.
+   */
+  length: number | null;
+  expires_at: string;
+  /**
+   * The key that it was begun with; null if there was none.
+   */
+  idempotency_key: string | null;
+  /**
+   * `Upload-Metadata` that it was begun with, decoded; null if there was none.
+   */
+  metadata: {
+    [k: string]: string | null;
+  } | null;
+  run_id: string | null;
+  /**
+   * As in `Accepted`.
+   */
+  position: number | null;
+  /**
+   * The key was used before: the run is the one of then.
+   */
+  replayed: boolean;
 }
 /**
  * Pipelines of a token, and how they stand.

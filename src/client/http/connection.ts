@@ -1,6 +1,6 @@
 import { systemClock, type Clock } from '../../core/clock.ts';
 import { WaybillError } from '../../core/errors.ts';
-import { exchange, type Answer } from './exchange.ts';
+import { exchange, type Answer, type Method } from './exchange.ts';
 import { connectionFailure, refusalOf, textOf } from './failures.ts';
 import { defaultPatience, persist, type Patience } from './persist.ts';
 
@@ -24,7 +24,7 @@ export interface ConnectionOptions {
 }
 
 export interface Ask {
-  method?: 'GET' | 'POST';
+  method?: Method;
   /** Below the URL of the daemon, or, with a slash before it, below its host. */
   path: string;
   query?: Readonly<Record<string, string | undefined>>;
@@ -39,15 +39,22 @@ export interface JsonAnswer {
   body: unknown;
 }
 
-export interface Connection {
+/** Requests. */
+export interface Requests {
+  /** The answer with a status of 2xx. Whoever gets it reads it or closes it. */
+  ask(ask: Ask): Promise<Answer>;
+  /** The same with its body, as JSON: a body that is cut short is a failure that may pass. */
+  askJson(ask: Ask): Promise<JsonAnswer>;
+}
+
+/** Each of its requests is tried until it has an answer. */
+export interface Connection extends Requests {
   clock: Clock;
   signal: AbortSignal | undefined;
   /** How long an answer may take. */
   answerMs: number;
-  /** The answer with a status of 2xx, tried until there is one. Whoever gets it reads it or closes it. */
-  ask(ask: Ask): Promise<Answer>;
-  /** The same with its body, as JSON: a body that is cut short is a failure that may pass. */
-  askJson(ask: Ask): Promise<JsonAnswer>;
+  /** Does `work`, which sends each request once, again and again under the same rule. */
+  patiently<T>(work: (requests: Requests) => Promise<T>): Promise<T>;
 }
 
 /** Throws `usage` if the URL is none of a daemon. */
@@ -89,17 +96,19 @@ export function openConnection(options: ConnectionOptions): Connection {
     throw await failing(url, null, () => refusalOf(answer, url, clock.now()));
   };
 
+  const onceJson = async (ask: Ask): Promise<JsonAnswer> => {
+    const answer = await once(ask);
+    const text = await failing(urlOf(base, ask), null, () => textOf(answer));
+    return { headers: answer.headers, body: parsed(text, urlOf(base, ask)) };
+  };
+
   return {
     clock,
     signal,
     answerMs,
     ask: (ask) => patient(() => once(ask)),
-    askJson: (ask) =>
-      patient(async () => {
-        const answer = await once(ask);
-        const text = await failing(urlOf(base, ask), null, () => textOf(answer));
-        return { headers: answer.headers, body: parsed(text, urlOf(base, ask)) };
-      }),
+    askJson: (ask) => patient(() => onceJson(ask)),
+    patiently: (work) => patient(() => work({ ask: once, askJson: onceJson })),
   };
 }
 

@@ -5,9 +5,11 @@ import type { Clock, Timer } from '../../core/clock.ts';
 import { WaybillError } from '../../core/errors.ts';
 import { onAbort } from '../../core/on-abort.ts';
 
+export type Method = 'GET' | 'HEAD' | 'POST' | 'PATCH';
+
 /** One request. Times in milliseconds. */
 export interface Exchange {
-  method: 'GET' | 'POST';
+  method: Method;
   url: URL;
   headers: Readonly<Record<string, string>>;
   /** Sent in chunks once the server wants it; null: no body. */

@@ -43,6 +43,11 @@ export function connectionFailure(thrown: unknown, { origin }: URL): WaybillErro
   });
 }
 
+/** The cause of an `upload_too_large` that does not come from the daemon: one request was too long. */
+export class BodyTooLong extends Error {
+  override name = 'BodyTooLong';
+}
+
 /** The error that an answer other than 2xx stands for. Reads its body. */
 export async function refusalOf(answer: Answer, url: URL, now: Date): Promise<WaybillError> {
   const { status, headers } = answer;
@@ -64,6 +69,11 @@ export async function refusalOf(answer: Answer, url: URL, now: Date): Promise<Wa
     return new WaybillError('connection_lost', said, {
       ...patience,
       hint: 'a proxy in front of the daemon says that it is away or busy',
+    });
+  if (status === 413)
+    return new WaybillError('upload_too_large', said, {
+      hint: 'a proxy in front of the daemon takes no body as long: have its limit raised',
+      cause: new BodyTooLong(said),
     });
   const location = headers.location;
   return new WaybillError('unexpected_answer', said, {

@@ -4,6 +4,12 @@ import { hexOf, type Digest } from '../digest.ts';
 import type { Finding } from '../finding.ts';
 import { dateOf, type Instant } from '../instant.ts';
 
+/**
+ * Of the bytes of archives: raise it whenever the same bundle makes others, or an upload that another version
+ * has begun is gone on with in the middle.
+ */
+export const archiveForm = 1;
+
 /** A bundle that is ready to be sent, or written to a file. */
 export interface PackedBundle {
   /** `manifest.json`, byte for byte. */

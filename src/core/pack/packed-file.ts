@@ -18,10 +18,11 @@ import { measure } from '../storage/body.ts';
 /** An archive that is a file already. */
 export interface PackedFile {
   contentDigest: Digest;
-  /** Bytes of the file, which `onBytes` of `open` adds up to. */
+  /** Bytes of the file. */
   size: number;
   isCompressed: boolean;
-  open(onBytes?: (count: number) => void): AsyncGenerator<Uint8Array>;
+  /** From byte `from` on; `onBytes` adds up to what then follows. */
+  open(onBytes?: (count: number) => void, from?: number): AsyncGenerator<Uint8Array>;
 }
 
 /**
@@ -37,14 +38,14 @@ export async function packedFile(file: string): Promise<PackedFile> {
     const stats = await handle.stat();
     if (!stats.isFile()) throw unreadable(file, new Error('it is no regular file'));
     const { buffer: magic } = await handle.read(Buffer.alloc(2), 0, 2, 0);
-    const bytes = (): AsyncIterable<Uint8Array> =>
-      stats.size === 0 ? nothing() : createReadStream(file, { end: stats.size - 1 });
+    const bytes = (from = 0): AsyncIterable<Uint8Array> =>
+      from >= stats.size ? nothing() : createReadStream(file, { start: from, end: stats.size - 1 });
     return {
       contentDigest: await contentDigestOf(file, bytes()),
       size: stats.size,
       isCompressed: magic[0] === 0x1f && magic[1] === 0x8b,
-      async *open(onBytes) {
-        for await (const chunk of bytes()) {
+      async *open(onBytes, from) {
+        for await (const chunk of bytes(from)) {
           onBytes?.(chunk.byteLength);
           yield chunk;
         }
@@ -103,7 +104,7 @@ function refused(file: string, findings: Parameters<typeof invalidBundle>[1]): W
 }
 
 async function* nothing(): AsyncGenerator<Uint8Array> {
-  // An empty file has no bytes.
+  // There are no bytes.
 }
 
 function unreadable(file: string, error: unknown): WaybillError {

@@ -75,6 +75,8 @@ function partialUploads(
 ): PartialUploads {
   const { maxUploads, maxBytes, retentionMs } = settings;
   const holds = createHolds(clock, holdWaitMs);
+  // Their files are being made: whoever removed them now would leave files that nobody knows.
+  const inTheMaking = new Set<string>();
   const open = (): PartialUpload[] => [...known.values()].filter(({ outcome }) => outcome === null);
   const get = (id: string): PartialUpload => {
     const upload = known.get(id);
@@ -117,6 +119,7 @@ function partialUploads(
         wanted.key !== null &&
         upload.received === 0 &&
         !holds.isHeld(upload.id) &&
+        !inTheMaking.has(upload.id) &&
         (['caller', 'pipelineId', 'key'] as const).every((name) => upload[name] === wanted[name]);
       const replaced = open().filter(isTheSame);
       refuseIfFull(
@@ -131,6 +134,7 @@ function partialUploads(
         outcome: null,
       };
       known.set(upload.id, upload);
+      inTheMaking.add(upload.id);
       try {
         for (const { id } of replaced) await remove(id);
         const files = await place.claim();
@@ -139,6 +143,8 @@ function partialUploads(
       } catch (error) {
         await remove(upload.id).catch(() => undefined);
         throw error;
+      } finally {
+        inTheMaking.delete(upload.id);
       }
       return upload;
     },

@@ -112,3 +112,14 @@ t.test('where there are none, there is no directory', async (t) => {
   await uploads.close();
   t.same(readdirSync(staging), []);
 });
+
+t.test('of several that begin with one key at once, none loses its files to another', async (t) => {
+  const staging = t.testdir();
+  const uploads = await open(staging, manualClock(new Date()));
+  t.teardown(() => uploads.close());
+  const begun = await Promise.all([1, 2, 3].map(() => uploads.create({ ...wanted, key: 'k' })));
+  const files = readdirSync(path.join(staging, 'partial')).filter((name) => !name.endsWith('.sock'));
+  const known = begun.filter(({ id }) => uploads.find(id) !== undefined);
+  t.same(files.sort(), known.flatMap(({ id }) => [`${id}.bytes`, `${id}.json`]).sort());
+  t.equal(known.length, 3);
+});

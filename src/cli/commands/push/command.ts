@@ -1,4 +1,4 @@
-import { Command } from 'commander';
+import { Command, Option } from 'commander';
 import { withBundleOptions } from '../../bundle/bundle-options.ts';
 import { exitWith, formatOption, pipelineOption } from '../../command-options.ts';
 import { withRemoteOptions } from '../../remote/remote-options.ts';
@@ -14,6 +14,12 @@ export function pushCommand(): Command {
       .option('--no-wait', 'end once the daemon has taken the bundle')
       .option('--timeout <duration>', 'how long to wait for the run, like 10m (default: until it ends)')
       .option('--again', 'publish once more what the daemon remembers to have published')
+      .addOption(
+        new Option('--resumable <when>', 'send the archive in several requests, and go on after a cut')
+          .choices(['auto', 'always', 'never'])
+          .default('auto', 'auto: over 16 MiB, where the daemon can'),
+      )
+      .option('--chunk-size <size>', 'what one of these requests may have (default: 8MiB)')
       .option('--dry-run', 'show what publishing it would do, publish nothing'),
   )
     .addOption(formatOption())

@@ -2,37 +2,41 @@ import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { prepareUpload, type PreparedUpload } from '../../../client/bundle.ts';
-import type { Client, PushOutcome } from '../../../client/client.ts';
+import type { Client, PushOutcome, Resumable } from '../../../client/client.ts';
 import { manifestName } from '../../../core/bundle/manifest.ts';
 import { WaybillError } from '../../../core/errors.ts';
 import type { Finding } from '../../../core/finding.ts';
+import { parseSize } from '../../../core/settings/units.ts';
 import type { BundleFlags } from '../../bundle/bundle-options.ts';
 import { packSettings } from '../../bundle/pack-settings.ts';
 import type { CommonOptions } from '../../options.ts';
 import { makeOutput, type Output } from '../../output.ts';
-import { progressBar } from '../../progress.ts';
 import { openClient, withRemedies } from '../../remote/open-client.ts';
 import type { RemoteFlags } from '../../remote/remote-options.ts';
 import { printRun } from '../../remote/run-record-text.ts';
 import { timeoutOf, type WaitFlags } from '../../remote/wait-options.ts';
 import { untilStopped } from '../../stop-signal.ts';
+import { newBars, type Bars } from './bars.ts';
 import { printPlan, planFails } from './plan-text.ts';
 
 export interface PushFlags extends Omit<CommonOptions, 'verbose'>, BundleFlags, RemoteFlags, WaitFlags {
   pipeline: string;
   again: boolean;
   dryRun: boolean;
+  resumable: Resumable;
+  chunkSize?: string;
 }
 
 /** `waybill push`: exit code 0 if the run succeeded or was not waited for, 1 if it failed. */
 export async function push(bundle: string, flags: PushFlags): Promise<number> {
   const output = makeOutput({ json: flags.format === 'json', color: flags.color });
   const timeoutMs = timeoutOf(flags);
+  const chunkBytes = chunkBytesOf(flags);
   const bars = newBars(output);
   return untilStopped((signal) =>
     withRemedies(flags, async () => {
       try {
-        const client = await openClient(flags, { output, signal, beforeNote: bars.stop });
+        const client = await openClient(flags, { output, signal, beforeNote: bars.pause });
         const upload = await prepared(bundle, flags, bars);
         for (const warning of upload.warnings) output.warn(warning);
         const locate = locator(upload.directory);
@@ -40,7 +44,13 @@ export async function push(bundle: string, flags: PushFlags): Promise<number> {
           if (flags.dryRun) return await planned(client, upload, flags, output);
           const outcome = await client.push(flags.pipeline, upload, {
             wait: flags.wait,
+            resumable: flags.resumable,
+            ...(chunkBytes === undefined ? {} : { chunkBytes }),
             ...(timeoutMs === undefined ? {} : { timeoutMs }),
+            onPlain({ message }) {
+              bars.stop();
+              output.note(`${message}; sending it in one request`);
+            },
             onAccepted({ runId, isReplayed }) {
               bars.stop();
               if (flags.wait)
@@ -63,11 +73,33 @@ async function prepared(bundle: string, flags: PushFlags, bars: Bars): Promise<P
     onMeasured: bars.onBytes,
     onSent: bars.onBytes,
   });
-  const open = (): AsyncIterable<Uint8Array> => {
-    bars.begin(upload.sentBytes);
-    return upload.open();
+  const { open, pieces, sentBytes } = upload;
+  return {
+    ...upload,
+    open() {
+      bars.begin(sentBytes);
+      return open();
+    },
+    pieces: {
+      ...pieces,
+      open(from, onRead) {
+        if (!bars.isBegun()) bars.begin(sentBytes);
+        return pieces.open(from, onRead);
+      },
+    },
   };
-  return { ...upload, open };
+}
+
+const [leastChunk, mostChunk] = [64 << 10, 1 << 30];
+
+/** Undefined: the client's own choice. Throws `usage`. */
+function chunkBytesOf({ chunkSize }: PushFlags): number | undefined {
+  if (chunkSize === undefined) return undefined;
+  const bytes = parseSize(chunkSize);
+  if (bytes !== undefined && bytes >= leastChunk && bytes <= mostChunk) return bytes;
+  throw new WaybillError('usage', `--chunk-size "${chunkSize}" is no size from 64KiB to 1GiB`, {
+    hint: 'give one like 8MiB; as much memory is taken',
+  });
 }
 
 async function planned(
@@ -120,25 +152,4 @@ async function located<T>(locate: (finding: Finding) => Finding, work: () => Pro
       ...(hint === undefined ? {} : { hint }),
     });
   }
-}
-
-interface Bars {
-  /** Ends the bar that is shown and begins one for so many bytes. */
-  begin: (bytes: number) => void;
-  onBytes: (count: number) => void;
-  stop: () => void;
-}
-
-/** One bar at a time: for the bytes that are measured, and for those of each try. */
-function newBars(output: Output): Bars {
-  let bar = progressBar(!output.isJson);
-  return {
-    begin(bytes) {
-      bar.stop();
-      bar = progressBar(!output.isJson);
-      bar.expect(bytes);
-    },
-    onBytes: (count) => bar.onBytes(count),
-    stop: () => bar.stop(),
-  };
 }

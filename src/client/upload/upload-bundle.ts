@@ -1,0 +1,67 @@
+import type { WaybillError } from '../../core/errors.ts';
+import type { Connection } from '../http/connection.ts';
+import { acceptedRun, type AcceptedRun } from './accepted-run.ts';
+import { NotResumable, sendResumably } from './send-resumably.ts';
+import type { Upload } from './upload.ts';
+
+export interface UploadOptions {
+  /**
+   * Whether the archive is sent in several requests, which go on where they were after a lost connection:
+   * `auto`, if it is large and the daemon does so.
+   */
+  resumable?: Resumable;
+  /** Of an upload in several requests: what one of them may have, and as much memory. 8 MiB by default. */
+  chunkBytes?: number;
+  /** Called where `auto` sends in one request what it would have sent in several. */
+  onPlain?: (reason: WaybillError) => void;
+}
+
+export type Resumable = 'auto' | 'always' | 'never';
+
+/** What is larger `auto` sends in several requests. */
+export const largeBytes = 16 << 20;
+const defaultChunkBytes = 8 << 20;
+
+/**
+ * Uploads a bundle, tried until the daemon has taken it. Any number of tries makes one run, since all of them
+ * have the key of the bundle; only if the run of that key has failed is there another one.
+ */
+export async function uploadBundle(
+  connection: Connection,
+  pipelineId: string,
+  upload: Upload,
+  { resumable = 'auto', chunkBytes = defaultChunkBytes, onPlain }: UploadOptions = {},
+): Promise<AcceptedRun> {
+  const isLarge = (upload.size ?? upload.pieces?.readBytes ?? 0) > largeBytes;
+  const isPatient = resumable === 'always';
+  if (isPatient || (resumable === 'auto' && isLarge)) {
+    try {
+      return await sendResumably(connection, pipelineId, upload, { chunkBytes, isPatient });
+    } catch (error) {
+      if (!(error instanceof NotResumable)) throw error;
+      if (isPatient) throw error.reason;
+      onPlain?.(error.reason);
+    }
+  }
+  const answer = await connection.askJson({
+    method: 'POST',
+    path: uploadPath(pipelineId),
+    query: { rerun_failed: 'true' },
+    headers: { ...headersOf(upload), 'idempotency-key': upload.idempotencyKey },
+    body: upload.open,
+  });
+  return acceptedRun(answer);
+}
+
+/** Of an upload in one request, below the URL of the daemon. */
+export function uploadPath(pipelineId: string): string {
+  return `v1/pipelines/${encodeURIComponent(pipelineId)}/upload`;
+}
+
+/** Of an upload in one request. */
+export function headersOf({ contentType, size }: Upload): Record<string, string> {
+  return {
+    'content-type': contentType,
+    ...(size === undefined ? {} : { 'content-length': String(size) }),
+  };
+}
