@@ -72,6 +72,8 @@ export interface WeatherSource {
   database: WeatherDatabase;
   clock: Clock;
   places: PlaceLists;
+  /** Longest time that one read may take. */
+  deadlineMs: number;
 }
 
 /** The result of one read. */

@@ -5,7 +5,7 @@ import { asWaybillError, WaybillError } from '../errors.ts';
 import type { WeatherDatabase } from './database/database.ts';
 import { openDatabase } from './database/open-database.ts';
 import { openWhenThere } from './database/open-when-there.ts';
-import { createReader, type WeatherReader } from './reader.ts';
+import { createReader, longestReadMs, type WeatherReader } from './reader.ts';
 
 export interface OpenReaderOptions {
   databases: readonly DatabaseConfig[];
@@ -35,7 +35,8 @@ export async function openWeatherDatabases(options: OpenReaderOptions): Promise<
     });
   const databases = await inContext('open databases', () => openAll(options));
   const primary = await inContext('select primary database', () => selectPrimary(databases));
-  return createReader({ database: primary, clock: options.clock }, () => closeAll(databases));
+  const { clock, deadlineMs = longestReadMs } = options;
+  return createReader({ database: primary, clock, deadlineMs }, () => closeAll(databases));
 }
 
 /** The same failure with the step that it happened in before its message. */
@@ -56,7 +57,7 @@ async function openAll({
   databases,
   secrets,
   clock,
-  deadlineMs = 5000,
+  deadlineMs = longestReadMs,
   onAway,
 }: OpenReaderOptions): Promise<WeatherDatabase[]> {
   const opened: WeatherDatabase[] = [];

@@ -22,13 +22,17 @@ export type WeatherReader = {
   close(): Promise<void>;
 };
 
+export const longestReadMs = 5000;
+
+type ReaderSource = Pick<WeatherSource, 'database' | 'clock'> & Partial<Pick<WeatherSource, 'deadlineMs'>>;
+
 export function createReader(
-  source: Pick<WeatherSource, 'database' | 'clock'>,
+  { deadlineMs = longestReadMs, ...source }: ReaderSource,
   close: () => Promise<void>,
 ): WeatherReader {
   const places = openPlaceLists(shareOf(source.database, 'places'), source.clock);
   const reads = familyNames.map((name) => {
-    const own = { ...source, places, database: shareOf(source.database, name) };
+    const own = { ...source, deadlineMs, places, database: shareOf(source.database, name) };
     const absent = absentOf(weatherFamilies[name]);
     return [name, (query: object) => weatherFamilies[name].read(own, { ...absent, ...query } as never)];
   });

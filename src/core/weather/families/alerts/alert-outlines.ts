@@ -1,5 +1,6 @@
-import { and, asc, eq, gt, inArray } from 'drizzle-orm';
+import { and, asc, between, eq, gt, sql, type AnyColumn, type SQL } from 'drizzle-orm';
 import type { Clock } from '../../../clock.ts';
+import { WaybillError } from '../../../errors.ts';
 import type { WeatherDatabase } from '../../database/database.ts';
 import { placesRequired } from '../../database/errors.ts';
 import type { Geometry } from '../../geometry.ts';
@@ -25,15 +26,19 @@ interface Kept {
   key: string;
   since: number;
   outlines: Promise<AlertOutlines>;
-  zones: ZoneOutlines;
+  alerts: Learned<Geometry | null>;
+  zones: Learned<Geometry>;
 }
 
-/** Outlines of zones are revised twice a year. */
-interface ZoneOutlines {
-  known: Map<string, Geometry>;
+/**
+ * Outlines by their owner. What an identifier stands for stays: an alert that changes is another alert, and
+ * zones are revised twice a year.
+ */
+interface Learned<T> {
+  known: Map<string, T>;
   since: number;
 }
-const zonesKeptMs = 60 * 60_000;
+const learnedForMs = 60 * 60_000;
 /** Then those of the same poll are read again, for zones may have come. */
 const keptMs = 5 * 60_000;
 
@@ -41,40 +46,69 @@ const kept = new WeakMap<WeatherDatabase, Kept>();
 
 /**
  * The outlines of a poll, in memory until another poll is asked for or some minutes have passed: an alert has
- * its own, or those of its zones. Reads in pages, so that a hundred thousand outlines stop nothing else for
- * long.
+ * its own, or those of its zones. Of the next poll only those are read that were not in one before. Reads in
+ * pages, so that a hundred thousand outlines stop nothing else for long.
  */
-export function outlinesOf(database: WeatherDatabase, clock: Clock, run: Run): Promise<AlertOutlines> {
+function outlinesOf(database: WeatherDatabase, clock: Clock, run: Run): Promise<AlertOutlines> {
   const key = `${run.runId} ${run.fetchedAt.toISOString()}`;
   const before = kept.get(database);
   const now = clock.monotonic();
   if (before?.key === key && now - before.since < keptMs) return before.outlines;
-  const isOld = before === undefined || now - before.zones.since > zonesKeptMs;
-  const zoneOutlines = isOld ? { known: new Map<string, Geometry>(), since: now } : before.zones;
-  const outlines = load(database, run.runId, zoneOutlines.known);
-  kept.set(database, { key, since: now, outlines, zones: zoneOutlines });
+  const still = <T>(learned: Learned<T> | undefined): Learned<T> =>
+    learned === undefined || now - learned.since > learnedForMs ? { known: new Map(), since: now } : learned;
+  const [alerts, zones] = [still(before?.alerts), still(before?.zones)];
+  const outlines = load(database, run.runId, { alerts: alerts.known, zones: zones.known });
+  kept.set(database, { key, since: now, outlines, alerts, zones });
   outlines.catch(() => {
-    if (kept.get(database)?.outlines === outlines) kept.delete(database);
+    // What was learned stays, so that the next attempt goes on from there.
+    const current = kept.get(database);
+    if (current?.outlines === outlines) kept.set(database, { ...current, key: '' });
   });
   return outlines;
+}
+
+/**
+ * The same, or `database_unavailable` at the moment `until` of the monotonic clock; the work goes on for
+ * those who ask again.
+ */
+export function outlinesInTime(
+  { database, clock, until }: { database: WeatherDatabase; clock: Clock; until: number },
+  run: Run,
+): Promise<AlertOutlines> {
+  return new Promise((resolve, reject) => {
+    const late = (): void =>
+      reject(
+        new WaybillError('database_unavailable', 'the outlines of the alerts are still being read', {
+          hint: 'try again in a moment: reading them goes on; or ask without point and bbox',
+        }),
+      );
+    const timer = clock.timeout(Math.max(0, Math.ceil(until - clock.monotonic())), late, { unref: true });
+    outlinesOf(database, clock, run)
+      .then(resolve, reject)
+      .finally(() => timer.cancel());
+  });
 }
 
 async function load(
   database: WeatherDatabase,
   runId: number,
-  known: Map<string, Geometry>,
+  known: { alerts: Map<string, Geometry | null>; zones: Map<string, Geometry> },
 ): Promise<AlertOutlines> {
   const outlines: Outline[] = [];
   const byZone: string[] = [];
-  for await (const { alertId, geometry } of members(database, runId))
-    if (isOutline(geometry)) outlines.push({ owners: [alertId], geometry });
-    else byZone.push(alertId);
+  const alerts = await membersOf(database, runId);
+  await learnAlerts(database, alerts, known.alerts);
+  for (const alert of alerts) {
+    const geometry = known.alerts.get(alert) ?? null;
+    if (geometry === null) byZone.push(alert);
+    else outlines.push({ owners: [alert], geometry });
+  }
   const areas = await areasOf(database, byZone);
-  await learnZones(database, [...areas.keys()], known);
+  await learnZones(database, [...areas.keys()], known.zones);
   const everyZone = new Set([...areas.values()].flat());
   const unplaced = new Set(byZone.filter((alert) => !everyZone.has(alert)));
   for (const [ugc, alerts] of areas) {
-    const geometry = known.get(ugc);
+    const geometry = known.zones.get(ugc);
     if (geometry !== undefined) outlines.push({ owners: alerts, geometry });
     else for (const alert of alerts) unplaced.add(alert);
   }
@@ -88,24 +122,47 @@ function isOutline(geometry: Geometry | null): geometry is Geometry {
 
 const pageSize = 1000;
 
-async function* members(
-  database: WeatherDatabase,
-  runId: number,
-): AsyncGenerator<{ alertId: string; geometry: Geometry | null }> {
+/** In the order of their identifiers. */
+async function membersOf(database: WeatherDatabase, runId: number): Promise<string[]> {
+  const found: string[] = [];
+  const { runId: run, alertId } = alertRunMembers;
   for (let after = '', isMore = true; isMore;) {
     const page = await database.one((queries) =>
       queries
-        .select({ alertId: alertRows.alertId, geometry: alertRows.geometry })
+        .select({ alertId })
         .from(alertRunMembers)
-        .innerJoin(alertRows, eq(alertRows.alertId, alertRunMembers.alertId))
-        .where(and(eq(alertRunMembers.runId, runId), gt(alertRunMembers.alertId, after)))
-        .orderBy(asc(alertRunMembers.alertId))
+        .where(and(eq(run, runId), gt(alertId, after)))
+        .orderBy(asc(alertId))
         .limit(pageSize),
     );
-    yield* page;
+    found.push(...page.map((row) => row.alertId));
     isMore = page.length === pageSize;
-    after = page.at(-1)?.alertId ?? after;
+    after = found.at(-1) ?? after;
   }
+  return found;
+}
+
+/** Adds those of which nothing is known, and forgets those that the poll has not any more. */
+async function learnAlerts(
+  database: WeatherDatabase,
+  alerts: readonly string[],
+  known: Map<string, Geometry | null>,
+): Promise<void> {
+  const wanted = alerts.filter((alert) => !known.has(alert));
+  const { alertId, geometry } = alertRows;
+  for (const page of pagesOf(wanted)) {
+    const [first = '', last = ''] = [page[0], page.at(-1)];
+    const rows = await database.one((queries) =>
+      queries
+        .select({ alertId, geometry })
+        .from(alertRows)
+        // An index finds the range at once; without it each page would be looked for among all alerts.
+        .where(and(between(alertId, first, last), among(alertId, page))),
+    );
+    for (const row of rows) known.set(row.alertId, isOutline(row.geometry) ? row.geometry : null);
+  }
+  const current = new Set(alerts);
+  for (const alert of known.keys()) if (!current.has(alert)) known.delete(alert);
 }
 
 /** The alerts of each zone. */
@@ -116,7 +173,7 @@ async function areasOf(database: WeatherDatabase, alerts: readonly string[]): Pr
       queries
         .select({ ugc: alertAreas.ugc, alertId: alertAreas.alertId })
         .from(alertAreas)
-        .where(inArray(alertAreas.alertId, page)),
+        .where(among(alertAreas.alertId, page)),
     );
     for (const { ugc, alertId } of rows) {
       const alerts = owners.get(ugc);
@@ -140,13 +197,18 @@ async function learnZones(
         queries
           .select({ ugc: zones.ugc, geometry: zones.geometry })
           .from(zones)
-          .where(inArray(zones.ugc, page)),
+          .where(among(zones.ugc, page)),
       )
       .catch((error: unknown) => {
         throw placesRequired(error);
       });
     for (const { ugc, geometry } of rows) if (isOutline(geometry)) known.set(ugc, geometry);
   }
+}
+
+/** As one value: to write a statement with a thousand takes longer than to answer it. */
+function among(column: AnyColumn, values: readonly string[]): SQL {
+  return sql`${column} in (select jsonb_array_elements_text(${JSON.stringify(values)}::text::jsonb))`;
 }
 
 function pagesOf<T>(items: readonly T[]): T[][] {

@@ -25,7 +25,7 @@ import { boxParameter, pointParameter } from '../../places/place-parameters.ts';
 import { zones } from '../../places/place-tables.ts';
 import { pastCheck } from '../../rows/field-checks.ts';
 import { firstClean, presentUntil } from '../../rows/first-clean.ts';
-import { outlinesOf, type AlertOutlines } from './alert-outlines.ts';
+import { outlinesInTime, type AlertOutlines } from './alert-outlines.ts';
 import { alertData, selectAlert, selectInForce, type AlertData } from './alert-queries.ts';
 import {
   alertAreas,
@@ -165,8 +165,9 @@ async function readAlerts(source: WeatherSource, query: AlertsQuery): Promise<Re
         ? noReading(notes)
         : readRun(queries, { run, query, places: null, now: clock.now() }, notes);
     });
+  const until = clock.monotonic() + source.deadlineMs;
   for (let attempt = 0; attempt < mostAttempts; attempt += 1) {
-    const found = await readPlaced(source, query);
+    const found = await readPlaced(source, query, until);
     if (found !== null) return found;
   }
   throw new WaybillError('database_unavailable', 'the alerts change faster than their outlines can be read', {
@@ -180,12 +181,13 @@ const mostAttempts = 3;
 async function readPlaced(
   { database, clock }: WeatherSource,
   query: AlertsQuery,
+  until: number,
 ): Promise<Reading<AlertsData> | null> {
   const notes = newNotes();
   const now = clock.now();
   const newest = await database.one((queries) => newestRun(queries, now, notes));
   if (newest === null) return noReading(notes);
-  const places = await outlinesOf(database, clock, newest);
+  const places = await outlinesInTime({ database, clock, until }, newest);
   return database.snapshot(async (queries) => {
     const run = await newestRun(queries, now, notes);
     return run?.runId === newest.runId ? readRun(queries, { run, query, places, now }, notes) : null;
