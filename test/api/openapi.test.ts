@@ -878,6 +878,8 @@ async function stalledUpload(api: Api, requestHead: string): Promise<Response> {
   const { socket, until } = await connect(t, api.origin);
   socket.write(requestHead);
   const text = await until(/\r\n\r\n\{.*\}/);
+  // An API that closes would wait for the body.
+  socket.destroy();
   const [head = '', body = ''] = text.split('\r\n\r\n');
   const [first = '', ...lines] = head.split('\r\n');
   const headers = lines.map((line) => /^([^:]+): (.*)$/.exec(line)?.slice(1) as [string, string]);
