@@ -90,3 +90,33 @@ t.test('what another has damaged and published again is looked at again', async 
     'it is there by now',
   );
 });
+
+t.test('force does not empty a whole bucket, unless that is allowed', async (t) => {
+  const root = memoryStorage({ flavour: 'objects' });
+  await put(root, 'unmanaged', 'x');
+  const bundle = bundleOf({ a: 'a' });
+  const { identity: source, created } = bundle;
+  const bucket = { bucket: 'b', endpoint: null, region: 'us-east-1', pathStyle: false, credentials: null };
+  const decided = async (prefix: string, allowBucketRoot: boolean, path: string) => {
+    const location = { backend: 's3' as const, ...bucket, prefix, allowBucketRoot };
+    const planned = await planOutputs(bundle, { owner, destination, destinationPath: path, recorded: [] });
+    const storage = within(root, parseBundlePath(path));
+    const decideOn = decider(
+      { storage, root },
+      { ...destination, location },
+      {
+        ...{ owner, bundle: { source, created }, workflow: 'replacement', force: true },
+        ...{ destinationPath: path, planned },
+      },
+    );
+    return decideOn(await readState(storage));
+  };
+  await t.rejects(decided('', false, '.'), {
+    code: 'bucket_root_protected',
+    message: /everything in the bucket; nothing was deleted/,
+    hint: /allow_bucket_root/,
+  });
+  t.match(await decided('', true, '.'), { clears: true });
+  t.match(await decided('live/', false, '.'), { clears: true });
+  t.match(await decided('', false, 'bundle'), { clears: false, action: 'publish_new' });
+});

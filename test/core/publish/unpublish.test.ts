@@ -1,5 +1,8 @@
 import t from 'tap';
 import { parseState } from '../../../src/core/catalog/parse-state.ts';
+import { lockText } from '../../../src/core/lease/lock-file.ts';
+import { newHolder, retire } from '../../../src/core/lease/this-holder.ts';
+import { WaybillError } from '../../../src/core/errors.ts';
 import type { Occurrence } from '../../../src/core/notify/event.ts';
 import {
   unpublish,
@@ -205,3 +208,54 @@ t.test(
     });
   },
 );
+
+t.test('what one that was killed after its commit left is swept, but not by a dry run', async (t) => {
+  const root = memoryStorage({ flavour: 'files' });
+  const dead = newHolder();
+  retire(dead);
+  await put(root, 'bundle/.publisher.lock', lockText(dead, 0));
+  for (const [dryRun, left] of [
+    [true, ['bundle/.publisher.lock']],
+    [false, []],
+  ] as const) {
+    await t.rejects(remove(root, { dryRun }), { code: 'not_published' });
+    t.same([...(await snapshot(root)).keys()], left);
+  }
+});
+
+t.test('an obstacle is told before anything goes, and by a dry run', async (t) => {
+  const root = memoryStorage({ flavour: 'files' });
+  await publishTo(root, { files: { 'a.txt': 'a', 'b.txt': 'b' } });
+  const before = await snapshot(root);
+  const denied = new WaybillError('storage_denied', 'the directory cannot be written to');
+  const asked: unknown[] = [];
+  const unwritable: Storage = {
+    ...root,
+    obstacleTo: async ({ removes, writes, bytes }) => {
+      asked.push([removes, writes, typeof bytes]);
+      return denied;
+    },
+  };
+  for (const dryRun of [true, false]) await t.rejects(remove(unwritable, { dryRun }), denied);
+  const looked = [['bundle/a.txt', 'bundle/b.txt'], [], 'number'];
+  t.same(asked, [looked, looked]);
+  t.same(await snapshot(root), before);
+});
+
+t.test('an obstacle that comes before the lease is told before anything goes', async (t) => {
+  const root = memoryStorage({ flavour: 'files' });
+  await publishTo(root, { files: { 'a.txt': 'a' } });
+  const denied = new WaybillError('storage_denied', 'the directory cannot be written to');
+  const unwritable: Storage = {
+    ...root,
+    async obstacleTo(change) {
+      return (await root.stat(listedKey('bundle/.publisher.lock'))) === undefined
+        ? root.obstacleTo(change)
+        : denied;
+    },
+  };
+  const before = await snapshot(root);
+  await t.rejects(remove(unwritable), denied);
+  t.same(await snapshot(root), before);
+  t.match(await remove(root), { outputs: ['a.txt'] });
+});
