@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { SourceMutant } from './instrument.ts';
 import type { Verdict } from './trial.ts';
@@ -60,7 +60,9 @@ export class Results {
 
   save(): void {
     mkdirSync(path.dirname(this.#file), { recursive: true });
-    writeFileSync(this.#file, JSON.stringify(this.#kept));
+    // Renamed, so that a kill leaves what was known before.
+    writeFileSync(`${this.#file}.new`, JSON.stringify(this.#kept));
+    renameSync(`${this.#file}.new`, this.#file);
   }
 
   #holds(test: string | undefined, digest: string | undefined): boolean {
