@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t, { type Test } from 'tap';
 import { startReceiver, type Receiver } from '../core/notify/receiver.ts';
@@ -12,6 +12,7 @@ import {
   launchApi,
   launchWorker,
   layOut,
+  token,
   upload,
   type Place,
   type PlaceSettings,
@@ -261,4 +262,93 @@ t.test('OpenTelemetry is loaded only where something is traced', async (t) => {
   t.not((await loadedWith({ collector: collector.url })).length, 0);
   t.equal(hook.received.length, 3);
   t.equal(hook.received[0]?.headers['traceparent'], undefined);
+});
+
+t.test('runs of a source, of its changes, and those that repeat another', async (t) => {
+  const collector = await startCollector(t);
+  const hook = await startReceiver(t);
+  const place = placeFor(t, { collector: collector.url }, hook);
+  const source = path.join(place.root, 'source');
+  const settle = 'watch: true, settle: 100ms';
+  const yaml = readFileSync(place.config, 'utf8').replace('pipelines: [p1]', 'pipelines: [p1, files]');
+  writeFileSync(
+    place.config,
+    `${yaml}  - {id: files, source: {backend: local, path: ./source}, ${settle}, destinations: [{id: web, backend: local, path: ./public/files}]}\n`,
+  );
+  mkdirSync(source);
+  const api = await launchApi(t, place, ['serve']);
+  const post = async (route: string, headers: Record<string, string> = {}): Promise<string> =>
+    acceptedId(
+      await fetch(`${api.url}v1/pipelines/${route}`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${token}`, ...headers },
+      }),
+    );
+  const traceOf = async (runId: string): Promise<CollectedSpan[]> => {
+    await follow(api.url, runId);
+    const isOfRun = ({ attributes }: CollectedSpan): boolean => attributes['waybill.run_id'] === runId;
+    for (;;) {
+      const run = collector.spans.find((span) => span.name === 'run' && isOfRun(span));
+      if (run !== undefined) return collector.spans.filter(({ traceId }) => traceId === run.traceId);
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  };
+  const roots = (spans: readonly CollectedSpan[]): string[] =>
+    spans.filter(({ parentSpanId }) => parentSpanId === '').map(({ name }) => name);
+
+  const first = await acceptedId(await upload(api.url, 'p1', bundle('one')));
+  const uploaded = await traceOf(first);
+  t.same(roots(uploaded), [uploadSpan]);
+  const repeated = await traceOf(await post(`p1/runs/${first}/rerun`));
+  t.same(roots(repeated), ['POST /v1/pipelines/{pipeline_id}/runs/{run_id}/rerun']);
+  t.not(repeated[0]?.traceId, uploaded[0]?.traceId, 'who asks for it begins a trace');
+
+  const asked = await traceOf(await post('files/runs'));
+  t.same(roots(asked), ['POST /v1/pipelines/{pipeline_id}/runs']);
+
+  mkdirSync(path.join(source, 'new'));
+  writeFileSync(path.join(source, 'new', 'a.txt'), 'a');
+  writeFileSync(
+    path.join(source, 'new', 'manifest.json'),
+    '{"schema_version": 1, "created": "2026-11-20T01:02:03Z", "files": ["a.txt"]}',
+  );
+  const { run_id: watched = '' } = await api.until(
+    ({ msg }) => msg === 'run started by a change of its source',
+  );
+  const changed = await traceOf(watched);
+  t.same(roots(changed), ['watch']);
+  t.ok(
+    changed.some(({ name }) => name === 'destination'),
+    'down to its destination',
+  );
+});
+
+t.test('a worker that traces nothing passes the trace on as it came', async (t) => {
+  const collector = await startCollector(t);
+  const hook = await startReceiver(t);
+  const queue = await queueOf(t, 'bullmq');
+  const place = placeFor(t, { ...queue, collector: collector.url }, hook);
+  const api = await launchApi(t, place);
+  const untraced = { ...place, env: { ...place.env, OTEL_SDK_DISABLED: 'true' } };
+  await launchWorker(t, untraced);
+  await follow(api.url, await acceptedId(await upload(api.url, 'p1', bundle('one'))));
+  while (hook.received.length === 0) await new Promise((resolve) => setTimeout(resolve, 50));
+  const [accept] = await collector.until(uploadSpan);
+  t.equal(hook.received[0]?.headers['traceparent'], `00-${accept?.traceId}-${accept?.spanId}-01`);
+  t.equal(collector.spans.length, 1);
+});
+
+t.test('what is refused for its token is not reported; what is refused otherwise is', async (t) => {
+  const collector = await startCollector(t);
+  const hook = await startReceiver(t);
+  const place = placeFor(t, { collector: collector.url }, hook);
+  const api = await launchApi(t, place, ['serve']);
+  const refused = await upload(api.url, 'p1', bundle('one'), { authorization: 'Bearer wrong' });
+  t.equal(refused.status, 401);
+  const malformed = await upload(api.url, 'p1', Buffer.alloc(2_000, 'x'));
+  t.equal(malformed.status, 400);
+  const found = await collector.until(uploadSpan);
+  t.equal(await api.kill('SIGTERM'), 0);
+  t.match(found, [{ name: uploadSpan, attributes: { 'http.response.status_code': 400 } }]);
+  t.equal(collector.spans.length, 1);
 });
