@@ -13,6 +13,7 @@ export const needs = {
   curl: { programs: ['curl'], packages: ['curl'] },
   mount: { programs: ['mount', 'umount'], packages: ['mount'] },
   network: { programs: ['ip'], packages: ['iproute2'] },
+  nginx: { programs: ['nginx'], packages: ['nginx-light'] },
   openssl: { programs: ['openssl'], packages: ['openssl'] },
   perl: { programs: ['perl'], packages: ['perl-base'] },
   postgres: { programs: ['initdb', 'postgres', 'pg_isready'], packages: ['postgresql'] },

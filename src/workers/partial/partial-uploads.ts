@@ -188,9 +188,11 @@ function partialUploads(
 
 /** No such upload. */
 export function unknownUpload(): WaybillError {
-  return new WaybillError('upload_not_found', 'there is no such upload, or it has ended or expired', {
-    hint: 'begin a new one',
-  });
+  return new WaybillError(
+    'upload_not_found',
+    'there is no such upload here: it was given up or has expired, or another host has it',
+    { hint: 'begin a new one; docs/operations.md tells how a balancer keeps an upload at one host' },
+  );
 }
 
 function full(): WaybillError {
