@@ -271,7 +271,22 @@ const allPushes = 1000;
 
 t.test('over a line that cuts, drops and stalls, each bundle is published once', async (t) => {
   const pushes = howMany(allPushes, 20);
-  const place = t.testdir({ 'c.yml': config, a: { file: 'x'.repeat(2000) } });
+  // A pipeline does one run at a time: in one alone a thousand runs would wait for each other.
+  const pipelines = ['one', 'two', 'three', 'four'];
+  const place = t.testdir({
+    'c.yml': [
+      `upload_tokens: [{id: ci, value_env: TOKEN_CI, pipelines: [${pipelines.join(', ')}]}]`,
+      'server:',
+      '  http: {listen: "127.0.0.1:0", queue_size: 1000, max_concurrency: 4}',
+      '  staging: {directory: ./staging}',
+      'pipelines:',
+      ...pipelines.map(
+        (id) =>
+          `  - {id: ${id}, source: {backend: http_upload}, destinations: [{id: web, backend: local, path: ./web}]}`,
+      ),
+    ].join('\n'),
+    a: { file: 'x'.repeat(2000) },
+  });
   const { port, url } = await startDaemon(t, place, { TOKEN_CI: token });
   const proxy = await startRoughProxy(t, port, generator('rough line'));
   let retries = 0;
@@ -286,9 +301,14 @@ t.test('over a line that cuts, drops and stalls, each bundle is published once',
   const runs = new Set<string>();
   await inParallel(
     Array.from({ length: pushes }, (_, index) => index),
-    16,
+    // Most of them wait for a connection that stands still.
+    48,
     async (index) => {
-      const { runId, run } = await client.push('site', path.join(place, 'a'), { name: `n${index}` });
+      const { runId, run } = await client.push(pipelines[index % 4] as string, path.join(place, 'a'), {
+        name: `n${index}`,
+        // Both ways: the answers of each may be lost.
+        resumable: index % 8 < 4 ? 'never' : 'always',
+      });
       runs.add(runId);
       if (run?.status !== 'succeeded') t.fail(`push ${index} ended as ${String(run?.status)}`);
     },
