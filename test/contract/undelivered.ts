@@ -28,7 +28,13 @@ interface Opened {
 export function undeliveredContract(t: Test, open: (t: Test) => Promise<Opened>): void {
   t.test('events are listed in the order in which they happened, whole, by notifier', async (t) => {
     const { events } = await open(t);
-    const all = [givenUp('msg_c', 3), givenUp('msg_a', 1), givenUp('msg_z', 2), givenUp('msg_b', 2)];
+    const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+    const all = [
+      { ...givenUp('msg_c', 3), traceparent },
+      givenUp('msg_a', 1),
+      givenUp('msg_z', 2),
+      givenUp('msg_b', 2),
+    ];
     for (const one of all) await events.keep('n', one);
     await events.keep('other', givenUp('msg_a', 1));
     t.same(await events.list('n'), [all[1], all[2], all[3], all[0]]);

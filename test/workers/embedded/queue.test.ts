@@ -407,15 +407,16 @@ t.test('events that nobody has got are there after a kill, in their order', asyn
     type: 'notifier.test' as const,
     data: { notifier_id: 'hook', message: 'a test' },
   });
+  const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
   const ended = ['msg_1', 'msg_2', 'msg_3'].map((id) =>
-    daemon.store.outbox.keep({ notifierId: 'hook', event: eventOf(id) }),
+    daemon.store.outbox.keep({ notifierId: 'hook', event: eventOf(id), traceparent }),
   );
   ended[1]!();
   await daemon.kill();
   await daemon.open();
   t.same(
-    daemon.store.outbox.left.map(({ notifierId, event }) => [notifierId, event]),
-    ['msg_1', 'msg_3'].map((id) => ['hook', eventOf(id)]),
+    daemon.store.outbox.left.map(({ notifierId, event, traceparent: kept }) => [notifierId, event, kept]),
+    ['msg_1', 'msg_3'].map((id) => ['hook', eventOf(id), traceparent]),
   );
   for (const { ended: end } of daemon.store.outbox.left) end();
   await daemon.kill();

@@ -1,0 +1,99 @@
+import t from 'tap';
+import { systemClock } from '../../../src/core/clock.ts';
+import { silentLog } from '../../../src/core/log.ts';
+import { eventOf } from '../../../src/core/notify/event.ts';
+import type { Outcome } from '../../../src/core/notify/lane.ts';
+import { createNotifier } from '../../../src/core/notify/notifier.ts';
+import type { KeptEvent } from '../../../src/core/notify/outbox.ts';
+import type { Attempted, Sink } from '../../../src/core/notify/sink.ts';
+import { undeliveredBook } from '../../../src/core/notify/undelivered-book.ts';
+import { recordingTracer, type FinishedSpan } from '../../../src/core/tracing/span.ts';
+import { parseTraceparent } from '../../../src/core/tracing/traceparent.ts';
+import { testOccurrence } from '../../../src/core/publish/results/occurrences.ts';
+
+const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+const parent = parseTraceparent(traceparent);
+const occurrence = testOccurrence('n');
+
+function open({ left = [], answer }: { left?: KeptEvent[]; answer: () => Attempted }) {
+  const spans: FinishedSpan[] = [];
+  const sent: (string | undefined)[] = [];
+  const kept: KeptEvent[] = [];
+  const undelivered = undeliveredBook();
+  const outcomes: Outcome[] = [];
+  const sink: Sink = {
+    concurrency: 1,
+    timeoutMs: 10_000,
+    send: async (_event, _signal, traced) => {
+      sent.push(traced);
+      return answer();
+    },
+    close: async () => undefined,
+  };
+  const notifier = createNotifier({
+    notifiers: [
+      // The schema offers no subscription to test events; a notifier asks only for what it has.
+      { config: { id: 'n', kind: 'log', events: [occurrence.type as never], pipelines: null }, sink },
+    ],
+    clock: systemClock,
+    log: silentLog,
+    tracer: recordingTracer({
+      clock: systemClock,
+      report: (span) => void spans.push(span),
+      samples: () => true,
+    }),
+    onOutcome: (outcome) => void outcomes.push(outcome),
+    undelivered,
+    outbox: {
+      left: left.map((one) => ({ ...one, ended: () => undefined })),
+      keep: (one) => {
+        kept.push(one);
+        return () => undefined;
+      },
+    },
+  });
+  const ended = async (count: number): Promise<void> => {
+    while (outcomes.length < count) await new Promise((resolve) => setImmediate(resolve));
+  };
+  return { notifier, spans, sent, kept, undelivered, ended };
+}
+
+const refusing: Attempted = { ok: false, reason: 'answered 400', retry: false };
+
+t.test('an event that is refused again and again stays in its trace', async (t) => {
+  const { notifier, spans, sent, kept, undelivered, ended } = open({ answer: () => refusing });
+  notifier.notify(occurrence, traceparent);
+  await ended(1);
+  t.match(kept, [{ notifierId: 'n', traceparent }]);
+  t.match(await undelivered.list('n'), [{ traceparent, tries: 1 }]);
+  for (const tries of [2, 3]) {
+    t.match(await notifier.redeliver('n'), { delivered: 0, left: 1 });
+    t.match(await undelivered.list('n'), [{ traceparent, tries }]);
+  }
+  t.equal(spans.length, 3);
+  for (const [index, span] of spans.entries()) {
+    t.match(span, { name: 'notify', parent, error: 'refused', attributes: { 'waybill.tries': 1 } });
+    t.equal(
+      sent[index],
+      `00-${span.traceId}-${span.spanId}-01`,
+      'the receiver gets the span of the delivery',
+    );
+  }
+  await notifier.close(1_000);
+});
+
+t.test('what an earlier process left goes on with its trace, or with one of its own', async (t) => {
+  const eventFor = (id: string): KeptEvent => ({
+    notifierId: 'n',
+    event: eventOf(occurrence, id, new Date(0)),
+  });
+  const left = [{ ...eventFor('msg_1'), traceparent }, eventFor('msg_2')];
+  const { notifier, spans, ended } = open({ left, answer: () => ({ ok: true }) });
+  await ended(2);
+  t.match(spans, [
+    { parent, error: null },
+    { parent: null, error: null },
+  ]);
+  t.not(spans[1]?.traceId, parent?.traceId);
+  await notifier.close(1_000);
+});
