@@ -94,7 +94,8 @@ export function quantity(value: unknown): number | null {
   return isMap(value) && typeof value['value'] === 'number' ? value['value'] : null;
 }
 
-function coordinatesOf(geometry: unknown): [number, number] {
+/** Longitude and latitude of a point. */
+export function coordinatesOf(geometry: unknown): [number, number] {
   const coordinates: unknown[] =
     isMap(geometry) && Array.isArray(geometry['coordinates']) ? geometry['coordinates'] : [];
   const [longitude, latitude] = coordinates;

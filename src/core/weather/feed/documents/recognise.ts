@@ -3,6 +3,8 @@ import { NothingToLoad, readEach } from './faults.ts';
 import { forecastOf } from './forecasts.ts';
 import { observationOf } from './observations.ts';
 import { outlookOf } from './outlooks.ts';
+import { isPlaceTable, placeTableOf } from './place-tables.ts';
+import { isStation, isZone, placesOf, stationOf, zoneOf } from './places.ts';
 import { isMap, mapsOf, type Json, type Loadable } from './rows.ts';
 import { graphicastsOf, storiesOf } from './stories.ts';
 import { textProductsOf } from './text-products.ts';
@@ -41,6 +43,7 @@ function recordsOf(text: string, reading: Reading): Loadable[] {
   if (start.startsWith('{') || start.startsWith('[')) return fromJson(JSON.parse(text) as unknown, reading);
   if (/^(<\?xml[^>]*>\s*)?<alert\s/.test(start)) return [capOf(text)];
   if (start.includes('<graphicasts>')) return [graphicastsOf(text)];
+  if (isPlaceTable(start)) return [placeTableOf(text, reading.leftOut)];
   return textProductsOf(null, text);
 }
 
@@ -54,6 +57,8 @@ function fromJson(document: unknown, reading: Reading): Loadable[] {
   const properties = isMap(document['properties']) ? document['properties'] : {};
   if ('periods' in properties) return [forecastOf(document, fileName)];
   if ('timestamp' in properties) return [observationOf(document)];
+  if (isZone(properties)) return [{ family: 'places', table: 'zones', rows: [zoneOf(document)] }];
+  if (isStation(properties)) return [{ family: 'places', table: 'stations', rows: [stationOf(document)] }];
   throw new NothingToLoad(
     'error' in document || 'status' in document || isMap(document['stories'])
       ? 'it is an error of the source'
@@ -71,6 +76,9 @@ function fromFeatures(document: Json, features: Json[], reading: Reading): Loada
   if (!isMap(properties)) throw new NothingToLoad('its features have no properties');
   if ('timestamp' in properties) return readEach(features, 'features', reading.leftOut, observationOf);
   if ('event' in properties) return [alertsOf(document, reading)];
+  if (isZone(properties)) return [placesOf(features, reading.leftOut, { table: 'zones', read: zoneOf })];
+  if (isStation(properties))
+    return [placesOf(features, reading.leftOut, { table: 'stations', read: stationOf })];
   return [outlookOf(document, reading.fileName)];
 }
 
@@ -88,5 +96,7 @@ function received(record: Loadable, at: Date): Loadable {
       return { ...record, run: { ...record.run, received_at } } as Loadable;
     case 'forecast_discussion':
       return { ...record, discussion: { ...record.discussion, received_at } };
+    case 'places':
+      return record;
   }
 }

@@ -14,7 +14,14 @@ export type Loadable =
   | { family: 'forecast_discussion'; discussion: Row; sections: Row[] }
   | { family: 'stories'; office: string; fetchedAt: string; stories: Row[] }
   | { family: 'outlook'; run: OutlookRun; areas: OutlookArea[] }
-  | { family: 'outlook_discussion'; run: OutlookRun; discussion: Row };
+  | { family: 'outlook_discussion'; run: OutlookRun; discussion: Row }
+  | ({ family: 'places' } & PlaceTable);
+
+/** Rows that have the same columns, each with a key of its own. */
+export interface PlaceTable {
+  table: 'stations' | 'locations' | 'offices' | 'zones';
+  rows: Row[];
+}
 
 export interface Alert {
   alert: Row & { alert_id: string };

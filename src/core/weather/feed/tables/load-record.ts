@@ -1,4 +1,5 @@
 import type { Loadable, Row } from '../documents/rows.ts';
+import { loadPlaces } from './load-places.ts';
 import { loadOutlook, loadOutlookDiscussion } from './outlooks.ts';
 import { loadAlerts, loadStories } from './polls.ts';
 import { runOf, withRun } from './runs.ts';
@@ -38,6 +39,8 @@ export async function loadRecord(statements: Statements, record: Loadable): Prom
       return loadOutlook(statements, record);
     case 'outlook_discussion':
       return loadOutlookDiscussion(statements, record);
+    case 'places':
+      return loadPlaces(statements, record);
   }
 }
 
