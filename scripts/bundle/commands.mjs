@@ -5,7 +5,7 @@
  * loads, and `others`. Everything else stays as it is: packages of node_modules, loaded when they are needed,
  * and the long-running programs, which `programs.mjs` bundles.
  */
-import { chmodSync, copyFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { build, transform } from 'esbuild';
 import { keepMachineCode } from './machine-code.mjs';
@@ -59,7 +59,8 @@ const commands = {
 
 rmSync(directory, { recursive: true, force: true });
 mkdirSync(directory, { recursive: true });
-copyFileSync('scripts/bundle/start.cjs', program);
+const start = readFileSync('scripts/bundle/start.cjs', 'utf8');
+writeFileSync(program, start.replace('V8_OF_BUILD', process.versions.v8));
 chmodSync(program, 0o755);
 mkdirSync('dist/cli', { recursive: true });
 writeFileSync('dist/cli/main.js', "#!/usr/bin/env node\nimport '../bundle/waybill.cjs';\n");

@@ -23,7 +23,9 @@ export function keepMachineCode(program) {
   const run = (...args) => {
     const env = { ...process.env, WAYBILL_BUILD_KEEP: list };
     const { status, stderr } = spawnSync(process.execPath, [program, ...args], { env, encoding: 'utf8' });
-    if (status !== 0) throw new Error(`the new program failed at ${args.join(' ')}:\n${stderr}`);
+    // V8 tells on stderr of a flag that it does not know, and goes on.
+    if (status !== 0 || stderr.includes('unrecognized flag'))
+      throw new Error(`the new program failed at ${args.join(' ')}:\n${stderr}`);
   };
   try {
     writeFileSync(path.join(directory, 'config.yml'), config);
