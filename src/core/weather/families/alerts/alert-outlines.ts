@@ -55,7 +55,10 @@ function outlinesOf(database: WeatherDatabase, clock: Clock, run: Run): Promise<
   const now = clock.monotonic();
   if (before?.key === key && now - before.since < keptMs) return before.outlines;
   const still = <T>(learned: Learned<T> | undefined): Learned<T> =>
-    learned === undefined || now - learned.since > learnedForMs ? { known: new Map(), since: now } : learned;
+    learned === undefined || now - learned.since > learnedForMs
+      ? { known: new Map(), since: now }
+      : // A copy: another poll may still be read, and forgets what is not in it.
+        { known: new Map(learned.known), since: learned.since };
   const [alerts, zones] = [still(before?.alerts), still(before?.zones)];
   const outlines = load(database, run.runId, { alerts: alerts.known, zones: zones.known });
   kept.set(database, { key, since: now, outlines, alerts, zones });
