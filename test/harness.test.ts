@@ -1,8 +1,10 @@
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { bundle } from '../scripts/test/bundle.ts';
 import { quietDomains, runFile } from '../scripts/test/run-file.ts';
+import { watchSilence } from '../scripts/test/silence.ts';
 
 t.test('an error that nothing awaits fails the test that it comes from', async (t) => {
   for (const args of [[], [quietDomains]]) {
@@ -51,3 +53,17 @@ t.test('a failure names its place in the source, and shows it', async (t) => {
   t.match(exception, 'throw new Error(thrown);\n  --------^');
   t.notMatch(`${failure}${exception}`, /bundles-|node_modules/, 'and nothing of what runs it');
 });
+
+t.test(
+  'a file is not taken for a silent one after its end, though its last output comes later',
+  async (t) => {
+    let silences = 0;
+    const silence = watchSilence(1, () => (silences += 1));
+    silence.end();
+    silence.heard();
+    await sleep(20);
+    t.equal(silences, 0);
+    watchSilence(1, () => (silences += 1)).heard();
+    while (silences === 0) await sleep(1);
+  },
+);

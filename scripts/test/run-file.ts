@@ -13,6 +13,7 @@ import {
   withOriginalPlaces,
   type Place,
 } from './original-places.ts';
+import { watchSilence } from './silence.ts';
 
 export interface FileResult {
   file: string;
@@ -81,18 +82,13 @@ export async function runFile(
   });
   running.add(child);
   const parser = newParser(result, skipsMissing);
-  let hang: NodeJS.Timeout | undefined;
-  const alive = (): void => {
-    clearTimeout(hang);
-    hang = setTimeout(() => {
-      fail('the whole file', `silent for ${silenceMs / 60_000} minutes, and killed`);
-      killSession(child);
-    }, silenceMs);
-  };
-  alive();
+  const silence = watchSilence(silenceMs, () => {
+    fail('the whole file', `silent for ${silenceMs / 60_000} minutes, and killed`);
+    killSession(child);
+  });
   let stdout = '';
   child.stdout.on('data', (chunk: Buffer) => {
-    alive();
+    silence.heard();
     stdout += chunk.toString();
     parser.write(chunk.toString());
   });
@@ -100,7 +96,7 @@ export async function runFile(
   const [code, signal] = await new Promise<[number | null, NodeJS.Signals | null]>((resolve) =>
     child.once('exit', (...how) => resolve(how)),
   );
-  clearTimeout(hang);
+  silence.end();
   const left = await endLeftovers(child.pid as number, disk);
   running.delete(child);
   if (!child.stdout.readableEnded) await new Promise((resolve) => child.once('close', resolve));
