@@ -5,7 +5,7 @@
  * loads, and `others`. Everything else stays as it is: packages of node_modules, loaded when they are needed,
  * and the long-running programs, which `programs.mjs` bundles.
  */
-import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, copyFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { build, transform } from 'esbuild';
 import { keepMachineCode } from './machine-code.mjs';
@@ -59,8 +59,7 @@ const commands = {
 
 rmSync(directory, { recursive: true, force: true });
 mkdirSync(directory, { recursive: true });
-const start = readFileSync('scripts/bundle/start.cjs', 'utf8');
-writeFileSync(program, start.replace('V8_OF_BUILD', process.versions.v8));
+copyFileSync('scripts/bundle/start.cjs', program);
 chmodSync(program, 0o755);
 mkdirSync('dist/cli', { recursive: true });
 writeFileSync('dist/cli/main.js', "#!/usr/bin/env node\nimport '../bundle/waybill.cjs';\n");
@@ -69,11 +68,11 @@ rmSync('dist/cli/main.js.map', { force: true });
 const { text, needs } = await split();
 const starting = needs('main.js');
 const others = [...text.keys()].filter((name) => !starting.has(name));
-await write({ start: starting, others });
-const loaded = new Set(keepMachineCode(program));
-const isLoaded = (name) => loaded.has(`./${name}`);
+await write({ start: starting, others }, []);
+const loaded = keepMachineCode(program);
+const isLoaded = (name) => loaded.parts.includes(`./${name}`);
 const publish = others.filter(isLoaded);
-await write({ start: starting, publish, others: others.filter((name) => !isLoaded(name)) });
+await write({ start: starting, publish, others: others.filter((name) => !isLoaded(name)) }, loaded.builtins);
 keepMachineCode(program);
 
 /** All code in parts, each of what the same commands need, and which parts one needs at once. */
@@ -108,16 +107,17 @@ function urlOf(emitted) {
   return `(require('node:url').pathToFileURL(require('node:path').join(__dirname, '../${emitted}')).href)`;
 }
 
-/** Each file is an object with its parts as functions; the first one says, too, where the others are. */
-async function write(files) {
-  const placeOf = Object.entries(files).flatMap(([file, names]) =>
+/** Each file is an object with its parts as functions; the first has what the program has to know, too. */
+async function write(files, builtins) {
+  const places = Object.entries(files).flatMap(([file, names]) =>
     [...names].map((name) => [`./${name}`, file]),
   );
+  const known = { placeOf: Object.fromEntries(places), builtins, v8OfBuild: process.versions.v8 };
   for (const [file, names] of Object.entries(files)) {
     const parts = await Promise.all([...names].map(asFunction));
-    const places = file === 'start' ? `placeOf:${JSON.stringify(Object.fromEntries(placeOf))},` : '';
+    const more = file === 'start' ? `...${JSON.stringify(known)},` : '';
     rmSync(`${directory}/${file}.cjs.cache`, { force: true });
-    writeFileSync(`${directory}/${file}.cjs`, `({${places}parts:{\n${parts.join(',\n')}\n}})`);
+    writeFileSync(`${directory}/${file}.cjs`, `({${more}parts:{\n${parts.join(',\n')}\n}})`);
   }
 }
 

@@ -15,7 +15,7 @@ const second = { ...first, 'a/readme.txt': 'hello again' };
  * nothing to do. It keeps what V8 has compiled for all of them beside what it was compiled from.
  *
  * @param {string} program
- * @returns {string[]} the parts that it has loaded
+ * @returns {{ parts: string[], builtins: string[] }} what the last one has loaded, and of Node.js's own
  */
 export function keepMachineCode(program) {
   const directory = mkdtempSync(path.join(tmpdir(), 'waybill-build-'));

@@ -5,27 +5,16 @@
  * another processor) it compiles anew, which costs some 40 ms and changes nothing else.
  */
 const { readFileSync } = require('node:fs');
-const v8 = require('node:v8');
 const vm = require('node:vm');
-
-// A short command is over before the optimizing compiler pays, which V8 calls after a sixtieth of this. The
-// build has tried the flag with this V8; another one might not know it.
-const isShort = !['serve', 'worker', 'weather'].includes(process.argv[2]);
-if (isShort && process.versions.v8 === 'V8_OF_BUILD') v8.setFlagsFromString('--interrupt-budget=4000000');
 
 /** Files of `scripts/bundle/commands.mjs`, each loaded when the first of its parts is asked for. */
 const parts = new Map();
 const modules = new Map();
 const scripts = new Map();
-const { placeOf } = load('start');
+const { placeOf, builtins, v8OfBuild } = load('start');
 
 // The build's own way in: the functions that have run by the end are the ones worth keeping.
-if (process.env.WAYBILL_BUILD_KEEP !== undefined)
-  process.on('exit', () => {
-    const { writeFileSync } = require('node:fs');
-    for (const [file, script] of scripts) writeFileSync(`${file}.cache`, script.createCachedData());
-    writeFileSync(process.env.WAYBILL_BUILD_KEEP, JSON.stringify([...modules.keys()]));
-  });
+if (process.env.WAYBILL_BUILD_KEEP !== undefined) process.on('exit', keepMachineCode);
 
 requirePart('./main.js');
 
@@ -47,6 +36,7 @@ async function importPart(name) {
 }
 
 function load(name) {
+  if (name === 'publish') postponeOptimizing();
   const file = `${__dirname}/${name}.cjs`;
   const script = new vm.Script(readFileSync(file, 'latin1'), {
     filename: file,
@@ -56,6 +46,32 @@ function load(name) {
   const loaded = script.runInThisContext();
   for (const [part, run] of Object.entries(loaded.parts)) parts.set(part, run);
   return loaded;
+}
+
+/**
+ * A short command is over before the optimizing compiler pays, which V8 then calls after a sixtieth of this.
+ * The build has tried the flag with its V8; another one might not know it. Machine code is taken only with
+ * the flags that it was kept with: what Node.js has of its own modules has to be loaded before.
+ */
+function postponeOptimizing() {
+  if (process.versions.v8 !== v8OfBuild) return;
+  for (const name of builtins) require(name);
+  require('node:v8').setFlagsFromString('--interrupt-budget=4000000');
+}
+
+/** `start` is loaded before the flag is set, and so is kept by a command that loads nothing else. */
+function keepMachineCode() {
+  const { writeFileSync } = require('node:fs');
+  const { builtinModules } = require('node:module');
+  const [start, ...others] = scripts;
+  for (const [file, script] of others.length === 0 ? [start] : others)
+    writeFileSync(`${file}.cache`, script.createCachedData());
+  const native = process.moduleLoadList.map((name) => name.replace(/^NativeModule /, ''));
+  const loaded = {
+    parts: [...modules.keys()],
+    builtins: builtinModules.filter((name) => native.includes(name)),
+  };
+  writeFileSync(process.env.WAYBILL_BUILD_KEEP, JSON.stringify(loaded));
 }
 
 function readIfThere(name) {
