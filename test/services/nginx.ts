@@ -1,12 +1,10 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Test } from 'tap';
-import { systemClock } from '../../src/core/clock.ts';
 import { ensureInstalled } from './debian.ts';
 import { freePort } from './free-port.ts';
+import { startWebServer } from './web-server.ts';
 
 /**
  * Debian's nginx with one server of these directives, and others of `http` beside it; installed where it is
@@ -43,28 +41,12 @@ ${server}
 }
 `,
   );
-  const child = spawn('nginx', ['-p', directory, '-c', file, '-e', 'stderr'], {
+  await startWebServer(t, {
+    program: 'nginx',
+    args: ['-p', directory, '-c', file, '-e', 'stderr'],
     env: { PATH: `${process.env['PATH'] ?? ''}:/usr/sbin` },
-    stdio: ['ignore', 'ignore', 'pipe'],
+    directory,
+    url: `http://127.0.0.1:${port}/`,
   });
-  let log = '';
-  child.stderr.on('data', (chunk: Buffer) => (log += chunk.toString()));
-  const exited = once(child, 'exit');
-  t.teardown(async () => {
-    child.kill('SIGKILL');
-    await exited;
-    rmSync(directory, { recursive: true, force: true });
-  });
-  while (!(await answers(port))) {
-    if (child.exitCode !== null) throw new Error(`nginx ended:\n${log}`);
-    await systemClock.sleep(20);
-  }
   return port;
-}
-
-async function answers(port: number): Promise<boolean> {
-  return fetch(`http://127.0.0.1:${port}/`).then(
-    () => true,
-    () => false,
-  );
 }
