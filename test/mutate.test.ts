@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { instrument, type SourceMutant } from '../scripts/mutate/instrument.ts';
 import { summarise, type Judged } from '../scripts/mutate/report.ts';
 import { Results } from '../scripts/mutate/results.ts';
@@ -223,25 +223,52 @@ const spoiling = `
   });
 `;
 
-t.test('no mutant fails for what an earlier one has done to the data of a test', async (t) => {
-  const directory = t.testdir({ 'spoiling.test.mjs': spoiling, 'passing.txt': '' });
-  const bundle = path.join(directory, 'spoiling.test.mjs');
+/** Like the instrumented files, it asks for what is switched on when its first place is reached. */
+const asking = `
+  const t = globalThis.testOfMutants;
+  let namespace;
+  t.test('reaches nothing', async (t) => t.pass());
+  t.test('a rule', async (t) => {
+    namespace ??= globalThis.__stryker__;
+    t.not(namespace.activeMutant, 'fails');
+  });
+`;
+
+/** Tries mutants in one process, each with some tests of a bundle. */
+async function inOneProcess(t: Test) {
+  const directory = t.testdir({ 'spoiling.mjs': spoiling, 'asking.mjs': asking, 'passing.txt': '' });
   const runner = new Runner(await bundleWorker('.tap/mutate-test'));
   t.teardown(() => runner.close());
-  const run = async (mutant: string) => {
-    const file = path.join(directory, 'passing.txt');
-    const measured = [measuredFile(bundle, [{ ms: 1, hits: { [mutant]: 1 } }])].map((one) => ({
-      ...one,
-      bundle,
-    }));
+  return async (name: string, test: string, only?: number) => {
+    const bundle = path.join(directory, test);
+    const unit = { ms: 1, hits: { [name]: 1 }, ...(only === undefined ? {} : { only }) };
+    const others = only === undefined ? [] : [{ only: 1 - only, ms: 1, hits: {} }];
+    const measured = [{ ...measuredFile(bundle, [unit, ...others]), bundle }];
     const results = new Results(path.join(directory, 'results.json'), true);
     const trial = { measured, runner, results, chances: new Chances(), budgetMs: Infinity };
-    return (await tryOut({ ...mutantNamed(mutant), file }, trial)).status;
+    const { status } = await tryOut(
+      { ...mutant('', name), file: path.join(directory, 'passing.txt') },
+      trial,
+    );
+    return status;
   };
-  const mutantNamed = (name: string) => mutant('', name);
-  t.equal(await run('harmless'), 'survived');
-  t.equal(await run('fails'), 'killed');
-  t.equal(await run('harmless'), 'survived');
-  t.equal(await run('spoils'), 'killed');
-  t.equal(await run('harmless'), 'survived');
+}
+
+t.test('no mutant fails for what an earlier one has done to the data of a test', async (t) => {
+  const run = await inOneProcess(t);
+  for (const [name, status] of [
+    ['harmless', 'survived'],
+    ['fails', 'killed'],
+    ['harmless', 'survived'],
+    ['spoils', 'killed'],
+    ['harmless', 'survived'],
+  ] as const)
+    t.equal(await run(name, 'spoiling.mjs'), status, name);
+});
+
+t.test('a file that is reached late has the mutant that is on then', async (t) => {
+  const run = await inOneProcess(t);
+  t.equal(await run('fails', 'asking.mjs', 0), 'survived');
+  t.equal(await run('harmless', 'spoiling.mjs'), 'survived');
+  t.equal(await run('fails', 'asking.mjs', 1), 'killed');
 });

@@ -125,6 +125,8 @@ async function runTests(root: ReturnType<typeof newTest>, run: Run): Promise<Rea
   const isFresh = !used.isUsed;
   used.isUsed ||= mutant !== undefined;
   const id = `${(started += 1)}`;
+  // Each file asks for it when the first of its places is reached, which may be now.
+  globals.__stryker__ = namespace;
   Object.assign(namespace, switched, { currentTestId: id });
   const ended = new Promise<void>((resolve) => {
     root.on('end', resolve);
