@@ -38,7 +38,7 @@ async function importPart(name) {
 function load(name) {
   if (name === 'publish') postponeOptimizing();
   const file = `${__dirname}/${name}.cjs`;
-  const script = new vm.Script(readFileSync(file, 'latin1'), {
+  const script = new vm.Script(readFileSync(file, 'utf8'), {
     filename: file,
     cachedData: readIfThere(`${file}.cache`),
   });

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { Readable, Writable } from 'node:stream';
 import { CommanderError } from 'commander';
 import t from 'tap';
+import { waybill } from './process.ts';
 import { sceneMapCommand } from '../../src/cli/commands/scene-map/command.ts';
 import { sceneMapSchemaText } from '../../src/core/scene-map/schema-file.ts';
 
@@ -158,4 +159,13 @@ t.test('stats count scenes and segments', async (t) => {
   });
   t.match((await run(['stats', sound])).stdout, /7 scenes over 300 segments[^]*Tamsin Reed +7 scenes/);
   t.equal((await run(['stats', invalid])).code, 1);
+});
+
+t.test('the built program knows the signs of quotations, which stand in its code as they are', async (t) => {
+  const map = JSON.parse(await readFile(sound, 'utf8')) as { scenes: { summary: string }[] };
+  map.scenes[0]!.summary = '“Go. Run. Hide. Now,” he said. They went.';
+  const { stdout, stderr } = waybill(['scene-map', 'validate', '-'], {
+    input: Buffer.from(JSON.stringify(map)),
+  });
+  t.same([stdout, stderr], ['<stdin>: valid\n', '']);
 });
