@@ -1,9 +1,9 @@
 import t from 'tap';
 import { openServer } from '../../src/core/weather/feed/tables/open-server.ts';
-import type { PostgresConfig } from '../../src/core/weather/database/settings.ts';
 import { loadSecrets } from '../../src/core/secrets.ts';
 import { openWeatherDatabases } from '../../src/core/weather/open-reader.ts';
 import { clockAt } from '../core/weather/suite.ts';
+import { primary } from '../core/weather/primary-database.ts';
 import { startPostgres } from '../services/postgres.ts';
 import { startWeather } from './weather-harness.ts';
 import { weatherHttpSuite } from './weather-suite.ts';
@@ -12,16 +12,6 @@ const server = await startPostgres();
 t.teardown(() => server.remove());
 const env = { WEATHER_URL: server.url('weather_reader') };
 const secrets = await loadSecrets({ directory: null, env });
-const primary: PostgresConfig = {
-  name: 'primary',
-  driver: 'postgres',
-  schema: 'weather',
-  urlEnv: 'WEATHER_URL',
-  poolSize: 4,
-  statementTimeoutMs: 5000,
-  lockTimeoutMs: 1000,
-  connectTimeoutMs: 5000,
-};
 
 t.test('every family over HTTP from a server', (t) =>
   weatherHttpSuite(t, {

@@ -1,9 +1,9 @@
 import t from 'tap';
-import type { PostgresConfig } from '../../../src/core/weather/database/settings.ts';
 import { openServer } from '../../../src/core/weather/feed/tables/open-server.ts';
 import { openWeatherDatabases } from '../../../src/core/weather/open-reader.ts';
 import { loadSecrets } from '../../../src/core/secrets.ts';
 import { sharedPglite } from '../../core/weather/shared-pglite.ts';
+import { primary } from '../../core/weather/primary-database.ts';
 import { startPostgres } from '../../services/postgres.ts';
 import { howMany } from '../../support/sampling.ts';
 import { everyLeafSuite } from './suite.ts';
@@ -12,16 +12,6 @@ const server = await startPostgres();
 t.teardown(() => server.remove());
 const env = { WEATHER_URL: server.url('weather_reader') };
 const secrets = await loadSecrets({ directory: null, env });
-const primary: PostgresConfig = {
-  name: 'primary',
-  driver: 'postgres',
-  schema: 'weather',
-  urlEnv: 'WEATHER_URL',
-  poolSize: 4,
-  statementTimeoutMs: 5000,
-  lockTimeoutMs: 1000,
-  connectTimeoutMs: 5000,
-};
 
 t.test('every leaf of every answer is what the raw rows make of it', (t) =>
   everyLeafSuite(

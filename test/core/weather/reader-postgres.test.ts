@@ -6,6 +6,7 @@ import { loadSecrets } from '../../../src/core/secrets.ts';
 import { openWeatherDatabases } from '../../../src/core/weather/open-reader.ts';
 import type { WeatherReader } from '../../../src/core/weather/reader.ts';
 import { startCuttingProxy } from '../../services/cutting-proxy.ts';
+import { primary } from './primary-database.ts';
 import { startPostgres } from '../../services/postgres.ts';
 import { dirtyMoment, dirtyRowsSuite } from './dirty-rows.ts';
 import { oracleSuite } from './oracle.ts';
@@ -26,16 +27,6 @@ const secrets = await loadSecrets({
     BAD_URL: 'postgres://user:hunter2@[',
   },
 });
-const primary: PostgresConfig = {
-  name: 'primary',
-  driver: 'postgres',
-  schema: 'weather',
-  urlEnv: 'WEATHER_URL',
-  poolSize: 4,
-  statementTimeoutMs: 5000,
-  lockTimeoutMs: 1000,
-  connectTimeoutMs: 5000,
-};
 const clock = clockAt('2026-01-20T18:00:00Z');
 const open = (changes: Partial<PostgresConfig> = {}): Promise<WeatherReader> =>
   openWeatherDatabases({ databases: [{ ...primary, ...changes }], secrets, clock });
