@@ -41,6 +41,21 @@ t.test('a fault of ours tells nothing of itself', async (t) => {
   t.notMatch(JSON.stringify(told), /secret-place|chmod/);
 });
 
+t.test('what to do about it is a member by itself, and names no place on the host', async (t) => {
+  const busy = new WaybillError('database_unavailable', 'the database is open already', {
+    hint: "stop that process; if none uses it, delete '/srv/my data/weather.lock' or ~/other",
+  });
+  const hint = "stop that process; if none uses it, delete '<path>' or <path>";
+  t.match(problemOf(busy, 'id'), { hint, detail: `the database is open already; ${hint}` });
+  const refused = new WaybillError('reload_refused', 'no', { hint: 'look at /etc/waybill.yml' });
+  t.equal(problemOf(refused, 'id').hint, 'look at /etc/waybill.yml', 'whoever may reload may know');
+  t.notOk('hint' in problemOf(new WaybillError('queue_full', 'full'), 'id'));
+
+  const { origin } = await startApi(t);
+  const unknown = await fetch(`${origin}/v1/pipelines/maps/upload`, { method: 'POST' });
+  t.match(await unknown.json(), { code: 'unauthorized', hint: 'send `Authorization: Bearer <token>`' });
+});
+
 t.test('an upload is answered 202 with the run and where to see it', async (t) => {
   const { origin, staged } = await startApi(t);
   const response = await upload(origin);

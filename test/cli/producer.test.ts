@@ -98,6 +98,7 @@ const config = [
   'server: {http: {listen: "127.0.0.1:0", queue_size: 1000}, staging: {directory: ./staging}}',
   'pipelines:',
   '  - {id: site, source: {backend: http_upload}, destinations: [{id: web, backend: local, path: ./web}]}',
+  '  - {id: theirs, source: {backend: http_upload}, destinations: [{id: web, backend: local, path: ./theirs}]}',
   '  - {id: blocked, source: {backend: http_upload}, destinations: [{id: web, backend: local, path: ./blocked}]}',
 ].join('\n');
 
@@ -154,6 +155,10 @@ t.test('push, runs and pipelines on a daemon', async (t) => {
     status: 2,
     stdout: '',
     stderr: /next {3}.*WAYBILL_TOKEN/,
+  });
+  t.match(run(['push', 'site', '-p', 'theirs']), {
+    status: 2,
+    stderr: /error {2}[^;]+\nnext {3}use the token of this pipeline, .*; waybill pipelines --to/,
   });
   t.match(run(['push', 'site', '-p', 'typo']), { status: 2, stderr: /next {3}waybill pipelines --to/ });
   t.match(

@@ -210,6 +210,21 @@ function withRetryAfter(code: string): [string, Record<string, string>] {
   return [body, { ...headers, 'retry-after': '7' }];
 }
 
+t.test('the hint of the daemon is told apart from what is wrong', async (t) => {
+  const api = await startApi(t);
+  const refusal = await failureOf(
+    connect({ url: api.origin, token: tokens.maps, ...quick }).runs.cancel('maps.x'),
+  );
+  t.match(refusal, { code: 'run_not_found', hint: /^records are kept/ });
+  t.match(refusal.message, /^[^;]+$/);
+  const body = JSON.stringify({ code: 'forbidden', detail: 'no', hint: 7, retryable: false });
+  const odd = await scripted(t, [says('403 No', body, { 'content-type': 'application/problem+json' })]);
+  t.match(await failureOf(connect({ url: odd.url, ...quick }).runs.show('r')), {
+    message: 'no',
+    hint: undefined,
+  });
+});
+
 t.test('a place that is no daemon is told from one that is away', async (t) => {
   const show = (url: string): Promise<WaybillError> => failureOf(connect({ url, ...quick }).runs.show('r'));
   const html = await scripted(t, [says('200 OK', '<html>')]);

@@ -1,6 +1,7 @@
 import { STATUS_CODES, type IncomingMessage, type ServerResponse } from 'node:http';
 import { asWaybillError, errorTable, type ErrorCode, type WaybillError } from '../../core/errors.ts';
 import type { Clock } from '../../core/clock.ts';
+import { withoutPaths } from '../../core/public-error.ts';
 import { problemBody, problemMediaTypes, type Problem } from './answer/problem-document.ts';
 import { endAfterDrain, hasPendingBody } from './request/drain-request.ts';
 import { requestContext } from './request/request-context.ts';
@@ -137,18 +138,22 @@ export const retryAfterSeconds: Partial<Record<ErrorCode, number>> = {
   database_unavailable: 5,
 };
 
-/** The problem document of an error: its message and hint, or only `internal_error` if concealed. Pure. */
+/**
+ * The problem document of an error: its message and hint, or only `internal_error` if concealed. A hint that
+ * names a place on this machine is for its operator, and does so only where an operator asks. Pure.
+ */
 export function problemOf(error: WaybillError, requestId: string): Problem {
   const status = statusOf[error.code];
   const code: ErrorCode = isConcealed(error.code) ? 'internal_error' : error.code;
-  const detail = isConcealed(error.code)
-    ? errorTable.internal_error.about
-    : sentences(error.message, error.hint);
+  const hint =
+    isConcealed(error.code) || error.hint === undefined ? undefined : hintFor(error.code, error.hint);
+  const detail = isConcealed(error.code) ? errorTable.internal_error.about : sentences(error.message, hint);
   return {
     type: 'about:blank',
     title: STATUS_CODES[status] ?? 'Error',
     status,
     detail,
+    ...(hint === undefined ? {} : { hint }),
     instance: `urn:uuid:${requestId}`,
     code,
     retryable: errorTable[code].retryable,
@@ -195,6 +200,13 @@ const hasReason: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['database_unavaila
 
 function reasonOf(error: Error): string {
   return error.cause instanceof Error ? `${error.message}: ${reasonOf(error.cause)}` : error.message;
+}
+
+/** Whose clients have the admin token, and need the names of the files that they are to mend. */
+const operatorsCodes: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['reload_refused']);
+
+function hintFor(code: ErrorCode, hint: string): string {
+  return operatorsCodes.has(code) ? hint : withoutPaths(hint);
 }
 
 function sentences(message: string, hint: string | undefined): string {

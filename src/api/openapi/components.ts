@@ -175,7 +175,11 @@ const problem: JsonSchema = {
     type: { const: 'about:blank' },
     title: { description: 'The phrase of the status.', type: 'string' },
     status: { type: 'integer', minimum: 400, maximum: 599 },
-    detail: { description: 'What is wrong and what to do about it.', type: 'string' },
+    detail: {
+      description: 'What is wrong and, after a semicolon, the `hint`, for whoever shows nothing else.',
+      type: 'string',
+    },
+    hint: { description: 'What to do about it, by itself.', type: 'string' },
     instance: {
       description: "The request's id, as in `X-Request-Id` and in the log.",
       type: 'string',

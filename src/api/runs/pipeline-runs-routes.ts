@@ -71,7 +71,7 @@ function handleStartRun(ports: RunPorts): RequestHandler<{ pipelineId: string }>
     const token = tokenFor(pipelineId, 'run', ports, req, res);
     if (!ports.configured.get().sourcePipelines.has(pipelineId)) {
       throw new WaybillError('pipeline_takes_uploads', `the pipeline "${pipelineId}" has no source to read`, {
-        hint: `upload a bundle to ${ports.http.basePath}v1/pipelines/${pipelineId}/upload`,
+        hint: `upload a bundle to it: POST v1/pipelines/${pipelineId}/upload`,
       });
     }
     const query = startQuery.read(req.url);

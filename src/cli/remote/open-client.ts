@@ -56,22 +56,33 @@ async function readToken(file: string): Promise<string> {
   }
 }
 
-/** What whoever runs a command does about a refusal; what the daemon itself says is for programs, too. */
-const remedies: Partial<Record<ErrorCode, (url: string) => string>> = {
+/* What whoever runs a command does about a refusal. */
+type Remedy = (url: string) => string;
+
+/** Of what the daemon says in the words of HTTP, or the client without any: told in its place. */
+const insteadOfHint: Partial<Record<ErrorCode, Remedy>> = {
   unauthorized: () => 'the daemon knows no such token: look at WAYBILL_TOKEN, or the file of --token-file',
-  token_expired: () => 'ask whoever runs the daemon for a new token',
-  forbidden: (url) => `waybill pipelines --to ${url} lists the pipelines of the token`,
-  insufficient_scope: () => 'ask whoever runs the daemon for a token with that scope',
   pipeline_not_found: (url) => `waybill pipelines --to ${url} lists the pipelines of the token`,
   run_not_found: (url) => `waybill runs list --to ${url} shows the runs that the daemon remembers`,
   run_not_finished: (url) => `wait for its end (waybill runs follow --to ${url}), or cancel it`,
-  bundle_gone: (url) => `send it again: waybill push --to ${url}`,
   not_found: () => 'check the URL: it is that of the daemon, with its base path if it has one',
-  run_unfinished: (url) => `waybill runs list --to ${url} shows what becomes of it`,
   upload_not_found: () =>
     'the daemon has lost what it had of it; where several share the name, one has to get all of an upload (docs/producers.md)',
-  partial_uploads_full: () => 'wait, or send it in one request: --resumable never',
   upload_locked: () => 'somebody else sends the same bundle: wait, and run the same command again',
+};
+
+/** Told after the hint of the daemon, which is about its settings. */
+const afterHint: Partial<Record<ErrorCode, Remedy>> = {
+  token_expired: () => 'ask whoever runs the daemon for a new token',
+  forbidden: (url) => `waybill pipelines --to ${url} lists the pipelines of the token`,
+  insufficient_scope: () => 'ask whoever runs the daemon for a token with that scope',
+  bundle_gone: (url) => `send it again: waybill push --to ${url}`,
+  partial_uploads_full: () => 'wait, or send it in one request: --resumable never',
+};
+
+/** Told where there is no hint. */
+const forWantOfHint: Partial<Record<ErrorCode, Remedy>> = {
+  run_unfinished: (url) => `waybill runs list --to ${url} shows what becomes of it`,
   connection_lost: () => 'run the same command again: what was taken already is not published twice',
 };
 
@@ -81,12 +92,18 @@ export async function withRemedies<T>({ to }: RemoteFlags, work: () => Promise<T
     return await work();
   } catch (error) {
     if (!(error instanceof WaybillError)) throw error;
-    const remedy = remedies[error.code]?.(to);
-    if (remedy === undefined || error.hint !== undefined) throw error;
+    const hint = remedyFor(error, to);
+    if (hint === error.hint || hint === undefined) throw error;
     throw new WaybillError(error.code, error.message, {
-      hint: remedy,
+      hint,
       findings: error.findings,
       cause: error,
     });
   }
+}
+
+function remedyFor({ code, hint }: WaybillError, url: string): string | undefined {
+  const after = afterHint[code]?.(url);
+  if (after !== undefined) return hint === undefined ? after : `${hint}; ${after}`;
+  return insteadOfHint[code]?.(url) ?? hint ?? forWantOfHint[code]?.(url);
 }

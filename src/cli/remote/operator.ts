@@ -1,4 +1,5 @@
 import { homedir } from 'node:os';
+import { saidIn } from '../../client/http/failures.ts';
 import { systemClock } from '../../core/clock.ts';
 import type { Config, ServerConfig } from '../../core/config/config.ts';
 import { loadConfig } from '../../core/config/load.ts';
@@ -135,6 +136,7 @@ function parsed(text: string): unknown {
 interface Problem {
   code: ErrorCode;
   detail: string;
+  hint?: string;
   findings?: Finding[];
 }
 
@@ -144,8 +146,9 @@ function isProblem(body: unknown): body is Problem {
   );
 }
 
-function problem({ code, detail, findings = [] }: Problem): WaybillError {
-  return new WaybillError(code, detail, { findings });
+function problem({ code, findings = [], ...said }: Problem): WaybillError {
+  const { message, ...hint } = saidIn(said);
+  return new WaybillError(code, message, { ...hint, findings });
 }
 
 export function isObject(value: unknown): value is Record<string, unknown> {

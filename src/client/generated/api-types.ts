@@ -161,9 +161,13 @@ export interface Problem {
   title: string;
   status: number;
   /**
-   * What is wrong and what to do about it.
+   * What is wrong and, after a semicolon, the `hint`, for whoever shows nothing else.
    */
   detail: string;
+  /**
+   * What to do about it, by itself.
+   */
+  hint?: string;
   /**
    * The request's id, as in `X-Request-Id` and in the log.
    */

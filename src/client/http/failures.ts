@@ -55,14 +55,15 @@ export async function refusalOf(answer: Answer, url: URL, now: Date): Promise<Wa
   const patience = afterMs === undefined ? {} : { retryAfterSeconds: Math.ceil(afterMs / 1000) };
   const problem = problemIn(headers['content-type'], await textOf(answer));
   if (problem !== null) {
-    const { code, detail, retryable } = problem;
+    const { code, retryable } = problem;
     const findings = problem.findings ?? [];
     const known: ErrorCode = Object.hasOwn(errorTable, code)
       ? code
       : retryable
         ? 'connection_lost'
         : 'unexpected_answer';
-    return new WaybillError(known, detail, { ...patience, findings });
+    const { message, ...hint } = saidIn(problem);
+    return new WaybillError(known, message, { ...patience, ...hint, findings });
   }
   const said = `${url.origin}${url.pathname} answers ${status}, and not as waybill does`;
   if (passing.has(status))
@@ -82,6 +83,16 @@ export async function refusalOf(answer: Answer, url: URL, now: Date): Promise<Wa
         ? 'check the URL: it is that of the daemon, with its base path if it has one'
         : `check the URL: it redirects to ${location}`,
   });
+}
+
+/** What a problem says: what is wrong, without the hint that its detail ends with, and the hint. Pure. */
+export function saidIn({ detail, hint }: Pick<Problem, 'detail' | 'hint'>): {
+  message: string;
+  hint?: string;
+} {
+  if (typeof hint !== 'string') return { message: detail };
+  const end = `; ${hint}`;
+  return { message: detail.endsWith(end) ? detail.slice(0, -end.length) : detail, hint };
 }
 
 /** More is no answer of the daemon. */

@@ -11,7 +11,10 @@ export interface Problem {
   type: 'about:blank';
   title: string;
   status: number;
+  /** What is wrong, and after a semicolon the hint, for whoever shows nothing else. */
   detail: string;
+  /** What to do about it; left out where there is nothing to say. */
+  hint?: string;
   /** The request's id, as in the log. */
   instance: string;
   code: ErrorCode;
