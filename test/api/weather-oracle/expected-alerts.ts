@@ -22,7 +22,7 @@ export function alertData(tables: Tables, row: Row): object {
   const id = textOf(row, 'alert_id');
   const of = (rows: readonly Row[]): Row[] => rows.filter((each) => each['alert_id'] === id);
   const areas = of(tables.alert_areas);
-  const same = areas.map((each) => textOf(each, 'same')).filter((code) => code !== null);
+  const same = areas.flatMap((each) => (textOf(each, 'same') ?? '').match(/\S+/g) ?? []);
   const parameters = cell(row, 'parameters') as Readonly<Record<string, unknown>>;
   return {
     id,

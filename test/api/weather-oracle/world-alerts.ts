@@ -20,7 +20,11 @@ export function alertRows(make: Maker): Rows {
     alert_areas: ids.flatMap((alert_id) =>
       // Of the last ten the outlines are not known.
       several(make, 3, () => `ZZ${make.oneOf(['Z', 'C'])}${String(make.whole(0, 49)).padStart(3, '0')}`).map(
-        (ugc) => ({ alert_id, ugc, same: make.some(make.oneOf(['036061', '036047', '036081'])) }),
+        (ugc) => ({
+          alert_id,
+          ugc,
+          same: make.some(make.oneOf(['036061', '036047 036061', '036081 036047  036005'])),
+        }),
       ),
     ),
     alert_references: ids.flatMap((alert_id) =>

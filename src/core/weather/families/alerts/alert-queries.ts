@@ -132,10 +132,10 @@ const references = sql<
 >`(select coalesce(json_agg(${alertReferences.refId} order by ${alertReferences.refId}), '[]')
   from ${alertReferences} where ${eq(alertReferences.alertId, alertRows.alertId)})`;
 
-const same = sql<
-  string[]
->`(select coalesce(json_agg(distinct ${alertAreas.same} order by ${alertAreas.same}), '[]')
-  from ${alertAreas} where ${eq(alertAreas.alertId, alertRows.alertId)} and ${alertAreas.same} is not null)`;
+// An area has none, one or several, with blanks between.
+const same = sql<string[]>`(select coalesce(json_agg(distinct code order by code), '[]') from ${alertAreas},
+  unnest(string_to_array(${alertAreas.same}, ' ')) code
+  where ${eq(alertAreas.alertId, alertRows.alertId)} and code <> '')`;
 const wholeAlert = { ...columns, zones, same, references };
 
 function inForce(queries: Queries, query: InForceQuery) {

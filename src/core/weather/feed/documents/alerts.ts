@@ -13,6 +13,7 @@ import {
   type Json,
   type Loadable,
 } from './rows.ts';
+import { sameByUgc } from './same-codes.ts';
 import { parseXml } from './xml.ts';
 
 const statuses = ['Actual', 'Exercise', 'System', 'Test', 'Draft'];
@@ -91,7 +92,7 @@ function alertOf(feature: Json): Alert {
       parameters,
       geometry: isMap(feature['geometry']) ? feature['geometry'] : null,
     },
-    areas: areasOf(alert_id, textsOf(geocode['UGC'])),
+    areas: areasOf(alert_id, textsOf(geocode['UGC']), textsOf(geocode['SAME'])),
     references: mapsOf(p['references']).map((item) => ({
       alert_id,
       ref_id: required(item['identifier'], 'the identifier of a reference'),
@@ -144,7 +145,8 @@ export function capOf(text: string): Loadable {
     parameters: {},
     geometry: null,
   };
-  const areas = areasOf(alert_id, valuesOf(area['geocode'], 'UGC'));
+  const codes = [...valuesOf(area['geocode'], 'SAME'), ...valuesOf(area['geocode'], 'FIPS6')];
+  const areas = areasOf(alert_id, valuesOf(area['geocode'], 'UGC'), codes);
   return {
     family: 'alerts',
     fetchedAt: sent_at,
@@ -153,11 +155,11 @@ export function capOf(text: string): Loadable {
   };
 }
 
-function areasOf(alert_id: string, ugc: string[]): Alert['areas'] {
-  return [...new Set(ugc)].map((code) => {
+function areasOf(alert_id: string, ugc: string[], codes: string[]): Alert['areas'] {
+  const ugcs = [...new Set(ugc)];
+  for (const code of ugcs)
     if (!/^[A-Z]{2}[CZ]\d{3}$/.test(code)) throw new BrokenDocument(`geocode.UGC has ${quoted(code)}`);
-    return { alert_id, ugc: code, same: null };
-  });
+  return [...sameByUgc(ugcs, codes)].map(([code, same]) => ({ alert_id, ugc: code, same }));
 }
 
 /** `/O.CON.KSTO.WS.W.0005…/` is of the office STO. */

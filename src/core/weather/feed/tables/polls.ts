@@ -25,9 +25,10 @@ export async function loadAlerts(statements: Statements, record: Alerts): Promis
       ['alert_id'],
       of(({ alert }) => [alert]),
     )) +
-    (await keep(
-      'alert_areas',
-      ['ugc', 'alert_id'],
+    // Replaced: SAME codes may have been unknown when the alert came first.
+    (await upsert(
+      statements,
+      { table: 'alert_areas', key: ['ugc', 'alert_id'], onConflict: 'replace' },
       of(({ areas }) => areas),
     )) +
     (await keep(

@@ -114,7 +114,8 @@ create table alert_run_members (
 create table alert_areas (
   alert_id text references alerts on delete cascade,
   ugc      text not null check (ugc ~ '^[A-Z]{2}[CZ][0-9]{3}$'),
-  same     text,
+  same     text,                                    -- SAME codes, blanks between; those of an alert are those
+                                                    -- of all its areas together
   primary key (ugc, alert_id)
 );
 create index alert_areas_by_alert on alert_areas (alert_id);
