@@ -6,7 +6,7 @@ import t, { type Test } from 'tap';
 import { openDirectory } from '../../src/core/weather/feed/tables/open-directory.ts';
 import { openServer } from '../../src/core/weather/feed/tables/open-server.ts';
 import type { Target } from '../../src/core/weather/feed/tables/target.ts';
-import { dayOfChanges, nwsYaml } from '../core/weather/feed/day.ts';
+import { dayOfChanges, nwsYaml, officeTable } from '../core/weather/feed/day.ts';
 import { dump } from '../core/weather/feed/dump.ts';
 import { startNws, type Moment, type NwsServer } from '../core/weather/feed/nws-server.ts';
 import { emptied, feedDay } from '../core/weather/feed/suite.ts';
@@ -217,13 +217,28 @@ interface Day {
   moments: readonly Moment[];
 }
 
-/** Kills a feeder in the midst of its work, then lets another finish it, over a whole day. */
-async function killedDay(t: Test, { nws, moments }: Day, cwd: string, kills: number): Promise<void> {
+/**
+ * Kills a feeder in the midst of its work, then lets another finish it, over a whole day. After its first
+ * moment a table says where an office is, of which the service is asked from then on.
+ *
+ * @param config Of the configuration with these offices.
+ */
+async function killedDay(
+  t: Test,
+  { nws, moments }: Day,
+  { cwd, config }: { cwd: string; config: (offices: readonly string[]) => string },
+  kills: number,
+): Promise<void> {
   const random = generator('kills of the feeder');
   const args = ['-c', 'config.yml', '--create-tables', '--once', '--format', 'json'];
   let killed = 0;
   for (const [index, moment] of moments.entries()) {
     nws.show(moment);
+    writeFileSync(path.join(cwd, 'config.yml'), config(index === 0 ? [] : ['OKX']));
+    if (index === 1) {
+      writeFileSync(path.join(cwd, 'offices.csv'), officeTable);
+      t.equal((await start(cwd, ['-c', 'config.yml', 'offices.csv']).ended).status, 0);
+    }
     const due = Math.round(((index + 1) * kills) / moments.length);
     while (killed < due) {
       const running = start(cwd, args);
@@ -265,9 +280,12 @@ t.test('however often a feeder is killed, the tables are those of one clean load
     await dropTables();
     const kills = howMany(40, 2);
     t.comment(`${share(kills, 40)} kills`);
-    const cwd = t.testdir({ 'config.yml': configured(`nws: ${nwsYaml(nws.url)}`) });
-    await killedDay(t, { nws, moments }, cwd, kills);
-    t.same(await withServer(dump), expected);
+    const config = (offices: readonly string[]): string => configured(`nws: ${nwsYaml(nws.url, offices)}`);
+    await killedDay(t, { nws, moments }, { cwd: t.testdir({}), config }, kills);
+    const tables = await withServer(dump);
+    t.same(tables, expected);
+    for (const table of ['stations', 'zones', 'offices'])
+      t.ok((tables[table]?.length ?? 0) > 0, `there are ${table}`);
   });
 
   // Each start of it takes seconds of processor time.
@@ -275,10 +293,12 @@ t.test('however often a feeder is killed, the tables are those of one clean load
     const moments = isExhaustive ? all : all.slice(0, 1);
     const expected = await cleanly(moments);
     const embedded = 'databases: [{ name: main, driver: pglite, directory: ./database }]\n';
-    const cwd = t.testdir({ 'config.yml': `${embedded}weather: { feed: { nws: ${nwsYaml(nws.url)} } }\n` });
+    const cwd = t.testdir({});
+    const config = (offices: readonly string[]): string =>
+      `${embedded}weather: { feed: { nws: ${nwsYaml(nws.url, offices)} } }\n`;
     const kills = howMany(10, 1);
     t.comment(`${share(kills, 10)} kills`);
-    await killedDay(t, { nws, moments }, cwd, kills);
+    await killedDay(t, { nws, moments }, { cwd, config }, kills);
     const target = await openDirectory(path.join(cwd, 'database'));
     t.same(await dump(target), expected);
     await target.close();

@@ -16,7 +16,7 @@ export interface WatchConfig {
 
 /** What can be asked for, each with a rhythm of its own. */
 export type SourceName =
-  'alerts' | 'observations' | 'forecasts' | 'forecastDiscussions' | 'weatherStories' | 'outlooks';
+  'alerts' | 'observations' | 'forecasts' | 'forecastDiscussions' | 'weatherStories' | 'outlooks' | 'places';
 
 export interface NwsConfig {
   userAgent: string;
@@ -32,6 +32,8 @@ export interface NwsConfig {
   /** Days, 1 to 8. */
   outlooks: readonly number[];
   outlookDiscussions: boolean;
+  /** Stations of these states, zones with outlines of these states and marine areas, and these offices. */
+  places: { stations: readonly string[]; zones: readonly string[]; offices: readonly string[] };
   intervalsMs: Readonly<Record<SourceName, number>>;
   /** Requests that are under way at once. */
   concurrency: number;

@@ -37,6 +37,7 @@ export interface FeedDocument {
     weather_stories: string[];
     outlooks: number[];
     outlook_discussions: boolean;
+    places: { stations: string[]; zones: string[]; offices: string[] };
     intervals: Readonly<Record<string, string>>;
     concurrency: number;
     timeout: string;
@@ -52,9 +53,11 @@ const intervals: Readonly<Record<SourceName, { setting: string; every: string }>
   forecastDiscussions: { setting: 'forecast_discussions', every: '10m' },
   weatherStories: { setting: 'weather_stories', every: '15m' },
   outlooks: { setting: 'outlooks', every: '10m' },
+  places: { setting: 'places', every: '24h' },
 };
 const sources = Object.entries(intervals) as [SourceName, { setting: string; every: string }][];
 
+const state = matching(/^[A-Z]{2}$/, 'the two letters of a state or a marine area, such as NY');
 const office = matching(/^[A-Z]{3}$/, 'the three letters of an office, such as OKX');
 
 const nws = map({
@@ -72,10 +75,7 @@ const nws = map({
     .default('https://www.spc.noaa.gov')
     .description('The site of the Storm Prediction Center, which has the areas of the outlooks.'),
   alerts: map({
-    areas: list(matching(/^[A-Z]{2}$/, 'the two letters of a state or a marine area, such as NY'), {
-      min: 0,
-      expected: 'a list of states or marine areas',
-    })
+    areas: list(state, { min: 0, expected: 'a list of states or marine areas' })
       .default([])
       .description('Only alerts of these states and marine areas.'),
     zones: list(matching(/^[A-Z]{2}[CZ]\d{3}$/, 'the UGC code of a zone or county, such as NYZ072'), {
@@ -109,6 +109,23 @@ const nws = map({
   outlook_discussions: boolean()
     .default(false)
     .description('Whether the discussions of the convective outlooks (SWO) are asked for.'),
+  places: map({
+    stations: list(state, { min: 0, expected: 'a list of states or territories' })
+      .default([])
+      .description('States whose stations are loaded.'),
+    zones: list(state, { min: 0, expected: 'a list of states or marine areas' })
+      .default([])
+      .description(
+        'States and marine areas whose forecast zones and counties are loaded, with their outlines.',
+      ),
+    offices: list(office, { min: 0, expected: 'a list of offices' })
+      .default([])
+      .description('Offices whose name and state are loaded; where they are, a table has to say.'),
+  })
+    .default()
+    .description(
+      'Places: what lists by name, state and distance are made of, and where alerts of zones hold.',
+    ),
   intervals: map(
     Object.fromEntries(
       sources.map(([, { setting, every }]) => [
@@ -175,6 +192,7 @@ function resolveNws(document: NonNullable<FeedDocument['nws']>): NwsConfig {
     weatherStories: document.weather_stories,
     outlooks: document.outlooks,
     outlookDiscussions: document.outlook_discussions,
+    places: document.places,
     intervalsMs: Object.fromEntries(
       sources.map(([name, { setting }]) => [name, resolveDuration(document.intervals[setting] ?? '')]),
     ) as Record<SourceName, number>,

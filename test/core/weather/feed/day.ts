@@ -31,18 +31,28 @@ export const paths = {
   wind: '/products/outlook/day1otlk_wind.nolyr.geojson',
   hail: '/products/outlook/day1otlk_hail.nolyr.geojson',
   outlookDiscussions: '/products/types/SWO',
+  stations: '/stations?state=NY&limit=500',
+  stations2: '/stations?state=NY&limit=500&cursor=eyJzIjo1MDB9%2B',
+  stations3: '/stations?state=NY&limit=500&cursor=eyJzIjoxMDAwfQ%3D%3D',
+  zones: '/zones/forecast?area=NY&include_geometry=true',
+  counties: '/zones/county?area=NY&include_geometry=true',
+  office: '/offices/OKX',
 } as const;
 
+/** Where offices are comes from a table alone. */
+export const officeTable = 'office,name,latitude_deg,longitude_deg,state\nOKX,Upton,40.8656,-72.8642,\n';
+
 /** What is asked of that service, as the configuration has it. */
-export function nwsYaml(url: string): string {
+export function nwsYaml(url: string, offices: readonly string[] = []): string {
   return `{
     user_agent: "waybill tests (ops@example.org)", base_url: "${url}", spc_base_url: "${url}",
     alerts: {}, stations: [KNYC, PABR], locations: ["OKX/33,35"], forecast_discussions: [OKX],
-    weather_stories: [MKX, BGM], outlooks: [1], outlook_discussions: true }`;
+    weather_stories: [MKX, BGM], outlooks: [1], outlook_discussions: true,
+    places: { stations: [NY], zones: [NY], offices: [${offices.join(', ')}] } }`;
 }
 
 /** The same, resolved. */
-export function nwsConfig(url: string): NwsConfig {
+export function nwsConfig(url: string, offices: readonly string[] = []): NwsConfig {
   const minute = 60_000;
   return {
     userAgent: 'waybill tests (ops@example.org)',
@@ -55,6 +65,7 @@ export function nwsConfig(url: string): NwsConfig {
     weatherStories: ['MKX', 'BGM'],
     outlooks: [1],
     outlookDiscussions: true,
+    places: { stations: ['NY'], zones: ['NY'], offices },
     intervalsMs: {
       alerts: minute,
       observations: minute,
@@ -62,6 +73,7 @@ export function nwsConfig(url: string): NwsConfig {
       forecastDiscussions: minute,
       weatherStories: minute,
       outlooks: minute,
+      places: minute,
     },
     concurrency: 4,
     timeoutMs: 10_000,
@@ -86,6 +98,8 @@ export function dayOfChanges(): Moment[] {
   at('08:00', {
     [paths.knyc]: observations(observed('17:51', 0), observed('18:51', 2, 'BKN')),
     [paths.hourly]: forecast('2026-01-20T19:13:40+00:00'),
+    // Behind a page that stays as it is.
+    [paths.stations2]: places([station('KLGA', 'LaGuardia', -73.88, 40.7792)], 'eyJzIjoxMDAwfQ=='),
   });
   at('09:00', {
     [paths.alerts]: alerts('2026-09-13T08:59:00Z', 0, 0),
@@ -101,6 +115,8 @@ export function dayOfChanges(): Moment[] {
     [paths.categories]: outlook('outlooks/day1otlk_cat.nolyr.geojson.json', '202605171630', 3),
     ...product(paths.outlookDiscussions, 'outlooks/swo-day1-moderate.json', '2026-09-13T09:40:00Z'),
     [paths.alerts]: read('alerts/active_20251215_mixed13.json'),
+    [paths.zones]: places([zone('NYZ072', 0.02), zone('NYZ075', 0.01)]),
+    [paths.office]: office('New York, NY'),
   });
   at('11:00', {});
   // The list of alerts is made again and says the same.
@@ -130,6 +146,22 @@ function morning(): [string, string][] {
     ...Object.entries(
       product(paths.outlookDiscussions, 'outlooks/swo-day1-no-severe.json', '2018-03-31T19:35:00Z'),
     ),
+    [
+      paths.stations,
+      places(
+        [
+          station('KNYC', 'New York City, Central Park', -73.96667, 40.78333),
+          station('KJFK', 'New York, Kennedy International Airport', -73.7622, 40.6386),
+        ],
+        'eyJzIjo1MDB9+',
+      ),
+    ],
+    [paths.stations2, places([station('KLGA', 'La Guardia', -73.88, 40.7792)], 'eyJzIjoxMDAwfQ==')],
+    // The service has a page after the last one.
+    [paths.stations3, places([], 'eyJzIjoxNTAwfQ==')],
+    [paths.zones, places([zone('NYZ072', 0), zone('NYZ075', 0.01)])],
+    [paths.counties, places([zone('NYC061', 0)])],
+    [paths.office, office('New York')],
   ];
 }
 
@@ -188,6 +220,58 @@ function outlook(file: string, issue: string, count: number): string {
     .slice(0, count)
     .map((feature) => ({ ...feature, properties: { ...feature.properties, ISSUE: issue } }));
   return JSON.stringify({ ...rest, features: issued });
+}
+
+/** A list of places in the form of the service; its links lead to the real one. */
+function places(features: object[], cursor?: string): string {
+  const next = `https://api.weather.gov/stations?state=NY&limit=500&cursor=${encodeURIComponent(cursor ?? '')}`;
+  return JSON.stringify({
+    type: 'FeatureCollection',
+    features,
+    ...(cursor === undefined ? {} : { pagination: { next } }),
+  });
+}
+
+function station(stationIdentifier: string, name: string, longitude: number, latitude: number): object {
+  return {
+    type: 'Feature',
+    geometry: { type: 'Point', coordinates: [longitude, latitude] },
+    properties: {
+      '@type': 'wx:ObservationStation',
+      elevation: { unitCode: 'wmoUnit:m', value: 46.9392 },
+      stationIdentifier,
+      name,
+      county: 'https://api.weather.gov/zones/county/NYC061',
+    },
+  };
+}
+
+/** An outline that is so much larger than it was. */
+function zone(id: string, larger: number): object {
+  const [west, east] = [-74.05 - larger, -73.9 + larger];
+  const ring = [
+    [west, 40.68],
+    [east, 40.68],
+    [east, 40.88],
+    [west, 40.88],
+    [west, 40.68],
+  ];
+  return {
+    type: 'Feature',
+    geometry: { type: 'Polygon', coordinates: [ring] },
+    properties: { '@type': 'wx:Zone', id, type: 'public', name: `Zone ${id}`, state: 'NY' },
+  };
+}
+
+function office(name: string): string {
+  return JSON.stringify({
+    '@type': 'GovernmentOrganization',
+    '@id': 'https://api.weather.gov/offices/OKX',
+    id: 'OKX',
+    name,
+    address: { '@type': 'PostalAddress', addressLocality: 'Upton', addressRegion: 'NY' },
+    responsibleForecastZones: ['https://api.weather.gov/zones/forecast/NYZ072'],
+  });
 }
 
 /** A list of products that names one, and the product. */

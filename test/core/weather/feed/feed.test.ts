@@ -11,7 +11,7 @@ import { sharedPglite } from '../shared-pglite.ts';
 import { dayOfChanges } from './day.ts';
 import { dump } from './dump.ts';
 import { startNws } from './nws-server.ts';
-import { emptied, feedConfig, feedDay, feedFrom, feedSuite } from './suite.ts';
+import { emptied, feedConfig, feedDay, feedFrom, feedSuite, placeOffice } from './suite.ts';
 
 const server = await startPostgres();
 t.teardown(() => server.remove());
@@ -41,9 +41,10 @@ t.test('several feeders of one database do each other no harm', async (t) => {
       await createRequestTable(feeder);
     }),
   );
-  for (const moment of dayOfChanges()) {
+  for (const [index, moment] of dayOfChanges().entries()) {
     nws.show(moment);
-    await Promise.all(feeders.map((feeder) => feedFrom(feeder, nws.url)));
+    if (index === 1) await placeOffice(alone);
+    await Promise.all(feeders.map((feeder) => feedFrom(feeder, nws.url, index === 0 ? [] : ['OKX'])));
   }
   t.same(await dump(alone), expected);
   await Promise.all([alone, ...feeders].map((each) => each.close()));

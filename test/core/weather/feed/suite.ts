@@ -6,7 +6,7 @@ import { feedDocument, type Fed } from '../../../../src/core/weather/feed/feed-d
 import { feedOnce } from '../../../../src/core/weather/feed/feed-sources.ts';
 import { createRequestTable, createTables } from '../../../../src/core/weather/feed/tables/create-tables.ts';
 import type { Target } from '../../../../src/core/weather/feed/tables/target.ts';
-import { dayOfChanges, nwsConfig, paths, read } from './day.ts';
+import { dayOfChanges, nwsConfig, officeTable, paths, read } from './day.ts';
 import { dump } from './dump.ts';
 import { startNws, type Moment, type NwsServer } from './nws-server.ts';
 
@@ -18,16 +18,16 @@ export async function emptied(target: Target): Promise<void> {
 }
 
 /** Everything of the day is asked of the server at this URL. */
-export function feedConfig(url: string): FeedConfig {
-  return { database: null, urlEnv: null, watch: null, nws: nwsConfig(url) };
+export function feedConfig(url: string, offices: readonly string[] = []): FeedConfig {
+  return { database: null, urlEnv: null, watch: null, nws: nwsConfig(url, offices) };
 }
 
-export async function feedFrom(target: Target, url: string): Promise<Fed[]> {
+export async function feedFrom(target: Target, url: string, offices: readonly string[] = []): Promise<Fed[]> {
   const fed: Fed[] = [];
   const { signal } = new AbortController();
   await feedOnce({
     target,
-    config: feedConfig(url),
+    config: feedConfig(url, offices),
     clock: systemClock,
     signal,
     onFed: (each) => fed.push(each),
@@ -36,15 +36,21 @@ export async function feedFrom(target: Target, url: string): Promise<Fed[]> {
   return fed;
 }
 
-/** Feeds a day, asking once at each moment. */
+export async function placeOffice(target: Target): Promise<void> {
+  const name = 'offices.csv';
+  await feedDocument(target, { place: name, name, text: officeTable, receivedAt: null });
+}
+
+/** Feeds a day, asking once at each moment; after the first one a table says where the office is. */
 export async function feedDay(
   target: Target,
   server: NwsServer,
   moments: readonly Moment[] = dayOfChanges(),
 ): Promise<void> {
-  for (const moment of moments) {
+  for (const [index, moment] of moments.entries()) {
     server.show(moment);
-    await feedFrom(target, server.url);
+    if (index === 1) await placeOffice(target);
+    await feedFrom(target, server.url, index === 0 ? [] : ['OKX']);
   }
 }
 
@@ -109,22 +115,58 @@ export async function feedSuite(t: Test, open: () => Promise<Target>): Promise<v
     );
     t.same(await rowsOf(target, 'select json_agg(time_zone order by station_id) from stations'), [
       'America/New_York',
+      'America/New_York',
+      'America/New_York',
       'America/Anchorage',
     ]);
     t.same(await rowsOf(target, 'select json_agg(office) from forecast_discussions'), ['OKX', 'OKX']);
+    t.same(
+      await rowsOf(
+        target,
+        'select json_agg(json_build_array(station_id, name, state, longitude_deg) order by station_id) from stations',
+      ),
+      [
+        ['KJFK', 'New York, Kennedy International Airport', 'NY', -73.7622],
+        ['KLGA', 'LaGuardia', 'NY', -73.88],
+        ['KNYC', 'New York City, Central Park', 'NY', -73.96667],
+        ['PABR', 'Wiley Post-Will Rogers Memorial Airport', null, -156.78],
+      ],
+      'stations of every page, which observations leave as they are',
+    );
+    t.same(
+      await rowsOf(
+        target,
+        "select json_agg(json_build_array(ugc, geometry->'coordinates'->0->0->0) order by ugc) from zones",
+      ),
+      [
+        ['NYC061', -74.05],
+        ['NYZ072', -74.07],
+        ['NYZ075', -74.06],
+      ],
+    );
+    t.same(await rowsOf(target, 'select json_agg(json_build_array(name, state)) from offices'), [
+      ['New York, NY', 'NY'],
+    ]);
+    t.same(
+      await rowsOf(
+        target,
+        "select json_agg(distinct same order by same) from alert_areas where ugc in ('ALC129', 'LMZ740', 'MTZ301')",
+      ),
+      ['001129', '030035 030049 030073 030099', '092740'],
+    );
   });
 
   await t.test('what has not changed is neither sent nor written again', async (t) => {
     const before = await dump(target);
     server.asked.length = 0;
-    const fed = await feedFrom(target, server.url);
-    t.ok(fed.length >= 13 && fed.every(({ outcome }) => outcome === 'unchanged'));
+    const fed = await feedFrom(target, server.url, ['OKX']);
+    t.ok(fed.length >= 19 && fed.every(({ outcome }) => outcome === 'unchanged'));
     t.ok(server.asked.every(({ status }) => status === 304));
     t.same(await dump(target), before);
     // Whoever remembers nothing loads everything again, which changes nothing.
     await target.run('delete from feed_requests');
     server.asked.length = 0;
-    await feedFrom(target, server.url);
+    await feedFrom(target, server.url, ['OKX']);
     t.ok(server.asked.every(({ status }) => status === 200));
     t.same(await dump(target), before);
   });
@@ -146,7 +188,12 @@ export async function feedSuite(t: Test, open: () => Promise<Target>): Promise<v
       /^it is no JSON/,
       /^the server answered 404: Not Found$/,
     ]);
-    t.equal(fed.filter(({ outcome }) => outcome === 'loaded').length, fed.length - 2);
+    t.match(
+      fed.filter(({ outcome }) => outcome === 'skipped'),
+      [{ place: `${server.url}${paths.stations3}`, reason: 'it is an empty list' }],
+      'the page after the last',
+    );
+    t.equal(fed.filter(({ outcome }) => outcome === 'loaded').length, fed.length - 3);
     server.show(morning!);
     t.same(
       (await feedFrom(target, server.url))

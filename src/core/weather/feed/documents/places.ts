@@ -35,6 +35,23 @@ export function stationOf(feature: Json): PlaceTable['rows'][number] {
   };
 }
 
+export function isOffice(document: Json): boolean {
+  return document['@type'] === 'GovernmentOrganization' && textOf(document['id']) !== null;
+}
+
+/** Name and state of an office: where it is, its document does not say. */
+export function officeOf(document: Json): PlaceTable['rows'][number] {
+  const office = required(document['id'], 'id');
+  if (!/^[A-Z]{3}$/.test(office)) throw new BrokenDocument(`id is ${quoted(office)}, which is no office`);
+  const address = isMap(document['address']) ? document['address'] : {};
+  const state = textOf(address['addressRegion']);
+  return {
+    office,
+    name: textOf(document['name']),
+    state: state !== null && /^[A-Z]{2}$/.test(state) ? state : null,
+  };
+}
+
 export function zoneOf(feature: Json): PlaceTable['rows'][number] {
   const p = isMap(feature['properties']) ? feature['properties'] : {};
   const id = required(p['id'], 'properties.id');

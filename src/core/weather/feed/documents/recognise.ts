@@ -4,7 +4,7 @@ import { forecastOf } from './forecasts.ts';
 import { observationOf } from './observations.ts';
 import { outlookOf } from './outlooks.ts';
 import { isPlaceTable, placeTableOf } from './place-tables.ts';
-import { isStation, isZone, placesOf, stationOf, zoneOf } from './places.ts';
+import { isOffice, isStation, isZone, officeOf, placesOf, stationOf, zoneOf } from './places.ts';
 import { isMap, mapsOf, type Json, type Loadable } from './rows.ts';
 import { graphicastsOf, storiesOf } from './stories.ts';
 import { textProductsOf } from './text-products.ts';
@@ -54,6 +54,7 @@ function fromJson(document: unknown, reading: Reading): Loadable[] {
   if (Array.isArray(document['stories'])) return [storiesOf(document, fileName)];
   if (Array.isArray(document['features']))
     return fromFeatures(document, mapsOf(document['features']), reading);
+  if (isOffice(document)) return [{ family: 'places', table: 'offices', rows: [officeOf(document)] }];
   const properties = isMap(document['properties']) ? document['properties'] : {};
   if ('periods' in properties) return [forecastOf(document, fileName)];
   if ('timestamp' in properties) return [observationOf(document)];

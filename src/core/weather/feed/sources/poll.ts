@@ -1,21 +1,13 @@
 import { reasonOf } from '../documents/faults.ts';
 import { feedDocument, notFed, type Fed } from '../feed-document.ts';
-import type { Get } from '../http/client.ts';
 import { RequestFailed, type Answer } from '../http/request.ts';
 import { load, lookUp } from '../tables/load.ts';
 import { confirm } from '../tables/polls.ts';
-import type { Requests } from '../tables/requests.ts';
 import type { Target } from '../tables/target.ts';
+import { answered, type Polling } from './asking.ts';
+import { pollPages } from './pages.ts';
 import { newestProducts, type ListedProduct } from './products.ts';
 import type { Source } from './requests-of.ts';
-
-export interface Polling {
-  target: Target;
-  requests: Requests;
-  get: Get;
-  /** Where single products are: `<base>/products/<id>`. */
-  productsUrl: string;
-}
 
 /**
  * Asks once for a source and writes what is new. A request that fails and a document that is broken are
@@ -23,6 +15,7 @@ export interface Polling {
  * `get`.
  */
 export async function poll(polling: Polling, source: Source): Promise<Fed[]> {
+  if (source.hasPages) return pollPages(polling, source);
   const { target, requests, get } = polling;
   const { url, fileName: name } = source;
   const answer = await answered(get, url, await requests.get(url));
@@ -72,15 +65,6 @@ async function pollProducts(
   if (!fed.some(({ outcome }) => outcome === 'failed'))
     await load(target, [], (statements) => requests.put(statements, url, validators));
   return fed.length === 0 ? [notFed(url, 'unchanged', null)] : fed;
-}
-
-async function answered(get: Get, url: string, known: Parameters<Get>[1]): Promise<Answer | RequestFailed> {
-  try {
-    return await get(url, known);
-  } catch (error) {
-    if (error instanceof RequestFailed) return error;
-    throw error;
-  }
 }
 
 async function isLoaded(target: Target, id: string): Promise<boolean> {

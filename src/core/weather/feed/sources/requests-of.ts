@@ -14,6 +14,8 @@ export interface Source {
    * list: the newest of all. Null: the document itself.
    */
   collections: readonly string[] | null;
+  /** Whether it is a list that goes on at `pagination.next`. */
+  hasPages: boolean;
 }
 
 /** Of days 1, 2, 3 and 4 to 8; other SWO are no outlooks. */
@@ -29,6 +31,7 @@ export function sourcesOf(config: NwsConfig): Source[] {
     fileName,
     polled: null,
     collections: null,
+    hasPages: false,
   });
   const { alerts } = config;
   return [
@@ -70,6 +73,39 @@ export function sourcesOf(config: NwsConfig): Source[] {
     ...(config.outlookDiscussions
       ? [{ ...plain('outlooks', api('/products/types/SWO'), 'SWO.json'), collections: outlookCollections }]
       : []),
+    ...placeSources(config.places).map(({ path, file, hasPages }) => ({
+      ...plain('places', api(path), file),
+      hasPages,
+    })),
+  ];
+}
+
+/** Areas of zones that lie at sea, where no counties are. */
+const marineAreas = /^(A[MN]|GM|L[CEHMOS]|P[HKMSZ]|SL)$/;
+
+function placeSources({ stations, zones, offices }: NwsConfig['places']): {
+  path: string;
+  file: string;
+  hasPages: boolean;
+}[] {
+  return [
+    ...stations.map((state) => ({
+      path: `/stations?state=${state}&limit=500`,
+      file: `stations_${state}.json`,
+      hasPages: true,
+    })),
+    ...zones.flatMap((area) =>
+      ['forecast', ...(marineAreas.test(area) ? [] : ['county'])].map((type) => ({
+        path: `/zones/${type}?area=${area}&include_geometry=true`,
+        file: `zones_${area}_${type}.json`,
+        hasPages: true,
+      })),
+    ),
+    ...offices.map((office) => ({
+      path: `/offices/${office}`,
+      file: `${office}_office.json`,
+      hasPages: false,
+    })),
   ];
 }
 

@@ -21,8 +21,14 @@ export async function createRequestTable(target: Target): Promise<void> {
   await target.transaction(async (statements) => {
     await oneFeederAtOnce(statements);
     await statements.run(`create table if not exists feed_requests (
-      url text primary key, etag text, last_modified text, loaded_at timestamptz not null
+      url text primary key, etag text, last_modified text, loaded_at timestamptz not null, cursor text
     )`);
+    const [cursor] = await statements.query(
+      "select 1 as one from pg_attribute where attrelid = 'feed_requests'::regclass and attname = 'cursor'",
+      [],
+    );
+    // One that an earlier version has made.
+    if (cursor === undefined) await statements.run('alter table feed_requests add column cursor text');
   });
 }
 

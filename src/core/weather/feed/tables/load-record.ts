@@ -65,16 +65,32 @@ async function loadObservation(
   return changed + parts;
 }
 
-/** A station that is named by its id alone keeps the name that another document gave. */
+/**
+ * An observation brings its station along where that is not known. One that is known stays as a list of
+ * stations has it: in observations its coordinates are rounded, so that they count only if it is elsewhere.
+ */
 async function loadStation(statements: Statements, station: Row): Promise<void> {
-  const { name, ...rest } = station;
-  const [named] =
-    name === station['station_id']
-      ? await statements.query('select name from stations where station_id = $1', [station['station_id']])
-      : [];
-  const row = { ...rest, name: typeof named?.['name'] === 'string' ? named['name'] : (name ?? null) };
-  await upsert(statements, { table: 'stations', key: ['station_id'], onConflict: 'replace' }, [row]);
+  const columns = Object.keys(station);
+  const elsewhere = `(abs(present.latitude_deg - excluded.latitude_deg) > ${roundedDeg}
+    or abs(present.longitude_deg - excluded.longitude_deg) > ${roundedDeg})`;
+  const placed = ['latitude_deg', 'longitude_deg', 'time_zone'].map(
+    (column) => `${column} = case when ${elsewhere} then excluded.${column} else present.${column} end`,
+  );
+  const isMeasured = 'present.elevation_m is null and excluded.elevation_m is not null';
+  const isBetterNamed = 'present.name = present.station_id and excluded.name <> excluded.station_id';
+  await statements.query(
+    `insert into stations as present (${columns.join(', ')})
+     select ${columns.join(', ')} from jsonb_populate_recordset(null::stations, $1::text::jsonb)
+     on conflict (station_id) do update set ${placed.join(', ')},
+       elevation_m = case when ${elsewhere} or (${isMeasured}) then excluded.elevation_m else present.elevation_m end,
+       name = case when ${isBetterNamed} then excluded.name else present.name end
+     where ${elsewhere} or (${isMeasured}) or (${isBetterNamed})`,
+    [JSON.stringify([station])],
+  );
 }
+
+/** More than the rounding of coordinates, and less than a station ever moved. */
+const roundedDeg = 0.05;
 
 async function replaceParts(
   statements: Statements,

@@ -72,12 +72,14 @@ export async function lookUp(
   }
 }
 
-/** Classes 21, 22 and 23: the values do not fit the table. */
-function isRefused(error: unknown): error is Error & { code: string } {
+/** Classes 21, 22 and 23: the values do not fit the table; or what the tables hold does not fit. */
+function isRefused(error: unknown): error is BrokenDocument | (Error & { code: string }) {
+  if (error instanceof BrokenDocument) return true;
   return error instanceof Error && 'code' in error && /^2[123]/.test(String(error.code));
 }
 
-function refused(error: Error & { code: string }): BrokenDocument {
+function refused(error: BrokenDocument | (Error & { code: string })): BrokenDocument {
+  if (error instanceof BrokenDocument) return error;
   return new BrokenDocument(`the database refuses it: ${error.message.slice(0, 300)} (${error.code})`);
 }
 

@@ -7,11 +7,19 @@ export interface Validators {
   lastModified: string | null;
 }
 
+/** The same of one page of a list. */
+export interface PageValidators extends Validators {
+  /** Where the next page begins; null after the last. */
+  cursor: string | null;
+}
+
 /** The documents that were loaded, by their URL. */
 export interface Requests {
-  get(url: string): Promise<Validators | null>;
+  /** Whether the cursors of pages are remembered: not in a table that an earlier version made. */
+  keepsCursors: boolean;
+  get(url: string): Promise<PageValidators | null>;
   /** Within the transaction that loads the document, so that neither is there without the other. */
-  put(statements: Statements, url: string, validators: Validators): Promise<void>;
+  put(statements: Statements, url: string, validators: Validators & Partial<PageValidators>): Promise<void>;
 }
 
 /**
@@ -20,27 +28,44 @@ export interface Requests {
  * database throws.
  */
 export async function openRequests(target: Target): Promise<Requests> {
-  const [found] = await lookUp(target, "select to_regclass('feed_requests') is not null as there", []);
-  if (found?.['there'] !== true) return { get: async () => null, put: async () => undefined };
+  const columns = await columnsOf(target);
+  if (!columns.includes('url'))
+    return { keepsCursors: false, get: async () => null, put: async () => undefined };
+  const kept = ['etag', 'last_modified', 'cursor'].filter((column) => columns.includes(column));
   return {
+    keepsCursors: kept.includes('cursor'),
     async get(url) {
-      const [row] = await lookUp(target, 'select etag, last_modified from feed_requests where url = $1', [
-        url,
-      ]);
+      const sql = `select ${kept.join(', ')} from feed_requests where url = $1`;
+      const [row] = await lookUp(target, sql, [url]);
       if (row === undefined) return null;
-      const [etag, lastModified] = [row['etag'], row['last_modified']];
       return {
-        etag: typeof etag === 'string' ? etag : null,
-        lastModified: typeof lastModified === 'string' ? lastModified : null,
+        etag: textOrNull(row['etag']),
+        lastModified: textOrNull(row['last_modified']),
+        cursor: textOrNull(row['cursor']),
       };
     },
-    async put(statements, url, { etag, lastModified }) {
+    async put(statements, url, { etag, lastModified, cursor = null }) {
+      const values = [etag, lastModified, cursor].slice(0, kept.length);
       await statements.query(
-        `insert into feed_requests (url, etag, last_modified, loaded_at) values ($1, $2, $3, now())
-         on conflict (url) do update set etag = excluded.etag, last_modified = excluded.last_modified,
+        `insert into feed_requests (url, ${kept.join(', ')}, loaded_at)
+         values ($1, ${kept.map((_, index) => `$${index + 2}`).join(', ')}, now())
+         on conflict (url) do update set ${kept.map((column) => `${column} = excluded.${column}`).join(', ')},
            loaded_at = excluded.loaded_at`,
-        [url, etag, lastModified],
+        [url, ...values],
       );
     },
   };
+}
+
+async function columnsOf(target: Target): Promise<unknown[]> {
+  const rows = await lookUp(
+    target,
+    "select attname::text as name from pg_attribute where attrelid = to_regclass('feed_requests') and attnum > 0 and not attisdropped",
+    [],
+  );
+  return rows.map((row) => row['name']);
+}
+
+function textOrNull(value: unknown): string | null {
+  return typeof value === 'string' ? value : null;
 }
