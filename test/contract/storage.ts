@@ -1,4 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
+import { setImmediate as breathe } from 'node:timers/promises';
 import type { Test } from 'tap';
 import { hasCode, type ErrorCode } from '../../src/core/errors.ts';
 import { digestOf } from '../../src/core/digest.ts';
@@ -375,6 +376,113 @@ export async function storageContract(
     await Promise.all(kept.map((each) => storage.putBack(each)));
     t.same(await names(storage, 'many'), [...many].sort());
     t.equal(await get(storage, 'many/3/59'), 'many/3/59');
+  });
+
+  scenario('a file is duplicated on the server, and each lives on without the other', async (t, storage) => {
+    await put(storage, 'a/one', 'one');
+    await put(storage, 'a/empty', '');
+    await put(storage, '.publisher.tmp/1/output-1', 'left by a call whose answer was lost');
+    const staged = key('.publisher.tmp/1/output-1');
+    const by = await storage.duplicate(key('a/one'), staged);
+    if (by === null) {
+      t.equal(await storage.stat(staged), undefined, 'nothing is left that could be taken for it');
+      t.equal(await storage.duplicate(key('a/one'), key('b/deep/one')), null);
+      return;
+    }
+    for (const [from, to] of [
+      ['a/one', 'b/deep/one'],
+      ['a/one', 'b/deep/one'],
+      ['a/empty', 'b/empty'],
+    ] as const)
+      t.equal(await storage.duplicate(key(from), key(to)), by);
+    t.equal(await get(storage, 'b/deep/one'), 'one', 'done twice');
+    t.equal(await get(storage, 'b/empty'), '');
+    if (by === 'link')
+      t.same(
+        (await storage.stat(key('b/deep/one')))?.modifiedAt,
+        (await storage.stat(key('a/one')))?.modifiedAt,
+        'with its time',
+      );
+    if (storage.facts.rename !== 'none') await storage.rename([{ from: staged, to: key('c/one') }]);
+    await storage.removeTree(key('.publisher.tmp'));
+    await put(storage, 'a/one', 'another');
+    t.equal(await get(storage, 'b/deep/one'), 'one', 'a file is replaced, and never changed');
+    await storage.remove(key('b/deep/one'));
+    t.equal(await get(storage, 'a/one'), 'another');
+    t.same(
+      (await names(storage)).filter((name) => name !== 'c/one'),
+      ['a/empty', 'a/one', 'b/empty'],
+    );
+    if (storage.facts.rename !== 'none') t.equal(await get(storage, 'c/one'), 'one');
+  });
+
+  scenario('only files are duplicated', async (t, storage) => {
+    await put(storage, 'directory/file', 'x');
+    for (const name of ['no', 'no/deeper', 'directory', 'directory/file/deeper'])
+      t.equal(await storage.duplicate(key(name), aside('nothing')), null, name);
+    await storage.removeTree(key('.publisher.tmp'));
+    t.same(await names(storage), ['directory/file']);
+  });
+
+  scenario('a link is made, read, replaced and removed, and what it leads to stays', async (t, storage) => {
+    if (!storage.facts.replacesLinks) {
+      await rejectsWith(t, storage.replaceLink(key('current'), key('releases/1')), 'storage_permanent');
+      t.equal(await storage.readLink(key('current')), null);
+      t.same(await names(storage), []);
+      return;
+    }
+    t.equal(await storage.readLink(key('d/current')), null);
+    await storage.replaceLink(key('d/current'), key('releases/not yet'));
+    t.equal(await storage.readLink(key('d/current')), 'releases/not yet', 'it may lead to nothing');
+    await put(storage, 'd/releases/1/file', 'x');
+    for (const target of ['releases/1', 'releases/1', 'späce #?%25'])
+      await storage.replaceLink(key('d/current'), key(target));
+    t.equal(await storage.readLink(key('d/current')), 'späce #?%25');
+    await storage.replaceLink(key('d/current'), key('releases/1'));
+    t.match(await storage.stat(key('d/current')), { type: 'link', size: 0 });
+    t.same(
+      (await entries(storage, 'd', true)).map(({ key: name, type }) => `${type} ${name}`).sort(),
+      ['file d/releases/1/file', 'link d/current'],
+      'a link is listed and not followed, and nothing is left beside it',
+    );
+    await storage.remove(key('d/current'));
+    t.equal(await storage.readLink(key('d/current')), null);
+    t.equal(await get(storage, 'd/releases/1/file'), 'x');
+  });
+
+  scenario('a link replaces nothing else than a link', async (t, storage) => {
+    if (!storage.facts.replacesLinks) return;
+    await put(storage, 'file', 'x');
+    await put(storage, 'directory/file', 'x');
+    for (const name of ['file', 'directory'])
+      await rejectsWith(t, storage.replaceLink(key(name), key('target')), 'storage_exists');
+    t.equal(await storage.readLink(key('file')), null);
+    t.equal(await storage.readLink(key('directory')), null);
+    t.same(await names(storage), ['directory/file', 'file']);
+  });
+
+  scenario('whoever reads a link while it is replaced sees a whole target', async (t, storage, world) => {
+    if (!storage.facts.replacesLinks) return;
+    const targets = ['releases/one', 'releases/two'];
+    await storage.replaceLink(key('current'), key('releases/one'));
+    const reader = await world.open();
+    const seen: (string | null)[] = [];
+    const over = new AbortController();
+    const reading = (async () => {
+      do {
+        seen.push(await reader.readLink(key('current')));
+        await breathe();
+      } while (!over.signal.aborted);
+    })();
+    for (let round = 0; round < 100; round += 1)
+      await storage.replaceLink(key('current'), key(targets[round % 2] as string));
+    over.abort();
+    await reading;
+    t.same(
+      seen.filter((target) => !targets.includes(target ?? '')),
+      [],
+    );
+    await reader.close();
   });
 
   scenario('a second storage sees what the first wrote', async (t, storage, world) => {

@@ -86,6 +86,10 @@ export function withFaults(storage: Storage, fault: Fault | null, log: FaultLog)
     obstacleTo: (change) => step('obstacleTo', false, () => storage.obstacleTo(change)),
     keep: (key, aside) => step(`keep ${key}`, true, () => storage.keep(key, aside)),
     putBack: (kept) => step(`putBack ${kept.key}`, true, () => storage.putBack(kept)),
+    duplicate: (from, to) => step(`duplicate ${from} ${to}`, true, () => storage.duplicate(from, to)),
+    readLink: (key) => step(`readLink ${key}`, false, () => storage.readLink(key)),
+    replaceLink: (key, target) =>
+      step(`replaceLink ${key} ${target}`, true, () => storage.replaceLink(key, target)),
     sync: () => step('sync', false, () => storage.sync()),
     remove: (key, options) => step(`remove ${key}`, true, () => storage.remove(key, options)),
     removeTree: (directory) => step(`removeTree ${directory}`, true, () => storage.removeTree(directory)),

@@ -1,8 +1,9 @@
-import type { Digest } from '../../src/core/digest.ts';
+import { digestOf, type Digest } from '../../src/core/digest.ts';
 import { WaybillError } from '../../src/core/errors.ts';
 import { collect } from '../../src/core/storage/collect.ts';
 import {
   alreadyExists,
+  noLinks,
   notADirectory,
   notFound,
   notKept,
@@ -32,6 +33,8 @@ interface MemoryFile {
   bytes: Buffer;
   digest: Digest;
   version: string;
+  /** Where it leads, if it is a symbolic link; `bytes` are the same. */
+  target?: string;
 }
 
 export interface MemoryOptions {
@@ -43,10 +46,17 @@ export interface MemoryOptions {
   keepBy?: Exclude<KeptBy, 'version'>;
   /** Larger files are not kept. */
   largestKeptBytes?: number;
+  /** Whether files can be duplicated: by a link, or objects by a copy. True unless given. */
+  duplicates?: boolean;
   readOnly?: boolean;
 }
 
 let versions = 0;
+
+function entryOf(name: string, { bytes, target }: MemoryFile): Entry {
+  const key = listedKey(name);
+  return target === undefined ? { key, type: 'file', size: bytes.length } : { key, type: 'link', size: 0 };
+}
 
 /** A storage in memory, for tests and dry thinking: the shortest true implementation of the contract. */
 export function memoryStorage(options: MemoryOptions): Storage {
@@ -59,6 +69,7 @@ export function memoryStorage(options: MemoryOptions): Storage {
       rename: flavour === 'files' ? 'atomic' : 'none',
       conditionalWrites: async () => honoured,
       keepsHeaders: flavour === 'objects',
+      replacesLinks: flavour === 'files',
       largestKeptBytes: options.largestKeptBytes ?? null,
       localRoot: null,
       clockOffsetMs: 0,
@@ -66,6 +77,7 @@ export function memoryStorage(options: MemoryOptions): Storage {
 
     async stat(key): Promise<FileStat | undefined> {
       const file = disk.get(key);
+      if (file?.target !== undefined) return { type: 'link', size: 0, version: null, modifiedAt: null };
       if (file !== undefined)
         return {
           type: 'file',
@@ -83,7 +95,7 @@ export function memoryStorage(options: MemoryOptions): Storage {
       for (const [name, file] of [...disk]) {
         if (!name.startsWith(prefix)) continue;
         const slash = name.indexOf('/', prefix.length);
-        if (recursive || slash === -1) yield { key: listedKey(name), type: 'file', size: file.bytes.length };
+        if (recursive || slash === -1) yield entryOf(name, file);
         else directories.add(name.slice(0, slash));
       }
       for (const name of directories) yield { key: listedKey(name), type: 'directory', size: 0 };
@@ -158,6 +170,32 @@ export function memoryStorage(options: MemoryOptions): Storage {
       versions += 1;
       disk.set(key, by === 'copy' ? { ...file, version: String(versions) } : file);
       if (by !== 'copy') disk.delete(aside);
+    },
+
+    async duplicate(from, to): Promise<'link' | 'copy' | null> {
+      refuseReadOnly(to);
+      const file = disk.get(from);
+      disk.delete(to);
+      if (file === undefined || file.target !== undefined || options.duplicates === false) return null;
+      refuseTreeConflict(to);
+      versions += 1;
+      disk.set(to, flavour === 'objects' ? { ...file, version: String(versions) } : file);
+      return flavour === 'objects' ? 'copy' : 'link';
+    },
+
+    readLink: async (key) => disk.get(key)?.target ?? null,
+
+    async replaceLink(key, target): Promise<void> {
+      refuseReadOnly(key);
+      if (flavour === 'objects') throw noLinks(storage);
+      const present = disk.get(key);
+      const isDirectory = [...disk.keys()].some((name) => name.startsWith(`${key}/`));
+      if (isDirectory || (present !== undefined && present.target === undefined))
+        throw alreadyExists(storage, key);
+      refuseTreeConflict(key);
+      versions += 1;
+      const bytes = Buffer.from(target);
+      disk.set(key, { bytes, digest: digestOf(bytes), version: String(versions), target });
     },
 
     sync: async () => undefined,

@@ -21,6 +21,8 @@ export function whileHeld(storage: Storage, lease: Pick<Lease, 'check'>): Storag
     rename: (moves) => changes(() => storage.rename(moves)),
     keep: (key, aside) => changes(() => storage.keep(key, aside)),
     putBack: (kept) => changes(() => storage.putBack(kept)),
+    duplicate: (from, to) => changes(() => storage.duplicate(from, to)),
+    replaceLink: (key, target) => changes(() => storage.replaceLink(key, target)),
     remove: (key, options) => changes(() => storage.remove(key, options)),
     removeTree: (directory) => changes(() => storage.removeTree(directory)),
   };

@@ -35,6 +35,15 @@ export function notKept(storage: Labelled, key: string): WaybillError {
   );
 }
 
+/** `storage_permanent`: symbolic links are to be replaced in one step where that is not possible. */
+export function noLinks(storage: Labelled, cause?: unknown): WaybillError {
+  return new WaybillError(
+    'storage_permanent',
+    `${storage.label}: symbolic links cannot be replaced there in one step`,
+    { cause },
+  );
+}
+
 /** `storage_permanent`: a key needs a directory where a file or a symbolic link is. */
 export function notADirectory(
   storage: Labelled,

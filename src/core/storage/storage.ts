@@ -92,6 +92,25 @@ export interface Storage {
   putBack(kept: Kept): Promise<void>;
 
   /**
+   * Puts a file with the bytes and headers of the file at `from` at `to`, replacing what is there, without
+   * the bytes passing through this machine. It may be the same file under a second name, because files are
+   * never changed, only replaced. Returns how, or null if that cannot be done, and then nothing is at `to`:
+   * there is no such file, others than its owner may change it, or the storage does not do that.
+   */
+  duplicate(from: Key, to: Key): Promise<'link' | 'copy' | null>;
+
+  /** Where the symbolic link at `key` leads, as it is written there; null if there is no link. */
+  readLink(key: Key): Promise<string | null>;
+
+  /**
+   * Makes `key` a symbolic link to `target`, a path from the directory of the link, which need not exist. A
+   * link that is there is replaced in one step: whoever follows it sees the old target or the new one.
+   * Durable once it returns. Throws `storage_exists` if something else than a link is there, and
+   * `storage_permanent` unless `facts.replacesLinks`. `remove` removes a link and leaves what it leads to.
+   */
+  replaceLink(key: Key, target: Key): Promise<void>;
+
+  /**
    * Makes the names that `rename` and `putBack` changed durable. Does nothing for remote storages, whose
    * servers are responsible for that themselves.
    */
@@ -131,6 +150,11 @@ export interface StorageFacts {
   conditionalWrites: () => Promise<ConditionalWrites>;
   /** Whether the headers of `WriteOptions` are kept with the bytes, so that a change in them is a write. */
   keepsHeaders: boolean;
+  /**
+   * Whether there are symbolic links, and a link can be replaced in one step. Object stores have none: a
+   * pointer is an object there, written on the condition of its version.
+   */
+  replacesLinks: boolean;
   /** Larger files, in bytes, are not kept by `keep`; null if there is no such limit. */
   largestKeptBytes: number | null;
   /** The root as a directory of this machine; null if the bytes are stored elsewhere. */

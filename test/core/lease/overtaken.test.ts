@@ -355,6 +355,8 @@ t.test('without the lease, nothing is changed through the view of its holder', a
     () => storage.rename([{ from: key('a'), to: key('c') }]),
     () => storage.keep(key('a'), key('aside')),
     () => storage.putBack(kept),
+    () => storage.duplicate(key('a'), key('c')),
+    () => storage.replaceLink(key('c'), key('a')),
     () => storage.remove(key('a')),
     () => storage.removeTree(key('a')),
   ])

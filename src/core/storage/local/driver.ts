@@ -11,11 +11,11 @@ import { localDirectories } from './directories.ts';
 import { entriesBelow, entriesPerBreath, statOf } from './entries.ts';
 import { errnoOf, isAbsent, localFailure } from './errors.ts';
 import { localKeeper } from './keep.ts';
-import { linkAbove } from './links.ts';
+import { linkAbove, localLinks } from './links.ts';
 import { localNames } from './names.ts';
 import { localObstacle } from './obstacles.ts';
 import { readChunks } from './read.ts';
-import { removeTreeAt } from './remove-tree.ts';
+import { removeIfThere, removeTreeAt } from './remove-tree.ts';
 import { realOrResolved, requireDirectory, requireMakeableRoot } from './root.ts';
 import { makeDurable, syncDirectories } from './sync.ts';
 import type { Body, FileStat, Kept, Storage, WriteOptions, Written } from '../storage.ts';
@@ -53,6 +53,7 @@ export async function localStorage(
       rename: 'atomic',
       conditionalWrites: async () => 'create',
       keepsHeaders: false,
+      replacesLinks: true,
       largestKeptBytes: null,
       localRoot: base,
       clockOffsetMs: 0,
@@ -119,6 +120,35 @@ export async function localStorage(
       }
     },
 
+    async duplicate(from, to): Promise<'link' | null> {
+      requireWritable(to);
+      duplicates += 1;
+      if (duplicates % entriesPerBreath === 0) await breathe();
+      try {
+        return await links.duplicate(from, to);
+      } catch (error) {
+        throw fail(to, error);
+      }
+    },
+
+    async readLink(key): Promise<string | null> {
+      try {
+        return links.read(key);
+      } catch (error) {
+        throw fail(key, error);
+      }
+    },
+
+    async replaceLink(key, target): Promise<void> {
+      requireWritable(key);
+      try {
+        await names.flush();
+        await links.replace(key, target);
+      } catch (error) {
+        throw fail(key, error);
+      }
+    },
+
     async sync(): Promise<void> {
       try {
         await names.flush();
@@ -170,7 +200,9 @@ export async function localStorage(
   const directories = localDirectories(storage, at);
   const names = localNames(storage, at, directories);
   const keeper = localKeeper(storage, at, directories, (directory) => names.changedIn(directory));
+  const links = localLinks(storage, at, directories, (directory) => names.changedIn(directory));
   let keptFiles = 0;
+  let duplicates = 0;
   return storage;
 
   function requireWritable(key: Key): void {
@@ -229,13 +261,5 @@ export async function localStorage(
       if (errnoOf(error) === 'ENOENT') throw error;
       return false;
     }
-  }
-}
-
-function removeIfThere(file: string): void {
-  try {
-    unlinkSync(file);
-  } catch {
-    // It was moved, or never written. A file that cannot be removed is swept by the next publisher.
   }
 }

@@ -34,3 +34,12 @@ export function removedIfEmpty(directory: string): boolean {
   rmdirSync(directory);
   return true;
 }
+
+/** Removes a scratch file, if it can. */
+export function removeIfThere(file: string): void {
+  try {
+    unlinkSync(file);
+  } catch {
+    // It was moved, or never written. A file that cannot be removed is swept by the next publisher.
+  }
+}

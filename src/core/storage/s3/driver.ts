@@ -5,12 +5,12 @@ import type { Log } from '../../log.ts';
 import { inParallel } from '../../parallel.ts';
 import { defaultRetryPolicy, type RetryPolicy } from '../../retry.ts';
 import { createSemaphore } from '../../semaphore.ts';
-import { alreadyExists, keyTooLong, readOnly as refuseReadOnly } from '../errors.ts';
+import { alreadyExists, keyTooLong, noLinks, readOnly as refuseReadOnly } from '../errors.ts';
 import { listedKey, type Key } from '../key.ts';
 import { s3Client } from './client/client.ts';
 import { conditionalWrites } from './conditional-writes.ts';
 import { answerName, isUnsupported } from './errors.ts';
-import { largestCopyBytes, s3Keeper } from './keep.ts';
+import { copyOnServer, largestCopyBytes, s3Keeper } from './keep.ts';
 import { describeS3, type S3Location } from './location.ts';
 import { pagesBelow } from './listing.ts';
 import { uploadInParts, type MultipartOptions } from './multipart.ts';
@@ -87,6 +87,7 @@ export async function s3Storage(location: S3Location, options: S3StorageOptions)
       rename: 'none',
       conditionalWrites: async () => (await conditional.conditions()).honoured,
       keepsHeaders: true,
+      replacesLinks: false,
       largestKeptBytes: largestCopyBytes,
       localRoot: null,
       clockOffsetMs: wire.clockOffsetMs(),
@@ -151,6 +152,20 @@ export async function s3Storage(location: S3Location, options: S3StorageOptions)
     async putBack(kept): Promise<void> {
       requireWritable(kept.key);
       await keeper.putBack(kept);
+    },
+
+    async duplicate(from, to): Promise<'copy' | null> {
+      requireWritable(to);
+      await leftovers.abort(at(to));
+      if ((await copyOnServer(wire, at(from), at(to), { label, log })) === 'done') return 'copy';
+      await wire.remove(at(to));
+      return null;
+    },
+
+    readLink: async () => null,
+
+    async replaceLink(): Promise<void> {
+      throw noLinks(storage);
     },
 
     sync: async () => undefined,

@@ -72,15 +72,28 @@ export function s3Keeper(
   }
 
   async function copyOf(key: Key, aside: Key): Promise<KeptBy | null> {
-    try {
-      return (await wire.copy({ key: at(key) }, at(aside))) ? 'copy' : null;
-    } catch (error) {
-      if (hasCode(error, 'storage_transient') || hasCode(error, 'storage_full')) throw error;
-      log.warn(
-        { storage: label, key, err: error },
-        'the object cannot be kept: if the publication fails, the next run finishes it',
-      );
-      return 'nothing';
-    }
+    const outcome = await copyOnServer(wire, at(key), at(aside), { label, log });
+    if (outcome !== 'refused') return outcome === 'done' ? 'copy' : null;
+    log.warn(
+      { storage: label, key },
+      'the object cannot be kept: if the publication fails, the next run finishes it',
+    );
+    return 'nothing';
+  }
+}
+
+/** Has the server copy an object. Throws only what may be otherwise next time. */
+export async function copyOnServer(
+  wire: S3Wire,
+  from: string,
+  to: string,
+  { label, log }: { label: string; log: Log },
+): Promise<'done' | 'absent' | 'refused'> {
+  try {
+    return (await wire.copy({ key: from }, to)) ? 'done' : 'absent';
+  } catch (error) {
+    if (hasCode(error, 'storage_transient') || hasCode(error, 'storage_full')) throw error;
+    log.debug({ storage: label, key: from, err: error }, 'the server does not copy the object');
+    return 'refused';
   }
 }

@@ -9,11 +9,14 @@ import { scratchBeside } from '../scratch-key.ts';
 import { sftpDirectories } from './directories.ts';
 import { ConnectionLost, isAbsent, requestFailure } from './errors.ts';
 import { detectFullDisk } from './free-space.ts';
+import { sftpDuplicator } from './duplicate.ts';
+import { sftpHardLinks } from './hard-links.ts';
 import { sftpKeeper } from './keep.ts';
 import { linkAbove } from './links.ts';
 import { describeSftp, type SftpLocation } from './location.ts';
 import { replacedName, sftpNames } from './names.ts';
 import { explained, sftpObstacle } from './obstacles.ts';
+import { sftpLinker } from './replace-link.ts';
 import { requireMakeableRoot } from './root-directory.ts';
 import { openRoot, typeOf, type SftpRoot } from './root.ts';
 import { openSession } from './session.ts';
@@ -67,7 +70,10 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
   const { at, replaces } = root;
   const directories = sftpDirectories(root);
   const names = sftpNames(root, directories, { readOnly });
-  const keeper = sftpKeeper(root, directories, names);
+  const hardLink = sftpHardLinks(root, directories);
+  const keeper = sftpKeeper(root, directories, names, hardLink);
+  const duplicate = sftpDuplicator(root, directories, hardLink);
+  const linker = sftpLinker(root, directories, names);
   /** Scratch files written here, which need not be looked for before they are renamed. */
   const written = new Set<Key>();
 
@@ -77,6 +83,7 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
       rename: replaces ? 'atomic' : 'replace_in_steps',
       conditionalWrites: async () => 'create',
       keepsHeaders: false,
+      replacesLinks: replaces,
       largestKeptBytes: null,
       localRoot: null,
       clockOffsetMs: null,
@@ -155,6 +162,23 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
     async putBack(kept): Promise<void> {
       requireWritable(kept.key);
       await changing(kept.key, async () => keeper.putBack(kept));
+    },
+
+    async duplicate(from, to): Promise<'link' | 'copy' | null> {
+      requireWritable(to);
+      return changing(to, async () => {
+        await unlink(to);
+        const by = await duplicate(from, to);
+        if (by !== null) written.add(to);
+        return by;
+      });
+    },
+
+    readLink: (key) => mapErrors(key, async () => linker.read(key)),
+
+    async replaceLink(key, target): Promise<void> {
+      requireWritable(key);
+      await changing(key, async () => linker.replace(key, target));
     },
 
     sync: async () => undefined,

@@ -2,7 +2,7 @@ import { notFound } from '../errors.ts';
 import { listedKey, parentOf, type Key } from '../key.ts';
 import type { Kept, KeptBy } from '../storage.ts';
 import type { SftpDirectories } from './directories.ts';
-import { ConnectionLost, isUnsupported } from './errors.ts';
+import type { HardLink } from './hard-links.ts';
 import type { SftpNames } from './names.ts';
 import type { SftpRoot } from './root.ts';
 
@@ -21,13 +21,17 @@ export interface SftpKeeper {
  * refuses the link for whatever reason, the file is moved aside when it is replaced: copying it would take it
  * through this machine.
  */
-export function sftpKeeper(root: SftpRoot, directories: SftpDirectories, names: SftpNames): SftpKeeper {
+export function sftpKeeper(
+  root: SftpRoot,
+  directories: SftpDirectories,
+  names: SftpNames,
+  hardLink: HardLink,
+): SftpKeeper {
   const { at, ask } = root;
-  let hasLinks = true;
 
   return {
     async keep(key, aside) {
-      const by: KeptBy = (await link(key, aside)) ? 'link' : 'move';
+      const by: KeptBy = (await hardLink(key, aside)) ? 'link' : 'move';
       if (by === 'move' && !(await isFile(key))) return null;
       return { key, aside, by, version: null };
     },
@@ -45,20 +49,6 @@ export function sftpKeeper(root: SftpRoot, directories: SftpDirectories, names: 
       await ask((sftp, done) => sftp.rename(at(key), at(aside), done));
     },
   };
-
-  async function link(key: Key, aside: Key): Promise<boolean> {
-    if (!hasLinks) return false;
-    await directories.create(parentOf(aside));
-    try {
-      await ask((sftp, done) => sftp.ext_openssh_hardlink(at(key), at(aside), done));
-      return true;
-    } catch (error) {
-      if (error instanceof ConnectionLost) throw error;
-      // A server that does not offer the extension is not even asked, so there is no answer then.
-      if (isUnsupported(error)) hasLinks = false;
-      return false;
-    }
-  }
 
   async function isFile(key: Key): Promise<boolean> {
     const found = await root.lstat(key);

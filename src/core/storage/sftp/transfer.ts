@@ -69,7 +69,7 @@ export async function writeFile(
   // Sent without waiting for answers: servers process the requests for one file in order.
   const outcomes = await Promise.allSettled([
     read.size === 0 ? undefined : writeChunk(session, handle, 0, bytes),
-    sync(session, handle),
+    syncFile(session, handle),
     sizeOf(session, handle),
     closeFile(session, handle),
   ]);
@@ -117,7 +117,7 @@ async function writeLarge(
     if (failures.length > 0) throw failures[0];
     const read = { size, digest: finishDigest(hash) };
     checkBody(name, read, { size: body.size, digest: options.digest });
-    const [, stored] = await Promise.all([sync(session, handle), sizeOf(session, handle)]);
+    const [, stored] = await Promise.all([syncFile(session, handle), sizeOf(session, handle)]);
     requireSize(stored.size, size);
     await closeFile(session, handle);
     return { ...read, version: null };
@@ -148,18 +148,20 @@ async function readChunk(session: SftpSession, handle: Buffer, at: number, lengt
   return buffer.subarray(0, count);
 }
 
-function sizeOf(session: SftpSession, handle: Buffer): Promise<{ size: number }> {
+/** Rejects as `SftpSession.ask` does. */
+export function sizeOf(session: SftpSession, handle: Buffer): Promise<{ size: number }> {
   return session.ask((sftp, done) => sftp.fstat(handle, done));
 }
 
-function closeFile(session: SftpSession, handle: Buffer): Promise<void> {
+/** Rejects as `SftpSession.ask` does. */
+export function closeFile(session: SftpSession, handle: Buffer): Promise<void> {
   return session.ask((sftp, done) => sftp.close(handle, done));
 }
 
 const withoutSync = new WeakSet<SftpSession>();
 
-/** Does nothing on servers that do not support the request. */
-async function sync(session: SftpSession, handle: Buffer): Promise<void> {
+/** Makes an open file durable. Does nothing on servers that do not support the request. */
+export async function syncFile(session: SftpSession, handle: Buffer): Promise<void> {
   if (withoutSync.has(session)) return;
   try {
     await session.ask((sftp, done) => sftp.ext_openssh_fsync(handle, done));
@@ -169,7 +171,8 @@ async function sync(session: SftpSession, handle: Buffer): Promise<void> {
   }
 }
 
-function requireSize(stored: number, sent: number): void {
+/** Throws `ConnectionLost` if the server has not all of it. */
+export function requireSize(stored: number, sent: number): void {
   if (stored === sent) return;
   throw new ConnectionLost(`the server has ${stored} bytes of it, but ${sent} were sent`);
 }

@@ -46,6 +46,10 @@ export function withLog(storage: Storage, log: Log, clock: Clock): Storage {
     },
     keep: (key, aside) => logged('keep', { key, aside }, () => storage.keep(key, aside)),
     putBack: (kept) => logged('putBack', kept, () => storage.putBack(kept)),
+    duplicate: (from, to) => logged('duplicate', { from, to }, () => storage.duplicate(from, to)),
+    readLink: (key) => logged('readLink', { key }, () => storage.readLink(key)),
+    replaceLink: (key, target) =>
+      logged('replaceLink', { key, target }, () => storage.replaceLink(key, target)),
     sync: () => logged('sync', {}, () => storage.sync()),
     remove: (key, options) => logged('remove', { key }, () => storage.remove(key, options)),
     removeTree: (directory) => logged('removeTree', { directory }, () => storage.removeTree(directory)),

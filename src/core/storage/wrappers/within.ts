@@ -48,6 +48,10 @@ export function within(whole: Storage, directory: Key | ''): Storage {
       return kept === null ? null : { ...kept, key, aside };
     },
     putBack: (kept) => whole.putBack({ ...kept, key: outer(kept.key), aside: outer(kept.aside) }),
+    duplicate: (from, to) => whole.duplicate(outer(from), outer(to)),
+    readLink: (key) => whole.readLink(outer(key)),
+    // A link is relative to its own directory, wherever that is.
+    replaceLink: (key, target) => whole.replaceLink(outer(key), target),
     sync: () => whole.sync(),
     remove: (key, options) => whole.remove(outer(key), options),
     removeTree: (below) => whole.removeTree(outer(below)),

@@ -102,3 +102,13 @@ t.test('an object of before the bucket had versions is copied', async (t) => {
   t.match(await storage.keep(key('late'), key('.publisher.tmp/1/0')), { by: 'version' });
   t.match(await storage.keep(key('early'), key('.publisher.tmp/1/1')), { by: 'copy' });
 });
+
+t.test('a duplicate has the headers of the object', async (t) => {
+  const storage = await s3Storage(locationOf(server.endpoint, bucket, 'duplicates/'), options);
+  t.teardown(() => storage.close());
+  const headers = { contentType: 'text/x-duplicate; charset=utf-8', cacheControl: 'max-age=7' };
+  await storage.write(key('one'), bytesBody('x'), { mode: 'replace', headers });
+  t.equal(await storage.duplicate(key('one'), key('two')), 'copy');
+  const found = await server.client().send(new HeadObjectCommand({ Bucket: bucket, Key: 'duplicates/two' }));
+  t.match(found, { ContentType: headers.contentType, CacheControl: headers.cacheControl });
+});

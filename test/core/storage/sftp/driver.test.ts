@@ -1,4 +1,12 @@
-import { lstatSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
 import { systemClock } from '../../../../src/core/clock.ts';
@@ -115,4 +123,40 @@ t.test('a symbolic link on the way is not followed', async (t) => {
   t.match(await storage.obstacleTo(change), refused);
   await storage.remove(key('link/not-there'));
   t.equal(readFileSync(path.join(place, 'real/precious'), 'utf8'), 'precious');
+});
+
+t.test('a file is duplicated by a hard link, else by a copy on the server, else not', async (t) => {
+  for (const [name, server, by] of [
+    ['OpenSSH', servers.OpenSSH, 'link'],
+    ['OpenSSH without hard links', servers['OpenSSH without hard links'], 'copy'],
+    [
+      'OpenSSH without either',
+      await startSshd(t, { subsystem: 'internal-sftp -P hardlink,copy-data' }),
+      null,
+    ],
+    ['a server without extensions', servers['a server without extensions'], null],
+  ] as const) {
+    const place = newPlace(server);
+    const storage = await sftpStorage(sftpLocationOf(server, place), options);
+    t.teardown(() => storage.close());
+    await storage.write(key('d/page'), bytesBody('old'), { mode: 'replace' });
+    const to = key('.publisher.tmp/1/output-0');
+    t.equal(await storage.duplicate(key('d/page'), to), by, name);
+    t.equal(existsSync(path.join(place, to)), by !== null);
+    if (by === null) continue;
+    t.equal(readFileSync(path.join(place, to), 'utf8'), 'old');
+    const isShared = lstatSync(path.join(place, to)).ino === lstatSync(path.join(place, 'd/page')).ino;
+    t.equal(isShared, by === 'link');
+    chmodSync(path.join(place, 'd/page'), 0o664);
+    t.equal(
+      await storage.duplicate(key('d/page'), to),
+      'copy',
+      'a file that others may change is not shared',
+    );
+    const large = Buffer.alloc((33 << 20) + 5, 'large');
+    writeFileSync(path.join(place, 'large'), large, { mode: 0o666 });
+    chmodSync(path.join(place, 'large'), 0o666);
+    t.equal(await storage.duplicate(key('large'), to), 'copy', 'in more than one request');
+    t.ok(readFileSync(path.join(place, to)).equals(large));
+  }
 });

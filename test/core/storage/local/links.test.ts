@@ -1,0 +1,75 @@
+import {
+  chmodSync,
+  existsSync,
+  linkSync,
+  lstatSync,
+  readlinkSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import path from 'node:path';
+import t from 'tap';
+import { listedKey as key, type Key } from '../../../../src/core/storage/key.ts';
+import { localDirectories } from '../../../../src/core/storage/local/directories.ts';
+import { localStorage } from '../../../../src/core/storage/local/driver.ts';
+import { localLinks, type LocalLinks } from '../../../../src/core/storage/local/links.ts';
+
+const scratch = key('.publisher.tmp/1/output-0');
+
+function linksThatFailWith(root: string, code: string): LocalLinks {
+  const at = (name: Key | ''): string => path.join(root, name);
+  const link = (): never => {
+    throw Object.assign(new Error(`${code}: for the test`), { code });
+  };
+  const label = { label: 'local storage' };
+  return localLinks(label, at, localDirectories(label, at), () => undefined, link);
+}
+
+t.test('a duplicate is the same file under a second name', async (t) => {
+  const root = t.testdir({ d: { page: 'x' } });
+  const storage = await localStorage(root);
+  t.equal(await storage.duplicate(key('d/page'), scratch), 'link');
+  t.equal(lstatSync(path.join(root, scratch)).ino, lstatSync(path.join(root, 'd/page')).ino);
+});
+
+t.test('a file that others may change is not shared', async (t) => {
+  const root = t.testdir({ page: 'x' });
+  const storage = await localStorage(root);
+  for (const mode of [0o664, 0o646, 0o666]) {
+    chmodSync(path.join(root, 'page'), mode);
+    t.equal(await storage.duplicate(key('page'), scratch), null, mode.toString(8));
+  }
+  t.equal(await storage.stat(scratch), undefined);
+  chmodSync(path.join(root, 'page'), 0o644);
+  t.equal(await storage.duplicate(key('page'), scratch), 'link');
+});
+
+t.test('where no hard link can be made, nothing is left; any other failure is told', async (t) => {
+  const root = t.testdir({ page: 'x' });
+  for (const code of ['EXDEV', 'EPERM', 'EMLINK', 'ENOTSUP']) {
+    writeFileSync(path.join(root, 'left'), 'left by a call whose answer was lost');
+    t.equal(await linksThatFailWith(root, code).duplicate(key('page'), key('left')), null, code);
+    t.notOk(existsSync(path.join(root, 'left')));
+  }
+  await t.rejects(linksThatFailWith(root, 'EIO').duplicate(key('page'), key('left')), { code: 'EIO' });
+});
+
+t.test('a link is not followed when it is replaced or duplicated', async (t) => {
+  const root = t.testdir({ target: { precious: 'x' } });
+  symlinkSync('target', path.join(root, 'current'));
+  const storage = await localStorage(root);
+  t.equal(await storage.duplicate(key('current'), scratch), null);
+  await storage.replaceLink(key('current'), key('elsewhere'));
+  t.equal(readlinkSync(path.join(root, 'current')), 'elsewhere');
+  t.ok(existsSync(path.join(root, 'target/precious')));
+  linkSync(path.join(root, 'target/precious'), path.join(root, 'plain'));
+  t.equal(await storage.readLink(key('plain')), null, 'a hard link is a file');
+});
+
+t.test('nothing is changed through a storage that was opened read-only', async (t) => {
+  const root = t.testdir({ page: 'x' });
+  const storage = await localStorage(root, { readOnly: true });
+  await t.rejects(storage.duplicate(key('page'), scratch), { code: 'storage_denied' });
+  await t.rejects(storage.replaceLink(key('current'), key('page')), { code: 'storage_denied' });
+  t.notOk(existsSync(path.join(root, 'current')));
+});
