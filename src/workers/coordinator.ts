@@ -55,4 +55,6 @@ export interface CoordinatorOptions extends Omit<PublishingPoolOptions, 'setting
   config: Config;
   /** Notified of each run that a thread begins and ends. */
   observer?: RunObserver;
+  /** Resolves once what was given to `notify` until now is kept beyond this process, or cannot be. */
+  told?: () => Promise<void>;
 }

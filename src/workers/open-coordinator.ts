@@ -1,9 +1,8 @@
 import type { Config } from '../core/config/config.ts';
 import type { Secrets } from '../core/secrets.ts';
 import { WaybillError } from '../core/errors.ts';
-import { undeliveredBook } from '../core/notify/undelivered-book.ts';
-import type { UndeliveredEvents } from '../core/notify/undelivered.ts';
 import type { Coordinator, CoordinatorOptions } from './coordinator.ts';
+import { eventsOfOneProcess, type EventKeeping } from './event-keeping.ts';
 import type { QueueStore } from './embedded/queue-store.ts';
 import { needsBundle } from './kept-bundles.ts';
 import { createCoordinator, prepareStaging, stagedOf } from './memory/coordinator.ts';
@@ -57,11 +56,10 @@ interface OnDropped {
 }
 
 /**
- * Where events are kept that were given up: with the queue, so that they live as long as its runs do, and
- * every host sees those of all. To be closed after the notifiers, which waits some seconds for what is being
- * kept. Throws with BullMQ what connecting to Redis throws.
+ * Where events are kept until they are delivered, and those that were given up. To be closed after the
+ * notifiers. Throws with BullMQ what connecting to Redis throws.
  */
-export async function openUndelivered({
+export async function openEvents({
   config,
   secrets,
   clock,
@@ -71,15 +69,13 @@ export async function openUndelivered({
 }: Pick<CoordinatorOptions, 'config' | 'clock' | 'log'> & {
   secrets: Secrets;
   store?: QueueStore | null;
-} & OnDropped): Promise<{ events: UndeliveredEvents; close: () => Promise<void> }> {
+} & OnDropped): Promise<EventKeeping> {
   const { queue } = config.server;
-  if (queue.driver !== 'bullmq') {
-    const events = store?.undelivered ?? undeliveredBook({ onDropped });
-    return { events, close: async () => undefined };
-  }
-  const { bullmqUndelivered } = await import('./bullmq/undelivered.ts');
-  const url = secrets.require(queue.redisUrlEnv, 'server.queue');
-  return bullmqUndelivered({ clock, log, url, urlEnv: queue.redisUrlEnv, prefix: queue.prefix, onDropped });
+  if (queue.driver !== 'bullmq') return eventsOfOneProcess(store, onDropped);
+  const { bullmqEvents } = await import('./bullmq/events/open-events.ts');
+  const { redisUrlEnv: urlEnv, prefix, workerTimeoutMs: hostLifeMs } = queue;
+  const url = secrets.require(urlEnv, 'server.queue');
+  return bullmqEvents({ clock, log, url, urlEnv, prefix, hostLifeMs, onDropped });
 }
 
 /**

@@ -1,6 +1,7 @@
 import type { Digest } from '../core/digest.ts';
 import type { JobResult, JobProgress, PublishJob } from './job.ts';
 import type { RunObserver } from './run-observer.ts';
+import type { DeliveryNote } from './records/failed-deliveries.ts';
 import type { RunPage } from './records/page-of-runs.ts';
 import type { RunFilter } from './records/run-filter.ts';
 import type { RunRecord } from './run-record.ts';
@@ -103,6 +104,9 @@ export interface JobQueue {
    * `pipeline_full` and `shutting_down`.
    */
   rerun(runId: string, newRunId: string, traceparent?: string): Promise<AcceptedRun>;
+
+  /** Notes in the run's record what became of a delivery of its event; does nothing if the run is unknown. */
+  noteDelivery(runId: string, note: DeliveryNote): Promise<void>;
 
   /** Begins to hand jobs to `process`, and to report its runs to `observer`, if there is one. */
   start(process: JobProcessor, observer?: RunObserver): Promise<void>;

@@ -43,6 +43,32 @@ export interface RunRecord {
   /** Empty until the run has finished. */
   warnings: RunWarning[];
   error: ErrorRecord | null;
+  /** Of the trace that the run belongs to: 32 hexadecimal digits; null if it was accepted without one. */
+  trace_id: string | null;
+  /**
+   * Deliveries of its events of which a try failed, also after its end; at most 20 (`withNote`). Stands
+   * beside the number of those that have no room, which a script relies on.
+   */
+  failed_deliveries: FailedDelivery[];
+  failed_deliveries_omitted: number;
+}
+
+/** An event of the run that a notifier did not get at once. */
+export interface FailedDelivery {
+  notifier_id: string;
+  event_id: string;
+  event_type: string;
+  /**
+   * `retrying`: it is tried again by itself. `given_up`: it is undelivered, until somebody has it sent again.
+   * `delivered`: in the end.
+   */
+  status: 'retrying' | 'given_up' | 'delivered';
+  tries: number;
+  /** Why it failed last, without a secret, a path or an address; null if that is not known any more. */
+  last_error: string | null;
+  /** While `retrying`; null if the time is not set. */
+  next_try_at: string | null;
+  updated_at: string;
 }
 
 /** What made the run. */

@@ -3,6 +3,8 @@ import type { ActionResult, DestinationResult, Progress, RunResult } from '../co
 import type { PublishJob } from './job.ts';
 import { describeFinding, type Finding } from '../core/finding.ts';
 import { publicError, withoutPaths } from '../core/public-error.ts';
+import { traceFields } from '../core/tracing/traceparent.ts';
+import { noFailedDeliveries } from './records/failed-deliveries.ts';
 import { cancelled } from './refusals.ts';
 import type { RunDestination, RunProgress, RunRecord, RunWarning, TriggeredBy } from './run-record.ts';
 
@@ -38,6 +40,8 @@ export function acceptedRun(job: PublishJob, at: Date): RunRecord {
     summary: null,
     warnings: [],
     error: null,
+    trace_id: traceFields(job.traceparent).trace_id ?? null,
+    ...noFailedDeliveries,
   };
 }
 

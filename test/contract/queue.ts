@@ -6,6 +6,7 @@ import { countActions } from '../../src/core/publish/results/summary.ts';
 import type { JobResult, PublishJob, StagedJob } from '../../src/workers/job.ts';
 import type { KeepLimits } from '../../src/workers/kept-bundles.ts';
 import type { AcceptedRun, Idempotency, JobProcessor, JobQueue, RunQuery } from '../../src/workers/queue.ts';
+import { mostFailedDeliveries, type DeliveryNote } from '../../src/workers/records/failed-deliveries.ts';
 import type { RunPage } from '../../src/workers/records/page-of-runs.ts';
 import type { RunRecord } from '../../src/workers/run-record.ts';
 import type { RunWatch } from '../../src/workers/records/run-watch.ts';
@@ -79,6 +80,80 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     ]);
     for (const at of [done.accepted_at, done.queued_at, done.started_at, done.finished_at])
       t.ok(Date.parse(at ?? ''), 'is dated');
+  });
+
+  t.test('what became of deliveries stands in the record, while the run lasts and after it', async (t) => {
+    const { queue } = await start(t);
+    await submit(queue, 'maps.1');
+    const workers = gatedWorkers();
+    await queue.start(workers.process);
+    const { onProgress } = await workers.started('maps.1');
+    const note = deliveryNote('msg_1');
+    await queue.noteDelivery('maps.1', note);
+    await queue.noteDelivery('maps.1', { ...deliveryNote('msg_2'), status: 'delivered', reason: null });
+    const first = {
+      notifier_id: 'hook',
+      event_id: 'msg_1',
+      event_type: 'bundle.published',
+      status: 'retrying',
+      tries: 1,
+      last_error: 'the receiver answered 503',
+      next_try_at: '2026-11-20T02:04:35.000Z',
+      updated_at: '2026-11-20T02:04:34.000Z',
+    };
+    t.match(await queue.find('maps.1'), { failed_deliveries: [first], failed_deliveries_omitted: 0 });
+    onProgress({ type: 'bytes', destinationId: 'web', count: 10 });
+    workers.finish('maps.1', runResult('ok'));
+    const done = await finished(queue, 'maps.1');
+    t.same(done.failed_deliveries, [first], 'delivered at once is no failure; the end keeps what is noted');
+    await queue.noteDelivery('maps.1', { ...note, status: 'given_up', tries: 4, nextTryAt: null });
+    const again = { ...note, status: 'delivered', tries: 2, isMore: true, nextTryAt: null } as const;
+    await queue.noteDelivery('maps.1', { ...again, reason: null });
+    const delivered = { ...first, status: 'delivered', tries: 6, next_try_at: null };
+    t.same((await queue.find('maps.1'))?.failed_deliveries, [delivered]);
+    t.same((await queue.list(['maps'], { limit: 1 })).runs[0]?.failed_deliveries, [delivered]);
+    await queue.noteDelivery('maps.unknown', note);
+    t.equal(await queue.find('maps.unknown'), undefined);
+  });
+
+  t.test(
+    'a record tells of so many deliveries, whatever their errors say, and counts the others',
+    async (t) => {
+      const { queue } = await start(t);
+      await submit(queue, 'maps.1');
+      const reason = '"failed_deliveries":[],"failed_deliveries_omitted":7}';
+      for (let index = 0; index < mostFailedDeliveries + 3; index += 1)
+        await queue.noteDelivery('maps.1', { ...deliveryNote(`msg_${index}`), reason });
+      const full = await queue.find('maps.1');
+      t.equal(full?.failed_deliveries.length, mostFailedDeliveries);
+      t.equal(full?.failed_deliveries_omitted, 3);
+      t.equal(full?.failed_deliveries[0]?.last_error, reason);
+      await queue.start(async () => runResult('ok'));
+      const ended = await finished(queue, 'maps.1');
+      t.same(ended.failed_deliveries, full?.failed_deliveries);
+      t.match(ended, { status: 'succeeded', failed_deliveries_omitted: 3 });
+    },
+  );
+
+  t.test('a later change of an older run does not make it the last that succeeded', async (t) => {
+    const { queue } = await start(t);
+    await queue.start(async () => runResult('ok'));
+    for (const id of ['maps.1', 'maps.2']) {
+      await submit(queue, id);
+      await finished(queue, id);
+    }
+    await queue.noteDelivery('maps.1', deliveryNote('msg_1'));
+    t.match(await queue.overview(['maps']), [{ lastSuccess: { run_id: 'maps.2' } }]);
+  });
+
+  t.test('the trace of a run stands in its record', async (t) => {
+    const { queue } = await start(t);
+    const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+    const admission = await queue.reserve({ pipelineId: 'maps' });
+    await admission.accept({ ...jobOf('maps.1'), traceparent }, digestOf('{}'));
+    await submit(queue, 'maps.2');
+    t.equal((await queue.find('maps.1'))?.trace_id, '0af7651916cd43dd8448eb211c80319c');
+    t.equal((await queue.find('maps.2'))?.trace_id, null);
   });
 
   t.test('a failed destination fails the run and stands in it', async (t) => {
@@ -1228,6 +1303,15 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
       return { process, started, finish: (runId) => finish(runId, runResult('ok')) };
     },
   });
+}
+
+/** That a first try has failed. */
+function deliveryNote(eventId: string): DeliveryNote {
+  return {
+    ...{ notifierId: 'hook', eventId, eventType: 'bundle.published', status: 'retrying', tries: 1 },
+    ...{ isMore: false, reason: 'https://hooks.example.org:8443 answered 503' },
+    ...{ nextTryAt: '2026-11-20T02:04:35.000Z', at: new Date('2026-11-20T02:04:34Z') },
+  } as const;
 }
 
 async function submit(

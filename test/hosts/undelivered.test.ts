@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import t, { type Test } from 'tap';
+import type { FailedDelivery } from '../../src/workers/run-record.ts';
 import type { Event } from '../../src/core/notify/event.ts';
 import { document, program, type Ended } from '../cli/process.ts';
 import { startReceiver } from '../core/notify/receiver.ts';
@@ -47,7 +48,11 @@ function placeFor(t: Test, hook: Hook, settings: Parameters<typeof layOut>[1]): 
 }
 
 async function command(place: Place, ...args: string[]): Promise<Ended> {
-  const child = spawn(process.execPath, [program, 'notify', ...args, '--config', place.config], {
+  return waybill(place, 'notify', ...args, '--config', place.config);
+}
+
+async function waybill(place: Place, ...args: string[]): Promise<Ended> {
+  const child = spawn(process.execPath, [program, ...args], {
     env: { PATH: process.env['PATH'] ?? '', HOME: place.root, ...place.env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -74,8 +79,27 @@ async function undelivered(t: Test, place: Place, url: string, count: number): P
   }
 }
 
-async function publish(url: string, ...names: string[]): Promise<void> {
-  for (const name of names) await follow(url, await acceptedId(await upload(url, 'p1', bundle(name))));
+async function publish(url: string, ...names: string[]): Promise<string[]> {
+  const runs: string[] = [];
+  for (const name of names) {
+    const run = await acceptedId(await upload(url, 'p1', bundle(name)));
+    await follow(url, run);
+    runs.push(run);
+  }
+  return runs;
+}
+
+/** The failed deliveries in the record of a run, once they have come to this. */
+async function failedDeliveries(
+  url: string,
+  run: string,
+  isIt: (list: FailedDelivery[]) => boolean,
+): Promise<FailedDelivery[]> {
+  for (;;) {
+    const { failed_deliveries: list } = await follow(url, run);
+    if (isIt(list)) return list;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
 }
 
 for (const driver of ['memory', 'embedded', 'bullmq'] as const)
@@ -89,8 +113,13 @@ for (const driver of ['memory', 'embedded', 'bullmq'] as const)
     });
     const api = await launchApi(t, place, driver === 'bullmq' ? undefined : ['serve']);
     if (driver === 'bullmq') await launchWorker(t, place);
-    await publish(api.url, 'one', 'two', 'three');
+    const [run = ''] = await publish(api.url, 'one', 'two', 'three');
     const ids = await undelivered(t, place, api.url, 3);
+    const failed = await failedDeliveries(api.url, run, ([first]) => first?.status === 'given_up');
+    t.match(failed, [{ notifier_id: 'hook', event_type: 'bundle.published', tries: 1 }]);
+    t.match(failed, [{ event_id: ids[0], last_error: 'the receiver answered 403', next_try_at: null }]);
+    const shown = await waybill(place, 'runs', 'show', run, '--to', api.url);
+    t.match(shown.stdout, new RegExp(`✗ {2}hook {2}bundle\\.published ${ids[0]} {2}given up after 1 try`));
     const plain = await command(place, 'undelivered', '--url', api.url, '--notifier', 'hook');
     t.match(plain.stdout, /^hook {2}3 undelivered\n/);
     for (const id of ids)
@@ -115,6 +144,9 @@ for (const driver of ['memory', 'embedded', 'bullmq'] as const)
       'in order, byte for byte as they were',
     );
     t.same(await undelivered(t, place, api.url, 0), []);
+    const again = await failedDeliveries(api.url, run, ([first]) => first?.status === 'delivered');
+    t.match(again, [{ event_id: ids[0], tries: 3, last_error: 'the receiver answered 403' }]);
+    t.equal(again.length, 1);
     t.match(await command(place, 'redeliver', '--url', api.url, '--notifier', 'none'), {
       status: 2,
       stderr: /there is no notifier "none"/,

@@ -8,10 +8,10 @@ import { describeFinding, type Finding } from '../../core/finding.ts';
 import type { Log } from '../../core/log.ts';
 import { logControl, type LogControl } from '../../core/log-control.ts';
 import { loggedNotifier } from '../../core/notify/logged-notifier.ts';
-import type { Outcome } from '../../core/notify/lane.ts';
+import type { Outcome, Postponed } from '../../core/notify/lane.ts';
 import type { Notifier } from '../../core/notify/notifier.ts';
-import { noOutbox, type Outbox } from '../../core/notify/outbox.ts';
-import type { UndeliveredEvents } from '../../core/notify/undelivered.ts';
+import type { EventKeeping } from '../../workers/event-keeping.ts';
+import { noteOfOutcome, noteOfPostponed } from '../../workers/records/failed-deliveries.ts';
 import { openTracing, type Tracing } from '../../core/tracing/open-tracing.ts';
 import type { Tracer } from '../../core/tracing/span.ts';
 import { productVersion } from '../../api/version.ts';
@@ -92,26 +92,35 @@ const deliveryGraceMs = 10_000;
 
 /**
  * Opens the configured notifiers; `onOutcome` gets the result of each delivery, after it was logged. Events
- * that `outbox` has kept are delivered first, and it keeps what is not delivered when the process ends;
- * `undelivered` keeps what is given up. Throws `config_invalid` or `secrets_invalid` if a notifier cannot be
- * opened.
+ * that `events` has kept are delivered first, and it keeps what is not delivered when the process ends, what
+ * is given up, and, with the runs, what became of deliveries. Throws `config_invalid` or `secrets_invalid` if
+ * a notifier cannot be opened.
  */
 export async function openNotifier(
   { config, secrets, clock, log }: Foundation,
   {
-    undelivered,
-    outbox = noOutbox,
+    events,
     tracer,
     onOutcome,
   }: {
-    undelivered: UndeliveredEvents;
-    outbox?: Outbox | undefined;
+    events: Pick<EventKeeping, 'outbox' | 'undelivered' | 'note'>;
     tracer: Tracer;
     onOutcome: (outcome: Outcome) => void;
   },
 ): Promise<ProgramNotifier> {
   const stopping = new AbortController();
-  const context = { clock, log, secrets, hurry: stopping.signal, tracer, onOutcome, outbox, undelivered };
+  const note = (noted: ReturnType<typeof noteOfOutcome>): void => {
+    if (noted !== null) events.note(noted.runId, noted.note);
+  };
+  const context = {
+    ...{ clock, log, secrets, hurry: stopping.signal, tracer },
+    ...{ outbox: events.outbox, undelivered: events.undelivered },
+    onOutcome: (outcome: Outcome) => {
+      note(noteOfOutcome(outcome, clock.now()));
+      onOutcome(outcome);
+    },
+    onPostponed: (postponed: Postponed) => note(noteOfPostponed(postponed, clock.now())),
+  };
   const { notifier, warnings } = await loggedNotifier(config.notifiers, context);
   logWarnings(log, warnings);
   return {

@@ -5,7 +5,7 @@ import type { Coordinator } from '../../workers/coordinator.ts';
 import {
   openConfiguredStore,
   openCoordinator,
-  openUndelivered,
+  openEvents,
   requireBullmq,
 } from '../../workers/open-coordinator.ts';
 import { freeBytes } from '../../workers/staging-check.ts';
@@ -49,7 +49,7 @@ export interface Daemon {
   store: QueueStore | null;
   tracing: { tracer: Tracer; close: () => Promise<void> };
   notifier: ProgramNotifier;
-  undelivered: { close: () => Promise<void> };
+  events: { close: () => Promise<void> };
   server: HttpServer;
   entrance: Entrance;
   weather: OpenedWeather | null;
@@ -80,12 +80,11 @@ export async function openDaemon(
   const onDropped = droppedEvents(foundation, metrics);
   const store = await openConfiguredStore({ ...foundation, onDropped });
   if (store !== null) onFailure(() => store.close());
-  const undelivered = await openUndelivered({ ...foundation, store, onDropped });
-  onFailure(() => undelivered.close());
+  const events = await openEvents({ ...foundation, store, onDropped });
+  onFailure(() => events.close());
   const notifier = await openNotifier(foundation, {
-    undelivered: undelivered.events,
+    events,
     tracer: tracing.tracer,
-    outbox: store?.outbox,
     onOutcome: (outcome) => metrics?.recordDelivery(outcome),
   });
   onFailure(() => notifier.close());
@@ -104,11 +103,13 @@ export async function openDaemon(
     verbose: () => foundation.logging.shows('debug'),
     tracing,
     notify: (occurrence, traceparent) => notifier.notify(occurrence, traceparent),
+    told: () => events.told(),
     ...(metrics === null ? {} : { observer: metrics.runs }),
   });
   onFailure(async () => {
     await coordinator.close(0);
   });
+  events.attach(coordinator.queue);
   const partialUploads = await openPartialUploads({
     ...foundation,
     staging: config.server.staging.directory,
@@ -140,7 +141,7 @@ export async function openDaemon(
     partialUploads: () => partialUploads.stats(),
     freeBytes: () => freeBytes(config.server.staging.directory),
     weather: weatherPulse,
-    undelivered: () => undelivered.events.counts(),
+    undelivered: () => events.undelivered.counts(),
     notifiers: () => configured.get().notifierIds,
   });
   const search =
@@ -152,7 +153,7 @@ export async function openDaemon(
   return {
     ...parts,
     tracing,
-    undelivered,
+    events,
     store,
     server,
     entrance,

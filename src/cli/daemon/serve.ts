@@ -77,7 +77,7 @@ async function stop(daemon: Daemon): Promise<{ unfinished: string[] }> {
     .catch((error: unknown) => log.error({ err: error }, 'closing the weather databases failed'));
   await notifier.close();
   await daemon.tracing.close();
-  await daemon.undelivered.close();
+  await daemon.events.close();
   await daemon.store?.close();
   daemon.lag.cancel();
   log.info({ unfinished }, 'stopped');

@@ -3,7 +3,7 @@ import { releasedOnFailure } from '../../core/lifecycle.ts';
 import type { Coordinator } from '../../workers/coordinator.ts';
 import type { Tracer } from '../../core/tracing/span.ts';
 import type { ReloadReport } from '../../core/config/reload.ts';
-import { openCoordinator, openUndelivered, requireBullmq } from '../../workers/open-coordinator.ts';
+import { openCoordinator, openEvents, requireBullmq } from '../../workers/open-coordinator.ts';
 import { newReadiness, type Readiness } from '../../api/health/readiness.ts';
 import { freeBytes } from '../../workers/staging-check.ts';
 import { createWorkerMetrics, type WorkerMetrics } from '../../api/metrics/process-metrics.ts';
@@ -46,7 +46,7 @@ interface Worker {
   metrics: WorkerMetrics | null;
   tracing: { tracer: Tracer; close: () => Promise<void> };
   notifier: ProgramNotifier;
-  undelivered: { close: () => Promise<void> };
+  events: { close: () => Promise<void> };
   listener: WorkerListener | null;
   coordinator: Coordinator;
   readiness: Readiness;
@@ -88,10 +88,10 @@ async function openWorker(
   const isMeasured = address !== null && config.server.metrics.enabled;
   const metrics = isMeasured ? createWorkerMetrics(metricsOptions(config)) : null;
   const onDropped = droppedEvents(foundation, metrics);
-  const undelivered = await openUndelivered({ ...foundation, onDropped });
-  onFailure(() => undelivered.close());
+  const events = await openEvents({ ...foundation, onDropped });
+  onFailure(() => events.close());
   const notifier = await openNotifier(foundation, {
-    undelivered: undelivered.events,
+    events,
     tracer: tracing.tracer,
     onOutcome: (outcome) => metrics?.recordDelivery(outcome),
   });
@@ -104,6 +104,7 @@ async function openWorker(
     verbose: () => foundation.logging.shows('debug'),
     tracing,
     notify: (occurrence, traceparent) => notifier.notify(occurrence, traceparent),
+    told: () => events.told(),
     ...(metrics === null ? {} : { observer: metrics.runs }),
   });
   onFailure(async () => {
@@ -128,7 +129,7 @@ async function openWorker(
   metrics?.configRead({ succeeded: true, at: foundation.clock.now() });
   const parts = { foundation, metrics, notifier, listener, coordinator, search };
   const reloader = reloaderOf(parts, options.onReload);
-  return { ...parts, tracing, undelivered, reloader, readiness, shutdown, lag };
+  return { ...parts, tracing, events, reloader, readiness, shutdown, lag };
 }
 
 /** What a reload changes of the worker, when nothing can fail any more. */
@@ -158,7 +159,7 @@ function watchLag(foundation: Foundation, metrics: WorkerMetrics | null): Timer 
 async function stop({
   foundation,
   notifier,
-  undelivered,
+  events,
   tracing,
   listener,
   coordinator,
@@ -174,7 +175,7 @@ async function stop({
   await listener?.close();
   await notifier.close();
   await tracing.close();
-  await undelivered.close();
+  await events.close();
   lag.cancel();
   log.info(answer, 'stopped');
   return answer;

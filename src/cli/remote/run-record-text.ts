@@ -36,11 +36,25 @@ export function printRun(
     );
     if (error !== null) printReason(error, output, locate, '       ');
   }
+  for (const failed of run.failed_deliveries) output.data(`  ${deliveryText(failed, style)}`);
+  const omitted = run.failed_deliveries_omitted;
+  if (omitted > 0) output.data(`  ${omitted} more ${omitted === 1 ? 'delivery' : 'deliveries'} failed`);
   const { progress } = run;
   if (progress !== null)
     output.data(
       `  ${progress.stage}  ${progress.outputs_done} of ${plural(progress.outputs_total, 'output')}, ${formatSize(progress.bytes_done)} of ${formatSize(progress.bytes_total)}`,
     );
+}
+
+function deliveryText(failed: RunRecord['failed_deliveries'][number], style: Style): string {
+  const { notifier_id: id, event_id: event, event_type: type, status, tries } = failed;
+  const what = `${style.cyan(id)}  ${type} ${event}`;
+  const tried = `${tries} ${tries === 1 ? 'try' : 'tries'}`;
+  const why = failed.last_error === null ? '' : `: ${failed.last_error}`;
+  if (status === 'delivered') return `${style.green('✓')}  ${what}  delivered after ${tried}${why}`;
+  const next = failed.next_try_at === null ? '' : `, next at ${failed.next_try_at}`;
+  const state = status === 'given_up' ? 'given up' : 'not delivered yet';
+  return `${style.red('✗')}  ${what}  ${state} after ${tried}${next}${why}`;
 }
 
 /** Runs as one line each. */

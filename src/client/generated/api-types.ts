@@ -53,6 +53,18 @@ export interface RunRecord {
    * What stopped the run as a whole; what failed at one destination stands there.
    */
   error: null | RunRecordError;
+  /**
+   * The trace that the run belongs to, as it stands in log lines and spans; null if it was accepted without one.
+   */
+  trace_id: string | null;
+  /**
+   * Deliveries of the run's events of which a try failed; they may change after its end.
+   */
+  failed_deliveries: RunRecordFailedDelivery[];
+  /**
+   * How many more failed, which have no room here.
+   */
+  failed_deliveries_omitted: number;
 }
 /**
  * What made the run.
@@ -128,6 +140,25 @@ export interface RunRecordWarning {
   destination_id: string | null;
   code: string;
   message: string;
+}
+export interface RunRecordFailedDelivery {
+  notifier_id: string;
+  event_id: string;
+  event_type: string;
+  /**
+   * `retrying`: it is tried again by itself. `given_up`: it is undelivered, until somebody has it sent again. `delivered`: in the end.
+   */
+  status: 'retrying' | 'given_up' | 'delivered';
+  tries: RunRecordCount;
+  /**
+   * Why it failed last, without addresses; null if that is not known any more.
+   */
+  last_error: string | null;
+  /**
+   * While it is tried again; null if no time is set.
+   */
+  next_try_at: string | null;
+  updated_at: string;
 }
 /**
  * Retained runs of several pipelines, newest first.

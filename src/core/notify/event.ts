@@ -108,6 +108,12 @@ export type Occurrence = { [T in EventType]: { type: T; data: EventData[T] } }[E
  */
 export type Event = { id: string; /** When it happened: RFC 3339, UTC. */ timestamp: string } & Occurrence;
 
+/** An event, and the span in which it happened, if it was traced: its deliveries belong to that. */
+export interface TracedEvent {
+  event: Event;
+  traceparent?: string | undefined;
+}
+
 export function eventOf(occurrence: Occurrence, id: string, at: Date): Event {
   const { type, data } = occurrence;
   // In this order, which is how people read it.

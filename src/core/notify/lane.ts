@@ -2,7 +2,8 @@ import type { Clock } from '../clock.ts';
 import type { Log } from '../log.ts';
 import type { RetryPolicy } from '../retry.ts';
 import { deliver, type Delivery } from './deliver.ts';
-import type { Event } from './event.ts';
+import type { TracedEvent } from './event.ts';
+import type { Ended } from './outbox.ts';
 import type { NotifierConfig } from './sink-kinds.ts';
 import type { Sink } from './sink.ts';
 import { noTracer, type Span, type Tracer } from '../tracing/span.ts';
@@ -21,10 +22,14 @@ export interface Outcome extends Delivery, TracedEvent {
   isAgain: boolean;
 }
 
-/** An event, and the span in which it happened, if it was traced: its deliveries belong to that. */
-export interface TracedEvent {
-  event: Event;
-  traceparent?: string | undefined;
+/** A try that failed, and is not the last one. */
+export interface Postponed extends TracedEvent {
+  notifierId: string;
+  /** Of this delivery, in this process. */
+  tries: number;
+  reason: string;
+  /** When it is tried again: RFC 3339, UTC; null where another process does, or this one when it is back. */
+  nextTryAt: string | null;
 }
 
 /** Queue limit of each notifier, in events; further events are given up. */
@@ -36,7 +41,7 @@ export interface Lane {
   /** Sends with another configuration and sink from now on; the former sink is closed once it is idle. */
   replace(next: OpenNotifier): void;
   /** `ended` is called when its delivery has ended for good. */
-  add(traced: TracedEvent, ended: () => void): void;
+  add(traced: TracedEvent, ended: Ended): void;
   /** Sends an event at once that was given up before, with all its tries. */
   again(traced: TracedEvent): Promise<Delivery>;
   /** Waits until everything has ended, and closes the sink. */
@@ -49,6 +54,8 @@ export interface LaneOptions {
   log: Log;
   /** Called for each event, unless it is kept for the next process; and whenever one was sent again. */
   onOutcome: (outcome: Outcome) => void;
+  /** Called for each try that is not the last one, and for what the next process tries; must not throw. */
+  onPostponed?: (postponed: Postponed) => void;
   /** Gets what is given up. */
   undelivered: UndeliveredEvents;
   /** Whether what is not delivered when the process ends is kept for the next one. */
@@ -65,11 +72,11 @@ export interface LaneOptions {
 }
 
 interface Waiting extends TracedEvent {
-  ended: () => void;
+  ended: Ended;
 }
 
 export function laneOf(first: OpenNotifier, options: LaneOptions): Lane {
-  const { clock, log, signal, hurry, onOutcome, undelivered } = options;
+  const { clock, log, signal, hurry, onOutcome, undelivered, onPostponed = () => undefined } = options;
   let current = first;
   const sends = new Map<Sink, number>();
   const waiting: Waiting[] = [];
@@ -85,12 +92,14 @@ export function laneOf(first: OpenNotifier, options: LaneOptions): Lane {
         { notifier: first.config.id, event_id: event.id, event_type: event.type },
         'event kept for the next start',
       );
+      const { tries, reason } = delivery;
+      if (tries > 0 && reason !== null)
+        onPostponed({ ...traced, notifierId: first.config.id, tries, reason, nextTryAt: null });
       return;
     }
     const { id, kind } = current.config;
     // Before it has ended: in one turn, so that it is kept in one place or the other.
-    if (!delivery.delivered) void undelivered.keep(id, givenUp(traced, delivery, clock));
-    ended();
+    ended(delivery.delivered ? undefined : undelivered.keep(id, givenUp(traced, delivery, clock)));
     onOutcome({ ...delivery, ...traced, notifierId: id, kind, isAgain: false });
   };
 
@@ -106,11 +115,14 @@ export function laneOf(first: OpenNotifier, options: LaneOptions): Lane {
       traceparent: span.traceparent,
       ...(options.policy === undefined ? {} : { policy: options.policy }),
       ...(options.random === undefined ? {} : { random: options.random }),
-      onRetry: ({ reason }, attempt, pauseMs) =>
+      onRetry: ({ reason }, attempt, pauseMs) => {
+        const nextTryAt = new Date(clock.now().getTime() + pauseMs).toISOString();
+        onPostponed({ ...traced, notifierId: config.id, tries: attempt, reason, nextTryAt });
         log.debug(
           { notifier: config.id, event_id: eventId, event_type: type, attempt, pauseMs, reason },
           'event not delivered, trying again',
-        ),
+        );
+      },
     });
     span.set({ 'waybill.tries': delivery.tries });
     if (!delivery.delivered) span.fail(delivery.gone ? 'gone' : delivery.isAway ? 'away' : 'refused');

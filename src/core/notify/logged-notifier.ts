@@ -4,7 +4,7 @@ import type { Finding } from '../finding.ts';
 import type { Log } from '../log.ts';
 import type { Tracer } from '../tracing/span.ts';
 import { traceFields } from '../tracing/traceparent.ts';
-import type { Outcome } from './lane.ts';
+import type { Outcome, Postponed } from './lane.ts';
 import { createNotifier, type Notifier } from './notifier.ts';
 import { openNotifiers } from './open-notifiers.ts';
 import { outcomeWarning } from './outcome-warnings.ts';
@@ -30,6 +30,8 @@ export async function loggedNotifier(
     undelivered?: UndeliveredEvents;
     /** Called after the outcome was logged. */
     onOutcome: (outcome: Outcome) => void;
+    /** Called for each try that is not the last one. */
+    onPostponed?: (postponed: Postponed) => void;
   },
 ): Promise<{ notifier: Notifier; warnings: Finding[] }> {
   const { notifiers, warnings } = await openNotifiers(configs, context);

@@ -1,10 +1,10 @@
-import { customAlphabet } from 'nanoid';
 import type { Timer } from '../clock.ts';
 import { WaybillError } from '../errors.ts';
 import { onAbort } from '../on-abort.ts';
 import { eventOf, pipelineOfEvent, type Occurrence } from './event.ts';
+import { eventIdOf } from './event-id.ts';
 import { givenUp, laneOf, unsent, type Lane, type LaneOptions, type OpenNotifier } from './lane.ts';
-import { noOutbox, type Outbox } from './outbox.ts';
+import { noOutbox, type LeftEvent, type Outbox } from './outbox.ts';
 import { redeliver, type RedeliverOptions, type Redelivery } from './redeliver.ts';
 import type { NotifierConfig } from './sink-kinds.ts';
 import type { Undelivered, UndeliveredEvents } from './undelivered.ts';
@@ -12,7 +12,7 @@ import { undeliveredBook } from './undelivered-book.ts';
 
 export interface NotifierOptions extends Pick<
   LaneOptions,
-  'clock' | 'log' | 'onOutcome' | 'policy' | 'random' | 'tracer'
+  'clock' | 'log' | 'onOutcome' | 'onPostponed' | 'policy' | 'random' | 'tracer'
 > {
   notifiers: readonly OpenNotifier[];
   /** Where events are kept until their delivery has ended; by default nowhere. */
@@ -54,10 +54,6 @@ export interface Notifier {
 
 const hurriedMs = 10_000;
 
-// As Standard Webhooks has them: unique, without a full stop.
-const randomId = customAlphabet('0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz', 27);
-export const newEventId = (): string => `msg_${randomId()}`;
-
 /**
  * Every notifier has its own queue, so that a dead receiver holds up neither a publication nor another
  * receiver.
@@ -66,26 +62,34 @@ export function createNotifier(options: NotifierOptions): Notifier {
   const { clock, outbox = noOutbox, hurry = new AbortController().signal } = options;
   const { undelivered = undeliveredBook() } = options;
   const giveUp = new AbortController();
-  const outlives = outbox !== noOutbox;
+  const { outlives } = outbox;
   const open = (notifier: OpenNotifier): Lane =>
     laneOf(notifier, { ...options, undelivered, outlives, hurry, signal: giveUp.signal });
   let lanes: ReadonlyMap<string, Lane> = new Map(
     options.notifiers.map((notifier) => [notifier.config.id, open(notifier)]),
   );
   const leaving = new Set<Promise<void>>();
-  for (const { ended, ...kept } of outbox.left) {
-    const lane = lanes.get(kept.notifierId);
-    if (lane !== undefined) lane.add(kept, ended);
-    else ofNobody({ ...kept, ended }, { ...options, undelivered });
-  }
   const redeliveries = new Set<Promise<unknown>>();
   let isClosing = false;
+  outbox.open((left) => {
+    if (isClosing) return;
+    const { ended, ...kept } = left;
+    const lane = lanes.get(kept.notifierId);
+    if (lane !== undefined) lane.add(kept, ended);
+    else ofNobody(left, { ...options, undelivered });
+  });
   return {
     notify(occurrence, traceparent) {
-      const event = eventOf(occurrence, newEventId(), clock.now());
-      for (const [notifierId, lane] of lanes)
-        if (wants(lane.config(), occurrence))
-          lane.add({ event, traceparent }, outbox.keep({ notifierId, event, traceparent }));
+      const traced = { event: eventOf(occurrence, eventIdOf(occurrence), clock.now()), traceparent };
+      const wanting = [...lanes].filter(([, lane]) => wants(lane.config(), occurrence)).map(([id]) => id);
+      if (wanting.length === 0) return;
+      outbox.keep(traced, wanting, (notifierId, ended) => {
+        // The notifier may have gone since, and this process may be about to.
+        const lane = lanes.get(notifierId);
+        if (isClosing && outlives) return;
+        if (lane !== undefined) lane.add(traced, ended);
+        else ofNobody({ ...traced, notifierId, ended }, { ...options, undelivered });
+      });
     },
     replace(notifiers) {
       const before = lanes;
@@ -142,7 +146,7 @@ export function wants({ events, pipelines }: NotifierConfig, occurrence: Occurre
 
 /** An event for a notifier that is not configured any more. */
 function ofNobody(
-  { notifierId, ended, ...traced }: Outbox['left'][number],
+  { notifierId, ended, ...traced }: LeftEvent,
   { clock, log, undelivered }: Pick<LaneOptions, 'clock' | 'log' | 'undelivered'>,
 ): void {
   const { event } = traced;
@@ -151,8 +155,7 @@ function ofNobody(
     { notifier: notifierId, event_id: event.id, event_type: event.type },
     `an event is undelivered: ${reason}`,
   );
-  void undelivered.keep(notifierId, givenUp(traced, unsent(reason), clock));
-  ended();
+  ended(undelivered.keep(notifierId, givenUp(traced, unsent(reason), clock)));
 }
 
 function notConfigured(notifierId: string): WaybillError {

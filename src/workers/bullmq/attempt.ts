@@ -27,7 +27,9 @@ const busyPauseMs = 5_000;
  * Runs a job that was taken. If another worker has begun it before and died, this waits for the lease that it
  * may have left, for three minutes at most. Never rejects.
  */
-export async function attempt({ job, takes, isCancelled }: Taken, options: AttemptOptions): Promise<Outcome> {
+export async function attempt(taken: Taken, options: AttemptOptions): Promise<Outcome> {
+  const { takes, isCancelled, begunAt } = taken;
+  const job = begunAt === null ? taken.job : { ...taken.job, begunAt };
   const { clock, log, process, signal, onProgress } = options;
   if (isCancelled) return { error: cancelled() };
   if (takes > mostTakes) return { error: tooManyTakes() };

@@ -66,6 +66,7 @@ export async function createBullmqCoordinator(
     onExpire: unshare,
     discard: unshare,
     keep: config.server.rerun,
+    ...(options.told === undefined ? {} : { told: options.told }),
   }).catch(async (error: unknown) => {
     await Promise.all([scratch.close(), shared.close()]);
     throw error;
@@ -76,7 +77,13 @@ export async function createBullmqCoordinator(
     remedy: 'see that the storage of server.staging.shared answers, has room and can be written',
     prove: provedAtMost(clock, checkSharedEveryMs, () => shared.check()),
   };
-  const pool = publishingPool({ ...options, settings: runs });
+  // What an interrupted run failed with is no news: another worker does it again.
+  const notify: typeof options.notify = (occurrence, traceparent) => {
+    const { type, data } = occurrence;
+    const isAgain = type === 'bundle.publish_failed' && queue.isInterrupted(data.run_id ?? '');
+    if (!isAgain) options.notify(occurrence, traceparent);
+  };
+  const pool = publishingPool({ ...options, notify, settings: runs });
   const planner = planningPool({ ...options, settings: runs });
   const process: JobProcessor = async (job: PublishJob, context) => {
     if (job.staged === null) return pool.process(job, context);

@@ -3,6 +3,7 @@ import type { Job } from 'bullmq';
 import type { Clock, Timer } from '../../core/clock.ts';
 import { asWaybillError, errorRecord, hasCode, WaybillError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
+import { onAbort } from '../../core/on-abort.ts';
 import { traceFields } from '../../core/tracing/traceparent.ts';
 import { attempt, type Outcome } from './attempt.ts';
 import type { RedisLink } from './link.ts';
@@ -39,6 +40,8 @@ export interface DispatcherOptions {
   observer: RunObserver;
   /** Called when the job needs what is staged no more, while its record stays. */
   discard: (job: PublishJob) => Promise<void>;
+  /** Resolves once the events of what was done until now are kept. Never rejects. */
+  told: () => Promise<void>;
 }
 
 /** The jobs that this host runs. */
@@ -49,6 +52,8 @@ export interface Dispatcher {
   runIds(): string[];
   /** Stops a run if it is under way here: somebody cancelled it. */
   cancel(runId: string): void;
+  /** Whether the run is being broken off here, so that another worker does it again. */
+  isInterrupted(runId: string): boolean;
   /** Takes no more jobs; resolves when none runs. */
   settled(): Promise<void>;
   /**
@@ -150,7 +155,7 @@ export function dispatcher(options: DispatcherOptions): Dispatcher {
   /** Runs a locked job to its end, whatever Redis does in between. */
   async function run(job: Job<Ticket>, token: string, abort: AbortController): Promise<void> {
     const runId = job.id ?? '';
-    const taken = await insist(() => store.take(runId, token));
+    const taken = await insist(() => store.take(runId, token, clock.now()));
     // Its worker died between recording the end of the run and ending the job.
     if (taken === null) return insist(() => pipelines.end(job, token, null));
     // It was paused after this host had looked.
@@ -173,6 +178,9 @@ export function dispatcher(options: DispatcherOptions): Dispatcher {
     });
     const seconds = (clock.monotonic() - since) / 1000;
     await progress.stop();
+    // The next worker tells what this one has not, if it dies before the end is recorded; afterwards nobody
+    // would.
+    await insist(() => promised(options.told(), abandoned.signal));
     const hasBeenCancelled = taken.isCancelled || hasCode(abort.signal.reason, 'cancelled');
     const ended = recordOf(progress.record(), outcome, hasBeenCancelled);
     const record = { ...ended, rerunnable: isRerunnable(taken.job, ended) };
@@ -223,6 +231,8 @@ export function dispatcher(options: DispatcherOptions): Dispatcher {
     }
   }
 
+  const find = (runId: string): Running | undefined =>
+    [...running.values()].find((one) => one.runId === runId);
   const allDone = async (): Promise<void> => {
     await pumping;
     await Promise.all([...running.values()].map(({ done }) => done));
@@ -234,7 +244,11 @@ export function dispatcher(options: DispatcherOptions): Dispatcher {
       if (!stopped) consider(pipelineId);
     },
     runIds: () => [...running.values()].map(({ runId }) => runId),
-    cancel: (runId) => [...running.values()].find((one) => one.runId === runId)?.abort.abort(cancelled()),
+    cancel: (runId) => find(runId)?.abort.abort(cancelled()),
+    isInterrupted: (runId) => {
+      const signal = find(runId)?.abort.signal;
+      return signal?.aborted === true && !hasCode(signal.reason, 'cancelled');
+    },
     settled: () => {
       stopped = true;
       return allDone();
@@ -259,4 +273,15 @@ export function dispatcher(options: DispatcherOptions): Dispatcher {
       return interrupted;
     },
   };
+}
+
+/** Rejects with `queue_unavailable` if `signal` aborts first. */
+async function promised(work: Promise<void>, signal: AbortSignal): Promise<void> {
+  let release: () => void = () => undefined;
+  const givenUp = new Promise<never>((_resolve, reject) => {
+    release = onAbort(signal, () =>
+      reject(new WaybillError('queue_unavailable', 'this process ends before redis is back')),
+    );
+  });
+  await Promise.race([work, givenUp]).finally(release);
 }

@@ -48,6 +48,11 @@ export interface BullmqQueueOptions {
   discard?: (job: PublishJob) => Promise<void>;
   /** How long bundles of ended runs stay staged; by default as long as their records. */
   keep?: KeepLimits;
+  /**
+   * Resolves once the events of what was done until now are kept beyond this process, which the end of a run
+   * waits for; by default they are not. Never rejects.
+   */
+  told?: () => Promise<void>;
 }
 
 /** Transports staged bundles from the host that received them to the ones that publish them. */
@@ -59,6 +64,8 @@ export interface SharedBundles {
 }
 
 export interface BullmqQueue extends JobQueue {
+  /** Whether the run is being broken off on this host, so that another one does it again. */
+  isInterrupted(runId: string): boolean;
   /** BullMQ's queues, for its board. */
   queues: ReadonlyMap<string, Queue>;
   /**
@@ -195,7 +202,9 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
     },
     pauses: () => store.pauses(),
     start: async (process, observer = unobserved) => {
-      const started = dispatcher({ ...options, discard, link, store, pipelines, wake, process, observer });
+      const { told = async () => undefined } = options;
+      const of = { ...options, told, discard, link, store, pipelines, wake, process, observer };
+      const started = dispatcher(of);
       dispatch = started;
       const subscriber = link.another();
       subscriber.on('message', (from, id) => (from === channel ? started.consider(id) : started.cancel(id)));
@@ -227,6 +236,8 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
       }
       return { outcome, record };
     },
+    noteDelivery: (runId, note) => store.noteDelivery(runId, note),
+    isInterrupted: (runId) => dispatch?.isInterrupted(runId) ?? false,
     drain: () => admission.drain(),
     close: (timeoutMs) => (closing ??= shutDown(timeoutMs)),
   };

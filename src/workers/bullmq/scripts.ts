@@ -25,10 +25,11 @@ export const scripts = {
   },
   unwanted: { file: 'admission/unwanted', args: ['most'] },
   handedOver: { file: 'runs/handed-over', args: ['pipeline'] },
-  take: { file: 'runs/take', args: ['runId', 'owner'] },
+  take: { file: 'runs/take', args: ['runId', 'owner', 'at'] },
   save: { file: 'runs/save', args: ['runId', 'owner', 'record'] },
   finish: { file: 'runs/finish', args: ['runId', 'owner', 'record', 'retentionMs', 'mostEnds', 'bytes'] },
   giveBack: { file: 'runs/give-back', args: ['runId', 'owner', 'record'] },
+  note: { file: 'runs/note', args: ['runId', 'before', 'after'] },
   cancel: { file: 'runs/cancel', args: ['runId', 'record', 'retentionMs'] },
   cancelled: { file: 'runs/cancelled', args: [] },
   rerun: {
@@ -48,6 +49,10 @@ export const scripts = {
   pause: { file: 'pipelines/pause', args: ['pipeline', 'since', 'reason'] },
   expired: { file: 'runs/expired', args: ['most'] },
   forget: { file: 'runs/forget', args: ['runId'] },
+  tellEvent: { file: 'events/tell', args: ['host', 'lifeMs', 'runId', 'event', 'call'] },
+  takeEvents: { file: 'events/take', args: ['host', 'lifeMs', 'most', 'own'] },
+  endEvent: { file: 'events/end', args: ['field'] },
+  leaveEvents: { file: 'events/leave', args: ['host'] },
   keepUndelivered: {
     file: 'events/keep',
     args: ['notifier', 'event', 'happened', 'undelivered', 'most'],

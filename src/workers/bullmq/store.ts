@@ -2,6 +2,8 @@ import { createHash } from 'node:crypto';
 import type { Digest } from '../../core/digest.ts';
 import type { RedisLink } from './link.ts';
 import { recordOf } from '../records/record-of.ts';
+import type { DeliveryNote } from '../records/failed-deliveries.ts';
+import { deliveryNotes } from './records/delivery-notes.ts';
 import { rerunStore, type RerunStore } from './records/rerun-store.ts';
 import { runReads, type RunReads } from './records/run-reads.ts';
 import { defineScripts, type RunScript } from './scripts.ts';
@@ -17,6 +19,8 @@ import type { RunRecord } from '../run-record.ts';
  * away.
  */
 export interface RunStore extends SteeringStore, TriggerStore, RerunStore, RunReads {
+  /** As `JobQueue.noteDelivery`. */
+  noteDelivery(runId: string, note: DeliveryNote): Promise<void>;
   /**
    * Takes an upload slot, and its key. `used`: a run was accepted with this key, and no slot was taken;
    * `full`: no slot is free; `pipeline_full`: as many of the pipeline are received or wait as `maxWaiting`
@@ -46,7 +50,7 @@ export interface RunStore extends SteeringStore, TriggerStore, RerunStore, RunRe
   /**
    * Makes `owner` the owner of the run; null if the run is finished or unknown, `paused` if its pipeline is.
    */
-  take(runId: string, owner: string): Promise<Taken | 'paused' | null>;
+  take(runId: string, owner: string, at: Date): Promise<Taken | 'paused' | null>;
   /**
    * `bytes` is the size of the run's bundle, which is kept; null if it goes.
    *
@@ -96,6 +100,8 @@ export interface Taken {
   isCancelled: boolean;
   /** How many times a worker has taken it, this time included. */
   takes: number;
+  /** When a worker took it before, for the first time: RFC 3339; null if none did. */
+  begunAt: string | null;
 }
 
 export interface JobLock {
@@ -134,6 +140,7 @@ export function runStore(link: RedisLink, prefix: string, slotLifeMs: number): R
     ...triggerStore(link, run, at),
     ...runReads(run),
     ...rerunStore(link, run, at),
+    noteDelivery: deliveryNotes(link, run, at),
     reserve: async ({ id, pipelineId, key, rerunFailed }, { queueSize, maxWaiting }) =>
       (await run('reserve', {
         slot: id,
@@ -182,12 +189,14 @@ export function runStore(link: RedisLink, prefix: string, slotLifeMs: number): R
     handedOver: async (pipeline, runIds) => {
       await run('handedOver', { pipeline }, runIds);
     },
-    take: async (runId, owner) => {
-      const [outcome, record, job, takes] = (await run('take', { runId, owner })) as string[];
+    take: async (runId, owner, at) => {
+      const answer = (await run('take', { runId, owner, at: at.toISOString() })) as string[];
+      const [outcome, record, job, takes, begun = ''] = answer;
       if (outcome === 'paused') return 'paused';
       if (record === undefined || job === undefined) return null;
       const isCancelled = outcome === 'cancelled';
-      return { record: recordOf(record), job: jobOf(job), isCancelled, takes: Number(takes) };
+      const begunAt = begun === '' ? null : begun;
+      return { record: recordOf(record), job: jobOf(job), isCancelled, takes: Number(takes), begunAt };
     },
     save: async (owner, record) => (await run('save', owned(owner, record))) === 1,
     finish: async (owner, record, { retentionMs, bytes }) => {

@@ -203,15 +203,21 @@ function outboxOn(
   values: ReadonlyMap<string, string>,
   newKey: (kind: 'event') => string,
 ): Outbox {
+  // What was given up is set in the same turn, and therefore in the same transaction.
   const forget = (key: string) => (): void => writes.set(key, null);
   return {
-    left: [...values]
-      .filter(([key]) => key.startsWith('event/'))
-      .map(([key, text]) => ({ ...(JSON.parse(text) as KeptEvent), ended: forget(key) })),
-    keep(kept) {
-      const key = newKey('event');
-      writes.set(key, () => framed(key, JSON.stringify(kept)));
-      return forget(key);
+    outlives: true,
+    open(take) {
+      for (const [key, text] of values)
+        if (key.startsWith('event/')) take({ ...(JSON.parse(text) as KeptEvent), ended: forget(key) });
+    },
+    keep(traced, notifierIds, deliver) {
+      for (const notifierId of notifierIds) {
+        const key = newKey('event');
+        const kept: KeptEvent = { notifierId, ...traced };
+        writes.set(key, () => framed(key, JSON.stringify(kept)));
+        deliver(notifierId, forget(key));
+      }
     },
   };
 }

@@ -2,6 +2,7 @@ import { mkdir, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { errorRecord, WaybillError } from '../../core/errors.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
+import { eventIdOf } from '../../core/notify/event-id.ts';
 import { runFailure } from '../../core/publish/results/occurrences.ts';
 import { noTracing } from '../../core/tracing/open-tracing.ts';
 import type { Coordinator, CoordinatorOptions, StagingArea } from '../coordinator.ts';
@@ -96,10 +97,11 @@ export function createCoordinator(options: CoordinatorOptions, keeping: Keeping 
  * Whether the notifiers are told. Not what an interrupted run failed with, as it will be tried again; and not
  * what an earlier process had told already, before it ended in the middle of the run.
  */
-function isNews(queue: MemoryQueue, { type, data }: Occurrence): boolean {
+function isNews(queue: MemoryQueue, occurrence: Occurrence): boolean {
+  const { type, data } = occurrence;
   if (!('run_id' in data) || data.run_id === null) return true;
   if (type === 'bundle.publish_failed' && queue.isInterrupted(data.run_id)) return false;
-  return queue.tell(data.run_id, JSON.stringify([type, data.destination_id, data.destination_path]));
+  return queue.tell(data.run_id, eventIdOf(occurrence));
 }
 
 /** The upload directories of these runs. */

@@ -20,6 +20,7 @@ import { runFinished, runUnknown } from '../refusals.ts';
 import type { RunObserver } from '../run-observer.ts';
 import type { RunRecord } from '../run-record.ts';
 import { isCancelled } from '../run-transitions.ts';
+import type { DeliveryNote } from '../records/failed-deliveries.ts';
 import type { RunPage } from '../records/page-of-runs.ts';
 import type { RunWatch } from '../records/run-watch.ts';
 import type { Triggers } from '../trigger.ts';
@@ -177,6 +178,10 @@ class QueueOfOneProcess implements MemoryQueue {
 
   async rerun(runId: string, newRunId: string, traceparent?: string): Promise<AcceptedRun> {
     return this.#admissions.rerun(runId, { runId: newRunId, traceparent });
+  }
+
+  async noteDelivery(runId: string, note: DeliveryNote): Promise<void> {
+    this.#runs.noteDelivery(runId, note);
   }
 
   tell(runId: string, what: string): boolean {

@@ -5,6 +5,7 @@ import type { JobProgress, JobResult, PublishJob } from '../job.ts';
 import { isRerunnable, jobAgain, type KeepLimits, type NewRun } from '../kept-bundles.ts';
 import type { LastSuccess, RunQuery } from '../queue.ts';
 import { pageGone } from '../refusals.ts';
+import { withNote, type DeliveryNote } from '../records/failed-deliveries.ts';
 import { PageOfRuns, type RunPage } from '../records/page-of-runs.ts';
 import type { RunRecord } from '../run-record.ts';
 import {
@@ -115,6 +116,7 @@ export class RunBook {
     const finishedAt = (run: Run): number => Date.parse(run.record.finished_at ?? '');
     const finished = runs.filter(({ record }) => record.finished_at !== null);
     for (const run of finished.sort((a, b) => finishedAt(a) - finishedAt(b))) {
+      this.#noteSuccess(run.record);
       this.#finished.keep(run, now - finishedAt(run));
       this.bundles.ended(run, now - finishedAt(run));
     }
@@ -253,6 +255,13 @@ export class RunBook {
     return true;
   }
 
+  /** What became of a delivery, also after the end of the run. */
+  noteDelivery(runId: string, note: DeliveryNote): void {
+    const run = this.#runs.get(runId);
+    const deliveries = run === undefined ? null : withNote(run.record, note);
+    if (run !== undefined && deliveries !== null) this.#change(run, { ...run.record, ...deliveries });
+  }
+
   /** Begins the retention of a run that is finished or failed. Unless it can be repeated, its bundle goes. */
   keep(run: Run): void {
     this.#finished.keep(run);
@@ -290,11 +299,15 @@ export class RunBook {
   #change(run: Run, record: RunRecord): void {
     const before = run.record;
     run.record = record;
-    const { run_id, pipeline_id, status, finished_at } = record;
-    if (status === 'succeeded' && finished_at !== null)
-      this.#successes.set(pipeline_id, { run_id, finished_at });
+    // A run that had succeeded before changes, too, and is not the last one for that.
+    if (before.finished_at === null) this.#noteSuccess(record);
     this.feed.changed(record, before);
     this.#options.journal.changed(run);
+  }
+
+  #noteSuccess({ run_id, pipeline_id, status, finished_at }: RunRecord): void {
+    if (status === 'succeeded' && finished_at !== null)
+      this.#successes.set(pipeline_id, { run_id, finished_at });
   }
 
   #notRerunnable(run: Run): void {

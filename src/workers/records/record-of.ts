@@ -1,16 +1,22 @@
 import type { RunRecord } from '../run-record.ts';
+import { noFailedDeliveries } from './failed-deliveries.ts';
 
 /** A record as it stands in Redis, written by waybill alone. */
 export function recordOf(text: string): RunRecord {
   return withLaterFields(JSON.parse(text) as EarlierRecord);
 }
 
-type LaterField = 'rerun_of' | 'rerunnable' | 'triggered_by';
+type LaterField =
+  'rerun_of' | 'rerunnable' | 'triggered_by' | 'trace_id' | 'failed_deliveries' | 'failed_deliveries_omitted';
 
 /** As earlier versions wrote it, without the fields that came later. */
 export type EarlierRecord = Omit<RunRecord, LaterField> & Partial<Pick<RunRecord, LaterField>>;
 
 export function withLaterFields(record: EarlierRecord): RunRecord {
   const triggeredBy = { kind: 'request' as const, tick: null };
-  return { rerun_of: null, rerunnable: false, triggered_by: triggeredBy, ...record };
+  return {
+    ...{ rerun_of: null, rerunnable: false, triggered_by: triggeredBy, trace_id: null },
+    ...noFailedDeliveries,
+    ...record,
+  };
 }

@@ -7,7 +7,8 @@ import { errorRecord, WaybillError } from '../../../src/core/errors.ts';
 import { silentLog } from '../../../src/core/log.ts';
 import { eventOf, type Occurrence } from '../../../src/core/notify/event.ts';
 import type { Outcome } from '../../../src/core/notify/lane.ts';
-import { createNotifier, newEventId, wants } from '../../../src/core/notify/notifier.ts';
+import { newEventId } from '../../../src/core/notify/event-id.ts';
+import { createNotifier, wants } from '../../../src/core/notify/notifier.ts';
 import {
   destinationFailure,
   pruneOccurrence,
@@ -300,16 +301,23 @@ t.test('a dead receiver of many events does not make as many warnings', async (t
 /** An outbox that tells what is in it. */
 function outboxWith(...left: [notifierId: string, id: string][]) {
   const kept = new Map<string, string>();
-  const keep = ({ notifierId, event: { id } }: { notifierId: string; event: { id: string } }) => {
+  const put = (notifierId: string, id: string): (() => void) => {
     const key = `${notifierId} ${id}`;
     kept.set(key, id);
     return () => void kept.delete(key);
   };
   const before = left.map(([notifierId, id]) => {
     const event = eventOf(published, id, new Date());
-    return { notifierId, event, ended: keep({ notifierId, event }) };
+    return { notifierId, event, ended: put(notifierId, id) };
   });
-  return { outbox: { left: before, keep } satisfies Outbox, kept };
+  const outbox: Outbox = {
+    outlives: true,
+    open: (take) => before.forEach(take),
+    keep: ({ event: { id } }, notifierIds, deliver) => {
+      for (const notifierId of notifierIds) deliver(notifierId, put(notifierId, id));
+    },
+  };
+  return { outbox, kept };
 }
 
 t.test(

@@ -199,7 +199,8 @@ t.test('an event that waited for a notifier which is configured no more is undel
   let isEnded = false;
   const event = eventOf(occurrence, 'msg_1', new Date());
   const left = [{ notifierId: 'removed', event, ended: () => void (isEnded = true) }];
-  const opened = open({ outbox: { left, keep: () => () => undefined } });
+  const outbox: Outbox = { outlives: true, open: (take) => left.forEach(take), keep: () => undefined };
+  const opened = open({ outbox });
   close(t, opened);
   t.match(await opened.notifier.undelivered('removed'), [{ event, tries: 0, reason: /not configured/ }]);
   t.equal(isEnded, true);

@@ -5,7 +5,7 @@ import path from 'node:path';
 import t from 'tap';
 import { Redis } from 'ioredis';
 import { eventOf, type Event } from '../../../src/core/notify/event.ts';
-import { newEventId } from '../../../src/core/notify/notifier.ts';
+import { newEventId } from '../../../src/core/notify/event-id.ts';
 import { testOccurrence } from '../../../src/core/publish/results/occurrences.ts';
 import { fileSink } from '../../../src/core/notify/sinks/file.ts';
 import { logSink } from '../../../src/core/notify/sinks/log.ts';

@@ -45,10 +45,13 @@ function open({ left = [], answer }: { left?: KeptEvent[]; answer: () => Attempt
     onOutcome: (outcome) => void outcomes.push(outcome),
     undelivered,
     outbox: {
-      left: left.map((one) => ({ ...one, ended: () => undefined })),
-      keep: (one) => {
-        kept.push(one);
-        return () => undefined;
+      outlives: true,
+      open: (take) => left.forEach((one) => take({ ...one, ended: () => undefined })),
+      keep: (traced, notifierIds, deliver) => {
+        for (const notifierId of notifierIds) {
+          kept.push({ ...traced, notifierId });
+          deliver(notifierId, () => undefined);
+        }
       },
     },
   });

@@ -7,7 +7,7 @@ import t, { type Test } from 'tap';
 import { systemClock } from '../../../src/core/clock.ts';
 import { deliver, type Delivery } from '../../../src/core/notify/deliver.ts';
 import { eventOf, type Event } from '../../../src/core/notify/event.ts';
-import { newEventId } from '../../../src/core/notify/notifier.ts';
+import { newEventId } from '../../../src/core/notify/event-id.ts';
 import { testOccurrence } from '../../../src/core/publish/results/occurrences.ts';
 import { parseSigningSecret } from '../../../src/core/notify/signature.ts';
 import { webhookSink, type WebhookOptions } from '../../../src/core/notify/sinks/webhook-sender.ts';

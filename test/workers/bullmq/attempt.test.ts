@@ -13,6 +13,7 @@ const job = { runId: 'maps.1', pipelineId: 'maps', staged: null };
 const taken = (takes: number): Taken => ({
   job,
   takes,
+  begunAt: null,
   isCancelled: false,
   record: acceptedRun(job, new Date(0)),
 });

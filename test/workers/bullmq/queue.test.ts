@@ -102,8 +102,9 @@ t.test('a page reads as many records as it shows and one more, however many ther
   t.equal(Number(calls), 2);
 });
 
-const openHost = (prefix: string) =>
+const openHost = (prefix: string, told: () => Promise<void> = async () => undefined) =>
   bullmqQueue({
+    told,
     clock: systemClock,
     log: silentLog,
     redis: { url: redis.url, urlEnv: 'REDIS_URL', prefix },
@@ -187,11 +188,11 @@ t.test('whether a pipeline is paused is decided where a run is taken', async (t)
   await store.accept(slot, job, queuedRun(acceptedRun(job, now), now), digestOf('{}'), null);
   t.equal(await store.reserve(second, { queueSize: 2, maxWaiting: 1 }), 'pipeline_full');
   await store.pause('maps', null, now);
-  t.equal(await store.take('maps.1', 'worker'), 'paused');
+  t.equal(await store.take('maps.1', 'worker', now), 'paused');
   t.match(await store.find('maps.1'), { status: 'queued' });
   t.same(await store.depth(), { reserved: 0, queued: 1, running: 0 });
   await store.resume('maps');
-  t.match(await store.take('maps.1', 'worker'), { takes: 1 });
+  t.match(await store.take('maps.1', 'worker', now), { takes: 1 });
   t.same(await store.depth(), { reserved: 0, queued: 0, running: 1 });
 });
 
@@ -236,9 +237,9 @@ t.test('a run is stopped though the message is lost, and though its worker died'
   });
   await submit(api, 'docs.1');
   const store = runStore(link, 'flags', 5_000);
-  t.match(await store.take('docs.1', 'a worker that dies'), { isCancelled: false });
+  t.match(await store.take('docs.1', 'a worker that dies', new Date()), { isCancelled: false });
   t.match(await api.cancel('docs.1'), { outcome: 'stopping' }, 'it may live');
-  t.match(await store.take('docs.1', 'another'), { isCancelled: true });
+  t.match(await store.take('docs.1', 'another', new Date()), { isCancelled: true });
   await submit(api, 'maps.1');
   const { begun, reasons } = await stoppable(worker);
   await begun;
@@ -248,6 +249,50 @@ t.test('a run is stopped though the message is lost, and though its worker died'
     t.match(await api.find(id), { status: 'failed', error: { code: 'cancelled' } }, id);
   }
   t.equal(reasons.length, 1, 'one was running, the other never began again');
+});
+
+t.test('whoever takes a run over learns when it was begun, to tell what was not told', async (t) => {
+  const [api, worker] = [await openHost('begun'), await openHost('begun')];
+  const link = await linkRedis({ url: redis.url, urlEnv: 'REDIS_URL', log: silentLog, clock: systemClock });
+  t.teardown(async () => {
+    link.close();
+    await Promise.all([api.close(0), worker.close(0)]);
+  });
+  await submit(api, 'docs.1');
+  await submit(api, 'maps.1');
+  const first = new Date('2026-11-20T02:04:34.123Z');
+  const store = runStore(link, 'begun', 5_000);
+  t.match(await store.take('docs.1', 'a worker that dies', first), { begunAt: null });
+  const begun = new Map<string, string | undefined>();
+  await worker.start(async ({ runId, begunAt }) => {
+    begun.set(runId, begunAt);
+    return runResult('ok');
+  });
+  for (const id of ['docs.1', 'maps.1']) await api.untilFinished(id, never);
+  t.same([...begun].sort(), [
+    ['docs.1', first.toISOString()],
+    ['maps.1', undefined],
+  ]);
+});
+
+t.test('the end of a run is recorded once what it told is kept, and not before', async (t) => {
+  let keep: () => void = () => undefined;
+  const kept = new Promise<void>((resolve) => (keep = resolve));
+  let asked: () => void = () => undefined;
+  const asking = new Promise<void>((resolve) => (asked = resolve));
+  const worker = await openHost('told', async () => {
+    asked();
+    await kept;
+  });
+  t.teardown(() => worker.close(0));
+  await submit(worker, 'maps.1');
+  await worker.start(async () => runResult('ok'));
+  await asking;
+  await systemClock.sleep(200);
+  t.match(await worker.find('maps.1'), { status: 'running' });
+  keep();
+  await worker.untilFinished('maps.1', never);
+  t.match(await worker.find('maps.1'), { status: 'succeeded' });
 });
 
 t.test('a run that is cancelled while it waits has no ticket any more', async (t) => {

@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap';
 import { systemClock } from '../../../src/core/clock.ts';
 import { silentLog } from '../../../src/core/log.ts';
-import { bullmqUndelivered } from '../../../src/workers/bullmq/undelivered.ts';
+import { bullmqEvents } from '../../../src/workers/bullmq/events/open-events.ts';
 import { givenUp, idsOf, undeliveredContract } from '../../contract/undelivered.ts';
 import { startRedis } from '../../services/redis.ts';
 
@@ -12,16 +12,17 @@ let prefixes = 0;
 async function openHost(t: Test, prefix: string) {
   const dropped: [string, number][] = [];
   const onDropped = (id: string, count: number): void => void dropped.push([id, count]);
-  const host = await bullmqUndelivered({
+  const host = await bullmqEvents({
     clock: systemClock,
     log: silentLog,
     url: redis.url,
     urlEnv: 'REDIS_URL',
     prefix,
+    hostLifeMs: 15_000,
     onDropped,
   });
   t.teardown(() => host.close());
-  return { ...host, dropped };
+  return { ...host, events: host.undelivered, dropped };
 }
 
 undeliveredContract(t, (t) => openHost(t, `waybill-${(prefixes += 1)}`));

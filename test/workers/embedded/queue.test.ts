@@ -18,6 +18,7 @@ import {
   type QueueStore,
   type QueueStoreOptions,
 } from '../../../src/workers/embedded/queue-store.ts';
+import type { LeftEvent } from '../../../src/core/notify/outbox.ts';
 import type { PublishJob, Trigger } from '../../../src/workers/job.ts';
 import { noJournal, type KeptRun } from '../../../src/workers/memory/journal.ts';
 import type { Journal } from '../../../src/workers/memory/journal.ts';
@@ -156,6 +157,7 @@ t.test('records and keys outlive a kill, and expire when they would have', async
 
   await daemon.open({ retentionMs: 10_000 });
   t.same(await daemon.queue.list(['maps'], { limit: 10 }), before);
+  t.match(await daemon.queue.overview(['maps']), [{ lastSuccess: { run_id: 'maps.1' } }]);
   t.match(await daemon.submit('maps.3', 'maps.1'), { replayed: true, record: { run_id: 'maps.1' } });
   t.match(await daemon.submit('maps.4', 'maps.2'), { replayed: true, record: { status: 'failed' } });
   await daemon.clock.advance(3_999);
@@ -408,20 +410,25 @@ t.test('events that nobody has got are there after a kill, in their order', asyn
     data: { notifier_id: 'hook', message: 'a test' },
   });
   const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
-  const ended = ['msg_1', 'msg_2', 'msg_3'].map((id) =>
-    daemon.store.outbox.keep({ notifierId: 'hook', event: eventOf(id), traceparent }),
-  );
-  ended[1]!();
+  for (const id of ['msg_1', 'msg_2', 'msg_3'])
+    daemon.store.outbox.keep({ event: eventOf(id), traceparent }, ['hook'], (_notifierId, ended) => {
+      if (id === 'msg_2') ended();
+    });
+  const left = (): LeftEvent[] => {
+    const found: LeftEvent[] = [];
+    daemon.store.outbox.open((one) => found.push(one));
+    return found;
+  };
   await daemon.kill();
   await daemon.open();
   t.same(
-    daemon.store.outbox.left.map(({ notifierId, event, traceparent: kept }) => [notifierId, event, kept]),
+    left().map(({ notifierId, event, traceparent: kept }) => [notifierId, event, kept]),
     ['msg_1', 'msg_3'].map((id) => ['hook', eventOf(id), traceparent]),
   );
-  for (const { ended: end } of daemon.store.outbox.left) end();
+  for (const { ended } of left()) ended();
   await daemon.kill();
   await daemon.open();
-  t.same(daemon.store.outbox.left, []);
+  t.same(left(), []);
 });
 
 t.test('the staging directory may be moved while the daemon is down', async (t) => {

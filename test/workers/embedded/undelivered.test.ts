@@ -29,16 +29,16 @@ t.test('undelivered events outlive the process, in their order', async (t) => {
   await before.undelivered.keep('n', givenUp('msg_first', 6));
   await before.undelivered.remove('n', 'msg_9');
   const list = await before.undelivered.list('n');
-  const ended = before.outbox.keep({ notifierId: 'n', event: list[0]!.event });
-  void before.undelivered.keep('n', givenUp('msg_last', 9));
-  ended();
+  before.outbox.keep({ event: list[0]!.event }, ['n'], (_notifierId, ended) =>
+    ended(before.undelivered.keep('n', givenUp('msg_last', 9))),
+  );
   await before.close();
 
   const after = await storeIn(root);
   t.teardown(() => after.close());
   t.same(idsOf(await after.undelivered.list('n')), ['msg_first', 'msg_b', 'msg_a', 'msg_last']);
   t.same((await after.undelivered.list('n')).slice(0, 3), list);
-  t.same(after.outbox.left, []);
+  after.outbox.open(({ event }) => t.fail(`${event.id} is still to be delivered`));
   await after.undelivered.keep('n', givenUp('msg_later', 7));
   t.same(
     idsOf(await after.undelivered.list('n')),

@@ -4,7 +4,7 @@ import { WaybillError } from '../../../core/errors.ts';
 import { deliver, type Delivery } from '../../../core/notify/deliver.ts';
 import { eventOf, type Event } from '../../../core/notify/event.ts';
 import type { OpenNotifier } from '../../../core/notify/lane.ts';
-import { newEventId } from '../../../core/notify/notifier.ts';
+import { newEventId } from '../../../core/notify/event-id.ts';
 import { testOccurrence } from '../../../core/publish/results/occurrences.ts';
 import { openNotifiers } from '../../../core/notify/open-notifiers.ts';
 import type { ConfiguredOptions } from '../../options.ts';

@@ -6,7 +6,9 @@
     run:<id>           hash: pipeline, seq, state (queued | running | finished), job, record, key, digest,
                        owner, takes, expires, position (in the line of its pipeline, when it was accepted),
                        cancel (1: whoever runs it is to stop), bundle (gone: what was staged is not kept),
-                       bytes (of what is kept), rerun (the run that repeats it)
+                       bytes (of what is kept), rerun (the run that repeats it), begun (when it was first
+                       taken, by the clock of that worker), told:<event id> (an event of it is kept, or was),
+                       deliveries (members of the record that tell of deliveries that failed)
     runs:<pipeline>    sorted set of run ids by seq: the order of acceptance
     queued             sorted set of run ids by seq
     queued:<pipeline>  set of them
@@ -31,6 +33,11 @@
                        decided for it
     succeeded          hash: pipeline → JSON of the run that succeeded last, {run_id, finished_at}
     changed            sorted set of run ids by the revision of their last change
+    events             hash: `<notifier> <event id>` → `<host> <JSON>` of an event whose delivery has not ended;
+                       the host sees to it
+    events-of:<host>   sorted set of these by the order in which they were told
+    events-seq         counts the events that were told
+    event-hosts        sorted set of the hosts that deliver events by the time at which they count as dead
     undelivered:<notifier>
                        hash: event id → `<number> <JSON>` of an event that was given up; of events of the same
                        millisecond the one with the smaller number came first
@@ -73,8 +80,25 @@ local function hasFailed(runId)
   return known[1] == 'finished' and cjson.decode(known[2])['status'] == 'failed'
 end
 
+-- The host that sees to an event, and the event as JSON; nil if its delivery has ended.
+local function ownedEvent(field)
+  return string.match(redis.call('HGET', prefix .. 'events', field) or '', '^([^ ]+) (.*)$')
+end
+
+-- A record with the deliveries that failed as they are known now, whenever it was written. In text between
+-- quotation marks these names cannot be: a quotation mark there has a backslash before it.
+local function withDeliveries(runId, record)
+  local deliveries = redis.call('HGET', prefix .. 'run:' .. runId, 'deliveries')
+  if not deliveries then return record end
+  local first = string.find(record, '"failed_deliveries":', 1, true)
+  if not first then return string.sub(record, 1, -2) .. ',' .. deliveries .. '}' end
+  local _, last = string.find(record, '"failed_deliveries_omitted":%d+', first)
+  return string.sub(record, 1, first - 1) .. deliveries .. string.sub(record, last + 1)
+end
+
 -- Saves a run's record, whose other fields follow, and notifies those who watch.
-local function saveRecord(runId, record, ...)
+local function saveRecord(runId, written, ...)
+  local record = withDeliveries(runId, written)
   redis.call('HSET', prefix .. 'run:' .. runId, 'record', record, ...)
   local revision = redis.call('INCR', prefix .. 'revision')
   redis.call('ZADD', prefix .. 'changed', revision, runId)

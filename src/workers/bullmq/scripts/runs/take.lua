@@ -3,20 +3,23 @@
 
   ARGV[2]  runId
   ARGV[3]  owner
+  ARGV[4]  at     RFC 3339, by the worker's clock
 
   Returns {} if the run is finished or unknown | {'paused'} if its pipeline is: the run stays as it was |
-  {'taken' | 'cancelled', record, job, how often it was taken, as a string}; 'cancelled': it is to be ended
+  {'taken' | 'cancelled', record, job, how often it was taken, as a string, when it was taken before, or ''};
+  'cancelled': it is to be ended
 ]]
-local runId, owner = ARGV[2], ARGV[3]
+local runId, owner, at = ARGV[2], ARGV[3], ARGV[4]
 
 local run = prefix .. 'run:' .. runId
-local known = redis.call('HMGET', run, 'state', 'record', 'job', 'pipeline', 'cancel')
+local known = redis.call('HMGET', run, 'state', 'record', 'job', 'pipeline', 'cancel', 'begun')
 local state, record, job, pipeline = known[1], known[2], known[3], known[4]
 local outcome = known[5] == '1' and 'cancelled' or 'taken'
 if not state or state == 'finished' then return {} end
 if outcome == 'taken' and redis.call('HEXISTS', prefix .. 'paused', pipeline) == 1 then return {'paused'} end
-redis.call('HSET', run, 'state', 'running', 'owner', owner)
+local begun = known[6] or ''
+redis.call('HSET', run, 'state', 'running', 'owner', owner, 'begun', begun == '' and at or begun)
 redis.call('ZREM', prefix .. 'queued', runId)
 redis.call('SREM', prefix .. 'queued:' .. pipeline, runId)
 redis.call('SADD', prefix .. 'running', runId)
-return {outcome, record, job, tostring(redis.call('HINCRBY', run, 'takes', 1))}
+return {outcome, record, job, tostring(redis.call('HINCRBY', run, 'takes', 1)), begun}

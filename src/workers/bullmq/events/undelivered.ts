@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import type { Clock } from '../../core/clock.ts';
-import { hasCode } from '../../core/errors.ts';
-import { silentLog, type Log } from '../../core/log.ts';
+import type { Clock } from '../../../core/clock.ts';
+import { hasCode } from '../../../core/errors.ts';
+import type { Log } from '../../../core/log.ts';
 import {
   inOrder,
   mostUndelivered,
@@ -9,16 +9,16 @@ import {
   type Kept,
   type Undelivered,
   type UndeliveredEvents,
-} from '../../core/notify/undelivered.ts';
-import { linkRedis } from './link.ts';
-import { defineScripts, type RunScript } from './scripts.ts';
+} from '../../../core/notify/undelivered.ts';
+import { onAbort } from '../../../core/on-abort.ts';
+import type { RedisLink } from '../link.ts';
+import type { RunScript } from '../scripts.ts';
 
 export interface BullmqUndeliveredOptions {
   clock: Clock;
   log: Log;
-  /** Of Redis. Contains the password: never shown. */
-  url: string;
-  urlEnv: string;
+  link: Pick<RedisLink, 'ask' | 'redis'>;
+  run: RunScript;
   prefix: string;
   onDropped: (notifierId: string, count: number) => void;
 }
@@ -26,22 +26,15 @@ export interface BullmqUndeliveredOptions {
 /** A host that dies while it sends events again keeps others from it for so long, in milliseconds. */
 const claimLifeMs = 15_000;
 const retryEveryMs = 500;
-/** How long the end waits for what is being kept, in milliseconds. */
-const patienceMs = 5_000;
 
 /**
- * The undelivered events of all hosts, in Redis. It has a connection of its own, which outlives that of the
- * queue: notifiers give up what is left when the queue is closed already. While Redis is away, what is given
- * up waits in memory. Throws as `linkRedis` does.
+ * The undelivered events of all hosts, in Redis. While Redis is away, what is given up waits in memory;
+ * `close` waits for it until `signal` aborts.
  */
-export async function bullmqUndelivered(
-  options: BullmqUndeliveredOptions,
-): Promise<{ events: UndeliveredEvents; close: () => Promise<void> }> {
-  const { clock, log, prefix, onDropped } = options;
-  // The connection of the queue tells of outages, and of what is wrong with this Redis.
-  const link = await linkRedis({ ...options, log: silentLog });
-  const script = defineScripts(link.redis, prefix);
-  const run: RunScript = (...call) => link.ask(() => script(...call));
+export function bullmqUndelivered({ clock, log, link, run, prefix, onDropped }: BullmqUndeliveredOptions): {
+  events: UndeliveredEvents;
+  close: (signal: AbortSignal) => Promise<void>;
+} {
   const closing = new AbortController();
   let writing: Promise<void> = Promise.resolve();
 
@@ -91,11 +84,10 @@ export async function bullmqUndelivered(
       },
       claim: (notifierId) => claim(notifierId, run, clock),
     },
-    close: async () => {
-      const timer = clock.timeout(patienceMs, () => closing.abort());
+    close: async (signal) => {
+      const release = onAbort(signal, () => closing.abort());
       await writing;
-      timer.cancel();
-      link.close();
+      release();
     },
   };
 }

@@ -1,0 +1,11 @@
+--[[
+  A host delivers no more events: what it has is for others, at once.
+
+  ARGV[2]  host
+]]
+local host = ARGV[2]
+
+redis.call('ZREM', prefix .. 'event-hosts', host)
+if redis.call('EXISTS', prefix .. 'events-of:' .. host) == 1 then
+  redis.call('ZADD', prefix .. 'event-hosts', 0, host)
+end

@@ -1,0 +1,18 @@
+--[[
+  Notes in a run's record what became of deliveries, unless somebody else was quicker.
+
+  ARGV[2]  runId
+  ARGV[3]  before  what was noted until now, '' if nothing
+  ARGV[4]  after   members of the record, JSON without the braces
+
+  Returns 1, also if the run is unknown | 0 if something else is noted by now
+]]
+local runId, before, after = ARGV[2], ARGV[3], ARGV[4]
+
+local run = prefix .. 'run:' .. runId
+local record = redis.call('HGET', run, 'record')
+if not record then return 1 end
+if (redis.call('HGET', run, 'deliveries') or '') ~= before then return 0 end
+redis.call('HSET', run, 'deliveries', after)
+saveRecord(runId, record)
+return 1

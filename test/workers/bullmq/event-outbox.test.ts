@@ -1,0 +1,162 @@
+import { once } from 'node:events';
+import { Redis } from 'ioredis';
+import t, { type Test } from 'tap';
+import { systemClock, type Clock } from '../../../src/core/clock.ts';
+import { silentLog } from '../../../src/core/log.ts';
+import type { Event } from '../../../src/core/notify/event.ts';
+import type { Ended } from '../../../src/core/notify/outbox.ts';
+import { bullmqEvents } from '../../../src/workers/bullmq/events/open-events.ts';
+import { startRedis } from '../../services/redis.ts';
+
+const redis = await startRedis();
+const other = new Redis(redis.url);
+other.on('error', () => undefined);
+t.teardown(async () => {
+  other.disconnect();
+  await redis.close();
+});
+t.setTimeout(120_000);
+
+interface Sent {
+  notifierId: string;
+  id: string;
+  traceparent: string | undefined;
+  ended: Ended;
+}
+
+/** A host that delivers events; what it gets to deliver is in `sent`. */
+async function openHost(t: Test, prefix: string, hostLifeMs = 3_000) {
+  let isDead = false;
+  let bury: () => void = () => undefined;
+  const buried = new Promise<void>((resolve) => (bury = resolve));
+  // A process that was killed does nothing any more.
+  const sleep: Clock['sleep'] = async (...given) => {
+    await systemClock.sleep(...given);
+    if (isDead) await buried;
+  };
+  const events = await bullmqEvents({
+    clock: { ...systemClock, sleep },
+    log: silentLog,
+    url: redis.url,
+    urlEnv: 'REDIS_URL',
+    prefix,
+    hostLifeMs,
+    onDropped: () => undefined,
+  });
+  const sent: Sent[] = [];
+  const waiting = new Set<() => void>();
+  const take = (one: Sent): void => {
+    sent.push(one);
+    for (const look of waiting) look();
+  };
+  events.outbox.open(({ notifierId, event, traceparent, ended }) =>
+    take({ notifierId, id: event.id, traceparent, ended }),
+  );
+  t.teardown(() => {
+    bury();
+    return events.close();
+  });
+  return {
+    ...events,
+    sent,
+    tell: (id: string, notifierIds: string[], runId: string | null = null, traceparent?: string) =>
+      events.outbox.keep({ event: eventOf(id, runId), traceparent }, notifierIds, (notifierId, ended) =>
+        take({ notifierId, id, traceparent, ended }),
+      ),
+    until: (count: number) =>
+      new Promise<void>((resolve) => {
+        const look = (): void => {
+          if (sent.length >= count) resolve();
+        };
+        waiting.add(look);
+        look();
+      }),
+    die: () => void (isDead = true),
+  };
+}
+
+function eventOf(id: string, runId: string | null): Event {
+  const where = { pipeline_id: 'maps', destination_id: 'web', destination_path: '.', run_id: runId };
+  const what = { bundle: null, reason: 'orphan' as const, counts: { outputs_removed: 0 } };
+  return {
+    id,
+    timestamp: '2026-11-20T02:04:34.000Z',
+    type: 'bundle.unpublished',
+    data: { ...where, ...what, outputs: [], outputs_omitted: 0 },
+  };
+}
+
+const listed = (sent: readonly Sent[]): string[] => sent.map(({ notifierId, id }) => `${notifierId} ${id}`);
+
+t.test('what a dead host had not delivered is delivered by another, in its order and trace', async (t) => {
+  const [dead, alive] = [await openHost(t, 'dead'), await openHost(t, 'dead')];
+  const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+  dead.tell('msg_1', ['a', 'b'], null, traceparent);
+  dead.tell('msg_3', ['b']);
+  dead.tell('msg_2', ['b']);
+  await dead.told();
+  t.same(listed(dead.sent), ['a msg_1', 'b msg_1', 'b msg_3', 'b msg_2']);
+  dead.sent[1]!.ended();
+  while ((await other.hlen('dead:events')) > 3) await systemClock.sleep(20);
+  t.same(alive.sent, [], 'nobody else has them while it lives');
+  dead.die();
+  await alive.until(3);
+  t.same(listed(alive.sent), ['a msg_1', 'b msg_3', 'b msg_2']);
+  t.equal(alive.sent[0]!.traceparent, traceparent);
+  for (const { ended } of alive.sent) ended();
+  while ((await other.exists('dead:events')) > 0) await systemClock.sleep(20);
+});
+
+t.test('what a host leaves when it stops is delivered at once, by one of the others', async (t) => {
+  const hosts = [await openHost(t, 'stops'), await openHost(t, 'stops'), await openHost(t, 'stops')];
+  const [first, second, third] = hosts as [(typeof hosts)[0], (typeof hosts)[0], (typeof hosts)[0]];
+  first.tell('msg_1', ['a']);
+  first.tell('msg_2', ['a']);
+  await first.told();
+  first.sent[0]!.ended();
+  await first.close();
+  await Promise.race([second.until(1), third.until(1)]);
+  t.same(listed([...second.sent, ...third.sent]), ['a msg_2']);
+});
+
+t.test('an event of a run is told once, also by a worker that does the run again', async (t) => {
+  const [first, second] = [await openHost(t, 'again'), await openHost(t, 'again')];
+  await other.hset('again:run:maps.1', 'record', '{}');
+  first.tell('msg_1', ['a'], 'maps.1');
+  await first.told();
+  for (const id of ['msg_1', 'msg_2']) second.tell(id, ['a'], 'maps.1');
+  await second.told();
+  t.same(listed(first.sent), ['a msg_1']);
+  t.same(listed(second.sent), ['a msg_2'], 'and no other is taken for it');
+});
+
+t.test('what is given up is forgotten only once it is kept as undelivered', async (t) => {
+  const host = await openHost(t, 'kept');
+  host.tell('msg_1', ['a']);
+  await host.until(1);
+  let keep: () => void = () => undefined;
+  host.sent[0]!.ended(new Promise((resolve) => (keep = resolve)));
+  await systemClock.sleep(100);
+  t.equal(await other.hlen('kept:events'), 1);
+  keep();
+  while ((await other.hlen('kept:events')) > 0) await systemClock.sleep(20);
+});
+
+t.test('events are told when Redis is back, and stay with the host that has them', async (t) => {
+  const lifeMs = 6_000;
+  const [first, second] = [await openHost(t, 'away', lifeMs), await openHost(t, 'away', lifeMs)];
+  first.tell('msg_1', ['a']);
+  await first.told();
+  await redis.stop();
+  first.tell('msg_2', ['a']);
+  await systemClock.sleep(lifeMs + 1_000);
+  t.equal(first.sent.length, 1, 'nothing is sent that a kill would lose');
+  const back = once(other, 'ready');
+  await redis.start();
+  await Promise.all([back, first.told()]);
+  t.same(listed(first.sent), ['a msg_1', 'a msg_2']);
+  // All were silent for too long, and each has looked around since.
+  while ((await other.zcount('away:event-hosts', Date.now(), '+inf')) < 2) await systemClock.sleep(20);
+  await systemClock.sleep(1_000);
+  t.same(second.sent, []);
+});
