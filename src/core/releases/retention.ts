@@ -1,0 +1,57 @@
+import { lastGood, type Releases } from './ledger.ts';
+import type { ReleaseId } from './release.ts';
+
+/** One release as it is found in storage. */
+export interface StoredRelease {
+  id: ReleaseId;
+  /**
+   * `complete`: its catalog says that all of it is there. `writing`: an attempt may be at work on it.
+   * `abandoned`: an attempt began it, and nobody is at work any more. `unreadable`: its catalog is invalid or
+   * of a newer version.
+   */
+  state: 'complete' | 'writing' | 'abandoned' | 'unreadable';
+  /** RFC 3339, UTC: when its catalog was written. Null if that is not known. */
+  writtenAt: string | null;
+}
+
+export interface RetentionRule {
+  /** So many complete releases stay beside the current one. */
+  keep: number;
+  /** A release stays for so long after it was written, or after another became current instead, in ms. */
+  lingerMs: number;
+}
+
+/**
+ * The releases to remove, sorted: what is beyond the newest `keep` and has lingered, and what was begun and
+ * abandoned. Never the current one, the one that a rollback would go to, one that is being written, or one
+ * that nobody can read. Nothing at all if the pointer names something else than a release: nobody knows then
+ * what readers see. Pure.
+ */
+export function retired(
+  releases: Releases,
+  stored: readonly StoredRelease[],
+  { keep, lingerMs }: RetentionRule,
+  now: Date,
+): ReleaseId[] {
+  if (releases.foreignTarget !== null) return [];
+  const leftAt = new Map(releases.ledger.history.map((each) => [each.id, each.leftAt]));
+  const lastUse = ({ id, writtenAt }: StoredRelease): string =>
+    [leftAt.get(id) ?? '', writtenAt ?? ''].sort().at(-1) ?? '';
+  const protectedIds = new Set<ReleaseId | null>([releases.current, lastGood(releases)]);
+  const complete = stored
+    .filter(({ id, state }) => state === 'complete' && id !== releases.current)
+    .sort((a, b) => compare(lastUse(b), lastUse(a)) || compare(b.id, a.id));
+  for (const { id } of complete.slice(0, keep)) protectedIds.add(id);
+  return stored
+    .filter(({ id, state }) => (state === 'complete' || state === 'abandoned') && !protectedIds.has(id))
+    .filter((release) => {
+      const used = Date.parse(lastUse(release));
+      return Number.isNaN(used) || now.getTime() - used >= lingerMs;
+    })
+    .map(({ id }) => id)
+    .sort();
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}

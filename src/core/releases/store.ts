@@ -1,0 +1,176 @@
+import type { CoreContext } from '../context.ts';
+import { hasCode, WaybillError } from '../errors.ts';
+import { destinationBusy, isContention, type Lease, type LeaseTimes } from '../lease/lease.ts';
+import { settleWrite } from '../lease/settle-write.ts';
+import { whileHeld } from '../lease/while-held.ts';
+import { withLease } from '../lease/with-lease.ts';
+import { reservedPrefix } from '../reserved-names.ts';
+import { bytesBody, readAll } from '../storage/body.ts';
+import { joinKey, type Key } from '../storage/key.ts';
+import type { Storage } from '../storage/storage.ts';
+import { emptyLedger, type Ledger, type Releases } from './ledger.ts';
+import { maxLedgerBytes, parseReleases, serialiseReleases } from './ledger-json.ts';
+import { currentLinkKey, currentObjectKey, releaseAt, releaseKey, type ReleaseId } from './release.ts';
+
+/*
+ * Where the pointer and the ledger of a bundle path are, and how they change. On file systems the pointer is
+ * a symbolic link and the ledger a file beside it. Both change under the lease of the bundle path, the ledger
+ * first. On object stores they are one object, written on the condition of its version: a change that was
+ * overtaken is decided again.
+ */
+
+export const ledgerKey = joinKey('', `${reservedPrefix}.releases.json`);
+
+export type ReleasesContext = Pick<CoreContext, 'clock' | 'log' | 'signal'>;
+
+/** What a decision comes to. */
+export interface ReleasesChange<T> {
+  /** What is told of it. */
+  result: T;
+  /** What becomes of pointer and ledger; null if nothing changes. */
+  next: { ledger: Ledger; current: ReleaseId | null } | null;
+}
+
+/** Another process may change the object between reading and writing it; then so many times anew. */
+const mostTries = 20;
+
+/**
+ * Throws `storage_permanent` if the storage can neither replace a link in one step nor write an object on the
+ * condition of its version: then readers would see a mixture, or two publishers overwrite each other.
+ */
+export async function requireReleases(storage: Storage): Promise<void> {
+  const hint = 'use `layout: in_place` there, or another server';
+  if (storage.facts.rename === 'none') {
+    if ((await storage.facts.conditionalWrites()) === 'full') return;
+    throw new WaybillError(
+      'storage_permanent',
+      `${storage.label}: releases need a server that honours conditional writes (If-Match), which this one does not`,
+      { hint },
+    );
+  }
+  if (storage.facts.replacesLinks) return;
+  throw new WaybillError(
+    'storage_permanent',
+    `${storage.label}: releases need a server that replaces a link in one step (posix-rename@openssh.com), which this one does not offer`,
+    { hint },
+  );
+}
+
+/**
+ * Reads pointer and ledger of the bundle path that `storage` is rooted at. Throws `state_conflict` if the
+ * ledger is broken, or the storage's own error.
+ */
+export async function readReleases(storage: Storage): Promise<Releases> {
+  if (storage.facts.rename === 'none') return (await readObject(storage)).releases;
+  const target = await storage.readLink(currentLinkKey);
+  const bytes = await readIfThere(storage, ledgerKey);
+  const { ledger } =
+    bytes === null ? { ledger: emptyLedger } : parseReleases(bytes, placeOf(storage, ledgerKey));
+  const current = target === null ? null : releaseAt(target);
+  return { ledger, current, foreignTarget: current === null ? target : null };
+}
+
+/**
+ * Decides about pointer and ledger as they are, and carries that out, so that of several processes one comes
+ * after the other. `decide` may be called again. It must have looked at the release that becomes current:
+ * nothing here does.
+ *
+ * Throws what `decide` throws, `destination_busy` if others are always quicker, `lease_lost`,
+ * `commit_unknown` if it cannot be known whether the change was made, or the storage's own error.
+ */
+export async function changeReleases<T>(
+  context: ReleasesContext,
+  storage: Storage,
+  decide: (releases: Releases) => Promise<ReleasesChange<T>>,
+  times?: LeaseTimes,
+): Promise<T> {
+  const updatedAt = (): string => context.clock.now().toISOString();
+  if (storage.facts.rename === 'none') return changeObject(storage, decide, updatedAt);
+  const underLease = async (lease: Lease): Promise<T> => {
+    const releases = await readReleases(storage);
+    const { result, next } = await decide(releases);
+    if (next !== null) await changeFiles(storage, lease, releases, next, updatedAt());
+    return result;
+  };
+  return withLease(context, storage, underLease, times);
+}
+
+async function changeFiles(
+  storage: Storage,
+  lease: Lease,
+  found: Releases,
+  { ledger, current }: { ledger: Ledger; current: ReleaseId | null },
+  updatedAt: string,
+): Promise<void> {
+  const held = whileHeld(storage, lease);
+  if (ledger !== found.ledger) {
+    const bytes = serialiseReleases(ledger, { updatedAt });
+    const write = async (): Promise<void> => {
+      await held.write(ledgerKey, bytesBody(bytes), { mode: 'replace' });
+    };
+    await settleWrite(storage, write, async () => isStored(storage, ledgerKey, bytes));
+  }
+  if (current === null || current === found.current) return;
+  const target = releaseKey(current);
+  await lease.fence();
+  await settleWrite(
+    storage,
+    async () => held.replaceLink(currentLinkKey, target),
+    async () => (await storage.readLink(currentLinkKey)) === target,
+  );
+}
+
+async function changeObject<T>(
+  storage: Storage,
+  decide: (releases: Releases) => Promise<ReleasesChange<T>>,
+  updatedAt: () => string,
+): Promise<T> {
+  for (let tries = 1; tries <= mostTries; tries += 1) {
+    const { releases, version } = await readObject(storage);
+    const { result, next } = await decide(releases);
+    if (next === null) return result;
+    const bytes = serialiseReleases(next.ledger, { updatedAt: updatedAt(), current: next.current });
+    const condition =
+      version === null ? ({ mode: 'create' } as const) : { mode: 'replace' as const, ifVersion: version };
+    const headers = { contentType: 'application/json', cacheControl: 'no-cache' };
+    try {
+      await settleWrite(
+        storage,
+        async () => {
+          await storage.write(currentObjectKey, bytesBody(bytes), { ...condition, headers });
+        },
+        async () => isStored(storage, currentObjectKey, bytes),
+      );
+      return result;
+    } catch (error) {
+      if (!isContention(error)) throw error;
+    }
+  }
+  throw destinationBusy(storage, null);
+}
+
+/** The version is asked for first: if the object changes between the two calls, the condition fails. */
+async function readObject(storage: Storage): Promise<{ releases: Releases; version: string | null }> {
+  const version = (await storage.stat(currentObjectKey))?.version ?? null;
+  const bytes = version === null ? null : await readIfThere(storage, currentObjectKey);
+  if (bytes === null)
+    return { releases: { ledger: emptyLedger, current: null, foreignTarget: null }, version: null };
+  return { releases: parseReleases(bytes, placeOf(storage, currentObjectKey)), version };
+}
+
+async function readIfThere(storage: Storage, key: Key): Promise<Buffer | null> {
+  try {
+    return await readAll(storage, key, maxLedgerBytes);
+  } catch (error) {
+    if (hasCode(error, 'storage_not_found')) return null;
+    throw error;
+  }
+}
+
+async function isStored(storage: Storage, key: Key, bytes: Buffer): Promise<boolean> {
+  return (await readIfThere(storage, key))?.equals(bytes) === true;
+}
+
+function placeOf({ label }: Storage, key: Key): string {
+  return `${label}: "${key}"`;
+}

@@ -1,0 +1,190 @@
+import fc from 'fast-check';
+import t from 'tap';
+import { seed } from '../../support/sampling.ts';
+import { parseReleases, serialiseReleases } from '../../../src/core/releases/ledger-json.ts';
+import {
+  announcing,
+  beforeSwitch,
+  emptyLedger,
+  forgetting,
+  lastGood,
+  resumed,
+  rollbackTo,
+  rolledBack,
+  type Ledger,
+  type Releases,
+} from '../../../src/core/releases/ledger.ts';
+import type { ReleaseId } from '../../../src/core/releases/release.ts';
+import { retired, type StoredRelease } from '../../../src/core/releases/retention.ts';
+
+const idOf = (n: number): ReleaseId => `202611${10 + n}T100000Z-0000000${n}` as ReleaseId;
+const [a, b, c] = [idOf(0), idOf(1), idOf(2)] as const;
+const start: Releases = { ledger: emptyLedger, current: null, foreignTarget: null };
+const at = (minute: number): string => new Date(Date.UTC(2026, 10, 20, 0, minute)).toISOString();
+
+function switched(releases: Releases, to: ReleaseId, minute: number): Releases {
+  return { ...releases, ledger: beforeSwitch(releases, to, at(minute), null), current: to };
+}
+
+function wentBack(releases: Releases, to: ReleaseId, minute: number): Releases {
+  const rollback = rollbackTo(releases, to);
+  return { ...releases, ledger: beforeSwitch(releases, to, at(minute), rollback), current: to };
+}
+
+t.test('a rollback goes to the last good release, and what was rolled back is not good', async (t) => {
+  t.equal(lastGood(start), null);
+  const third = switched(switched(switched(start, a, 1), b, 2), c, 3);
+  t.equal(lastGood(switched(start, a, 1)), null);
+  t.equal(lastGood(third), b);
+  const back = wentBack(third, b, 4);
+  t.same(rolledBack(back), [c]);
+  t.equal(lastGood(back), a);
+  const further = wentBack(back, a, 5);
+  t.same(new Set(rolledBack(further)), new Set([b, c]));
+  t.equal(lastGood(further), null);
+  t.same(rolledBack({ ...further, ledger: resumed(further.ledger) }), []);
+  t.equal(lastGood({ ...third, ledger: announcing(third.ledger, [b]) }), a, 'not what is being removed');
+});
+
+t.test('a release that never became current is none to go back to', async (t) => {
+  const first = switched(start, a, 1);
+  const killed = { ...first, ledger: beforeSwitch(first, b, at(2), null) };
+  t.equal(lastGood(killed), null, 'killed between ledger and pointer');
+  t.equal(lastGood(switched(killed, c, 3)), a);
+});
+
+t.test('a rollback holds until another release becomes current, and not after', async (t) => {
+  const back = wentBack(switched(switched(start, a, 1), b, 2), a, 3);
+  t.same(rolledBack(back), [b]);
+  const on = switched(back, c, 4);
+  t.same(rolledBack(on), []);
+  t.same(rolledBack(switched(on, a, 5)), [], 'nor when the release is promoted that it went back to');
+});
+
+t.test('a rollback that is killed before the pointer follows leaves the earlier one effective', async (t) => {
+  const back = wentBack(switched(switched(switched(start, a, 1), b, 2), c, 3), b, 4);
+  const killed = { ...back, ledger: beforeSwitch(back, a, at(5), rollbackTo(back, a)) };
+  t.same(rolledBack(killed), [c]);
+  t.same(new Set(rolledBack({ ...killed, current: a })), new Set([b, c]));
+});
+
+const releaseIds = Array.from({ length: 8 }, (_, n) => idOf(n));
+const anyId = fc.constantFrom(...releaseIds);
+const step = fc.record({
+  kind: fc.constantFrom('switch', 'back', 'killed', 'resume', 'announce'),
+  id: anyId,
+});
+
+/** What some actions of publishers and operators leave, kills between ledger and pointer among them. */
+function after(steps: readonly { kind: string; id: ReleaseId }[]): Releases {
+  let releases = start;
+  for (const [minute, { kind, id }] of steps.entries()) {
+    const { ledger, current } = releases;
+    if (kind === 'resume') releases = { ...releases, ledger: resumed(ledger) };
+    else if (id === current || ledger.removing.includes(id)) continue;
+    else if (kind === 'announce') {
+      if (lastGood(releases) !== id) releases = { ...releases, ledger: announcing(ledger, [id]) };
+    } else if (kind === 'switch') releases = switched(releases, id, minute);
+    else if (kind === 'back') releases = wentBack(releases, id, minute);
+    else releases = { ...releases, ledger: beforeSwitch(releases, id, at(minute), null) };
+  }
+  return releases;
+}
+
+t.test('the ledger that is written is the one that is read', async (t) => {
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 20 }), (steps) => {
+      const { ledger, current } = after(steps);
+      const bytes = serialiseReleases(ledger, { updatedAt: at(0), current });
+      t.same(parseReleases(bytes, 'x'), { ledger, current, foreignTarget: null });
+    }),
+    { seed, numRuns: 200 },
+  );
+});
+
+t.test('retention never removes what is current, last good, being written or unreadable', async (t) => {
+  let removed = 0;
+  const stored = fc.array(
+    fc.record({
+      id: anyId,
+      state: fc.constantFrom<StoredRelease['state']>('complete', 'writing', 'abandoned', 'unreadable'),
+      writtenAt: fc.constantFrom(null, at(0), at(5), at(10)),
+    }),
+    { maxLength: 12 },
+  );
+  fc.assert(
+    fc.property(
+      fc.array(step, { maxLength: 20 }),
+      stored,
+      fc.nat(4),
+      fc.constantFrom(0, 10 * 60_000),
+      (steps, some, keep, lingerMs) => {
+        const releases = after(steps);
+        const unique = [...new Map(some.map((each) => [each.id, each])).values()];
+        const now = new Date(at(20));
+        const goes = retired(releases, unique, { keep, lingerMs }, now);
+        removed += goes.length;
+        const byId = new Map(unique.map((each) => [each.id, each]));
+        const left = new Map(releases.ledger.history.map((each) => [each.id, each.leftAt]));
+        for (const id of goes) {
+          t.not(id, releases.current);
+          t.not(id, lastGood(releases));
+          t.ok(['complete', 'abandoned'].includes(byId.get(id)?.state ?? ''));
+          for (const used of [byId.get(id)?.writtenAt, left.get(id)])
+            if (used != null) t.ok(now.getTime() - Date.parse(used) >= lingerMs, 'it has lingered');
+        }
+        const isKept = ({ id, state }: StoredRelease): boolean =>
+          state === 'complete' && id !== releases.current && !goes.includes(id);
+        const complete = unique.filter(({ id, state }) => state === 'complete' && id !== releases.current);
+        t.ok(unique.filter(isKept).length >= Math.min(keep, complete.length), 'so many stay');
+      },
+    ),
+    { seed, numRuns: 500 },
+  );
+  t.ok(removed > 100, `${removed} removals`);
+});
+
+t.test('retention removes what is beyond the newest, and nothing where the pointer is foreign', async (t) => {
+  const releases = [0, 1, 2, 3].reduce((before, n) => switched(before, idOf(n), n), start);
+  const stored = [0, 1, 2, 3].map((n): StoredRelease => ({
+    id: idOf(n),
+    state: 'complete',
+    writtenAt: at(n),
+  }));
+  const rule = { keep: 1, lingerMs: 60_000 };
+  t.same(retired(releases, stored, rule, new Date(at(60))), [a, b]);
+  t.same(
+    retired(releases, stored, { ...rule, keep: 0 }, new Date(at(60))),
+    [a, b],
+    'the last good one stays',
+  );
+  t.same(retired(releases, stored, rule, new Date(at(3))), [a, b]);
+  t.same(retired(releases, stored, { ...rule, lingerMs: 120_000 }, new Date(at(3))), [a], 'b was just left');
+  const foreign = { ...releases, current: null, foreignTarget: '/srv/other' };
+  t.same(retired(foreign, stored, rule, new Date(at(60))), []);
+});
+
+t.test('what was removed is forgotten', async (t) => {
+  const { ledger } = switched(switched(start, a, 1), b, 2);
+  const gone: Ledger = forgetting(announcing(ledger, [a]), [a]);
+  t.same(gone.removing, []);
+  t.same(
+    gone.history.map(({ id }) => id),
+    [b],
+  );
+});
+
+t.test('a ledger that is none is told, with its place', async (t) => {
+  const good = serialiseReleases(emptyLedger, { updatedAt: at(0) }).toString();
+  for (const [text, message] of [
+    ['', /"site" /],
+    ['[]', /is not an object/],
+    [good.replace('"schema_version": 1', '"schema_version": 2'), /schema_version is 2/],
+    [good.replace('"history": []', '"history": [{"id": "x"}]'), /history\[0\].id is not the id of a release/],
+    [good.replace('"removing": []', '"removing": ["../x"]'), /removing\[0\] is not the id of a release/],
+  ] as const)
+    t.throws(() => parseReleases(Buffer.from(text), '"site"'), { code: 'state_conflict', message });
+  t.throws(() => parseReleases(Buffer.from([0xff]), '"site"'), { message: /is not UTF-8/ });
+  const foreign = good.replace('{', '{ "current": "elsewhere",');
+  t.match(parseReleases(Buffer.from(foreign), 'x'), { current: null, foreignTarget: 'elsewhere' });
+});

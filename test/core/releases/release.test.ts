@@ -1,0 +1,67 @@
+import t from 'tap';
+import { digestOf } from '../../../src/core/digest.ts';
+import {
+  parseReleaseId,
+  releaseAt,
+  releaseIdOf,
+  releaseKey,
+  type ReleaseId,
+  type ReleasedOutput,
+} from '../../../src/core/releases/release.ts';
+import { instant } from '../../support/instant.ts';
+
+const created = instant('2026-11-21T11:15:00.25+01:00');
+const output: ReleasedOutput = {
+  path: 'index.html',
+  kind: 'file',
+  digest: digestOf('x'),
+  size: 1,
+  generated: { contentType: 'text/html', cacheControl: null, generator: null },
+  url: null,
+  source: { backend: 'local', id: '/in', path: 'site' },
+  owner: { pipelineId: 'maps', destinationId: 'web' },
+};
+
+t.test('an id says when the bundle was created, and is the same for the same plan', async (t) => {
+  const id = releaseIdOf(created, [output]);
+  t.match(id, /^20261121T101500Z-[0-9a-f]{8}$/);
+  t.equal(releaseIdOf(created, [{ ...output }]), id);
+  t.equal(parseReleaseId(id), id);
+  t.equal(releaseAt(releaseKey(id)), id);
+});
+
+t.test('whatever the catalog records of an output makes another release, but for its time', async (t) => {
+  const generator = { name: 'index', version: 1, inputs: digestOf('i') };
+  const others: ReleasedOutput[] = [
+    { ...output, path: 'other.html' },
+    { ...output, kind: 'scene_map' },
+    { ...output, digest: digestOf('y') },
+    { ...output, size: 2 },
+    { ...output, generated: { ...output.generated, contentType: 'text/plain' } },
+    { ...output, generated: { ...output.generated, cacheControl: 'no-store' } },
+    { ...output, generated: { ...output.generated, generator } },
+    { ...output, generated: { ...output.generated, generator: { ...generator, version: 2 } } },
+    { ...output, url: 'https://maps.example.org/index.html' },
+    { ...output, source: { ...output.source, path: 'other' } },
+    { ...output, owner: { ...output.owner, destinationId: 'mirror' } },
+  ];
+  const plans = [[output], [], [output, { ...output, path: 'z' }], ...others.map((other) => [other])];
+  const ids = plans.map((plan) => releaseIdOf(created, plan));
+  ids.push(releaseIdOf(instant('2026-11-21T10:15:00.26Z'), [output]));
+  t.equal(new Set(ids).size, ids.length);
+});
+
+t.test('only what is an id is taken for one', async (t) => {
+  const id = '20261121T101500Z-9f2c41aa';
+  for (const text of [`${id}0`, id.toUpperCase(), `../${id}`, `${id}/x`, '', 'current'])
+    t.equal(parseReleaseId(text), undefined, text);
+  for (const target of [
+    id,
+    `/srv/releases/${id}`,
+    `releases/${id}/`,
+    `releases/../releases/${id}`,
+    'releases/',
+  ])
+    t.equal(releaseAt(target), null, target);
+  t.equal(releaseAt(`releases/${id}`), id as ReleaseId);
+});

@@ -1,0 +1,117 @@
+import fc from 'fast-check';
+import t from 'tap';
+import { hasCode } from '../../src/core/errors.ts';
+import type { ReleaseId } from '../../src/core/releases/release.ts';
+import { activate, rollBack } from '../../src/core/releases/switch.ts';
+import type { Storage } from '../../src/core/storage/storage.ts';
+import { howMany } from '../support/sampling.ts';
+import { scheduled } from './interleaved.ts';
+import { litterBelow, lookAtReleases, publishRelease, retire, siteOf } from './release-world.ts';
+import { contextWith, newWorld, testClock } from './world.ts';
+
+/** Two publishers and a rollback at once: what comes of it is what comes of one after the other. */
+
+const how = { dryRun: false };
+const kinds = ['memory files', 'memory objects'] as const;
+type Actor = (root: Storage, ids: readonly ReleaseId[]) => Promise<unknown>;
+
+const becomesCurrent =
+  (n: number): Actor =>
+  async (root, ids) =>
+    activate(contextWith(testClock()), siteOf(root), ids[n] as ReleaseId, how);
+const goesBack: Actor = async (root, ids) =>
+  rollBack(contextWith(testClock()), siteOf(root), ids[0] as ReleaseId, how);
+const actors: readonly Actor[] = [becomesCurrent(2), becomesCurrent(3), goesBack];
+
+/** Four releases, the second of them current after the first. */
+async function prepared(root: Storage): Promise<ReleaseId[]> {
+  const ids: ReleaseId[] = [];
+  for (let n = 0; n < 4; n += 1) ids.push(await publishRelease(root, n));
+  for (const n of [0, 1]) await becomesCurrent(n)(root, ids);
+  return ids;
+}
+
+async function outcome(root: Storage, ids: readonly ReleaseId[]): Promise<string> {
+  const { current, rolledBack, wrong } = await lookAtReleases(root);
+  if (wrong.length > 0) throw new Error(wrong.join('; '));
+  const left = await litterBelow(root);
+  if (left.length > 0) throw new Error(`left: ${left.join(', ')}`);
+  const held = rolledBack.map((id) => ids.indexOf(id)).sort();
+  return `${ids.indexOf(current as ReleaseId)} is current, held back: ${held.join()}`;
+}
+
+/** Whoever waited in vain or was overtaken comes again. */
+async function insisting(
+  actor: Actor,
+  first: Storage,
+  open: () => Promise<Storage>,
+  ids: readonly ReleaseId[],
+): Promise<void> {
+  try {
+    await actor(first, ids);
+  } catch (error) {
+    if (!hasCode(error, 'destination_busy') && !hasCode(error, 'lease_lost')) throw error;
+    await actor(await open(), ids);
+  }
+}
+
+for (const kind of kinds) {
+  const runs = howMany(200, 40);
+  t.test(`${kind}: ${runs} rounds end as some order does`, async (t) => {
+    const serial = new Set<string>();
+    for (const order of [
+      [0, 1, 2],
+      [0, 2, 1],
+      [1, 0, 2],
+      [1, 2, 0],
+      [2, 0, 1],
+      [2, 1, 0],
+    ]) {
+      const root = await newWorld(kind, t).open();
+      const ids = await prepared(root);
+      for (const n of order) await actors[n]?.(root, ids);
+      serial.add(await outcome(root, ids));
+    }
+    const seen = new Set<string>();
+    await fc.assert(
+      fc.asyncProperty(fc.scheduler(), async (scheduler) => {
+        const world = newWorld(kind, t);
+        const ids = await prepared(await world.open());
+        const open = async (): Promise<Storage> => world.open();
+        const all = actors.map(async (actor) =>
+          insisting(actor, scheduled(await world.open(), scheduler), open, ids),
+        );
+        await scheduler.waitFor(Promise.all(all));
+        const found = await outcome(await world.open(), ids);
+        if (!serial.has(found)) throw new Error(`no order gives: ${found}`);
+        seen.add(found);
+      }),
+      { numRuns: runs },
+    );
+    t.ok(serial.size > 2, `${serial.size} outcomes of ${actors.length} in a row`);
+    t.ok(seen.size > 1, `${seen.size} of them seen`);
+  });
+
+  t.test(`${kind}: ${runs} rounds beside a retention, and readers always have a whole release`, async (t) => {
+    let removed = 0;
+    await fc.assert(
+      fc.asyncProperty(fc.scheduler(), async (scheduler) => {
+        const world = newWorld(kind, t);
+        const ids = await prepared(await world.open());
+        const open = async (): Promise<Storage> => world.open();
+        const sweeper: Actor = async (root) => retire(root, 0);
+        const all = [...actors, sweeper].map(async (actor) =>
+          insisting(actor, scheduled(await world.open(), scheduler), open, ids),
+        );
+        await scheduler.waitFor(Promise.all(all));
+        const root = await world.open();
+        await outcome(root, ids);
+        const { stored, ledger } = await lookAtReleases(root);
+        if (ledger.removing.length > 0) throw new Error('something is still being removed');
+        removed += ids.length - stored.length;
+      }),
+      { numRuns: runs },
+    );
+    t.ok(removed > 0, `${removed} releases removed`);
+  });
+}

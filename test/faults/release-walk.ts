@@ -1,0 +1,185 @@
+import type { Test } from 'tap';
+import type { ReleaseId } from '../../src/core/releases/release.ts';
+import { activate, promote, resume, rollBack, type SwitchResult } from '../../src/core/releases/switch.ts';
+import { inParallel } from '../../src/core/parallel.ts';
+import type { Storage } from '../../src/core/storage/storage.ts';
+import { sampleOf, share } from '../support/sampling.ts';
+import { faultKinds, withFaults, type Fault, type FaultLog } from './with-faults.ts';
+import {
+  litterBelow,
+  lookAtReleases,
+  publishRelease,
+  retire,
+  siteOf,
+  type ReleasesLook,
+} from './release-world.ts';
+import { contextWith, retrying, testClock } from './world.ts';
+
+/**
+ * Every fault at every storage operation of what is done with releases: after each, readers see the old
+ * release or the new one, whole, and what was rolled back stays so; and the same work done again ends as if
+ * nothing had happened.
+ */
+
+const how = { dryRun: false };
+const context = (): ReturnType<typeof contextWith> => contextWith(testClock());
+const isDone = ({ outcome }: SwitchResult): boolean => outcome !== 'refused';
+
+interface ReleaseScenario {
+  name: string;
+  /** So many releases are there before; the first ones became current one after the other. */
+  published: number;
+  activated: number;
+  prepare?: (root: Storage, ids: readonly ReleaseId[]) => Promise<unknown>;
+  /** Also what the next run does. False if it was refused. */
+  work: (root: Storage, ids: readonly ReleaseId[]) => Promise<boolean>;
+  /** By number: what may be current after a fault, and is in the end. */
+  between: readonly (number | null)[];
+  current: number;
+  /** What is held back after any fault, and in the end. */
+  heldBetween?: readonly number[];
+  held: readonly number[];
+  stored: readonly number[];
+}
+
+const id = (ids: readonly ReleaseId[], n: number): ReleaseId => ids[n] as ReleaseId;
+
+export const releaseScenarios: readonly ReleaseScenario[] = [
+  {
+    ...{ name: 'the first release becomes current', published: 1, activated: 0 },
+    work: async (root, ids) => isDone(await activate(context(), siteOf(root), id(ids, 0), how)),
+    ...{ between: [null, 0], current: 0, held: [], stored: [0] },
+  },
+  {
+    ...{ name: 'the next release becomes current', published: 2, activated: 1 },
+    work: async (root, ids) => isDone(await activate(context(), siteOf(root), id(ids, 1), how)),
+    ...{ between: [0, 1], current: 1, held: [], stored: [0, 1] },
+  },
+  {
+    ...{ name: 'a rollback', published: 2, activated: 2 },
+    work: async (root, ids) => isDone(await rollBack(context(), siteOf(root), id(ids, 0), how)),
+    ...{ between: [0, 1], current: 0, held: [1], stored: [0, 1] },
+  },
+  {
+    ...{ name: 'a second rollback', published: 3, activated: 3 },
+    prepare: async (root) => rollBack(context(), siteOf(root), null, how),
+    work: async (root, ids) => isDone(await rollBack(context(), siteOf(root), id(ids, 0), how)),
+    ...{ between: [0, 1], current: 0, heldBetween: [2], held: [1, 2], stored: [0, 1, 2] },
+  },
+  {
+    ...{ name: 'what was rolled back is promoted', published: 2, activated: 2 },
+    prepare: async (root) => rollBack(context(), siteOf(root), null, how),
+    work: async (root, ids) => isDone(await promote(context(), siteOf(root), id(ids, 1), how)),
+    ...{ between: [0, 1], current: 1, held: [], stored: [0, 1] },
+  },
+  {
+    ...{ name: 'what was rolled back may come back', published: 2, activated: 2 },
+    prepare: async (root) => rollBack(context(), siteOf(root), null, how),
+    work: async (root) => isDone(await resume(context(), siteOf(root), how)),
+    ...{ between: [0], current: 0, held: [], stored: [0, 1] },
+  },
+  {
+    ...{ name: 'another release after a rollback', published: 3, activated: 2 },
+    prepare: async (root) => rollBack(context(), siteOf(root), null, how),
+    work: async (root, ids) => isDone(await activate(context(), siteOf(root), id(ids, 2), how)),
+    ...{ between: [0, 2], current: 2, held: [], stored: [0, 1, 2] },
+  },
+  {
+    ...{ name: 'retention', published: 4, activated: 4 },
+    work: async (root) => (await retire(root, 1)).length >= 0,
+    ...{ between: [3], current: 3, held: [], stored: [2, 3] },
+  },
+];
+
+/** A destination that can be opened again, as after a reboot. */
+export type OpenWorld = (t: Test) => Promise<() => Promise<Storage>>;
+
+/** `drawn`: how many fault points a run outside CI draws. Returns how many were walked, of how many. */
+export async function walkReleases(
+  t: Test,
+  newWorld: OpenWorld,
+  scenario: ReleaseScenario,
+  { drawn, concurrency }: { drawn: number; concurrency: number },
+): Promise<{ points: number; all: number }> {
+  const clean = await prepared(t, newWorld, scenario);
+  const log: FaultLog = { operations: [], fired: false, mutations: 0 };
+  t.ok(await scenario.work(withFaults(await clean.open(), null, log), clean.ids), 'the clean run succeeds');
+  t.ok(log.mutations > 0, 'the clean run changes something');
+  t.same(await shortfalls(await clean.open(), scenario, clean.ids), []);
+  const all = log.operations.flatMap((_, index) =>
+    faultKinds
+      .filter((kind) => kind !== 'hang')
+      .map((kind): Fault => ({ kind, at: index + 1, code: 'storage_transient' })),
+  );
+  const points = sampleOf(all, drawn, scenario.name);
+  const failures: string[] = [];
+  await inParallel(points, concurrency, async (fault) => {
+    const world = await prepared(t, newWorld, scenario);
+    const wrong = await walk(world, scenario, fault);
+    const where = `${fault.kind} at ${fault.at} ${log.operations[fault.at - 1] ?? ''}`;
+    failures.push(...wrong.map((what) => `${where}: ${what}`));
+  });
+  t.same(failures.slice(0, 10), [], `${share(points.length, all.length)} fault points walked`);
+  return { points: points.length, all: all.length };
+}
+
+interface Prepared {
+  open: () => Promise<Storage>;
+  ids: readonly ReleaseId[];
+}
+
+async function prepared(t: Test, newWorld: OpenWorld, scenario: ReleaseScenario): Promise<Prepared> {
+  const open = await newWorld(t);
+  const root = await open();
+  const ids: ReleaseId[] = [];
+  for (let n = 0; n < scenario.published; n += 1) ids.push(await publishRelease(root, n));
+  for (const each of ids.slice(0, scenario.activated)) await activate(context(), siteOf(root), each, how);
+  await scenario.prepare?.(root, ids);
+  return { open, ids };
+}
+
+async function walk({ open, ids }: Prepared, scenario: ReleaseScenario, fault: Fault): Promise<string[]> {
+  const log: FaultLog = { operations: [], fired: false, mutations: 0 };
+  const done = await scenario.work(withFaults(await open(), fault, log), ids).catch(() => false);
+  const wrong: string[] = [];
+  if (!log.fired) wrong.push('the fault never fired');
+  const between = await lookAtReleases(await open());
+  wrong.push(...between.wrong.map((what) => `after the fault, ${what}`));
+  if (!scenario.between.includes(numberOf(between.current, ids)))
+    wrong.push(`after the fault, ${String(numberOf(between.current, ids))} is current`);
+  for (const n of scenario.heldBetween ?? [])
+    if (!between.rolledBack.includes(id(ids, n))) wrong.push(`after the fault, ${n} may come back by itself`);
+  if (done)
+    wrong.push(...differences(between, scenario, ids).map((what) => `it was said to be done: ${what}`));
+  if (!(await scenario.work(retrying(await open(), 2), ids))) wrong.push('the rerun was refused');
+  return [...wrong, ...(await shortfalls(await open(), scenario, ids))];
+}
+
+async function shortfalls(
+  root: Storage,
+  scenario: ReleaseScenario,
+  ids: readonly ReleaseId[],
+): Promise<string[]> {
+  const look = await lookAtReleases(root);
+  const left = (await litterBelow(root)).map((key) => `${key} is left`);
+  return [...look.wrong, ...left, ...differences(look, scenario, ids)];
+}
+
+function differences(look: ReleasesLook, scenario: ReleaseScenario, ids: readonly ReleaseId[]): string[] {
+  const wrong: string[] = [];
+  const numbers = (some: readonly ReleaseId[]): string =>
+    some
+      .map((each) => numberOf(each, ids))
+      .sort()
+      .join();
+  if (look.current !== ids[scenario.current]) wrong.push(`${String(numberOf(look.current, ids))} is current`);
+  if (numbers(look.rolledBack) !== scenario.held.join())
+    wrong.push(`held back are ${numbers(look.rolledBack)}`);
+  if (numbers(look.stored) !== scenario.stored.join()) wrong.push(`there are ${numbers(look.stored)}`);
+  if (look.ledger.removing.length > 0) wrong.push(`${numbers(look.ledger.removing)} are being removed`);
+  return wrong;
+}
+
+function numberOf(release: ReleaseId | null, ids: readonly ReleaseId[]): number | null {
+  return release === null ? null : ids.indexOf(release);
+}

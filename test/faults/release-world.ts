@@ -1,0 +1,90 @@
+import type { Clock } from '../../src/core/clock.ts';
+import { planOutputs } from '../../src/core/publish/outputs.ts';
+import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
+import { removeRelease } from '../../src/core/publish/unpublish/remove-release.ts';
+import { rolledBack, type Releases } from '../../src/core/releases/ledger.ts';
+import { releaseIdOf, releaseKey, type ReleaseId } from '../../src/core/releases/release.ts';
+import { retireReleases } from '../../src/core/releases/retire.ts';
+import { ledgerKey, readReleases } from '../../src/core/releases/store.ts';
+import { releaseIn, storedReleases, unusable } from '../../src/core/releases/stored-releases.ts';
+import { instant } from '../support/instant.ts';
+import { listedKey, nameOf } from '../../src/core/storage/key.ts';
+import type { Storage } from '../../src/core/storage/storage.ts';
+import { within } from '../../src/core/storage/wrappers/within.ts';
+import { bundleOf, contextWith, destinationOf, owner, testClock, type Files } from './world.ts';
+
+/** The bundle path whose releases the tests look at. */
+export const site = listedKey('site');
+
+export function siteOf(root: Storage): Storage {
+  return within(root, site);
+}
+
+/** What the n-th release holds: each file says of which one it is. */
+export function filesOf(n: number): Files {
+  return { 'index.html': `page ${n}`, 'assets/app.js': `script ${n}`, [`only-${n}.txt`]: `${n}` };
+}
+
+/** Publishes the n-th release as a bundle path of its own, which nobody reads yet. */
+export async function publishRelease(
+  root: Storage,
+  n: number,
+  clock: Clock = testClock(),
+): Promise<ReleaseId> {
+  const created = instant(`2026-11-${10 + n}T10:00:00Z`);
+  const bundle = { ...bundleOf(filesOf(n), 'site'), created };
+  const destination = destinationOf('replacement');
+  const outputs = await planOutputs(bundle, { owner, destination, destinationPath: site, recorded: [] });
+  const id = releaseIdOf(created, outputs);
+  const publication = { bundle, owner, destination, destinationPath: `${site}/${releaseKey(id)}` };
+  const { error } = await publishBundle(contextWith(clock), root, publication, {
+    ...{ dryRun: false, force: false },
+  });
+  if (error !== null) throw new Error(`${error.code}: ${error.message}`);
+  return id;
+}
+
+/** Removes what `keep` retires at once; nothing lingers. */
+export async function retire(root: Storage, keep: number, clock: Clock = testClock()): Promise<ReleaseId[]> {
+  const context = contextWith(clock);
+  return retireReleases(context, siteOf(root), {
+    rule: { keep, lingerMs: 0 },
+    dryRun: false,
+    remove: async (id, isStill) =>
+      removeRelease(context, releaseIn(siteOf(root), id), {
+        ...{ destinationPath: `${site}/${releaseKey(id)}`, isStill, concurrency: 2 },
+      }),
+  });
+}
+
+export interface ReleasesLook extends Releases {
+  /** Complete or not, sorted. */
+  stored: ReleaseId[];
+  rolledBack: ReleaseId[];
+  /** What is not as it must be at any moment. */
+  wrong: string[];
+}
+
+/** What must hold at any moment: what readers are given is whole, and is not being removed. */
+export async function lookAtReleases(root: Storage): Promise<ReleasesLook> {
+  const storage = siteOf(root);
+  const releases = await readReleases(storage);
+  const { current, ledger } = releases;
+  const wrong: string[] = [];
+  if (current !== null) {
+    const obstacle = await unusable(storage, current);
+    if (obstacle !== null) wrong.push(`the current release is ${JSON.stringify(obstacle)}`);
+    if (ledger.removing.includes(current)) wrong.push('the current release is being removed');
+  }
+  const stored = (await storedReleases(storage)).map(({ id }) => id);
+  return { ...releases, stored, rolledBack: rolledBack(releases), wrong };
+}
+
+/** The publisher's own names that nothing leaves behind: all but catalogs and the ledger. */
+export async function litterBelow(root: Storage): Promise<string[]> {
+  const litter: string[] = [];
+  for await (const { key } of root.list('', { recursive: true }))
+    if (key.includes('.publisher') && nameOf(key) !== '.publisher.json' && nameOf(key) !== ledgerKey)
+      litter.push(key);
+  return litter;
+}

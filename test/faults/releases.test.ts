@@ -1,0 +1,24 @@
+import t from 'tap';
+import { isExhaustive, share } from '../support/sampling.ts';
+import { releaseScenarios, walkReleases, type OpenWorld } from './release-walk.ts';
+import { newWorld } from './world.ts';
+
+/** What is done with releases, with every fault at every operation, in memory and in a local directory. */
+let [walked, all] = [0, 0];
+for (const kind of ['memory files', 'memory objects', 'local'] as const)
+  for (const scenario of releaseScenarios)
+    t.test(`${kind}: ${scenario.name}`, async (t) => {
+      const world: OpenWorld = async (t) => {
+        const made = newWorld(kind, t);
+        return async () => made.open();
+      };
+      const done = await walkReleases(t, world, scenario, { drawn: 25, concurrency: 1 });
+      walked += done.points;
+      all += done.all;
+    });
+
+t.test('the walk', async (t) => {
+  t.ok(all > 800, `${all} fault points`);
+  t.ok(isExhaustive ? walked === all : walked > 300, `${walked} of them walked`);
+  t.comment(`told: ${share(walked, all)} fault points walked (releases, memory and local)`);
+});
