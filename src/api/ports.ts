@@ -9,6 +9,7 @@ import type { NotifierAccess, UndeliveredPorts } from './notifiers/undelivered-r
 import type { PipelineAccess, PipelinePorts } from './runs/pipelines-route.ts';
 import type { ReloadPorts } from './reload/reload-route.ts';
 import type { ResumablePorts } from './resumable/ports.ts';
+import type { MissingPorts } from './upload/missing-route.ts';
 import type { UploadAccess, UploadPorts } from './upload/ports.ts';
 import type { WeatherPorts } from './weather/ports.ts';
 
@@ -23,6 +24,7 @@ export interface ApiPorts
   extends
     HttpPorts,
     UploadPorts,
+    MissingPorts,
     ResumablePorts,
     LivePorts,
     PipelinePorts,

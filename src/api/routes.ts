@@ -20,6 +20,7 @@ import { listAllRunsRoute } from './runs/run-pages.ts';
 import { rerunRoute } from './runs/rerun-route.ts';
 import { showRunRoute } from './runs/run-route.ts';
 import { sceneMapSchemaRoute, validateSceneMapRoute } from './scene-maps/scene-map-routes.ts';
+import { missingRoute } from './upload/missing-route.ts';
 import { uploadFormRoute } from './upload/upload-form-route.ts';
 import { uploadRoute } from './upload/upload-route.ts';
 import { weatherRoutes } from './weather/weather-routes.ts';
@@ -28,6 +29,7 @@ import { weatherRoutes } from './weather/weather-routes.ts';
 export const routes: readonly Route<ApiPorts>[] = [
   uploadRoute,
   uploadFormRoute,
+  missingRoute,
   createUploadRoute,
   uploadOptionsRoute,
   listUploadsRoute,

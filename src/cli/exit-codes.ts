@@ -16,6 +16,7 @@ export const exitCodes: Record<ErrorCode, 1 | 2> = {
   upload_too_large: 1,
   too_many_files: 1,
   archive_bomb: 1,
+  files_missing: 1,
   storage_not_found: 1,
   storage_exists: 1,
   storage_conflict: 1,

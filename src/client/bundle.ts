@@ -3,7 +3,7 @@ import { packDirectory } from '../core/pack/pack-directory.ts';
 import { parsePackSettings, type PackSettings } from '../core/pack/pack-settings.ts';
 import { archiveForm, idempotencyKeyOf, type PackedBundle } from '../core/pack/packed-bundle.ts';
 import { packedFile, type PackedFile } from '../core/pack/packed-file.ts';
-import { digestOf } from '../core/digest.ts';
+import { digestOf, type Digest } from '../core/digest.ts';
 import type { Finding } from '../core/finding.ts';
 import { measure } from '../core/storage/body.ts';
 import { after, type Pieces, type Upload } from './upload/upload.ts';
@@ -57,12 +57,30 @@ export async function prepareUpload(place: string, options: BundleOptions = {}):
     ...parsePackSettings(settings),
     ...(onMeasured === undefined ? {} : { onBytes: onMeasured }),
   });
+  const key = idempotencyKeyOf(bundle.contentDigest, salt);
+  const told = onSent === undefined ? {} : { onSent };
   return {
     open: () => bundle.open(onSent),
     contentType: 'application/gzip',
-    idempotencyKey: idempotencyKeyOf(bundle.contentDigest, salt),
+    idempotencyKey: key,
     sentBytes: bundle.tarBytes,
-    pieces: { ...piecesOfBundle(bundle), ...(onSent === undefined ? {} : { onSent }) },
+    pieces: { ...piecesOfBundle(bundle, bundle), ...told },
+    parts: {
+      manifest: bundle.manifest,
+      files: bundle.files,
+      bytes: bundle.bytes,
+      only: (digests) => {
+        const part = bundle.only(digests as ReadonlySet<Digest>);
+        return {
+          open: () => part.open(onSent),
+          contentType: 'application/gzip',
+          idempotencyKey: key,
+          pieces: { ...piecesOfBundle(bundle, part, part.digest), ...told },
+          files: part.files,
+          bytes: part.bytes,
+        };
+      },
+    },
     warnings: bundle.warnings,
     directory: place,
   };
@@ -79,12 +97,20 @@ function piecesOfFile(file: PackedFile): Pieces {
   };
 }
 
-/** The archive is the same whenever it is packed, so that it can be gone on with by packing it once more. */
-function piecesOfBundle(bundle: PackedBundle): Pieces {
-  const about = [archiveForm, digestOf(bundle.manifest), bundle.contentDigest].join(' ');
+/**
+ * The archive is the same whenever it is packed, so that it can be gone on with by packing it once more.
+ *
+ * @param which Of the bundle's files are in `archive`; nothing: all.
+ */
+function piecesOfBundle(
+  bundle: PackedBundle,
+  archive: Pick<PackedBundle, 'tarBytes' | 'open'>,
+  which?: Digest,
+): Pieces {
+  const about = [archiveForm, digestOf(bundle.manifest), bundle.contentDigest, ...(which ? [which] : [])];
   return {
-    fingerprint: async () => `packed ${digestOf(about)}`,
-    readBytes: bundle.tarBytes,
-    open: (from, onRead) => after(bundle.open(onRead), from),
+    fingerprint: async () => `packed ${digestOf(about.join(' '))}`,
+    readBytes: archive.tarBytes,
+    open: (from, onRead) => after(archive.open(onRead), from),
   };
 }

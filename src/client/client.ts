@@ -15,13 +15,16 @@ import {
 } from './runs.ts';
 import type { AcceptedRun } from './upload/accepted-run.ts';
 import type { Resumable, UploadOptions } from './upload/upload-bundle.ts';
-import type { Pieces, Upload } from './upload/upload.ts';
+import type { MissingPart } from './upload/missing-part.ts';
+import type { Parts, Pieces, Upload } from './upload/upload.ts';
 
 export type {
   AcceptedRun,
   BundleOptions,
   ConnectionOptions,
   Followed,
+  MissingPart,
+  Parts,
   Pieces,
   PushOptions,
   PushOutcome,

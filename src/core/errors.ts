@@ -55,6 +55,12 @@ export const errorTable = {
   too_many_files: { retryable: false, about: 'The archive holds more files than the source allows.' },
   archive_bomb: { retryable: false, about: 'The archive expands far beyond its own size.' },
 
+  files_missing: {
+    retryable: false,
+    about:
+      'A partial archive leaves out files that the daemon does not keep for the pipeline, or not any more.',
+  },
+
   // storage
   storage_not_found: { retryable: false, about: 'The object, file or root directory is not there.' },
   storage_exists: { retryable: false, about: 'An exclusive creation found the name taken.' },

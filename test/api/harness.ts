@@ -27,6 +27,8 @@ import { logControl, type LogControl } from '../../src/core/log-control.ts';
 import { memoryQueue } from '../../src/workers/memory/queue.ts';
 import { freeBytes } from '../../src/workers/staging-check.ts';
 import { newUploadDirectory, removeUploadDirectory } from '../../src/workers/staged-directories.ts';
+import { openContentStore } from '../../src/workers/content/content-store.ts';
+import { stageWithContent } from '../../src/workers/content/stage-with-content.ts';
 import { openPartialUploads } from '../../src/workers/partial/partial-uploads.ts';
 import type { Config } from '../../src/core/config/config.ts';
 import { newReadiness } from '../../src/api/health/readiness.ts';
@@ -61,6 +63,8 @@ export interface Api {
   /** Aborts `ports.draining`. */
   drain: () => void;
   stagingDirectory: string;
+  /** Where files of uploads are kept. */
+  contentDirectory: string;
   /** What is in the staging directory. */
   staged: () => Promise<string[]>;
   lines: { level: keyof Log; fields: Record<string, unknown>; message: string }[];
@@ -77,6 +81,8 @@ export interface ApiSettings {
   metricsToken?: string;
   /** Bounds of partial uploads. */
   resumable?: Partial<Config['server']['resumable']>;
+  /** Bounds of what is kept of uploads; with it bundles are staged as the daemon does. */
+  keep?: Partial<Config['server']['staging']['keep']>;
   /** How long a request waits for another that has the partial upload. */
   holdWaitMs?: number;
   /** How long the head of a request may take. */
@@ -214,6 +220,13 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     settings: { maxUploads: 10, maxBytes: 10_000_000, retentionMs: 60_000, ...settings.resumable },
     holdWaitMs: settings.holdWaitMs ?? 10_000,
   });
+  const content = await openContentStore({
+    // Links are made within one file system, which that of temporary files is.
+    staging: partial,
+    clock: systemClock,
+    log,
+    settings: { mostBytes: 1_000_000, ageMs: 60_000, ...settings.keep },
+  });
   const ports: Api['ports'] = {
     http,
     clock: systemClock,
@@ -240,7 +253,11 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
       discard: (staged) => removeUploadDirectory(directory, staged),
     },
     plan: async () => planned,
-    stage: measuredStage(settings.stage ?? stageAnything, metrics),
+    content,
+    stage: measuredStage(
+      settings.stage ?? (settings.keep === undefined ? stageAnything : stageWithContent(content)),
+      metrics,
+    ),
     stopping: stopping.signal,
     bodyMemory: createBodyMemory(http.maxBodyMemory),
     streams: createStreams(http.maxStreams),
@@ -272,6 +289,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     streams: ports.streams.stats,
     readiness: ports.readiness,
     partialUploads: () => partialUploads.stats(),
+    content: () => content.stats(),
     freeBytes: () => freeBytes(directory),
     weather: { isUp: () => true },
     notifiers: () => configured.get().notifierIds,
@@ -282,6 +300,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     await queue.close(0);
     await server.close();
     await partialUploads.close();
+    await content.close();
     for (const place of [directory, partial]) await rm(place, { recursive: true, force: true });
   });
   return {
@@ -291,6 +310,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     stop: (reason) => stopping.abort(reason),
     drain: () => draining.abort(),
     stagingDirectory: directory,
+    contentDirectory: path.join(partial, 'content'),
     staged: () => readdir(directory),
     lines,
   };

@@ -1,10 +1,12 @@
 import { readFileSync } from 'node:fs';
+import { gunzipSync } from 'node:zlib';
 import t from 'tap';
 import { statusOf } from '../../src/api/http/problem.ts';
 import { stageUpload } from '../../src/core/bundle/staging.ts';
+import { digestOf } from '../../src/core/digest.ts';
 import { hostileArchives, hostileLimits } from '../fixtures/hostile-archives.ts';
 import { bundleTar } from '../fixtures/tar.ts';
-import { startApi, tokens, uploadForm, type Api } from './harness.ts';
+import { startApi, tokens, upload, uploadForm, type Api } from './harness.ts';
 import { begin, send } from './resumable/tus.ts';
 
 const rows = new Map(
@@ -90,3 +92,41 @@ t.test('nor does an upload in several requests', async (t) => {
   }
   t.same(await api.staged(), []);
 });
+
+t.test('nor does an archive that leaves files out, by either way', async (t) => {
+  const { maxUploadSize } = hostileLimits;
+  const api = await startApi(t, { keep: {}, maxUploadSize });
+  for (const [name, [code, archive]] of Object.entries(hostileArchives)) {
+    if (archive.length === 0) continue;
+    // Where it has none that could be read, whatever is named is refused for something else first.
+    const headers = { 'waybill-partial': digestOf(firstManifest(archive)) };
+    const plainly = await upload(api.origin, { body: archive, headers });
+    t.match(await plainly.json(), { code }, name);
+    const bytes = new Uint8Array(archive);
+    const url = await begin(api.origin, bytes.length > maxUploadSize ? null : bytes.length, { headers });
+    t.match(await (await send(url, 0, bytes)).json(), { code }, `${name}, in several requests`);
+  }
+  t.same(await api.staged(), []);
+  t.same(api.ports.content.missing('maps', [digestOf('x')]), [digestOf('x')], 'and nothing of it is kept');
+});
+
+/** The bytes of the first `manifest.json` of a tar that is read as naively as can be. */
+function firstManifest(archive: Buffer): Buffer {
+  const bytes = archive[0] === 0x1f ? unzipped(archive) : archive;
+  for (let at = 0; at + 512 <= bytes.length;) {
+    const name = bytes.toString('latin1', at, at + 100).replace(/\0.*$/s, '');
+    const size = Number.parseInt(bytes.toString('latin1', at + 124, at + 136), 8);
+    if (!Number.isSafeInteger(size) || size < 0) break;
+    if (/^(?:\.\/)*manifest\.json$/i.test(name)) return bytes.subarray(at + 512, at + 512 + size);
+    at += 512 + Math.ceil(size / 512) * 512;
+  }
+  return Buffer.alloc(0);
+}
+
+function unzipped(archive: Buffer): Buffer {
+  try {
+    return gunzipSync(archive);
+  } catch {
+    return Buffer.alloc(0);
+  }
+}

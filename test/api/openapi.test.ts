@@ -22,6 +22,8 @@ import { runResult } from '../contract/queue.ts';
 import { weatherFamilies } from '../../src/core/weather/families.ts';
 import type { WeatherReader } from '../../src/core/weather/reader.ts';
 import { schemaErrors } from './schema-errors.ts';
+import { sha } from '../fixtures/hostile-archives.ts';
+import { manifestOf } from '../fixtures/tar.ts';
 import { readerThat } from './weather-reader-stub.ts';
 import { begin, send as sendPart, tus, type TusOptions } from './resumable/tus.ts';
 
@@ -271,6 +273,7 @@ const ofUploads = (send: typeof upload, head: string): Record<string, Provocatio
     archive_bomb: throws('archive_bomb'),
     unsafe_archive_entry: throws('unsafe_archive_entry'),
     invalid_bundle: throws('invalid_bundle'),
+    files_missing: throws('files_missing'),
     insufficient_storage: throws('insufficient_storage'),
     staging_unavailable: throws('staging_unavailable'),
     internal_error: broken(({ origin }) => send(origin)),
@@ -373,6 +376,7 @@ const ofSending = (): Record<string, Provocation> => {
     archive_bomb: throws('archive_bomb'),
     unsafe_archive_entry: throws('unsafe_archive_entry'),
     invalid_bundle: throws('invalid_bundle'),
+    files_missing: throws('files_missing'),
     insufficient_storage: throws('insufficient_storage'),
     staging_unavailable: throws('staging_unavailable'),
     internal_error: breakUploads(ofUpload('PATCH', { headers: { 'upload-offset': '0' } }, true)),
@@ -391,7 +395,44 @@ const creating =
     Object.assign(api.ports.partialUploads, { create: () => Promise.reject(refused) });
     return begun()(api);
   };
+const asked =
+  (options: { token?: string; pipeline?: string; type?: string; body?: string } = {}): Call =>
+  ({ origin }) => {
+    const { token = tokens.maps, pipeline = 'maps', type = 'application/json' } = options;
+    return fetch(`${origin}/v1/pipelines/${pipeline}/missing`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${token}`, 'content-type': type },
+      body: options.body ?? manifestOf([{ path: 'a', digest: sha('a') }]),
+    });
+  };
 const ofResumables: Record<string, Record<string, Provocation>> = {
+  findMissing: {
+    200: asked(),
+    unauthorized: asked({ token: 'guess' }),
+    pipeline_not_found: asked({ pipeline: 'files', token: tokens.docs }),
+    forbidden: asked({ token: tokens.docs }),
+    token_expired: asked({ token: tokens.expired }),
+    insufficient_scope: asked({ token: tokens.reader }),
+    unsupported_media_type: asked({ type: 'text/plain' }),
+    upload_too_large: asked({ body: ' '.repeat(16 * 2 ** 20 + 1) }),
+    upload_timeout: stalled(
+      uploadHead({ 'Content-Type': 'application/json', 'Content-Length': 2 }, '/v1/pipelines/maps/missing'),
+    ),
+    shutting_down: stopping(asked()),
+    too_many_files: asked({
+      body: manifestOf(Array.from({ length: 11 }, (_, index) => ({ path: String(index) }))),
+    }),
+    invalid_bundle: asked({ body: '{}' }),
+    server_busy: memoryTaken(asked()),
+    internal_error: (api) => {
+      Object.assign(api.ports.content, {
+        missing: () => {
+          throw new Error('broken by the test');
+        },
+      });
+      return asked()(api);
+    },
+  },
   createUpload: {
     201: begun(),
     ...ofCallers(begun),

@@ -26,6 +26,7 @@ export const statusOf: Record<ErrorCode, number> = {
   upload_too_large: 413,
   too_many_files: 413,
   archive_bomb: 413,
+  files_missing: 409,
 
   storage_not_found: 500,
   storage_exists: 500,

@@ -15,6 +15,7 @@ export interface ObservedDaemon extends ObservedReadiness {
   connections: () => ConnectionStats;
   streams: () => StreamStats;
   partialUploads: () => { uploads: number; bytes: number };
+  content: () => { files: number; bytes: number };
   /** Null if no weather database is configured. */
   weather: { isUp(): boolean } | null;
   /** Ids of those that are configured now. */
@@ -26,7 +27,17 @@ export interface ObservedDaemon extends ObservedReadiness {
 /** Adds gauges that look the daemon up whenever the metrics are read. */
 export function observeDaemon(
   registry: Registry,
-  { queue, pipelines, driver, threads, connections, streams, partialUploads, ...daemon }: ObservedDaemon,
+  {
+    queue,
+    pipelines,
+    driver,
+    threads,
+    connections,
+    streams,
+    partialUploads,
+    content,
+    ...daemon
+  }: ObservedDaemon,
 ): void {
   const { weather } = daemon;
   const registers = [registry];
@@ -60,6 +71,7 @@ export function observeDaemon(
   observeReadiness(registry, daemon);
   observeStreams(registry, streams);
   observePartialUploads(registry, partialUploads);
+  observeContent(registry, content);
   observeThreads(registry, threads);
   observeUndelivered(registry, daemon);
 }
@@ -119,6 +131,26 @@ function observePartialUploads(registry: Registry, stats: ObservedDaemon['partia
   new Gauge({
     name: 'waybill_partial_uploads_bytes',
     help: 'Bytes that have come of resumable uploads that are not whole, or not accepted.',
+    registers,
+    collect() {
+      this.set(stats().bytes);
+    },
+  });
+}
+
+function observeContent(registry: Registry, stats: ObservedDaemon['content']): void {
+  const registers = [registry];
+  new Gauge({
+    name: 'waybill_kept_files',
+    help: 'Files of uploads that are kept by digest, so that producers send only what changed.',
+    registers,
+    collect() {
+      this.set(stats().files);
+    },
+  });
+  new Gauge({
+    name: 'waybill_kept_files_bytes',
+    help: 'Room that the kept files take of what server.staging.keep.size allows each pipeline.',
     registers,
     collect() {
       this.set(stats().bytes);

@@ -15,6 +15,7 @@ export function componentSchemas(): Record<string, JsonSchema> {
     ...fromFile('Plan', planSchemaText()),
     Accepted: accepted,
     PartialUpload: partialUpload,
+    MissingFiles: missingFiles,
     RunList: runList,
     RunSearch: runSearch,
     PipelineState: pipelineState,
@@ -44,6 +45,21 @@ const accepted: JsonSchema = {
         'Its place in the line of its pipeline when it was accepted: 1 where no other run of the pipeline waited. A run that runs is not in the line.',
       type: 'integer',
       minimum: 1,
+    },
+  },
+};
+
+const missingFiles: JsonSchema = {
+  description: 'What of a bundle has to be sent.',
+  type: 'object',
+  additionalProperties: false,
+  required: ['manifest', 'missing'],
+  properties: {
+    manifest: { description: 'Of the manifest that was sent: what `Waybill-Partial` names.', type: 'string' },
+    missing: {
+      description: 'Digests of files that are not kept for the pipeline, each once.',
+      type: 'array',
+      items: { type: 'string', pattern: '^sha256:[0-9a-f]{64}$' },
     },
   },
 };

@@ -57,6 +57,8 @@ async function hand(
         signal: ports.stopping,
         pipelineId: pipeline.id,
         sceneMaps,
+        partial: upload.partial,
+        keeps: true,
       });
       return accept(ports, pipeline, admission, staged, traceparent);
     });

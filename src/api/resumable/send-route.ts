@@ -84,6 +84,7 @@ export const sendUploadRoute: Route<ResumablePorts> = {
     'archive_bomb',
     'unsafe_archive_entry',
     'invalid_bundle',
+    'files_missing',
     'insufficient_storage',
     'staging_unavailable',
   ],

@@ -8,6 +8,7 @@ import { queryParameters } from '../http/query-parameters.ts';
 import { requestContext } from '../http/request/request-context.ts';
 import type { Route } from '../http/route.ts';
 import { idempotencyKeyParameter, idempotencyOf, rerunFailed } from '../runs/idempotency-key.ts';
+import { partialOf, partialParameter } from '../upload/partial-header.ts';
 import { admitCaller, callOf, isSpoken, refuseNothing, requireVersion } from './admit.ts';
 import type { ResumablePorts } from './ports.ts';
 import { sendTus } from './send-tus.ts';
@@ -69,6 +70,7 @@ export const createUploadRoute: Route<ResumablePorts> = {
     pipelineIdParameter,
     ...createQuery.parameters,
     idempotencyKeyParameter,
+    partialParameter,
     tusResumable,
     {
       name: 'Upload-Length',
@@ -122,6 +124,7 @@ function create(ports: ResumablePorts): RequestHandler<{ pipelineId: string }> {
       key: asked.idempotency?.key ?? null,
       rerunFailed: query.rerun_failed,
       length: null,
+      partial: partialOf(req),
       mostBytes: pipeline.maxUploadSize,
       metadata: null,
     };

@@ -3,6 +3,7 @@ import type { Current } from '../../core/current.ts';
 import type { Digest } from '../../core/digest.ts';
 import type { RunResult } from '../../core/publish/results/result.ts';
 import type { StagingArea } from '../../workers/coordinator.ts';
+import type { ContentStore } from '../../workers/content/content-store.ts';
 import type { StagedJob } from '../../workers/job.ts';
 import type { JobQueue } from '../../workers/queue.ts';
 import type { Token } from '../http/auth.ts';
@@ -23,6 +24,8 @@ export interface UploadPorts extends HttpPorts, BodyPorts {
   queue: JobQueue;
   staging: StagingArea;
   stage: StageUpload;
+  /** Files of earlier uploads. */
+  content: Pick<ContentStore, 'isOn' | 'missing'>;
   /** What publishing a staged bundle would do; nothing is changed. */
   plan: (job: StagedJob, signal: AbortSignal) => Promise<RunResult>;
 }
@@ -43,6 +46,10 @@ export type StageUpload = (request: {
   signal: AbortSignal;
   pipelineId: string;
   sceneMaps: PipelineConfig['sceneMaps'];
+  /** Of the manifest of an archive that may leave out files that are kept; null: it is whole. */
+  partial: Digest | null;
+  /** Whether its files are kept for later uploads. */
+  keeps: boolean;
 }) => Promise<StagedUpload>;
 
 /** What a request needs to know about a bundle that is staged and valid. */

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { RequestHandler } from 'express';
+import type { Digest } from '../../core/digest.ts';
 import { hasCode, WaybillError, type ErrorCode } from '../../core/errors.ts';
 import { flag } from '../../core/parameters.ts';
 import type { RunResult } from '../../core/publish/results/result.ts';
@@ -13,6 +14,7 @@ import type { StagedUpload, UploadPipeline, UploadPorts } from './ports.ts';
 import { queryParameters } from '../http/query-parameters.ts';
 import { withBody } from '../http/request/request-body.ts';
 import { requestContext } from '../http/request/request-context.ts';
+import { partialOf } from './partial-header.ts';
 import { planUpload, sendPlan } from './plan-upload.ts';
 
 /** How a request carries the archive. */
@@ -55,6 +57,7 @@ export const uploadProblems: readonly ErrorCode[] = [
   'archive_bomb',
   'unsafe_archive_entry',
   'invalid_bundle',
+  'files_missing',
   'idempotency_conflict',
   'insufficient_storage',
   'staging_unavailable',
@@ -66,11 +69,11 @@ export const uploadProblems: readonly ErrorCode[] = [
  */
 export function takeUpload(ports: UploadPorts, form: UploadForm): RequestHandler<{ pipelineId: string }> {
   return async (req, res) => {
-    const { pipeline, admission, archive, isDryRun } = await admit(ports, form, req, res);
+    const { pipeline, admission, isDryRun, ...body } = await admit(ports, form, req, res);
     try {
       if (req.headers.expect !== undefined) res.writeContinue();
       const outcome = await withStagingDirectory<Outcome>(ports, async (directory) => {
-        const staged = await receive(ports, pipeline, directory, { req, archive });
+        const staged = await receive(ports, pipeline, directory, { req, ...body, keeps: !isDryRun });
         if (!isDryRun) return accept(ports, pipeline, admission, staged, requestContext(req).traceparent);
         return { isKept: false, plan: await planUpload(req, res, ports, { pipeline, staged }) };
       });
@@ -88,6 +91,7 @@ interface Admitted {
   pipeline: UploadPipeline;
   admission: Admission;
   archive: ReturnType<UploadForm['archive']>;
+  partial: Digest | null;
   isDryRun: boolean;
 }
 
@@ -103,7 +107,8 @@ async function admit(
   const isDryRun = query.dry_run;
   if (isDryRun) requestContext(req).fields['dry_run'] = true;
   const asked = idempotencyOf(req, { caller: token.id, rerunFailed: query.rerun_failed });
-  const archive = checkMediaType(form, req, res);
+  const partial = partialOf(req);
+  const archive = openArchive(form, req, res);
   try {
     const admission = await ports.queue.reserve({ pipelineId: pipeline.id, ...(isDryRun ? {} : asked) });
     try {
@@ -112,7 +117,7 @@ async function admit(
       await admission.release();
       throw error;
     }
-    return { pipeline, admission, archive, isDryRun };
+    return { pipeline, admission, archive, partial, isDryRun };
   } catch (error) {
     // The queue checks "full" and "in progress" in one step; the documented order has the length in between.
     if (hasCode(error, 'idempotency_in_progress')) checkLength(form, req, pipeline);
@@ -120,28 +125,39 @@ async function admit(
   }
 }
 
-function checkMediaType(
+function openArchive(
   { mediaTypes, archive }: UploadForm,
   req: IncomingMessage,
   res: ServerResponse,
 ): ReturnType<UploadForm['archive']> {
-  const type = (req.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? '';
+  checkMediaType(mediaTypes, req, res);
   try {
-    if (!mediaTypes.includes(type))
-      throw new WaybillError(
-        'unsupported_media_type',
-        type === '' ? 'the request has no Content-Type' : `"${type}" is not what is taken here`,
-        { hint: `send ${mediaTypes.join(' or ')}` },
-      );
-    if (req.headers['content-encoding'] !== undefined)
-      throw new WaybillError('unsupported_media_type', 'a Content-Encoding is not taken', {
-        hint: 'send the archive as it is; a .tar.gz is application/gzip',
-      });
     return archive(req);
   } catch (error) {
     res.setHeader('Accept-Post', mediaTypes.join(', '));
     throw error;
   }
+}
+
+/** Throws `unsupported_media_type` for any other Content-Type, and for a Content-Encoding. */
+export function checkMediaType(
+  mediaTypes: readonly string[],
+  req: IncomingMessage,
+  res: ServerResponse,
+): void {
+  const type = (req.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? '';
+  const isTaken = mediaTypes.includes(type);
+  if (isTaken && req.headers['content-encoding'] === undefined) return;
+  res.setHeader('Accept-Post', mediaTypes.join(', '));
+  if (!isTaken)
+    throw new WaybillError(
+      'unsupported_media_type',
+      type === '' ? 'the request has no Content-Type' : `"${type}" is not what is taken here`,
+      { hint: `send ${mediaTypes.join(' or ')}` },
+    );
+  throw new WaybillError('unsupported_media_type', 'a Content-Encoding is not taken', {
+    hint: 'send the archive as it is; a .tar.gz is application/gzip',
+  });
 }
 
 function checkLength({ envelopeBytes }: UploadForm, req: IncomingMessage, pipeline: UploadPipeline): void {
@@ -161,7 +177,11 @@ function receive(
   ports: UploadPorts,
   pipeline: UploadPipeline,
   directory: string,
-  { req, archive }: { req: IncomingMessage; archive: ReturnType<UploadForm['archive']> },
+  {
+    req,
+    archive,
+    ...asked
+  }: Pick<Admitted, 'archive' | 'partial'> & { req: IncomingMessage; keeps: boolean },
 ): Promise<StagedUpload> {
   const { maxUploadSize, maxFiles, sceneMaps } = pipeline;
   return withBody(req, ports, ({ chunks, signal }) =>
@@ -172,6 +192,7 @@ function receive(
       signal,
       pipelineId: pipeline.id,
       sceneMaps,
+      ...asked,
     }),
   );
 }

@@ -4,6 +4,7 @@ import { acceptedResponse } from '../runs/accepted-response.ts';
 import { pipelineIdParameter } from '../http/json-content.ts';
 import type { Route } from '../http/route.ts';
 import type { UploadPorts } from './ports.ts';
+import { partialParameter } from './partial-header.ts';
 import { planResponse } from './plan-upload.ts';
 import { takeUpload, uploadProblems, uploadQuery, type UploadForm } from './take-upload.ts';
 
@@ -24,7 +25,7 @@ export const uploadFormRoute: Route<UploadPorts> = {
   description: `A form with one file, named \`${formPart}\`: the archive of the operation above, whatever type the browser gives it. All else is as there.`,
   access: 'token',
   isTraced: true,
-  parameters: [pipelineIdParameter, ...uploadQuery.parameters, idempotencyKeyParameter],
+  parameters: [pipelineIdParameter, ...uploadQuery.parameters, idempotencyKeyParameter, partialParameter],
   body: {
     description: 'The form.',
     required: true,

@@ -3,6 +3,7 @@ import { acceptedResponse } from '../runs/accepted-response.ts';
 import { pipelineIdParameter } from '../http/json-content.ts';
 import type { Route } from '../http/route.ts';
 import type { UploadPorts } from './ports.ts';
+import { partialParameter } from './partial-header.ts';
 import { planResponse } from './plan-upload.ts';
 import { takeUpload, uploadProblems, uploadQuery, type UploadForm } from './take-upload.ts';
 
@@ -22,7 +23,7 @@ export const uploadRoute: Route<UploadPorts> = {
     'A tar or tar.gz archive with one `manifest.json` at its root and every file that it lists. Answered once the bundle is staged and found valid; publishing goes on after it.',
   access: 'token',
   isTraced: true,
-  parameters: [pipelineIdParameter, ...uploadQuery.parameters, idempotencyKeyParameter],
+  parameters: [pipelineIdParameter, ...uploadQuery.parameters, idempotencyKeyParameter, partialParameter],
   body: {
     description: 'The archive, as it is.',
     required: true,

@@ -1,10 +1,11 @@
-import { stageUpload } from '../../core/bundle/staging.ts';
 import type { Config } from '../../core/config/config.ts';
 import { errorRecord } from '../../core/errors.ts';
 import { runFailure } from '../../core/publish/results/occurrences.ts';
 import type { Tracer } from '../../core/tracing/span.ts';
 import type { Secrets } from '../../core/secrets.ts';
 import type { Coordinator } from '../../workers/coordinator.ts';
+import type { ContentStore } from '../../workers/content/content-store.ts';
+import { stageWithContent } from '../../workers/content/stage-with-content.ts';
 import type { PartialUploads } from '../../workers/partial/partial-uploads.ts';
 import { cancelled } from '../../workers/refusals.ts';
 import type { Scheduler } from '../../workers/schedule/scheduler.ts';
@@ -51,6 +52,7 @@ export interface ApiParts {
   notifier: Pick<ProgramNotifier, 'notify' | 'undelivered' | 'redeliver'>;
   coordinator: Coordinator;
   partialUploads: PartialUploads;
+  content: ContentStore;
   scheduler: Pick<Scheduler, 'nextRun'>;
   weather: WeatherService | null;
   weatherPulse: Pulse | null;
@@ -67,6 +69,7 @@ export function apiPorts(foundation: Foundation, parts: ApiParts): ApiPorts {
   const { config, clock, log, logging } = foundation;
   const { configured, reload, metrics, notifier, coordinator, weather, weatherPulse, readiness } = parts;
   const { stopping, draining, streams } = parts;
+  const stage = stageWithContent(parts.content);
   return {
     http: config.server.http,
     clock,
@@ -85,7 +88,8 @@ export function apiPorts(foundation: Foundation, parts: ApiParts): ApiPorts {
     queueDriver: config.server.queue.driver,
     staging: coordinator.staging,
     partialUploads: parts.partialUploads,
-    stage: metrics === null ? stageUpload : measuredStage(stageUpload, metrics),
+    content: parts.content,
+    stage: metrics === null ? stage : measuredStage(stage, metrics),
     plan: (job, signal) => coordinator.plan(job, signal),
     metrics,
     weather,

@@ -13,6 +13,7 @@ import type { QueueStore } from '../../workers/embedded/queue-store.ts';
 import { listen, type HttpServer } from '../../api/http/listen.ts';
 import { newReadiness, type Readiness } from '../../api/health/readiness.ts';
 import { createScheduler, type Scheduler } from '../../workers/schedule/scheduler.ts';
+import { openContentStore, type ContentStore } from '../../workers/content/content-store.ts';
 import { openPartialUploads, type PartialUploads } from '../../workers/partial/partial-uploads.ts';
 import { createStreams, type Streams } from '../../api/live/streams.ts';
 import { createMetrics, type Metrics } from '../../api/metrics/metrics.ts';
@@ -55,6 +56,7 @@ export interface Daemon {
   weather: OpenedWeather | null;
   coordinator: Coordinator;
   partialUploads: PartialUploads;
+  content: ContentStore;
   scheduler: Scheduler;
   streams: Streams;
   readiness: Readiness;
@@ -116,6 +118,12 @@ export async function openDaemon(
     settings: config.server.resumable,
   });
   onFailure(() => partialUploads.close());
+  const content = await openContentStore({
+    ...foundation,
+    staging: config.server.staging.directory,
+    settings: config.server.staging.keep,
+  });
+  onFailure(() => content.close());
   const scheduler = createScheduler({
     ...foundation,
     queue: coordinator.queue,
@@ -139,6 +147,7 @@ export async function openDaemon(
     streams: streams.stats,
     readiness,
     partialUploads: () => partialUploads.stats(),
+    content: () => content.stats(),
     freeBytes: () => freeBytes(config.server.staging.directory),
     weather: weatherPulse,
     undelivered: () => events.undelivered.counts(),
@@ -155,6 +164,7 @@ export async function openDaemon(
     tracing,
     events,
     store,
+    content,
     server,
     entrance,
     weather,

@@ -72,6 +72,7 @@ async function stop(daemon: Daemon): Promise<{ unfinished: string[] }> {
   await server.close();
   await coordinator.close(shutdownTimeoutMs);
   await daemon.partialUploads.close();
+  await daemon.content.close();
   await weather
     ?.close()
     .catch((error: unknown) => log.error({ err: error }, 'closing the weather databases failed'));

@@ -17,6 +17,7 @@ export interface ApiTypes {
   Plan?: Plan;
   Finding?: Finding;
   PartialUpload?: PartialUpload;
+  MissingFiles?: MissingFiles;
   PipelineList?: PipelineList;
 }
 /**
@@ -216,6 +217,7 @@ export interface Problem {
     | 'upload_too_large'
     | 'too_many_files'
     | 'archive_bomb'
+    | 'files_missing'
     | 'database_unavailable'
     | 'schema_mismatch'
     | 'template_error'
@@ -313,6 +315,7 @@ export interface HealthCheck {
     | 'upload_too_large'
     | 'too_many_files'
     | 'archive_bomb'
+    | 'files_missing'
     | 'database_unavailable'
     | 'schema_mismatch'
     | 'template_error'
@@ -549,6 +552,19 @@ export interface PartialUpload {
    * The key was used before: the run is the one of then.
    */
   replayed: boolean;
+}
+/**
+ * What of a bundle has to be sent.
+ */
+export interface MissingFiles {
+  /**
+   * Of the manifest that was sent: what `Waybill-Partial` names.
+   */
+  manifest: string;
+  /**
+   * Digests of files that are not kept for the pipeline, each once.
+   */
+  missing: string[];
 }
 /**
  * Pipelines of a token, and how they stand.

@@ -48,6 +48,11 @@ export async function findUpload(
   return null;
 }
 
+/** What tells that an archive leaves files out; `partial`: the digest of its manifest. */
+export function partialHeader(partial: string | null | undefined): Record<string, string> {
+  return partial == null ? {} : { 'waybill-partial': partial };
+}
+
 async function isAlive(requests: Requests, runId: string): Promise<boolean> {
   try {
     const { body } = await requests.askJson({ path: `runs/${encodeURIComponent(runId)}` });
@@ -62,7 +67,11 @@ async function isAlive(requests: Requests, runId: string): Promise<boolean> {
 export async function createUpload(
   requests: Requests,
   place: UploadPlace,
-  { size, fingerprint }: Pick<Upload, 'size'> & { fingerprint: string | null },
+  {
+    size,
+    fingerprint,
+    partial = null,
+  }: Pick<Upload, 'size'> & { fingerprint: string | null; partial?: string | null },
 ): Promise<RemoteUpload> {
   const metadata = (value: string): string =>
     `${fingerprintName} ${Buffer.from(value, 'utf8').toString('base64')}`;
@@ -75,6 +84,7 @@ export async function createUpload(
       ...ask.headers,
       ...(size === undefined ? { 'upload-defer-length': '1' } : { 'upload-length': String(size) }),
       ...(fingerprint === null ? {} : { 'upload-metadata': metadata(fingerprint) }),
+      ...partialHeader(partial),
     },
   });
   answer.close();

@@ -50,6 +50,8 @@ export interface ResumableOptions {
   chunkBytes: number;
   /** Whether to wait for room among the daemon's partial uploads, rather than to be `NotResumable`. */
   isPatient: boolean;
+  /** Of the manifest of an archive that leaves files out; null: it is whole. */
+  partial?: string | null;
 }
 
 /**
@@ -62,7 +64,7 @@ export async function sendResumably(
   connection: Connection,
   pipelineId: string,
   upload: Upload,
-  { chunkBytes, isPatient }: ResumableOptions,
+  { chunkBytes, isPatient, partial = null }: ResumableOptions,
 ): Promise<AcceptedRun> {
   const place = { pipelineId, key: upload.idempotencyKey };
   const pieces = piecesOf(upload);
@@ -72,7 +74,9 @@ export async function sendResumably(
   let wasDamaged = false;
   try {
     for (let beginnings = 1; ; beginnings += 1) {
-      const begun = await begin(connection, place, { size: upload.size, fingerprint, isPatient });
+      const begun = await begin(connection, place, {
+        ...{ size: upload.size, fingerprint, isPatient, partial },
+      });
       if ('runId' in begun) return begun;
       const sending = new Sending(connection, place, begun, { reader, onSent });
       try {
@@ -97,8 +101,14 @@ async function begin(
   {
     fingerprint,
     isPatient,
+    partial,
     ...upload
-  }: { size: number | undefined; fingerprint: string | null; isPatient: boolean },
+  }: {
+    size: number | undefined;
+    fingerprint: string | null;
+    isPatient: boolean;
+    partial: string | null;
+  },
 ): Promise<RemoteUpload | AcceptedRun> {
   return connection.patiently(async (requests) => {
     try {
@@ -106,7 +116,11 @@ async function begin(
       const { size } = upload;
       return (
         found ??
-        (await createUpload(requests, place, { fingerprint, ...(size === undefined ? {} : { size }) }))
+        (await createUpload(requests, place, {
+          fingerprint,
+          partial,
+          ...(size === undefined ? {} : { size }),
+        }))
       );
     } catch (error) {
       if (hasCode(error, 'upload_not_found')) throw busy(error);

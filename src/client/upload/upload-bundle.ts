@@ -1,6 +1,8 @@
-import type { WaybillError } from '../../core/errors.ts';
+import { hasCode, type WaybillError } from '../../core/errors.ts';
 import type { Connection } from '../http/connection.ts';
 import { acceptedRun, type AcceptedRun } from './accepted-run.ts';
+import { missingPart, type MissingPart } from './missing-part.ts';
+import { partialHeader } from './remote-upload.ts';
 import { NotResumable, sendResumably } from './send-resumably.ts';
 import type { Upload } from './upload.ts';
 
@@ -12,6 +14,10 @@ export interface UploadOptions {
   resumable?: Resumable;
   /** Of an upload in several requests: what one of them may have, and as much memory. 8 MiB by default. */
   chunkBytes?: number;
+  /** Sends every file, also those that the daemon has. */
+  whole?: boolean;
+  /** Called where only some of the files are sent. */
+  onPart?: (part: MissingPart) => void;
   /** Called where `auto` sends in one request what it would have sent in several. */
   onPlain?: (reason: WaybillError) => void;
 }
@@ -30,13 +36,39 @@ export async function uploadBundle(
   connection: Connection,
   pipelineId: string,
   upload: Upload,
-  { resumable = 'auto', chunkBytes = defaultChunkBytes, onPlain }: UploadOptions = {},
+  options: UploadOptions = {},
+): Promise<AcceptedRun> {
+  if (options.whole !== true)
+    for (let tries = 1; tries <= mostParts; tries += 1) {
+      const part = await missingPart(connection, pipelineId, upload);
+      if (part === null) break;
+      try {
+        options.onPart?.(part);
+        return await sendArchive(connection, pipelineId, part.upload, options, part.manifest);
+      } catch (error) {
+        // What has come is kept; more went meanwhile, so it is asked again.
+        if (!hasCode(error, 'files_missing')) throw error;
+      }
+    }
+  return sendArchive(connection, pipelineId, upload, options, null);
+}
+
+/** Where what is kept goes again and again, the bundle is sent whole. */
+const mostParts = 2;
+
+/** @param partial Of the manifest of an archive that leaves files out; null: it is whole. */
+async function sendArchive(
+  connection: Connection,
+  pipelineId: string,
+  upload: Upload,
+  { resumable = 'auto', chunkBytes = defaultChunkBytes, onPlain }: UploadOptions,
+  partial: string | null,
 ): Promise<AcceptedRun> {
   const isLarge = (upload.size ?? upload.pieces?.readBytes ?? 0) > largeBytes;
   const isPatient = resumable === 'always';
   if (isPatient || (resumable === 'auto' && isLarge)) {
     try {
-      return await sendResumably(connection, pipelineId, upload, { chunkBytes, isPatient });
+      return await sendResumably(connection, pipelineId, upload, { chunkBytes, isPatient, partial });
     } catch (error) {
       if (!(error instanceof NotResumable)) throw error;
       if (isPatient) throw error.reason;
@@ -47,7 +79,11 @@ export async function uploadBundle(
     method: 'POST',
     path: uploadPath(pipelineId),
     query: { rerun_failed: 'true' },
-    headers: { ...headersOf(upload), 'idempotency-key': upload.idempotencyKey },
+    headers: {
+      ...headersOf(upload),
+      'idempotency-key': upload.idempotencyKey,
+      ...partialHeader(partial),
+    },
     body: upload.open,
   });
   return acceptedRun(answer);

@@ -8,6 +8,19 @@ export interface Upload {
   idempotencyKey: string;
   /** For an upload in several requests. Without it the archive is opened and skipped where one goes on. */
   pieces?: Pieces;
+  /** For sending only what the daemon does not have. Without it the archive is always sent whole. */
+  parts?: Parts;
+}
+
+/** What sending a part of a bundle takes. */
+export interface Parts {
+  /** `manifest.json`, byte for byte. */
+  manifest: Uint8Array;
+  /** Files that it lists, and their bytes. */
+  files: number;
+  bytes: number;
+  /** The archive with the manifest and only the files of these digests, and how much that is. */
+  only: (digests: ReadonlySet<string>) => Upload & { files: number; bytes: number };
 }
 
 /** What an upload in several requests has use for. */

@@ -32,6 +32,11 @@ export interface Extraction {
   files: Map<RelativePath, { size: number; digest: Digest }>;
   /** Of all files. */
   bytes: number;
+  /**
+   * Makes room for one more file, which the archive did not hold: its directories are there then. Throws as
+   * for a file of the archive.
+   */
+  take(path: RelativePath): void;
 }
 
 /**
@@ -48,9 +53,13 @@ const smallFileBytes = 1 << 16;
  * until then stays: the caller owns the directory.
  */
 export async function extractArchive({ input, directory, limits }: ExtractRequest): Promise<Extraction> {
-  const extraction: Extraction = { files: new Map(), bytes: 0 };
   const tree = pathTree(limits);
   const made = new Set<string>();
+  const take = (file: RelativePath): void => {
+    tree.addFile(file);
+    makeParents(directory, file, made);
+  };
+  const extraction: Extraction = { files: new Map(), bytes: 0, take };
   for await (const entry of readTar(decompress(limited(input, limits.maxUploadSize)))) {
     const entryPath = judgePath(entry);
     if (entryPath === null) continue;
@@ -190,7 +199,8 @@ function manifestTwice(path: string, earlier: string): WaybillError {
   return invalidBundle('the upload', [finding('error', 'manifest_twice', message, { file: manifestName })]);
 }
 
-function tooLarge(what: string, maxBytes: number): WaybillError {
+/** @param what A whole of bytes, as the beginning of a sentence. */
+export function tooLarge(what: string, maxBytes: number): WaybillError {
   return new WaybillError(
     'upload_too_large',
     `${what} is larger than ${maxBytes} bytes, which is what the source allows`,

@@ -11,6 +11,8 @@ import { localStorage } from '../storage/local/driver.ts';
 import { errnoOf } from '../storage/local/errors.ts';
 import type { Storage } from '../storage/storage.ts';
 import { abortable } from './abortable.ts';
+import type { BundleContent, KeptFile } from './bundle-content.ts';
+import { checkPartialManifest, completeBundle, filesMissing } from './complete-bundle.ts';
 import { extractArchive, type ArchiveLimits, type Extraction } from './extract-archive.ts';
 import {
   checkSceneMapFile,
@@ -50,6 +52,13 @@ export interface StageRequest {
   signal: AbortSignal;
   pipelineId: string;
   sceneMaps?: SceneMapRules;
+  /**
+   * Of `manifest.json`, byte for byte, where the archive may leave out files of the bundle that are kept;
+   * null: it has all of them.
+   */
+  partial?: Digest | null;
+  /** Where files that it leaves out come from, and where those of the bundle are kept. */
+  content?: BundleContent;
 }
 
 export interface StagedBundle {
@@ -66,8 +75,8 @@ export interface StagedBundle {
 
 /**
  * Extracts an upload and proves that it is one complete, valid bundle: every size, digest and scene map.
- * Throws the codes of `extractArchive`, `invalid_bundle` with all findings, `insufficient_storage`, or the
- * signal's reason; the directory is gone then.
+ * Throws the codes of `extractArchive`, `invalid_bundle` with all findings, `files_missing` with those of a
+ * partial archive, `insufficient_storage`, or the signal's reason; the directory is gone then.
  */
 export async function stageUpload(request: StageRequest): Promise<StagedBundle> {
   try {
@@ -114,17 +123,30 @@ export function stagingFailure(error: unknown): unknown {
   return error;
 }
 
-async function stage({ input, directory, limits, signal, sceneMaps }: StageRequest): Promise<StagedBundle> {
+async function stage(request: StageRequest): Promise<StagedBundle> {
+  const { input, directory, limits, signal, sceneMaps, partial = null, content } = request;
   signal.throwIfAborted();
   const files = path.join(directory, filesName);
   // Synchronous, as with small files: what is done with these bytes takes far longer than reading them.
   mkdirSync(files, { recursive: true, mode: 0o700 });
   const extraction = await extractArchive({ input: abortable(input, signal), directory: files, limits });
-  const { manifest, findings } = parseManifest(readFileSync(path.join(files, manifestName)), manifestName);
+  const manifestBytes = readFileSync(path.join(files, manifestName));
+  if (partial !== null) checkPartialManifest(manifestBytes, partial);
+  const { manifest, findings } = parseManifest(manifestBytes, manifestName);
   if (manifest === null) throw invalidBundle('the upload', findings);
 
-  findings.push(...compare(manifest, extraction));
-  if (!hasErrors(findings)) {
+  const received = new Set(extraction.files.keys());
+  const { maxUploadSize } = limits;
+  const lacking =
+    partial === null
+      ? []
+      : await completeBundle(extraction, manifest, content ?? nothingKept, {
+          directory: files,
+          maxUploadSize,
+          signal,
+        });
+  findings.push(...compare(manifest, extraction, new Set(lacking.map(({ pointer }) => pointer))));
+  if (!hasErrors(findings) && lacking.length === 0) {
     const storage = await localStorage(files, { readOnly: true });
     const listed = bundleFiles(storage, manifest, (index) =>
       extraction.files.get(manifest.files[index]?.path as RelativePath),
@@ -134,6 +156,9 @@ async function stage({ input, directory, limits, signal, sceneMaps }: StageReque
     });
   }
   if (hasErrors(findings)) throw invalidBundle('the upload', findings);
+  // Also where some are lacking: what has come need not come again with them.
+  await content?.keep(keepable(manifest, extraction, received, files));
+  if (lacking.length > 0) throw filesMissing(lacking);
   const measured = manifest.files.map((file) => extraction.files.get(file.path) as FileFacts);
   writeFileSync(path.join(directory, factsName), JSON.stringify({ files: measured, warnings: findings }), {
     flag: 'wx',
@@ -150,12 +175,30 @@ async function stage({ input, directory, limits, signal, sceneMaps }: StageReque
   };
 }
 
-/** Every listed file must be there with its declared size and digest. */
-function compare(manifest: Manifest, { files }: Extraction): Finding[] {
+/** Keeps nothing, and has nothing. */
+const nothingKept: BundleContent = { place: async () => null, keep: async () => undefined };
+
+/** The listed files that the archive held, as they lie below `directory`. */
+function* keepable(
+  manifest: Manifest,
+  { files }: Extraction,
+  received: ReadonlySet<RelativePath>,
+  directory: string,
+): Generator<KeptFile> {
+  for (const { path: name } of manifest.files)
+    if (received.has(name)) yield { ...(files.get(name) as FileFacts), file: path.join(directory, name) };
+}
+
+/**
+ * Every listed file must be there with its declared size and digest, but for those of `lacking`, by their
+ * pointers.
+ */
+function compare(manifest: Manifest, { files }: Extraction, lacking: ReadonlySet<string | null>): Finding[] {
   const findings: Finding[] = [];
   manifest.files.forEach(({ path, size, digest }, index) => {
     const found = files.get(path);
     const pointer = `/files/${index}`;
+    if (lacking.has(pointer)) return;
     if (found === undefined)
       findings.push(
         finding('error', 'file_missing', 'is listed in the manifest and is not in the archive', {

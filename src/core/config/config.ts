@@ -88,6 +88,8 @@ export interface ServerConfig {
     directory: string;
     /** In bullmq mode: where bundles wait between hosts. */
     shared: SourceLocation | null;
+    /** Files that are kept of uploads, of each pipeline: their room, and how long without use. */
+    keep: { mostBytes: number; ageMs: number };
   };
   queue: { driver: 'memory' } | { driver: 'embedded'; directory: string } | BullmqConfig;
 }

@@ -55,9 +55,10 @@ export interface UploadTokenDocument {
   expires?: string;
 }
 
-export type StagingDocument =
+export type StagingDocument = (
   | { backend: 'local'; directory: string }
-  | Extract<LocationDocument, { backend: Exclude<BackendName, 'local'> }>;
+  | Extract<LocationDocument, { backend: Exclude<BackendName, 'local'> }>
+) & { keep: { size: string | number; age: string } };
 
 export interface BullmqDocument {
   driver: 'bullmq';

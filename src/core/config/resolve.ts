@@ -6,12 +6,13 @@ import type {
   NotifierDocument,
   PipelineDocument,
   SourceDocument,
+  StagingDocument,
 } from './document.ts';
 import { dateOf, parseInstant } from '../instant.ts';
 import { resolveDatabase } from '../weather/database/settings.ts';
 import { resolveWeather } from '../weather/settings.ts';
 import { sinkKindOf, type NotifierConfig } from '../notify/sink-kinds.ts';
-import { backendOf, type SourceLocation } from '../storage/backends.ts';
+import { backendOf } from '../storage/backends.ts';
 import { describeLocation } from '../storage/location.ts';
 import { resolveStaging, stagingDirectory } from './schema/staging.ts';
 import {
@@ -102,7 +103,7 @@ function resolveServer(
     },
     worker: { listen: worker.listen === undefined ? null : accepted(parseListen(worker.listen)) },
     adminTokenEnv: admin_token_env ?? null,
-    ...resolveQueue(queue, resolveStaging(staging, base), base),
+    ...resolveQueue(queue, staging, base),
   };
 }
 
@@ -112,12 +113,15 @@ function resolveServer(
  */
 function resolveQueue(
   queue: ConfigDocument['server']['queue'],
-  location: SourceLocation,
+  document: StagingDocument,
   base: PathBase,
 ): Pick<ServerConfig, 'staging' | 'queue'> {
+  const location = resolveStaging(document, base);
+  const { size, age } = document.keep;
+  const keep = { mostBytes: resolveSize(size), ageMs: resolveDuration(age) };
   if (queue.driver === 'bullmq')
     return {
-      staging: { directory: resolvePath(queue.scratch_directory, base), shared: location },
+      staging: { directory: resolvePath(queue.scratch_directory, base), shared: location, keep },
       queue: {
         driver: 'bullmq',
         redisUrlEnv: queue.redis_url_env,
@@ -125,7 +129,7 @@ function resolveQueue(
         workerTimeoutMs: resolveDuration(queue.worker_timeout),
       },
     };
-  const staging = { directory: stagingDirectory(location), shared: null };
+  const staging = { directory: stagingDirectory(location), shared: null, keep };
   if (queue.driver === 'memory') return { staging, queue: { driver: 'memory' } };
   return { staging, queue: { driver: 'embedded', directory: resolvePath(queue.directory, base) } };
 }

@@ -1,6 +1,6 @@
 import { gzip } from '../archive/gzip.ts';
 import { tarSize, writeTar, type TarFile } from '../archive/tar-writer.ts';
-import { hexOf, type Digest } from '../digest.ts';
+import { digestOf, hexOf, type Digest } from '../digest.ts';
 import type { Finding } from '../finding.ts';
 import { dateOf, type Instant } from '../instant.ts';
 
@@ -32,16 +32,37 @@ export interface PackedBundle {
    * file is no longer what was measured.
    */
   open(onBytes?: (count: number) => void): AsyncGenerator<Uint8Array>;
+  /** The archive with the manifest and only those files, for a receiver that has the others. */
+  only(digests: ReadonlySet<Digest>): PartOfBundle;
+}
+
+export interface PartOfBundle extends Pick<PackedBundle, 'files' | 'bytes' | 'tarBytes' | 'open'> {
+  /** Equal for archives of the very same bytes of one bundle. */
+  digest: Digest;
 }
 
 /** Puts together what was measured; `files` begin with the manifest. */
 export function packedBundle(
-  parts: Omit<PackedBundle, 'files' | 'bytes' | 'tarBytes' | 'open'> & { files: readonly TarFile[] },
+  parts: Omit<PackedBundle, keyof Archive | 'only'> & { files: readonly TarFile[] },
 ): PackedBundle {
   const { files, ...facts } = parts;
   const modified = dateOf(facts.created);
   return {
     ...facts,
+    ...archiveOf(files, modified),
+    only: (digests) => {
+      const [manifest, ...listed] = files as [TarFile, ...TarFile[]];
+      const some = listed.filter(({ digest }) => digests.has(digest));
+      const digest = digestOf(some.map((file) => `${file.digest} ${file.path}\n`).join(''));
+      return { ...archiveOf([manifest, ...some], modified), digest };
+    },
+  };
+}
+
+type Archive = Pick<PackedBundle, 'files' | 'bytes' | 'tarBytes' | 'open'>;
+
+function archiveOf(files: readonly TarFile[], modified: Date): Archive {
+  return {
     files: files.length - 1,
     bytes: files.slice(1).reduce((sum, { body }) => sum + body.size, 0),
     tarBytes: tarSize(files, modified),

@@ -11,7 +11,9 @@ import type { NewPartialUpload, PartialOutcome, PartialUpload } from './partial-
 const recordForm = /^([0-9a-z]{24})\.json$/;
 const ownForm = /^[0-9a-z]{24}\.(json|json\.new|bytes)$/;
 
-interface Recorded extends NewPartialUpload {
+interface Recorded extends Omit<NewPartialUpload, 'partial'> {
+  /** Left out: an earlier version wrote the record, and knew no such archives. */
+  partial?: NewPartialUpload['partial'];
   /** 1; whoever reads another one refuses it. */
   version: number;
   outcome: PartialOutcome | null;
@@ -20,8 +22,9 @@ interface Recorded extends NewPartialUpload {
 }
 
 function recordOf(upload: PartialUpload): Recorded {
-  const { pipelineId, caller, key, rerunFailed, length, mostBytes, metadata, outcome, touchedAt } = upload;
-  const known = { pipelineId, caller, key, rerunFailed, length, mostBytes, metadata };
+  const { pipelineId, caller, key, rerunFailed, length, partial, mostBytes, metadata } = upload;
+  const { outcome, touchedAt } = upload;
+  const known = { pipelineId, caller, key, rerunFailed, length, partial, mostBytes, metadata };
   return { version: 1, ...known, outcome, writtenAt: touchedAt.toISOString() };
 }
 
@@ -54,9 +57,13 @@ export function partialFiles(directory: string): PartialFiles {
   /** Null for what is not whole: it cannot be gone on with. */
   async function readOne(id: string): Promise<PartialUpload | null> {
     try {
-      const { version, writtenAt, ...record } = JSON.parse(
-        await readFile(of(id, 'json'), 'utf8'),
-      ) as Recorded;
+      const {
+        version,
+        writtenAt,
+        partial = null,
+        ...others
+      } = JSON.parse(await readFile(of(id, 'json'), 'utf8')) as Recorded;
+      const record = { ...others, partial };
       if (version !== 1) return null;
       const written = new Date(writtenAt);
       if (record.outcome !== null) return { ...record, id, received: 0, touchedAt: written };

@@ -1,8 +1,5 @@
-import { existsSync } from 'node:fs';
-import { mkdir, rmdir } from 'node:fs/promises';
-import path from 'node:path';
-import { hasCode, WaybillError } from '../../core/errors.ts';
-import { lockDirectory, type DirectoryLock } from '../embedded/directory-lock.ts';
+import { WaybillError } from '../../core/errors.ts';
+import { claimDirectory, type ClaimedDirectory } from '../claimed-directory.ts';
 import { partialFiles, type PartialFiles } from './partial-files.ts';
 import type { PartialUpload } from './partial-upload.ts';
 
@@ -18,21 +15,21 @@ export interface PartialPlace {
   close(): Promise<void>;
 }
 
-interface Claimed {
-  directory: string;
-  lock: DirectoryLock;
+interface Claimed extends ClaimedDirectory {
   files: PartialFiles;
 }
 
-/** Processes of one machine that may stage in one directory. */
-const mostProcesses = 64;
+async function claimFiles(staging: string, isMade: boolean): Promise<Claimed | null> {
+  const claimed = await claimDirectory(staging, 'partial', isMade);
+  return claimed === null ? null : { ...claimed, files: partialFiles(claimed.directory) };
+}
 
 /**
  * Takes the directory `partial` below `staging`. In bullmq mode several processes of a machine may stage in
  * one directory: each has then a directory of its own, by a number. Throws the system's error.
  */
 export async function openPartialPlace(staging: string): Promise<PartialPlace> {
-  let claimed = await claimDirectory(staging, false);
+  let claimed = await claimFiles(staging, false);
   let claiming: Promise<Claimed | null> | null = null;
   const left = (await claimed?.files.read()) ?? [];
   const files = (): PartialFiles => {
@@ -45,30 +42,14 @@ export async function openPartialPlace(staging: string): Promise<PartialPlace> {
     files,
     claim: async () => {
       if (claimed === null) {
-        claiming ??= claimDirectory(staging, true).finally(() => (claiming = null));
+        claiming ??= claimFiles(staging, true).finally(() => (claiming = null));
         claimed = await claiming;
       }
       return files();
     },
     close: async () => {
       await claiming?.catch(() => null);
-      if (claimed === null) return;
-      await claimed.lock.release();
-      await rmdir(claimed.directory).catch(() => undefined); // It is not empty.
+      await claimed?.release();
     },
   };
-}
-
-/** The first that no process has; null if there is none and none is to be made. */
-async function claimDirectory(staging: string, isMade: boolean): Promise<Claimed | null> {
-  for (let number = 1; ; number += 1) {
-    const directory = path.join(staging, number === 1 ? 'partial' : `partial-${number}`);
-    if (!isMade && !existsSync(directory)) return null;
-    await mkdir(directory, { recursive: true, mode: 0o700 });
-    try {
-      return { directory, lock: await lockDirectory(directory), files: partialFiles(directory) };
-    } catch (error) {
-      if (!hasCode(error, 'queue_unusable') || number === mostProcesses) throw error;
-    }
-  }
 }

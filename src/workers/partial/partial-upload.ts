@@ -1,3 +1,5 @@
+import type { Digest } from '../../core/digest.ts';
+
 /** An upload whose archive comes in several requests, as it is at this moment. */
 export interface PartialUpload extends NewPartialUpload {
   id: string;
@@ -20,6 +22,8 @@ export interface NewPartialUpload {
   rerunFailed: boolean;
   /** Of the archive, in bytes; null until it is declared. */
   length: number | null;
+  /** Of the manifest of an archive that may leave out files that are kept; null: it is whole. */
+  partial: Digest | null;
   /** What the archive may have at most, in bytes. */
   mostBytes: number;
   /** `Upload-Metadata`, for whoever asks for the upload; nothing else is made of it. */

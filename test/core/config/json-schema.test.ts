@@ -45,6 +45,7 @@ t.test('every setting is described to people, in the reference and in the comple
     'prune',
     'limits',
     'staging',
+    'keep',
     'http',
     'metrics',
     'worker',

@@ -63,7 +63,11 @@ t.test('the smallest configuration gets every default', async (t) => {
       },
       metrics: { enabled: true, tokenEnv: null },
       adminTokenEnv: null,
-      staging: { directory: '/etc/waybill/staging', shared: null },
+      staging: {
+        directory: '/etc/waybill/staging',
+        shared: null,
+        keep: { mostBytes: 2 ** 30, ageMs: 7 * 86_400_000 },
+      },
       queue: { driver: 'memory' },
       rerun: {
         keepMs: 366 * 86_400_000,
@@ -264,6 +268,11 @@ t.test(
       directory: '/etc/waybill/scratch',
       shared: { backend: 'local', path: '/etc/waybill/shared' },
     });
+    for (const place of ['directory: ./shared', 'backend: s3, bucket: b'])
+      t.same(parse(server(`{${place}, keep: {size: 0, age: 1h}}`)).config.server.staging.keep, {
+        mostBytes: 0,
+        ageMs: 3_600_000,
+      });
     t.match(parse(server('{backend: s3, bucket: b, prefix: up}')).config.server.staging.shared, {
       backend: 's3',
       bucket: 'b',

@@ -14,6 +14,7 @@ const wanted: NewPartialUpload = {
   caller: 'ci',
   key: null,
   rerunFailed: false,
+  partial: null,
   length: 4,
   mostBytes: 50,
   metadata: null,

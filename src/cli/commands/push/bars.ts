@@ -1,3 +1,4 @@
+import type { Upload } from '../../../client/client.ts';
 import type { Output } from '../../output.ts';
 import { progressBar } from '../../progress.ts';
 
@@ -42,5 +43,32 @@ export function newBars(output: Pick<Output, 'isJson'>): Bars {
       bar.stop();
       [total, isPaused] = [0, false];
     },
+  };
+}
+
+/** The same upload, and the same part of it, each with a bar for what is sent. */
+export function withBars<T extends Upload>(upload: T, bars: Bars): T {
+  const { open, pieces, parts, size } = upload;
+  const bytes = pieces?.readBytes ?? size ?? 0;
+  return {
+    ...upload,
+    open() {
+      bars.begin(bytes);
+      return open();
+    },
+    ...(pieces === undefined
+      ? {}
+      : {
+          pieces: {
+            ...pieces,
+            open(from: number, onRead: (bytes: number) => void) {
+              if (!bars.isBegun()) bars.begin(bytes);
+              return pieces.open(from, onRead);
+            },
+          },
+        }),
+    ...(parts === undefined
+      ? {}
+      : { parts: { ...parts, only: (digests: ReadonlySet<string>) => withBars(parts.only(digests), bars) } }),
   };
 }

@@ -20,6 +20,7 @@ export function pushCommand(): Command {
           .default('auto', 'auto: over 16 MiB, where the daemon can'),
       )
       .option('--chunk-size <size>', 'what one of these requests may have (default: 8MiB)')
+      .option('--whole', 'send every file, also those that the daemon has')
       .option('--dry-run', 'show what publishing it would do, publish nothing'),
   )
     .addOption(formatOption())

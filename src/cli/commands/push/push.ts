@@ -6,17 +6,17 @@ import type { Client, PushOutcome, Resumable } from '../../../client/client.ts';
 import { manifestName } from '../../../core/bundle/manifest.ts';
 import { WaybillError } from '../../../core/errors.ts';
 import type { Finding } from '../../../core/finding.ts';
-import { parseSize } from '../../../core/settings/units.ts';
+import { formatSize, parseSize } from '../../../core/settings/units.ts';
 import type { BundleFlags } from '../../bundle/bundle-options.ts';
 import { packSettings } from '../../bundle/pack-settings.ts';
 import type { CommonOptions } from '../../options.ts';
-import { makeOutput, type Output } from '../../output.ts';
+import { makeOutput, plural, type Output } from '../../output.ts';
 import { openClient, withRemedies } from '../../remote/open-client.ts';
 import type { RemoteFlags } from '../../remote/remote-options.ts';
 import { printRun } from '../../remote/run-record-text.ts';
 import { timeoutOf, type WaitFlags } from '../../remote/wait-options.ts';
 import { untilStopped } from '../../stop-signal.ts';
-import { newBars, type Bars } from './bars.ts';
+import { newBars, withBars, type Bars } from './bars.ts';
 import { printPlan, planFails } from './plan-text.ts';
 
 export interface PushFlags extends Omit<CommonOptions, 'verbose'>, BundleFlags, RemoteFlags, WaitFlags {
@@ -25,6 +25,7 @@ export interface PushFlags extends Omit<CommonOptions, 'verbose'>, BundleFlags, 
   dryRun: boolean;
   resumable: Resumable;
   chunkSize?: string;
+  whole?: boolean;
 }
 
 /** `waybill push`: exit code 0 if the run succeeded or was not waited for, 1 if it failed. */
@@ -47,6 +48,13 @@ export async function push(bundle: string, flags: PushFlags): Promise<number> {
             resumable: flags.resumable,
             ...(chunkBytes === undefined ? {} : { chunkBytes }),
             ...(timeoutMs === undefined ? {} : { timeoutMs }),
+            ...(flags.whole === true ? { whole: true } : {}),
+            onPart({ files, bytes, ofFiles }) {
+              bars.stop();
+              output.note(
+                `sending ${files} of ${plural(ofFiles, 'file')} (${formatSize(bytes)}): the daemon has the others`,
+              );
+            },
             onPlain({ message }) {
               bars.stop();
               output.note(`${message}; sending it in one request`);
@@ -73,21 +81,7 @@ async function prepared(bundle: string, flags: PushFlags, bars: Bars): Promise<P
     onMeasured: bars.onBytes,
     onSent: bars.onBytes,
   });
-  const { open, pieces, sentBytes } = upload;
-  return {
-    ...upload,
-    open() {
-      bars.begin(sentBytes);
-      return open();
-    },
-    pieces: {
-      ...pieces,
-      open(from, onRead) {
-        if (!bars.isBegun()) bars.begin(sentBytes);
-        return pieces.open(from, onRead);
-      },
-    },
-  };
+  return { ...upload, ...withBars(upload, bars) };
 }
 
 const [leastChunk, mostChunk] = [64 << 10, 1 << 30];

@@ -1,6 +1,6 @@
 import { metricsSchema } from './metrics.ts';
 import { queueSchema } from './queue.ts';
-import { stagingSchema } from './staging.ts';
+import { defaultKeep, stagingSchema } from './staging.ts';
 import {
   basePath,
   boolean,
@@ -141,7 +141,7 @@ export const serverSchema = map({
   resumable: resumable.default(),
   worker: worker.default(),
   staging: stagingSchema
-    .default({ backend: 'local', directory: './staging' })
+    .default({ backend: 'local', directory: './staging', keep: defaultKeep })
     .description('Where uploads wait until they are published.'),
   queue: queueSchema
     .default({ driver: 'memory' })

@@ -1,5 +1,5 @@
 import joi from 'joi';
-import { choice, expects, map, path } from '../../settings/kinds.ts';
+import { choice, duration, expects, map, path, size } from '../../settings/kinds.ts';
 import { resolvePath, type PathBase } from '../../settings/values.ts';
 import { allBackends, backendOf, type SourceLocation } from '../../storage/backends.ts';
 import type { StagingDocument } from '../document.ts';
@@ -13,7 +13,24 @@ export const thisMachine = 'local';
 
 const remote = allBackends.filter(({ name }) => name !== thisMachine);
 
+/** `server.staging.keep` where nothing is said. */
+export const defaultKeep = { size: '1GiB', age: '7d' };
+
+const keep = map({
+  size: size({ atLeast: 0 })
+    .default(defaultKeep.size)
+    .description(
+      'Room that the kept files of one pipeline may take; what was not of use for longest goes first. 0 keeps none, and every upload has to be whole.',
+    ),
+  age: duration({ atLeast: '1s', atMost: '366d' })
+    .default(defaultKeep.age)
+    .description('How long a file is kept that no upload had any use for.'),
+}).description(
+  'Files of bundles that were uploaded, by digest and for each pipeline, so that a producer sends only what has changed. They are hard links to what is staged, on the disk of this machine (with bullmq, in queue.scratch_directory of each host with an API), and given up where that is full.',
+);
+
 const directory = map({
+  keep: keep.default(),
   backend: choice(thisMachine)
     .default(thisMachine)
     .description('A directory of this machine, or one that all hosts share.'),
@@ -26,7 +43,10 @@ const directory = map({
 
 export const stagingSchema: joi.AlternativesSchema = expects(
   joi.alternatives().conditional('.backend', {
-    switch: remote.map((backend) => ({ is: backend.name, then: locationMap(backend) })),
+    switch: remote.map((backend) => ({
+      is: backend.name,
+      then: locationMap(backend).append({ keep: keep.default() }),
+    })),
     otherwise: directory,
   }),
   `a map with the key directory, or with backend: ${remote.map(({ name }) => name).join(' or ')} and what belongs to it`,

@@ -1,0 +1,67 @@
+import { hasCode, type ErrorCode } from '../../core/errors.ts';
+import type { MissingFiles } from '../generated/api-types.ts';
+import type { Connection } from '../http/connection.ts';
+import type { Parts, Upload } from './upload.ts';
+
+/** An archive that leaves out what the daemon has. */
+export interface MissingPart {
+  upload: Upload;
+  /** Digest of its manifest. */
+  manifest: string;
+  /** Files that are sent, of how many, and their bytes. */
+  files: number;
+  bytes: number;
+  ofFiles: number;
+  ofBytes: number;
+}
+
+/** Below this a request more costs as much as it spares. */
+const leastBytes = 64 << 10;
+
+/** Of a daemon that keeps nothing or is older, and of a proxy that takes no manifest of this length. */
+const refusals: readonly ErrorCode[] = [
+  'not_found',
+  'method_not_allowed',
+  'unexpected_answer',
+  'upload_too_large',
+];
+
+/** The part of a bundle that the daemon does not have; null where that is to be sent whole. */
+export async function missingPart(
+  connection: Connection,
+  pipelineId: string,
+  { parts }: Pick<Upload, 'parts'>,
+): Promise<MissingPart | null> {
+  if (parts === undefined || !isWorthAsking(parts)) return null;
+  const { missing, manifest } = await ask(connection, pipelineId, parts);
+  if (missing === null) return null;
+  const upload = parts.only(new Set(missing));
+  const { files, bytes } = upload;
+  if (files === parts.files) return null;
+  return { upload, manifest, files, bytes, ofFiles: parts.files, ofBytes: parts.bytes };
+}
+
+function isWorthAsking({ bytes, manifest }: Parts): boolean {
+  return bytes >= leastBytes && bytes > 2 * manifest.byteLength;
+}
+
+async function ask(
+  connection: Connection,
+  pipelineId: string,
+  { manifest }: Parts,
+): Promise<MissingFiles | { missing: null; manifest: '' }> {
+  try {
+    const { body } = await connection.askJson({
+      method: 'POST',
+      path: `v1/pipelines/${encodeURIComponent(pipelineId)}/missing`,
+      headers: { 'content-type': 'application/json', 'content-length': String(manifest.byteLength) },
+      body: async function* () {
+        yield manifest;
+      },
+    });
+    return body as MissingFiles;
+  } catch (error) {
+    if (refusals.some((code) => hasCode(error, code))) return { missing: null, manifest: '' };
+    throw error;
+  }
+}

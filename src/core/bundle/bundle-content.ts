@@ -1,0 +1,23 @@
+import type { Digest } from '../digest.ts';
+
+/**
+ * Files of earlier bundles of one pipeline, by digest: what an archive that leaves them out is completed
+ * from.
+ */
+export interface BundleContent {
+  /**
+   * Puts the bytes of the digest at `file`, which must not be there, and resolves with their number once they
+   * were read and hashed; null if they are not kept, or not as they were.
+   */
+  place(digest: Digest, file: string): Promise<number | null>;
+  /** Keeps these files for later bundles, as far as there is room. They must never be written to again. */
+  keep(files: Iterable<KeptFile>): Promise<void>;
+}
+
+export interface KeptFile {
+  digest: Digest;
+  /** Bytes. */
+  size: number;
+  /** Absolute. */
+  file: string;
+}

@@ -1,0 +1,67 @@
+import path from 'node:path';
+import { digestOf, type Digest } from '../digest.ts';
+import { WaybillError } from '../errors.ts';
+import { finding, type Finding } from '../finding.ts';
+import type { RelativePath } from '../paths.ts';
+import type { BundleContent } from './bundle-content.ts';
+import { tooLarge, type Extraction } from './extract-archive.ts';
+import { manifestName, type Manifest } from './manifest.ts';
+
+/** Small files are placed without waiting for anything: now and then, others get their turn. */
+const filesAtOnce = 64;
+
+/** Throws `invalid_request` if the archive has another manifest than the request has named. */
+export function checkPartialManifest(bytes: Uint8Array, named: Digest): void {
+  const found = digestOf(bytes);
+  if (found === named) return;
+  throw new WaybillError(
+    'invalid_request',
+    `the ${manifestName} of the archive is ${found}, and Waybill-Partial names ${named}`,
+    { hint: `name the SHA-256 of the ${manifestName} that the archive holds, byte for byte` },
+  );
+}
+
+/**
+ * Adds to what an archive held the files that it left out, from `content`, under the rules of archives.
+ * Resolves with a finding for each that is not kept. What has no digest in the manifest cannot be found, and
+ * stays away. Throws as `extractArchive`.
+ */
+export async function completeBundle(
+  extraction: Extraction,
+  manifest: Manifest,
+  content: BundleContent,
+  { directory, maxUploadSize, signal }: { directory: string; maxUploadSize: number; signal: AbortSignal },
+): Promise<Finding[]> {
+  const lacking: Finding[] = [];
+  for (const [index, { path: name, digest }] of manifest.files.entries()) {
+    if (extraction.files.has(name) || digest === null) continue;
+    if (index % filesAtOnce === 0) await new Promise((resolve) => setImmediate(resolve));
+    signal.throwIfAborted();
+    extraction.take(name);
+    const size = await content.place(digest, path.join(directory, name));
+    if (size === null) {
+      lacking.push(notKept(name, index));
+      continue;
+    }
+    extraction.files.set(name, { size, digest });
+    extraction.bytes += size;
+    if (extraction.bytes > maxUploadSize) throw tooLarge('what the bundle holds', maxUploadSize);
+  }
+  return lacking;
+}
+
+function notKept(file: RelativePath, index: number): Finding {
+  return finding('error', 'file_missing', 'is neither in the archive nor kept here', {
+    file,
+    pointer: `/files/${index}`,
+  });
+}
+
+/** The archive left out files that are not kept: each is a finding. */
+export function filesMissing(lacking: readonly Finding[]): WaybillError {
+  return new WaybillError(
+    'files_missing',
+    `${lacking.length} ${lacking.length === 1 ? 'file' : 'files'} that the archive leaves out ${lacking.length === 1 ? 'is' : 'are'} not kept here, or not any more`,
+    { findings: lacking, hint: 'send these files, too, or the whole bundle without Waybill-Partial' },
+  );
+}

@@ -1,0 +1,185 @@
+import { randomBytes } from 'node:crypto';
+import { rmSync, writeFileSync } from 'node:fs';
+import http from 'node:http';
+import type net from 'node:net';
+import { once } from 'node:events';
+import path from 'node:path';
+import t, { type Test } from 'tap';
+import {
+  connect,
+  type Client,
+  type ConnectionOptions,
+  type MissingPart,
+  type PushOptions,
+} from '../../src/client/client.ts';
+import { systemClock } from '../../src/core/clock.ts';
+import { startApi, tokens, type Api } from '../api/harness.ts';
+import { startCuttingProxy } from '../services/cutting-proxy.ts';
+
+/** A push sends what the daemon does not have, and finds its way where that is not so simple. */
+
+const fileBytes = 20_000;
+const count = 9;
+const all = count * fileBytes;
+/** Manifest, heads of files and answers of one push. */
+const besides = 20_000;
+
+interface Place {
+  api: Api;
+  site: string;
+  client: (options?: Partial<ConnectionOptions>) => Client;
+  /** What passed to the daemon so far. */
+  sent: () => number;
+  change: (name: string) => void;
+}
+
+async function layOut(t: Test, keep: { mostBytes?: number } = {}): Promise<Place> {
+  const api = await startApi(t, { keep, maxUploadSize: 10 * all, resumable: { maxBytes: 10 * all } });
+  await api.ports.queue.start(async () => ({
+    run: { dryRun: false, force: false, pipelines: [], counters: {} as never, warnings: [] },
+  }));
+  const line = await startCuttingProxy(t, Number(new URL(api.origin).port));
+  const site = t.testdir({});
+  const change = (name: string): void => writeFileSync(path.join(site, name), randomBytes(fileBytes));
+  for (let index = 0; index < count; index += 1) change(`file-${index}`);
+  return {
+    api,
+    site,
+    change,
+    sent: () => line.passed('to the server'),
+    client: (options) =>
+      connect({
+        url: `http://127.0.0.1:${line.port}`,
+        token: tokens.maps,
+        patience: { baseMs: 1, capMs: 10, forMs: 60_000, tries: 3 },
+        clock: { ...systemClock, sleep: (ms, signal) => systemClock.sleep(Math.min(ms, 50), signal) },
+        ...options,
+      }),
+  };
+}
+
+async function pushed(
+  place: Place,
+  options: PushOptions & { created?: string } = {},
+): Promise<{ bytes: number; parts: MissingPart[]; isReplayed: boolean }> {
+  const before = place.sent();
+  const parts: MissingPart[] = [];
+  const outcome = await place.client().push('maps', place.site, {
+    name: 'site',
+    wait: false,
+    onPart: (part) => void parts.push(part),
+    ...options,
+  });
+  return { bytes: place.sent() - before, parts, isReplayed: outcome.isReplayed };
+}
+
+for (const resumable of ['never', 'always'] as const)
+  t.test(`a second push sends what changed (resumable: ${resumable})`, async (t) => {
+    const place = await layOut(t);
+    const first = await pushed(place, { resumable });
+    t.same(first.parts, []);
+    t.ok(first.bytes > all);
+    place.change('file-3');
+    const second = await pushed(place, { resumable });
+    t.match(second.parts, [{ files: 1, ofFiles: count }]);
+    t.ok(second.bytes < fileBytes + besides, `${second.bytes} bytes`);
+    t.notOk(second.isReplayed);
+    rmSync(path.join(place.site, 'file-5'));
+    const third = await pushed(place, { resumable });
+    t.match(third.parts, [{ files: 0, ofFiles: count - 1 }]);
+    t.ok(third.bytes < besides, `${third.bytes} bytes`);
+    t.ok((await pushed(place, { resumable })).isReplayed, 'the same once more is the same run');
+    const whole = await pushed(place, { resumable, whole: true, created: '2026-01-01T00:00:00Z' });
+    t.same(whole.parts, []);
+    t.ok(whole.bytes > all - fileBytes);
+  });
+
+t.test('what goes between the question and the archive is asked for again, then all is sent', async (t) => {
+  const place = await layOut(t);
+  const { content } = place.api.ports;
+  const clear = (): void => (content as unknown as { clear: () => void }).clear();
+  const next = (): string => new Date(Date.UTC(2026, 0, 1, 0, 0, (seconds += 1))).toISOString();
+  let seconds = 0;
+  await pushed(place);
+  let clears = 1;
+  const onPart = (part: MissingPart): void => {
+    parts.push(part);
+    if (clears-- > 0) clear();
+  };
+  let parts: MissingPart[] = [];
+  place.change('file-0');
+  const once = await pushed(place, { created: next(), onPart });
+  // What came with the first part is kept; of the rest the daemon had nothing.
+  t.match(parts, [
+    { files: 1, ofFiles: count },
+    { files: count - 1, ofFiles: count },
+  ]);
+  t.notOk(once.isReplayed);
+  [parts, clears] = [[], 2];
+  place.change('file-0');
+  await pushed(place, { created: next(), onPart });
+  t.equal(parts.length, 2);
+});
+
+t.test('where the daemon has room for less than the bundle, it is published all the same', async (t) => {
+  const place = await layOut(t, { mostBytes: 5 * (fileBytes + 4096) });
+  await pushed(place);
+  place.change('file-0');
+  const { isReplayed } = await pushed(place);
+  t.notOk(isReplayed);
+  t.ok(place.api.ports.content.missing('maps', []).length === 0);
+});
+
+t.test('a daemon without all this gets whole archives', async (t) => {
+  const off = await layOut(t, { mostBytes: 0 });
+  await pushed(off);
+  off.change('file-1');
+  const again = await pushed(off);
+  t.same(again.parts, []);
+  t.ok(again.bytes > all);
+
+  // A proxy that takes no manifest, and something that knows no such route and says so in its own words.
+  for (const [status, body] of [
+    [413, '<html>too long'],
+    [404, 'not here'],
+    [405, ''],
+  ] as const) {
+    const place = await layOut(t);
+    await pushed(place);
+    const { port } = new URL(place.api.origin);
+    const proxy = http.createServer((req, res) => {
+      if (req.url?.endsWith('/missing') === true) {
+        req.resume();
+        res.writeHead(status).end(body);
+        return;
+      }
+      const { method = 'GET', url = '/', headers } = req;
+      const onward = http.request({ host: '127.0.0.1', port, method, path: url, headers }, (answer) => {
+        res.writeHead(answer.statusCode ?? 502, answer.headers);
+        answer.pipe(res);
+      });
+      onward.on('continue', () => res.writeContinue());
+      req.pipe(onward);
+    });
+    proxy.on('checkContinue', (req, res) => proxy.emit('request', req, res));
+    proxy.listen(0, '127.0.0.1');
+    await once(proxy, 'listening');
+    t.teardown(() => proxy.closeAllConnections());
+    t.teardown(() => void proxy.close());
+    place.change('file-1');
+    const parts: MissingPart[] = [];
+    const url = `http://127.0.0.1:${(proxy.address() as net.AddressInfo).port}`;
+    const options = { name: 'site', wait: false, onPart: (part: MissingPart) => void parts.push(part) };
+    const outcome = await place.client({ url }).push('maps', place.site, options);
+    t.match(outcome, { isReplayed: false }, String(status));
+    t.same(parts, []);
+  }
+});
+
+t.test('a small bundle is sent without a question', async (t) => {
+  const place = await layOut(t);
+  for (let index = 1; index < count; index += 1) rmSync(path.join(place.site, `file-${index}`));
+  await pushed(place);
+  writeFileSync(path.join(place.site, 'other'), 'x');
+  t.same((await pushed(place)).parts, []);
+});

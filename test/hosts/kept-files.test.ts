@@ -1,0 +1,120 @@
+import { randomBytes } from 'node:crypto';
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import t, { type Test } from 'tap';
+import { connect, type MissingPart, type PushOutcome } from '../../src/client/client.ts';
+import { startRedis } from '../services/redis.ts';
+import { launchApi, launchWorker, layOut, token, type Place, type PlaceSettings } from './processes.ts';
+
+/** What daemons keep of uploads, in all modes of the queue, over kills in the middle. */
+
+const modes = ['memory', 'embedded', 'bullmq'] as const;
+const count = 20;
+const fileBytes = 30_000;
+
+async function settingsOf(t: Test, mode: (typeof modes)[number]): Promise<PlaceSettings> {
+  if (mode === 'memory') return {};
+  if (mode === 'embedded') return { embedded: './queue' };
+  const redis = await startRedis();
+  t.teardown(() => redis.close());
+  return { redisUrl: redis.url, queue: ', scratch_directory: ./scratch' };
+}
+
+async function start(t: Test, place: Place, mode: (typeof modes)[number]): ReturnType<typeof launchApi> {
+  return launchApi(t, place, mode === 'bullmq' ? undefined : ['serve']);
+}
+
+/** Pushes, trying as long as the daemon is away. */
+async function push(
+  url: string,
+  site: string,
+  onPart?: (part: MissingPart) => void,
+  signal?: AbortSignal,
+): Promise<PushOutcome & { parts: MissingPart[] }> {
+  const parts: MissingPart[] = [];
+  const patience = { baseMs: 10, capMs: 100, forMs: 60_000, tries: 5 };
+  const client = connect({ url, token, patience, ...(signal === undefined ? {} : { signal }) });
+  const outcome = await client.push('p1', site, {
+    name: 'site',
+    onPart(part) {
+      parts.push(part);
+      onPart?.(part);
+    },
+  });
+  return { ...outcome, parts };
+}
+
+const change = (site: string, index: number): void =>
+  writeFileSync(path.join(site, `file-${index}`), randomBytes(fileBytes));
+
+function isPublished({ root }: Place, site: string): boolean {
+  return readdirSync(site).every((name) =>
+    readFileSync(path.join(site, name)).equals(readFileSync(path.join(root, 'public/p1/site', name))),
+  );
+}
+
+/** Bytes of the files that are kept on the disk. */
+function kept(directory: string): number {
+  return readdirSync(directory, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .reduce((sum, entry) => sum + statSync(path.join(entry.parentPath, entry.name)).size, 0);
+}
+
+for (const mode of modes)
+  t.test(`only what changed is sent, also after a kill (${mode})`, async (t) => {
+    const place = layOut(t, await settingsOf(t, mode));
+    const site = t.testdir({});
+    for (let index = 0; index < count; index += 1) change(site, index);
+    let api = await start(t, place, mode);
+    if (mode === 'bullmq') await launchWorker(t, place);
+
+    t.match(await push(api.url, site), { run: { status: 'succeeded' }, parts: [] });
+    t.ok(isPublished(place, site));
+    const content = path.join(place.root, mode === 'bullmq' ? 'scratch' : 'staging', 'content');
+    t.equal(kept(content), count * fileBytes);
+    change(site, 1);
+    t.match(await push(api.url, site), {
+      run: { status: 'succeeded' },
+      parts: [{ files: 1, ofFiles: count }],
+    });
+    t.ok(isPublished(place, site));
+
+    await api.kill('SIGKILL');
+    api = await start(t, place, mode);
+    change(site, 2);
+    const after = await push(api.url, site);
+    t.match(after, { run: { status: 'succeeded' }, parts: [{ files: 1, ofFiles: count }] });
+    t.ok(isPublished(place, site));
+
+    await api.kill('SIGTERM');
+    api = await start(t, place, mode);
+    change(site, 3);
+    t.match((await push(api.url, site)).parts, [{ files: 1 }]);
+    t.ok(isPublished(place, site));
+    t.match(await (await fetch(`${api.url}metrics`)).text(), /^waybill_kept_files 23$/m);
+  });
+
+t.test('a daemon that is killed while it keeps and completes keeps only what is whole', async (t) => {
+  const place = layOut(t, { embedded: './queue' });
+  const site = t.testdir({});
+  for (let index = 0; index < count; index += 1) change(site, index);
+  let api = await start(t, place, 'embedded');
+  await push(api.url, site);
+  for (let kill = 0; kill < 6; kill += 1) {
+    change(site, kill);
+    // At another moment each time: before the archive, while it is taken, while it is completed.
+    const wait = kill * 15;
+    const over = new AbortController();
+    const kill9 = (): void => void setTimeout(() => void api.child.kill('SIGKILL'), wait);
+    const pushing = push(api.url, site, kill9, over.signal).catch(() => undefined);
+    await new Promise((resolve) => api.child.once('exit', resolve));
+    // The next one listens elsewhere.
+    over.abort();
+    await pushing;
+    api = await start(t, place, 'embedded');
+    t.match(await push(api.url, site), { run: { status: 'succeeded' } }, `kill ${kill}`);
+    t.ok(isPublished(place, site), `kill ${kill}`);
+  }
+  change(site, 9);
+  t.match((await push(api.url, site)).parts, [{ files: 1 }]);
+});
