@@ -1,24 +1,22 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import t from 'tap';
 import type { RelativePath } from '../../../src/core/paths.ts';
-import type { Catalog, CatalogState, OutputRecord, Pending } from '../../../src/core/catalog/catalog.ts';
-import type { Owner } from '../../../src/core/identity.ts';
+import type { CatalogState } from '../../../src/core/catalog/catalog.ts';
 import { digestOf } from '../../../src/core/digest.ts';
 import { WaybillError } from '../../../src/core/errors.ts';
 import { decide } from '../../../src/core/publish/decision/decide.ts';
 import { isSettledByState } from '../../../src/core/publish/decision/recorded-as.ts';
 import {
   changesDestination,
-  type BundleIdentity,
   type DecisionInput,
   type Fate,
   type Observation,
   type Plan,
   type PlannedOutput,
 } from '../../../src/core/publish/plan.ts';
-import { instant } from '../../support/instant.ts';
-import { bytesBody } from '../../../src/core/storage/body.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
+import { otherOwner, owner } from '../../faults/world.ts';
+import { bundle, catalog, intent, output, record, unseen } from '../../support/decisions.ts';
 
 /**
  * The specification's decision table as a golden file: one named case for each row, and one for each thing
@@ -27,66 +25,7 @@ import { listedKey } from '../../../src/core/storage/key.ts';
  */
 
 const golden = new URL('golden/decision-table.txt', import.meta.url);
-const owner: Owner = { pipelineId: 'maps', destinationId: 'web' };
-const bundle: BundleIdentity = {
-  source: { backend: 'local', id: '/source', path: 'bundle' },
-  created: instant('2026-11-20T00:00:00Z'),
-};
-const stranger: Owner = { pipelineId: 'other', destinationId: 'web' };
-
-function output(path: string, overrides: Partial<PlannedOutput> = {}): PlannedOutput {
-  return {
-    path: path as RelativePath,
-    owner,
-    source: { backend: 'local', id: '/source', path: 'bundle' },
-    kind: 'file',
-    digest: digestOf(path),
-    size: 1,
-    generated: { contentType: 'text/plain', cacheControl: null, generator: null },
-    url: null,
-    body: bytesBody('x'),
-    ...overrides,
-  };
-}
-
-function record(path: string, overrides: Partial<OutputRecord> = {}): OutputRecord {
-  const { kind, digest, size, generated, url, source } = output(path);
-  return {
-    path: path as RelativePath,
-    owner,
-    source,
-    kind,
-    digest,
-    size,
-    generated,
-    url,
-    updatedAt: '2026-11-20T00:00:00.000Z',
-    ...overrides,
-  };
-}
-
-const catalog = (outputs: OutputRecord[], pending: Pending | null = null): CatalogState => ({
-  kind: 'valid',
-  catalog: {
-    generation: 1,
-    updatedAt: '2026-11-20T00:00:00.000Z',
-    bundles: [],
-    outputs,
-    pending,
-  } satisfies Catalog,
-});
-
-const intent = (overrides: Partial<Pending> = {}): Pending => ({
-  attemptId: 'attempt-1',
-  owner,
-  action: 'upsert_additive',
-  startedAt: '2026-11-20T00:00:00.000Z',
-  holder: null,
-  renewals: 0,
-  outputs: [],
-  removes: [],
-  ...overrides,
-});
+const stranger = otherOwner;
 
 interface Case {
   name: string;
@@ -97,17 +36,6 @@ interface Case {
   observed?: Partial<Omit<Observation, 'state'>>;
 }
 
-const unseen: Omit<Observation, 'state'> = {
-  isSettled: false,
-  contentPresent: false,
-  unrecorded: [],
-  nested: [],
-  damaged: new Map(),
-  obstacles: new Map(),
-  contents: [],
-  keepsHeaders: false,
-  largestKeptBytes: null,
-};
 const absent: CatalogState = { kind: 'absent' };
 const invalid: CatalogState = { kind: 'invalid', reason: 'outputs is not an array' };
 const future: CatalogState = { kind: 'future', version: 5 };
