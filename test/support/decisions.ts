@@ -1,7 +1,14 @@
 import type { Catalog, CatalogState, OutputRecord, Pending } from '../../src/core/catalog/catalog.ts';
 import { digestOf } from '../../src/core/digest.ts';
 import type { RelativePath } from '../../src/core/paths.ts';
-import type { BundleIdentity, Observation, PlannedOutput } from '../../src/core/publish/plan.ts';
+import type {
+  Action,
+  BundleIdentity,
+  Observation,
+  Plan,
+  PlannedOutput,
+  ReasonCode,
+} from '../../src/core/publish/plan.ts';
 import { bytesBody } from '../../src/core/storage/body.ts';
 import { owner } from '../faults/world.ts';
 import { instant } from './instant.ts';
@@ -86,3 +93,23 @@ export const unseen: Omit<Observation, 'state'> = {
   keepsHeaders: false,
   largestKeptBytes: null,
 };
+
+/** A decision that has nothing to write; its reason is 'because'. */
+export const planOf = (
+  action: Action,
+  code: ReasonCode = 'content_unmanaged',
+  destinationPath = 'bundle',
+): Plan => ({
+  owner,
+  bundle,
+  destinationPath,
+  action,
+  reason: { code, message: 'because' },
+  writes: [],
+  kept: [],
+  removes: [],
+  clears: false,
+  unkept: [],
+  untouched: [],
+  changes: [],
+});

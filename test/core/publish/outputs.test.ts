@@ -1,59 +1,13 @@
-import { execFileSync } from 'node:child_process';
-import { mkdirSync, writeFileSync } from 'node:fs';
-import path from 'node:path';
-import { gunzipSync } from 'node:zlib';
 import fc from 'fast-check';
-import { sceneMapText } from '../../fixtures/scene-map.ts';
 import t from 'tap';
-import { discoverBundles, loadBundle } from '../../../src/core/bundle/discover.ts';
 import type { SourceBundle } from '../../../src/core/bundle/source-bundle.ts';
-import { stageUpload } from '../../../src/core/bundle/staging.ts';
 import type { OutputRecord } from '../../../src/core/catalog/catalog.ts';
-import { digestOf, hexOf } from '../../../src/core/digest.ts';
-import { planOutputs, type OutputsOptions } from '../../../src/core/publish/outputs.ts';
+import { digestOf } from '../../../src/core/digest.ts';
+import { planOutputs } from '../../../src/core/publish/outputs.ts';
 import type { PlannedOutput } from '../../../src/core/publish/plan.ts';
-import { bytesBody } from '../../../src/core/storage/body.ts';
-import { listedKey } from '../../../src/core/storage/key.ts';
-import { memoryStorage } from '../../support/memory-storage.ts';
-import type { Storage } from '../../../src/core/storage/storage.ts';
-import { inChunks, manifestOf } from '../../fixtures/tar.ts';
-
-const owner = { pipelineId: 'maps', destinationId: 'web' };
-const nothing = { checksums: false, archive: false, index: false, sceneMapPage: false };
-const everything = { ...nothing, checksums: true, archive: true, index: true };
-
-function options(
-  outputs: OutputsOptions['destination']['outputs'],
-  more: Partial<OutputsOptions> = {},
-): OutputsOptions {
-  return {
-    owner,
-    destination: { outputs, publicBaseUrl: null, cacheControl: null, mapping: 'preserve_relative' },
-    destinationPath: 's/42',
-    recorded: [],
-    ...more,
-  };
-}
-
-async function bundleOf(
-  files: Record<string, string | Buffer>,
-  manifest: Record<string, unknown> = {},
-  wrap: (storage: Storage) => Storage = (s) => s,
-): Promise<SourceBundle> {
-  const storage = memoryStorage({ flavour: 'files' });
-  const all = { 'manifest.json': manifestOf(Object.keys(files), manifest), ...files };
-  for (const [name, text] of Object.entries(all))
-    await storage.write(listedKey(`s/42/${name}`), bytesBody(text), { mode: 'replace' });
-  const { candidates, invalid } = await discoverBundles(storage);
-  if (candidates[0] === undefined) throw invalid[0]?.error ?? new Error('no bundle');
-  return loadBundle(wrap(storage), candidates[0], { backend: 'local', id: '/srv' });
-}
-
-async function bytesOf(output: PlannedOutput): Promise<Buffer> {
-  const chunks: Uint8Array[] = [];
-  for await (const chunk of output.body.open()) chunks.push(chunk);
-  return Buffer.concat(chunks);
-}
+import { owner } from '../../faults/world.ts';
+import { sceneMapText } from '../../fixtures/scene-map.ts';
+import { bundleOf, bytesOf, everything, find, nothing, options } from '../../support/outputs.ts';
 
 function recordOf({
   path,
@@ -77,8 +31,6 @@ function recordOf({
     updatedAt: '2026-11-20T00:00:00.000Z',
   };
 }
-const find = (planned: PlannedOutput[], name: string): PlannedOutput =>
-  planned.find(({ path }) => path === name)!;
 
 t.test('listed files become outputs, sorted, with their content types', async (t) => {
   const files = [
@@ -170,71 +122,6 @@ t.test('what is promised of a generated output is what its body gives, every tim
       t.equal(bytes.length, output.size);
     }
 });
-
-t.test('SHA256SUMS passes sha256sum -c over everything else', async (t) => {
-  const bundle = await bundleOf({ 'a/ü b.txt': 'hello', ' lead': 'x', '*star': 'y' });
-  const planned = await planOutputs(bundle, options(everything));
-  const root = t.testdir({});
-  for (const output of planned) {
-    mkdirSync(path.dirname(path.join(root, output.path)), { recursive: true });
-    writeFileSync(path.join(root, output.path), await bytesOf(output));
-  }
-  const said = execFileSync('sha256sum', ['--strict', '-c', 'SHA256SUMS'], { cwd: root, encoding: 'utf8' });
-  t.equal(said.match(/: OK$/gm)?.length, planned.length - 1);
-  t.match((await bytesOf(find(planned, 'SHA256SUMS'))).toString(), `${hexOf(digestOf('x'))}   lead\n`);
-});
-
-t.test(
-  'the archive is read by tar, is itself an upload, and is the same whatever the order and chunks of the source',
-  async (t) => {
-    const name = `${'long/'.repeat(40)}${'ä'.repeat(100)}.txt`;
-    const files = { b: 'B', [name]: 'deep', 'a.bin': Buffer.alloc(300_001, 'x y z') };
-    const bundle = await bundleOf(files, { files: Object.keys(files), name: 'n/m' });
-    const archive = find(await planOutputs(bundle, options({ ...nothing, archive: true })), '42.tar.gz');
-    const bytes = await bytesOf(archive);
-    const root = t.testdir({});
-    writeFileSync(path.join(root, 'a.tar.gz'), bytes);
-    const listing = execFileSync(
-      'tar',
-      ['--numeric-owner', '--utc', '--quoting-style=literal', '-tvzf', 'a.tar.gz'],
-      { cwd: root, encoding: 'utf8' },
-    )
-      .trim()
-      .split('\n');
-    t.same(
-      listing.map((line) =>
-        line.replace(/\s+/g, ' ').split(' ').slice(0, 5).join(' ').replace(/ \d+ /, ' N '),
-      ),
-      Array.from({ length: 4 }, () => '-rw-r--r-- 0/0 N 2026-11-20 01:02'),
-    );
-    t.same(
-      listing.map((line) => line.slice(line.lastIndexOf(' ') + 1)),
-      ['manifest.json', 'a.bin', 'b', name],
-    );
-    const staged = await stageUpload({
-      input: inChunks(bytes),
-      directory: path.join(root, 'staged'),
-      limits: { maxUploadSize: 2 ** 24, maxFiles: 10 },
-      signal: new AbortController().signal,
-      pipelineId: 'maps',
-    });
-    t.equal(staged.files, bundle.files.length);
-
-    const rechunked = {
-      ...bundle,
-      files: [...bundle.files]
-        .reverse()
-        .map((file) => ({ ...file, body: { size: file.size, open: () => small(file.body.open()) } })),
-    };
-    const [again] = await planOutputs(rechunked, options({ ...nothing, archive: true }));
-    t.equal(again?.digest, archive.digest);
-    t.ok(gunzipSync(bytes).length % 512 === 0);
-  },
-);
-
-async function* small(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
-  for await (const chunk of chunks) yield* inChunks(Buffer.from(chunk), 1009);
-}
 
 t.test('an archive of a file that changed is an error, not an archive', async (t) => {
   const bundle = await bundleOf({ a: 'A' }, { files: [{ path: 'a', digest: digestOf('other') }] });

@@ -1,0 +1,56 @@
+import t from 'tap';
+import type { RelativePath } from '../../../../src/core/paths.ts';
+import { obstaclesTo } from '../../../../src/core/publish/observation/obstacles.ts';
+import { listedKey } from '../../../../src/core/storage/key.ts';
+import { put } from '../../../faults/world.ts';
+import { memoryStorage, type MemoryOptions } from '../../../support/memory-storage.ts';
+
+interface Case {
+  files?: string[];
+  links?: string[];
+  recorded?: string[];
+  flavour?: MemoryOptions['flavour'];
+}
+
+async function inTheWayOf(
+  planned: string[],
+  { files = [], links = [], recorded = [], flavour = 'files' }: Case,
+): Promise<unknown[]> {
+  const storage = memoryStorage({ flavour });
+  for (const name of files) await put(storage, name, 'x');
+  for (const name of links) await storage.replaceLink(listedKey(name), listedKey('elsewhere'));
+  return [...(await obstaclesTo(storage, planned as RelativePath[], new Set(recorded)))];
+}
+
+t.test('what is no directory is in the way of what has to lie in it, unless it is recorded', async (t) => {
+  t.same(await inTheWayOf(['d/e/f'], {}), []);
+  t.same(await inTheWayOf(['d/e/f'], { files: ['d/e/other'] }), []);
+  t.same(await inTheWayOf(['d/e/f', 'd/e/g'], { files: ['d/e'] }), [['d/e', 'file']]);
+  t.same(await inTheWayOf(['d/e/f'], { links: ['d'] }), [['d', 'link']]);
+  t.same(await inTheWayOf(['d/e/f'], { files: ['d'], recorded: ['d'] }), []);
+});
+
+t.test(
+  'a directory is in the way of a recorded file if it holds anything that is not recorded',
+  async (t) => {
+    const recorded = ['a', 'a/b/c'];
+    t.same(await inTheWayOf(['a'], { files: ['a/b/c', 'a/b/d'], recorded }), [['a', 'directory']]);
+    t.same(await inTheWayOf(['a'], { files: ['a/b/c'], recorded }), []);
+    t.same(await inTheWayOf(['a'], { files: ['a'], recorded }), []);
+    t.same(await inTheWayOf(['a'], { recorded }), []);
+    t.same(
+      await inTheWayOf(['a'], { files: ['a/b/d'] }),
+      [],
+      'at a path that is not recorded it is told as taken',
+    );
+  },
+);
+
+t.test('an object store has no directories that anything could be in the way of', async (t) => {
+  const taken = { files: ['d', 'a/foreign'], recorded: ['a'] };
+  t.same(await inTheWayOf(['d/e', 'a'], taken), [
+    ['d', 'file'],
+    ['a', 'directory'],
+  ]);
+  t.same(await inTheWayOf(['d/e', 'a'], { ...taken, flavour: 'objects' }), []);
+});

@@ -1,0 +1,52 @@
+import t from 'tap';
+import { errorRecord, WaybillError } from '../../../../src/core/errors.ts';
+import { allKept, failedResult, plannedResult } from '../../../../src/core/publish/results/action-result.ts';
+import { output, planOf } from '../../../support/decisions.ts';
+
+const planned = [
+  output('a', { size: 3, url: 'https://example.org/a' }),
+  output('b', { kind: 'map', size: 4 }),
+];
+const outputs = planned.map(({ path, kind, digest, size, url }) => ({ path, kind, digest, size, url }));
+const nothing = { outputsWritten: 0, outputsKept: 0, outputsRemoved: 0, bytesWritten: 0, bytesKept: 0 };
+
+t.test('a result tells the plan, its outputs, and what was done of it', async (t) => {
+  const changes = [{ path: 'a', fate: 'add', why: 'not_recorded' } as const];
+  const plan = { ...planOf('upsert_additive'), changes, unkept: ['b'] };
+  const { action, reason, destinationPath, unkept } = plan;
+  const told = { bundle: 'src', destinationPath, action, reason, changes, unkept, outputs };
+  t.same(plannedResult('src', plan, planned, null), { ...told, ...nothing, error: null });
+  const applied = { outputsWritten: 1, outputsKept: 2, outputsRemoved: 3, bytesWritten: 4, bytesKept: 5 };
+  t.same(plannedResult('src', plan, planned, applied), { ...told, ...applied, error: null });
+});
+
+t.test('a refusal is an error that names the place and what to do', async (t) => {
+  const refused = (...[action, code, destinationPath]: Parameters<typeof planOf>): unknown =>
+    plannedResult('src', planOf(action, code, destinationPath), planned, null).error;
+  t.match(refused('fail_unmanaged', 'content_unmanaged', 's/42'), {
+    code: 'unmanaged_content',
+    message: '"s/42": because',
+    hint: /--force/,
+  });
+  t.match(refused('fail_conflict', 'state_invalid', '.'), {
+    code: 'state_conflict',
+    message: 'the destination root: because',
+    hint: /--force/,
+  });
+  t.match(refused('fail_unmanaged', 'content_of_catalog_above'), { hint: /^(?!.*--force)/ });
+  for (const action of ['skip_same', 'publish_new', 'force_replace'] as const)
+    t.equal(refused(action), null, action);
+});
+
+t.test('a failure has done nothing that is known', async (t) => {
+  const error = new WaybillError('storage_full', 'no space');
+  t.same(failedResult('src', 'dst', planned, error), {
+    ...{ bundle: 'src', destinationPath: 'dst', action: 'error', reason: null, changes: [], unkept: [] },
+    ...{ outputs, ...nothing, error: errorRecord(error) },
+  });
+});
+
+t.test('where there was nothing to do, everything was kept', async (t) => {
+  t.same(allKept(planned), { ...nothing, outputsKept: 2, bytesKept: 7 });
+  t.same(allKept([]), nothing);
+});
