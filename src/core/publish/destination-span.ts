@@ -24,8 +24,8 @@ export function endSpan(span: Span | null, { actions, error }: DestinationResult
   if (span === null) return;
   const failure = error ?? actions.find((action) => action.error !== null)?.error ?? null;
   if (failure !== null) span.fail(failure.code);
-  const [only] = actions;
-  if (only !== undefined && actions.length === 1) span.set({ 'waybill.action': only.action });
+  const [only, ...others] = actions;
+  if (only !== undefined && others.length === 0) span.set({ 'waybill.action': only.action });
   span.set({
     'waybill.bundles': actions.length,
     'waybill.outputs_written': sum(actions.map(({ outputsWritten }) => outputsWritten)),

@@ -1,4 +1,4 @@
-import type { Catalog, CatalogState, LegacyRecord, OutputRecord } from '../../catalog/catalog.ts';
+import type { CatalogState, LegacyRecord, OutputRecord, Pending } from '../../catalog/catalog.ts';
 import { sameOwner, type Owner } from '../../identity.ts';
 import { compareCodeUnits } from '../../paths.ts';
 import { listedKey, type Key } from '../../storage/key.ts';
@@ -27,7 +27,7 @@ export function knownRecords(state: ManagedState, input: DecisionInput): Known {
   const own = pending !== null && sameOwner(pending.owner, input.owner);
   for (const path of pending?.removes ?? []) holders.set(path, own ? input.owner : null);
   for (const record of [...(pending?.outputs ?? []), ...outputs]) holders.set(record.path, record.owner);
-  return { records: outputs, holders, unfinished: own ? unfinishedRemoves(state.catalog) : [] };
+  return { records: outputs, holders, unfinished: own ? unfinishedRemoves(pending) : [] };
 }
 
 /**
@@ -49,8 +49,8 @@ export function omittedPaths({ planned, owner, workflow, observed }: DecisionInp
  * An interrupted replacement, forced or not, had decided what goes; the next attempt of the same owner
  * finishes that. A prune decides anew.
  */
-function unfinishedRemoves({ pending }: Catalog): Key[] {
-  return pending === null || pending.action === 'prune' ? [] : pending.removes;
+function unfinishedRemoves({ action, removes }: Pending): Key[] {
+  return action === 'prune' ? [] : removes;
 }
 
 /**

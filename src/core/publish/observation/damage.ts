@@ -21,8 +21,9 @@ export async function damagedAmong(
   outputs: readonly PlannedOutput[],
   isRemote: boolean,
 ): Promise<Map<string, Damage>> {
-  const directories = new Set(isRemote ? outputs.map(({ path }) => parentOf(keyOf(path))) : []);
-  const isListed = isRemote && directories.size * filesPerListing < outputs.length;
+  if (!isRemote) return damagedOneByOne(storage, outputs);
+  const directories = new Set(outputs.map(({ path }) => parentOf(keyOf(path))));
+  const isListed = directories.size * filesPerListing < outputs.length;
   return isListed ? damagedInListings(storage, outputs, directories) : damagedOneByOne(storage, outputs);
 }
 

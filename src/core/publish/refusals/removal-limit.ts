@@ -45,7 +45,7 @@ function ownPaths(state: CatalogState, { owner }: Pick<Work, 'owner'>): Set<stri
 
 /** Throws `too_many_removals` if more is to go than `limits.max_removed` allows. Pure. */
 export function refuseRemovals(limit: Amount | null, { goes, total, where }: Removals): void {
-  if (limit === null || goes === 0) return;
+  if (limit === null) return;
   const most = mostOf(limit, total);
   if (goes <= most) return;
   const allowed = 'count' in limit ? `${most}` : `${formatAmount(limit)}, which is ${most}`;
