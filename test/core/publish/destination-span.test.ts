@@ -38,7 +38,7 @@ t.test('the span of a destination belongs to the run and says where and what', a
   t.same(others, []);
   t.match(span, { name: 'destination', kind: 'client', error: null });
   t.equal(span?.parent?.spanId, 'b7ad6b7169203331');
-  t.same(span?.attributes, {
+  t.strictSame(span?.attributes, {
     'waybill.pipeline_id': 'maps',
     'waybill.destination_id': 'web',
     'waybill.run_id': 'run-1',
@@ -51,7 +51,7 @@ t.test('the span of a destination belongs to the run and says where and what', a
 t.test('without a run there is no run to name, and of a single bundle there is its action', async (t) => {
   const [span] = spanOf({ actions: [published(1, 10)], error: null });
   t.equal(span?.parent, null);
-  t.same(span?.attributes, {
+  t.strictSame(span?.attributes, {
     'waybill.pipeline_id': 'maps',
     'waybill.destination_id': 'web',
     'waybill.action': 'upsert_additive',

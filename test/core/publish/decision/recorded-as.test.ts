@@ -2,9 +2,16 @@ import t from 'tap';
 import type { OutputRecord } from '../../../../src/core/catalog/catalog.ts';
 import { digestOf } from '../../../../src/core/digest.ts';
 import type { RelativePath } from '../../../../src/core/paths.ts';
-import { isRecordedAs } from '../../../../src/core/publish/decision/recorded-as.ts';
+import {
+  isRecordedAs,
+  isSettledByState,
+  recordedIn,
+  vouchedOutputs,
+} from '../../../../src/core/publish/decision/recorded-as.ts';
 import { bytesBody } from '../../../../src/core/storage/body.ts';
+import { listedKey } from '../../../../src/core/storage/key.ts';
 import { otherOwner, owner } from '../../../faults/world.ts';
+import * as made from '../../../support/decisions.ts';
 
 const generator = { name: 'index', version: 1, inputs: digestOf('inputs') };
 const record: OutputRecord = {
@@ -48,4 +55,61 @@ t.test('an output is recorded as planned only if every single thing of it is', a
     ['URL', { url: null }],
   ];
   for (const [what, differing] of others) t.notOk(isRecordedAs({ ...record, ...differing }, planned), what);
+});
+
+t.test('a state settles the matter if nothing is to be written and nothing to be removed', async (t) => {
+  const { catalog, intent } = made;
+  const planning = { owner, planned: [made.output('a')] };
+  const settles = (workflow: 'additive' | 'replacement', ...of: Parameters<typeof catalog>): boolean =>
+    isSettledByState({ ...planning, workflow }, catalog(...of));
+  const a = made.record('a');
+  const more = [a, made.record('b')];
+  const theirs = [a, made.record('b', { owner: otherOwner })];
+  for (const workflow of ['additive', 'replacement'] as const) {
+    t.equal(settles(workflow, [a]), true);
+    t.equal(settles(workflow, theirs), true, 'what another owner has stays');
+    t.equal(settles(workflow, [made.record('a', { size: 2 })]), false);
+    t.equal(settles(workflow, []), false);
+    t.equal(settles(workflow, [a], intent()), false, 'not while an attempt is unfinished');
+    t.equal(isSettledByState({ ...planning, workflow }, { kind: 'absent' }), false);
+  }
+  t.equal(settles('additive', more), true);
+  t.equal(settles('replacement', more), false, 'a replacement has to remove the other');
+});
+
+t.test('a record vouches for the bytes of an output, and for headers where any are kept', async (t) => {
+  const { source, generated } = record;
+  const cases: [what: string, differing: Partial<OutputRecord>, vouches: boolean, withHeaders: boolean][] = [
+    ['the same', {}, true, true],
+    ['what only the catalog says', { source: { ...source, id: '/other' }, kind: 'x', url: null }, true, true],
+    ['how it was generated', { generated: { ...generated, generator: null } }, true, true],
+    ['content type', { generated: { ...generated, contentType: null } }, true, false],
+    ['Cache-Control', { generated: { ...generated, cacheControl: null } }, true, false],
+    ['digest', { digest: digestOf('b') }, false, false],
+    ['size', { size: 2 }, false, false],
+    ['owner', { owner: otherOwner }, false, false],
+    ['path', { path: 'other' as RelativePath }, false, false],
+  ];
+  for (const [what, differing, vouches, withHeaders] of cases) {
+    const { catalog } = made.catalog([{ ...record, ...differing }]);
+    t.same(vouchedOutputs([planned], catalog, { keepsHeaders: false }), vouches ? [planned] : [], what);
+    t.same(vouchedOutputs([planned], catalog, { keepsHeaders: true }), withHeaders ? [planned] : [], what);
+  }
+  for (const pending of [
+    made.intent({ outputs: [record] }),
+    made.intent({ removes: [listedKey(record.path)] }),
+  ]) {
+    const { catalog } = made.catalog([record], pending);
+    t.same(vouchedOutputs([planned], catalog, { keepsHeaders: false }), [], 'not if it was announced');
+  }
+});
+
+t.test('recorded is what the state records, and what an unfinished attempt announced', async (t) => {
+  const recorded = (...of: Parameters<typeof made.catalog>): string[] => {
+    const paths = recordedIn(made.catalog(...of));
+    return ['a', 'b', 'c', 'd'].filter((path) => paths.has(path));
+  };
+  t.same(recorded([made.record('a')]), ['a']);
+  const pending = made.intent({ outputs: [made.record('b')], removes: [listedKey('c')] });
+  t.same(recorded([made.record('a')], pending), ['a', 'b', 'c']);
 });

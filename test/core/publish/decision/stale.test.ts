@@ -1,5 +1,6 @@
 import t from 'tap';
 import type { DestinationConfig } from '../../../../src/core/config/config.ts';
+import { isOvertaken, refuseStale } from '../../../../src/core/publish/decision/stale.ts';
 import { publishBundle } from '../../../../src/core/publish/publish-bundle.ts';
 import type { ActionResult } from '../../../../src/core/publish/results/result.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';
@@ -14,6 +15,7 @@ import {
   testClock,
 } from '../../../faults/world.ts';
 import { instant } from '../../../support/instant.ts';
+import { bundle as made } from '../../../support/decisions.ts';
 
 interface Upload {
   created: string;
@@ -79,3 +81,36 @@ for (const kind of ['memory files', 'memory objects', 'local'] as const)
     t.equal(await published(storage), 'forced', 'and so does force, which deletes nothing for it');
     t.equal((await snapshot(storage)).get('other.txt'), 'theirs');
   });
+
+t.test('a refusal names the place, and only what would change it is refused', async (t) => {
+  const published = { ...made, owner, created: instant('2026-11-21T00:00:00Z') };
+  const plan = { action: 'publish_new', bundle: made, destinationPath: 's/42' } as const;
+  t.throws(() => refuseStale(plan, published), {
+    code: 'stale_bundle',
+    message: /^"s\/42": "bundle", created /,
+  });
+  t.throws(() => refuseStale({ ...plan, destinationPath: '.' }, published), {
+    message: /^the destination root: /,
+  });
+  t.doesNotThrow(() => refuseStale({ ...plan, action: 'fail_unmanaged' }, published));
+  t.doesNotThrow(() => refuseStale(plan, { ...published, created: made.created }));
+  t.doesNotThrow(() => refuseStale(plan, null));
+});
+
+t.test('a bundle is overtaken by a newer one, and by another that is equally old', async (t) => {
+  const publishedAs = (path: string, created: string): Parameters<typeof isOvertaken>[1] => ({
+    ...{ owner, source: { ...made.source, path }, created: instant(created) },
+  });
+  const [before, same, after] = ['19T23:59:59Z', '20T00:00:00Z', '20T00:00:01Z'];
+  const cases: [path: string, created: string | undefined, overtaken: boolean][] = [
+    ['bundle', before, false],
+    ['bundle', same, false],
+    ['bundle', after, true],
+    ['other', before, false],
+    ['other', same, true],
+    ['other', after, true],
+  ];
+  for (const [path, created, overtaken] of cases)
+    t.equal(isOvertaken(made, publishedAs(path, `2026-11-${created}`)), overtaken, `${path}, ${created}`);
+  t.equal(isOvertaken(made, null), false);
+});

@@ -1,8 +1,10 @@
 import t from 'tap';
+import type { CatalogState, LegacyRecord } from '../../../../src/core/catalog/catalog.ts';
 import { publishBundle } from '../../../../src/core/publish/publish-bundle.ts';
-import { refuseRemovals } from '../../../../src/core/publish/refusals/removal-limit.ts';
+import { plannedRemovals, refuseRemovals } from '../../../../src/core/publish/refusals/removal-limit.ts';
 import type { ActionResult } from '../../../../src/core/publish/results/result.ts';
 import { parseAmount, type Amount } from '../../../../src/core/settings/units.ts';
+import { listedKey } from '../../../../src/core/storage/key.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';
 import {
   bundleOf,
@@ -16,6 +18,7 @@ import {
   snapshot,
   testClock,
 } from '../../../faults/world.ts';
+import { catalog, intent, output, planOf, record } from '../../../support/decisions.ts';
 import { memoryStorage } from '../../../support/memory-storage.ts';
 
 const tenFiles = Object.fromEntries(Array.from({ length: 10 }, (_, index) => [`${index}.txt`, `${index}`]));
@@ -48,8 +51,44 @@ t.test('a limit is a number or a share of what is published, rounded down', asyn
     message: /allows 20%, which is 1; nothing was changed$/,
     hint: /--allow-removals/,
   });
+  t.throws(() => refuseRemovals({ count: 2 }, { goes: 3, total: 9, where: '"x"' }), {
+    message: /allows 2; nothing was changed$/,
+  });
   for (const wrong of ['', '101%', '-1', '1.5', '20 %', '%', 'x', -1, 1.5])
     t.equal(parseAmount(wrong), undefined);
+});
+
+const removing = (...paths: string[]): Parameters<typeof plannedRemovals>[0] => ({
+  ...planOf('replace_catalog'),
+  removes: paths.map(listedKey),
+});
+
+t.test('what counts is what the owner has published there and no attempt has decided before', async (t) => {
+  const outputs = [record('a'), record('b'), record('c'), record('theirs', { owner: otherOwner })];
+  const plan = removing('a', 'b', 'theirs', 'unknown');
+  const goes = (...of: Parameters<typeof catalog>): number => plannedRemovals(plan, catalog(...of)).goes;
+  t.same(plannedRemovals(plan, catalog(outputs)), { goes: 2, total: 3, where: '"bundle"' });
+  const removes = [listedKey('b')];
+  t.equal(goes(outputs, intent({ removes })), 1);
+  t.equal(goes(outputs, intent({ removes, action: 'prune' })), 2, 'a prune is decided anew');
+  t.equal(goes(outputs, intent({ removes, owner: otherOwner })), 2);
+  const { goes: cleared, total } = plannedRemovals({ ...plan, clears: true }, catalog(outputs));
+  t.same({ cleared, total }, { cleared: 0, total: 3 });
+  const atRoot = plannedRemovals({ ...plan, destinationPath: '.' }, catalog(outputs));
+  t.equal(atRoot.where, 'the destination root');
+});
+
+t.test('of a superseded state those files count whose owner it names', async (t) => {
+  const published = (path: string, by: typeof owner | null): LegacyRecord => {
+    const { digest, size, updatedAt } = record(path);
+    return { path: output(path).path, v3: by && { owner: by, digest, size, updatedAt } };
+  };
+  const records = [published('a', owner), published('b', owner), published('theirs', otherOwner)];
+  const of = (state: CatalogState): object => plannedRemovals(removing('a', 'theirs', 'unowned'), state);
+  t.same(of({ kind: 'legacy', version: 3, records: [...records, published('unowned', null)] }), {
+    ...{ goes: 1, total: 2, where: '"bundle"' },
+  });
+  t.same(of({ kind: 'absent' }), { goes: 0, total: 0, where: '"bundle"' });
 });
 
 interface Replacement {

@@ -1,0 +1,46 @@
+import t from 'tap';
+import type { ClaimAbove } from '../../../../src/core/catalog/claim-above.ts';
+import { dependsOnClaims, respectClaim } from '../../../../src/core/publish/decision/respect-claim.ts';
+import { otherOwner } from '../../../faults/world.ts';
+import { planOf } from '../../../support/decisions.ts';
+
+const claim: ClaimAbove = {
+  catalogPath: 'above',
+  files: { first: 'above/bundle/a', others: 0 },
+  owner: otherOwner,
+};
+
+t.test('a catalog above matters to what would delete files, or calls them unmanaged', async (t) => {
+  t.equal(dependsOnClaims({ ...planOf('force_replace', 'state_invalid'), clears: true }), true);
+  t.equal(dependsOnClaims(planOf('fail_unmanaged', 'content_unmanaged')), true);
+  t.equal(dependsOnClaims(planOf('fail_unmanaged', 'path_unrecorded')), true);
+  t.equal(dependsOnClaims(planOf('fail_unmanaged', 'path_of_other_owner')), false);
+  t.equal(dependsOnClaims(planOf('publish_new', 'content_unmanaged')), false);
+  t.equal(dependsOnClaims(planOf('skip_same', 'all_recorded')), false);
+});
+
+t.test('a refusal says whose the files are, as far as the catalog above does', async (t) => {
+  const plan = planOf('fail_unmanaged');
+  const told = (more: Partial<ClaimAbove>): string =>
+    respectClaim(plan, { ...claim, ...more }).reason.message;
+  const start = 'the content there is not free:';
+  t.equal(told({}), `${start} "above/bundle/a", which the catalog at "above" records for other/web`);
+  t.equal(
+    told({ catalogPath: '.', files: { first: 'a', others: 2 }, owner: null }),
+    `${start} "a" and 2 more, which the catalog at the destination root records`,
+  );
+  t.equal(respectClaim(plan, claim).reason.code, 'content_of_catalog_above');
+  t.equal(respectClaim(plan, null), plan);
+  t.equal(respectClaim(plan, { ...claim, files: null }), plan, 'nobody knows');
+});
+
+t.test('force deletes nothing that a catalog above records, or may record', async (t) => {
+  const plan = { ...planOf('force_replace'), clears: true };
+  t.throws(() => respectClaim(plan, claim), { code: 'nested_managed_path', message: /"above\/bundle\/a"/ });
+  t.throws(() => respectClaim(plan, { ...claim, files: null }), {
+    code: 'nested_managed_path',
+    message: /cannot be understood/,
+    hint: /^repair/,
+  });
+  t.equal(respectClaim(plan, null), plan);
+});

@@ -1,0 +1,24 @@
+import t from 'tap';
+import { changesDestination, concernedPaths, type Action } from '../../../src/core/publish/plan.ts';
+import { listedKey } from '../../../src/core/storage/key.ts';
+import { output, planOf, record } from '../../support/decisions.ts';
+
+t.test('a plan concerns what it writes, keeps or removes, and not what it leaves alone', async (t) => {
+  const plan = {
+    ...planOf('replace_catalog'),
+    writes: [output('written')],
+    kept: [output('kept')],
+    removes: [listedKey('removed')],
+    untouched: [record('untouched')],
+  };
+  t.same([...concernedPaths(plan)].sort(), ['kept', 'removed', 'written']);
+});
+
+t.test('only refusals and the finding that all is the same leave a destination as it is', async (t) => {
+  const actions: Record<Action, boolean> = {
+    ...{ publish_new: true, upsert_additive: true, replace_catalog: true, force_replace: true },
+    ...{ skip_same: false, fail_unmanaged: false, fail_conflict: false },
+  };
+  for (const [action, changes] of Object.entries(actions))
+    t.equal(changesDestination(action as Action), changes, action);
+});

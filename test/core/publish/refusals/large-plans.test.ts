@@ -1,0 +1,81 @@
+import t from 'tap';
+import type { OutputRecord } from '../../../../src/core/catalog/catalog.ts';
+import { recordToJson } from '../../../../src/core/catalog/record-json.ts';
+import { digestOf } from '../../../../src/core/digest.ts';
+import type { Plan } from '../../../../src/core/publish/plan.ts';
+import { refuseLargeCatalog } from '../../../../src/core/publish/refusals/catalog-size.ts';
+import { owner } from '../../../faults/world.ts';
+import { output, planOf, record } from '../../../support/decisions.ts';
+
+/*
+ * Texts that all records of a plan share are counted once, which makes a plan of half a gigabyte a cheap one.
+ */
+
+const MiB = 2 ** 20;
+const long = 'a'.repeat(2 * MiB);
+
+function planning(more: Partial<Plan>): Plan {
+  return { ...planOf('upsert_additive'), ...more };
+}
+
+/** So many records with the same text. */
+const times = (count: number, of: OutputRecord): OutputRecord[] => Array.from({ length: count }, () => of);
+
+t.test('whichever text it is that makes a catalog too large, it is refused', async (t) => {
+  const { source, generated } = record('a');
+  const plain = { ...generated, contentType: null };
+  const generator = { name: long, version: 1, inputs: digestOf('x') };
+  const cases: Record<string, Partial<OutputRecord>> = {
+    kind: { kind: long },
+    pipeline: { owner: { ...owner, pipelineId: long } },
+    destination: { owner: { ...owner, destinationId: long } },
+    'id of the source': { source: { ...source, id: long } },
+    'path of the source': { source: { ...source, path: long } },
+    'content type': { generated: { ...plain, contentType: long } },
+    'Cache-Control': { generated: { ...plain, cacheControl: long } },
+    generator: { generated: { ...plain, generator: { ...generated.generator, ...generator } } },
+  };
+  for (const [what, texts] of Object.entries(cases)) {
+    const one = record('a', texts);
+    t.throws(
+      () => refuseLargeCatalog(planning({ untouched: times(257, one) })),
+      { code: 'catalog_too_large' },
+      what,
+    );
+    t.doesNotThrow(() => refuseLargeCatalog(planning({ untouched: times(250, one) })), what);
+  }
+});
+
+t.test('what is kept, written and left alone counts together, if anything is to be changed', async (t) => {
+  const one = output('b', { kind: long });
+  const some = Array.from({ length: 86 }, () => one);
+  const untouched = times(86, record('a', { kind: long }));
+  const large = planning({ untouched, writes: some, kept: some, destinationPath: 's/42' });
+  t.throws(() => refuseLargeCatalog(large), {
+    code: 'catalog_too_large',
+    message: /^s\/42: .* 517 MiB, and 512 /,
+  });
+  for (const action of ['skip_same', 'fail_unmanaged', 'fail_conflict'] as const)
+    t.doesNotThrow(() => refuseLargeCatalog({ ...large, action }), action);
+  for (const less of [{ untouched: [] }, { writes: [] }, { kept: [] }])
+    t.doesNotThrow(() => refuseLargeCatalog({ ...large, ...less }));
+});
+
+t.test('a catalog may have as many bytes as are read, and no more', async (t) => {
+  const lineOf = (one: OutputRecord): number => `    ${recordToJson(one)},\n`.length;
+  const updatedAt = new Date(0).toISOString();
+  const rest = lineOf(record('a', { kind: '', updatedAt }));
+  const just = record('a', { kind: 'k'.repeat(2 * MiB - rest), updatedAt });
+  t.doesNotThrow(() => refuseLargeCatalog(planning({ untouched: times(256, just) })));
+  const longer = record('a', { kind: `${just.kind}k`, updatedAt });
+  t.throws(() => refuseLargeCatalog(planning({ untouched: [...times(255, just), longer] })), {
+    code: 'catalog_too_large',
+  });
+});
+
+t.test('with a single text too long to be read in pieces, it may have half of that', async (t) => {
+  const huge = record('a', { kind: 'a'.repeat(65 * MiB) });
+  const plan = (count: number): Plan => planning({ untouched: [...times(count, huge), record('b')] });
+  t.doesNotThrow(() => refuseLargeCatalog(plan(3)));
+  t.throws(() => refuseLargeCatalog(plan(4)), { code: 'catalog_too_large', message: /and 256 MiB/ });
+});

@@ -1,0 +1,35 @@
+import t from 'tap';
+import { errorRecord, WaybillError } from '../../../../src/core/errors.ts';
+import { pruneOccurrence, runFailure } from '../../../../src/core/publish/results/occurrences.ts';
+import { owner } from '../../../faults/world.ts';
+
+t.test('a run that could not finish is a failure that names neither bundle nor destination', async (t) => {
+  const error = errorRecord(new WaybillError('storage_transient', 'the upload is gone', { hint: 'send it' }));
+  t.same(runFailure('maps', 'run-1', error), {
+    type: 'bundle.publish_failed',
+    data: {
+      ...{ pipeline_id: 'maps', run_id: 'run-1', action: 'error' },
+      ...{ destination_id: null, destination_path: null, bundle: null },
+      error: { code: 'storage_transient', message: 'the upload is gone', hint: 'send it', retryable: true },
+    },
+  });
+});
+
+t.test('an event has no more than a thousand characters of a message and of a hint', async (t) => {
+  const told = (text: string, hint?: string): unknown => {
+    const error = errorRecord(new WaybillError('storage_full', text, hint === undefined ? {} : { hint }));
+    return runFailure('maps', 'run-1', error).data;
+  };
+  const most = 'x'.repeat(1_000);
+  t.match(told(most), { error: { message: most, hint: null } });
+  t.match(told(`${most}y`, `${most}z`), { error: { message: `${most}…`, hint: `${most}…` } });
+  t.match(told('short', most), { error: { message: /^short$/, hint: most } });
+});
+
+t.test('an event lists as many outputs as fit into 16 KiB, and counts the others', async (t) => {
+  const removed = Array.from({ length: 300 }, () => ({ destinationPath: 'd', path: 'x'.repeat(29) }));
+  const { data } = pruneOccurrence(owner, removed, 0) as { data: { outputs: object[] } };
+  t.equal(JSON.stringify(data.outputs[0]).length, 63, 'and a comma: 256 of them are 16 KiB');
+  t.equal(data.outputs.length, 256);
+  t.match(data, { outputs_omitted: 44, counts: { outputs_removed: 300 } });
+});
