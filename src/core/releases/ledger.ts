@@ -99,9 +99,9 @@ export function announcing(ledger: Ledger, ids: readonly ReleaseId[]): Ledger {
   return { ...ledger, removing: [...new Set([...ledger.removing, ...ids])].sort() };
 }
 
-/** Once these were removed. Pure. */
+/** Once these were removed. What is not announced any more may be there anew, and is left as it is. Pure. */
 export function forgetting(ledger: Ledger, ids: readonly ReleaseId[]): Ledger {
-  const gone = new Set(ids);
+  const gone = new Set(ids.filter((id) => ledger.removing.includes(id)));
   return {
     ...ledger,
     history: ledger.history.filter(({ id }) => !gone.has(id)),

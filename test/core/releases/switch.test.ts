@@ -5,13 +5,15 @@ import t from 'tap';
 import { bytesBody, readAll } from '../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../src/core/storage/key.ts';
 import { localStorage } from '../../../src/core/storage/local/driver.ts';
+import { removeRelease } from '../../../src/core/publish/unpublish/remove-release.ts';
 import { currentObjectKey, releaseKey, type ReleaseId } from '../../../src/core/releases/release.ts';
 import { readReleases, requireReleases } from '../../../src/core/releases/store.ts';
 import { releaseIn, storedReleases } from '../../../src/core/releases/stored-releases.ts';
+import { retireReleases } from '../../../src/core/releases/retire.ts';
 import { activate, promote, resume, rollBack } from '../../../src/core/releases/switch.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
 import { memoryStorage } from '../../support/memory-storage.ts';
-import { publishRelease, retire, site, siteOf } from '../../faults/release-world.ts';
+import { lookAtReleases, publishRelease, retire, site, siteOf } from '../../faults/release-world.ts';
 import { withFaults } from '../../faults/with-faults.ts';
 import { contextWith, testClock } from '../../faults/world.ts';
 
@@ -198,4 +200,31 @@ t.test('a release that is being written is not removed, and one that was abandon
     refusal: { why: 'unfinished' },
   });
   t.same(await retire(root, 0), [ids[0], abandoned?.id]);
+});
+
+t.test('a slow retention leaves alone what was removed and published anew meanwhile', async (t) => {
+  const root = memoryStorage({ flavour: 'files' });
+  const storage = siteOf(root);
+  const [first] = (await withReleases(root, 3)) as [ReleaseId];
+  const meanwhile = async (): Promise<void> => {
+    t.same(await retire(root, 0), [first], 'another process is quicker');
+    t.equal(await publishRelease(root, 0), first);
+    t.match(await activate(context, storage, first, how), { outcome: 'switched', to: first });
+  };
+  await retireReleases(context, storage, {
+    ...{ rule: { keep: 0, lingerMs: 0 }, dryRun: false },
+    remove: async (id, isStill) => {
+      await meanwhile();
+      await removeRelease(context, releaseIn(storage, id), {
+        ...{ destinationPath: releaseKey(id), isStill, concurrency: 1 },
+      });
+    },
+  });
+  t.match(await activate(context, storage, first, how), { outcome: 'unchanged', current: first });
+  t.same((await lookAtReleases(root)).wrong, []);
+  const { ledger } = await readReleases(storage);
+  t.ok(
+    ledger.history.some(({ id }) => id === first),
+    'it is remembered',
+  );
 });
