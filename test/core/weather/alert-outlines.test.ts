@@ -4,6 +4,12 @@ import { createTables } from '../../../src/core/weather/feed/tables/create-table
 import { openServer } from '../../../src/core/weather/feed/tables/open-server.ts';
 import type { Target } from '../../../src/core/weather/feed/tables/target.ts';
 import { systemClock, type Clock } from '../../../src/core/clock.ts';
+import type { WeatherDatabase } from '../../../src/core/weather/database/database.ts';
+import { openDatabase } from '../../../src/core/weather/database/open-database.ts';
+import {
+  outlinesInTime,
+  type AlertOutlines,
+} from '../../../src/core/weather/families/alerts/alert-outlines.ts';
 import { loadSecrets } from '../../../src/core/secrets.ts';
 import { openWeatherDatabases } from '../../../src/core/weather/open-reader.ts';
 import type { WeatherReader } from '../../../src/core/weather/reader.ts';
@@ -32,20 +38,19 @@ async function fill(): Promise<void> {
 }
 
 const secrets = await loadSecrets({ directory: null, env: { WEATHER_URL: server.url('weather_reader') } });
+const config = {
+  name: 'primary',
+  driver: 'postgres',
+  schema: 'weather',
+  urlEnv: 'WEATHER_URL',
+  poolSize: 4,
+  statementTimeoutMs: 60_000,
+  lockTimeoutMs: 60_000,
+  connectTimeoutMs: 60_000,
+} as const;
 const open = (clock: Clock): Promise<WeatherReader> =>
   openWeatherDatabases({
-    databases: [
-      {
-        name: 'primary',
-        driver: 'postgres',
-        schema: 'weather',
-        urlEnv: 'WEATHER_URL',
-        poolSize: 4,
-        statementTimeoutMs: 60_000,
-        lockTimeoutMs: 60_000,
-        connectTimeoutMs: 60_000,
-      },
-    ],
+    databases: [config],
     secrets,
     clock,
     deadlineMs: 60_000,
@@ -99,4 +104,59 @@ t.test('who waits longer than the deadline is told so, and what was begun goes o
   await reader.close();
   const rows = (await looked(owner, 'alerts')) - before;
   t.ok(rows < 1.5 * polygons, `${rows} rows were looked at for ${polygons} outlines`);
+});
+
+/** What waits for `opened` goes on once it is open. */
+function gate(): { open: () => void; opened: Promise<void> } {
+  let open = (): void => undefined;
+  const opened = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  return { open, opened };
+}
+
+t.test('two polls whose outlines are read at once do not forget what the other has', async (t) => {
+  await owner.run(`
+    insert into alerts select (jsonb_populate_record(a, jsonb_build_object('alert_id', 'urn:a:first'))).*
+      from alerts a where alert_id = 'urn:bench:new';
+    insert into alert_runs (fetched_at) values (now() + interval '2 minutes');
+    insert into alert_run_members select (select max(run_id) from alert_runs), alert_id from alerts`);
+  const opened = await openDatabase(config, { secrets, deadlineMs: 60_000 });
+  t.teardown(() => opened.close());
+  const [begun, first, third, reached] = [gate(), gate(), gate(), gate()];
+  let pages = 0;
+  const database: WeatherDatabase = {
+    ...opened,
+    async one(work, family) {
+      const rows = await opened.one(work, family);
+      const [row] = Array.isArray(rows) ? (rows as object[]) : [];
+      if (row === undefined || !('alertId' in row && 'geometry' in row)) return rows;
+      pages += 1;
+      const page = pages;
+      if (page === 1) {
+        begun.open();
+        await first.opened;
+      }
+      if (page !== 3) return rows;
+      reached.open();
+      await third.opened;
+      return rows;
+    },
+  };
+  const outlinesOf = (runId: number): Promise<AlertOutlines> =>
+    outlinesInTime(
+      { database, clock: systemClock, until: systemClock.monotonic() + 600_000 },
+      { runId, fetchedAt: new Date(0) },
+    );
+  // The older one is held in its first page, and the newer one after it has read what it alone has.
+  const older = outlinesOf(1);
+  await begun.opened;
+  const newer = outlinesOf(3);
+  await reached.opened;
+  first.open();
+  t.notOk((await older).index.at({ latitude: 40.5, longitude: -73.5 }).has('urn:a:first'));
+  third.open();
+  const { index, unplaced } = await newer;
+  t.ok(index.at({ latitude: 40.5, longitude: -73.5 }).has('urn:a:first'), 'it is found by its polygon');
+  t.equal(unplaced.size, 0);
 });
