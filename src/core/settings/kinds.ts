@@ -37,6 +37,20 @@ export function expects<S extends joi.Schema>(schema: S, expected: string, title
   return (title === undefined ? labelled : labelled.meta({ title })) as S;
 }
 
+/** What the kinds expect whose values are numbers, with or without a unit, or true or false. */
+const numeric = new Set<string>();
+
+/** The same as `expects`, of a kind whose values are numbers or nearly: no secret belongs in their place. */
+function expectsNumber<S extends joi.Schema>(schema: S, expected: string, title?: string): S {
+  numeric.add(expected);
+  return expects(schema, expected, title);
+}
+
+/** Whether a number is what a setting expects, by the phrase of its kind. */
+export function isNumeric(expected: string): boolean {
+  return numeric.has(expected);
+}
+
 /** Schemas cannot change: one serves all settings of its kind, and is made when the first of them asks. */
 function shared<Given extends readonly unknown[], S extends joi.Schema>(
   make: (...given: Given) => S,
@@ -143,10 +157,10 @@ function is(test: (value: string) => boolean, reason: string): (value: string) =
   return (value) => (test(value) ? { ok: true, value } : { ok: false, reason });
 }
 
-export const boolean = shared(() => expects(joi.boolean(), 'true or false'));
+export const boolean = shared(() => expectsNumber(joi.boolean(), 'true or false'));
 
 export const integer = shared((min: number, max: number) =>
-  expects(joi.number().integer().min(min).max(max), `a whole number from ${min} to ${max}`),
+  expectsNumber(joi.number().integer().min(min).max(max), `a whole number from ${min} to ${max}`),
 );
 
 export const choice = shared((...values: string[]) => {
@@ -165,7 +179,7 @@ export const duration = shared(({ atLeast, atMost }: { atLeast: string; atMost: 
       if (ms < min) return helpers.error('waybill.reason', { reason: `it is less than ${atLeast}` });
       return ms > max ? helpers.error('waybill.reason', { reason: `it is more than ${atMost}` }) : value;
     });
-  return expects(
+  return expectsNumber(
     schema,
     'a duration: a whole number with a unit, such as 500ms, 30s, 15m, 24h or 7d',
     `duration, ${atLeast} to ${atMost}`,
@@ -185,7 +199,7 @@ export const size = shared(({ atLeast }: { atLeast: number }) => {
     .custom((value: string, helpers) =>
       (parseSize(value) ?? -1) >= atLeast ? value : helpers.error('waybill.reason', {}),
     );
-  return expects(
+  return expectsNumber(
     joi.alternatives().try(withUnit, joi.number().integer().min(atLeast)),
     'a size such as 512MiB, 2GB or 10KiB, or a whole number of bytes',
     'size',
@@ -200,7 +214,7 @@ export const amount = shared(() => {
     .custom((value: string, helpers) =>
       parseAmount(value) === undefined ? helpers.error('waybill.reason', {}) : value,
     );
-  return expects(
+  return expectsNumber(
     joi.alternatives().try(text, joi.number().integer().min(0).max(999_999_999)),
     'a number such as 100, or a share such as 20%',
     'number or share',

@@ -586,6 +586,43 @@ t.test('what may be a secret is never repeated', async (t) => {
   }
 });
 
+t.test('a number that does not fit is shown, whatever else is wrong in its map', (t) => {
+  const url = 'postgres://u:hunter2@h/x';
+  const cases: [text: string, shown: RegExp[]][] = [
+    [
+      `databases: [{name: a, driver: postgres, url_env: "${url}", pool_size: 0, statement_timeout: 5}]`,
+      [
+        /pool_size: found the number 0; expected a whole/,
+        /statement_timeout: found the number 5; expected a/,
+      ],
+    ],
+    [
+      `weather: {cache: 5x, deadline: 12d, feed: {url_env: "${url}", nws: {user_agent: "a@b", concurrency: 99, max_body: 3}}}`,
+      [
+        /cache: found the text "5x"; expected a duration/,
+        /deadline: found the text "12d": it is more than/,
+        /concurrency: found the number 99;/,
+        /max_body: found the number 3;/,
+      ],
+    ],
+    // A number in place of a text may be one, and so may a text in place of a number.
+    [
+      `server: {queue: {driver: bullmq, redis_url_env: 123456789, max_waiting: "hunter2"}}`,
+      [/redis_url_env: found the number \(not shown: it may be a secret\)/],
+    ],
+    [
+      `databases: [{name: a, driver: postgres, url_env: A, pool_size: "hunter2-S3cr3t"}]`,
+      [/pool_size: found the text \(not shown: it may be a secret\)/],
+    ],
+  ];
+  for (const [text, shown] of cases) {
+    const complaints = complaintsOf(text).join('\n');
+    for (const pattern of shown) t.match(complaints, pattern);
+    t.notMatch(complaints, /hunter2@|S3cr3t|123456789/);
+  }
+  t.end();
+});
+
 t.test('what is no YAML document in UTF-8 is told with its line', async (t) => {
   const bad: [text: string | Uint8Array, line: number, message: RegExp][] = [
     ['', 1, /empty/],

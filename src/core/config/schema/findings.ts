@@ -1,4 +1,5 @@
 import type joi from 'joi';
+import { isNumeric } from '../../settings/kinds.ts';
 import { nearest } from '../nearest.ts';
 import type { KeyPath } from '../yaml-text.ts';
 
@@ -64,7 +65,7 @@ function faultOf({ type, path, context = {}, message: expected }: joi.Validation
   const guess = type === 'any.only' ? didYouMean(context.value, context['valids'] as string[]) : '';
   const found =
     context['expected'] === undefined
-      ? `found ${describe(context.value, path)}${reason}`
+      ? `found ${describe(context.value, { path, expected })}${reason}`
       : String(context['reason']);
   return {
     severity: 'error',
@@ -106,7 +107,7 @@ export function didYouMean(found: unknown, known: readonly string[]): string {
 }
 
 /** What was found, for people, and never a value that could be a secret. */
-function describe(value: unknown, path: KeyPath): string {
+function describe(value: unknown, place: { path: KeyPath; expected: string }): string {
   if (value === null || value === undefined) return 'nothing (null)';
   if (Array.isArray(value)) return value.length === 0 ? 'an empty list' : 'a list';
   if (typeof value === 'object') return 'a map';
@@ -115,12 +116,12 @@ function describe(value: unknown, path: KeyPath): string {
     typeof value === 'string' ? 'the text' : typeof value === 'number' ? 'the number' : 'the value';
   if (typeof value !== 'string' && typeof value !== 'number' && typeof value !== 'boolean')
     return 'something else';
-  return mayBeSecret(value, path) ? `${kind} (not shown: it may be a secret)` : `${kind} ${quote(value)}`;
+  return mayBeSecret(value, place) ? `${kind} (not shown: it may be a secret)` : `${kind} ${quote(value)}`;
 }
 
 /**
- * Settings whose values are harmless by nature; anything else is not repeated. A text in place of a map has
- * no such name.
+ * Settings of other kinds than numbers whose values are harmless by nature; anything else is not repeated. A
+ * text in place of a map has no such name.
  */
 const shown = new Set([
   ...[
@@ -176,9 +177,18 @@ const shown = new Set([
   ...['schedule', 'timezone', 'catch_up', 'jitter', 'watch', 'settle'],
 ]);
 
-function mayBeSecret(value: string | number | boolean, path: KeyPath): boolean {
+function mayBeSecret(
+  value: string | number | boolean,
+  { path, expected }: { path: KeyPath; expected: string },
+): boolean {
   const key = path.findLast((step) => typeof step === 'string');
   if (path[0] === 'upload_tokens' && key !== 'pipelines') return true;
+  // By its kind and not by its name: where a number belongs, one that does not fit is no secret.
+  if (
+    isNumeric(expected) &&
+    /^[-+]?\d{1,9}([.,]\d{1,9})?\s?[a-z%]{0,8}$|^(true|false|yes|no|on|off)$/i.test(String(value))
+  )
+    return false;
   if (key === undefined || !shown.has(key)) return true;
   return (
     typeof value === 'string' && (/[@?#&=]|-----BEGIN/.test(value) || value.length > 80 || looksRandom(value))
