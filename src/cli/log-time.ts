@@ -12,6 +12,8 @@ interface Clocks {
  * before and after it: a process that is held up between two readings has not drifted, and must not go back.
  */
 export function microsecondClock({ system, fine }: Clocks, origin: number = system() - fine()): () => string {
+  let second = NaN;
+  let stamp = '';
   return () => {
     const earliest = system() - mostDriftMs;
     let now = origin + fine();
@@ -20,8 +22,12 @@ export function microsecondClock({ system, fine }: Clocks, origin: number = syst
     origin -= drift;
     now -= drift;
     const microseconds = Math.round(now * 1000);
-    const fraction = String(microseconds % 1000).padStart(3, '0');
-    return `${new Date(Math.floor(microseconds / 1000)).toISOString().slice(0, -1)}${fraction}Z`;
+    // Most lines are of the second of the line before.
+    if (Math.floor(microseconds / 1e6) !== second) {
+      second = Math.floor(microseconds / 1e6);
+      stamp = new Date(second * 1000).toISOString().slice(0, -4);
+    }
+    return `${stamp}${String(microseconds - second * 1e6).padStart(6, '0')}Z`;
   };
 }
 

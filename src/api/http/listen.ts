@@ -100,8 +100,10 @@ function withAcceptTime(server: Server, clock: Clock, listener: RequestListener)
   server.on('connection', (socket) => acceptedAt.set(socket, clock.monotonic()));
   return (req, res) => {
     const at = acceptedAt.get(req.socket);
-    acceptedAt.delete(req.socket);
-    if (at !== undefined) requestContext(req).acceptedAt = at;
+    if (at !== undefined) {
+      acceptedAt.delete(req.socket);
+      requestContext(req).acceptedAt = at;
+    }
     listener(req, res);
   };
 }

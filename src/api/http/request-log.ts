@@ -15,7 +15,7 @@ export interface RequestLogPorts {
 /** Gives each request its id and the headers of every answer, and logs it once its response has closed. */
 export function requestLog(ports: RequestLogPorts): RequestHandler {
   return (req, res, next) => {
-    logRequest(ports, req, res);
+    logRequest(ports, { req, url: req.originalUrl, client: clientOf(req) }, res);
     setCommonHeaders(req, res);
     next();
   };
@@ -28,19 +28,23 @@ export function setCommonHeaders(req: IncomingMessage, res: ServerResponse): voi
   res.setHeader('X-Content-Type-Options', 'nosniff');
 }
 
-/** The parts of a request that are logged. */
-export type LoggedRequest = IncomingMessage & Pick<Request, 'originalUrl' | 'ip'>;
+/** What is logged of a request beside its context. */
+export interface LoggedRequest {
+  req: IncomingMessage;
+  /** As it was asked for, whatever router it went through. */
+  url: string;
+  /** The address of the client; null: not known. */
+  client: string | null;
+}
 
 /** Logs one request, once its response has closed, if requests like it are logged. */
 export function logRequest(
   { log, clock, logging }: RequestLogPorts,
-  req: LoggedRequest,
+  { req, url, client }: LoggedRequest,
   res: ServerResponse,
 ): void {
   const context = requestContext(req);
   const started = clock.monotonic();
-  const path = req.originalUrl.split('?', 1)[0];
-  const client = clientOf(req);
   res.on('close', () => {
     const status = res.headersSent ? res.statusCode : null;
     const isDefect = context.failure !== undefined && res.headersSent;
@@ -51,7 +55,7 @@ export function logRequest(
       request_id: context.id,
       method: req.method,
       route: context.route ?? null,
-      path,
+      path: pathOf(url),
       client,
       status,
       bytes_received: receivedBytes(req),
@@ -86,8 +90,13 @@ export function requestLevel(
  * Looked up when the request begins: the address of a connection is gone with it, as in every line of a
  * client that left. What a proxy passes on of a client's own header is only logged if it is an address.
  */
-function clientOf({ ip, socket }: LoggedRequest): string | null {
+export function clientOf({ ip, socket }: Pick<Request, 'ip' | 'socket'>): string | null {
   return ip !== undefined && isIP(ip) !== 0 ? ip : (socket.remoteAddress ?? null);
+}
+
+function pathOf(url: string): string {
+  const end = url.indexOf('?');
+  return end === -1 ? url : url.slice(0, end);
 }
 
 /** Of the first request of a connection: time from its accept, the client's own to send a request in it. */

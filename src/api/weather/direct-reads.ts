@@ -7,7 +7,7 @@ import { sendProblem } from '../http/problem.ts';
 import { hasPendingBody } from '../http/request/drain-request.ts';
 import { refusedHead } from '../http/request/refused-head.ts';
 import { requestContext } from '../http/request/request-context.ts';
-import { logRequest, setCommonHeaders, type LoggedRequest } from '../http/request-log.ts';
+import { clientOf, logRequest, setCommonHeaders } from '../http/request-log.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import { recordRequest } from '../metrics/record-request.ts';
 import { weatherEndpoints, type WeatherEndpoint } from './endpoints.ts';
@@ -30,10 +30,11 @@ export function withDirectReads(
   if (weather === null) return app;
   const cors = crossOrigin(http.cors);
   const endpoints = endpointsBelow(http.basePath);
+  const logPorts = { log, clock, logging };
 
   const observe = (req: IncomingMessage, res: ServerResponse, route: string): void => {
     requestContext(req).route = route;
-    logRequest({ log, clock, logging }, asLogged(app, req), res);
+    logRequest(logPorts, { req, url: req.url ?? '/', client: clientBehind(app, req) }, res);
     if (metrics !== null) recordRequest(metrics, clock, req, res);
   };
   const send = (req: IncomingMessage, res: ServerResponse, answer: WeatherAnswer): void => {
@@ -87,9 +88,10 @@ function pathOf(url: string): string {
   return end === -1 ? url : url.slice(0, end);
 }
 
-/** What express would add, without changing the prototype of the request, which is slow. */
-function asLogged(app: Express, req: IncomingMessage): LoggedRequest {
-  const asked = { app, headers: req.headers, socket: req.socket, connection: req.socket };
-  const ip: unknown = Reflect.get(express.request, 'ip', asked);
-  return Object.assign(req, { originalUrl: req.url ?? '/', ip: typeof ip === 'string' ? ip : undefined });
+/** The client as express finds it, which takes time where no proxy says anything of it. */
+function clientBehind(app: Express, req: IncomingMessage): string | null {
+  const { headers, socket } = req;
+  if (headers['x-forwarded-for'] === undefined) return socket.remoteAddress ?? null;
+  const ip: unknown = Reflect.get(express.request, 'ip', { app, headers, socket, connection: socket });
+  return clientOf({ ip: typeof ip === 'string' ? ip : undefined, socket });
 }

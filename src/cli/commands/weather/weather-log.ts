@@ -39,15 +39,25 @@ export function weatherLog(redaction: Redaction, logging: Pick<LogControl, 'show
 /** One line of the log, now, whatever the text holds. */
 export function weatherLine(text: string): string {
   const now = isoMicroseconds();
-  const stamp = `${now.slice(0, 10).replaceAll('-', '/')} ${now.slice(11, -1)}`;
+  const stamp = `${dayOf(now.slice(0, 10))} ${now.slice(11, -1)}`;
   const isOneLine = !text.includes('\n') && !text.includes('\r');
   return `${stamp} weather: ${isOneLine ? text : text.replaceAll(/\s*[\r\n]+\s*/g, '; ')}`;
 }
 
+let today = { iso: '', slashed: '' };
+
+function dayOf(iso: string): string {
+  if (today.iso !== iso) today = { iso, slashed: iso.replaceAll('-', '/') };
+  return today.slashed;
+}
+
 function describe(fields: object): string {
   let text = '';
-  for (const [key, value] of Object.entries(fields))
-    if (value !== null && value !== undefined) text += ` ${key}=${valueText(value)}`;
+  // Not of its entries: to make a pair of each is most of what a line costs.
+  for (const key of Object.keys(fields) as (keyof typeof fields)[]) {
+    const value: unknown = fields[key];
+    if (value !== null && value !== undefined) text += ` ${String(key)}=${valueText(value)}`;
+  }
   return text;
 }
 
@@ -55,7 +65,17 @@ function valueText(value: unknown): string {
   if (typeof value === 'number') return String(value);
   const text =
     value instanceof Error ? whyOf(value) : typeof value === 'string' ? value : JSON.stringify(value);
-  return /[\s"=]/.test(text) ? JSON.stringify(text) : text;
+  return isPlain(text) ? text : JSON.stringify(text);
+}
+
+/** Whether text needs no quotes: it has no blank, quotation mark or equals sign. */
+function isPlain(text: string): boolean {
+  for (let at = 0; at < text.length; at += 1) {
+    const code = text.charCodeAt(at);
+    if (code <= 0x20 || code === 0x22 || code === 0x3d) return false;
+    if (code > 0x7e) return !/[\s"=]/.test(text);
+  }
+  return true;
 }
 
 /** Includes the cause: the sentence for clients does not name the file or the statement. */
