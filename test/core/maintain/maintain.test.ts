@@ -4,10 +4,14 @@ import { managedPaths, reportedPath, requireManagedPaths } from '../../../src/co
 import { prune } from '../../../src/core/maintain/prune.ts';
 import { reconcile } from '../../../src/core/maintain/reconcile.ts';
 import { requireCatalog } from '../../../src/core/catalog/store.ts';
+import { digestOf } from '../../../src/core/digest.ts';
+import { lockText } from '../../../src/core/lease/lock-file.ts';
+import { newHolder, retire } from '../../../src/core/lease/this-holder.ts';
 import { verify } from '../../../src/core/maintain/verify.ts';
 import type { Occurrence } from '../../../src/core/notify/event.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
+import { within } from '../../../src/core/storage/wrappers/within.ts';
 import {
   contextWith,
   otherOwner,
@@ -230,6 +234,102 @@ t.test('verify reads every output and names what is missing or different', async
       ['theirs.txt', 'size'],
     ],
   );
+});
+
+t.test(
+  'verify: sizes and digests that differ are shown, sorted, as far as the catalog can be trusted',
+  async (t) => {
+    const storage = memoryStorage({ flavour: 'files' });
+    await publishTo(storage, { files: { a: 'a', b: 'b', c: 'c' } });
+    await publishTo(within(storage, listedKey('x')), { files: { a: 'a' } });
+    await put(storage, 'x/bundle/.publisher.json', 'nonsense');
+    const text = (await snapshot(storage)).get('bundle/.publisher.json') ?? '';
+    const parsed = JSON.parse(text) as { outputs: { path: string }[] };
+    const pending = {
+      ...{ attempt_id: 'x', action: 'upsert_additive', started_at: '2026-11-20T00:00:00.000Z' },
+      ...{ owner: { pipeline_id: 'maps', destination_id: 'web' }, holder: null, renewals: 0 },
+      ...{ outputs: parsed.outputs.filter(({ path }) => path === 'b'), removes: [] },
+    };
+    await put(storage, 'bundle/c', 'longer');
+    await put(storage, 'bundle/a', 'A');
+    await put(storage, 'bundle/b', 'B');
+    const slow: Storage = {
+      ...storage,
+      // The first is read last.
+      async *read(key) {
+        if (key === 'bundle/a') await new Promise((resolve) => setTimeout(resolve, 5));
+        yield* storage.read(key);
+      },
+    };
+    const a = { path: 'a', problem: 'digest', expected: digestOf('a'), found: digestOf('A') };
+    const c = { path: 'c', problem: 'size', expected: '1', found: '6' };
+    const b = { path: 'b', problem: 'digest', expected: digestOf('b'), found: digestOf('B') };
+    const whole = { skipped: 0, error: null, destinationPath: 'bundle' };
+    const invalid = {
+      ...{
+        destinationPath: 'x/bundle',
+        verified: 0,
+        skipped: 0,
+        bytes: 0,
+        differing: [],
+        interrupted: false,
+      },
+      error: { code: 'state_conflict' },
+    };
+    const reports = await verify(slow, { concurrency: 3 });
+    t.same(reports[0], { ...whole, verified: 3, bytes: 8, differing: [a, b, c], interrupted: false });
+    t.match(reports[1], invalid);
+    t.same(reports[1]?.differing, []);
+    await put(storage, 'bundle/.publisher.json', JSON.stringify({ ...parsed, pending }));
+    const [interrupted] = await verify(slow, { concurrency: 3 });
+    t.same(interrupted, { ...whole, verified: 2, bytes: 7, differing: [a, c], interrupted: true });
+  },
+);
+
+t.test('reconcile: a catalog that cannot be read is reported, and the others are repaired', async (t) => {
+  const storage = await published();
+  await storage.remove(listedKey('bundle/a.txt'));
+  await put(storage, 'x/.publisher.json', 'nonsense');
+  const reports = await reconcile(context, storage, { owner, dryRun: false, allOwners: false });
+  t.same(reports, [
+    {
+      destinationPath: 'bundle',
+      missing: [{ path: 'a.txt', owner, repaired: true }],
+      unmanaged: [],
+      error: null,
+    },
+    { destinationPath: 'x', missing: [], unmanaged: [], error: reports[1]?.error },
+  ]);
+  t.match(reports[1]?.error, { code: 'state_conflict' });
+  t.match(await stateOf(storage), { catalog: { generation: 3, outputs: { length: 2 } } });
+});
+
+t.test('reconcile: strays are sorted, and what comes back before the lease keeps its record', async (t) => {
+  const storage = await published();
+  for (const name of ['z', 'a', 'm']) await put(storage, `bundle/${name}`, 's');
+  await storage.remove(listedKey('bundle/a.txt'));
+  const returning: Storage = {
+    ...storage,
+    async write(key, body, options) {
+      if (key.endsWith('.publisher.lock')) await put(storage, 'bundle/a.txt', 'a');
+      return storage.write(key, body, options);
+    },
+  };
+  const [report] = await reconcile(context, returning, { owner, dryRun: false, allOwners: false });
+  t.match(report, { missing: [{ path: 'a.txt', repaired: true }], unmanaged: ['a', 'm', 'z'] });
+  t.same(await recorded(storage), ['a.txt', 'b.txt', 'theirs.txt']);
+  t.match(await stateOf(storage), { catalog: { generation: 2 } }, 'and nothing was written');
+});
+
+t.test('reconcile: what a dead publisher left is swept, but not by a dry run', async (t) => {
+  const storage = await published();
+  const dead = newHolder();
+  retire(dead);
+  await put(storage, 'bundle/.publisher.lock', lockText(dead, 0));
+  for (const dryRun of [true, false]) {
+    await reconcile(context, storage, { owner, dryRun, allOwners: false });
+    t.equal((await snapshot(storage)).has('bundle/.publisher.lock'), dryRun);
+  }
 });
 
 t.test('when an owner last published is found in the catalogs, within limits', async (t) => {

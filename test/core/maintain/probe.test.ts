@@ -5,6 +5,8 @@ import { systemClock } from '../../../src/core/clock.ts';
 import { WaybillError } from '../../../src/core/errors.ts';
 import { firstRefusal, probeStorage, rightNames } from '../../../src/core/maintain/probe.ts';
 import { localStorage } from '../../../src/core/storage/local/driver.ts';
+import { bytesBody } from '../../../src/core/storage/body.ts';
+import { listedKey } from '../../../src/core/storage/key.ts';
 import { memoryStorage, type MemoryDisk } from '../../support/memory-storage.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
 import { testClock } from '../../faults/world.ts';
@@ -96,4 +98,176 @@ t.test('a storage whose directories cannot be removed has no right to remove', a
   const storage: Storage = { ...inner, removeTree: async () => Promise.reject(refused) };
   const probe = await probeStorage(storage, testClock(), { write: true });
   t.match(probe.rights.remove, { answer: 'no', error: { message: 'status 19' } });
+});
+
+/** A storage that tells each call, with the random part of names left out. */
+function telling(inner: Storage): { storage: Storage; calls: string[] } {
+  const calls: string[] = [];
+  const tell = (call: string): void => void calls.push(call.replaceAll(/[0-9a-f]{8}-[0-9a-f-]{27}/g, 'UUID'));
+  const storage: Storage = {
+    ...inner,
+    stat: async (key) => (tell(`stat ${key}`), inner.stat(key)),
+    list(directory, options) {
+      tell(`list "${directory}" ${options.recursive ? 'deep' : 'flat'}`);
+      return inner.list(directory, options);
+    },
+    read(key) {
+      tell(`read ${key}`);
+      return inner.read(key);
+    },
+    async write(key, body, options) {
+      tell(`${options.mode} ${body.size} ${key}`);
+      return inner.write(key, body, options);
+    },
+    rename: async (moves) => {
+      for (const { from, to } of moves) tell(`rename ${from} ${to}`);
+      await inner.rename(moves);
+    },
+    sync: async () => (tell('sync'), inner.sync()),
+    remove: async (key, options) => (tell(`remove ${key}`), inner.remove(key, options)),
+    removeTree: async (directory) => (tell(`removeTree ${directory}`), inner.removeTree(directory)),
+  };
+  return { storage, calls };
+}
+
+const place = '.publisher-probe-UUID';
+
+t.test('a probe makes the very calls that a publication makes, below its reserved name', async (t) => {
+  const files = telling(memoryStorage({ flavour: 'files' }));
+  await probeStorage(files.storage, testClock(), { write: true });
+  t.same(files.calls, [
+    ...Array<string>(5).fill(`stat ${place}`),
+    'list "" flat',
+    `create 1 ${place}/a`,
+    `read ${place}/a`,
+    `create 1 ${place}/a`,
+    `replace 1 ${place}/a`,
+    `scratch 1 ${place}/staged/b`,
+    `rename ${place}/staged/b ${place}/a`,
+    'sync',
+    `removeTree ${place}/staged`,
+    `remove ${place}/a`,
+    'list "" flat',
+  ]);
+  const objects = telling(memoryStorage({ flavour: 'objects', conditionalWrites: 'none' }));
+  const probe = await probeStorage(objects.storage, testClock(), { write: true });
+  t.same(objects.calls.slice(6), [
+    `replace 1 ${place}/a`,
+    `read ${place}/a`,
+    `replace 1 ${place}/a`,
+    `remove ${place}/a`,
+    'list "" flat',
+  ]);
+  t.equal(probe.conditionalWrites, 'none');
+});
+
+t.test('a file that cannot be read, replaced or renamed is told as that', async (t) => {
+  const no = async (): Promise<never> => Promise.reject(new WaybillError('storage_denied', 'no'));
+  const inner = memoryStorage({ flavour: 'files' });
+  const failing: [string, Partial<Storage>][] = [
+    ['read', { read: () => ({ [Symbol.asyncIterator]: () => ({ next: no }) }) }],
+    [
+      'replace',
+      {
+        write: async (key, body, options) =>
+          options.mode === 'replace' ? no() : inner.write(key, body, options),
+      },
+    ],
+    ['rename', { rename: no }],
+  ];
+  for (const [right, members] of failing) {
+    const probe = await probeStorage({ ...inner, ...members }, testClock(), { write: true });
+    t.same(
+      answers(probe).filter((answer) => !answer.endsWith('yes')),
+      [`${right} no`],
+    );
+  }
+});
+
+t.test('the clock of a server is the time of a file that was just written, minus ours', async (t) => {
+  const inner = memoryStorage({ flavour: 'files' });
+  const clock = { ...testClock(), now: () => new Date('2026-11-20T12:00:00Z') };
+  const offset = async (found: Awaited<ReturnType<Storage['stat']>>, told: number | null = null) => {
+    const facts = { ...inner.facts, clockOffsetMs: told };
+    const probe = await probeStorage({ ...inner, facts, stat: async () => found }, clock, { write: true });
+    return probe.clockOffsetMs;
+  };
+  const file = { type: 'file', size: 1, version: null } as const;
+  t.equal(await offset({ ...file, modifiedAt: new Date('2026-11-20T12:00:03Z') }), 3_000);
+  t.equal(await offset({ ...file, modifiedAt: null }), null);
+  t.equal(await offset(undefined), null);
+  t.equal(await offset({ ...file, modifiedAt: new Date(0) }, 7), 7, 'it was told already');
+});
+
+t.test('latency: the median and the slowest of five looks', async (t) => {
+  const inner = memoryStorage({ flavour: 'files' });
+  const takes = [30, 10, 50, 20, 40];
+  let now = 0;
+  const clock = { ...testClock(), monotonic: () => now };
+  const storage: Storage = {
+    ...inner,
+    async stat(key) {
+      now += takes.shift() ?? 0;
+      return inner.stat(key);
+    },
+  };
+  const { latencyMs } = await probeStorage(storage, clock, { write: false });
+  t.same(latencyMs, { median: 30, slowest: 50 });
+});
+
+t.test(
+  'of what killed probes left, the youngest file decides, and a file by such a name is none',
+  async (t) => {
+    const inner = memoryStorage({ flavour: 'files' });
+    const now = Date.parse('2026-11-20T12:00:00Z');
+    const ages: Record<string, number | null> = {
+      '.publisher-probe-old/a': 600_001,
+      '.publisher-probe-old/staged/b': 900_000,
+      '.publisher-probe-edge/a': 600_000,
+      '.publisher-probe-young/a': 900_000,
+      '.publisher-probe-young/staged/b': 1,
+      '.publisher-probe-timeless/a': null,
+      '.publisher-probe-file': 900_000,
+      'a-bundle/a': 900_000,
+    };
+    for (const name of Object.keys(ages))
+      await inner.write(listedKey(name), bytesBody(''), { mode: 'replace' });
+    const storage: Storage = {
+      ...inner,
+      async stat(key) {
+        const found = await inner.stat(key);
+        const age = ages[key];
+        return found === undefined || age === undefined
+          ? found
+          : { ...found, modifiedAt: age === null ? null : new Date(now - age) };
+      },
+    };
+    await probeStorage(storage, { ...testClock(), now: () => new Date(now) }, { write: true });
+    const left: string[] = [];
+    for await (const { key } of inner.list('', { recursive: true })) left.push(key);
+    t.same(
+      left.sort(),
+      Object.keys(ages)
+        .filter((name) => !name.startsWith('.publisher-probe-old'))
+        .sort(),
+    );
+  },
+);
+
+t.test('a listing is left once it has answered', async (t) => {
+  let isLeft = false;
+  const storage: Storage = {
+    ...memoryStorage({ flavour: 'objects' }),
+    list: () => ({
+      [Symbol.asyncIterator]: () => ({
+        next: async () => ({ done: false, value: { key: listedKey('a'), type: 'file', size: 0 } }),
+        return: async () => {
+          isLeft = true;
+          return { done: true, value: undefined };
+        },
+      }),
+    }),
+  };
+  await probeStorage(storage, testClock(), { write: false });
+  t.ok(isLeft);
 });

@@ -5,6 +5,7 @@ import { repair } from '../../../src/core/maintain/repair.ts';
 import { isInSubset, parseSubset } from '../../../src/core/maintain/subset.ts';
 import { verify, type VerifyReport } from '../../../src/core/maintain/verify.ts';
 import { publishPipeline } from '../../../src/core/publish/publish.ts';
+import type { OpenOptions } from '../../../src/core/storage/backend.ts';
 import type { StorageLocation } from '../../../src/core/storage/backends.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import { describeLocation } from '../../../src/core/storage/location.ts';
@@ -43,6 +44,9 @@ const files = { 'a.txt': 'a', 'b.txt': 'b', 'sub/c.txt': 'c' };
 
 async function layOut(flavour: MemoryOptions['flavour']) {
   const web = memoryStorage({ flavour });
+  /** How each place was opened, and which were closed again. */
+  const opened: [string, OpenOptions][] = [];
+  const closed: string[] = [];
   const places: Record<string, Storage> = {
     '/source': memoryStorage({ flavour: 'files' }),
     '/web': web,
@@ -53,16 +57,26 @@ async function layOut(flavour: MemoryOptions['flavour']) {
   await put(places['/source']!, 'bundle/manifest.json', JSON.stringify(manifest));
   const context = {
     ...contextWith(testClock()),
-    openStorage: async (location: StorageLocation) => places[describeLocation(location)] as Storage,
+    openStorage: async (location: StorageLocation, options: OpenOptions) => {
+      const place = describeLocation(location);
+      opened.push([place, options]);
+      return { ...(places[place] as Storage), close: async () => void closed.push(place) };
+    },
   };
   const published = await publishPipeline(context, pipeline, { dryRun: false, force: false });
   t.equal(published.status, 'ok', JSON.stringify(published));
   const before = await snapshot(web);
   before.delete('bundle/.publisher.json');
   const check = (): Promise<VerifyReport[]> => verify(web, { concurrency: 2 });
-  const mend = async (dryRun = false) =>
-    repair(context, { pipeline, destination, root: web, dryRun }, await check());
-  return { places, web, before, check, mend };
+  const mend = async (dryRun = false, more: Partial<PipelineConfig> & { signal?: AbortSignal } = {}) => {
+    const { signal, ...changed } = more;
+    const verified = await check();
+    opened.length = 0;
+    closed.length = 0;
+    const target = { pipeline: { ...pipeline, ...changed }, destination, root: web, dryRun };
+    return repair({ ...context, ...(signal !== undefined && { signal }) }, target, verified);
+  };
+  return { places, web, before, check, mend, opened, closed };
 }
 
 async function damage(web: Storage): Promise<void> {
@@ -192,8 +206,28 @@ t.test('the parts of a subset are all paths, each once, and always the same', as
     { numRuns: 20 },
   );
   t.same(parseSubset('2/7'), { part: 2, parts: 7 });
-  for (const wrong of ['', '0/7', '8/7', '1/0', '1', '1/7/2', '-1/7', '1.5/7', 'a/b', ' 1/7'])
+  t.same(parseSubset('1/1'), { part: 1, parts: 1 });
+  t.same(parseSubset('1234/9999'), { part: 1234, parts: 9999 });
+  for (const wrong of [
+    '',
+    '0/7',
+    '8/7',
+    '1/0',
+    '1',
+    '1/7/2',
+    '-1/7',
+    '1.5/7',
+    'a/b',
+    ' 1/7',
+    '1/10000',
+    '00001/7',
+  ])
     t.equal(parseSubset(wrong), undefined, wrong);
+  const named = (place: string, path: string): number =>
+    [1, 2, 3, 4, 5, 6, 7].findIndex((part) => isInSubset({ part, parts: 7 }, place, path));
+  const spread = new Set(Array.from({ length: 99 }, (_, index) => named('bundle', `file ${index}`)));
+  t.equal(spread.size, 7, 'paths are spread over all parts');
+  t.equal(new Set(Array.from({ length: 99 }, (_, index) => named(`bundle ${index}`, 'file'))).size, 7);
   const { web } = await layOut('files');
   const parts = [1, 2, 3].map((part) => verify(web, { concurrency: 2, subset: { part, parts: 3 } }));
   const counted = (await Promise.all(parts)).flat();
@@ -229,4 +263,102 @@ t.test('a repair that was suspended past its lease while it read its source writ
   const published = (files: ReadonlyMap<string, string>): [string, string][] =>
     [...files].filter(([name]) => !name.includes('.publisher'));
   t.same(published(await snapshot(web)), published(damaged));
+});
+
+t.test('what bytes are taken from is only read, opened when it is needed, and closed', async (t) => {
+  const { web, mend, opened, closed } = await layOut('files');
+  const readOnly = { readOnly: true, mustExist: true, dryRun: true };
+  await put(web, 'bundle/a.txt', 'A');
+  t.match(await mend(), [{ repaired: [{ path: 'a.txt', from: 'source' }] }]);
+  t.same(opened, [['/source', readOnly]]);
+  t.same(closed, ['/source']);
+  await put(web, 'bundle/a.txt', 'A');
+  await put(web, 'bundle/b.txt', 'B');
+  const uploads = { source: { backend: 'http_upload' } } as unknown as PipelineConfig;
+  t.match(await mend(false, uploads), [{ repaired: { length: 2 }, unrepaired: [] }]);
+  t.same(opened, [['/mirror', readOnly]], 'once for both, and never the destination itself');
+  t.same(closed, ['/mirror']);
+});
+
+t.test('nothing of it is written by a repair that finds no bytes, or is stopped', async (t) => {
+  const { places, web, mend } = await layOut('files');
+  await put(web, 'bundle/a.txt', 'A');
+  await put(places['/source']!, 'bundle/a.txt', 'longer than that');
+  await put(places['/mirror']!, 'bundle/a.txt', 'x');
+  const generation = async (): Promise<number> => {
+    const state = await stateOf(web);
+    return state.kind === 'valid' ? state.catalog.generation : 0;
+  };
+  const before = await generation();
+  t.match(await mend(), [{ repaired: [], unrepaired: [{ path: 'a.txt' }], error: null }]);
+  t.equal(await generation(), before, 'no attempt was made');
+  await put(places['/mirror']!, 'bundle/a.txt', 'a');
+  const stopped = AbortSignal.abort(new Error('SIGTERM'));
+  t.match(await mend(false, { signal: stopped }), [
+    { repaired: [], unrepaired: [], error: { retryable: false } },
+  ]);
+  t.equal((await snapshot(web)).get('bundle/a.txt'), 'A');
+  t.match(await mend(), [{ repaired: [{ path: 'a.txt' }], unrepaired: [], error: null }]);
+  t.equal(await generation(), before + 1);
+});
+
+t.test(
+  'another destination gives nothing from a catalog that is not valid, or announces the file',
+  async (t) => {
+    const { places, web, mend } = await layOut('files');
+    const mirror = places['/mirror']!;
+    const text = (await snapshot(mirror)).get('bundle/.publisher.json') ?? '';
+    const announced = JSON.parse(text) as { outputs: { path: string }[]; pending: unknown };
+    await places['/source']!.remove(listedKey('bundle/manifest.json'));
+    await put(web, 'bundle/a.txt', 'A');
+    const outputs = announced.outputs.filter(({ path }) => path === 'a.txt');
+    const pending = {
+      ...{ attempt_id: 'x', action: 'upsert_additive', started_at: '2026-11-20T00:00:00.000Z' },
+      ...{ owner: { pipeline_id: 'maps', destination_id: 'mirror' }, holder: null, renewals: 0 },
+      ...{ outputs, removes: [] },
+    };
+    for (const state of ['nonsense', JSON.stringify({ ...announced, pending })]) {
+      await put(mirror, 'bundle/.publisher.json', state);
+      t.match(await mend(), [{ repaired: [], unrepaired: [{ path: 'a.txt' }] }], state.slice(0, 20));
+    }
+    await put(mirror, 'bundle/.publisher.json', text);
+    t.match(await mend(), [{ repaired: [{ path: 'a.txt', from: 'destination "mirror"' }] }]);
+  },
+);
+
+t.test('what was published again since it was found damaged is not written over', async (t) => {
+  const { places, web, check } = await layOut('files');
+  await put(web, 'bundle/a.txt', 'A');
+  await put(web, 'bundle/b.txt', 'B');
+  const verified = await check();
+  const later = { ...testClock(), now: () => new Date('2026-11-21T00:00:00Z') };
+  let isDone = false;
+  const source: Storage = {
+    ...places['/source']!,
+    async *read(key) {
+      yield* places['/source']!.read(key);
+      if (isDone || key !== 'bundle/b.txt') return;
+      isDone = true;
+      await publishTo(web, { files: { 'a.txt': 'a2' } }, later);
+    },
+  };
+  const context = { ...contextWith(testClock()), openStorage: async () => source };
+  t.same(await repair(context, { pipeline, destination, root: web, dryRun: false }, verified), [
+    {
+      repaired: [{ path: 'b.txt', from: 'source' }],
+      unrepaired: [{ path: 'a.txt', reason: 'it was published again meanwhile' }],
+      error: null,
+    },
+  ]);
+  t.equal((await snapshot(web)).get('bundle/a.txt'), 'a2');
+});
+
+t.test('a catalog that does not say which bundle was published is not repaired', async (t) => {
+  const { web, mend } = await layOut('files');
+  const text = (await snapshot(web)).get('bundle/.publisher.json') ?? '';
+  const older = JSON.parse(text) as { bundles?: unknown };
+  delete older.bundles;
+  await put(web, 'bundle/.publisher.json', JSON.stringify(older));
+  await put(web, 'bundle/a.txt', 'A');
+  t.match(await mend(), [{ error: { code: 'state_conflict', message: /does not say which bundle/ } }]);
 });

@@ -1,6 +1,11 @@
 import t from 'tap';
 import { readState } from '../../../src/core/catalog/store.ts';
-import { decider, type DecideOn } from '../../../src/core/publish/decide-on-state.ts';
+import {
+  decideOnLatest,
+  decider,
+  dependsOnStrays,
+  type DecideOn,
+} from '../../../src/core/publish/decide-on-state.ts';
 import { planOutputs } from '../../../src/core/publish/outputs.ts';
 import { publishBundle } from '../../../src/core/publish/publish-bundle.ts';
 import { parseBundlePath } from '../../../src/core/storage/key.ts';
@@ -120,3 +125,88 @@ t.test('force does not empty a whole bucket, unless that is allowed', async (t) 
   t.match(await decided('live/', false, '.'), { clears: true });
   t.match(await decided('', false, 'bundle'), { clears: false, action: 'publish_new' });
 });
+
+t.test('refusals, and the clearing of everything, depend on files that no record names', (t) => {
+  const depends = (action: string, clears = false): boolean =>
+    dependsOnStrays({ action, clears } as Parameters<typeof dependsOnStrays>[0]);
+  for (const action of ['fail_unmanaged', 'fail_conflict']) t.ok(depends(action), action);
+  for (const action of ['publish_new', 'upsert_additive', 'replace_catalog', 'skip_same'])
+    t.notOk(depends(action), action);
+  t.ok(depends('force_replace', true));
+  t.end();
+});
+
+t.test(
+  'without the lease, a refusal is final once the state did not change while it was looked at',
+  async (t) => {
+    /** Publishes something else while each of the first looks is taken; returns the states looked at. */
+    const looks = async (changes: number, action: string): Promise<number[]> => {
+      const { root, storage } = await layOut();
+      const generations: number[] = [];
+      const plan = await decideOnLatest(storage, await readState(storage), async ({ state }) => {
+        generations.push(state.kind === 'valid' ? state.catalog.generation : 0);
+        if (generations.length <= changes) await publish(root, { a: `version ${generations.length}` });
+        return { action, clears: false, look: generations.length } as unknown as Awaited<
+          ReturnType<DecideOn>
+        >;
+      });
+      t.match(plan, { look: generations.length }, 'the last one counts');
+      return generations;
+    };
+    t.same(await looks(0, 'fail_conflict'), [1]);
+    t.same(await looks(2, 'fail_conflict'), [1, 2, 3], 'each on the state as it is then');
+    t.same(await looks(20, 'fail_conflict'), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10], 'but not for ever');
+    t.same(await looks(2, 'publish_new'), [1], 'what is recorded decides alone');
+  },
+);
+
+t.test(
+  'limits: none, one that nothing is removed for, one that is exceeded, one that is lifted',
+  async (t) => {
+    const { storage, root } = await layOut();
+    const bundle = bundleOf({ a: 'new' });
+    const { identity: source, created } = bundle;
+    const decided = async (
+      maxRemoved: { count: number } | null,
+      files: Record<string, string>,
+      allowRemovals: boolean,
+    ): Promise<string> => {
+      const planned = await planOutputs(bundleOf(files), {
+        owner,
+        destination,
+        destinationPath,
+        recorded: [],
+      });
+      const seen: unknown[] = [];
+      const decideOn = decider(
+        { storage, root },
+        { ...destination, limits: { maxRemoved } },
+        {
+          ...{ owner, bundle: { source, created }, workflow: 'replacement', force: false },
+          ...{ destinationPath, planned },
+        },
+        { allowRemovals, onDecided: (one) => void seen.push(one) },
+      );
+      const stored = await readState(storage);
+      return decideOn(stored).then(
+        (plan) => {
+          t.same(seen, [{ plan, planned, stored }], 'and whoever asks sees it');
+          return plan.action;
+        },
+        (error: unknown) => {
+          t.same(seen, []);
+          return (error as { code: string }).code;
+        },
+      );
+    };
+    t.equal(await decided(null, { a: 'new' }, false), 'replace_catalog');
+    t.equal(await decided({ count: 0 }, { a: 'new' }, false), 'too_many_removals');
+    t.equal(await decided({ count: 0 }, { a: 'new' }, true), 'replace_catalog');
+    t.equal(await decided({ count: 1 }, { a: 'new' }, false), 'replace_catalog');
+    t.equal(
+      await decided({ count: 0 }, { a: 'new', b: 'b' }, false),
+      'replace_catalog',
+      'it removes nothing',
+    );
+  },
+);

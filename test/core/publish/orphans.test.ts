@@ -7,6 +7,7 @@ import type { PublishRequest } from '../../../src/core/publish/publish-request.t
 import type { DecidedOrphan } from '../../../src/core/publish/unpublish/unpublication.ts';
 import { publishPipeline } from '../../../src/core/publish/publish.ts';
 import type { DestinationResult, PipelineResult } from '../../../src/core/publish/results/result.ts';
+import type { OpenOptions } from '../../../src/core/storage/backend.ts';
 import type { StorageLocation } from '../../../src/core/storage/backends.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import { describeLocation } from '../../../src/core/storage/location.ts';
@@ -32,6 +33,9 @@ class Stand {
   /** What is opened instead of a place: `/source`, `/web`, `/twin`. */
   readonly places: Record<string, Storage>;
   readonly #destinations: DestinationConfig[];
+  /** How each place was opened, and which were closed again. */
+  readonly opened: [string, OpenOptions][] = [];
+  readonly closed: string[] = [];
 
   constructor(web: Storage, settings: Partial<DestinationConfig>, others: string[] = []) {
     this.places = { '/source': this.source, '/web': web };
@@ -54,7 +58,11 @@ class Stand {
         await this.source.remove(listedKey(`${name}/${file}`));
   }
 
-  async run(request: Partial<PublishRequest> = {}, sourceId = '/source'): Promise<PipelineResult> {
+  async run(
+    request: Partial<PublishRequest> = {},
+    sourceId = '/source',
+    signal?: AbortSignal,
+  ): Promise<PipelineResult> {
     const pipeline: PipelineConfig = {
       id: 'maps',
       source: { backend: 'local', path: '/source' },
@@ -66,10 +74,18 @@ class Stand {
       sceneMaps: { contentRules: 'warning' },
     };
     this.events.length = 0;
+    this.opened.length = 0;
+    this.closed.length = 0;
     const context = {
       ...contextWith(testClock()),
-      openStorage: async (location: StorageLocation) => this.places[describeLocation(location)] as Storage,
+      openStorage: async (location: StorageLocation, options: OpenOptions) => {
+        const place = describeLocation(location);
+        this.opened.push([place, options]);
+        const storage = this.places[place] as Storage;
+        return { ...storage, close: async () => void this.closed.push(place) };
+      },
       notify: (occurrence: Occurrence) => void this.events.push(occurrence),
+      ...(signal !== undefined && { signal }),
     };
     return publishPipeline(context, pipeline, { dryRun: false, force: false, ...request });
   }
@@ -376,3 +392,125 @@ function isRemoval(operation: string): boolean {
 function isCommit(operation: string): boolean {
   return operation === 'remove old/x/.publisher.json';
 }
+
+t.test('the destination is opened to be written to only where something may be removed', async (t) => {
+  const openedFor = async (orphans: 'report' | 'remove', dryRun: boolean): Promise<unknown> => {
+    const stand = new Stand(memoryStorage({ flavour: 'files' }), { orphans });
+    await stand.add('new', 'old/x');
+    await stand.run();
+    await stand.drop('old/x');
+    await stand.run({ dryRun });
+    t.same(stand.closed.sort(), ['/source', '/web', '/web'], 'and closed');
+    return stand.opened.at(-1);
+  };
+  t.same(await openedFor('report', false), ['/web', { readOnly: true, dryRun: false }]);
+  t.same(await openedFor('report', true), ['/web', { readOnly: true, dryRun: true }]);
+  t.same(await openedFor('remove', false), ['/web', { readOnly: false, dryRun: false }]);
+  t.same(await openedFor('remove', true), ['/web', { readOnly: true, dryRun: true }]);
+});
+
+t.test('a destination that failed, or a run that was stopped, looks for no orphans', async (t) => {
+  const web = memoryStorage({ flavour: 'files' });
+  const stand = new Stand(web, { orphans: 'remove' });
+  await stand.add('new', 'old/x');
+  await stand.run();
+  await stand.drop('old/x');
+  const stop = new AbortController();
+  const stopped = await stand.run(
+    { onProgress: ({ type }) => type === 'done' && stop.abort(new Error('SIGTERM')) },
+    '/source',
+    stop.signal,
+  );
+  t.match(stopped, { status: 'ok', destinations: [{ orphans: [], error: null }] });
+  t.equal(stand.opened.length, 2, 'source and destination, once each');
+  let opened = 0;
+  Object.defineProperty(stand.places, '/web', {
+    get: () => {
+      opened += 1;
+      throw new WaybillError('storage_denied', 'no');
+    },
+  });
+  t.match(await stand.run(), { destinations: [{ orphans: [], error: { code: 'storage_denied' } }] });
+  t.equal(opened, 1);
+  t.ok((await snapshot(web)).has('old/x/a.txt'));
+});
+
+t.test('stopped between two orphans, it leaves the second', async (t) => {
+  const web = memoryStorage({ flavour: 'files' });
+  const stand = new Stand(web, { orphans: 'remove' });
+  await stand.add('new', 'old/x', 'old/y');
+  await stand.run();
+  await stand.drop('old/x', 'old/y');
+  const stop = new AbortController();
+  stand.places['/web'] = {
+    ...web,
+    async remove(key, options) {
+      await web.remove(key, options);
+      if (key === 'old/x/.publisher.json') stop.abort(new Error('SIGTERM'));
+    },
+  };
+  const result = await stand.run({}, '/source', stop.signal);
+  t.match(orphansOf(result), [{ destinationPath: 'old/x', action: 'unpublish', error: null }]);
+  t.equal(orphansOf(result).length, 1);
+  t.ok((await snapshot(web)).has('old/y/a.txt'));
+});
+
+t.test('an orphan that somebody else removes meanwhile is none any more', async (t) => {
+  const web = memoryStorage({ flavour: 'files' });
+  const stand = new Stand(web, { orphans: 'remove' });
+  await stand.add('new', 'old/x', 'old/y');
+  await stand.run();
+  await stand.drop('old/x', 'old/y');
+  const onOrphan = ({ work }: DecidedOrphan): void => {
+    if (work.destinationPath === 'old/x') removeAll();
+  };
+  const removeAll = (): void => {
+    for (const file of ['a.txt', 'd/b.txt', '.publisher.json']) void web.remove(listedKey(`old/y/${file}`));
+  };
+  t.match(orphansOf(await stand.run({ onOrphan })), [{ destinationPath: 'old/x', error: null }]);
+  t.equal(orphansOf(await stand.run()).length, 0);
+});
+
+t.test('no limit of removals counts catalogs of bundles that are there', async (t) => {
+  for (const [orphans, maxRemoved, counts] of [
+    ['remove', { percent: 100 }, true],
+    ['remove', null, false],
+    ['report', { percent: 100 }, false],
+  ] as const) {
+    const web = memoryStorage({ flavour: 'files' });
+    const stand = new Stand(web, { orphans, limits: { maxRemoved } });
+    await stand.add('new', 'old/x');
+    await stand.run();
+    await stand.drop('old/x');
+    let read = 0;
+    stand.places['/web'] = {
+      ...web,
+      read(key) {
+        if (key === 'new/.publisher.json') read += 1;
+        return web.read(key);
+      },
+    };
+    t.match(orphansOf(await stand.run()), [{ destinationPath: 'old/x' }]);
+    t.equal(read, counts ? 2 : 1, `${orphans} ${JSON.stringify(maxRemoved)}`);
+  }
+});
+
+t.test('the refusal to take everything down says how much that is', async (t) => {
+  for (const [names, what] of [
+    [['a'], '"a" is an orphan; none was removed'],
+    [['a', 'b', 'c'], '"a" and 2 more are orphans; none was removed'],
+  ] as const) {
+    const stand = new Stand(memoryStorage({ flavour: 'files' }), { orphans: 'remove' });
+    await stand.add(...names);
+    await stand.run();
+    await stand.drop(...names);
+    const message = `the source holds no bundle at all, so that ${what}`;
+    t.match(await stand.run(), { destinations: [{ error: { code: 'too_many_removals', message } }] });
+    await put(stand.source, 'bad/manifest.json', '{');
+    t.match(
+      await stand.run(),
+      { destinations: [{ error: null, warnings: [{ severity: 'warning', code: 'orphans_not_removed' }] }] },
+      'an invalid bundle is one',
+    );
+  }
+});

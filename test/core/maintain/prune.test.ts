@@ -1,0 +1,288 @@
+import t from 'tap';
+import { parseState } from '../../../src/core/catalog/parse-state.ts';
+import type { CatalogState } from '../../../src/core/catalog/catalog.ts';
+import type { CoreContext } from '../../../src/core/context.ts';
+import { WaybillError } from '../../../src/core/errors.ts';
+import { lockText } from '../../../src/core/lease/lock-file.ts';
+import { newHolder, retire } from '../../../src/core/lease/this-holder.ts';
+import { refuseClockAhead } from '../../../src/core/maintain/clock-ahead.ts';
+import { prune, type PruneReport } from '../../../src/core/maintain/prune.ts';
+import { listedKey, type Key } from '../../../src/core/storage/key.ts';
+import type { Storage } from '../../../src/core/storage/storage.ts';
+import {
+  bundlePath,
+  contextWith,
+  owner,
+  publishTo,
+  put,
+  snapshot,
+  stateOf,
+  testClock,
+} from '../../faults/world.ts';
+import { memoryStorage, type MemoryOptions } from '../../support/memory-storage.ts';
+
+/** How prune goes about it, step by step: what it says beforehand, and what it leaves after a failure. */
+
+const policy = { enabled: true, keepLatest: 1, olderThanMs: null };
+const context = contextWith(testClock());
+const state = '.publisher.json';
+
+async function pruned(root: Storage, more: Partial<CoreContext> = {}): Promise<PruneReport> {
+  return prune({ ...context, ...more }, root, { owner, policy, maxRemoved: null, dryRun: false });
+}
+
+/** Three outputs, of which `b` and `c` go. */
+async function published(flavour: MemoryOptions['flavour'] = 'files'): Promise<Storage> {
+  const root = memoryStorage({ flavour });
+  await publishTo(root, { files: { a: 'a', b: 'b', c: 'c' } });
+  return root;
+}
+
+const stateKeys = new Set([`${bundlePath}/${state}`, `${bundlePath}/.publisher.lock`]);
+
+interface Told {
+  storage: Storage;
+  /** Each state that was written, and each output that was removed, in order. */
+  steps: (string | CatalogState)[];
+}
+
+/** A storage that tells what is written and removed; `removing` may fail, or act, before a removal. */
+function telling(root: Storage, removing: (key: Key) => Promise<void> = async () => undefined): Told {
+  const steps: Told['steps'] = [];
+  const remember = async (): Promise<void> => {
+    const text = (await snapshot(root)).get(`${bundlePath}/${state}`);
+    if (text !== undefined) steps.push(parseState(Buffer.from(text), ['local']));
+  };
+  const storage: Storage = {
+    ...root,
+    async write(key, body, options) {
+      const written = await root.write(key, body, options);
+      if (key.endsWith(`/${state}`)) await remember();
+      return written;
+    },
+    async rename(moves) {
+      await root.rename(moves);
+      if (moves.some(({ to }) => to.endsWith(`/${state}`))) await remember();
+    },
+    async remove(key, options) {
+      if (!stateKeys.has(key)) {
+        await removing(key);
+        steps.push(key);
+      }
+      await root.remove(key, options);
+    },
+  };
+  return { storage, steps };
+}
+
+for (const flavour of ['files', 'objects'] as const)
+  t.test(
+    `${flavour}: the intent names what goes before anything does, and the commit what is left`,
+    async (t) => {
+      const { storage, steps } = telling(await published(flavour));
+      t.match(await pruned(storage), { removed: [{ path: 'b' }, { path: 'c' }], errors: [], refused: null });
+      t.equal(steps.length, 4);
+      t.match(steps, [
+        {
+          kind: 'valid',
+          catalog: {
+            generation: 1,
+            outputs: { length: 3 },
+            pending: { action: 'prune', owner, outputs: [], removes: ['b', 'c'] },
+          },
+        },
+        'bundle/b',
+        'bundle/c',
+        { kind: 'valid', catalog: { generation: 2, outputs: [{ path: 'a' }], pending: null } },
+      ]);
+    },
+  );
+
+t.test('with nothing to prune, nothing is written, no lease is taken and nobody is told', async (t) => {
+  const root = memoryStorage({ flavour: 'files' });
+  await publishTo(root, { files: { a: 'a' } });
+  const still: Storage = {
+    ...root,
+    write: async () => Promise.reject(new Error('written')),
+    rename: async () => Promise.reject(new Error('renamed')),
+    obstacleTo: async () => Promise.reject(new Error('asked')),
+  };
+  const notify = (): void => void t.fail('nobody is told');
+  t.same(await pruned(still, { notify }), {
+    ...{ refused: null, removed: [], errors: [] },
+    decisions: (await pruned(root)).decisions,
+  });
+});
+
+t.test('what a dead publisher left is swept though nothing is pruned', async (t) => {
+  const root = memoryStorage({ flavour: 'files' });
+  await publishTo(root, { files: { a: 'a' } });
+  const dead = newHolder();
+  retire(dead);
+  await put(root, `${bundlePath}/.publisher.lock`, lockText(dead, 0));
+  await pruned(root);
+  t.same([...(await snapshot(root)).keys()], [`${bundlePath}/${state}`, `${bundlePath}/a`]);
+});
+
+t.test('an attempt that did not finish is settled, whether or not something is pruned', async (t) => {
+  for (const [files, paths] of [
+    [{ a: 'a' }, ['a']],
+    [{ a: 'a', b: 'b' }, ['a']],
+  ] as const) {
+    const root = memoryStorage({ flavour: 'objects' });
+    await publishTo(root, { files });
+    await publishTo(dyingAt(root, 'bundle/z'), { files: { ...files, z: 'z' } });
+    t.match(await stateOf(root), { catalog: { pending: { action: 'upsert_additive' } } });
+    const swept: string[] = [];
+    const { storage } = telling(root, async (key) => void swept.push(key));
+    t.match(await pruned(storage), { errors: [] });
+    t.match(await stateOf(root), { catalog: { pending: null, outputs: paths.map((path) => ({ path })) } });
+    t.ok(swept.includes('bundle/z'), 'parts of a file that was never finished are swept');
+  }
+});
+
+/** Of a process that dies when it writes this key. */
+function dyingAt(root: Storage, last: string): Storage {
+  let isDead = false;
+  const orDead = async <T>(work: () => Promise<T>): Promise<T> =>
+    isDead ? Promise.reject(new Error('dead')) : work();
+  return {
+    ...root,
+    write: (key, body, options) => {
+      isDead ||= key === last;
+      return orDead(() => root.write(key, body, options));
+    },
+    remove: (key, options) => orDead(() => root.remove(key, options)),
+    removeTree: (directory) => orDead(() => root.removeTree(directory)),
+  };
+}
+
+t.test('a catalog that cannot be read is told of, and the others are pruned', async (t) => {
+  const root = await published();
+  await put(root, `broken/${state}`, 'nonsense');
+  const occurrences: unknown[] = [];
+  const notify = (occurrence: unknown): void => void occurrences.push(occurrence);
+  t.match(await pruned(root, { notify }), {
+    removed: [{ path: 'b' }, { path: 'c' }],
+    errors: [{ destinationPath: 'broken', error: { code: 'state_conflict' } }],
+  });
+  t.match(occurrences, [{ type: 'outputs.pruned', data: { counts: { outputs_removed: 2, errors: 1 } } }]);
+});
+
+t.test('an output that was published again since the decision stays', async (t) => {
+  const root = await published();
+  let isDone = false;
+  const again: Storage = {
+    ...root,
+    async *list(directory, options) {
+      yield* root.list(directory, options);
+    },
+    async *read(key) {
+      yield* root.read(key);
+      if (isDone || !key.endsWith(state)) return;
+      isDone = true;
+      const later = { ...testClock(), now: () => new Date('2026-11-21T00:00:00Z') };
+      await publishTo(root, { files: { a: 'a', b: 'B', c: 'c' } }, later);
+    },
+  };
+  const { removed, errors } = await pruned(again);
+  t.same([removed, errors], [[], []]);
+  t.match(await stateOf(root), { catalog: { outputs: { length: 3 }, generation: 2 } });
+});
+
+t.test('after a failure the state says what is left; what cannot be known stays announced', async (t) => {
+  const away = new WaybillError('storage_permanent', 'away');
+  for (const isKnown of [true, false]) {
+    const root = await published();
+    const { storage } = telling(root, async (key) => {
+      if (key === 'bundle/c') throw away;
+    });
+    const report = await pruned({
+      ...storage,
+      stat: async (key) => (isKnown || key !== 'bundle/c' ? storage.stat(key) : Promise.reject(away)),
+    });
+    t.match(report, {
+      removed: [{ destinationPath: 'bundle', path: 'b' }],
+      errors: [{ destinationPath: 'bundle', error: { message: 'away' } }],
+    });
+    const left = await stateOf(root);
+    t.match(left, { catalog: { generation: 2, outputs: [{ path: 'a' }, { path: 'c' }] } });
+    t.match(left, {
+      catalog: { pending: isKnown ? null : { action: 'prune', removes: ['b', 'c'], holder: null } },
+    });
+    t.match(await pruned(root), { removed: [{ path: 'c' }], errors: [] }, 'the next one ends it');
+    t.match(await stateOf(root), { catalog: { outputs: [{ path: 'a' }], pending: null } });
+  }
+});
+
+t.test('stopped between two files, it removes no more, and the state says what is left', async (t) => {
+  const root = await published();
+  const stop = new AbortController();
+  const { storage } = telling(root, async () => stop.abort(new Error('SIGTERM')));
+  t.match(await pruned(storage, { signal: stop.signal }), {
+    removed: [{ path: 'b' }],
+    errors: [{ error: { message: /SIGTERM|unexpected/ } }],
+  });
+  t.match(await stateOf(root), { catalog: { outputs: [{ path: 'a' }, { path: 'c' }], pending: null } });
+});
+
+t.test('suspended past its lease between two files, it removes no more, and the intent stands', async (t) => {
+  const root = await published();
+  const clock = testClock();
+  let suspendedMs = 0;
+  const late = { ...clock, monotonic: () => clock.monotonic() + suspendedMs };
+  const { storage } = telling(root, async () => void (suspendedMs = 200_000));
+  const report = await prune(contextWith(late), storage, { owner, policy, maxRemoved: null, dryRun: false });
+  t.match(report, { removed: [{ path: 'b' }], errors: [{ error: { code: 'lease_lost' } }] });
+  t.match(await stateOf(root), {
+    catalog: { generation: 1, outputs: { length: 3 }, pending: { removes: ['b', 'c'] } },
+  });
+  t.ok((await snapshot(root)).has('bundle/c'));
+});
+
+t.test(
+  'the clock of the storage: asked by a file that is gone again; five minutes are tolerated',
+  async (t) => {
+    const clock = { ...testClock(), now: () => new Date('2026-11-20T12:00:00Z') };
+    const inner = memoryStorage({ flavour: 'files' });
+    const written: string[] = [];
+    const withTime = (modifiedAt: Date | null | undefined, told: number | null = null): Storage => ({
+      ...inner,
+      facts: { ...inner.facts, clockOffsetMs: told },
+      async write(key, body, options) {
+        written.push(`${options.mode} ${body.size} ${key.replace(/-[0-9a-f-]{36}\//, '-UUID/')}`);
+        return inner.write(key, body, options);
+      },
+      stat: async () =>
+        modifiedAt === undefined ? undefined : { type: 'file', size: 1, version: null, modifiedAt },
+    });
+    const asked = async (storage: Storage, mayWrite = true): Promise<string | null> =>
+      refuseClockAhead(storage, clock, { mayWrite }).then(
+        () => null,
+        (error: unknown) => (error as WaybillError).message,
+      );
+    const behind = (ms: number): Date => new Date(clock.now().getTime() - ms);
+    t.equal(await asked(withTime(behind(300_000))), null);
+    t.match(
+      await asked(withTime(behind(300_001))),
+      /^the clock of this machine is .* ahead of that of memory/,
+    );
+    t.same(written, Array(2).fill('replace 1 .publisher-probe-UUID/clock'));
+    t.equal((await snapshot(inner)).size, 0);
+    t.equal(await asked(withTime(behind(-900_000))), null, 'behind the storage, outputs seem younger');
+    t.equal(await asked(withTime(null)), null, 'a storage that reports no times');
+    t.equal(await asked(withTime(undefined)), null, 'or has lost the file');
+    t.equal(await asked(withTime(behind(900_000)), false), null, 'not asked');
+    t.equal(await asked(withTime(null, -300_000)), null, 'told');
+    t.match(await asked(withTime(null, -300_001), false), /ahead/);
+    await t.rejects(
+      refuseClockAhead(
+        { ...withTime(null), write: async () => Promise.reject(new WaybillError('storage_denied', 'no')) },
+        clock,
+        { mayWrite: true },
+      ),
+      { code: 'storage_denied' },
+    );
+    t.equal(await inner.stat(listedKey('.publisher-probe')), undefined);
+  },
+);

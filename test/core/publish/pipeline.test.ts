@@ -1,0 +1,431 @@
+import t from 'tap';
+import type { DestinationConfig, PipelineConfig } from '../../../src/core/config/config.ts';
+import { errorRecord, WaybillError } from '../../../src/core/errors.ts';
+import type { Occurrence } from '../../../src/core/notify/event.ts';
+import { publishPipeline } from '../../../src/core/publish/publish.ts';
+import type { PublishRequest } from '../../../src/core/publish/publish-request.ts';
+import type { PipelineResult, Progress } from '../../../src/core/publish/results/result.ts';
+import type { OpenOptions } from '../../../src/core/storage/backend.ts';
+import type { StorageLocation } from '../../../src/core/storage/backends.ts';
+import { listedKey } from '../../../src/core/storage/key.ts';
+import { describeLocation } from '../../../src/core/storage/location.ts';
+import type { Storage } from '../../../src/core/storage/storage.ts';
+import { contextWith, destinationOf, put, snapshot, testClock } from '../../faults/world.ts';
+import { memoryStorage } from '../../support/memory-storage.ts';
+
+/** One pipeline from a source in memory to a destination in memory, and what is seen of it from outside. */
+
+const oldest = '2026-11-20T00:00:00.000Z';
+const newer = '2026-11-21T00:00:00.000Z';
+
+interface Settings extends Partial<DestinationConfig> {
+  source?: PipelineConfig['source'];
+  request?: Partial<PublishRequest>;
+  signal?: AbortSignal;
+}
+
+class Stand {
+  source: Storage = memoryStorage({ flavour: 'files' });
+  web: Storage = memoryStorage({ flavour: 'files' });
+  /** Each place that was opened, and how. */
+  readonly opened: [string, OpenOptions][] = [];
+  readonly closed: string[] = [];
+  readonly events: Occurrence[] = [];
+  readonly progress: Progress[] = [];
+  opening: (place: string) => void = () => undefined;
+
+  async add(name: string, files: Record<string, string>, created = oldest): Promise<void> {
+    for (const [path, text] of Object.entries(files)) await put(this.source, `${name}/${path}`, text);
+    await put(
+      this.source,
+      `${name}/manifest.json`,
+      JSON.stringify({ created, files: Object.keys(files).sort() }),
+    );
+  }
+
+  async run({ source, request, signal, ...settings }: Settings = {}): Promise<PipelineResult> {
+    const pipeline: PipelineConfig = {
+      ...{ id: 'maps', sourceId: '/source', maxWaiting: null, schedule: null, watch: null },
+      source: source ?? { backend: 'local', path: '/source' },
+      sceneMaps: { contentRules: 'warning' },
+      destinations: [{ ...destinationOf('replacement'), ...settings }],
+    };
+    this.progress.length = 0;
+    const openStorage = async (location: StorageLocation, options: OpenOptions): Promise<Storage> => {
+      const place = describeLocation(location);
+      this.opened.push([place, options]);
+      this.opening(place);
+      const storage = place === '/source' ? this.source : this.web;
+      return { ...storage, close: async () => void this.closed.push(place) };
+    };
+    const context = {
+      ...contextWith(testClock()),
+      openStorage,
+      notify: (occurrence: Occurrence) => void this.events.push(occurrence),
+      ...(signal !== undefined && { signal }),
+    };
+    const onProgress = (progress: Progress): void => void this.progress.push(progress);
+    return publishPipeline(context, pipeline, { dryRun: false, force: false, onProgress, ...request });
+  }
+}
+
+/** A storage in which something happens before a file is read for the first time. */
+function beforeReading(storage: Storage, name: string, happens: () => Promise<void>): Storage {
+  let isDone = false;
+  return {
+    ...storage,
+    async *read(key) {
+      if (!isDone && key === name) {
+        isDone = true;
+        await happens();
+      }
+      yield* storage.read(key);
+    },
+  };
+}
+
+const unread = { status: 'failed', actions: [], orphans: [], warnings: [] };
+const nothing = { bundles: 0, invalidBundles: [], destinations: [], warnings: [], error: null };
+
+t.test('a pipeline of uploads is skipped, with a warning, and opens nothing', async (t) => {
+  const stand = new Stand();
+  const result = await stand.run({ source: { backend: 'http_upload' } as never });
+  const { warnings } = result;
+  t.same(result, { pipelineId: 'maps', status: 'skipped', ...nothing, warnings });
+  t.match(warnings, [{ severity: 'warning', code: 'upload_pipeline_skipped', message: /"maps"/ }]);
+  t.equal(warnings.length, 1);
+  t.same([stand.opened, stand.events], [[], []]);
+});
+
+t.test('an empty source is a success with a warning, and no destination is opened', async (t) => {
+  const stand = new Stand();
+  const result = await stand.run();
+  t.match(result.warnings, [{ severity: 'warning', code: 'no_bundles' }]);
+  t.same(result, {
+    ...nothing,
+    ...{ pipelineId: 'maps', status: 'ok', warnings: result.warnings },
+    destinations: [
+      {
+        ...{ destinationId: 'web', location: '/destination', status: 'ok', actions: [], orphans: [] },
+        ...{ warnings: [], error: null },
+      },
+    ],
+  });
+  t.same(stand.opened, [['/source', { readOnly: true, mustExist: true, dryRun: false }]]);
+  t.same(stand.closed, ['/source']);
+});
+
+t.test('source and destination are opened for what is done with them, and closed', async (t) => {
+  for (const dryRun of [true, false]) {
+    const stand = new Stand();
+    await stand.add('a', { 'a.txt': 'a' });
+    t.match(await stand.run({ request: { dryRun } }), { status: 'ok', bundles: 1, warnings: [] });
+    t.same(stand.opened, [
+      ['/source', { readOnly: true, mustExist: true, dryRun }],
+      ['/destination', { readOnly: dryRun, dryRun }],
+    ]);
+    t.same(stand.closed, ['/destination', '/source']);
+    t.equal((await snapshot(stand.web)).size, dryRun ? 0 : 2);
+    t.same(
+      stand.events.map(({ type }) => type),
+      dryRun ? [] : ['bundle.published'],
+    );
+  }
+});
+
+t.test('a source that cannot be read fails every destination with its own error, once told', async (t) => {
+  const away = new WaybillError('storage_permanent', 'the disk is away', { hint: 'mount it' });
+  for (const dryRun of [true, false]) {
+    const stand = new Stand();
+    stand.opening = (place) => {
+      if (place === '/source') throw away;
+    };
+    const result = await stand.run({ request: { dryRun, runId: 'r1' } });
+    const error = errorRecord(away);
+    t.same(result, {
+      ...nothing,
+      ...{ pipelineId: 'maps', status: 'failed', error },
+      destinations: [{ destinationId: 'web', location: '/destination', ...unread, error }],
+    });
+    t.match(
+      stand.events,
+      dryRun ? [] : [{ data: { pipeline_id: 'maps', destination_id: null, run_id: 'r1' } }],
+    );
+    t.equal(stand.events.length, dryRun ? 0 : 1);
+  }
+});
+
+t.test('an invalid bundle is counted, excludes itself, and is told of', async (t) => {
+  const stand = new Stand();
+  await stand.add('a', { 'a.txt': 'a' });
+  await put(stand.source, 'b/manifest.json', '{');
+  const result = await stand.run();
+  t.match(result, {
+    ...{ status: 'failed', bundles: 2, error: null, warnings: [] },
+    invalidBundles: [{ bundle: 'b', error: { code: 'invalid_bundle' } }],
+    destinations: [{ status: 'ok', actions: [{ bundle: 'a', action: 'publish_new' }] }],
+  });
+  t.match(stand.events, [
+    { type: 'bundle.published', data: { bundle: { path: 'a' }, run_id: null } },
+    { type: 'bundle.publish_failed', data: { bundle: { path: 'b' }, run_id: null } },
+  ]);
+  t.equal(stand.events.length, 2);
+});
+
+t.test('progress: what is planned once, then the bytes and outputs, then the result', async (t) => {
+  const stand = new Stand();
+  await stand.add('a', { 'a.txt': 'abc', 'b.txt': 'de' });
+  const { destinations } = await stand.run();
+  const at = { destinationId: 'web' };
+  t.same(stand.progress, [
+    { ...at, type: 'planned', destinationPath: 'a', action: 'publish_new', outputs: 2, bytes: 5 },
+    { ...at, type: 'bytes', count: 3 },
+    { ...at, type: 'output', path: 'a.txt' },
+    { ...at, type: 'bytes', count: 2 },
+    { ...at, type: 'output', path: 'b.txt' },
+    { ...at, type: 'done', result: destinations[0]?.actions[0] },
+  ]);
+  t.match(await stand.run(), {
+    destinations: [{ actions: [{ action: 'skip_same', outputsKept: 2, bytesKept: 5, outputsWritten: 0 }] }],
+  });
+  t.match(stand.progress, [{ type: 'planned', action: 'skip_same', outputs: 0 }, { type: 'done' }]);
+  t.equal(stand.progress.length, 2);
+});
+
+t.test(
+  'decisions are shown to whoever asks, before anything follows; their objection stops it',
+  async (t) => {
+    const stand = new Stand();
+    await stand.add('a', { 'a.txt': 'abc' });
+    const decided: string[] = [];
+    await stand.run({
+      request: {
+        onDecided: ({ plan, planned, stored }) => {
+          decided.push(`${plan.action} of ${planned.length}, state ${stored.state.kind}`);
+          if (decided.length === 2) throw new WaybillError('plan_stale', 'objection');
+        },
+      },
+    });
+    t.same(decided, ['publish_new of 1, state absent', 'publish_new of 1, state absent']);
+    t.match(stand.progress.at(-1), { result: { action: 'error', error: { code: 'plan_stale' } } });
+    t.same([...(await snapshot(stand.web)).keys()], []);
+  },
+);
+
+t.test('a dry run names what is in the way', async (t) => {
+  const stand = new Stand();
+  await stand.add('a', { 'a.txt': 'a' });
+  const obstacle = new WaybillError('storage_denied', 'in the way');
+  const asked: { bytes: number | null }[] = [];
+  const { web } = stand;
+  stand.web = {
+    ...web,
+    obstacleTo: async (change) => {
+      asked.push(change);
+      return obstacle;
+    },
+  };
+  for (const dryRun of [true, false]) {
+    const { destinations } = await stand.run({ request: { dryRun } });
+    t.match(destinations, [
+      { status: 'failed', actions: [{ action: 'error', error: { code: obstacle.code } }] },
+    ]);
+  }
+  t.same(
+    asked.map(({ bytes }) => bytes),
+    [1, 1],
+  );
+  await put(web, 'a/.publisher.tmp/left/behind', 'x');
+  await stand.run({ request: { dryRun: true } });
+  t.same(asked.at(-1)?.bytes, null, 'what a dead attempt left is swept before the next begins');
+  await stand.run();
+  t.same(asked.at(-1)?.bytes, 1, 'and under the lease it was');
+});
+
+for (const [created, name] of [
+  [newer, 'c'],
+  [oldest, 'a'],
+] as const)
+  t.test(
+    `fixed: overtaken by "${name}" while it looked, a run selects again and publishes that`,
+    async (t) => {
+      const stand = new Stand();
+      const real = stand.source;
+      await stand.add('b', { 'which.txt': 'b' });
+      stand.source = beforeReading(real, 'b/which.txt', async () => {
+        const other = new Stand();
+        other.source = real;
+        other.web = stand.web;
+        await other.add(name, { 'which.txt': name }, created);
+        t.match(await other.run({ mapping: 'fixed' }), { status: 'ok' });
+      });
+      const { destinations } = await stand.run({ mapping: 'fixed' });
+      t.match(destinations, [{ status: 'ok', actions: [{ bundle: name, action: 'skip_same' }] }]);
+      t.match(destinations[0]?.warnings, [
+        { code: 'fixed_bundle_selected', message: new RegExp(`"${name}"`) },
+      ]);
+      t.equal(destinations[0]?.warnings.length, 1, 'that of the first selection does not stand beside it');
+      t.equal((await snapshot(stand.web)).get('which.txt'), name);
+      t.equal(stand.progress.filter(({ type }) => type === 'planned').length, 1);
+    },
+  );
+
+t.test('fixed: what selecting again fails with is what the bundle fails with', async (t) => {
+  const spoil: [string, (source: Storage) => Promise<unknown>, object][] = [
+    [
+      'the source is empty by then',
+      async (source) => {
+        for (const file of ['b/manifest.json', 'c/manifest.json', 'c/which.txt'])
+          await source.remove(listedKey(file));
+      },
+      { code: 'bundle_not_found', message: 'the source holds no bundle any more', hint: null },
+    ],
+    [
+      'a bundle is invalid by then',
+      async (source) => put(source, 'd/manifest.json', '{'),
+      { code: 'invalid_bundle', hint: 'mend or remove that bundle' },
+    ],
+    [
+      'the newest has a file too few',
+      async (source) => source.remove(listedKey('c/which.txt')),
+      {
+        code: 'invalid_bundle',
+        hint: /mend the bundle/,
+        findings: [{ severity: 'error', file: 'which.txt' }],
+      },
+    ],
+  ];
+  for (const [what, happens, error] of spoil) {
+    const stand = new Stand();
+    const real = stand.source;
+    await stand.add('b', { 'which.txt': 'b' });
+    stand.source = beforeReading(real, 'b/which.txt', async () => {
+      const other = new Stand();
+      other.source = real;
+      other.web = stand.web;
+      await other.add('c', { 'which.txt': 'c' }, newer);
+      t.match(await other.run({ mapping: 'fixed' }), { status: 'ok' });
+      await happens(real);
+    });
+    const { destinations } = await stand.run({ mapping: 'fixed' });
+    t.match(destinations, [{ status: 'failed', actions: [{ bundle: 'b', action: 'error', error }] }], what);
+    t.equal((await snapshot(stand.web)).get('which.txt'), 'c', what);
+  }
+});
+
+t.test(
+  'preserve_relative: an older bundle takes the place of a newer one, and nothing is selected again',
+  async (t) => {
+    const stand = new Stand();
+    await stand.add('b', { 'which.txt': 'new' }, newer);
+    await stand.run();
+    await stand.add('b', { 'which.txt': 'old' }, oldest);
+    t.match(await stand.run(), {
+      destinations: [{ status: 'ok', actions: [{ action: 'replace_catalog' }] }],
+    });
+    t.equal((await snapshot(stand.web)).get('b/which.txt'), 'old');
+    t.equal(stand.opened.filter(([place]) => place === '/source').length, 2);
+  },
+);
+
+t.test('replacing the destination root is warned of, as what it is', async (t) => {
+  const stand = new Stand();
+  await stand.add('b', { 'a.txt': '1' });
+  const warned = async (settings: Settings): Promise<unknown[]> => {
+    const { destinations } = await stand.run({ mapping: 'fixed', ...settings });
+    const found = destinations[0]?.warnings ?? [];
+    return found
+      .filter(({ code }) => code !== 'fixed_bundle_selected')
+      .map(({ severity, code, message }) => [severity, code, message]);
+  };
+  const replaced = (what: string): unknown[] => [
+    ['warning', 'destination_root_replaced', `target=.: ${what} (/destination)`],
+  ];
+  t.same(await warned({}), [], 'publish_new');
+  await stand.add('b', { 'a.txt': '2' });
+  t.same(await warned({ workflow: 'additive' }), [], 'upsert_additive');
+  await stand.add('b', { 'a.txt': '3' });
+  const outputs = 'the outputs of this pipeline at the destination root';
+  t.same(await warned({ request: { dryRun: true } }), replaced(`${outputs} would be replaced`));
+  t.same(await warned({}), replaced(`${outputs} was replaced`));
+  await put(stand.web, '.publisher.json', '{');
+  const all = 'everything below the destination root';
+  t.same(await warned({ request: { force: true } }), replaced(`${all} was replaced`));
+  await put(stand.web, '.publisher.json', '{');
+  await stand.add('b', { 'a.txt': '4' });
+  const below = await stand.run({ request: { force: true }, mapping: 'preserve_relative' });
+  t.same(below.destinations[0]?.warnings, []);
+});
+
+t.test('stopped between two bundles, a run says what it left; the first stays published', async (t) => {
+  for (const [reason, code] of [
+    [new WaybillError('cancelled', 'by a person'), 'cancelled'],
+    [new Error('SIGTERM'), 'aborted'],
+  ] as const) {
+    const stand = new Stand();
+    await stand.add('a', { 'a.txt': 'a' });
+    await stand.add('b', { 'b.txt': 'b' });
+    const stop = new AbortController();
+    const result = await stand.run({
+      signal: stop.signal,
+      request: { onProgress: ({ type }) => type === 'done' && stop.abort(reason) },
+    });
+    const [web] = result.destinations;
+    t.match(web, {
+      status: 'failed',
+      actions: [{ bundle: 'a', action: 'publish_new', error: null }],
+      error: { code },
+    });
+    t.equal(web?.actions.length, 1);
+    t.equal(web?.error?.hint, code === 'aborted' ? 'run again to finish it' : null);
+    t.ok((await snapshot(stand.web)).has('a/a.txt'));
+    t.notOk((await snapshot(stand.web)).has('b/b.txt'));
+  }
+});
+
+t.test('stopped after the last bundle, a run has done all it had to', async (t) => {
+  const stand = new Stand();
+  await stand.add('a', { 'a.txt': 'a' });
+  const stop = new AbortController();
+  const result = await stand.run({
+    signal: stop.signal,
+    request: { onProgress: ({ type }) => type === 'done' && stop.abort(new Error('SIGTERM')) },
+  });
+  t.match(result, { status: 'ok', destinations: [{ status: 'ok', error: null }] });
+});
+
+t.test('stopped in the midst of a bundle, that bundle is aborted, and the rest is left', async (t) => {
+  for (const moment of ['planned', 'bytes']) {
+    const stand = new Stand();
+    await stand.add('a', { 'a.txt': 'a', 'more.txt': 'm' });
+    await stand.add('b', { 'b.txt': 'b' });
+    const stop = new AbortController();
+    const reason = new Error('SIGTERM');
+    const result = await stand.run({
+      signal: stop.signal,
+      request: { onProgress: ({ type }) => type === moment && stop.abort(reason) },
+    });
+    const [web] = result.destinations;
+    t.match(web?.actions, [
+      { bundle: 'a', action: 'error', error: { code: 'aborted', hint: 'run again to finish it' } },
+    ]);
+    t.equal(web?.actions.length, 1);
+    t.equal(web?.error, null, 'told once');
+    t.same([...(await snapshot(stand.web)).keys()], []);
+  }
+});
+
+t.test('what fails a stopped publication for another reason keeps that reason', async (t) => {
+  const stand = new Stand();
+  await stand.add('a', { 'a.txt': 'a' });
+  const stop = new AbortController();
+  stand.web = {
+    ...stand.web,
+    write: async () => {
+      stop.abort(new Error('SIGTERM'));
+      throw new WaybillError('storage_denied', 'no');
+    },
+  };
+  const { destinations } = await stand.run({ signal: stop.signal });
+  t.match(destinations[0]?.actions, [{ error: { code: 'storage_denied' } }]);
+});
