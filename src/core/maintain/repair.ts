@@ -9,7 +9,7 @@ import { whileHeld } from '../lease/while-held.ts';
 import { decidingUnderLease } from '../lease/with-lease.ts';
 import { withReleasers } from '../lifecycle.ts';
 import { apply } from '../publish/apply/apply.ts';
-import type { Plan, PlannedOutput } from '../publish/plan.ts';
+import type { PlannedOutput, Work } from '../publish/plan.ts';
 import { parseBundlePath } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
@@ -115,22 +115,19 @@ async function writeAgain(
       if (known?.record.updatedAt === record.updatedAt) writes.push({ ...record, body: known.supply.body });
       else untouched.push(record);
     }
-    const plan: Plan = {
+    const work: Work = {
       owner: place.owner,
       bundle,
       destinationPath: place.destinationPath,
       action: 'upsert_additive',
-      reason: { code: 'outputs_differ', message: `${writes.length} published outputs are damaged` },
       writes,
       kept: [],
       removes: [],
       clears: false,
-      unkept: [],
       untouched,
-      changes: [],
     };
     if (writes.length > 0)
-      await apply(plan, {
+      await apply(work, {
         storage: whileHeld(storage, lease),
         lease,
         clock,

@@ -80,11 +80,14 @@ export function dependsOnStrays({ action, clears }: Plan): boolean {
   return clears || !(changesDestination(action) || action === 'skip_same');
 }
 
-/** Whether both show nothing but what the same state records; then both lead to the same decision. */
+/**
+ * Whether both, of the same state, show nothing but what that records; then both lead to the same decision:
+ * what it vouches for is looked at once.
+ */
 function isSameSight(a: Observation, b: Observation): boolean {
   const isPlain = ({ contentPresent, unrecorded, nested, contents, obstacles }: Observation): boolean =>
     contentPresent && unrecorded.length + nested.length + contents.length + obstacles.size === 0;
-  return a.state === b.state && a.damaged === b.damaged && isPlain(a) && isPlain(b);
+  return isPlain(a) && isPlain(b);
 }
 
 export function isSameState(a: StoredState, b: StoredState): boolean {

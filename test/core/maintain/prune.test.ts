@@ -114,6 +114,22 @@ t.test('with nothing to prune, nothing is written, no lease is taken and nobody 
   });
 });
 
+t.test('the clock of the storage matters only where something goes by its age', async (t) => {
+  const options = { owner, maxRemoved: null, dryRun: false };
+  const byAge = (olderThanMs: number) => ({ enabled: true, keepLatest: null, olderThanMs });
+  const root = await published();
+  const behind = { ...root, facts: { ...root.facts, clockOffsetMs: -1_000_000 } };
+  t.match(await prune(context, behind, { ...options, policy: byAge(1_000) }), { refused: null, removed: [] });
+  const later = { ...testClock(), now: () => new Date('2026-11-21T00:00:00Z') };
+  t.match(await prune(contextWith(later), behind, { ...options, policy: byAge(1_000) }), {
+    refused: { code: 'clock_ahead' },
+  });
+  t.match(await prune(contextWith(later), behind, { ...options, policy }), {
+    refused: null,
+    removed: { length: 2 },
+  });
+});
+
 t.test('what a dead publisher left is swept though nothing is pruned', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
   await publishTo(root, { files: { a: 'a' } });

@@ -35,6 +35,7 @@ for (const flavour of ['files', 'objects'] as const) {
         [`session-2/${bundlePath}`, ['within']],
       ],
     );
+    t.same(reports[0]?.missing, []);
     await reconcile(context, root, { owner, dryRun: false, allOwners: true });
     t.same(await snapshot(root), before, 'and nothing is touched');
   });

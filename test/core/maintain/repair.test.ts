@@ -10,6 +10,7 @@ import type { StorageLocation } from '../../../src/core/storage/backends.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import { describeLocation } from '../../../src/core/storage/location.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
+import { within } from '../../../src/core/storage/wrappers/within.ts';
 import {
   contextWith,
   destinationOf,
@@ -191,6 +192,7 @@ t.test('a write that fails leaves what was there, and is told', async (t) => {
     await verify(web, { concurrency: 2 }),
   );
   t.match(reports, [{ repaired: [], error: { message: 'no space' } }]);
+  t.same(reports[0]?.repaired, []);
   t.same((await snapshot(web)).get('bundle/b.txt'), damaged.get('bundle/b.txt'));
   t.match(await mend(), [{ repaired: { length: 4 }, error: null }], 'and can be repaired later');
 });
@@ -351,6 +353,71 @@ t.test('what was published again since it was found damaged is not written over'
     },
   ]);
   t.equal((await snapshot(web)).get('bundle/a.txt'), 'a2');
+});
+
+t.test('if all of it was published again, no attempt is made', async (t) => {
+  const { places, web, check } = await layOut('files');
+  await put(web, 'bundle/a.txt', 'A');
+  const verified = await check();
+  const later = { ...testClock(), now: () => new Date('2026-11-21T00:00:00Z') };
+  let generation: number | undefined;
+  const source: Storage = {
+    ...places['/source']!,
+    async *read(key) {
+      yield* places['/source']!.read(key);
+      if (generation !== undefined || key !== 'bundle/a.txt') return;
+      await publishTo(web, { files: { 'a.txt': 'a2' } }, later);
+      const state = await stateOf(web);
+      generation = state.kind === 'valid' ? state.catalog.generation : 0;
+    },
+  };
+  const context = { ...contextWith(testClock()), openStorage: async () => source };
+  const [report] = await repair(context, { pipeline, destination, root: web, dryRun: false }, verified);
+  t.match(report, { repaired: [], unrepaired: [{ path: 'a.txt' }], error: null });
+  t.match(await stateOf(web), { catalog: { generation } });
+});
+
+t.test('stopped in the midst of it, a repair leaves everything as it was', async (t) => {
+  const { places, web, check } = await layOut('files');
+  await put(web, 'bundle/a.txt', 'A');
+  await put(web, 'bundle/b.txt', 'B');
+  const stop = new AbortController();
+  const dying: Storage = {
+    ...web,
+    async write(key, body, options) {
+      if (options.mode === 'scratch') stop.abort(new Error('SIGTERM'));
+      return web.write(key, body, options);
+    },
+  };
+  const context = {
+    ...{ ...contextWith(testClock()), signal: stop.signal },
+    openStorage: async (location: StorageLocation) => places[describeLocation(location)] as Storage,
+  };
+  const [report] = await repair(
+    context,
+    { pipeline, destination, root: dying, dryRun: false },
+    await check(),
+  );
+  t.match(report, { repaired: [], error: {} });
+  t.match((await snapshot(web)).get('bundle/b.txt'), 'B');
+});
+
+t.test('of several places that should have the bytes, the first that has them gives them', async (t) => {
+  const { places, web, mend } = await layOut('files');
+  const mirror = places['/mirror']!;
+  // Discovery finds this one first.
+  await put(places['/source']!, 'another/c.txt', 'other');
+  const manifest = { schema_version: 1, created: '2026-11-20T00:00:00Z', files: ['c.txt'] };
+  await put(places['/source']!, 'another/manifest.json', JSON.stringify(manifest));
+  await put(web, 'bundle/sub/c.txt', 'C');
+  t.match(await mend(), [{ repaired: [{ path: 'sub/c.txt', from: 'source' }] }]);
+  await places['/source']!.remove(listedKey('bundle/manifest.json'));
+  await put(mirror, 'a-broken/.publisher.json', 'nonsense');
+  await put(mirror, 'bundle/a.txt', 'x');
+  await publishTo(within(mirror, listedKey('two')), { files: { 'same.txt': 'a' } });
+  await put(web, 'bundle/a.txt', 'A');
+  t.match(await mend(), [{ repaired: [{ path: 'a.txt', from: 'destination "mirror"' }] }]);
+  t.equal((await snapshot(web)).get('bundle/a.txt'), 'a');
 });
 
 t.test('a catalog that does not say which bundle was published is not repaired', async (t) => {

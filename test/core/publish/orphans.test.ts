@@ -514,3 +514,19 @@ t.test('the refusal to take everything down says how much that is', async (t) =>
     );
   }
 });
+
+t.test('an orphan whose catalog does not say which bundle it was is one, too', async (t) => {
+  const web = memoryStorage({ flavour: 'files' });
+  const stand = new Stand(web, { orphans: 'report' });
+  await stand.add('new', 'old/x');
+  await stand.run();
+  await stand.drop('old/x');
+  const catalog = JSON.parse((await snapshot(web)).get('old/x/.publisher.json') ?? '') as {
+    bundles?: unknown;
+  };
+  delete catalog.bundles;
+  await put(web, 'old/x/.publisher.json', JSON.stringify(catalog));
+  await put(web, 'broken/.publisher.json', 'nonsense');
+  await publishTo(web, { files: { 'theirs.txt': 't' }, as: otherOwner });
+  t.same(orphansOf(await stand.run()), [{ ...gone, bundle: null, action: 'keep' }], 'and nothing else is');
+});

@@ -259,3 +259,40 @@ t.test('an obstacle that comes before the lease is told before anything goes', a
   t.same(await snapshot(root), before);
   t.match(await remove(root), { outputs: ['a.txt'] });
 });
+
+t.test('stopped before anything went, it leaves everything as it was', async (t) => {
+  const root = memoryStorage({ flavour: 'files' });
+  await publishTo(root, { files: { 'a.txt': 'a', 'b.txt': 'b' } });
+  const before = await snapshot(root);
+  const stop = new AbortController();
+  const stopping: Storage = {
+    ...root,
+    async keep(key, aside) {
+      stop.abort(new Error('SIGTERM'));
+      return root.keep(key, aside);
+    },
+  };
+  const request = { owner, destinationPath: bundlePath, maxRemoved: null, dryRun: false, concurrency: 1 };
+  const stopped = unpublish({ ...context, signal: stop.signal }, stopping, request);
+  await t.rejects(stopped, { message: /SIGTERM|stopped/ });
+  t.same(await snapshot(root), before);
+});
+
+t.test('nobody need listen, and many bundle paths are named in part', async (t) => {
+  const root = memoryStorage({ flavour: 'files' });
+  await publishTo(root, { files: { 'a.txt': 'a' } });
+  const names = Array.from({ length: 12 }, (_, index) => `p${String(index).padStart(2, '0')}`);
+  for (const name of names.slice(0, 9)) await put(root, `${name}/.publisher.json`, '{}');
+  const named = async (): Promise<string> =>
+    remove(root, { destinationPath: 'zzzzzz' }).then(
+      () => '',
+      (error: unknown) => (error as WaybillError).hint ?? '',
+    );
+  const ten = `published here: bundle, ${names.slice(0, 9).join(', ')}`;
+  t.equal(await named(), ten);
+  for (const name of names.slice(9)) await put(root, `${name}/.publisher.json`, '{}');
+  t.equal(await named(), `${ten} and 3 more`);
+  const silent = contextWith(testClock());
+  const request = { owner, destinationPath: bundlePath, maxRemoved: null, dryRun: false, concurrency: 1 };
+  t.match(await unpublish(silent, root, request), { outputs: ['a.txt'] });
+});

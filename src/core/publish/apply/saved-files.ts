@@ -17,9 +17,11 @@ export class SavedFiles {
 
   /** Keeps the files at these keys; those that do not exist are passed over. */
   async save(keys: readonly Key[]): Promise<void> {
-    const { storage, lease, concurrency } = this.#options;
+    const { storage, lease, signal, concurrency } = this.#options;
     await inParallel(keys.entries(), concurrency, async ([index, key]) => {
       lease.check();
+      // Nothing was changed yet, and on a remote storage this may take minutes.
+      signal?.throwIfAborted();
       const kept = await storage.keep(key, this.#aside(index)).catch((error: unknown) => {
         this.#hasCopies = true;
         throw error;
