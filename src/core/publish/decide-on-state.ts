@@ -86,7 +86,9 @@ export function dependsOnStrays({ action, clears }: Plan): boolean {
  */
 function isSameSight(a: Observation, b: Observation): boolean {
   const isPlain = ({ contentPresent, unrecorded, nested, contents, obstacles }: Observation): boolean =>
-    contentPresent && unrecorded.length + nested.length + contents.length + obstacles.size === 0;
+    contentPresent &&
+    obstacles.size === 0 &&
+    [unrecorded, nested, contents].every(({ length }) => length === 0);
   return isPlain(a) && isPlain(b);
 }
 

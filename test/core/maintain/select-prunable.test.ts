@@ -62,3 +62,15 @@ t.test('an age is exceeded only by what is older, and both bounds must be exceed
 t.test('a policy without a bound prunes nothing', async (t) => {
   t.same(pruned(null, null), []);
 });
+
+t.test('each decision says about which output of which bundle path it is', async (t) => {
+  const of = candidate('a', 1, owner, 'x');
+  const decided = (keepLatest: number | null, olderThanMs: number | null): unknown =>
+    selectPrunable([of], owner, { enabled: true, keepLatest, olderThanMs }, now);
+  t.same(decided(1, null), [{ ...of, prune: false, reason: 'among the newest 1' }]);
+  t.same(decided(null, 60_000), [{ ...of, prune: false, reason: 'not old enough' }]);
+  t.same(decided(null, null), [{ ...of, prune: false, reason: 'the policy sets no bound' }]);
+  t.same(decided(0, 1), [
+    { ...of, prune: true, reason: 'not among the newest 0 and older than the policy allows' },
+  ]);
+});
