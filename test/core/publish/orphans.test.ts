@@ -258,6 +258,7 @@ t.test('limits.max_removed counts over the destination', async (t) => {
   const stand = new Stand(web, { orphans: 'remove', limits: { maxRemoved: { percent: 50 } } });
   await stand.add('a', 'b', 'c');
   await stand.run();
+  await publishTo(web, { files: { 'theirs.txt': 't' }, as: otherOwner });
   await stand.drop('b', 'c');
   const message = /orphans of the destination: 4 of 6 published outputs .* 50%, which is 3/;
   for (const dryRun of [true, false])
@@ -467,7 +468,9 @@ t.test('an orphan that somebody else removes meanwhile is none any more', async 
   const removeAll = (): void => {
     for (const file of ['a.txt', 'd/b.txt', '.publisher.json']) void web.remove(listedKey(`old/y/${file}`));
   };
-  t.match(orphansOf(await stand.run({ onOrphan })), [{ destinationPath: 'old/x', error: null }]);
+  const left = orphansOf(await stand.run({ onOrphan }));
+  t.match(left, [{ destinationPath: 'old/x', error: null }]);
+  t.equal(left.length, 1);
   t.equal(orphansOf(await stand.run()).length, 0);
 });
 
@@ -529,4 +532,15 @@ t.test('an orphan whose catalog does not say which bundle it was is one, too', a
   await put(web, 'broken/.publisher.json', 'nonsense');
   await publishTo(web, { files: { 'theirs.txt': 't' }, as: otherOwner });
   t.same(orphansOf(await stand.run()), [{ ...gone, bundle: null, action: 'keep' }], 'and nothing else is');
+});
+
+t.test('where orphans are only reported, a failure of something else changes nothing', async (t) => {
+  const stand = new Stand(memoryStorage({ flavour: 'files' }), { orphans: 'report' });
+  await stand.add('new', 'old/x');
+  await stand.run();
+  await stand.drop('old/x');
+  await put(stand.source, 'bad/manifest.json', '{');
+  const { destinations } = await stand.run();
+  t.match(destinations, [{ orphans: [{ ...gone, action: 'keep' }] }]);
+  t.same(destinations[0]?.warnings, []);
 });

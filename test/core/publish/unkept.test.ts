@@ -1,4 +1,5 @@
 import t from 'tap';
+import { finding } from '../../../src/core/finding.ts';
 import { publishToDestination } from '../../../src/core/publish/publish-to-destination.ts';
 import type { DestinationResult } from '../../../src/core/publish/results/result.ts';
 import { selectLoaded } from '../../../src/core/publish/selection/select-bundles.ts';
@@ -35,4 +36,17 @@ t.test('the plan and a warning name what could not be put back, in a dry run, to
       ],
     });
   t.match(await publish(next), { warnings: [], actions: [{ action: 'skip_same', unkept: [] }] });
+});
+
+t.test('a single one is named alone, with its path for whoever reads JSON', async (t) => {
+  await publish({ alone: 'a'.repeat(11), small: 's' });
+  const { warnings } = await publish({ alone: 'b'.repeat(11), small: 's' });
+  t.same(warnings, [
+    finding(
+      'warning',
+      'cannot_be_undone',
+      'target=bundle: "alone" is too large to be put back if the publication fails in the middle; the next run would finish it',
+      { file: 'alone' },
+    ),
+  ]);
 });
