@@ -1,7 +1,7 @@
 import { areApart } from '../../paths.ts';
-import { catalogVersion, maxPieceBytes, type Catalog, type OutputRecord } from '../catalog.ts';
+import { maxPieceBytes, type Catalog, type OutputRecord } from '../catalog.ts';
 import { parseCatalog } from '../parse-catalog.ts';
-import { Malformed } from '../parse-fields.ts';
+import { asObject, Malformed } from '../parse-fields.ts';
 import type { SourceBackends } from '../parse-record.ts';
 import { serialiseCatalog } from '../serialise-catalog.ts';
 import { RecordReader } from './record-reader.ts';
@@ -17,6 +17,14 @@ const lists = [2, 4].map((indent) => ({
   empty: Buffer.from(`${' '.repeat(indent)}"outputs": [],\n`),
 }));
 const lineEnd = Buffer.from('\n');
+
+interface OpenList {
+  readonly indent: number;
+  readonly end: Buffer;
+  readonly records: OutputRecord[];
+  /** At the beginning, and after a comma. */
+  isRecordNext: boolean;
+}
 
 /** The catalog in these bytes if they are exactly what `serialiseCatalog` writes of it; else null. Pure. */
 export function readCanonical(bytes: Uint8Array, backends: SourceBackends): Catalog | null {
@@ -40,8 +48,7 @@ export class CanonicalReader {
   /** By indent. */
   readonly #found = new Map<number, OutputRecord[]>();
   /** The list that is being read. */
-  #list: (typeof lists)[number] | null = null;
-  #endsWithComma = true;
+  #list: OpenList | null = null;
   /** The beginning of a line whose end has not arrived. */
   #carried: Buffer[] = [];
   #carriedBytes = 0;
@@ -74,23 +81,20 @@ export class CanonicalReader {
 
   /** What was read, once all of it was pushed; null if it is not a whole catalog. */
   catalog(): Catalog | null {
-    if (this.#carriedBytes > 0 || this.#list !== null) return null;
+    if (this.#carriedBytes > 0) return null;
     const catalog = this.#withoutRecords();
     if (catalog === null) return null;
     const outputs = this.#found.get(2) ?? [];
-    const announced = this.#found.get(4);
-    if (!isSorted(outputs) || !areApart(pathsOf(outputs))) return null;
-    if (announced === undefined) return { ...catalog, outputs };
-    if (catalog.pending === null || !areApart(pathsOf(announced))) return null;
-    return { ...catalog, outputs, pending: { ...catalog.pending, outputs: announced } };
+    const announced = this.#found.get(4) ?? [];
+    if (!isSorted(outputs) || !areApart(pathsOf(outputs)) || !areApart(pathsOf(announced))) return null;
+    return { ...catalog, outputs, pending: catalog.pending && { ...catalog.pending, outputs: announced } };
   }
 
+  /** The comparison refuses what is cut short, a list that is there twice, and any other version. */
   #withoutRecords(): Catalog | null {
     const rest = Buffer.concat(this.#rest);
     try {
-      const document = JSON.parse(rest.toString()) as Record<string, unknown>;
-      if (document['schema_version'] !== catalogVersion) return null;
-      const catalog = parseCatalog(document, this.#backends);
+      const catalog = parseCatalog(asObject(JSON.parse(rest.toString()), ''), this.#backends);
       return serialiseCatalog(catalog).equals(rest) ? catalog : null;
     } catch (error) {
       if (error instanceof Malformed || error instanceof SyntaxError) return null;
@@ -112,27 +116,25 @@ export class CanonicalReader {
       this.#restBytes += to - from + 1;
       return this.#restBytes <= maxPieceBytes;
     }
-    if (this.#found.has(list.indent)) return false;
-    this.#found.set(list.indent, []);
+    const records: OutputRecord[] = [];
+    this.#found.set(list.indent, records);
     this.#rest.push(list.empty);
-    this.#list = list;
-    this.#endsWithComma = true;
+    this.#list = { indent: list.indent, end: list.end, records, isRecordNext: true };
     return true;
   }
 
-  #readInList(list: (typeof lists)[number], bytes: Buffer, from: number, to: number): boolean {
-    const records = this.#found.get(list.indent) ?? [];
+  #readInList(list: OpenList, bytes: Buffer, from: number, to: number): boolean {
     if (isLine(list.end, bytes, from, to)) {
       this.#list = null;
-      return records.length > 0 && !this.#endsWithComma;
+      return !list.isRecordNext;
     }
+    if (!list.isRecordNext) return false;
     const start = from + list.indent + 2;
-    if (!this.#endsWithComma || start >= to) return false;
     for (let at = from; at < start; at += 1) if (bytes[at] !== space) return false;
-    this.#endsWithComma = bytes[to - 1] === comma;
-    const record = this.#records.read(bytes, start, this.#endsWithComma ? to - 1 : to);
+    list.isRecordNext = bytes[to - 1] === comma;
+    const record = this.#records.read(bytes, start, list.isRecordNext ? to - 1 : to);
     if (record === null) return false;
-    records.push(record);
+    list.records.push(record);
     return true;
   }
 }
@@ -146,5 +148,5 @@ function pathsOf(records: readonly OutputRecord[]): string[] {
 }
 
 function isSorted(records: readonly OutputRecord[]): boolean {
-  return records.every(({ path }, index) => index === 0 || (records[index - 1]?.path ?? '') < path);
+  return records.every(({ path }, index) => (records[index - 1]?.path ?? '') < path);
 }

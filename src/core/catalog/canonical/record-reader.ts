@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import { parseDigest } from '../../digest.ts';
 import { isPlainPath } from '../../paths.ts';
 import type { OutputRecord } from '../catalog.ts';
-import { asUrlOrNull, Malformed } from '../parse-fields.ts';
+import { Malformed } from '../parse-fields.ts';
 import { recordParser, type SourceBackends } from '../parse-record.ts';
 import { beforeSize, recordEnd, recordMiddle, recordStart, recordToJson } from '../record-json.ts';
 
@@ -42,7 +42,7 @@ export class RecordReader {
     if (!isAt(opening, bytes, from, to)) return null;
     const pathAt = from + opening.length;
     const pathEnd = bytes.indexOf(quote, pathAt);
-    if (pathEnd === -1 || pathEnd > to) return null;
+    if (pathEnd === -1) return null;
     const middle = this.#middles.find((known) => isAt(known.bytes, bytes, pathEnd, to));
     if (middle === undefined) return null;
     const digestAt = pathEnd + middle.bytes.length;
@@ -102,13 +102,7 @@ function urlIn(bytes: Buffer, at: number, to: number): string | null | undefined
   if (to - at === nought.length && isAt(nought, bytes, at, to)) return null;
   const text = bytes.toString('latin1', at + 1, to - 2);
   const isQuoted = bytes[at] === quote && bytes[to - 2] === quote && bytes[to - 1] === 0x7d;
-  if (!isQuoted || !plainText.test(text)) return undefined;
-  try {
-    return asUrlOrNull(text, 'url');
-  } catch (error) {
-    if (error instanceof Malformed) return undefined;
-    throw error;
-  }
+  return isQuoted && plainText.test(text) && URL.canParse(text) ? text : undefined;
 }
 
 const plainText = /^[\x21\x23-\x5b\x5d-\x7e]+$/;
