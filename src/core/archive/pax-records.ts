@@ -8,13 +8,13 @@ import { WaybillError } from '../errors.ts';
 export function readPaxRecords(body: Buffer): Map<string, Buffer> {
   const records = new Map<string, Buffer>();
   for (let start = 0; start < body.byteLength;) {
-    const space = body.indexOf(0x20, start);
-    const digits = space === -1 ? '' : body.toString('latin1', start, Math.min(space, start + 9));
-    const end = /^[1-9]\d{0,7}$/.test(digits) ? start + Number(digits) : -1;
-    const equals = body.indexOf(0x3d, space);
-    if (end <= space || end > body.byteLength || body[end - 1] !== 0x0a || equals === -1 || equals >= end)
-      throw broken();
-    records.set(body.toString('latin1', space + 1, equals), body.subarray(equals + 1, end - 1));
+    const [, digits] = /^([1-9]\d{0,7}) /.exec(body.toString('latin1', start, start + 9)) ?? [];
+    if (digits === undefined) throw broken();
+    const end = start + Number(digits);
+    const record = body.subarray(start + digits.length + 1, end - 1);
+    const equals = record.indexOf(0x3d);
+    if (body[end - 1] !== 0x0a || equals === -1) throw broken();
+    records.set(record.toString('latin1', 0, equals), record.subarray(equals + 1));
     start = end;
   }
   return records;

@@ -40,9 +40,10 @@ export async function* readTar(chunks: AsyncIterable<Uint8Array>): AsyncGenerato
   try {
     let isFirst = true;
     for (;;) {
-      const { header, name, size } = await nextHeader(source, isFirst);
+      const next = await nextHeader(source, isFirst);
+      if (next === null) return;
       isFirst = false;
-      if (header === null) return;
+      const { header, name, size } = next;
       let unread = size;
       const read = async function* (): AsyncGenerator<Buffer> {
         for await (const piece of source.slices(unread)) {
@@ -59,13 +60,17 @@ export async function* readTar(chunks: AsyncIterable<Uint8Array>): AsyncGenerato
   }
 }
 
-type HeaderStep = { header: Header; name: string; size: number } | { header: null; name: ''; size: 0 };
+interface EntryHeader {
+  header: Header;
+  name: string;
+  size: number;
+}
 
 /**
  * Reads up to the next file or directory, taking in what headers before it say about it; null at the end of
  * the archive.
  */
-async function nextHeader(source: ByteSource, isFirst: boolean): Promise<HeaderStep> {
+async function nextHeader(source: ByteSource, isFirst: boolean): Promise<EntryHeader | null> {
   let name: string | undefined;
   let size: number | undefined;
   for (let metas = 0; ; metas += 1) {
@@ -74,15 +79,14 @@ async function nextHeader(source: ByteSource, isFirst: boolean): Promise<HeaderS
     if (block.equals(zeros)) {
       if (metas > 0) throw malformed('the archive ends after a header that describes the next file');
       await readEnd(source);
-      return { header: null, name: '', size: 0 };
+      return null;
     }
     const header = decodeHeader(block, isFirst && metas === 0);
     const claimed = header.path ?? '';
     if (header.type === 'File' || header.type === 'Directory') {
       if ((header.linkpath ?? '') !== '') throw unsafe(claimed, 'is a file that names the target of a link');
-      const realSize = header.type === 'Directory' ? 0 : (size ?? header.size);
-      if (realSize === undefined || !Number.isSafeInteger(realSize))
-        throw malformed(`the size of ${quoted(claimed)} is not a number`);
+      const realSize = header.type === 'Directory' ? 0 : (size ?? header.size ?? NaN);
+      if (!Number.isSafeInteger(realSize)) throw malformed(`the size of ${quoted(claimed)} is not a number`);
       return { header, name: name ?? decodeName(nameBytes(block, claimed)), size: realSize };
     }
     if (metas === maxMetaInARow) throw malformed('too many headers describe one file');
@@ -165,10 +169,9 @@ function isZero(chunk: Buffer): boolean {
   return true;
 }
 
+/** If the archive ends within the padding, no header comes next, and that is told. */
 async function skipPadding(source: ByteSource, size: number): Promise<void> {
-  const padding = (blockBytes - (size % blockBytes)) % blockBytes;
-  const skipped = await source.take(padding);
-  if (skipped.byteLength < padding) throw cutShort(false, skipped.byteLength);
+  await source.take((blockBytes - (size % blockBytes)) % blockBytes);
 }
 
 function decodeName(bytes: Buffer): string {
@@ -190,7 +193,7 @@ function nameBytes(block: Buffer, decoded: string): Buffer {
     const end = bytes.indexOf(0);
     return end === -1 ? bytes : bytes.subarray(0, end);
   };
-  const prefix = field(345, block[475] === 0 ? 130 : 155);
+  const prefix = field(345, 155);
   const name = field(0, 100);
   // Only ustar has a prefix, and the codec has told whether this is one.
   return name.toString('utf8') === decoded ? name : Buffer.concat([prefix, Buffer.from('/'), name]);
@@ -239,5 +242,5 @@ function cutShort(isEmpty: boolean, found: number): WaybillError {
 }
 
 function archiveError(code: ErrorCode, message: string, hint: string, cause?: unknown): WaybillError {
-  return new WaybillError(code, message, cause === undefined ? { hint } : { hint, cause });
+  return new WaybillError(code, message, { hint, cause });
 }

@@ -10,6 +10,7 @@ import { maxPathSegments } from './limits.ts';
 import { manifestName } from './manifest.ts';
 import { ancestorsOf, parseRelativePath, type RelativePath } from '../paths.ts';
 import { foldedPath } from '../case-folding.ts';
+import { errnoOf } from '../storage/local/errors.ts';
 import { quoted, readTar, type TarEntry } from '../archive/tar-reader.ts';
 
 export interface ArchiveLimits {
@@ -157,7 +158,7 @@ function makeParents(root: string, file: string, made: Set<string>): void {
       mkdirSync(path.join(root, directory), { mode: 0o700 });
     } catch (error) {
       // Two directories that differ only in case are one on a file system that folds case.
-      if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error;
+      if (errnoOf(error) !== 'EEXIST') throw error;
     }
     made.add(directory);
   }

@@ -39,8 +39,7 @@ export async function listBundle(
 ): Promise<Listing> {
   const listed = new Set<string>(files.map(({ path }) => path));
   const listing: Listing = { present: new Map(), links: new Set(), unlisted: [], unreadable: [] };
-  const prefix = joinKey(directory, '').length;
-  const start = directory === '' ? 0 : prefix;
+  const start = joinKey(directory, '').length;
   const onUnreadable = ({ directory: above, escaped }: UnreadableName): void =>
     void listing.unreadable.push(joinKey(above, escaped).slice(start));
   for await (const entry of storage.list(directory, { recursive: true, onUnreadable })) {

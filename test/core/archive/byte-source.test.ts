@@ -42,4 +42,6 @@ t.test('closing it closes the input', async (t) => {
   await source.take(1);
   await source.close();
   t.ok(isClosed);
+  const next = async () => ({ done: true, value: undefined }) as const;
+  await byteSource({ [Symbol.asyncIterator]: () => ({ next }) }).close();
 });

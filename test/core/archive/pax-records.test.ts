@@ -15,6 +15,12 @@ t.test('a length that does not fit throws malformed_archive', async (t) => {
     '012 path=a=b',
     'x path=a\n',
     '5 ab\n',
+    '5 ab\n6 a=1\n',
+    '08 a=12\n',
+    'x8 a=12\n',
+    '8xa=12\n ',
+    '1 a=1\n',
+    '2 \n',
     '3 a',
     '999999999 a=b\n',
   ])

@@ -15,7 +15,8 @@ async function told(archive: Buffer | AsyncIterable<Uint8Array>): Promise<string
       const pieces: Buffer[] = [];
       for await (const piece of entry.read()) pieces.push(piece);
       const body = Buffer.concat(pieces);
-      seen.push(`${type === 'directory' ? 'd ' : ''}${name}: ${size < 20 ? String(body) : body.length}`);
+      const letter = { directory: 'd ', file: '' }[type];
+      seen.push(`${letter}${name}: ${size < 20 ? String(body) : body.length}`);
     }
   } catch (error) {
     seen.push(asWaybillError(error).message);
@@ -80,6 +81,20 @@ t.test('a name that is not UTF-8 is told by its bytes, wherever it stands', asyn
   );
 });
 
+t.test('a name that is not all of characters is told whole, as far as two hundred bytes', async (t) => {
+  const letters = (count: number): Buffer => Buffer.alloc(count, 0xff);
+  const shown = (count: number): string => String.raw`\xff`.repeat(count);
+  for (const [what, archive, name] of [
+    ['one byte', tar({ path: letters(1), body: 'x' }), shown(1)],
+    ['the whole field', tar({ path: letters(100), body: 'x' }), shown(100)],
+    ['200 bytes', tar(pax({ path: letters(200) }), { path: 'a' }), shown(200)],
+    ['201 bytes', tar(pax({ path: letters(201) }), { path: 'a' }), `${shown(200)}…`],
+  ] as const)
+    t.ok((await told(archive))[0]?.startsWith(`the archive entry "${name}" has a name`), what);
+  const prefix = 'p'.repeat(140);
+  t.same(await told(tar({ path: 'a\ufffd', prefix, body: 'y' })), [`${prefix}/a\ufffd: y`]);
+});
+
 t.test('a body ends at its last byte, whether or not that fills a block', async (t) => {
   for (const size of [0, 1, 511, 512, 513, 1024])
     t.same(await told(tar({ path: 'a', body: 'x'.repeat(size) }, { path: 'b', body: 'y' })), [
@@ -87,6 +102,11 @@ t.test('a body ends at its last byte, whether or not that fills a block', async 
       'b: y',
     ]);
   t.same(await told(tar({ path: 'd/', type: '5' }, { path: 'd/a', body: 'y' })), ['d d/: ', 'd/a: y']);
+  t.same(
+    await told(tar(pax({ size: '5' }), { path: 'd/', type: '5' }, { path: 'd/a', body: 'y' })),
+    ['d d/: ', 'd/a: y'],
+    'a directory has none, whatever its headers say',
+  );
 });
 
 t.test('what describes the next file is for that file alone', async (t) => {
@@ -101,8 +121,13 @@ t.test('what describes the next file is for that file alone', async (t) => {
     pax({ comment: 'all' }, 'g'),
     { path: 'L', type: 'L', body: 'no NUL at its end' },
     { path: 'e', body: '5' },
+    pax({ path: 'named' }),
+    pax({ comment: 'and more' }),
+    { path: 'f', body: '6' },
   );
-  t.same(await told(archive), ['long: 1', 'b: 2', 'longer: 3', 'd: 4', 'no NUL at its end: 5']);
+  t.same(await told(archive), [
+    ...['long: 1', 'b: 2', 'longer: 3', 'd: 4', 'no NUL at its end: 5', 'named: 6'],
+  ]);
 });
 
 t.test('a file is described by four headers at most, of a mebibyte each', async (t) => {
@@ -146,6 +171,17 @@ t.test('each kind of damage is told as what it is', async (t) => {
     [tar(pax({ size: '5' }, 'g'), a), 'a global header gives all files one name or size'],
     [tar(pax({ path: 'x' }, 'g'), a), 'a global header gives all files one name or size'],
     [tar(pax({ path: 'x' }), gnuLongName('y'), a), 'a file is given two names'],
+    [tar(pax({ comment: 'x' }), rawEntry({ path: 'b', badChecksum: true })), /has a wrong checksum/],
+    [pax({ comment: 'x'.repeat(1010) }).subarray(0, 600), 'the archive is cut short'],
+    [pax({ comment: 'x'.repeat(1010) }).subarray(0, 1536 - 512), 'the archive is cut short'],
+    [
+      tar(
+        rawEntry({ path: '././@LongLink', type: 'K', body: 'target\0', gnu: true }),
+        rawEntry({ path: 'a', type: '2' }),
+      ),
+      'the archive entry "a" is a symbolic link',
+    ],
+    [tar(pax({ 'GNU.sparse.map': '1', path: 'x' }), a), 'the archive entry "PaxHeader/x" is a sparse file'],
     [tar(pax({ 'GNU.sparse.map': '1' }), a), 'the archive entry "PaxHeader/x" is a sparse file'],
     [tar(pax({ path: 'a\0b' }), a), 'the archive entry "a\\u0000b" holds a NUL in its name'],
     [
@@ -217,7 +253,7 @@ const written = (path: string, text: string) => ({
 });
 
 t.test('what is written is read again, is as long as was said, and the same each time', async (t) => {
-  const long = `${'deep/'.repeat(30)}é.txt`;
+  const long = `${'deep/'.repeat(60)}é.txt`;
   const files = [
     written('a', ''),
     written('b', 'x'.repeat(512)),

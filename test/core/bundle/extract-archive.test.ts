@@ -1,9 +1,19 @@
 import { createHash } from 'node:crypto';
-import { existsSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  readdirSync,
+  readlinkSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import path from 'node:path';
 import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import t from 'tap';
+import { extractArchive, type Extraction } from '../../../src/core/bundle/extract-archive.ts';
 import { parseManifest } from '../../../src/core/bundle/manifest.ts';
 import {
   openStagedBundle,
@@ -357,4 +367,126 @@ t.test('archive and manifest draw the line at the same depth', async (t) => {
     const { error } = await stage(tar(manifest('a'), file('a'), gnuLongName(name), file('x')));
     t.equal(error?.code, isTaken ? undefined : 'unsafe_archive_entry', `${segments} segments in an archive`);
   }
+});
+
+/** Extracts into a directory that `prepare` may have put something into. */
+async function extract(
+  archive: Buffer,
+  options: { limits?: typeof limits; prepare?: (directory: string) => void } = {},
+): Promise<Extraction & { directory: string }> {
+  count += 1;
+  const directory = path.join(root, `extracted-${count}`);
+  mkdirSync(directory);
+  options.prepare?.(directory);
+  const input = inChunks(archive, 100);
+  return { directory, ...(await extractArchive({ input, directory, limits: options.limits ?? limits })) };
+}
+
+t.test('an archive and its content may each be as large as is allowed, to the byte', async (t) => {
+  const archive = tar({ path: 'manifest.json', body: 'x' }, { path: 'a', body: 'y'.repeat(1000) });
+  const tooLarge = (message: RegExp) => ({ code: 'upload_too_large', message });
+  for (const [what, bytes, most, message] of [
+    ['archive', archive, archive.length, /^the archive is larger/],
+    ['content', gzipSync(archive), 1001, /^what the archive holds is larger/],
+  ] as const) {
+    t.equal((await extract(bytes, { limits: { maxUploadSize: most, maxFiles: 1 } })).bytes, 1001, what);
+    await t.rejects(
+      extract(bytes, { limits: { maxUploadSize: most - 1, maxFiles: 1 } }),
+      tooLarge(message),
+      what,
+    );
+  }
+});
+
+t.test('entries are told by their paths, and the root is none', async (t) => {
+  const { files } = await extract(
+    tar(
+      { path: '.', type: '5' },
+      { path: './', type: '5' },
+      manifest('a'),
+      { path: 'd/e/', type: '5' },
+      { path: './././a', body: 'x' },
+    ),
+  );
+  t.same([...files.keys()], ['manifest.json', 'a']);
+  const unsafe = (message: RegExp) => ({ code: 'unsafe_archive_entry', message });
+  for (const [archive, message] of [
+    [tar(manifest('a'), pax({ path: 'a/' }), file('a')), /"a\/" has a path that has an empty segment/],
+    [tar(manifest('a'), file('a'), file('a')), /"a" is there twice/],
+    [tar(manifest('a'), file('a'), file('A')), /"A" differs from "a" only in letter case/],
+    [tar(file('d'), { path: 'd/e/', type: '5' }), /"d\/e" needs a directory where the file "d" is/],
+  ] as const)
+    await t.rejects(extract(archive), unsafe(message));
+});
+
+t.test('directories are counted, too', async (t) => {
+  const directories = (number: number) =>
+    Array.from({ length: number }, (_, index) => rawEntry({ path: `d${index}/`, type: '5' }));
+  const few = { maxUploadSize: 2 ** 20, maxFiles: 2 };
+  await extract(tar(manifest('a'), ...directories(4 * 2 + 64)), { limits: few });
+  await t.rejects(extract(tar(manifest('a'), ...directories(4 * 2 + 65)), { limits: few }), {
+    code: 'too_many_files',
+    message: /more than 72 directories/,
+  });
+});
+
+t.test('an archive without a manifest, or with two, is an invalid bundle that says so', async (t) => {
+  const plain = { path: 'manifest.json', body: '{}' };
+  for (const [archive, code, message] of [
+    [tar(file('a')), 'manifest_missing', /^the archive has no manifest.json at its root$/],
+    [
+      tar(file('a'), { ...plain, path: 'x/manifest.json' }),
+      'manifest_missing',
+      /^the archive has no manifest.json at its root, only "x\/manifest.json"; make it inside/,
+    ],
+    [tar(plain, plain), 'manifest_twice', /^the archive has it twice$/],
+    [
+      tar(plain, { ...plain, path: 'Manifest.json' }),
+      'manifest_twice',
+      /^the archive has "manifest.json" and "Manifest.json"$/,
+    ],
+  ] as const)
+    await t.rejects(extract(archive), {
+      code: 'invalid_bundle',
+      findings: [{ severity: 'error', code, message, file: 'manifest.json' }],
+    });
+});
+
+t.test('what is there already is a directory that differs in case, or an error', async (t) => {
+  const big = 'x'.repeat(100_000);
+  for (const body of ['x', big]) {
+    const archive = tar(manifest('d/a'), { path: 'd/a', body });
+    const { directory } = await extract(archive, { prepare: (at) => mkdirSync(path.join(at, 'd')) });
+    t.equal(readFileSync(path.join(directory, 'd/a'), 'utf8'), body);
+    const prepare = (at: string): void => {
+      mkdirSync(path.join(at, 'd'));
+      writeFileSync(path.join(at, 'd/a'), 'theirs');
+    };
+    await t.rejects(extract(archive, { prepare }), { code: 'EEXIST' });
+    await t.rejects(extract(archive, { prepare: (at) => rmSync(at, { recursive: true }) }), {
+      code: 'ENOENT',
+    });
+  }
+  const nested = tar(file('d/a'));
+  await t.rejects(extract(nested, { prepare: (at) => rmSync(at, { recursive: true }) }), {
+    code: 'ENOENT',
+    syscall: 'mkdir',
+  });
+});
+
+t.test('no file stays open, whether all of it comes or not', async (t) => {
+  const isOpen = (name: string): boolean =>
+    readdirSync('/proc/self/fd').some((fd) => {
+      try {
+        return readlinkSync(`/proc/self/fd/${fd}`).endsWith(name);
+      } catch {
+        return false; // The one that listed them.
+      }
+    });
+  const archive = tar(manifest('a'), { path: 'still-open', body: 'x'.repeat(200_000) });
+  const { directory } = await extract(archive);
+  t.ok(existsSync(path.join(directory, 'still-open')));
+  t.notOk(isOpen('still-open'));
+  await t.rejects(extract(archive.subarray(0, 150_000)), { code: 'malformed_archive' });
+  t.notOk(isOpen('still-open'));
 });
