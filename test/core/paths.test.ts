@@ -26,7 +26,7 @@ t.test('a walk up a path may stop at any ancestor', async (t) => {
 });
 
 t.test('each path that collides with another has one reason', async (t) => {
-  const paths = ['a', 'A', 'a', 'b/c', 'b', 'b/c/d/e', 'B/c'] as RelativePath[];
+  const paths = ['a', 'A', 'a', 'b/c', 'b', 'b/c/d/e', 'B/c', 'd/e/f', 'ab'] as RelativePath[];
   t.same(findCollisions(paths), [
     { index: 1, reason: 'differs from "a" only in letter case' },
     { index: 2, reason: 'is listed twice' },
@@ -108,6 +108,8 @@ t.test('paths are apart if no two are alike and none lies below another', async 
     ['a'],
     ['a/b', 'a/c', 'b', 'b.x/y', 'b.x/z', 'ab/c'],
     ['x/y/z', 'x/y/w', 'x/v', 'x.y'],
+    ['a', 'ab'],
+    ['ab/x', 'cd/ab'],
   ])
     t.ok(areApart(paths), paths.join(', '));
   for (const paths of [
@@ -120,6 +122,7 @@ t.test('paths are apart if no two are alike and none lies below another', async 
     ['x', 'b/c', 'b/d', 'X/y'],
     ['ab/c', 'ab/d', 'abc', 'ab'],
     ['aa/c', 'ab/d', 'ab'],
+    ['cd', 'ab/x', 'cd/ab'],
   ])
     t.notOk(areApart(paths), paths.join(', '));
 });

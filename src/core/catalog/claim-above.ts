@@ -56,8 +56,7 @@ function claimOf(state: CatalogState, catalogPath: string, bundlePath: string): 
 function holdersIn(state: Extract<CatalogState, { kind: 'valid' | 'legacy' }>): Map<string, Owner | null> {
   if (state.kind === 'legacy') return new Map(state.records.map(({ path, v3 }) => [path, v3?.owner ?? null]));
   const { outputs, pending } = state.catalog;
-  const holders = new Map<string, Owner | null>();
-  for (const path of pending?.removes ?? []) holders.set(path, pending?.owner ?? null);
+  const holders = new Map<string, Owner | null>(pending?.removes.map((path) => [path, pending.owner]));
   for (const { path, owner } of [...(pending?.outputs ?? []), ...outputs]) holders.set(path, owner);
   return holders;
 }

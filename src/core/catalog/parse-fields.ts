@@ -69,7 +69,7 @@ export function asInteger(value: unknown, at: string): number {
 const instantForm = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})$/;
 
 /** The last one that was accepted: all records of one publication share it. */
-let lastInstant = '';
+let lastInstant: string | undefined;
 
 /** RFC 3339, returned as written. */
 export function asInstant(value: unknown, at: string): string {

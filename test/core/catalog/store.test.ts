@@ -1,13 +1,15 @@
 import t from 'tap';
 import { observeBytes } from '../../../src/core/catalog/observe-bytes.ts';
-import type { OutputRecord } from '../../../src/core/catalog/catalog.ts';
+import type { CatalogState, OutputRecord } from '../../../src/core/catalog/catalog.ts';
 import { surveyDestination } from '../../../src/core/catalog/managed-paths.ts';
 import { parseWhole } from '../../../src/core/catalog/parse-state.ts';
 import { serialiseCatalog } from '../../../src/core/catalog/serialise-catalog.ts';
 import {
+  isSameBytes,
   measureState,
   readState,
   readVersionedState,
+  requireCatalog,
   stateKey,
   type StoredState,
 } from '../../../src/core/catalog/store.ts';
@@ -92,8 +94,51 @@ t.test('a large state is read without being held, and says the same as one that 
     const changed = await readState(storage);
     t.same(changed.state, parseWhole(Buffer.from(text), sourceBackends), what);
     t.equal(await textOf(changed), text, what);
+    t.match(changed.raw, { size: text.length, digest: digestOf(text) }, what);
   }
   t.match((await readState(storage)).state, { kind: 'invalid', reason: /^outputs\[\d{4}\]\.size is not/ });
+});
+
+t.test('a state is read once, and again only if it is large and not as it is written', async (t) => {
+  const outputs = Array.from({ length: 5_000 }, (_, index) => record(`d/file-${index}`));
+  const large = serialiseCatalog({ generation: 1, updatedAt, bundles: [], outputs, pending: null });
+  const inner = memoryStorage({ flavour: 'objects' });
+  let readings = 0;
+  const storage: Storage = {
+    ...inner,
+    async *read(key) {
+      readings += 1;
+      for await (const bytes of inner.read(key))
+        for (let from = 0; from < bytes.length; from += 65_536) yield bytes.subarray(from, from + 65_536);
+    },
+  };
+  for (const [what, found, expected] of [
+    ['small', text, 1],
+    ['another small one', text.replace('"generation":1', '"generation":2'), 1],
+    ['large', large.toString(), 1],
+    ['the same', large.toString(), 1],
+    ['large, and laid out otherwise', JSON.stringify(JSON.parse(large.toString())), 3],
+  ] as const) {
+    await put(inner, '.publisher.json', found);
+    readings = 0;
+    t.equal((await readState(storage)).state.kind, 'valid', what);
+    t.equal(readings, expected, what);
+  }
+});
+
+t.test('a large state that vanishes while it is read is absent', async (t) => {
+  const inner = memoryStorage({ flavour: 'objects' });
+  const vanishing: Storage = {
+    ...inner,
+    async *read(key) {
+      for await (const chunk of inner.read(key)) {
+        await inner.remove(key);
+        yield chunk;
+      }
+    },
+  };
+  await put(inner, '.publisher.json', `{\n  "outputs": [\n${' '.repeat(2 ** 20)}x\n`);
+  t.same(await readState(vanishing), { state: { kind: 'absent' }, raw: null });
 });
 
 t.test('a state that is larger than any that is written is not read', async (t) => {
@@ -105,7 +150,43 @@ t.test('a state that is larger than any that is written is not read', async (t) 
   });
   const tooLarge = { code: 'storage_permanent', message: /is larger than 268435456 bytes/ };
   await t.rejects(readState(mebibytes(257, 0x20)), tooLarge);
+  const inOne: Storage = {
+    ...memoryStorage({ flavour: 'objects' }),
+    async *read() {
+      yield Buffer.alloc(513 * 2 ** 20);
+    },
+  };
+  await t.rejects(readState(inOne), { ...tooLarge, message: /is larger than 536870912 bytes/ });
   t.match(await readState(mebibytes(2, 0x20)), { state: { kind: 'invalid', reason: /is not JSON/ } });
+});
+
+t.test('the same bytes are those of one size and digest, or none at all', async (t) => {
+  const [a, b] = [digestOf('a'), digestOf('b')];
+  for (const [one, other, isSame] of [
+    [null, null, true],
+    [null, { size: 1, digest: a }, false],
+    [{ size: 1, digest: a }, null, false],
+    [{ size: 1, digest: a }, { size: 1, digest: a }, true],
+    [{ size: 1, digest: a }, { size: 1, digest: b }, false],
+    [{ size: 1, digest: a }, { size: 2, digest: a }, false],
+  ] as const)
+    t.equal(isSameBytes(one, other), isSame, JSON.stringify([one, other]));
+});
+
+t.test('only a valid state has a catalog; of any other the error says what it is', async (t) => {
+  const catalog = { generation: 1, updatedAt, bundles: [], outputs: [], pending: null };
+  t.equal(requireCatalog({ kind: 'valid', catalog }), catalog);
+  for (const [state, message] of [
+    [{ kind: 'absent' }, /is gone/],
+    [{ kind: 'legacy', version: 2, records: [] }, /superseded schema version 2/],
+    [{ kind: 'future', version: 5 }, /version 5, which is newer/],
+    [{ kind: 'invalid', reason: 'outputs is not an array' }, /is invalid: outputs is not an array/],
+  ] as const)
+    t.throws(
+      () => requireCatalog({ ...state } as CatalogState),
+      { code: 'state_conflict', message },
+      state.kind,
+    );
 });
 
 t.test('bytes are observed in full; a missing file is null, an unreadable one an error', async (t) => {

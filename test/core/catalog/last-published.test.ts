@@ -1,0 +1,145 @@
+import t from 'tap';
+import { lastPublished, lookLimits } from '../../../src/core/catalog/last-published.ts';
+import type { Catalog } from '../../../src/core/catalog/catalog.ts';
+import { serialiseCatalog } from '../../../src/core/catalog/serialise-catalog.ts';
+import { digestOf } from '../../../src/core/digest.ts';
+import type { RelativePath } from '../../../src/core/paths.ts';
+import { sourceBackends } from '../../../src/core/storage/backends.ts';
+import type { Storage } from '../../../src/core/storage/storage.ts';
+import { otherOwner, owner, put } from '../../faults/world.ts';
+import { memoryStorage } from '../../support/memory-storage.ts';
+
+const at = (hour: number): string => `2026-11-20T${String(hour).padStart(2, '0')}:00:00.000Z`;
+
+/** Each catalog has one output, committed at an hour of the day; it was written at another, if that is given. */
+interface Given {
+  readonly hour: number;
+  readonly writtenAt?: number;
+  readonly by?: typeof owner;
+  readonly padding?: number;
+}
+
+async function destination(catalogs: Readonly<Record<string, Given>>): Promise<{
+  storage: Storage;
+  read: string[];
+}> {
+  const inner = memoryStorage({ flavour: 'files' });
+  for (const [name, given] of Object.entries(catalogs)) await put(inner, name, textOf(given));
+  const read: string[] = [];
+  const storage: Storage = {
+    ...inner,
+    async stat(key) {
+      const found = await inner.stat(key);
+      const { hour, writtenAt = hour } = catalogs[key] ?? { hour: 0 };
+      return found && { ...found, modifiedAt: new Date(at(writtenAt)) };
+    },
+    read(key) {
+      read.push(key);
+      return inner.read(key);
+    },
+  };
+  return { storage, read };
+}
+
+function textOf({ hour, by = owner, padding = 0 }: Given): string {
+  const catalog: Catalog = {
+    generation: 1,
+    updatedAt: at(hour),
+    bundles: [],
+    outputs: [
+      {
+        path: 'a' as RelativePath,
+        owner: by,
+        source: { backend: sourceBackends[0] ?? 'local', id: '/source', path: '.' },
+        kind: 'k'.repeat(1 + padding),
+        digest: digestOf('a'),
+        size: 1,
+        updatedAt: at(hour),
+        generated: { contentType: null, cacheControl: null, generator: null },
+        url: null,
+      },
+    ],
+    pending: null,
+  };
+  return serialiseCatalog(catalog).toString();
+}
+
+const look = async (storage: Storage, limits = {}): Promise<string | undefined> =>
+  (await lastPublished(storage, owner, 'preserve_relative', { ...lookLimits, ...limits }))?.toISOString();
+
+t.test('the catalogs that were written last tell when the owner published', async (t) => {
+  const { storage, read } = await destination({
+    'a/.publisher.json': { hour: 3 },
+    'b/.publisher.json': { hour: 9 },
+    'c/.publisher.json': { hour: 5 },
+    'd/.publisher.json': { hour: 11, by: otherOwner },
+    'e/.publisher.json': { hour: 8 },
+  });
+  t.equal(await look(storage), at(9));
+  t.equal(read.length, 5);
+  read.length = 0;
+  t.equal(await look(storage, { read: 2 }), at(9));
+  t.same(read, ['d/.publisher.json', 'b/.publisher.json'], 'the newest first, and no more of them');
+  t.equal(await look(storage, { read: 1 }), undefined, 'the newest is of another owner');
+});
+
+t.test('only states of bundle paths are catalogs', async (t) => {
+  const { storage } = await destination({
+    '.publisher.json': { hour: 1 },
+    'a/.publisher.json': { hour: 2 },
+    'a/.publisher.tmp/x/.publisher.json': { hour: 9 },
+    'a/page': { hour: 9 },
+    'b/page': { hour: 9 },
+    'c/.publisher.lock': { hour: 9 },
+  });
+  const paths: string[] = [];
+  const listing: Storage = {
+    ...storage,
+    stat: async (key) => {
+      paths.push(key);
+      return storage.stat(key);
+    },
+    async *list(below, options) {
+      yield* storage.list(below, options);
+      yield { key: 'l/.publisher.json' as never, type: 'link', size: 0 };
+    },
+  };
+  t.equal(await look(listing), at(2));
+  t.same(paths, ['.publisher.json', 'a/.publisher.json'], 'nothing else is asked for');
+  t.equal((await lastPublished(storage, owner, 'fixed'))?.toISOString(), at(1), 'the root alone');
+});
+
+t.test('beyond its limits the look has no answer', async (t) => {
+  const catalogs = {
+    'a/.publisher.json': { hour: 3 },
+    'b/.publisher.json': { hour: 2, padding: 1000 },
+    'b/page': { hour: 9 },
+  };
+  const { storage } = await destination(catalogs);
+  const size = textOf(catalogs['b/.publisher.json']).length;
+  for (const [limits, found] of [
+    [{ entries: 3 }, at(3)],
+    [{ entries: 2 }, undefined],
+    [{ catalogs: 2 }, at(3)],
+    [{ catalogs: 1 }, undefined],
+    [{ bytes: size }, at(3)],
+    [{ bytes: size - 1 }, undefined],
+    [{ bytes: size - 1, read: 1 }, at(3)],
+  ] as const)
+    t.equal(await look(storage, limits), found, JSON.stringify(limits));
+  t.equal((await lastPublished(storage, owner, 'preserve_relative'))?.toISOString(), at(3));
+});
+
+t.test('a state that is none, and one without a time, do not hide the others', async (t) => {
+  const { storage } = await destination({ 'a/.publisher.json': { hour: 3 } });
+  await put(storage, 'b/.publisher.json', 'nothing of ours');
+  t.equal(await look(storage), at(3));
+  const timeless: Storage = {
+    ...storage,
+    stat: async (key) => {
+      const found = await storage.stat(key);
+      return found && { ...found, modifiedAt: null };
+    },
+  };
+  t.equal(await look(timeless), at(3));
+});
