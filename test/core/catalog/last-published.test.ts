@@ -11,7 +11,7 @@ import { memoryStorage } from '../../support/memory-storage.ts';
 
 const at = (hour: number): string => `2026-11-20T${String(hour).padStart(2, '0')}:00:00.000Z`;
 
-/** Each catalog has one output, committed at an hour of the day; it was written at another, if that is given. */
+/** A catalog has one output, committed at an hour of the day, and was written then unless said otherwise. */
 interface Given {
   readonly hour: number;
   readonly writtenAt?: number;

@@ -56,7 +56,7 @@ t.test('anything that JSON escapes, or that is not sure to be exact, is parsed',
     { owner: { pipelineId: 'maps', destinationId: 'other' } },
     { updatedAt: '2026-11-20T00:00:01.000Z' },
   ])
-    t.notOk(isAlike(record(one as Partial<OutputRecord>)), JSON.stringify(one));
+    t.notOk(isAlike(record(one)), JSON.stringify(one));
 });
 
 /** What is wrong, and where: anywhere in the line, and anywhere in its last part. */
@@ -104,7 +104,7 @@ t.test('the last eight sorts of record are remembered', async (t) => {
   const sort = (version: number, path = 'a'): OutputRecord => {
     const generator = { name: 'pages', version, inputs: digestOf('') };
     return record({
-      path: path as RelativePath,
+      path,
       kind: `kind-${version}`,
       generated: { ...first.generated, generator },
     });
