@@ -89,7 +89,8 @@ t.test('it stands in the schema, resolves, and catalogs may name it', async (t) 
     source: { ...location, shelf: 'in' },
     destinations: [{ location: { ...location, shelf: 'out', allowClearing: false }, fileConcurrency: 3 }],
   });
-  t.same(config.server.staging, { directory: '/etc/scratch', shared: { ...location, shelf: 'staging' } });
+  const { directory, shared } = config.server.staging;
+  t.same({ directory, shared }, { directory: '/etc/scratch', shared: { ...location, shelf: 'staging' } });
   const { referencedSecrets } = await fromCopy<
     typeof import('../../../src/core/config/secret-references.ts')
   >('src/core/config/secret-references.ts');
