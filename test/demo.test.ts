@@ -17,6 +17,7 @@ import t, { type Test } from 'tap';
 import { digestOf } from '../src/core/digest.ts';
 import { document, waybill } from './cli/process.ts';
 import { ensureInstalled } from './services/debian.ts';
+import { stagedIn } from './support/staged.ts';
 
 /** `npm test` has bundled it: what it does is the same, and it need not be compiled for each test. */
 const program = fileURLToPath(new URL('../examples/demo/demo.ts', import.meta.url));
@@ -78,7 +79,7 @@ t.test('npm run demo -- --once publishes everything, says where, and exits 0', a
   t.ok(existsSync(path.join(directory, 'public/latest/session-42.tar.gz')), 'with the archive');
   t.ok(existsSync(path.join(directory, 'public/latest/index.html')), 'with the index');
   t.match(
-    readdirSync(path.join(directory, 'staging')),
+    stagedIn(path.join(directory, 'staging')),
     [/^upload-\w+$/],
     'what the daemon staged stays as long as its queue keeps the run',
   );

@@ -7,6 +7,7 @@ import { silentLog } from '../../src/core/log.ts';
 import type { RunRecord } from '../../src/workers/run-record.ts';
 import { runResult } from '../contract/queue.ts';
 import { startApi, tokens, upload, type Api } from './harness.ts';
+import { stagedIn } from '../support/staged.ts';
 
 interface Page {
   runs: RunRecord[];
@@ -481,7 +482,7 @@ t.test(
     });
     const failed = await follow(served, uploaded);
     t.match(failed, { status: 'failed', rerun_of: null });
-    t.equal(readdirSync(path.join(root, 'staging')).length, 1, 'its bundle is kept');
+    t.equal(stagedIn(path.join(root, 'staging')).length, 1, 'its bundle is kept');
     rmSync(blocked);
     const response = await again('docs', failed.run_id);
     t.equal(response.status, 202);
@@ -494,7 +495,7 @@ t.test(
     t.equal(repeated.headers.get('idempotency-replayed'), 'true');
     t.match(await repeated.json(), { run_id: done.run_id });
     t.match(await follow(served, await again('docs', done.run_id)), { summary: { skip_same: 1 } });
-    t.equal(readdirSync(path.join(root, 'staging')).length, 1, 'the one bundle of all three');
+    t.equal(stagedIn(path.join(root, 'staging')).length, 1, 'the one bundle of all three');
 
     const read = await follow(served, await startRun(base, 'files'));
     addBundle(root, 'three');

@@ -19,6 +19,7 @@ import { serve, type Served } from '../../src/cli/daemon/serve.ts';
 import { silentLog } from '../../src/core/log.ts';
 import type { RunRecord } from '../../src/workers/run-record.ts';
 import { document, waybill } from '../cli/process.ts';
+import { stagedIn } from '../support/staged.ts';
 
 const token = 'the-token-of-ci';
 
@@ -112,7 +113,7 @@ t.test('a dry run of an upload is the plan of `run --dry-run`, and leaves nothin
   const plan = async (bundle: Uint8Array<ArrayBuffer>): Promise<Planned> => {
     const response = await upload(served, bundle, { 'idempotency-key': 'k' }, '?dry_run=true');
     t.equal(response.status, 200);
-    t.same(readdirSync(path.join(root, 'staging')), kept);
+    t.same(stagedIn(path.join(root, 'staging')), kept);
     return (await response.json()) as Planned;
   };
   const first = await plan(await archive(t, files));
@@ -143,7 +144,7 @@ t.test('a dry run of an upload is the plan of `run --dry-run`, and leaves nothin
     await upload(served, await archive(t, { ...files, 'notes.txt': 'changed' }), { 'idempotency-key': 'k' }),
   );
   t.match(published, { status: 'succeeded' }, 'the key was not used');
-  kept = readdirSync(path.join(root, 'staging'));
+  kept = stagedIn(path.join(root, 'staging'));
   const second = await plan(await archive(t, files));
   t.match(second.pipelines[0]?.destinations[0]?.actions[0], {
     action: 'upsert_additive',
@@ -241,9 +242,9 @@ t.test(
       },
       'the same bundle as a plain tar is the same',
     );
-    t.equal(readdirSync(path.join(root, 'staging')).length, 2);
+    t.equal(stagedIn(path.join(root, 'staging')).length, 2);
     t.same(await served.close(), { unfinished: [] });
-    t.same(readdirSync(path.join(root, 'staging')), []);
+    t.same(stagedIn(path.join(root, 'staging')), []);
   },
 );
 
@@ -305,7 +306,7 @@ t.test('an archive that is not a complete bundle gets no run id and leaves nothi
     t.notMatch(text, /run_id|"stack"|waybill-serve-/, name);
     if (name === 'an invalid scene map') t.match(text, '"pointer":"/artifact_type","line":2');
   }
-  t.same(readdirSync(path.join(root, 'staging')), []);
+  t.same(stagedIn(path.join(root, 'staging')), []);
 });
 
 t.test(
@@ -326,9 +327,9 @@ t.test(
     t.match(broken, { status: 'failed', destinations: [{ destination_id: 'web', action: 'error' }] });
     t.notMatch(JSON.stringify([run, broken]), root);
     t.notMatch(JSON.stringify([run, broken]), token);
-    t.equal(readdirSync(path.join(root, 'staging')).length, 2, 'so are the bundles of runs that failed');
+    t.equal(stagedIn(path.join(root, 'staging')).length, 2, 'so are the bundles of runs that failed');
     await served.close();
-    t.same(readdirSync(path.join(root, 'staging')), []);
+    t.same(stagedIn(path.join(root, 'staging')), []);
   },
 );
 
@@ -340,7 +341,7 @@ t.test('after the retention the record is gone and its staged bundle with it', a
   for (; status === 200; status = (await fetch(url)).status)
     await new Promise((resolve) => setImmediate(resolve));
   t.equal(status, 404);
-  while (readdirSync(path.join(root, 'staging')).length > 0)
+  while (stagedIn(path.join(root, 'staging')).length > 0)
     await new Promise((resolve) => setImmediate(resolve));
   t.equal(readFileSync(path.join(root, 'public/session-42/a.txt'), 'utf8'), 'a', 'what was published stays');
 });
@@ -384,7 +385,7 @@ t.test('what does not serve is told before anything begins, and nothing keeps li
   symlinkSync(path.join(root, 'staging'), path.join(second.root, 'staging'));
   await fails(second.configFile, { code: 'config_invalid', message: /cannot listen/ });
   t.equal(
-    readdirSync(path.join(root, 'staging')).length,
+    stagedIn(path.join(root, 'staging')).length,
     1,
     'and the daemon that has the address loses nothing',
   );

@@ -4,6 +4,7 @@ import path from 'node:path';
 import t, { type Test } from 'tap';
 import { mountTmpfs } from '../services/tmpfs.ts';
 import { acceptedId, bundle, follow, launchApi, layOut, upload, type Place } from './processes.ts';
+import { stagedIn } from '../support/staged.ts';
 
 /** A directory that holds no more than so many MiB. */
 async function smallDisk(t: Test, { root }: Place, name: string, mebibytes: number): Promise<string> {
@@ -25,7 +26,7 @@ t.test(
       const told = (await response.json()) as Record<string, unknown>;
       t.match(told, { code: 'insufficient_storage', retryable: true });
       t.notMatch(JSON.stringify(told), place.root, 'names no path of the host');
-      t.same(readdirSync(staging), []);
+      t.same(stagedIn(staging), []);
     }
     const small = await acceptedId(await upload(daemon.url, 'p1', bundle('small', 1 << 20)));
     t.equal((await follow(daemon.url, small)).status, 'succeeded');
@@ -92,7 +93,7 @@ t.test(
     await daemon.kill('SIGKILL');
     daemon = await launchApi(t, place, ['serve']);
     for (const run of [...taken, again]) t.equal((await follow(daemon.url, run)).status, 'succeeded');
-    const staged = readdirSync(path.join(place.root, 'staging'));
+    const staged = stagedIn(path.join(place.root, 'staging'));
     t.equal(staged.length, taken.length + 1, 'nothing is staged of those that were refused');
     t.equal(await daemon.kill('SIGTERM'), 0);
   },

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
 import t from 'tap';
@@ -21,6 +21,7 @@ import {
   token,
   upload,
 } from './processes.ts';
+import { stagedIn } from '../support/staged.ts';
 
 const password = 'canary-of-redis-5f1d';
 
@@ -66,11 +67,11 @@ t.test(
         .map(({ started_at }) => started_at);
       t.same(starts, [...starts].sort(), `${pipeline} ran in the order of acceptance`);
     }
-    t.equal(readdirSync(path.join(place.root, 'staging')).length, 40, 'one archive for each retained run');
+    t.equal(stagedIn(path.join(place.root, 'staging')).length, 40, 'one archive for each retained run');
     t.equal(await other.kill('SIGTERM'), 0);
     for (const api of apis) t.equal(await api.kill('SIGTERM'), 0);
     t.equal(
-      readdirSync(path.join(place.root, 'scratch')).length,
+      stagedIn(path.join(place.root, 'scratch')).length,
       1,
       'the killed worker alone left its scratch directory',
     );
@@ -164,13 +165,12 @@ t.test(
       [conflict.status, ((await conflict.json()) as { code: string }).code],
       [409, 'idempotency_conflict'],
     );
-    t.equal(readdirSync(path.join(place.root, 'staging')).length, 1, 'a replay stages nothing');
+    t.equal(stagedIn(path.join(place.root, 'staging')).length, 1, 'a replay stages nothing');
 
     await launchWorker(t, place);
     t.equal((await follow(other.url, id)).status, 'succeeded');
     const staging = path.join(place.root, 'staging');
-    while (existsSync(staging) && readdirSync(staging).length > 0)
-      await new Promise((resolve) => setTimeout(resolve, 100));
+    while (stagedIn(staging).length > 0) await new Promise((resolve) => setTimeout(resolve, 100));
     while ((await fetch(`${other.url}runs/${id}`)).status !== 404)
       await new Promise((resolve) => setTimeout(resolve, 100));
     const anew = await upload(other.url, 'p1', bundle('two'), key);
@@ -396,7 +396,7 @@ t.test(
           Buffer.alloc(300_000, name),
         ),
       );
-    while (readdirSync(path.join(sshd.root, 'staging')).length > 0) await systemClock.sleep(50);
+    while (stagedIn(path.join(sshd.root, 'staging')).length > 0) await systemClock.sleep(50);
     t.pass('with the records of the runs their archives go');
   },
 );

@@ -17,6 +17,7 @@ import {
   type Launched,
   type Place,
 } from './processes.ts';
+import { stagedIn } from '../support/staged.ts';
 
 /**
  * The daemon, killed with SIGKILL in each phase of an upload, with the queue in memory, on its disk and in
@@ -170,7 +171,7 @@ async function halfAnUpload(t: Test, { url }: Daemon, bytes: number): Promise<vo
 }
 
 function staged({ root }: Place): string[] {
-  return filesBelow(path.join(root, 'staging'));
+  return stagedIn(path.join(root, 'staging'));
 }
 
 /**

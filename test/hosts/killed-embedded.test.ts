@@ -1,10 +1,11 @@
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
 import { systemClock } from '../../src/core/clock.ts';
 import type { RunRecord } from '../../src/workers/run-record.ts';
 import { generator, howMany, share } from '../support/sampling.ts';
 import { acceptedId, bundle, launchApi, layOut, upload, type Launched, type Place } from './processes.ts';
+import { stagedIn } from '../support/staged.ts';
 
 /**
  * The daemon with an embedded queue, killed with SIGKILL again and again while it receives and publishes: at
@@ -175,6 +176,6 @@ async function nothingStays(t: { equal: (a: unknown, b: unknown) => unknown }, p
   const yaml = readFileSync(place.config, 'utf8');
   writeFileSync(place.config, yaml.replace('queue_size: 200,', 'queue_size: 200, retention: 1s,'));
   const daemon = await launchApi({ teardown: () => undefined }, place, ['serve']);
-  while (readdirSync(path.join(place.root, 'staging')).length > 0) await systemClock.sleep(50);
+  while (stagedIn(path.join(place.root, 'staging')).length > 0) await systemClock.sleep(50);
   t.equal(await daemon.kill('SIGTERM'), 0);
 }

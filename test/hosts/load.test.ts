@@ -1,9 +1,10 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
 import { startRedis } from '../services/redis.ts';
 import { howMany } from '../support/sampling.ts';
 import { acceptedId, bundle, follow, launchApi, layOut, upload } from './processes.ts';
+import { stagedIn } from '../support/staged.ts';
 
 const uploads = howMany(200, 40);
 const pipelines = 20;
@@ -58,7 +59,7 @@ for (const mode of ['memory', 'bullmq'] as const)
     }
     t.equal(await daemon.kill('SIGTERM'), 0);
     if (mode === 'memory')
-      t.same(readdirSync(path.join(place.root, 'staging')), [], 'staging is swept at the end');
+      t.same(stagedIn(path.join(place.root, 'staging')), [], 'staging is swept at the end');
   });
 
 /**
