@@ -68,7 +68,7 @@ t.test('runs rerun: what failed is published from what the daemon has, once it w
   t.match(run(['runs', 'rerun', third]), {
     status: 1,
     stdout: '',
-    stderr: /not staged any more.*\nnext {3}send it again: waybill push --to/,
+    stderr: /not staged any more.*\nnext {3}upload it again; .*send it again: waybill push --to/,
   });
   t.match(run(['runs', 'rerun', 'site.unknown']), {
     status: 1,

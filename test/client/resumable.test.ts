@@ -322,7 +322,7 @@ t.test('what passes is sent in several requests from 16 MiB on', async (t) => {
     [1 << 20, 'POST /v1/pipelines/maps/upload?'],
   ] as const) {
     writeFileSync(`${place.site}/data.bin`, Buffer.alloc(bytes));
-    await failureOf(clientAt(port, { patience }).push('maps', place.site));
+    await failureOf(clientAt(port, { patience }).push('maps', place.site, { whole: true }));
     t.equal(paths.splice(0)[0]?.startsWith(path), true, path);
   }
 });
