@@ -1,27 +1,11 @@
-import type {
-  AttemptAction,
-  CatalogState,
-  GeneratedMetadata,
-  OutputRecord,
-  PublishedBundle,
-} from '../catalog/catalog.ts';
-import type { Owner, SourceIdentity } from '../identity.ts';
+import type { AttemptAction, CatalogState, OutputRecord, PublishedBundle } from '../catalog/catalog.ts';
+import type { Owner } from '../identity.ts';
 import type { RelativePath } from '../paths.ts';
-import type { Digest } from '../digest.ts';
 import type { Key } from '../storage/key.ts';
 import type { Body, EntryType } from '../storage/storage.ts';
 
 /** An output as it should be at the destination: a record without its time, and the bytes. */
-export interface PlannedOutput {
-  path: RelativePath;
-  kind: string;
-  digest: Digest;
-  /** Bytes. */
-  size: number;
-  generated: GeneratedMetadata;
-  url: string | null;
-  source: SourceIdentity;
-  owner: Owner;
+export interface PlannedOutput extends Omit<OutputRecord, 'updatedAt'> {
   body: Body;
 }
 

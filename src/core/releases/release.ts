@@ -1,6 +1,5 @@
-import type { GeneratedMetadata } from '../catalog/catalog.ts';
-import { hexOf, finishDigest, startDigest, type Digest } from '../digest.ts';
-import type { Owner, SourceIdentity } from '../identity.ts';
+import type { OutputRecord } from '../catalog/catalog.ts';
+import { hexOf, finishDigest, startDigest } from '../digest.ts';
 import type { Instant } from '../instant.ts';
 import { joinKey, listedKey, type Key } from '../storage/key.ts';
 
@@ -18,17 +17,7 @@ export const currentLinkKey = joinKey('', 'current');
 export const currentObjectKey = joinKey('', 'current.json');
 
 /** What decides about the bytes, the headers and the record of one output. */
-export interface ReleasedOutput {
-  path: string;
-  kind: string;
-  digest: Digest;
-  /** Bytes. */
-  size: number;
-  generated: GeneratedMetadata;
-  url: string | null;
-  source: SourceIdentity;
-  owner: Owner;
-}
+export type ReleasedOutput = Omit<OutputRecord, 'updatedAt'>;
 
 const idForm = /^\d{8}T\d{6}Z-[0-9a-f]{8}$/;
 

@@ -84,6 +84,13 @@ function beforeReading(storage: Storage, name: string, happens: () => Promise<vo
   };
 }
 
+/** Another run, of the same pipeline, that publishes a bundle which has just come to the source. */
+async function overtake({ web }: Stand, source: Storage, name: string, created: string): Promise<void> {
+  const other = Object.assign(new Stand(), { source, web });
+  await other.add(name, { 'which.txt': name }, created);
+  t.match(await other.run({ mapping: 'fixed' }), { status: 'ok' });
+}
+
 const unread = { status: 'failed', actions: [], orphans: [], warnings: [] };
 const nothing = { bundles: 0, invalidBundles: [], destinations: [], warnings: [], error: null };
 
@@ -254,13 +261,7 @@ for (const [created, name] of [
       const stand = new Stand();
       const real = stand.source;
       await stand.add('b', { 'which.txt': 'b' });
-      stand.source = beforeReading(real, 'b/which.txt', async () => {
-        const other = new Stand();
-        other.source = real;
-        other.web = stand.web;
-        await other.add(name, { 'which.txt': name }, created);
-        t.match(await other.run({ mapping: 'fixed' }), { status: 'ok' });
-      });
+      stand.source = beforeReading(real, 'b/which.txt', async () => overtake(stand, real, name, created));
       const { destinations } = await stand.run({ mapping: 'fixed' });
       t.match(destinations, [{ status: 'ok', actions: [{ bundle: name, action: 'skip_same' }] }]);
       t.match(destinations[0]?.warnings, [
@@ -302,11 +303,7 @@ t.test('fixed: what selecting again fails with is what the bundle fails with', a
     const real = stand.source;
     await stand.add('b', { 'which.txt': 'b' });
     stand.source = beforeReading(real, 'b/which.txt', async () => {
-      const other = new Stand();
-      other.source = real;
-      other.web = stand.web;
-      await other.add('c', { 'which.txt': 'c' }, newer);
-      t.match(await other.run({ mapping: 'fixed' }), { status: 'ok' });
+      await overtake(stand, real, 'c', newer);
       await happens(real);
     });
     const { destinations } = await stand.run({ mapping: 'fixed' });

@@ -8,11 +8,12 @@ import {
   type ReleaseId,
   type ReleasedOutput,
 } from '../../../src/core/releases/release.ts';
+import type { RelativePath } from '../../../src/core/paths.ts';
 import { instant } from '../../support/instant.ts';
 
 const created = instant('2026-11-21T11:15:00.25+01:00');
 const output: ReleasedOutput = {
-  path: 'index.html',
+  path: 'index.html' as RelativePath,
   kind: 'file',
   digest: digestOf('x'),
   size: 1,
@@ -33,7 +34,7 @@ t.test('an id says when the bundle was created, and is the same for the same pla
 t.test('whatever the catalog records of an output makes another release, but for its time', async (t) => {
   const generator = { name: 'index', version: 1, inputs: digestOf('i') };
   const others: ReleasedOutput[] = [
-    { ...output, path: 'other.html' },
+    { ...output, path: 'other.html' as RelativePath },
     { ...output, kind: 'scene_map' },
     { ...output, digest: digestOf('y') },
     { ...output, size: 2 },
@@ -45,7 +46,12 @@ t.test('whatever the catalog records of an output makes another release, but for
     { ...output, source: { ...output.source, path: 'other' } },
     { ...output, owner: { ...output.owner, destinationId: 'mirror' } },
   ];
-  const plans = [[output], [], [output, { ...output, path: 'z' }], ...others.map((other) => [other])];
+  const plans = [
+    [output],
+    [],
+    [output, { ...output, path: 'z' as RelativePath }],
+    ...others.map((other) => [other]),
+  ];
   const ids = plans.map((plan) => releaseIdOf(created, plan));
   ids.push(releaseIdOf(instant('2026-11-21T10:15:00.26Z'), [output]));
   t.equal(new Set(ids).size, ids.length);
