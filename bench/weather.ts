@@ -18,6 +18,7 @@ import type { Target } from '../src/core/weather/feed/tables/target.ts';
 import { startPostgres } from '../test/services/postgres.ts';
 import { goal } from './measure.ts';
 import { fillAlerts, fillObservations, fillStations, stations } from './weather-data.ts';
+import { besideALock } from './weather-lock.ts';
 import { load, medianOf, tell, type Measured } from './weather-load.ts';
 import { openServers, type Served, type Servers } from './weather-servers.ts';
 
@@ -44,6 +45,9 @@ export async function weather(): Promise<boolean> {
     await fillObservations(owner, fewRows);
     const reached = await besideRivals(servers, directory);
     console.log(`\npgbench, the same SELECT, 8 clients: ${Math.round(pgbench(server.port, directory))}/s`);
+    const reader = await servers.reader('0s');
+    const script = path.join(directory, 'stations.lua');
+    reached.push(await besideALock({ reader, ownerUrl: server.url(), directory, rounds, seconds, script }));
     if (manyRows > 0) reached.push(await amongManyRows(servers, owner));
     if (polygons > 0) await amongPolygons(servers, owner);
     return reached.every(Boolean);

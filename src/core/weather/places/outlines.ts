@@ -1,3 +1,4 @@
+import { setImmediate as breathe } from 'node:timers/promises';
 import { booleanPointInPolygon } from '@turf/boolean-point-in-polygon';
 import Flatbush from 'flatbush';
 import type { Geometry } from '../geometry.ts';
@@ -22,22 +23,27 @@ type Ring = readonly Point[];
 interface Polygon {
   owners: readonly string[];
   rings: readonly Ring[];
+  box: Box;
 }
+
+/** After so many outlines the event loop gets its turn. */
+const outlinesPerBreath = 1000;
 
 /**
  * Edges are straight in longitude and latitude, and polygons do not cross the antimeridian (RFC 7946, 3.1.9):
- * what lies on both sides of it is a multipolygon. A pole is within what reaches it at any longitude. Pure.
+ * what lies on both sides of it is a multipolygon. A pole is within what reaches it at any longitude. Changes
+ * nothing; others get their turns while it is made.
  */
-export function outlineIndex(outlines: readonly Outline[]): OutlineIndex {
-  const polygons = outlines.flatMap(({ owners, geometry }) =>
-    polygonsOf(geometry).map((rings) => ({ owners, rings })),
-  );
+export async function outlineIndex(outlines: readonly Outline[]): Promise<OutlineIndex> {
+  const polygons: Polygon[] = [];
+  for (const [index, { owners, geometry }] of outlines.entries()) {
+    if (index % outlinesPerBreath === 0) await breathe();
+    for (const rings of polygonsOf(geometry)) polygons.push({ owners, rings, box: boxOf(rings[0] ?? []) });
+  }
   if (polygons.length === 0) return { at: () => new Set(), within: () => new Set() };
   const tree = new Flatbush(polygons.length);
-  for (const { rings } of polygons) {
-    const { west, south, east, north } = boxOf(rings[0] ?? []);
-    tree.add(west, south, east, north);
-  }
+  for (const { box } of polygons) tree.add(box.west, box.south, box.east, box.north);
+  await breathe();
   tree.finish();
   const found = (box: Box, isWanted: (polygon: Polygon) => boolean): Polygon[] =>
     tree
@@ -46,11 +52,7 @@ export function outlineIndex(outlines: readonly Outline[]): OutlineIndex {
       .filter(isWanted);
   return {
     at: (position) =>
-      ownersOf(
-        searchesOf(position).flatMap((box) =>
-          found(box, ({ rings }) => isAtPole(position) || holds(rings, box)),
-        ),
-      ),
+      ownersOf(searchesOf(position).flatMap((box) => found(box, ({ rings }) => isIn(rings, position, box)))),
     within: (box) =>
       ownersOf(partsOf(box).flatMap((part) => found(part, ({ rings }) => meetsBox(rings, part)))),
   };
@@ -58,7 +60,15 @@ export function outlineIndex(outlines: readonly Outline[]): OutlineIndex {
 
 /** Whether a polygon or multipolygon holds a point or has it on its edge. Pure. */
 export function contains(geometry: Geometry, position: Position): boolean {
-  return outlineIndex([{ owners: ['this'], geometry }]).at(position).size > 0;
+  const searches = searchesOf(position);
+  return polygonsOf(geometry).some((rings) => {
+    const whole = boxOf(rings[0] ?? []);
+    return searches.some((box) => overlap(whole, box) && isIn(rings, position, box));
+  });
+}
+
+function overlap(a: Box, b: Box): boolean {
+  return a.west <= b.east && b.west <= a.east && a.south <= b.north && b.south <= a.north;
 }
 
 /** The longitudes at which a point is to be looked for: one, on the antimeridian two, at a pole all. */
@@ -68,6 +78,11 @@ function searchesOf(position: Position): Box[] {
   if (isAtPole(position)) return [{ ...parallel, west: -180, east: 180 }];
   const longitudes = Math.abs(longitude) === 180 ? [-180, 180] : [longitude];
   return longitudes.map((each) => ({ ...parallel, west: each, east: each }));
+}
+
+/** `box` is one of the searches of the point, and overlaps that of the polygon. */
+function isIn(rings: readonly Ring[], position: Position, box: Box): boolean {
+  return isAtPole(position) || holds(rings, box);
 }
 
 function isAtPole({ latitude }: Position): boolean {

@@ -116,7 +116,7 @@ async function load(
     else for (const alert of alerts) unplaced.add(alert);
   }
   const { outlineIndex } = await import('../../places/outlines.ts');
-  return { index: outlineIndex(outlines), unplaced };
+  return { index: await outlineIndex(outlines), unplaced };
 }
 
 function isOutline(geometry: Geometry | null): geometry is Geometry {
