@@ -40,7 +40,7 @@ export async function withNotifier<T>(
   try {
     result = await work({
       ...context,
-      notify: (occurrence, traceparent) => notifier.notify(occurrence, traceparent),
+      notify: (occurrence, trace) => notifier.notify(occurrence, trace),
     });
   } finally {
     await notifier.close(waitAtMostMs);

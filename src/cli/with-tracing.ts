@@ -1,6 +1,7 @@
 import type { PipelineConfig } from '../core/config/config.ts';
 import type { CoreContext } from '../core/context.ts';
 import type { PublishRequest } from '../core/publish/publish-request.ts';
+import { receivedTrace } from '../core/tracing/trace-context.ts';
 import { publishPipeline } from '../core/publish/publish.ts';
 import type { PipelineResult } from '../core/publish/results/result.ts';
 import type { SetUp } from './set-up.ts';
@@ -37,8 +38,8 @@ export async function withTracing<T>(
 }
 
 /**
- * Publishes as `publishPipeline`, in a span of its own: it goes on with the trace that `TRACEPARENT` of the
- * environment names, as what runs jobs sets it, or begins one. A dry run has none.
+ * Publishes as `publishPipeline`, in a span of its own: it goes on with the trace that `TRACEPARENT` and
+ * `TRACESTATE` of the environment name, as what runs jobs sets them, or begins one. A dry run has none.
  */
 export async function publishTraced(
   context: CoreContext,
@@ -48,21 +49,20 @@ export async function publishTraced(
   const { tracer, notify } = context;
   if (tracer === undefined || request.dryRun) return publishPipeline(context, pipeline, request);
   const span = tracer.start('run', {
-    parent: process.env['TRACEPARENT'],
+    parent: receivedTrace(process.env['TRACEPARENT'], process.env['TRACESTATE']),
     kind: 'internal',
     attributes: { 'waybill.pipeline_id': pipeline.id },
   });
-  const traced = span.traceparent === undefined ? {} : { traceparent: span.traceparent };
+  const { trace } = span;
   // What happens in no span of its own happens in this one.
   const notifying =
     notify === undefined
       ? {}
       : {
-          notify: ((occurrence, traceparent = span.traceparent) =>
-            notify(occurrence, traceparent)) satisfies CoreContext['notify'],
+          notify: ((occurrence, of = trace) => notify(occurrence, of)) satisfies CoreContext['notify'],
         };
   try {
-    const result = await publishPipeline({ ...context, ...notifying }, pipeline, { ...request, ...traced });
+    const result = await publishPipeline({ ...context, ...notifying }, pipeline, { ...request, trace });
     if (result.status === 'failed') span.fail(result.error?.code ?? 'failed');
     return result;
   } finally {

@@ -1,5 +1,6 @@
 import { asWaybillError } from '../core/errors.ts';
 import type { Tracer } from '../core/tracing/span.ts';
+import { traceOf } from '../core/tracing/trace-context.ts';
 import type { JobResult, PublishJob } from './job.ts';
 import type { JobProcessor } from './queue.ts';
 import { unobserved, type RunObserver } from './run-observer.ts';
@@ -17,10 +18,9 @@ import { unobserved, type RunObserver } from './run-observer.ts';
 export function tracedRuns(process: JobProcessor, tracer: Tracer): JobProcessor {
   if (!tracer.isOn) return process;
   return async (job, context) => {
-    const span = tracer.start('run', { parent: job.traceparent, kind: 'consumer', attributes: named(job) });
-    const { traceparent } = span;
+    const span = tracer.start('run', { parent: traceOf(job), kind: 'consumer', attributes: named(job) });
     try {
-      const result = await process(traceparent === undefined ? job : { ...job, traceparent }, context);
+      const result = await process({ ...job, ...span.trace }, context);
       const code = failureOf(result);
       if (code !== null) span.fail(code);
       return result;
@@ -44,7 +44,7 @@ export function tracedWaits(observer: RunObserver | undefined, tracer: Tracer): 
       if (job.traceparent !== undefined)
         tracer
           .start('wait', {
-            parent: job.traceparent,
+            parent: traceOf(job),
             kind: 'internal',
             attributes: named(job),
             agoMs: waitedSeconds * 1000,

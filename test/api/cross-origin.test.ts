@@ -1,4 +1,5 @@
 import t from 'tap';
+import { routes } from '../../src/api/routes.ts';
 import { startApi, tokens, upload } from './harness.ts';
 import { readerThat } from './weather-reader-stub.ts';
 import { startWeather } from './weather-harness.ts';
@@ -71,13 +72,21 @@ t.test('a page that is named reads every answer, whatever its status', async (t)
   }
 });
 
+/** The headers that routes declare to read. */
+function headerParameters(): string[] {
+  const parameters = routes.flatMap(({ parameters: declared = [] }) => declared);
+  return parameters.filter((parameter) => parameter.in === 'header').map(({ name }) => name);
+}
+
 t.test('a preflight says what may be asked, and is answered without a token and on any path', async (t) => {
   const { origin: api, lines } = await startApi(t, { http: { cors: { origins: [page] } } });
   for (const path of ['/v1/pipelines/maps/upload', '/alerts', '/none']) {
     const { status, allowed, headers } = await asked(api + path, { origin: page, ...preflight });
     t.same([status, allowed, headers.get('content-length')], [204, page, '0'], path);
     t.equal(headers.get('access-control-allow-methods'), 'GET,HEAD,POST,PATCH,DELETE');
-    t.match(headers.get('access-control-allow-headers'), /^Authorization,Content-Type,Idempotency-Key,/);
+    const allowedHeaders = headers.get('access-control-allow-headers')?.split(',') ?? [];
+    for (const name of [...headerParameters(), 'Authorization', 'Content-Type', 'Traceparent', 'Tracestate'])
+      t.ok(allowedHeaders.includes(name), name);
     t.equal(headers.get('access-control-max-age'), '600');
     t.equal(headers.get('access-control-allow-credentials'), null);
     t.match(headers.get('x-request-id'), /^[0-9a-f-]{36}$/);

@@ -44,7 +44,7 @@ t.test('a run of the command line is a trace, below that of whoever runs the com
   const collector = await startCollector(t);
   const hook = await startReceiver(t);
   const settings = `tracing: {endpoint: '${collector.url}'}\n${notifying(hook.url)}`;
-  const ended = await run(t.testdir(), settings, { env: { TRACEPARENT: traceparent } });
+  const ended = await run(t.testdir(), settings, { env: { TRACEPARENT: traceparent, TRACESTATE: 'a=1' } });
   t.equal(ended.status, 0, ended.stderr);
   const spans = new Map(collector.spans.map((span) => [span.name, span]));
   t.same([...spans.keys()].sort(), ['destination', 'notify', 'run']);
@@ -52,6 +52,7 @@ t.test('a run of the command line is a trace, below that of whoever runs the com
   t.match(spans.get('destination'), { traceId: parent.traceId, parentSpanId: spans.get('run')?.spanId });
   t.match(spans.get('notify'), { traceId: parent.traceId, parentSpanId: spans.get('destination')?.spanId });
   t.equal(hook.received[0]?.headers['traceparent'], `00-${parent.traceId}-${spans.get('notify')?.spanId}-01`);
+  t.equal(hook.received[0]?.headers['tracestate'], 'a=1');
 
   const alone = await startCollector(t);
   const other = await run(t.testdir(), `tracing: {endpoint: '${alone.url}'}`);

@@ -28,9 +28,12 @@ interface Opened {
 export function undeliveredContract(t: Test, open: (t: Test) => Promise<Opened>): void {
   t.test('events are listed in the order in which they happened, whole, by notifier', async (t) => {
     const { events } = await open(t);
-    const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+    const trace = {
+      traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
+      tracestate: 'a=1',
+    };
     const all = [
-      { ...givenUp('msg_c', 3), traceparent },
+      { ...givenUp('msg_c', 3), ...trace },
       givenUp('msg_a', 1),
       givenUp('msg_z', 2),
       givenUp('msg_b', 2),

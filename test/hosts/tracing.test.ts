@@ -63,6 +63,7 @@ for (const mode of modes)
     const runId = await acceptedId(
       await upload(api.url, 'p1', bundle('one'), {
         traceparent: `00-${parent.traceId}-${parent.spanId}-01`,
+        tracestate: 'rojo=00f067aa0ba902b7, congo=t61rcWkgMzE',
       }),
     );
     t.match(await follow(api.url, runId), { status: 'succeeded' });
@@ -83,6 +84,9 @@ for (const mode of modes)
       `00-${parent.traceId}-${notify?.spanId}-01`,
       'the webhook is told',
     );
+    const tracestate = 'rojo=00f067aa0ba902b7,congo=t61rcWkgMzE';
+    t.equal(hook.received[0]?.headers['tracestate'], tracestate, 'and what others have added goes with it');
+    for (const span of found) t.equal(span.traceState, tracestate, span.name);
     t.same(
       Object.keys(hook.received[0]?.event ?? {}),
       ['id', 'type', 'timestamp', 'data'],
@@ -141,7 +145,8 @@ for (const mode of ['embedded', 'bullmq'] as const)
     const admin = { authorization: `Bearer ${adminToken}` };
     const paused = await fetch(`${first.url}v1/pipelines/p1/pause`, { method: 'POST', headers: admin });
     t.equal(paused.status, 200);
-    const runId = await acceptedId(await upload(first.url, 'p1', bundle('one')));
+    const theirs = { traceparent: `00-${'ab'.repeat(16)}-${'cd'.repeat(8)}-01`, tracestate: 'a=1' };
+    const runId = await acceptedId(await upload(first.url, 'p1', bundle('one'), theirs));
     const [accept] = await collector.until(uploadSpan);
     await first.kill('SIGKILL');
     const second = await launchApi(t, place, ['serve']);
@@ -150,6 +155,8 @@ for (const mode of ['embedded', 'bullmq'] as const)
     const found = await collector.until('wait', 'run', 'destination', 'notify');
     t.same([...new Set(found.map(({ traceId }) => traceId))], [accept?.traceId]);
     t.equal(found.find(({ name }) => name === 'run')?.parentSpanId, accept?.spanId);
+    t.same(new Set(found.map(({ traceState }) => traceState)), new Set(['a=1']));
+    t.equal(hook.received[0]?.headers['tracestate'], 'a=1');
   });
 
 for (const mode of modes)
@@ -159,7 +166,8 @@ for (const mode of modes)
     const hook = await startReceiver(t, (response) => void response.writeHead(status).end());
     const place = placeFor(t, { ...(await queueOf(t, mode)), collector: collector.url }, hook);
     const first = await launchApi(t, place, ['serve']);
-    await follow(first.url, await acceptedId(await upload(first.url, 'p1', bundle('one'))));
+    const theirs = { traceparent: `00-${'ab'.repeat(16)}-${'cd'.repeat(8)}-01`, tracestate: 'a=1' };
+    await follow(first.url, await acceptedId(await upload(first.url, 'p1', bundle('one'), theirs)));
     const before = byName(t, await collector.until('destination', 'notify'));
     t.match(before['notify'], { status: 2, attributes: { 'error.type': 'refused' } });
     // What is kept in memory ends with the process.
@@ -175,6 +183,7 @@ for (const mode of modes)
     t.equal(again?.parentSpanId, before['destination']?.spanId);
     t.equal(again?.traceId, before['destination']?.traceId);
     t.equal(hook.received[1]?.headers['traceparent'], `00-${again?.traceId}-${again?.spanId}-01`);
+    t.equal(hook.received[1]?.headers['tracestate'], 'a=1');
   });
 
 t.test('a daemon that stops sends what it has recorded', async (t) => {

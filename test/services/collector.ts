@@ -10,6 +10,8 @@ export interface CollectedSpan {
   spanId: string;
   /** Empty if it has none. */
   parentSpanId: string;
+  /** Likewise. */
+  traceState: string;
   kind: number;
   startedAt: bigint;
   endedAt: bigint;
@@ -49,6 +51,7 @@ interface OtlpRequest {
         traceId: string;
         spanId: string;
         parentSpanId?: string;
+        traceState?: string;
         kind: number;
         startTimeUnixNano: string;
         endTimeUnixNano: string;
@@ -110,6 +113,7 @@ function spansOf({ resourceSpans }: OtlpRequest): CollectedSpan[] {
         traceId: span.traceId,
         spanId: span.spanId,
         parentSpanId: span.parentSpanId ?? '',
+        traceState: span.traceState ?? '',
         kind: span.kind,
         startedAt: BigInt(span.startTimeUnixNano),
         endedAt: BigInt(span.endTimeUnixNano),

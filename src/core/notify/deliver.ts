@@ -1,6 +1,7 @@
 import type { Clock } from '../clock.ts';
 import { onAbort } from '../on-abort.ts';
 import { defaultRetryPolicy, type RetryPolicy } from '../retry.ts';
+import type { TraceContext } from '../tracing/trace-context.ts';
 import type { Event } from './event.ts';
 import type { Attempted, Refused, Sink } from './sink.ts';
 
@@ -14,7 +15,7 @@ export interface DeliverOptions {
   /** Lets the try that runs come to its end, and makes no other. */
   hurry: AbortSignal;
   /** The span of the delivery. */
-  traceparent?: string | undefined;
+  trace?: TraceContext;
   onRetry?: (refused: Refused, attempt: number, pauseMs: number) => void;
 }
 
@@ -62,7 +63,7 @@ export async function deliver(sink: Sink, event: Event, options: DeliverOptions)
 async function oneTry(
   sink: Sink,
   event: Event,
-  { clock, signal, traceparent }: DeliverOptions,
+  { clock, signal, trace }: DeliverOptions,
 ): Promise<Attempted> {
   if (signal.aborted) return { ok: false, reason: 'there was no time left for it', retry: true };
   const ended = new AbortController();
@@ -78,7 +79,7 @@ async function oneTry(
     );
   });
   try {
-    return await Promise.race([tooLate, sink.send(event, both, traceparent)]);
+    return await Promise.race([tooLate, sink.send(event, both, trace)]);
   } catch {
     // A defect of the sink; its message may hold anything.
     return { ok: false, reason: 'the sink broke', retry: false };

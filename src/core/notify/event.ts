@@ -1,4 +1,5 @@
 import type { ErrorCode } from '../errors.ts';
+import type { TraceContext } from '../tracing/trace-context.ts';
 
 /**
  * What leaves the program, under the names of its JSON: `schemas/event.schema.json` is the same. No path
@@ -9,6 +10,8 @@ export const subscribableTypes = [
   'bundle.published',
   'bundle.publish_failed',
   'bundle.unpublished',
+  'release.activated',
+  'release.rolled_back',
   'outputs.pruned',
 ] as const;
 
@@ -23,6 +26,8 @@ export interface EventData {
     run_id: string | null;
     bundle: BundleFacts;
     action: string;
+    /** The release that readers have now; null in place. */
+    release: string | null;
     counts: PublicationCounts;
     /** What was written first, then what was kept. */
     outputs: OutputFacts[];
@@ -57,6 +62,10 @@ export interface EventData {
     outputs: { path: string }[];
     outputs_omitted: number;
   };
+  /** Somebody promoted a release; one that a publication makes current is told by that. */
+  'release.activated': ReleaseSwitch;
+  /** Somebody went back to an earlier release. */
+  'release.rolled_back': ReleaseSwitch;
   'outputs.pruned': {
     pipeline_id: string;
     destination_id: string;
@@ -76,14 +85,27 @@ export interface BundleFacts {
   created: string | null;
 }
 
-/** Written and kept outputs together are `outputs`. */
+/** Written, linked and kept outputs together are `outputs`. */
 export interface PublicationCounts {
   outputs: number;
   outputs_written: number;
+  /** Those that a release got from the one before it. */
+  outputs_linked: number;
   outputs_kept: number;
   outputs_removed: number;
   bytes_written: number;
+  bytes_linked: number;
   bytes_kept: number;
+}
+
+export interface ReleaseSwitch {
+  pipeline_id: string;
+  destination_id: string;
+  /** Relative to the destination root; `.` for the root. */
+  destination_path: string;
+  /** The release that readers have now, and the one before it; null if there was none. */
+  release: string;
+  previous: string | null;
 }
 
 export interface OutputFacts {
@@ -109,9 +131,8 @@ export type Occurrence = { [T in EventType]: { type: T; data: EventData[T] } }[E
 export type Event = { id: string; /** When it happened: RFC 3339, UTC. */ timestamp: string } & Occurrence;
 
 /** An event, and the span in which it happened, if it was traced: its deliveries belong to that. */
-export interface TracedEvent {
+export interface TracedEvent extends TraceContext {
   event: Event;
-  traceparent?: string | undefined;
 }
 
 export function eventOf(occurrence: Occurrence, id: string, at: Date): Event {

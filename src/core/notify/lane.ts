@@ -7,6 +7,7 @@ import type { Ended } from './outbox.ts';
 import type { NotifierConfig } from './sink-kinds.ts';
 import type { Sink } from './sink.ts';
 import { noTracer, type Span, type Tracer } from '../tracing/span.ts';
+import { traceOf } from '../tracing/trace-context.ts';
 import type { Undelivered, UndeliveredEvents } from './undelivered.ts';
 
 /** A configured notifier with its sink open. */
@@ -112,7 +113,7 @@ export function laneOf(first: OpenNotifier, options: LaneOptions): Lane {
       clock,
       signal,
       hurry,
-      traceparent: span.traceparent,
+      trace: span.trace,
       ...(options.policy === undefined ? {} : { policy: options.policy }),
       ...(options.random === undefined ? {} : { random: options.random }),
       onRetry: ({ reason }, attempt, pauseMs) => {
@@ -201,22 +202,23 @@ export function unsent(reason: string, { gone = false } = {}): Delivery {
 }
 
 export function givenUp(
-  { event, traceparent }: TracedEvent,
+  { event, ...trace }: TracedEvent,
   { tries, reason }: Delivery,
   clock: Clock,
 ): Undelivered {
-  const traced = traceparent === undefined ? {} : { traceparent };
-  return { event, ...traced, tries, reason: reason ?? 'unknown', givenUpAt: clock.now().toISOString() };
+  return {
+    event,
+    ...traceOf(trace),
+    tries,
+    reason: reason ?? 'unknown',
+    givenUpAt: clock.now().toISOString(),
+  };
 }
 
 /** All tries of one delivery together. */
-function deliverySpan(
-  tracer: Tracer,
-  { id, kind }: NotifierConfig,
-  { event, traceparent }: TracedEvent,
-): Span {
+function deliverySpan(tracer: Tracer, { id, kind }: NotifierConfig, { event, ...trace }: TracedEvent): Span {
   return tracer.start('notify', {
-    parent: traceparent,
+    parent: traceOf(trace),
     kind: 'client',
     attributes: {
       'waybill.notifier_id': id,

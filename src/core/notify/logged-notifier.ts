@@ -49,7 +49,7 @@ function logOutcome(outcome: Outcome, log: Log): void {
     event_id: event.id,
     event_type: event.type,
     tries,
-    ...traceFields(outcome.traceparent),
+    ...traceFields(outcome),
     ...('run_id' in event.data ? { run_id: event.data.run_id, pipeline_id: event.data.pipeline_id } : {}),
   };
   const warning = outcomeWarning(outcome);

@@ -1,11 +1,12 @@
 import type { Timer } from '../clock.ts';
 import { WaybillError } from '../errors.ts';
 import { onAbort } from '../on-abort.ts';
+import type { TraceContext } from '../tracing/trace-context.ts';
 import { eventOf, pipelineOfEvent, type Occurrence } from './event.ts';
 import { eventIdOf } from './event-id.ts';
 import { givenUp, laneOf, unsent, type Lane, type LaneOptions, type OpenNotifier } from './lane.ts';
 import { noOutbox, type LeftEvent, type Outbox } from './outbox.ts';
-import { redeliver, type RedeliverOptions, type Redelivery } from './redeliver.ts';
+import { redeliver, type Redelivery } from './redeliver.ts';
 import type { NotifierConfig } from './sink-kinds.ts';
 import type { Undelivered, UndeliveredEvents } from './undelivered.ts';
 import { undeliveredBook } from './undelivered-book.ts';
@@ -28,7 +29,7 @@ export interface Notifier {
    * Makes an event of it and sees to its delivery to every notifier that wants it, in the trace of the span
    * in which it happened. Returns at once.
    */
-  notify(occurrence: Occurrence, traceparent?: string): void;
+  notify(occurrence: Occurrence, trace?: TraceContext): void;
   /**
    * From now on these are the notifiers. One that stays takes its events with it: those that wait are sent as
    * it is configured now, those that are on their way as they began. One that is left out gets no more, and
@@ -79,8 +80,8 @@ export function createNotifier(options: NotifierOptions): Notifier {
     else ofNobody(left, { ...options, undelivered });
   });
   return {
-    notify(occurrence, traceparent) {
-      const traced = { event: eventOf(occurrence, eventIdOf(occurrence), clock.now()), traceparent };
+    notify(occurrence, trace = {}) {
+      const traced = { event: eventOf(occurrence, eventIdOf(occurrence), clock.now()), ...trace };
       const wanting = [...lanes].filter(([, lane]) => wants(lane.config(), occurrence)).map(([id]) => id);
       if (wanting.length === 0) return;
       outbox.keep(traced, wanting, (notifierId, ended) => {
@@ -114,8 +115,10 @@ export function createNotifier(options: NotifierOptions): Notifier {
       const lane = lanes.get(notifierId);
       if (lane === undefined) throw notConfigured(notifierId);
       const mayGoOn = (): boolean => lanes.get(notifierId) === lane && !isClosing && signal?.aborted !== true;
-      const send: RedeliverOptions['send'] = (event, traceparent) => lane.again({ event, traceparent });
-      const redelivery = redeliver({ notifierId, undelivered, clock, send, mayGoOn });
+      const redelivery = redeliver({
+        ...{ notifierId, undelivered, clock, mayGoOn },
+        send: (traced) => lane.again(traced),
+      });
       redeliveries.add(redelivery);
       return redelivery.finally(() => redeliveries.delete(redelivery));
     },

@@ -1,6 +1,7 @@
 import type { Clock } from '../clock.ts';
 import type { Delivery } from './deliver.ts';
-import type { Event } from './event.ts';
+import type { TracedEvent } from './event.ts';
+import { traceOf } from '../tracing/trace-context.ts';
 import type { UndeliveredEvents } from './undelivered.ts';
 
 /** What came of sending undelivered events again. */
@@ -24,7 +25,7 @@ export interface RedeliverOptions {
   undelivered: UndeliveredEvents;
   clock: Clock;
   /** Delivers one event, with all its tries, in the trace in which it happened. */
-  send: (event: Event, traceparent: string | undefined) => Promise<Delivery>;
+  send: (traced: TracedEvent) => Promise<Delivery>;
   /** Whether to begin with another event. */
   mayGoOn: () => boolean;
 }
@@ -64,7 +65,7 @@ async function sendAll({
     const { event } = one;
     if (!mayGoOn()) return { ...done, ended: 'stopping' };
     if (clock.monotonic() - began > longestMs) return { ...done, ended: 'time_over' };
-    const delivery = await send(event, one.traceparent);
+    const delivery = await send({ event, ...traceOf(one) });
     if (delivery.delivered) {
       await undelivered.remove(notifierId, event.id);
       done.delivered += 1;

@@ -1,3 +1,4 @@
+import type { TraceContext } from '../tracing/trace-context.ts';
 import type { Event } from './event.ts';
 
 /** Where events go; one kind a file in `sinks/`. */
@@ -7,10 +8,10 @@ export interface Sink {
   /** The longest that one try may take, in milliseconds. */
   readonly timeoutMs: number;
   /**
-   * One try. A failure is returned, in words without a secret, and never thrown. `traceparent` is the span of
-   * the delivery, for whoever receives it.
+   * One try. A failure is returned, in words without a secret, and never thrown. `trace` is the span of the
+   * delivery, for whoever receives it.
    */
-  send(event: Event, signal: AbortSignal, traceparent?: string): Promise<Attempted>;
+  send(event: Event, signal: AbortSignal, trace?: TraceContext): Promise<Attempted>;
   close(): Promise<void>;
 }
 

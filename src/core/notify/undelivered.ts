@@ -1,12 +1,8 @@
 import { WaybillError } from '../errors.ts';
-import type { Event } from './event.ts';
+import type { TracedEvent } from './event.ts';
 
 /** An event that was given up for one notifier. Plain data. */
-export interface Undelivered {
-  /** As it was made: with its id, and every byte of its body. */
-  event: Event;
-  /** The span in which it happened, if it was traced. */
-  traceparent?: string;
+export interface Undelivered extends TracedEvent {
   /** All its tries. */
   tries: number;
   /** Why it was given up last, in words without a secret. */

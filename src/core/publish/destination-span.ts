@@ -8,12 +8,12 @@ import type { DestinationResult } from './results/result.ts';
 export function destinationSpan(
   { tracer }: Pick<CoreContext, 'tracer'>,
   { pipelineId, destinationId }: Owner,
-  { dryRun, runId, traceparent }: Pick<PublishRequest, 'dryRun' | 'runId' | 'traceparent'>,
+  { dryRun, runId, trace }: Pick<PublishRequest, 'dryRun' | 'runId' | 'trace'>,
 ): Span | null {
   if (tracer?.isOn !== true || dryRun) return null;
   const run = runId === undefined ? {} : { 'waybill.run_id': runId };
   return tracer.start('destination', {
-    parent: traceparent,
+    ...(trace === undefined ? {} : { parent: trace }),
     kind: 'client',
     attributes: { 'waybill.pipeline_id': pipelineId, 'waybill.destination_id': destinationId, ...run },
   });
@@ -25,10 +25,14 @@ export function endSpan(span: Span | null, { actions, error }: DestinationResult
   const failure = error ?? actions.find((action) => action.error !== null)?.error ?? null;
   if (failure !== null) span.fail(failure.code);
   const [only, ...others] = actions;
-  if (only !== undefined && others.length === 0) span.set({ 'waybill.action': only.action });
+  if (only !== undefined && others.length === 0) {
+    span.set({ 'waybill.action': only.action });
+    if (only.release !== null) span.set({ 'waybill.release': only.release });
+  }
   span.set({
     'waybill.bundles': actions.length,
     'waybill.outputs_written': sum(actions.map(({ outputsWritten }) => outputsWritten)),
+    'waybill.outputs_linked': sum(actions.map(({ outputsLinked }) => outputsLinked)),
     'waybill.bytes_written': sum(actions.map(({ bytesWritten }) => bytesWritten)),
   });
   span.end();

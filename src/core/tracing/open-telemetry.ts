@@ -1,4 +1,5 @@
 import {
+  createTraceState,
   SpanKind as OtelKind,
   SpanStatusCode,
   TraceFlags,
@@ -107,7 +108,9 @@ function readable(
   instrumentationScope: ReadableSpan['instrumentationScope'],
 ): ReadableSpan {
   const { name, kind, parent, startedAt, endedAt, attributes, error } = span;
-  const context = contextOf(span);
+  const { tracestate } = span;
+  const state = tracestate === undefined ? {} : { traceState: createTraceState(tracestate) };
+  const context = { ...contextOf(span), ...state };
   return {
     name,
     kind: kinds[kind],

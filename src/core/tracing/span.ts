@@ -1,9 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import type { Clock } from '../clock.ts';
+import type { TraceContext } from './trace-context.ts';
 import { formatTraceparent, parseTraceparent, type SpanContext } from './traceparent.ts';
 
 /*
- * The spans of a trace. A span knows its parent by a `traceparent`, which is passed on as plain text: in a
+ * The spans of a trace. A span knows its parent by a `TraceContext`, which is passed on as plain text: in a
  * job, over Redis, to a thread, to a webhook. Nothing here knows OpenTelemetry, which is loaded where spans
  * are exported, and only there.
  */
@@ -12,8 +13,8 @@ export type SpanKind = 'server' | 'internal' | 'consumer' | 'client';
 export type SpanAttributes = Record<string, string | number | boolean>;
 
 export interface SpanOptions {
-  /** The span that this one belongs to; a malformed one counts as none, which begins a new trace. */
-  parent?: string | undefined;
+  /** The span that this one belongs to; an empty or malformed one is none, which begins a new trace. */
+  parent?: TraceContext;
   kind: SpanKind;
   attributes?: SpanAttributes;
   /** If it has begun before now: how many milliseconds ago. */
@@ -21,8 +22,8 @@ export interface SpanOptions {
 }
 
 export interface Span {
-  /** The parent of what belongs to this span; undefined where nothing is traced. */
-  readonly traceparent: string | undefined;
+  /** The parent of what belongs to this span; empty where nothing is traced. */
+  readonly trace: TraceContext;
   set(attributes: SpanAttributes): void;
   /** It failed with this code. Messages are left to the log, which keeps secrets out of them. */
   fail(code: string): void;
@@ -46,10 +47,12 @@ export interface FinishedSpan extends SpanContext {
   attributes: SpanAttributes;
   /** Null unless it failed. */
   error: string | null;
+  /** As it came with the trace; absent if nothing did. */
+  tracestate?: string;
 }
 
 const untraced: Span = {
-  traceparent: undefined,
+  trace: {},
   set: () => undefined,
   fail: () => undefined,
   end: () => undefined,
@@ -58,7 +61,8 @@ const untraced: Span = {
 /** Records nothing. What another process has begun is passed on as it came. */
 export const noTracer: Tracer = {
   isOn: false,
-  start: (_name, { parent }) => (parent === undefined ? untraced : { ...untraced, traceparent: parent }),
+  start: (_name, { parent }) =>
+    parent?.traceparent === undefined ? untraced : { ...untraced, trace: parent },
 };
 
 export interface TracerOptions {
@@ -74,15 +78,17 @@ export function recordingTracer({ clock, report, samples }: TracerOptions): Trac
   return {
     isOn: true,
     start(name, { parent: given, kind, attributes = {}, agoMs = 0 }) {
-      const parent = parseTraceparent(given);
+      const parent = parseTraceparent(given?.traceparent);
       const context = contextBelow(parent, samples);
+      const tracestate = parent === null ? undefined : given?.tracestate;
+      const passed = tracestate === undefined ? {} : { tracestate };
       const startedAt = clock.now().getTime() - agoMs;
       const since = clock.monotonic() - agoMs;
       const held: SpanAttributes = { ...attributes };
       let error: string | null = null;
       let isOpen = true;
       return {
-        traceparent: formatTraceparent(context),
+        trace: { traceparent: formatTraceparent(context), ...passed },
         set: (more) => void Object.assign(held, more),
         fail: (code) => void (error = code),
         end() {
@@ -91,7 +97,10 @@ export function recordingTracer({ clock, report, samples }: TracerOptions): Trac
           // The clock of the wall may be set while the span lasts.
           const endedAt = startedAt + (clock.monotonic() - since);
           if (context.isSampled)
-            report({ ...context, name, kind, parent, startedAt, endedAt, attributes: held, error });
+            report({
+              ...{ ...context, ...passed, name, kind, parent },
+              ...{ startedAt, endedAt, attributes: held, error },
+            });
         },
       };
     },

@@ -27,7 +27,7 @@ export function formatTraceparent({ traceId, spanId, isSampled }: SpanContext): 
 }
 
 /** The field of log lines by which they are found from a trace, and the trace from them. Pure. */
-export function traceFields(traceparent: string | undefined): { trace_id?: string } {
+export function traceFields({ traceparent }: { traceparent?: string }): { trace_id?: string } {
   const context = traceparent === undefined ? null : parseTraceparent(traceparent);
   return context === null ? {} : { trace_id: context.traceId };
 }

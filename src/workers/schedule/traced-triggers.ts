@@ -15,11 +15,7 @@ export function tracedTriggers(triggers: Triggers, tracer: Tracer): Triggers {
         kind: 'internal',
         attributes: { 'waybill.run_id': runId, 'waybill.pipeline_id': pipelineId },
       });
-      const { traceparent } = span;
-      const decision = await triggers.decide(
-        traceparent === undefined ? job : { ...job, traceparent },
-        options,
-      );
+      const decision = await triggers.decide({ ...job, ...span.trace }, options);
       if (decision.outcome === 'started') span.end();
       return decision;
     },

@@ -36,10 +36,13 @@ function resultOf(over: Partial<ActionResult> = {}): ActionResult {
     changes: [{ path: 'a.txt', fate: 'add', why: 'not_recorded' }],
     unkept: [],
     outputs: [{ path: 'a.txt', kind: 'file', digest, size: 1, url: 'https://x/a.txt' }],
+    release: null,
     outputsWritten: 1,
+    outputsLinked: 0,
     outputsKept: 4,
     outputsRemoved: 0,
     bytesWritten: 1,
+    bytesLinked: 0,
     bytesKept: 40,
     error: null,
     ...over,
@@ -110,7 +113,7 @@ t.test('every event is as its schema says, and none tells a path of this machine
 t.test('the examples of the documentation are events', async (t) => {
   const page = readFileSync('docs/events.md', 'utf8');
   const examples = [...page.matchAll(/^```json\n(.*?)^```$/gms)].map(([, text = '']) => text);
-  t.equal(examples.length, 4);
+  t.equal(examples.length, 5);
   for (const text of examples) {
     validate(JSON.parse(text));
     t.same(validate.errors ?? [], []);

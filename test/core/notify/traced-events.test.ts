@@ -8,16 +8,18 @@ import type { KeptEvent } from '../../../src/core/notify/outbox.ts';
 import type { Attempted, Sink } from '../../../src/core/notify/sink.ts';
 import { undeliveredBook } from '../../../src/core/notify/undelivered-book.ts';
 import { recordingTracer, type FinishedSpan } from '../../../src/core/tracing/span.ts';
+import type { TraceContext } from '../../../src/core/tracing/trace-context.ts';
 import { parseTraceparent } from '../../../src/core/tracing/traceparent.ts';
 import { testOccurrence } from '../../../src/core/publish/results/occurrences.ts';
 
 const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+const trace: TraceContext = { traceparent, tracestate: 'rojo=00f067aa0ba902b7,t@vendor=x' };
 const parent = parseTraceparent(traceparent);
 const occurrence = testOccurrence('n');
 
 function open({ left = [], answer }: { left?: KeptEvent[]; answer: () => Attempted }) {
   const spans: FinishedSpan[] = [];
-  const sent: (string | undefined)[] = [];
+  const sent: (TraceContext | undefined)[] = [];
   const kept: KeptEvent[] = [];
   const undelivered = undeliveredBook();
   const outcomes: Outcome[] = [];
@@ -65,20 +67,21 @@ const refusing: Attempted = { ok: false, reason: 'answered 400', retry: false };
 
 t.test('an event that is refused again and again stays in its trace', async (t) => {
   const { notifier, spans, sent, kept, undelivered, ended } = open({ answer: () => refusing });
-  notifier.notify(occurrence, traceparent);
+  notifier.notify(occurrence, trace);
   await ended(1);
-  t.match(kept, [{ notifierId: 'n', traceparent }]);
-  t.match(await undelivered.list('n'), [{ traceparent, tries: 1 }]);
+  t.match(kept, [{ notifierId: 'n', ...trace }]);
+  t.match(await undelivered.list('n'), [{ ...trace, tries: 1 }]);
   for (const tries of [2, 3]) {
     t.match(await notifier.redeliver('n'), { delivered: 0, left: 1 });
-    t.match(await undelivered.list('n'), [{ traceparent, tries }]);
+    t.match(await undelivered.list('n'), [{ ...trace, tries }]);
   }
   t.equal(spans.length, 3);
   for (const [index, span] of spans.entries()) {
     t.match(span, { name: 'notify', parent, error: 'refused', attributes: { 'waybill.tries': 1 } });
-    t.equal(
+    t.equal(span.tracestate, trace.tracestate);
+    t.same(
       sent[index],
-      `00-${span.traceId}-${span.spanId}-01`,
+      { ...trace, traceparent: `00-${span.traceId}-${span.spanId}-01` },
       'the receiver gets the span of the delivery',
     );
   }
@@ -90,7 +93,7 @@ t.test('what an earlier process left goes on with its trace, or with one of its 
     notifierId: 'n',
     event: eventOf(occurrence, id, new Date(0)),
   });
-  const left = [{ ...eventFor('msg_1'), traceparent }, eventFor('msg_2')];
+  const left = [{ ...eventFor('msg_1'), ...trace }, eventFor('msg_2')];
   const { notifier, spans, ended } = open({ left, answer: () => ({ ok: true }) });
   await ended(2);
   t.match(spans, [

@@ -11,7 +11,8 @@ import { planOf } from '../../support/decisions.ts';
 const parent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
 
 function published(outputsWritten: number, bytesWritten: number): ActionResult {
-  const applied = { outputsWritten, bytesWritten, outputsKept: 7, outputsRemoved: 7, bytesKept: 7 };
+  const others = { outputsLinked: 7, outputsKept: 7, outputsRemoved: 7, bytesLinked: 7, bytesKept: 7 };
+  const applied = { outputsWritten, bytesWritten, ...others };
   return plannedResult('b', planOf('upsert_additive'), [], applied);
 }
 
@@ -33,7 +34,7 @@ function spanOf(
 t.test('the span of a destination belongs to the run and says where and what', async (t) => {
   const [span, ...others] = spanOf(
     { actions: [published(2, 20), published(3, 30)], error: null },
-    { runId: 'run-1', traceparent: parent },
+    { runId: 'run-1', trace: { traceparent: parent } },
   );
   t.same(others, []);
   t.match(span, { name: 'destination', kind: 'client', error: null });
@@ -44,6 +45,7 @@ t.test('the span of a destination belongs to the run and says where and what', a
     'waybill.run_id': 'run-1',
     'waybill.bundles': 2,
     'waybill.outputs_written': 5,
+    'waybill.outputs_linked': 14,
     'waybill.bytes_written': 50,
   });
 });
@@ -57,6 +59,7 @@ t.test('without a run there is no run to name, and of a single bundle there is i
     'waybill.action': 'upsert_additive',
     'waybill.bundles': 1,
     'waybill.outputs_written': 1,
+    'waybill.outputs_linked': 7,
     'waybill.bytes_written': 10,
   });
   const [none] = spanOf({ actions: [], error: null });

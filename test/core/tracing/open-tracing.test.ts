@@ -45,7 +45,9 @@ t.test('spans reach a collector as they were, with the headers of the secret', a
   );
   const { tracer } = tracing;
   const first = tracer.start('first', { kind: 'server', attributes: { text: 'a', count: 2, yes: true } });
-  const second = tracer.start('second', { kind: 'client', parent: first.traceparent, agoMs: 1_500 });
+  const theirs = { traceparent: `00-${'c'.repeat(32)}-${'d'.repeat(16)}-01`, tracestate: 'a=1,b=2' };
+  tracer.start('fourth', { kind: 'server', parent: theirs }).end();
+  const second = tracer.start('second', { kind: 'client', parent: first.trace, agoMs: 1_500 });
   second.fail('storage_full');
   second.end();
   first.end();
@@ -69,6 +71,8 @@ t.test('spans reach a collector as they were, with the headers of the secret', a
   });
   const second_ = spans.get('second');
   t.ok(second_ !== undefined && second_.endedAt - second_.startedAt >= 1_500_000_000n);
+  t.equal(spans.get('first')?.traceState, '');
+  t.match(spans.get('fourth'), { traceId: 'c'.repeat(32), traceState: 'a=1,b=2' });
   t.match(spans.get('third'), { startedAt: 1_000_250_000n, endedAt: 2_000_500_000n });
   t.same(tracing.lines, []);
 });

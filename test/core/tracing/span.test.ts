@@ -63,20 +63,41 @@ t.test('what is written is read again, and nothing makes the reader throw', asyn
 
 t.test('a span has the trace of its parent, and begins one where there is no parent', async (t) => {
   const { tracer, spans } = tracerOf();
-  const first = tracer.start('first', { parent, kind: 'server', attributes: { a: 1 } });
-  tracer.start('second', { parent: first.traceparent, kind: 'internal' }).end();
+  const first = tracer.start('first', {
+    parent: { traceparent: parent },
+    kind: 'server',
+    attributes: { a: 1 },
+  });
+  tracer.start('second', { parent: first.trace, kind: 'internal' }).end();
   first.set({ b: true });
   first.end();
   const [second, ended] = spans;
   t.match(ended, { traceId, parent: { traceId, spanId }, attributes: { a: 1, b: true }, error: null });
   t.match(second, { traceId, parent: { spanId: ended?.spanId ?? '' } });
-  for (const broken of [undefined, 'nonsense']) {
+  for (const broken of [{}, { traceparent: 'nonsense', tracestate: 'a=1' }]) {
     tracer.start('alone', { parent: broken, kind: 'internal' }).end();
     const alone = spans.at(-1);
     t.equal(alone?.parent, null);
     t.match(alone?.traceId, /^[0-9a-f]{32}$/);
     t.not(alone?.traceId, traceId);
+    t.notOk('tracestate' in (alone ?? {}), 'which was that of another trace');
   }
+});
+
+t.test('the state of a trace goes with each of its spans, and with what belongs to them', async (t) => {
+  const { tracer, spans } = tracerOf();
+  const first = tracer.start('first', {
+    parent: { traceparent: parent, tracestate: 'a=1,b=2' },
+    kind: 'server',
+  });
+  const second = tracer.start('second', { parent: first.trace, kind: 'internal' });
+  t.equal(second.trace.tracestate, 'a=1,b=2');
+  second.end();
+  first.end();
+  t.same(
+    spans.map(({ tracestate }) => tracestate),
+    ['a=1,b=2', 'a=1,b=2'],
+  );
 });
 
 t.test(
@@ -97,29 +118,32 @@ t.test(
 t.test('whoever begins a trace decides whether it is recorded', async (t) => {
   const { tracer, spans } = tracerOf(() => false);
   const mine = tracer.start('mine', { kind: 'server' });
-  t.match(mine.traceparent, /-00$/);
-  tracer.start('below', { parent: mine.traceparent, kind: 'internal' }).end();
+  t.match(mine.trace.traceparent, /-00$/);
+  tracer.start('below', { parent: mine.trace, kind: 'internal' }).end();
   mine.end();
   t.same(spans, []);
-  tracer.start('theirs', { parent, kind: 'server' }).end();
+  tracer.start('theirs', { parent: { traceparent: parent }, kind: 'server' }).end();
   t.equal(spans.length, 1);
   const recording = tracerOf(() => true);
-  recording.tracer.start('theirs', { parent: `00-${traceId}-${spanId}-00`, kind: 'server' }).end();
+  recording.tracer
+    .start('theirs', { parent: { traceparent: `00-${traceId}-${spanId}-00` }, kind: 'server' })
+    .end();
   t.same(recording.spans, []);
 });
 
 t.test('where nothing is traced, nothing begins, and what came is passed on', async (t) => {
-  t.equal(noTracer.start('one', { kind: 'server' }).traceparent, undefined);
+  t.same(noTracer.start('one', { kind: 'server' }).trace, {});
   t.equal(noTracer.start('one', { kind: 'server' }), noTracer.start('two', { kind: 'client' }), 'no object');
-  const passed = noTracer.start('one', { kind: 'server', parent });
+  const theirs = { traceparent: parent, tracestate: 'a=1' };
+  const passed = noTracer.start('one', { kind: 'server', parent: theirs });
   passed.set({ a: 1 });
   passed.fail('aborted');
   passed.end();
-  t.equal(passed.traceparent, parent);
+  t.same(passed.trace, theirs);
 });
 
 t.test('lines of the log have the id of the trace', async (t) => {
-  t.same(traceFields(parent), { trace_id: traceId });
-  t.same(traceFields(undefined), {});
-  t.same(traceFields('nonsense'), {});
+  t.same(traceFields({ traceparent: parent }), { trace_id: traceId });
+  t.same(traceFields({}), {});
+  t.same(traceFields({ traceparent: 'nonsense' }), {});
 });

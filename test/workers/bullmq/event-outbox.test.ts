@@ -5,6 +5,7 @@ import { systemClock, type Clock } from '../../../src/core/clock.ts';
 import { silentLog } from '../../../src/core/log.ts';
 import type { Event } from '../../../src/core/notify/event.ts';
 import type { Ended } from '../../../src/core/notify/outbox.ts';
+import type { TraceContext } from '../../../src/core/tracing/trace-context.ts';
 import { bullmqEvents } from '../../../src/workers/bullmq/events/open-events.ts';
 import { startRedis } from '../../services/redis.ts';
 
@@ -20,7 +21,7 @@ t.setTimeout(120_000);
 interface Sent {
   notifierId: string;
   id: string;
-  traceparent: string | undefined;
+  trace: TraceContext;
   ended: Ended;
 }
 
@@ -49,8 +50,8 @@ async function openHost(t: Test, prefix: string, hostLifeMs = 3_000) {
     sent.push(one);
     for (const look of waiting) look();
   };
-  events.outbox.open(({ notifierId, event, traceparent, ended }) =>
-    take({ notifierId, id: event.id, traceparent, ended }),
+  events.outbox.open(({ notifierId, event, ended, ...trace }) =>
+    take({ notifierId, id: event.id, trace, ended }),
   );
   t.teardown(() => {
     bury();
@@ -59,9 +60,9 @@ async function openHost(t: Test, prefix: string, hostLifeMs = 3_000) {
   return {
     ...events,
     sent,
-    tell: (id: string, notifierIds: string[], runId: string | null = null, traceparent?: string) =>
-      events.outbox.keep({ event: eventOf(id, runId), traceparent }, notifierIds, (notifierId, ended) =>
-        take({ notifierId, id, traceparent, ended }),
+    tell: (id: string, notifierIds: string[], runId: string | null = null, trace: TraceContext = {}) =>
+      events.outbox.keep({ event: eventOf(id, runId), ...trace }, notifierIds, (notifierId, ended) =>
+        take({ notifierId, id, trace, ended }),
       ),
     until: (count: number) =>
       new Promise<void>((resolve) => {
@@ -90,8 +91,11 @@ const listed = (sent: readonly Sent[]): string[] => sent.map(({ notifierId, id }
 
 t.test('what a dead host had not delivered is delivered by another, in its order and trace', async (t) => {
   const [dead, alive] = [await openHost(t, 'dead'), await openHost(t, 'dead')];
-  const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
-  dead.tell('msg_1', ['a', 'b'], null, traceparent);
+  const trace = {
+    traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
+    tracestate: 'a=1',
+  };
+  dead.tell('msg_1', ['a', 'b'], null, trace);
   dead.tell('msg_3', ['b']);
   dead.tell('msg_2', ['b']);
   await dead.told();
@@ -102,7 +106,7 @@ t.test('what a dead host had not delivered is delivered by another, in its order
   dead.die();
   await alive.until(3);
   t.same(listed(alive.sent), ['a msg_1', 'b msg_3', 'b msg_2']);
-  t.equal(alive.sent[0]!.traceparent, traceparent);
+  t.same(alive.sent[0]!.trace, trace);
   for (const { ended } of alive.sent) ended();
   while ((await other.exists('dead:events')) > 0) await systemClock.sleep(20);
 });

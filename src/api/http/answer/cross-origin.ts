@@ -18,11 +18,14 @@ const allowedHeaders = [
   'If-Modified-Since',
   'Last-Event-ID',
   'If-None-Match',
+  'Traceparent',
+  'Tracestate',
   'Tus-Resumable',
   'Upload-Defer-Length',
   'Upload-Length',
   'Upload-Metadata',
   'Upload-Offset',
+  'Waybill-Partial',
 ];
 // What the API answers with beyond the headers that every page may read.
 const exposedHeaders = [

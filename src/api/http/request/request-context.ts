@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
+import type { TraceContext } from '../../../core/tracing/trace-context.ts';
 
 /** The forms of a problem document. RFC 9457 defines two of them; text is for people. */
 export type ProblemForm = 'json' | 'xml' | 'text';
@@ -25,8 +26,8 @@ export interface RequestContext {
   problemMembers?: Readonly<Record<string, unknown>>;
   /** The request hands a resumable upload to the queue: its answer is that of an upload. */
   finishesUpload?: true;
-  /** The span of the request, if it is traced: what it starts belongs to that. */
-  traceparent?: string;
+  /** The span of the request: what it starts belongs to that. Empty if it is not traced. */
+  trace: TraceContext;
   /** Bytes read from the request body, if its reader counts them. */
   received?: number;
   /** Bytes of the response body, if they differ from its Content-Length. */
@@ -43,7 +44,7 @@ type WithContext = IncomingMessage & { [ofRequest]?: RequestContext };
 export function requestContext(req: WithContext): RequestContext {
   const known: RequestContext | undefined = req[ofRequest];
   if (known !== undefined) return known;
-  const context: RequestContext = { id: randomUUID(), fields: {} };
+  const context: RequestContext = { id: randomUUID(), fields: {}, trace: {} };
   req[ofRequest] = context;
   return context;
 }

@@ -1,4 +1,6 @@
+import type { IncomingMessage } from 'node:http';
 import type { RequestHandler } from 'express';
+import { receivedTrace } from '../../../core/tracing/trace-context.ts';
 import { traceFields } from '../../../core/tracing/traceparent.ts';
 import type { Tracer } from '../../../core/tracing/span.ts';
 import { requestContext } from './request-context.ts';
@@ -11,15 +13,14 @@ import { requestContext } from './request-context.ts';
 export function requestSpan(tracer: Tracer): RequestHandler {
   return (req, res, next) => {
     const context = requestContext(req);
-    const parent = req.headers['traceparent'];
     const route = context.route ?? '';
     const span = tracer.start(`${req.method} ${route}`, {
-      parent: typeof parent === 'string' ? parent : undefined,
+      parent: receivedTrace(lineOf(req, 'traceparent'), lineOf(req, 'tracestate')),
       kind: 'server',
       attributes: { 'http.request.method': req.method, 'http.route': route },
     });
-    if (span.traceparent !== undefined) context.traceparent = span.traceparent;
-    Object.assign(context.fields, traceFields(span.traceparent));
+    context.trace = span.trace;
+    Object.assign(context.fields, traceFields(span.trace));
     res.once('close', () => {
       if (res.headersSent) span.set({ 'http.response.status_code': res.statusCode });
       if (res.statusCode === 401 || res.statusCode === 403) return;
@@ -32,4 +33,10 @@ export function requestSpan(tracer: Tracer): RequestHandler {
     });
     next();
   };
+}
+
+/** Several lines of a name are one list, as Node.js has joined them. */
+function lineOf({ headers }: IncomingMessage, name: 'traceparent' | 'tracestate'): string | undefined {
+  const line = headers[name];
+  return typeof line === 'string' ? line : undefined;
 }

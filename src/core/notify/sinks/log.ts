@@ -22,8 +22,8 @@ export function logSink(log: Log): Sink {
   return {
     concurrency: 1,
     timeoutMs: 5_000,
-    send: async (event, _signal, traceparent) => {
-      log.info({ event, ...traceFields(traceparent) }, 'event');
+    send: async (event, _signal, trace = {}) => {
+      log.info({ event, ...traceFields(trace) }, 'event');
       return { ok: true };
     },
     close: async () => undefined,

@@ -36,14 +36,15 @@ export function webhookSink(options: WebhookOptions): Sink {
   return {
     concurrency: 4,
     timeoutMs,
-    async send(event, signal, traceparent) {
+    async send(event, signal, trace) {
       if (refused !== null) return notThere(new RefusedAddress(refused));
       const body = JSON.stringify(event);
       const headers = {
         'content-type': 'application/json',
         'content-length': Buffer.byteLength(body),
         'user-agent': 'waybill',
-        ...(traceparent === undefined ? {} : { traceparent }),
+        // The names of these headers.
+        ...trace,
         ...signedHeaders(keys, { id: event.id, at: clock.now(), body }),
       };
       const send = isTls ? httpsRequest : httpRequest;

@@ -73,14 +73,15 @@ export function eventOutbox({ clock, log, link, run, hostLifeMs }: EventOutboxOp
     };
 
   const tell = async (
-    { event, traceparent }: TracedEvent,
+    traced: TracedEvent,
     notifierIds: readonly string[],
     deliver: (notifierId: string, ended: Ended) => void,
   ): Promise<void> => {
+    const { event } = traced;
     const runId = 'run_id' in event.data ? (event.data.run_id ?? '') : '';
     const call = randomUUID();
     const texts = notifierIds.flatMap((notifierId) => {
-      const kept: KeptEvent = { notifierId, event, traceparent };
+      const kept: KeptEvent = { notifierId, ...traced };
       return [notifierId, JSON.stringify(kept)];
     });
     for (const notifierId of notifierIds) known.add(fieldOf(notifierId, event.id));
