@@ -2,11 +2,12 @@
  * Thousands of uploads, one in ten of them given up by its client, through one daemon that forgets its runs
  * soon: memory, handles and disk stay flat. BENCH_UPLOADS: how many (5000).
  */
-import { mkdirSync, readdirSync, rmSync } from 'node:fs';
+import { mkdirSync, rmSync } from 'node:fs';
 import { request } from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { bundleTar } from '../test/fixtures/tar.ts';
+import { stagedIn } from '../test/support/staged.ts';
 import { inParallel, send } from './client.ts';
 import { startDaemon, token } from './daemon.ts';
 import { goal } from './measure.ts';
@@ -48,11 +49,11 @@ export async function soak(): Promise<boolean> {
         taken.push({
           residentMiB: daemon.memory().residentMiB,
           handles: daemon.handles(),
-          staged: readdirSync(staging).length,
+          staged: stagedIn(staging).length,
         });
     }
     // All runs are over and forgotten.
-    for (let left = 100; readdirSync(staging).length > 0 && left > 0; left -= 1)
+    for (let left = 100; stagedIn(staging).length > 0 && left > 0; left -= 1)
       await new Promise((resolve) => setTimeout(resolve, 100));
     const quarter = samples / 4;
     const [before, after] = [taken.slice(0, quarter), taken.slice(-quarter)];
@@ -62,7 +63,7 @@ export async function soak(): Promise<boolean> {
       `\n${uploads} uploads over ${pipelines} pipelines, one in ten given up; medians of the first and of the last quarter, after ${(warmUps * uploads) / samples} to warm up`,
     );
     const grown = of(after, 'residentMiB') / of(before, 'residentMiB');
-    const left = readdirSync(staging).length;
+    const left = stagedIn(staging).length;
     return [
       goal(
         `memory ${of(before, 'residentMiB').toFixed(0)} → ${of(after, 'residentMiB').toFixed(0)} MiB, ${grown.toFixed(2)} × (goal at most 1.15 ×)`,

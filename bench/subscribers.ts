@@ -1,60 +1,110 @@
 /**
- * The subscribers of `npm run bench -- events`, in a process of their own: URLs of the APIs, separated by
- * commas, how many, and how many runs each of them waits for. Writes `ready` once all have their snapshot,
- * and in the end, as JSON, how long each change of a status took to get here.
+ * How long a change of a run takes to those who follow it live and now and then come back, with each driver
+ * of the queue; with bullmq another API takes the uploads and another process publishes them. Environment:
+ * BENCH_SUBSCRIBERS (500), BENCH_RUNS (100), BENCH_EVENTS a subscriber takes before it comes back (60).
  */
-import http from 'node:http';
-import { token } from './daemon.ts';
+import { spawn } from 'node:child_process';
+import { rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { bundleTar } from '../test/fixtures/tar.ts';
+import { startRedis } from '../test/services/redis.ts';
+import { startDaemon, token, type ApiProcess, type Daemon, type DaemonOptions } from './daemon.ts';
+import { goal } from './measure.ts';
 
-const [apis = '', count = '', runs = ''] = process.argv.slice(2);
-const urls = apis.split(',');
-const delays: number[] = [];
-const agent = new http.Agent({ maxSockets: Infinity });
-let [ready, incomplete] = [0, 0];
+const subscribers = Number(process.env['BENCH_SUBSCRIBERS'] ?? 500);
+const runs = Number(process.env['BENCH_RUNS'] ?? 100);
+const events = Number(process.env['BENCH_EVENTS'] ?? 60);
+const pipelines = 10;
+const mostMs = 200;
 
-interface Record {
-  run_id: string;
-  status: string;
-  queued_at: string | null;
-  started_at: string | null;
-  finished_at: string | null;
+interface Seen {
+  changes: number;
+  /** How many subscribers did not see every run succeed. */
+  incomplete: number;
+  /** How often one of them came back, and how often that began anew with a snapshot. */
+  returns: number;
+  gaps: number;
+  p50: number;
+  p95: number;
+  most: number;
 }
 
-await Promise.all(
-  Array.from({ length: Number(count) }, (_, index) => follow(urls[index % urls.length] ?? '')),
-);
-const sorted = delays.toSorted((a, b) => a - b);
-const at = (share: number): number => sorted[Math.floor((sorted.length - 1) * share)] ?? 0;
-console.log(JSON.stringify({ changes: sorted.length, incomplete, p50: at(0.5), p95: at(0.95), most: at(1) }));
+/** Whether every subscriber saw every run, and 95 of 100 changes within 200 ms. */
+export async function followed(): Promise<boolean> {
+  const redis = await startRedis();
+  try {
+    const drivers: Record<string, Partial<DaemonOptions>> = {
+      'in memory': {},
+      embedded: { embedded: true },
+      'in Redis, uploaded to another API, published by a worker': {
+        shared: { redisUrl: redis.url, workers: 1, apis: 2 },
+      },
+    };
+    let isReached = true;
+    for (const [name, options] of Object.entries(drivers))
+      isReached = (await followedOn(name, options)) && isReached;
+    return isReached;
+  } finally {
+    await redis.close();
+  }
+}
 
-/** Resolves when every run has succeeded. */
-function follow(url: string): Promise<void> {
-  return new Promise((resolve) => {
-    const headers = { authorization: `Bearer ${token}` };
-    const seen = new Map<string, string>();
-    let [rest, succeeded] = ['', 0];
-    const request = http.get(`${url}v1/events?limit=1`, { agent, headers }, (response) => {
-      response.setEncoding('utf8').on('data', (chunk: string) => {
-        const now = Date.now();
-        const blocks = (rest + chunk).split('\n\n');
-        rest = blocks.pop() ?? '';
-        for (const block of blocks) {
-          const event = /^event: (\w+)$/m.exec(block)?.[1];
-          if (event === 'snapshot' && (ready += 1) === Number(count)) console.log('ready');
-          if (event !== 'run') continue;
-          const record = JSON.parse(/^data: (.*)$/m.exec(block)?.[1] ?? '') as Record;
-          if (seen.get(record.run_id) === record.status) continue;
-          seen.set(record.run_id, record.status);
-          delays.push(now - Date.parse(record.finished_at ?? record.started_at ?? record.queued_at ?? ''));
-          if (record.status === 'succeeded') succeeded += 1;
-        }
-        if (succeeded === Number(runs)) request.destroy();
-      });
-      response.on('close', () => {
-        if (succeeded !== Number(runs)) incomplete += 1;
-        resolve();
-      });
-    });
-    request.on('error', () => undefined);
+async function followedOn(name: string, options: Partial<DaemonOptions>): Promise<boolean> {
+  const root = path.join(process.env['WAYBILL_BENCH_DIRECTORY'] ?? tmpdir(), 'waybill-bench-subscribers');
+  rmSync(root, { recursive: true, force: true });
+  const daemon = await startDaemon({
+    root,
+    pipelines,
+    http: `queue_size: 1000, max_streams: ${subscribers}, max_connections: ${subscribers + 100}`,
+    ...options,
   });
+  try {
+    return await beside(daemon, daemon.others[0] ?? daemon, name);
+  } finally {
+    await daemon.stop();
+    rmSync(root, { recursive: true, force: true });
+  }
+}
+
+/** Uploads to `daemon`, and follows at `api`. */
+async function beside(daemon: Daemon, api: ApiProcess, name: string): Promise<boolean> {
+  const before = api.memory().residentMiB;
+  const args = [api.url, subscribers, runs, events].map(String);
+  const child = spawn(process.execPath, ['--import=tsx', 'bench/followers.ts', ...args], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  const next = async (): Promise<string> => String((await lines.next()).value);
+  await next();
+  const open = api.memory().residentMiB;
+  api.resetPeak();
+  const begun = performance.now();
+  for (let run = 0; run < runs; run += 1) await upload(daemon, run);
+  const seen = JSON.parse(await next()) as Seen;
+  const seconds = (performance.now() - begun) / 1000;
+  const { peakMiB } = api.memory();
+  console.log(`\n${subscribers} subscribers, ${runs} runs; the queue ${name}`);
+  console.log(
+    `  change of status → client  p50 ${seen.p50} ms, p95 ${seen.p95} ms, at most ${seen.most} ms (${seen.changes} in ${seconds.toFixed(1)} s)`,
+  );
+  console.log(`  came back                  ${seen.returns} times, ${seen.gaps} of them to a snapshot`);
+  console.log(
+    `  resident                   ${before.toFixed(0)} MiB before, ${open.toFixed(0)} MiB with all streams open, ${peakMiB.toFixed(0)} MiB at most`,
+  );
+  return [
+    goal(`${seen.incomplete} subscribers missed a run (goal none)`, seen.incomplete === 0),
+    goal(`p95 ${seen.p95} ms (goal under ${mostMs})`, seen.p95 < mostMs),
+  ].every(Boolean);
+}
+
+async function upload({ url }: Daemon, run: number): Promise<void> {
+  const body = bundleTar({ 'a.txt': String(run) }, { name: `r${run}` });
+  const response = await fetch(`${url}v1/pipelines/p${run % pipelines}/upload`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token}`, 'content-type': 'application/x-tar' },
+    body,
+  });
+  if (response.status !== 202) throw new Error(`${response.status} ${await response.text()}`);
 }

@@ -1,4 +1,6 @@
+import type { TraceContext } from '../core/tracing/trace-context.ts';
 import type { PublishJob } from './job.ts';
+import type { KeptBundles } from './queue.ts';
 import type { RunRecord } from './run-record.ts';
 import { isCancelled } from './run-transitions.ts';
 
@@ -23,7 +25,7 @@ export type BundleState = 'none' | 'staged' | 'gone';
 export interface NewRun {
   runId: string;
   /** As that of a job. */
-  traceparent?: string | undefined;
+  trace: TraceContext;
 }
 
 export interface KeptBundle {
@@ -63,10 +65,11 @@ export function stagedBytes(job: PublishJob): number {
  * The job of a new run that publishes the same once more, because somebody asked for it; it belongs to the
  * trace of that request. Pure.
  */
-export function jobAgain<Job extends PublishJob>(job: Job, { runId, traceparent }: NewRun): Job {
+export function jobAgain<Job extends PublishJob>(job: Job, { runId, trace }: NewRun): Job {
   const again = { ...job, runId, rerunOf: job.runId };
   delete again.traceparent;
-  if (traceparent !== undefined) again.traceparent = traceparent;
+  delete again.tracestate;
+  Object.assign(again, trace);
   if (again.staged === null) delete again.trigger;
   return again;
 }
@@ -76,17 +79,24 @@ export function withoutBundle({ runId, pipelineId, rerunOf }: PublishJob): Publi
   return { runId, pipelineId, staged: null, ...(rerunOf === undefined ? {} : { rerunOf }) };
 }
 
-/** Those of the bundles that go, so that the others are within the limits. `kept`: the oldest first. Pure. */
-export function beyondLimits(
-  kept: readonly KeptBundle[],
+/**
+ * Those of the bundles that go, so that the others are within the limits. Looks at no others. Pure.
+ *
+ * @param kept The oldest first.
+ * @param all How many they are, and their bytes.
+ */
+export function beyondLimits<Kept extends KeptBundle>(
+  kept: Iterable<Kept>,
+  all: KeptBundles,
   { mostBundles, mostBytes }: Pick<KeepLimits, 'mostBundles' | 'mostBytes'>,
-): KeptBundle[] {
-  let count = kept.length;
-  let bytes = kept.reduce((sum, bundle) => sum + bundle.bytes, 0);
-  return kept.filter((bundle) => {
-    if (count <= mostBundles && bytes <= mostBytes) return false;
-    count -= 1;
+): Kept[] {
+  const gone: Kept[] = [];
+  let { bundles, bytes } = all;
+  for (const bundle of kept) {
+    if (bundles <= mostBundles && bytes <= mostBytes) break;
+    bundles -= 1;
     bytes -= bundle.bytes;
-    return true;
-  });
+    gone.push(bundle);
+  }
+  return gone;
 }

@@ -1452,10 +1452,13 @@ function actionResult(action: 'publish_new' | 'fail_unmanaged'): ActionResult {
     changes: [],
     unkept: [],
     outputs: [],
+    release: null,
     outputsWritten: failed ? 0 : 2,
+    outputsLinked: 0,
     outputsKept: failed ? 0 : 5,
     outputsRemoved: 0,
     bytesWritten: 0,
+    bytesLinked: 0,
     bytesKept: 0,
     error: failed
       ? {

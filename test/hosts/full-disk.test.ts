@@ -99,6 +99,27 @@ t.test(
   },
 );
 
+t.test('files that are kept for later uploads make room for what needs it', async (t) => {
+  const place = layOut(t, { server: 'rerun: {max_bundles: 0}' });
+  const staging = await smallDisk(t, place, 'staging', 16);
+  const daemon = await launchApi(t, place, ['serve']);
+  const kept = async (): Promise<number> => {
+    const metrics = await (await fetch(`${daemon.url}metrics`)).text();
+    return Number(/^waybill_kept_files (\d+)$/m.exec(metrics)?.[1]);
+  };
+  const publish = async (name: string, bytes: number): Promise<void> => {
+    const run = await acceptedId(await upload(daemon.url, 'p1', bundle(name, bytes)));
+    t.equal((await follow(daemon.url, run)).status, 'succeeded');
+  };
+  for (const name of ['one', 'two', 'three']) await publish(name, 3 << 20);
+  t.equal(await kept(), 6, 'of each the data and its name');
+  writeFileSync(path.join(staging, 'theirs'), Buffer.alloc(roomOn(staging) - (1 << 20)));
+  await publish('four', 100_000);
+  t.ok((await kept()) < 8, 'what was of no use for longest is gone');
+  t.ok(roomOn(staging) >= 0.1 * (16 << 20), `${roomOn(staging)} bytes are free`);
+  t.equal(await daemon.kill('SIGTERM'), 0);
+});
+
 /** Bytes that still fit. */
 function roomOn(directory: string): number {
   const { bavail, bsize } = statfsSync(directory);

@@ -36,6 +36,8 @@ export interface PlaceSettings {
   queue?: string;
   /** The whole of `server.staging`. */
   staging?: string;
+  /** More of `server`. */
+  server?: string;
   env?: Record<string, string>;
 }
 
@@ -55,6 +57,7 @@ server:
   admin_token_env: TOKEN_ADMIN
   staging: ${settings.staging ?? '{directory: ./staging}'}
   queue: ${queueOf(settings)}
+  ${settings.server ?? ''}
 ${settings.collector === undefined ? '' : `tracing: {endpoint: '${settings.collector}'}`}
 notifiers: ${settings.notifiers ?? '[]'}
 pipelines:

@@ -3,13 +3,18 @@ import t from 'tap';
 import { WaybillError, errorRecord } from '../../src/core/errors.ts';
 import type { PublishJob } from '../../src/workers/job.ts';
 import { beyondLimits, isRerunnable, needsBundle, type KeptBundle } from '../../src/workers/kept-bundles.ts';
+import type { KeptBundles } from '../../src/workers/queue.ts';
 import { cancelled } from '../../src/workers/refusals.ts';
 import { acceptedRun, failedRun, queuedRun } from '../../src/workers/run-transitions.ts';
 
 const bundles = (...sizes: number[]): KeptBundle[] =>
   sizes.map((bytes, index) => ({ runId: `maps.${index + 1}`, bytes }));
+const sumOf = (kept: KeptBundle[]): KeptBundles => ({
+  bundles: kept.length,
+  bytes: kept.reduce((sum, { bytes }) => sum + bytes, 0),
+});
 const idsBeyond = (kept: KeptBundle[], mostBundles: number, mostBytes: number): string[] =>
-  beyondLimits(kept, { mostBundles, mostBytes }).map(({ runId }) => runId);
+  beyondLimits(kept, sumOf(kept), { mostBundles, mostBytes }).map(({ runId }) => runId);
 
 t.test('the oldest go first, until the others are within the limits', async (t) => {
   t.same(idsBeyond(bundles(1, 1, 1), 3, 3), []);
@@ -19,6 +24,12 @@ t.test('the oldest go first, until the others are within the limits', async (t) 
   t.same(idsBeyond(bundles(1, 1, 9), 100, 2), ['maps.1', 'maps.2', 'maps.3'], 'none that is too large alone');
   t.same(idsBeyond(bundles(0), 0, 100), ['maps.1']);
   t.same(idsBeyond([], 0, 0), []);
+  function* one(): Generator<KeptBundle> {
+    yield { runId: 'maps.1', bytes: 5 };
+    t.fail('of a hundred thousand that stay none is looked at');
+  }
+  const limits = { mostBundles: 100_000, mostBytes: 100 };
+  t.same(beyondLimits(one(), { bundles: 100_000, bytes: 100 }, limits), []);
 });
 
 t.test(
@@ -27,7 +38,7 @@ t.test(
     fc.assert(
       fc.property(fc.array(fc.nat(9), { maxLength: 12 }), fc.nat(8), fc.nat(30), (sizes, most, mostBytes) => {
         const kept = bundles(...sizes);
-        const gone = beyondLimits(kept, { mostBundles: most, mostBytes });
+        const gone = beyondLimits(kept, sumOf(kept), { mostBundles: most, mostBytes });
         const fits = (some: KeptBundle[]): boolean =>
           some.length <= most && some.reduce((sum, { bytes }) => sum + bytes, 0) <= mostBytes;
         const isOldest = gone.every((bundle, index) => bundle === kept[index]);

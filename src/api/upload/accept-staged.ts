@@ -1,3 +1,4 @@
+import type { TraceContext } from '../../core/tracing/trace-context.ts';
 import type { Admission, AcceptedRun } from '../../workers/queue.ts';
 import { newRunId } from '../../workers/run-id.ts';
 import type { StagedUpload, UploadPipeline, UploadPorts } from './ports.ts';
@@ -9,20 +10,19 @@ export interface Accepted {
 }
 
 /**
- * Turns a staged bundle into a run, which belongs to the span `traceparent`, or finds the run that its key
- * was used for.
+ * Turns a staged bundle into a run, which belongs to the span `trace`, or finds the run that its key was
+ * used for.
  */
 export async function accept(
   ports: Pick<UploadPorts, 'clock'>,
   pipeline: Pick<UploadPipeline, 'id'>,
   admission: Admission,
   staged: StagedUpload,
-  traceparent: string | undefined,
+  trace: TraceContext,
 ): Promise<Accepted> {
   const runId = newRunId(pipeline.id, ports.clock.now());
   const { directory, bundlePath, bytes } = staged;
-  const traced = traceparent === undefined ? {} : { traceparent };
-  const job = { runId, pipelineId: pipeline.id, staged: directory, bundlePath, bytes, ...traced };
+  const job = { runId, pipelineId: pipeline.id, staged: directory, bundlePath, bytes, ...trace };
   const accepted = await admission.accept(job, staged.contentDigest);
   return { isKept: !accepted.replayed, accepted };
 }

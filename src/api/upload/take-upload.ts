@@ -74,7 +74,7 @@ export function takeUpload(ports: UploadPorts, form: UploadForm): RequestHandler
       if (req.headers.expect !== undefined) res.writeContinue();
       const outcome = await withStagingDirectory<Outcome>(ports, async (directory) => {
         const staged = await receive(ports, pipeline, directory, { req, ...body, keeps: !isDryRun });
-        if (!isDryRun) return accept(ports, pipeline, admission, staged, requestContext(req).traceparent);
+        if (!isDryRun) return accept(ports, pipeline, admission, staged, requestContext(req).trace);
         return { isKept: false, plan: await planUpload(req, res, ports, { pipeline, staged }) };
       });
       if ('plan' in outcome) sendPlan(res, outcome.plan);

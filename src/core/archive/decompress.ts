@@ -64,7 +64,7 @@ async function* gunzip(input: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Ar
     const readFailure = failure as { error: unknown } | null;
     if (readFailure !== null) throw readFailure.error;
     // The engine stops at the end of the gzip data; what makes it stop with bytes to spare is what follows.
-    throw engine.readableEnded && engine.bytesWritten < fed ? trailing(error) : damaged(error);
+    throw engine.readableEnded ? trailing(error) : damaged(error);
   }
   if (engine.bytesWritten < fed) throw trailing();
 }

@@ -14,7 +14,7 @@ export async function* gzip(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<U
   let made: Uint8Array[] = [];
   const engine = new Gzip({ level: 6, mem: 8, mtime: 0 }, (bytes) => void made.push(bytes));
   const taken = (): Uint8Array[] => {
-    const bytes = made.filter(({ byteLength }) => byteLength > 0);
+    const bytes = made;
     made = [];
     return bytes;
   };

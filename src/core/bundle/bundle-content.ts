@@ -7,9 +7,10 @@ import type { Digest } from '../digest.ts';
 export interface BundleContent {
   /**
    * Puts the bytes of the digest at `file`, which must not be there, and resolves with their number once they
-   * were read and hashed; null if they are not kept, or not as they were.
+   * were read and hashed; null if they are not kept, or not as they were. Throws the system's error where
+   * that cannot be said now, and the reason of `signal`.
    */
-  place(digest: Digest, file: string): Promise<number | null>;
+  place(digest: Digest, file: string, signal?: AbortSignal): Promise<number | null>;
   /** Keeps these files for later bundles, as far as there is room. They must never be written to again. */
   keep(files: Iterable<KeptFile>): Promise<void>;
 }

@@ -1,4 +1,5 @@
 import path from 'node:path';
+import { setImmediate as breathe } from 'node:timers/promises';
 import { digestOf, type Digest } from '../digest.ts';
 import { WaybillError } from '../errors.ts';
 import { finding, type Finding } from '../finding.ts';
@@ -33,12 +34,13 @@ export async function completeBundle(
   { directory, maxUploadSize, signal }: { directory: string; maxUploadSize: number; signal: AbortSignal },
 ): Promise<Finding[]> {
   const lacking: Finding[] = [];
+  let looked = 0;
   for (const [index, { path: name, digest }] of manifest.files.entries()) {
     if (extraction.files.has(name) || digest === null) continue;
-    if (index % filesAtOnce === 0) await new Promise((resolve) => setImmediate(resolve));
+    if ((looked += 1) % filesAtOnce === 0) await breathe();
     signal.throwIfAborted();
     extraction.take(name);
-    const size = await content.place(digest, path.join(directory, name));
+    const size = await content.place(digest, path.join(directory, name), signal);
     if (size === null) {
       lacking.push(notKept(name, index));
       continue;

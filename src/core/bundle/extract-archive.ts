@@ -1,6 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import path from 'node:path';
+import { breathless, type Breathe } from '../breath.ts';
 import { finishDigest, startDigest, type Digest } from '../digest.ts';
 import { WaybillError } from '../errors.ts';
 import { finding } from '../finding.ts';
@@ -26,6 +27,8 @@ export interface ExtractRequest {
   /** Absolute; exists and is empty. */
   directory: string;
   limits: ArchiveLimits;
+  /** Asked before each file; by default nobody else needs the event loop. */
+  breathe?: Breathe;
 }
 
 /** What is on disk below the directory, hashed while it was written. */
@@ -53,7 +56,8 @@ const smallFileBytes = 1 << 16;
  * `invalid_bundle` (no root `manifest.json`, or two), the input's own error, or a system error. What it wrote
  * until then stays: the caller owns the directory.
  */
-export async function extractArchive({ input, directory, limits }: ExtractRequest): Promise<Extraction> {
+export async function extractArchive(request: ExtractRequest): Promise<Extraction> {
+  const { input, directory, limits, breathe = breathless } = request;
   const tree = pathTree(limits);
   const made = new Set<string>();
   const take = (file: RelativePath): void => {
@@ -73,6 +77,7 @@ export async function extractArchive({ input, directory, limits }: ExtractReques
     if (extraction.bytes > limits.maxUploadSize)
       throw tooLarge('what the archive holds', limits.maxUploadSize);
     makeParents(directory, entryPath, made);
+    await breathe();
     const digest = await writeEntry(entry, path.join(directory, entryPath));
     extraction.files.set(entryPath, { size: entry.size, digest });
   }

@@ -1,6 +1,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import path from 'node:path';
+import { breathless, type Breathe } from '../breath.ts';
 import { digestOf, parseDigest, type Digest } from '../digest.ts';
 import { asWaybillError, WaybillError } from '../errors.ts';
 import { finding, type Finding } from '../finding.ts';
@@ -59,6 +60,8 @@ export interface StageRequest {
   partial?: Digest | null;
   /** Where files that it leaves out come from, and where those of the bundle are kept. */
   content?: BundleContent;
+  /** Asked between two pieces of work; by default nobody else needs the event loop. */
+  breathe?: Breathe;
 }
 
 export interface StagedBundle {
@@ -124,12 +127,15 @@ export function stagingFailure(error: unknown): unknown {
 }
 
 async function stage(request: StageRequest): Promise<StagedBundle> {
-  const { input, directory, limits, signal, sceneMaps, partial = null, content } = request;
+  const { directory, limits, signal, sceneMaps, partial = null, content, breathe = breathless } = request;
+  await breathe();
   signal.throwIfAborted();
   const files = path.join(directory, filesName);
   // Synchronous, as with small files: what is done with these bytes takes far longer than reading them.
   mkdirSync(files, { recursive: true, mode: 0o700 });
-  const extraction = await extractArchive({ input: abortable(input, signal), directory: files, limits });
+  const input = abortable(request.input, signal);
+  const extraction = await extractArchive({ input, directory: files, limits, breathe });
+  await breathe();
   const manifestBytes = readFileSync(path.join(files, manifestName));
   if (partial !== null) checkPartialManifest(manifestBytes, partial);
   const { manifest, findings } = parseManifest(manifestBytes, manifestName);
@@ -159,6 +165,7 @@ async function stage(request: StageRequest): Promise<StagedBundle> {
   // Also where some are lacking: what has come need not come again with them.
   await content?.keep(keepable(manifest, extraction, received, files));
   if (lacking.length > 0) throw filesMissing(lacking);
+  await breathe();
   const measured = manifest.files.map((file) => extraction.files.get(file.path) as FileFacts);
   writeFileSync(path.join(directory, factsName), JSON.stringify({ files: measured, warnings: findings }), {
     flag: 'wx',

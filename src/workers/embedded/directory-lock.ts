@@ -20,6 +20,11 @@ export interface DirectoryLock {
   readonly name: string;
   /** Throws `queue_unusable` if the process that claimed this name lives. */
   refuseIfAlive(name: string): Promise<void>;
+  /**
+   * Whether no other process that lives listens in the directory: of two that came at the same moment at
+   * least one is told of the other.
+   */
+  isAlone(): Promise<boolean>;
   release(): Promise<void>;
 }
 
@@ -41,12 +46,22 @@ export async function lockDirectory(directory: string): Promise<DirectoryLock> {
     for (const name of sockets) await refuseIfAlive(name);
     const name = `daemon-${randomBytes(4).toString('hex')}.sock`;
     const server = await listenOn(address(name));
-    for (const old of sockets) rmSync(path.join(directory, old), { force: true });
+    // One that was only just made did not answer yet.
+    for (const old of sockets)
+      if (await answers(address(old))) {
+        await closed(server);
+        throw inUse(directory);
+      } else rmSync(path.join(directory, old), { force: true });
     return {
       name,
       refuseIfAlive,
+      isAlone: async () => {
+        const others = readdirSync(directory).filter((other) => nameForm.test(other) && other !== name);
+        for (const other of others) if (await answers(address(other))) return false;
+        return true;
+      },
       release: async () => {
-        await new Promise((resolve) => server.close(resolve));
+        await closed(server);
         closeSync(opened);
       },
     };
@@ -60,6 +75,10 @@ function inUse(directory: string): WaybillError {
   return new WaybillError('queue_unusable', `another daemon uses the queue in ${directory}`, {
     hint: 'stop it first, or give each daemon a directory of its own (server.queue.directory)',
   });
+}
+
+function closed(server: Server): Promise<unknown> {
+  return new Promise((resolve) => server.close(resolve));
 }
 
 const ofTheDead = new Set(['ECONNREFUSED', 'ENOENT']);

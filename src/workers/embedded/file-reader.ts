@@ -1,8 +1,10 @@
 import { readLmdb } from './lmdb-file.ts';
+import { checkLmdbStructure } from './lmdb-structure.ts';
 
 /*
  * The process that reads the file of the queue before the daemon does. LMDB maps the file into memory and
- * trusts what is there: in a damaged one it may read where nothing is, which ends the process.
+ * trusts what is there: in a damaged one it may read where nothing is, which ends the process. What only
+ * writers look at, such as the list of free pages, is looked at page by page.
  */
 
 /** What it answers: entries in portions, then why it stopped; null: it has read all. */
@@ -24,6 +26,7 @@ function conclude(failure: string | null): void {
 
 process.once('message', (file) => {
   try {
+    checkLmdbStructure(String(file));
     let entries: [key: string, value: string][] = [];
     for (const entry of readLmdb(String(file))) {
       entries.push(entry);

@@ -131,31 +131,44 @@ export class GroupCommit {
     if (this.#working !== undefined || this.#isEmpty) return;
     this.#retry?.cancel();
     this.#retry = undefined;
-    this.#working = this.#work().finally(() => (this.#working = undefined));
+    this.#working = this.#work();
   }
 
-  /** Never rejects. */
+  /**
+   * Never rejects. It is over in the very step that finds nothing left: whoever goes on when an entry is
+   * written, and sets the next one then, begins anew.
+   */
   async #work(): Promise<void> {
-    while (!this.#isEmpty) {
-      await endOfTurn();
-      const changes = new Map(this.#changes);
-      const additions = this.#additions;
-      const settling = this.#settling;
-      this.#changes.clear();
-      this.#additions = [];
-      this.#settling = [];
-      try {
-        await this.#write(changes, additions);
-        for (const resolve of settling) resolve();
-      } catch (error) {
-        this.#note(error instanceof WaybillError ? error : unwritten(error));
-        for (const { reject } of additions) reject(this.#failure);
-        for (const [key, change] of changes) if (!this.#changes.has(key)) this.#changes.set(key, change);
-        this.#settling.unshift(...settling);
-        this.#retry = this.#options.clock.timeout(retryEveryMs, () => this.#begin(), { unref: true });
-        // What was added meanwhile is tried at once: somebody waits for the answer.
-        if (this.#additions.length === 0) return;
+    try {
+      while (!this.#isEmpty) {
+        await endOfTurn();
+        if (!(await this.#writeAll())) return;
       }
+    } finally {
+      this.#working = undefined;
+    }
+  }
+
+  /** Whether to go on at once. */
+  async #writeAll(): Promise<boolean> {
+    const changes = new Map(this.#changes);
+    const additions = this.#additions;
+    const settling = this.#settling;
+    this.#changes.clear();
+    this.#additions = [];
+    this.#settling = [];
+    try {
+      await this.#write(changes, additions);
+      for (const resolve of settling) resolve();
+      return true;
+    } catch (error) {
+      this.#note(error instanceof WaybillError ? error : unwritten(error));
+      for (const { reject } of additions) reject(this.#failure);
+      for (const [key, change] of changes) if (!this.#changes.has(key)) this.#changes.set(key, change);
+      this.#settling.unshift(...settling);
+      this.#retry = this.#options.clock.timeout(retryEveryMs, () => this.#begin(), { unref: true });
+      // What was added meanwhile is tried at once: somebody waits for the answer.
+      return this.#additions.length > 0;
     }
   }
 

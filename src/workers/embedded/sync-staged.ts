@@ -1,7 +1,11 @@
 import { readdirSync } from 'node:fs';
 import path from 'node:path';
+import { setImmediate as breathe } from 'node:timers/promises';
 import { makeDurable, syncDirectories } from '../../core/storage/local/sync.ts';
 import { uploadDirectoryOf } from '../staged-directories.ts';
+
+/** After so many uploads the event loop gets its turn. */
+const uploadsPerBreath = 8;
 
 /**
  * Makes staged uploads durable: everything in their directories, and the directories' names in `staging`.
@@ -28,7 +32,9 @@ export async function syncStaged(
 async function syncAll(staging: string, uploads: readonly string[]): Promise<void> {
   const files: string[] = [];
   const directories = [staging];
-  for (const staged of uploads) {
+  for (const [index, staged] of uploads.entries()) {
+    // All of a group wait for this: longer than a turn, but not in line with those that are being staged.
+    if (index % uploadsPerBreath === uploadsPerBreath - 1) await breathe();
     const upload = uploadDirectoryOf(staging, staged);
     directories.push(upload);
     for (const entry of readdirSync(upload, { recursive: true, withFileTypes: true }))

@@ -1,7 +1,14 @@
 import type { Clock } from '../../core/clock.ts';
 import type { Log } from '../../core/log.ts';
 import type { PublishJob } from '../job.ts';
-import { beyondLimits, isKept, stagedBytes, withoutBundle, type KeepLimits } from '../kept-bundles.ts';
+import {
+  beyondLimits,
+  isKept,
+  stagedBytes,
+  withoutBundle,
+  type KeepLimits,
+  type KeptBundle,
+} from '../kept-bundles.ts';
 import type { KeptBundles } from '../queue.ts';
 import type { Journal, KeptRun } from './journal.ts';
 import { Retention } from './retention.ts';
@@ -29,6 +36,8 @@ export class Bundles<Run extends KeptRun> {
   readonly #options: BundlesOptions<Run>;
   /** Runs that have ended and whose bundles are kept, in the order in which they ended. */
   readonly #kept = new Map<string, Run>();
+  /** Of all of them. */
+  #bytes = 0;
   readonly #retention: Retention<Run>;
   readonly #leaving = new Set<Promise<void>>();
 
@@ -44,8 +53,7 @@ export class Bundles<Run extends KeptRun> {
 
   /** Those of runs that have ended. */
   get kept(): KeptBundles {
-    const runs = [...this.#kept.values()];
-    return { bundles: runs.length, bytes: runs.reduce((sum, { job }) => sum + stagedBytes(job), 0) };
+    return { bundles: this.#kept.size, bytes: this.#bytes };
   }
 
   /** The run has ended, `ageMs` ago: its bundle is kept, or goes. */
@@ -55,11 +63,10 @@ export class Bundles<Run extends KeptRun> {
       this.#drop(run);
       return;
     }
-    this.#kept.set(run.job.runId, run);
+    this.#put(run);
     this.#retention.keep(run, ageMs);
-    const kept = [...this.#kept.values()].map(({ job }) => ({ runId: job.runId, bytes: stagedBytes(job) }));
-    for (const { runId } of beyondLimits(kept, this.#options.limits))
-      this.#dropKept(this.#kept.get(runId) as Run);
+    for (const { run: oldest } of beyondLimits(this.#oldestFirst(), this.kept, this.#options.limits))
+      this.#dropKept(oldest);
   }
 
   /**
@@ -69,13 +76,13 @@ export class Bundles<Run extends KeptRun> {
   handOver(run: Run): () => void {
     const { job } = run;
     if (run.bundle === 'none') return () => undefined;
-    this.#kept.delete(job.runId);
+    this.#take(run);
     run.bundle = 'gone';
     run.job = withoutBundle(job);
     return () => {
       run.bundle = 'staged';
       run.job = job;
-      this.#kept.set(job.runId, run);
+      this.#put(run);
       const inOrder = [...this.#kept].sort(([, a], [, b]) => endOf(a).localeCompare(endOf(b)));
       this.#kept.clear();
       for (const [runId, one] of inOrder) this.#kept.set(runId, one);
@@ -83,8 +90,8 @@ export class Bundles<Run extends KeptRun> {
   }
 
   /** The run is forgotten, and what is staged for it is its caller's to remove. */
-  forgotten({ job }: Run): void {
-    this.#kept.delete(job.runId);
+  forgotten(run: Run): void {
+    this.#take(run);
   }
 
   /** Drops what has expired by now. */
@@ -103,7 +110,23 @@ export class Bundles<Run extends KeptRun> {
   }
 
   #dropKept(run: Run): void {
-    if (this.#kept.delete(run.job.runId)) this.#drop(run);
+    if (this.#take(run)) this.#drop(run);
+  }
+
+  #put(run: Run): void {
+    this.#kept.set(run.job.runId, run);
+    this.#bytes += stagedBytes(run.job);
+  }
+
+  /** Whether it was there. */
+  #take(run: Run): boolean {
+    if (!this.#kept.delete(run.job.runId)) return false;
+    this.#bytes -= stagedBytes(run.job);
+    return true;
+  }
+
+  *#oldestFirst(): Generator<KeptBundle & { run: Run }> {
+    for (const [runId, run] of this.#kept) yield { runId, bytes: stagedBytes(run.job), run };
   }
 
   #drop(run: Run): void {

@@ -1,22 +1,19 @@
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
+import { breathless } from '../../core/breath.ts';
 import { errorRecord, WaybillError } from '../../core/errors.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
 import { eventIdOf } from '../../core/notify/event-id.ts';
 import { runFailure } from '../../core/publish/results/occurrences.ts';
+import { traceOf } from '../../core/tracing/trace-context.ts';
 import { noTracing } from '../../core/tracing/open-tracing.ts';
-import type { Coordinator, CoordinatorOptions, StagingArea } from '../coordinator.ts';
+import type { Coordinator, CoordinatorOptions } from '../coordinator.ts';
 import { queueCheck, stagingChecks } from '../health-checks.ts';
 import type { PublishJob } from '../job.ts';
 import { maxWaitingOf } from '../max-waiting.ts';
 import { runSettings } from '../run-settings.ts';
 import { tracedRuns, tracedWaits } from '../run-trace.ts';
-import {
-  newUploadDirectory,
-  removeUploadDirectory,
-  sweepUploadDirectories,
-  uploadDirectoryOf,
-} from '../staged-directories.ts';
+import { sweepUploadDirectories, uploadDirectories, uploadDirectoryOf } from '../staged-directories.ts';
 import { planningPool, publishingPool } from '../threads/publishing-pool.ts';
 import { noJournal, type Journal } from './journal.ts';
 import { memoryQueue, type MemoryQueue } from './queue.ts';
@@ -39,10 +36,7 @@ export function createCoordinator(options: CoordinatorOptions, keeping: Keeping 
   const { http, staging: settings } = config.server;
   const { journal } = keeping;
   const runs = runSettings(config);
-  const staging: StagingArea = {
-    create: () => newUploadDirectory(settings.directory),
-    discard: (staged) => removeUploadDirectory(settings.directory, staged),
-  };
+  const staging = uploadDirectories(settings.directory, options.breathe ?? breathless);
   const discard = async (job: PublishJob): Promise<void> => {
     if (job.staged !== null) await staging.discard(job.staged);
   };
@@ -57,14 +51,14 @@ export function createCoordinator(options: CoordinatorOptions, keeping: Keeping 
     onExpire: discard,
     discard,
     keep: config.server.rerun,
-    onGivenUp: ({ pipelineId, runId, traceparent }, error) =>
-      options.notify(runFailure(pipelineId, runId, errorRecord(error)), traceparent),
+    onGivenUp: (job, error) =>
+      options.notify(runFailure(job.pipelineId, job.runId, errorRecord(error)), traceOf(job)),
   });
   const pool = publishingPool({
     ...options,
     settings: runs,
-    notify: (occurrence, traceparent) => {
-      if (isNews(queue, occurrence)) options.notify(occurrence, traceparent);
+    notify: (occurrence, trace) => {
+      if (isNews(queue, occurrence)) options.notify(occurrence, trace);
     },
   });
   const planner = planningPool({ ...options, settings: runs });

@@ -1,6 +1,7 @@
 import type { Clock } from '../../core/clock.ts';
 import { WaybillError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
+import type { TraceContext } from '../../core/tracing/trace-context.ts';
 import type { PublishJob } from '../job.ts';
 import type { KeepLimits } from '../kept-bundles.ts';
 import type {
@@ -176,8 +177,8 @@ class QueueOfOneProcess implements MemoryQueue {
     return { outcome, record: structuredClone(run.record) };
   }
 
-  async rerun(runId: string, newRunId: string, traceparent?: string): Promise<AcceptedRun> {
-    return this.#admissions.rerun(runId, { runId: newRunId, traceparent });
+  async rerun(runId: string, newRunId: string, trace: TraceContext = {}): Promise<AcceptedRun> {
+    return this.#admissions.rerun(runId, { runId: newRunId, trace });
   }
 
   async noteDelivery(runId: string, note: DeliveryNote): Promise<void> {

@@ -26,8 +26,11 @@ import { RunFeed } from './run-feed.ts';
 import { newestOfAll, RunLine } from '../records/run-line.ts';
 
 // As often may the process have ended in the middle of a run before that is given up. Kills and power
-// failures at random times do not hit one run so often; a bundle that brings the process down does.
+// failures at random times do not hit one run so often; a bundle that brings the process down does. Within
+// minutes it may be more often: somebody, or something else, may be killing the process all the time.
 const mostBegun = 20;
+const mostBegunAtOnce = 100;
+const atOnceMs = 600_000;
 
 const fresh = { arrival: 0, kept: null, undo: null, isInterrupted: false };
 
@@ -108,8 +111,9 @@ export class RunBook {
       // That it was begun may have been lost with the process; it was not before it was accepted.
       run.begunAt ??= run.record.accepted_at;
       this.#change(run, returnedRun(run.record));
-      if (run.begun < mostBegun) continue;
-      const error = tooManyEnds();
+      const sinceMs = now - Date.parse(run.begunAt);
+      if (run.begun < (sinceMs < atOnceMs ? mostBegunAtOnce : mostBegun)) continue;
+      const error = tooManyEnds(run.begun);
       this.fail(run, error);
       onGivenUp(run.job, error);
     }
@@ -333,10 +337,8 @@ export class RunBook {
   }
 }
 
-function tooManyEnds(): WaybillError {
-  return new WaybillError(
-    'worker_failed',
-    `the daemon ended ${mostBegun} times while it published this bundle`,
-    { hint: "look into the log and the system's for what ended it, then upload the bundle again" },
-  );
+function tooManyEnds(ends: number): WaybillError {
+  return new WaybillError('worker_failed', `the daemon ended ${ends} times while it published this bundle`, {
+    hint: "look into the log and the system's for what ended it, then upload the bundle again",
+  });
 }

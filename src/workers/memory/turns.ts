@@ -23,6 +23,12 @@ export interface TurnsOptions {
   onEnd: () => void;
 }
 
+/**
+ * A run during which so many processes have ended runs alone from then on: whatever ends the process again is
+ * that run, and no other is given up for it.
+ */
+const endsBeforeAlone = 5;
+
 interface Active {
   run: Run;
   abort: AbortController;
@@ -166,12 +172,22 @@ export class Turns {
   #pump(): void {
     if (this.#processor === undefined || this.#isHeld) return;
     while (this.#active.size < this.#options.maxConcurrency) {
-      const next = this.#waiting.take((id) => !this.#active.has(id) && !this.#pauses.has(id));
+      const next = this.#next();
       if (next === undefined) return;
       const abort = new AbortController();
       const done = this.#run(next, abort.signal, this.#processor);
       this.#active.set(next.job.pipelineId, { run: next, abort, done });
     }
+  }
+
+  /** Takes the run that begins next. A suspect begins once nothing runs, and nothing begins beside it. */
+  #next(): Run | undefined {
+    if ([...this.#active.values()].some(({ run }) => run.begun > endsBeforeAlone)) return undefined;
+    const isFree = (id: string): boolean => !this.#active.has(id) && !this.#pauses.has(id);
+    const isSuspect = (id: string): boolean =>
+      isFree(id) && (this.#waiting.firstOf(id)?.begun ?? 0) >= endsBeforeAlone;
+    if (!this.#waiting.has(isSuspect)) return this.#waiting.take(isFree);
+    return this.#active.size === 0 ? this.#waiting.take(isSuspect) : undefined;
   }
 
   /** Never rejects. Calls the processor only after `active` has the run. */
@@ -191,8 +207,7 @@ export class Turns {
       if (wasCancelled(signal)) runs.cancel(run, result);
       else runs.finish(run, result);
     } catch (error) {
-      if (!run.isInterrupted)
-        log.error({ run_id: job.runId, ...traceFields(job.traceparent), err: error }, 'run failed');
+      if (!run.isInterrupted) log.error({ run_id: job.runId, ...traceFields(job), err: error }, 'run failed');
       if (wasCancelled(signal)) runs.cancel(run, null);
       else runs.fail(run, error);
     }

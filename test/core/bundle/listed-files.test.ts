@@ -33,8 +33,8 @@ t.test('a warning counts what is not listed and names five, in order', async (t)
       '7 files are not in the manifest and will not be published: "a", "b", "c", "d", "e" and 2 more',
     ],
   ] as const)
-    t.match(unlistedWarning('bundle', [...names]), [
-      { severity: 'warning', code: 'unlisted_files', message, file: 'bundle' },
+    t.same(unlistedWarning('bundle', [...names]), [
+      finding('warning', 'unlisted_files', message, { file: 'bundle' }),
     ]);
 });
 

@@ -168,3 +168,28 @@ t.test('a disk that does not answer refuses in time, and what was refused is tak
   await new Promise((resolve) => setImmediate(resolve));
   t.same(health, ['queue_unavailable', null]);
 });
+
+t.test('what is set or added the moment that something else was written is written, too', async (t) => {
+  const { commit, add, writes } = harness();
+  const begun = async (n: number): Promise<void> => (await commit(n)).done();
+  // However many steps it takes until whoever waited goes on.
+  for (const [round, steps] of [0, 1, 2, 3, 4, 5, 8].entries()) {
+    const wait = async (): Promise<void> => {
+      for (let step = 0; step < steps; step += 1) await Promise.resolve();
+    };
+    const number = 3 * round;
+    const first = add(`a${round}`);
+    await begun(number + 1);
+    await first;
+    await wait();
+    writes.set(`b${round}`, () => 'b');
+    const settled = writes.settled();
+    await begun(number + 2);
+    await settled;
+    await wait();
+    const last = add(`c${round}`);
+    await begun(number + 3);
+    await last;
+  }
+  t.equal(await writes.close(1_000), true);
+});

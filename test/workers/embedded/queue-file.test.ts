@@ -1,6 +1,6 @@
-import { fork, spawn } from 'node:child_process';
+import { fork, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import fc from 'fast-check';
 import t from 'tap';
@@ -12,9 +12,10 @@ import { parseKeptRun } from '../../../src/workers/embedded/kept-run.ts';
 import { openLmdb } from '../../../src/workers/embedded/lmdb-file.ts';
 import { openQueueStore, type QueueStore } from '../../../src/workers/embedded/queue-store.ts';
 import { readQueueFile } from '../../../src/workers/embedded/read-file.ts';
+import type { KeptRun } from '../../../src/workers/memory/journal.ts';
 import type { EarlierRecord } from '../../../src/workers/records/record-of.ts';
 import { acceptedRun, queuedRun } from '../../../src/workers/run-transitions.ts';
-import { howMany } from '../../support/sampling.ts';
+import { howMany, sampleOf } from '../../support/sampling.ts';
 
 const open = (root: string): Promise<QueueStore> =>
   openQueueStore({
@@ -29,16 +30,33 @@ const fileIn = (root: string): string => path.join(root, 'queue/data.mdb');
 /** A queue in which so many runs wait. */
 async function filled(root: string, runs: number): Promise<void> {
   const store = await open(root);
-  await Promise.all(
+  await accept(store, 'maps', runs);
+  await store.close();
+}
+
+function accept({ journal }: QueueStore, pipelineId: string, runs: number): Promise<KeptRun[]> {
+  return Promise.all(
     Array.from({ length: runs }, async (_, index) => {
-      const job = { runId: `maps.${index + 1}`, pipelineId: 'maps', staged: null };
+      const job = { runId: `${pipelineId}.${index + 1}`, pipelineId, staged: null };
       const record = queuedRun(acceptedRun(job, new Date()), new Date());
       // Some are larger than a page of the file.
       const told = index % 3 === 0 ? ['x'.repeat(6_000)] : [];
       const kept = { job, bundle: 'none', rerunAs: null, record, key: null, position: 1 } as const;
-      await store.journal.accepted({ ...kept, begun: 0, begunAt: null, told });
+      const run = { ...kept, begun: 0, begunAt: null, told };
+      await journal.accepted(run);
+      return run;
     }),
   );
+}
+
+/** As `filled`, after others came and went: its file has pages that are free. */
+async function worn(root: string, runs: number): Promise<void> {
+  const store = await open(root);
+  await accept(store, 'maps', runs);
+  for (let round = 0; round < 3; round += 1) {
+    for (const run of await accept(store, `other-${round}`, 40)) store.journal.forgotten(run);
+    await store.journal.settled();
+  }
   await store.close();
 }
 
@@ -186,6 +204,65 @@ t.test('a damaged file is refused with what can be read in it, and never ends th
   }
   t.ok(refused >= 3, 'most of it was noticed');
 });
+
+/** Pages that are hit as only writers notice it: what is free, and to which transaction a page belongs. */
+const hits: Record<string, (page: Buffer) => void> = {
+  zeroed: (page) => void page.fill(0),
+  garbled: (page) => page.forEach((_, at) => (page[at] = (at * 31 + 7) & 0xff)),
+  'of a later transaction': (page) => void page.writeBigUInt64LE(0x4100n + page.readBigUInt64LE(8), 8),
+};
+
+t.test('what passes the check can be written to, whichever page was hit, and is of today', async (t) => {
+  const root = t.testdir();
+  await worn(root, 30);
+  const whole = readFileSync(fileIn(root));
+  const pages = whole.length / 4_096;
+  const chosen = Array.from({ length: pages }, (_, page) => page).filter(
+    (page) => page < 8 || page % 5 === 0,
+  );
+  const all = Object.entries(hits).flatMap(([name, hit]) =>
+    chosen.map((page) => ({ name: `page ${page} ${name}`, page, hit })),
+  );
+  const copy = path.join(root, 'copy');
+  mkdirSync(path.join(copy, 'queue'), { recursive: true });
+  const passed: string[] = [];
+  let refused = 0;
+  for (const { name, page, hit } of sampleOf(all, 40, 'pages that are hit')) {
+    const bytes = Buffer.from(whole);
+    hit(bytes.subarray(page * 4_096, (page + 1) * 4_096));
+    writeFileSync(fileIn(copy), bytes);
+    try {
+      const runs = [...(await readQueueFile(fileIn(copy))).keys()].filter((key) => key.startsWith('run/'));
+      t.equal(runs.length, 30, `${name}: nothing that counts was there`);
+      // Each in a process of its own costs a while.
+      if (passed.push(name) % 6 === 1) t.same(used(copy), { status: 0, signal: null }, name);
+    } catch (error) {
+      refused += 1;
+      t.match(error, { code: 'queue_unusable' }, name);
+    }
+  }
+  t.ok(refused >= 10 && passed.length >= 5, `${refused} refused, ${passed.length} of no matter`);
+});
+
+/** How a process ends that takes up the queue and uses all of its pages again. */
+function used(root: string): { status: number | null; signal: string | null } {
+  const module = new URL('../../../src/workers/embedded/queue-store.ts', import.meta.url).href;
+  const script = `
+    const { openQueueStore } = await import(${JSON.stringify(module)});
+    const timeout = () => ({ cancel() {} });
+    const log = { debug() {}, info() {}, warn() {}, error() {} };
+    const keepAlive = setInterval(() => undefined, 1000);
+    const { journal, close } = await openQueueStore({ directory: process.argv[1], staging: '.', clock: { timeout }, log });
+    for (let round = 0; round < 4; round += 1) {
+      for (const run of journal.runs) journal.changed({ ...run, told: ['y'.repeat(9_000 * round)] });
+      await journal.settled();
+    }
+    await close();
+    clearInterval(keepAlive);`;
+  const args = ['--import', 'tsx', '--input-type', 'module', '--eval', script, path.join(root, 'queue')];
+  const { status, signal } = spawnSync(process.execPath, args, { stdio: ['ignore', 'ignore', 'inherit'] });
+  return { status, signal };
+}
 
 t.test('the reader answers whoever asked before it could listen', async (t) => {
   const root = t.testdir({ staging: {} });

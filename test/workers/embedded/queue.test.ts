@@ -214,23 +214,64 @@ t.test('a stop leaves what waits and what it interrupts to the next start', asyn
   for (const id of ['maps.1', 'maps.2']) t.equal((await daemon.finished(id)).status, 'succeeded');
 });
 
-t.test('a bundle that brings the process down again and again is given up, and told', async (t) => {
+for (const [ends, minutes] of [
+  [20, 10],
+  [100, 9],
+] as const)
+  t.test(
+    `a bundle that ended the process ${ends} times in ${minutes} minutes is given up, and told`,
+    async (t) => {
+      const daemon = await new Daemon(t).open();
+      for (const id of ['maps.1', 'maps.2']) await daemon.submit(id);
+      await daemon.kill();
+      const store = await storeIn(daemon.root);
+      const [first] = store.journal.runs;
+      store.journal.changed({ ...first!, begun: ends - 1 });
+      await store.close();
+      await daemon.clock.advance(minutes * 60_000);
+      await daemon.open();
+      t.same(daemon.givenUp, []);
+      await daemon.queue.start(() => never);
+      await daemon.kill();
+      await daemon.open();
+      t.match(await daemon.queue.find('maps.1'), { status: 'failed', error: { code: 'worker_failed' } });
+      t.same(daemon.givenUp, ['maps.1']);
+      await daemon.queue.start(async () => runResult('ok'));
+      t.equal((await daemon.finished('maps.2')).status, 'succeeded', 'and does not hold up the others');
+    },
+  );
+
+t.test('a run that may have brought the process down again and again is published alone', async (t) => {
   const daemon = await new Daemon(t).open();
-  for (const id of ['maps.1', 'maps.2']) await daemon.submit(id);
+  for (const id of ['docs.1', 'maps.1', 'docs.2']) await daemon.submit(id);
   await daemon.kill();
   const store = await storeIn(daemon.root);
-  const [first] = store.journal.runs;
-  store.journal.changed({ ...first!, begun: 19 });
+  const run = store.journal.runs.find(({ job }) => job.runId === 'maps.1') as KeptRun;
+  store.journal.changed({ ...run, begun: 5 });
   await store.close();
   await daemon.open();
-  t.same(daemon.givenUp, []);
-  await daemon.queue.start(() => never);
-  await daemon.kill();
-  await daemon.open();
-  t.match(await daemon.queue.find('maps.1'), { status: 'failed', error: { code: 'worker_failed' } });
-  t.same(daemon.givenUp, ['maps.1']);
-  await daemon.queue.start(async () => runResult('ok'));
-  t.equal((await daemon.finished('maps.2')).status, 'succeeded', 'and does not hold up the others');
+  const begun: string[] = [];
+  const ends = new Map<string, () => void>();
+  await daemon.queue.start(async ({ runId }) => {
+    begun.push(runId);
+    await new Promise<void>((resolve) => ends.set(runId, resolve));
+    return runResult('ok');
+  });
+  const untilBegun = async (runId: string): Promise<void> => {
+    while (!ends.has(runId)) await new Promise((resolve) => setImmediate(resolve));
+  };
+  await untilBegun('maps.1');
+  await daemon.submit('news.1');
+  t.match(await daemon.queue.depth(), { queued: 3, running: 1 }, 'nothing begins beside it');
+  ends.get('maps.1')?.();
+  t.equal((await daemon.finished('maps.1')).status, 'succeeded');
+  await untilBegun('news.1');
+  t.same(begun, ['maps.1', 'docs.1', 'news.1']);
+  for (const runId of ['docs.1', 'docs.2', 'news.1']) {
+    await untilBegun(runId);
+    ends.get(runId)?.();
+    t.equal((await daemon.finished(runId)).status, 'succeeded');
+  }
 });
 
 t.test('what failed before a kill is run again after it, with the same bytes', async (t) => {
@@ -409,9 +450,12 @@ t.test('events that nobody has got are there after a kill, in their order', asyn
     type: 'notifier.test' as const,
     data: { notifier_id: 'hook', message: 'a test' },
   });
-  const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+  const trace = {
+    traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
+    tracestate: 'a=1',
+  };
   for (const id of ['msg_1', 'msg_2', 'msg_3'])
-    daemon.store.outbox.keep({ event: eventOf(id), traceparent }, ['hook'], (_notifierId, ended) => {
+    daemon.store.outbox.keep({ event: eventOf(id), ...trace }, ['hook'], (_notifierId, ended) => {
       if (id === 'msg_2') ended();
     });
   const left = (): LeftEvent[] => {
@@ -422,8 +466,13 @@ t.test('events that nobody has got are there after a kill, in their order', asyn
   await daemon.kill();
   await daemon.open();
   t.same(
-    left().map(({ notifierId, event, traceparent: kept }) => [notifierId, event, kept]),
-    ['msg_1', 'msg_3'].map((id) => ['hook', eventOf(id), traceparent]),
+    left().map(({ notifierId, event, traceparent, tracestate }) => ({
+      notifierId,
+      event,
+      traceparent,
+      tracestate,
+    })),
+    ['msg_1', 'msg_3'].map((id) => ({ notifierId: 'hook', event: eventOf(id), ...trace })),
   );
   for (const { ended } of left()) ended();
   await daemon.kill();

@@ -1,0 +1,88 @@
+import { readdirSync } from 'node:fs';
+import path from 'node:path';
+import t from 'tap';
+import { sharedBreath } from '../../src/core/breath.ts';
+import { stageUpload } from '../../src/core/bundle/staging.ts';
+import { bundleTar, inChunks } from '../fixtures/tar.ts';
+
+/** Time that passes with each look at it, so that what is done in a turn does not depend on the machine. */
+function countingClock(msEachLook: number): { monotonic: () => number } {
+  let now = 0;
+  return { monotonic: () => (now += msEachLook) };
+}
+
+const endOfTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+t.test(
+  'many do a little of their work in each turn, and the first to ask is the first to go on',
+  async (t) => {
+    const breathe = sharedBreath(countingClock(0.3));
+    const done: number[] = [];
+    const workers = Array.from({ length: 20 }, async (_, worker) => {
+      for (let piece = 0; piece < 10; piece += 1) {
+        await breathe();
+        done.push(worker);
+      }
+    });
+    const turns: number[][] = [];
+    while (done.length < 200) {
+      const before = done.length;
+      await endOfTurn();
+      if (done.length > before) turns.push(done.slice(before));
+    }
+    await Promise.all(workers);
+    // Of a millisecond that is 0.3 a look: the piece at its begin, and three looks.
+    t.ok(
+      turns.every((turn) => turn.length <= 4),
+      JSON.stringify(turns.map(({ length }) => length)),
+    );
+    t.same(
+      turns.slice(0, 20).map(([worker]) => worker),
+      Array.from({ length: 20 }, (_, worker) => worker),
+    );
+  },
+);
+
+t.test('whoever has the loop for itself waits once a millisecond', async (t) => {
+  let now = 0;
+  const breathe = sharedBreath({ monotonic: () => now });
+  t.type(breathe(), Promise, 'at first');
+  await breathe();
+  t.equal(breathe(), undefined);
+  now += 0.9;
+  t.equal(breathe(), undefined);
+  now += 0.2;
+  t.type(breathe(), Promise);
+});
+
+t.test('uploads at once are staged a few files a turn, however much has arrived', async (t) => {
+  const root = t.testdir();
+  const breathe = sharedBreath(countingClock(0.3));
+  const files = Object.fromEntries(Array.from({ length: 30 }, (_, index) => [`f${index}`, `${index}`]));
+  const directories = Array.from({ length: 20 }, (_, index) => path.join(root, String(index)));
+  let isDone = false;
+  const staging = Promise.all(
+    directories.map((directory, index) =>
+      stageUpload({
+        input: inChunks(bundleTar(files, { name: `b${index}` })),
+        directory,
+        limits: { maxUploadSize: 2 ** 20, maxFiles: 100 },
+        signal: new AbortController().signal,
+        pipelineId: 'maps',
+        breathe,
+      }),
+    ),
+  ).finally(() => (isDone = true));
+  const staged = (): number => readdirSync(root, { recursive: true }).length;
+  let [before, most] = [0, 0];
+  const isOver = (): boolean => isDone;
+  while (!isOver()) {
+    await endOfTurn();
+    const now = staged();
+    most = Math.max(most, now - before);
+    before = now;
+  }
+  await staging;
+  // The directories of one that begins, and what a millisecond has room for.
+  t.ok(most > 0 && most <= 6, `at most ${most} of ${before} in one turn`);
+});

@@ -1,0 +1,114 @@
+import { mkdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import t, { type Test } from 'tap';
+import { systemClock } from '../../src/core/clock.ts';
+import { mountLoopDisk, type LoopDisk } from '../services/loop-disk.ts';
+import { generator, howMany, share } from '../support/sampling.ts';
+import {
+  allFinished,
+  nothingStays,
+  publishedEvents,
+  startOf,
+  untilAccepted,
+  type Accepted,
+  type Daemon,
+} from './kept-runs.ts';
+import { bundle, follow, launchApi, layOut, upload, type Place } from './processes.ts';
+
+t.setTimeout(300_000);
+
+/** The disk of an embedded queue stops to answer, or is full: uploads are refused, and nothing is lost. */
+
+const events = '[bundle.published, bundle.publish_failed]';
+const notifiers = `[{id: journal, kind: file, path: ./events.jsonl, events: ${events}}]`;
+
+async function diskAt(t: Test, { root }: Place, name: string): Promise<LoopDisk> {
+  const directory = path.join(root, name);
+  mkdirSync(directory);
+  return mountLoopDisk(t, { directory, mebibytes: 32 });
+}
+
+t.test('a frozen disk refuses uploads, and holds up neither the others nor what runs', async (t) => {
+  const place = layOut(t, { embedded: './disk/queue', notifiers });
+  const disk = await diskAt(t, place, 'disk');
+  const daemon = await launchApi(t, place, ['serve'], disk.through);
+  const before = await untilAccepted(() => daemon.url, { name: 'before', pipeline: 'p1' });
+  t.match(await follow(daemon.url, before), { status: 'succeeded' });
+  await disk.freeze();
+  const refused = await upload(daemon.url, 'p1', bundle('frozen'), { 'idempotency-key': 'frozen' });
+  t.equal(refused.status, 503);
+  t.match(await refused.json(), { code: 'queue_unavailable', retryable: true });
+  t.ok(Number(refused.headers.get('retry-after')) > 0);
+  const health = await fetch(`${daemon.url}healthz`);
+  t.match([health.status, await health.json()], [503, { code: 'queue_unavailable' }]);
+  t.equal((await fetch(`${daemon.url}livez`)).status, 200, 'the process turns');
+  t.match(await follow(daemon.url, before), { status: 'succeeded' }, 'and tells what it knows');
+  await disk.thaw();
+  const again = await untilAccepted(() => daemon.url, { name: 'frozen', pipeline: 'p1' });
+  t.match(await follow(daemon.url, again), { status: 'succeeded' });
+  while ((await fetch(`${daemon.url}healthz`)).status !== 200) await systemClock.sleep(50);
+  t.equal(await daemon.kill('SIGTERM'), 0);
+});
+
+const roundsOfAll = 8;
+const rounds = howMany(roundsOfAll, 2);
+const uploadsEach = 8;
+const pipelines = 4;
+
+t.test(
+  'kills while the disk of queue and staging is frozen or full: what was accepted is published and told',
+  async (t) => {
+    const staging = '{directory: ./disk/staging}';
+    const place = layOut(t, { embedded: './disk/queue', staging, pipelines, notifiers });
+    const disk = await diskAt(t, place, 'disk');
+    const random = generator('kills on a frozen or full disk');
+    const accepted: Accepted[] = [];
+    const launch = (): Promise<Daemon> => launchApi(t, place, ['serve'], disk.through);
+    let daemon = await launch();
+    let refused = 0;
+    for (let round = 0; round < rounds; round += 1) {
+      const uploads = Array.from({ length: uploadsEach }, async (_, index) => {
+        const number = round * uploadsEach + index;
+        const one = { name: `session-${number}`, pipeline: place.pipelines[number % pipelines] ?? '' };
+        const onRefused = (): void => void (refused += 1);
+        const run = await untilAccepted(() => daemon.url, one, onRefused);
+        accepted.push({ ...one, run });
+      });
+      const isFrozen = round % 2 === 0;
+      await systemClock.sleep(Math.floor(random() * 100));
+      await (isFrozen ? disk.freeze() : disk.fill());
+      await systemClock.sleep(Math.floor(random() * 500));
+      const killed = daemon.kill('SIGKILL');
+      // A process that waits for the disk ends only then.
+      await (isFrozen ? disk.thaw() : disk.clear());
+      await killed;
+      daemon = await launch();
+      await Promise.all(uploads);
+    }
+    const records = await allFinished(daemon, place);
+    const byId = new Map(records.map((record) => [record.run_id, record]));
+    t.equal(accepted.length, rounds * uploadsEach);
+    for (const { run, name, pipeline } of accepted) {
+      t.equal(byId.get(run)?.status, 'succeeded', run);
+      t.equal(readFileSync(path.join(place.root, 'public', pipeline, name, 'name.txt'), 'utf8'), name);
+    }
+    for (const pipeline of place.pipelines) {
+      const own = records.filter(({ pipeline_id: id }) => id === pipeline).map(startOf);
+      t.same(own, own.toSorted(), `${pipeline}: in the order of acceptance`);
+    }
+    t.equal(await daemon.kill('SIGTERM'), 0);
+    const told = publishedEvents(place);
+    t.same(
+      accepted.filter(({ run }) => !told.has(run)),
+      [],
+      'and told',
+    );
+    await nothingStays(t, place, {
+      staging: disk.seen(path.join(place.root, 'disk/staging')),
+      through: disk.through,
+    });
+    t.comment(
+      `told: ${share(rounds, roundsOfAll)} kills on a frozen or full disk: ${accepted.length} uploads accepted and published, ${refused} tries refused or cut`,
+    );
+  },
+);

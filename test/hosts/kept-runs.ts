@@ -1,0 +1,91 @@
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { systemClock } from '../../src/core/clock.ts';
+import type { RunRecord } from '../../src/workers/run-record.ts';
+import { stagedIn } from '../support/staged.ts';
+import { acceptedId, bundle, launchApi, upload, type Launched, type Place } from './processes.ts';
+
+/** What is looked at where daemons with an embedded queue are killed again and again. */
+
+export type Daemon = Launched & { url: string };
+
+/** What clients know: which uploads were answered 202, in the order of the answers. */
+export interface Accepted {
+  name: string;
+  pipeline: string;
+  run: string;
+}
+
+/** Repeats the upload with its key until it is accepted, over the ends of daemons. */
+export async function untilAccepted(
+  url: () => string,
+  { name, pipeline }: { name: string; pipeline: string },
+  onRefused: () => void = () => undefined,
+): Promise<string> {
+  for (;;) {
+    const response = await upload(url(), pipeline, bundle(name, 2_000), { 'idempotency-key': name }).catch(
+      () => null,
+    );
+    if (response?.status === 202) {
+      const run = await acceptedId(response).catch(() => null);
+      if (run !== null) return run;
+    }
+    await response?.arrayBuffer().catch(() => undefined);
+    onRefused();
+    await systemClock.sleep(20);
+  }
+}
+
+/** The records of all runs, each pipeline's in the order of acceptance, once all are over. */
+export async function allFinished({ url }: Daemon, { pipelines: ids }: Place): Promise<RunRecord[]> {
+  for (;;) {
+    const pages = await Promise.all(
+      ids.map(async (id) => {
+        const headers = { authorization: 'Bearer the-token-of-ci' };
+        const response = await fetch(`${url}v1/pipelines/${id}/runs?limit=500`, { headers });
+        return ((await response.json()) as { runs: RunRecord[] }).runs.toReversed();
+      }),
+    );
+    const records = pages.flat();
+    if (records.every(({ finished_at: at }) => at !== null)) return records;
+    await systemClock.sleep(100);
+  }
+}
+
+export function startOf({ started_at: at }: RunRecord): string {
+  return at ?? '';
+}
+
+export function linesOf({ root }: Place): { id: string; type: string; data: { run_id: string } }[] {
+  const file = path.join(root, 'events.jsonl');
+  const lines = existsSync(file) ? readFileSync(file, 'utf8').split('\n').filter(Boolean) : [];
+  // A line that a kill cut short is followed by the whole one.
+  return lines.flatMap((line) => {
+    const begin = line.lastIndexOf('{"id":');
+    try {
+      return [JSON.parse(line.slice(begin)) as { id: string; type: string; data: { run_id: string } }];
+    } catch {
+      return [];
+    }
+  });
+}
+
+/** The runs that `bundle.published` was told of. */
+export function publishedEvents(place: Place): Set<string> {
+  return new Set(
+    linesOf(place).flatMap(({ type, data }) => (type === 'bundle.published' ? [data.run_id] : [])),
+  );
+}
+
+/** With a retention that is over, the next start forgets every run, and what is staged goes with it. */
+export async function nothingStays(
+  t: { equal: (a: unknown, b: unknown) => unknown },
+  place: Place,
+  { staging = path.join(place.root, 'staging'), through = [] }: { staging?: string; through?: string[] } = {},
+): Promise<void> {
+  const yaml = readFileSync(place.config, 'utf8');
+  writeFileSync(place.config, yaml.replace('queue_size: 200,', 'queue_size: 200, retention: 1s,'));
+  const daemon = await launchApi({ teardown: () => undefined }, place, ['serve'], through);
+  while (stagedIn(staging).length > 0) await systemClock.sleep(50);
+  t.equal(await daemon.kill('SIGTERM'), 0);
+}
