@@ -116,7 +116,7 @@ async function write(files, builtins) {
   for (const [file, names] of Object.entries(files)) {
     const parts = await Promise.all([...names].map(asFunction));
     const more = file === 'start' ? `...${JSON.stringify(known)},` : '';
-    rmSync(`${directory}/${file}.cjs.cache`, { force: true });
+    rmSync(`${directory}/${file}.cjs.${process.version}-${process.arch}.cache`, { force: true });
     writeFileSync(`${directory}/${file}.cjs`, `({${more}parts:{\n${parts.join(',\n')}\n}})`);
   }
 }

@@ -1,8 +1,9 @@
 #!/usr/bin/env node
 /*
  * The installed `waybill`: runs the bundled command line with the machine code that the build kept of it. It
- * is no ES module, since Node.js starts those later. Where V8 does not take the kept code (another Node.js,
- * another processor) it compiles anew, which costs some 40 ms and changes nothing else.
+ * is no ES module, since Node.js starts those later. Another Node.js or processor than the build's compiles
+ * anew, which costs some 40 ms and changes nothing else. V8 itself would refuse only what another release of
+ * V8 has compiled, and Node.js changes it within one: code of 20.20 does other things on 20.19.
  */
 const { readFileSync } = require('node:fs');
 const vm = require('node:vm');
@@ -40,7 +41,7 @@ function load(name) {
   const file = `${__dirname}/${name}.cjs`;
   const script = new vm.Script(readFileSync(file, 'utf8'), {
     filename: file,
-    cachedData: readIfThere(`${file}.cache`),
+    cachedData: readIfThere(keptOf(file)),
   });
   scripts.set(file, script);
   const loaded = script.runInThisContext();
@@ -65,13 +66,17 @@ function keepMachineCode() {
   const { builtinModules } = require('node:module');
   const [start, ...others] = scripts;
   for (const [file, script] of others.length === 0 ? [start] : others)
-    writeFileSync(`${file}.cache`, script.createCachedData());
+    writeFileSync(keptOf(file), script.createCachedData());
   const native = process.moduleLoadList.map((name) => name.replace(/^NativeModule /, ''));
   const loaded = {
     parts: [...modules.keys()],
     builtins: builtinModules.filter((name) => native.includes(name)),
   };
   writeFileSync(process.env.WAYBILL_BUILD_KEEP, JSON.stringify(loaded));
+}
+
+function keptOf(file) {
+  return `${file}.${process.version}-${process.arch}.cache`;
 }
 
 function readIfThere(name) {

@@ -1,5 +1,5 @@
 import { systemClock } from '../core/clock.ts';
-import { formatSize } from '../core/settings/units.ts';
+import { formatDuration, formatSize } from '../core/settings/units.ts';
 import type { Progress } from '../core/publish/results/result.ts';
 
 export interface ProgressBar {
@@ -13,6 +13,23 @@ export interface ProgressBar {
 
 /** Work shorter than this shows no bar, in milliseconds. */
 const quickMs = 400;
+/** A pace of less than this is a guess. */
+const soonestMs = 500;
+
+/**
+ * How long it will take at the pace since `begun`, as people read it; as long as that says nothing, nothing.
+ * Not by the pace of the last updates, as the bar's package tells it: a connection takes bytes in bursts, and
+ * between two of one burst nothing is ever left. Pure.
+ */
+export function timeLeft(
+  { done, total, nowMs }: { done: number; total: number; nowMs: number },
+  begun: { done: number; atMs: number },
+): string {
+  const [came, tookMs] = [done - begun.done, nowMs - begun.atMs];
+  if (came <= 0 || tookMs < soonestMs || done >= total) return '';
+  const leftMs = (tookMs / came) * (total - done);
+  return `${formatDuration(Math.ceil(leftMs / 1000) * 1000)} left`;
+}
 
 /** A progress bar on stderr if that is a terminal; otherwise nothing. */
 export function progressBar(isWanted: boolean): ProgressBar {
@@ -27,14 +44,17 @@ export function progressBar(isWanted: boolean): ProgressBar {
     void import('cli-progress').then(({ default: { SingleBar, Presets } }) => {
       if (isStopped || total + done === 0) return;
       const format =
-        total === 0
-          ? '{done} read, {duration_formatted}'
-          : '{bar} {percentage}%  {done} of {all}  {eta_formatted} left';
+        total === 0 ? '{done} read, {duration_formatted}' : '{bar} {percentage}%  {done} of {all}  {left}';
       const single = new SingleBar(
         { stream: process.stderr, clearOnComplete: true, hideCursor: true, format },
         Presets.shades_classic,
       );
-      const payload = (): object => ({ done: formatSize(done), all: formatSize(total) });
+      const begun = { done, atMs: systemClock.monotonic() };
+      const payload = (): object => ({
+        done: formatSize(done),
+        all: formatSize(total),
+        left: timeLeft({ done, total, nowMs: systemClock.monotonic() }, begun),
+      });
       single.start(Math.max(total, 1), done, payload());
       bar = {
         update: () => {

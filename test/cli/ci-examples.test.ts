@@ -51,7 +51,6 @@ const tookTooLong = 124;
 const mostSeconds = '120';
 
 /** Runs the step that installs, or does what it would do; afterwards `prefix` has the program. */
-/** Runs the step that installs, or does what it would do; afterwards `prefix` has the program. */
 function install(
   t: Test,
   { tarball }: World,
@@ -95,6 +94,11 @@ function shows(t: Test, world: World, push: (env: Record<string, string>) => End
     WAYBILL_DIRECTORY: './the site',
     WAYBILL_NAME: 'a name',
   };
+  t.match(push({ ...settings, WAYBILL_DRY_RUN: 'true' }), {
+    status: 0,
+    stdout: /web\n.*target=a name +publish_new/,
+  });
+  t.notOk(existsSync(path.join(world.place, 'web')), 'nothing is published by a dry run');
   t.match(push(settings), {
     status: 0,
     stdout: /^succeeded .*\n {2}✓ {2}web {2}publish_new {2}target=a name/m,
@@ -166,8 +170,10 @@ t.test('the composite action installs the package and publishes', async (t) => {
       WAYBILL_PIPELINE: pipeline = '',
       ...others
     } = settings;
-    const { WAYBILL_DIRECTORY: directory = '', WAYBILL_NAME: name = '', ...more } = others;
-    return step(publishing, { url, token: value, pipeline, directory, name }, more);
+    const { WAYBILL_DIRECTORY: directory = '', WAYBILL_NAME: name = '', ...unnamed } = others;
+    const { WAYBILL_DRY_RUN: dryRun, ...more } = unnamed;
+    const given = dryRun === undefined ? {} : { 'dry-run': dryRun };
+    return step(publishing, { url, token: value, pipeline, directory, name, ...given }, more);
   });
 });
 
@@ -189,4 +195,33 @@ t.test('the GitLab job installs the package and publishes', async (t) => {
   );
   const publishing = script.filter((_line, index) => index !== installing);
   shows(t, world, (settings) => run(publishing, settings));
+});
+
+t.test('the page that shows how to use them names what they have', async (t) => {
+  const [workflow, job] = [
+    ...readFileSync('examples/ci/README.md', 'utf8').matchAll(/```yaml\n([^]*?)```/g),
+  ].map(([, text = '']) => parse(text) as unknown);
+  const { inputs } = parse(readFileSync('examples/ci/action.yml', 'utf8')) as Action;
+  const { jobs } = workflow as { jobs: { publish: { steps: { uses: string; with?: object }[] } } };
+  const used = jobs.publish.steps.find(({ uses }) => uses === './.github/actions/waybill-push')?.with ?? {};
+  t.same(
+    Object.keys(used).filter((name) => !Object.hasOwn(inputs, name)),
+    [],
+  );
+  const required = Object.keys(inputs).filter((name) => inputs[name]?.required === true);
+  t.same(
+    required.filter((name) => !Object.hasOwn(used, name)),
+    [],
+  );
+
+  const { publish } = job as { publish: { extends: string; variables: object } };
+  const file = parse(readFileSync('examples/ci/waybill.gitlab-ci.yml', 'utf8')) as Record<
+    string,
+    { variables: Record<string, string> }
+  >;
+  const known = Object.keys(file[publish.extends]?.variables ?? {});
+  t.same(
+    Object.keys(publish.variables).filter((name) => !known.includes(name)),
+    [],
+  );
 });

@@ -324,5 +324,7 @@ t.test('over a line that cuts, drops and stalls, each bundle is published once',
   t.equal(runs.size, pushes);
   t.equal(readdirSync(path.join(place, 'web')).length, pushes, 'and lost none');
   t.ok(retries > 0);
-  t.comment(`${share(pushes, allPushes)} pushes, ${retries} tries again; ${JSON.stringify(proxy.done)}`);
+  t.comment(
+    `told: ${share(pushes, allPushes)} pushes over a rough line, ${retries} tries again; ${JSON.stringify(proxy.done)}`,
+  );
 });

@@ -1,9 +1,12 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { rmSync } from 'node:fs';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t, { type Test } from 'tap';
+import { noise } from '../fixtures/noise.ts';
+import { startCuttingProxy, type CuttingProxy } from '../services/cutting-proxy.ts';
 import { ensureInstalled } from '../services/debian.ts';
+import { startDaemon } from './daemon.ts';
 import { holdLease } from './held.ts';
 import { configuration, manifest, program, root, web } from './process.ts';
 
@@ -79,6 +82,101 @@ t.test('a progress bar on a terminal while work goes on, and none is left behind
   );
   t.equal(seen.lastIndexOf(`${escape}[?7l`) < seen.lastIndexOf(`${escape}[?7h`), true, 'lines wrap again');
 });
+
+const token = 'token-of-producers';
+const size = 16 << 20;
+
+/** A daemon behind a line that takes about a second for the site beside it. */
+async function overALine(t: Test): Promise<{ place: string; line: CuttingProxy; push: string }> {
+  const place = t.testdir({
+    'c.yml': [
+      'upload_tokens: [{id: ci, value_env: TOKEN_CI, pipelines: [site]}]',
+      'server: {http: {listen: "127.0.0.1:0"}, staging: {directory: ./staging}}',
+      'pipelines:',
+      '  - {id: site, source: {backend: http_upload}, destinations: [{id: web, backend: local, path: ./web}]}',
+    ].join('\n'),
+  });
+  mkdirSync(path.join(place, 'site'));
+  writeFileSync(path.join(place, 'site/data.bin'), noise(size));
+  const { port } = await startDaemon(t, place, { TOKEN_CI: token });
+  const line = await startCuttingProxy(t, port);
+  line.slowTo(size);
+  return { place, line, push: `push site --to http://127.0.0.1:${line.port} -p site --name n` };
+}
+
+for (const resumable of ['never', 'always --chunk-size 256KiB'])
+  t.test(`push shows on a terminal how much was sent, also after a cut (${resumable})`, async (t) => {
+    const { place, line, push } = await overALine(t);
+    line.cutAfter(size / 2);
+    const child = spawn('script', ['-qec', command(`${push} --resumable ${resumable}`), '/dev/null'], {
+      cwd: place,
+      env: environment({ WAYBILL_TOKEN: token }),
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    t.teardown(() => child.kill('SIGKILL'));
+    const closed = once(child, 'close') as Promise<[number | null]>;
+    let seen = '';
+    const bar = /(\d+)% {2}\S+ \S+ of 16(\.0)? MiB/g;
+    const reading = (async () => {
+      for await (const chunk of child.stdout) seen += String(chunk);
+    })();
+    // However quick the machine is: it goes on once the bar was seen.
+    while (line.passed('to the server') < size / 8) await moment();
+    line.hang();
+    while (seen.match(bar) === null) await moment();
+    line.resume();
+    await reading;
+    t.same(await closed, [0, null]);
+    t.equal(line.cuts(), 1);
+    const shown = [...seen.matchAll(bar)].map(([, percent]) => Number(percent));
+    t.ok((shown[0] ?? 0) > 0 && (shown[0] ?? 100) < 100, `shown: ${shown.join(' ')}`);
+    t.ok(shown.every((percent) => percent <= 100));
+    const lines = screenOf(seen);
+    t.match(lines, [/^note {2}.*; trying again in/, /^note {2}taken as site\./, /^succeeded/, /✓ {2}web/]);
+    t.equal(lines.length, 4, `of the bar nothing is left:\n${lines.join('\n')}`);
+    t.ok(seen.lastIndexOf(`${escape}[?25l`) < seen.lastIndexOf(`${escape}[?25h`), 'the cursor is back');
+  });
+
+t.test('push shows no bar where there is no terminal, nor with JSON', async (t) => {
+  const { place, push } = await overALine(t);
+  const env = { WAYBILL_TOKEN: token, NO_COLOR: '1' };
+  const [piped, json] = await Promise.all([
+    ended(`${command(push)} 2>err.txt; cat err.txt >&2`, place, env),
+    ended(command(`${push.replace('--name n', '--name m')} --format json`), place, env),
+  ]);
+  t.match(piped, /^succeeded[^]*\nnote {2}taken as \S+; waiting for it\r\n$/);
+  for (const output of [piped, json]) t.notMatch(output, /%|\[\?25|\[2K/);
+  t.match(json, /"kind": ?"push"/);
+});
+
+const moment = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 5));
+
+/** The lines that a terminal shows in the end: a line that is written over is not there. */
+function screenOf(output: string): string[] {
+  const plain = output
+    .split('\n')
+    .map(
+      (line) =>
+        line
+          .replaceAll('\r', '')
+          .split(new RegExp(`${escape}\\[0?[GK]|${escape}\\[2K|${escape}\\[1G`))
+          .at(-1) ?? '',
+    )
+    .map((line) => line.replaceAll(new RegExp(`${escape}\\[[?\\d;]*[A-Za-z]`, 'g'), ''));
+  return plain.filter((line) => line.trim() !== '');
+}
+
+/** What a terminal gets from a command, without blocking this process, which has the line to the daemon. */
+async function ended(line: string, cwd: string, env: Record<string, string>): Promise<string> {
+  const child = spawn('script', ['-qec', line, '/dev/null'], {
+    cwd,
+    env: environment(env),
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  let seen = '';
+  for await (const chunk of child.stdout) seen += String(chunk);
+  return seen;
+}
 
 function layOut(t: Test): string {
   return t.testdir({

@@ -1,9 +1,12 @@
 import { randomBytes } from 'node:crypto';
-import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t, { type Test } from 'tap';
 import { connect, type MissingPart, type PushOutcome } from '../../src/client/client.ts';
+import { roomOf } from '../../src/workers/content/least-recently-used.ts';
 import { startRedis } from '../services/redis.ts';
+import { howMany } from '../support/sampling.ts';
+import { stagedIn } from '../support/staged.ts';
 import { launchApi, launchWorker, layOut, token, type Place, type PlaceSettings } from './processes.ts';
 
 /** What daemons keep of uploads, in all modes of the queue, over kills in the middle. */
@@ -118,3 +121,83 @@ t.test('a daemon that is killed while it keeps and completes keeps only what is 
   change(site, 9);
   t.match((await push(api.url, site)).parts, [{ files: 1 }]);
 });
+
+const allUploads = 200;
+
+t.test('uploads at once keep no more than they may, and leave nothing else', async (t) => {
+  const uploads = howMany(allUploads, 40);
+  const mostBytes = 4 << 20;
+  const pipelines = 2;
+  const place = layOut(t, { pipelines, staging: `{directory: ./staging, keep: {size: ${mostBytes}}}` });
+  const api = await launchApi(t, place, ['serve']);
+  const staging = path.join(place.root, 'staging');
+  const client = connect({
+    ...{ url: api.url, token },
+    patience: { baseMs: 20, capMs: 200, forMs: 600_000, tries: 1000 },
+  });
+  const sites = Array.from({ length: uploads }, () => {
+    const site = mkdtempSync(path.join(place.root, 'site-'));
+    for (let index = 0; index < 4; index += 1) change(site, index);
+    return site;
+  });
+  const watch = watching(path.join(staging, 'content'));
+  let parts = 0;
+  const pushOne = async (site: string, index: number): Promise<void> => {
+    const pipeline = `p${1 + (index % pipelines)}`;
+    const options = { name: path.basename(site), onPart: () => void (parts += 1) };
+    await client.push(pipeline, site, { ...options, wait: false });
+    change(site, 0);
+    const { run } = await client.push(pipeline, site, options);
+    if (run?.status !== 'succeeded') t.fail(`upload ${index} ended as ${run?.status}`);
+  };
+  await Promise.all(sites.map(pushOne));
+  const { most, looks } = await watch.end();
+  t.ok(looks > 1);
+  t.ok(parts > 0, 'some were sent in part');
+  for (const [pipeline, bytes] of most) t.ok(bytes <= mostBytes, `${pipeline}: ${bytes} bytes at most`);
+  t.equal(most.size, pipelines);
+  const metrics = await (await fetch(`${api.url}metrics`)).text();
+  const told = Number(/^waybill_kept_files_bytes (\d+)$/m.exec(metrics)?.[1]);
+  t.ok(told > mostBytes && told <= pipelines * mostBytes, `${told} bytes are kept`);
+  const mostKept = Math.max(...most.values());
+  const peak =
+    Number(/^VmHWM:\s+(\d+)/m.exec(readFileSync(`/proc/${api.child.pid}/status`, 'utf8'))?.[1]) / 1024;
+  t.comment(
+    `told: ${uploads} uploads at once, twice, ${parts} of them in part: at most ${mostKept} bytes kept of ${mostBytes}, the daemon at most ${Math.round(peak)} MiB`,
+  );
+  t.equal(await api.kill('SIGTERM'), 0);
+  t.same(stagedIn(staging), []);
+  t.ok(roomTaken(path.join(staging, 'content')) <= pipelines * mostBytes);
+});
+
+const roomTaken = (directory: string): number =>
+  readdirSync(directory, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .reduce((sum, { parentPath, name }) => sum + roomOf(statSync(path.join(parentPath, name)).size), 0);
+
+/** Looks again and again how much each pipeline has there. */
+function watching(content: string): { end: () => Promise<{ most: Map<string, number>; looks: number }> } {
+  const most = new Map<string, number>();
+  let [looks, isOver] = [0, false];
+  const looking = (async () => {
+    while (!isOver) {
+      await new Promise((resolve) => setTimeout(resolve, 5));
+      for (const pipeline of existsSync(content) ? readdirSync(content) : [])
+        try {
+          if (pipeline.endsWith('.sock')) continue;
+          most.set(pipeline, Math.max(most.get(pipeline) ?? 0, roomTaken(path.join(content, pipeline))));
+          looks += 1;
+        } catch (error) {
+          // It goes while it is looked at.
+          if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) throw error;
+        }
+    }
+  })();
+  return {
+    end: async () => {
+      isOver = true;
+      await looking;
+      return { most, looks };
+    },
+  };
+}

@@ -1,4 +1,5 @@
 import { WaybillError } from '../../core/errors.ts';
+import type { TraceContext } from '../../core/tracing/trace-context.ts';
 import type { PartialOutcome, PartialUpload } from '../../workers/partial/partial-upload.ts';
 import type { AdmissionRequest } from '../../workers/queue.ts';
 import { stagingFailure } from '../../workers/staging-check.ts';
@@ -15,11 +16,11 @@ export async function finishUpload(
   ports: ResumablePorts,
   pipeline: UploadPipeline,
   upload: PartialUpload,
-  traceparent?: string,
+  trace: TraceContext,
 ): Promise<void> {
   const { partialUploads } = ports;
   try {
-    const outcome = await hand(ports, pipeline, upload, traceparent);
+    const outcome = await hand(ports, pipeline, upload, trace);
     await partialUploads
       .end(upload.id, outcome)
       .catch((error: unknown) =>
@@ -41,7 +42,7 @@ async function hand(
   ports: ResumablePorts,
   pipeline: UploadPipeline,
   upload: PartialUpload,
-  traceparent: string | undefined,
+  trace: TraceContext,
 ): Promise<PartialOutcome> {
   const { maxUploadSize, maxFiles, sceneMaps } = pipeline;
   const admission = await ports.queue.reserve({
@@ -60,7 +61,7 @@ async function hand(
         partial: upload.partial,
         keeps: true,
       });
-      return accept(ports, pipeline, admission, staged, traceparent);
+      return accept(ports, pipeline, admission, staged, trace);
     });
     return { runId: accepted.record.run_id, position: accepted.position, replayed: accepted.replayed };
   } finally {

@@ -1,14 +1,27 @@
-import { copyFileSync, constants, linkSync, mkdirSync, rmSync } from 'node:fs';
-import { lstat, open, readdir, rm } from 'node:fs/promises';
+import {
+  constants,
+  copyFileSync,
+  linkSync,
+  lstatSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  unlinkSync,
+} from 'node:fs';
+import { open, readdir, rmdir } from 'node:fs/promises';
 import path from 'node:path';
-import { finishDigest, hexOf, parseDigest, startDigest, type Digest } from '../../core/digest.ts';
+import { setImmediate as breathe } from 'node:timers/promises';
+import { digestOf, finishDigest, hexOf, parseDigest, startDigest, type Digest } from '../../core/digest.ts';
+import { errnoOf } from '../../core/storage/local/errors.ts';
 
 /*
  * A kept file is `<pipeline>/<two digits>/<digest>`, and one more name of a file that was staged: a hard
  * link. Neither name's file is ever written to. A link is made in one step, so that whatever is killed leaves
- * a file that is there, or none; and its bytes are hashed before they count.
+ * a file that is there, or none; and its bytes are hashed before they count. Whatever else lies in the
+ * directory is somebody's, and is left alone.
  */
 const fileForm = /^[0-9a-f]{64}$/;
+const shardForm = /^[0-9a-f]{2}$/;
 
 export interface FoundFile {
   pipelineId: string;
@@ -20,14 +33,18 @@ export interface FoundFile {
 
 /** The files below one directory, which belongs to this process. */
 export interface ContentFiles {
-  /** All of them; whatever else lies among them is removed. */
+  /** All of them, those of least use first; removes directories that are empty. */
   read(): Promise<FoundFile[]>;
-  /** Makes `file` a kept one. False if the file system makes no link of it. */
-  link(pipelineId: string, digest: Digest, file: string): boolean;
-  /** Makes a kept file also `file`. False if it is not there. */
+  /** Makes `file` a kept one. Throws the system's error. */
+  link(pipelineId: string, digest: Digest, file: string): void;
+  /** Makes a kept file also `file`. False if it is not there, or cannot be. Throws where the disk is full. */
   place(pipelineId: string, digest: Digest, file: string): boolean;
+  /** Throws the system's error. */
   remove(pipelineId: string, digest: Digest): void;
 }
+
+/** Files are looked at without waiting for anything: now and then, others get their turn. */
+const lookedAtOnce = 512;
 
 export function contentFiles(directory: string): ContentFiles {
   const made = new Set<string>();
@@ -36,42 +53,48 @@ export function contentFiles(directory: string): ContentFiles {
     return path.join(directory, pipelineId, hex.slice(0, 2), hex);
   };
 
-  async function readPipeline(pipelineId: string): Promise<FoundFile[]> {
+  async function* filesOf(pipelineId: string): AsyncGenerator<FoundFile> {
     const root = path.join(directory, pipelineId);
-    const found: FoundFile[] = [];
-    for (const entry of await readdir(root, { recursive: true, withFileTypes: true })) {
-      if (entry.isDirectory()) continue;
-      const file = path.join(entry.parentPath, entry.name);
-      const digest = parseDigest(`sha256:${entry.name}`);
-      const isOurs = fileForm.test(entry.name) && entry.isFile() && digest !== undefined;
-      if (isOurs && file === placeOf(pipelineId, digest)) {
-        const { size, ctimeMs } = await lstat(file);
-        found.push({ pipelineId, digest, size, usedAt: ctimeMs });
-      } else await rm(file, { force: true });
+    for (const shard of await directoriesIn(root, shardForm)) {
+      const place = path.join(root, shard);
+      for (const entry of await readdir(place, { withFileTypes: true })) {
+        const digest = parseDigest(`sha256:${entry.name}`);
+        if (!fileForm.test(entry.name) || digest === undefined) continue;
+        if (!entry.isFile() || !entry.name.startsWith(shard)) continue;
+        const { size, ctimeMs } = lstatSync(path.join(place, entry.name));
+        yield { pipelineId, digest, size, usedAt: ctimeMs };
+      }
+      await removeIfEmpty(place);
     }
-    return found;
+    await removeIfEmpty(root);
   }
 
   return {
     read: async () => {
-      const pipelines = (await readdir(directory, { withFileTypes: true })).filter((one) =>
-        one.isDirectory(),
-      );
       const found: FoundFile[] = [];
-      for (const { name } of pipelines) found.push(...(await readPipeline(name)));
+      for (const pipelineId of await directoriesIn(directory))
+        for await (const file of filesOf(pipelineId))
+          if (found.push(file) % lookedAtOnce === 0) await breathe();
       return found.sort((a, b) => a.usedAt - b.usedAt);
     },
     link: (pipelineId, digest, file) => {
       const kept = placeOf(pipelineId, digest);
       const parent = path.dirname(kept);
-      if (!made.has(parent)) {
-        mkdirSync(parent, { recursive: true, mode: 0o700 });
+      const make = (): void => {
+        if (!made.has(parent)) mkdirSync(parent, { recursive: true, mode: 0o700 });
         made.add(parent);
+        linkSync(file, kept);
+      };
+      try {
+        make();
+      } catch (error) {
+        const code = errnoOf(error);
+        if (code !== 'EEXIST' && code !== 'ENOENT') throw error;
+        // Somebody has tidied up, or something is in the way that is not known to be kept.
+        made.delete(parent);
+        rmSync(kept, { recursive: true, force: true });
+        make();
       }
-      const isMade = attempt(() => linkSync(file, kept));
-      // Somebody may have tidied up.
-      if (!isMade) made.delete(parent);
-      return isMade;
     },
     place: (pipelineId, digest, file) => {
       const kept = placeOf(pipelineId, digest);
@@ -81,8 +104,25 @@ export function contentFiles(directory: string): ContentFiles {
         attempt(() => copyFileSync(kept, file, constants.COPYFILE_EXCL))
       );
     },
-    remove: (pipelineId, digest) => rmSync(placeOf(pipelineId, digest), { force: true }),
+    remove: (pipelineId, digest) => {
+      const kept = placeOf(pipelineId, digest);
+      try {
+        unlinkSync(kept);
+      } catch (error) {
+        // A directory in its place, too.
+        if (errnoOf(error) !== 'ENOENT') rmSync(kept, { recursive: true, force: true });
+      }
+    },
   };
+}
+
+async function directoriesIn(place: string, form = /./): Promise<string[]> {
+  const entries = await readdir(place, { withFileTypes: true });
+  return entries.filter((entry) => entry.isDirectory() && form.test(entry.name)).map(({ name }) => name);
+}
+
+async function removeIfEmpty(place: string): Promise<void> {
+  await rmdir(place).catch(() => undefined);
 }
 
 /** False for a system's error, but for a full disk, which is thrown. */
@@ -91,33 +131,52 @@ function attempt(work: () => void): boolean {
     work();
     return true;
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? error.code : undefined;
+    const code = errnoOf(error);
     if (code === undefined || code === 'ENOSPC' || code === 'EDQUOT') throw error;
     return false;
   }
 }
 
+/** Up to this size a file is read in one call without waiting, which is far quicker. */
+const smallFileBytes = 1 << 16;
 const chunkBytes = 1 << 20;
+/** What says nothing of the file: the process has too many open, or the machine is short of memory. */
+const passing = new Set(['EMFILE', 'ENFILE', 'ENOMEM', 'EAGAIN']);
 
-/** Null if it cannot be read. */
-export async function measureFile(file: string): Promise<{ size: number; digest: Digest } | null> {
+/** Null if it cannot be read. Throws a system's error that may pass, and the reason of `signal`. */
+export async function measureFile(
+  file: string,
+  signal?: AbortSignal,
+): Promise<{ size: number; digest: Digest } | null> {
   try {
-    const handle = await open(file, 'r');
-    try {
-      const hash = startDigest();
-      const { size: expected } = await handle.stat();
-      const buffer = Buffer.allocUnsafe(Math.max(1, Math.min(expected, chunkBytes)));
-      let size = 0;
-      for (;;) {
-        const { bytesRead } = await handle.read(buffer, 0, buffer.length, null);
-        if (bytesRead === 0) return { size, digest: finishDigest(hash) };
-        hash.update(buffer.subarray(0, bytesRead));
-        size += bytesRead;
-      }
-    } finally {
-      await handle.close();
-    }
-  } catch {
+    if (lstatSync(file).size > smallFileBytes) return await measureLarge(file, signal);
+    const bytes = readFileSync(file);
+    return { size: bytes.length, digest: digestOf(bytes) };
+  } catch (error) {
+    signal?.throwIfAborted();
+    const code = errnoOf(error);
+    if (code === undefined || passing.has(code)) throw error;
     return null;
+  }
+}
+
+async function measureLarge(
+  file: string,
+  signal: AbortSignal | undefined,
+): Promise<{ size: number; digest: Digest }> {
+  const handle = await open(file, 'r');
+  try {
+    const hash = startDigest();
+    const buffer = Buffer.allocUnsafe(chunkBytes);
+    let size = 0;
+    for (;;) {
+      signal?.throwIfAborted();
+      const { bytesRead } = await handle.read(buffer, 0, buffer.length, null);
+      if (bytesRead === 0) return { size, digest: finishDigest(hash) };
+      hash.update(buffer.subarray(0, bytesRead));
+      size += bytesRead;
+    }
+  } finally {
+    await handle.close();
   }
 }

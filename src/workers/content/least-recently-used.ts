@@ -5,17 +5,22 @@ export interface KeptOfPipeline {
   readonly size: number;
   /** Room that the files take. */
   readonly bytes: number;
+  /** When the file of least use was of use, in milliseconds; Infinity if there is none. */
+  readonly oldest: number;
   has(digest: Digest): boolean;
   /** The file is of use now; false if it is not kept. */
   use(digest: Digest, now: number): boolean;
   /**
    * Keeps one more file, and returns those that have to go before it comes; null if it has no room at all,
-   * and nothing goes.
+   * and nothing goes. `mostBytes`: the bound, which may have changed.
    */
-  add(digest: Digest, size: number, now: number): Digest[] | null;
+  add(file: { digest: Digest; size: number }, now: number, mostBytes: number): Digest[] | null;
   drop(digest: Digest): void;
-  /** Drops what was of no use since `oldest`, and returns it. Times in milliseconds. */
-  expire(oldest: number): Digest[];
+  /**
+   * Drops files that were of no use since `usedAt`, those of least use first: `most`, or as many as free so
+   * much room. Returns them. Times in milliseconds.
+   */
+  expire(usedAt: number, most: { files: number; bytes?: number }): Digest[];
 }
 
 const blockBytes = 4096;
@@ -27,7 +32,7 @@ export function roomOf(size: number): number {
   return Math.max(1, Math.ceil(size / blockBytes)) * blockBytes;
 }
 
-export function leastRecentlyUsed(mostBytes: number): KeptOfPipeline {
+export function leastRecentlyUsed(): KeptOfPipeline {
   /** Of least use first. */
   const files = new Map<Digest, { room: number; usedAt: number }>();
   let bytes = 0;
@@ -36,10 +41,10 @@ export function leastRecentlyUsed(mostBytes: number): KeptOfPipeline {
     bytes -= files.get(digest)?.room ?? 0;
     files.delete(digest);
   };
-  const dropWhile = (isToGo: (usedAt: number) => boolean): Digest[] => {
+  const dropWhile = (isToGo: (usedAt: number, gone: number) => boolean): Digest[] => {
     const gone: Digest[] = [];
     for (const [digest, { usedAt }] of files) {
-      if (!isToGo(usedAt)) break;
+      if (!isToGo(usedAt, gone.length)) break;
       drop(digest);
       gone.push(digest);
     }
@@ -53,6 +58,10 @@ export function leastRecentlyUsed(mostBytes: number): KeptOfPipeline {
     get bytes() {
       return bytes;
     },
+    get oldest() {
+      const [first] = files.values();
+      return first?.usedAt ?? Infinity;
+    },
     has: (digest) => files.has(digest),
     use: (digest, now) => {
       const file = files.get(digest);
@@ -61,7 +70,7 @@ export function leastRecentlyUsed(mostBytes: number): KeptOfPipeline {
       files.set(digest, { ...file, usedAt: now });
       return true;
     },
-    add: (digest, size, now) => {
+    add: ({ digest, size }, now, mostBytes) => {
       const room = roomOf(size);
       if (room > mostBytes) return null;
       drop(digest);
@@ -71,6 +80,9 @@ export function leastRecentlyUsed(mostBytes: number): KeptOfPipeline {
       return gone;
     },
     drop,
-    expire: (oldest) => dropWhile((usedAt) => usedAt <= oldest),
+    expire: (latest, most) => {
+      const [before, enough] = [bytes, most.bytes ?? Infinity];
+      return dropWhile((usedAt, gone) => usedAt <= latest && gone < most.files && before - bytes < enough);
+    },
   };
 }

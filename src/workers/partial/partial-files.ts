@@ -32,6 +32,8 @@ function recordOf(upload: PartialUpload): Recorded {
 export interface PartialFiles {
   /** Everything that an earlier process left there; whatever is of no use is removed. */
   read(): Promise<PartialUpload[]>;
+  /** Moves everything here that an earlier process left in another directory. */
+  takeOver(from: string): Promise<void>;
   /** Writes the record in one step; the directory is made if it is gone. */
   save(upload: PartialUpload): Promise<void>;
   /** Makes the file of the bytes, empty. */
@@ -86,6 +88,12 @@ export function partialFiles(directory: string): PartialFiles {
       const strays = names.filter((name) => ownForm.test(name) && !needed.has(name));
       await Promise.all(strays.map((name) => remove(path.join(directory, name))));
       return found;
+    },
+    takeOver: async (from) => {
+      const names = (await readdir(from)).filter((name) => ownForm.test(name));
+      // The records last: one without its bytes would be taken for a stray.
+      names.sort((a, b) => Number(recordForm.test(a)) - Number(recordForm.test(b)));
+      for (const name of names) await rename(path.join(from, name), path.join(directory, name));
     },
     save: async (upload) => {
       const { id } = upload;

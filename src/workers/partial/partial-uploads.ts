@@ -61,7 +61,7 @@ const sweepMs = 60_000;
 
 /** Takes up what an earlier process left below `staging`. Throws the system's error if it cannot be used. */
 export async function openPartialUploads(options: PartialOptions): Promise<PartialUploads> {
-  const place = await openPartialPlace(options.staging);
+  const place = await openPartialPlace(options.staging, options.clock);
   const known = new Map(place.left.map((upload) => [upload.id, upload]));
   if (known.size > 0)
     options.log.info({ uploads: known.size }, 'took up the partial uploads of an earlier process');
@@ -137,7 +137,8 @@ function partialUploads(
       inTheMaking.add(upload.id);
       try {
         for (const { id } of replaced) await remove(id);
-        const files = await place.claim();
+        const { files, left } = await place.claim();
+        for (const one of left) known.set(one.id, one);
         await files.begin(upload.id);
         await place.files().save(upload);
       } catch (error) {

@@ -124,3 +124,33 @@ t.test('of several that begin with one key at once, none loses its files to anot
   t.same(files.sort(), known.flatMap(({ id }) => [`${id}.bytes`, `${id}.json`]).sort());
   t.equal(known.length, 3);
 });
+
+t.test('what processes of one machine leave is taken up by those that come after them', async (t) => {
+  const staging = t.testdir();
+  const clock = manualClock(new Date());
+  const [first, second] = [await open(staging, clock), await open(staging, clock)];
+  const [one, two] = [await first.create(wanted), await second.create(wanted)];
+  await first.write(one.id, 0, chunks('abc'));
+  await second.write(two.id, 0, chunks('de'));
+  t.same(readdirSync(staging).sort(), ['partial', 'partial-2']);
+  await first.close();
+  t.equal(second.find(one.id), undefined);
+  await second.close();
+  const third = await open(staging, clock);
+  t.match([third.find(one.id), third.find(two.id)], [{ received: 3 }, { received: 2 }]);
+  t.same(readdirSync(staging), ['partial']);
+  await third.write(two.id, 2, chunks('fg'));
+  t.equal(await text(third.open(two.id)), 'defg');
+
+  const fourth = await open(staging, clock);
+  await third.close();
+  await fourth.create(wanted);
+  t.match([fourth.find(one.id), fourth.find(two.id)], [{ received: 3 }, { received: 4 }]);
+  await fourth.close();
+});
+
+async function text(bytes: AsyncIterable<Uint8Array>): Promise<string> {
+  const all: Uint8Array[] = [];
+  for await (const chunk of bytes) all.push(chunk);
+  return Buffer.concat(all).toString();
+}

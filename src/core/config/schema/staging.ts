@@ -14,19 +14,19 @@ export const thisMachine = 'local';
 const remote = allBackends.filter(({ name }) => name !== thisMachine);
 
 /** `server.staging.keep` where nothing is said. */
-export const defaultKeep = { size: '1GiB', age: '7d' };
+export const defaultKeep = { age: '7d' };
 
 const keep = map({
   size: size({ atLeast: 0 })
-    .default(defaultKeep.size)
     .description(
-      'Room that the kept files of one pipeline may take; what was not of use for longest goes first. 0 keeps none, and every upload has to be whole.',
-    ),
+      'Room that the kept files of one pipeline may take; what was not of use for longest goes first. Without it twice the max_upload_size of the pipeline: the largest bundle that it takes, and what changes in the next one. 0 keeps none, and every upload has to be whole.',
+    )
+    .example('4GiB'),
   age: duration({ atLeast: '1s', atMost: '366d' })
     .default(defaultKeep.age)
     .description('How long a file is kept that no upload had any use for.'),
 }).description(
-  'Files of bundles that were uploaded, by digest and for each pipeline, so that a producer sends only what has changed. They are hard links to what is staged, on the disk of this machine (with bullmq, in queue.scratch_directory of each host with an API), and given up where that is full.',
+  'Files of bundles that were uploaded, by digest and for each pipeline, so that a producer sends only what has changed. They are hard links to what is staged, on the disk of this machine (with bullmq, in queue.scratch_directory of each host with an API), and the first to go where that has less than a tenth, or 1 GiB, free.',
 );
 
 const directory = map({
