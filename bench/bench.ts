@@ -10,9 +10,11 @@ const benches: Record<string, () => Promise<boolean>> = {
   s3: async () => (await import('./s3.ts')).s3(),
   sftp: async () => (await import('./sftp.ts')).sftp(),
   incremental: async () => (await import('./incremental.ts')).incremental(),
+  releases: async () => (await import('./releases.ts')).releases(),
   catalog: async () => (await import('./catalog.ts')).catalog(),
   upload: async () => (await import('./upload.ts')).upload(),
-  events: async () => (await import('./events.ts')).events(),
+  push: async () => (await import('./push.ts')).push(),
+  subscribers: async () => (await import('./subscribers.ts')).followed(),
   health: async () => (await import('./health.ts')).health(),
   soak: async () => (await import('./soak.ts')).soak(),
   'scene-map': async () => {

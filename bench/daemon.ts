@@ -6,7 +6,8 @@ import { createInterface } from 'node:readline';
 
 export const token = 'the-token-of-the-bench';
 
-export interface Daemon {
+/** One process that answers. */
+export interface ApiProcess {
   url: string;
   pid: number;
   /** Resident memory in MiB: now, and the peak since the last `resetPeak`. */
@@ -14,6 +15,11 @@ export interface Daemon {
   resetPeak(): void;
   /** Open file descriptors. */
   handles(): number;
+}
+
+export interface Daemon extends ApiProcess {
+  /** Further APIs of the same queue. */
+  others: readonly ApiProcess[];
   /** Ends it by SIGTERM and waits. */
   stop(): Promise<void>;
   /** The same by SIGKILL, whatever it was doing. */
@@ -23,13 +29,15 @@ export interface Daemon {
 export interface DaemonOptions {
   root: string;
   pipelines: number;
+  /** Left out: any that is free. */
+  port?: number;
   /** Inside `server.http`. */
   http?: string;
   /**
-   * Redis of the queue, and how many `waybill worker` processes publish then. Left out: the queue is that of
-   * the daemon.
+   * Redis of the queue, how many `waybill worker` processes publish then, and how many APIs there are (1).
+   * Left out: the queue is that of the daemon.
    */
-  shared?: { redisUrl: string; workers: number };
+  shared?: { redisUrl: string; workers: number; apis?: number };
   /** The queue is on the disk, below `root`. */
   embedded?: boolean;
   /** Arguments for node, before the program. */
@@ -43,6 +51,7 @@ export interface DaemonOptions {
 export async function startDaemon({
   root,
   pipelines,
+  port = 0,
   http = 'queue_size: 1000',
   shared,
   embedded = false,
@@ -56,7 +65,7 @@ export async function startDaemon({
     config,
     `upload_tokens: [{id: bench, value_env: BENCH_TOKEN, pipelines: [${ids.join(', ')}]}]
 server:
-  http: {listen: "127.0.0.1:0", ${http}}
+  http: {listen: "127.0.0.1:${port}", ${http}}
   staging: {directory: ./staging}
   queue: ${shared !== undefined ? '{driver: bullmq, redis_url_env: REDIS_URL}' : embedded ? '{driver: embedded, directory: ./queue}' : '{driver: memory}'}
 pipelines:
@@ -79,25 +88,32 @@ ${ids
         stdio: ['ignore', 'ignore', 'pipe'],
       },
     );
-  const child = shared === undefined ? start('serve') : start('serve', '--no-workers');
+  const apis =
+    shared === undefined
+      ? [start('serve')]
+      : Array.from({ length: shared.apis ?? 1 }, () => start('serve', '--no-workers'));
   const workers = Array.from({ length: shared?.workers ?? 0 }, () => start('worker'));
-  const url = (await told(child, /"url":"([^"]+)"/))[1]!;
+  const [first, ...others] = await Promise.all(apis.map(answering));
   await Promise.all(workers.map((worker) => told(worker, /"msg":"working"/)));
-  const pid = child.pid!;
   const end = async (signal: NodeJS.Signals): Promise<void> => {
-    for (const each of [child, ...workers]) {
+    for (const each of [...apis, ...workers]) {
       each.kill(signal);
       if (each.exitCode === null && each.signalCode === null) await once(each, 'close');
     }
   };
+  return { ...first!, others, stop: () => end('SIGTERM'), kill: () => end('SIGKILL') };
+}
+
+/** When it listens. */
+async function answering(child: ChildProcess): Promise<ApiProcess> {
+  const url = (await told(child, /"url":"([^"]+)"/))[1]!;
+  const pid = child.pid!;
   return {
     url,
     pid,
     memory: () => ({ residentMiB: statusMiB(pid, 'VmRSS'), peakMiB: statusMiB(pid, 'VmHWM') }),
     resetPeak: () => writeFileSync(`/proc/${pid}/clear_refs`, '5'),
     handles: () => readdirSync(`/proc/${pid}/fd`).length,
-    stop: () => end('SIGTERM'),
-    kill: () => end('SIGKILL'),
   };
 }
 

@@ -20,7 +20,7 @@ const bytes = 8 << 10;
 export async function incremental(): Promise<boolean> {
   requireRclone();
   const reached = [
-    onDisk((place) => oneChanged(place, { rclone: 1, nothing: 1.3 })),
+    onDisk((place) => oneChanged({ ...place, hasFloor: true }, { rclone: 1, nothing: 1.3 })),
     await onSftp((place) => oneChanged(place, { rclone: 2 })),
     await onS3((place) => oneChanged(place, { rclone: 5 })),
   ];
@@ -34,7 +34,10 @@ interface Goals {
   nothing?: number;
 }
 
-function oneChanged(place: RemotePlace, goals: Goals): boolean {
+/** `hasFloor`: what any program on Node has to do at least is measured beside. */
+type Place = RemotePlace & { hasFloor?: boolean };
+
+function oneChanged(place: Place, goals: Goals): boolean {
   const root = mkdtempSync(path.join(process.env['WAYBILL_BENCH_DIRECTORY'] ?? tmpdir(), 'waybill-bench-'));
   try {
     const bundle = path.join(root, 'source', 'bundle');
@@ -55,6 +58,11 @@ function oneChanged(place: RemotePlace, goals: Goals): boolean {
     for (const directory of ['ours', 'theirs']) place.clear(directory);
     const fastest = place.rclones.at(-1)?.flags ?? [];
     for (const command of [run, sync(fastest)]) spawnSync(command[0]!, command.slice(1), { stdio: 'ignore' });
+    const floor = place.hasFloor === true ? bareCalls(bundle, place.rclone('floor')) : null;
+    if (floor !== null) {
+      place.clear('floor');
+      spawnSync(floor('publish')[0]!, floor('publish').slice(1), { stdio: 'inherit' });
+    }
     const contenders: Contender[] = [
       { name: 'waybill run, 1 changed', command: run, before: () => changeOne(bundle) },
       { name: 'waybill run, nothing to do', command: run },
@@ -64,6 +72,9 @@ function oneChanged(place: RemotePlace, goals: Goals): boolean {
         before: () => changeOne(bundle),
         isSlow: isSlowPerFile,
       })),
+      ...(floor === null
+        ? []
+        : [{ name: floorName, command: floor('change'), before: () => changeOne(bundle) }]),
     ];
     return judge(place.name, compare(contenders), goals);
   } finally {
@@ -71,8 +82,15 @@ function oneChanged(place: RemotePlace, goals: Goals): boolean {
   }
 }
 
+const floorName = 'the bare calls in Node';
+
+function bareCalls(bundle: string, destination: string): (work: 'publish' | 'change') => string[] {
+  return (work) => [process.execPath, 'bench/local-floor.mjs', work, bundle, destination];
+}
+
 function judge(name: string, summaries: ReturnType<typeof compare>, goals: Goals): boolean {
-  const [changed, nothing, ...rclones] = summaries;
+  const [changed, nothing, ...others] = summaries;
+  const rclones = others.filter(({ name }) => name !== floorName);
   print(`1 of ${files.toLocaleString('en')} files changed → ${name}`, summaries);
   const best = Math.min(...rclones.map(({ seconds }) => seconds));
   const faster = best / changed!.seconds;

@@ -1,9 +1,10 @@
 /*
- * The least that a Node program has to do to publish a bundle of small files as the protocol says, and to
- * find that there is nothing to do: no configuration, no validation, no plan, no lease, no error handling.
- * What `bench/local.ts` shows beside waybill, as the limit.
+ * The least that a Node program has to do to publish a bundle of small files as the protocol says, to
+ * publish what has changed of it, and to find that there is nothing to do: no configuration, no validation,
+ * no plan, no lease, no error handling. What `bench/local.ts` and `bench/incremental.ts` show beside
+ * waybill, as the limit.
  *
- * node bench/local-floor.mjs publish|nothing <bundle> <destination>
+ * node bench/local-floor.mjs publish|change|nothing <bundle> <destination>
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -14,17 +15,19 @@ const [, , work, bundle, destination] = process.argv;
 const { files } = JSON.parse(fs.readFileSync(`${bundle}/manifest.json`, 'utf8'));
 const state = `${destination}/.publisher.json`;
 
-if (work === 'publish') publish();
+if (work === 'publish') publish(files);
+else if (work === 'change') publish(changed());
 else if (work === 'nothing') findNothingToDo();
-else throw new Error('publish or nothing');
+else throw new Error('publish, change or nothing');
 
-function publish() {
+/** Puts these files in place of what is there, between two states that name all. */
+function publish(writes) {
   const staging = `${destination}/.publisher.tmp`;
   fs.mkdirSync(staging, { recursive: true });
   const records = files.map(({ path: name, digest, size }) => ({ path: name, digest, size }));
   writeState(`${staging}/state-1`, { outputs: [], pending: records });
   const buffer = Buffer.allocUnsafe(1 << 16);
-  files.forEach(({ path: name, digest }, index) => {
+  writes.forEach(({ path: name, digest }, index) => {
     const from = fs.openSync(`${bundle}/${name}`);
     const bytes = buffer.subarray(0, fs.readSync(from, buffer));
     fs.closeSync(from);
@@ -33,21 +36,31 @@ function publish() {
     fs.writeSync(to, bytes);
     fs.closeSync(to);
   });
-  syncFileSystem();
-  for (const directory of new Set(files.map(({ path: name }) => path.dirname(name))))
-    fs.mkdirSync(`${destination}/${directory}`, { recursive: true });
-  files.forEach(({ path: name }, index) =>
+  sync(writes.map((_, index) => `${staging}/output-${index}`));
+  const directories = [...new Set(writes.map(({ path: name }) => path.dirname(`${destination}/${name}`)))];
+  for (const directory of directories) fs.mkdirSync(directory, { recursive: true });
+  writes.forEach(({ path: name }, index) =>
     fs.renameSync(`${staging}/output-${index}`, `${destination}/${name}`),
   );
-  syncFileSystem();
+  sync(directories);
   writeState(`${staging}/state-2`, { outputs: records, pending: null });
   fs.rmdirSync(staging);
 }
 
+/** The files that the state has otherwise; the others have to be there, at the source and the destination. */
+function changed() {
+  const recorded = recordedFiles();
+  return files.filter(({ path: name, digest, size }) => {
+    for (const root of [bundle, destination]) {
+      const found = fs.lstatSync(`${root}/${name}`);
+      if (!found.isFile() || found.size !== size) throw new Error(name);
+    }
+    return recorded.get(name).digest !== digest;
+  });
+}
+
 function findNothingToDo() {
-  const recorded = new Map(
-    JSON.parse(fs.readFileSync(state, 'utf8')).outputs.map((each) => [each.path, each]),
-  );
+  const recorded = recordedFiles();
   for (const { path: name, digest, size } of files) {
     const record = recorded.get(name);
     const found = fs.lstatSync(`${bundle}/${name}`);
@@ -55,14 +68,25 @@ function findNothingToDo() {
   }
 }
 
+function recordedFiles() {
+  return new Map(JSON.parse(fs.readFileSync(state, 'utf8')).outputs.map((each) => [each.path, each]));
+}
+
 function writeState(file, content) {
-  const opened = fs.openSync(file, 'w');
-  fs.writeSync(opened, JSON.stringify(content));
-  fs.fsyncSync(opened);
-  fs.closeSync(opened);
+  fs.writeFileSync(file, JSON.stringify(content));
+  sync([file]);
   fs.renameSync(file, state);
 }
 
-function syncFileSystem() {
-  if (spawnSync('sync', ['--file-system', destination]).status !== 0) throw new Error('sync failed');
+/** Of many, the whole file system. */
+function sync(names) {
+  if (names.length > 64) {
+    if (spawnSync('sync', ['--file-system', destination]).status !== 0) throw new Error('sync failed');
+    return;
+  }
+  for (const name of names) {
+    const opened = fs.openSync(name);
+    fs.fsyncSync(opened);
+    fs.closeSync(opened);
+  }
 }

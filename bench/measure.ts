@@ -1,4 +1,5 @@
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -35,12 +36,37 @@ export function measure(command: readonly string[]): Sample {
       encoding: 'utf8',
     });
     if (result.error) throw result.error;
-    const { code, ...sample } = JSON.parse(readFileSync(report, 'utf8')) as Sample & { code: number };
-    if (code !== 0) throw new Error(`${command.join(' ')} ended with ${code}\n${result.stderr}`);
-    return sample;
+    return sampleIn(report, command, result.stderr);
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }
+}
+
+/** The same while this process goes on: for commands whose connections lead through it. */
+export async function measureBeside(
+  command: readonly string[],
+  env: Record<string, string> = {},
+): Promise<Sample> {
+  const directory = mkdtempSync(path.join(tmpdir(), 'waybill-bench-'));
+  try {
+    const report = path.join(directory, 'report.json');
+    const child = spawn('python3', ['-c', rusage, report, ...command], {
+      stdio: ['ignore', 'inherit', 'pipe'],
+      env: { ...process.env, ...env },
+    });
+    let said = '';
+    child.stderr.on('data', (chunk: Buffer) => (said += chunk.toString()));
+    await once(child, 'close');
+    return sampleIn(report, command, said);
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+function sampleIn(report: string, command: readonly string[], said: string): Sample {
+  const { code, ...sample } = JSON.parse(readFileSync(report, 'utf8')) as Sample & { code: number };
+  if (code !== 0) throw new Error(`${command.join(' ')} ended with ${code}\n${said}`);
+  return sample;
 }
 
 export interface Contender {

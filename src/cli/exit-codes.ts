@@ -41,6 +41,7 @@ export const exitCodes: Record<ErrorCode, 1 | 2> = {
   lease_lost: 1,
   commit_unknown: 1,
   aborted: 1,
+  release_unusable: 1,
   prune_disabled: 2,
   clock_ahead: 1,
   verification_failed: 1,

@@ -10,6 +10,7 @@ import { pipelinesCommand } from './commands/pipelines/command.ts';
 import { pruneCommand } from './commands/prune/command.ts';
 import { pushCommand } from './commands/push/command.ts';
 import { reconcileStateCommand } from './commands/reconcile-state/command.ts';
+import { releasesCommand } from './commands/releases/command.ts';
 import { reloadCommand } from './commands/reload/command.ts';
 import { runCommand } from './commands/run/command.ts';
 import { runsCommand } from './commands/runs/command.ts';
@@ -72,6 +73,7 @@ for (const add of [
   reconcileStateCommand,
   pruneCommand,
   unpublishCommand,
+  releasesCommand,
   packCommand,
   pushCommand,
   runsCommand,

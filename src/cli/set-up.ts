@@ -92,6 +92,16 @@ export function destinationOf(pipeline: PipelineConfig, id: string): Destination
   return named(pipeline.destinations, id, `destination of pipeline "${pipeline.id}"`);
 }
 
+/** The destination of this name or, without one, the only one. Throws `usage` if there are several. */
+export function onlyDestination(pipeline: PipelineConfig, named: string | undefined): DestinationConfig {
+  const [only, ...others] = pipeline.destinations;
+  if (named !== undefined || only === undefined) return destinationOf(pipeline, named ?? '');
+  if (others.length === 0) return only;
+  throw new WaybillError('usage', `pipeline "${pipeline.id}" has several destinations: name one`, {
+    hint: `--destination ${pipeline.destinations.map(({ id }) => id).join(' | ')}`,
+  });
+}
+
 function named<T extends { id: string }>(items: readonly T[], id: string, what: string): T {
   const found = items.find((item) => item.id === id);
   if (found !== undefined) return found;

@@ -3,6 +3,7 @@ import type { Secrets } from './secrets.ts';
 import type { Log } from './log.ts';
 import type { Occurrence } from './notify/event.ts';
 import type { Tracer } from './tracing/span.ts';
+import type { TraceContext } from './tracing/trace-context.ts';
 import type { OpenStorage } from './storage/open-storage.ts';
 
 /** Everything from outside that the core works with; wired once by the CLI, the daemon or a test. */
@@ -15,9 +16,9 @@ export interface CoreContext {
   signal?: AbortSignal;
   /**
    * Notifies of what happened, once it is committed; returns at once. Without it, nobody is notified.
-   * `traceparent` is the span in which it happened.
+   * `trace` is the span in which it happened.
    */
-  notify?: (occurrence: Occurrence, traceparent?: string) => void;
+  notify?: (occurrence: Occurrence, trace?: TraceContext) => void;
   /** Makes the spans of destinations; without it nothing is traced. */
   tracer?: Tracer;
 }

@@ -148,6 +148,11 @@ export const errorTable = {
     about: 'The result of the commit is unknown; nothing was deleted and the next run decides.',
   },
   aborted: { retryable: true, about: 'The attempt was told to stop.' },
+  release_unusable: {
+    retryable: false,
+    about:
+      'The release is missing, damaged, unfinished or being removed, or there is none to go back to; readers have what they had.',
+  },
   prune_disabled: {
     retryable: false,
     about: 'Pruning needs `retention.prune.enabled: true` on the destination.',

@@ -1,4 +1,5 @@
 import type { BaseAdapter } from '@bull-board/api/baseAdapter';
+import type { Breathe } from '../core/breath.ts';
 import type { Config } from '../core/config/config.ts';
 import type { RunResult } from '../core/publish/results/result.ts';
 import type { StagedJob } from './job.ts';
@@ -53,6 +54,8 @@ export type BoardQueues = readonly BaseAdapter[];
 export interface CoordinatorOptions extends Omit<PublishingPoolOptions, 'settings'> {
   /** As it is at the start. */
   config: Config;
+  /** Asked before upload directories are made and removed; by default nobody else needs the event loop. */
+  breathe?: Breathe;
   /** Notified of each run that a thread begins and ends. */
   observer?: RunObserver;
   /** Resolves once what was given to `notify` until now is kept beyond this process, or cannot be. */

@@ -1,4 +1,5 @@
 import type { Digest } from '../core/digest.ts';
+import type { TraceContext } from '../core/tracing/trace-context.ts';
 import type { Progress, RunResult } from '../core/publish/results/result.ts';
 
 /**
@@ -7,17 +8,16 @@ import type { Progress, RunResult } from '../core/publish/results/result.ts';
  */
 export type PublishJob = StagedJob | SourceJob;
 
-interface Common {
+/**
+ * Its context is that of the span that the run belongs to, by which its trace goes on over queue, hosts and
+ * threads.
+ */
+interface Common extends TraceContext {
   /**
    * When, at the earliest, a process began the run that did not live to see its end, RFC 3339: what was
    * committed since then is told to the notifiers as this run's.
    */
   begunAt?: string;
-  /**
-   * W3C Trace Context: the span that the run belongs to, by which its trace goes on over queue, hosts and
-   * threads. Absent if nothing is traced.
-   */
-  traceparent?: string;
 }
 
 /** One bundle that was uploaded. */

@@ -1,4 +1,5 @@
 import type { Digest } from '../core/digest.ts';
+import type { TraceContext } from '../core/tracing/trace-context.ts';
 import type { JobResult, JobProgress, PublishJob } from './job.ts';
 import type { RunObserver } from './run-observer.ts';
 import type { DeliveryNote } from './records/failed-deliveries.ts';
@@ -99,11 +100,11 @@ export interface JobQueue {
    * Queues a run that repeats one that has ended: with the bundle that is still staged for it, which belongs
    * to the new run from then on, or, if the pipeline has a source, with what that holds by then. A run is
    * repeated once: whoever asks again gets the record of the new run with `replayed: true`. A slot is
-   * needed. The new run belongs to the span `traceparent`. Throws `run_not_found`, `run_not_finished`,
+   * needed. The new run belongs to the span `trace`. Throws `run_not_found`, `run_not_finished`,
    * `bundle_gone` (the run was cancelled, or ended too long or too many bundles ago), `queue_full`,
    * `pipeline_full` and `shutting_down`.
    */
-  rerun(runId: string, newRunId: string, traceparent?: string): Promise<AcceptedRun>;
+  rerun(runId: string, newRunId: string, trace?: TraceContext): Promise<AcceptedRun>;
 
   /** Notes in the run's record what became of a delivery of its event; does nothing if the run is unknown. */
   noteDelivery(runId: string, note: DeliveryNote): Promise<void>;

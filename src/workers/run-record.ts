@@ -93,11 +93,16 @@ export interface RunDestination {
   destination_id: string;
   action: Action | 'error';
   destination_path: string | null;
+  /** The release that was published; of a `skip_same` the current one. Null in place, and after a failure. */
+  release: string | null;
   outputs_written: number;
-  /** Planned outputs whose bytes stayed as they were; with `outputs_written`, all of them. */
+  /** Outputs that a release got from the one before it. */
+  outputs_linked: number;
+  /** Outputs whose bytes stayed as they were; with those that were written or linked, all of them. */
   outputs_kept: number;
   outputs_removed: number;
   bytes_written: number;
+  bytes_linked: number;
   bytes_kept: number;
   error: ErrorRecord | null;
 }

@@ -2,7 +2,9 @@ import { mkdirSync, readdirSync, rmSync, type Dirent } from 'node:fs';
 import { readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { customAlphabet } from 'nanoid';
+import type { Breathe } from '../core/breath.ts';
 import { WaybillError } from '../core/errors.ts';
+import type { StagingArea } from './coordinator.ts';
 
 /*
  * Each upload is staged in a directory of its own, directly below `server.staging.directory`, with a name
@@ -11,6 +13,20 @@ import { WaybillError } from '../core/errors.ts';
  */
 const nameForm = /^upload-[0-9a-z]{16}$/;
 const randomName = customAlphabet('0123456789abcdefghijklmnopqrstuvwxyz', 16);
+
+/** The upload directories in `staging`, made and removed by synchronous calls, which `breathe` spreads. */
+export function uploadDirectories(staging: string, breathe: Breathe): StagingArea {
+  return {
+    create: async () => {
+      await breathe();
+      return newUploadDirectory(staging);
+    },
+    discard: async (staged) => {
+      await breathe();
+      await removeUploadDirectory(staging, staged);
+    },
+  };
+}
 
 /** Makes a new, empty directory for one upload and returns its path. */
 export async function newUploadDirectory(staging: string): Promise<string> {

@@ -1,5 +1,6 @@
 import type { Clock } from '../core/clock.ts';
 import { digestOf } from '../core/digest.ts';
+import type { TraceContext } from '../core/tracing/trace-context.ts';
 import type { AcceptedRun, AdmissionRequest, JobQueue } from './queue.ts';
 import { newRunId } from './run-id.ts';
 
@@ -11,7 +12,7 @@ const sameRequest = digestOf('{}');
  * With an idempotency key the run is started once, however many callers ask; the others get its record with
  * `replayed: true`. A schedule on several hosts uses its time as the key.
  *
- * `traceparent` is the span that the run belongs to.
+ * `trace` is the span that the run belongs to.
  *
  * Throws `queue_full`, `shutting_down`, `idempotency_in_progress` and `queue_unavailable`. Does not check
  * that the pipeline exists and has a source.
@@ -19,14 +20,13 @@ const sameRequest = digestOf('{}');
 export async function startRun(
   { queue, clock }: { queue: JobQueue; clock: Clock },
   request: AdmissionRequest,
-  traceparent?: string,
+  trace: TraceContext = {},
 ): Promise<AcceptedRun> {
   const { pipelineId } = request;
   const admission = await queue.reserve(request);
   try {
     const runId = newRunId(pipelineId, clock.now());
-    const traced = traceparent === undefined ? {} : { traceparent };
-    return await admission.accept({ runId, pipelineId, staged: null, ...traced }, sameRequest);
+    return await admission.accept({ runId, pipelineId, staged: null, ...trace }, sameRequest);
   } finally {
     await admission.release();
   }

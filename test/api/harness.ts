@@ -27,6 +27,7 @@ import { logControl, type LogControl } from '../../src/core/log-control.ts';
 import { memoryQueue } from '../../src/workers/memory/queue.ts';
 import { freeBytes } from '../../src/workers/staging-check.ts';
 import { newUploadDirectory, removeUploadDirectory } from '../../src/workers/staged-directories.ts';
+import { contentBounds } from '../../src/workers/content/content-bounds.ts';
 import { openContentStore } from '../../src/workers/content/content-store.ts';
 import { stageWithContent } from '../../src/workers/content/stage-with-content.ts';
 import { openPartialUploads } from '../../src/workers/partial/partial-uploads.ts';
@@ -225,7 +226,8 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     staging: partial,
     clock: systemClock,
     log,
-    settings: { mostBytes: 1_000_000, ageMs: 60_000, ...settings.keep },
+    ...contentBounds({ mostBytes: 1_000_000, ageMs: 60_000, ...settings.keep }, () => 1_000_000),
+    shortage: async () => 0,
   });
   const ports: Api['ports'] = {
     http,

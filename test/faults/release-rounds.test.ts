@@ -1,12 +1,20 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { hasCode } from '../../src/core/errors.ts';
+import { hasCode, WaybillError } from '../../src/core/errors.ts';
 import type { ReleaseId } from '../../src/core/releases/release.ts';
 import { activate, rollBack } from '../../src/core/releases/switch.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
 import { howMany } from '../support/sampling.ts';
 import { scheduled } from './interleaved.ts';
-import { litterBelow, lookAtReleases, publishRelease, retire, siteOf } from './release-world.ts';
+import {
+  litterBelow,
+  lookAtReleases,
+  publishAsRelease,
+  releaseIdFor,
+  writeRelease,
+  retire,
+  siteOf,
+} from './release-world.ts';
 import { contextWith, newWorld, testClock } from './world.ts';
 
 /** Two publishers and a rollback at once: what comes of it is what comes of one after the other. */
@@ -23,10 +31,18 @@ const goesBack: Actor = async (root, ids) =>
   rollBack(contextWith(testClock()), siteOf(root), ids[0] as ReleaseId, how);
 const actors: readonly Actor[] = [becomesCurrent(2), becomesCurrent(3), goesBack];
 
-/** Four releases, the second of them current after the first. */
-async function prepared(root: Storage): Promise<ReleaseId[]> {
+const publishes =
+  (n: number): Actor =>
+  async (root) => {
+    const { error } = await publishAsRelease(root, n);
+    if (error !== null) throw new WaybillError(error.code, error.message);
+  };
+
+/** Four releases, the second of them current after the first; who publishes makes the others. */
+async function prepared(root: Storage, who: readonly Actor[] = actors): Promise<ReleaseId[]> {
   const ids: ReleaseId[] = [];
-  for (let n = 0; n < 4; n += 1) ids.push(await publishRelease(root, n));
+  for (let n = 0; n < 4; n += 1)
+    ids.push(n < 2 || who === actors ? await writeRelease(root, n) : await releaseIdFor(n));
   for (const n of [0, 1]) await becomesCurrent(n)(root, ids);
   return ids;
 }
@@ -60,40 +76,44 @@ async function insisting(
   }
 }
 
+/** Whole publications, each of which decides on what is current, and a rollback. */
+const publishers: readonly Actor[] = [publishes(2), publishes(3), goesBack];
+
 for (const kind of kinds) {
   const runs = howMany(200, 40);
-  t.test(`${kind}: ${runs} rounds end as some order does`, async (t) => {
-    const serial = new Set<string>();
-    for (const order of [
-      [0, 1, 2],
-      [0, 2, 1],
-      [1, 0, 2],
-      [1, 2, 0],
-      [2, 0, 1],
-      [2, 1, 0],
-    ]) {
-      const root = await newWorld(kind, t).open();
-      const ids = await prepared(root);
-      for (const n of order) await actors[n]?.(root, ids);
-      serial.add(await outcome(root, ids));
-    }
-    const seen = new Set<string>();
-    await fc.assert(
-      fc.asyncProperty(fc.scheduler(), async (scheduler) => {
-        const world = newWorld(kind, t);
-        const ids = await prepared(await world.open());
-        const open = async (): Promise<Storage> => scheduled(await world.open(), scheduler);
-        const all = actors.map(async (actor) => insisting(actor, open, ids));
-        await scheduler.waitFor(Promise.all(all));
-        const found = await outcome(await world.open(), ids);
-        if (!serial.has(found)) throw new Error(`no order gives: ${found}`);
-        seen.add(found);
-      }),
-      { numRuns: runs },
-    );
-    t.ok(serial.size > 2, `${serial.size} outcomes of ${actors.length} in a row`);
-    t.ok(seen.size > 1, `${seen.size} of them seen`);
-  });
+  for (const [what, who] of Object.entries({ switches: actors, publications: publishers }))
+    t.test(`${kind}: ${runs} rounds of ${what} end as some order does`, async (t) => {
+      const serial = new Set<string>();
+      for (const order of [
+        [0, 1, 2],
+        [0, 2, 1],
+        [1, 0, 2],
+        [1, 2, 0],
+        [2, 0, 1],
+        [2, 1, 0],
+      ]) {
+        const root = await newWorld(kind, t).open();
+        const ids = await prepared(root, who);
+        for (const n of order) await who[n]?.(root, ids);
+        serial.add(await outcome(root, ids));
+      }
+      const seen = new Set<string>();
+      await fc.assert(
+        fc.asyncProperty(fc.scheduler(), async (scheduler) => {
+          const world = newWorld(kind, t);
+          const ids = await prepared(await world.open(), who);
+          const open = async (): Promise<Storage> => scheduled(await world.open(), scheduler);
+          const all = who.map(async (actor) => insisting(actor, open, ids));
+          await scheduler.waitFor(Promise.all(all));
+          const found = await outcome(await world.open(), ids);
+          if (!serial.has(found)) throw new Error(`no order gives: ${found}`);
+          seen.add(found);
+        }),
+        { numRuns: runs },
+      );
+      t.ok(serial.size > 2, `${serial.size} outcomes of ${who.length} in a row`);
+      t.ok(seen.size > 1, `${seen.size} of them seen`);
+    });
 
   t.test(`${kind}: ${runs} rounds beside a retention, and readers always have a whole release`, async (t) => {
     let removed = 0;

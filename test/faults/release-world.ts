@@ -1,12 +1,19 @@
+import type { SourceBundle } from '../../src/core/bundle/source-bundle.ts';
 import type { Clock } from '../../src/core/clock.ts';
+import type { DestinationConfig } from '../../src/core/config/config.ts';
+import { hasCode } from '../../src/core/errors.ts';
+import type { Owner } from '../../src/core/identity.ts';
 import { planOutputs } from '../../src/core/publish/outputs.ts';
 import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
+import { publishRelease } from '../../src/core/publish/release/publish-release.ts';
+import type { ActionResult } from '../../src/core/publish/results/result.ts';
+import { unpublish } from '../../src/core/publish/unpublish/unpublish.ts';
 import { removeRelease } from '../../src/core/publish/unpublish/remove-release.ts';
 import { rolledBack, type Releases } from '../../src/core/releases/ledger.ts';
 import { releaseIdOf, releaseKey, type ReleaseId } from '../../src/core/releases/release.ts';
 import { retireReleases } from '../../src/core/releases/retire.ts';
 import { ledgerKey, readReleases } from '../../src/core/releases/store.ts';
-import { releaseIn, storedReleases, unusable } from '../../src/core/releases/stored-releases.ts';
+import { releaseIn, surveyReleases, unusable } from '../../src/core/releases/stored-releases.ts';
 import { instant } from '../support/instant.ts';
 import { listedKey, nameOf } from '../../src/core/storage/key.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
@@ -22,20 +29,65 @@ export function siteOf(root: Storage): Storage {
 
 /** What the n-th release holds: each file says of which one it is. */
 export function filesOf(n: number): Files {
-  return { 'index.html': `page ${n}`, 'assets/app.js': `script ${n}`, [`only-${n}.txt`]: `${n}` };
+  return {
+    ...{ 'index.html': `page ${n}`, 'assets/app.js': `script ${n}`, [`only-${n}.txt`]: `${n}` },
+    'assets/style.css': 'the same in each',
+  };
+}
+
+/** The n-th bundle, whose release `releaseIdFor` names. */
+export function bundleFor(n: number): SourceBundle {
+  return { ...bundleOf(filesOf(n), 'site'), created: instant(`2026-11-${10 + n}T10:00:00Z`) };
+}
+
+/** The id of the n-th release, whether or not it is published. */
+export async function releaseIdFor(n: number): Promise<ReleaseId> {
+  const bundle = bundleFor(n);
+  const destination = destinationOf('replacement');
+  const outputs = await planOutputs(bundle, { owner, destination, destinationPath: site, recorded: [] });
+  return releaseIdOf(bundle.created, outputs);
+}
+
+export interface ReleasePublicationOptions {
+  clock?: Clock;
+  keep?: number;
+  lingerMs?: number;
+  workflow?: 'additive' | 'replacement';
+  force?: boolean;
+  dryRun?: boolean;
+  bundle?: SourceBundle;
+  as?: Owner;
+  more?: Partial<DestinationConfig>;
+}
+
+/** Publishes the n-th bundle as a run does: as the current release, with what is beyond `keep` removed. */
+export async function publishAsRelease(
+  root: Storage,
+  n: number,
+  options: ReleasePublicationOptions = {},
+): Promise<ActionResult> {
+  const { clock = testClock(), keep = 9, workflow = 'replacement', as = owner, more = {} } = options;
+  const { bundle = bundleFor(n), force = false, dryRun = false, lingerMs = 0 } = options;
+  const rule = { keep, lingerMs, currentInUrl: false };
+  const destination = { ...destinationOf(workflow), releases: rule, ...more };
+  const publication = { bundle, owner: as, destination, destinationPath: site, rule };
+  return publishRelease(contextWith(clock), root, publication, { dryRun, force });
+}
+
+/** Takes the bundle path down; done, too, once there is nothing any more. */
+export async function takeDown(root: Storage): Promise<boolean> {
+  const request = { owner, destinationPath: site, maxRemoved: null, dryRun: false, concurrency: 2 };
+  return unpublish(contextWith(testClock()), root, request).then(
+    () => true,
+    (error: unknown) => hasCode(error, 'not_published'),
+  );
 }
 
 /** Publishes the n-th release as a bundle path of its own, which nobody reads yet. */
-export async function publishRelease(
-  root: Storage,
-  n: number,
-  clock: Clock = testClock(),
-): Promise<ReleaseId> {
-  const created = instant(`2026-11-${10 + n}T10:00:00Z`);
-  const bundle = { ...bundleOf(filesOf(n), 'site'), created };
+export async function writeRelease(root: Storage, n: number, clock: Clock = testClock()): Promise<ReleaseId> {
+  const bundle = bundleFor(n);
   const destination = destinationOf('replacement');
-  const outputs = await planOutputs(bundle, { owner, destination, destinationPath: site, recorded: [] });
-  const id = releaseIdOf(created, outputs);
+  const id = await releaseIdFor(n);
   const publication = { bundle, owner, destination, destinationPath: `${site}/${releaseKey(id)}` };
   const { error } = await publishBundle(contextWith(clock), root, publication, {
     ...{ dryRun: false, force: false },
@@ -76,7 +128,7 @@ export async function lookAtReleases(root: Storage): Promise<ReleasesLook> {
     if (obstacle !== null) wrong.push(`the current release is ${JSON.stringify(obstacle)}`);
     if (ledger.removing.includes(current)) wrong.push('the current release is being removed');
   }
-  const stored = (await storedReleases(storage)).map(({ id }) => id);
+  const stored = (await surveyReleases(storage)).stored.map(({ id }) => id);
   return { ...releases, stored, rolledBack: rolledBack(releases), wrong };
 }
 

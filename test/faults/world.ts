@@ -1,4 +1,14 @@
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  readlinkSync,
+  rmSync,
+  symlinkSync,
+} from 'node:fs';
 import path from 'node:path';
 import type { Test } from 'tap';
 import { digestOf } from '../../src/core/digest.ts';
@@ -100,6 +110,7 @@ function* filesBelow(directory: string, prefix: string): Iterable<[string, strin
   for (const entry of readdirSync(directory, { withFileTypes: true })) {
     const file = path.join(directory, entry.name);
     if (entry.isDirectory()) yield* filesBelow(file, `${prefix}${entry.name}/`);
+    else if (entry.isSymbolicLink()) yield [`${prefix}${entry.name}`, `→ ${readlinkSync(file)}`];
     else yield [`${prefix}${entry.name}`, readFileSync(file, 'utf8')];
   }
 }
@@ -109,6 +120,7 @@ function copyTree(from: string, to: string): void {
   for (const entry of readdirSync(from, { withFileTypes: true })) {
     const [source, target] = [path.join(from, entry.name), path.join(to, entry.name)];
     if (entry.isDirectory()) copyTree(source, target);
+    else if (entry.isSymbolicLink()) symlinkSync(readlinkSync(source), target);
     else copyFileSync(source, target);
   }
 }
@@ -185,6 +197,7 @@ export function destinationOf(workflow: 'additive' | 'replacement', id = 'web'):
     publicBaseUrl: null,
     cacheControl: null,
     outputs: { checksums: false, archive: false, index: false, sceneMapPage: false },
+    releases: null,
     prune: { enabled: true, keepLatest: 1, olderThanMs: null },
     limits: { maxRemoved: null },
     fileConcurrency: 1,
@@ -241,8 +254,10 @@ export async function put(storage: Storage, name: string, text: string): Promise
 /** Every file of the destination with its text. */
 export async function snapshot(storage: Storage): Promise<Map<string, string>> {
   const files = new Map<string, string>();
-  for await (const { key } of storage.list('', { recursive: true }))
-    files.set(key, (await readAll(storage, key, 1 << 20)).toString());
+  for await (const { key, type } of storage.list('', { recursive: true })) {
+    const target = type === 'link' ? await storage.readLink(key) : null;
+    files.set(key, target === null ? (await readAll(storage, key, 1 << 20)).toString() : `→ ${target}`);
+  }
   return files;
 }
 

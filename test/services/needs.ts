@@ -11,6 +11,10 @@ export const needs = {
   // A browser without windows needs half as many packages as one with.
   chromium: { programs: ['chromium'], packages: ['chromium-headless-shell'] },
   curl: { programs: ['curl'], packages: ['curl'] },
+  loopDisk: {
+    programs: ['mkfs.ext4', 'fsfreeze', 'unshare', 'nsenter'],
+    packages: ['e2fsprogs', 'util-linux'],
+  },
   mount: { programs: ['mount', 'umount'], packages: ['mount'] },
   network: { programs: ['ip'], packages: ['iproute2'] },
   nginx: { programs: ['nginx'], packages: ['nginx-light'] },

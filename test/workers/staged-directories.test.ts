@@ -2,7 +2,11 @@ import { existsSync, mkdirSync, readdirSync, statSync, symlinkSync, writeFileSyn
 import path from 'node:path';
 import t from 'tap';
 import { prepareStaging } from '../../src/workers/memory/coordinator.ts';
-import { newUploadDirectory, removeUploadDirectory } from '../../src/workers/staged-directories.ts';
+import {
+  newUploadDirectory,
+  removeUploadDirectory,
+  uploadDirectories,
+} from '../../src/workers/staged-directories.ts';
 
 t.test(
   'an upload directory is private, new, and goes with all it holds, named by any path in it',
@@ -16,6 +20,23 @@ t.test(
     t.notOk(existsSync(directory));
   },
 );
+
+t.test('upload directories are made and removed when their turn of the event loop comes', async (t) => {
+  const staging = t.testdir();
+  let goOn = (): void => undefined;
+  const area = uploadDirectories(staging, () => new Promise((resolve) => (goOn = resolve)));
+  const creating = area.create();
+  t.same(readdirSync(staging), []);
+  goOn();
+  const directory = await creating;
+  t.ok(existsSync(directory));
+  const discarding = area.discard(path.join(directory, 'files'));
+  await new Promise((resolve) => setImmediate(resolve));
+  t.ok(existsSync(directory));
+  goOn();
+  await discarding;
+  t.notOk(existsSync(directory));
+});
 
 t.test(
   'small or large, flat or deep, an upload directory goes whole; one that is gone is no failure',

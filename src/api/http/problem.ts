@@ -53,6 +53,7 @@ export const statusOf: Record<ErrorCode, number> = {
   lease_lost: 500,
   commit_unknown: 500,
   aborted: 500,
+  release_unusable: 500,
   prune_disabled: 500,
   clock_ahead: 500,
   verification_failed: 500,

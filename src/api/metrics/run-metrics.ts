@@ -116,6 +116,11 @@ function publicationMetrics({ counter }: Definer): {
     labels,
   );
   const written = counter('waybill_outputs_written_total', 'Outputs that were written.', labels);
+  const linked = counter(
+    'waybill_outputs_linked_total',
+    'Outputs that a release got from the one before it.',
+    labels,
+  );
   const kept = counter(
     'waybill_outputs_kept_total',
     'Published outputs whose bytes stayed as they were.',
@@ -126,6 +131,11 @@ function publicationMetrics({ counter }: Definer): {
     'pipeline',
     'destination',
   ]);
+  const linkedBytes = counter(
+    'waybill_linked_bytes_total',
+    'Bytes of outputs that a release got from the one before it.',
+    ['pipeline', 'destination'],
+  );
   const keptBytes = counter('waybill_kept_bytes_total', 'Bytes of published outputs that stayed.', [
     'pipeline',
     'destination',
@@ -134,6 +144,7 @@ function publicationMetrics({ counter }: Definer): {
     for (const { pipelineId: pipeline, destinationId: destination } of places)
       for (const [one, label] of [
         [bytes, {}],
+        [linkedBytes, {}],
         [keptBytes, {}],
         [publications, { action: 'error' }],
       ] as const)
@@ -148,9 +159,11 @@ function publicationMetrics({ counter }: Definer): {
           const { action } = result;
           publications.inc({ ...place, action });
           written.inc({ ...place, action }, result.outputsWritten);
+          linked.inc({ ...place, action }, result.outputsLinked);
           kept.inc({ ...place, action }, result.outputsKept);
           removed.inc({ ...place, action }, result.outputsRemoved);
           bytes.inc(place, result.bytesWritten);
+          linkedBytes.inc(place, result.bytesLinked);
           keptBytes.inc(place, result.bytesKept);
         }
       }

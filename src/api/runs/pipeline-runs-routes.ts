@@ -78,7 +78,7 @@ function handleStartRun(ports: RunPorts): RequestHandler<{ pipelineId: string }>
     const idempotency = idempotencyOf(req, { caller: token.id, rerunFailed: query.rerun_failed });
     const body = await readSmallJson(req, res, ports);
     if (body !== undefined) checkRunRequest(body);
-    const accepted = await startRun(ports, { pipelineId, ...idempotency }, requestContext(req).traceparent);
+    const accepted = await startRun(ports, { pipelineId, ...idempotency }, requestContext(req).trace);
     sendAccepted(req, res, ports.http.basePath, accepted);
   };
 }

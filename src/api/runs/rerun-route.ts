@@ -37,9 +37,9 @@ function rerun(ports: RunPorts): RequestHandler<RunParams> {
     const { pipelineId } = req.params;
     await authorizeRun(req, res, ports, 'run');
     const { runId } = req.params;
-    const { traceparent } = requestContext(req);
+    const { trace } = requestContext(req);
     const next = newRunId(pipelineId, ports.clock.now());
-    const accepted = await ports.queue.rerun(runId, next, traceparent);
+    const accepted = await ports.queue.rerun(runId, next, trace);
     sendAccepted(req, res, ports.http.basePath, accepted);
   };
 }

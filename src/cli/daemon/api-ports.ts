@@ -69,7 +69,7 @@ export function apiPorts(foundation: Foundation, parts: ApiParts): ApiPorts {
   const { config, clock, log, logging } = foundation;
   const { configured, reload, metrics, notifier, coordinator, weather, weatherPulse, readiness } = parts;
   const { stopping, draining, streams } = parts;
-  const stage = stageWithContent(parts.content);
+  const stage = stageWithContent(parts.content, foundation.breathe);
   return {
     http: config.server.http,
     clock,

@@ -1,4 +1,5 @@
 import { homedir } from 'node:os';
+import { sharedBreath, type Breathe } from '../../core/breath.ts';
 import { systemClock, type Clock } from '../../core/clock.ts';
 import type { Config } from '../../core/config/config.ts';
 import { loadConfig } from '../../core/config/load.ts';
@@ -49,6 +50,8 @@ export interface Foundation {
   /** Reads file and secrets again. Throws as `bootstrap` does, without what `check` throws. */
   readAgain: () => Promise<ReadConfig>;
   clock: Clock;
+  /** Of all that this process stages. */
+  breathe: Breathe;
   log: Log;
   logging: LogControl;
   env: Readonly<Record<string, string>>;
@@ -75,7 +78,8 @@ export async function bootstrap(
   });
   logWarnings(log, warnings);
   const readAgain = (): Promise<ReadConfig> => read();
-  return { config, secrets, readAgain, clock: systemClock, log, logging, env: definedValues(env) };
+  const [clock, breathe] = [systemClock, sharedBreath(systemClock)];
+  return { config, secrets, readAgain, clock, breathe, log, logging, env: definedValues(env) };
 }
 
 export interface ProgramNotifier extends Pick<Notifier, 'undelivered' | 'redeliver' | 'notify'> {
@@ -124,7 +128,7 @@ export async function openNotifier(
   const { notifier, warnings } = await loggedNotifier(config.notifiers, context);
   logWarnings(log, warnings);
   return {
-    notify: (occurrence, traceparent) => notifier.notify(occurrence, traceparent),
+    notify: (occurrence, trace) => notifier.notify(occurrence, trace),
     undelivered: (notifierId) => notifier.undelivered(notifierId),
     redeliver: (notifierId, signal) => notifier.redeliver(notifierId, signal),
     prepare: async (next) => {

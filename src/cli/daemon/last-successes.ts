@@ -133,7 +133,7 @@ function quiet(log: Log): Log {
 async function fromCatalogs(
   { clock, log, secrets }: Foundation,
   place: Place,
-  { location, mapping }: DestinationConfig,
+  { location, mapping, releases }: DestinationConfig,
   signal: AbortSignal,
 ): Promise<Date | null> {
   const look = async (): Promise<Date | null> => {
@@ -142,7 +142,8 @@ async function fromCatalogs(
       mustExist: true,
     });
     try {
-      return await lastPublished(storage, place, mapping);
+      // The catalog of a release is not at the root.
+      return await lastPublished(storage, place, releases === null ? mapping : 'preserve_relative');
     } finally {
       await storage.close();
     }

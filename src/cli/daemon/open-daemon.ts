@@ -13,6 +13,7 @@ import type { QueueStore } from '../../workers/embedded/queue-store.ts';
 import { listen, type HttpServer } from '../../api/http/listen.ts';
 import { newReadiness, type Readiness } from '../../api/health/readiness.ts';
 import { createScheduler, type Scheduler } from '../../workers/schedule/scheduler.ts';
+import { contentBounds } from '../../workers/content/content-bounds.ts';
 import { openContentStore, type ContentStore } from '../../workers/content/content-store.ts';
 import { openPartialUploads, type PartialUploads } from '../../workers/partial/partial-uploads.ts';
 import { createStreams, type Streams } from '../../api/live/streams.ts';
@@ -104,7 +105,7 @@ export async function openDaemon(
     store,
     verbose: () => foundation.logging.shows('debug'),
     tracing,
-    notify: (occurrence, traceparent) => notifier.notify(occurrence, traceparent),
+    notify: (occurrence, trace) => notifier.notify(occurrence, trace),
     told: () => events.told(),
     ...(metrics === null ? {} : { observer: metrics.runs }),
   });
@@ -121,7 +122,10 @@ export async function openDaemon(
   const content = await openContentStore({
     ...foundation,
     staging: config.server.staging.directory,
-    settings: config.server.staging.keep,
+    ...contentBounds(
+      config.server.staging.keep,
+      (pipelineId) => configured.get().uploadPipelines.get(pipelineId)?.maxUploadSize ?? null,
+    ),
   });
   onFailure(() => content.close());
   const scheduler = createScheduler({

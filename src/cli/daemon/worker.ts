@@ -103,7 +103,7 @@ async function openWorker(
     ...foundation,
     verbose: () => foundation.logging.shows('debug'),
     tracing,
-    notify: (occurrence, traceparent) => notifier.notify(occurrence, traceparent),
+    notify: (occurrence, trace) => notifier.notify(occurrence, trace),
     told: () => events.told(),
     ...(metrics === null ? {} : { observer: metrics.runs }),
   });

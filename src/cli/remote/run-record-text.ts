@@ -83,8 +83,11 @@ function statusText({ status }: RunRecord, style: Style): string {
 }
 
 function amount(destination: RunRecord['destinations'][number]): string {
-  const { outputs_written: written, outputs_kept: kept, outputs_removed: removed } = destination;
-  return `${written} written, ${kept} kept, ${removed} removed, ${formatSize(destination.bytes_written)}`;
+  const { outputs_written: written, outputs_linked: linked, release } = destination;
+  const { outputs_kept: kept, outputs_removed: removed } = destination;
+  const counts = `${written} written${linked > 0 ? `, ${linked} linked` : ''}, ${kept} kept, ${removed} removed`;
+  const end = release === null ? '' : `, release ${release}`;
+  return `${counts}, ${formatSize(destination.bytes_written)}${end}`;
 }
 
 function printReason(

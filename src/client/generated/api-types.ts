@@ -95,13 +95,22 @@ export interface RunRecordDestination {
    * Relative to the destination root; `.` for the root.
    */
   destination_path: string | null;
+  /**
+   * The release that was published; of a skip_same the current one, or the one that was rolled back. Null in place, and after a failure.
+   */
+  release: string | null;
   outputs_written: RunRecordCount;
   /**
-   * Planned outputs whose bytes stayed as they were; with outputs_written, all of them.
+   * Planned outputs that a release got from the one before it, by a link or a copy that the storage made.
+   */
+  outputs_linked: number;
+  /**
+   * Planned outputs whose bytes stayed as they were; with outputs_written and outputs_linked, all of them, but 0 where a rollback holds them back.
    */
   outputs_kept: number;
   outputs_removed: RunRecordCount;
   bytes_written: RunRecordCount;
+  bytes_linked: RunRecordCount;
   bytes_kept: RunRecordCount;
   error: null | RunRecordError;
 }
@@ -499,13 +508,22 @@ export interface PlanAction {
     size: number;
     url: string | null;
   }[];
+  /**
+   * The release that was published, or in a dry run, would be; of a skip_same the current one, or the one that was rolled back. Null where the destination is published in place, and where none was planned.
+   */
+  release: string | null;
   outputs_written: number;
   /**
-   * Planned outputs whose bytes stayed as they were; with outputs_written, all of them. Like all counts, 0 in a dry run.
+   * Planned outputs that a release got from the one before it, by a link or a copy that the storage made.
+   */
+  outputs_linked: number;
+  /**
+   * Planned outputs whose bytes stayed as they were; with outputs_written and outputs_linked, all of them, but 0 where a rollback holds them back. Like all counts, 0 in a dry run.
    */
   outputs_kept: number;
   outputs_removed: number;
   bytes_written: number;
+  bytes_linked: number;
   bytes_kept: number;
   error: PlanError | null;
 }

@@ -88,8 +88,11 @@ export interface ServerConfig {
     directory: string;
     /** In bullmq mode: where bundles wait between hosts. */
     shared: SourceLocation | null;
-    /** Files that are kept of uploads, of each pipeline: their room, and how long without use. */
-    keep: { mostBytes: number; ageMs: number };
+    /**
+     * Files that are kept of uploads, of each pipeline: their room, and how long without use. Null: as much
+     * as goes with the largest bundle that the pipeline takes.
+     */
+    keep: { mostBytes: number | null; ageMs: number };
   };
   queue: { driver: 'memory' } | { driver: 'embedded'; directory: string } | BullmqConfig;
 }
@@ -137,6 +140,8 @@ export interface DestinationConfig {
   publicBaseUrl: string | null;
   cacheControl: string | null;
   outputs: GeneratedOutputs;
+  /** Null: published in place. */
+  releases: ReleasesConfig | null;
   prune: PrunePolicy;
   limits: {
     /** How many published outputs one publication or prune may remove; null: any number. */
@@ -144,6 +149,14 @@ export interface DestinationConfig {
   };
   /** Files written side by side. */
   fileConcurrency: number;
+}
+
+/** What is kept of releases, and for how long after another became current instead. */
+export interface ReleasesConfig {
+  keep: number;
+  lingerMs: number;
+  /** Whether readers find the outputs below `current/`, as URLs then say. */
+  currentInUrl: boolean;
 }
 
 /** Which generated outputs a destination asks for. */

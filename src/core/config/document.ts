@@ -58,7 +58,7 @@ export interface UploadTokenDocument {
 export type StagingDocument = (
   | { backend: 'local'; directory: string }
   | Extract<LocationDocument, { backend: Exclude<BackendName, 'local'> }>
-) & { keep: { size: string | number; age: string } };
+) & { keep: { size?: string | number; age: string } };
 
 export interface BullmqDocument {
   driver: 'bullmq';
@@ -98,6 +98,8 @@ export type DestinationDocument = DestinationLocationDocument & {
   public_base_url?: string;
   cache_control?: string;
   outputs: { checksums: boolean; archive: boolean; index: boolean; scene_map_page: boolean };
+  layout: 'in_place' | 'releases';
+  releases?: { keep: number; linger: string; current_in_url: boolean };
   limits: { max_removed?: string | number };
   retention: { prune: { enabled: boolean; keep_latest?: number; older_than?: string } };
   file_concurrency?: number;

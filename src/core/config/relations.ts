@@ -3,6 +3,7 @@ import type { Place } from '../storage/backend.ts';
 import { backendOf } from '../storage/backends.ts';
 import type { SourceConfig } from './config.ts';
 import { resolveSource } from './resolve.ts';
+import { layoutFaults } from './layout-relations.ts';
 import { scheduleFaults } from './schedule-relations.ts';
 import { destinationSchema, sourceSchema } from './schema/locations.ts';
 import { validationOptions } from './schema/schema.ts';
@@ -33,6 +34,9 @@ export function relationFaults(document: unknown, base: PathBase): Fault[] {
     ...notifierFaults(notifiers, pipelines),
     ...pipelines.flatMap((pipeline) => locationFaults(pipeline, base)),
     ...pipelines.flatMap(orphanFaults),
+    ...pipelines.flatMap(({ value, path }) =>
+      itemsOf(value, ['destinations'], path).flatMap((item) => layoutFaults(item.value, item.path)),
+    ),
     ...pipelines.flatMap(({ value, path }) => scheduleFaults(value, path)),
     ...uploadsWithoutToken(pipelines, tokens),
     ...stagingFaults(document, base),

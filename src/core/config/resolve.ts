@@ -14,6 +14,7 @@ import { resolveWeather } from '../weather/settings.ts';
 import { sinkKindOf, type NotifierConfig } from '../notify/sink-kinds.ts';
 import { backendOf } from '../storage/backends.ts';
 import { describeLocation } from '../storage/location.ts';
+import { initialReleases } from './schema/locations.ts';
 import { resolveStaging, stagingDirectory } from './schema/staging.ts';
 import {
   accepted,
@@ -118,7 +119,10 @@ function resolveQueue(
 ): Pick<ServerConfig, 'staging' | 'queue'> {
   const location = resolveStaging(document, base);
   const { size, age } = document.keep;
-  const keep = { mostBytes: resolveSize(size), ageMs: resolveDuration(age) };
+  const keep = {
+    mostBytes: size === undefined ? null : resolveSize(size),
+    ageMs: resolveDuration(age),
+  };
   if (queue.driver === 'bullmq')
     return {
       staging: { directory: resolvePath(queue.scratch_directory, base), shared: location, keep },
@@ -203,6 +207,7 @@ function resolveDestination(
       index: outputs.index,
       sceneMapPage: outputs.scene_map_page,
     },
+    releases: resolveReleases(destination),
     prune: {
       enabled: prune.enabled,
       keepLatest: prune.keep_latest ?? null,
@@ -214,6 +219,12 @@ function resolveDestination(
     },
     fileConcurrency: destination.file_concurrency ?? backend.fileConcurrency.files,
   };
+}
+
+function resolveReleases({ layout, releases }: DestinationDocument): DestinationConfig['releases'] {
+  if (layout === 'in_place') return null;
+  const { keep, linger, current_in_url: currentInUrl } = releases ?? initialReleases;
+  return { keep, lingerMs: resolveDuration(linger), currentInUrl };
 }
 
 /**

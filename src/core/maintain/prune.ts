@@ -12,6 +12,7 @@ import type { CoreContext } from '../context.ts';
 import { errorRecord, hasCode, WaybillError, type ErrorRecord } from '../errors.ts';
 import { pruneOccurrence } from '../publish/results/occurrences.ts';
 import { refuseRemovals } from '../publish/refusals/removal-limit.ts';
+import { releasePathOf } from '../releases/release.ts';
 import { keyOf, parseBundlePath } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
@@ -58,6 +59,8 @@ export async function prune(
   const candidates: PruneCandidate[] = [];
   const readable: string[] = [];
   for (const path of await managedPaths(root)) {
+    // Releases go as a whole, when their time has come.
+    if (releasePathOf(path) !== null) continue;
     const destinationPath = reportedPath(path);
     try {
       const { outputs } = requireCatalog((await readState(within(root, path))).state);

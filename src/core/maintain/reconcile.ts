@@ -7,7 +7,8 @@ import { readState, requireCatalog } from '../catalog/store.ts';
 import { sweepAbandoned, withLease } from '../lease/with-lease.ts';
 import type { CoreContext } from '../context.ts';
 import { errorRecord, type ErrorRecord } from '../errors.ts';
-import type { Key } from '../storage/key.ts';
+import { currentLinkKey, currentObjectKey, releasePathOf } from '../releases/release.ts';
+import { nameOf, parentOf, type Key } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
 import { reportedPath, requireManagedSurvey, surveyDestination } from '../catalog/managed-paths.ts';
@@ -23,7 +24,10 @@ export interface ReconcileOptions {
 export interface ReconcileReport {
   /** The managed bundle path; `.` for the root, also if only managed bundle paths below it are managed. */
   destinationPath: string;
-  /** Recorded outputs that are not in storage; `repaired` if the record is (or would be) removed. */
+  /**
+   * Recorded outputs that are not in storage; `repaired` if the record is (or would be) removed. Never so
+   * of a release, which does not change: without the record, it would pass for whole.
+   */
   missing: { path: string; owner: Owner; repaired: boolean }[];
   /** Files that no record names, sorted. They are reported and never touched. */
   unmanaged: string[];
@@ -49,9 +53,17 @@ export async function reconcile(
     reports.push(
       await reconcilePath(context, within(root, path), path, files.get(path) ?? new Set(), options),
     );
-  if (strays.length > 0)
-    reports.unshift({ destinationPath: reportedPath(''), missing: [], unmanaged: strays, error: null });
+  const unmanaged = strays.filter((key) => !isPointer(key, paths));
+  if (unmanaged.length > 0)
+    reports.unshift({ destinationPath: reportedPath(''), missing: [], unmanaged, error: null });
   return reports;
+}
+
+/** Whether it is the pointer of a bundle path that has releases. Pure. */
+function isPointer(key: Key, managed: readonly (Key | '')[]): boolean {
+  const name = nameOf(key);
+  if (name !== currentLinkKey && name !== currentObjectKey) return false;
+  return managed.some((path) => releasePathOf(path)?.bundlePath === reportedPath(parentOf(key)));
 }
 
 async function reconcilePath(
@@ -64,7 +76,7 @@ async function reconcilePath(
   const destinationPath = reportedPath(path);
   try {
     const { state } = await readState(storage);
-    const compared = compare(state, present, options);
+    const compared = compare(state, present, { ...options, isRelease: releasePathOf(path) !== null });
     if (!options.dryRun && compared.missing.some(({ repaired }) => repaired))
       await repair(context, storage, options);
     else if (!options.dryRun) await sweepAbandoned(context, storage, state);
@@ -78,14 +90,14 @@ async function reconcilePath(
 function compare(
   state: CatalogState,
   present: ReadonlySet<string>,
-  options: ReconcileOptions,
+  { isRelease, ...options }: ReconcileOptions & { isRelease: boolean },
 ): Pick<ReconcileReport, 'missing' | 'unmanaged'> {
   const { outputs } = requireCatalog(state);
   const managed = recordedPaths(state);
   return {
     missing: outputs
       .filter(({ path }) => !present.has(path))
-      .map(({ path, owner }) => ({ path, owner, repaired: isRepaired(owner, options) })),
+      .map(({ path, owner }) => ({ path, owner, repaired: !isRelease && isRepaired(owner, options) })),
     unmanaged: [...present].filter((path) => !managed.has(path)).sort(compareCodeUnits),
   };
 }

@@ -1,17 +1,14 @@
 import { findClaimAbove } from '../catalog/claim-above.ts';
-import { publishedBy } from '../catalog/published-bundles.ts';
 import { isSameBytes, readState, type StoredState } from '../catalog/store.ts';
 import type { DestinationConfig } from '../config/config.ts';
 import type { Storage } from '../storage/storage.ts';
 import { refuseBucketRoot } from './refusals/bucket-root.ts';
-import { refuseLargeCatalog } from './refusals/catalog-size.ts';
 import { decide } from './decision/decide.ts';
 import { dependsOnClaims, respectClaim } from './decision/respect-claim.ts';
-import { refuseStale } from './decision/stale.ts';
 import { observe } from './observation/observe.ts';
 import { changesDestination, type DecisionInput, type Observation, type Plan } from './plan.ts';
 import type { PublishRequest } from './publish-request.ts';
-import { plannedRemovals, refuseRemovals } from './refusals/removal-limit.ts';
+import { refuseUnwanted } from './refusals/unwanted-plan.ts';
 
 /** Decides on a state that was just read: first without the lease, then under it. */
 export type DecideOn = (stored: StoredState) => Promise<Plan>;
@@ -41,13 +38,7 @@ export function decider(
       ? respectClaim(decided, await findClaimAbove(root, input.destinationPath))
       : decided;
     refuseBucketRoot(plan, destination.location);
-    refuseLargeCatalog(plan);
-    if (destination.stale === 'refuse' && !input.force)
-      refuseStale(plan, publishedBy(stored.state, plan.owner));
-    const { maxRemoved } = destination.limits;
-    // Whose outputs they are is counted only where there is a limit.
-    if (!allowRemovals && maxRemoved !== null && plan.removes.length > 0)
-      refuseRemovals(maxRemoved, plannedRemovals(plan, stored.state));
+    refuseUnwanted(plan, stored, destination, { force: input.force, allowRemovals });
     onDecided?.({ plan, planned: input.planned, stored });
     return plan;
   };

@@ -39,7 +39,10 @@ export type ReasonCode =
   | 'content_of_catalog_above'
   | 'path_obstructed'
   | 'state_invalid'
-  | 'state_unsupported';
+  | 'state_unsupported'
+  /* Of releases. */
+  | 'release_of_other_owner'
+  | 'rolled_back';
 
 /** What was seen at one destination bundle path: everything that a decision may know about it. */
 export interface Observation {

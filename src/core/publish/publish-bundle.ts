@@ -188,7 +188,7 @@ function reportPlan({ onProgress }: PublishRequest, destination: DestinationConf
 }
 
 /** Whatever a stopped publication failed with, it failed because it was stopped. */
-function abortedIfStopped(error: unknown, signal: AbortSignal | undefined): unknown {
+export function abortedIfStopped(error: unknown, signal: AbortSignal | undefined): unknown {
   return signal?.aborted === true && error === signal.reason ? asAborted(error) : error;
 }
 

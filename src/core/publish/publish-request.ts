@@ -1,5 +1,6 @@
 import type { LeaseTimes } from '../lease/lease.ts';
 import type { StoredState } from '../catalog/store.ts';
+import type { TraceContext } from '../tracing/trace-context.ts';
 import type { Plan, PlannedOutput } from './plan.ts';
 import type { Progress } from './results/result.ts';
 import type { DecidedOrphan } from './unpublish/unpublication.ts';
@@ -34,7 +35,7 @@ export interface PublishRequest {
   onOrphan?: (decided: DecidedOrphan) => void;
   onProgress?: (progress: Progress) => void;
   /** The span of the run: those of its destinations belong to it. */
-  traceparent?: string;
+  trace?: TraceContext;
   /** The run of the upload that is published; for events. */
   runId?: string;
   /**

@@ -31,7 +31,7 @@ export async function publishToDestination(
   const { runId = null } = request;
   const span = destinationSpan(context, owner, request);
   const notify = (occurrence: Occurrence | null): void => {
-    if (!request.dryRun && occurrence !== null) context.notify?.(occurrence, span?.traceparent);
+    if (!request.dryRun && occurrence !== null) context.notify?.(occurrence, span?.trace);
   };
   const result: DestinationResult = {
     destinationId: destination.id,
@@ -137,13 +137,30 @@ async function publishSelected(
             request.onDecided?.(decided);
           },
         };
-  const action = await publishBundle(
+  const action = await publishThere(
     context,
     storage,
     { ...publication, ...following },
     { ...request, ...watching },
   );
   return { bundle, action, isOwn };
+}
+
+/** What publishes releases is loaded only if a destination keeps any. */
+async function publishThere(
+  context: CoreContext,
+  storage: Storage,
+  publication: BundlePublication,
+  request: PublishRequest,
+): Promise<ActionResult> {
+  const { releases: rule } = publication.destination;
+  if (rule === null) {
+    const result = await publishBundle(context, storage, publication, request);
+    if (result.reason?.code !== 'content_unmanaged') return result;
+    return (await import('./release/refused-in-place.ts')).refusedInPlace(storage, result);
+  }
+  const { publishRelease } = await import('./release/publish-release.ts');
+  return publishRelease(context, storage, { ...publication, rule }, request);
 }
 
 /** Of a selection for the destination root. Throws what kept it from being made, or `bundle_not_found`. */
@@ -164,8 +181,8 @@ function unkeptWarnings({ destinationPath, unkept: [first, ...others] }: ActionR
 }
 
 function rootWarnings(destination: DestinationConfig, { action }: ActionResult, dryRun: boolean): Finding[] {
-  if (destination.mapping !== 'fixed' || (action !== 'force_replace' && action !== 'replace_catalog'))
-    return [];
+  if (destination.mapping !== 'fixed' || destination.releases !== null) return [];
+  if (action !== 'force_replace' && action !== 'replace_catalog') return [];
   const what =
     action === 'force_replace'
       ? 'everything below the destination root'

@@ -81,6 +81,12 @@ export function beforeSwitch(
   return { ...ledger, history, rollbacks: rollback === null ? rollbacks : [...rollbacks, rollback] };
 }
 
+/** Once no release is current any more: the bundle path is taken down. Pure. */
+export function leaving({ ledger, current }: Releases, now: string): Ledger {
+  const history = ledger.history.map((one) => (one.id === current ? { ...one, leftAt: now } : one));
+  return { ...ledger, history, rollbacks: [] };
+}
+
 /** The rollback that a switch from the current release to `to` is. Pure. */
 export function rollbackTo(releases: Releases, to: ReleaseId): Rollback {
   const { current } = releases;

@@ -20,6 +20,7 @@ export const currentObjectKey = joinKey('', 'current.json');
 export type ReleasedOutput = Omit<OutputRecord, 'updatedAt'>;
 
 const idForm = /^\d{8}T\d{6}Z-[0-9a-f]{8}$/;
+const releasePathForm = /^(?:(.+)\/)?releases\/([^/]+)$/;
 
 /** Undefined if the text is no id of a release. Pure. */
 export function parseReleaseId(text: string): ReleaseId | undefined {
@@ -48,6 +49,13 @@ export function releaseIdOf(created: Instant, outputs: Iterable<ReleasedOutput>)
 /** The directory of a release, relative to its bundle path. Pure. */
 export function releaseKey(id: ReleaseId): Key {
   return joinKey(releasesKey, id);
+}
+
+/** The bundle path, `.` for the root, and the release that a managed path is; null if it is none. Pure. */
+export function releasePathOf(path: string): { bundlePath: string; id: ReleaseId } | null {
+  const [, above, name = ''] = releasePathForm.exec(path) ?? [];
+  const id = parseReleaseId(name);
+  return id === undefined ? null : { bundlePath: above ?? '.', id };
 }
 
 /** The release that a pointer names; null if it names anything else. Pure. */

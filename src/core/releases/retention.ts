@@ -52,6 +52,16 @@ export function retired(
     .sort();
 }
 
+/** Whether something may be retired, as far as the ledger alone tells: no release is looked at. Pure. */
+export function isRetirementDue(releases: Releases, rule: RetentionRule, now: Date): boolean {
+  const { history, removing } = releases.ledger;
+  if (removing.length > 0) return true;
+  const known = history.map(({ id, activatedAt }): StoredRelease => ({
+    ...{ id, state: 'complete', writtenAt: activatedAt },
+  }));
+  return retired(releases, known, rule, now).length > 0;
+}
+
 function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }

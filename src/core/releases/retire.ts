@@ -1,11 +1,13 @@
-import type { LeaseTimes } from '../lease/lease.ts';
-import { sweepAbandoned } from '../lease/with-lease.ts';
+import { destinationBusy, type LeaseTimes } from '../lease/lease.ts';
+import { isAbandoned, lockKey } from '../lease/lock-file.ts';
+import { straysInStaging } from '../lease/staging.ts';
+import { sweepAbandoned, withLease } from '../lease/with-lease.ts';
 import type { Storage } from '../storage/storage.ts';
-import { announcing, forgetting } from './ledger.ts';
+import { announcing, forgetting, type Releases } from './ledger.ts';
 import type { ReleaseId } from './release.ts';
 import { retired, type RetentionRule } from './retention.ts';
 import { changeReleases, readReleases, type ReleasesContext } from './store.ts';
-import { storedReleases } from './stored-releases.ts';
+import { releaseIn, surveyReleases } from './stored-releases.ts';
 
 export interface RetireOptions {
   rule: RetentionRule;
@@ -30,21 +32,66 @@ export async function retireReleases(
   { rule, remove, dryRun, leaseTimes }: RetireOptions,
 ): Promise<ReleaseId[]> {
   const { clock } = context;
-  const stored = await storedReleases(storage);
+  const { stored, empty } = await surveyReleases(storage);
   const found = await readReleases(storage);
   const wanted = retired(found, stored, rule, clock.now());
   if (dryRun) return [...announcing(found.ledger, wanted).removing];
+  for (const id of empty) await sweepUnbegun(context, releaseIn(storage, id));
+  // Killed between the commit of a release and the switch to it: nobody comes back there, either.
+  for (const { id } of stored) await sweepAbandoned(context, releaseIn(storage, id), { kind: 'absent' });
   if (wanted.length === 0 && found.ledger.removing.length === 0) {
     // A call that was killed after its last change may have left its lock.
     await sweepAbandoned(context, storage, { kind: 'absent' });
     return [];
   }
+  const stillWanted = (releases: Releases): ReleaseId[] =>
+    // Another process may have switched to one of them since; one that is new since is not looked at.
+    retired(releases, stored, rule, clock.now());
+  return removeAll(context, storage, stillWanted, {
+    remove,
+    ...(leaseTimes === undefined ? {} : { leaseTimes }),
+  });
+}
+
+/**
+ * Whoever was killed before it had written its intent left a lock, or part of one, and nobody comes back to
+ * that directory. Taking the lease and giving it back sweeps it; somebody who is at work keeps it.
+ */
+async function sweepUnbegun(context: ReleasesContext, release: Storage): Promise<void> {
+  if (release.facts.rename === 'none') return;
+  const isLocked = (await release.stat(lockKey)) !== undefined;
+  const isOver = isLocked ? await isAbandoned(release) : (await straysInStaging(release, '')).length > 0;
+  if (isOver) await withLease(context, release, async () => undefined);
+}
+
+/**
+ * Removes these releases, as `retireReleases` does, of a bundle path that has no current one. Throws
+ * `destination_busy` if there is one by now, and as `retireReleases`.
+ */
+export async function removeReleases(
+  context: ReleasesContext,
+  storage: Storage,
+  ids: readonly ReleaseId[],
+  how: Pick<RetireOptions, 'remove' | 'leaseTimes'>,
+): Promise<ReleaseId[]> {
+  const allUnlessCurrent = ({ current }: Releases): readonly ReleaseId[] => {
+    if (current !== null) throw destinationBusy(storage, null);
+    return ids;
+  };
+  return removeAll(context, storage, allUnlessCurrent, how);
+}
+
+async function removeAll(
+  context: ReleasesContext,
+  storage: Storage,
+  select: (releases: Releases) => readonly ReleaseId[],
+  { remove, leaseTimes }: Pick<RetireOptions, 'remove' | 'leaseTimes'>,
+): Promise<ReleaseId[]> {
   const goes = await changeReleases(
     context,
     storage,
     async (releases) => {
-      // Another process may have switched to one of them since; one that is new since is not looked at.
-      const ledger = announcing(releases.ledger, retired(releases, stored, rule, clock.now()));
+      const ledger = announcing(releases.ledger, select(releases));
       const isNew = ledger.removing.length > releases.ledger.removing.length;
       return { result: ledger.removing, next: isNew ? { ledger, current: releases.current } : null };
     },

@@ -11,6 +11,7 @@ import type { Storage } from '../storage/storage.ts';
 import { emptyLedger, type Ledger, type Releases } from './ledger.ts';
 import { maxLedgerBytes, parseReleases, serialiseReleases } from './ledger-json.ts';
 import { currentLinkKey, currentObjectKey, releaseAt, releaseKey, type ReleaseId } from './release.ts';
+import { releaseIds } from './stored-releases.ts';
 
 /*
  * Where the pointer and the ledger of a bundle path are, and how they change. On file systems the pointer is
@@ -27,7 +28,7 @@ export type ReleasesContext = Pick<CoreContext, 'clock' | 'log' | 'signal'>;
 export interface ReleasesChange<T> {
   /** What is told of it. */
   result: T;
-  /** What becomes of pointer and ledger; null if nothing changes. */
+  /** What becomes of pointer and ledger, and no pointer with null; null if nothing changes. */
   next: { ledger: Ledger; current: ReleaseId | null } | null;
 }
 
@@ -95,6 +96,25 @@ export async function changeReleases<T>(
   return withLease(context, storage, underLease, times);
 }
 
+/**
+ * Removes the ledger of a bundle path that has no release any more. On an object store it stays: it is the
+ * pointer, too, and says that there is nothing, and no server promises to remove it on a condition. Throws as
+ * `changeReleases` does.
+ */
+export async function forgetReleases(
+  context: ReleasesContext,
+  storage: Storage,
+  times?: LeaseTimes,
+): Promise<void> {
+  if (storage.facts.rename === 'none') return;
+  const underLease = async (lease: Lease): Promise<void> => {
+    const { current } = await readReleases(storage);
+    if (current !== null || (await releaseIds(storage)).length > 0) return;
+    await whileHeld(storage, lease).remove(ledgerKey);
+  };
+  await withLease(context, storage, underLease, times);
+}
+
 async function changeFiles(
   storage: Storage,
   lease: Lease,
@@ -110,9 +130,17 @@ async function changeFiles(
     };
     await settleWrite(storage, write, async () => isStored(storage, ledgerKey, bytes));
   }
-  if (current === null || current === found.current) return;
-  const target = releaseKey(current);
+  if (current === found.current) return;
   await lease.fence();
+  if (current === null) {
+    await settleWrite(
+      storage,
+      async () => held.remove(currentLinkKey),
+      async () => (await storage.readLink(currentLinkKey)) === null,
+    );
+    return;
+  }
+  const target = releaseKey(current);
   await settleWrite(
     storage,
     async () => held.replaceLink(currentLinkKey, target),

@@ -7,23 +7,47 @@ import { within } from '../storage/wrappers/within.ts';
 import { parseReleaseId, releaseKey, releasesKey, type ReleaseId } from './release.ts';
 import type { StoredRelease } from './retention.ts';
 
-/**
- * The releases below the bundle path that `storage` is rooted at, sorted by id. What has no catalog is none:
- * nothing was written there yet, or all of it was removed. Reads the catalog of each. Throws the storage's
- * own error.
- */
-export async function storedReleases(storage: Storage): Promise<StoredRelease[]> {
+/** The releases that have a directory below the bundle path that `storage` is rooted at, sorted by id. */
+export async function releaseIds(storage: Storage): Promise<ReleaseId[]> {
   const ids: ReleaseId[] = [];
   for await (const { key, type } of storage.list(releasesKey, { recursive: false })) {
     const id = type === 'directory' ? parseReleaseId(nameOf(key)) : undefined;
     if (id !== undefined) ids.push(id);
   }
-  const releases: StoredRelease[] = [];
-  for (const id of ids.sort()) {
-    const { state } = await readState(releaseIn(storage, id));
-    if (state.kind !== 'absent') releases.push({ id, ...standing(state) });
-  }
-  return releases;
+  return ids.sort();
+}
+
+/**
+ * The releases below the bundle path that `storage` is rooted at, sorted by id, each with its catalog if that
+ * is valid. What has no catalog is none: nothing was written there yet, or all of it was removed. Throws the
+ * storage's own error.
+ */
+export async function* eachRelease(
+  storage: Storage,
+): AsyncIterable<{ release: StoredRelease; catalog: Catalog | null }> {
+  for await (const { id, state } of eachDirectory(storage))
+    if (state.kind !== 'absent')
+      yield { release: { id, ...standing(state) }, catalog: state.kind === 'valid' ? state.catalog : null };
+}
+
+/**
+ * As `eachRelease`, all of them, without their catalogs; and the directories that have none, where somebody
+ * may just begin, or was killed as he did.
+ */
+export async function surveyReleases(
+  storage: Storage,
+): Promise<{ stored: StoredRelease[]; empty: ReleaseId[] }> {
+  const stored: StoredRelease[] = [];
+  const empty: ReleaseId[] = [];
+  for await (const { id, state } of eachDirectory(storage))
+    if (state.kind === 'absent') empty.push(id);
+    else stored.push({ id, ...standing(state) });
+  return { stored, empty };
+}
+
+async function* eachDirectory(storage: Storage): AsyncIterable<{ id: ReleaseId; state: CatalogState }> {
+  for (const id of await releaseIds(storage))
+    yield { id, state: (await readState(releaseIn(storage, id))).state };
 }
 
 /** Why a release cannot become current. */

@@ -32,23 +32,27 @@ export type SwitchRefusal =
   | { why: 'nothing_to_go_back_to' }
   | { why: 'rolled_back'; id: ReleaseId }
   | { why: 'being_removed'; id: ReleaseId }
+  | { why: 'overtaken'; id: ReleaseId }
   | (Unusable & { id: ReleaseId });
 
 /**
  * Makes a release current that was just published. Refuses one that was rolled back: it does not come back by
- * itself. Throws as `changeReleases` does, as all of these do.
+ * itself; and, with `from`, one that was made to follow another release than the one that is current now.
+ * Throws as `changeReleases` does, as all of these do.
  */
 export async function activate(
   context: ReleasesContext,
   storage: Storage,
   to: ReleaseId,
-  options: SwitchOptions,
+  { from, ...options }: SwitchOptions & { from?: ReleaseId | null },
 ): Promise<SwitchResult> {
-  return deciding(context, storage, options, async (releases) =>
-    rolledBack(releases).includes(to)
-      ? refused({ why: 'rolled_back', id: to })
-      : switchTo(context, storage, releases, to, null),
-  );
+  return deciding(context, storage, options, async (releases) => {
+    if (rolledBack(releases).includes(to)) return refused({ why: 'rolled_back', id: to });
+    const { current } = releases;
+    if (from !== undefined && current !== from && current !== to)
+      return refused({ why: 'overtaken', id: to });
+    return switchTo(context, storage, releases, to, null);
+  });
 }
 
 /**

@@ -1,3 +1,4 @@
+import { breathless } from '../../core/breath.ts';
 import type { Secrets } from '../../core/secrets.ts';
 import { WaybillError } from '../../core/errors.ts';
 import { noTracing } from '../../core/tracing/open-tracing.ts';
@@ -13,7 +14,7 @@ import { planningPool, publishingPool } from '../threads/publishing-pool.ts';
 import type { JobProcessor } from '../queue.ts';
 import { openScratch } from './scratch-directory.ts';
 import { openSharedStaging } from './shared-staging.ts';
-import { newUploadDirectory, removeUploadDirectory } from '../staged-directories.ts';
+import { uploadDirectories } from '../staged-directories.ts';
 import { queueCheck, stagingChecks, type HealthCheck } from '../health-checks.ts';
 import { provedAtMost } from '../staging-check.ts';
 
@@ -40,7 +41,7 @@ export async function createBullmqCoordinator(
   const url = secrets.require(settings.redisUrlEnv, 'server.queue');
   const shared = await openSharedStaging(staging.shared, storageOpener({ clock, log, secrets }));
   const scratch = await openScratch(staging.directory, clock);
-  const discard = (staged: string): Promise<void> => removeUploadDirectory(scratch.directory, staged);
+  const scratched = uploadDirectories(scratch.directory, options.breathe ?? breathless);
   const unshare = async (job: PublishJob): Promise<void> => {
     if (job.staged !== null && job.archive !== undefined) await shared.remove(job.archive.name);
   };
@@ -58,7 +59,7 @@ export async function createBullmqCoordinator(
       share: async (job, name) => {
         if (job.staged === null) return job;
         const answer = await shared.share(job, name);
-        await discard(job.staged);
+        await scratched.discard(job.staged);
         return answer;
       },
       remove: (name) => shared.remove(name),
@@ -78,22 +79,24 @@ export async function createBullmqCoordinator(
     prove: provedAtMost(clock, checkSharedEveryMs, () => shared.check()),
   };
   // What an interrupted run failed with is no news: another worker does it again.
-  const notify: typeof options.notify = (occurrence, traceparent) => {
+  const notify: typeof options.notify = (occurrence, trace) => {
     const { type, data } = occurrence;
     const isAgain = type === 'bundle.publish_failed' && queue.isInterrupted(data.run_id ?? '');
-    if (!isAgain) options.notify(occurrence, traceparent);
+    if (!isAgain) options.notify(occurrence, trace);
   };
   const pool = publishingPool({ ...options, notify, settings: runs });
   const planner = planningPool({ ...options, settings: runs });
   const process: JobProcessor = async (job: PublishJob, context) => {
     if (job.staged === null) return pool.process(job, context);
-    const directory = await newUploadDirectory(scratch.directory);
+    const directory = await scratched.create();
     try {
       return await pool.process({ ...job, staged: directory }, context);
     } finally {
-      await discard(directory).catch((error: unknown) =>
-        log.warn({ run_id: job.runId, err: error }, 'a scratch directory could not be removed'),
-      );
+      await scratched
+        .discard(directory)
+        .catch((error: unknown) =>
+          log.warn({ run_id: job.runId, err: error }, 'a scratch directory could not be removed'),
+        );
     }
   };
   return {
@@ -106,10 +109,7 @@ export async function createBullmqCoordinator(
       ...stagingChecks(scratch.directory, clock),
       sharedCheck,
     ],
-    staging: {
-      create: () => newUploadDirectory(scratch.directory),
-      discard,
-    },
+    staging: scratched,
     threads: pool.stats,
     plan: async (job, signal) => (await planner.process(job, { signal, onProgress: () => undefined })).run,
     start: () => queue.start(tracedRuns(process, tracer), tracedWaits(observer, tracer)),

@@ -160,8 +160,8 @@ export function dispatcher(options: DispatcherOptions): Dispatcher {
     if (taken === null) return insist(() => pipelines.end(job, token, null));
     // It was paused after this host had looked.
     if (taken === 'paused') return insist(() => pipelines.giveBack(job, token));
-    const { pipelineId, traceparent } = taken.job;
-    const fields = { run_id: runId, pipeline_id: pipelineId, ...traceFields(traceparent) };
+    const { pipelineId } = taken.job;
+    const fields = { run_id: runId, pipeline_id: pipelineId, ...traceFields(taken.job) };
     log.info({ ...fields, take: taken.takes }, 'run started');
     const begun = startedRun({ ...taken.record, destinations: [] }, clock.now());
     if (taken.takes === 1)

@@ -216,7 +216,7 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
       subscriber.connect().catch(() => undefined);
       for (const id of pipelines.queues.keys()) started.consider(id);
     },
-    rerun: (runId, newRunId, traceparent) => admission.rerun(runId, { runId: newRunId, traceparent }),
+    rerun: (runId, newRunId, trace = {}) => admission.rerun(runId, { runId: newRunId, trace }),
     cancel: async (runId) => {
       const found = await store.find(runId);
       if (found === undefined) throw runUnknown();

@@ -8,6 +8,7 @@ import type { Log } from '../../core/log.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
 import { runFailure } from '../../core/publish/results/occurrences.ts';
 import type { FinishedSpan } from '../../core/tracing/span.ts';
+import { traceOf, type TraceContext } from '../../core/tracing/trace-context.ts';
 import type { JobResult } from '../job.ts';
 import type { JobProcessor } from '../queue.ts';
 import { supervise } from './supervised-task.ts';
@@ -34,7 +35,7 @@ export interface WorkerPoolOptions {
   /** Whether debug lines of the log are wanted now; by default not. */
   verbose?: () => boolean;
   /** Receives what happened in publications, for notifiers. */
-  notify: (occurrence: Occurrence, traceparent?: string) => void;
+  notify: (occurrence: Occurrence, trace?: TraceContext) => void;
   /** Receives the spans of threads; without it none are recorded. */
   onSpan?: ((span: FinishedSpan) => void) | undefined;
 }
@@ -132,7 +133,7 @@ function notifyingOfFailures({ notify }: WorkerPoolOptions, process: JobProcesso
     try {
       return await process(job, context);
     } catch (failure) {
-      notify(runFailure(job.pipelineId, job.runId, errorRecord(failure)), job.traceparent);
+      notify(runFailure(job.pipelineId, job.runId, errorRecord(failure)), traceOf(job));
       throw failure;
     }
   };

@@ -5,6 +5,7 @@ import type { CoreContext } from '../../core/context.ts';
 import { WaybillError } from '../../core/errors.ts';
 import { publishBundles, publishPipeline } from '../../core/publish/publish.ts';
 import { countActions } from '../../core/publish/results/summary.ts';
+import { traceOf } from '../../core/tracing/trace-context.ts';
 import { withReleasers } from '../../core/lifecycle.ts';
 import type { JobProgress, JobResult, PublishJob, StagedArchive, StagedJob } from '../job.ts';
 
@@ -23,8 +24,8 @@ export async function processJob(
   const pipeline = pipelineOf(job, config);
   if (job.staged !== null && job.archive !== undefined) await fetchArchive(job.archive, job, config, context);
   const resumed = job.begunAt === undefined ? {} : { tellsSince: job.begunAt };
-  const traced = job.traceparent === undefined ? {} : { traceparent: job.traceparent };
-  const request = { dryRun, force: false, runId: job.runId, onProgress, ...resumed, ...traced };
+  const trace = traceOf(job);
+  const request = { dryRun, force: false, runId: job.runId, onProgress, trace, ...resumed };
   const published =
     job.staged === null
       ? await publishPipeline(context, pipeline, request)

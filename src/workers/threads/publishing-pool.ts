@@ -2,6 +2,7 @@ import type { Clock } from '../../core/clock.ts';
 import type { Log } from '../../core/log.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
 import { noTracing, type Tracing } from '../../core/tracing/open-tracing.ts';
+import type { TraceContext } from '../../core/tracing/trace-context.ts';
 import type { RunSettings } from '../run-settings.ts';
 import { workerPool, type WorkerPool } from './pool.ts';
 import type { ThreadData } from './publish-task.ts';
@@ -14,7 +15,7 @@ export interface PublishingPoolOptions {
   /** Whether the log shows debug lines; a thread sends them if it did so when its task began. */
   verbose: () => boolean;
   /** Receives what happened in publications, for notifiers. */
-  notify: (occurrence: Occurrence, traceparent?: string) => void;
+  notify: (occurrence: Occurrence, trace?: TraceContext) => void;
   /** Where runs are traced; by default nowhere. */
   tracing?: Pick<Tracing, 'tracer' | 'report'>;
   /** Another module than the publishing one, for tests of misbehaving threads. */

@@ -7,6 +7,7 @@ import type { Log } from '../../core/log.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
 import { onAbort } from '../../core/on-abort.ts';
 import type { FinishedSpan } from '../../core/tracing/span.ts';
+import type { TraceContext } from '../../core/tracing/trace-context.ts';
 import { traceFields } from '../../core/tracing/traceparent.ts';
 import type { JobProgress, PublishJob } from '../job.ts';
 import { watchForSigns } from './signs-of-life.ts';
@@ -24,7 +25,7 @@ export interface SupervisionOptions {
   /** Whether debug lines of the log are wanted now; by default not. */
   verbose?: () => boolean;
   /** Receives what happened in publications, for notifiers. */
-  notify: (occurrence: Occurrence, traceparent?: string) => void;
+  notify: (occurrence: Occurrence, trace?: TraceContext) => void;
   /** Receives the spans of the thread; without it none are recorded. */
   onSpan?: ((span: FinishedSpan) => void) | undefined;
 }
@@ -114,14 +115,14 @@ function receive(
   onProgress: (progress: JobProgress) => void,
 ): void {
   if (message.type === 'progress') message.progress.forEach((progress) => onProgress(progress));
-  else if (message.type === 'occurrence') notify(message.occurrence, message.traceparent);
+  else if (message.type === 'occurrence') notify(message.occurrence, message.trace);
   else if (message.type === 'span') onSpan?.(message.span);
   else if (message.type === 'log')
     log[message.level](
       {
         run_id: job.runId,
         pipeline_id: job.pipelineId,
-        ...traceFields(job.traceparent),
+        ...traceFields(job),
         ...message.fields,
       },
       message.message,

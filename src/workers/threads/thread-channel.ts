@@ -5,6 +5,7 @@ import { errorRecord, WaybillError, type ErrorCode, type ErrorRecord } from '../
 import type { Log } from '../../core/log.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
 import { noTracer, type FinishedSpan, type Tracer } from '../../core/tracing/span.ts';
+import { traceOf, type TraceContext } from '../../core/tracing/trace-context.ts';
 import type { JobProgress, JobResult, PublishJob } from '../job.ts';
 import { isFinishedSpan, relayedTracer } from './span-relay.ts';
 
@@ -39,8 +40,8 @@ export type FromThread =
   /** A sign of life: the thread's event loop turns. */
   | { type: 'alive' }
   | { type: 'progress'; progress: JobProgress[] }
-  /** `traceparent`: the span in which it happened. */
-  | { type: 'occurrence'; occurrence: Occurrence; traceparent: string | undefined }
+  /** `trace`: the span in which it happened. */
+  | { type: 'occurrence'; occurrence: Occurrence; trace: TraceContext }
   | { type: 'span'; span: FinishedSpan }
   | { type: 'log'; level: keyof Log; fields: object; message: string };
 
@@ -86,7 +87,7 @@ export interface ThreadWork {
   /**
    * The daemon delivers notifications: a run is over when its bundle is published, not when all were sent.
    */
-  notify: (occurrence: Occurrence, traceparent?: string) => void;
+  notify: (occurrence: Occurrence, trace?: TraceContext) => void;
   tracer: Tracer;
 }
 
@@ -122,8 +123,8 @@ export async function answerTask(
   const signs = clock.every(signOfLifeMs, () => post({ type: 'alive' }));
   try {
     // What happens in no span of its own happens in that of the run.
-    const notify: ThreadWork['notify'] = (occurrence, traceparent = job.traceparent) =>
-      post({ type: 'occurrence', occurrence, traceparent });
+    const notify: ThreadWork['notify'] = (occurrence, trace = traceOf(job)) =>
+      post({ type: 'occurrence', occurrence, trace });
     const tracer = traced ? relayedTracer(clock, (span) => post({ type: 'span', span })) : noTracer;
     return { ok: true, result: await work(job, { signal: abort.signal, onProgress, log, notify, tracer }) };
   } catch (error) {

@@ -130,6 +130,47 @@ t.test('beyond its limits the look has no answer', async (t) => {
   t.equal((await lastPublished(storage, owner, 'preserve_relative'))?.toISOString(), at(3));
 });
 
+t.test('by itself it reads five catalogs, of 16 MiB at most, among 500 and 20,000 entries', async (t) => {
+  const hours = Object.fromEntries([1, 2, 3, 4, 5, 6].map((hour) => [`${hour}/.publisher.json`, { hour }]));
+  const { storage, read } = await destination(hours);
+  const found = async (given: Storage): Promise<string | undefined> =>
+    (await lastPublished(given, owner, 'preserve_relative'))?.toISOString();
+  t.equal(await found(storage), at(6));
+  t.equal(read.length, 5);
+  /** More of them in the listing, at times long ago. */
+  const among = (count: number, nameOf: (index: number) => string): Storage => ({
+    ...storage,
+    async *list(below, options) {
+      yield* storage.list(below, options);
+      for (let index = 0; index < count; index += 1)
+        yield { key: nameOf(index) as never, type: 'file', size: 1 };
+    },
+    stat: async (key) =>
+      (await storage.stat(key)) ?? { type: 'file', size: 1, version: null, modifiedAt: new Date(0) },
+  });
+  const catalogs = (count: number): Storage => among(count, (index) => `old/${index}/.publisher.json`);
+  const entries = (count: number): Storage => among(count, (index) => `file-${index}`);
+  for (const [given, hour] of [
+    [catalogs(494), at(6)],
+    [catalogs(495), undefined],
+    [entries(19_994), at(6)],
+    [entries(19_995), undefined],
+  ] as const)
+    t.equal(await found(given), hour);
+  const large = (size: number): Storage => ({
+    ...storage,
+    async *list(below, options) {
+      for await (const entry of storage.list(below, options)) yield { ...entry, size };
+    },
+    stat: async (key) => {
+      const stat = await storage.stat(key);
+      return stat && { ...stat, size };
+    },
+  });
+  t.equal(await found(large(16 * 2 ** 20)), at(6));
+  t.equal(await found(large(16 * 2 ** 20 + 1)), undefined);
+});
+
 t.test('a state that is none, and one without a time, do not hide the others', async (t) => {
   const { storage } = await destination({ 'a/.publisher.json': { hour: 3 } });
   await put(storage, 'b/.publisher.json', 'nothing of ours');

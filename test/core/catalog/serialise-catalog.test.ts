@@ -7,6 +7,7 @@ import {
   type OutputRecord,
 } from '../../../src/core/catalog/catalog.ts';
 import { readCanonical } from '../../../src/core/catalog/canonical/reader.ts';
+import { bytesOfRecord, recordToJson } from '../../../src/core/catalog/record-json.ts';
 import {
   catalogBody,
   catalogTooLarge,
@@ -25,6 +26,28 @@ const source = { backend: 'local' as const, id: '/source', path: '.' };
 const plain = { contentType: 'text/plain', cacheControl: null, generator: null };
 const mebibyte = 2 ** 20;
 const empty: Catalog = { generation: 1, updatedAt, bundles: [], outputs: [], pending: null };
+
+t.test('256 MiB may be read that are not laid out as catalogs are written, else twice that', (t) => {
+  t.same([maxWholeCatalogBytes, maxCatalogBytes], [268_435_456, 536_870_912]);
+  t.end();
+});
+
+t.test('the bytes of a record are counted by what it has, and not by what the one before had', (t) => {
+  const shared = output('a', {});
+  const times = ['2026-11-20T00:00:00.000Z', '2026-11-20T00:00:00Z'];
+  const kinds = ['file', 'a longer kind'];
+  for (const updatedAt of times)
+    for (const kind of kinds)
+      for (const owner of [shared.owner, { ...shared.owner, pipelineId: 'another' }])
+        for (const source of [shared.source, { ...shared.source, path: 'a/longer/path' }])
+          for (const generated of [shared.generated, { ...shared.generated, contentType: 'text/html' }]) {
+            const record = { ...shared, updatedAt, kind, owner, source, generated };
+            t.equal(bytesOfRecord(shared), Buffer.byteLength(recordToJson(shared)));
+            for (const one of [record, { ...record, kind: shared.kind }, { ...record, updatedAt: 'now' }])
+              t.equal(bytesOfRecord(one), Buffer.byteLength(recordToJson(one)), recordToJson(one));
+          }
+  t.end();
+});
 
 t.test('the text of a catalog, to the letter', async (t) => {
   const inputs = digestOf('inputs');

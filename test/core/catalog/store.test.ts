@@ -266,3 +266,34 @@ t.test('a survey knows states from whatever else has a name of the publisher', a
     ],
   });
 });
+
+/** A valid state that is laid out otherwise than catalogs are written, and larger than what is held. */
+const large = `${' '.repeat(2 << 20)}${text}`;
+
+t.test('a large state that somebody laid out anew is read as a whole, with its bytes', async (t) => {
+  const storage = memoryStorage({ flavour: 'objects' });
+  await put(storage, '.publisher.json', large);
+  const { state, raw } = await readState(storage);
+  t.equal(state.kind, 'valid');
+  t.match(raw, { size: large.length, digest: digestOf(large) });
+  t.equal(await textOf({ raw }), large);
+});
+
+t.test('a large state that goes between two readings is absent', async (t) => {
+  const inner = memoryStorage({ flavour: 'objects' });
+  await put(inner, '.publisher.json', large);
+  let reads = 0;
+  const storage: Storage = {
+    ...inner,
+    async *read(key) {
+      reads += 1;
+      if (reads === 2) await inner.remove(key);
+      yield* inner.read(key);
+    },
+  };
+  t.same(await readState(storage), { state: { kind: 'absent' }, raw: null });
+  await put(inner, '.publisher.json', large);
+  reads = 0;
+  const failing: Storage = { ...inner, read: (key) => (++reads === 2 ? unreadable : inner).read(key) };
+  await t.rejects(readState(failing), denied);
+});

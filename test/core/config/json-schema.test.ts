@@ -66,6 +66,7 @@ t.test('every setting is described to people, in the reference and in the comple
     'watch',
     'nws',
     'intervals',
+    'releases',
   ];
   for (const [name, setting] of settings(schema)) {
     t.match(setting['description'], /^[A-Z].{15,}[.)]$/, `${name} has a sentence`);

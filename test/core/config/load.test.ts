@@ -66,7 +66,7 @@ t.test('the smallest configuration gets every default', async (t) => {
       staging: {
         directory: '/etc/waybill/staging',
         shared: null,
-        keep: { mostBytes: 2 ** 30, ageMs: 7 * 86_400_000 },
+        keep: { mostBytes: null, ageMs: 7 * 86_400_000 },
       },
       queue: { driver: 'memory' },
       rerun: {
@@ -95,6 +95,7 @@ t.test('the smallest configuration gets every default', async (t) => {
             publicBaseUrl: null,
             cacheControl: null,
             outputs: { checksums: false, archive: false, index: false, sceneMapPage: false },
+            releases: null,
             prune: { enabled: false, keepLatest: null, olderThanMs: null },
             limits: { maxRemoved: null },
             fileConcurrency: 8,

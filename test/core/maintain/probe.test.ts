@@ -226,6 +226,8 @@ t.test(
       '.publisher-probe-edge/a': 600_000,
       '.publisher-probe-young/a': 900_000,
       '.publisher-probe-young/staged/b': 1,
+      '.publisher-probe-younger/a': 1,
+      '.publisher-probe-younger/staged/b': 900_000,
       '.publisher-probe-timeless/a': null,
       '.publisher-probe-file': 900_000,
       'a-bundle/a': 900_000,
@@ -254,13 +256,45 @@ t.test(
   },
 );
 
+t.test('how old that is goes by the clock of the storage, and needs a time', async (t) => {
+  const now = Date.parse('2026-11-20T12:00:00Z');
+  const hour = 3_600_000;
+  for (const [offset, modifiedAt, isLeft] of [
+    [0, 'gone', true],
+    [hour, new Date(now), false],
+    [-hour, new Date(now - hour), true],
+    [-hour, new Date(now - 2 * hour), false],
+    [0, null, true],
+  ] as const) {
+    const inner = memoryStorage({ flavour: 'files' });
+    const name = listedKey('.publisher-probe-other/a');
+    await inner.write(name, bytesBody(''), { mode: 'replace' });
+    const storage: Storage = {
+      ...inner,
+      facts: { ...inner.facts, clockOffsetMs: offset },
+      async stat(key) {
+        const found = await inner.stat(key);
+        if (key !== name || found === undefined) return found;
+        return modifiedAt === 'gone' ? undefined : { ...found, modifiedAt };
+      },
+    };
+    const probe = await probeStorage(storage, { ...testClock(), now: () => new Date(now) }, { write: true });
+    t.equal(probe.rights.remove.answer, 'yes');
+    t.equal((await inner.stat(name)) !== undefined, isLeft, `${offset / hour} h, ${String(modifiedAt)}`);
+  }
+});
+
 t.test('a listing is left once it has answered', async (t) => {
   let isLeft = false;
+  const asked: unknown[] = [];
   const storage: Storage = {
     ...memoryStorage({ flavour: 'objects' }),
-    list: () => ({
+    list: (...question) => ({
       [Symbol.asyncIterator]: () => ({
-        next: async () => ({ done: false, value: { key: listedKey('a'), type: 'file', size: 0 } }),
+        next: async () => {
+          asked.push(question);
+          return { done: false, value: { key: listedKey('a'), type: 'file', size: 0 } };
+        },
         return: async () => {
           isLeft = true;
           return { done: true, value: undefined };
@@ -270,4 +304,5 @@ t.test('a listing is left once it has answered', async (t) => {
   };
   await probeStorage(storage, testClock(), { write: false });
   t.ok(isLeft);
+  t.same(asked, [['', { recursive: false }]], 'and looks into no directory');
 });

@@ -153,6 +153,32 @@ t.test('report names orphans and removes none; keep does not look', async (t) =>
   }
 });
 
+t.test('each destination goes by its own setting, and only those that were asked for', async (t) => {
+  const stand = new Stand(memoryStorage({ flavour: 'files' }), { orphans: 'report' }, ['twin']);
+  await stand.add('new', 'old/x');
+  await stand.run();
+  await stand.drop('old/x');
+  const orphansByDestination = async (request: Partial<PublishRequest>): Promise<unknown[]> =>
+    (await stand.run(request)).destinations.map(({ destinationId, orphans }) => [
+      destinationId,
+      ...orphans.map(({ action }) => action),
+    ]);
+  t.same(await orphansByDestination({}), [['web', 'keep'], ['twin']]);
+  t.same(await orphansByDestination({ destinationIds: ['twin'] }), [['twin']]);
+  t.same(await orphansByDestination({ destinationIds: ['web'] }), [['web', 'keep']]);
+  t.same(await orphansByDestination({ destinationIds: [] }), []);
+});
+
+t.test('what was published of a bundle that is invalid by now is no orphan', async (t) => {
+  const stand = new Stand(memoryStorage({ flavour: 'files' }), { orphans: 'report' });
+  await stand.add('new', 'old/x');
+  await stand.run();
+  await put(stand.source, 'old/x/manifest.json', '{');
+  const result = await stand.run();
+  t.match(result.invalidBundles, [{ bundle: 'old/x' }]);
+  t.same(orphansOf(result), []);
+});
+
 t.test('what another source, another pipeline or another path published is no orphan', async (t) => {
   const web = memoryStorage({ flavour: 'files' });
   const stand = new Stand(web, { orphans: 'remove' });

@@ -1,73 +1,12 @@
 import t from 'tap';
-import type { DestinationConfig, PipelineConfig } from '../../../src/core/config/config.ts';
 import { errorRecord, WaybillError } from '../../../src/core/errors.ts';
-import type { Occurrence } from '../../../src/core/notify/event.ts';
-import { publishPipeline } from '../../../src/core/publish/publish.ts';
-import type { PublishRequest } from '../../../src/core/publish/publish-request.ts';
-import type { PipelineResult, Progress } from '../../../src/core/publish/results/result.ts';
-import type { OpenOptions } from '../../../src/core/storage/backend.ts';
-import type { StorageLocation } from '../../../src/core/storage/backends.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
-import { describeLocation } from '../../../src/core/storage/location.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
-import { contextWith, destinationOf, put, snapshot, testClock } from '../../faults/world.ts';
-import { memoryStorage } from '../../support/memory-storage.ts';
+import { recordingTracer, type FinishedSpan } from '../../../src/core/tracing/span.ts';
+import { put, snapshot, testClock } from '../../faults/world.ts';
+import { newer, oldest, Stand, type Settings } from './stand.ts';
 
 /** One pipeline from a source in memory to a destination in memory, and what is seen of it from outside. */
-
-const oldest = '2026-11-20T00:00:00.000Z';
-const newer = '2026-11-21T00:00:00.000Z';
-
-interface Settings extends Partial<DestinationConfig> {
-  source?: PipelineConfig['source'];
-  request?: Partial<PublishRequest>;
-  signal?: AbortSignal;
-}
-
-class Stand {
-  source: Storage = memoryStorage({ flavour: 'files' });
-  web: Storage = memoryStorage({ flavour: 'files' });
-  /** Each place that was opened, and how. */
-  readonly opened: [string, OpenOptions][] = [];
-  readonly closed: string[] = [];
-  readonly events: Occurrence[] = [];
-  readonly progress: Progress[] = [];
-  opening: (place: string) => void = () => undefined;
-
-  async add(name: string, files: Record<string, string>, created = oldest): Promise<void> {
-    for (const [path, text] of Object.entries(files)) await put(this.source, `${name}/${path}`, text);
-    await put(
-      this.source,
-      `${name}/manifest.json`,
-      JSON.stringify({ created, files: Object.keys(files).sort() }),
-    );
-  }
-
-  async run({ source, request, signal, ...settings }: Settings = {}): Promise<PipelineResult> {
-    const pipeline: PipelineConfig = {
-      ...{ id: 'maps', sourceId: '/source', maxWaiting: null, schedule: null, watch: null },
-      source: source ?? { backend: 'local', path: '/source' },
-      sceneMaps: { contentRules: 'warning' },
-      destinations: [{ ...destinationOf('replacement'), ...settings }],
-    };
-    this.progress.length = 0;
-    const openStorage = async (location: StorageLocation, options: OpenOptions): Promise<Storage> => {
-      const place = describeLocation(location);
-      this.opened.push([place, options]);
-      this.opening(place);
-      const storage = place === '/source' ? this.source : this.web;
-      return { ...storage, close: async () => void this.closed.push(place) };
-    };
-    const context = {
-      ...contextWith(testClock()),
-      openStorage,
-      notify: (occurrence: Occurrence) => void this.events.push(occurrence),
-      ...(signal !== undefined && { signal }),
-    };
-    const onProgress = (progress: Progress): void => void this.progress.push(progress);
-    return publishPipeline(context, pipeline, { dryRun: false, force: false, onProgress, ...request });
-  }
-}
 
 /** A storage in which something happens before a file is read for the first time. */
 function beforeReading(storage: Storage, name: string, happens: () => Promise<void>): Storage {
@@ -162,6 +101,47 @@ t.test('a source that cannot be read fails every destination with its own error,
     );
     t.equal(stand.events.length, dryRun ? 0 : 1);
   }
+});
+
+t.test('where nobody is told, nothing fails for it', async (t) => {
+  const stand = new Stand();
+  stand.opening = (place) => {
+    if (place === '/source') throw new WaybillError('storage_permanent', 'the disk is away');
+  };
+  t.match(await stand.run({ context: { notify: undefined } }), { status: 'failed' });
+});
+
+t.test('a destination has one span, which ends with what came of it', async (t) => {
+  const stand = new Stand();
+  await stand.add('a', { 'a.txt': 'a' });
+  const spans: FinishedSpan[] = [];
+  const report = (span: FinishedSpan): void => void spans.push(span);
+  const tracer = recordingTracer({ clock: testClock(), report, samples: () => true });
+  await stand.run({ context: { tracer } });
+  t.match(spans, [{ name: 'destination', attributes: { 'waybill.action': 'publish_new' } }]);
+  t.equal(spans.length, 1);
+});
+
+t.test('a state that cannot be read fails the bundle with nothing planned', async (t) => {
+  const stand = new Stand();
+  await stand.add('a', { 'a.txt': 'a' });
+  const read = async function* (): AsyncGenerator<Uint8Array> {
+    yield Buffer.alloc(0);
+    throw new Error('a defect');
+  };
+  stand.web = { ...stand.web, read };
+  const { destinations } = await stand.run();
+  t.match(destinations, [{ actions: [{ action: 'error', error: { code: 'internal_error' } }] }]);
+  t.same(destinations[0]?.actions[0]?.outputs, []);
+});
+
+t.test('what a selection is warned of stands in the result', async (t) => {
+  const stand = new Stand();
+  await stand.add('a', { 'a.txt': 'a' });
+  await stand.add('b', { 'b.txt': 'b' });
+  const { destinations } = await stand.run({ mapping: 'fixed' });
+  t.match(destinations[0]?.warnings, [{ code: 'fixed_bundle_selected' }]);
+  t.equal(destinations[0]?.warnings.length, 1);
 });
 
 t.test('an invalid bundle is counted, excludes itself, and is told of', async (t) => {
@@ -269,9 +249,52 @@ for (const [created, name] of [
       ]);
       t.equal(destinations[0]?.warnings.length, 1, 'that of the first selection does not stand beside it');
       t.equal((await snapshot(stand.web)).get('which.txt'), name);
+      t.match(stand.events, [], 'the other run has told of it');
       t.equal(stand.progress.filter(({ type }) => type === 'planned').length, 1);
     },
   );
+
+t.test('fixed: what is selected again is told of by its own name', async (t) => {
+  const stand = new Stand();
+  const real = stand.source;
+  await stand.add('b', { 'which.txt': 'b' });
+  stand.source = beforeReading(real, 'b/which.txt', async () => {
+    await overtake(stand, real, 'c', newer);
+    await stand.add('d', { 'which.txt': 'd' }, '2026-11-22T00:00:00.000Z');
+  });
+  const { destinations } = await stand.run({ mapping: 'fixed' });
+  t.match(destinations, [{ status: 'ok', actions: [{ bundle: 'd', action: 'replace_catalog' }] }]);
+  t.match(stand.events, [{ type: 'bundle.published', data: { bundle: { path: 'd' } } }]);
+  t.equal(stand.events.length, 1);
+});
+
+t.test('fixed: overtaken again and again, a run gives up after ten selections', async (t) => {
+  const stand = new Stand();
+  await stand.add('b', { 'which.txt': 'b' });
+  t.match(await stand.run({ mapping: 'fixed' }), { status: 'ok' });
+  await stand.add('b', { 'which.txt': 'B' });
+  const inner = stand.web;
+  let overtaken = 0;
+  stand.web = {
+    ...inner,
+    async write(key, body, options) {
+      // Whoever takes the lease next finds a newer bundle published.
+      if (key === '.publisher.lock' && overtaken < 100) {
+        overtaken += 1;
+        const state = (await snapshot(inner)).get('.publisher.json') ?? '';
+        const next = state
+          .replace(/"generation": \d+/, `"generation": ${overtaken + 1}`)
+          .replace(/"created":"[^"]+"/, '"created":"2026-12-01T00:00:00.000Z"');
+        await put(inner, '.publisher.json', next);
+      }
+      return inner.write(key, body, options);
+    },
+  };
+  const { destinations } = await stand.run({ mapping: 'fixed' });
+  t.match(destinations, [{ actions: [{ action: 'error', error: { code: 'destination_busy' } }] }]);
+  t.equal(overtaken, 10);
+  t.equal((await snapshot(inner)).get('which.txt'), 'b');
+});
 
 t.test('fixed: what selecting again fails with is what the bundle fails with', async (t) => {
   const spoil: [string, (source: Storage) => Promise<unknown>, object][] = [
@@ -326,6 +349,16 @@ t.test(
     t.equal(stand.opened.filter(([place]) => place === '/source').length, 2);
   },
 );
+
+t.test('preserve_relative: each of several older bundles takes the place of its own', async (t) => {
+  const stand = new Stand();
+  for (const name of ['a', 'b']) await stand.add(name, { 'which.txt': 'new' }, newer);
+  await stand.run();
+  for (const name of ['a', 'b']) await stand.add(name, { 'which.txt': name });
+  await stand.run();
+  const files = await snapshot(stand.web);
+  t.same([files.get('a/which.txt'), files.get('b/which.txt')], ['a', 'b']);
+});
 
 t.test('replacing the destination root is warned of, as what it is', async (t) => {
   const stand = new Stand();
@@ -427,4 +460,16 @@ t.test('what fails a stopped publication for another reason keeps that reason', 
   };
   const { destinations } = await stand.run({ signal: stop.signal });
   t.match(destinations[0]?.actions, [{ error: { code: 'storage_denied' } }]);
+  for (const isStopped of [false, true]) {
+    const stopping = new AbortController();
+    stand.web = {
+      ...stand.web,
+      write: async () => {
+        if (isStopped) stopping.abort(new Error('SIGTERM'));
+        throw new Error('a defect');
+      },
+    };
+    const { destinations } = await stand.run({ signal: stopping.signal });
+    t.match(destinations[0]?.actions, [{ error: { code: 'internal_error' } }]);
+  }
 });

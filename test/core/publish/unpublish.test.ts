@@ -4,11 +4,11 @@ import { lockText } from '../../../src/core/lease/lock-file.ts';
 import { newHolder, retire } from '../../../src/core/lease/this-holder.ts';
 import { WaybillError } from '../../../src/core/errors.ts';
 import type { Occurrence } from '../../../src/core/notify/event.ts';
-import {
-  unpublish,
-  type UnpublishReport,
-  type UnpublishRequest,
-} from '../../../src/core/publish/unpublish/unpublish.ts';
+import type {
+  UnpublishReport,
+  UnpublishRequest,
+} from '../../../src/core/publish/unpublish/unpublish-request.ts';
+import { unpublish } from '../../../src/core/publish/unpublish/unpublish.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
 import { within } from '../../../src/core/storage/wrappers/within.ts';

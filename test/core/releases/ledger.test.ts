@@ -8,6 +8,7 @@ import {
   emptyLedger,
   forgetting,
   lastGood,
+  leaving,
   resumed,
   rollbackTo,
   rolledBack,
@@ -15,7 +16,7 @@ import {
   type Releases,
 } from '../../../src/core/releases/ledger.ts';
 import type { ReleaseId } from '../../../src/core/releases/release.ts';
-import { retired, type StoredRelease } from '../../../src/core/releases/retention.ts';
+import { isRetirementDue, retired, type StoredRelease } from '../../../src/core/releases/retention.ts';
 
 const idOf = (n: number): ReleaseId => `202611${10 + n}T100000Z-0000000${n}` as ReleaseId;
 const [a, b, c] = [idOf(0), idOf(1), idOf(2)] as const;
@@ -187,4 +188,30 @@ t.test('a ledger that is none is told, with its place', async (t) => {
   t.throws(() => parseReleases(Buffer.from([0xff]), '"site"'), { message: /is not UTF-8/ });
   const foreign = good.replace('{', '{ "current": "elsewhere",');
   t.match(parseReleases(Buffer.from(foreign), 'x'), { current: null, foreignTarget: 'elsewhere' });
+});
+
+t.test(
+  'whether something is to be retired follows from the ledger, without a look at any release',
+  async (t) => {
+    const releases = [0, 1, 2, 3].reduce((before, n) => switched(before, idOf(n), n), start);
+    const rule = { keep: 1, lingerMs: 60_000 };
+    t.equal(isRetirementDue(releases, rule, new Date(at(60))), true);
+    t.equal(isRetirementDue(releases, { ...rule, keep: 3 }, new Date(at(60))), false);
+    t.equal(
+      isRetirementDue(releases, { ...rule, lingerMs: 3_600_000 }, new Date(at(60))),
+      false,
+      'they linger',
+    );
+    const announced = { ...releases, ledger: announcing(releases.ledger, [a]) };
+    t.equal(isRetirementDue(announced, { ...rule, keep: 3 }, new Date(at(60))), true, 'a removal goes on');
+    t.equal(isRetirementDue(start, rule, new Date(at(60))), false);
+  },
+);
+
+t.test('taken down, nothing is current or held back any more', async (t) => {
+  const back = wentBack(switched(switched(start, a, 1), b, 2), a, 3);
+  const left: Releases = { ...back, ledger: leaving(back, at(4)), current: null };
+  t.same(rolledBack(left), []);
+  t.equal(lastGood(left), a, 'what was current last');
+  t.equal(left.ledger.history.find(({ id }) => id === a)?.leftAt, at(4));
 });

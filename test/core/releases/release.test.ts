@@ -5,6 +5,7 @@ import {
   releaseAt,
   releaseIdOf,
   releaseKey,
+  releasePathOf,
   type ReleaseId,
   type ReleasedOutput,
 } from '../../../src/core/releases/release.ts';
@@ -70,4 +71,20 @@ t.test('only what is an id is taken for one', async (t) => {
   ])
     t.equal(releaseAt(target), null, target);
   t.equal(releaseAt(`releases/${id}`), id as ReleaseId);
+});
+
+t.test('a managed path tells whether it is a release, and of which bundle path', async (t) => {
+  const id = '20261121T101500Z-9f2c41aa' as ReleaseId;
+  t.same(releasePathOf(`site/maps/releases/${id}`), { bundlePath: 'site/maps', id });
+  t.same(releasePathOf(`releases/${id}`), { bundlePath: '.', id });
+  for (const path of [
+    '',
+    '.',
+    'releases',
+    `site/${id}`,
+    `site/releases/${id}/x`,
+    `xreleases/${id}`,
+    'site/releases/x',
+  ])
+    t.equal(releasePathOf(path), null, path);
 });

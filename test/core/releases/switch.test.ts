@@ -8,12 +8,12 @@ import { localStorage } from '../../../src/core/storage/local/driver.ts';
 import { removeRelease } from '../../../src/core/publish/unpublish/remove-release.ts';
 import { currentObjectKey, releaseKey, type ReleaseId } from '../../../src/core/releases/release.ts';
 import { readReleases, requireReleases } from '../../../src/core/releases/store.ts';
-import { releaseIn, storedReleases } from '../../../src/core/releases/stored-releases.ts';
+import { releaseIn, surveyReleases } from '../../../src/core/releases/stored-releases.ts';
 import { retireReleases } from '../../../src/core/releases/retire.ts';
 import { activate, promote, resume, rollBack } from '../../../src/core/releases/switch.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
 import { memoryStorage } from '../../support/memory-storage.ts';
-import { lookAtReleases, publishRelease, retire, site, siteOf } from '../../faults/release-world.ts';
+import { lookAtReleases, writeRelease, retire, site, siteOf } from '../../faults/release-world.ts';
 import { withFaults } from '../../faults/with-faults.ts';
 import { contextWith, testClock } from '../../faults/world.ts';
 
@@ -27,7 +27,7 @@ const worlds = {
 async function withReleases(root: Storage, count: number): Promise<ReleaseId[]> {
   const ids: ReleaseId[] = [];
   for (let n = 0; n < count; n += 1) {
-    const id = await publishRelease(root, n);
+    const id = await writeRelease(root, n);
     t.match(await activate(context, siteOf(root), id, how), { outcome: 'switched', to: id });
     ids.push(id);
   }
@@ -44,7 +44,7 @@ for (const [name, open] of Object.entries(worlds)) {
     const held = { outcome: 'refused', refusal: { why: 'rolled_back', id: second } };
     t.same(await activate(context, storage, second, how), held);
     t.same(await activate(context, storage, second, how), held, 'however often it is tried');
-    const third = await publishRelease(root, 2);
+    const third = await writeRelease(root, 2);
     t.same(await activate(context, storage, third, how), { outcome: 'switched', from: first, to: third });
     t.same(await rollBack(context, storage, null, how), { outcome: 'switched', from: third, to: first });
     t.match(await promote(context, storage, third, how), { outcome: 'switched', to: third });
@@ -135,7 +135,7 @@ t.test('local: a pointer that names no release is left alone', async (t) => {
   const root = t.testdir({ [site]: {}, other: { precious: 'x' } });
   symlinkSync('../other', path.join(root, site, 'current'));
   const opened = await localStorage(root);
-  const id = await publishRelease(opened, 0);
+  const id = await writeRelease(opened, 0);
   const refusal = { why: 'foreign_pointer', target: '../other' };
   t.match(await activate(context, siteOf(opened), id, how), { outcome: 'refused', refusal });
   t.equal(readlinkSync(path.join(root, site, 'current')), '../other');
@@ -178,9 +178,9 @@ t.test('a release that is being written is not removed, and one that was abandon
       return root.write(name, body, options);
     },
   };
-  const publication = publishRelease(slow, 5);
+  const publication = writeRelease(slow, 5);
   await isStaging;
-  const written = (await storedReleases(siteOf(root))).filter(({ state }) => state === 'writing');
+  const written = (await surveyReleases(siteOf(root))).stored.filter(({ state }) => state === 'writing');
   t.equal(written.length, 1, 'its intent stands');
   t.same(await retire(root, 0), []);
   steps.emit('onward');
@@ -193,8 +193,10 @@ t.test('a release that is being written is not removed, and one that was abandon
     { kind: 'crash', at: 12, code: 'storage_transient' },
     { operations: [], fired: false, mutations: 0 },
   );
-  await t.rejects(publishRelease(killed, 6));
-  const [abandoned] = (await storedReleases(siteOf(root))).filter(({ state }) => state === 'abandoned');
+  await t.rejects(writeRelease(killed, 6));
+  const [abandoned] = (await surveyReleases(siteOf(root))).stored.filter(
+    ({ state }) => state === 'abandoned',
+  );
   t.ok(abandoned);
   t.match(await activate(context, siteOf(root), abandoned?.id as ReleaseId, how), {
     refusal: { why: 'unfinished' },
@@ -208,7 +210,7 @@ t.test('a slow retention leaves alone what was removed and published anew meanwh
   const [first] = (await withReleases(root, 3)) as [ReleaseId];
   const meanwhile = async (): Promise<void> => {
     t.same(await retire(root, 0), [first], 'another process is quicker');
-    t.equal(await publishRelease(root, 0), first);
+    t.equal(await writeRelease(root, 0), first);
     t.match(await activate(context, storage, first, how), { outcome: 'switched', to: first });
   };
   await retireReleases(context, storage, {
@@ -227,4 +229,17 @@ t.test('a slow retention leaves alone what was removed and published anew meanwh
     ledger.history.some(({ id }) => id === first),
     'it is remembered',
   );
+});
+
+t.test('a release that follows another one than the current is not switched to', async (t) => {
+  const root = memoryStorage({ flavour: 'files' });
+  const storage = siteOf(root);
+  const [first, second] = (await withReleases(root, 2)) as [ReleaseId, ReleaseId];
+  const third = await writeRelease(root, 2);
+  const refused = { outcome: 'refused', refusal: { why: 'overtaken', id: third } };
+  for (const from of [first, null])
+    t.same(await activate(context, storage, third, { ...how, from }), refused);
+  t.equal((await readReleases(storage)).current, second);
+  t.match(await activate(context, storage, second, { ...how, from: first }), { outcome: 'unchanged' });
+  t.match(await activate(context, storage, third, { ...how, from: second }), { outcome: 'switched' });
 });

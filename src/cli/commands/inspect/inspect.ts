@@ -12,8 +12,10 @@ import { findOrphans } from '../../../core/publish/orphans/find-orphans.ts';
 import { heldPaths, type PublishedFrom } from '../../../core/publish/orphans/orphan.ts';
 import { mapBundles } from '../../../core/publish/selection/mapping.ts';
 import { readableSource } from '../../../core/publish/readable-source.ts';
+import { publishedState } from '../../../core/releases/published-state.ts';
 import { parseBundlePath } from '../../../core/storage/key.ts';
 import { describeLocation } from '../../../core/storage/location.ts';
+import type { Storage } from '../../../core/storage/storage.ts';
 import { within } from '../../../core/storage/wrappers/within.ts';
 import type { ConfiguredOptions } from '../../options.ts';
 import { columns, makeOutput, plural, type Output } from '../../output.ts';
@@ -38,6 +40,8 @@ interface DestinationView {
   targets: {
     bundle: string;
     destinationPath: string;
+    /** The current one; null in place, and if there is none. */
+    release: string | null;
     state: string;
     generation: number | null;
     outputs: number | null;
@@ -142,7 +146,7 @@ async function view(
   found: Discovery,
   from: PublishedFrom,
 ): Promise<DestinationView> {
-  const { id, mapping, workflow, location } = destination;
+  const { id, mapping, workflow, location, releases } = destination;
   const seen: DestinationView = {
     destinationId: id,
     location: describeLocation(location),
@@ -157,8 +161,9 @@ async function view(
       const storage = await context.openStorage(location, { readOnly: true, dryRun: true });
       onRelease(() => storage.close());
       for (const { bundle, destinationPath } of mapBundles(mapping, found.candidates).selected) {
-        const { state } = await readState(within(storage, parseBundlePath(destinationPath)));
-        seen.targets.push({ bundle: bundle.path, destinationPath, ...stateView(state) });
+        const at = within(storage, parseBundlePath(destinationPath));
+        const { state, release } = releases === null ? await inPlace(at) : await publishedState(at);
+        seen.targets.push({ bundle: bundle.path, destinationPath, release, ...stateView(state) });
       }
       if (mapping === 'fixed') return;
       const { orphans } = await findOrphans(storage, from, heldPaths(found), { counted: false });
@@ -169,6 +174,10 @@ async function view(
     seen.error = errorRecord(error);
   }
   return seen;
+}
+
+async function inPlace(at: Storage): Promise<{ state: CatalogState; release: null }> {
+  return { state: (await readState(at)).state, release: null };
 }
 
 function stateView(state: CatalogState): {
@@ -215,7 +224,7 @@ function print(
       `from ${target.bundle}`,
       target.generation === null
         ? `state ${target.state}`
-        : `generation ${target.generation}, ${plural(target.outputs ?? 0, 'output')}`,
+        : `${target.release === null ? `generation ${target.generation}` : `release ${target.release}`}, ${plural(target.outputs ?? 0, 'output')}`,
       target.interrupted ? style.yellow('interrupted; the next run finishes it') : '',
     ]);
     for (const line of columns(states, '  ')) output.data(line);

@@ -43,7 +43,14 @@ async function pruneNow(
     location,
     limits,
     prune: policy,
+    releases,
   } = destinationOf(pipelineOf(prepared.config, options.pipeline), options.destination);
+  if (releases !== null)
+    throw new WaybillError(
+      'prune_disabled',
+      `destination "${options.destination}" keeps releases, which are removed as a whole and by themselves`,
+      { hint: 'releases.keep and releases.linger say how many stay, and for how long' },
+    );
   const maxRemoved = options.allowRemovals === true ? null : limits.maxRemoved;
   const owner = { pipelineId: options.pipeline, destinationId: options.destination };
   const notified = await withNotifier(

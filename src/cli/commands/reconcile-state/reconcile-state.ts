@@ -1,5 +1,6 @@
 import { withReleasers } from '../../../core/lifecycle.ts';
 import { reconcile, type ReconcileReport } from '../../../core/maintain/reconcile.ts';
+import { releasePathOf } from '../../../core/releases/release.ts';
 import type { DestinationOptions } from '../../options.ts';
 import { makeOutput, plural, type Output } from '../../output.ts';
 import { destinationOf, pipelineOf, setUp } from '../../set-up.ts';
@@ -59,7 +60,9 @@ function print(paths: readonly ReconcileReport[], dryRun: boolean, output: Outpu
         ? dryRun
           ? 'record would be removed'
           : 'record removed'
-        : 'of another owner, kept (--all-owners)';
+        : releasePathOf(destinationPath) === null
+          ? 'of another owner, kept (--all-owners)'
+          : 'a release does not change; `waybill verify --repair` writes it again';
       output.data(
         `  ${style.yellow('missing')}    ${path}  ${style.dim(`${owner.pipelineId}/${owner.destinationId}, ${verb}`)}`,
       );

@@ -97,20 +97,23 @@ function mark({ error, action }: ActionResult, { style }: Output): string {
 }
 
 function amount(result: ActionResult, dryRun: boolean): string {
-  const { action, outputs, changes } = result;
+  const { action, outputs, changes, release } = result;
   if (action === 'skip_same') return plural(outputs.length, 'output');
-  const { written, kept, removed, bytes } = dryRun
-    ? predicted(changes, outputs)
+  const { written, linked, kept, removed, bytes } = dryRun
+    ? predicted(changes, outputs, release !== null)
     : {
         written: result.outputsWritten,
+        linked: result.outputsLinked,
         kept: result.outputsKept,
         removed: result.outputsRemoved,
         bytes: result.bytesWritten,
       };
   const parts = [
     ...(written > 0 ? [plural(written, 'output'), formatSize(bytes)] : []),
+    ...(linked > 0 ? [`${linked} linked`] : []),
     ...(kept > 0 ? [`${kept} kept`] : []),
     ...(removed > 0 ? [`${removed} removed`] : []),
+    ...(release === null ? [] : [`release ${release}`]),
   ];
   return parts.join(', ');
 }
@@ -118,13 +121,16 @@ function amount(result: ActionResult, dryRun: boolean): string {
 function predicted(
   changes: ActionResult['changes'],
   outputs: ActionResult['outputs'],
-): { written: number; kept: number; removed: number; bytes: number } {
+  isRelease: boolean,
+): { written: number; linked: number; kept: number; removed: number; bytes: number } {
   const count = (...fates: Fate[]): number => changes.filter(({ fate }) => fates.includes(fate)).length;
   const written = new Set(
     changes.filter(({ fate }) => fate === 'add' || fate === 'change').map(({ path }) => path),
   );
   const bytes = outputs.reduce((sum, { path, size }) => sum + (written.has(path) ? size : 0), 0);
-  return { written: written.size, kept: count('keep', 'refresh'), removed: count('remove'), bytes };
+  const stays = count('keep', 'refresh');
+  const [linked, kept] = isRelease ? [stays, 0] : [0, stays];
+  return { written: written.size, linked, kept, removed: count('remove'), bytes };
 }
 
 function tell(what: string, error: ErrorRecord, { data, style }: Output, indent: string): void {

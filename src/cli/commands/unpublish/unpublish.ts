@@ -1,14 +1,15 @@
-import type { DestinationConfig, PipelineConfig } from '../../../core/config/config.ts';
+import type { DestinationConfig } from '../../../core/config/config.ts';
 import { errorRecord, WaybillError, type ErrorRecord } from '../../../core/errors.ts';
 import type { Finding } from '../../../core/finding.ts';
 import { withReleasers } from '../../../core/lifecycle.ts';
-import { unpublish, type UnpublishReport } from '../../../core/publish/unpublish/unpublish.ts';
+import type { UnpublishReport } from '../../../core/publish/unpublish/unpublish-request.ts';
+import { unpublish } from '../../../core/publish/unpublish/unpublish.ts';
 import { formatSize } from '../../../core/settings/units.ts';
 import { exitCodes } from '../../exit-codes.ts';
-import { parseRelativePath } from '../../../core/paths.ts';
+import { givenBundlePath } from '../../bundle-path.ts';
 import type { ConfiguredOptions } from '../../options.ts';
 import { makeOutput, plural, type Output } from '../../output.ts';
-import { destinationOf, pipelineOf, setUp, type SetUp } from '../../set-up.ts';
+import { onlyDestination, pipelineOf, setUp, type SetUp } from '../../set-up.ts';
 import { untilStopped } from '../../stop-signal.ts';
 import { withNotifier } from '../../with-notifier.ts';
 
@@ -22,18 +23,8 @@ export type UnpublishOptions = ConfiguredOptions & {
 /** `waybill unpublish`. */
 export async function unpublishBundlePath(given: string, options: UnpublishOptions): Promise<number> {
   const output = makeOutput({ json: options.format === 'json', color: options.color });
-  // As a shell completes a directory.
-  const destinationPath = given.replace(/^\.\/(?=.)/, '').replace(/(?<=[^/])\/+$/, '');
-  requireBundlePath(destinationPath);
+  const destinationPath = givenBundlePath(given);
   return untilStopped((signal) => unpublishNow(destinationPath, options, output, signal));
-}
-
-function requireBundlePath(destinationPath: string): void {
-  const verdict = destinationPath === '.' ? { ok: true as const } : parseRelativePath(destinationPath);
-  if (!verdict.ok)
-    throw new WaybillError('usage', `"${destinationPath}" is no bundle path: it ${verdict.reason}`, {
-      hint: 'give it relative to the root of the destination, as `waybill run` names it after target=',
-    });
 }
 
 async function unpublishNow(
@@ -52,7 +43,7 @@ async function unpublishNow(
     notifies: true,
     verbose,
   });
-  const destination = theDestination(pipelineOf(prepared.config, pipelineId), options.destination);
+  const destination = onlyDestination(pipelineOf(prepared.config, pipelineId), options.destination);
   const { outcome, warnings } = await attempt(prepared, destinationPath, destination, options);
   const report = outcome instanceof WaybillError ? null : outcome;
   const error = outcome instanceof WaybillError ? errorRecord(outcome) : null;
@@ -95,26 +86,18 @@ async function attempt(
   return { outcome: result, warnings: [...prepared.warnings, ...warnings] };
 }
 
-function theDestination(pipeline: PipelineConfig, named: string | undefined): DestinationConfig {
-  const [only, ...others] = pipeline.destinations;
-  if (named !== undefined || only === undefined) return destinationOf(pipeline, named ?? '');
-  if (others.length === 0) return only;
-  throw new WaybillError('usage', `pipeline "${pipeline.id}" has several destinations: name one`, {
-    hint: `--destination ${pipeline.destinations.map(({ id }) => id).join(' | ')}`,
-  });
-}
-
 function told(report: UnpublishReport | null): object {
-  if (report === null) return { bundle: null, outputs: [], bytes: 0, removesCatalog: false, staying: [] };
-  const { bundle, outputs, bytes, staying } = report;
+  if (report === null)
+    return { bundle: null, outputs: [], bytes: 0, removesCatalog: false, releases: [], staying: [] };
+  const { bundle, outputs, bytes, staying, releases } = report;
   return {
     bundle: bundle === null ? null : { path: bundle.source.path, created: bundle.created },
-    ...{ outputs, bytes, removesCatalog: staying.length === 0, staying },
+    ...{ outputs, bytes, removesCatalog: staying.length === 0, releases, staying },
   };
 }
 
 function print(
-  { destinationPath, outputs, bytes, staying }: UnpublishReport,
+  { destinationPath, outputs, bytes, staying, releases }: UnpublishReport,
   dryRun: boolean,
   { data, style }: Output,
 ): void {
@@ -122,6 +105,7 @@ function print(
     data(`${style.yellow('remove')}  ${destinationPath === '.' ? path : `${destinationPath}/${path}`}`);
   for (const { pipelineId, destinationId } of staying)
     data(`${style.dim('stays')}   what ${pipelineId}/${destinationId} has published there, and the catalog`);
+  for (const id of releases) data(`${style.yellow('remove')}  release ${id}`);
   const what = `${plural(outputs.length, 'output')} (${formatSize(bytes)})`;
   const end = dryRun ? `${what} would be removed; nothing was deleted` : `${what} removed`;
   data(`${style.green('done')}  target=${destinationPath}: ${end}`);

@@ -57,6 +57,26 @@ const sourceId = text('a name on one line', 'text')
   )
   .example('maps');
 
+export const initialReleases = { keep: 5, linger: '10m', current_in_url: false } as const;
+
+const releases = map({
+  keep: integer(0, 1_000)
+    .default(initialReleases.keep)
+    .description(
+      'How many releases stay beside the current one: those that were used last. The one that a rollback would go to stays in any case.',
+    ),
+  linger: duration({ atLeast: '0s', atMost: '366d' })
+    .default(initialReleases.linger)
+    .description(
+      'How long a release stays at least after another became current, for readers that are at it still.',
+    ),
+  current_in_url: boolean()
+    .default(initialReleases.current_in_url)
+    .description(
+      'Whether the URLs of outputs have current/ after the bundle path: true if the server serves the destination as it is, false if it leads each bundle path to its current release by itself.',
+    ),
+}).description('With layout: releases, what is kept of them.');
+
 const destination = {
   mapping: choice('preserve_relative', 'fixed')
     .default('preserve_relative')
@@ -76,6 +96,12 @@ const destination = {
     .description(
       'What a run does with bundle paths that this pipeline published from bundles that the source no longer holds: they stay unmentioned, are reported, or are unpublished once all else of the pipeline has succeeded. Other than keep, it needs a source that is read, and mapping preserve_relative.',
     ),
+  layout: choice('in_place', 'releases')
+    .default('in_place')
+    .description(
+      'How a publication reaches readers: in_place writes and replaces the files that are read; releases makes a directory of its own and then, in one step, the one that readers are given. See releases.md.',
+    ),
+  releases,
   public_base_url: baseUrl()
     .description(
       'URL under which the root of the destination is reachable; each output then carries its own URL.',

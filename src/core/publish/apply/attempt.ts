@@ -169,15 +169,17 @@ export class Attempt {
   }
 
   async #write(key: Key, output: PlannedOutput, mode: 'scratch' | 'replace'): Promise<void> {
-    const { storage, onBytes, onOutput } = this.#options;
-    const written = storage.write(key, output.body, {
-      mode,
-      digest: output.digest,
-      headers: headersOf(output),
-      signal: this.#abort,
-      ...(onBytes === undefined ? {} : { onBytes }),
-    });
-    await namingBody(output.path, written);
+    const { storage, onBytes, onOutput, duplicate } = this.#options;
+    if ((await duplicate?.(output, key)) !== true) {
+      const written = storage.write(key, output.body, {
+        mode,
+        digest: output.digest,
+        headers: headersOf(output),
+        signal: this.#abort,
+        ...(onBytes === undefined ? {} : { onBytes }),
+      });
+      await namingBody(output.path, written);
+    }
     onOutput?.(output.path);
   }
 

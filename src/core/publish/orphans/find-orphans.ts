@@ -1,8 +1,9 @@
 import type { PublishedBundle } from '../../catalog/catalog.ts';
-import { reportedPath, surveyDestination } from '../../catalog/managed-paths.ts';
+import { surveyDestination } from '../../catalog/managed-paths.ts';
 import { publishedBy } from '../../catalog/published-bundles.ts';
-import { readState } from '../../catalog/store.ts';
 import { sameOwner } from '../../identity.ts';
+import { bundlePathsAmong, publishedState } from '../../releases/published-state.ts';
+import { parseBundlePath } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { within } from '../../storage/wrappers/within.ts';
 import { unpublication } from '../unpublish/unpublication.ts';
@@ -19,6 +20,7 @@ export interface Orphan {
   bytes: number;
   /** Of the catalog that says so. */
   generation: number;
+  updatedAt: string;
 }
 
 export interface FoundOrphans {
@@ -40,11 +42,10 @@ export async function findOrphans(
   { counted }: { counted: boolean },
 ): Promise<FoundOrphans> {
   const found: FoundOrphans = { orphans: [], counts: { goes: 0, total: 0 } };
-  for (const path of (await surveyDestination(root)).paths) {
-    const destinationPath = reportedPath(path);
+  for (const destinationPath of bundlePathsAmong((await surveyDestination(root)).paths)) {
     const mayGo = !isHeld(held, destinationPath);
     if (!mayGo && !counted) continue;
-    const { state } = await readState(within(root, path));
+    const { state } = await publishedState(within(root, parseBundlePath(destinationPath)));
     if (state.kind !== 'valid') continue;
     const own = state.catalog.outputs.filter(({ owner }) => sameOwner(owner, from.owner));
     found.counts.total += own.length;
@@ -56,6 +57,7 @@ export async function findOrphans(
       outputs: [...unpublication(state.catalog, from.owner, destinationPath).removes],
       bytes: own.reduce((sum, { size }) => sum + size, 0),
       generation: state.catalog.generation,
+      updatedAt: state.catalog.updatedAt,
     });
   }
   return found;

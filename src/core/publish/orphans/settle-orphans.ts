@@ -115,7 +115,7 @@ async function remove(
   orphan: Orphan,
   { dryRun, runId, onOrphan, leaseTimes }: PublishRequest,
 ): Promise<OrphanResult | null> {
-  const { destinationPath, generation } = orphan;
+  const { destinationPath, generation, updatedAt } = orphan;
   try {
     const { outputs, bytes } = await unpublish(context, root, {
       ...{ owner: from.owner, destinationPath, dryRun, concurrency: destination.fileConcurrency },
@@ -124,7 +124,9 @@ async function remove(
       orphan: {
         runId: runId ?? null,
         isStill: (catalog) =>
-          catalog.generation === generation && isFromSource(catalog, from, destinationPath),
+          catalog.generation === generation &&
+          catalog.updatedAt === updatedAt &&
+          isFromSource(catalog, from, destinationPath),
         onDecided: onOrphan,
       },
       ...(leaseTimes === undefined ? {} : { leaseTimes }),

@@ -7,12 +7,15 @@ import type { ActionResult } from './result.ts';
  * Results of the publication of one bundle to one destination. Pure.
  */
 
+/** What was done at a destination; in place nothing is linked. */
+export type Done = Applied & Pick<ActionResult, 'outputsLinked' | 'bytesLinked'>;
+
 /** What was done by this plan, or, if nothing was applied, what it would do or why it refuses. */
 export function plannedResult(
   bundlePath: string,
   plan: Plan,
   planned: readonly PlannedOutput[],
-  applied: Applied | null,
+  applied: Applied | Done | null,
 ): ActionResult {
   return {
     bundle: bundlePath,
@@ -22,7 +25,9 @@ export function plannedResult(
     changes: plan.changes,
     unkept: plan.unkept,
     outputs: outputsOf(planned),
-    ...(applied ?? nothingApplied),
+    release: null,
+    ...nothingApplied,
+    ...applied,
     error: refusal(plan),
   };
 }
@@ -42,21 +47,24 @@ export function failedResult(
     changes: [],
     unkept: [],
     outputs: outputsOf(planned),
+    release: null,
     ...nothingApplied,
     error: errorRecord(error),
   };
 }
 
-const nothingApplied: Applied = {
+const nothingApplied: Done = {
   outputsWritten: 0,
+  outputsLinked: 0,
   outputsKept: 0,
   outputsRemoved: 0,
   bytesWritten: 0,
+  bytesLinked: 0,
   bytesKept: 0,
 };
 
 /** What was done by a publication that found nothing to do: every output stayed as it was. Pure. */
-export function allKept(planned: readonly PlannedOutput[]): Applied {
+export function allKept(planned: readonly PlannedOutput[]): Done {
   const bytesKept = planned.reduce((sum, { size }) => sum + size, 0);
   return { ...nothingApplied, outputsKept: planned.length, bytesKept };
 }

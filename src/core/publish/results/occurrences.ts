@@ -40,12 +40,15 @@ export function publicationOccurrence(
     type: 'bundle.published',
     data: {
       ...about,
+      release: result.release,
       counts: {
         outputs: result.outputs.length,
         outputs_written: result.outputsWritten,
+        outputs_linked: result.outputsLinked,
         outputs_kept: result.outputsKept,
         outputs_removed: result.outputsRemoved,
         bytes_written: result.bytesWritten,
+        bytes_linked: result.bytesLinked,
         bytes_kept: result.bytesKept,
       },
       outputs: listed,

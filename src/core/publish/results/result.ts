@@ -18,14 +18,22 @@ export interface ActionResult {
   /** Every planned output; `size` in bytes, `url` null unless one is configured. */
   outputs: { path: string; kind: string; digest: string; size: number; url: string | null }[];
   /**
-   * What was done; all 0 in a dry run and after a failure. Written and kept outputs together are all planned
-   * ones.
+   * The release that was published, or would be; of a `skip_same` the current one, or the one that was rolled
+   * back. Null in place, and where none was planned.
+   */
+  release: string | null;
+  /**
+   * What was done; all 0 in a dry run, after a failure, and where a rollback holds the outputs back. Written,
+   * linked and kept outputs together are all planned ones.
    */
   outputsWritten: number;
+  /** Planned outputs that a release got from the one before it, without passing through this machine. */
+  outputsLinked: number;
   /** Planned outputs whose bytes stayed as they were, the refreshed ones included. */
   outputsKept: number;
   outputsRemoved: number;
   bytesWritten: number;
+  bytesLinked: number;
   bytesKept: number;
   error: ErrorRecord | null;
 }

@@ -1,16 +1,15 @@
-import type { Catalog, OutputRecord, PublishedBundle } from '../../catalog/catalog.ts';
+import type { OutputRecord } from '../../catalog/catalog.ts';
 import { findClaimAbove } from '../../catalog/claim-above.ts';
-import { reportedPath, surveyDestination } from '../../catalog/managed-paths.ts';
+import { surveyDestination } from '../../catalog/managed-paths.ts';
 import { publishedBy } from '../../catalog/published-bundles.ts';
 import { readState, requireCatalog, type StoredState } from '../../catalog/store.ts';
 import { nearest } from '../../config/nearest.ts';
 import type { CoreContext } from '../../context.ts';
 import { WaybillError } from '../../errors.ts';
-import type { Owner } from '../../identity.ts';
-import type { LeaseTimes } from '../../lease/lease.ts';
 import { whileHeld } from '../../lease/while-held.ts';
 import { decidingUnderLease, sweepAbandoned } from '../../lease/with-lease.ts';
-import type { Amount } from '../../settings/units.ts';
+import { bundlePathsAmong } from '../../releases/published-state.ts';
+import { releasePathOf } from '../../releases/release.ts';
 import { parseBundlePath } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { within } from '../../storage/wrappers/within.ts';
@@ -18,51 +17,20 @@ import { apply } from '../apply/apply.ts';
 import { refuseObstructed } from '../apply/preflight.ts';
 import { plannedRemovals, refuseRemovals } from '../refusals/removal-limit.ts';
 import { unpublishOccurrence } from '../results/occurrences.ts';
-import { unpublication, type DecidedOrphan, type Unpublication } from './unpublication.ts';
-
-export interface UnpublishRequest {
-  owner: Owner;
-  /** The bundle path, relative to the destination root; `.` for the root. */
-  destinationPath: string;
-  /** `limits.max_removed` of the destination; null allows any number. */
-  maxRemoved: Amount | null;
-  /** Report what would go; nothing is removed and no lease is taken. */
-  dryRun: boolean;
-  /** Files kept or removed at once. */
-  concurrency: number;
-  /** Set if a run removes what its source no longer holds. */
-  orphan?: {
-    runId: string | null;
-    /** Whether the catalog still says what made it an orphan; asked under the lease, too. */
-    isStill: (catalog: Catalog) => boolean;
-    /** Called with each decision before anything follows from it: without the lease, and under it. */
-    onDecided?: ((decided: DecidedOrphan) => void) | undefined;
-  };
-  /** Only tests pass their own. */
-  leaseTimes?: LeaseTimes;
-}
-
-export interface UnpublishReport {
-  destinationPath: string;
-  /** The bundle that was published there; null if the catalog does not say. */
-  bundle: PublishedBundle | null;
-  /** Sorted. Also what an interrupted attempt of this owner wrote, or was still to remove. */
-  outputs: string[];
-  /** Bytes of the recorded ones. */
-  bytes: number;
-  /** Whose outputs stay, and with them the catalog; none if the catalog goes. */
-  staying: Owner[];
-}
+import type { UnpublishReport, UnpublishRequest } from './unpublish-request.ts';
+import { unpublishReleases } from './unpublish-releases.ts';
+import { unpublication, type Unpublication } from './unpublication.ts';
 
 /**
- * Removes everything that one owner has published at a bundle path, and with the last output the catalog: a
- * publication there is then the first one again. It goes by the protocol of a publication: the intent names
- * what goes before anything does, a failure is undone, and after a kill the next unpublishing or publication
- * of the owner finishes it. Never removes what is not recorded. `root` is rooted at the destination.
+ * Removes everything that one owner has published at a bundle path, in place or as releases, and with the
+ * last output the catalog: a publication there is then the first one again. It goes by the protocol of a
+ * publication: the intent names what goes before anything does, a failure is undone, and after a kill the
+ * next unpublishing or publication of the owner finishes it. Never removes what is not recorded. `root` is
+ * rooted at the destination.
  *
- * Throws `not_published` if there is no catalog, `not_owned` if nothing there is the owner's,
- * `state_conflict` if the catalog is not valid, `destination_busy` if an orphan is none any more,
- * `too_many_removals`, and what `apply` throws.
+ * Throws `usage` for a single release, `not_published` if there is no catalog, `not_owned` if nothing there
+ * is the owner's, `state_conflict` if the catalog is not valid, `destination_busy` if an orphan is none any
+ * more, `too_many_removals`, and what `apply` throws.
  */
 export async function unpublish(
   context: CoreContext,
@@ -70,8 +38,16 @@ export async function unpublish(
   request: UnpublishRequest,
 ): Promise<UnpublishReport> {
   const { destinationPath, dryRun } = request;
+  refuseRelease(destinationPath);
   const storage = within(root, parseBundlePath(destinationPath));
   const stored = await readState(storage);
+  const { orphan } = request;
+  const why = orphan === undefined ? {} : { reason: 'orphan' as const, runId: orphan.runId };
+  if (stored.state.kind === 'absent') {
+    const report = await unpublishReleases(context, storage, request);
+    if (report !== null && !dryRun) context.notify?.(unpublishOccurrence(request.owner, report, why));
+    if (report !== null) return report;
+  }
   const decided = await orRefusal(async () => {
     if (stored.state.kind === 'absent') throw await notPublished(root, destinationPath);
     return decideOn(stored, request);
@@ -103,10 +79,21 @@ export async function unpublish(
     },
     request.leaseTimes,
   );
-  const { orphan } = request;
-  const why = orphan === undefined ? {} : { reason: 'orphan' as const, runId: orphan.runId };
   notify?.(unpublishOccurrence(request.owner, report, why));
   return report;
+}
+
+/** A release goes with all of its bundle path, or when its time has come. */
+function refuseRelease(destinationPath: string): void {
+  const release = releasePathOf(destinationPath);
+  if (release === null) return;
+  throw new WaybillError(
+    'usage',
+    `"${destinationPath}" is a release of "${release.bundlePath}", which cannot be taken down alone; nothing was removed`,
+    {
+      hint: `\`waybill unpublish ${release.bundlePath}\` takes all of it down; \`waybill releases rollback\` goes back to an earlier release`,
+    },
+  );
 }
 
 async function orRefusal<T>(decide: () => Promise<T>): Promise<T | WaybillError> {
@@ -138,7 +125,14 @@ function noOrphanNow(destinationPath: string): WaybillError {
 function reportOf(work: Unpublication, { state }: StoredState): UnpublishReport {
   const { destinationPath, removes, records, staying } = work;
   const bytes = records.reduce((sum: number, { size }: OutputRecord) => sum + size, 0);
-  return { destinationPath, bundle: publishedBy(state, work.owner), outputs: [...removes], bytes, staying };
+  return {
+    destinationPath,
+    bundle: publishedBy(state, work.owner),
+    outputs: [...removes],
+    bytes,
+    staying,
+    releases: [],
+  };
 }
 
 function sizeOf({ raw }: StoredState): number {
@@ -147,7 +141,7 @@ function sizeOf({ raw }: StoredState): number {
 
 /** Names what was probably meant: a bundle path like it, or the one whose catalog has files there. */
 async function notPublished(root: Storage, destinationPath: string): Promise<WaybillError> {
-  const known = (await surveyDestination(root)).paths.map(reportedPath);
+  const known = bundlePathsAmong((await surveyDestination(root)).paths);
   const claim = await findClaimAbove(root, destinationPath);
   return new WaybillError(
     'not_published',

@@ -136,3 +136,12 @@ function record(one: Partial<Omit<OutputRecord, 'path'>> & { path?: string }): O
     path: (one.path ?? 'a') as RelativePath,
   };
 }
+
+t.test('a line that ends too early is none, wherever it ends', (t) => {
+  const whole = lineOf(record({ path: 'other' }));
+  for (let length = 0; length < whole.length; length += 1)
+    t.equal(readLine(warm(), Buffer.from(whole.subarray(0, length))), null, `${length} bytes`);
+  const path = 'a'.repeat(2 * whole.length);
+  t.equal(readLine(warm(), Buffer.from(`{"path":"${path}`)), null, 'a path without an end');
+  t.end();
+});

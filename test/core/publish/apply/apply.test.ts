@@ -666,6 +666,23 @@ t.test('a removal that failed halfway and cannot be put back leaves the intent',
   t.notOk(calls.includes('restore'));
 });
 
+t.test(
+  'what was moved aside and cannot be put back leaves the intent, though its removal was refused',
+  async (t) => {
+    const { storage, lease, calls } = await layOut('files', undefined, {}, { keepBy: 'move' });
+    const refused = new WaybillError('storage_denied', 'no');
+    const broken: Storage = {
+      ...failing(storage, 'remove', 'gone', refused),
+      putBack: async (kept) => {
+        if (kept.key === 'gone') throw refused;
+        await storage.putBack(kept);
+      },
+    };
+    await t.rejects(apply(planOf({}), { ...options, storage: broken, lease }), refused);
+    t.notOk(calls.includes('restore'));
+  },
+);
+
 for (const flavour of ['files', 'objects'] as const)
   t.test(`${flavour}: who is to stop writes no further output, and leaves all as before`, async (t) => {
     const { storage, bare, lease, calls } = await layOut(flavour);

@@ -19,7 +19,14 @@ async function inTheWayOf(
   const storage = memoryStorage({ flavour });
   for (const name of files) await put(storage, name, 'x');
   for (const name of links) await storage.replaceLink(listedKey(name), listedKey('elsewhere'));
-  return [...(await obstaclesTo(storage, planned as RelativePath[], new Set(recorded)))];
+  const look: typeof storage = {
+    ...storage,
+    list(directory, options) {
+      if (files.includes(directory)) throw new Error(`a file is no directory: ${directory}`);
+      return storage.list(directory, options);
+    },
+  };
+  return [...(await obstaclesTo(look, planned as RelativePath[], new Set(recorded)))];
 }
 
 t.test('what is no directory is in the way of what has to lie in it, unless it is recorded', async (t) => {

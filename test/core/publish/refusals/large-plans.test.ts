@@ -27,6 +27,7 @@ t.test('whichever text it is that makes a catalog too large, it is refused', asy
   const generator = { name: long, version: 1, inputs: digestOf('x') };
   const cases: Record<string, Partial<OutputRecord>> = {
     kind: { kind: long },
+    URL: { url: `https://x.example/${long}` },
     pipeline: { owner: { ...owner, pipelineId: long } },
     destination: { owner: { ...owner, destinationId: long } },
     'id of the source': { source: { ...source, id: long } },

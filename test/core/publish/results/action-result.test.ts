@@ -8,15 +8,21 @@ const planned = [
   output('b', { kind: 'map', size: 4 }),
 ];
 const outputs = planned.map(({ path, kind, digest, size, url }) => ({ path, kind, digest, size, url }));
-const nothing = { outputsWritten: 0, outputsKept: 0, outputsRemoved: 0, bytesWritten: 0, bytesKept: 0 };
+const nothing = {
+  ...{ outputsWritten: 0, outputsLinked: 0, outputsKept: 0, outputsRemoved: 0 },
+  ...{ bytesWritten: 0, bytesLinked: 0, bytesKept: 0 },
+};
 
 t.test('a result tells the plan, its outputs, and what was done of it', async (t) => {
   const changes = [{ path: 'a', fate: 'add', why: 'not_recorded' } as const];
   const plan = { ...planOf('upsert_additive'), changes, unkept: ['b'] };
   const { action, reason, destinationPath, unkept } = plan;
-  const told = { bundle: 'src', destinationPath, action, reason, changes, unkept, outputs };
+  const told = { bundle: 'src', destinationPath, action, reason, changes, unkept, outputs, release: null };
   t.same(plannedResult('src', plan, planned, null), { ...told, ...nothing, error: null });
-  const applied = { outputsWritten: 1, outputsKept: 2, outputsRemoved: 3, bytesWritten: 4, bytesKept: 5 };
+  const applied = {
+    ...{ outputsWritten: 1, outputsLinked: 6, outputsKept: 2, outputsRemoved: 3 },
+    ...{ bytesWritten: 4, bytesLinked: 7, bytesKept: 5 },
+  };
   t.same(plannedResult('src', plan, planned, applied), { ...told, ...applied, error: null });
 });
 
@@ -42,7 +48,7 @@ t.test('a failure has done nothing that is known', async (t) => {
   const error = new WaybillError('storage_full', 'no space');
   t.same(failedResult('src', 'dst', planned, error), {
     ...{ bundle: 'src', destinationPath: 'dst', action: 'error', reason: null, changes: [], unkept: [] },
-    ...{ outputs, ...nothing, error: errorRecord(error) },
+    ...{ outputs, release: null, ...nothing, error: errorRecord(error) },
   });
 });
 

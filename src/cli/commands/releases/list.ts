@@ -1,0 +1,86 @@
+import { describeReleases, type ReleasesView, type ReleaseView } from '../../../core/releases/describe.ts';
+import { formatSize } from '../../../core/settings/units.ts';
+import { columns, makeOutput, plural, type Output } from '../../output.ts';
+import { setUp } from '../../set-up.ts';
+import { endedBySignal } from '../../stop-signal.ts';
+import { within } from '../../../core/storage/wrappers/within.ts';
+import { parseBundlePath } from '../../../core/storage/key.ts';
+import { atDestination, pathsWithReleases, placeOf, releasesDestination } from './place.ts';
+import type { ReleasesOptions } from './releases-options.ts';
+
+interface ListedPath extends ReleasesView {
+  destinationPath: string;
+}
+
+/** `waybill releases list`: of one bundle path, or of all. */
+export async function listReleases(options: ReleasesOptions): Promise<number> {
+  const output = makeOutput({ json: options.format === 'json', color: options.color });
+  return endedBySignal(async () => {
+    const { config, context, warnings } = await setUp({ ...setUpFor(options), output });
+    const destination = releasesDestination({ config }, options);
+    const paths = await atDestination(context, destination, { readOnly: true }, async (root) => {
+      const named =
+        options.path !== undefined || destination.mapping === 'fixed'
+          ? [(await placeOf(root, destination, options)).destinationPath]
+          : await pathsWithReleases(root);
+      const listed: ListedPath[] = [];
+      for (const destinationPath of named) {
+        const storage = within(root, parseBundlePath(destinationPath));
+        listed.push({ destinationPath, ...(await describeReleases(storage)) });
+      }
+      return listed;
+    });
+    const about = { pipelineId: options.pipeline, destinationId: destination.id };
+    if (output.isJson) output.json('releases', { ...about, paths, warnings });
+    else {
+      for (const warning of warnings) output.warn(warning);
+      print(paths, output);
+    }
+    return 0;
+  });
+}
+
+export function setUpFor({ config, pipeline, verbose }: ReleasesOptions): {
+  config: string;
+  pipelineIds: string[];
+  verbose: boolean;
+} {
+  return { config, pipelineIds: [pipeline], verbose };
+}
+
+function print(paths: readonly ListedPath[], output: Output): void {
+  const { style } = output;
+  for (const { destinationPath, releases, foreignTarget } of paths) {
+    output.data(`${style.bold(`target=${destinationPath}`)}  ${plural(releases.length, 'release')}`);
+    if (foreignTarget !== null)
+      output.data(`  ${style.red(`the pointer leads to "${foreignTarget}", which is no release`)}`);
+    for (const line of columns(
+      releases.map((release) => row(release, output)),
+      '  ',
+    ))
+      output.data(line);
+  }
+  if (paths.every(({ releases }) => releases.length === 0)) output.note('nothing is published there yet');
+}
+
+function row(release: ReleaseView, { style }: Output): string[] {
+  const { id, isCurrent, outputs, bytes, bundle, activatedAt } = release;
+  return [
+    isCurrent ? style.green('→') : ' ',
+    id,
+    outputs === null ? '-' : `${plural(outputs, 'output')}, ${formatSize(bytes ?? 0)}`,
+    bundle === null ? '-' : bundle.path,
+    activatedAt === null ? 'never current' : `since ${activatedAt}`,
+    standing(release).join(', '),
+  ];
+}
+
+function standing(release: ReleaseView): string[] {
+  return [
+    ...(release.isCurrent ? ['current'] : []),
+    ...(release.isLastGood ? ['a rollback goes here'] : []),
+    ...(release.isRolledBack ? ['rolled back'] : []),
+    ...(release.isBeingRemoved ? ['being removed'] : []),
+    ...(release.state === 'complete' ? [] : [release.state]),
+  ];
+}

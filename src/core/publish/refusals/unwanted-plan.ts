@@ -1,0 +1,24 @@
+import type { StoredState } from '../../catalog/store.ts';
+import { publishedBy } from '../../catalog/published-bundles.ts';
+import type { DestinationConfig } from '../../config/config.ts';
+import { refuseStale } from '../decision/stale.ts';
+import type { Plan } from '../plan.ts';
+import { refuseLargeCatalog } from './catalog-size.ts';
+import { plannedRemovals, refuseRemovals } from './removal-limit.ts';
+
+/**
+ * Refuses what a destination does not want, wherever the plan would be carried out; `state` is what was found
+ * there. Throws `catalog_too_large`, `stale_bundle` and `too_many_removals`. Pure.
+ */
+export function refuseUnwanted(
+  plan: Plan,
+  { state }: Pick<StoredState, 'state'>,
+  { stale, limits: { maxRemoved } }: Pick<DestinationConfig, 'stale' | 'limits'>,
+  { force, allowRemovals }: { force: boolean; allowRemovals: boolean },
+): void {
+  refuseLargeCatalog(plan);
+  if (stale === 'refuse' && !force) refuseStale(plan, publishedBy(state, plan.owner));
+  // Whose outputs they are is counted only where there is a limit.
+  if (!allowRemovals && maxRemoved !== null && plan.removes.length > 0)
+    refuseRemovals(maxRemoved, plannedRemovals(plan, state));
+}

@@ -1,0 +1,146 @@
+import { announcedPaths } from '../../catalog/recorded-paths.ts';
+import { requireCatalog, type StoredState } from '../../catalog/store.ts';
+import type { DestinationConfig } from '../../config/config.ts';
+import type { CoreContext } from '../../context.ts';
+import { WaybillError } from '../../errors.ts';
+import { whileHeld } from '../../lease/while-held.ts';
+import { decidingUnderLease } from '../../lease/with-lease.ts';
+import type { Lease } from '../../lease/lease.ts';
+import { compareCodeUnits } from '../../paths.ts';
+import { releaseKey, type ReleaseId } from '../../releases/release.ts';
+import { releaseIn } from '../../releases/stored-releases.ts';
+import { isReservedPath } from '../../reserved-names.ts';
+import { joinKey, keyOf, type Key } from '../../storage/key.ts';
+import type { Storage } from '../../storage/storage.ts';
+import { apply } from '../apply/apply.ts';
+import { refuseObstructed } from '../apply/preflight.ts';
+import { byPath, isRecordedAs } from '../decision/recorded-as.ts';
+import { damagedAmong } from '../observation/damage.ts';
+import type { Plan, PlannedOutput, Work } from '../plan.ts';
+import type { PublishRequest } from '../publish-request.ts';
+import type { PlannedRelease } from './plan-release.ts';
+
+/** Where a release goes, and what it follows. */
+export interface Filling {
+  release: PlannedRelease;
+  plan: Pick<Plan, 'owner' | 'bundle'>;
+  /** Whose bytes are the same at `release.same`; null if there is none. */
+  current: ReleaseId | null;
+  /** Of the release, relative to the destination root. */
+  destinationPath: string;
+  destination: Pick<DestinationConfig, 'id' | 'fileConcurrency'>;
+}
+
+/** The paths of a release by how they got there; the others were there already. */
+export interface Filled {
+  written: ReadonlySet<string>;
+  linked: ReadonlySet<string>;
+}
+
+/**
+ * Makes the directory of a release complete, by the protocol of a publication and under its lease; whatever
+ * an earlier attempt left there is finished, and what is damaged is written again. What the current release
+ * has with the same bytes comes from there, without passing through this machine, where the storage can do
+ * that. `storage` is rooted at the bundle path.
+ *
+ * Throws `unmanaged_content` if somebody else's files are there, `state_conflict` if its catalog is not
+ * valid, and what `apply` throws.
+ */
+export async function fillRelease(
+  context: CoreContext,
+  storage: Storage,
+  filling: Filling,
+  { onProgress, leaseTimes }: Pick<PublishRequest, 'onProgress' | 'leaseTimes'>,
+): Promise<Filled> {
+  const { release, destination } = filling;
+  const target = releaseIn(storage, release.id);
+  const { clock, log, signal } = context;
+  const fill = async (lease: Lease): Promise<Filled> => {
+    const work = await workIn(target, lease.found, filling);
+    const linked = new Set<string>();
+    if (work === null) return { written: linked, linked };
+    await refuseObstructed(target, unlikeCurrent(release, work), {
+      ...{ stateBytes: lease.found.raw?.size ?? 0, isUnderLease: true },
+    });
+    await apply(work, {
+      ...{ storage: whileHeld(target, lease), lease, clock, log, concurrency: destination.fileConcurrency },
+      ...(signal === undefined ? {} : { signal }),
+      onBytes: (count) => onProgress?.({ type: 'bytes', destinationId: destination.id, count }),
+      onOutput: (path) => onProgress?.({ type: 'output', destinationId: destination.id, path }),
+      async duplicate(output, to) {
+        if (!(await duplicated(whileHeld(storage, lease), filling, output, to))) return false;
+        linked.add(output.path);
+        onProgress?.({ type: 'bytes', destinationId: destination.id, count: output.size });
+        return true;
+      },
+    });
+    return {
+      written: new Set(work.writes.map(({ path }) => path).filter((path) => !linked.has(path))),
+      linked,
+    };
+  };
+  return decidingUnderLease(context, target, fill, leaseTimes);
+}
+
+/**
+ * Of what is to be written, that which the current release does not have: names and room are asked for these
+ * alone, since the others are names that were possible there, and take no room. Pure.
+ */
+export function unlikeCurrent(
+  { same }: Pick<PlannedRelease, 'same'>,
+  { writes, removes }: Pick<Work, 'writes' | 'removes'>,
+): Pick<Work, 'writes' | 'removes'> {
+  return { writes: writes.filter(({ path }) => !same.has(path)), removes };
+}
+
+async function duplicated(
+  storage: Storage,
+  { release, current }: Filling,
+  { path }: PlannedOutput,
+  to: Key,
+): Promise<boolean> {
+  if (current === null || current === release.id || !release.same.has(path)) return false;
+  const from = joinKey(releaseKey(current), path);
+  return (await storage.duplicate(from, joinKey(releaseKey(release.id), to))) !== null;
+}
+
+/** What is to be done in the directory of a release; null if it is complete. */
+async function workIn(
+  target: Storage,
+  { state }: StoredState,
+  { release: { content }, plan: { owner, bundle }, destinationPath }: Filling,
+): Promise<Work | null> {
+  const work = { owner, bundle, destinationPath, clears: false, untouched: [] };
+  if (state.kind === 'absent') {
+    await refuseContent(target, destinationPath);
+    return { ...work, action: 'publish_new', writes: [...content], kept: [], removes: [] };
+  }
+  const { outputs, pending } = requireCatalog(state);
+  const records = byPath(outputs);
+  const unvouched = announcedPaths(pending);
+  const vouched = content.filter(
+    (output) => !unvouched.has(output.path) && isRecordedAs(records.get(output.path), output),
+  );
+  const damaged = await damagedAmong(target, vouched, target.facts.localRoot === null);
+  const kept = vouched.filter(({ path }) => !damaged.has(path));
+  const stays = new Set(kept);
+  const writes = content.filter((output) => !stays.has(output));
+  const planned = new Set<string>(content.map(({ path }) => path));
+  const known = [...outputs, ...(pending?.outputs ?? [])].map(({ path }) => keyOf(path));
+  const removes = [...new Set([...known, ...(pending?.removes ?? [])])]
+    .filter((key) => !planned.has(key))
+    .sort(compareCodeUnits);
+  if (pending === null && writes.length + removes.length === 0) return null;
+  return { ...work, action: 'replace_catalog', writes, kept, removes };
+}
+
+/** An attempt writes its intent before anything else, so that files without a catalog are somebody's. */
+async function refuseContent(target: Storage, destinationPath: string): Promise<void> {
+  for await (const { key } of target.list('', { recursive: true }))
+    if (!isReservedPath(key))
+      throw new WaybillError(
+        'unmanaged_content',
+        `"${destinationPath}" holds "${key}", and no catalog: waybill did not publish that`,
+        { hint: 'look at what is there and move it away; nobody is given it as a release' },
+      );
+}

@@ -1,0 +1,194 @@
+import { publishedBy } from '../../catalog/published-bundles.ts';
+import { announcedPaths } from '../../catalog/recorded-paths.ts';
+import { readState, type StoredState } from '../../catalog/store.ts';
+import type { OutputRecord } from '../../catalog/catalog.ts';
+import type { DestinationConfig } from '../../config/config.ts';
+import { WaybillError } from '../../errors.ts';
+import { sameOwner } from '../../identity.ts';
+import { compareInstants } from '../../instant.ts';
+import { compareCodeUnits } from '../../paths.ts';
+import { rolledBack, type Releases } from '../../releases/ledger.ts';
+import { releaseIdOf, type ReleaseId } from '../../releases/release.ts';
+import { releaseIn } from '../../releases/stored-releases.ts';
+import { storedBody } from '../../storage/body.ts';
+import { keyOf } from '../../storage/key.ts';
+import type { EntryType, Storage } from '../../storage/storage.ts';
+import { decide } from '../decision/decide.ts';
+import { byPath, isRecordedAs, isSettledByState, vouchedOutputs } from '../decision/recorded-as.ts';
+import { damagedAmong } from '../observation/damage.ts';
+import {
+  changesDestination,
+  type Damage,
+  type DecisionInput,
+  type Observation,
+  type Plan,
+  type PlannedOutput,
+} from '../plan.ts';
+import type { PublishRequest } from '../publish-request.ts';
+import { refuseUnwanted } from '../refusals/unwanted-plan.ts';
+
+/** What readers have at a bundle path, and what is remembered of it. */
+export interface Standing {
+  releases: Releases;
+  /** The catalog of the current release; absent if there is none. */
+  stored: StoredState;
+}
+
+/** A release that is to be published. */
+export interface PlannedRelease {
+  id: ReleaseId;
+  /** Everything in it, sorted by path: what is planned, and what an additive publication carries over. */
+  content: readonly PlannedOutput[];
+  /** Paths whose bytes the current release has as they are. */
+  same: ReadonlySet<string>;
+}
+
+export interface ReleasePlan {
+  /** What changes for readers: decided as if the outputs took the place of those of the current release. */
+  plan: Plan;
+  /** Null if nothing is published: the plan changes nothing, or is that of a release that was rolled back. */
+  release: PlannedRelease | null;
+  /** The release that was rolled back, if that is why; else null. */
+  heldBack: ReleaseId | null;
+}
+
+/**
+ * Decides about a publication into a release; `storage` is rooted at the bundle path. Throws the refusals
+ * that `decider` throws in place, `state_conflict` if the current release lacks what an additive publication
+ * would carry over, what `onDecided` throws, or the storage's own error.
+ */
+export async function planRelease(
+  storage: Storage,
+  standing: Standing,
+  destination: Pick<DestinationConfig, 'stale' | 'limits'>,
+  input: Omit<DecisionInput, 'observed'>,
+  { allowRemovals = false, onDecided }: Pick<PublishRequest, 'allowRemovals' | 'onDecided'>,
+): Promise<ReleasePlan> {
+  const { stored } = standing;
+  const decided = await decideAgainst(storage, standing, input);
+  const release = changesDestination(decided.action) ? await contentOf(storage, standing, decided) : null;
+  const heldBack = release === null ? null : await heldBackAs(storage, standing, release.id, input);
+  const plan = heldBack === null ? decided : unchanged(decided, heldBack);
+  refuseUnwanted(plan, stored, destination, { force: input.force, allowRemovals });
+  onDecided?.({ plan, planned: input.planned, stored });
+  return { plan, release: heldBack === null ? release : null, heldBack };
+}
+
+async function decideAgainst(
+  storage: Storage,
+  { releases: { current }, stored: { state } }: Standing,
+  input: Omit<DecisionInput, 'observed'>,
+): Promise<Plan> {
+  const { keepsHeaders } = storage.facts;
+  const seen: Observation = {
+    ...{ state, keepsHeaders, largestKeptBytes: null, isSettled: false, contentPresent: false },
+    ...{ unrecorded: [], damaged: new Map<string, Damage>(), obstacles: new Map<string, EntryType>() },
+    ...{ nested: [], contents: [] },
+  };
+  const other = state.kind === 'valid' ? otherOwner(state.catalog.outputs, input) : null;
+  if (other !== null) return takeOver(input, seen, other);
+  if (isSettledByState(input, state)) return decide({ ...input, observed: { ...seen, isSettled: true } });
+  if (state.kind !== 'valid' || current === null) return decide({ ...input, observed: seen });
+  const vouched = vouchedOutputs(input.planned, state.catalog, storage.facts);
+  const damaged = await damagedIn(releaseIn(storage, current), vouched);
+  return decide({ ...input, observed: { ...seen, damaged } });
+}
+
+function otherOwner(
+  outputs: readonly OutputRecord[],
+  { owner }: Pick<DecisionInput, 'owner'>,
+): string | null {
+  const other = outputs.find((record) => !sameOwner(record.owner, owner))?.owner;
+  return other === undefined ? null : `${other.pipelineId}/${other.destinationId}`;
+}
+
+/**
+ * A release is of one owner, since who goes back goes back with all of it. With force, this owner's release
+ * becomes the current one; that of the other stays, and can be gone back to.
+ */
+function takeOver(input: Omit<DecisionInput, 'observed'>, seen: Observation, other: string): Plan {
+  const plan = decide({ ...input, observed: { ...seen, state: { kind: 'absent' } } });
+  const message = `the current release was published by ${other}`;
+  const reason = { code: 'release_of_other_owner', message } as const;
+  if (input.force) return { ...plan, action: 'force_replace', reason };
+  return { ...emptied(plan), action: 'fail_unmanaged', reason };
+}
+
+function unchanged(plan: Plan, heldBack: ReleaseId): Plan {
+  const message = `release ${heldBack} was rolled back, and does not come back by itself`;
+  return { ...emptied(plan), action: 'skip_same', reason: { code: 'rolled_back', message } };
+}
+
+function emptied(plan: Plan): Plan {
+  return {
+    ...plan,
+    writes: [],
+    kept: [],
+    removes: [],
+    unkept: [],
+    untouched: [],
+    changes: [],
+    clears: false,
+  };
+}
+
+async function contentOf(
+  storage: Storage,
+  { releases: { current }, stored: { state } }: Standing,
+  { bundle, writes, kept, untouched, destinationPath }: Plan,
+): Promise<PlannedRelease> {
+  const carried = current === null ? [] : carriedFrom(releaseIn(storage, current), untouched);
+  if (current !== null) {
+    const [missing] = (await damagedIn(releaseIn(storage, current), carried)).keys();
+    if (missing !== undefined) throw notCarried(destinationPath, current, missing);
+  }
+  const content = [...writes, ...kept, ...carried].sort((a, b) => compareCodeUnits(a.path, b.path));
+  const unvouched = announcedPaths(state.kind === 'valid' ? state.catalog.pending : null);
+  const same = [...kept, ...carried].map(({ path }) => path).filter((path) => !unvouched.has(path));
+  return { id: releaseIdOf(bundle.created, content), content, same: new Set<string>(same) };
+}
+
+function carriedFrom(release: Storage, records: readonly OutputRecord[]): PlannedOutput[] {
+  return records.map(({ path, owner, source, kind, digest, size, generated, url }) => {
+    const body = storedBody(release, keyOf(path), size);
+    return { path, owner, source, kind, digest, size, generated, url, body };
+  });
+}
+
+async function damagedIn(
+  release: Storage,
+  outputs: readonly PlannedOutput[],
+): Promise<ReadonlyMap<string, Damage>> {
+  return damagedAmong(release, outputs, release.facts.localRoot === null);
+}
+
+function notCarried(destinationPath: string, current: ReleaseId, path: string): WaybillError {
+  const where = destinationPath === '.' ? '' : `${destinationPath}/`;
+  return new WaybillError(
+    'state_conflict',
+    `"${path}" of the current release ${current} is missing or damaged, and an additive publication carries it over`,
+    { hint: `\`waybill verify --repair\` writes it again; look at ${where}releases/${current}` },
+  );
+}
+
+/**
+ * The release that was rolled back and is what this plan would publish, if there is one: by its id, or, where
+ * an additive plan carries over other outputs than it did then, by all that is planned.
+ */
+async function heldBackAs(
+  storage: Storage,
+  { releases }: Standing,
+  id: ReleaseId,
+  { owner, bundle, planned }: Omit<DecisionInput, 'observed'>,
+): Promise<ReleaseId | null> {
+  for (const held of rolledBack(releases)) {
+    if (held === id) return held;
+    const { state } = await readState(releaseIn(storage, held));
+    const published = publishedBy(state, owner);
+    if (state.kind !== 'valid' || published === null) continue;
+    const records = byPath(state.catalog.outputs);
+    const isSame = planned.every((output) => isRecordedAs(records.get(output.path), output));
+    if (isSame && compareInstants(published.created, bundle.created) === 0) return held;
+  }
+  return null;
+}

@@ -1,0 +1,196 @@
+import { publishedBy } from '../../catalog/published-bundles.ts';
+import type { ReleasesConfig } from '../../config/config.ts';
+import type { CoreContext } from '../../context.ts';
+import { destinationBusy } from '../../lease/lease.ts';
+import { sweepAbandoned } from '../../lease/with-lease.ts';
+import { releaseKey, type ReleaseId } from '../../releases/release.ts';
+import { isRetirementDue } from '../../releases/retention.ts';
+import { requireReleases } from '../../releases/store.ts';
+import { releaseIn } from '../../releases/stored-releases.ts';
+import { activate } from '../../releases/switch.ts';
+import { parseBundlePath } from '../../storage/key.ts';
+import type { Storage } from '../../storage/storage.ts';
+import { within } from '../../storage/wrappers/within.ts';
+import { refuseObstructed } from '../apply/preflight.ts';
+import { isOvertaken } from '../decision/stale.ts';
+import { planOutputs } from '../outputs.ts';
+import type { DecisionInput, PlannedOutput } from '../plan.ts';
+import { abortedIfStopped, type BundlePublication } from '../publish-bundle.ts';
+import type { PublishRequest } from '../publish-request.ts';
+import { allKept, failedResult } from '../results/action-result.ts';
+import type { ActionResult } from '../results/result.ts';
+import { fillRelease, unlikeCurrent, type Filling } from './fill-release.ts';
+import { planRelease, type PlannedRelease, type ReleasePlan, type Standing } from './plan-release.ts';
+import { releaseResult, releasedBy } from './release-result.ts';
+import { lookAtReleases } from './standing.ts';
+import { pathWithin, retireAfterwards, retireOld, type Tidying } from './tidy-releases.ts';
+
+/** One bundle, and the bundle path whose current release it is to become. */
+export interface ReleasePublication extends BundlePublication {
+  rule: ReleasesConfig;
+}
+
+/** Others may be at work on the bundle path, too; then this starts over, so many times. */
+const maxRounds = 10;
+
+/**
+ * Publishes one bundle as a release, which becomes the current one in one step once it is complete; or, in a
+ * dry run, reports which release that would be. `root` is rooted at the destination root. After a kill at any
+ * moment readers have the former release or this one, and the next run finishes it. Never throws: a failure
+ * is in the result, as action `error`.
+ */
+export async function publishRelease(
+  context: CoreContext,
+  root: Storage,
+  publication: ReleasePublication,
+  request: PublishRequest,
+): Promise<ActionResult> {
+  const { destination, destinationPath } = publication;
+  let selected: Selected = { ...publication, confirmedFor: null };
+  let planned: readonly PlannedOutput[] = [];
+  try {
+    const storage = within(root, parseBundlePath(destinationPath));
+    for (let round = 1; round <= maxRounds; round += 1) {
+      const standing = await lookAtReleases(storage, destinationPath);
+      selected = await upToDate(selected, standing);
+      planned = await outputsOf(selected, standing);
+      const input = inputFor(selected, planned, request);
+      const decided = await planRelease(storage, standing, destination, input, request);
+      if (round === 1) reportPlan(request, publication, decided);
+      const result = await carryOut(context, storage, { selected, planned, standing, decided }, request);
+      if (result !== null) return result;
+    }
+    throw destinationBusy(storage, null);
+  } catch (error) {
+    const { path } = selected.bundle;
+    context.log.error({ err: error, destination: destination.id, bundle: path }, 'publication failed');
+    return failedResult(path, destinationPath, planned, abortedIfStopped(error, context.signal));
+  }
+}
+
+interface Selected extends ReleasePublication {
+  /** The release that was current when the bundle was selected again; null if it was not. */
+  confirmedFor: ReleaseId | null;
+}
+
+/** As in place: what was selected as the newest may have been overtaken since. */
+async function upToDate(selected: Selected, { releases, stored }: Standing): Promise<Selected> {
+  const { selectAgain, bundle, owner, confirmedFor } = selected;
+  if (selectAgain === undefined || releases.current === confirmedFor) return selected;
+  const { identity: source, created } = bundle;
+  if (!isOvertaken({ source, created }, publishedBy(stored.state, owner))) return selected;
+  return { ...selected, bundle: await selectAgain(), confirmedFor: releases.current };
+}
+
+async function outputsOf(
+  { bundle, owner, destination, destinationPath, rule }: Selected,
+  { stored: { state } }: Standing,
+): Promise<PlannedOutput[]> {
+  const recorded = state.kind === 'valid' ? state.catalog.outputs : [];
+  const readAt = rule.currentInUrl ? pathWithin(destinationPath, 'current') : destinationPath;
+  return planOutputs(bundle, { owner, destination, destinationPath: readAt, recorded });
+}
+
+function inputFor(
+  { bundle, owner, destination: { workflow }, destinationPath }: Selected,
+  planned: readonly PlannedOutput[],
+  { force }: PublishRequest,
+): Omit<DecisionInput, 'observed'> {
+  const { identity: source, created } = bundle;
+  return { owner, bundle: { source, created }, workflow, force, destinationPath, planned };
+}
+
+interface Decided {
+  selected: Selected;
+  planned: readonly PlannedOutput[];
+  standing: Standing;
+  decided: ReleasePlan;
+}
+
+/** Null if others were quicker, so that it has to be decided anew. */
+async function carryOut(
+  context: CoreContext,
+  storage: Storage,
+  { selected, planned, standing, decided }: Decided,
+  request: PublishRequest,
+): Promise<ActionResult | null> {
+  const { plan, release, heldBack } = decided;
+  const { current } = standing.releases;
+  const { path } = selected.bundle;
+  const tidying = tidyingOf(selected, request);
+  if (release === null) {
+    const isSame = plan.action === 'skip_same';
+    if (isSame && !request.dryRun) await sweep(context, storage, standing, tidying);
+    const applied = isSame && heldBack === null && !request.dryRun ? allKept(planned) : null;
+    return releaseResult(path, plan, planned, { applied, release: heldBack ?? (isSame ? current : null) });
+  }
+  if (request.dryRun) {
+    await refuseUnmakeable(storage, release);
+    return releaseResult(path, plan, planned, { applied: null, release: release.id });
+  }
+  await requireReleases(storage);
+  const filled = await fillRelease(context, storage, fillingOf(selected, decided, release, current), request);
+  const { leaseTimes } = request;
+  const switched = await activate(context, storage, release.id, {
+    ...{ dryRun: false, from: current },
+    ...(leaseTimes === undefined ? {} : { leaseTimes }),
+  });
+  if (switched.outcome === 'refused') {
+    if (switched.refusal.why === 'being_removed') await retireOld(context, storage, tidying);
+    return null;
+  }
+  await retireAfterwards(context, storage, tidying);
+  return releaseResult(path, plan, planned, {
+    applied: releasedBy(filled, planned, plan),
+    release: release.id,
+  });
+}
+
+function fillingOf(
+  { destination, destinationPath }: Selected,
+  { plan }: ReleasePlan,
+  release: PlannedRelease,
+  current: ReleaseId | null,
+): Filling {
+  const into = pathWithin(destinationPath, releaseKey(release.id));
+  return { release, plan, current, destinationPath: into, destination };
+}
+
+async function refuseUnmakeable(storage: Storage, release: PlannedRelease): Promise<void> {
+  if (storage.facts.rename !== 'none') await requireReleases(storage);
+  const work = unlikeCurrent(release, { writes: [...release.content], removes: [] });
+  await refuseObstructed(releaseIn(storage, release.id), work, { stateBytes: 0, isUnderLease: false });
+}
+
+function tidyingOf(
+  { destinationPath, rule, destination }: Selected,
+  { leaseTimes }: PublishRequest,
+): Tidying {
+  return { destinationPath, rule, destination, leaseTimes };
+}
+
+/** What a run with nothing to publish finds lying about: locks of the killed, and old releases. */
+async function sweep(
+  context: CoreContext,
+  storage: Storage,
+  { releases, stored }: Standing,
+  tidying: Tidying,
+): Promise<void> {
+  if (releases.current !== null)
+    await sweepAbandoned(context, releaseIn(storage, releases.current), stored.state);
+  if (isRetirementDue(releases, tidying.rule, context.clock.now()))
+    await retireAfterwards(context, storage, tidying);
+  else await sweepAbandoned(context, storage, { kind: 'absent' });
+}
+
+function reportPlan(
+  { onProgress }: PublishRequest,
+  { destination, destinationPath }: ReleasePublication,
+  { plan, release }: ReleasePlan,
+): void {
+  const outputs = release?.content ?? [];
+  onProgress?.({
+    ...{ type: 'planned', destinationId: destination.id, destinationPath, action: plan.action },
+    ...{ outputs: outputs.length, bytes: outputs.reduce((sum, { size }) => sum + size, 0) },
+  });
+}

@@ -1,0 +1,123 @@
+import type { Catalog } from '../../catalog/catalog.ts';
+import { publishedBy } from '../../catalog/published-bundles.ts';
+import { readState, requireCatalog, type StoredState } from '../../catalog/store.ts';
+import type { CoreContext } from '../../context.ts';
+import { WaybillError } from '../../errors.ts';
+import { sameOwner, type Owner } from '../../identity.ts';
+import { destinationBusy } from '../../lease/lease.ts';
+import { leaving, type Releases } from '../../releases/ledger.ts';
+import { releaseKey, type ReleaseId } from '../../releases/release.ts';
+import { removeReleases } from '../../releases/retire.ts';
+import { changeReleases, forgetReleases, readReleases } from '../../releases/store.ts';
+import { releaseIds, releaseIn } from '../../releases/stored-releases.ts';
+import type { Storage } from '../../storage/storage.ts';
+import { refuseRemovals } from '../refusals/removal-limit.ts';
+import { unpublication } from './unpublication.ts';
+import { removeRelease } from './remove-release.ts';
+import type { UnpublishReport, UnpublishRequest } from './unpublish-request.ts';
+
+/**
+ * Takes down a bundle path that is published as releases: first the pointer, so that readers have nothing any
+ * more, then every release, whole, and then the ledger. After a kill the next unpublishing finishes it; a
+ * publication may come before that, and is the first one again. `storage` is rooted at the bundle path. Null
+ * if there are no releases.
+ *
+ * Throws `not_owned` if a release there is of another owner, `state_conflict` if a catalog is not valid,
+ * `destination_busy` if an orphan is none any more or another publisher was quicker, `too_many_removals`, and
+ * what `apply` throws.
+ */
+export async function unpublishReleases(
+  context: CoreContext,
+  storage: Storage,
+  request: UnpublishRequest,
+): Promise<UnpublishReport | null> {
+  const releases = await readReleases(storage);
+  const ids = await releaseIds(storage);
+  if (ids.length === 0 && releases.current === null && releases.ledger.history.length === 0) return null;
+  const report = await decideOn(storage, releases, ids, request);
+  if (request.dryRun) return report;
+  const { leaseTimes } = request;
+  const { current } = releases;
+  await changeReleases(
+    context,
+    storage,
+    async (found) => {
+      if (found.current !== current) throw destinationBusy(storage, null);
+      const now = context.clock.now().toISOString();
+      const next = current === null ? null : { ledger: leaving(found, now), current: null };
+      return { result: null, next };
+    },
+    leaseTimes,
+  );
+  await removeReleases(context, storage, ids, {
+    ...(leaseTimes === undefined ? {} : { leaseTimes }),
+    remove: async (id, isStill) =>
+      removeRelease(context, releaseIn(storage, id), {
+        destinationPath: pathOf(request, id),
+        ...{ isStill, concurrency: request.concurrency, leaseTimes },
+      }),
+  });
+  await forgetReleases(context, storage, leaseTimes);
+  return report;
+}
+
+/** All of it is one owner's, or nothing goes: who publishes releases has the bundle path to itself. */
+async function decideOn(
+  storage: Storage,
+  { current, ledger }: Releases,
+  ids: readonly ReleaseId[],
+  { owner, destinationPath, maxRemoved, orphan }: UnpublishRequest,
+): Promise<UnpublishReport> {
+  let shown: StoredState = { state: { kind: 'absent' }, raw: null };
+  const goes: ReleaseId[] = [];
+  for (const id of ids) {
+    const stored = await readState(releaseIn(storage, id));
+    if (stored.state.kind === 'absent') continue;
+    const catalog = requireCatalog(stored.state);
+    const other = ownersIn(catalog).find((one) => !sameOwner(one, owner));
+    if (other !== undefined) throw ofOther(destinationPath, id, other);
+    if (id === current) shown = stored;
+    goes.push(id);
+  }
+  if (orphan !== undefined && (shown.state.kind !== 'valid' || !orphan.isStill(shown.state.catalog)))
+    throw new WaybillError(
+      'destination_busy',
+      `another publisher changed "${destinationPath}" since it was found to be an orphan; it was not removed`,
+      { hint: 'run again to look at it as it is now' },
+    );
+  const outputs = shown.state.kind === 'valid' ? shown.state.catalog.outputs : [];
+  const where = destinationPath === '.' ? 'the destination root' : `"${destinationPath}"`;
+  // What was begun was allowed.
+  if (ledger.removing.length === 0)
+    refuseRemovals(maxRemoved, { goes: outputs.length, total: outputs.length, where });
+  if (shown.state.kind === 'valid')
+    orphan?.onDecided?.({
+      work: unpublication(shown.state.catalog, owner, destinationPath),
+      stored: shown,
+    });
+  return {
+    destinationPath,
+    bundle: publishedBy(shown.state, owner),
+    outputs: outputs.map(({ path }) => path),
+    bytes: outputs.reduce((sum, { size }) => sum + size, 0),
+    staying: [],
+    releases: goes,
+  };
+}
+
+function ownersIn({ outputs, pending }: Catalog): Owner[] {
+  return [...outputs, ...(pending?.outputs ?? [])].map((record) => record.owner);
+}
+
+function ofOther(destinationPath: string, id: ReleaseId, { pipelineId, destinationId }: Owner): WaybillError {
+  const where = destinationPath === '.' ? 'the destination root' : `"${destinationPath}"`;
+  return new WaybillError(
+    'not_owned',
+    `${where}: release ${id} was published by ${pipelineId}/${destinationId}; nothing was removed`,
+    { hint: `unpublish it there: --pipeline ${pipelineId} --destination ${destinationId}` },
+  );
+}
+
+function pathOf({ destinationPath }: UnpublishRequest, id: ReleaseId): string {
+  return destinationPath === '.' ? releaseKey(id) : `${destinationPath}/${releaseKey(id)}`;
+}

@@ -1,0 +1,21 @@
+import type { Owner } from '../identity.ts';
+import type { Occurrence } from '../notify/event.ts';
+import type { ReleaseId } from './release.ts';
+
+/** A switch that somebody asked for, for the notifiers. Pure. */
+export function switchOccurrence(
+  { pipelineId, destinationId }: Owner,
+  { destinationPath, from, to }: { destinationPath: string; from: ReleaseId | null; to: ReleaseId },
+  verb: 'rollback' | 'promote',
+): Occurrence {
+  return {
+    type: verb === 'rollback' ? 'release.rolled_back' : 'release.activated',
+    data: {
+      pipeline_id: pipelineId,
+      destination_id: destinationId,
+      destination_path: destinationPath,
+      release: to,
+      previous: from,
+    },
+  };
+}

@@ -1,0 +1,27 @@
+import { reportedPath } from '../catalog/managed-paths.ts';
+import { readState, type StoredState } from '../catalog/store.ts';
+import type { Key } from '../storage/key.ts';
+import type { Storage } from '../storage/storage.ts';
+import { releasePathOf, type ReleaseId } from './release.ts';
+import { readReleases } from './store.ts';
+import { releaseIn } from './stored-releases.ts';
+
+/**
+ * The bundle paths that these managed paths are published at, `.` for the root, in their order: a release
+ * belongs to the bundle path that it is kept for. Pure.
+ */
+export function bundlePathsAmong(managed: readonly (Key | '')[]): string[] {
+  return [...new Set(managed.map((path) => releasePathOf(path)?.bundlePath ?? reportedPath(path)))];
+}
+
+/**
+ * What is published at the bundle path that `storage` is rooted at: its catalog in place or, if there is
+ * none, that of its current release. Throws the storage's own error, and `state_conflict` if the ledger of
+ * the releases is broken.
+ */
+export async function publishedState(storage: Storage): Promise<StoredState & { release: ReleaseId | null }> {
+  const inPlace = await readState(storage);
+  if (inPlace.state.kind !== 'absent') return { ...inPlace, release: null };
+  const { current } = await readReleases(storage);
+  return { ...(current === null ? inPlace : await readState(releaseIn(storage, current))), release: current };
+}

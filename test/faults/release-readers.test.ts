@@ -1,0 +1,246 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import t, { type Test } from 'tap';
+import type { SourceBundle } from '../../src/core/bundle/source-bundle.ts';
+import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
+import { readAll } from '../../src/core/storage/body.ts';
+import { joinKey, listedKey } from '../../src/core/storage/key.ts';
+import { localStorage } from '../../src/core/storage/local/driver.ts';
+import { sftpStorage } from '../../src/core/storage/sftp/driver.ts';
+import type { Storage } from '../../src/core/storage/storage.ts';
+import { startCaddy } from '../services/caddy.ts';
+import { startNginx } from '../services/nginx.ts';
+import { noSecrets, sftpLocationOf, startSshd } from '../services/sshd.ts';
+import { instant } from '../support/instant.ts';
+import { howMany } from '../support/sampling.ts';
+import { publishAsRelease, site, siteOf } from './release-world.ts';
+import { bundleOf, contextWith, destinationOf, owner, testClock } from './world.ts';
+
+/** What readers see while many generations are published, each file of which names its own. */
+
+const generations = howMany(100, 25);
+const names = ['index.html', 'assets/app.js', 'assets/style.css'];
+/** Long enough that what a reader began with is there until it has read it. */
+const linger = { keep: 3, lingerMs: 600_000 };
+
+interface Seen {
+  reads: number;
+  mixed: number;
+  missing: number;
+  generations: number;
+}
+
+/** A directory that web servers can read, too. */
+function publicDirectory(t: Pick<Test, 'teardown'>): string {
+  const directory = mkdtempSync(path.join(tmpdir(), 'waybill-readers-'));
+  chmodSync(directory, 0o755);
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  return directory;
+}
+
+function generation(n: number): SourceBundle {
+  const files = Object.fromEntries(names.map((name) => [name, String(n)]));
+  const created = instant(new Date(Date.UTC(2026, 10, 20) + n * 1_000).toISOString());
+  return { ...bundleOf({ ...files, 'same.txt': 'the same in each' }, 'site'), created };
+}
+
+async function publishGeneration(root: Storage, n: number): Promise<void> {
+  const { error } = await publishAsRelease(root, n, { ...linger, bundle: generation(n) });
+  if (error !== null) throw new Error(`${error.code}: ${error.message}`);
+}
+
+async function publishInPlace(root: Storage, n: number): Promise<void> {
+  const destination = destinationOf('replacement');
+  const publication = { bundle: generation(n), owner, destination, destinationPath: site };
+  const how = { dryRun: false, force: false };
+  const { error } = await publishBundle(contextWith(testClock()), root, publication, how);
+  if (error !== null) throw new Error(`${error.code}: ${error.message}`);
+}
+
+/** Reads what `current` leads to, or the directory itself, as often as it can, until its stdin ends. */
+const readerProgram = `
+const fs = require('node:fs'), path = require('node:path');
+const [directory, layout, ...names] = process.argv.slice(1);
+const seen = { reads: 0, mixed: 0, missing: 0 }, generations = new Set();
+let isOver = false;
+process.stdin.on('end', () => (isOver = true)).resume();
+function read() {
+  try {
+    const base = layout === 'releases' ? path.join(directory, fs.readlinkSync(path.join(directory, 'current'))) : directory;
+    const found = new Set(names.map((name) => fs.readFileSync(path.join(base, name), 'utf8')));
+    seen.reads += 1;
+    if (found.size > 1) seen.mixed += 1;
+    for (const each of found) generations.add(each);
+  } catch (error) {
+    if (error.code !== 'ENOENT') throw error;
+    seen.missing += 1;
+  }
+}
+(function turn() {
+  for (let n = 0; n < 50; n += 1) read();
+  if (isOver) console.log(JSON.stringify({ ...seen, generations: generations.size }));
+  else setImmediate(turn);
+})();
+`;
+
+async function seenInDirectory(
+  directory: string,
+  layout: 'releases' | 'in_place',
+  work: () => Promise<void>,
+): Promise<Seen> {
+  const reader = spawn(process.execPath, ['-e', readerProgram, directory, layout, ...names], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  let told = '';
+  reader.stdout.on('data', (chunk: Buffer) => (told += chunk.toString()));
+  await work().finally(() => reader.stdin.end());
+  await once(reader, 'close');
+  return JSON.parse(told) as Seen;
+}
+
+/** Reads by `read`, which gives the generation of each file, or null for what is not found. */
+async function seenBy(
+  read: () => Promise<(string | null)[]>,
+  readers: number,
+  work: () => Promise<void>,
+): Promise<Seen> {
+  const seen = { reads: 0, mixed: 0, missing: 0 };
+  const found = new Set<string | null>();
+  let isOver = false;
+  const loop = async (): Promise<void> => {
+    while (!isOver) {
+      const files = await read();
+      seen.reads += 1;
+      if (files.includes(null)) seen.missing += 1;
+      else if (new Set(files).size > 1) seen.mixed += 1;
+      for (const each of files) found.add(each);
+    }
+  };
+  const loops = Array.from({ length: readers }, loop);
+  await work().finally(() => (isOver = true));
+  await Promise.all(loops);
+  return { ...seen, generations: found.size };
+}
+
+async function publishAll(publish: (n: number) => Promise<void>): Promise<void> {
+  for (let n = 1; n <= generations; n += 1) await publish(n);
+}
+
+function tell(t: Test, how: string, { reads, generations: seen }: Seen): void {
+  t.comment(`told: ${reads} reads ${how}, of ${seen} generations`);
+}
+
+t.test('through the file system: no mixture, and nothing is missing', async (t) => {
+  const directory = publicDirectory(t);
+  const root = await localStorage(directory);
+  await publishGeneration(root, 0);
+  const seen = await seenInDirectory(path.join(directory, site), 'releases', async () =>
+    publishAll(async (n) => publishGeneration(root, n)),
+  );
+  t.match(seen, { mixed: 0, missing: 0 });
+  t.ok(seen.generations > 2, `${seen.reads} reads of ${seen.generations} generations`);
+  tell(t, 'through the file system', seen);
+});
+
+t.test('the same readers see mixtures where it is published in place', async (t) => {
+  const directory = publicDirectory(t);
+  const root = await localStorage(directory);
+  await publishInPlace(root, 0);
+  const seen = await seenInDirectory(path.join(directory, site), 'in_place', async () =>
+    publishAll(async (n) => publishInPlace(root, n)),
+  );
+  t.ok(seen.mixed > 0, `${seen.mixed} of ${seen.reads} reads`);
+});
+
+t.test('through nginx, with the release that the page came from', async (t) => {
+  const directory = publicDirectory(t);
+  const root = await localStorage(directory);
+  await publishGeneration(root, 0);
+  const port = await startNginx(t, {
+    server: inner(blocksOf('nginx', `${directory}/${site}`)[1] ?? ''),
+  });
+  const get = async (url: string): Promise<Response> => fetch(`http://127.0.0.1:${port}/${url}`);
+  const text = async (answer: Response): Promise<string | null> => {
+    const body = await answer.text();
+    return answer.status === 200 ? body : null;
+  };
+  const read = async (): Promise<(string | null)[]> => {
+    const [page = '', ...others] = names;
+    const answer = await get(page);
+    const release = path.basename(answer.headers.get('x-release') ?? '');
+    const first = await text(answer);
+    const rest = others.map(async (name) => text(await get(`releases/${release}/${name}`)));
+    return [first, ...(await Promise.all(rest))];
+  };
+  const seen = await seenBy(read, 8, async () => publishAll(async (n) => publishGeneration(root, n)));
+  t.match(seen, { mixed: 0, missing: 0 });
+  t.ok(seen.generations > 2, `${seen.reads} reads of ${seen.generations} generations`);
+  tell(t, 'through nginx', seen);
+});
+
+t.test('over SFTP: no mixture, and nothing is missing', async (t) => {
+  const server = await startSshd(t);
+  const directory = publicDirectory(t);
+  const options = { clock: contextWith(testClock()).clock, log: contextWith(testClock()).log };
+  const open = async (): Promise<Storage> => {
+    const storage = await sftpStorage(sftpLocationOf(server, directory), {
+      ...options,
+      secrets: noSecrets,
+    });
+    t.teardown(() => storage.close());
+    return storage;
+  };
+  const [root, readers] = [await open(), siteOf(await open())];
+  await publishGeneration(root, 0);
+  const read = async (): Promise<(string | null)[]> => {
+    const target = listedKey((await readers.readLink(listedKey('current'))) ?? 'nowhere');
+    const file = async (name: string): Promise<string | null> =>
+      readAll(readers, joinKey(target, name), 100).then(
+        (bytes) => bytes.toString(),
+        () => null,
+      );
+    return Promise.all(names.map(file));
+  };
+  const seen = await seenBy(read, 8, async () => publishAll(async (n) => publishGeneration(root, n)));
+  t.match(seen, { mixed: 0, missing: 0 });
+  t.ok(seen.generations > 2, `${seen.reads} reads of ${seen.generations} generations`);
+  tell(t, 'over SFTP', seen);
+});
+
+/** The blocks of one language on the page, with the directory of the page replaced. */
+function blocksOf(language: string, directory: string): string[] {
+  const page = readFileSync('docs/releases.md', 'utf8');
+  return [...page.matchAll(new RegExp(`^\`\`\`${language}\n([^]*?)^\`\`\`$`, 'gm'))].map(([, text = '']) =>
+    text.replaceAll('/srv/www/site', directory),
+  );
+}
+
+/** What is in the braces of the first line, without the port. */
+function inner(block: string): string {
+  return block
+    .split('\n')
+    .slice(1, -2)
+    .join('\n')
+    .replace(/^.*listen 8080;$/m, '');
+}
+
+t.test('nginx and Caddy follow the pointer as the page says', async (t) => {
+  const directory = publicDirectory(t);
+  const root = await localStorage(directory);
+  const at = path.join(directory, site);
+  const [whole = '', each = ''] = [blocksOf('nginx', at)[0], blocksOf('nginx', directory)[2]];
+  const nginx = `http://127.0.0.1:${await startNginx(t, { server: inner(whole) })}`;
+  const nginxEach = `http://127.0.0.1:${await startNginx(t, { server: each })}/${site}`;
+  const caddy = await startCaddy(t, inner(blocksOf('caddyfile', at)[0] ?? ''));
+  for (const n of [1, 2, 3]) {
+    await publishGeneration(root, n);
+    for (const url of [nginx, nginxEach, caddy])
+      for (const name of names) {
+        const answer = await fetch(`${url}/${name}`);
+        t.same([answer.status, await answer.text()], [200, String(n)], `${url}/${name}`);
+      }
+  }
+});
