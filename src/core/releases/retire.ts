@@ -1,6 +1,4 @@
 import { destinationBusy, type LeaseTimes } from '../lease/lease.ts';
-import { isAbandoned, lockKey } from '../lease/lock-file.ts';
-import { straysInStaging } from '../lease/staging.ts';
 import { sweepAbandoned, withLease } from '../lease/with-lease.ts';
 import type { Storage } from '../storage/storage.ts';
 import { announcing, forgetting, type Releases } from './ledger.ts';
@@ -54,14 +52,15 @@ export async function retireReleases(
 }
 
 /**
- * Whoever was killed before it had written its intent left a lock, or part of one, and nobody comes back to
- * that directory. Taking the lease and giving it back sweeps it; somebody who is at work keeps it.
+ * Whoever was killed before it had written its intent, or once it had removed the catalog, left a lock, part
+ * of one, or the bare directory, and nobody comes back there. Taking the lease and giving it back sweeps all
+ * of these; somebody who is at work keeps its own.
  */
 async function sweepUnbegun(context: ReleasesContext, release: Storage): Promise<void> {
   if (release.facts.rename === 'none') return;
-  const isLocked = (await release.stat(lockKey)) !== undefined;
-  const isOver = isLocked ? await isAbandoned(release) : (await straysInStaging(release, '')).length > 0;
-  if (isOver) await withLease(context, release, async () => undefined);
+  for await (const _entry of release.list('', { recursive: false }))
+    return sweepAbandoned(context, release, { kind: 'absent' });
+  await withLease(context, release, async () => undefined);
 }
 
 /**

@@ -78,6 +78,13 @@ t.test('what a dead holder left is swept, and what a living one works on is not'
   t.same(await names(storage), []);
 });
 
+t.test('staging without a lock is of one who never got it, and is swept', async (t) => {
+  const storage = memoryStorage({ flavour: 'files' });
+  await put(storage, '.publisher.tmp/stolen-1', 'x');
+  await sweepAbandoned(context(), storage, { kind: 'absent' });
+  t.same(await names(storage), []);
+});
+
 t.test(
   'on an object store copies are swept within a day of the commit, but not those of an attempt',
   async (t) => {

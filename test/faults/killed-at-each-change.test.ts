@@ -1,0 +1,79 @@
+import { readFileSync, rmSync } from 'node:fs';
+import path from 'node:path';
+import t from 'tap';
+import { sampleOf } from '../support/sampling.ts';
+import {
+  checkRecovery,
+  commandsAt,
+  layOut,
+  versionRead,
+  waybill,
+  writeBundle,
+  type Place,
+} from './built-program.ts';
+
+/**
+ * The built program, killed with SIGKILL right before each change that it makes to the file system, whatever
+ * the command: random moments rarely come between two calls that follow each other at once. Readers of
+ * releases have one version at every moment, and the next run finishes it without force and leaves nothing.
+ */
+
+const preload = path.resolve('test/faults/kill-at-change.mjs');
+const sampled = 3;
+
+interface Walk {
+  layout: Place['layout'];
+  verb: 'run' | 'rollback' | 'resume' | 'unpublish';
+  /** Readers may have nothing, or in place a mixture. */
+  isSeenByReaders?: boolean;
+}
+
+const walks: Walk[] = [
+  { layout: 'in_place', verb: 'run', isSeenByReaders: true },
+  { layout: 'in_place', verb: 'unpublish', isSeenByReaders: true },
+  { layout: 'releases', verb: 'run' },
+  { layout: 'releases', verb: 'rollback' },
+  { layout: 'releases', verb: 'resume' },
+  { layout: 'releases', verb: 'unpublish', isSeenByReaders: true },
+];
+
+for (const { layout, verb, isSeenByReaders = false } of walks)
+  t.test(`${verb}, ${layout}`, async (t) => {
+    const place = layOut(t, layout);
+    const commands = commandsAt(place);
+    let version = 0;
+    const next = (): void => {
+      version += 1;
+      writeBundle(place, version);
+    };
+    /** As many releases as are kept, so that each publication removes one. */
+    const prepare = (): void => {
+      for (let release = 1; release <= 3; release += 1) {
+        next();
+        t.equal(waybill(commands.run).status, 0);
+      }
+      if (verb === 'resume') waybill(commands.rollback);
+      if (verb === 'run') next();
+    };
+    const under = (env: Record<string, string>): ReturnType<typeof waybill> =>
+      waybill(commands[verb], { NODE_OPTIONS: `--import ${preload}`, KILL_BELOW: place.site, ...env });
+    prepare();
+    const counted = path.join(path.dirname(place.config), 'count');
+    t.equal(under({ KILL_AT: '0', KILL_COUNT: counted }).status, 0);
+    const changes = Number(readFileSync(counted, 'utf8'));
+    t.ok(changes > 5, `${changes} changes`);
+    const all = Array.from({ length: changes }, (_, index) => index + 1);
+    for (const at of sampleOf(all, sampled, `${verb}, ${layout}`)) {
+      prepare();
+      const { signal } = under({ KILL_AT: String(at) });
+      t.equal(signal, 'SIGKILL', `killed before change ${at} of ${changes}`);
+      const when = `${verb}, ${layout}, before change ${at} of ${changes}`;
+      if (!isSeenByReaders) t.not(versionRead(place), null, `${when}: readers have a version`);
+      next();
+      checkRecovery(t, place, version, when);
+    }
+    t.comment(
+      `told: ${changes} changes of ${verb}, ${layout}: killed before each in CI, else before ${sampled}`,
+    );
+    rmSync(place.site, { recursive: true });
+  });
