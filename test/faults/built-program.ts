@@ -12,12 +12,13 @@ export interface Place {
   source: string;
   config: string;
   layout: 'in_place' | 'releases';
+  /** How many files the bundle has. */
+  files: number;
 }
 
 const releasesSetting = 'layout: releases, releases: {keep: 2, linger: 0s},';
-const filesInBundle = 30;
 
-export function layOut(t: Test, layout: Place['layout']): Place {
+export function layOut(t: Test, layout: Place['layout'], files: number): Place {
   const root = t.testdir({
     source: { bundle: {} },
     'config.yml': [
@@ -35,6 +36,7 @@ export function layOut(t: Test, layout: Place['layout']): Place {
     source: path.join(root, 'source', 'bundle'),
     config: path.join(root, 'config.yml'),
     layout,
+    files,
   };
 }
 
@@ -57,8 +59,8 @@ export function waybill(args: readonly string[], env: Record<string, string> = {
 }
 
 /** A third of the files say which version they are of; the others are the same in each. */
-export function writeBundle({ source }: Place, version: number): void {
-  const files = Array.from({ length: filesInBundle }, (_, index) => {
+export function writeBundle({ source, files: count }: Place, version: number): void {
+  const files = Array.from({ length: count }, (_, index) => {
     const name = `d${index % 4}/file-${index}`;
     mkdirSync(path.dirname(path.join(source, name)), { recursive: true });
     writeFileSync(path.join(source, name), index % 3 === 0 ? `version ${version}` : 'the same in each');
@@ -69,7 +71,7 @@ export function writeBundle({ source }: Place, version: number): void {
 }
 
 /** The one version that readers have; null if they have nothing. Throws if they have no whole one. */
-export function versionRead({ site, layout }: Place): string | null {
+export function versionRead({ site, layout, files }: Place): string | null {
   let read = site;
   if (layout === 'releases')
     try {
@@ -81,7 +83,7 @@ export function versionRead({ site, layout }: Place): string | null {
   const texts = new Set(names.map((name) => readFileSync(path.join(read, name), 'utf8')));
   texts.delete('the same in each');
   const [version, ...others] = texts;
-  if (names.length !== filesInBundle || version === undefined || others.length > 0)
+  if (names.length !== files || version === undefined || others.length > 0)
     throw new Error(`readers have ${names.length} files of ${[...texts].join(', ')}`);
   return version;
 }

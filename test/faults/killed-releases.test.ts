@@ -33,7 +33,7 @@ async function killed(args: readonly string[], afterMs: number): Promise<void> {
 t.test(`${kills} kills`, async (t) => {
   t.comment(`seed ${seed}`);
   const random = generator('kills of releases');
-  const place = layOut(t, 'releases');
+  const place = layOut(t, 'releases', 30);
   const commands = commandsAt(place);
   let version = 1;
   writeBundle(place, version);
