@@ -39,29 +39,36 @@ const walks: Walk[] = [
 
 for (const { layout, verb, isSeenByReaders = false } of walks)
   t.test(`${verb}, ${layout}`, async (t) => {
-    const place = layOut(t, layout, 4);
+    const place = layOut(t, layout, 2);
     const commands = commandsAt(place);
     let version = 0;
     const next = (): void => {
       version += 1;
       writeBundle(place, version);
     };
+    const publish = (): void => {
+      next();
+      t.equal(waybill(commands.run).status, 0);
+    };
+    const publishTwice = (): void => {
+      publish();
+      publish();
+    };
+    /** Before each command, so that it makes the same changes each time. */
     const prepare = (): void => {
       if (verb === 'run') next();
+      if (verb === 'unpublish') publishTwice();
       if (verb === 'resume') t.equal(waybill(commands.rollback).status, 0);
     };
     const under = (env: Record<string, string>): ReturnType<typeof waybill> =>
       waybill(commands[verb], { NODE_OPTIONS: `--import ${preload}`, KILL_BELOW: place.site, ...env });
-    // As many releases as are kept, so that each publication removes one.
-    for (let release = 1; release <= 3; release += 1) {
-      next();
-      t.equal(waybill(commands.run).status, 0);
-    }
+    // With those, there are as many releases as are kept, and each publication removes one.
+    publish();
+    publishTwice();
     prepare();
     const counted = path.join(path.dirname(place.config), 'count');
     t.equal(under({ KILL_AT: '0', KILL_COUNT: counted }).status, 0);
-    next();
-    t.equal(waybill(commands.run).status, 0);
+    publish();
     const changes = Number(readFileSync(counted, 'utf8'));
     t.ok(changes > 5, `${changes} changes`);
     const all = Array.from({ length: changes }, (_, index) => index + 1);

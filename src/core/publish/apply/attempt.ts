@@ -68,12 +68,13 @@ export class Attempt {
           this.#written.add(key);
           await this.#changing(async () => this.#write(key, output, 'replace'), key);
         });
-      else {
-        const moves = group.map((output) => this.#move(indices.get(output) ?? -1, keyOf(output.path)));
-        this.#options.lease.check();
-        for (const { to } of moves) this.#written.add(to);
-        await this.#changing(async () => storage.rename(moves));
-      }
+      else
+        for (const some of batchesOf(group)) {
+          const moves = some.map((output) => this.#move(indices.get(output) ?? -1, keyOf(output.path)));
+          this.#options.lease.check();
+          for (const { to } of moves) this.#written.add(to);
+          await this.#changing(async () => storage.rename(moves));
+        }
   }
 
   async remove(removes: readonly Key[]): Promise<void> {
@@ -197,6 +198,16 @@ export class Attempt {
   #stagedKey(index: number): Key {
     return joinKey(stagingOf(this.#options.lease.attemptId), `output-${index}`);
   }
+}
+
+/**
+ * So many files are renamed by one call: two names for each are some 600 bytes, and a call makes contents and
+ * names durable once, however many they are.
+ */
+const renamedAtOnce = 32_768;
+
+function* batchesOf<T>(all: readonly T[]): Iterable<readonly T[]> {
+  for (let from = 0; from < all.length; from += renamedAtOnce) yield all.slice(from, from + renamedAtOnce);
 }
 
 /** Planned paths that may hold a file before the attempt: recorded, announced, or replaced by force. */

@@ -62,6 +62,7 @@ function catalogOf(outputs: OutputRecord[], pending: Pending | null = null): Cat
   return { generation: 7, updatedAt: '2026-11-20T00:00:00.000Z', bundles: [], outputs, pending };
 }
 
+const html = { contentType: 'text/html', cacheControl: null };
 const asFound = { size: 8, digest: digestOf('as found'), body: bytesBody('as found') };
 
 /** A destination that holds `a` and `gone`, with every call on the storage and the lease in one list. */
@@ -949,4 +950,27 @@ t.test('what is written is counted as it goes, and what cannot be undone is told
   const broken = failing(storage, 'remove', 'gone', refused);
   await t.rejects(apply(planOf({}), { ...options, log, storage: broken, lease }), refused);
   t.match(told, [{ err: stuck }]);
+});
+
+t.test('many files are renamed a part at a time, each of them once, pages last', async (t) => {
+  const count = 70_000;
+  const page = { ...output('page.html', 'page'), generated: { ...html, generator: null } };
+  const writes = Array.from({ length: count }, (_, index) => output(`file-${index}`, 'x'));
+  const { bare, lease } = await layOut('files', catalogOf([]));
+  const calls: string[][] = [];
+  const noting: Storage = {
+    ...bare,
+    write: async () => ({ size: 1, digest: digestOf('x'), version: null }),
+    rename: async (moves) => void calls.push(moves.map(({ from, to }) => `${from} ${to}`)),
+  };
+  await apply(planOf({ writes: [page, ...writes], removes: [] }), { ...options, storage: noting, lease });
+  t.same(
+    calls.map(({ length }) => length),
+    [32_768, 32_768, count - 2 * 32_768, 1],
+  );
+  const asked = [...writes, page].map(({ path }, index) => {
+    const staged = index === count ? 0 : index + 1;
+    return `.publisher.tmp/attempt/output-${staged} ${path}`;
+  });
+  t.ok(calls.flat().every((call, index) => call === asked[index]));
 });
