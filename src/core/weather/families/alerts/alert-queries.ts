@@ -7,6 +7,7 @@ import {
   getTableColumns,
   gt,
   inArray,
+  not,
   notInArray,
   sql,
   type SQL,
@@ -85,30 +86,28 @@ export interface InForceQuery {
   limit: number;
 }
 
-/** The limit counts what is clean, so where something is left out all rows are looked at. */
+/**
+ * The first `limit` that are clean, and how many those are. One whose end is not known is left out and comes
+ * last, so that no more than a page is read, however many of them there are.
+ */
 export async function selectInForce(
   queries: Queries,
   query: InForceQuery,
   note: Note,
 ): Promise<{ total: number; alerts: CleanAlert[] }> {
-  const { now, limit } = query;
-  const first = await inForce(queries, query);
-  const alerts = first.flatMap((row) => clean(row, now, note) ?? []);
-  if (alerts.length === first.length) return { total: first[0]?.total ?? 0, alerts };
-  const rows = await inForce(queries, { ...query, limit: mostMembers });
-  const all = rows.flatMap((row) => clean(row, now, note) ?? []);
-  return { total: all.length, alerts: all.slice(0, limit) };
+  const page = await inForce(queries, query);
+  const alerts = page.flatMap((row) => cleanedAlert(row, note) ?? []);
+  const { total = 0, endless = 0 } = page[0] ?? {};
+  if (endless > page.length - alerts.length)
+    for (const row of await inForce(queries, { ...query, limit: mostNoted }, not(hasEnd)))
+      cleanedAlert(row, note);
+  return { total, alerts };
 }
 
-const mostMembers = 100_000;
+/** Of those that are left out; more are noted when these are mended. */
+const mostNoted = 1000;
 
 type CleanAlert = NonNullable<ReturnType<typeof cleanedAlert>>;
-
-/** Null if it is none, or if it is over by what is left of it. */
-function clean(row: AlertRow, now: Date, note: Note): CleanAlert | null {
-  const alert = cleanedAlert(row, note);
-  return alert === null || (alert.endsAt ?? alert.expiresAt) <= now ? null : alert;
-}
 
 function cleanedAlert(row: AlertRow, note: Note) {
   const alert = cleanAlert(row, note);
@@ -122,7 +121,9 @@ function cleanedAlert(row: AlertRow, note: Note) {
 const columns = {
   ...getTableColumns(alertRows),
   // An array of PostgreSQL is read differently by each driver, a JSON list by none.
-  vtec: sql<(string | null)[]>`to_json(${alertRows.vtec})`,
+  // One of several dimensions is told as a plain list, and none as an empty one.
+  vtec: sql<(string | null)[]>`(select coalesce(json_agg(code order by at), '[]')
+    from unnest(${alertRows.vtec}) with ordinality codes (code, at))`,
 };
 const severityRank = sql`array_position(array['Extreme','Severe','Moderate','Minor','Unknown'], ${alertRows.severity})`;
 const zones = sql<string[]>`(select coalesce(json_agg(${alertAreas.ugc} order by ${alertAreas.ugc}), '[]')
@@ -138,9 +139,16 @@ const same = sql<string[]>`(select coalesce(json_agg(distinct code order by code
   where ${eq(alertAreas.alertId, alertRows.alertId)} and code <> '')`;
 const wholeAlert = { ...columns, zones, same, references };
 
-function inForce(queries: Queries, query: InForceQuery) {
+/** Whether the row says until when it holds: what has no end that can be is no alert. */
+const hasEnd = sql`(${saneInstant(alertRows.expiresAt)}) is not null`;
+
+function inForce(queries: Queries, query: InForceQuery, only?: SQL) {
   return queries
-    .select({ ...wholeAlert, total: sql<number>`(count(*) over ())::int` })
+    .select({
+      ...wholeAlert,
+      total: sql<number>`(count(*) filter (where ${hasEnd}) over ())::int`,
+      endless: sql<number>`(count(*) filter (where ${not(hasEnd)}) over ())::int`,
+    })
     .from(alertRunMembers)
     .innerJoin(alertRows, eq(alertRows.alertId, alertRunMembers.alertId))
     .where(
@@ -153,6 +161,7 @@ function inForce(queries: Queries, query: InForceQuery) {
           sql`coalesce(${saneInstant(alertRows.endsAt)}, ${saneInstant(alertRows.expiresAt)}, 'infinity')`,
           sql`${query.now.toISOString()}::timestamptz`,
         ),
+        only,
         within(queries, query),
         query.severity.length === 0 ? undefined : inArray(alertRows.severity, [...query.severity]),
         query.event.length === 0
@@ -163,7 +172,7 @@ function inForce(queries: Queries, query: InForceQuery) {
             ),
       ),
     )
-    .orderBy(severityRank, desc(alertRows.sentAt), asc(alertRows.alertId))
+    .orderBy(desc(hasEnd), severityRank, desc(alertRows.sentAt), asc(alertRows.alertId))
     .limit(query.limit);
 }
 
@@ -191,7 +200,7 @@ function within(queries: Queries, { zone, area, office, ids }: InForceQuery): SQ
   return office === null ? undefined : eq(alertRows.office, office);
 }
 
-type AlertRow = Omit<Awaited<ReturnType<typeof inForce>>[number], 'total'>;
+type AlertRow = Omit<Awaited<ReturnType<typeof inForce>>[number], 'total' | 'endless'>;
 
 export function alertData(row: CleanAlert): AlertData {
   return {
