@@ -200,7 +200,8 @@ export async function sendProblem(
 /** Refusals whose cause is the operator's business and is not told to the client. */
 const hasReason: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['database_unavailable', 'unsupported_format']);
 
-function reasonOf(error: Error): string {
+/** What went wrong and why, for the log: it may name what no client is told. Pure. */
+export function reasonOf(error: Error): string {
   return error.cause instanceof Error ? `${error.message}: ${reasonOf(error.cause)}` : error.message;
 }
 

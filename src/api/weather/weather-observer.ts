@@ -1,6 +1,7 @@
 import type { Log } from '../../core/log.ts';
 import type { FamilyName } from '../../core/weather/families.ts';
 import type { Rejection } from '../../core/weather/rows/rejections.ts';
+import { reasonOf } from '../http/problem.ts';
 import type { WeatherMetrics } from '../metrics/weather-metrics.ts';
 
 /** Learns what becomes of reads, for the log and the metrics. */
@@ -37,7 +38,7 @@ export function newWeatherObserver(log: Log, metrics: WeatherMetrics | null): We
     },
     stoodIn(family, error) {
       metrics?.weatherStoodIn(family);
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = error instanceof Error ? reasonOf(error) : String(error);
       log.warn({ family, reason }, 'the last good answer stands in');
     },
   };

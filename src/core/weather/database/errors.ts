@@ -13,6 +13,7 @@ export function databaseError(thrown: unknown, name: string): WaybillError {
   if (isUnavailable(code))
     return new WaybillError('database_unavailable', `the database "${name}" ${reasonOf(code)} (${code})`, {
       hint: 'try again in a moment; if it lasts, look at the database and at what lies between',
+      ...retryOf(origin),
       ...options,
     });
   if (['42P01', '42703', '3F000'].includes(code))
@@ -60,6 +61,12 @@ export function isCutOff(thrown: unknown): boolean {
   return /^(CONNECTION_CLOSED|CONNECT_TIMEOUT|ECONNRESET|EPIPE)$/.test(codeOf(originOf(thrown)));
 }
 
+/** What admission knows of when a connection may be free. */
+function retryOf(origin: unknown): { retryAfterSeconds?: number } {
+  const isKnown = origin instanceof Error && 'retryAfterSeconds' in origin;
+  return isKnown ? { retryAfterSeconds: Number(origin.retryAfterSeconds) } : {};
+}
+
 function originOf(thrown: unknown): unknown {
   let origin = thrown;
   while (origin instanceof Error && origin.cause !== undefined && codeOf(origin) === '')
@@ -100,12 +107,21 @@ function isUnavailable(code: string): boolean {
   return network.has(code) || /^(08...|28...|53...|57P0.|57014|55P03)$/.test(code);
 }
 
+/** The driver drops what the server says when it ends a connection under a statement. */
+const isEnded = new Set([
+  'CONNECTION_CLOSED',
+  'CONNECTION_DESTROYED',
+  'CONNECTION_ENDED',
+  'ECONNRESET',
+  'EPIPE',
+]);
+
 function reasonOf(code: string): string {
   if (code === '57014') return 'did not answer a query in time';
   if (code === '55P03') return 'has locked a table for too long';
   if (code === 'ETIMEDOUT') return 'cannot be reached, or did not answer in time';
   if (code === 'POOL_FULL' || code === 'POOL_TIMEOUT') return 'has no free connection';
-  if (code.startsWith('57P0')) return 'is shutting down or ended the connection';
+  if (code.startsWith('57P0') || isEnded.has(code)) return 'is shutting down or ended the connection';
   if (code.startsWith('28')) return 'refuses the login';
   if (code.startsWith('53')) return 'is overloaded';
   return 'cannot be reached';

@@ -6,13 +6,15 @@ import { join } from 'node:path';
 import { systemClock, type Clock } from '../../clock.ts';
 import type { PgliteConfig } from './settings.ts';
 import { WaybillError } from '../../errors.ts';
+import { openAdmission } from './admission.ts';
 import type { Queries, WeatherDatabase } from './database.ts';
 import { databaseError } from './errors.ts';
 import { lockDirectory } from './directory-lock.ts';
 import { openWatchdog } from './query-watchdog.ts';
 
 /**
- * The embedded database of a directory, which must be there. Reads wait for each other: it has one session.
+ * The embedded database of a directory, which must be there. Reads wait for each other, since it has one
+ * session; who would wait for longer than `deadlineMs` is turned away at once.
  */
 export async function openPglite(
   { name, directory, schema }: PgliteConfig,
@@ -44,22 +46,28 @@ export function pgliteDatabase(
 ): WeatherDatabase {
   // It is of this process: no line to it can be dead.
   const inTime = openWatchdog(deadlineMs, clock, () => undefined);
-  const guarded = async <T>(work: () => Promise<T>): Promise<T> => {
+  const admit = openAdmission({ most: 1, share: 1, waitMs: deadlineMs }, clock);
+  const admitted = async <T>(family: string, work: () => Promise<T>): Promise<T> => {
+    const release = await admit(family);
+    // A read that was given up is still under way.
+    return work().finally(release);
+  };
+  const guarded = async <T>(family: string, work: () => Promise<T>): Promise<T> => {
     try {
-      return await inTime(work());
+      return await inTime(admitted(family, work));
     } catch (error) {
       throw databaseError(error, name);
     }
   };
   return {
     name,
-    one: (work) => guarded(() => work(queries)),
-    snapshot: (work) =>
-      guarded(() =>
+    one: (work, family = 'any') => guarded(family, () => work(queries)),
+    snapshot: (work, family = 'any') =>
+      guarded(family, () =>
         queries.transaction(work, { isolationLevel: 'repeatable read', accessMode: 'read only' }),
       ),
     probe: () =>
-      guarded(async () => {
+      guarded('probe', async () => {
         await queries.execute(sql`select 1`);
       }),
     close,
