@@ -78,7 +78,7 @@ const homes: Record<string, string> = {
   'csv-parse': 'src/core/(weather/feed/documents/place-tables|scene-map/transcript)\\.ts',
   'csv-stringify': 'src/core/weather/render/csv\\.ts',
   negotiator: 'src/api/http/answer/negotiate\\.ts',
-  '@photostructure/tz-lookup': 'src/core/weather/feed/documents/time-zone\\.ts',
+  '@photostructure/tz-lookup': 'src/core/weather/places/time-zone\\.ts',
   'fast-xml-parser': 'src/core/weather/feed/documents/.+',
   'prom-client': 'src/api/metrics/.+',
   '@opentelemetry/[^/]+': 'src/core/tracing/open-telemetry\\.ts',

@@ -1,3 +1,6 @@
+import type { Geometry } from '../geometry.ts';
+import { timeZoneAt } from '../places/time-zone.ts';
+
 /** The time zone that most of a state or marine area keeps, with the first letters of its UGC codes. */
 const areas: Readonly<Record<string, string>> = {
   'America/New_York':
@@ -16,7 +19,34 @@ const byArea = new Map(
   Object.entries(areas).flatMap(([zone, names]) => names.split(' ').map((name) => [name, zone] as const)),
 );
 
-/** The time zone of the first area of a list of UGC codes; UTC if that is not known. For display alone. */
-export function zoneOf(zones: readonly string[] | null | undefined): string {
-  return byArea.get(zones?.[0]?.slice(0, 2) ?? '') ?? 'UTC';
+/**
+ * The time zone of a place: that of the middle of an outline, where one is known and not at sea, else that of
+ * the first area of a list of UGC codes; UTC if that is not known. For display alone.
+ */
+export function zoneOf(
+  zones: readonly string[] | null | undefined,
+  geometry: Geometry | null | undefined = null,
+): string {
+  return zoneWithin(geometry) ?? byArea.get(zones?.[0]?.slice(0, 2) ?? '') ?? 'UTC';
+}
+
+function zoneWithin(geometry: Geometry | null | undefined): string | null {
+  const corners = cornersOf(geometry?.['coordinates']);
+  if (corners.length === 0) return null;
+  const zone = timeZoneAt(meanOf(corners, 1), meanOf(corners, 0));
+  return zone.startsWith('Etc/') ? null : zone;
+}
+
+type Corner = readonly [longitude: number, latitude: number];
+
+/** Of the first ring, which for a point is the point. */
+function cornersOf(coordinates: unknown): readonly Corner[] {
+  if (!Array.isArray(coordinates)) return [];
+  const [first] = coordinates as unknown[];
+  if (typeof first === 'number') return [coordinates as unknown as Corner];
+  return Array.isArray(first) && typeof first[0] === 'number' ? (coordinates as Corner[]) : cornersOf(first);
+}
+
+function meanOf(corners: readonly Corner[], axis: 0 | 1): number {
+  return corners.reduce((sum, corner) => sum + corner[axis], 0) / corners.length;
 }

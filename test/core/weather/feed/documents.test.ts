@@ -7,7 +7,7 @@ import {
 } from '../../../../src/core/weather/feed/documents/faults.ts';
 import { recognise, type Recognised } from '../../../../src/core/weather/feed/documents/recognise.ts';
 import { sameByUgc } from '../../../../src/core/weather/feed/documents/same-codes.ts';
-import { timeZoneAt } from '../../../../src/core/weather/feed/documents/time-zone.ts';
+import { timeZoneAt } from '../../../../src/core/weather/places/time-zone.ts';
 
 const samples = 'test/fixtures/weather';
 

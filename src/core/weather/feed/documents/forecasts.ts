@@ -1,7 +1,7 @@
 import { BrokenDocument, NothingToLoad } from './faults.ts';
 import { quantity } from './observations.ts';
 import { instantOf, isMap, mapsOf, required, textOf, type Json, type Loadable, type Row } from './rows.ts';
-import { timeZoneAt } from './time-zone.ts';
+import { timeZoneAt } from '../../places/time-zone.ts';
 
 /**
  * A gridpoint forecast. Its body does not name the grid point: the file does, as in `OKX_33_35_hourly.json`.

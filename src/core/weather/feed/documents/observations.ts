@@ -10,7 +10,7 @@ import {
   type Loadable,
   type Row,
 } from './rows.ts';
-import { timeZoneAt } from './time-zone.ts';
+import { timeZoneAt } from '../../places/time-zone.ts';
 
 /** Column of the contract by the name that api.weather.gov gives the quantity. */
 const columns: Record<string, string> = {

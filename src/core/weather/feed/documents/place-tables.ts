@@ -2,7 +2,7 @@ import { CsvError, parse } from 'csv-parse/sync';
 import { BrokenDocument, NothingToLoad } from './faults.ts';
 import { placeKeys } from './places.ts';
 import { quoted, textOf, type Loadable, type PlaceTable, type Row } from './rows.ts';
-import { timeZoneAt } from './time-zone.ts';
+import { timeZoneAt } from '../../places/time-zone.ts';
 
 /**
  * Places in a table of text (CSV, RFC 4180), whose first line names columns of the contract. What no service

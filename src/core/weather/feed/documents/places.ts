@@ -2,7 +2,7 @@ import { geometryCheck } from '../../rows/field-checks.ts';
 import { BrokenDocument, readEach } from './faults.ts';
 import { coordinatesOf, quantity } from './observations.ts';
 import { isMap, quoted, required, textOf, type Json, type Loadable, type PlaceTable } from './rows.ts';
-import { timeZoneAt } from './time-zone.ts';
+import { timeZoneAt } from '../../places/time-zone.ts';
 
 /** Places as api.weather.gov lists them: stations, and zones with their outlines. */
 
