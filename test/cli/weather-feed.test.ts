@@ -6,9 +6,9 @@ import t, { type Test } from 'tap';
 import { openDirectory } from '../../src/core/weather/feed/tables/open-directory.ts';
 import { openServer } from '../../src/core/weather/feed/tables/open-server.ts';
 import type { Target } from '../../src/core/weather/feed/tables/target.ts';
-import { dayOfChanges, nwsYaml, officeTable } from '../core/weather/feed/day.ts';
+import { dayOfChanges, nwsYaml, officeTable, paths } from '../core/weather/feed/day.ts';
 import { dump } from '../core/weather/feed/dump.ts';
-import { startNws, type Moment, type NwsServer } from '../core/weather/feed/nws-server.ts';
+import { refusing, startNws, type Moment, type NwsServer } from '../core/weather/feed/nws-server.ts';
 import { emptied, feedDay } from '../core/weather/feed/suite.ts';
 import { startPostgres } from '../services/postgres.ts';
 import { generator, howMany, isExhaustive, share } from '../support/sampling.ts';
@@ -230,6 +230,8 @@ async function killedDay(
   kills: number,
 ): Promise<void> {
   const random = generator('kills of the feeder');
+  const places = new Map<string, number>();
+  const asked = nws.asked.length;
   const args = ['-c', 'config.yml', '--create-tables', '--once', '--format', 'json'];
   let killed = 0;
   for (const [index, moment] of moments.entries()) {
@@ -246,20 +248,36 @@ async function killedDay(
       // Some while the database and the tables are made, most between two documents or within one.
       let left = Math.floor(random() * 12);
       const ms = random() * 30;
+      let place = 'as it starts';
       if (left === 0) strikeAfter(200 + 40 * ms);
-      nws.onRequest = () => {
+      nws.onRequest = (path) => {
         left -= 1;
-        if (left === 0) strikeAfter(ms);
+        if (left === 0) {
+          place = `up to ${Math.ceil(ms)} ms after ${path}`;
+          strikeAfter(ms);
+        }
       };
       const { signal } = await running.ended;
       nws.onRequest = null;
-      if (signal === 'SIGKILL') killed += 1;
+      if (signal !== 'SIGKILL') continue;
+      killed += 1;
+      t.comment(`kill ${killed} of ${kills}, moment ${index}: ${place}`);
+      const where = place.replace(/.* after /, '');
+      places.set(where, (places.get(where) ?? 0) + 1);
     }
+    nws.failNext(paths.alerts, refusing(500));
+    nws.failNext(paths.hourly, refusing(429, { 'retry-after': '1' }));
     const last = start(cwd, args);
     const { status } = await last.ended;
     t.equal(status, 0, status === 0 ? `moment ${index}` : last.told());
   }
   t.equal(killed, kills);
+  const told = [...places].sort(([, a], [, b]) => b - a).map(([place, count]) => `${count} ${place}`);
+  t.comment(`${killed} kills in ${places.size} places: ${told.join(', ')}`);
+  const statuses = new Set(nws.asked.slice(asked).map(({ status }) => status));
+  // Of a single moment nothing may be known before.
+  for (const status of moments.length > 1 ? [200, 304, 429, 500] : [200, 429, 500])
+    t.ok(statuses.has(status), `the service answered ${status}`);
 }
 
 t.test('however often a feeder is killed, the tables are those of one clean load', async (t) => {

@@ -26,7 +26,7 @@ export interface NwsServer {
   /** What the next requests for a path get instead, one after the other. */
   failNext(path: string, ...answers: ((response: ServerResponse) => unknown)[]): void;
   /** Called as a request arrives, before it is answered. */
-  onRequest: (() => void) | null;
+  onRequest: ((path: string) => void) | null;
   close(): Promise<void>;
 }
 
@@ -82,7 +82,7 @@ export async function startNws(first: Moment): Promise<NwsServer> {
     response.on('close', () => (under -= 1));
     const record: Asked = { path, headers: request.headers, status: 0 };
     asked.push(record);
-    self.onRequest?.();
+    self.onRequest?.(path);
     answer(path, request.headers, response);
     record.status = response.statusCode;
   }).listen(0, '127.0.0.1');
