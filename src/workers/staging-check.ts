@@ -49,14 +49,31 @@ function isMissing(error: unknown): boolean {
   return error instanceof Error && 'code' in error && (error.code === 'ENOENT' || error.code === 'ENOTDIR');
 }
 
-/** Repeats `prove` at most every `everyMs` milliseconds; in between its last outcome counts. */
+/**
+ * Repeats `prove` at most every `everyMs` milliseconds; in between its last outcome counts, and so it does
+ * while it is repeated, as long as it is not twice as old.
+ */
 export function provedAtMost(clock: Clock, everyMs: number, prove: () => Promise<void>): () => Promise<void> {
-  let last: { at: number; outcome: Promise<void> } | undefined;
+  let last: Proof | null = null;
+  let running: Proof | null = null;
+  const begin = (at: number): Proof => {
+    const proof = { at, outcome: prove() };
+    const end = (): void => void ([last, running] = [proof, null]);
+    proof.outcome.then(end, end);
+    return proof;
+  };
   return () => {
     const now = clock.monotonic();
-    if (last === undefined || now - last.at >= everyMs) last = { at: now, outcome: prove() };
-    return last.outcome;
+    if (last !== null && now - last.at < everyMs) return last.outcome;
+    running ??= begin(now);
+    return (last !== null && now - last.at < 2 * everyMs ? last : running).outcome;
   };
+}
+
+interface Proof {
+  /** When it was begun, in monotonic milliseconds. */
+  at: number;
+  outcome: Promise<void>;
 }
 
 /**

@@ -16,7 +16,7 @@ const endOfTurn = (): Promise<void> => new Promise((resolve) => setImmediate(res
 t.test(
   'many do a little of their work in each turn, and the first to ask is the first to go on',
   async (t) => {
-    const breathe = sharedBreath(countingClock(0.3));
+    const { breathe } = sharedBreath(countingClock(0.3));
     const done: number[] = [];
     const workers = Array.from({ length: 20 }, async (_, worker) => {
       for (let piece = 0; piece < 10; piece += 1) {
@@ -37,15 +37,54 @@ t.test(
       JSON.stringify(turns.map(({ length }) => length)),
     );
     t.same(
-      turns.slice(0, 20).map(([worker]) => worker),
+      [...new Set(done)],
       Array.from({ length: 20 }, (_, worker) => worker),
     );
   },
 );
 
+t.test('a turn is used up though each has but one short piece of work to do', async (t) => {
+  let now = 0;
+  const { breathe } = sharedBreath({ monotonic: () => now });
+  let [done, turns] = [0, 0];
+  const workers = Promise.all(
+    Array.from({ length: 40 }, async () => {
+      await breathe();
+      now += 0.1;
+      done += 1;
+    }),
+  );
+  while (done < 40) {
+    await endOfTurn();
+    turns += 1;
+    now += 1;
+  }
+  await workers;
+  // Ten of 0.1 ms each, give or take one that was begun before the time was up.
+  t.ok(turns >= 4 && turns <= 6, `${turns} turns`);
+});
+
+t.test('as long as connections come nothing else is done, for 16 turns at most', async (t) => {
+  const { breathe, onAccepted } = sharedBreath(countingClock(2));
+  const turnsUntilDone = async (connections: number): Promise<number> => {
+    let [isDone, turns] = [false, 0];
+    const work = Promise.resolve(breathe()).then(() => (isDone = true));
+    const isOver = (): boolean => isDone;
+    for (; !isOver(); turns += 1) {
+      if (turns < connections) onAccepted();
+      await endOfTurn();
+    }
+    await work;
+    return turns;
+  };
+  const [none, three, many] = [await turnsUntilDone(0), await turnsUntilDone(3), await turnsUntilDone(999)];
+  t.equal(three - none, 3);
+  t.equal(many - none, 16, 'who floods it with connections does not stop the work');
+});
+
 t.test('whoever has the loop for itself waits once a millisecond', async (t) => {
   let now = 0;
-  const breathe = sharedBreath({ monotonic: () => now });
+  const { breathe } = sharedBreath({ monotonic: () => now });
   t.type(breathe(), Promise, 'at first');
   await breathe();
   t.equal(breathe(), undefined);
@@ -57,7 +96,7 @@ t.test('whoever has the loop for itself waits once a millisecond', async (t) => 
 
 t.test('uploads at once are staged a few files a turn, however much has arrived', async (t) => {
   const root = t.testdir();
-  const breathe = sharedBreath(countingClock(0.3));
+  const { breathe } = sharedBreath(countingClock(0.3));
   const files = Object.fromEntries(Array.from({ length: 30 }, (_, index) => [`f${index}`, `${index}`]));
   const directories = Array.from({ length: 20 }, (_, index) => path.join(root, String(index)));
   let isDone = false;
@@ -83,6 +122,6 @@ t.test('uploads at once are staged a few files a turn, however much has arrived'
     before = now;
   }
   await staging;
-  // The directories of one that begins, and what a millisecond has room for.
-  t.ok(most > 0 && most <= 6, `at most ${most} of ${before} in one turn`);
+  // A millisecond has room for four pieces, and one that begins makes two directories.
+  t.ok(most > 0 && most <= 8, `at most ${most} of ${before} in one turn`);
 });

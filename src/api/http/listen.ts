@@ -31,6 +31,8 @@ export interface ListenOptions {
   uploadTimeoutMs: number;
   /** How long the head of a request may take; by default 30 s. */
   headersTimeoutMs?: number;
+  /** Called for each connection that is accepted. */
+  onAccepted?: () => void;
 }
 
 const usualHeadersMs = 30_000;
@@ -69,6 +71,7 @@ export async function listen(
   const handle = answerRefusedBytes(server, withAcceptTime(server, clock, listener), ports);
   // Without these Node.js would answer 100 Continue before anything was checked, and 417 without a body.
   for (const event of ['request', 'checkContinue', 'checkExpectation']) server.on(event, handle);
+  server.on('connection', options.onAccepted ?? (() => undefined));
   const connections = limitConnections(server, options.maxConnections, clock, log);
   try {
     server.listen(port, host);

@@ -1,5 +1,5 @@
 import { homedir } from 'node:os';
-import { sharedBreath, type Breathe } from '../../core/breath.ts';
+import { sharedBreath, type SharedBreath } from '../../core/breath.ts';
 import { systemClock, type Clock } from '../../core/clock.ts';
 import type { Config } from '../../core/config/config.ts';
 import { loadConfig } from '../../core/config/load.ts';
@@ -43,15 +43,13 @@ export interface ReadConfig {
 }
 
 /** What every long-running program is built on. */
-export interface Foundation {
+export interface Foundation extends SharedBreath {
   /** As it was at the start; what a reload may change of it is asked for elsewhere. */
   config: Config;
   secrets: Secrets;
   /** Reads file and secrets again. Throws as `bootstrap` does, without what `check` throws. */
   readAgain: () => Promise<ReadConfig>;
   clock: Clock;
-  /** Of all that this process stages. */
-  breathe: Breathe;
   log: Log;
   logging: LogControl;
   env: Readonly<Record<string, string>>;
@@ -78,8 +76,8 @@ export async function bootstrap(
   });
   logWarnings(log, warnings);
   const readAgain = (): Promise<ReadConfig> => read();
-  const [clock, breathe] = [systemClock, sharedBreath(systemClock)];
-  return { config, secrets, readAgain, clock, breathe, log, logging, env: definedValues(env) };
+  const clock = systemClock;
+  return { config, secrets, readAgain, clock, ...sharedBreath(clock), log, logging, env: definedValues(env) };
 }
 
 export interface ProgramNotifier extends Pick<Notifier, 'undelivered' | 'redeliver' | 'notify'> {

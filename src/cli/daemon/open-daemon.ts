@@ -96,7 +96,9 @@ export async function openDaemon(
   // Listening comes before the sweep of staging: a second daemon with the same configuration fails here,
   // before it removes anything.
   const entrance = newEntrance();
-  const server = await listen(entrance.listener, config.server.http, { ...foundation, metrics });
+  const { onAccepted } = foundation;
+  const http = { ...config.server.http, onAccepted };
+  const server = await listen(entrance.listener, http, { ...foundation, metrics });
   onFailure(() => server.close());
   const weather = await openConfiguredWeather(foundation, metrics);
   if (weather !== null) onFailure(() => weather.close());
