@@ -13,7 +13,7 @@ export const breathless: Breathe = () => undefined;
 export interface SharedBreath {
   breathe: Breathe;
   /** To be called for each connection that was accepted. */
-  onAccepted(): void;
+  onAccepted: () => void;
 }
 
 const sliceMs = 1;

@@ -1,60 +1,12 @@
 import path from 'node:path';
-import t, { type Test } from 'tap';
-import { routes } from '../../src/api/routes.ts';
-import { problemsOf } from '../../src/api/http/route.ts';
+import t from 'tap';
 import { serve } from '../../src/cli/daemon/serve.ts';
 import { WaybillError } from '../../src/core/errors.ts';
 import { silentLog } from '../../src/core/log.ts';
-import { connect, startApi, tokens, uploadHead, type Api, type RawConnection } from './harness.ts';
-import { begin } from './resumable/tus.ts';
+import { connect, startApi, tokens, uploadHead } from './harness.ts';
+import { answered, headOf, stalledClients, withBody } from './stalled-bodies.ts';
 
-/** The one rule for bodies, on every route that has one: the list is that of the routes themselves. */
-
-const pipelineOf: Record<string, string> = { startRun: 'files' };
-const forAdmin = new Set(['pausePipeline', 'resumePipeline', 'reload', 'redeliver']);
-const withBody = routes.flatMap(({ method, body, path, operationId, access, problems }) =>
-  Object.keys(body?.content ?? {}).map((type) => ({
-    name: `${operationId} (${type})`,
-    method: method.toUpperCase(),
-    path: path.replace('{pipeline_id}', pipelineOf[operationId] ?? 'docs').replace('{notifier_id}', 'hook'),
-    type: type === 'multipart/form-data' ? `${type}; boundary=x` : type,
-    token: forAdmin.has(operationId) ? tokens.admin : tokens.docs,
-    problems: problemsOf({ access, problems, body: body as NonNullable<typeof body> }),
-  })),
-);
-
-const headOf = ({ method, path, type, token }: (typeof withBody)[number], length = 1000): string =>
-  uploadHead(
-    {
-      Authorization: `Bearer ${token}`,
-      'Content-Type': type,
-      'Content-Length': length,
-      ...(path.includes('/uploads/') ? { 'Tus-Resumable': '1.0.0', 'Upload-Offset': 0 } : {}),
-    },
-    path,
-  ).replace('POST', method);
-
-/** Its path, where the route is about an upload: that of a new one. */
-async function pathOf(origin: string, { path }: (typeof withBody)[number]): Promise<string> {
-  if (!path.includes('{upload_id}')) return path;
-  return new URL(await begin(origin, 1000, { pipeline: 'docs', token: tokens.docs })).pathname;
-}
-const answered = /\r\n\r\n\{.*\}/;
-
-/** One client for each route and kind of body, which has sent `begun` of it. */
-function stalledClients(
-  t: Test,
-  { origin }: Pick<Api, 'origin'>,
-  begun: string,
-): Promise<(RawConnection & { name: string })[]> {
-  return Promise.all(
-    withBody.map(async (route) => {
-      const client = await connect(t, origin);
-      client.socket.write(headOf({ ...route, path: await pathOf(origin, route) }) + begun);
-      return { ...client, name: route.name };
-    }),
-  );
-}
+/** The one rule for bodies, on every route that has one. */
 
 t.test('there are routes with bodies, and each says that a body may stall', async (t) => {
   t.ok(withBody.length >= 7, `${withBody.length} kinds of bodies`);

@@ -1,0 +1,57 @@
+import type { Test } from 'tap';
+import { problemsOf } from '../../src/api/http/route.ts';
+import { routes } from '../../src/api/routes.ts';
+import { connect, tokens, uploadHead, type Api, type RawConnection } from './harness.ts';
+import { begin } from './resumable/tus.ts';
+
+/** Clients that stall in the middle of a body; the list of bodies is that of the routes themselves. */
+
+const pipelineOf: Record<string, string> = { startRun: 'files' };
+const forAdmin = new Set(['pausePipeline', 'resumePipeline', 'reload', 'redeliver']);
+/** Each kind of body of each route, and who may send it: a token of `docs` and `files`, or the admin's. */
+export const withBody = routes.flatMap(({ method, body, path, operationId, access, problems }) =>
+  Object.keys(body?.content ?? {}).map((type) => ({
+    name: `${operationId} (${type})`,
+    method: method.toUpperCase(),
+    path: path.replace('{pipeline_id}', pipelineOf[operationId] ?? 'docs').replace('{notifier_id}', 'hook'),
+    type: type === 'multipart/form-data' ? `${type}; boundary=x` : type,
+    token: forAdmin.has(operationId) ? tokens.admin : tokens.docs,
+    problems: problemsOf({ access, problems, body: body as NonNullable<typeof body> }),
+  })),
+);
+
+/** The head of such a request. */
+export const headOf = ({ method, path, type, token }: (typeof withBody)[number], length = 1000): string =>
+  uploadHead(
+    {
+      Authorization: `Bearer ${token}`,
+      'Content-Type': type,
+      'Content-Length': length,
+      ...(path.includes('/uploads/') ? { 'Tus-Resumable': '1.0.0', 'Upload-Offset': 0 } : {}),
+    },
+    path,
+  ).replace('POST', method);
+
+/** Its path, where the route is about an upload: that of a new one. */
+async function pathOf(origin: string, { path }: (typeof withBody)[number]): Promise<string> {
+  if (!path.includes('{upload_id}')) return path;
+  return new URL(await begin(origin, 1000, { pipeline: 'docs', token: tokens.docs })).pathname;
+}
+
+/** An answer with a JSON document. */
+export const answered = /\r\n\r\n\{.*\}/;
+
+/** One client for each route and kind of body, which has sent `begun` of it. */
+export function stalledClients(
+  t: Test,
+  { origin }: Pick<Api, 'origin'>,
+  begun: string,
+): Promise<(RawConnection & { name: string })[]> {
+  return Promise.all(
+    withBody.map(async (route) => {
+      const client = await connect(t, origin);
+      client.socket.write(headOf({ ...route, path: await pathOf(origin, route) }) + begun);
+      return { ...client, name: route.name };
+    }),
+  );
+}
