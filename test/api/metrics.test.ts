@@ -226,6 +226,15 @@ t.test('a restart finds when destinations were published to, in catalogs or in k
   }
 });
 
+t.test('the lag of the event loop is measured as long as the daemon runs', async (t) => {
+  const { origin } = await startDaemon(t);
+  const measured = async (): Promise<number> =>
+    valueOf(await scrape(origin), 'waybill_event_loop_lag_seconds_count') ?? 0;
+  // Ten times a second: the test's own time-out ends a vain wait.
+  while ((await measured()) < 2) await new Promise((resolve) => setTimeout(resolve, 20));
+  t.pass('more than once');
+});
+
 t.test('the age of the run that waits longest, by pipeline', async (t) => {
   const { origin } = await startApi(t);
   t.equal(valueOf(await scrape(origin), 'waybill_queue_oldest_seconds', { pipeline: 'maps' }), 0);
