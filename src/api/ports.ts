@@ -7,6 +7,7 @@ import type { MetricsAccess, MetricsPorts } from './metrics/metrics-route.ts';
 import type { LivePorts } from './live/live-routes.ts';
 import type { NotifierAccess, UndeliveredPorts } from './notifiers/undelivered-routes.ts';
 import type { PipelineAccess, PipelinePorts } from './runs/pipelines-route.ts';
+import type { ReleasesPorts } from './releases/ports.ts';
 import type { ReloadPorts } from './reload/reload-route.ts';
 import type { ResumablePorts } from './resumable/ports.ts';
 import type { MissingPorts } from './upload/missing-route.ts';
@@ -28,6 +29,7 @@ export interface ApiPorts
     ResumablePorts,
     LivePorts,
     PipelinePorts,
+    ReleasesPorts,
     ReloadPorts,
     UndeliveredPorts,
     MetricsPorts,

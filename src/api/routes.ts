@@ -7,6 +7,7 @@ import { followRunRoute, followRunsRoute } from './live/live-routes.ts';
 import { metricsRoute } from './metrics/metrics-route.ts';
 import { listUndeliveredRoute, redeliverRoute } from './notifiers/undelivered-routes.ts';
 import { openApiRoute } from './openapi/openapi-route.ts';
+import { activateReleaseRoute, listReleasesRoute } from './releases/releases-routes.ts';
 import { reloadRoute } from './reload/reload-route.ts';
 import { listUploadsRoute } from './resumable/list-route.ts';
 import { sendUploadRoute } from './resumable/send-route.ts';
@@ -47,6 +48,8 @@ export const routes: readonly Route<ApiPorts>[] = [
   followRunsRoute,
   pausePipelineRoute,
   resumePipelineRoute,
+  listReleasesRoute,
+  activateReleaseRoute,
   validateSceneMapRoute,
   sceneMapSchemaRoute,
   ...weatherRoutes,

@@ -153,6 +153,21 @@ export const errorTable = {
     about:
       'The release is missing, damaged, unfinished or being removed, or there is none to go back to; readers have what they had.',
   },
+  release_not_found: { retryable: false, about: 'The bundle path has no release of this id.' },
+  no_releases: {
+    retryable: false,
+    about: 'The destination is published in place (`layout: in_place`) and has no releases.',
+  },
+  bundle_path_needed: {
+    retryable: false,
+    about: 'There are releases of several bundle paths at the destination, and none was named.',
+  },
+  destination_not_found: { retryable: false, about: 'The pipeline has no destination of this id.' },
+  destination_unavailable: {
+    retryable: true,
+    about:
+      'The destination could not be reached, or did not say what became of a change; the log has the reason.',
+  },
   prune_disabled: {
     retryable: false,
     about: 'Pruning needs `retention.prune.enabled: true` on the destination.',
@@ -318,7 +333,8 @@ export const errorTable = {
   },
   server_busy: {
     retryable: true,
-    about: 'The bodies of all requests that are being received take all the memory that they may.',
+    about:
+      'The bodies of all requests that are being received take all the memory that they may, or too many requests wait for a thread.',
   },
   upload_timeout: { retryable: true, about: 'The body stalled or took too long.' },
   insufficient_storage: { retryable: true, about: 'The disk of staging, or of the queue, is full.' },

@@ -1,4 +1,5 @@
 import { dateOf, parseInstant } from './instant.ts';
+import { parseRelativePath } from './paths.ts';
 
 /**
  * Kinds of parameters that arrive as text, as plain data: what the documentation says of them, and how a text
@@ -178,6 +179,17 @@ export function flag(absent: boolean, about: About): Parameter<boolean> {
     absent,
     expected: 'true or false',
     parse: (text) => (text === 'true' ? true : text === 'false' ? false : undefined),
+  };
+}
+
+/** A bundle path at a destination, `.` for its root; null if absent. */
+export function bundlePath(about: About): Parameter<string | null> {
+  return {
+    ...about,
+    schema: { type: 'string', minLength: 1, maxLength: 1024 },
+    absent: null,
+    expected: 'a path relative to the root of the destination, such as maps/session-42, or .',
+    parse: (text) => (text === '.' || parseRelativePath(text).ok ? text : undefined),
   };
 }
 

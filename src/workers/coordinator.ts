@@ -4,6 +4,7 @@ import type { Config } from '../core/config/config.ts';
 import type { RunResult } from '../core/publish/results/result.ts';
 import type { StagedJob } from './job.ts';
 import type { JobQueue } from './queue.ts';
+import type { ReleasesAnswer, ReleasesRequest } from './releases-request.ts';
 import type { RunObserver } from './run-observer.ts';
 import type { HealthCheck } from './health-checks.ts';
 import type { PublishingPoolOptions } from './threads/publishing-pool.ts';
@@ -26,6 +27,11 @@ export interface Coordinator {
    * anything. Throws as `WorkerPool.process`.
    */
   plan(job: StagedJob, signal: AbortSignal): Promise<RunResult>;
+  /**
+   * Looks at the releases of a destination on a thread of this process, or switches between them, whatever
+   * the queue. Throws as `ReleasesPool.ask`.
+   */
+  releases(request: ReleasesRequest, signal: AbortSignal): Promise<ReleasesAnswer>;
   /** Begins to publish. */
   start(): Promise<void>;
   /**

@@ -32,6 +32,9 @@ import { openContentStore } from '../../src/workers/content/content-store.ts';
 import { stageWithContent } from '../../src/workers/content/stage-with-content.ts';
 import { openPartialUploads } from '../../src/workers/partial/partial-uploads.ts';
 import type { Config } from '../../src/core/config/config.ts';
+import type { ReleaseView } from '../../src/core/releases/describe.ts';
+import type { ReleaseId } from '../../src/core/releases/release.ts';
+import type { ReleasesAnswer, ReleasesRequest } from '../../src/workers/releases-request.ts';
 import { newReadiness } from '../../src/api/health/readiness.ts';
 import { queueCheck, stagingChecks, type HealthCheck } from '../../src/workers/health-checks.ts';
 import { createWeatherService } from '../../src/api/weather/service.ts';
@@ -183,7 +186,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
         hash: sha256(tokens.writer),
         pipelines,
         ...unlimited,
-        scopes: new Set(['upload', 'run', 'cancel']),
+        scopes: new Set(['upload', 'run', 'cancel', 'releases']),
       },
     ],
     adminToken: {
@@ -255,6 +258,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
       discard: (staged) => removeUploadDirectory(directory, staged),
     },
     plan: async () => planned,
+    releases: async (request) => answered(request),
     content,
     stage: measuredStage(
       settings.stage ?? (settings.keep === undefined ? stageAnything : stageWithContent(content)),
@@ -323,6 +327,22 @@ const unlimited = { scopes: new Set(scopes), expiresAt: null };
 
 /** What publishing any staged bundle would do. */
 const planned = { ...runResult('ok').run, dryRun: true };
+
+/** Readers have the second of two releases. */
+function answered(request: ReleasesRequest): ReleasesAnswer {
+  const first = '20261120T000000Z-00000001' as ReleaseId;
+  const second = '20261121T000000Z-00000002' as ReleaseId;
+  const destinationPath = request.path ?? '.';
+  if (request.kind === 'activate') return { kind: 'activate', destinationPath, from: second, to: first };
+  const common = { state: 'complete', isRolledBack: false, isBeingRemoved: false } as const;
+  const held = { outputs: 1, bytes: 1, activatedAt: '2026-11-20T00:00:00Z', writtenAt: null, bundle: null };
+  const view = (id: ReleaseId, isCurrent: boolean): ReleaseView => ({
+    ...{ ...common, ...held, id, isCurrent, isLastGood: !isCurrent },
+    leftAt: isCurrent ? null : '2026-11-21T00:00:00Z',
+  });
+  const releases = [view(second, true), view(first, false)];
+  return { kind: 'list', paths: [{ destinationPath, current: second, foreignTarget: null, releases }] };
+}
 
 /** Takes every body for a bundle whose manifest is the body. */
 export const stageAnything: StageUpload = async ({ input, directory }) => {

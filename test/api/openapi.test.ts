@@ -607,6 +607,50 @@ const redeliveries = (): Record<string, Provocation> => {
   };
 };
 
+/** What both routes about releases are refused for. */
+const ofReleases = (
+  send: (place?: string, options?: { token?: string; query?: string }) => Call,
+): Record<string, Provocation> => ({
+  200: send(),
+  unauthorized: send('maps', { token: 'guess' }),
+  forbidden: send('maps', { token: tokens.docs }),
+  pipeline_not_found: send('none'),
+  token_expired: send('maps', { token: tokens.expired }),
+  invalid_request: send('maps', { query: '?path=..' }),
+  ...Object.fromEntries(
+    (
+      [
+        'destination_not_found',
+        'no_releases',
+        'state_conflict',
+        'destination_unavailable',
+        'server_busy',
+        'shutting_down',
+        'internal_error',
+      ] as const
+    ).map((code) => [code, releasesThrow(code, send())]),
+  ),
+});
+const releasesThrow =
+  (code: ErrorCode, call: Call): Call =>
+  (api) => {
+    const thrown = new WaybillError(code, 'by the will of the test');
+    Object.assign(api.ports, { releases: () => Promise.reject(thrown) });
+    return call(api);
+  };
+const releasesOf = (pipeline: string): string => `/v1/pipelines/${pipeline}/destinations/web/releases`;
+const listing = (pipeline = 'maps', { token = tokens.maps, query = '' } = {}): Call =>
+  get(`${releasesOf(pipeline)}${query}`, authorized(token));
+const activating = (
+  pipeline = 'maps',
+  { token = tokens.maps, query = '', headers = json, body = '{}' } = {},
+): Call =>
+  get(`${releasesOf(pipeline)}/20261120T000000Z-00000001/activate${query}`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token}`, ...headers },
+    body,
+  });
+
 const provocations: Record<string, Record<string, Provocation>> = {
   ...ofResumables,
   ...Object.fromEntries(Object.entries(weatherReads).map(([name, path]) => [name, ofWeather(path)])),
@@ -789,6 +833,32 @@ const provocations: Record<string, Record<string, Provocation>> = {
     run_not_found: list('?before=maps.none'),
     queue_unavailable: away(list()),
     internal_error: broken(list()),
+  },
+  listReleases: {
+    ...ofReleases(listing),
+    insufficient_scope: listing('maps', { token: tokens.writer }),
+  },
+  activateRelease: {
+    ...ofReleases(activating),
+    insufficient_scope: activating('maps', { token: tokens.reader }),
+    unsupported_media_type: activating('maps', { headers: { 'content-type': 'text/plain' } }),
+    ...Object.fromEntries(
+      (
+        [
+          'release_not_found',
+          'release_unusable',
+          'bundle_path_needed',
+          'not_published',
+          'destination_busy',
+        ] as const
+      ).map((code) => [code, releasesThrow(code, activating())]),
+    ),
+    upload_timeout: stalled(
+      uploadHead(
+        { 'Content-Type': 'application/json', 'Content-Length': 2 },
+        `${releasesOf('maps')}/x/activate`,
+      ),
+    ),
   },
   pausePipeline: ofPauses('pause'),
   resumePipeline: ofPauses('resume'),

@@ -12,7 +12,9 @@ export function componentSchemas(): Record<string, JsonSchema> {
   return {
     ...fromFile('RunRecord', runRecordSchemaText()),
     ...fromFile('SceneMap', sceneMapSchemaText()),
-    ...fromFile('Plan', planSchemaText()),
+    ...fromFile('Plan', cliOutputSchemaText('run')),
+    ...fromFile('Releases', cliOutputSchemaText('releases')),
+    ...fromFile('ReleaseSwitch', cliOutputSchemaText('release-switch')),
     Accepted: accepted,
     PartialUpload: partialUpload,
     MissingFiles: missingFiles,
@@ -243,12 +245,12 @@ function runRecordSchemaText(): string {
 }
 
 /** What `waybill run --format json` prints, with what it refers to, as a schema like those of other files. */
-function planSchemaText(): string {
+function cliOutputSchemaText(kind: string): string {
   const file = new URL('../../../schemas/cli-output.schema.json', import.meta.url);
   const { $schema, $id, $defs } = JSON.parse(readFileSync(file, 'utf8')) as Record<string, string> & {
     $defs: Record<string, JsonSchema>;
   };
-  const { run, ...others } = $defs;
+  const { [kind]: document, ...others } = $defs;
   const needed = new Set<string>();
   const visit = (schema: unknown): void => {
     for (const [, name = ''] of JSON.stringify(schema).matchAll(/"#\/\$defs\/([\w-]+)"/g)) {
@@ -257,9 +259,9 @@ function planSchemaText(): string {
       visit(others[name]);
     }
   };
-  visit(run);
+  visit(document);
   const used = Object.fromEntries(Object.entries(others).filter(([name]) => needed.has(name)));
-  return JSON.stringify({ $schema, $id, ...run, $defs: used });
+  return JSON.stringify({ $schema, $id, ...document, $defs: used });
 }
 
 /**
@@ -268,9 +270,9 @@ function planSchemaText(): string {
  */
 function fromFile(name: string, text: string): Record<string, JsonSchema> {
   const componentOf = (def: string): string =>
-    name + def.replaceAll(/(?:^|_)([a-z])/g, (_match, letter: string) => letter.toUpperCase());
+    name + def.replaceAll(/(?:^|[_-])([a-z])/g, (_match, letter: string) => letter.toUpperCase());
   const { $schema, $id, $defs, ...schema } = JSON.parse(
-    text.replaceAll(/"#\/\$defs\/(\w+)"/g, (_match, def: string) =>
+    text.replaceAll(/"#\/\$defs\/([\w-]+)"/g, (_match, def: string) =>
       JSON.stringify(`#/components/schemas/${componentOf(def)}`),
     ),
   ) as { $schema?: string; $id?: string; $defs?: Record<string, JsonSchema> } & JsonSchema;

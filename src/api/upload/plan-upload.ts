@@ -2,10 +2,10 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { jsonDocument } from '../../core/json-document.ts';
 import { publicResult } from '../../core/publish/results/public-result.ts';
 import type { RunResult } from '../../core/publish/results/result.ts';
-import { WaybillError } from '../../core/errors.ts';
 import { jsonContent } from '../http/json-content.ts';
 import type { ResponseObject } from '../http/openapi-types.ts';
 import { requestContext } from '../http/request/request-context.ts';
+import { untilLeft } from '../http/request/until-left.ts';
 import type { StagedUpload, UploadPipeline, UploadPorts } from './ports.ts';
 
 /** The answer to a dry run. */
@@ -26,24 +26,12 @@ export async function planUpload(
   { plan, stopping }: Pick<UploadPorts, 'plan' | 'stopping'>,
   { pipeline, staged }: { pipeline: UploadPipeline; staged: StagedUpload },
 ): Promise<RunResult> {
-  const gone = new AbortController();
-  const leave = (): void => gone.abort(new WaybillError('aborted', 'the client left before it was answered'));
-  res.once('close', leave);
-  if (res.destroyed) leave();
-  const signal = AbortSignal.any([gone.signal, stopping]);
-  try {
+  return untilLeft(res, stopping, async (signal) => {
     const { directory, bundlePath } = staged;
     // There is no run; the log has the lines of the thread under the id of the request.
     const runId = `dry-run.${requestContext(req).id}`;
-    const job = { runId, pipelineId: pipeline.id, staged: directory, bundlePath };
-    const result = await plan(job, signal);
-    signal.throwIfAborted();
-    return result;
-  } catch (error) {
-    throw signal.aborted ? signal.reason : error;
-  } finally {
-    res.off('close', leave);
-  }
+    return plan({ runId, pipelineId: pipeline.id, staged: directory, bundlePath }, signal);
+  });
 }
 
 export function sendPlan(res: ServerResponse, plan: RunResult): void {

@@ -91,6 +91,7 @@ export function apiPorts(foundation: Foundation, parts: ApiParts): ApiPorts {
     content: parts.content,
     stage: metrics === null ? stage : measuredStage(stage, metrics),
     plan: (job, signal) => coordinator.plan(job, signal),
+    releases: (request, signal) => coordinator.releases(request, signal),
     metrics,
     weather,
     weatherPulse,

@@ -1,3 +1,3 @@
 /** What an upload token may do with its pipelines. */
-export const scopes = ['upload', 'run', 'cancel', 'read'] as const;
+export const scopes = ['upload', 'run', 'cancel', 'releases', 'read'] as const;
 export type Scope = (typeof scopes)[number];

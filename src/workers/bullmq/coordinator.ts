@@ -10,7 +10,7 @@ import { maxWaitingOf } from '../max-waiting.ts';
 import { runSettings } from '../run-settings.ts';
 import { tracedRuns, tracedWaits } from '../run-trace.ts';
 import type { PublishJob } from '../job.ts';
-import { planningPool, publishingPool } from '../threads/publishing-pool.ts';
+import { planningPool, publishingPool, releasesPool } from '../threads/publishing-pool.ts';
 import type { JobProcessor } from '../queue.ts';
 import { openScratch } from './scratch-directory.ts';
 import { openSharedStaging } from './shared-staging.ts';
@@ -86,6 +86,7 @@ export async function createBullmqCoordinator(
   };
   const pool = publishingPool({ ...options, notify, settings: runs });
   const planner = planningPool({ ...options, settings: runs });
+  const releases = releasesPool({ ...options, settings: runs });
   const process: JobProcessor = async (job: PublishJob, context) => {
     if (job.staged === null) return pool.process(job, context);
     const directory = await scratched.create();
@@ -112,6 +113,7 @@ export async function createBullmqCoordinator(
     staging: scratched,
     threads: pool.stats,
     plan: async (job, signal) => (await planner.process(job, { signal, onProgress: () => undefined })).run,
+    releases: (request, signal) => releases.ask(request, signal),
     start: () => queue.start(tracedRuns(process, tracer), tracedWaits(observer, tracer)),
     adopt: async (next) => {
       const before = runs.get();
@@ -124,7 +126,7 @@ export async function createBullmqCoordinator(
     },
     close: async (timeoutMs) => {
       const answer = await queue.close(timeoutMs);
-      await Promise.all([pool.close(), planner.close()]);
+      await Promise.all([pool.close(), planner.close(), releases.close()]);
       await Promise.all([scratch.close(), shared.close()]);
       return answer;
     },

@@ -9,15 +9,15 @@ import type { Occurrence } from '../../core/notify/event.ts';
 import { runFailure } from '../../core/publish/results/occurrences.ts';
 import type { FinishedSpan } from '../../core/tracing/span.ts';
 import { traceOf, type TraceContext } from '../../core/tracing/trace-context.ts';
-import type { JobResult } from '../job.ts';
+import type { JobProgress, JobResult, PublishJob } from '../job.ts';
 import type { JobProcessor } from '../queue.ts';
 import { supervise } from './supervised-task.ts';
-import type { ThreadOutcome } from './thread-channel.ts';
+import type { ThreadJob, ThreadOutcome } from './thread-channel.ts';
 
 export interface WorkerPoolOptions {
   clock: Clock;
   log: Log;
-  /** The module whose export `publish` takes a `ThreadTask`. */
+  /** The module with an export that takes a `ThreadTask`: `publish`, unless another one is named. */
   file: URL;
   /** Jobs at once; each has a thread of its own. */
   threads: number;
@@ -40,12 +40,19 @@ export interface WorkerPoolOptions {
   onSpan?: ((span: FinishedSpan) => void) | undefined;
 }
 
-export interface WorkerPool {
+export interface WorkerPool extends Omit<ThreadPool<never, never>, 'process'> {
+  process: JobProcessor;
+}
+
+export interface ThreadPool<Job extends ThreadJob, Result> {
   /**
    * Runs a job on a thread. Rejects with `worker_failed` if the thread broke, with the code of the signal's
-   * reason if it was stopped, and with whatever code the publication failed with.
+   * reason if it was stopped, and with whatever code the work failed with.
    */
-  process: JobProcessor;
+  process: (
+    job: Job,
+    context: { signal: AbortSignal; onProgress: (progress: JobProgress) => void },
+  ) => Promise<Result>;
   stats: () => ThreadStats;
   /** Ends every thread. Jobs that still run fail with `worker_failed`. */
   close(): Promise<void>;
@@ -66,6 +73,12 @@ const idleTimeoutMs = 60_000;
 // No publication computes for this long without turning its event loop, which a sign of life needs.
 const defaultSilenceMs = 120_000;
 
+/** Publishes on threads, and notifies of runs that did not complete. */
+export function workerPool(options: WorkerPoolOptions): WorkerPool {
+  const pool = threadPool<PublishJob, JobResult>(options, 'publish');
+  return { ...pool, process: notifyingOfFailures(options, pool.process) };
+}
+
 /**
  * Runs jobs on threads, so that hashing and compression never delay the HTTP side and a thread that breaks
  * takes nothing with it.
@@ -76,7 +89,10 @@ const defaultSilenceMs = 120_000;
  * thread that hangs shows no sign of life; it is ended after `silenceMs` and its job fails with
  * `worker_failed`.
  */
-export function workerPool(options: WorkerPoolOptions): WorkerPool {
+export function threadPool<Job extends ThreadJob, Result>(
+  options: WorkerPoolOptions,
+  name: string,
+): ThreadPool<Job, Result> {
   const pool = new Piscina({
     minThreads: 0,
     maxThreads: options.threads,
@@ -98,13 +114,13 @@ export function workerPool(options: WorkerPoolOptions): WorkerPool {
     if (pool.threads.length === 0) for (const giveUp of unanswered) giveUp(error);
   });
 
-  const process: JobProcessor = async (job, context) => {
+  const process: ThreadPool<Job, Result>['process'] = async (job, context) => {
     if (context.signal.aborted) throw asWaybillError(context.signal.reason);
     const { task, transferList, terminate, ...supervised } = supervise(job, context, supervision);
     unanswered.add(supervised.giveUp);
     try {
-      const run = { filename, name: 'publish', transferList, signal: terminate };
-      const outcome = (await pool.run(task, run)) as ThreadOutcome;
+      const run = { filename, name, transferList, signal: terminate };
+      const outcome = (await pool.run(task, run)) as ThreadOutcome<Result>;
       supervised.deliverRest();
       return resultOf(outcome);
     } catch (failure) {
@@ -117,7 +133,7 @@ export function workerPool(options: WorkerPoolOptions): WorkerPool {
     }
   };
   return {
-    process: notifyingOfFailures(options, process),
+    process,
     stats: () => ({
       threads: pool.threads.length,
       busy: Math.min(unanswered.size, pool.threads.length),
@@ -139,7 +155,7 @@ function notifyingOfFailures({ notify }: WorkerPoolOptions, process: JobProcesso
   };
 }
 
-function resultOf(outcome: ThreadOutcome): JobResult {
+function resultOf<Result>(outcome: ThreadOutcome<Result>): Result {
   if (outcome.ok) return outcome.result;
   const { code, message, hint, findings } = outcome.error;
   throw new WaybillError(code, message, { ...(hint === null ? {} : { hint }), findings });

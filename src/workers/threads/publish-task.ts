@@ -1,8 +1,9 @@
 import { systemClock } from '../../core/clock.ts';
+import type { CoreContext } from '../../core/context.ts';
 import { loadSecrets } from '../../core/secrets.ts';
 import { storageOpener } from '../../core/storage/open-storage.ts';
 import { processJob } from './process-job.ts';
-import { answerTask, type ThreadOutcome, type ThreadTask } from './thread-channel.ts';
+import { answerTask, type ThreadOutcome, type ThreadTask, type ThreadWork } from './thread-channel.ts';
 
 /** What a worker thread is started with. */
 export interface ThreadData {
@@ -18,13 +19,23 @@ export interface ThreadData {
  */
 export function publishTask({ env, dryRun }: ThreadData): (task: ThreadTask) => Promise<ThreadOutcome> {
   return (task) =>
-    answerTask(task, { clock: systemClock }, async (job, { signal, onProgress, log, notify, tracer }) => {
-      const { config } = task;
-      const secrets = await loadSecrets({ directory: config.secrets.directory, env });
-      const openStorage = storageOpener({ clock: systemClock, log, secrets });
-      const context = { clock: systemClock, log, secrets, openStorage, signal, tracer };
-      // Each message wakes the daemon's own thread, so none is sent if there is no notifier.
-      const notifying = config.notifiers.length === 0 ? {} : { notify };
-      return processJob(job, config, { ...context, ...notifying }, { dryRun, onProgress });
-    });
+    answerTask(task, { clock: systemClock }, async (job, work) =>
+      processJob(job, task.config, await threadContext(env, task, work), {
+        dryRun,
+        onProgress: work.onProgress,
+      }),
+    );
+}
+
+/** What the core works with on a thread. Throws `secrets_invalid`. */
+export async function threadContext(
+  env: ThreadData['env'],
+  { config }: Pick<ThreadTask, 'config'>,
+  { log, signal, notify, tracer }: ThreadWork,
+): Promise<CoreContext> {
+  const secrets = await loadSecrets({ directory: config.secrets.directory, env });
+  const openStorage = storageOpener({ clock: systemClock, log, secrets });
+  // Each message wakes the daemon's own thread, so none is sent if there is no notifier.
+  const notifying = config.notifiers.length === 0 ? {} : { notify };
+  return { clock: systemClock, log, secrets, openStorage, signal, tracer, ...notifying };
 }

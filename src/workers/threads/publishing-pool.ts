@@ -1,11 +1,15 @@
 import type { Clock } from '../../core/clock.ts';
 import type { Log } from '../../core/log.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
+import { WaybillError } from '../../core/errors.ts';
+import type { FinishedSpan } from '../../core/tracing/span.ts';
 import { noTracing, type Tracing } from '../../core/tracing/open-tracing.ts';
 import type { TraceContext } from '../../core/tracing/trace-context.ts';
 import type { RunSettings } from '../run-settings.ts';
-import { workerPool, type WorkerPool } from './pool.ts';
+import type { ReleasesAnswer, ReleasesRequest } from '../releases-request.ts';
+import { threadPool, workerPool, type WorkerPool, type WorkerPoolOptions } from './pool.ts';
 import type { ThreadData } from './publish-task.ts';
+import type { ReleasesOutcome } from './releases-task.ts';
 
 export interface PublishingPoolOptions {
   settings: RunSettings;
@@ -33,7 +37,7 @@ const publishThread = new URL(
 
 /** The pool whose threads publish, `max_concurrency` of them. */
 export function publishingPool(options: PublishingPoolOptions): WorkerPool {
-  return openPool(options, { dryRun: false });
+  return workerPool(poolOptions(options, { dryRun: false }));
 }
 
 /**
@@ -42,12 +46,52 @@ export function publishingPool(options: PublishingPoolOptions): WorkerPool {
  * when there is a dry run, and end when idle.
  */
 export function planningPool(options: PublishingPoolOptions): WorkerPool {
-  return openPool({ ...options, notify: () => undefined, tracing: noTracing }, { dryRun: true });
+  const alone = { ...options, notify: () => undefined, tracing: noTracing };
+  return workerPool(poolOptions(alone, { dryRun: true }));
 }
 
-function openPool(options: PublishingPoolOptions, { dryRun }: { dryRun: boolean }): WorkerPool {
+export interface ReleasesPool {
+  /**
+   * Answers on a thread. Throws `server_busy` if too many wait for one, and as `answerReleases` and
+   * `ThreadPool.process` do.
+   */
+  ask(request: ReleasesRequest, signal: AbortSignal): Promise<ReleasesAnswer>;
+  close(): Promise<void>;
+}
+
+const releasesThreads = 2;
+const mostReleasesRequests = 32;
+
+/** The threads that look at releases and switch between them: apart from all others, as a dry run is. */
+export function releasesPool(options: PublishingPoolOptions): ReleasesPool {
+  const pool = threadPool<ReleasesRequest, ReleasesOutcome>(
+    { ...poolOptions({ ...options, tracing: noTracing }, { dryRun: false }), threads: releasesThreads },
+    'releases',
+  );
+  let asked = 0;
+  return {
+    async ask(request, signal) {
+      if (asked >= mostReleasesRequests)
+        throw new WaybillError('server_busy', 'too many requests about releases are being answered', {
+          hint: 'ask again later',
+        });
+      asked += 1;
+      try {
+        const outcome = await pool.process(request, { signal, onProgress: () => undefined });
+        if ('answer' in outcome) return outcome.answer;
+        const { code, message, hint } = outcome.refused;
+        throw new WaybillError(code, message, hint === null ? {} : { hint });
+      } finally {
+        asked -= 1;
+      }
+    },
+    close: () => pool.close(),
+  };
+}
+
+function poolOptions(options: PublishingPoolOptions, { dryRun }: { dryRun: boolean }): WorkerPoolOptions {
   const { settings, env, clock, log, verbose, notify, tracing = noTracing } = options;
-  return workerPool({
+  return {
     clock,
     log,
     file: options.workerFile ?? publishThread,
@@ -58,6 +102,6 @@ function openPool(options: PublishingPoolOptions, { dryRun }: { dryRun: boolean 
     env,
     graceMs: abortGraceMs,
     notify,
-    ...(tracing.tracer.isOn ? { onSpan: (span) => tracing.report(span) } : {}),
-  });
+    ...(tracing.tracer.isOn ? { onSpan: (span: FinishedSpan) => tracing.report(span) } : {}),
+  };
 }

@@ -9,9 +9,15 @@ import { onAbort } from '../../core/on-abort.ts';
 import type { FinishedSpan } from '../../core/tracing/span.ts';
 import type { TraceContext } from '../../core/tracing/trace-context.ts';
 import { traceFields } from '../../core/tracing/traceparent.ts';
-import type { JobProgress, PublishJob } from '../job.ts';
+import type { JobProgress } from '../job.ts';
 import { watchForSigns } from './signs-of-life.ts';
-import { isFromThread, type FromThread, type ThreadTask, type ToThread } from './thread-channel.ts';
+import {
+  isFromThread,
+  type FromThread,
+  type ThreadJob,
+  type ThreadTask,
+  type ToThread,
+} from './thread-channel.ts';
 
 export interface SupervisionOptions {
   clock: Clock;
@@ -31,8 +37,8 @@ export interface SupervisionOptions {
 }
 
 /** The pool's end of one task that a thread works on. */
-export interface SupervisedTask {
-  task: ThreadTask;
+export interface SupervisedTask<Job extends ThreadJob> {
+  task: ThreadTask<Job>;
   transferList: MessagePort[];
   /** Aborts when the thread has to be ended. */
   terminate: AbortSignal;
@@ -50,11 +56,11 @@ export interface SupervisedTask {
  * Passes on what the thread sends and ends the thread if it must be ended: an abort is first a message, and
  * terminates the thread after `graceMs`; silence terminates it after `silenceMs`.
  */
-export function supervise(
-  job: PublishJob,
+export function supervise<Job extends ThreadJob>(
+  job: Job,
   { signal, onProgress }: { signal: AbortSignal; onProgress: (progress: JobProgress) => void },
   options: SupervisionOptions,
-): SupervisedTask {
+): SupervisedTask<Job> {
   const { clock, log, graceMs, silenceMs } = options;
   const { port1, port2 } = new MessageChannel();
   const terminate = new AbortController();
@@ -110,7 +116,7 @@ export function supervise(
 
 function receive(
   message: FromThread,
-  job: PublishJob,
+  job: ThreadJob,
   { log, notify, onSpan }: SupervisionOptions,
   onProgress: (progress: JobProgress) => void,
 ): void {

@@ -14,8 +14,14 @@ import { isFinishedSpan, relayedTracer } from './span-relay.ts';
  * `supervised-task.ts`.
  */
 
-export interface ThreadTask {
-  job: PublishJob;
+/** What any task has: by these its lines in the log and its spans are told from others. */
+export interface ThreadJob extends TraceContext {
+  runId: string;
+  pipelineId: string;
+}
+
+export interface ThreadTask<Job extends ThreadJob = PublishJob> {
+  job: Job;
   /** The thread's end of a channel that lives as long as the task. */
   port: MessagePort;
   /** What the run begins with; it has the run's pipeline, and may have no other. */
@@ -27,7 +33,8 @@ export interface ThreadTask {
 }
 
 /** The answer to a task. A `WaybillError` would lose its class between threads, so failures are data. */
-export type ThreadOutcome = { ok: true; result: JobResult } | { ok: false; error: ErrorRecord };
+export type ThreadOutcome<Result = JobResult> =
+  { ok: true; result: Result } | { ok: false; error: ErrorRecord };
 
 export interface ToThread {
   type: 'abort';
@@ -99,11 +106,11 @@ const signOfLifeMs = 5_000;
  * The thread's end: runs `work` on the task's job, with abort, progress and log connected to the pool. Debug
  * lines are sent only if the task is `verbose`. Never rejects.
  */
-export async function answerTask(
-  { job, port, verbose, traced = false }: Omit<ThreadTask, 'config'>,
+export async function answerTask<Job extends ThreadJob, Result>(
+  { job, port, verbose, traced = false }: Omit<ThreadTask<Job>, 'config'>,
   { clock }: { clock: Clock },
-  work: (job: PublishJob, context: ThreadWork) => Promise<JobResult>,
-): Promise<ThreadOutcome> {
+  work: (job: Job, context: ThreadWork) => Promise<Result>,
+): Promise<ThreadOutcome<Result>> {
   const abort = new AbortController();
   const post = (message: FromThread): void => port.postMessage(message);
   port.on('message', ({ code, reason }: ToThread) => abort.abort(new WaybillError(code, reason)));
@@ -128,7 +135,7 @@ export async function answerTask(
     const tracer = traced ? relayedTracer(clock, (span) => post({ type: 'span', span })) : noTracer;
     return { ok: true, result: await work(job, { signal: abort.signal, onProgress, log, notify, tracer }) };
   } catch (error) {
-    log.error({ err: error }, 'the publication did not come to an end');
+    log.error({ err: error }, 'the task did not come to an end');
     return { ok: false, error: errorRecord(error) };
   } finally {
     signs.cancel();

@@ -1,4 +1,7 @@
 import { workerData } from 'node:worker_threads';
 import { publishTask, type ThreadData } from './publish-task.ts';
+import { releasesTask } from './releases-task.ts';
 
-export const publish = publishTask(workerData as ThreadData);
+const data = workerData as ThreadData;
+export const publish = publishTask(data);
+export const releases = releasesTask(data);

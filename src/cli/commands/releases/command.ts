@@ -16,7 +16,7 @@ export function releasesCommand(): Command {
     group,
     'list',
     'the releases of a bundle path, the newest first, and which of them readers have',
-  ).action(async (options: ReleasesOptions) => exitWith((await import('./list.ts')).listReleases(options)));
+  ).action(async (options: ReleasesOptions) => exitWith((await import('./list.ts')).showReleases(options)));
   add(group, 'show', 'what is in one release, and whether all of it is there')
     .argument('<release>', 'id of the release')
     .action(async (id: string, options: ReleasesOptions) =>

@@ -1,4 +1,5 @@
 import { compareReleases } from '../../../core/releases/describe.ts';
+import { atDestination, placeOf, releaseNamed, type Place } from '../../../core/releases/place.ts';
 import { readReleases } from '../../../core/releases/store.ts';
 import { WaybillError } from '../../../core/errors.ts';
 import type { ReleaseId } from '../../../core/releases/release.ts';
@@ -6,7 +7,7 @@ import { makeOutput, plural } from '../../output.ts';
 import { setUp } from '../../set-up.ts';
 import { endedBySignal } from '../../stop-signal.ts';
 import { setUpFor } from './list.ts';
-import { atDestination, placeOf, releaseNamed, releasesDestination, type Place } from './place.ts';
+import { pathOf, releasesDestination } from './place.ts';
 import type { ReleasesOptions } from './releases-options.ts';
 
 /** `waybill releases diff`, by the catalogs of both: no published file is read. */
@@ -20,7 +21,7 @@ export async function diffReleases(
     const { config, context, warnings } = await setUp({ ...setUpFor(options), output });
     const destination = releasesDestination({ config }, options);
     const found = await atDestination(context, destination, { readOnly: true }, async (root) => {
-      const place = await placeOf(root, destination, options);
+      const place = await placeOf(root, destination, pathOf(options));
       const [before, after] = [
         await releaseNamed(place, from),
         to === undefined ? await currentOf(place) : await releaseNamed(place, to),

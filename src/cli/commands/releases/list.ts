@@ -1,35 +1,21 @@
-import { describeReleases, type ReleasesView, type ReleaseView } from '../../../core/releases/describe.ts';
+import type { ReleaseView } from '../../../core/releases/describe.ts';
+import { atDestination, listReleases, type ListedPath } from '../../../core/releases/place.ts';
 import { formatSize } from '../../../core/settings/units.ts';
 import { columns, makeOutput, plural, type Output } from '../../output.ts';
 import { setUp } from '../../set-up.ts';
 import { endedBySignal } from '../../stop-signal.ts';
-import { within } from '../../../core/storage/wrappers/within.ts';
-import { parseBundlePath } from '../../../core/storage/key.ts';
-import { atDestination, pathsWithReleases, placeOf, releasesDestination } from './place.ts';
+import { pathOf, releasesDestination } from './place.ts';
 import type { ReleasesOptions } from './releases-options.ts';
 
-interface ListedPath extends ReleasesView {
-  destinationPath: string;
-}
-
 /** `waybill releases list`: of one bundle path, or of all. */
-export async function listReleases(options: ReleasesOptions): Promise<number> {
+export async function showReleases(options: ReleasesOptions): Promise<number> {
   const output = makeOutput({ json: options.format === 'json', color: options.color });
   return endedBySignal(async () => {
     const { config, context, warnings } = await setUp({ ...setUpFor(options), output });
     const destination = releasesDestination({ config }, options);
-    const paths = await atDestination(context, destination, { readOnly: true }, async (root) => {
-      const named =
-        options.path !== undefined || destination.mapping === 'fixed'
-          ? [(await placeOf(root, destination, options)).destinationPath]
-          : await pathsWithReleases(root);
-      const listed: ListedPath[] = [];
-      for (const destinationPath of named) {
-        const storage = within(root, parseBundlePath(destinationPath));
-        listed.push({ destinationPath, ...(await describeReleases(storage)) });
-      }
-      return listed;
-    });
+    const paths = await atDestination(context, destination, { readOnly: true }, async (root) =>
+      listReleases(root, destination, pathOf(options)),
+    );
     const about = { pipelineId: options.pipeline, destinationId: destination.id };
     if (output.isJson) output.json('releases', { ...about, paths, warnings });
     else {

@@ -1,4 +1,5 @@
 import { describeReleases, releaseDetails } from '../../../core/releases/describe.ts';
+import { atDestination, placeOf, releaseNamed } from '../../../core/releases/place.ts';
 import { switchRefused } from '../../../core/releases/refusal.ts';
 import { errorRecord } from '../../../core/errors.ts';
 import { formatSize } from '../../../core/settings/units.ts';
@@ -6,7 +7,7 @@ import { columns, makeOutput, plural } from '../../output.ts';
 import { setUp } from '../../set-up.ts';
 import { endedBySignal } from '../../stop-signal.ts';
 import { setUpFor } from './list.ts';
-import { atDestination, placeOf, releaseNamed, releasesDestination } from './place.ts';
+import { pathOf, releasesDestination } from './place.ts';
 import type { ReleasesOptions } from './releases-options.ts';
 
 /** `waybill releases show`: fails if the release could not become current. */
@@ -20,7 +21,7 @@ export async function showRelease(name: string, options: ReleasesOptions): Promi
       destination,
       { readOnly: true },
       async (root) => {
-        const place = await placeOf(root, destination, options);
+        const place = await placeOf(root, destination, pathOf(options));
         const id = await releaseNamed(place, name);
         const { releases } = await describeReleases(place.storage);
         const found = releases.find((release) => release.id === id);

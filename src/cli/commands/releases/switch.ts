@@ -1,59 +1,44 @@
-import type { CoreContext } from '../../../core/context.ts';
 import { errorRecord, WaybillError, type ErrorRecord } from '../../../core/errors.ts';
 import type { Finding } from '../../../core/finding.ts';
-import { switchOccurrence } from '../../../core/releases/occurrence.ts';
-import { switchRefused } from '../../../core/releases/refusal.ts';
-import type { ReleaseId } from '../../../core/releases/release.ts';
-import { promote, resume, rollBack, type SwitchResult } from '../../../core/releases/switch.ts';
+import { atDestination, placeOf } from '../../../core/releases/place.ts';
+import { switchAt, type Switched, type SwitchRequest } from '../../../core/releases/switch-at.ts';
 import { exitCodes } from '../../exit-codes.ts';
 import { makeOutput, type Output } from '../../output.ts';
 import { setUp, type SetUp } from '../../set-up.ts';
 import { untilStopped } from '../../stop-signal.ts';
 import { withNotifier } from '../../with-notifier.ts';
 import { setUpFor } from './list.ts';
-import { atDestination, placeOf, releaseNamed, releasesDestination, type Place } from './place.ts';
+import { pathOf, releasesDestination } from './place.ts';
 import type { RollbackOptions, SwitchOptions } from './releases-options.ts';
 
-type Verb = 'rollback' | 'promote' | 'resume';
-type Switching = (context: CoreContext, place: Place) => Promise<SwitchResult>;
-
 /** `waybill releases rollback`. */
-export async function rollBackRelease(options: RollbackOptions): Promise<number> {
-  const { to, dryRun } = options;
-  return change('rollback', options, async (context, place) => {
-    const target = to === undefined ? null : await releaseNamed(place, to);
-    return rollBack(context, place.storage, target, { dryRun });
-  });
+export async function rollBackRelease({ to, ...options }: RollbackOptions): Promise<number> {
+  return change(options, { verb: 'rollback', ...(to === undefined ? {} : { release: to }) });
 }
 
 /** `waybill releases promote`. */
 export async function promoteRelease(name: string, options: SwitchOptions): Promise<number> {
-  const { dryRun } = options;
-  return change('promote', options, async (context, place) =>
-    promote(context, place.storage, await releaseNamed(place, name), { dryRun }),
-  );
+  return change(options, { verb: 'promote', release: name });
 }
 
 /** `waybill releases resume`. */
 export async function resumeReleases(options: SwitchOptions): Promise<number> {
-  const { dryRun } = options;
-  return change('resume', options, async (context, { storage }) => resume(context, storage, { dryRun }));
+  return change(options, { verb: 'resume' });
 }
 
-interface Outcome {
+interface Outcome extends Switched {
   destinationPath: string;
-  from: ReleaseId | null;
-  to: ReleaseId | null;
   error: ErrorRecord | null;
 }
 
-async function change(verb: Verb, options: SwitchOptions, switching: Switching): Promise<number> {
+async function change(options: SwitchOptions, request: SwitchRequest): Promise<number> {
   const output = makeOutput({ json: options.format === 'json', color: options.color });
   return untilStopped(async (signal) => {
     const prepared = await setUp({ ...setUpFor(options), output, signal, notifies: true });
     const destination = releasesDestination(prepared, options);
-    const { outcome, warnings } = await carryOut(verb, prepared, options, switching);
+    const { outcome, warnings } = await carryOut(prepared, options, request);
     const { dryRun } = options;
+    const { verb } = request;
     const about = { pipelineId: options.pipeline, destinationId: destination.id };
     const isChanged = outcome.error === null && outcome.from !== outcome.to;
     if (output.isJson)
@@ -67,49 +52,40 @@ async function change(verb: Verb, options: SwitchOptions, switching: Switching):
 }
 
 async function carryOut(
-  verb: Verb,
   prepared: SetUp,
   options: SwitchOptions,
-  switching: Switching,
+  request: SwitchRequest,
 ): Promise<{ outcome: Outcome; warnings: Finding[] }> {
   const destination = releasesDestination(prepared, options);
   const { dryRun, pipeline } = options;
+  const owner = { pipelineId: pipeline, destinationId: destination.id };
   const { result, warnings } = await withNotifier(
     prepared,
     { dryRun, pipelineIds: [pipeline] },
     async (context) =>
       atDestination(context, destination, { readOnly: dryRun }, async (root) => {
-        const place = await placeOf(root, destination, options);
-        const outcome = await outcomeOf(place, async () => switching(context, place));
-        if (!dryRun && verb !== 'resume' && outcome.error === null && outcome.to !== null)
-          if (outcome.from !== outcome.to)
-            context.notify?.(switchOccurrence(place.owner, { ...outcome, to: outcome.to }, verb));
-        return outcome;
+        const place = await placeOf(root, destination, pathOf(options));
+        const { destinationPath } = place;
+        return outcomeOf(destinationPath, async () => switchAt(context, owner, place, request, { dryRun }));
       }),
   );
   return { outcome: result, warnings: [...prepared.warnings, ...warnings] };
 }
 
 /** What is refused or fails is an outcome; bad input is thrown. */
-async function outcomeOf({ destinationPath }: Place, work: () => Promise<SwitchResult>): Promise<Outcome> {
-  const nothing = { destinationPath, from: null, to: null };
+async function outcomeOf(destinationPath: string, work: () => Promise<Switched>): Promise<Outcome> {
   try {
-    const done = await work();
-    const where = destinationPath === '.' ? 'the destination root' : `"${destinationPath}"`;
-    if (done.outcome === 'refused')
-      return { ...nothing, error: errorRecord(switchRefused(done.refusal, where)) };
-    if (done.outcome === 'switched') return { destinationPath, from: done.from, to: done.to, error: null };
-    return { destinationPath, from: done.current, to: done.current, error: null };
+    return { destinationPath, ...(await work()), error: null };
   } catch (error) {
     if (!(error instanceof WaybillError) || exitCodes[error.code] !== 1) throw error;
-    return { ...nothing, error: errorRecord(error) };
+    return { destinationPath, from: null, to: null, error: errorRecord(error) };
   }
 }
 
 const done = { rollback: 'rolled back', promote: 'promoted', resume: 'resumed' } as const;
 
 function print(
-  verb: Verb,
+  verb: SwitchRequest['verb'],
   { destinationPath, from, to, error }: Outcome,
   dryRun: boolean,
   { data, style }: Output,

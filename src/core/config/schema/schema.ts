@@ -43,7 +43,7 @@ const uploadToken = map({
   scopes: list(choice(...scopes), { min: 1, expected: `a list of some of ${scopes.join(', ')}` })
     .default([...scopes])
     .description(
-      'What the token may do with its pipelines: upload bundles, start a run (run), cancel runs, or read lists and records of runs and follow them.',
+      'What the token may do with its pipelines: upload bundles, start a run (run), cancel runs, give readers another release (releases), or read lists of runs and releases and records of runs, and follow runs.',
     )
     .example(['read']),
   expires: instant()

@@ -1,0 +1,132 @@
+import { managedPaths } from '../catalog/managed-paths.ts';
+import type { DestinationConfig, PipelineConfig } from '../config/config.ts';
+import { nearest } from '../config/nearest.ts';
+import type { CoreContext } from '../context.ts';
+import { WaybillError, type ErrorCode } from '../errors.ts';
+import { withReleasers } from '../lifecycle.ts';
+import { parseBundlePath } from '../storage/key.ts';
+import type { Storage } from '../storage/storage.ts';
+import { within } from '../storage/wrappers/within.ts';
+import { describeReleases, type ReleasesView } from './describe.ts';
+import { parseReleaseId, releasePathOf, type ReleaseId } from './release.ts';
+import { releaseIds } from './stored-releases.ts';
+
+/*
+ * What somebody means who names a destination, a bundle path or a release, and a refusal that helps where
+ * there is no such thing.
+ */
+
+/** A bundle path with releases. */
+export interface Place {
+  /** Relative to the destination root; `.` for the root. */
+  destinationPath: string;
+  /** Rooted at the bundle path. */
+  storage: Storage;
+}
+
+/** The destination of this name. Throws `destination_not_found` with what was probably meant. */
+export function destinationNamed({ id, destinations }: PipelineConfig, name: string): DestinationConfig {
+  const found = destinations.find((destination) => destination.id === name);
+  if (found !== undefined) return found;
+  const known = destinations.map((destination) => destination.id);
+  throw unknown('destination_not_found', `destination of the pipeline "${id}"`, name, known);
+}
+
+/** Throws `no_releases` if the destination is published in place. */
+export function requireReleasesLayout({ id, releases }: Pick<DestinationConfig, 'id' | 'releases'>): void {
+  if (releases !== null) return;
+  throw new WaybillError('no_releases', `destination "${id}" is published in place: it has no releases`, {
+    hint: '`layout: releases` on the destination keeps them from the next publication on',
+  });
+}
+
+/** Opens the destination for as long as `work` takes. */
+export async function atDestination<T>(
+  context: CoreContext,
+  { location }: Pick<DestinationConfig, 'location'>,
+  { readOnly }: { readOnly: boolean },
+  work: (root: Storage) => Promise<T>,
+): Promise<T> {
+  return withReleasers(async (onRelease) => {
+    const root = await context.openStorage(location, { readOnly, dryRun: readOnly });
+    onRelease(() => root.close());
+    return work(root);
+  });
+}
+
+/**
+ * The bundle path that is meant; without `path`, the only one there is. Throws `bundle_path_needed` if there
+ * are several, `not_published` if there is none, or the storage's own error.
+ */
+export async function placeOf(
+  root: Storage,
+  { id, mapping }: Pick<DestinationConfig, 'id' | 'mapping'>,
+  path: string | undefined,
+): Promise<Place> {
+  if (path !== undefined) return placeAt(root, path);
+  if (mapping === 'fixed') return placeAt(root, '.');
+  const [only, ...others] = await pathsWithReleases(root);
+  if (only === undefined)
+    throw new WaybillError('not_published', `nothing is published to destination "${id}" yet`, {
+      hint: 'publish first',
+    });
+  if (others.length === 0) return placeAt(root, only);
+  const named = [only, ...others].slice(0, 10).join(' | ');
+  throw new WaybillError(
+    'bundle_path_needed',
+    `there are releases of ${others.length + 1} bundle paths: name one`,
+    { hint: `--path ${named}; over HTTP, ?path=` },
+  );
+}
+
+/** The release that was named. Throws `release_not_found` with what was probably meant. */
+export async function releaseNamed({ storage, destinationPath }: Place, name: string): Promise<ReleaseId> {
+  const id = parseReleaseId(name);
+  const known = await releaseIds(storage);
+  if (id !== undefined && known.includes(id)) return id;
+  throw unknown('release_not_found', `release of "${destinationPath}"`, name, [...known].reverse());
+}
+
+export interface ListedPath extends ReleasesView {
+  destinationPath: string;
+}
+
+/**
+ * The releases of one bundle path or, without `path`, of all that have some, sorted by path. Throws as
+ * `describeReleases` does.
+ */
+export async function listReleases(
+  root: Storage,
+  { mapping }: Pick<DestinationConfig, 'mapping'>,
+  path: string | undefined,
+): Promise<ListedPath[]> {
+  const only = path ?? (mapping === 'fixed' ? '.' : undefined);
+  const listed: ListedPath[] = [];
+  for (const destinationPath of only === undefined ? await pathsWithReleases(root) : [only])
+    listed.push({ destinationPath, ...(await describeReleases(placeAt(root, destinationPath).storage)) });
+  return listed;
+}
+
+/** The bundle paths that have releases, sorted; one recursive listing. */
+async function pathsWithReleases(root: Storage): Promise<string[]> {
+  const paths = (await managedPaths(root)).flatMap((path) => releasePathOf(path)?.bundlePath ?? []);
+  return [...new Set(paths)];
+}
+
+function placeAt(root: Storage, destinationPath: string): Place {
+  return { destinationPath, storage: within(root, parseBundlePath(destinationPath)) };
+}
+
+const mostNamed = 20;
+
+function unknown(code: ErrorCode, what: string, name: string, known: readonly string[]): WaybillError {
+  const meant = nearest(name, known);
+  const guess = meant === undefined ? '' : `did you mean "${meant}"? `;
+  const more = known.length > mostNamed ? `, and ${known.length - mostNamed} more` : '';
+  return new WaybillError(code, `there is no ${what} named "${name}"`, {
+    hint:
+      known.length === 0
+        ? 'there is none yet'
+        : `${guess}known: ${known.slice(0, mostNamed).join(', ')}${more}`,
+  });
+}

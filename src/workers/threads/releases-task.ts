@@ -1,0 +1,26 @@
+import { systemClock } from '../../core/clock.ts';
+import { errorRecord, WaybillError, type ErrorRecord } from '../../core/errors.ts';
+import { answerReleases, type ReleasesAnswer, type ReleasesRequest } from '../releases-request.ts';
+import { threadContext, type ThreadData } from './publish-task.ts';
+import { answerTask, type ThreadOutcome, type ThreadTask } from './thread-channel.ts';
+
+/** What was refused is an answer too: whoever asked is told, and the log need not say that a task failed. */
+export type ReleasesOutcome = { answer: ReleasesAnswer } | { refused: ErrorRecord };
+
+/** The body of a thread that looks at releases and changes which of them is current. */
+export function releasesTask({
+  env,
+}: ThreadData): (task: ThreadTask<ReleasesRequest>) => Promise<ThreadOutcome<ReleasesOutcome>> {
+  return (task) =>
+    answerTask(task, { clock: systemClock }, async (request, work): Promise<ReleasesOutcome> => {
+      try {
+        const context = await threadContext(env, task, work);
+        return { answer: await answerReleases(context, task.config, request) };
+      } catch (error) {
+        if (!(error instanceof WaybillError)) throw error;
+        if (error.code === 'destination_unavailable')
+          work.log.warn({ err: error.cause }, 'the destination is not available');
+        return { refused: errorRecord(error) };
+      }
+    });
+}

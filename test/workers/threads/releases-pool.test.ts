@@ -1,0 +1,31 @@
+import t from 'tap';
+import { systemClock } from '../../../src/core/clock.ts';
+import { parseConfig } from '../../../src/core/config/load.ts';
+import { WaybillError } from '../../../src/core/errors.ts';
+import { silentLog } from '../../../src/core/log.ts';
+import type { ReleasesRequest } from '../../../src/workers/releases-request.ts';
+import { runSettings } from '../../../src/workers/run-settings.ts';
+import { releasesPool } from '../../../src/workers/threads/publishing-pool.ts';
+
+// Threads take seconds to start on a busy machine.
+t.setTimeout(240_000);
+
+t.test('so many requests wait for a thread, the next is told to, and room comes back', async (t) => {
+  const { config } = parseConfig(Buffer.from('pipelines: []'), '/etc/waybill.yml', { home: '/' });
+  const pool = releasesPool({
+    ...{ clock: systemClock, log: silentLog, env: {}, settings: runSettings(config) },
+    ...{ verbose: () => false, notify: () => undefined },
+    workerFile: new URL('../../fixtures/workers/waiting-releases.mjs', import.meta.url),
+  });
+  t.teardown(() => pool.close());
+  const request = { runId: 'releases.1', pipelineId: 'maps', destinationId: 'site', path: null } as const;
+  const list: ReleasesRequest = { ...request, kind: 'list' };
+  const stop = new AbortController();
+  const asked = Array.from({ length: 32 }, async () => pool.ask(list, stop.signal));
+  const ended = Promise.allSettled(asked);
+  await t.rejects(pool.ask(list, stop.signal), { code: 'server_busy' });
+  stop.abort(new WaybillError('aborted', 'by the will of the test'));
+  for (const outcome of await ended)
+    t.match(outcome, { status: 'rejected', reason: { code: 'aborted' } }, 'each ends when it is told to');
+  await t.rejects(pool.ask(list, stop.signal), { code: 'aborted' }, 'which is no longer server_busy');
+});
