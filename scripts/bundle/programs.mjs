@@ -7,19 +7,10 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { build } from 'esbuild';
+import { programEntries } from './entries.mjs';
 import { ownCode } from './sources.mjs';
 
 const directory = 'dist/bundle/modules';
-
-/** What is loaded by its name, at a start or when it is needed. */
-const entries = [
-  'cli/commands/serve/serve',
-  'cli/commands/weather/feed',
-  'cli/commands/weather/weather',
-  'cli/commands/worker/worker',
-  'workers/embedded/file-reader',
-  'workers/threads/thread',
-];
 
 /** Packages with many files that are loaded at a start, or with a storage, and read none of their own. */
 const inlined = new Set([
@@ -48,7 +39,7 @@ const urlOf = (emitted) => `new URL(${JSON.stringify(`../../${emitted}`)}, impor
 
 rmSync(directory, { recursive: true, force: true });
 await build({
-  entryPoints: Object.fromEntries(entries.map((entry) => [path.basename(entry), `src/${entry}.ts`])),
+  entryPoints: Object.fromEntries(programEntries.map((entry) => [path.basename(entry), `src/${entry}.ts`])),
   outdir: directory,
   outExtension: { '.js': '.mjs' },
   bundle: true,
@@ -66,7 +57,7 @@ await build({
   logLevel: 'warning',
 });
 
-for (const entry of entries) {
+for (const entry of programEntries) {
   const emitted = path.join('dist', `${entry}.js`);
   const bundle = path.posix.relative(path.dirname(entry), `bundle/modules/${path.basename(entry)}.mjs`);
   const text = `// Bundled with all that it loads: see scripts/bundle/programs.mjs.\nexport * from '${bundle}';\n`;

@@ -1,14 +1,12 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, readdirSync, symlinkSync } from 'node:fs';
+import { mkdirSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
 
-/** The package as npm would publish it, of the program as it is built; made in `place`. */
+/** The package as npm publishes it, of the program as it is built; made in `place`. */
 export function packWaybill(place: string): string {
   const env = { PATH: process.env['PATH'] ?? '', HOME: place };
-  execFileSync('npm', ['pack', '--ignore-scripts', '--silent', '--pack-destination', place], { env });
-  const name = readdirSync(place).find((each) => each.endsWith('.tgz'));
-  if (name === undefined) throw new Error('npm pack made no package');
-  return path.join(place, name);
+  const told = execFileSync(process.execPath, ['scripts/package/pack.mjs', place], { env, encoding: 'utf8' });
+  return told.trim();
 }
 
 /** What `npm install --prefix` makes of a package, with the dependencies of this clone for npm's own. */
