@@ -41,6 +41,8 @@ export async function weather(): Promise<boolean> {
   try {
     await createTables(owner);
     await owner.run("alter role weather_reader set log_statement = 'none'");
+    // Ten million rows take longer than a statement of the feeder may.
+    await owner.run('set statement_timeout = 0');
     await fillStations(owner);
     await fillObservations(owner, fewRows);
     const reached = await besideRivals(servers, directory);
