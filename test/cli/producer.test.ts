@@ -255,7 +255,7 @@ t.test('installed from its package, with no clone: one command publishes a direc
   installLinked(packWaybill(place), clean);
   const installed = path.join(clean, 'node_modules', 'waybill');
   const { url } = await startDaemon(t, place, { TOKEN_CI: token });
-  const bin = path.join(installed, 'dist/cli/main.js');
+  const bin = path.join(clean, 'node_modules/.bin/waybill');
   const push = ['push', './site', '--to', url, '--pipeline', 'site', '--name', 'n'];
   t.match(await ended(bin, push, { cwd: clean, env: { WAYBILL_TOKEN: token } }), { status: 0 });
   t.equal(readFileSync(path.join(place, 'web/n/index.html'), 'utf8'), '<p>');
