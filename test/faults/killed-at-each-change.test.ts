@@ -6,6 +6,7 @@ import {
   checkRecovery,
   commandsAt,
   layOut,
+  publishHere,
   versionRead,
   waybill,
   writeBundle,
@@ -46,40 +47,40 @@ for (const { layout, verb, isSeenByReaders = false } of walks)
       version += 1;
       writeBundle(place, version);
     };
-    const publish = (): void => {
+    const publish = async (): Promise<void> => {
       next();
-      t.equal(waybill(commands.run).status, 0);
+      t.equal((await publishHere(place)).error, null);
     };
-    const publishTwice = (): void => {
-      publish();
-      publish();
+    const publishTwice = async (): Promise<void> => {
+      await publish();
+      await publish();
     };
     /** Before each command, so that it makes the same changes each time. */
-    const prepare = (): void => {
+    const prepare = async (): Promise<void> => {
       if (verb === 'run') next();
-      if (verb === 'unpublish') publishTwice();
+      if (verb === 'unpublish') await publishTwice();
       if (verb === 'resume') t.equal(waybill(commands.rollback).status, 0);
     };
     const under = (env: Record<string, string>): ReturnType<typeof waybill> =>
       waybill(commands[verb], { NODE_OPTIONS: `--import ${preload}`, KILL_BELOW: place.site, ...env });
     // With those, there are as many releases as are kept, and each publication removes one.
-    publish();
-    publishTwice();
-    prepare();
+    await publish();
+    await publishTwice();
+    await prepare();
     const counted = path.join(path.dirname(place.config), 'count');
     t.equal(under({ KILL_AT: '0', KILL_COUNT: counted }).status, 0);
-    publish();
+    await publish();
     const changes = Number(readFileSync(counted, 'utf8'));
     t.ok(changes > 5, `${changes} changes`);
     const all = Array.from({ length: changes }, (_, index) => index + 1);
     for (const at of sampleOf(all, sampled, `${verb}, ${layout}`)) {
-      prepare();
+      await prepare();
       const { signal } = under({ KILL_AT: String(at) });
       t.equal(signal, 'SIGKILL', `killed before change ${at} of ${changes}`);
       const when = `${verb}, ${layout}, before change ${at} of ${changes}`;
       if (!isSeenByReaders) t.not(versionRead(place), null, `${when}: readers have a version`);
       next();
-      checkRecovery(t, place, version, when);
+      await checkRecovery(t, place, version, when);
     }
     t.comment(
       `told: ${changes} changes of ${verb}, ${layout}: killed before each in CI, else before ${sampled}`,
