@@ -12,7 +12,7 @@ WORKDIR /app
 # Dependencies first: they change less often than the code. The build comes with the code, hence --ignore-scripts here.
 COPY package.json package-lock.json ./
 RUN npm ci --ignore-scripts --no-fund --no-audit
-COPY tsconfig.json tsconfig.build.json ./
+COPY tsconfig.json tsconfig.build.json tsconfig.client.json ./
 COPY scripts ./scripts
 COPY src ./src
 RUN npm run build && npm prune --omit=dev --ignore-scripts --no-fund --no-audit
