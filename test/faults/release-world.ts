@@ -104,7 +104,7 @@ export async function retire(root: Storage, keep: number, clock: Clock = testClo
     dryRun: false,
     remove: async (id, isStill) =>
       removeRelease(context, releaseIn(siteOf(root), id), {
-        ...{ destinationPath: `${site}/${releaseKey(id)}`, isStill, concurrency: 2 },
+        ...{ isStill, concurrency: 2 },
       }),
   });
 }

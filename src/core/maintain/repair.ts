@@ -118,7 +118,6 @@ async function writeAgain(
     const work: Work = {
       owner: place.owner,
       bundle,
-      destinationPath: place.destinationPath,
       action: 'upsert_additive',
       writes,
       kept: [],

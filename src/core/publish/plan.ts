@@ -183,10 +183,7 @@ export interface Plan {
 }
 
 /** What an attempt carries out: a plan, or the removal of what an owner has published at a bundle path. */
-export interface Work extends Pick<
-  Plan,
-  'owner' | 'destinationPath' | 'writes' | 'kept' | 'removes' | 'clears' | 'untouched'
-> {
+export interface Work extends Pick<Plan, 'owner' | 'writes' | 'kept' | 'removes' | 'clears' | 'untouched'> {
   action: Action | 'unpublish';
   /** The bundle that is published there afterwards; null if the owner has none there any more. */
   bundle: BundleIdentity | null;

@@ -19,7 +19,7 @@ import { memoryStorage } from '../../support/memory-storage.ts';
 
 const at = '2026-11-20T00:00:00.000Z';
 const third: Owner = { pipelineId: 'third', destinationId: 'web' };
-const request = { destinationPath: 'site/releases/x', isStill: async () => true, concurrency: 1 };
+const request = { isStill: async () => true, concurrency: 1 };
 const context = contextWith(testClock());
 
 function record(name: string, of: Owner = owner): OutputRecord {

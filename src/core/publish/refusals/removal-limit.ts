@@ -2,7 +2,7 @@ import type { CatalogState } from '../../catalog/catalog.ts';
 import { WaybillError } from '../../errors.ts';
 import { sameOwner } from '../../identity.ts';
 import { formatAmount, mostOf, type Amount } from '../../settings/units.ts';
-import type { Work } from '../plan.ts';
+import type { Plan } from '../plan.ts';
 
 /** Published outputs of one owner: how many there are, and how many of them are to go. */
 export interface Removals {
@@ -18,7 +18,7 @@ export interface Removals {
  * anything that force clears, which was asked for. Pure.
  */
 export function plannedRemovals(
-  plan: Pick<Work, 'owner' | 'destinationPath' | 'removes' | 'clears'>,
+  plan: Pick<Plan, 'owner' | 'destinationPath' | 'removes' | 'clears'>,
   state: CatalogState,
 ): Removals {
   const { owner, destinationPath } = plan;
@@ -32,7 +32,7 @@ export function plannedRemovals(
   return { goes: goes.length, total: own.size, where };
 }
 
-function ownPaths(state: CatalogState, { owner }: Pick<Work, 'owner'>): Set<string> {
+function ownPaths(state: CatalogState, { owner }: Pick<Plan, 'owner'>): Set<string> {
   if (state.kind === 'valid')
     return new Set(
       state.catalog.outputs.filter((record) => sameOwner(record.owner, owner)).map(({ path }) => path),

@@ -110,7 +110,7 @@ async function workIn(
   { state }: StoredState,
   { release: { content }, plan: { owner, bundle }, destinationPath }: Filling,
 ): Promise<Work | null> {
-  const work = { owner, bundle, destinationPath, clears: false, untouched: [] };
+  const work = { owner, bundle, clears: false, untouched: [] };
   if (state.kind === 'absent') {
     await refuseContent(target, destinationPath);
     return { ...work, action: 'publish_new', writes: [...content], kept: [], removes: [] };

@@ -162,11 +162,8 @@ async function refuseUnmakeable(storage: Storage, release: PlannedRelease): Prom
   await refuseObstructed(releaseIn(storage, release.id), work, { stateBytes: 0, isUnderLease: false });
 }
 
-function tidyingOf(
-  { destinationPath, rule, destination }: Selected,
-  { leaseTimes }: PublishRequest,
-): Tidying {
-  return { destinationPath, rule, destination, leaseTimes };
+function tidyingOf({ rule, destination }: Selected, { leaseTimes }: PublishRequest): Tidying {
+  return { rule, destination, leaseTimes };
 }
 
 /** What a run with nothing to publish finds lying about: locks of the killed, and old releases. */

@@ -1,15 +1,12 @@
 import type { DestinationConfig, ReleasesConfig } from '../../config/config.ts';
 import type { CoreContext } from '../../context.ts';
 import type { LeaseTimes } from '../../lease/lease.ts';
-import { releaseKey } from '../../releases/release.ts';
 import { retireReleases } from '../../releases/retire.ts';
 import { releaseIn } from '../../releases/stored-releases.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { removeRelease } from '../unpublish/remove-release.ts';
 
 export interface Tidying {
-  /** The bundle path, relative to the destination root. */
-  destinationPath: string;
   rule: ReleasesConfig;
   destination: Pick<DestinationConfig, 'fileConcurrency'>;
   /** Only tests pass their own. */
@@ -23,14 +20,13 @@ export interface Tidying {
 export async function retireOld(
   context: CoreContext,
   storage: Storage,
-  { destinationPath, rule: { keep, lingerMs }, destination, leaseTimes }: Tidying,
+  { rule: { keep, lingerMs }, destination, leaseTimes }: Tidying,
 ): Promise<void> {
   await retireReleases(context, storage, {
     ...{ rule: { keep, lingerMs }, dryRun: false },
     ...(leaseTimes === undefined ? {} : { leaseTimes }),
     remove: async (id, isStill) =>
       removeRelease(context, releaseIn(storage, id), {
-        destinationPath: pathWithin(destinationPath, releaseKey(id)),
         ...{ isStill, concurrency: destination.fileConcurrency, leaseTimes },
       }),
   });

@@ -13,8 +13,6 @@ import { refuseObstructed } from '../apply/preflight.ts';
 import type { Work } from '../plan.ts';
 
 export interface RemovalRequest {
-  /** Relative to the destination root, for messages. */
-  destinationPath: string;
   /** Asked under the lease, after the catalog was read: whether the release is still to go. */
   isStill: () => Promise<boolean>;
   /** Files kept or removed at once. */
@@ -34,7 +32,7 @@ export interface RemovalRequest {
 export async function removeRelease(
   context: CoreContext,
   storage: Storage,
-  { destinationPath, isStill, concurrency, leaseTimes }: RemovalRequest,
+  { isStill, concurrency, leaseTimes }: RemovalRequest,
 ): Promise<void> {
   const stored = await readState(storage);
   // A removal that was killed after its commit may have left its lock.
@@ -45,7 +43,7 @@ export async function removeRelease(
     context,
     storage,
     async (lease) => {
-      const work = removalOf(lease.found, destinationPath);
+      const work = removalOf(lease.found);
       if (work === null || !(await isStill())) return;
       await refuseObstructed(storage, work, { stateBytes: lease.found.raw?.size ?? 0, isUnderLease: true });
       await apply(work, {
@@ -60,14 +58,14 @@ export async function removeRelease(
 }
 
 /** Null if there is nothing any more. Pure. */
-function removalOf({ state }: StoredState, destinationPath: string): Work | null {
+function removalOf({ state }: StoredState): Work | null {
   if (state.kind === 'absent') return null;
   const catalog = requireCatalog(state);
   const { outputs, pending } = catalog;
   const goes = new Set<Key>([...outputs, ...(pending?.outputs ?? [])].map(({ path }) => keyOf(path)));
   for (const key of pending?.removes ?? []) goes.add(key);
   return {
-    ...{ owner: ownerOf(catalog), destinationPath, action: 'unpublish', bundle: null },
+    ...{ owner: ownerOf(catalog), action: 'unpublish', bundle: null },
     ...{ writes: [], kept: [], removes: [...goes].sort(compareCodeUnits), clears: false, untouched: [] },
   };
 }

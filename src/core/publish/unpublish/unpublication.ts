@@ -9,6 +9,8 @@ import type { Work } from '../plan.ts';
 /** What unpublishing a bundle path removes. */
 export interface Unpublication extends Work {
   action: 'unpublish';
+  /** Relative to the destination root; `.` for the root. */
+  destinationPath: string;
   /** Of the outputs that go; those that only an interrupted attempt announced are not among them. */
   records: OutputRecord[];
   /** The owners whose outputs stay, and with them the catalog. */

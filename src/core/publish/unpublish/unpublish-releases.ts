@@ -6,7 +6,7 @@ import { WaybillError } from '../../errors.ts';
 import { sameOwner, type Owner } from '../../identity.ts';
 import { destinationBusy } from '../../lease/lease.ts';
 import { leaving, type Releases } from '../../releases/ledger.ts';
-import { releaseKey, type ReleaseId } from '../../releases/release.ts';
+import type { ReleaseId } from '../../releases/release.ts';
 import { removeReleases } from '../../releases/retire.ts';
 import { changeReleases, forgetReleases, readReleases } from '../../releases/store.ts';
 import { releaseIds, releaseIn } from '../../releases/stored-releases.ts';
@@ -53,7 +53,6 @@ export async function unpublishReleases(
     ...(leaseTimes === undefined ? {} : { leaseTimes }),
     remove: async (id, isStill) =>
       removeRelease(context, releaseIn(storage, id), {
-        destinationPath: pathOf(request, id),
         ...{ isStill, concurrency: request.concurrency, leaseTimes },
       }),
   });
@@ -116,8 +115,4 @@ function ofOther(destinationPath: string, id: ReleaseId, { pipelineId, destinati
     `${where}: release ${id} was published by ${pipelineId}/${destinationId}; nothing was removed`,
     { hint: `unpublish it there: --pipeline ${pipelineId} --destination ${destinationId}` },
   );
-}
-
-function pathOf({ destinationPath }: UnpublishRequest, id: ReleaseId): string {
-  return destinationPath === '.' ? releaseKey(id) : `${destinationPath}/${releaseKey(id)}`;
 }
