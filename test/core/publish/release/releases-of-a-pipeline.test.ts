@@ -1,0 +1,103 @@
+import t from 'tap';
+import { surveyReleases } from '../../../../src/core/releases/stored-releases.ts';
+import type { Decided } from '../../../../src/core/publish/publish-request.ts';
+import { listedKey } from '../../../../src/core/storage/key.ts';
+import { within } from '../../../../src/core/storage/wrappers/within.ts';
+import { put } from '../../../faults/world.ts';
+import { memoryStorage } from '../../../support/memory-storage.ts';
+import { newer, oldest, Stand } from '../stand.ts';
+
+/** Releases as a whole run publishes them: what the pipeline hands on to them, and what it tells. */
+
+const rule = { keep: 9, lingerMs: 0, currentInUrl: false };
+const latest = '2026-11-22T00:00:00.000Z';
+
+for (const flavour of ['files', 'objects'] as const) {
+  t.test(`${flavour}: in place is refused over releases, and says why`, async (t) => {
+    const stand = new Stand();
+    stand.web = memoryStorage({ flavour });
+    await stand.add('site', { 'index.html': 'page' });
+    t.match(await stand.run({ releases: rule }), { status: 'ok' });
+    const refused = await stand.run();
+    t.match(refused.destinations[0]?.actions, [{ action: 'fail_unmanaged' }]);
+    t.equal(
+      refused.destinations[0]?.actions[0]?.error?.message,
+      '"site" is published with `layout: releases`',
+    );
+    const forced = await stand.run({ request: { force: true } });
+    t.match(forced.destinations[0]?.actions, [
+      { action: 'error', error: { message: /would delete "releases\/[^"]+", which is a managed/ } },
+    ]);
+  });
+
+  t.test(`${flavour}: content that is nobody's is refused as such`, async (t) => {
+    const stand = new Stand();
+    stand.web = memoryStorage({ flavour });
+    await put(stand.web, 'site/foreign.txt', 'of others');
+    await stand.add('site', { 'index.html': 'page' });
+    const { destinations } = await stand.run();
+    const [action] = destinations[0]?.actions ?? [];
+    t.match(action, { reason: { code: 'content_unmanaged' }, error: { code: 'unmanaged_content' } });
+    t.notMatch(action?.error?.message, /releases/);
+  });
+
+  t.test(`${flavour}: so many releases are kept as the destination says`, async (t) => {
+    const stand = new Stand();
+    stand.web = memoryStorage({ flavour });
+    for (const created of [oldest, newer, latest]) {
+      await stand.add('site', { 'index.html': created }, created);
+      t.match(await stand.run({ releases: { ...rule, keep: 1 } }), { status: 'ok' });
+    }
+    const { stored } = await surveyReleases(within(stand.web, listedKey('site')));
+    t.equal(stored.length, 2, 'the current one and the last good one');
+  });
+
+  t.test(`${flavour}: URLs lead below current if readers come that way`, async (t) => {
+    for (const [currentInUrl, mapping, url] of [
+      [true, 'preserve_relative', 'https://maps.example.org/site/current/index.html'],
+      [false, 'preserve_relative', 'https://maps.example.org/site/index.html'],
+      [true, 'fixed', 'https://maps.example.org/current/index.html'],
+    ] as const) {
+      const stand = new Stand();
+      stand.web = memoryStorage({ flavour });
+      await stand.add('site', { 'index.html': 'page' });
+      const { destinations } = await stand.run({
+        ...{ mapping, publicBaseUrl: 'https://maps.example.org/' },
+        releases: { ...rule, currentInUrl },
+      });
+      t.equal(destinations[0]?.actions[0]?.outputs[0]?.url, url);
+    }
+  });
+
+  t.test(`${flavour}: at the destination root nothing is said to be replaced`, async (t) => {
+    const stand = new Stand();
+    stand.web = memoryStorage({ flavour });
+    await stand.add('one', { 'index.html': 'one' }, oldest);
+    const settings = { mapping: 'fixed', releases: rule } as const;
+    await stand.run(settings);
+    await stand.add('two', { 'index.html': 'two' }, newer);
+    const { destinations } = await stand.run(settings);
+    t.match(destinations[0]?.actions, [{ action: 'replace_catalog', error: null }]);
+    t.same(
+      destinations[0]?.warnings.map(({ code }) => code),
+      ['fixed_bundle_selected'],
+      'which it is not: the former release stays',
+    );
+  });
+
+  t.test(`${flavour}: what was decided is handed on, also to a run that was begun before`, async (t) => {
+    const stand = new Stand();
+    stand.web = memoryStorage({ flavour });
+    await stand.add('site', { 'index.html': 'page' });
+    for (const releases of [rule, null]) {
+      stand.web = memoryStorage({ flavour });
+      for (const tellsSince of [undefined, oldest]) {
+        const decided: Decided[] = [];
+        const onDecided = (one: Decided): void => void decided.push(one);
+        const request = { onDecided, ...(tellsSince === undefined ? {} : { tellsSince }) };
+        t.match(await stand.run({ releases, request }), { status: 'ok' });
+        t.ok(decided.length > 0, `releases ${releases !== null}, since ${tellsSince}`);
+      }
+    }
+  });
+}
