@@ -5,8 +5,8 @@ import { defaultLeaseTimes, type LeaseTimes } from '../../src/core/lease/lease.t
 import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
 import { unpublish } from '../../src/core/publish/unpublish/unpublish.ts';
 import type { Body, Storage } from '../../src/core/storage/storage.ts';
-import { inParallel } from '../../src/core/parallel.ts';
 import { sampleOf, share } from '../support/sampling.ts';
+import { eachPoint } from './each-point.ts';
 import type { WorldFactory } from './walk.ts';
 import { withFaults, type FaultLog } from './with-faults.ts';
 import {
@@ -135,7 +135,7 @@ export async function walkFrozen(
     ...everyNth(sampleOf(crossing, drawn, `midway ${scenario.name}`), midway),
   ];
   const failures: string[] = [];
-  await inParallel(freezes, concurrency, async (freeze) => {
+  await eachPoint(t, freezes, concurrency, async (freeze) => {
     const where = `stopped after ${freeze.at} ${operations[freeze.at - 1] ?? ''}, ${freeze.first} first, continued at ${freeze.wokenAt ?? 'the end'}`;
     failures.push(...(await wrongAfter(start, scenario, freeze)).map((what) => `${where}: ${what}`));
   });

@@ -1,10 +1,11 @@
 import type { Test } from 'tap';
 import type { ReleaseId } from '../../src/core/releases/release.ts';
 import { activate, promote, resume, rollBack, type SwitchResult } from '../../src/core/releases/switch.ts';
-import { inParallel } from '../../src/core/parallel.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
 import { sampleOf, share } from '../support/sampling.ts';
-import { faultKinds, withFaults, type Fault, type FaultLog } from './with-faults.ts';
+import { eachPoint } from './each-point.ts';
+import type { WorldFactory } from './walk.ts';
+import { distinctKinds, withFaults, type Fault, type FaultLog } from './with-faults.ts';
 import {
   litterBelow,
   lookAtReleases,
@@ -16,7 +17,7 @@ import {
   siteOf,
   type ReleasesLook,
 } from './release-world.ts';
-import { contextWith, retrying, testClock } from './world.ts';
+import { contextWith, retrying, testClock, type World } from './world.ts';
 
 /**
  * Every fault at every storage operation of what is done with releases: after each, readers see the old
@@ -119,31 +120,27 @@ export const releaseScenarios: readonly ReleaseScenario[] = [
   },
 ];
 
-/** A destination that can be opened again, as after a reboot. */
-export type OpenWorld = (t: Test) => Promise<() => Promise<Storage>>;
-
 /** `drawn`: how many fault points a run outside CI draws. Returns how many were walked, of how many. */
 export async function walkReleases(
   t: Test,
-  newWorld: OpenWorld,
+  newWorld: WorldFactory,
   scenario: ReleaseScenario,
   { drawn, concurrency }: { drawn: number; concurrency: number },
 ): Promise<{ points: number; all: number }> {
-  const clean = await prepared(t, newWorld, scenario);
+  const start = await newWorld(t);
+  const ids = await prepare(await start.open(), scenario);
+  const clean = await start.fork();
   const log: FaultLog = { operations: [], fired: false, mutations: 0 };
-  t.ok(await scenario.work(withFaults(await clean.open(), null, log), clean.ids), 'the clean run succeeds');
+  t.ok(await scenario.work(withFaults(await clean.open(), null, log), ids), 'the clean run succeeds');
   t.equal(log.mutations > 0, scenario.changesNothing !== true, 'the clean run changes something');
-  t.same(await shortfalls(await clean.open(), scenario, clean.ids), []);
-  const all = log.operations.flatMap((_, index) =>
-    faultKinds
-      .filter((kind) => kind !== 'hang')
-      .map((kind): Fault => ({ kind, at: index + 1, code: 'storage_transient' })),
+  t.same(await shortfalls(await clean.open(), scenario, ids), []);
+  const all = log.operations.flatMap((operation, index) =>
+    distinctKinds(operation).map((kind): Fault => ({ kind, at: index + 1, code: 'storage_transient' })),
   );
   const points = sampleOf(all, drawn, scenario.name);
   const failures: string[] = [];
-  await inParallel(points, concurrency, async (fault) => {
-    const world = await prepared(t, newWorld, scenario);
-    const wrong = await walk(world, scenario, fault);
+  await eachPoint(t, points, concurrency, async (fault) => {
+    const wrong = await walk(await start.fork(), { scenario, ids, fault });
     const where = `${fault.kind} at ${fault.at} ${log.operations[fault.at - 1] ?? ''}`;
     failures.push(...wrong.map((what) => `${where}: ${what}`));
   });
@@ -151,28 +148,25 @@ export async function walkReleases(
   return { points: points.length, all: all.length };
 }
 
-interface Prepared {
-  open: () => Promise<Storage>;
-  ids: readonly ReleaseId[];
-}
-
-async function prepared(t: Test, newWorld: OpenWorld, scenario: ReleaseScenario): Promise<Prepared> {
-  const open = await newWorld(t);
-  const root = await open();
+/** Makes the destination as the scenario finds it; each case gets a copy. Returns the ids by number. */
+async function prepare(root: Storage, scenario: ReleaseScenario): Promise<readonly ReleaseId[]> {
   const ids: ReleaseId[] = [];
   for (let n = 0; n < scenario.published; n += 1) ids.push(await writeRelease(root, n));
   for (let n = scenario.published; n < 5; n += 1) ids.push(await releaseIdFor(n));
   for (const each of ids.slice(0, scenario.activated)) await activate(context(), siteOf(root), each, how);
   await scenario.prepare?.(root, ids);
-  return { open, ids };
+  return ids;
 }
 
-async function walk({ open, ids }: Prepared, scenario: ReleaseScenario, fault: Fault): Promise<string[]> {
+async function walk(
+  world: World,
+  { scenario, ids, fault }: { scenario: ReleaseScenario; ids: readonly ReleaseId[]; fault: Fault },
+): Promise<string[]> {
   const log: FaultLog = { operations: [], fired: false, mutations: 0 };
-  const done = await scenario.work(withFaults(await open(), fault, log), ids).catch(() => false);
+  const done = await scenario.work(withFaults(await world.open(), fault, log), ids).catch(() => false);
   const wrong: string[] = [];
   if (!log.fired) wrong.push('the fault never fired');
-  const between = await lookAtReleases(await open());
+  const between = await lookAtReleases(await world.open());
   wrong.push(...between.wrong.map((what) => `after the fault, ${what}`));
   if (!scenario.between.includes(numberOf(between.current, ids)))
     wrong.push(`after the fault, ${String(numberOf(between.current, ids))} is current`);
@@ -180,8 +174,8 @@ async function walk({ open, ids }: Prepared, scenario: ReleaseScenario, fault: F
     if (!between.rolledBack.includes(id(ids, n))) wrong.push(`after the fault, ${n} may come back by itself`);
   if (done && scenario.retiresLater !== true)
     wrong.push(...differences(between, scenario, ids).map((what) => `it was said to be done: ${what}`));
-  if (!(await scenario.work(retrying(await open(), 2), ids))) wrong.push('the rerun was refused');
-  return [...wrong, ...(await shortfalls(await open(), scenario, ids))];
+  if (!(await scenario.work(retrying(await world.open(), 2), ids))) wrong.push('the rerun was refused');
+  return [...wrong, ...(await shortfalls(await world.open(), scenario, ids))];
 }
 
 async function shortfalls(

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { isExhaustive, share } from '../support/sampling.ts';
-import { releaseScenarios, walkReleases, type OpenWorld } from './release-walk.ts';
+import { releaseScenarios, walkReleases } from './release-walk.ts';
 import { newWorld } from './world.ts';
 
 /** What is done with releases, with every fault at every operation, in memory and in a local directory. */
@@ -8,11 +8,8 @@ let [walked, all] = [0, 0];
 for (const kind of ['memory files', 'memory objects', 'local'] as const)
   for (const scenario of releaseScenarios)
     t.test(`${kind}: ${scenario.name}`, async (t) => {
-      const world: OpenWorld = async (t) => {
-        const made = newWorld(kind, t);
-        return async () => made.open();
-      };
-      const done = await walkReleases(t, world, scenario, { drawn: 25, concurrency: 1 });
+      const options = { drawn: 25, concurrency: 1 };
+      const done = await walkReleases(t, (t) => newWorld(kind, t), scenario, options);
       walked += done.points;
       all += done.all;
     });

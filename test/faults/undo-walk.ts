@@ -1,6 +1,6 @@
 import type { Test } from 'tap';
-import { inParallel } from '../../src/core/parallel.ts';
 import { sampleOf, share } from '../support/sampling.ts';
+import { eachPoint } from './each-point.ts';
 import {
   commitIn,
   countOperations,
@@ -64,7 +64,7 @@ export async function walkUndo(
   const all = every.filter((_, index) => index % stride === 0);
   const kills = sampleOf(all, drawn, `undo ${scenario.action}`);
   const failures: string[] = [];
-  await inParallel(kills, concurrency, async (kill) => {
+  await eachPoint(t, kills, concurrency, async (kill) => {
     const where = `refused at ${kill.refusedAt} ${operations[kill.refusedAt - 1] ?? ''}, killed at ${kill.killedAt} ${kill.operation}`;
     failures.push(...(await wrongAfter(start, scenario, kill)).map((what) => `${where}: ${what}`));
   });

@@ -6,9 +6,9 @@ import type { PipelineConfig } from '../../src/core/config/config.ts';
 import { memoryStorage } from '../support/memory-storage.ts';
 import { reconcile } from '../../src/core/maintain/reconcile.ts';
 import { hasCode } from '../../src/core/errors.ts';
-import { inParallel } from '../../src/core/parallel.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
 import { unpublish } from '../../src/core/publish/unpublish/unpublish.ts';
+import { eachPoint } from './each-point.ts';
 import { faultKinds, withFaults, type Fault, type FaultKind, type FaultLog } from './with-faults.ts';
 import {
   bundlePath,
@@ -357,7 +357,7 @@ export async function walkScenario(
       }
   const points = sampleOf(all, drawn, scenario.action);
   const failures: string[] = [];
-  await inParallel(points, concurrency, async ({ fault, retries }) => {
+  await eachPoint(t, points, concurrency, async ({ fault, retries }) => {
     const wrong = await walk(start, scenario, { fault, retries, commitAt: commitIn(operations) });
     const where = `${fault.kind} (${fault.code}, ${retries} retries) at ${fault.at} ${operations[fault.at - 1] ?? ''}`;
     failures.push(...wrong.map((what) => `${where}: ${what}`));

@@ -10,6 +10,17 @@ import type { Body, Storage, WriteOptions, Written } from '../../src/core/storag
 export const faultKinds = ['before', 'after', 'partial', 'hang', 'crash'] as const;
 export type FaultKind = (typeof faultKinds)[number];
 
+/**
+ * The kinds that differ for an operation as a log names it, a hang apart: where nothing is changed, an answer
+ * that was lost is as a call that failed; and only what has bytes can be done by half.
+ */
+export function distinctKinds(operation: string): readonly FaultKind[] {
+  if (/^(stat|list|read|readLink|obstacleTo|sync)\b/.test(operation)) return ['before', 'crash'];
+  return operation.startsWith('write ')
+    ? ['before', 'after', 'partial', 'crash']
+    : ['before', 'after', 'crash'];
+}
+
 export interface Fault {
   kind: FaultKind;
   /** Which operation, counted from 1. */
