@@ -114,12 +114,9 @@ function conclude(ended: readonly FileResult[]): number {
     results.reduce((all, one) => all + count(one), 0);
   const [passed, failed] = [sum(({ passed }) => passed), sum(({ failures }) => failures.length)];
   const skipped = sum(({ skipped }) => skipped.length);
-  for (const { file, failures, stderr, exit } of results) {
-    if (failures.length === 0) continue;
-    for (const { name, detail } of failures)
-      console.log(`\nFAILED  ${file} › ${name}${detail === '' ? '' : `\n${indented(detail)}`}`);
-    if (stderr !== '') console.log(`\nWhat ${file} wrote to stderr (${exit}):\n${indented(stderr)}`);
-  }
+  if (failed > 0) console.log('\nfailed, each with its details where its file ended:');
+  for (const { file, failures } of results)
+    for (const { name } of failures) console.log(`FAILED  ${file} › ${name}`);
   if (skipped > 0) console.log('');
   for (const { file, skipped } of results)
     for (const { name, detail } of skipped) console.log(`SKIPPED  ${file} › ${name}: ${detail}`);
@@ -199,10 +196,6 @@ function saveTimes(results: readonly FileResult[]): void {
   mkdirSync(path.dirname(timesFile), { recursive: true });
   const times = Object.fromEntries(results.map(({ file, ms }) => [file, Math.round(ms)]));
   writeFileSync(timesFile, JSON.stringify({ ...readTimes(), ...times }));
-}
-
-function indented(text: string): string {
-  return text.trimEnd().replaceAll(/^/gm, '    ');
 }
 
 function fail(message: string): never {

@@ -6,7 +6,10 @@ export interface Progress {
   close: () => void;
 }
 
-/** One line for each file that has ended; on a terminal also one below them that says what is running. */
+/**
+ * One line for each file that has ended, and below it what failed there: a log may be cut, or read before its
+ * end. On a terminal also a line below all that says what is running.
+ */
 export function report(total: number, stream: NodeJS.WriteStream): Progress {
   const running = new Set<string>();
   let [ended, failed] = [0, 0];
@@ -30,11 +33,22 @@ export function report(total: number, stream: NodeJS.WriteStream): Progress {
       ended += 1;
       if (result.failures.length > 0) failed += 1;
       clear();
-      stream.write(`${lineOf(result)}\n`);
+      stream.write(`${lineOf(result)}\n${failuresOf(result)}`);
       draw();
     },
     close: clear,
   };
+}
+
+function failuresOf({ failures, stderr, exit }: FileResult): string {
+  if (failures.length === 0) return '';
+  const told = failures.map(({ name, detail }) => `${name}${detail === '' ? '' : `\n${indented(detail)}`}\n`);
+  if (stderr !== '') told.push(`what it wrote to stderr (${exit}):\n${indented(stderr)}\n`);
+  return told.map((what) => indented(what)).join('\n') + '\n';
+}
+
+function indented(text: string): string {
+  return text.trimEnd().replaceAll(/^(?=.)/gm, '    ');
 }
 
 function lineOf({ file, passed, failures, skipped, ms }: FileResult): string {
