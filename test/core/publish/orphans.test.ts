@@ -9,6 +9,7 @@ import { publishPipeline } from '../../../src/core/publish/publish.ts';
 import type { DestinationResult, PipelineResult } from '../../../src/core/publish/results/result.ts';
 import type { OpenOptions } from '../../../src/core/storage/backend.ts';
 import type { StorageLocation } from '../../../src/core/storage/backends.ts';
+import { readAll } from '../../../src/core/storage/body.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import { describeLocation } from '../../../src/core/storage/location.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
@@ -325,6 +326,30 @@ t.test('a bundle path that another publisher changes meanwhile is left as it is'
     { destinationPath: 'old/x', action: 'unpublish' },
   ]);
   t.ok((await snapshot(web)).has('bundle/late.txt'));
+});
+
+t.test('what is taken down and published again meanwhile is another publication', async (t) => {
+  const web = memoryStorage({ flavour: 'files' });
+  const stand = new Stand(web, { orphans: 'remove' });
+  await stand.add('new', 'old/x');
+  await stand.run();
+  await stand.drop('old/x');
+  const state = listedKey('old/x/.publisher.json');
+  const catalog = JSON.parse((await readAll(web, state, 1 << 20)).toString()) as { updated_at: string };
+  let listings = 0;
+  stand.places['/source'] = {
+    ...stand.source,
+    async *list(directory, options) {
+      // Of the same generation, and of the same bundle: only the time differs.
+      if (directory === '' && (listings += 1) === 2)
+        await put(web, state, JSON.stringify({ ...catalog, updated_at: '2026-11-24T00:00:00.000Z' }));
+      yield* stand.source.list(directory, options);
+    },
+  };
+  t.match(orphansOf(await stand.run()), [
+    { destinationPath: 'old/x', action: 'error', error: { code: 'destination_busy' } },
+  ]);
+  t.ok((await snapshot(web)).has('old/x/a.txt'));
 });
 
 t.test('each decision about an orphan is told before anything is removed, and may be refused', async (t) => {

@@ -59,9 +59,9 @@ for (const kind of worldKinds)
       t.match(done, {
         outputs: ['a.txt', 'd/e/b.txt'],
         bytes: 2,
-        staying: [],
         bundle: { source: { path: 'bundle' } },
       });
+      t.same([done.staying, done.releases], [[], []]);
       t.same(Object.fromEntries(await snapshot(root)), {
         'bundle/d/mine.txt': 'unmanaged',
         'sibling.txt': 's',

@@ -78,10 +78,12 @@ interface Seen {
   changes: Change[];
   removed: string[];
   intents: unknown[];
+  /** What was recorded beside each intent: with that, a kill loses nothing. */
+  recorded: string[][];
 }
 
 function watched(inner: Storage): { root: Storage; seen: Seen } {
-  const seen: Seen = { changes: [], removed: [], intents: [] };
+  const seen: Seen = { changes: [], removed: [], intents: [], recorded: [] };
   const root: Storage = {
     ...inner,
     async obstacleTo(change) {
@@ -95,11 +97,13 @@ function watched(inner: Storage): { root: Storage; seen: Seen } {
     async write(key, body, options) {
       const written = await inner.write(key, body, options);
       if (!key.includes('.publisher.json') && !key.includes('state-')) return written;
-      const { pending } = JSON.parse((await readAll(inner, key, 1 << 20)).toString()) as {
+      const { outputs, pending } = JSON.parse((await readAll(inner, key, 1 << 20)).toString()) as {
+        outputs: { path: string }[];
         pending: { action: string; outputs: { path: string }[]; removes: string[] } | null;
       };
-      if (pending !== null)
-        seen.intents.push([pending.action, pending.outputs.map(({ path }) => path), pending.removes]);
+      if (pending === null) return written;
+      seen.intents.push([pending.action, pending.outputs.map(({ path }) => path), pending.removes]);
+      seen.recorded.push(outputs.map(({ path }) => path));
       return written;
     },
   };
@@ -173,6 +177,8 @@ t.test('what is not vouched for is written, what nobody wants any more goes', as
     );
     t.match(await stateOf(root, directory), { catalog: { generation: 2, pending: null } }, what);
     t.same(seen.intents, [['replace_catalog', writes, removes]], what);
+    const before = [...(parts.outputs ?? [])].map(({ path }) => path as string).sort();
+    t.same(seen.recorded, [before], what);
     t.same(
       seen.changes.map(({ bytes }) => bytes),
       [stateBytes + 9 * writes.length],

@@ -6,6 +6,7 @@ import type { Owner } from '../../../../src/core/identity.ts';
 import { silentLog } from '../../../../src/core/log.ts';
 import { defaultLeaseTimes, type LeaseTimes } from '../../../../src/core/lease/lease.ts';
 import { lockText } from '../../../../src/core/lease/lock-file.ts';
+import { stagingRoot } from '../../../../src/core/lease/staging.ts';
 import { newHolder, retire as die } from '../../../../src/core/lease/this-holder.ts';
 import type { Decided, PublishRequest } from '../../../../src/core/publish/publish-request.ts';
 import { publishRelease } from '../../../../src/core/publish/release/publish-release.ts';
@@ -135,6 +136,16 @@ for (const flavour of flavours) {
       [0, 0, 0, 0],
       'nothing was looked after',
     );
+  });
+
+  t.test(`${flavour}: what was rolled back is held back, also once it is gone`, async (t) => {
+    const root = await published(flavour, 0, 1);
+    await rollBack(contextWith(testClock()), siteOf(root), null, { dryRun: false });
+    const id = await releaseIdFor(1);
+    await siteOf(root).removeTree(releaseKey(id));
+    const result = await publish(root, 1);
+    t.same([result.action, result.reason?.code, result.release], ['skip_same', 'rolled_back', id]);
+    t.equal((await lookAtReleases(root)).current, await releaseIdFor(0));
   });
 
   t.test(`${flavour}: more than may be removed goes where removals are allowed`, async (t) => {
@@ -368,6 +379,25 @@ t.test('a dry run refuses what the run could not make', async (t) => {
   t.equal((await publish(objects, 0)).error?.code, 'storage_permanent');
 });
 
+t.test('a dry run asks for the room that a release takes, unless something is staged there', async (t) => {
+  const root = await published('files', 0);
+  const rooms: (number | null | undefined)[] = [];
+  const watched: Storage = {
+    ...root,
+    async obstacleTo(change) {
+      rooms.push(change.bytes);
+      return root.obstacleTo(change);
+    },
+  };
+  const unlike = Object.entries(filesOf(1)).filter(([name]) => !name.endsWith('style.css'));
+  const bytes = unlike.reduce((sum, [, text]) => sum + text.length, 0);
+  await publish(watched, 1, { request: { dryRun: true } });
+  const id = await releaseIdFor(1);
+  await put(root, `${site}/${releaseKey(id)}/${stagingRoot}/x/y`, 'staged');
+  await publish(watched, 1, { request: { dryRun: true } });
+  t.same(rooms, [bytes, null]);
+});
+
 t.test('with nothing to publish, what the killed have left goes, and a dry run leaves it', async (t) => {
   const root = await published('files', 0);
   const dead = newHolder();
@@ -453,11 +483,12 @@ t.test('a pointer that waybill did not make is named, wherever the releases are'
       [led, 'leads to "elsewhere", which is no release'],
       [file, 'is no symbolic link'],
     ] as const) {
-      const { error } = await publish(root, 0, { at });
+      const { error, outputs } = await publish(root, 0, { at });
       t.same(
         [error?.code, error?.message, error?.hint],
         ['unmanaged_content', `${where}: "current" ${what}: waybill did not make it`, move],
       );
+      t.same(outputs, [], 'nothing was planned');
     }
   }
   const objects = memoryStorage({ flavour: 'objects' });
