@@ -7,13 +7,16 @@ import { eachPoint } from './each-point.ts';
 import type { WorldFactory } from './walk.ts';
 import { distinctKinds, withFaults, type Fault, type FaultLog } from './with-faults.ts';
 import {
+  filesOf,
   litterBelow,
   lookAtReleases,
   publishAsRelease,
+  publishInPlace,
   releaseIdFor,
   takeDown,
   writeRelease,
   retire,
+  site,
   siteOf,
   type ReleasesLook,
 } from './release-world.ts';
@@ -45,6 +48,8 @@ interface ReleaseScenario {
   held: readonly number[];
   stored: readonly number[];
   changesNothing?: boolean;
+  /** The bundle of this number stays in place at every moment, with its catalog. */
+  inPlace?: number;
   /** What is done at the end may be left to the next run without a failure. */
   retiresLater?: boolean;
 }
@@ -109,6 +114,12 @@ export const releaseScenarios: readonly ReleaseScenario[] = [
     changesNothing: true,
   },
   {
+    ...{ name: 'what is published in place becomes releases', published: 0, activated: 0 },
+    prepare: async (root) => publishInPlace(root, 0),
+    work: async (root) => (await publishAsRelease(root, 1)).error === null,
+    ...{ between: [null, 0, 1], current: 1, held: [], stored: [0, 1], inPlace: 0 },
+  },
+  {
     ...{ name: 'a bundle path is taken down', published: 3, activated: 2 },
     work: async (root) => takeDown(root),
     ...{ between: [1, null], current: null, held: [], stored: [] },
@@ -170,12 +181,24 @@ async function walk(
   wrong.push(...between.wrong.map((what) => `after the fault, ${what}`));
   if (!scenario.between.includes(numberOf(between.current, ids)))
     wrong.push(`after the fault, ${String(numberOf(between.current, ids))} is current`);
+  wrong.push(...(await missingInPlace(world, scenario)).map((what) => `after the fault, ${what}`));
   for (const n of scenario.heldBetween ?? [])
     if (!between.rolledBack.includes(id(ids, n))) wrong.push(`after the fault, ${n} may come back by itself`);
   if (done && scenario.retiresLater !== true)
     wrong.push(...differences(between, scenario, ids).map((what) => `it was said to be done: ${what}`));
   if (!(await scenario.work(retrying(await world.open(), 2), ids))) wrong.push('the rerun was refused');
+  wrong.push(...(await missingInPlace(world, scenario)));
   return [...wrong, ...(await shortfalls(await world.open(), scenario, ids))];
+}
+
+async function missingInPlace(world: World, { inPlace }: ReleaseScenario): Promise<string[]> {
+  if (inPlace === undefined) return [];
+  const files = await world.files();
+  const wanted = Object.entries(filesOf(inPlace)).filter(
+    ([name, text]) => files.get(`${site}/${name}`) !== text,
+  );
+  const catalog = files.has(`${site}/.publisher.json`) ? [] : ['the catalog in place is gone'];
+  return [...wanted.map(([name]) => `${name} in place is gone`), ...catalog];
 }
 
 async function shortfalls(

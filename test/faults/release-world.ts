@@ -74,6 +74,13 @@ export async function publishAsRelease(
   return publishRelease(contextWith(clock), root, publication, { dryRun, force });
 }
 
+/** Publishes the n-th bundle in place, as a run does before the layout is changed. */
+export async function publishInPlace(root: Storage, n: number): Promise<ActionResult> {
+  const publication = { bundle: bundleFor(n), owner, destination: destinationOf('replacement') };
+  const request = { dryRun: false, force: false };
+  return publishBundle(contextWith(testClock()), root, { ...publication, destinationPath: site }, request);
+}
+
 /** Takes the bundle path down; done, too, once there is nothing any more. */
 export async function takeDown(root: Storage): Promise<boolean> {
   const request = { owner, destinationPath: site, maxRemoved: null, dryRun: false, concurrency: 2 };

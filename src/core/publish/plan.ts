@@ -42,7 +42,8 @@ export type ReasonCode =
   | 'state_unsupported'
   /* Of releases. */
   | 'release_of_other_owner'
-  | 'rolled_back';
+  | 'rolled_back'
+  | 'layout_changed';
 
 /** What was seen at one destination bundle path: everything that a decision may know about it. */
 export interface Observation {

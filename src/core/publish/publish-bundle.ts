@@ -4,6 +4,7 @@ import { readState, stateKey, type StoredState } from '../catalog/store.ts';
 import type { DestinationConfig } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
 import { WaybillError } from '../errors.ts';
+import type { Finding } from '../finding.ts';
 import type { Owner } from '../identity.ts';
 import { destinationBusy, type Lease } from '../lease/lease.ts';
 import { whileHeld } from '../lease/while-held.ts';
@@ -34,6 +35,8 @@ export interface BundlePublication {
    * source. Another run may have published a newer one since.
    */
   selectAgain?: () => Promise<SourceBundle>;
+  /** Called with what the operator has to do about a publication that succeeds. */
+  warn?: (warning: Finding) => void;
 }
 
 /** Another run may publish a newer bundle while this one is at work; then this starts over, so many times. */

@@ -61,6 +61,7 @@ export async function publishToDestination(
     const shared = {
       owner,
       destination,
+      warn: (warning: Finding): void => void result.warnings.push(warning),
       ...(selectAgain === null || destination.mapping !== 'fixed'
         ? {}
         : { selectAgain: async () => newest(selectAgain) }),
@@ -82,7 +83,7 @@ export async function publishToDestination(
  */
 async function publishAll(
   context: CoreContext,
-  shared: Pick<BundlePublication, 'owner' | 'destination' | 'selectAgain'>,
+  shared: Omit<BundlePublication, 'bundle' | 'destinationPath'>,
   bundles: readonly MappedBundle<SourceBundle>[],
   request: PublishRequest,
   add: (published: Published) => void,

@@ -4,6 +4,9 @@ import type { Instant } from '../instant.ts';
 import { joinKey, listedKey, type Key } from '../storage/key.ts';
 
 declare const releaseBrand: unique symbol;
+/** How a bundle path is published: at its own place, or as releases of which one is current. */
+export type Layout = 'in_place' | 'releases';
+
 /**
  * The name of one release of a bundle path, such as `20261121T101500Z-9f2c41aa`: when its bundle was created,
  * to the second and in UTC, and the first digits of what it consists of.

@@ -20,6 +20,11 @@ export interface SwitchOptions {
   leaseTimes?: LeaseTimes;
 }
 
+interface ActivateOptions extends SwitchOptions {
+  from?: ReleaseId | null;
+  isStill?: () => Promise<boolean>;
+}
+
 export type SwitchResult =
   | { outcome: 'switched'; from: ReleaseId | null; to: ReleaseId }
   /** Readers see what they saw. */
@@ -37,20 +42,21 @@ export type SwitchRefusal =
 
 /**
  * Makes a release current that was just published. Refuses one that was rolled back: it does not come back by
- * itself; and, with `from`, one that was made to follow another release than the one that is current now.
- * Throws as `changeReleases` does, as all of these do.
+ * itself; with `from`, one that was made to follow another release than the one that is current now; and one
+ * of which `isStill`, asked where no other switch can come between, says no. Throws as `changeReleases` does,
+ * as all of these do.
  */
 export async function activate(
   context: ReleasesContext,
   storage: Storage,
   to: ReleaseId,
-  { from, ...options }: SwitchOptions & { from?: ReleaseId | null },
+  { from, isStill, ...options }: ActivateOptions,
 ): Promise<SwitchResult> {
   return deciding(context, storage, options, async (releases) => {
     if (rolledBack(releases).includes(to)) return refused({ why: 'rolled_back', id: to });
     const { current } = releases;
-    if (from !== undefined && current !== from && current !== to)
-      return refused({ why: 'overtaken', id: to });
+    const isOvertaken = from !== undefined && current !== from && current !== to;
+    if (isOvertaken || (await isStill?.()) === false) return refused({ why: 'overtaken', id: to });
     return switchTo(context, storage, releases, to, null);
   });
 }

@@ -162,7 +162,8 @@ async function view(
       onRelease(() => storage.close());
       for (const { bundle, destinationPath } of mapBundles(mapping, found.candidates).selected) {
         const at = within(storage, parseBundlePath(destinationPath));
-        const { state, release } = releases === null ? await inPlace(at) : await publishedState(at);
+        const { state, release } =
+          releases === null ? await inPlace(at) : await publishedState(at, 'releases');
         seen.targets.push({ bundle: bundle.path, destinationPath, release, ...stateView(state) });
       }
       if (mapping === 'fixed') return;

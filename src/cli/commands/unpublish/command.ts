@@ -14,6 +14,12 @@ export function unpublishCommand(): Command {
     .addOption(configOption())
     .addOption(pipelineOption())
     .addOption(new Option('-d, --destination <id>', 'destination of the pipeline, if it has more than one'))
+    .addOption(
+      new Option(
+        '--layout <layout>',
+        'what goes where a change of layout has left both, or refuse if that is not there',
+      ).choices(['in_place', 'releases']),
+    )
     .option('--dry-run', 'show what would go, remove nothing')
     .option('--allow-removals', 'remove more than limits.max_removed allows')
     .addOption(formatOption())

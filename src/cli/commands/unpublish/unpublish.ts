@@ -4,6 +4,7 @@ import type { Finding } from '../../../core/finding.ts';
 import { withReleasers } from '../../../core/lifecycle.ts';
 import type { UnpublishReport } from '../../../core/publish/unpublish/unpublish-request.ts';
 import { unpublish } from '../../../core/publish/unpublish/unpublish.ts';
+import type { Layout } from '../../../core/releases/release.ts';
 import { formatSize } from '../../../core/settings/units.ts';
 import { exitCodes } from '../../exit-codes.ts';
 import { givenBundlePath } from '../../bundle-path.ts';
@@ -16,6 +17,7 @@ import { withNotifier } from '../../with-notifier.ts';
 export type UnpublishOptions = ConfiguredOptions & {
   pipeline: string;
   destination?: string;
+  layout?: Layout;
   dryRun: boolean;
   allowRemovals: boolean;
 };
@@ -66,7 +68,7 @@ async function attempt(
   prepared: SetUp,
   destinationPath: string,
   { id: destinationId, location, limits, fileConcurrency: concurrency }: DestinationConfig,
-  { pipeline: pipelineId, dryRun, allowRemovals }: UnpublishOptions,
+  { pipeline: pipelineId, layout, dryRun, allowRemovals }: UnpublishOptions,
 ): Promise<{ outcome: UnpublishReport | WaybillError; warnings: Finding[] }> {
   const owner = { pipelineId, destinationId };
   const maxRemoved = allowRemovals ? null : limits.maxRemoved;
@@ -77,7 +79,10 @@ async function attempt(
       withReleasers(async (onRelease) => {
         const root = await context.openStorage(location, { readOnly: dryRun, dryRun });
         onRelease(() => root.close());
-        return unpublish(context, root, { owner, destinationPath, maxRemoved, dryRun, concurrency });
+        return unpublish(context, root, {
+          ...{ owner, destinationPath, maxRemoved, dryRun, concurrency },
+          ...(layout === undefined ? {} : { layout }),
+        });
       }).catch((error: unknown) => {
         if (error instanceof WaybillError && exitCodes[error.code] === 1) return error;
         throw error;

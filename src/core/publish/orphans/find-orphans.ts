@@ -3,6 +3,7 @@ import { surveyDestination } from '../../catalog/managed-paths.ts';
 import { publishedBy } from '../../catalog/published-bundles.ts';
 import { sameOwner } from '../../identity.ts';
 import { bundlePathsAmong, publishedState } from '../../releases/published-state.ts';
+import type { Layout } from '../../releases/release.ts';
 import { parseBundlePath } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { within } from '../../storage/wrappers/within.ts';
@@ -12,6 +13,7 @@ import { isFromSource, isHeld, type PublishedFrom } from './orphan.ts';
 export interface Orphan {
   /** Relative to the destination root. */
   destinationPath: string;
+  layout: Layout;
   /** The bundle that was published there; null if the catalog does not say. */
   bundle: PublishedBundle | null;
   /** Everything that unpublishing it would remove, sorted. */
@@ -45,7 +47,8 @@ export async function findOrphans(
   for (const destinationPath of bundlePathsAmong((await surveyDestination(root)).paths)) {
     const mayGo = !isHeld(held, destinationPath);
     if (!mayGo && !counted) continue;
-    const { state } = await publishedState(within(root, parseBundlePath(destinationPath)));
+    const storage = within(root, parseBundlePath(destinationPath));
+    const { state, release } = await publishedState(storage, 'in_place');
     if (state.kind !== 'valid') continue;
     const own = state.catalog.outputs.filter(({ owner }) => sameOwner(owner, from.owner));
     found.counts.total += own.length;
@@ -53,6 +56,7 @@ export async function findOrphans(
     found.counts.goes += own.length;
     found.orphans.push({
       destinationPath,
+      layout: release === null ? 'in_place' : 'releases',
       bundle: publishedBy(state, from.owner),
       outputs: [...unpublication(state.catalog, from.owner, destinationPath).removes],
       bytes: own.reduce((sum, { size }) => sum + size, 0),

@@ -115,10 +115,11 @@ async function remove(
   orphan: Orphan,
   { dryRun, runId, onOrphan, leaseTimes }: PublishRequest,
 ): Promise<OrphanResult | null> {
-  const { destinationPath, generation, updatedAt } = orphan;
+  const { destinationPath, layout, generation, updatedAt } = orphan;
   try {
     const { outputs, bytes } = await unpublish(context, root, {
-      ...{ owner: from.owner, destinationPath, dryRun, concurrency: destination.fileConcurrency },
+      ...{ owner: from.owner, destinationPath, layout, dryRun },
+      concurrency: destination.fileConcurrency,
       // Counted over the destination already.
       maxRemoved: null,
       orphan: {

@@ -7,7 +7,7 @@ import { whileHeld } from '../../lease/while-held.ts';
 import { decidingUnderLease } from '../../lease/with-lease.ts';
 import type { Lease } from '../../lease/lease.ts';
 import { compareCodeUnits } from '../../paths.ts';
-import { releaseKey, type ReleaseId } from '../../releases/release.ts';
+import { releaseKey } from '../../releases/release.ts';
 import { releaseIn } from '../../releases/stored-releases.ts';
 import { isReservedPath } from '../../reserved-names.ts';
 import { joinKey, keyOf, type Key } from '../../storage/key.ts';
@@ -24,8 +24,8 @@ import type { PlannedRelease } from './plan-release.ts';
 export interface Filling {
   release: PlannedRelease;
   plan: Pick<Plan, 'owner' | 'bundle'>;
-  /** Whose bytes are the same at `release.same`; null if there is none. */
-  current: ReleaseId | null;
+  /** The directory, within the bundle path, that has the same bytes at `release.same`; null if none has. */
+  base: Key | '' | null;
   /** Of the release, relative to the destination root. */
   destinationPath: string;
   destination: Pick<DestinationConfig, 'id' | 'fileConcurrency'>;
@@ -95,13 +95,13 @@ export function unlikeCurrent(
 
 async function duplicated(
   storage: Storage,
-  { release, current }: Filling,
+  { release, base }: Filling,
   { path }: PlannedOutput,
   to: Key,
 ): Promise<boolean> {
-  if (current === null || current === release.id || !release.same.has(path)) return false;
-  const from = joinKey(releaseKey(current), path);
-  return (await storage.duplicate(from, joinKey(releaseKey(release.id), to))) !== null;
+  const target = releaseKey(release.id);
+  if (base === null || base === target || !release.same.has(path)) return false;
+  return (await storage.duplicate(joinKey(base, path), joinKey(target, to))) !== null;
 }
 
 /** What is to be done in the directory of a release; null if it is complete. */

@@ -10,8 +10,7 @@ import { compareCodeUnits } from '../../paths.ts';
 import { rolledBack, type Releases } from '../../releases/ledger.ts';
 import { releaseIdOf, type ReleaseId } from '../../releases/release.ts';
 import { releaseIn } from '../../releases/stored-releases.ts';
-import { storedBody } from '../../storage/body.ts';
-import { keyOf } from '../../storage/key.ts';
+import type { Key } from '../../storage/key.ts';
 import type { EntryType, Storage } from '../../storage/storage.ts';
 import { decide } from '../decision/decide.ts';
 import { byPath, isRecordedAs, isSettledByState, vouchedOutputs } from '../decision/recorded-as.ts';
@@ -26,12 +25,17 @@ import {
 } from '../plan.ts';
 import type { PublishRequest } from '../publish-request.ts';
 import { refuseUnwanted } from '../refusals/unwanted-plan.ts';
+import { asPlanned } from './adoption.ts';
 
 /** What readers have at a bundle path, and what is remembered of it. */
 export interface Standing {
   releases: Releases;
-  /** The catalog of the current release; absent if there is none. */
+  /** The catalog of the current release, or that in place if there is none; absent if there is neither. */
   stored: StoredState;
+  /** Where what it records is, and the directory of that within the bundle path; null if it is absent. */
+  base: { storage: Storage; directory: Key | '' } | null;
+  /** Whether the bundle path is published in place, which a publication has to adopt first. */
+  isInPlace: boolean;
 }
 
 /** A release that is to be published. */
@@ -39,7 +43,7 @@ export interface PlannedRelease {
   id: ReleaseId;
   /** Everything in it, sorted by path: what is planned, and what an additive publication carries over. */
   content: readonly PlannedOutput[];
-  /** Paths whose bytes the current release has as they are. */
+  /** Paths whose bytes are the same where the release follows what readers have. */
   same: ReadonlySet<string>;
 }
 
@@ -66,7 +70,7 @@ export async function planRelease(
 ): Promise<ReleasePlan> {
   const { stored } = standing;
   const decided = await decideAgainst(storage, standing, input);
-  const release = changesDestination(decided.action) ? await contentOf(storage, standing, decided) : null;
+  const release = changesDestination(decided.action) ? await contentOf(standing, decided) : null;
   const heldBack = release === null ? null : await heldBackAs(storage, standing, release.id, input);
   const plan = heldBack === null ? decided : unchanged(decided, heldBack);
   refuseUnwanted(plan, stored, destination, { force: input.force, allowRemovals });
@@ -76,7 +80,7 @@ export async function planRelease(
 
 async function decideAgainst(
   storage: Storage,
-  { releases: { current }, stored: { state } }: Standing,
+  { stored: { state }, base, isInPlace }: Standing,
   input: Omit<DecisionInput, 'observed'>,
 ): Promise<Plan> {
   const { keepsHeaders } = storage.facts;
@@ -86,11 +90,11 @@ async function decideAgainst(
     ...{ nested: [], contents: [] },
   };
   const other = state.kind === 'valid' ? otherOwner(state.catalog.outputs, input) : null;
-  if (other !== null) return takeOver(input, seen, other);
+  if (other !== null && !isInPlace) return takeOver(input, seen, other);
   if (isSettledByState(input, state)) return decide({ ...input, observed: { ...seen, isSettled: true } });
-  if (state.kind !== 'valid' || current === null) return decide({ ...input, observed: seen });
+  if (state.kind !== 'valid' || base === null) return decide({ ...input, observed: seen });
   const vouched = vouchedOutputs(input.planned, state.catalog, storage.facts);
-  const damaged = await damagedIn(releaseIn(storage, current), vouched);
+  const damaged = await damagedIn(base.storage, vouched);
   return decide({ ...input, observed: { ...seen, damaged } });
 }
 
@@ -133,26 +137,18 @@ function emptied(plan: Plan): Plan {
 }
 
 async function contentOf(
-  storage: Storage,
-  { releases: { current }, stored: { state } }: Standing,
+  { releases: { current }, stored: { state }, base }: Standing,
   { bundle, writes, kept, untouched, destinationPath }: Plan,
 ): Promise<PlannedRelease> {
-  const carried = current === null ? [] : carriedFrom(releaseIn(storage, current), untouched);
-  if (current !== null) {
-    const [missing] = (await damagedIn(releaseIn(storage, current), carried)).keys();
-    if (missing !== undefined) throw notCarried(destinationPath, current, missing);
-  }
+  const carries = base === null ? [] : asPlanned(base.storage, untouched);
+  const damaged = base === null ? new Map<string, Damage>() : await damagedIn(base.storage, carries);
+  const [missing] = damaged.keys();
+  if (missing !== undefined && current !== null) throw notCarried(destinationPath, current, missing);
+  const carried = carries.filter(({ path }) => !damaged.has(path));
   const content = [...writes, ...kept, ...carried].sort((a, b) => compareCodeUnits(a.path, b.path));
   const unvouched = announcedPaths(state.kind === 'valid' ? state.catalog.pending : null);
   const same = [...kept, ...carried].map(({ path }) => path).filter((path) => !unvouched.has(path));
   return { id: releaseIdOf(bundle.created, content), content, same: new Set<string>(same) };
-}
-
-function carriedFrom(release: Storage, records: readonly OutputRecord[]): PlannedOutput[] {
-  return records.map(({ path, owner, source, kind, digest, size, generated, url }) => {
-    const body = storedBody(release, keyOf(path), size);
-    return { path, owner, source, kind, digest, size, generated, url, body };
-  });
 }
 
 async function damagedIn(

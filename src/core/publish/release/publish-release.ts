@@ -14,16 +14,19 @@ import { within } from '../../storage/wrappers/within.ts';
 import { refuseObstructed } from '../apply/preflight.ts';
 import { isOvertaken } from '../decision/stale.ts';
 import { planOutputs } from '../outputs.ts';
-import type { DecisionInput, PlannedOutput } from '../plan.ts';
+import { changesDestination, type DecisionInput, type PlannedOutput } from '../plan.ts';
 import { abortedIfStopped, type BundlePublication } from '../publish-bundle.ts';
 import type { PublishRequest } from '../publish-request.ts';
 import { allKept, failedResult } from '../results/action-result.ts';
 import type { ActionResult } from '../results/result.ts';
+import { adoptInPlace, carryOutAdoption, type AdoptedInPlace } from './adopt-in-place.ts';
+import { pathWithin } from './adoption.ts';
 import { fillRelease, unlikeCurrent, type Filling } from './fill-release.ts';
+import { asLayoutChange, layoutWarning } from './layout-change.ts';
 import { planRelease, type PlannedRelease, type ReleasePlan, type Standing } from './plan-release.ts';
 import { releaseResult, releasedBy } from './release-result.ts';
 import { lookAtReleases } from './standing.ts';
-import { pathWithin, retireAfterwards, retireOld, type Tidying } from './tidy-releases.ts';
+import { retireAfterwards, retireOld, type Tidying } from './tidy-releases.ts';
 
 /** One bundle, and the bundle path whose current release it is to become. */
 export interface ReleasePublication extends BundlePublication {
@@ -36,8 +39,9 @@ const maxRounds = 10;
 /**
  * Publishes one bundle as a release, which becomes the current one in one step once it is complete; or, in a
  * dry run, reports which release that would be. `root` is rooted at the destination root. After a kill at any
- * moment readers have the former release or this one, and the next run finishes it. Never throws: a failure
- * is in the result, as action `error`.
+ * moment readers have the former release or this one, and the next run finishes it. What was published in
+ * place becomes a release of its own first, so that one can go back to it. Never throws: a failure is in the
+ * result, as action `error`.
  */
 export async function publishRelease(
   context: CoreContext,
@@ -47,18 +51,30 @@ export async function publishRelease(
 ): Promise<ActionResult> {
   const { destination, destinationPath } = publication;
   let selected: Selected = { ...publication, confirmedFor: null };
+  let hasAdopted = false;
   let planned: readonly PlannedOutput[] = [];
   try {
     const storage = within(root, parseBundlePath(destinationPath));
     for (let round = 1; round <= maxRounds; round += 1) {
       const standing = await lookAtReleases(storage, destinationPath);
+      const adoptable = await adoptInPlace(context, storage, standing, selected, request);
       selected = await upToDate(selected, standing);
       planned = await outputsOf(selected, standing);
       const input = inputFor(selected, planned, request);
-      const decided = await planRelease(storage, standing, destination, input, request);
+      // Once that is adopted which it was decided on, it comes to the same.
+      const asked = hasAdopted ? { allowRemovals: request.allowRemovals ?? false } : request;
+      const decided = await planRelease(storage, standing, destination, input, asked);
       if (round === 1) reportPlan(request, publication, decided);
+      if (adoptable !== null && isWanted(decided)) {
+        if (!request.dryRun) {
+          hasAdopted ||= await carryOutAdoption(context, storage, adoptable, request);
+          continue;
+        }
+        await refuseUnmakeable(storage, adoptable.filling.release);
+      }
       const result = await carryOut(context, storage, { selected, planned, standing, decided }, request);
-      if (result !== null) return result;
+      if (result === null) continue;
+      return hasAdopted || adoptable !== null ? toldWith(result, adoptable, selected, request) : result;
     }
     throw destinationBusy(storage, null);
   } catch (error) {
@@ -68,15 +84,33 @@ export async function publishRelease(
   }
 }
 
+/** Whether the bundle is published, or is what readers have. */
+function isWanted({ plan: { action } }: ReleasePlan): boolean {
+  return changesDestination(action) || action === 'skip_same';
+}
+
+/** As a change of layout is told; in a dry run, which adopts nothing, `adoptable` says what it would be. */
+function toldWith(
+  result: ActionResult,
+  adoptable: AdoptedInPlace | null,
+  { destinationPath, warn }: Selected,
+  { dryRun }: PublishRequest,
+): ActionResult {
+  if (result.error !== null) return result;
+  warn?.(layoutWarning('in_place', destinationPath, dryRun));
+  const release = result.release ?? adoptable?.filling.release.id ?? null;
+  return { ...asLayoutChange(result, 'in_place'), release };
+}
+
 interface Selected extends ReleasePublication {
   /** The release that was current when the bundle was selected again; null if it was not. */
   confirmedFor: ReleaseId | null;
 }
 
 /** As in place: what was selected as the newest may have been overtaken since. */
-async function upToDate(selected: Selected, { releases, stored }: Standing): Promise<Selected> {
+async function upToDate(selected: Selected, { releases, stored, isInPlace }: Standing): Promise<Selected> {
   const { selectAgain, bundle, owner, confirmedFor } = selected;
-  if (selectAgain === undefined || releases.current === confirmedFor) return selected;
+  if (selectAgain === undefined || (releases.current === confirmedFor && !isInPlace)) return selected;
   const { identity: source, created } = bundle;
   if (!isOvertaken({ source, created }, publishedBy(stored.state, owner))) return selected;
   return { ...selected, bundle: await selectAgain(), confirmedFor: releases.current };
@@ -116,6 +150,7 @@ async function carryOut(
 ): Promise<ActionResult | null> {
   const { plan, release, heldBack } = decided;
   const { current } = standing.releases;
+  const { base } = standing;
   const { path } = selected.bundle;
   const tidying = tidyingOf(selected, request);
   if (release === null) {
@@ -129,7 +164,7 @@ async function carryOut(
     return releaseResult(path, plan, planned, { applied: null, release: release.id });
   }
   await requireReleases(storage);
-  const filled = await fillRelease(context, storage, fillingOf(selected, decided, release, current), request);
+  const filled = await fillRelease(context, storage, fillingOf(selected, decided, release, base), request);
   const { leaseTimes } = request;
   const switched = await activate(context, storage, release.id, {
     ...{ dryRun: false, from: current },
@@ -150,10 +185,10 @@ function fillingOf(
   { destination, destinationPath }: Selected,
   { plan }: ReleasePlan,
   release: PlannedRelease,
-  current: ReleaseId | null,
+  base: Standing['base'],
 ): Filling {
   const into = pathWithin(destinationPath, releaseKey(release.id));
-  return { release, plan, current, destinationPath: into, destination };
+  return { release, plan, base: base?.directory ?? null, destinationPath: into, destination };
 }
 
 async function refuseUnmakeable(storage: Storage, release: PlannedRelease): Promise<void> {

@@ -1,6 +1,7 @@
-import { readState } from '../../catalog/store.ts';
+import type { OutputRecord } from '../../catalog/catalog.ts';
+import { readState, type StoredState } from '../../catalog/store.ts';
 import { WaybillError } from '../../errors.ts';
-import { currentLinkKey } from '../../releases/release.ts';
+import { currentLinkKey, releaseKey } from '../../releases/release.ts';
 import { readReleases } from '../../releases/store.ts';
 import { releaseIn } from '../../releases/stored-releases.ts';
 import type { Storage } from '../../storage/storage.ts';
@@ -9,18 +10,23 @@ import type { Standing } from './plan-release.ts';
 /**
  * What readers have at the bundle path that `storage` is rooted at: pointer, ledger and one catalog. Throws
  * `unmanaged_content` if the pointer is none of ours, `state_conflict` if the bundle path is published in
- * place or the ledger is broken, or the storage's own error.
+ * place with a catalog that cannot be adopted or the ledger is broken, or the storage's own error.
  */
 export async function lookAtReleases(storage: Storage, destinationPath: string): Promise<Standing> {
   const releases = await readReleases(storage);
   const { current, foreignTarget } = releases;
   const where = destinationPath === '.' ? 'the destination root' : `"${destinationPath}"`;
   if (foreignTarget !== null) throw foreignPointer(where, `leads to "${foreignTarget}", which is no release`);
-  if (current !== null) return { releases, stored: await readState(releaseIn(storage, current)) };
-  await refusePublishedInPlace(storage, where);
+  if (current !== null) {
+    const base = { storage: releaseIn(storage, current), directory: releaseKey(current) };
+    return { releases, stored: await readState(base.storage), base, isInPlace: false };
+  }
+  const stored = await readState(storage);
   const found = storage.facts.rename === 'none' ? undefined : await storage.stat(currentLinkKey);
-  if (found !== undefined) throw foreignPointer(where, `is no symbolic link`);
-  return { releases, stored: { state: { kind: 'absent' }, raw: null } };
+  if (found !== undefined) throw blocked(where, stored);
+  if (stored.state.kind === 'absent') return { releases, stored, base: null, isInPlace: false };
+  if (stored.state.kind !== 'valid') throw unadoptable(where);
+  return { releases, stored, base: { storage, directory: '' }, isInPlace: true };
 }
 
 function foreignPointer(where: string, what: string): WaybillError {
@@ -33,9 +39,23 @@ function foreignPointer(where: string, what: string): WaybillError {
   );
 }
 
-async function refusePublishedInPlace(storage: Storage, where: string): Promise<void> {
-  if ((await readState(storage)).state.kind === 'absent') return;
-  throw new WaybillError('state_conflict', `${where} is published with \`layout: in_place\``, {
-    hint: 'take it down first (`waybill unpublish`), or publish the releases to another place',
-  });
+function blocked(where: string, { state }: StoredState): WaybillError {
+  const isOutput = ({ path }: OutputRecord): boolean => `${path}/`.startsWith(`${currentLinkKey}/`);
+  if (state.kind !== 'valid' || !state.catalog.outputs.some(isOutput))
+    return foreignPointer(where, 'is no symbolic link');
+  return new WaybillError(
+    'state_conflict',
+    `${where} is published with \`layout: in_place\` and has an output at "${currentLinkKey}", where the pointer of the releases would be`,
+    { hint: 'publish once in place without that output, or publish the releases at another path' },
+  );
+}
+
+function unadoptable(where: string): WaybillError {
+  return new WaybillError(
+    'state_conflict',
+    `${where} is published with \`layout: in_place\`, and its catalog cannot be read`,
+    {
+      hint: 'publish there once with `layout: in_place`, which repairs the catalog or says what is wrong with it',
+    },
+  );
 }

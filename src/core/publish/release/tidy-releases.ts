@@ -47,8 +47,3 @@ export async function retireAfterwards(
     );
   }
 }
-
-/** A path within a bundle path, relative to the destination root. Pure. */
-export function pathWithin(destinationPath: string, within: string): string {
-  return destinationPath === '.' ? within : `${destinationPath}/${within}`;
-}

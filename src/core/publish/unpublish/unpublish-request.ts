@@ -1,7 +1,7 @@
 import type { Catalog, PublishedBundle } from '../../catalog/catalog.ts';
 import type { Owner } from '../../identity.ts';
 import type { LeaseTimes } from '../../lease/lease.ts';
-import type { ReleaseId } from '../../releases/release.ts';
+import type { Layout, ReleaseId } from '../../releases/release.ts';
 import type { Amount } from '../../settings/units.ts';
 import type { DecidedOrphan } from './unpublication.ts';
 
@@ -9,6 +9,8 @@ export interface UnpublishRequest {
   owner: Owner;
   /** The bundle path, relative to the destination root; `.` for the root. */
   destinationPath: string;
+  /** Which goes, where a change of layout has left both. */
+  layout?: Layout;
   /** `limits.max_removed` of the destination; null allows any number. */
   maxRemoved: Amount | null;
   /** Report what would go; nothing is removed and no lease is taken. */

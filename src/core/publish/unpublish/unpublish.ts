@@ -10,46 +10,50 @@ import { whileHeld } from '../../lease/while-held.ts';
 import { decidingUnderLease, sweepAbandoned } from '../../lease/with-lease.ts';
 import { bundlePathsAmong } from '../../releases/published-state.ts';
 import { releasePathOf } from '../../releases/release.ts';
+import { readReleases } from '../../releases/store.ts';
 import { parseBundlePath } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { within } from '../../storage/wrappers/within.ts';
 import { apply } from '../apply/apply.ts';
 import { refuseObstructed } from '../apply/preflight.ts';
 import { plannedRemovals, refuseRemovals } from '../refusals/removal-limit.ts';
+import { placeOf } from '../release/adoption.ts';
 import { unpublishOccurrence } from '../results/occurrences.ts';
 import type { UnpublishReport, UnpublishRequest } from './unpublish-request.ts';
 import { unpublishReleases } from './unpublish-releases.ts';
 import { unpublication, type Unpublication } from './unpublication.ts';
 
 /**
- * Removes everything that one owner has published at a bundle path, in place or as releases, and with the
- * last output the catalog: a publication there is then the first one again. It goes by the protocol of a
- * publication: the intent names what goes before anything does, a failure is undone, and after a kill the
- * next unpublishing or publication of the owner finishes it. Never removes what is not recorded. `root` is
- * rooted at the destination.
+ * Removes everything that one owner has published at a bundle path, in place or as releases (where there are
+ * both, the one that is asked for), and with the last output the catalog: a publication there is then the
+ * first one again. It goes by the protocol of a publication: the intent names what goes before anything does,
+ * a failure is undone, and after a kill the next unpublishing or publication of the owner finishes it. Never
+ * removes what is not recorded. `root` is rooted at the destination.
  *
- * Throws `usage` for a single release, `not_published` if there is no catalog, `not_owned` if nothing there
- * is the owner's, `state_conflict` if the catalog is not valid, `destination_busy` if an orphan is none any
- * more, `too_many_removals`, and what `apply` throws.
+ * Throws `usage` for a single release, and where there are both layouts and none is asked for;
+ * `not_published` if there is no catalog, `not_owned` if nothing there is the owner's, `state_conflict` if
+ * the catalog is not valid, `destination_busy` if an orphan is none any more, `too_many_removals`, and what
+ * `apply` throws.
  */
 export async function unpublish(
   context: CoreContext,
   root: Storage,
   request: UnpublishRequest,
 ): Promise<UnpublishReport> {
-  const { destinationPath, dryRun } = request;
+  const { destinationPath, layout, dryRun } = request;
   refuseRelease(destinationPath);
   const storage = within(root, parseBundlePath(destinationPath));
-  const stored = await readState(storage);
+  const stored = layout === 'releases' ? absent : await readState(storage);
+  if (layout === undefined && stored.state.kind !== 'absent') await refuseBoth(storage, destinationPath);
   const { orphan } = request;
   const why = orphan === undefined ? {} : { reason: 'orphan' as const, runId: orphan.runId };
-  if (stored.state.kind === 'absent') {
+  if (stored.state.kind === 'absent' && layout !== 'in_place') {
     const report = await unpublishReleases(context, storage, request);
     if (report !== null && !dryRun) context.notify?.(unpublishOccurrence(request.owner, report, why));
     if (report !== null) return report;
   }
   const decided = await orRefusal(async () => {
-    if (stored.state.kind === 'absent') throw await notPublished(root, destinationPath);
+    if (stored.state.kind === 'absent') throw await notPublished(root, request);
     return decideOn(stored, request);
   });
   if (decided instanceof WaybillError) {
@@ -67,7 +71,7 @@ export async function unpublish(
     context,
     storage,
     async (lease) => {
-      if (lease.found.state.kind === 'absent') throw await notPublished(root, destinationPath);
+      if (lease.found.state.kind === 'absent') throw await notPublished(root, request);
       const work = decideOn(lease.found, request);
       request.orphan?.onDecided?.({ work, stored: lease.found });
       await refuseObstructed(storage, work, { stateBytes: sizeOf(lease.found), isUnderLease: true });
@@ -83,6 +87,8 @@ export async function unpublish(
   return report;
 }
 
+const absent: StoredState = { state: { kind: 'absent' }, raw: null };
+
 /** A release goes with all of its bundle path, or when its time has come. */
 function refuseRelease(destinationPath: string): void {
   const release = releasePathOf(destinationPath);
@@ -93,6 +99,16 @@ function refuseRelease(destinationPath: string): void {
     {
       hint: `\`waybill unpublish ${release.bundlePath}\` takes all of it down; \`waybill releases rollback\` goes back to an earlier release`,
     },
+  );
+}
+
+/** A change of layout leaves the former one to whoever still reads it. */
+async function refuseBoth(storage: Storage, destinationPath: string): Promise<void> {
+  if ((await readReleases(storage)).current === null) return;
+  throw new WaybillError(
+    'usage',
+    `${placeOf(destinationPath)} is published in place and as releases; nothing was removed`,
+    { hint: 'say which of both goes, with `--layout in_place` or `--layout releases`' },
   );
 }
 
@@ -140,7 +156,16 @@ function sizeOf({ raw }: StoredState): number {
 }
 
 /** Names what was probably meant: a bundle path like it, or the one whose catalog has files there. */
-async function notPublished(root: Storage, destinationPath: string): Promise<WaybillError> {
+async function notPublished(
+  root: Storage,
+  { destinationPath, layout }: UnpublishRequest,
+): Promise<WaybillError> {
+  if (layout !== undefined)
+    return new WaybillError(
+      'not_published',
+      `${placeOf(destinationPath)} is not published with \`layout: ${layout}\`; nothing was removed`,
+      { hint: 'without --layout goes what is published there, in whichever layout' },
+    );
   const known = bundlePathsAmong((await surveyDestination(root)).paths);
   const claim = await findClaimAbove(root, destinationPath);
   return new WaybillError(

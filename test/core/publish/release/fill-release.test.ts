@@ -5,7 +5,7 @@ import { digestOf } from '../../../../src/core/digest.ts';
 import type { RelativePath } from '../../../../src/core/paths.ts';
 import type { PublishRequest } from '../../../../src/core/publish/publish-request.ts';
 import { fillRelease, type Filled } from '../../../../src/core/publish/release/fill-release.ts';
-import { pathWithin } from '../../../../src/core/publish/release/tidy-releases.ts';
+import { pathWithin } from '../../../../src/core/publish/release/adoption.ts';
 import type { PlannedOutput } from '../../../../src/core/publish/plan.ts';
 import type { Progress } from '../../../../src/core/publish/results/result.ts';
 import { releaseKey } from '../../../../src/core/releases/release.ts';
@@ -53,7 +53,7 @@ async function fill(root: Storage, { files = wanted, same = [], ...more }: Filli
   const filling = {
     release: { id, content, same: new Set(same) },
     plan: { owner, bundle: { source, created } },
-    ...{ current: current ?? null, destinationPath: `site/${directory}` },
+    ...{ base: current == null ? null : releaseKey(current), destinationPath: `site/${directory}` },
     destination: { id: 'web', fileConcurrency: 1 },
   };
   return fillRelease({ ...context, ...(signal !== undefined && { signal }) }, root, filling, request);

@@ -524,23 +524,29 @@ t.test('a publication in place that was refused says so if releases are why', as
   }
 });
 
-t.test('a bundle path that is published in place is named', async (t) => {
-  const root = memoryStorage({ flavour: 'files' });
-  await publishTo(root, { files: { 'index.html': 'in place' } });
-  const before = await snapshot(root);
-  for (const [storage, at, where] of [
-    [root, bundlePath, `"${bundlePath}"`],
-    [within(root, listedKey(bundlePath)), '.', 'the destination root'],
+t.test('what is published in place and cannot be adopted is named', async (t) => {
+  const broken = memoryStorage({ flavour: 'files' });
+  await put(broken, `${bundlePath}/.publisher.json`, '{');
+  const inTheWay = memoryStorage({ flavour: 'files' });
+  await publishTo(inTheWay, { files: { 'current/index.html': 'in place' } });
+  const away = 'publish once in place without that output, or publish the releases at another path';
+  const mend =
+    'publish there once with `layout: in_place`, which repairs the catalog or says what is wrong with it';
+  for (const [root, what, hint] of [
+    [broken, ', and its catalog cannot be read', mend],
+    [inTheWay, ' and has an output at "current", where the pointer of the releases would be', away],
   ] as const) {
-    const { error } = await publish(storage, 0, { at });
-    t.same(
-      [error?.code, error?.message, error?.hint],
-      [
-        'state_conflict',
-        `${where} is published with \`layout: in_place\``,
-        'take it down first (`waybill unpublish`), or publish the releases to another place',
-      ],
-    );
+    const before = await snapshot(root);
+    for (const [storage, at, where] of [
+      [root, bundlePath, `"${bundlePath}"`],
+      [within(root, listedKey(bundlePath)), '.', 'the destination root'],
+    ] as const) {
+      const { error } = await publish(storage, 0, { at });
+      t.same(
+        [error?.code, error?.message, error?.hint],
+        ['state_conflict', `${where} is published with \`layout: in_place\`${what}`, hint],
+      );
+    }
+    t.same(await snapshot(root), before);
   }
-  t.same(await snapshot(root), before);
 });
