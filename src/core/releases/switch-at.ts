@@ -1,3 +1,4 @@
+import { describeBundlePath } from '../bundle-path.ts';
 import type { CoreContext } from '../context.ts';
 import type { Owner } from '../identity.ts';
 import { switchOccurrence } from './occurrence.ts';
@@ -29,7 +30,7 @@ export async function switchAt(
   options: SwitchOptions,
 ): Promise<Switched> {
   const { destinationPath } = place;
-  const where = destinationPath === '.' ? 'the destination root' : `"${destinationPath}"`;
+  const where = describeBundlePath(destinationPath);
   const done = await asked(context, place, request, options);
   if (done.outcome === 'refused') throw switchRefused(done.refusal, where);
   if (done.outcome === 'unchanged') return { from: done.current, to: done.current };

@@ -1,3 +1,4 @@
+import { describeBundlePath } from '../../bundle-path.ts';
 import type { PublishedBundle } from '../../catalog/catalog.ts';
 import { WaybillError } from '../../errors.ts';
 import { compareInstants } from '../../instant.ts';
@@ -13,7 +14,7 @@ export function refuseStale(
 ): void {
   if (!changesDestination(action) || published === null) return;
   if (compareInstants(bundle.created, published.created) >= 0) return;
-  const where = destinationPath === '.' ? 'the destination root' : `"${destinationPath}"`;
+  const where = describeBundlePath(destinationPath);
   throw new WaybillError(
     'stale_bundle',
     `${where}: ${named(bundle)}, is older than ${named(published)}, which is published there`,

@@ -1,3 +1,4 @@
+import { describeBundlePath } from '../../bundle-path.ts';
 import type { CatalogState } from '../../catalog/catalog.ts';
 import { WaybillError } from '../../errors.ts';
 import { sameOwner } from '../../identity.ts';
@@ -28,7 +29,7 @@ export function plannedRemovals(
     pending !== null && pending.action !== 'prune' && sameOwner(pending.owner, owner) ? pending.removes : [],
   );
   const goes = plan.clears ? [] : plan.removes.filter((path) => own.has(path) && !decided.has(path));
-  const where = destinationPath === '.' ? 'the destination root' : `"${destinationPath}"`;
+  const where = describeBundlePath(destinationPath);
   return { goes: goes.length, total: own.size, where };
 }
 

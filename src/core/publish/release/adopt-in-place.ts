@@ -1,3 +1,4 @@
+import { pathWithin } from '../../bundle-path.ts';
 import { announcedPaths } from '../../catalog/recorded-paths.ts';
 import { settleInterrupted } from '../../catalog/settle-interrupted.ts';
 import { isSameBytes, readState, requireCatalog, type StoredState } from '../../catalog/store.ts';
@@ -10,7 +11,7 @@ import { activate } from '../../releases/switch.ts';
 import type { Storage } from '../../storage/storage.ts';
 import type { BundlePublication } from '../publish-bundle.ts';
 import type { PublishRequest } from '../publish-request.ts';
-import { adoptable, pathWithin } from './adoption.ts';
+import { adoptable } from './adoption.ts';
 import { fillRelease, type Filling } from './fill-release.ts';
 import type { Standing } from './plan-release.ts';
 

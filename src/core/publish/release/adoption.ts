@@ -1,3 +1,4 @@
+import { describeBundlePath } from '../../bundle-path.ts';
 import type { Catalog, OutputRecord } from '../../catalog/catalog.ts';
 import { publishedBy } from '../../catalog/published-bundles.ts';
 import { WaybillError } from '../../errors.ts';
@@ -62,19 +63,9 @@ export function asPlanned(storage: Storage, records: readonly OutputRecord[]): P
 function ofOther(destinationPath: string, { pipelineId, destinationId }: Owner): WaybillError {
   return new WaybillError(
     'not_owned',
-    `${placeOf(destinationPath)} holds outputs of ${pipelineId}/${destinationId}, which a change of layout would take from it; nothing was changed`,
+    `${describeBundlePath(destinationPath)} holds outputs of ${pipelineId}/${destinationId}, which a change of layout would take from it; nothing was changed`,
     {
       hint: `publish to another path, or take it down there: --pipeline ${pipelineId} --destination ${destinationId}`,
     },
   );
-}
-
-/** A path within a bundle path, relative to the destination root. Pure. */
-export function pathWithin(destinationPath: string, within: string): string {
-  return destinationPath === '.' ? within : `${destinationPath}/${within}`;
-}
-
-/** How a bundle path is named in a message. Pure. */
-export function placeOf(destinationPath: string): string {
-  return destinationPath === '.' ? 'the destination root' : `"${destinationPath}"`;
 }

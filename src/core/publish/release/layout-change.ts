@@ -1,8 +1,8 @@
+import { describeBundlePath, pathWithin } from '../../bundle-path.ts';
 import { finding, type Finding } from '../../finding.ts';
 import type { Layout } from '../../releases/release.ts';
 import type { Reason } from '../plan.ts';
 import type { ActionResult } from '../results/result.ts';
-import { pathWithin, placeOf } from './adoption.ts';
 
 /*
  * How a change of layout is told. Pure.
@@ -25,7 +25,7 @@ export function layoutWarning(from: Layout, destinationPath: string, dryRun: boo
   const serve =
     from === 'in_place'
       ? `have it served from "${pathWithin(destinationPath, 'current')}"`
-      : `have it served from ${placeOf(destinationPath)} itself`;
+      : `have it served from ${describeBundlePath(destinationPath)} itself`;
   const left = from === 'in_place' ? 'the files that were published in place' : 'its releases';
   const message = `target=${destinationPath}: the layout ${dryRun ? 'would change' : 'has changed'}: ${serve}, then take down ${left} with \`waybill unpublish --layout ${from} ${destinationPath}\``;
   return finding('warning', 'layout_changed', message);

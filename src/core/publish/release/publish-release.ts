@@ -1,3 +1,4 @@
+import { pathWithin } from '../../bundle-path.ts';
 import { publishedBy } from '../../catalog/published-bundles.ts';
 import type { ReleasesConfig } from '../../config/config.ts';
 import type { CoreContext } from '../../context.ts';
@@ -20,7 +21,6 @@ import type { PublishRequest } from '../publish-request.ts';
 import { allKept, failedResult } from '../results/action-result.ts';
 import type { ActionResult } from '../results/result.ts';
 import { adoptInPlace, carryOutAdoption, type AdoptedInPlace } from './adopt-in-place.ts';
-import { pathWithin } from './adoption.ts';
 import { fillRelease, unlikeCurrent, type Filling } from './fill-release.ts';
 import { asLayoutChange, layoutWarning } from './layout-change.ts';
 import { planRelease, type PlannedRelease, type ReleasePlan, type Standing } from './plan-release.ts';

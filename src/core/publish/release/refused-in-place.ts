@@ -1,3 +1,4 @@
+import { describeBundlePath } from '../../bundle-path.ts';
 import { readReleases } from '../../releases/store.ts';
 import { parseBundlePath } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
@@ -12,7 +13,7 @@ export async function refusedInPlace(root: Storage, result: ActionResult): Promi
   const { error, destinationPath } = result;
   const found = await readReleases(within(root, parseBundlePath(destinationPath))).catch(() => null);
   if (error === null || (found?.current ?? null) === null) return result;
-  const where = destinationPath === '.' ? 'the destination root' : `"${destinationPath}"`;
+  const where = describeBundlePath(destinationPath);
   const message = `${where} is published with \`layout: releases\``;
   const hint = 'take it down first (`waybill unpublish`), or publish in place at another path';
   return { ...result, error: { ...error, message, hint } };

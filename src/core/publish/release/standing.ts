@@ -1,3 +1,4 @@
+import { describeBundlePath } from '../../bundle-path.ts';
 import type { OutputRecord } from '../../catalog/catalog.ts';
 import { readState, type StoredState } from '../../catalog/store.ts';
 import { WaybillError } from '../../errors.ts';
@@ -15,7 +16,7 @@ import type { Standing } from './plan-release.ts';
 export async function lookAtReleases(storage: Storage, destinationPath: string): Promise<Standing> {
   const releases = await readReleases(storage);
   const { current, foreignTarget } = releases;
-  const where = destinationPath === '.' ? 'the destination root' : `"${destinationPath}"`;
+  const where = describeBundlePath(destinationPath);
   if (foreignTarget !== null) throw foreignPointer(where, `leads to "${foreignTarget}", which is no release`);
   if (current !== null) {
     const base = { storage: releaseIn(storage, current), directory: releaseKey(current) };

@@ -1,3 +1,4 @@
+import { describeBundlePath } from '../../bundle-path.ts';
 import { errorRecord, WaybillError } from '../../errors.ts';
 import type { Applied } from '../apply/apply.ts';
 import type { Plan, PlannedOutput, Reason } from '../plan.ts';
@@ -86,7 +87,7 @@ const hints: Partial<Record<Reason['code'], string>> = {
 function refusal({ action, reason, destinationPath }: Plan): ActionResult['error'] {
   if (action !== 'fail_unmanaged' && action !== 'fail_conflict') return null;
   const code = action === 'fail_unmanaged' ? 'unmanaged_content' : 'state_conflict';
-  const where = destinationPath === '.' ? 'the destination root' : `"${destinationPath}"`;
+  const where = describeBundlePath(destinationPath);
   return errorRecord(
     new WaybillError(code, `${where}: ${reason.message}`, {
       hint: hints[reason.code] ?? forceHint,

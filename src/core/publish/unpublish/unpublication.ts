@@ -1,3 +1,4 @@
+import { describeBundlePath } from '../../bundle-path.ts';
 import type { Catalog, OutputRecord } from '../../catalog/catalog.ts';
 import type { StoredState } from '../../catalog/store.ts';
 import { sameOwner, type Owner } from '../../identity.ts';
@@ -54,7 +55,7 @@ function ownersOf(records: readonly OutputRecord[]): Owner[] {
 }
 
 function notOwned(destinationPath: string, { pipelineId, destinationId }: Owner): WaybillError {
-  const where = destinationPath === '.' ? 'the destination root' : `"${destinationPath}"`;
+  const where = describeBundlePath(destinationPath);
   return new WaybillError(
     'not_owned',
     `${where} was published by ${pipelineId}/${destinationId}; nothing was removed`,

@@ -1,3 +1,4 @@
+import { describeBundlePath } from '../../bundle-path.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import { publishedBy } from '../../catalog/published-bundles.ts';
 import { readState, requireCatalog, type StoredState } from '../../catalog/store.ts';
@@ -85,7 +86,7 @@ async function decideOn(
       { hint: 'run again to look at it as it is now' },
     );
   const outputs = shown.state.kind === 'valid' ? shown.state.catalog.outputs : [];
-  const where = destinationPath === '.' ? 'the destination root' : `"${destinationPath}"`;
+  const where = describeBundlePath(destinationPath);
   // What was begun was allowed.
   if (ledger.removing.length === 0)
     refuseRemovals(maxRemoved, { goes: outputs.length, total: outputs.length, where });
@@ -109,7 +110,7 @@ function ownersIn({ outputs, pending }: Catalog): Owner[] {
 }
 
 function ofOther(destinationPath: string, id: ReleaseId, { pipelineId, destinationId }: Owner): WaybillError {
-  const where = destinationPath === '.' ? 'the destination root' : `"${destinationPath}"`;
+  const where = describeBundlePath(destinationPath);
   return new WaybillError(
     'not_owned',
     `${where}: release ${id} was published by ${pipelineId}/${destinationId}; nothing was removed`,

@@ -1,3 +1,4 @@
+import { describeBundlePath } from '../../bundle-path.ts';
 import type { OutputRecord } from '../../catalog/catalog.ts';
 import { findClaimAbove } from '../../catalog/claim-above.ts';
 import { surveyDestination } from '../../catalog/managed-paths.ts';
@@ -17,7 +18,6 @@ import { within } from '../../storage/wrappers/within.ts';
 import { apply } from '../apply/apply.ts';
 import { refuseObstructed } from '../apply/preflight.ts';
 import { plannedRemovals, refuseRemovals } from '../refusals/removal-limit.ts';
-import { placeOf } from '../release/adoption.ts';
 import { unpublishOccurrence } from '../results/occurrences.ts';
 import type { UnpublishReport, UnpublishRequest } from './unpublish-request.ts';
 import { unpublishReleases } from './unpublish-releases.ts';
@@ -107,7 +107,7 @@ async function refuseBoth(storage: Storage, destinationPath: string): Promise<vo
   if ((await readReleases(storage)).current === null) return;
   throw new WaybillError(
     'usage',
-    `${placeOf(destinationPath)} is published in place and as releases; nothing was removed`,
+    `${describeBundlePath(destinationPath)} is published in place and as releases; nothing was removed`,
     { hint: 'say which of both goes, with `--layout in_place` or `--layout releases`' },
   );
 }
@@ -163,7 +163,7 @@ async function notPublished(
   if (layout !== undefined)
     return new WaybillError(
       'not_published',
-      `${placeOf(destinationPath)} is not published with \`layout: ${layout}\`; nothing was removed`,
+      `${describeBundlePath(destinationPath)} is not published with \`layout: ${layout}\`; nothing was removed`,
       { hint: 'without --layout goes what is published there, in whichever layout' },
     );
   const known = bundlePathsAmong((await surveyDestination(root)).paths);

@@ -1,3 +1,4 @@
+import { pathWithin } from '../../../../src/core/bundle-path.ts';
 import t from 'tap';
 import type { Catalog, OutputRecord, Pending } from '../../../../src/core/catalog/catalog.ts';
 import { serialiseCatalog } from '../../../../src/core/catalog/serialise-catalog.ts';
@@ -5,7 +6,6 @@ import { digestOf } from '../../../../src/core/digest.ts';
 import type { RelativePath } from '../../../../src/core/paths.ts';
 import type { PublishRequest } from '../../../../src/core/publish/publish-request.ts';
 import { fillRelease, type Filled } from '../../../../src/core/publish/release/fill-release.ts';
-import { pathWithin } from '../../../../src/core/publish/release/adoption.ts';
 import type { PlannedOutput } from '../../../../src/core/publish/plan.ts';
 import type { Progress } from '../../../../src/core/publish/results/result.ts';
 import { releaseKey } from '../../../../src/core/releases/release.ts';
