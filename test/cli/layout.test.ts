@@ -92,6 +92,30 @@ t.test('from in place to releases, and back to what was there', async (t) => {
   t.equal(page('current'), 'version 3');
 });
 
+t.test('from releases to in place', async (t) => {
+  const { at, run, say, write, page } = layOut(t);
+  say(`${inPlace}, layout: releases`);
+  write(1);
+  t.equal(run('run').status, 0);
+  say(inPlace);
+  write(2);
+  const own = 'have it served from the destination root itself';
+  const old = 'then take down its releases with `waybill unpublish --layout releases .`';
+  const dry = run('run', '--dry-run');
+  t.ok(dry.stderr.includes(`${isThere} would change: ${own}, ${old}`), dry.stderr);
+  t.notOk(existsSync(at('site', 'index.html')));
+  const done = run('run');
+  t.equal(done.status, 0, done.stderr);
+  t.ok(done.stderr.includes(`${isThere} has changed: ${own}, ${old}`), done.stderr);
+  t.same([page(), page('current')], ['version 2', 'version 1']);
+  t.match(document(t, run('verify', '--format', 'json')), { clean: true });
+  t.equal(run('unpublish', '.', ...named, '--layout', 'releases').status, 0);
+  t.same(readdirSync(at('site')).sort(), ['.publisher.json', 'index.html', 'same.css']);
+  write(3);
+  t.equal(run('run').status, 0);
+  t.equal(page(), 'version 3');
+});
+
 t.test('without a new bundle it is the layout alone that changes', async (t) => {
   const { run, say, write, page } = layOut(t);
   write(1);

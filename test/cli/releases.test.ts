@@ -219,29 +219,6 @@ t.test('of several bundle paths one is named', async (t) => {
   t.same(readdirSync(at('each')), ['other']);
 });
 
-t.test('a layout is not changed on top of what is there, and the refusal says what to do', async (t) => {
-  const { at, run, publish } = layOut(t, [each]);
-  publish(1);
-  const config = readFileSync(at('c.yml'), 'utf8');
-  writeFileSync(at('c.yml'), config.replace('layout: releases', 'layout: in_place'));
-  const before = fingerprint(at('each'));
-  for (const flags of [['--dry-run'], []])
-    t.match(run('run', ...flags), {
-      status: 1,
-      stdout: /"maps" is published with `layout: releases`.*unmanaged_content[^]*next: take it down first/,
-    });
-  t.same(fingerprint(at('each')), before);
-  t.equal(run('unpublish', 'maps', '-p', 'maps').status, 0);
-  t.match(run('run'), { status: 0, stdout: /publish_new/ });
-  writeFileSync(at('c.yml'), config);
-  t.match(run('run'), {
-    status: 1,
-    stdout: /"maps" is published with `layout: in_place`[^]*take it down first/,
-  });
-  t.equal(run('unpublish', 'maps', '-p', 'maps').status, 0);
-  t.match(run('run'), { status: 0, stdout: /publish_new/ });
-});
-
 t.test('orphans are taken down, releases and all', async (t) => {
   const { at, run, publish } = layOut(t, [`${each}, orphans: remove`]);
   publish(1);

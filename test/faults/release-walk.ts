@@ -1,5 +1,5 @@
 import type { Test } from 'tap';
-import type { ReleaseId } from '../../src/core/releases/release.ts';
+import { isOfReleases, type ReleaseId } from '../../src/core/releases/release.ts';
 import { activate, promote, resume, rollBack, type SwitchResult } from '../../src/core/releases/switch.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
 import { sampleOf, share } from '../support/sampling.ts';
@@ -20,7 +20,7 @@ import {
   siteOf,
   type ReleasesLook,
 } from './release-world.ts';
-import { contextWith, retrying, testClock, type World } from './world.ts';
+import { contextWith, retrying, stateOf, testClock, type Files, type World } from './world.ts';
 
 /**
  * Every fault at every storage operation of what is done with releases: after each, readers see the old
@@ -50,6 +50,8 @@ interface ReleaseScenario {
   changesNothing?: boolean;
   /** The bundle of this number stays in place at every moment, with its catalog. */
   inPlace?: number;
+  /** What is published in place in the end, beside the releases. */
+  endsInPlace?: Files;
   /** What is done at the end may be left to the next run without a failure. */
   retiresLater?: boolean;
 }
@@ -120,6 +122,12 @@ export const releaseScenarios: readonly ReleaseScenario[] = [
     ...{ between: [null, 0, 1], current: 1, held: [], stored: [0, 1], inPlace: 0 },
   },
   {
+    ...{ name: 'releases are left for a publication in place', published: 2, activated: 2 },
+    work: async (root) => (await publishInPlace(root, 2, 'additive')).error === null,
+    ...{ between: [1], current: 1, held: [], stored: [0, 1] },
+    endsInPlace: { ...filesOf(1), ...filesOf(2) },
+  },
+  {
     ...{ name: 'a bundle path is taken down', published: 3, activated: 2 },
     work: async (root) => takeDown(root),
     ...{ between: [1, null], current: null, held: [], stored: [] },
@@ -187,7 +195,7 @@ async function walk(
   if (done && scenario.retiresLater !== true)
     wrong.push(...differences(between, scenario, ids).map((what) => `it was said to be done: ${what}`));
   if (!(await scenario.work(retrying(await world.open(), 2), ids))) wrong.push('the rerun was refused');
-  wrong.push(...(await missingInPlace(world, scenario)));
+  wrong.push(...(await missingInPlace(world, scenario)), ...(await wrongInPlace(world, scenario)));
   return [...wrong, ...(await shortfalls(await world.open(), scenario, ids))];
 }
 
@@ -199,6 +207,26 @@ async function missingInPlace(world: World, { inPlace }: ReleaseScenario): Promi
   );
   const catalog = files.has(`${site}/.publisher.json`) ? [] : ['the catalog in place is gone'];
   return [...wanted.map(([name]) => `${name} in place is gone`), ...catalog];
+}
+
+async function wrongInPlace(world: World, { endsInPlace }: ReleaseScenario): Promise<string[]> {
+  if (endsInPlace === undefined) return [];
+  const wrong: string[] = [];
+  const files = Array.from(await world.files()).filter(([name]) => name.startsWith(`${site}/`));
+  const found = new Map(files.map(([name, text]) => [name.slice(site.length + 1), text]));
+  for (const name of found.keys())
+    if (!name.startsWith('.publisher') && !isOfReleases(name) && !(name in endsInPlace))
+      wrong.push(`${name} is in place`);
+  for (const [name, text] of Object.entries(endsInPlace))
+    if (found.get(name) !== text) wrong.push(`${name} in place is ${String(found.get(name))}`);
+  const state = await stateOf(await world.open(), site);
+  const recorded =
+    state.kind === 'valid' ? state.catalog.outputs.map(({ path }) => path as string).sort() : [];
+  if (recorded.join() !== Object.keys(endsInPlace).sort().join())
+    wrong.push(`recorded are ${recorded.join()}`);
+  if (state.kind !== 'valid' || state.catalog.pending !== null)
+    wrong.push('the catalog in place is not whole');
+  return wrong;
 }
 
 async function shortfalls(

@@ -75,8 +75,12 @@ export async function publishAsRelease(
 }
 
 /** Publishes the n-th bundle in place, as a run does before the layout is changed. */
-export async function publishInPlace(root: Storage, n: number): Promise<ActionResult> {
-  const publication = { bundle: bundleFor(n), owner, destination: destinationOf('replacement') };
+export async function publishInPlace(
+  root: Storage,
+  n: number,
+  workflow: 'additive' | 'replacement' = 'replacement',
+): Promise<ActionResult> {
+  const publication = { bundle: bundleFor(n), owner, destination: destinationOf(workflow) };
   const request = { dryRun: false, force: false };
   return publishBundle(contextWith(testClock()), root, { ...publication, destinationPath: site }, request);
 }

@@ -1,11 +1,8 @@
-import type { SourceBundle } from '../bundle/source-bundle.ts';
+import { abortedIfStopped, type BundlePublication } from './bundle-publication.ts';
 import { publishedBy } from '../catalog/published-bundles.ts';
 import { readState, stateKey, type StoredState } from '../catalog/store.ts';
 import type { DestinationConfig } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
-import { WaybillError } from '../errors.ts';
-import type { Finding } from '../finding.ts';
-import type { Owner } from '../identity.ts';
 import { destinationBusy, type Lease } from '../lease/lease.ts';
 import { whileHeld } from '../lease/while-held.ts';
 import { decidingUnderLease, sweepAbandoned } from '../lease/with-lease.ts';
@@ -21,23 +18,16 @@ import { isOvertaken } from './decision/stale.ts';
 import { planOutputs } from './outputs.ts';
 import { changesDestination, type DecisionInput, type Plan, type PlannedOutput } from './plan.ts';
 import type { PublishRequest } from './publish-request.ts';
+import {
+  carryOutMove,
+  isUnpublished,
+  planMove,
+  refuseObstructedMove,
+  releasesToLeave,
+  type LeftReleases,
+} from './release/leave-releases.ts';
+import { asLayoutChange, layoutWarning } from './release/layout-change.ts';
 import type { ActionResult } from './results/result.ts';
-
-/** One bundle and the place that it is published to. */
-export interface BundlePublication {
-  bundle: SourceBundle;
-  owner: Owner;
-  destination: DestinationConfig;
-  /** Relative to the destination root; `.` for the root. */
-  destinationPath: string;
-  /**
-   * Selects the bundle again from the source as it is now, if the bundle was selected as the newest of a
-   * source. Another run may have published a newer one since.
-   */
-  selectAgain?: () => Promise<SourceBundle>;
-  /** Called with what the operator has to do about a publication that succeeds. */
-  warn?: (warning: Finding) => void;
-}
 
 /** Another run may publish a newer bundle while this one is at work; then this starts over, so many times. */
 const maxRounds = 10;
@@ -55,13 +45,25 @@ export async function publishBundle(
   const { destination, destinationPath } = publication;
   let current: Selected = { ...publication, confirmedAt: null };
   let planned: readonly PlannedOutput[] = [];
+  let hasLeft = false;
   try {
     const storage = within(root, parseBundlePath(destinationPath));
     for (let round = 1; round <= maxRounds; round += 1) {
       const stored = await readState(storage);
-      current = await upToDate(current, stored);
-      planned = await outputsFor(current, stored);
-      const decideOn = decider({ storage, root }, destination, inputFor(current, planned, request), request);
+      const left = isUnpublished(stored) ? await releasesToLeave(storage, destinationPath) : null;
+      current = await upToDate(current, left?.stored ?? stored);
+      planned = await outputsFor(current, left?.stored ?? stored);
+      const input = inputFor(current, planned, request);
+      if (left !== null) {
+        const found = { storage, root, left, isFirst: round === 1 };
+        const result = await leaveReleases(context, found, current, input, request);
+        if (typeof result !== 'string') return result;
+        hasLeft ||= result === 'left';
+        continue;
+      }
+      // Once what readers had is in place, that was decided.
+      const asked = hasLeft ? { allowRemovals: request.allowRemovals ?? false } : request;
+      const decideOn = decider({ storage, root }, destination, input, asked);
       const plan = await decideOnLatest(storage, stored, decideOn);
       if (round === 1) reportPlan(request, destination, plan);
       if (plan.action === 'skip_same' && !request.dryRun)
@@ -74,7 +76,8 @@ export async function publishBundle(
         : { plan, applied: null };
       if (done === null) continue;
       const applied = done.plan.action === 'skip_same' ? allKept(planned) : done.applied;
-      return plannedResult(current.bundle.path, done.plan, planned, applied);
+      const result = plannedResult(current.bundle.path, done.plan, planned, applied);
+      return hasLeft ? toldAsLeft(result, current, request) : result;
     }
     throw destinationBusy(storage, null);
   } catch (error) {
@@ -107,6 +110,50 @@ async function upToDate(selected: Selected, stored: StoredState): Promise<Select
   if (selectAgain === undefined || stored.state.kind !== 'valid' || !isOutdated(selected, stored))
     return selected;
   return { ...selected, bundle: await selectAgain(), confirmedAt: stored.state.catalog.generation };
+}
+
+interface Found {
+  storage: Storage;
+  root: Storage;
+  left: LeftReleases;
+  isFirst: boolean;
+}
+
+/**
+ * Moves what readers have as a release to its own place, if the publication that follows is wanted; that is
+ * decided as if the release were there. What came of it, unless it is to be decided anew.
+ */
+async function leaveReleases(
+  context: CoreContext,
+  { storage, root, left, isFirst }: Found,
+  selected: Selected,
+  input: Omit<DecisionInput, 'observed'>,
+  request: PublishRequest,
+): Promise<ActionResult | 'left' | 'overtaken'> {
+  const { bundle, destination } = selected;
+  const { planned } = input;
+  const move = await planMove({ storage, root }, left, selected, planned, request);
+  const decideOn = decider({ storage: left.storage, root }, destination, input, request);
+  const plan = await decideOnLatest(left.storage, left.stored, decideOn);
+  if (isFirst) reportPlan(request, destination, plan);
+  if (!changesDestination(plan.action) && plan.action !== 'skip_same')
+    return plannedResult(bundle.path, plan, planned, null);
+  if (!changesDestination(move.plan.action)) return plannedResult(bundle.path, move.plan, planned, null);
+  if (request.dryRun) {
+    await refuseObstructedMove(storage, move, plan);
+    return toldAsLeft(plannedResult(bundle.path, plan, planned, null), selected, request);
+  }
+  return (await carryOutMove(context, storage, move, selected, request)) ? 'left' : 'overtaken';
+}
+
+function toldAsLeft(
+  result: ActionResult,
+  { destinationPath, warn }: BundlePublication,
+  { dryRun }: PublishRequest,
+): ActionResult {
+  if (result.error !== null) return result;
+  warn?.(layoutWarning('releases', destinationPath, dryRun));
+  return asLayoutChange(result, 'releases');
 }
 
 async function outputsFor(
@@ -187,19 +234,5 @@ function reportPlan({ onProgress }: PublishRequest, destination: DestinationConf
     action: plan.action,
     outputs: plan.writes.length,
     bytes: plan.writes.reduce((sum, { size }) => sum + size, 0),
-  });
-}
-
-/** Whatever a stopped publication failed with, it failed because it was stopped. */
-export function abortedIfStopped(error: unknown, signal: AbortSignal | undefined): unknown {
-  return signal?.aborted === true && error === signal.reason ? asAborted(error) : error;
-}
-
-/** The reason of a signal, as what a stopped publication fails with. */
-export function asAborted(reason: unknown): WaybillError {
-  if (reason instanceof WaybillError) return reason;
-  return new WaybillError('aborted', 'the publication was stopped before it finished', {
-    cause: reason,
-    hint: 'run again to finish it',
   });
 }

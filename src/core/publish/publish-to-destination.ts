@@ -1,3 +1,4 @@
+import { asAborted, type BundlePublication } from './bundle-publication.ts';
 import type { SourceBundle } from '../bundle/source-bundle.ts';
 import { isCommittedSince } from '../catalog/published-bundles.ts';
 import type { DestinationConfig } from '../config/config.ts';
@@ -11,7 +12,7 @@ import { describeLocation } from '../storage/location.ts';
 import type { Storage } from '../storage/storage.ts';
 import type { MappedBundle } from './selection/mapping.ts';
 import { destinationFailure, publicationOccurrence } from './results/occurrences.ts';
-import { asAborted, publishBundle, type BundlePublication } from './publish-bundle.ts';
+import { publishBundle } from './publish-bundle.ts';
 import { destinationSpan, endSpan } from './destination-span.ts';
 import type { Decided, PublishRequest } from './publish-request.ts';
 import type { ActionResult, DestinationResult } from './results/result.ts';
@@ -155,11 +156,7 @@ async function publishThere(
   request: PublishRequest,
 ): Promise<ActionResult> {
   const { releases: rule } = publication.destination;
-  if (rule === null) {
-    const result = await publishBundle(context, storage, publication, request);
-    if (result.reason?.code !== 'content_unmanaged') return result;
-    return (await import('./release/refused-in-place.ts')).refusedInPlace(storage, result);
-  }
+  if (rule === null) return publishBundle(context, storage, publication, request);
   const { publishRelease } = await import('./release/publish-release.ts');
   return publishRelease(context, storage, { ...publication, rule }, request);
 }

@@ -4,14 +4,14 @@ import type { Instant } from '../instant.ts';
 import { joinKey, listedKey, type Key } from '../storage/key.ts';
 
 declare const releaseBrand: unique symbol;
-/** How a bundle path is published: at its own place, or as releases of which one is current. */
-export type Layout = 'in_place' | 'releases';
-
 /**
  * The name of one release of a bundle path, such as `20261121T101500Z-9f2c41aa`: when its bundle was created,
  * to the second and in UTC, and the first digits of what it consists of.
  */
 export type ReleaseId = string & { readonly [releaseBrand]: true };
+
+/** How a bundle path is published: at its own place, or as releases of which one is current. */
+export type Layout = 'in_place' | 'releases';
 
 /** The directory of all releases of a bundle path, within it. */
 export const releasesKey = joinKey('', 'releases');
@@ -59,6 +59,13 @@ export function releasePathOf(path: string): { bundlePath: string; id: ReleaseId
   const [, above, name = ''] = releasePathForm.exec(path) ?? [];
   const id = parseReleaseId(name);
   return id === undefined ? null : { bundlePath: above ?? '.', id };
+}
+
+/** Whether a key within a bundle path is the pointer, a release, or of a release. Pure. */
+export function isOfReleases(key: string): boolean {
+  const [first, second = ''] = key.split('/');
+  if (first !== releasesKey) return first === currentLinkKey || key === currentObjectKey;
+  return parseReleaseId(second) !== undefined;
 }
 
 /** The release that a pointer names; null if it names anything else. Pure. */

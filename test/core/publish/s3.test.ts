@@ -1,9 +1,10 @@
+import type { BundlePublication } from '../../../src/core/publish/bundle-publication.ts';
 import t, { type Test } from 'tap';
 import { PutBucketPolicyCommand, DeleteBucketPolicyCommand } from '@aws-sdk/client-s3';
 import { systemClock } from '../../../src/core/clock.ts';
 import type { S3Location } from '../../../src/core/storage/s3/location.ts';
 import { silentLog } from '../../../src/core/log.ts';
-import { publishBundle, type BundlePublication } from '../../../src/core/publish/publish-bundle.ts';
+import { publishBundle } from '../../../src/core/publish/publish-bundle.ts';
 import type { PublishRequest } from '../../../src/core/publish/publish-request.ts';
 import type { ActionResult } from '../../../src/core/publish/results/result.ts';
 import { s3Storage } from '../../../src/core/storage/s3/driver.ts';
@@ -62,6 +63,11 @@ async function publish(
 }
 
 /** Keys of the requests of a method, listings, probes and the attempt's own copies in staging apart. */
+/** Of requests, those that write or delete. */
+function changing(seen: readonly { method: string }[]): string[] {
+  return seen.map(({ method }) => method).filter((method) => method !== 'GET' && method !== 'HEAD');
+}
+
 function requests(method: string): string[] {
   return proxy.seen
     .filter((request) => request.method === method && !request.url.includes('list-type=2'))
@@ -79,7 +85,7 @@ t.test('a fresh publication writes each file with one request, and asks little e
   t.equal(new Set(puts).size, 61);
   t.same(requests('DELETE'), []);
   const others = proxy.seen.length - puts.length;
-  t.ok(others <= 16, `${others} further requests`);
+  t.ok(others <= 17, `${others} further requests`);
   t.comment(`60 files: ${puts.length} PUT and ${others} further requests`);
 
   proxy.seen.length = 0;
@@ -107,7 +113,7 @@ t.test('a dry run leaves no trace', async (t) => {
     action: 'publish_new',
     outputsWritten: 0,
   });
-  t.same([...new Set(proxy.seen.map(({ method }) => method))], ['GET']);
+  t.same(changing(proxy.seen), []);
 });
 
 t.test(
@@ -171,7 +177,7 @@ t.test('force at the root of a bucket asks for allow_bucket_root', async (t) => 
       action: 'error',
       error: { code: 'bucket_root_protected', hint: /allow_bucket_root/ },
     });
-    t.same([...new Set(proxy.seen.map(({ method }) => method))], ['GET'], 'nothing was written or deleted');
+    t.same(changing(proxy.seen), [], 'nothing was written or deleted');
   }
   t.same([...(await snapshot(storage)).keys()].sort(), ['deep/yours', 'mine']);
   const allowed = { ...location, allowBucketRoot: true };

@@ -182,7 +182,7 @@ t.test('limits.max_removed holds, but not twice for what was interrupted', async
 t.test('what a publication that was killed wrote goes, too', async (t) => {
   const root = memoryStorage({ flavour: 'objects' });
   const log: FaultLog = { operations: [], fired: false, mutations: 0 };
-  const at = 9;
+  const at = 10;
   await publishTo(withFaults(root, { kind: 'crash', at, code: 'storage_permanent' }, log), {
     files: { 'a.txt': 'a', 'b.txt': 'b' },
   });

@@ -190,7 +190,7 @@ t.test('a release that is being written is not removed, and one that was abandon
 
   const killed = withFaults(
     root,
-    { kind: 'crash', at: 12, code: 'storage_transient' },
+    { kind: 'crash', at: 14, code: 'storage_transient' },
     { operations: [], fired: false, mutations: 0 },
   );
   await t.rejects(writeRelease(killed, 6));

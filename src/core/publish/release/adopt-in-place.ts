@@ -1,3 +1,4 @@
+import type { BundlePublication } from '../bundle-publication.ts';
 import { pathWithin } from '../../bundle-path.ts';
 import { announcedPaths } from '../../catalog/recorded-paths.ts';
 import { settleInterrupted } from '../../catalog/settle-interrupted.ts';
@@ -9,7 +10,6 @@ import { releaseIdOf, releaseKey } from '../../releases/release.ts';
 import { requireReleases } from '../../releases/store.ts';
 import { activate } from '../../releases/switch.ts';
 import type { Storage } from '../../storage/storage.ts';
-import type { BundlePublication } from '../publish-bundle.ts';
 import type { PublishRequest } from '../publish-request.ts';
 import { adoptable } from './adoption.ts';
 import { fillRelease, type Filling } from './fill-release.ts';

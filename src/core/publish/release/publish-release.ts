@@ -1,3 +1,4 @@
+import { abortedIfStopped, type BundlePublication } from '../bundle-publication.ts';
 import { pathWithin } from '../../bundle-path.ts';
 import { publishedBy } from '../../catalog/published-bundles.ts';
 import type { ReleasesConfig } from '../../config/config.ts';
@@ -16,7 +17,6 @@ import { refuseObstructed } from '../apply/preflight.ts';
 import { isOvertaken } from '../decision/stale.ts';
 import { planOutputs } from '../outputs.ts';
 import { changesDestination, type DecisionInput, type PlannedOutput } from '../plan.ts';
-import { abortedIfStopped, type BundlePublication } from '../publish-bundle.ts';
 import type { PublishRequest } from '../publish-request.ts';
 import { allKept, failedResult } from '../results/action-result.ts';
 import type { ActionResult } from '../results/result.ts';

@@ -10,7 +10,6 @@ import { stagingRoot } from '../../../../src/core/lease/staging.ts';
 import { newHolder, retire as die } from '../../../../src/core/lease/this-holder.ts';
 import type { Decided, PublishRequest } from '../../../../src/core/publish/publish-request.ts';
 import { publishRelease } from '../../../../src/core/publish/release/publish-release.ts';
-import { refusedInPlace } from '../../../../src/core/publish/release/refused-in-place.ts';
 import type { ActionResult, Progress } from '../../../../src/core/publish/results/result.ts';
 import { currentLinkKey, releaseKey } from '../../../../src/core/releases/release.ts';
 import { readReleases } from '../../../../src/core/releases/store.ts';
@@ -494,34 +493,6 @@ t.test('a pointer that waybill did not make is named, wherever the releases are'
   const objects = memoryStorage({ flavour: 'objects' });
   await put(objects, `${site}/current`, 'mine');
   t.same((await publish(objects, 0)).error, null, 'no pointer of an object store');
-});
-
-t.test('a publication in place that was refused says so if releases are why', async (t) => {
-  const hint = 'take it down first (`waybill unpublish`), or publish in place at another path';
-  for (const [at, where] of [
-    [site as string, `"${site}"`],
-    ['.', 'the destination root'],
-  ] as const) {
-    const root = memoryStorage({ flavour: 'files' });
-    await publish(root, 0, { at });
-    const error = {
-      code: 'unmanaged_content',
-      message: 'something is there',
-      hint: 'look',
-      retryable: false,
-    };
-    const refused = { ...(await publish(root, 0, { at })), action: 'fail_unmanaged', error } as ActionResult;
-    t.same(await refusedInPlace(root, refused), {
-      ...refused,
-      error: { ...error, message: `${where} is published with \`layout: releases\``, hint },
-    });
-    const done = { ...refused, error: null };
-    t.equal(await refusedInPlace(root, done), done);
-    const empty = memoryStorage({ flavour: 'files' });
-    t.equal(await refusedInPlace(empty, refused), refused);
-    const away = { ...root, readLink: async () => Promise.reject(new Error('away')) } as Storage;
-    t.equal(await refusedInPlace(away, refused), refused, 'nobody knows');
-  }
 });
 
 t.test('what is published in place and cannot be adopted is named', async (t) => {

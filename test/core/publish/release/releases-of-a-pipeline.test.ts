@@ -3,7 +3,9 @@ import { surveyReleases } from '../../../../src/core/releases/stored-releases.ts
 import type { Decided } from '../../../../src/core/publish/publish-request.ts';
 import { listedKey } from '../../../../src/core/storage/key.ts';
 import { within } from '../../../../src/core/storage/wrappers/within.ts';
-import { put } from '../../../faults/world.ts';
+import { unpublish as takeDown } from '../../../../src/core/publish/unpublish/unpublish.ts';
+import type { Layout } from '../../../../src/core/releases/release.ts';
+import { contextWith, owner, put, testClock } from '../../../faults/world.ts';
 import { memoryStorage } from '../../../support/memory-storage.ts';
 import { newer, oldest, Stand } from '../stand.ts';
 
@@ -12,22 +14,29 @@ import { newer, oldest, Stand } from '../stand.ts';
 const rule = { keep: 9, lingerMs: 0, currentInUrl: false };
 const latest = '2026-11-22T00:00:00.000Z';
 
+async function unpublish({ web }: Stand, layout: Layout): Promise<void> {
+  await takeDown(contextWith(testClock()), web, {
+    ...{ owner, destinationPath: 'site', layout, maxRemoved: null, dryRun: false, concurrency: 1 },
+  });
+}
+
 for (const flavour of ['files', 'objects'] as const) {
-  t.test(`${flavour}: in place is refused over releases, and says why`, async (t) => {
+  t.test(`${flavour}: a change of layout is a warning of the destination, there and back`, async (t) => {
     const stand = new Stand();
     stand.web = memoryStorage({ flavour });
     await stand.add('site', { 'index.html': 'page' });
-    t.match(await stand.run({ releases: rule }), { status: 'ok' });
-    const refused = await stand.run();
-    t.match(refused.destinations[0]?.actions, [{ action: 'fail_unmanaged' }]);
-    t.equal(
-      refused.destinations[0]?.actions[0]?.error?.message,
-      '"site" is published with `layout: releases`',
-    );
-    const forced = await stand.run({ request: { force: true } });
-    t.match(forced.destinations[0]?.actions, [
-      { action: 'error', error: { message: /would delete "releases\/[^"]+", which is a managed/ } },
-    ]);
+    const first = await stand.run();
+    t.same([first.status, first.destinations[0]?.warnings], ['ok', []]);
+    for (const [releases, to] of [
+      [rule, 'releases'],
+      [null, 'in_place'],
+    ] as const) {
+      if (releases === null) await unpublish(stand, 'in_place');
+      const { status, destinations } = await stand.run({ releases });
+      const [{ warnings, actions } = { warnings: [], actions: [] }] = destinations;
+      t.same([status, warnings.map(({ code }) => code)], ['ok', ['layout_changed']], to);
+      t.same([actions[0]?.action, actions[0]?.reason?.code], ['replace_catalog', 'layout_changed'], to);
+    }
   });
 
   t.test(`${flavour}: content that is nobody's is refused as such`, async (t) => {
