@@ -208,6 +208,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
           backend: 'local',
           mapping: 'preserve_relative',
           workflow: 'additive',
+          layout: 'in_place',
           public_base_url: null,
         },
       ],

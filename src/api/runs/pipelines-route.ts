@@ -2,6 +2,7 @@ import type { RequestHandler } from 'express';
 import type { Config, DestinationConfig } from '../../core/config/config.ts';
 import type { ScheduleConfig } from '../../core/schedule/timetable.ts';
 import type { Current } from '../../core/current.ts';
+import type { Layout } from '../../core/releases/release.ts';
 import { jsonContent, schemaRef } from '../http/json-content.ts';
 import type { JsonSchema } from '../http/openapi-types.ts';
 import type { Route } from '../http/route.ts';
@@ -28,6 +29,7 @@ export interface ScheduleSummary {
 export interface DestinationSummary extends Pick<DestinationConfig, 'mapping' | 'workflow'> {
   destination_id: string;
   backend: string;
+  layout: Layout;
   public_base_url: string | null;
 }
 
@@ -35,13 +37,16 @@ export function summariesOf({ pipelines }: Pick<Config, 'pipelines'>): PipelineS
   return pipelines.map(({ id, source, destinations, schedule, watch }) => ({
     pipeline_id: id,
     source: { backend: source.backend },
-    destinations: destinations.map(({ id: destinationId, location, mapping, workflow, publicBaseUrl }) => ({
-      destination_id: destinationId,
-      backend: location.backend,
-      mapping,
-      workflow,
-      public_base_url: publicBaseUrl,
-    })),
+    destinations: destinations.map(
+      ({ id: destinationId, location, mapping, workflow, releases, publicBaseUrl }) => ({
+        destination_id: destinationId,
+        backend: location.backend,
+        mapping,
+        workflow,
+        layout: releases === null ? 'in_place' : 'releases',
+        public_base_url: publicBaseUrl,
+      }),
+    ),
     schedule: schedule === null ? null : scheduleSummary(schedule),
     watch: watch !== null,
   }));
@@ -100,12 +105,13 @@ const pipelineList: JsonSchema = {
             items: {
               type: 'object',
               additionalProperties: false,
-              required: ['destination_id', 'backend', 'mapping', 'workflow', 'public_base_url'],
+              required: ['destination_id', 'backend', 'mapping', 'workflow', 'layout', 'public_base_url'],
               properties: {
                 destination_id: { type: 'string' },
                 backend: { type: 'string' },
                 mapping: { enum: ['preserve_relative', 'fixed'] },
                 workflow: { enum: ['additive', 'replacement'] },
+                layout: { enum: ['in_place', 'releases'] },
                 public_base_url: { type: ['string', 'null'] },
               },
             },

@@ -616,6 +616,7 @@ export interface PipelineList {
       backend: string;
       mapping: 'preserve_relative' | 'fixed';
       workflow: 'additive' | 'replacement';
+      layout: 'in_place' | 'releases';
       public_base_url: string | null;
     }[];
     /**

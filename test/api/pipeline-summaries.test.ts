@@ -1,0 +1,41 @@
+import t from 'tap';
+import { summariesOf } from '../../src/api/runs/pipelines-route.ts';
+import { destinationOf } from '../faults/world.ts';
+
+t.test('of each destination it is told how it is published, and not where', (t) => {
+  const rule = { keep: 5, lingerMs: 0, currentInUrl: false };
+  const [summary] = summariesOf({
+    pipelines: [
+      {
+        ...{ id: 'maps', sourceId: '/source', maxWaiting: null, schedule: null, watch: null },
+        source: { backend: 'local', path: '/source' },
+        sceneMaps: { contentRules: 'warning' },
+        destinations: [
+          destinationOf('additive', 'web'),
+          {
+            ...destinationOf('replacement', 'site'),
+            releases: rule,
+            publicBaseUrl: 'https://x.example.org/',
+          },
+        ],
+      },
+    ],
+  });
+  t.same(summary, {
+    pipeline_id: 'maps',
+    source: { backend: 'local' },
+    destinations: [
+      {
+        ...{ destination_id: 'web', backend: 'local', mapping: 'preserve_relative', workflow: 'additive' },
+        ...{ layout: 'in_place', public_base_url: null },
+      },
+      {
+        ...{ destination_id: 'site', backend: 'local', mapping: 'preserve_relative' },
+        ...{ workflow: 'replacement', layout: 'releases', public_base_url: 'https://x.example.org/' },
+      },
+    ],
+    schedule: null,
+    watch: false,
+  });
+  t.end();
+});
