@@ -27,18 +27,7 @@ export interface Place {
 const releasesSetting = 'layout: releases, releases: {keep: 2, linger: 0s},';
 
 export function layOut(t: Test, layout: Place['layout'], files: number): Place {
-  const root = t.testdir({
-    source: { bundle: {} },
-    'config.yml': [
-      'pipelines:',
-      '  - id: maps',
-      '    source: {backend: local, path: ./source}',
-      '    destinations:',
-      '      - {id: web, backend: local, path: ./out, mapping: fixed, workflow: replacement,',
-      `         ${layout === 'releases' ? releasesSetting : ''} outputs: {checksums: true}}`,
-      '',
-    ].join('\n'),
-  });
+  const root = t.testdir({ source: { bundle: {} }, 'config.yml': configuration(layout) });
   return {
     site: path.join(root, 'out'),
     source: path.join(root, 'source', 'bundle'),
@@ -46,6 +35,24 @@ export function layOut(t: Test, layout: Place['layout'], files: number): Place {
     layout,
     files,
   };
+}
+
+function configuration(layout: Place['layout']): string {
+  return [
+    'pipelines:',
+    '  - id: maps',
+    '    source: {backend: local, path: ./source}',
+    '    destinations:',
+    '      - {id: web, backend: local, path: ./out, mapping: fixed, workflow: replacement,',
+    `         ${layout === 'releases' ? releasesSetting : ''} outputs: {checksums: true}}`,
+    '',
+  ].join('\n');
+}
+
+/** The same place, which is published in this layout from now on. */
+export function withLayout(place: Place, layout: Place['layout']): Place {
+  writeFileSync(place.config, configuration(layout));
+  return { ...place, layout };
 }
 
 /** The commands that change what is published. */
@@ -87,7 +94,9 @@ export function versionRead({ site, layout, files }: Place): string | null {
     } catch {
       return null;
     }
-  const names = namesIn(read).filter((name) => path.basename(name).startsWith('file-'));
+  const isRead = (name: string): boolean =>
+    path.basename(name).startsWith('file-') && !/^(releases|current)\//.test(name);
+  const names = namesIn(read).filter(isRead);
   const texts = new Set(names.map((name) => readFileSync(path.join(read, name), 'utf8')));
   texts.delete('the same in each');
   const [version, ...others] = texts;

@@ -9,6 +9,7 @@ import {
   publishHere,
   versionRead,
   waybill,
+  withLayout,
   writeBundle,
   type Place,
 } from './built-program.ts';
@@ -84,6 +85,48 @@ for (const { layout, verb, isSeenByReaders = false } of walks)
     }
     t.comment(
       `told: ${changes} changes of ${verb}, ${layout}: killed before each in CI, else before ${sampled}`,
+    );
+    rmSync(place.site, { recursive: true });
+  });
+
+/** Readers of the former layout have its version at every moment, whoever is killed. */
+for (const [from, to] of [
+  ['in_place', 'releases'],
+  ['releases', 'in_place'],
+] as const)
+  t.test(`a change of layout to ${to}`, async (t) => {
+    const place = layOut(t, from, 2);
+    let version = 0;
+    /** Published in the former layout alone, and the next version is at the source. */
+    const prepare = async (): Promise<Place> => {
+      rmSync(place.site, { recursive: true, force: true });
+      version += 1;
+      writeBundle(place, version);
+      t.equal((await publishHere(withLayout(place, from))).error, null);
+      version += 1;
+      writeBundle(place, version);
+      return withLayout(place, to);
+    };
+    const under = ({ site, config }: Place, env: Record<string, string>): ReturnType<typeof waybill> =>
+      waybill(['run', '--config', config], {
+        ...{ NODE_OPTIONS: `--import ${preload}`, KILL_BELOW: site, ...env },
+      });
+    const counted = path.join(path.dirname(place.config), 'count');
+    t.equal(under(await prepare(), { KILL_AT: '0', KILL_COUNT: counted }).status, 0);
+    const changes = Number(readFileSync(counted, 'utf8'));
+    t.ok(changes > 10, `${changes} changes`);
+    const all = Array.from({ length: changes }, (_, index) => index + 1);
+    for (const at of sampleOf(all, sampled, `to ${to}`)) {
+      const changed = await prepare();
+      t.equal(under(changed, { KILL_AT: String(at) }).signal, 'SIGKILL', `killed before change ${at}`);
+      const when = `to ${to}, before change ${at} of ${changes}`;
+      const former = (): string | null => versionRead({ ...place, layout: from });
+      t.equal(former(), `version ${version - 1}`, `${when}: the former readers have what they had`);
+      await checkRecovery(t, changed, version, when);
+      t.equal(former(), `version ${version - 1}`, `${when}: and still do`);
+    }
+    t.comment(
+      `told: ${changes} changes of a change to ${to}: killed before each in CI, else before ${sampled}`,
     );
     rmSync(place.site, { recursive: true });
   });
