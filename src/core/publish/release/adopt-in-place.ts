@@ -1,60 +1,70 @@
 import type { BundlePublication } from '../bundle-publication.ts';
 import { pathWithin } from '../../bundle-path.ts';
-import { announcedPaths } from '../../catalog/recorded-paths.ts';
+import type { Catalog } from '../../catalog/catalog.ts';
 import { settleInterrupted } from '../../catalog/settle-interrupted.ts';
 import { isSameBytes, readState, requireCatalog, type StoredState } from '../../catalog/store.ts';
 import type { CoreContext } from '../../context.ts';
 import { isContention } from '../../lease/lease.ts';
 import { withLease } from '../../lease/with-lease.ts';
-import { releaseIdOf, releaseKey } from '../../releases/release.ts';
+import { releaseIdOf, releaseKey, type ReleaseId } from '../../releases/release.ts';
 import { requireReleases } from '../../releases/store.ts';
 import { activate } from '../../releases/switch.ts';
 import type { Storage } from '../../storage/storage.ts';
 import type { PublishRequest } from '../publish-request.ts';
 import { adoptable } from './adoption.ts';
 import { fillRelease, type Filling } from './fill-release.ts';
-import type { Standing } from './plan-release.ts';
+import { isInPlace, type Standing } from './standing.ts';
 
 /** The release that becomes of what is published in place. */
 export interface AdoptedInPlace {
   filling: Filling;
   /** The state in place that it was made of. */
   found: StoredState;
+  /** What readers have once it is current; its bytes are still in place. */
+  standing: Standing;
 }
 
 /**
- * The release that holds what the catalog in place records and what is there; what an interrupted attempt may
- * have touched is settled first or, in a dry run, left out. Null if nothing is published in place. `storage`
- * is rooted at the bundle path. Throws `not_owned` if other owners have outputs there, as `acquireLease` does
- * where somebody is at work, or the storage's own error.
+ * The release that holds what the catalog in place records and what is there; what an interrupted attempt
+ * may have touched is settled first, in a dry run as it is at the moment. Null if nothing is published in
+ * place. `storage` is rooted at the bundle path. Throws `not_owned` if other owners have outputs there, as
+ * `acquireLease` does where somebody is at work, or the storage's own error.
  */
 export async function adoptInPlace(
   context: CoreContext,
   storage: Storage,
-  { stored, isInPlace }: Standing,
+  standing: Standing,
   { bundle, owner, destination, destinationPath }: BundlePublication,
   { dryRun, leaseTimes }: Pick<PublishRequest, 'dryRun' | 'leaseTimes'>,
 ): Promise<AdoptedInPlace | null> {
-  if (!isInPlace) return null;
+  if (!isInPlace(standing)) return null;
+  const { identity: source, created } = bundle;
   const pick = async (found: StoredState): Promise<AdoptedInPlace> => {
     const catalog = requireCatalog(found.state);
-    const unvouched = announcedPaths(catalog.pending);
-    const records =
-      catalog.pending === null || dryRun
-        ? catalog.outputs.filter(({ path }) => !unvouched.has(path))
-        : (await settleInterrupted(storage, catalog)).outputs;
-    const { identity: source, created } = bundle;
+    const { outputs } = await settleInterrupted(storage, catalog);
+    const settled = { ...catalog, outputs, pending: null };
     const otherwise = { source, created };
-    const adopted = await adoptable(storage, catalog, owner, { destinationPath, otherwise, records });
+    const adopted = await adoptable(storage, settled, owner, { destinationPath, otherwise });
     const id = releaseIdOf(adopted.bundle.created, adopted.content);
     const same = new Set<string>(adopted.content.map(({ path }) => path));
     const release = { id, content: adopted.content, same };
     const plan = { owner, bundle: adopted.bundle };
     const into = pathWithin(destinationPath, releaseKey(id));
-    return { filling: { release, plan, base: '', destinationPath: into, destination }, found };
+    const filling: Filling = { release, plan, base: '', destinationPath: into, destination };
+    const there = outputs.filter(({ path }) => same.has(path));
+    return { filling, found, standing: onceCurrent(standing, id, { ...settled, outputs: there }) };
   };
-  if (dryRun || requireCatalog(stored.state).pending === null) return pick(stored);
+  if (dryRun || requireCatalog(standing.stored.state).pending === null) return pick(standing.stored);
   return withLease(context, storage, async ({ found }) => pick(found), leaseTimes);
+}
+
+/** What a publication comes to is decided as if that were done already. */
+function onceCurrent({ releases, stored, base }: Standing, current: ReleaseId, catalog: Catalog): Standing {
+  return {
+    releases: { ...releases, current },
+    stored: { ...stored, state: { kind: 'valid', catalog } },
+    base,
+  };
 }
 
 /**

@@ -27,8 +27,6 @@ interface AdoptableOptions {
   destinationPath: string;
   /** The bundle that is taken for published if an older waybill did not record which one it was. */
   otherwise: BundleIdentity;
-  /** Those of the catalog, unless what an interrupted attempt left was settled. */
-  records?: readonly OutputRecord[];
 }
 
 /**
@@ -39,8 +37,9 @@ export async function adoptable(
   storage: Storage,
   catalog: Catalog,
   owner: Owner,
-  { destinationPath, otherwise, records = catalog.outputs }: AdoptableOptions,
+  { destinationPath, otherwise }: AdoptableOptions,
 ): Promise<Adoptable> {
+  const { outputs: records } = catalog;
   const other = records.find((record) => !sameOwner(record.owner, owner))?.owner;
   if (other !== undefined) throw ofOther(destinationPath, other);
   const outputs = asPlanned(storage, records);

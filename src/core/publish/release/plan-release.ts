@@ -1,16 +1,15 @@
 import { publishedBy } from '../../catalog/published-bundles.ts';
 import { announcedPaths } from '../../catalog/recorded-paths.ts';
-import { readState, type StoredState } from '../../catalog/store.ts';
+import { readState } from '../../catalog/store.ts';
 import type { OutputRecord } from '../../catalog/catalog.ts';
 import type { DestinationConfig } from '../../config/config.ts';
 import { WaybillError } from '../../errors.ts';
 import { sameOwner } from '../../identity.ts';
 import { compareInstants } from '../../instant.ts';
 import { compareCodeUnits } from '../../paths.ts';
-import { rolledBack, type Releases } from '../../releases/ledger.ts';
+import { rolledBack } from '../../releases/ledger.ts';
 import { releaseIdOf, type ReleaseId } from '../../releases/release.ts';
 import { releaseIn } from '../../releases/stored-releases.ts';
-import type { Key } from '../../storage/key.ts';
 import type { EntryType, Storage } from '../../storage/storage.ts';
 import { decide } from '../decision/decide.ts';
 import { byPath, isRecordedAs, isSettledByState, vouchedOutputs } from '../decision/recorded-as.ts';
@@ -26,17 +25,7 @@ import {
 import type { PublishRequest } from '../publish-request.ts';
 import { refuseUnwanted } from '../refusals/unwanted-plan.ts';
 import { asPlanned } from './adoption.ts';
-
-/** What readers have at a bundle path, and what is remembered of it. */
-export interface Standing {
-  releases: Releases;
-  /** The catalog of the current release, or that in place if there is none; absent if there is neither. */
-  stored: StoredState;
-  /** Where what it records is, and the directory of that within the bundle path; null if it is absent. */
-  base: { storage: Storage; directory: Key | '' } | null;
-  /** Whether the bundle path is published in place, which a publication has to adopt first. */
-  isInPlace: boolean;
-}
+import type { Standing } from './standing.ts';
 
 /** A release that is to be published. */
 export interface PlannedRelease {
@@ -80,7 +69,7 @@ export async function planRelease(
 
 async function decideAgainst(
   storage: Storage,
-  { stored: { state }, base, isInPlace }: Standing,
+  { stored: { state }, base }: Standing,
   input: Omit<DecisionInput, 'observed'>,
 ): Promise<Plan> {
   const { keepsHeaders } = storage.facts;
@@ -90,11 +79,11 @@ async function decideAgainst(
     ...{ nested: [], contents: [] },
   };
   const other = state.kind === 'valid' ? otherOwner(state.catalog.outputs, input) : null;
-  if (other !== null && !isInPlace) return takeOver(input, seen, other);
+  if (other !== null) return takeOver(input, seen, other);
   if (isSettledByState(input, state)) return decide({ ...input, observed: { ...seen, isSettled: true } });
   if (state.kind !== 'valid' || base === null) return decide({ ...input, observed: seen });
   const vouched = vouchedOutputs(input.planned, state.catalog, storage.facts);
-  const damaged = await damagedIn(base.storage, vouched);
+  const damaged = await damagedIn(base, vouched);
   return decide({ ...input, observed: { ...seen, damaged } });
 }
 
@@ -140,11 +129,11 @@ async function contentOf(
   { releases: { current }, stored: { state }, base }: Standing,
   { bundle, writes, kept, untouched, destinationPath }: Plan,
 ): Promise<PlannedRelease> {
-  const carries = base === null ? [] : asPlanned(base.storage, untouched);
-  const damaged = base === null ? new Map<string, Damage>() : await damagedIn(base.storage, carries);
-  const [missing] = damaged.keys();
-  if (missing !== undefined && current !== null) throw notCarried(destinationPath, current, missing);
-  const carried = carries.filter(({ path }) => !damaged.has(path));
+  const carried = base === null ? [] : asPlanned(base, untouched);
+  if (base !== null && current !== null) {
+    const [missing] = (await damagedIn(base, carried)).keys();
+    if (missing !== undefined) throw notCarried(destinationPath, current, missing);
+  }
   const content = [...writes, ...kept, ...carried].sort((a, b) => compareCodeUnits(a.path, b.path));
   const unvouched = announcedPaths(state.kind === 'valid' ? state.catalog.pending : null);
   const same = [...kept, ...carried].map(({ path }) => path).filter((path) => !unvouched.has(path));

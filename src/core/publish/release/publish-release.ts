@@ -16,16 +16,16 @@ import { within } from '../../storage/wrappers/within.ts';
 import { refuseObstructed } from '../apply/preflight.ts';
 import { isOvertaken } from '../decision/stale.ts';
 import { planOutputs } from '../outputs.ts';
-import { changesDestination, type DecisionInput, type PlannedOutput } from '../plan.ts';
+import type { DecisionInput, PlannedOutput } from '../plan.ts';
 import type { PublishRequest } from '../publish-request.ts';
 import { allKept, failedResult } from '../results/action-result.ts';
 import type { ActionResult } from '../results/result.ts';
-import { adoptInPlace, carryOutAdoption, type AdoptedInPlace } from './adopt-in-place.ts';
+import { adoptInPlace, carryOutAdoption } from './adopt-in-place.ts';
 import { fillRelease, unlikeCurrent, type Filling } from './fill-release.ts';
 import { asLayoutChange, layoutWarning } from './layout-change.ts';
-import { planRelease, type PlannedRelease, type ReleasePlan, type Standing } from './plan-release.ts';
+import { planRelease, type PlannedRelease, type ReleasePlan } from './plan-release.ts';
 import { releaseResult, releasedBy } from './release-result.ts';
-import { lookAtReleases } from './standing.ts';
+import { lookAtReleases, type Standing } from './standing.ts';
 import { retireAfterwards, retireOld, type Tidying } from './tidy-releases.ts';
 
 /** One bundle, and the bundle path whose current release it is to become. */
@@ -56,8 +56,9 @@ export async function publishRelease(
   try {
     const storage = within(root, parseBundlePath(destinationPath));
     for (let round = 1; round <= maxRounds; round += 1) {
-      const standing = await lookAtReleases(storage, destinationPath);
-      const adoptable = await adoptInPlace(context, storage, standing, selected, request);
+      const found = await lookAtReleases(storage, destinationPath);
+      const adopted = await adoptInPlace(context, storage, found, selected, request);
+      const standing = adopted?.standing ?? found;
       selected = await upToDate(selected, standing);
       planned = await outputsOf(selected, standing);
       const input = inputFor(selected, planned, request);
@@ -65,16 +66,16 @@ export async function publishRelease(
       const asked = hasAdopted ? { allowRemovals: request.allowRemovals ?? false } : request;
       const decided = await planRelease(storage, standing, destination, input, asked);
       if (round === 1) reportPlan(request, publication, decided);
-      if (adoptable !== null && isWanted(decided)) {
+      if (adopted !== null) {
         if (!request.dryRun) {
-          hasAdopted ||= await carryOutAdoption(context, storage, adoptable, request);
+          hasAdopted ||= await carryOutAdoption(context, storage, adopted, request);
           continue;
         }
-        await refuseUnmakeable(storage, adoptable.filling.release);
+        await refuseUnmakeable(storage, adopted.filling.release);
       }
       const result = await carryOut(context, storage, { selected, planned, standing, decided }, request);
       if (result === null) continue;
-      return hasAdopted || adoptable !== null ? toldWith(result, adoptable, selected, request) : result;
+      return hasAdopted || adopted !== null ? toldAsAdopted(result, selected, request) : result;
     }
     throw destinationBusy(storage, null);
   } catch (error) {
@@ -84,22 +85,14 @@ export async function publishRelease(
   }
 }
 
-/** Whether the bundle is published, or is what readers have. */
-function isWanted({ plan: { action } }: ReleasePlan): boolean {
-  return changesDestination(action) || action === 'skip_same';
-}
-
-/** As a change of layout is told; in a dry run, which adopts nothing, `adoptable` says what it would be. */
-function toldWith(
+function toldAsAdopted(
   result: ActionResult,
-  adoptable: AdoptedInPlace | null,
   { destinationPath, warn }: Selected,
   { dryRun }: PublishRequest,
 ): ActionResult {
   if (result.error !== null) return result;
   warn?.(layoutWarning('in_place', destinationPath, dryRun));
-  const release = result.release ?? adoptable?.filling.release.id ?? null;
-  return { ...asLayoutChange(result, 'in_place'), release };
+  return asLayoutChange(result, 'in_place');
 }
 
 interface Selected extends ReleasePublication {
@@ -108,9 +101,9 @@ interface Selected extends ReleasePublication {
 }
 
 /** As in place: what was selected as the newest may have been overtaken since. */
-async function upToDate(selected: Selected, { releases, stored, isInPlace }: Standing): Promise<Selected> {
+async function upToDate(selected: Selected, { releases, stored }: Standing): Promise<Selected> {
   const { selectAgain, bundle, owner, confirmedFor } = selected;
-  if (selectAgain === undefined || (releases.current === confirmedFor && !isInPlace)) return selected;
+  if (selectAgain === undefined || releases.current === confirmedFor) return selected;
   const { identity: source, created } = bundle;
   if (!isOvertaken({ source, created }, publishedBy(stored.state, owner))) return selected;
   return { ...selected, bundle: await selectAgain(), confirmedFor: releases.current };
@@ -150,7 +143,6 @@ async function carryOut(
 ): Promise<ActionResult | null> {
   const { plan, release, heldBack } = decided;
   const { current } = standing.releases;
-  const { base } = standing;
   const { path } = selected.bundle;
   const tidying = tidyingOf(selected, request);
   if (release === null) {
@@ -164,7 +156,7 @@ async function carryOut(
     return releaseResult(path, plan, planned, { applied: null, release: release.id });
   }
   await requireReleases(storage);
-  const filled = await fillRelease(context, storage, fillingOf(selected, decided, release, base), request);
+  const filled = await fillRelease(context, storage, fillingOf(selected, decided, release, current), request);
   const { leaseTimes } = request;
   const switched = await activate(context, storage, release.id, {
     ...{ dryRun: false, from: current },
@@ -185,10 +177,11 @@ function fillingOf(
   { destination, destinationPath }: Selected,
   { plan }: ReleasePlan,
   release: PlannedRelease,
-  base: Standing['base'],
+  current: ReleaseId | null,
 ): Filling {
   const into = pathWithin(destinationPath, releaseKey(release.id));
-  return { release, plan, base: base?.directory ?? null, destinationPath: into, destination };
+  const base = current === null ? null : releaseKey(current);
+  return { release, plan, base, destinationPath: into, destination };
 }
 
 async function refuseUnmakeable(storage: Storage, release: PlannedRelease): Promise<void> {

@@ -2,11 +2,25 @@ import { describeBundlePath } from '../../bundle-path.ts';
 import type { OutputRecord } from '../../catalog/catalog.ts';
 import { readState, type StoredState } from '../../catalog/store.ts';
 import { WaybillError } from '../../errors.ts';
-import { currentLinkKey, releaseKey } from '../../releases/release.ts';
+import type { Releases } from '../../releases/ledger.ts';
+import { currentLinkKey } from '../../releases/release.ts';
 import { readReleases } from '../../releases/store.ts';
 import { releaseIn } from '../../releases/stored-releases.ts';
 import type { Storage } from '../../storage/storage.ts';
-import type { Standing } from './plan-release.ts';
+
+/** What readers have at a bundle path, and what is remembered of it. */
+export interface Standing {
+  releases: Releases;
+  /** The catalog of the current release, or that in place if there is none; absent if there is neither. */
+  stored: StoredState;
+  /** Rooted at what it records; null if it is absent. */
+  base: Storage | null;
+}
+
+/** Whether the bundle path is published in place, which a publication has to adopt first. Pure. */
+export function isInPlace({ releases, base }: Standing): boolean {
+  return releases.current === null && base !== null;
+}
 
 /**
  * What readers have at the bundle path that `storage` is rooted at: pointer, ledger and one catalog. Throws
@@ -19,15 +33,15 @@ export async function lookAtReleases(storage: Storage, destinationPath: string):
   const where = describeBundlePath(destinationPath);
   if (foreignTarget !== null) throw foreignPointer(where, `leads to "${foreignTarget}", which is no release`);
   if (current !== null) {
-    const base = { storage: releaseIn(storage, current), directory: releaseKey(current) };
-    return { releases, stored: await readState(base.storage), base, isInPlace: false };
+    const base = releaseIn(storage, current);
+    return { releases, stored: await readState(base), base };
   }
   const stored = await readState(storage);
   const found = storage.facts.rename === 'none' ? undefined : await storage.stat(currentLinkKey);
   if (found !== undefined) throw blocked(where, stored);
-  if (stored.state.kind === 'absent') return { releases, stored, base: null, isInPlace: false };
+  if (stored.state.kind === 'absent') return { releases, stored, base: null };
   if (stored.state.kind !== 'valid') throw unadoptable(where);
-  return { releases, stored, base: { storage, directory: '' }, isInPlace: true };
+  return { releases, stored, base: storage };
 }
 
 function foreignPointer(where: string, what: string): WaybillError {
