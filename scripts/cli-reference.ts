@@ -3,6 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { bundlePrograms } from './support/bundle-programs.ts';
 
 const commands = [
+  ['init'],
   ['run'],
   ['validate'],
   ['inspect'],

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
 import { asWaybillError, type WaybillError } from '../core/errors.ts';
 import { configCommand } from './commands/config/command.ts';
+import { initCommand } from './commands/init/command.ts';
 import { inspectCommand } from './commands/inspect/command.ts';
 import { notifyCommand } from './commands/notify/command.ts';
 import { packCommand } from './commands/pack/command.ts';
@@ -66,6 +67,7 @@ Data goes to stdout; diagnostics and progress go to stderr.`,
   );
 
 for (const add of [
+  initCommand,
   runCommand,
   validateCommand,
   inspectCommand,

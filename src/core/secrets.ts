@@ -1,6 +1,6 @@
 import { open, readdir } from 'node:fs/promises';
 import { constants } from 'node:fs';
-import { join } from 'node:path';
+import { isAbsolute, join } from 'node:path';
 import { WaybillError } from './errors.ts';
 import { finding, type Finding } from './finding.ts';
 
@@ -22,7 +22,10 @@ export interface Secrets {
 }
 
 export interface SecretsOptions {
-  /** Absolute; null if none is configured. */
+  /**
+   * Absolute; null if none is configured. Then the directory that systemd names in `CREDENTIALS_DIRECTORY` is
+   * read, if this process was given one.
+   */
   directory: string | null;
   /** The real environment; it is read and never changed. An empty value there counts as none. */
   env: Readonly<Record<string, string | undefined>>;
@@ -37,8 +40,15 @@ const fileNameForm = /^[A-Za-z_][A-Za-z0-9_]*$/;
  * Kubernetes lays out mounted secrets. Anything else is `secrets_invalid`, with a finding for every entry at
  * fault.
  */
-export async function loadSecrets({ directory, env }: SecretsOptions): Promise<Secrets> {
-  const files = directory === null ? new Map<string, string>() : await readSecretFiles(directory);
+export async function loadSecrets({ directory: configured, env }: SecretsOptions): Promise<Secrets> {
+  const given = configured === null ? credentialsDirectory(env) : null;
+  const directory = configured ?? given;
+  const files =
+    given !== null
+      ? await readCredentials(given)
+      : configured === null
+        ? new Map<string, string>()
+        : await readSecretFiles(configured);
   // Taken once: what was resolved before any work began is what the work uses.
   const environment = new Map(
     Object.entries(env).filter(
@@ -76,6 +86,27 @@ export async function loadSecrets({ directory, env }: SecretsOptions): Promise<S
     },
     warnings,
   };
+}
+
+function credentialsDirectory({
+  CREDENTIALS_DIRECTORY: directory = '',
+}: SecretsOptions['env']): string | null {
+  return isAbsolute(directory) ? directory : null;
+}
+
+/**
+ * Nobody chose this directory for us: what has no name of a variable, or cannot be read, is another's (a
+ * shell below a service has its variable and not its rights), and a secret that is missing is told by its
+ * name.
+ */
+async function readCredentials(directory: string): Promise<Map<string, string>> {
+  const names = await readdir(directory).catch((): string[] => []);
+  const files = new Map<string, string>();
+  for (const name of names.filter((one) => fileNameForm.test(one)).sort()) {
+    const read = await readSecretFile(join(directory, name));
+    if ('value' in read) files.set(name, read.value);
+  }
+  return files;
 }
 
 async function readSecretFiles(directory: string): Promise<Map<string, string>> {

@@ -71,6 +71,26 @@ t.test('a mounted Kubernetes secret works as it is', async (t) => {
   t.equal(secrets.get('TOKEN'), 'abc');
 });
 
+t.test('credentials of a systemd service are secrets where no directory is set', async (t) => {
+  const given = t.testdir({ TOKEN: 'abc\n', 'tls.crt': 'of somebody else', BOTH: 'file' });
+  const env = { CREDENTIALS_DIRECTORY: given, BOTH: 'environment' };
+  const secrets = await loadSecrets({ directory: null, env });
+  t.equal(secrets.get('TOKEN'), 'abc');
+  t.equal(secrets.get('BOTH'), 'environment');
+  t.match(secrets.warnings, [{ code: 'secret_file_ignored', file: join(given, 'BOTH') }]);
+  const own = t.testdir({ other: {} });
+  const configured = await loadSecrets({ directory: join(own, 'other'), env });
+  t.equal(configured.get('TOKEN'), undefined, 'the directory that is set is the only one');
+});
+
+t.test('a directory of credentials that is not for this process is none', async (t) => {
+  for (const directory of [join(t.testdir(), 'gone'), 'relative'])
+    t.equal(
+      (await loadSecrets({ directory: null, env: { CREDENTIALS_DIRECTORY: directory } })).get('TOKEN'),
+      undefined,
+    );
+});
+
 t.test('without a directory only the environment is asked', async (t) => {
   const secrets = await loadSecrets({ directory: null, env: { A: '1' } });
   t.equal(secrets.require('A', 'a test'), '1');

@@ -19,7 +19,7 @@ import { amount, choice, environmentName, id, instant, list, map, path } from '.
 const secrets = map({
   directory: path()
     .description(
-      'Directory of secret files: each is named like an environment variable and holds its value. The real environment wins over a file.',
+      'Directory of secret files: each is named like an environment variable and holds its value. The real environment wins over a file. Without it, the credentials that systemd gives the service (LoadCredential), if any.',
     )
     .example('./secrets'),
 }).description('Where secret values come from besides the environment.');

@@ -1,0 +1,251 @@
+import path from 'node:path';
+
+/** The situations that `waybill init` knows, and a configuration for each. Pure. */
+
+export type SituationName = 'directory' | 'uploads' | 's3' | 'sftp' | 'weather';
+
+/** Where a configuration puts what it needs: beside itself, or where a service of this machine has it. */
+export interface Places {
+  /** What is published is read here, and written there. */
+  incoming: string;
+  published: string;
+  /** What the daemon keeps: staging, queue, the keys of servers. */
+  state: string;
+  /** The private key of SFTP. */
+  key: string;
+}
+
+export interface Situation {
+  name: SituationName;
+  about: string;
+  /** The long-running program that the systemd unit starts. */
+  program: 'serve' | 'weather';
+  /** The secrets that the configuration refers to, by the names of their variables. */
+  secrets: readonly string[];
+  /** Files that the service gets as credentials, as it gets the secrets, and the configuration names. */
+  credentials: readonly string[];
+  text: (places: Places) => string;
+  /** What to do after it was written, where no unit is asked for: command lines that name the file. */
+  next: (config: string) => string[];
+}
+
+/** Beside the configuration: for trying out, and for whoever runs waybill as himself. */
+export const placesBeside: Places = {
+  incoming: './incoming',
+  published: './public',
+  state: './state',
+  key: '~/.ssh/id_ed25519',
+};
+
+/** Of the service, as its unit makes them. */
+export const placesOfService: Places = {
+  incoming: '/var/lib/waybill/incoming',
+  published: '/var/lib/waybill/public',
+  state: '/var/lib/waybill',
+  key: '/run/credentials/waybill.service/SFTP_KEY',
+};
+
+const head = (what: string): string => `# ${what}
+#
+# Check it with: waybill config check --config THIS_FILE
+# Every setting is in docs/configuration.md. Unknown keys are refused; relative paths are relative to this file.
+`;
+
+const daemon = ({ state }: Places): string => `server:
+  http:
+    listen: 127.0.0.1:8080 # of this machine only: TLS and rate limits belong in a reverse proxy before it
+    trusted_proxies: [loopback] # whose X-Forwarded-For the log believes
+  # Uploads wait here. Plan for the bundles of a day beside those that are under way.
+  staging: { directory: ${state}/staging }
+  # What was accepted survives kills and power failures.
+  queue: { driver: embedded, directory: ${state}/queue }
+`;
+
+const tokens = `# Who may upload. The value of the token is a secret: at least 24 characters, in the environment or in a file
+# of secrets.directory, never here. To make one: head -c 24 /dev/urandom | base64
+upload_tokens:
+  - id: producer
+    value_env: WAYBILL_TOKEN
+    pipelines: [uploads]
+`;
+
+const upload = `    source:
+      backend: http_upload
+      max_upload_size: 512MiB # of the archive, and of what it holds
+      max_files: 10000
+`;
+
+const uploading = (config: string): string[] => [
+  'export WAYBILL_TOKEN=$(head -c 24 /dev/urandom | base64)',
+  `waybill serve --config ${config}`,
+  'waybill push DIRECTORY --to http://127.0.0.1:8080 --pipeline uploads',
+];
+
+const running = (config: string): string[] => [
+  `mkdir -p ${beside(config, 'incoming')} && cp -r DIRECTORY ${beside(config, 'incoming/')} && waybill pack --manifest-only ${beside(config, 'incoming/DIRECTORY')}`,
+  `waybill run --config ${config} --dry-run`,
+  `waybill run --config ${config}`,
+  `waybill serve --config ${config}`,
+];
+
+function beside(config: string, name: string): string {
+  return path.join(path.dirname(config), name);
+}
+
+const triggers = `    # Runs that start by themselves, while waybill serve runs. By the clock: schedule: '30 2 * * *'
+`;
+
+export const situations: readonly Situation[] = [
+  {
+    name: 'directory',
+    about: 'bundles in a directory, published to another one',
+    program: 'serve',
+    secrets: [],
+    credentials: [],
+    text: (places) => `${head('Publishes the bundles of one directory to another.')}
+pipelines:
+  - id: site
+    # Every directory below it that has a manifest.json is a bundle; waybill pack makes one.
+    source: { backend: local, path: ${places.incoming} }
+${triggers}    watch: true # a change of the source starts a run
+    destinations:
+      - id: web
+        backend: local
+        path: ${places.published}
+        mapping: preserve_relative # each bundle at its own path; fixed: only the newest, at the root
+        workflow: additive # replacement: files that a bundle no longer has are removed
+        outputs:
+          checksums: true # SHA256SUMS
+          index: true # an HTML listing
+        # public_base_url: https://www.example.org/
+
+# Only waybill serve needs it.
+${daemon(places)}`,
+    next: (config) => running(config),
+  },
+  {
+    name: 'uploads',
+    about: 'bundles uploaded over HTTP, behind a reverse proxy, published to a directory',
+    program: 'serve',
+    secrets: ['WAYBILL_TOKEN'],
+    credentials: [],
+    text: (places) => `${head('Takes bundles over HTTP and publishes them to a directory of this machine.')}
+${tokens}
+${daemon(places)}
+pipelines:
+  - id: uploads
+${upload}    destinations:
+      - id: web
+        backend: local
+        path: ${places.published} # what the web server serves
+        mapping: preserve_relative # each bundle at its own path; fixed: only the newest, at the root
+        workflow: additive # replacement: files that a bundle no longer has are removed
+        # layout: releases # a directory for each publication, a switch in one step, and a way back
+        outputs:
+          checksums: true # SHA256SUMS
+          index: true # an HTML listing
+        # public_base_url: https://www.example.org/
+`,
+    next: uploading,
+  },
+  {
+    name: 's3',
+    about: 'bundles uploaded over HTTP, published to a bucket of S3 or a compatible server',
+    program: 'serve',
+    secrets: ['WAYBILL_TOKEN', 'S3_ACCESS_KEY_ID', 'S3_SECRET_ACCESS_KEY'],
+    credentials: [],
+    text: (places) => `${head('Takes bundles over HTTP and publishes them to a bucket.')}
+${tokens}
+${daemon(places)}
+pipelines:
+  - id: uploads
+${upload}    destinations:
+      - id: cdn
+        backend: s3
+        bucket: my-bucket # yours
+        prefix: bundles/ # without it waybill has the whole bucket
+        region: eu-central-1 # yours
+        # endpoint: https://s3.example.org # of a server that is not AWS
+        # Without these two: the default credentials of AWS, such as the role of the machine.
+        access_key_id_env: S3_ACCESS_KEY_ID
+        secret_access_key_env: S3_SECRET_ACCESS_KEY
+        mapping: preserve_relative # each bundle at its own path; fixed: only the newest, at the prefix
+        workflow: additive # replacement: objects that a bundle no longer has are removed
+        cache_control: public, max-age=60
+        outputs:
+          checksums: true # SHA256SUMS
+          index: true # an HTML listing
+        # public_base_url: https://cdn.example.org/
+`,
+    next: (config) => [
+      'export S3_ACCESS_KEY_ID=… S3_SECRET_ACCESS_KEY=…',
+      `waybill inspect --config ${config} --pipeline uploads --probe`,
+      ...uploading(config),
+    ],
+  },
+  {
+    name: 'sftp',
+    about: 'bundles in a directory, published to an SFTP server',
+    program: 'serve',
+    secrets: [],
+    credentials: ['SFTP_KEY'],
+    text: (places) => `${head('Publishes the bundles of a directory to an SFTP server.')}
+pipelines:
+  - id: site
+    # Every directory below it that has a manifest.json is a bundle; waybill pack makes one.
+    source: { backend: local, path: ${places.incoming} }
+${triggers}    watch: true # a change of the source starts a run
+    destinations:
+      - id: server
+        backend: sftp
+        host: sftp.example.org # yours
+        user: publisher # yours
+        path: site # a relative path begins at the login directory
+        ssh_key_file: ${places.key} # only its owner may read it; an SSH agent is asked first
+        # ssh_key_passphrase_env: SFTP_KEY_PASSPHRASE
+        host_key_policy: accept-new # the first key is believed and kept; strict: known hosts only
+        known_hosts_file: ${places.state}/known_hosts
+        mapping: preserve_relative # each bundle at its own path; fixed: only the newest, at the root
+        workflow: additive # replacement: files that a bundle no longer has are removed
+        outputs:
+          checksums: true # SHA256SUMS
+
+# Only waybill serve needs it.
+${daemon(places)}`,
+    next: (config) => [`waybill inspect --config ${config} --pipeline site --probe`, ...running(config)],
+  },
+  {
+    name: 'weather',
+    about: 'weather of the United States, from PostgreSQL over HTTP',
+    program: 'weather',
+    secrets: ['WEATHER_DATABASE_URL'],
+    credentials: [],
+    text: () => `${head('Serves weather records of a database over HTTP, and fills it.')}
+server:
+  http:
+    listen: 127.0.0.1:8081 # of this machine only: TLS and rate limits belong in a reverse proxy before it
+
+# The URL is a secret: postgres://USER:PASSWORD@HOST/DATABASE, in the environment or a file of secrets.directory.
+databases:
+  - { name: primary, driver: postgres, url_env: WEATHER_DATABASE_URL }
+  # Without a server, for trying out; open in one process at a time:
+  # - { name: embedded, driver: pglite, directory: ./database }
+
+weather:
+  # What waybill weather feed asks the National Weather Service for: docs/weather-feeder.md
+  feed:
+    # url_env: WEATHER_FEED_URL # a role that may write; without it that of the database
+    nws:
+      user_agent: example.org weather (ops@example.org) # yours: whom to write to
+      alerts: { areas: [NY, NJ] } # {}: all of them
+      stations: [KNYC]
+      locations: ['OKX/33,35'] # hourly and narrative forecasts: office, x and y
+      places: { stations: [NY], zones: [NY], offices: [OKX] }
+`,
+    next: (config) => [
+      'export WEATHER_DATABASE_URL=postgres://…',
+      `waybill weather feed --config ${config} --create-tables --once`,
+      `waybill weather --config ${config}`,
+    ],
+  },
+];

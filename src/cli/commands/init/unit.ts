@@ -1,0 +1,107 @@
+/** The systemd units that run the long-running programs. Pure. */
+
+export interface UnitSettings {
+  program: 'serve' | 'worker' | 'weather' | 'weather feed';
+  /** Names of files in `/etc/waybill/secrets` that the service cannot do without. */
+  credentials: readonly string[];
+}
+
+const about: Record<UnitSettings['program'], string> = {
+  serve: 'waybill: takes bundles and publishes them',
+  worker: 'waybill: publishes what the daemons of a queue have accepted',
+  weather: 'waybill: serves weather records',
+  'weather feed': 'waybill: fills the weather database',
+};
+
+/** Where the units expect the configuration; below a home directory they could not read it. */
+export const configOfServices = '/etc/waybill/waybill.yml';
+
+/** The directory whose files are the secrets of a service; only root may read it. */
+export const secretsOfServices = '/etc/waybill/secrets';
+
+/**
+ * A unit that starts the program at boot, and again after failures, without a right that it can do without.
+ * `systemd-analyze security` rates its exposure at 2.0 or less.
+ */
+export function serviceUnit({ program, credentials }: UnitSettings): string {
+  return `# ${about[program]}. docs/operations.md says how it is installed.
+[Unit]
+Description=${about[program]}
+Wants=network-online.target
+After=network-online.target
+# However long a database or a queue is away: systemd would else give up after five starts in ten seconds.
+StartLimitIntervalSec=0
+
+[Service]
+${lifeOf(program)}
+User=waybill
+Group=waybill
+# Looked for in /usr/local/bin and /usr/bin.
+ExecStart=waybill ${program} --config ${configOfServices}
+${credentialLines(credentials)}
+# Below /var/lib; the web server reads what is published there. Name other local destinations in
+# ReadWritePaths=, and let the user waybill write there.
+StateDirectory=waybill waybill/incoming waybill/public
+StateDirectoryMode=0755
+WorkingDirectory=%S/waybill
+UMask=0022
+
+KillMode=mixed
+# Longer than server.http.shutdown_timeout, and 20 seconds for what is interrupted and for events.
+TimeoutStopSec=60
+Restart=on-failure
+RestartSec=5
+# A mistake in the configuration or the secrets, which a restart does not mend.
+RestartPreventExitStatus=2
+
+NoNewPrivileges=yes
+CapabilityBoundingSet=
+AmbientCapabilities=
+ProtectSystem=strict
+ProtectHome=yes
+PrivateTmp=yes
+PrivateDevices=yes
+DevicePolicy=closed
+PrivateUsers=yes
+ProtectClock=yes
+ProtectHostname=yes
+ProtectKernelLogs=yes
+ProtectKernelModules=yes
+ProtectKernelTunables=yes
+ProtectControlGroups=yes
+LockPersonality=yes
+RemoveIPC=yes
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6
+SystemCallArchitectures=native
+SystemCallFilter=@system-service
+SystemCallFilter=~@privileged @resources
+SystemCallErrorNumber=EPERM
+# Not ProtectProc= and ProcSubset=: a publisher of another user would look as if it had ended, and its lease
+# be taken. Not MemoryDenyWriteExecute=: Node.js compiles while it runs.
+
+[Install]
+WantedBy=multi-user.target
+`;
+}
+
+/** Only the daemon and the worker speak to systemd. */
+function lifeOf(program: UnitSettings['program']): string {
+  if (program !== 'serve' && program !== 'worker') return 'Type=exec';
+  return `Type=notify
+# The messages are sent by systemd-notify, a child.
+NotifyAccess=all
+WatchdogSec=60
+ExecReload=kill -HUP $MAINPID`;
+}
+
+function credentialLines(names: readonly string[]): string {
+  const note = `# Files that root alone can read, given to the service as its secrets: one line for each secret that the
+# configuration names. A file that is not there keeps the service from starting.`;
+  const lines = names.map((name) => `LoadCredential=${name}:${secretsOfServices}/${name}`);
+  return [note, ...(lines.length === 0 ? [`# LoadCredential=NAME:${secretsOfServices}/NAME`] : lines)].join(
+    '\n',
+  );
+}

@@ -1,0 +1,153 @@
+import { execFile } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import t, { type Test } from 'tap';
+import { situations } from '../../src/cli/commands/init/situations.ts';
+import { startRadosgw } from '../services/radosgw.ts';
+import { startSshd } from '../services/sshd.ts';
+import { startDaemon } from './daemon.ts';
+import { document, program, waybill } from './process.ts';
+
+/** What `waybill init` writes, and that it does what it says: each situation is used, but for its names. */
+
+const token = 'a-token-of-this-test-alone';
+const env = { WAYBILL_TOKEN: token };
+const names = situations.map(({ name }) => name);
+
+const read = (...parts: string[]): string => readFileSync(path.join(...parts), 'utf8');
+
+/** The configuration of a situation as `c.yml` of a new directory, with a bundle's files beside it. */
+function layOut(t: Test, name: string, edit: (text: string) => string = (text) => text): string {
+  const place = t.testdir({ talk: { 'page.html': '<p>page</p>' } });
+  t.equal(waybill(['init', name, '-o', 'c.yml'], { cwd: place }).status, 0);
+  const text = read(place, 'c.yml').replace('127.0.0.1:8080', '127.0.0.1:0');
+  writeFileSync(path.join(place, 'c.yml'), edit(text));
+  return place;
+}
+
+async function push(t: Test, place: string, more: Record<string, string> = {}): Promise<void> {
+  const { url, process: daemon } = await startDaemon(t, place, { ...env, ...more });
+  const args = [program, 'push', 'talk', '--name', 'talk', '--to', url, '--pipeline', 'uploads'];
+  await promisify(execFile)(process.execPath, args, { cwd: place, env: { ...process.env, ...env } });
+  daemon.kill('SIGTERM');
+  await once(daemon, 'exit');
+  t.equal(daemon.exitCode, 0);
+}
+
+t.test('every situation passes config check, with and without a unit', async (t) => {
+  t.equal(names.length, 5);
+  for (const name of names)
+    for (const more of [[], ['--systemd', 'waybill.service']]) {
+      const place = t.testdir({});
+      const ended = waybill(['init', name, '--format', 'json', ...more], { cwd: place });
+      t.equal(ended.status, 0, ended.stderr);
+      const told = document(t, ended) as { files: { path: string }[]; secrets: string[]; next: string[] };
+      t.same(
+        told.files.map((file) => path.relative(place, file.path)),
+        ['waybill.yml', ...more.slice(1)],
+      );
+      const text = read(place, 'waybill.yml');
+      t.match(text, /^# /, 'it says what it is');
+      t.ok((text.match(/ # | {2}# |^# /gm) ?? []).length > 5, 'it has comments');
+      const set = Object.fromEntries(told.secrets.map((secret) => [secret, token]));
+      const check = waybill(['config', 'check', '-c', 'waybill.yml', '--format', 'json'], {
+        cwd: place,
+        env: set,
+      });
+      t.match(document(t, check), { valid: true, warnings: [] }, `${name} ${more.join(' ')}`);
+      t.ok(told.next.length > 1);
+    }
+});
+
+t.test('the text names the files and what to type next', async (t) => {
+  const place = t.testdir({});
+  const { stdout, stderr, status } = waybill(['init', 'uploads', '--systemd', 'w.service'], { cwd: place });
+  t.match({ stderr, status }, { stderr: '', status: 0 });
+  t.match(
+    stdout,
+    /^wrote {2}waybill\.yml {2}\(configuration\)\nwrote {2}w\.service {2}\(systemd unit\)\nnext\n/,
+  );
+  t.match(stdout, 'sudo install -m 644 waybill.yml /etc/waybill/waybill.yml');
+  t.match(read(place, 'w.service'), 'LoadCredential=WAYBILL_TOKEN:/etc/waybill/secrets/WAYBILL_TOKEN');
+});
+
+t.test('nothing is overwritten, and not one of two files written', async (t) => {
+  const refuses = (place: string, ...args: string[]): void => {
+    const before = readdirSync(place).sort();
+    const ended = waybill(['init', 'directory', ...args], { cwd: place });
+    t.match(ended, { status: 2, stdout: '' });
+    t.match(ended.stderr, /^error {2}.*\nnext {3}/);
+    t.same(readdirSync(place).sort(), before, args.join(' '));
+  };
+  const place = t.testdir({ 'waybill.yml': 'mine', 'w.service': 'mine' });
+  refuses(place);
+  refuses(place, '-o', 'other.yml', '--systemd', 'w.service');
+  refuses(place, '--systemd', 'other.service');
+  refuses(place, '-o', 'one', '--systemd', './one');
+  refuses(place, '-o', 'nowhere/waybill.yml');
+  refuses(place, '-o', 'other.yml', '--systemd', 'nowhere/w.service');
+  t.equal(read(place, 'waybill.yml'), 'mine');
+  symlinkSync('nowhere', path.join(place, 'dangling.yml'));
+  refuses(place, '-o', 'dangling.yml');
+  t.match(waybill(['init', 'direktory'], { cwd: place }), { status: 2, stderr: /directory, uploads, s3/ });
+});
+
+t.test('directory: what it says to type publishes', async (t) => {
+  const place = layOut(t, 'directory');
+  mkdirSync(path.join(place, 'DIRECTORY'));
+  writeFileSync(path.join(place, 'DIRECTORY/page.html'), '<p>page</p>');
+  const { next } = JSON.parse(
+    waybill(['init', 'directory', '-o', 'd.yml', '--format', 'json'], { cwd: place }).stdout,
+  ) as { next: string[] };
+  const typed = next.filter((line) => !line.startsWith('waybill serve')).join('\n');
+  const script = `set -e\nwaybill() { "${process.execPath}" "${program}" "$@"; }\n${typed}`;
+  await promisify(execFile)('bash', ['-c', script], { cwd: place });
+  t.match(read(place, 'public/DIRECTORY/index.html'), 'page.html');
+  t.ok(existsSync(path.join(place, 'public/DIRECTORY/SHA256SUMS')));
+});
+
+t.test('uploads: the daemon takes a bundle and publishes it', async (t) => {
+  const place = layOut(t, 'uploads');
+  await push(t, place);
+  t.equal(read(place, 'public/talk/page.html'), '<p>page</p>');
+  t.ok(existsSync(path.join(place, 'state/queue')));
+});
+
+t.test('s3: the daemon publishes to a bucket', async (t) => {
+  const server = await startRadosgw(t);
+  const bucket = await server.newBucket();
+  const place = layOut(t, 's3', (text) =>
+    text
+      .replace('bucket: my-bucket', `bucket: ${bucket}`)
+      .replace(/# endpoint: \S+/, `endpoint: "${server.endpoint}"`),
+  );
+  const { accessKeyId, secretAccessKey } = server.user;
+  await push(t, place, { S3_ACCESS_KEY_ID: accessKeyId, S3_SECRET_ACCESS_KEY: secretAccessKey });
+  const secrets = { S3_ACCESS_KEY_ID: accessKeyId, S3_SECRET_ACCESS_KEY: secretAccessKey };
+  const verified = waybill(['verify', '-c', 'c.yml', '--format', 'json'], { cwd: place, env: secrets });
+  t.equal(verified.status, 0, verified.stderr);
+  t.match(verified.stdout, '"talk"');
+});
+
+t.test('sftp: a run publishes to a server and keeps its key', async (t) => {
+  const server = await startSshd(t);
+  const place = layOut(t, 'sftp', (text) =>
+    text
+      .replace(
+        'host: sftp.example.org',
+        `host: ${server.host}, port: ${server.port}`.replace(', ', '\n        '),
+      )
+      .replace('user: publisher', `user: ${server.user}`)
+      .replace('path: site', `path: ${server.root}/site`)
+      .replace('~/.ssh/id_ed25519', server.clientKeyFile),
+  );
+  mkdirSync(path.join(place, 'incoming'));
+  t.equal(waybill(['pack', '--manifest-only', 'talk'], { cwd: place }).status, 0);
+  await promisify(execFile)('cp', ['-r', 'talk', 'incoming/'], { cwd: place });
+  const ended = waybill(['run', '-c', 'c.yml'], { cwd: place });
+  t.equal(ended.status, 0, ended.stderr + ended.stdout);
+  t.equal(read(server.root, 'site/talk/page.html'), '<p>page</p>');
+  t.ok(read(place, 'state/known_hosts').length > 0);
+});
