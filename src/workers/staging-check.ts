@@ -4,8 +4,8 @@ import path from 'node:path';
 import type { Clock } from '../core/clock.ts';
 import { hasCode, WaybillError } from '../core/errors.ts';
 
-/** With less than this many bytes free, uploads would only fail. */
-const leastRoom = 16 * 1024 * 1024;
+/** With less than this many bytes free, no upload is taken. */
+export const leastRoom = 16 * 1024 * 1024;
 
 /**
  * Proves that uploads can be staged in the directory, which is made if it is gone, by writing to it. Throws

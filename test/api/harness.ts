@@ -81,6 +81,8 @@ export interface ApiSettings {
   maxUploadSize?: number;
   /** Of each pipeline. */
   maxWaiting?: number;
+  /** Whether there is room for an upload; by default there is. */
+  room?: ApiPorts['room'];
   /** What `/metrics` asks for. */
   metricsToken?: string;
   /** Bounds of partial uploads. */
@@ -260,6 +262,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     },
     plan: async () => planned,
     releases: async (request) => answered(request),
+    room: settings.room ?? (async () => undefined),
     content,
     stage: measuredStage(
       settings.stage ?? (settings.keep === undefined ? stageAnything : stageWithContent(content)),

@@ -1,4 +1,5 @@
 import t from 'tap';
+import { WaybillError } from '../../src/core/errors.ts';
 import { connect, startApi, tokens } from './harness.ts';
 
 /*
@@ -68,6 +69,10 @@ const order: Defect[] = [
     ...{ status: 409, code: 'idempotency_in_progress', spoils: 'key', header: /^retry-after: \d+$/im },
     apply: ({ headers }) => void (headers['Idempotency-Key'] = 'in use'),
   },
+  {
+    ...{ status: 507, code: 'insufficient_storage', spoils: 'room', header: /^retry-after: \d+$/im },
+    apply: () => undefined,
+  },
 ];
 
 const routes = [
@@ -78,14 +83,20 @@ const routes = [
 for (const { path, type } of routes)
   for (const expects of [false, true])
     t.test(`${path}, ${expects ? 'with' : 'without'} Expect: 100-continue`, async (t) => {
-      const free = await startApi(t);
-      const full = await startApi(t, { http: { queueSize: 2 } });
+      let hasRoom = true;
+      const room = async (): Promise<void> => {
+        if (!hasRoom) throw new WaybillError('insufficient_storage', 'the staging disk is full');
+      };
+      const free = await startApi(t, { room });
+      const full = await startApi(t, { room, http: { queueSize: 2 } });
       const key = { caller: 'ci', key: 'in use' };
       for (const { ports } of [free, full])
         await ports.queue.reserve({ pipelineId: 'maps', idempotency: key });
       await full.ports.queue.reserve({ pipelineId: 'docs' });
       const answerTo = async (...defects: Defect[]): Promise<string> => {
-        const { origin } = defects.some(({ spoils }) => spoils === 'queue') ? full : free;
+        const isSpoiled = (what: string): boolean => defects.some(({ spoils }) => spoils === what);
+        const { origin } = isSpoiled('queue') ? full : free;
+        hasRoom = !isSpoiled('room');
         const headers = { Authorization: `Bearer ${tokens.maps}`, 'Content-Type': type, 'Content-Length': 4 };
         const request: Request = { method: 'POST', path, headers };
         for (const { apply } of defects) apply(request);
@@ -107,6 +118,6 @@ for (const { path, type } of routes)
           if (first.header !== undefined) t.match(answer.replaceAll('\r', ''), first.header, what);
           pairs += 1;
         }
-      t.equal(pairs, 63);
+      t.equal(pairs, 75);
       t.same(await free.staged(), []);
     });

@@ -1,9 +1,20 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { mountTmpfs } from '../services/tmpfs.ts';
-import { acceptedId, bundle, follow, launchApi, layOut, upload, type Place } from './processes.ts';
+import {
+  acceptedId,
+  adminToken,
+  bundle,
+  follow,
+  launchApi,
+  layOut,
+  token,
+  upload,
+  type Place,
+} from './processes.ts';
 import { stagedIn } from '../support/staged.ts';
 
 /** A directory that holds no more than so many MiB. */
@@ -18,10 +29,10 @@ t.test(
   'a full staging disk is 507, leaves nothing there, and is over when there is room again',
   async (t) => {
     const place = layOut(t, {});
-    const staging = await smallDisk(t, place, 'staging', 4);
+    const staging = await smallDisk(t, place, 'staging', 24);
     const daemon = await launchApi(t, place, ['serve']);
     for (let attempt = 1; attempt <= 3; attempt += 1) {
-      const response = await upload(daemon.url, 'p1', bundle('large', 6 << 20));
+      const response = await upload(daemon.url, 'p1', bundle('large', 30 << 20));
       t.equal(response.status, 507);
       const told = (await response.json()) as Record<string, unknown>;
       t.match(told, { code: 'insufficient_storage', retryable: true });
@@ -30,9 +41,56 @@ t.test(
     }
     const small = await acceptedId(await upload(daemon.url, 'p1', bundle('small', 1 << 20)));
     t.equal((await follow(daemon.url, small)).status, 'succeeded');
-    execFileSync('mount', ['-o', 'remount,size=16m', staging]);
-    const large = await acceptedId(await upload(daemon.url, 'p1', bundle('large', 6 << 20)));
+    execFileSync('mount', ['-o', 'remount,size=80m', staging]);
+    const large = await acceptedId(await upload(daemon.url, 'p1', bundle('large', 30 << 20)));
     t.equal((await follow(daemon.url, large)).status, 'succeeded');
+    t.equal(await daemon.kill('SIGTERM'), 0);
+  },
+);
+
+t.test(
+  'with less than 16 MiB left uploads are 507, what was accepted is published, and more once there is room',
+  async (t) => {
+    const place = layOut(t, { embedded: './queue' });
+    const staging = await smallDisk(t, place, 'staging', 32);
+    const steer = async (what: 'pause' | 'resume'): Promise<void> => {
+      const headers = { authorization: `Bearer ${adminToken}` };
+      const { status } = await fetch(`${daemon.url}v1/pipelines/p1/${what}`, { method: 'POST', headers });
+      t.equal(status, 200);
+    };
+    let daemon = await launchApi(t, place, ['serve']);
+    await steer('pause');
+    const taken = [await acceptedId(await upload(daemon.url, 'p1', bundle('before')))];
+    const ballast = path.join(staging, 'theirs');
+    writeFileSync(ballast, Buffer.alloc(roomOn(staging) - (15 << 20)));
+    // The disk is looked at once a second.
+    while ((await fetch(`${daemon.url}readyz`)).status === 200) await sleep(50);
+    const { checks } = (await (await fetch(`${daemon.url}readyz`)).json()) as { checks: object[] };
+    t.match(
+      checks.find((check) => 'name' in check && check.name === 'room'),
+      { state: 'failing', code: 'insufficient_storage' },
+    );
+    let refused = await upload(daemon.url, 'p1', bundle('small'));
+    for (; refused.status === 202; refused = await upload(daemon.url, 'p1', bundle('small')))
+      taken.push(await acceptedId(refused));
+    t.equal(refused.status, 507);
+    t.equal(refused.headers.get('retry-after'), '60');
+    t.match(await refused.json(), { code: 'insufficient_storage', retryable: true });
+    const tus = { 'tus-resumable': '1.0.0', 'upload-length': '1000', authorization: `Bearer ${token}` };
+    const begun = await fetch(`${daemon.url}v1/pipelines/p1/uploads`, { method: 'POST', headers: tus });
+    t.equal(begun.status, 507, 'nor is one in several requests begun');
+    t.equal(stagedIn(staging).filter((name) => name.startsWith('upload-')).length, taken.length);
+
+    await daemon.kill('SIGKILL');
+    daemon = await launchApi(t, place, ['serve']);
+    await steer('resume');
+    for (const run of taken) t.equal((await follow(daemon.url, run)).status, 'succeeded', 'room or not');
+    t.equal((await upload(daemon.url, 'p1', bundle('small'))).status, 507);
+    rmSync(ballast);
+    let again = await upload(daemon.url, 'p1', bundle('after'));
+    while (again.status === 507) again = await upload(daemon.url, 'p1', bundle('after'));
+    t.equal((await follow(daemon.url, await acceptedId(again))).status, 'succeeded');
+    t.equal((await fetch(`${daemon.url}readyz`)).status, 200);
     t.equal(await daemon.kill('SIGTERM'), 0);
   },
 );
@@ -101,7 +159,7 @@ t.test(
 
 t.test('files that are kept for later uploads make room for what needs it', async (t) => {
   const place = layOut(t, { server: 'rerun: {max_bundles: 0}' });
-  const staging = await smallDisk(t, place, 'staging', 16);
+  const staging = await smallDisk(t, place, 'staging', 48);
   const daemon = await launchApi(t, place, ['serve']);
   const kept = async (): Promise<number> => {
     const metrics = await (await fetch(`${daemon.url}metrics`)).text();
@@ -113,10 +171,18 @@ t.test('files that are kept for later uploads make room for what needs it', asyn
   };
   for (const name of ['one', 'two', 'three']) await publish(name, 3 << 20);
   t.equal(await kept(), 6, 'of each the data and its name');
-  writeFileSync(path.join(staging, 'theirs'), Buffer.alloc(roomOn(staging) - (1 << 20)));
-  await publish('four', 100_000);
+  const leaveFree = (name: string, bytes: number): void =>
+    writeFileSync(path.join(staging, name), Buffer.alloc(roomOn(staging) - bytes));
+  leaveFree('theirs', 17 << 20);
+  await publish('four', 2 << 20);
   t.ok((await kept()) < 8, 'what was of no use for longest is gone');
-  t.ok(roomOn(staging) >= 0.1 * (16 << 20), `${roomOn(staging)} bytes are free`);
+  t.ok(roomOn(staging) >= 16 << 20, `${roomOn(staging)} bytes are free`);
+  t.ok((await kept()) > 0, 'and no more than that');
+  leaveFree('theirs too', 12 << 20);
+  // For no longer than that the last look at the disk counts.
+  await sleep(2_000);
+  await publish('five', 1000);
+  t.equal(await kept(), 2, 'all of it goes before an upload is refused');
   t.equal(await daemon.kill('SIGTERM'), 0);
 });
 

@@ -131,6 +131,7 @@ function create(ports: ResumablePorts): RequestHandler<{ pipelineId: string }> {
     try {
       // The slot is taken by the last byte; here it is only asked whether there is one now.
       await (await ports.queue.reserve({ pipelineId: pipeline.id, ...asked })).release();
+      await ports.room();
       const store = new TusStore(ports.partialUploads, wanted);
       const answer = await speakTus({
         ...callOf(ports, pipeline),

@@ -27,11 +27,15 @@ export async function accept(
   return { isKept: !accepted.replayed, accepted };
 }
 
-/** Does `work` with a new staging directory, and removes it unless a new run has taken it over. */
+/**
+ * Does `work` with a new staging directory, and removes it unless a new run has taken it over. Throws what
+ * `work` throws, and `insufficient_storage` where there is hardly any room.
+ */
 export async function withStagingDirectory<T extends { isKept: boolean }>(
-  ports: Pick<UploadPorts, 'staging' | 'log'>,
+  ports: Pick<UploadPorts, 'staging' | 'room' | 'log'>,
   work: (directory: string) => Promise<T>,
 ): Promise<T> {
+  await ports.room();
   const directory = await ports.staging.create();
   const discard = (): Promise<void> =>
     ports.staging

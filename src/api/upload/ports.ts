@@ -23,6 +23,8 @@ export interface UploadPorts extends HttpPorts, BodyPorts {
   configured: Current<UploadAccess>;
   queue: JobQueue;
   staging: StagingArea;
+  /** Throws `insufficient_storage` if the disk of staging has hardly any room for another upload. */
+  room: () => Promise<void>;
   stage: StageUpload;
   /** Files of earlier uploads. */
   content: Pick<ContentStore, 'isOn' | 'missing'>;

@@ -71,8 +71,8 @@ export function takeUpload(ports: UploadPorts, form: UploadForm): RequestHandler
   return async (req, res) => {
     const { pipeline, admission, isDryRun, ...body } = await admit(ports, form, req, res);
     try {
-      if (req.headers.expect !== undefined) res.writeContinue();
       const outcome = await withStagingDirectory<Outcome>(ports, async (directory) => {
+        if (req.headers.expect !== undefined) res.writeContinue();
         const staged = await receive(ports, pipeline, directory, { req, ...body, keeps: !isDryRun });
         if (!isDryRun) return accept(ports, pipeline, admission, staged, requestContext(req).trace);
         return { isKept: false, plan: await planUpload(req, res, ports, { pipeline, staged }) };

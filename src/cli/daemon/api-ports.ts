@@ -5,6 +5,7 @@ import type { Tracer } from '../../core/tracing/span.ts';
 import type { Secrets } from '../../core/secrets.ts';
 import type { Coordinator } from '../../workers/coordinator.ts';
 import type { ContentStore } from '../../workers/content/content-store.ts';
+import { roomForUploads } from '../../workers/content/room-for-uploads.ts';
 import { stageWithContent } from '../../workers/content/stage-with-content.ts';
 import type { PartialUploads } from '../../workers/partial/partial-uploads.ts';
 import { cancelled } from '../../workers/refusals.ts';
@@ -87,6 +88,7 @@ export function apiPorts(foundation: Foundation, parts: ApiParts): ApiPorts {
     },
     queueDriver: config.server.queue.driver,
     staging: coordinator.staging,
+    room: roomForUploads({ directory: config.server.staging.directory, clock, content: parts.content }),
     partialUploads: parts.partialUploads,
     content: parts.content,
     stage: metrics === null ? stage : measuredStage(stage, metrics),

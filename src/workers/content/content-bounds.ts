@@ -1,4 +1,5 @@
 import { statfs } from 'node:fs/promises';
+import { leastRoom } from '../staging-check.ts';
 
 /** What bounds the files that are kept of uploads. */
 export interface ContentBounds {
@@ -32,14 +33,17 @@ export function contentBounds(
   };
 }
 
-/** Kept files are the first to go where the disk has less free than this share of it, or than these bytes. */
+/**
+ * Kept files are the first to go where the disk has less free than this share of it, or than these bytes; and
+ * in any case before uploads are refused.
+ */
 const reserveShare = 0.1;
 const reserveBytes = 2 ** 30;
 
 /** How many bytes a disk lacks of what has to stay free. Pure. */
 export function shortageOf(disk: { bsize: number; blocks: number; bavail: number }): number {
   const { bsize, blocks, bavail } = disk;
-  const reserve = Math.min(reserveShare * blocks * bsize, reserveBytes);
+  const reserve = Math.max(leastRoom, Math.min(reserveShare * blocks * bsize, reserveBytes));
   return Math.max(0, reserve - bavail * bsize);
 }
 

@@ -360,6 +360,7 @@ t.test('bounds follow what a pipeline takes, unless they are given', (t) => {
   t.equal(disk(100, 1), 0);
   t.equal(disk(100, 0.5), 2 ** 29, 'a gibibyte of a large disk');
   t.equal(disk(5, 0.25), 2 ** 28, 'a tenth of a small one');
+  t.equal(disk(2 ** -5, 2 ** -7), 2 ** 23, 'what uploads need of a tiny one');
   t.end();
 });
 
