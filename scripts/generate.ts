@@ -6,6 +6,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { openApiDocument } from '../src/api/openapi/document.ts';
 import { routes } from '../src/api/routes.ts';
+import { serviceUnit, type UnitSettings } from '../src/cli/commands/init/unit.ts';
 import { configJsonSchema } from '../src/core/config/json-schema.ts';
 import { apiTypes } from './api-types.ts';
 import { withCliReference } from './cli-reference.ts';
@@ -31,6 +32,10 @@ const generated: Generated[] = [
   { file: 'docs/hostile-archives.md', make: hostileArchiveReference },
   { file: 'schemas/openapi.json', make: () => json(openApiDocument(routes, '/')) },
   { file: 'src/client/generated/api-types.ts', make: () => apiTypes(openApiDocument(routes, '/')) },
+  unit('waybill', 'serve'),
+  unit('waybill-worker', 'worker'),
+  unit('waybill-weather', 'weather'),
+  unit('waybill-weather-feed', 'weather feed'),
   { file: 'docs/cli.md', make: () => withCliReference(read('docs/cli.md') ?? '') },
 ];
 
@@ -46,6 +51,11 @@ for (const { file, make } of generated) {
     writeFileSync(join(root, file), text);
     console.log(`wrote ${file}`);
   }
+}
+
+/** With no credential, since which there are the configuration says. */
+function unit(name: string, program: UnitSettings['program']): Generated {
+  return { file: `deploy/systemd/${name}.service`, make: () => serviceUnit({ program, credentials: [] }) };
 }
 
 function json(value: unknown): string {

@@ -28,8 +28,12 @@ export const needs = {
   },
   rclone: { programs: ['rclone'], packages: ['rclone'] },
   redis: { programs: ['redis-server', 'redis-cli'], packages: ['redis-server', 'redis-tools'] },
-  systemd: { programs: ['systemd-notify'], packages: ['systemd'] },
+  systemd: {
+    programs: ['systemd-notify', 'systemd-analyze', 'systemd-sysusers', 'systemd-tmpfiles'],
+    packages: ['systemd'],
+  },
   script: { programs: ['script'], packages: ['bsdutils'] },
+  strace: { programs: ['strace'], packages: ['strace'] },
   ssh: {
     programs: ['sshd', 'ssh-keygen', 'ssh-agent', 'ssh-add', 'sftp'],
     packages: ['openssh-server', 'openssh-client'],

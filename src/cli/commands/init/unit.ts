@@ -21,10 +21,10 @@ export const secretsOfServices = '/etc/waybill/secrets';
 
 /**
  * A unit that starts the program at boot, and again after failures, without a right that it can do without.
- * `systemd-analyze security` rates its exposure at 2.0 or less.
+ * `systemd-analyze security` rates its exposure below 2.
  */
 export function serviceUnit({ program, credentials }: UnitSettings): string {
-  return `# ${about[program]}. docs/operations.md says how it is installed.
+  return `# docs/operations.md says how it is installed.
 [Unit]
 Description=${about[program]}
 Wants=network-online.target
@@ -41,7 +41,7 @@ ExecStart=waybill ${program} --config ${configOfServices}
 ${credentialLines(credentials)}
 # Below /var/lib; the web server reads what is published there. Name other local destinations in
 # ReadWritePaths=, and let the user waybill write there.
-StateDirectory=waybill waybill/incoming waybill/public
+StateDirectory=${program === 'serve' ? 'waybill waybill/incoming waybill/public' : 'waybill'}
 StateDirectoryMode=0755
 WorkingDirectory=%S/waybill
 UMask=0022
@@ -51,9 +51,14 @@ KillMode=mixed
 TimeoutStopSec=60
 Restart=on-failure
 RestartSec=5
-# A mistake in the configuration or the secrets, which a restart does not mend.
+${
+  // The weather reader ends with 1 whatever keeps it from starting.
+  program === 'weather'
+    ? ''
+    : `# A mistake in the configuration or the secrets, which a restart does not mend.
 RestartPreventExitStatus=2
-
+`
+}
 NoNewPrivileges=yes
 CapabilityBoundingSet=
 AmbientCapabilities=
@@ -76,7 +81,7 @@ RestrictRealtime=yes
 RestrictSUIDSGID=yes
 RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6
 SystemCallArchitectures=native
-SystemCallFilter=@system-service
+SystemCallFilter=@system-service @pkey
 SystemCallFilter=~@privileged @resources
 SystemCallErrorNumber=EPERM
 # Not ProtectProc= and ProcSubset=: a publisher of another user would look as if it had ended, and its lease
