@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Test } from 'tap';
 import { createApp } from '../../src/api/app.ts';
+import { newEntrance } from '../../src/cli/daemon/entrance.ts';
 import { createBodyMemory } from '../../src/api/http/request/body-in-memory.ts';
 import { createStreams } from '../../src/api/live/streams.ts';
 import { measuredStage } from '../../src/api/upload/measured-stage.ts';
@@ -12,7 +13,7 @@ import { listen } from '../../src/api/http/listen.ts';
 import { createMetrics } from '../../src/api/metrics/metrics.ts';
 import type { ApiAccess, ApiPorts } from '../../src/api/ports.ts';
 import type { StageUpload } from '../../src/api/upload/ports.ts';
-import { systemClock } from '../../src/core/clock.ts';
+import { systemClock, type Clock } from '../../src/core/clock.ts';
 import { replaceable } from '../../src/core/current.ts';
 import { scopes } from '../../src/core/config/scopes.ts';
 import { digestOf } from '../../src/core/digest.ts';
@@ -75,6 +76,8 @@ export interface Api {
 }
 
 export interface ApiSettings {
+  /** By default the system's. */
+  clock?: Clock;
   http?: Partial<ApiPorts['http']>;
   stage?: StageUpload;
   draining?: boolean;
@@ -106,6 +109,7 @@ export interface ApiSettings {
  * `hook` one event is undelivered.
  */
 export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api> {
+  const { clock = systemClock } = settings;
   const directory = await mkdtemp(path.join(tmpdir(), 'waybill-api-'));
   // Beside the staging of what is whole, which the tests look into.
   const partial = await mkdtemp(path.join(tmpdir(), 'waybill-partial-'));
@@ -138,7 +142,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
   if (settings.draining === true) draining.abort();
   const queue = memoryQueue({
     ...http,
-    clock: systemClock,
+    clock,
     log,
     maxWaitingOf: () => settings.maxWaiting ?? null,
     onExpire: async () => undefined,
@@ -167,7 +171,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
         },
       },
     ],
-    clock: systemClock,
+    clock,
     log,
     onOutcome: () => undefined,
     undelivered,
@@ -222,7 +226,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
   });
   const partialUploads = await openPartialUploads({
     staging: partial,
-    clock: systemClock,
+    clock,
     log,
     settings: { maxUploads: 10, maxBytes: 10_000_000, retentionMs: 60_000, ...settings.resumable },
     holdWaitMs: settings.holdWaitMs ?? 10_000,
@@ -230,14 +234,14 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
   const content = await openContentStore({
     // Links are made within one file system, which that of temporary files is.
     staging: partial,
-    clock: systemClock,
+    clock,
     log,
     ...contentBounds({ mostBytes: 1_000_000, ageMs: 60_000, ...settings.keep }, () => 1_000_000),
     shortage: async () => 0,
   });
   const ports: Api['ports'] = {
     http,
-    clock: systemClock,
+    clock,
     log,
     logging: logControl(),
     configured,
@@ -250,7 +254,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     weather: createWeatherService({
       reader: settings.reader ?? emptyReader,
       text: createTextRenderer('templates/weather'),
-      clock: systemClock,
+      clock,
       settings: { cacheMs: 0, staleAfterMs: neverStale },
       observer: newWeatherObserver(log, metrics),
     }),
@@ -273,22 +277,25 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     streams: createStreams(http.maxStreams),
     draining: draining.signal,
     readiness: newReadiness({
-      clock: systemClock,
+      clock,
       log,
       checks: [
         ...(settings.checks ?? []),
         queueCheck(queue, { remedy: '' }),
-        ...stagingChecks(directory, systemClock, 0),
+        ...stagingChecks(directory, clock, 0),
       ],
       isDraining: () => draining.signal.aborted,
       weatherPulse: { isUp: () => settings.weatherIsUp ?? true },
     }),
   };
+  // As in the daemon, which listens before it can answer.
+  const entrance = newEntrance();
   const server = await listen(
-    createApp(ports),
+    entrance.listener,
     { ...http, headersTimeoutMs: settings.headersTimeoutMs ?? 30_000 },
     ports,
   );
+  entrance.open(createApp(ports));
   const { connections } = server;
   metrics.observe({
     driver: 'memory',

@@ -1,0 +1,60 @@
+import { once } from 'node:events';
+import net from 'node:net';
+import t, { type Test } from 'tap';
+import { listen } from '../../src/api/http/listen.ts';
+import { newEntrance } from '../../src/cli/daemon/entrance.ts';
+import { systemClock } from '../../src/core/clock.ts';
+import { silentLog } from '../../src/core/log.ts';
+import { logControl } from '../../src/core/log-control.ts';
+
+/** What comes while a daemon starts, and what becomes of it. */
+
+const badChunk = 'POST /bad HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n';
+
+async function knock(t: Test): Promise<{
+  /** Sends the bytes, and resolves with the first of the answer. */
+  send: (bytes: string) => Promise<string>;
+  /** Opens the entrance to a listener that answers with the path, and notes it. */
+  open: () => void;
+  handled: string[];
+}> {
+  const entrance = newEntrance();
+  const ports = { clock: systemClock, log: silentLog, logging: logControl(), metrics: null };
+  const options = { host: '127.0.0.1', port: 0, maxConnections: 10, uploadTimeoutMs: 60_000 };
+  const server = await listen(entrance.listener, options, ports);
+  t.teardown(() => server.close());
+  const handled: string[] = [];
+  const { port } = new URL(server.origin);
+  return {
+    handled,
+    open: () =>
+      entrance.open((req, res) => {
+        handled.push(`${req.url}${res.headersSent ? ', which was answered' : ''}`);
+        if (!res.headersSent) res.end(req.url);
+      }),
+    send: async (bytes) => {
+      const socket = net.connect({ host: '127.0.0.1', port: Number(port) });
+      t.teardown(() => socket.destroy());
+      socket.write(bytes);
+      const [chunk] = (await once(socket, 'data')) as [Buffer];
+      return chunk.toString('latin1');
+    },
+  };
+}
+
+t.test('what comes while the daemon starts is answered once it has, unless it is no HTTP', async (t) => {
+  const { send, open, handled } = await knock(t);
+  const early = send('GET /early HTTP/1.1\r\nHost: x\r\n\r\n');
+  t.match(await send(badChunk), /^HTTP\/1.1 400 [^]*"code":"malformed_request"/);
+  open();
+  t.match(await early, /^HTTP\/1.1 200 [^]*\/early/);
+  t.match(await send('GET /late HTTP/1.1\r\nHost: x\r\n\r\n'), /^HTTP\/1.1 200 [^]*\/late/);
+  t.same(handled, ['/early', '/late']);
+});
+
+t.test('a request that turns out to be no HTTP is handed on before that', async (t) => {
+  const { send, open, handled } = await knock(t);
+  open();
+  await send(badChunk);
+  t.same(handled, ['/bad']);
+});
