@@ -96,11 +96,12 @@ function listenForReload(log: Log): { serve(reload: () => Promise<unknown>): voi
   };
 }
 
-/** For a weather reader, which has no threads and reads its configuration once. */
-export function outliveOtherSignals(log: Log): void {
-  process.on('SIGHUP', () =>
-    log.warn({ signal: 'SIGHUP' }, 'the configuration is not read again; restart the daemon to apply it'),
-  );
+/**
+ * For a weather reader and a feeder, which have no threads and read their configuration once: SIGHUP and
+ * SIGUSR2 would end them in the middle of their work. `onHangUp` says that nothing was read again.
+ */
+export function outliveOtherSignals(onHangUp: () => void): void {
+  process.on('SIGHUP', onHangUp);
   process.on('SIGUSR2', () => undefined);
 }
 

@@ -189,6 +189,8 @@ t.test('a directory is watched, and a file loaded once it has settled', async (t
   writeFileSync(file('.first.part'), '{');
   renameSync(file('.first.part'), file('first.json'));
   await running.until(/failed +\S+first\.json +it is no JSON/);
+  for (const other of ['SIGUSR2', 'SIGHUP'] as const) running.child.kill(other);
+  await running.until(/SIGHUP: the configuration is not read again/);
   running.child.kill('SIGTERM');
   t.match(await running.ended, { status: 0 });
   t.match(running.told(), /^2 loaded, 0 unchanged, 0 skipped, 1 failed$/m);

@@ -125,6 +125,11 @@ t.test('the reader serves until it is told to stop', async (t) => {
         t.equal(response.status, 200, format);
         t.equal(response.headers.get('access-control-allow-origin'), headers.origin);
       }
+      for (const other of ['SIGUSR2', 'SIGHUP'] as const) started.child.kill(other);
+      const isOver = (): boolean => started.child.signalCode !== null;
+      while (!isOver() && !started.lines.some((line) => line.includes('is not read again')))
+        await new Promise((resolve) => setImmediate(resolve));
+      t.equal((await fetch(`${url}observations`)).status, 200, 'it serves on');
       started.child.kill(signal);
       t.equal(await started.ended, 0);
       t.match(started.lines.at(-1), /weather: stopped$/);

@@ -7,6 +7,7 @@ import type { Target } from '../../../core/weather/feed/tables/target.ts';
 import type { CommonOptions } from '../../options.ts';
 import { makeOutput, type Output } from '../../output.ts';
 import { setUp, type SetUp } from '../../set-up.ts';
+import { outliveOtherSignals } from '../../daemon-process.ts';
 import { listenForStop, untilStopped } from '../../stop-signal.ts';
 import { configFileOf } from './config-file.ts';
 import { feedReport, type FeedReport } from './feed-report.ts';
@@ -32,7 +33,7 @@ interface Feeding {
 
 /**
  * `waybill weather feed`: loads the files that are named and ends, or else feeds what the configuration
- * names, once or until SIGINT or SIGTERM, which is then its ordinary end.
+ * names, once or until SIGINT or SIGTERM, which is then its ordinary end; SIGHUP and SIGUSR2 change nothing.
  */
 export async function feedWeather(paths: readonly string[], options: FeedOptions): Promise<number> {
   const output = makeOutput({ json: options.format === 'json', color: options.color });
@@ -47,6 +48,9 @@ export async function feedWeather(paths: readonly string[], options: FeedOptions
     return untilStopped((signal) =>
       withDatabase({ output, options, signal, kind: 'once' }, feedConfiguredOnce),
     );
+  outliveOtherSignals(() =>
+    output.note('SIGHUP: the configuration is not read again; restart the feeder to apply it'),
+  );
   const stopping = new AbortController();
   const stop = listenForStop((signal) => {
     output.note(`${signal}: stopping; once more to end at once`);

@@ -22,7 +22,9 @@ export async function readWeather({ config, verbose }: WeatherOptions): Promise<
   const redaction = newRedaction();
   const logging = logControl({ verbose });
   const log = weatherLog(redaction, logging);
-  outliveOtherSignals(log);
+  outliveOtherSignals(() =>
+    log.warn({ signal: 'SIGHUP' }, 'the configuration is not read again; restart the daemon to apply it'),
+  );
   const stop = listenForStop((signal) => log.info({ signal }, 'stopping; once more to end at once'));
   try {
     const served = await serveWeather({
