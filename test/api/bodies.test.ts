@@ -4,7 +4,7 @@ import { serve } from '../../src/cli/daemon/serve.ts';
 import { WaybillError } from '../../src/core/errors.ts';
 import { silentLog } from '../../src/core/log.ts';
 import { connect, startApi, tokens, uploadHead } from './harness.ts';
-import { answered, headOf, stalledClients, withBody } from './stalled-bodies.ts';
+import { answered, headOf, isHeldInMemory, pathOf, stalledClients, withBody } from './stalled-bodies.ts';
 
 /** The one rule for bodies, on every route that has one. */
 
@@ -103,6 +103,61 @@ t.test('sixty stalled documents hold no more memory than they may; the next is t
     body: Buffer.alloc(100_000, ' '),
   });
   t.equal(status, 200, 'what they held is free again');
+});
+
+t.test('a body of another type is 415 on every route that has one, and told what is taken', async (t) => {
+  const { origin } = await startApi(t);
+  for (const route of withBody) {
+    const { method, type } = route;
+    const path = await pathOf(origin, route);
+    const others = [{ type: 'application/x-other' }, { type: `${type}\r\nContent-Encoding: gzip` }];
+    for (const other of others) {
+      const { socket, until } = await connect(t, origin);
+      socket.write(`${headOf({ ...route, ...other, path }, 1)}-`);
+      const answer = await until(answered);
+      const name = `${route.name} as ${other.type}`;
+      t.match(answer, /^HTTP\/1.1 415 [^]*"code":"unsupported_media_type"/, name);
+      const told = method === 'PATCH' ? /\r\nAccept-Patch: (.*)\r\n/i : /\r\nAccept-Post: (.*)\r\n/i;
+      t.ok(
+        told
+          .exec(answer)?.[1]
+          ?.split(', ')
+          .includes(type.split(';')[0] ?? ''),
+        name,
+      );
+      socket.destroy();
+    }
+  }
+});
+
+t.test('a document that does not end is refused, on every route that has one', async (t) => {
+  const { origin } = await startApi(t);
+  const chunk = Buffer.concat([Buffer.from('10000\r\n'), Buffer.alloc(0x10000, ' '), Buffer.from('\r\n')]);
+  for (const route of withBody.filter(isHeldInMemory)) {
+    const { socket, until } = await connect(t, origin);
+    socket.write(headOf(route).replace('Content-Length: 1000', 'Transfer-Encoding: chunked'));
+    const pump = (): void => {
+      while (!socket.destroyed && socket.write(chunk));
+      socket.once('drain', pump);
+    };
+    pump();
+    const answer = await until(answered);
+    t.match(answer, /^HTTP\/1.1 4(00|13) [^]*"code":"(invalid_request|upload_too_large)"/, route.name);
+    socket.destroy();
+  }
+});
+
+t.test('a document whose length is too much is not asked for', async (t) => {
+  const { origin } = await startApi(t);
+  const documents = withBody.filter(({ type }) => type === 'application/json');
+  t.ok(documents.length > 5);
+  for (const route of documents) {
+    const { socket, until } = await connect(t, origin);
+    socket.write(headOf(route, 20_000_000).replace('Host: x', 'Host: x\r\nExpect: 100-continue'));
+    const answer = await until(/\r\n\r\n/);
+    t.match(answer, /^HTTP\/1.1 4(00|13) /, route.name);
+    socket.destroy();
+  }
 });
 
 t.test('a client that waits to be asked for its document is asked', async (t) => {

@@ -20,6 +20,10 @@ export const withBody = routes.flatMap(({ method, body, path, operationId, acces
   })),
 );
 
+/** Whether the body is a document or a form of documents; an archive goes to the disk as it comes. */
+export const isHeldInMemory = ({ name, type }: (typeof withBody)[number]): boolean =>
+  type === 'application/json' || name.startsWith('validateSceneMap');
+
 /** The head of such a request. */
 export const headOf = ({ method, path, type, token }: (typeof withBody)[number], length = 1000): string =>
   uploadHead(
@@ -33,7 +37,7 @@ export const headOf = ({ method, path, type, token }: (typeof withBody)[number],
   ).replace('POST', method);
 
 /** Its path, where the route is about an upload: that of a new one. */
-async function pathOf(origin: string, { path }: (typeof withBody)[number]): Promise<string> {
+export async function pathOf(origin: string, { path }: (typeof withBody)[number]): Promise<string> {
   if (!path.includes('{upload_id}')) return path;
   return new URL(await begin(origin, 1000, { pipeline: 'docs', token: tokens.docs })).pathname;
 }

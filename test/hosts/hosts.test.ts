@@ -249,6 +249,7 @@ t.test(
       const text = await (await fetch(`${url}metrics`)).text();
       for (const name of ['waybill_build_info', 'waybill_worker_threads', 'waybill_event_loop_lag_seconds'])
         t.match(text, new RegExp(`^# TYPE ${name} `, 'm'));
+      t.match(text, /^waybill_event_loop_lag_seconds_count [1-9]/m, 'it is measured');
       t.match(text, /^process_cpu_seconds_total /m);
     }
     for (const launched of [worker, both, alone]) t.equal(await launched.kill('SIGTERM'), 0);
