@@ -4,6 +4,7 @@ import path from 'node:path';
 import { customAlphabet } from 'nanoid';
 import type { Breathe } from '../core/breath.ts';
 import { WaybillError } from '../core/errors.ts';
+import { errnoOf } from '../core/storage/local/errors.ts';
 import type { StagingArea } from './coordinator.ts';
 
 /*
@@ -33,7 +34,8 @@ export async function newUploadDirectory(staging: string): Promise<string> {
   const directory = path.join(staging, `upload-${randomName()}`);
   try {
     mkdirSync(directory, { mode: 0o700 });
-  } catch {
+  } catch (error) {
+    if (errnoOf(error) !== 'ENOENT') throw error;
     // The staging directory was removed underneath the daemon: it is made again.
     mkdirSync(directory, { recursive: true, mode: 0o700 });
   }
@@ -95,7 +97,7 @@ export async function sweepUploadDirectories(
   keep: ReadonlySet<string> = new Set(),
 ): Promise<string[]> {
   const entries = await readdir(staging, { withFileTypes: true }).catch((error: unknown) => {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return [];
+    if (errnoOf(error) === 'ENOENT') return [];
     throw error;
   });
   const names = entries

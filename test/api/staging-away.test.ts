@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { rm, writeFile } from 'node:fs/promises';
 import t from 'tap';
 import { newReadiness } from '../../src/api/health/readiness.ts';
@@ -5,6 +6,7 @@ import { stageUpload } from '../../src/core/bundle/staging.ts';
 import { WaybillError } from '../../src/core/errors.ts';
 import { silentLog } from '../../src/core/log.ts';
 import { bundleTar } from '../fixtures/tar.ts';
+import { mountTmpfs } from '../services/tmpfs.ts';
 import { manualClock } from '../workers/manual-clock.ts';
 import { connect, startApi, upload, uploadHead } from './harness.ts';
 
@@ -38,6 +40,21 @@ t.test('staging that cannot be used makes uploads and readiness 503 until it can
   t.match(String((failures[0]?.fields['err'] as { cause: unknown }).cause), stagingDirectory);
   await rm(stagingDirectory);
   t.equal((await fetch(`${origin}/healthz`)).status, 200);
+  t.equal((await upload(origin, { body })).status, 202);
+});
+
+t.test('staging that can be read only makes uploads and readiness 503 until it can be written', async (t) => {
+  const { origin, stagingDirectory } = await startApi(t, settings);
+  await mountTmpfs(t, stagingDirectory, '64m');
+  const remount = (how: 'ro' | 'rw'): unknown =>
+    execFileSync('mount', ['-o', `remount,${how}`, stagingDirectory]);
+  remount('ro');
+  for (const response of [await upload(origin, { body }), await fetch(`${origin}/readyz`)]) {
+    t.equal(response.status, 503);
+    t.match(await response.json(), { code: 'staging_unavailable', detail: /: EROFS/ });
+  }
+  remount('rw');
+  t.equal((await fetch(`${origin}/readyz`)).status, 200);
   t.equal((await upload(origin, { body })).status, 202);
 });
 

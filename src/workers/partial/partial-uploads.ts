@@ -2,6 +2,7 @@ import { customAlphabet } from 'nanoid';
 import type { Clock } from '../../core/clock.ts';
 import { WaybillError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
+import { errnoOf } from '../../core/storage/local/errors.ts';
 import { createHolds, type Hold } from './holds.ts';
 import { openPartialPlace, type PartialPlace } from './partial-place.ts';
 import {
@@ -32,11 +33,14 @@ export interface PartialUploads {
   of(caller: string, pipelineId: string): PartialUpload[];
   /** The right to change it, which another request may ask for. Throws `upload_locked`. */
   hold(id: string): Promise<Hold>;
-  /** Appends what comes, chunk by chunk: what was written before a failure stays. */
+  /**
+   * Appends what comes, chunk by chunk: what was written before a failure stays. Throws `upload_not_found` if
+   * its bytes were removed underneath: nothing can be made of it any more.
+   */
   write(id: string, offset: number, chunks: AsyncIterable<Uint8Array>): Promise<void>;
   /** Notes the length of an archive whose length was not known; at most `mostBytes`. */
   declareLength(id: string, length: number): Promise<void>;
-  /** All bytes of the archive. */
+  /** All bytes of the archive; reading them throws as `write` does. */
   open(id: string): AsyncIterable<Uint8Array>;
   /** A run was accepted: its bytes go, and what came of it is remembered. */
   end(id: string, outcome: PartialOutcome): Promise<void>;
@@ -87,6 +91,19 @@ function partialUploads(
     known.delete(id);
     await place.files().remove(id);
   };
+  /** What comes of an upload whose file fails so. */
+  const failureOf = (id: string, error: unknown): unknown => {
+    if (errnoOf(error) !== 'ENOENT') return error;
+    known.delete(id);
+    return unknownUpload();
+  };
+  async function* bytesOf(id: string, length: number): AsyncGenerator<Uint8Array> {
+    try {
+      yield* place.files().open(id, length);
+    } catch (error) {
+      throw failureOf(id, error);
+    }
+  }
   const refuseIfFull = (bytes: number, others: readonly PartialUpload[]): void => {
     if (bytes > maxBytes) throw tooLarge(bytes, maxBytes);
     const taken = others.reduce((sum, upload) => sum + reservedBytes(upload), 0);
@@ -151,11 +168,17 @@ function partialUploads(
     },
     write: async (id, offset, chunks) => {
       const upload = get(id);
-      await place.files().write(id, offset, chunks, (bytes) => {
+      const onWritten = (bytes: number): void => {
         offset += bytes;
         upload.received = Math.max(upload.received, offset);
         upload.touchedAt = clock.now();
-      });
+      };
+      await place
+        .files()
+        .write(id, offset, chunks, onWritten)
+        .catch((error: unknown) => {
+          throw failureOf(id, error);
+        });
     },
     declareLength: async (id, length) => {
       const upload = get(id);
@@ -166,7 +189,7 @@ function partialUploads(
       const { length } = get(id);
       if (length === null)
         throw new WaybillError('internal_error', 'a partial upload without a length was opened');
-      return place.files().open(id, length);
+      return bytesOf(id, length);
     },
     end: async (id, outcome) => {
       const upload = get(id);

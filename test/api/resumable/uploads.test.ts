@@ -1,6 +1,8 @@
+import { rm, writeFile } from 'node:fs/promises';
 import http from 'node:http';
+import path from 'node:path';
 import t from 'tap';
-import { connect, startApi, tokens, upload, type Api } from '../harness.ts';
+import { connect, startApi, tokens, upload, uploadHead, type Api } from '../harness.ts';
 import { WaybillError } from '../../../src/core/errors.ts';
 import { begin, offsetOf, send, tus } from './tus.ts';
 
@@ -226,6 +228,50 @@ t.test('a full disk refuses what it has no room for, and keeps the rest', async 
   };
   t.equal(await codeOf(await send(url, 0, 'abc')), 'insufficient_storage');
   t.equal(await offsetOf(url), 3);
+});
+
+t.test('the last byte is 503 while staging cannot be used, and counts once it can', async (t) => {
+  const api = await startApi(t);
+  const url = await begin(api.origin, 6);
+  await rm(api.stagingDirectory, { recursive: true });
+  await writeFile(api.stagingDirectory, 'a file where the directory was');
+  const refused = await send(url, 0, 'abcdef');
+  t.same([refused.status, await codeOf(refused)], [503, 'staging_unavailable']);
+  t.equal(await offsetOf(url), 5);
+  await rm(api.stagingDirectory);
+  const last = await send(url, 5, 'f');
+  t.equal(last.status, 204);
+  t.equal((await recordOf(api, last))?.status, 'queued');
+});
+
+t.test('an upload whose bytes were removed underneath is gone, and others are begun', async (t) => {
+  const api = await startApi(t);
+  const partial = path.join(path.dirname(api.contentDirectory), 'partial');
+  const removed = await begin(api.origin, 6);
+  t.equal((await send(removed, 0, 'abc')).status, 204);
+  await rm(partial, { recursive: true });
+  t.equal(await codeOf(await send(removed, 3, 'def')), 'upload_not_found');
+  t.equal(await offsetOf(removed), null, 'its client begins anew, and does not try for ever');
+
+  const removedWhileSent = await begin(api.origin, 6);
+  const { socket, until } = await connect(t, api.origin);
+  const headers = {
+    'Tus-Resumable': '1.0.0',
+    'Upload-Offset': 0,
+    'Content-Type': 'application/offset+octet-stream',
+    'Content-Length': 6,
+  };
+  socket.write(uploadHead(headers, new URL(removedWhileSent).pathname).replace('POST', 'PATCH'));
+  socket.write('abc');
+  const id = removedWhileSent.split('/').at(-1) ?? '';
+  while (api.ports.partialUploads.find(id)?.received !== 3) await new Promise(setImmediate);
+  await rm(partial, { recursive: true });
+  socket.write('def');
+  t.match(await until(/\r\n\r\n\{.*\}/), /^HTTP\/1.1 404 [^]*"code":"upload_not_found"/);
+  t.equal(await offsetOf(removedWhileSent), null);
+
+  const next = await begin(api.origin, 6);
+  t.equal((await send(next, 0, 'abcdef')).status, 204);
 });
 
 t.test('metrics count an upload once, by what came of it', async (t) => {
