@@ -9,6 +9,7 @@ import { logControl } from '../../src/core/log-control.ts';
 
 /** What comes while a daemon starts, and what becomes of it. */
 
+const badCoding = 'POST /bad HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n';
 const badChunk = 'POST /bad HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n';
 
 async function knock(t: Test): Promise<{
@@ -46,6 +47,7 @@ t.test('what comes while the daemon starts is answered once it has, unless it is
   const { send, open, handled } = await knock(t);
   const early = send('GET /early HTTP/1.1\r\nHost: x\r\n\r\n');
   t.match(await send(badChunk), /^HTTP\/1.1 400 [^]*"code":"malformed_request"/);
+  t.match(await send(badCoding), /^HTTP\/1.1 501 [^]*"code":"unsupported_transfer_coding"/);
   open();
   t.match(await early, /^HTTP\/1.1 200 [^]*\/early/);
   t.match(await send('GET /late HTTP/1.1\r\nHost: x\r\n\r\n'), /^HTTP\/1.1 200 [^]*\/late/);

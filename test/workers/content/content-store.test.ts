@@ -27,7 +27,7 @@ import { manualClock, type ManualClock } from '../manual-clock.ts';
 
 const block = 4096;
 
-interface Settings extends Partial<Pick<ContentOptions, 'log' | 'shortage'>> {
+interface Settings extends Partial<Pick<ContentOptions, 'log' | 'shortage' | 'breathe'>> {
   mostBytes?: number;
   ageMs?: number;
 }
@@ -377,6 +377,16 @@ t.test('a process with too many open files takes no file for damaged', async (t)
   const command = `ulimit -n 128 && exec "$0" --import=tsx --input-type=module -e "$1"`;
   const { stdout, stderr } = spawnSync('sh', ['-c', command, process.execPath, script], { encoding: 'utf8' });
   t.equal(stdout, 'EMFILE\n', stderr);
+});
+
+t.test('whoever else works on the event loop is let in before each file that is kept', async (t) => {
+  const { staging, open, file } = place(t);
+  const seen: number[] = [];
+  const breathe = async (): Promise<void> => void seen.push(onDisk(staging));
+  const store = await open({ breathe });
+  await store.of('maps').keep([file('a'), file('bb'), file('ccc')]);
+  t.same(seen, [0, 1, 3]);
+  await store.close();
 });
 
 t.test('200 uploads at once never make it more than it may be', async (t) => {
