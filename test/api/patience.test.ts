@@ -87,6 +87,23 @@ t.test('a server that closes waits six seconds for its last answers, and no long
   t.equal(await closed.catch(() => ''), '');
 });
 
+t.test('what sent no HTTP and goes on for ever is cut off, however fast it is', async (t) => {
+  const { server } = await silentServer(t, manualClock());
+  const { port } = new URL(server.origin);
+  const client = net.connect({ host: '127.0.0.1', port: Number(port), allowHalfOpen: true });
+  t.teardown(() => client.destroy());
+  const pump = (): void => {
+    while (!client.destroyed && client.write(Buffer.alloc(0x100000)));
+    client.once('drain', pump);
+  };
+  // The reset is what is asked for here.
+  client.on('error', () => undefined).resume();
+  client.write('no HTTP\r\n\r\n');
+  pump();
+  await new Promise((resolve) => client.once('close', resolve));
+  t.ok(client.bytesWritten > 64 * 0x100000, `after ${client.bytesWritten} bytes`);
+});
+
 t.test('what sent no HTTP and does not go keeps its connection for five seconds', async (t) => {
   const clock = manualClock();
   const { server } = await silentServer(t, clock);

@@ -3,6 +3,7 @@ import http from 'node:http';
 import path from 'node:path';
 import t from 'tap';
 import { connect, startApi, tokens, upload, uploadHead, type Api } from '../harness.ts';
+import { runResult } from '../../contract/queue.ts';
 import { WaybillError } from '../../../src/core/errors.ts';
 import { begin, offsetOf, send, tus } from './tus.ts';
 
@@ -107,6 +108,23 @@ t.test('a key means what it means for an upload in one request', async (t) => {
   await send(begun, 0, 'a');
   await begin(api.origin, 3, { headers });
   t.equal(await offsetOf(begun), 1, 'and one that is being sent is not');
+});
+
+t.test('a key whose run has failed starts another where that was asked for at the beginning', async (t) => {
+  const api = await startApi(t);
+  await api.ports.queue.start(async () => runResult('failed'));
+  const headers = { 'idempotency-key': 'k' };
+  const runOf = async (query = ''): Promise<string> => {
+    const last = await send(await begin(api.origin, 3, { headers, query }), 0, 'abc');
+    const id = last.headers.get('location')?.split('/').at(-1) ?? 'none';
+    await api.ports.queue.untilFinished(id, new AbortController().signal);
+    return id;
+  };
+  const first = await runOf();
+  t.equal(await runOf(), first);
+  const second = await runOf('?rerun_failed=true');
+  t.not(second, first);
+  t.equal((await api.ports.queue.find(second))?.status, 'failed');
 });
 
 t.test('offsets, versions, types and strangers are refused', async (t) => {
