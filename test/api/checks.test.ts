@@ -190,6 +190,20 @@ t.test('a key with the same bundle replays the first answer; with another it is 
   t.equal((await staged()).length, 1, 'only the first upload is staged');
 });
 
+t.test('a dry run neither minds what its key is used for, nor uses it', async (t) => {
+  const { origin, ports } = await startApi(t);
+  const headers = { 'idempotency-key': 'k' };
+  const idempotency = { caller: 'ci', key: 'k', rerunFailed: false };
+  const other = await ports.queue.reserve({ pipelineId: 'maps', idempotency });
+  const dryRun = (): Promise<Response> => upload(origin, { headers, query: '?dry_run=true' });
+  t.equal((await upload(origin, { headers })).status, 409);
+  t.equal((await dryRun()).status, 200);
+  await other.release();
+  t.equal((await dryRun()).status, 200);
+  const first = await upload(origin, { headers });
+  t.same([first.status, first.headers.get('idempotency-replayed')], [202, null]);
+});
+
 t.test('a draining daemon refuses uploads and is not ready', async (t) => {
   const { origin, ports } = await startApi(t, { draining: true });
   ports.queue.drain();

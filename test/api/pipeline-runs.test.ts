@@ -269,8 +269,16 @@ t.test('a held answer comes when its time is over, and when the daemon begins to
   ]);
   t.equal(unchanged.status, 304, 'nothing has changed in that second');
   t.match(await running.json(), { status: 'running' });
+  const { queue } = api.ports;
+  const untilFinished = queue.untilFinished.bind(queue);
+  const isHeld = new Promise<void>((resolve) => {
+    queue.untilFinished = (...call) => {
+      resolve();
+      return untilFinished(...call);
+    };
+  });
   const held = fetch(`${url}?wait=60`);
-  await new Promise((resolve) => setImmediate(resolve));
+  await isHeld;
   api.drain();
   t.match(await (await held).json(), { status: 'running' });
   t.match(

@@ -493,7 +493,8 @@ t.test(
     t.teardown(() => api.close());
     const phases: string[] = [];
     const listen = { host: '127.0.0.1', port: 0 };
-    const worker = await work({ ...options, listen, onReload: (phase) => void phases.push(phase) });
+    const logging = logControl();
+    const worker = await work({ ...options, logging, listen, onReload: (phase) => void phases.push(phase) });
     t.teardown(() => worker.close());
     const yaml = readFileSync(place.config, 'utf8').replace('[p1]', '[p1, p2]');
     const more = `  - {id: p2, source: {backend: http_upload}, destinations: [{id: web, backend: local, path: ./public/p2}]}\n`;
@@ -504,9 +505,13 @@ t.test(
     t.match(await follow(api.url, waiting), { status: 'succeeded', pipeline_id: 'p2' });
     t.ok(existsSync(path.join(place.root, 'public/p2/one/data.bin')));
 
+    writeFileSync(place.config, `log: {level: error, requests: errors}\n${yaml}${more}`);
+    t.same((await worker.reload()).changed, ['log']);
+    t.same([logging.requests, logging.shows('warn'), logging.shows('error')], ['errors', false, true]);
+
     writeFileSync(place.config, `${yaml}${more}servr: {}\n`);
     await t.rejects(worker.reload(), { code: 'reload_refused' });
-    t.same(phases, ['begun', 'ended', 'begun', 'ended']);
+    t.same(phases, ['begun', 'ended', 'begun', 'ended', 'begun', 'ended']);
     t.match(await (await fetch(`${worker.url}metrics`)).text(), /^waybill_config_last_reload_successful 0$/m);
 
     writeFileSync(place.config, `${yaml}${more.replaceAll('p2', 'p3')}`.replace('p2', 'p3'));

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
 import t from 'tap';
@@ -329,6 +329,33 @@ t.test('a run of a pipeline with a source of its own is taken by a worker like a
   });
   t.match(await follow(api.url, await acceptedId(started)), { status: 'succeeded' });
   t.equal(readFileSync(path.join(place.root, 'public/files/one/a.txt'), 'utf8'), 'hello');
+});
+
+t.test('a dry run is planned by the API that got it, and leaves nothing on any host', async (t) => {
+  const redis = await startRedis();
+  t.teardown(() => redis.close());
+  const place = layOut(t, { redisUrl: redis.url });
+  const api = await launchApi(t, place);
+  const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/x-tar' };
+  const response = await fetch(`${api.url}v1/pipelines/p1/upload?dry_run=true`, {
+    method: 'POST',
+    headers,
+    body: new Uint8Array(bundle('one')),
+  });
+  t.equal(response.status, 200);
+  const { pipelines } = (await response.json()) as {
+    pipelines: { destinations: { actions: { action: string }[] }[] }[];
+  };
+  t.equal(pipelines[0]?.destinations[0]?.actions[0]?.action, 'publish_new');
+  t.notOk(existsSync(path.join(place.root, 'public/p1/one')));
+  const listed = await fetch(`${api.url}v1/pipelines/p1/runs`, { headers });
+  t.same(await listed.json(), { runs: [], next: null, paused: null });
+  const staged = readdirSync(place.root, { recursive: true, encoding: 'utf8' });
+  t.same(
+    staged.filter((name) => name.includes('upload-')),
+    [],
+  );
+  t.equal(await api.kill('SIGTERM'), 0);
 });
 
 t.test('the board of the queues is behind the admin token, and answers below the base path', async (t) => {
