@@ -1,28 +1,8 @@
 #!/usr/bin/env node
-import { readFileSync } from 'node:fs';
-import { Command, CommanderError } from 'commander';
+import { CommanderError } from 'commander';
 import { asWaybillError, type WaybillError } from '../core/errors.ts';
-import { configCommand } from './commands/config/command.ts';
-import { initCommand } from './commands/init/command.ts';
-import { inspectCommand } from './commands/inspect/command.ts';
-import { notifyCommand } from './commands/notify/command.ts';
-import { packCommand } from './commands/pack/command.ts';
-import { pipelinesCommand } from './commands/pipelines/command.ts';
-import { pruneCommand } from './commands/prune/command.ts';
-import { pushCommand } from './commands/push/command.ts';
-import { reconcileStateCommand } from './commands/reconcile-state/command.ts';
-import { releasesCommand } from './commands/releases/command.ts';
-import { reloadCommand } from './commands/reload/command.ts';
-import { runCommand } from './commands/run/command.ts';
-import { runsCommand } from './commands/runs/command.ts';
-import { sceneMapCommand } from './commands/scene-map/command.ts';
-import { serveCommand } from './commands/serve/command.ts';
-import { unpublishCommand } from './commands/unpublish/command.ts';
-import { validateCommand } from './commands/validate/command.ts';
-import { verifyCommand } from './commands/verify/command.ts';
-import { weatherCommand } from './commands/weather/command.ts';
-import { workerCommand } from './commands/worker/command.ts';
 import { exitCodes } from './exit-codes.ts';
+import { makeProgram, takesColour } from './program.ts';
 import { singleDashConfig } from './single-dash-config.ts';
 
 /**
@@ -36,61 +16,7 @@ for (const stream of [process.stdout, process.stderr])
     process.exit(error.code === 'EPIPE' ? (process.exitCode ?? 0) : 1),
   );
 
-const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
-  version: string;
-};
-
-const program = new Command('waybill')
-  .description(
-    'Publishes bundles of files to destinations with a managed catalog, from the command line or as a daemon.',
-  )
-  .version(version, '--version', 'print the version')
-  .helpOption('-h, --help', 'print help')
-  .option('--no-color', 'no colours, whatever the terminal')
-  .configureHelp({ showGlobalOptions: true })
-  .configureOutput({ outputError: (text, write) => write(restyled(text)) })
-  .hook('preAction', (_, command) => {
-    command.setOptionValue('color', takesColour());
-    // Here and not as defaults, so that the help does not list a default for every switch.
-    for (const option of command.options)
-      if (option.isBoolean() && command.getOptionValue(option.attributeName()) === undefined)
-        command.setOptionValue(option.attributeName(), false);
-  })
-  .showSuggestionAfterError()
-  .showHelpAfterError('next   waybill <command> --help shows what it takes')
-  .exitOverride()
-  .addHelpText(
-    'after',
-    `
-Exit codes: 0 done, 1 something failed (a destination, a validation), 2 usage, configuration or secrets.
-Data goes to stdout; diagnostics and progress go to stderr.`,
-  );
-
-for (const add of [
-  initCommand,
-  runCommand,
-  validateCommand,
-  inspectCommand,
-  verifyCommand,
-  reconcileStateCommand,
-  pruneCommand,
-  unpublishCommand,
-  releasesCommand,
-  packCommand,
-  pushCommand,
-  runsCommand,
-  pipelinesCommand,
-  serveCommand,
-  weatherCommand,
-  workerCommand,
-  reloadCommand,
-  notifyCommand,
-  configCommand,
-  sceneMapCommand,
-])
-  program.addCommand(add());
-for (const group of program.commands)
-  for (const each of [group, ...group.commands]) each.copyInheritedSettings(program);
+const program = makeProgram();
 
 void main();
 
@@ -98,7 +24,7 @@ async function main(): Promise<void> {
   try {
     await program.parseAsync(argumentsOf(process.argv));
   } catch (error) {
-    if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? 0 : 2;
+    if (error instanceof CommanderError) await reportUsage(error);
     else await report(asWaybillError(error), error);
   }
 }
@@ -110,17 +36,25 @@ function argumentsOf(argv: readonly string[]): string[] {
 
 async function report(failure: WaybillError, thrown: unknown): Promise<void> {
   const { printError } = await import('./output.ts');
-  printError(failure, { color: takesColour() });
+  printError(failure, { color: takesColour(program), json: asksForJson(process.argv) });
   if (failure.code === 'internal_error' && thrown instanceof Error)
     process.stderr.write(`${thrown.stack ?? ''}\n`);
   process.exitCode = exitCodes[failure.code];
 }
 
-/** Gives commander's errors the form of all others. */
-function restyled(text: string): string {
-  return text.replace(/^error: /, 'error  ').replace(/^\((Did you mean .*)\)$/m, 'next   $1');
+/** Commander has told people already. */
+async function reportUsage({ exitCode, message }: CommanderError): Promise<void> {
+  process.exitCode = exitCode === 0 ? 0 : 2;
+  if (exitCode === 0 || !message.startsWith('error: ') || !asksForJson(process.argv)) return;
+  const { printErrorDocument } = await import('./output.ts');
+  const [what = '', guess] = message.slice('error: '.length).split('\n');
+  const hint = guess?.replace(/^\((.*)\)$/, '$1') ?? 'waybill <command> --help shows what it takes';
+  printErrorDocument({ code: 'usage', message: what, hint, retryable: false, findings: [] });
 }
 
-function takesColour(): boolean {
-  return program.opts<{ color: boolean }>().color;
+/** Asked of the arguments, since what commander refuses has no options. */
+function asksForJson(argv: readonly string[]): boolean {
+  return argv.some(
+    (each, at) => each === '--format=json' || (each === '--format' && argv[at + 1] === 'json'),
+  );
 }

@@ -1,7 +1,7 @@
 import { isatty } from 'node:tty';
 import { stripVTControlCharacters } from 'node:util';
 import pc from 'picocolors';
-import type { WaybillError } from '../core/errors.ts';
+import { errorRecord, type ErrorRecord, type WaybillError } from '../core/errors.ts';
 import { describeFinding, type Finding } from '../core/finding.ts';
 import { jsonDocument } from '../core/json-document.ts';
 import { silentLog, type Log } from '../core/log.ts';
@@ -17,6 +17,8 @@ export interface Output {
   readonly note: (text: string) => void;
   /** The one JSON document of a command. */
   readonly json: (kind: string, body: object) => void;
+  /** One of many documents, each on a line. */
+  readonly jsonLine: (kind: string, body: object) => void;
   /**
    * Writes warnings of the core to stderr in either format, such as a lease that could not be renewed or a
    * call that is retried, and the events of notifiers of kind `log`.
@@ -40,7 +42,8 @@ export function makeOutput(options: { json: boolean; color: boolean }): Output {
     note(text) {
       if (!options.json) err.line(`note  ${text}`);
     },
-    json: (kind, body) => void process.stdout.write(`${jsonDocument(kind, body, 2)}\n`),
+    json: (kind, body) => printDocument(kind, body, 2),
+    jsonLine: (kind, body) => printDocument(kind, body, 0),
     log: {
       ...silentLog,
       info(fields) {
@@ -51,12 +54,36 @@ export function makeOutput(options: { json: boolean; color: boolean }): Output {
   };
 }
 
-/** Prints what failed, all its findings, and what to do next. */
-export function printError(error: WaybillError, options: { color: boolean }): void {
+let isDocumentPrinted = false;
+
+function printDocument(kind: string, body: object, indent: number): void {
+  isDocumentPrinted = true;
+  process.stdout.write(`${jsonDocument(kind, body, indent)}\n`);
+}
+
+/** The document of a command that failed before it had one of its own; nothing if it had. */
+export function printErrorDocument(error: ErrorRecord): void {
+  if (!isDocumentPrinted) printDocument('error', { error }, 2);
+}
+
+/**
+ * Prints what failed, all its findings, and what to do next: for people on stderr and, where JSON is asked
+ * for, as a document on stdout as well.
+ */
+export function printError(error: WaybillError, options: { color: boolean; json: boolean }): void {
+  if (options.json) printErrorDocument(errorRecord(error));
   const { line, style } = lineWriter(process.stderr, options.color);
   line(`${style.red('error')}  ${error.message}`);
-  for (const finding of error.findings) line(`       ${describeFinding(finding)}`);
+  for (const finding of error.findings)
+    if (!isTold(error.message, finding)) line(`       ${describeFinding(finding)}`);
   if (error.hint !== undefined) line(`${style.cyan('next')}   ${error.hint}`);
+}
+
+/** Whether the message of an error says by itself what the finding says. */
+function isTold(message: string, { code, file, message: found }: Finding): boolean {
+  const [, name] = code === 'secret_missing' ? (/^the secret (\S+), /.exec(found) ?? []) : [];
+  if (name !== undefined) return message.includes(` ${name} (needed by `);
+  return file !== null && message.includes(`${JSON.stringify(file)}: ${found}`);
 }
 
 /** Rows in columns as wide as their widest cell; the last is not padded. */

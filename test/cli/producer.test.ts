@@ -75,7 +75,6 @@ t.test('pack: what is wrong is named, and no archive is written', (t) => {
     [['gone'], /"gone" is no directory/],
     [['good', '-o', 'good/x.tgz'], /would lie in what it is made of/],
     [['good', '-o', 'nowhere/x.tgz'], /cannot be written/],
-    [['good', '-o', '-', '--format', 'json'], /standard output/],
     [['good', '--created', 'soon'], /RFC 3339/],
     [['good', '--name', '/a'], /absolute/],
     [['good', '--metadata', 'x'], /key=value/],
@@ -87,6 +86,9 @@ t.test('pack: what is wrong is named, and no archive is written', (t) => {
       { status: 2, stdout: '', stderr: said },
       args.join(' '),
     );
+  const both = waybill(['pack', 'good', '-o', '-', '--format', 'json'], { cwd: place });
+  t.match(both, { status: 2, stderr: /standard output/ });
+  t.match(document(t, both), { kind: 'error', error: { code: 'usage' } });
   t.match(waybill(['pack', 'good'], { cwd: place, env: { SOURCE_DATE_EPOCH: 'x' } }), { status: 2 });
   t.same(readdirSync(place).sort(), ['good', 'old.tgz', 'site']);
   t.end();

@@ -343,15 +343,21 @@ t.test('replacement removes what the bundle no longer has', async (t) => {
   t.notOk(existsSync(path.join(place, 'web/one/sub')));
 });
 
-t.test('a wrong configuration tells everything at once, on stderr alone', async (t) => {
+t.test('a wrong configuration tells everything at once, on stderr and in JSON', async (t) => {
   const place = t.testdir({
     'c.yml':
       'pipelines:\n  - id: Maps!\n    sauce: {}\n    destinations:\n      - {id: web, backend: local, workflow: sideways}\n',
   });
   const ended = waybill(['run', '-c', 'c.yml', '--format', 'json'], { cwd: place });
   t.equal(ended.status, 2);
-  t.equal(ended.stdout, '', 'no document on a fatal set-up');
+  const { error } = document(t, ended) as { error: { code: string; findings: { pointer: string }[] } };
+  t.equal(error.code, 'config_invalid');
   for (const told of [/c\.yml:2:\d+/, /sauce/, /workflow/, /path/]) t.match(ended.stderr, told);
+  for (const told of [/sauce/, /workflow/, /path/])
+    t.ok(
+      error.findings.some(({ pointer }) => told.test(pointer)),
+      String(told),
+    );
   t.match(waybill(['run', '-c', 'none.yml'], { cwd: place }), { status: 2, stdout: '', stderr: /none\.yml/ });
 });
 
@@ -370,7 +376,7 @@ t.test('secrets: fatal before any storage work, and one warning without values',
   for (const file of ['bad.yml', 'gone.yml']) {
     const ended = waybill(['run', '-c', file, '--format', 'json'], { cwd: place });
     t.equal(ended.status, 2, file);
-    t.equal(ended.stdout, '', file);
+    t.match(document(t, ended), { kind: 'error', error: { code: 'secrets_invalid' } }, file);
     t.notOk(existsSync(path.join(place, 'web')), `${file}: nothing was published`);
   }
   const ended = waybill(['run', '-c', 'c.yml'], { cwd: place, env: { TOKEN_CI: 'from-the-environment' } });

@@ -241,7 +241,8 @@ t.test(
     proxy.seen.length = 0;
     for (const env of [{ MAPS_KEY: 'k' }, { MAPS_KEY: 'k', MAPS_SECRET: '' }]) {
       const ended = await waybill(['run', '--config', config, '--format', 'json'], env);
-      t.match(ended, { status: 2, stdout: '', stderr: /MAPS_SECRET/ });
+      t.match(ended, { status: 2, stderr: /MAPS_SECRET/ });
+      t.match(document(t, ended), { kind: 'error', error: { code: 'secrets_invalid' } });
     }
     t.equal(proxy.seen.length, 0);
     const wrong = await waybill(['run', '--config', config], { ...secrets, MAPS_SECRET: 'wrong-0123456789' });

@@ -80,7 +80,10 @@ export async function listen(
     const why = cause instanceof Error ? cause.message : String(cause);
     throw new WaybillError('config_invalid', `${setting}: cannot listen on ${host}:${port}: ${why}`, {
       cause,
-      hint: 'choose a free port of this machine, or stop what has it',
+      hint:
+        cause instanceof Error && 'code' in cause && cause.code === 'EADDRNOTAVAIL'
+          ? 'name an address of this machine; 0.0.0.0 and [::] are all of them'
+          : 'choose a free port of this machine, or stop what has it',
     });
   }
   const bound = server.address() as AddressInfo;

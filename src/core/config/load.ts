@@ -153,7 +153,10 @@ async function readFile(file: string): Promise<Uint8Array | undefined> {
 }
 
 const unreadable: Readonly<Record<string, [string, string]>> = {
-  ENOENT: ['there is no such file', 'check the path given with --config'],
+  ENOENT: [
+    'there is no such file',
+    'check the path given with --config; waybill init writes a configuration to begin with',
+  ],
   EISDIR: ['it is a directory', 'name the file in it with --config'],
   ENOTDIR: ['a part of the path is no directory', 'check the path given with --config'],
   EACCES: ['permission denied', 'let the user that runs waybill read it'],

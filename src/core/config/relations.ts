@@ -9,6 +9,7 @@ import { destinationSchema, sourceSchema } from './schema/locations.ts';
 import { validationOptions } from './schema/schema.ts';
 import { isRemoteStaging, thisMachine } from './schema/staging.ts';
 import { didYouMean, type Fault } from './schema/findings.ts';
+import { pathFaults } from './path-relations.ts';
 import { resolvePath, type PathBase } from '../settings/values.ts';
 import type { KeyPath } from './yaml-text.ts';
 
@@ -40,6 +41,7 @@ export function relationFaults(document: unknown, base: PathBase): Fault[] {
     ...pipelines.flatMap(({ value, path }) => scheduleFaults(value, path)),
     ...uploadsWithoutToken(pipelines, tokens),
     ...stagingFaults(document, base),
+    ...pathFaults(document),
     ...(isMap(document) && isEmptyList(document['pipelines'] ?? []) && databases.length === 0
       ? [noPipelines]
       : []),
@@ -51,7 +53,7 @@ const noPipelines: Fault = {
   code: 'no_pipelines',
   path: ['pipelines'],
   part: 'key',
-  message: 'there are no pipelines, so there is nothing to publish',
+  message: 'there are no pipelines, so there is nothing to publish; waybill init writes one to begin with',
 };
 
 interface Item {

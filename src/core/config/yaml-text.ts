@@ -11,6 +11,7 @@ import {
   type Pair,
   type YAMLMap,
 } from 'yaml';
+import { indentationFault } from './yaml-indentation.ts';
 
 /** Keys and indexes from the top of the document to a value. */
 export type KeyPath = readonly (string | number)[];
@@ -76,16 +77,19 @@ export function readYaml(
     });
     const complaints = [...document.errors, ...document.warnings];
     if (complaints.length > 0) {
+      const misplaced = misplacedLine(text, complaints, at);
+      if (misplaced !== undefined)
+        return failed({ code: 'yaml_syntax', path: null, column: 1, ...misplaced });
       // Of several complaints about one place the first is the cause.
       const byPlace = new Map(complaints.toReversed().map((complaint) => [complaint.pos[0], complaint]));
       return failed(
         ...[...byPlace.values()]
           .toReversed()
-          .map(({ code, pos }) => syntax(pos[0], sentences[code] ?? `this is not valid YAML (${code})`)),
+          .map((complaint) => syntax(complaint.pos[0], sentenceFor(complaint))),
       );
     }
     if (document.contents === null || (isScalar(document.contents) && document.contents.value === null))
-      return failed(syntax(0, 'the file is empty'));
+      return failed(syntax(0, 'the file is empty; waybill init writes a configuration to begin with'));
     const { problems, fatal } = inspect(document, at);
     if (fatal) return failed(...problems);
     const value: unknown = document.toJS({ maxAliasCount });
@@ -96,6 +100,39 @@ export function readYaml(
     if (error instanceof ReferenceError) return failed(syntax(0, tooManyAliases));
     return failed(syntax(0, 'this is not valid YAML'));
   }
+}
+
+/** What the parser reports where a line is indented wrongly, in its own words for what it then lacks. */
+const ofIndentation = new Set([
+  ...['BAD_INDENT', 'BLOCK_AS_IMPLICIT_KEY', 'MISSING_CHAR', 'MULTILINE_IMPLICIT_KEY', 'UNEXPECTED_TOKEN'],
+]);
+
+/** The first line whose indentation explains what the parser stumbled over there or in the line before. */
+function misplacedLine(
+  text: string,
+  complaints: readonly Complaint[],
+  at: (offset: number) => Position,
+): { line: number; message: string } | undefined {
+  const [first] = complaints;
+  if (first === undefined || !ofIndentation.has(first.code) || unclosed.test(first.message)) return undefined;
+  const { line } = at(first.pos[0]);
+  for (const each of [line, line + 1]) {
+    const message = indentationFault(text, each);
+    if (message !== undefined) return { line: each, message };
+  }
+  return undefined;
+}
+
+type Complaint = Document.Parsed['errors'][number] | Document.Parsed['warnings'][number];
+
+/** Its text is the parser's own, but for the bracket. */
+const unclosed = /must be sufficiently indented and end with a ([\]}])$|expected to end with ([\]}])$/i;
+
+function sentenceFor({ code, message }: Complaint): string {
+  const [, bracket] = unclosed.exec(message) ?? [];
+  if (bracket !== undefined)
+    return `a "${bracket}" is missing before this place: a map or list was begun with "${bracket === '}' ? '{' : '['}" and not ended`;
+  return sentences[code] ?? `this is not valid YAML (${code})`;
 }
 
 const tooManyAliases = 'aliases ("*name") repeat their anchors too often, or an anchor holds itself';

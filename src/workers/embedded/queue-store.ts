@@ -1,5 +1,6 @@
-import { mkdirSync, statSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { statSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import { makeRoot } from '../../core/storage/local/root.ts';
 import type { Clock } from '../../core/clock.ts';
 import { WaybillError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
@@ -60,7 +61,7 @@ const patienceMs = 10_000;
 export async function openQueueStore(options: QueueStoreOptions): Promise<QueueStore> {
   const { directory } = options;
   const lock = await usable(directory, async () => {
-    mkdirSync(directory, { recursive: true, mode: 0o700 });
+    makeRoot({ label: 'queue' }, resolve(directory), 0o700);
     return lockDirectory(directory);
   });
   try {

@@ -1,5 +1,6 @@
-import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
+import { makeRoot } from '../../core/storage/local/root.ts';
 import { breathless } from '../../core/breath.ts';
 import { errorRecord, WaybillError } from '../../core/errors.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
@@ -118,15 +119,16 @@ export async function prepareStaging(
 ): Promise<{ swept: string[] }> {
   const probe = path.join(directory, '.waybill-probe');
   try {
-    await mkdir(directory, { recursive: true, mode: 0o700 });
+    makeRoot({ label: 'staging' }, path.resolve(directory), 0o700);
     await writeFile(probe, '');
     await rm(probe);
     return { swept: await sweepUploadDirectories(directory, keep) };
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
+    const hint = cause instanceof WaybillError && cause.hint !== undefined ? `${cause.hint}; ` : '';
     throw new WaybillError('config_invalid', `server.staging.directory ${directory} cannot be used: ${why}`, {
       cause,
-      hint: 'name a directory that the daemon may write, with room for the uploads that are retained',
+      hint: `${hint}name a directory that the daemon may write, with room for the uploads that are retained`,
     });
   }
 }

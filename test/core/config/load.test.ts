@@ -631,7 +631,7 @@ t.test('what is no YAML document in UTF-8 is told with its line', async (t) => {
     ['---\n', 1, /empty/],
     ['pipelines:\n\t- id: a\n', 2, /a tab is used as indentation/],
     ['pipelines: []\n---\npipelines: []\n', 2, /second document/],
-    ['pipelines: [\n', 2, /character is missing|indentation/],
+    ['pipelines: [\n', 2, /a "\]" is missing before this place/],
     ['secrets: {directory: "x}\n', 2, /missing/],
     ['a: b: c\n', 1, /spans|nested map/],
     [Buffer.from('pipelines: []\n# caf\xe9\n', 'latin1'), 2, /not UTF-8/],

@@ -1,5 +1,4 @@
 import type { Client, RunFilter, RunRecord } from '../../../client/client.ts';
-import { jsonDocument } from '../../../core/json-document.ts';
 import type { CommonOptions } from '../../options.ts';
 import { makeOutput, type Output } from '../../output.ts';
 import { openClient, withRemedies } from '../../remote/open-client.ts';
@@ -54,7 +53,7 @@ export async function followRuns(id: string | undefined, flags: FollowFlags): Pr
     const pipelines = flags.pipeline === undefined ? {} : { pipelines: flags.pipeline };
     for await (const run of client.runs.follow(id === undefined ? pipelines : { runId: id })) {
       last = run;
-      if (output.isJson) process.stdout.write(`${jsonDocument('run-record', { run }, 0)}\n`);
+      if (output.isJson) output.jsonLine('run-record', { run });
       else for (const line of runLines([run], output.style)) output.data(line);
     }
     if (last !== null && !output.isJson) printRun(last, output);

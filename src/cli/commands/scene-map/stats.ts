@@ -7,7 +7,7 @@ export async function countFile(io: SceneMapIo, file: string, format: 'text' | '
   const checked = await check(io, file, undefined, true);
   if (checked.map === null) return refuse(io, file, checked, 'An invalid document is not counted.');
   const stats = sceneMapStats(checked.map);
-  if (format === 'json') await printJson(io.stdout, stats);
+  if (format === 'json') await printJson(io.stdout, { kind: 'scene-map-stats', ...stats });
   else await print(io.stdout, printable(textStats(stats)));
   io.setExitCode(0);
 }

@@ -38,5 +38,8 @@ async function report(
       io.stdout,
       checked.flatMap(({ findings }) => findings.map((one) => `${githubAnnotation(one)}\n`)).join(''),
     );
-  await printJson(io.stdout, format === 'sarif' ? sarifReport(checked) : sceneMapReport(checked));
+  await printJson(
+    io.stdout,
+    format === 'sarif' ? sarifReport(checked) : { kind: 'scene-map-validate', ...sceneMapReport(checked) },
+  );
 }

@@ -77,7 +77,7 @@ async function ofDirectory(
   const found = bundlePath === '' ? null : await stat(bundlePath).catch(() => null);
   if (bundlePath === '' || (found !== null && !found.isDirectory()))
     throw new WaybillError('bundle_not_found', `"${bundlePath}" is no directory, and a bundle is one`, {
-      hint: 'name the directory that holds the manifest',
+      hint: 'name the directory that holds the manifest; waybill pack --manifest-only DIRECTORY writes one',
     });
   const storage = await localStorage(path.resolve(bundlePath), { readOnly: true, mustExist: true });
   const { candidates, invalid, warnings } = await discoverBundles(storage);
@@ -91,7 +91,7 @@ async function ofDirectory(
               .slice(0, 5)
               .map((candidate) => candidate.path)
               .join(', ')}`
-          : 'name the directory that holds the manifest',
+          : 'name the directory that holds the manifest; waybill pack --manifest-only DIRECTORY writes one',
     });
   const identity = { backend: 'local', id: path.resolve(bundlePath) } as const;
   return check(storage, { candidates: root, invalid: broken, warnings }, identity, { bar, filesRead: true });

@@ -15,7 +15,8 @@ export interface Fault {
     | 'same_location'
     | 'overlapping_locations'
     | 'upload_token_missing'
-    | 'no_pipelines';
+    | 'no_pipelines'
+    | 'variable_in_path';
   path: KeyPath;
   /** Where to point at, where that is not `path` itself (a missing key has no position). */
   at?: KeyPath;
@@ -112,6 +113,8 @@ function describe(value: unknown, place: { path: KeyPath; expected: string }): s
   if (Array.isArray(value)) return value.length === 0 ? 'an empty list' : 'a list';
   if (typeof value === 'object') return 'a map';
   if (value === '') return 'an empty text';
+  if (place.expected.startsWith('a map') && typeof value === 'string' && /^[\w-]+:\S/.test(value))
+    return 'a text that is no map, since no space stands after its colon';
   const kind =
     typeof value === 'string' ? 'the text' : typeof value === 'number' ? 'the number' : 'the value';
   if (typeof value !== 'string' && typeof value !== 'number' && typeof value !== 'boolean')

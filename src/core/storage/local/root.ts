@@ -45,10 +45,15 @@ export function requireDirectory(storage: Pick<Storage, 'label'>, root: string):
   try {
     found = statSync(root);
   } catch (error) {
-    throw localFailure(storage, root, error);
+    if (!isAbsent(error)) throw localFailure(storage, root, error);
+    const what = `${storage.label}: "${root}" is not there`;
+    const hint = `make it (mkdir -p ${root}), or correct the path`;
+    throw new WaybillError('storage_not_found', what, { hint, cause: error });
   }
   if (!found.isDirectory())
-    throw new WaybillError('storage_permanent', `${storage.label}: "${root}" is not a directory`);
+    throw new WaybillError('storage_permanent', `${storage.label}: "${root}" is not a directory`, {
+      hint: 'name a directory: move the file away, or correct the path',
+    });
 }
 
 /**
@@ -72,15 +77,15 @@ export function requireMakeableRoot(
 }
 
 /**
- * Makes the root, an absolute path, and the directories above it. Throws `storage_permanent` if a file or a
- * dangling link is in the way, `storage_denied` or the code of the system's error if a directory cannot be
- * made; the message names the first component at fault.
+ * Makes the root, an absolute path, and the directories above it, each with `mode`. Throws
+ * `storage_permanent` if a file or a dangling link is in the way, `storage_denied` or the code of the
+ * system's error if a directory cannot be made; the message names the first component at fault.
  */
-export function makeRoot(storage: Pick<Storage, 'label'>, root: string): void {
+export function makeRoot(storage: Pick<Storage, 'label'>, root: string, mode = 0o777): void {
   let attempt = 1;
   for (let missing = firstMissing(storage, root); missing !== null; missing = firstMissing(storage, root))
     try {
-      mkdirSync(missing);
+      mkdirSync(missing, { mode });
     } catch (error) {
       // Another process may have made it, or removed the one above it, meanwhile.
       const mayBeRace = errnoOf(error) === 'EEXIST' || errnoOf(error) === 'ENOENT';
@@ -115,14 +120,14 @@ function isDirectory(storage: Pick<Storage, 'label'>, component: string): boolea
 
 const fileInTheWay = {
   what: 'is not a directory',
-  hint: 'move it away, or correct the path of the destination',
+  hint: 'move it away, or correct the path',
 };
 
 function faultOfLink(component: string): { what: string; hint: string } {
   const what = `is a symbolic link to "${readlinkSync(component)}", which is not a directory`;
   return {
     what,
-    hint: 'make that directory (or mount what belongs there), or correct the path of the destination',
+    hint: 'make that directory (or mount what belongs there), or correct the path',
   };
 }
 
@@ -135,14 +140,14 @@ function cannotMake(storage: Pick<Storage, 'label'>, missing: string, error: unk
       storage,
       'storage_permanent',
       `"${missing}" cannot be made: "${parent}" is a view of the kernel (${view}) and holds no files`,
-      'correct the path of the destination',
+      'correct the path',
     );
   const failure = localFailure(storage, missing, error);
   const errno = errnoOf(error);
   const hint =
     errno === 'EACCES' || errno === 'EPERM'
       ? `let the user that waybill runs as write to "${parent}", or make "${missing}" and give it to that user`
-      : (failure.hint ?? 'correct the path of the destination');
+      : (failure.hint ?? 'correct the path');
   // Whatever is missing, it is no output of a publication.
   const code = failure.code === 'storage_not_found' ? 'storage_permanent' : failure.code;
   return rootFailure(storage, code, `"${missing}" cannot be made: ${errno ?? String(error)}`, hint, error);

@@ -59,7 +59,7 @@ export async function s3Storage(location: S3Location, options: S3StorageOptions)
   const label = describeS3(location);
   const wire = s3Client({
     location,
-    place: { label, bucket: location.bucket },
+    place: { label, bucket: location.bucket, endpoint: location.endpoint },
     credentials: credentials === null ? null : resolve(credentials, options.secrets, label),
     clock,
   });

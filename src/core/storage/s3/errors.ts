@@ -14,6 +14,8 @@ export interface S3Place {
   /** For messages. */
   label: string;
   bucket: string;
+  /** Where it was asked for; null or absent: AWS. */
+  endpoint?: string | null;
 }
 
 interface Meaning {
@@ -105,8 +107,20 @@ export function s3Error(place: S3Place, what: string, failure: S3Failure, now: D
   return new WaybillError(meaning.code, `${place.label}: ${what}: ${message}`, {
     // Not the error of the SDK, which contains access key ids and the signed text.
     cause: new S3AnswerError(failure),
-    ...(meaning.hint === undefined ? {} : { hint: meaning.hint }),
+    ...(meaning.hint === undefined ? {} : { hint: hintAt(place, meaning.hint) }),
   });
+}
+
+/** The key of a call, for messages; the place as a whole has none. */
+export function namedKey({ endpoint }: S3Place, key: string): string {
+  return key === '' ? (endpoint ?? 'the bucket') : JSON.stringify(key);
+}
+
+/** A hint to check the endpoint says which one it is. */
+export function hintAt({ endpoint }: S3Place, hint: string): string {
+  return typeof endpoint === 'string'
+    ? hint.replace(/^check endpoint/, `check endpoint (${endpoint})`)
+    : hint;
 }
 
 /** The server's answer, without secrets. */

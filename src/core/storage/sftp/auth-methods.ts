@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import ssh2, { type AnyAuthMethod, type ParsedKey } from 'ssh2';
+import { openToOthers } from './key-file.ts';
 import type { Clock } from '../../clock.ts';
 import type { SftpLocation } from './location.ts';
 import type { Secrets } from '../../secrets.ts';
@@ -75,6 +76,11 @@ async function readKey(
     const why = cause instanceof Error ? (cause.message.split(', ')[0] ?? '') : String(cause);
     throw unusable(`cannot be read: ${why}`, 'name the file of a private key that this user may read', cause);
   });
+  if (/^(?:ssh|ecdsa|sk)-\S+ /.test(key.toString('latin1', 0, 64)))
+    throw unusable('is a public key', 'name the file of the private key, which has no .pub');
+  const open = await openToOthers(file);
+  if (open !== null)
+    throw unusable(`can be read by others (mode ${open}), so that it proves nothing`, `chmod 600 ${file}`);
   const passphrase = sshKeyPassphraseEnv === null ? undefined : secrets.get(sshKeyPassphraseEnv);
   const parsed = ssh2.utils.parseKey(key, passphrase);
   if (!(parsed instanceof Error)) {

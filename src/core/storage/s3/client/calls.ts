@@ -1,7 +1,7 @@
 import type { Clock } from '../../../clock.ts';
 import { WaybillError } from '../../../errors.ts';
 import { onAbort } from '../../../on-abort.ts';
-import { answerName, failureOf, s3Error, type S3Place } from '../errors.ts';
+import { answerName, failureOf, hintAt, namedKey, s3Error, type S3Place } from '../errors.ts';
 
 /** The time a call may take besides sending its body. */
 const answerWithinMs = 180_000;
@@ -53,19 +53,28 @@ export function s3Calls(place: S3Place, clock: Clock): S3Calls {
     },
 
     unusableAnswer: (key, what, hint) =>
-      new WaybillError('storage_permanent', `${place.label}: "${key}": the server answered with ${what}`, {
-        ...(hint === undefined ? {} : { hint }),
-      }),
+      new WaybillError(
+        'storage_permanent',
+        `${place.label}: ${namedKey(place, key)}: the server answered with ${what}`,
+        {
+          ...(hint === undefined ? {} : { hint: hintAt(place, hint) }),
+        },
+      ),
   };
 
   function failed(key: string, error: unknown): WaybillError {
     if (error instanceof WaybillError) return error;
-    return s3Error(place, JSON.stringify(key), failureOf(error), clock.now());
+    return s3Error(place, namedKey(place, key), failureOf(error), clock.now());
   }
 
   function noAnswer(key: string, withinMs: number): WaybillError {
     const failure = { name: 'TimeoutError', message: '', status: null, headers: {} };
-    return s3Error(place, `"${key}", after ${Math.round(withinMs / 1000)} s`, failure, clock.now());
+    return s3Error(
+      place,
+      `${namedKey(place, key)}, after ${Math.round(withinMs / 1000)} s`,
+      failure,
+      clock.now(),
+    );
   }
 }
 

@@ -1,0 +1,92 @@
+import { readFileSync } from 'node:fs';
+import { Command } from 'commander';
+import { configCommand } from './commands/config/command.ts';
+import { initCommand } from './commands/init/command.ts';
+import { inspectCommand } from './commands/inspect/command.ts';
+import { notifyCommand } from './commands/notify/command.ts';
+import { packCommand } from './commands/pack/command.ts';
+import { pipelinesCommand } from './commands/pipelines/command.ts';
+import { pruneCommand } from './commands/prune/command.ts';
+import { pushCommand } from './commands/push/command.ts';
+import { reconcileStateCommand } from './commands/reconcile-state/command.ts';
+import { releasesCommand } from './commands/releases/command.ts';
+import { reloadCommand } from './commands/reload/command.ts';
+import { runCommand } from './commands/run/command.ts';
+import { runsCommand } from './commands/runs/command.ts';
+import { sceneMapCommand } from './commands/scene-map/command.ts';
+import { serveCommand } from './commands/serve/command.ts';
+import { unpublishCommand } from './commands/unpublish/command.ts';
+import { validateCommand } from './commands/validate/command.ts';
+import { verifyCommand } from './commands/verify/command.ts';
+import { weatherCommand } from './commands/weather/command.ts';
+import { workerCommand } from './commands/worker/command.ts';
+
+/** All commands with their flags and help, which load what they need when they run. */
+export function makeProgram(): Command {
+  const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
+    version: string;
+  };
+
+  const program = new Command('waybill')
+    .description(
+      'Publishes bundles of files to destinations with a managed catalog, from the command line or as a daemon.',
+    )
+    .version(version, '--version', 'print the version')
+    .helpOption('-h, --help', 'print help')
+    .option('--no-color', 'no colours, whatever the terminal')
+    .configureHelp({ showGlobalOptions: true })
+    .configureOutput({ outputError: (text, write) => write(restyled(text)) })
+    .hook('preAction', (_, command) => {
+      command.setOptionValue('color', takesColour(program));
+      // Here and not as defaults, so that the help does not list a default for every switch.
+      for (const option of command.options)
+        if (option.isBoolean() && command.getOptionValue(option.attributeName()) === undefined)
+          command.setOptionValue(option.attributeName(), false);
+    })
+    .showSuggestionAfterError()
+    .showHelpAfterError('next   waybill <command> --help shows what it takes')
+    .exitOverride()
+    .addHelpText(
+      'after',
+      `
+Exit codes: 0 done, 1 something failed (a destination, a validation), 2 usage, configuration or secrets.
+Data goes to stdout; diagnostics and progress go to stderr.`,
+    );
+
+  for (const add of [
+    initCommand,
+    runCommand,
+    validateCommand,
+    inspectCommand,
+    verifyCommand,
+    reconcileStateCommand,
+    pruneCommand,
+    unpublishCommand,
+    releasesCommand,
+    packCommand,
+    pushCommand,
+    runsCommand,
+    pipelinesCommand,
+    serveCommand,
+    weatherCommand,
+    workerCommand,
+    reloadCommand,
+    notifyCommand,
+    configCommand,
+    sceneMapCommand,
+  ])
+    program.addCommand(add());
+  for (const group of program.commands)
+    for (const each of [group, ...group.commands]) each.copyInheritedSettings(program);
+  return program;
+}
+
+/** Whether colours are wanted, as far as the command line says. */
+export function takesColour(program: Command): boolean {
+  return program.opts<{ color: boolean }>().color;
+}
+
+/** Gives commander's errors the form of all others. */
+function restyled(text: string): string {
+  return text.replace(/^error: /, 'error  ').replace(/^\((Did you mean .*)\)$/m, 'next   $1');
+}

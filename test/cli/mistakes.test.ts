@@ -1,0 +1,146 @@
+import { spawn } from 'node:child_process';
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { text } from 'node:stream/consumers';
+import t from 'tap';
+import { freePort } from '../services/free-port.ts';
+import { inConfiguration } from './mistakes/in-configuration.ts';
+import { inEnvironment } from './mistakes/in-environment.ts';
+import { inStorage } from './mistakes/in-storage.ts';
+import type { Mistake } from './mistakes/mistake.ts';
+import { document, program, type Ended } from './process.ts';
+
+/**
+ * The mistakes that people make, in the configuration and around it, each made for real and told as it is
+ * told: message, place, remedy and exit code, in text and in JSON, held in one file. `UPDATE_GOLDEN=1` writes
+ * it anew, and the difference is there to be read.
+ */
+
+const golden = new URL('../fixtures/mistakes.txt', import.meta.url);
+
+const pages = createServer((_, response) => {
+  response.setHeader('content-type', 'text/html');
+  response.end('<!doctype html><title>Welcome to nginx!</title><p>It works.<br>');
+});
+await new Promise<void>((resolve) => void pages.listen(0, '127.0.0.1', resolve));
+t.teardown(() => pages.close());
+const port = (pages.address() as AddressInfo).port;
+const servers = { pages: port, taken: port, closed: await freePort() };
+const mistakes = [...inConfiguration, ...inStorage(servers), ...inEnvironment(servers)];
+
+const told = new Map<string, string>();
+
+t.test('there are more than sixty of them', async (t) => {
+  t.ok(mistakes.length >= 60, String(mistakes.length));
+  t.equal(new Set(mistakes.map(({ name }) => name)).size, mistakes.length);
+});
+
+const pending = [...mistakes];
+await Promise.all(
+  [1, 2, 3].map(async () => {
+    for (let next = pending.shift(); next !== undefined; next = pending.shift()) await meet(next);
+  }),
+);
+
+async function meet(mistake: Mistake): Promise<void> {
+  const { args = ['config', 'check', '-c', 'c.yml'], remedy } = mistake;
+  const where = withoutPorts(mistake.place);
+  await t.test(mistake.name, async (t) => {
+    const asText = await waybill(mistake, args);
+    const json = mistake.textOnly ? undefined : await waybill(mistake, [...args, '--format', 'json']);
+    told.set(mistake.name, section(mistake, args, asText, json));
+    const all = asText.stdout + asText.stderr;
+    t.match(all, where, 'the text names the place');
+    t.match(all, remedy, 'the text says what to do');
+    if (json === undefined) return;
+    t.equal(json.status, asText.status, 'the exit code is that of the text');
+    document(t, json);
+    // Line and column stand beside the file there.
+    const values = valuesOf(JSON.parse(json.stdout));
+    t.match(values, where.replace(/(?::\d+){1,2}$/, ''), 'the document names the place');
+    t.match(values, remedy, 'the document says what to do');
+  });
+}
+
+t.test('all of them are told as they were', async (t) => {
+  const whole = mistakes.map(({ name }) => told.get(name) ?? '').join('\n');
+  if (process.env['UPDATE_GOLDEN']) writeFileSync(golden, whole);
+  t.equal(whole, readFileSync(golden, 'utf8'));
+});
+
+/** Runs the built program in a place of its own, in which the mistake was made. */
+async function waybill(mistake: Mistake, args: string[]): Promise<Ended> {
+  // Where another user may look, too.
+  const place = mkdtempSync(path.join(tmpdir(), 'waybill-mistake-'));
+  chmodSync(place, 0o777);
+  try {
+    const { config, files = {}, prepare, unprivileged, env } = mistake;
+    const all = config === undefined ? files : { ...files, 'c.yml': config };
+    for (const [name, content] of Object.entries(all)) {
+      mkdirSync(path.dirname(path.join(place, name)), { recursive: true });
+      writeFileSync(path.join(place, name), content);
+    }
+    prepare?.(place);
+    const isRoot = process.getuid?.() === 0;
+    const child = spawn(process.execPath, [program, ...args], {
+      cwd: place,
+      env: { PATH: process.env['PATH'], HOME: '/nonexistent', ...env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+      timeout: 60_000,
+      ...(unprivileged && isRoot ? { uid: 65_534, gid: 65_534 } : {}),
+    });
+    const [stdout, stderr, status] = await Promise.all([
+      text(child.stdout),
+      text(child.stderr),
+      new Promise<number | null>((resolve) => child.once('close', resolve)),
+    ]);
+    return { status, stdout: normal(stdout, place), stderr: normal(stderr, place) };
+  } finally {
+    chmodSync(place, 0o777);
+    rmSync(place, { recursive: true, force: true });
+  }
+}
+
+/** Without what is another one in every run. */
+function normal(written: string, place: string): string {
+  return withoutPorts(written)
+    .replaceAll(place, 'PLACE')
+    .replaceAll(path.basename(place), 'PLACE')
+    .replace(/^.*; trying again in .*\n/gm, '')
+    .replace(/\d{4}[-/]\d\d[-/]\d\d[T ][\d:.]+Z?/g, 'WHEN');
+}
+
+function withoutPorts(text: string): string {
+  return text.replaceAll(`:${servers.pages}`, ':PAGES').replaceAll(`:${servers.closed}`, ':CLOSED');
+}
+
+/** All texts of a document, each on a line. */
+function valuesOf(document: unknown): string {
+  if (typeof document !== 'object' || document === null) return String(document);
+  return Object.values(document).map(valuesOf).join('\n');
+}
+
+function section({ name }: Mistake, args: string[], asText: Ended, json: Ended | undefined): string {
+  const lines = (asText.stdout + asText.stderr.replace(/^(?=.)/gm, '! ')).trimEnd();
+  const command = normal(`$ waybill ${args.join(' ')}`, '\0');
+  const parts = [`## ${name}`, command, lines, `[${asText.status}]`];
+  if (json !== undefined) parts.push(`json ${essence(json.stdout)}`, `[${json.status}]`);
+  return `${parts.join('\n')}\n`;
+}
+
+/** Errors and findings of a document, wherever they stand. */
+function essence(written: string): string {
+  if (written === '') return 'none';
+  const found: unknown[] = [];
+  const { kind } = JSON.parse(written, (_, value: unknown) => {
+    if (typeof value === 'object' && value !== null && 'code' in value && 'message' in value) {
+      found.push(value);
+      return undefined;
+    }
+    return value;
+  }) as { kind: string };
+  return [kind, ...found.map((each) => `  ${JSON.stringify(each)}`)].join('\n');
+}

@@ -1,0 +1,283 @@
+import { local, s3, to, type Mistake } from './mistake.ts';
+
+const pipeline = (source: string, more: string): string => `pipelines:
+  - id: maps
+    source: {${source}}
+    ${more}
+    destinations: [{id: web, ${local}}]
+`;
+
+/** What is wrong in the file itself, as `waybill config check` tells it. */
+export const inConfiguration: Mistake[] = [
+  { name: 'no such configuration', place: 'c.yml', remedy: 'waybill init' },
+  {
+    name: 'a directory as configuration',
+    args: ['config', 'check', '-c', 'conf'],
+    files: { 'conf/c.yml': '' },
+    place: 'conf',
+    remedy: 'name the file in it',
+  },
+  { name: 'empty', config: '# nothing yet\n', place: 'c.yml', remedy: 'waybill init' },
+  {
+    name: 'UTF-16',
+    files: { 'c.yml': Buffer.from('\ufeffpipelines: []', 'utf16le') },
+    place: 'c.yml:1:1',
+    remedy: 'save it as UTF-8',
+  },
+  {
+    name: 'a tab as indentation',
+    config: 'pipelines:\n\t- id: maps\n',
+    place: 'c.yml:2:1',
+    remedy: 'spaces only',
+  },
+  {
+    name: 'a key too far to the left',
+    config: 'pipelines:\n  - id: maps\n   source: {backend: local, path: ./source}\n',
+    place: 'c.yml:3',
+    remedy: 'the line is indented by',
+  },
+  {
+    name: 'a key too far to the right',
+    config: 'server:\n  http:\n    listen: 127.0.0.1:8080\n      base_path: /x/\n',
+    place: 'c.yml:4:1',
+    remedy: 'the line is indented by',
+  },
+  {
+    name: 'a list item too far to the left',
+    config: 'pipelines:\n  - id: maps\n    destinations:\n     - id: a\n    - id: b\n',
+    place: 'c.yml:5',
+    remedy: 'the line is indented by',
+  },
+  {
+    name: 'no space after the colon',
+    config: 'server:\n  http:\n    listen:x\n',
+    place: 'c.yml:3',
+    remedy: 'no space stands after its colon',
+  },
+  {
+    name: 'a quote that is not closed',
+    config: to('backend: local, path: "./web'),
+    place: 'c.yml',
+    remedy: 'quote',
+  },
+  {
+    name: 'a brace that is not closed',
+    config: 'server: {http: {listen: "127.0.0.1:1"}\n',
+    place: 'c.yml',
+    remedy: '}',
+  },
+  { name: 'a key twice', config: `${to(local)}pipelines: []\n`, place: 'c.yml:6:1', remedy: 'line 1' },
+  { name: 'two documents', config: `${to(local)}---\na: 1\n`, place: 'c.yml:6', remedy: '---' },
+  {
+    name: 'text that begins with *',
+    config: to('backend: local, path: *.html'),
+    place: 'c.yml:5',
+    remedy: 'quotes',
+  },
+  {
+    name: 'a key with a slip',
+    config: to(`${local}, maping: fixed`),
+    place: 'destinations[0].maping',
+    remedy: 'mapping',
+  },
+  {
+    name: 'a key of something else',
+    config: to(`${local}, compress: true`),
+    place: 'destinations[0].compress',
+    remedy: 'the keys here are',
+  },
+  {
+    name: 'no source',
+    config: 'pipelines:\n  - id: maps\n    destinations: []\n',
+    place: 'pipelines[0].source',
+    remedy: 'expected',
+  },
+  {
+    name: 'no destinations',
+    config: 'pipelines:\n  - id: maps\n    source: {backend: local, path: ./s}\n',
+    place: 'pipelines[0].destinations',
+    remedy: 'expected',
+  },
+  {
+    name: 'a backend that there is not',
+    config: to('backend: ftp, path: ./web'),
+    place: 'destinations[0].backend',
+    remedy: 'local, sftp, s3',
+  },
+  {
+    name: 'a mapping that there is not',
+    config: to(`${local}, mapping: fix`),
+    place: 'mapping',
+    remedy: 'fixed',
+  },
+  {
+    name: 'a port that there is not',
+    config: to('backend: sftp, host: h, user: u, path: p, port: 70000'),
+    place: 'port',
+    remedy: '65535',
+  },
+  {
+    name: 'a port with the host',
+    config: to('backend: sftp, host: "h:22", user: u, path: p'),
+    place: 'host',
+    remedy: 'without a port',
+  },
+  {
+    name: 'a duration without a unit',
+    config: to(local, 'server: {http: {upload_timeout: 30}}\n'),
+    place: 'server.http.upload_timeout',
+    remedy: '30s',
+  },
+  {
+    name: 'a size in words',
+    config: to(local, '', 'backend: http_upload, max_upload_size: 512 megs'),
+    place: 'max_upload_size',
+    remedy: '512MiB',
+  },
+  {
+    name: 'a password',
+    config: to('backend: sftp, host: h, user: u, path: p, password: hunter2'),
+    place: 'destinations[0].password',
+    remedy: 'ssh_key_file',
+  },
+  {
+    name: 'the token itself',
+    config: to(local, 'upload_tokens: [{id: ci, value: hunter2, pipelines: [maps]}]\n'),
+    place: 'upload_tokens[0].value',
+    remedy: 'value_env',
+  },
+  {
+    name: 'a key of S3 itself',
+    config: to('backend: s3, bucket: maps, access_key_id: AKIAEXAMPLE'),
+    place: 'destinations[0].access_key_id',
+    remedy: 'access_key_id_env',
+  },
+  {
+    name: 'half of the keys of S3',
+    config: to('backend: s3, bucket: maps, region: eu-1, access_key_id_env: KEY'),
+    place: 'secret_access_key_env',
+    remedy: 'set together',
+  },
+  {
+    name: 'an id in capitals',
+    config: to(local).replace('id: maps', 'id: Maps'),
+    place: 'pipelines[0].id',
+    remedy: 'lower-case',
+  },
+  {
+    name: 'two pipelines of one id',
+    config: `${to(local)}${to(local).replace('pipelines:\n', '')}`,
+    place: 'pipelines[1].id',
+    remedy: 'unique',
+  },
+  {
+    name: 'two destinations of one id',
+    config: `${to(local)}      - {id: web, backend: local, path: ./b}\n`,
+    place: 'destinations[1].id',
+    remedy: 'unique',
+  },
+  {
+    name: 'two destinations at one place',
+    config: `${to(local)}      - {id: b, backend: local, path: web/}\n`,
+    place: 'destinations[1].path',
+    remedy: 'cannot share',
+  },
+  {
+    name: 'a destination in the source',
+    config: to('backend: local, path: ./source/out'),
+    place: 'destinations[0].path',
+    remedy: 'expected them apart',
+  },
+  {
+    name: 'a token for a pipeline that there is not',
+    config: to(local, 'upload_tokens: [{id: ci, value_env: T, pipelines: [map]}]\n'),
+    place: 'upload_tokens[0].pipelines[0]',
+    remedy: 'maps',
+  },
+  {
+    name: 'uploads that nobody may send',
+    config: to(local, '', 'backend: http_upload'),
+    place: 'pipelines[0].id',
+    remedy: 'upload_tokens',
+  },
+  {
+    name: 'a variable in a path',
+    config: to('backend: local, path: $HOME/public'),
+    place: 'destinations[0].path',
+    remedy: '~/',
+  },
+  {
+    name: 'a variable in braces in a path',
+    config: to(local, '', "backend: local, path: '${SITE}/in'"),
+    place: 'source.path',
+    remedy: 'not expanded',
+  },
+  {
+    name: 'a home of somebody else',
+    config: to('backend: local, path: ~www/public'),
+    place: 'destinations[0].path',
+    remedy: '~/',
+  },
+  {
+    name: 'a pattern of a schedule that is none',
+    config: pipeline('backend: local, path: ./s', 'schedule: "61 * * * *"'),
+    place: 'schedule',
+    remedy: 'minute',
+  },
+  {
+    name: 'a time zone that there is not',
+    config: pipeline('backend: local, path: ./s', 'schedule: "@daily"\n    timezone: Europe/Berlinn'),
+    place: 'timezone',
+    remedy: 'Europe/Berlin',
+  },
+  {
+    name: 'a watch on uploads',
+    config: pipeline('backend: http_upload', 'watch: true'),
+    place: 'watch',
+    remedy: 'leave watch out',
+  },
+  {
+    name: 'orphans of uploads',
+    config: to(`${local}, orphans: remove`, '', 'backend: http_upload'),
+    place: 'orphans',
+    remedy: 'expected keep',
+  },
+  { name: 'an endpoint without https', config: s3('s3.example.org'), place: 'endpoint', remedy: 'https://' },
+  {
+    name: 'listening on a port alone',
+    config: to(local, 'server: {http: {listen: 8080}}\n'),
+    place: 'server.http.listen',
+    remedy: '127.0.0.1:8080',
+  },
+  {
+    name: 'merge keys',
+    config: to('<<: &x {backend: local}, backend: local, path: ./web'),
+    place: 'destinations[0]["<<"]',
+    remedy: 'repeat the keys',
+  },
+  {
+    name: 'yes for true',
+    config: to(`${local}, outputs: {index: yes}`),
+    place: 'outputs.index',
+    remedy: 'true or false',
+  },
+  {
+    name: 'pruning without a limit',
+    config: to(`${local}, retention: {prune: {enabled: true}}`),
+    place: 'retention.prune',
+    remedy: 'keep_latest',
+  },
+  {
+    name: 'a queue within staging',
+    config: to(local, 'server: {staging: {directory: ./s}, queue: {driver: embedded, directory: ./s/q}}\n'),
+    place: 'server.queue',
+    remedy: 'expected them apart',
+  },
+  {
+    name: 'a secret as the name of a variable',
+    config: to(local, 'upload_tokens: [{id: ci, value_env: "b3BlbiBzZXNhbWU=", pipelines: [maps]}]\n'),
+    place: 'upload_tokens[0].value_env',
+    remedy: 'never the secret value itself',
+  },
+  { name: 'nothing to publish', config: 'server: {}\n', place: 'pipelines', remedy: 'waybill init' },
+];
