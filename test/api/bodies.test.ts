@@ -1,8 +1,11 @@
 import path from 'node:path';
+import { gzipSync } from 'node:zlib';
 import t from 'tap';
+import { stageUpload } from '../../src/core/bundle/staging.ts';
 import { serve } from '../../src/cli/daemon/serve.ts';
 import { WaybillError } from '../../src/core/errors.ts';
 import { silentLog } from '../../src/core/log.ts';
+import { bundleTar } from '../fixtures/tar.ts';
 import { connect, startApi, tokens, uploadHead } from './harness.ts';
 import { answered, headOf, isHeldInMemory, pathOf, stalledClients, withBody } from './stalled-bodies.ts';
 
@@ -23,6 +26,31 @@ for (const begun of ['', '-'])
     t.ok(api.ports.bodyMemory.held() <= clients.length);
     for (const { socket } of clients) socket.destroy();
   });
+
+t.test('an archive that stalls in the middle is 408, and not told to be malformed', async (t) => {
+  const settings = { stage: stageUpload, maxUploadSize: 1e6, http: { idleTimeoutMs: 50 } };
+  const { origin, staged } = await startApi(t, settings);
+  const archive = bundleTar({ 'a.txt': 'x'.repeat(10_000) }, { name: 'session-1' });
+  const form = 'multipart/form-data; boundary=x';
+  const part = '--x\r\nContent-Disposition: form-data; name="bundle"; filename="b.tar"\r\n\r\n';
+  const begun: [string, string, Buffer][] = [
+    ['upload', 'application/x-tar', archive.subarray(0, 700)],
+    ['upload', 'application/x-tar', archive.subarray(0, 3_000)],
+    ['upload', 'application/gzip', gzipSync(archive).subarray(0, 60)],
+    ['upload/form', form, Buffer.from(part.slice(0, 20))],
+    ['upload/form', form, Buffer.concat([Buffer.from(part), archive.subarray(0, 3_000)])],
+  ];
+  for (const [route, type, bytes] of begun) {
+    const { socket, until } = await connect(t, origin);
+    const headers = { 'Content-Type': type, 'Content-Length': 100_000 };
+    socket.write(uploadHead(headers, `/v1/pipelines/maps/${route}`));
+    socket.write(bytes);
+    const name = `${bytes.length} bytes of ${type}`;
+    t.match(await until(answered), /^HTTP\/1.1 408 [^]*"code":"upload_timeout"/, name);
+    socket.destroy();
+  }
+  t.same(await staged(), []);
+});
 
 t.test('a body that comes byte by byte is 408 when its time is over, on every route', async (t) => {
   const api = await startApi(t, { http: { uploadTimeoutMs: 100 } });
