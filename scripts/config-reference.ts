@@ -109,11 +109,17 @@ interface Setting {
 }
 
 function propertiesOf(schema: JsonSchema): Setting[] {
-  return Object.entries((schema['properties'] ?? {}) as Record<string, JsonSchema>).map(([name, setting]) => {
+  const named = Object.values((schema['patternProperties'] ?? {}) as Record<string, JsonSchema>);
+  const settings = [
+    ...Object.entries((schema['properties'] ?? {}) as Record<string, JsonSchema>),
+    ...named.map((setting): [string, JsonSchema] => ['<name>', setting]),
+  ];
+  return settings.map(([name, setting]) => {
     const listed = setting['type'] === 'array';
     const inner = listed ? (setting['items'] as JsonSchema) : setting;
     const isMap =
       inner['properties'] !== undefined ||
+      inner['patternProperties'] !== undefined ||
       (inner['anyOf'] as JsonSchema[] | undefined)?.some((item) => item['properties'] !== undefined);
     return { name, schema: setting, inner: isMap ? inner : undefined, listed };
   });

@@ -43,6 +43,7 @@ export const exitCodes: Record<ErrorCode, 1 | 2> = {
   aborted: 1,
   release_unusable: 1,
   release_not_found: 2,
+  channel_not_found: 2,
   no_releases: 2,
   bundle_path_needed: 2,
   destination_not_found: 2,

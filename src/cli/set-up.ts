@@ -9,6 +9,7 @@ import type { CoreContext } from '../core/context.ts';
 import { WaybillError } from '../core/errors.ts';
 import type { Finding } from '../core/finding.ts';
 import type { Log } from '../core/log.ts';
+import { destinationsWithChannel } from '../core/releases/place.ts';
 import { storageOpener } from '../core/storage/open-storage.ts';
 import type { Output } from './output.ts';
 
@@ -70,6 +71,25 @@ export interface Chosen {
  * such destination. Throws `usage` for a name that none of them has.
  */
 export function chooseDestinations(
+  config: Config,
+  names: { pipeline?: readonly string[]; destination?: readonly string[]; channel?: string },
+): Chosen[] {
+  const { channel } = names;
+  const chosen = chooseByName(config, names);
+  if (channel === undefined) return chosen;
+  const having = destinationsWithChannel(
+    chosen.flatMap(({ destinations }) => destinations),
+    channel,
+  );
+  return chosen
+    .map(({ pipeline, destinations }) => ({
+      pipeline,
+      destinations: destinations.filter((destination) => having.includes(destination)),
+    }))
+    .filter(({ destinations }) => destinations.length > 0);
+}
+
+function chooseByName(
   { pipelines }: Config,
   names: { pipeline?: readonly string[]; destination?: readonly string[] },
 ): Chosen[] {

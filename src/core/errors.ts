@@ -154,6 +154,10 @@ export const errorTable = {
       'The release is missing, damaged, unfinished or being removed, or there is none to go back to; readers have what they had.',
   },
   release_not_found: { retryable: false, about: 'The bundle path has no release of this id.' },
+  channel_not_found: {
+    retryable: false,
+    about: 'No destination has this channel, or the bundle path has none of this name.',
+  },
   no_releases: {
     retryable: false,
     about: 'The destination is published in place (`layout: in_place`) and has no releases.',

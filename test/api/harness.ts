@@ -348,11 +348,14 @@ function answered(request: ReleasesRequest): ReleasesAnswer {
   const common = { state: 'complete', isRolledBack: false, isBeingRemoved: false } as const;
   const held = { outputs: 1, bytes: 1, activatedAt: '2026-11-20T00:00:00Z', writtenAt: null, bundle: null };
   const view = (id: ReleaseId, isCurrent: boolean): ReleaseView => ({
-    ...{ ...common, ...held, id, isCurrent, isLastGood: !isCurrent },
+    ...{ ...common, ...held, id, isCurrent, isLastGood: !isCurrent, channels: [] },
     leftAt: isCurrent ? null : '2026-11-21T00:00:00Z',
   });
   const releases = [view(second, true), view(first, false)];
-  return { kind: 'list', paths: [{ destinationPath, current: second, foreignTarget: null, releases }] };
+  return {
+    kind: 'list',
+    paths: [{ destinationPath, current: second, foreignTarget: null, channels: [], releases }],
+  };
 }
 
 /** Takes every body for a bundle whose manifest is the body. */

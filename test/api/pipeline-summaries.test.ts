@@ -3,7 +3,7 @@ import { summariesOf } from '../../src/api/runs/pipelines-route.ts';
 import { destinationOf } from '../faults/world.ts';
 
 t.test('of each destination it is told how it is published, and not where', (t) => {
-  const rule = { keep: 5, lingerMs: 0, currentInUrl: false };
+  const rule = { keep: 5, lingerMs: 0, currentInUrl: false, channels: [] };
   const [summary] = summariesOf({
     pipelines: [
       {

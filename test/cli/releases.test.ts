@@ -248,3 +248,94 @@ t.test('what of a configuration does not go with releases', async (t) => {
   );
   t.match(faults('layout: release'), /^2[^]*in_place[^]*releases/);
 });
+
+t.test('a channel: published to, listed, promoted, dropped, and gone when its time is over', async (t) => {
+  const { at, run, publish } = layOut(t, [`${site}, releases: {channels: {preview: {ttl: 1d}}}`, each]);
+  const first = publish(1);
+  const dry = document(t, run('run', '--channel', 'preview', '--dry-run', '--format', 'json'));
+  t.match(dry, { pipelines: [{ destinations: [{ actions: [{ channel: 'preview', release: first }] }] }] });
+  t.notOk(existsSync(at('site', 'preview')), 'a dry run changes nothing');
+  rmSync(at('each'), { recursive: true });
+  writeFileSync(at('source', 'maps', 'index.html'), 'version 2');
+  writeFileSync(at('source', 'maps', 'manifest.json'), manifest(['index.html'], '2026-11-22T00:00:00Z'));
+  rmSync(at('source', 'maps', 'assets'), { recursive: true });
+  rmSync(at('source', 'maps', 'only-1.txt'));
+  const ended = run('run', '--channel', 'preview', '--out', at('plan.json'), '--dry-run');
+  t.equal(ended.status, 0, ended.stderr);
+  const done = document(t, run('run', '--plan', at('plan.json'), '--format', 'json'));
+  t.match(done, {
+    pipelines: [{ destinations: [{ destination_id: 'site', actions: [{ action: 'replace_catalog' }] }] }],
+  });
+  t.notOk(existsSync(at('each')), 'a destination without that channel is left alone');
+  t.equal(readFileSync(at('site', 'preview', 'index.html'), 'utf8'), 'version 2');
+  t.equal(readFileSync(at('site', 'current', 'index.html'), 'utf8'), 'version 1');
+  const shown = path.basename(readlinkSync(at('site', 'preview')));
+
+  const listed = document(t, run('releases', 'list', ...named, '--format', 'json'));
+  t.match(listed, {
+    paths: [
+      {
+        current: first,
+        channels: [{ name: 'preview', release: shown }],
+        releases: [
+          { id: shown, channels: ['preview'], is_current: false },
+          { id: first, channels: [] },
+        ],
+      },
+    ],
+  });
+  t.match(run('releases', 'list', ...named).stdout, new RegExp(`channel preview → ${shown}, until 20`));
+  t.match(run('releases', 'diff', first, 'preview', ...named), { status: 0, stdout: /only-1\.txt/ });
+  t.equal(run('verify', ...named).status, 0);
+  const reconciled = run('reconcile-state', '--dry-run', ...named, '--format', 'json');
+  t.notMatch(reconciled.stdout, /"preview"/, 'a pointer is not reported as unmanaged');
+
+  t.match(run('releases', 'drop', 'perview', ...named), {
+    ...{ status: 2, stderr: /no channel of "\." named "perview"[^]*did you mean "preview"\?/ },
+  });
+  t.match(run('releases', 'drop', 'preview', ...named, '--dry-run'), {
+    status: 0,
+    stdout: /nothing was changed/,
+  });
+  t.ok(existsSync(at('site', 'preview')));
+  t.match(run('releases', 'promote', 'preview', ...named), { status: 0, stdout: new RegExp(`→ ${shown}`) });
+  t.equal(readFileSync(at('site', 'current', 'index.html'), 'utf8'), 'version 2');
+  const dropped = document(t, run('releases', 'drop', 'preview', ...named, '--format', 'json'));
+  t.match(dropped, { action: 'drop', from: shown, to: null, is_changed: true });
+  t.notOk(existsSync(at('site', 'preview')));
+
+  t.equal(run('run', '--channel', 'preview').status, 0);
+  const ledger = at('site', '.publisher.releases.json');
+  const past = readFileSync(ledger, 'utf8').replace(
+    /"expires_at": "[^"]+"/,
+    '"expires_at": "2026-01-01T00:00:00Z"',
+  );
+  writeFileSync(ledger, past);
+  const due = document(t, run('releases', 'tidy', ...named, '--dry-run', '--format', 'json'));
+  t.match(due, { dry_run: true, paths: [{ destination_path: '.', channels: ['preview'], releases: [] }] });
+  t.ok(existsSync(at('site', 'preview')));
+  t.match(run('releases', 'tidy', ...named), { status: 0, stdout: /target=\.: channel preview/ });
+  t.notOk(existsSync(at('site', 'preview')));
+  t.match(run('releases', 'tidy', ...named), { status: 0, stderr: /nothing to remove/ });
+});
+
+t.test('a channel that no destination has, and one that may not be named so', async (t) => {
+  const { run } = layOut(t, [`${site}, releases: {channels: {preview: {}}}`]);
+  t.match(run('run', '--channel', 'staging'), {
+    ...{ status: 2, stderr: /no channel named "staging"[^]*known: preview/ },
+  });
+  t.match(run('run', '--plan', 'x.json', '--channel', 'preview'), {
+    status: 2,
+    stderr: /--channel would change/,
+  });
+  for (const name of ['current', 'releases', 'Preview', '-a', 'a/b', '.publisher']) {
+    const wrong = layOut(t, [`${site}, releases: {channels: {"${name}": {}}}`]);
+    t.match(wrong.run('run'), {
+      ...{ status: 2, stderr: /is no name that can be used here; expected up to 63 lower-case/ },
+    });
+  }
+  const none = layOut(t, [each]);
+  t.match(none.run('run', '--channel', 'preview'), {
+    ...{ status: 2, stderr: /no channel named "preview"[^]*releases\.channels/ },
+  });
+});

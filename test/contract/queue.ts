@@ -1453,6 +1453,7 @@ function actionResult(action: 'publish_new' | 'fail_unmanaged'): ActionResult {
     unkept: [],
     outputs: [],
     release: null,
+    channel: null,
     outputsWritten: failed ? 0 : 2,
     outputsLinked: 0,
     outputsKept: failed ? 0 : 5,

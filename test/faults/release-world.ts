@@ -1,6 +1,6 @@
 import type { SourceBundle } from '../../src/core/bundle/source-bundle.ts';
 import type { Clock } from '../../src/core/clock.ts';
-import type { DestinationConfig } from '../../src/core/config/config.ts';
+import type { ChannelConfig, DestinationConfig } from '../../src/core/config/config.ts';
 import { hasCode } from '../../src/core/errors.ts';
 import type { Owner } from '../../src/core/identity.ts';
 import { planOutputs } from '../../src/core/publish/outputs.ts';
@@ -58,6 +58,8 @@ export interface ReleasePublicationOptions {
   bundle?: SourceBundle;
   as?: Owner;
   more?: Partial<DestinationConfig>;
+  channel?: ChannelConfig | null;
+  selectAgain?: () => Promise<SourceBundle>;
 }
 
 /** Publishes the n-th bundle as a run does: as the current release, with what is beyond `keep` removed. */
@@ -67,10 +69,12 @@ export async function publishAsRelease(
   options: ReleasePublicationOptions = {},
 ): Promise<ActionResult> {
   const { clock = testClock(), keep = 9, workflow = 'replacement', as = owner, more = {} } = options;
-  const { bundle = bundleFor(n), force = false, dryRun = false, lingerMs = 0 } = options;
-  const rule = { keep, lingerMs, currentInUrl: false };
+  const { bundle = bundleFor(n), force = false, dryRun = false, lingerMs = 0, channel = null } = options;
+  const rule = { keep, lingerMs, currentInUrl: false, channels: [] };
   const destination = { ...destinationOf(workflow), releases: rule, ...more };
-  const publication = { bundle, owner: as, destination, destinationPath: site, rule };
+  const { selectAgain } = options;
+  const again = selectAgain === undefined ? {} : { selectAgain };
+  const publication = { bundle, owner: as, destination, destinationPath: site, rule, channel, ...again };
   return publishRelease(contextWith(clock), root, publication, { dryRun, force });
 }
 
@@ -110,7 +114,7 @@ export async function writeRelease(root: Storage, n: number, clock: Clock = test
 /** Removes what `keep` retires at once; nothing lingers. */
 export async function retire(root: Storage, keep: number, clock: Clock = testClock()): Promise<ReleaseId[]> {
   const context = contextWith(clock);
-  return retireReleases(context, siteOf(root), {
+  const { releases } = await retireReleases(context, siteOf(root), {
     rule: { keep, lingerMs: 0 },
     dryRun: false,
     remove: async (id, isStill) =>
@@ -118,6 +122,7 @@ export async function retire(root: Storage, keep: number, clock: Clock = testClo
         ...{ isStill, concurrency: 2 },
       }),
   });
+  return releases;
 }
 
 export interface ReleasesLook extends Releases {

@@ -55,6 +55,7 @@ export const statusOf: Record<ErrorCode, number> = {
   aborted: 500,
   release_unusable: 409,
   release_not_found: 404,
+  channel_not_found: 404,
   no_releases: 409,
   bundle_path_needed: 400,
   destination_not_found: 404,

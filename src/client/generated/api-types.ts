@@ -232,6 +232,7 @@ export interface Problem {
     | 'destination_busy'
     | 'release_unusable'
     | 'release_not_found'
+    | 'channel_not_found'
     | 'no_releases'
     | 'bundle_path_needed'
     | 'destination_not_found'
@@ -339,6 +340,7 @@ export interface HealthCheck {
     | 'destination_busy'
     | 'release_unusable'
     | 'release_not_found'
+    | 'channel_not_found'
     | 'no_releases'
     | 'bundle_path_needed'
     | 'destination_not_found'
@@ -530,6 +532,10 @@ export interface PlanAction {
    * The release that was published, or in a dry run, would be; of a skip_same the current one, or the one that was rolled back. Null where the destination is published in place, and where none was planned.
    */
   release: string | null;
+  /**
+   * The channel that leads to it, or would; null for the current release, and where the destination is published in place.
+   */
+  channel: string | null;
   outputs_written: number;
   /**
    * Planned outputs that a release got from the one before it, by a link or a copy that the storage made.

@@ -157,6 +157,14 @@ export interface ReleasesConfig {
   lingerMs: number;
   /** Whether readers find the outputs below `current/`, as URLs then say. */
   currentInUrl: boolean;
+  channels: readonly ChannelConfig[];
+}
+
+/** A pointer beside the current one. */
+export interface ChannelConfig {
+  name: string;
+  /** How long it stays after something was published to it. */
+  ttlMs: number;
 }
 
 /** Which generated outputs a destination asks for. */

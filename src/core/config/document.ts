@@ -99,7 +99,12 @@ export type DestinationDocument = DestinationLocationDocument & {
   cache_control?: string;
   outputs: { checksums: boolean; archive: boolean; index: boolean; scene_map_page: boolean };
   layout: 'in_place' | 'releases';
-  releases?: { keep: number; linger: string; current_in_url: boolean };
+  releases?: {
+    keep: number;
+    linger: string;
+    current_in_url: boolean;
+    channels: Record<string, { ttl: string }>;
+  };
   limits: { max_removed?: string | number };
   retention: { prune: { enabled: boolean; keep_latest?: number; older_than?: string } };
   file_concurrency?: number;

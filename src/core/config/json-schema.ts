@@ -41,8 +41,10 @@ function mend(node: unknown): unknown {
   if (typeof node !== 'object' || node === null) return node;
   const mended: JsonSchema = {};
   for (const [key, value] of Object.entries(node)) {
-    // `properties` is the one place where keys are names of settings and not keywords.
-    if (key === 'properties' || key === 'dependencies')
+    // Of a map by name, the converter repeats the patterns as if they were names.
+    if (key === 'properties' && 'patternProperties' in node) continue;
+    // These are the places where keys are names of settings and not keywords.
+    if (key === 'properties' || key === 'dependencies' || key === 'patternProperties')
       mended[key] = Object.fromEntries(
         Object.entries(value as JsonSchema).map(([name, schema]) => [name, mend(schema)]),
       );

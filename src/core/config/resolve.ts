@@ -223,8 +223,11 @@ function resolveDestination(
 
 function resolveReleases({ layout, releases }: DestinationDocument): DestinationConfig['releases'] {
   if (layout === 'in_place') return null;
-  const { keep, linger, current_in_url: currentInUrl } = releases ?? initialReleases;
-  return { keep, lingerMs: resolveDuration(linger), currentInUrl };
+  const { keep, linger, current_in_url: currentInUrl, channels } = releases ?? initialReleases;
+  return {
+    ...{ keep, lingerMs: resolveDuration(linger), currentInUrl },
+    channels: Object.entries(channels).map(([name, { ttl }]) => ({ name, ttlMs: resolveDuration(ttl) })),
+  };
 }
 
 /**

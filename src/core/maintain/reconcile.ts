@@ -7,8 +7,10 @@ import { readState, requireCatalog } from '../catalog/store.ts';
 import { sweepAbandoned, withLease } from '../lease/with-lease.ts';
 import type { CoreContext } from '../context.ts';
 import { errorRecord, type ErrorRecord } from '../errors.ts';
+import { noReleases } from '../releases/ledger.ts';
 import { currentLinkKey, currentObjectKey, releasePathOf } from '../releases/release.ts';
-import { nameOf, parentOf, type Key } from '../storage/key.ts';
+import { readReleases } from '../releases/store.ts';
+import { nameOf, parentOf, parseBundlePath, type Key } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
 import { reportedPath, requireManagedSurvey, surveyDestination } from '../catalog/managed-paths.ts';
@@ -53,17 +55,29 @@ export async function reconcile(
     reports.push(
       await reconcilePath(context, within(root, path), path, files.get(path) ?? new Set(), options),
     );
-  const unmanaged = strays.filter((key) => !isPointer(key, paths));
+  const pointers = await pointersAmong(root, strays, paths);
+  const unmanaged = strays.filter((key) => !pointers.has(key));
   if (unmanaged.length > 0)
     reports.unshift({ destinationPath: reportedPath(''), missing: [], unmanaged, error: null });
   return reports;
 }
 
-/** Whether it is the pointer of a bundle path that has releases. Pure. */
-function isPointer(key: Key, managed: readonly (Key | '')[]): boolean {
-  const name = nameOf(key);
-  if (name !== currentLinkKey && name !== currentObjectKey) return false;
-  return managed.some((path) => releasePathOf(path)?.bundlePath === reportedPath(parentOf(key)));
+/** Those that are the pointers of bundle paths which have releases. A broken ledger names no channels. */
+async function pointersAmong(
+  root: Storage,
+  strays: readonly Key[],
+  managed: readonly (Key | '')[],
+): Promise<Set<Key>> {
+  const withReleases = new Set(managed.flatMap((path) => releasePathOf(path)?.bundlePath ?? []));
+  const pointers = new Set<Key>();
+  for (const path of withReleases) {
+    const beside = strays.filter((key) => reportedPath(parentOf(key)) === path);
+    if (beside.length === 0) continue;
+    const known = await readReleases(within(root, parseBundlePath(path))).catch(() => noReleases);
+    const names: string[] = [currentLinkKey, currentObjectKey, ...known.channels.keys()];
+    for (const key of beside) if (names.includes(nameOf(key))) pointers.add(key);
+  }
+  return pointers;
 }
 
 async function reconcilePath(

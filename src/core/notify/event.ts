@@ -28,6 +28,8 @@ export interface EventData {
     action: string;
     /** The release that readers have now; null in place. */
     release: string | null;
+    /** The channel whose readers have it; null for the current release, and in place. */
+    channel: string | null;
     counts: PublicationCounts;
     /** What was written first, then what was kept. */
     outputs: OutputFacts[];

@@ -4,7 +4,7 @@ import { digestOf, type Digest } from '../digest.ts';
 import { WaybillError } from '../errors.ts';
 import type { DecisionRecord } from './decision-record.ts';
 
-export const planFileVersion = 1;
+export const planFileVersion = 2;
 
 /** The plan of a run as a file: `schemas/plan.schema.json`. */
 export interface PlanFile {
@@ -18,6 +18,8 @@ export interface PlanFile {
   targets: { pipeline_id: string; destination_ids: string[] }[];
   force: boolean;
   allow_removals: boolean;
+  /** The channel that is published to; null for the current release, and in place. */
+  channel: string | null;
   /** Of all settings of the targets. */
   configuration: Digest;
   decisions: DecisionRecord[];
@@ -28,7 +30,7 @@ export interface PlanFile {
 /** Everything of a plan that is not the same in each. */
 export type PlanContent = Pick<
   PlanFile,
-  'created_at' | 'targets' | 'force' | 'allow_removals' | 'configuration' | 'decisions'
+  'created_at' | 'targets' | 'force' | 'allow_removals' | 'channel' | 'configuration' | 'decisions'
 >;
 
 /** Pure. */
@@ -73,6 +75,7 @@ function isWellFormed({
   targets,
   force,
   allow_removals,
+  channel,
   decisions,
 }: Partial<Record<keyof PlanFile, unknown>>) {
   const isText = (value: unknown): boolean => typeof value === 'string';
@@ -81,6 +84,7 @@ function isWellFormed({
   return (
     typeof force === 'boolean' &&
     typeof allow_removals === 'boolean' &&
+    (channel === null || isText(channel)) &&
     Array.isArray(targets) &&
     targets.every(
       (target: unknown) =>

@@ -43,7 +43,8 @@ export type ReasonCode =
   /* Of releases. */
   | 'release_of_other_owner'
   | 'rolled_back'
-  | 'layout_changed';
+  | 'layout_changed'
+  | 'channel_set';
 
 /** What was seen at one destination bundle path: everything that a decision may know about it. */
 export interface Observation {

@@ -25,6 +25,8 @@ export interface PublishRequest {
   allowRemovals?: boolean;
   /** Only these destinations; all by default. */
   destinationIds?: readonly string[];
+  /** Lead this channel to what is published, at the destinations that have it, and leave the others alone. */
+  channel?: string;
   /**
    * Called with each decision before anything follows from it; what it throws fails the publication. There
    * may be several about one bundle path: one without the lease, one under it, and more if other publishers

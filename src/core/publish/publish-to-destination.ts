@@ -1,7 +1,7 @@
 import { asAborted, type BundlePublication } from './bundle-publication.ts';
 import type { SourceBundle } from '../bundle/source-bundle.ts';
 import { isCommittedSince } from '../catalog/published-bundles.ts';
-import type { DestinationConfig } from '../config/config.ts';
+import type { ChannelConfig, DestinationConfig, ReleasesConfig } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
 import { errorRecord, WaybillError } from '../errors.ts';
 import { finding, type Finding } from '../finding.ts';
@@ -158,7 +158,12 @@ async function publishThere(
   const { releases: rule } = publication.destination;
   if (rule === null) return publishBundle(context, storage, publication, request);
   const { publishRelease } = await import('./release/publish-release.ts');
-  return publishRelease(context, storage, { ...publication, rule }, request);
+  const channel = channelOf(rule, request);
+  return publishRelease(context, storage, { ...publication, rule, channel }, request);
+}
+
+function channelOf({ channels }: ReleasesConfig, { channel }: PublishRequest): ChannelConfig | null {
+  return channels.find(({ name }) => name === channel) ?? null;
 }
 
 /** Of a selection for the destination root. Throws what kept it from being made, or `bundle_not_found`. */

@@ -5,6 +5,7 @@ import type { CoreContext } from '../context.ts';
 import { errorRecord, type ErrorRecord } from '../errors.ts';
 import { finding } from '../finding.ts';
 import { withReleasers } from '../lifecycle.ts';
+import { destinationsWithChannel } from '../releases/place.ts';
 import type { SourceLocation } from '../storage/backends.ts';
 import { describeLocation } from '../storage/location.ts';
 import type { Storage } from '../storage/storage.ts';
@@ -24,8 +25,8 @@ import {
 
 /**
  * Publishes the bundles of a configured source to the pipeline's destinations, which are served in parallel
- * and fail independently. Never throws for what fails at the source or at a destination: that is in the
- * result. A pipeline of uploads is skipped, with a warning.
+ * and fail independently. What fails at the source or at a destination is in the result. A pipeline of
+ * uploads is skipped, with a warning. Throws `channel_not_found` alone.
  */
 export async function publishPipeline(
   context: CoreContext,
@@ -34,6 +35,8 @@ export async function publishPipeline(
 ): Promise<PipelineResult> {
   const { source } = pipeline;
   if (source.backend === 'http_upload') return skipped(pipeline);
+  // Throws where nothing has begun.
+  chosenDestinations(pipeline, request);
   const result = await publishFromSource(context, pipeline, source, request).catch((error: unknown) =>
     unreadSource(pipeline, request, errorRecord(error)),
   );
@@ -43,8 +46,8 @@ export async function publishPipeline(
 }
 
 /**
- * Publishes bundles that are loaded already, as uploads are. Never throws for what fails at a destination:
- * that is in the result.
+ * Publishes bundles that are loaded already, as uploads are. What fails at a destination is in the result.
+ * Throws `channel_not_found` alone.
  */
 export async function publishBundles(
   context: CoreContext,
@@ -90,6 +93,8 @@ async function publishFromSource(
       warnings: [...warnings, ...loaded.warnings, ...(bundles === 0 ? [noBundles] : [])],
       invalidBundles: [...invalid, ...loaded.invalid],
     });
+    // What is published for a time takes nothing away from anybody.
+    if (request.channel !== undefined) return published;
     return withOrphans(context, pipeline, published, request, {
       source: origin,
       listing: listingOf(content),
@@ -148,9 +153,10 @@ async function publishToAll(
 
 function chosenDestinations(
   { destinations }: PipelineConfig,
-  { destinationIds }: PublishRequest,
+  { destinationIds, channel }: PublishRequest,
 ): DestinationConfig[] {
-  return destinations.filter(({ id }) => destinationIds?.includes(id) ?? true);
+  const chosen = destinations.filter(({ id }) => destinationIds?.includes(id) ?? true);
+  return channel === undefined ? chosen : destinationsWithChannel(chosen, channel);
 }
 
 /** What the source failed with is what kept each destination from being published to. */

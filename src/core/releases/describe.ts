@@ -15,6 +15,8 @@ export interface ReleaseView extends StoredRelease {
   /** It was rolled back, and does not become current again by itself. */
   isRolledBack: boolean;
   isBeingRemoved: boolean;
+  /** The channels that lead to it, sorted. */
+  channels: string[];
   /** The bundle that it was published from; null if its catalog does not say. */
   bundle: { path: string; created: string } | null;
   /** Recorded outputs and their bytes; null if its catalog is unreadable. */
@@ -25,11 +27,23 @@ export interface ReleaseView extends StoredRelease {
   leftAt: string | null;
 }
 
+/** Plain data. */
+export interface ChannelView {
+  name: string;
+  /** Null if its pointer is not there, or leads elsewhere. */
+  release: ReleaseId | null;
+  /** RFC 3339, UTC: when something was published to it last, and when it goes. */
+  setAt: string;
+  expiresAt: string;
+}
+
 export interface ReleasesView {
   /** Null if there is none, or the pointer names something else. */
   current: ReleaseId | null;
   /** What the pointer names instead of a release; else null. */
   foreignTarget: string | null;
+  /** Sorted by name. */
+  channels: ChannelView[];
   /** The newest first, by when their bundles were created. */
   releases: ReleaseView[];
 }
@@ -43,7 +57,11 @@ export async function describeReleases(storage: Storage): Promise<ReleasesView> 
   const releases: ReleaseView[] = [];
   for await (const { release, catalog } of eachRelease(storage))
     releases.push(viewOf(release, catalog, found));
-  return { current: found.current, foreignTarget: found.foreignTarget, releases: releases.reverse() };
+  const channels = found.ledger.channels.map(({ name, setAt, expiresAt }) => ({
+    ...{ name, release: found.channels.get(name) ?? null, setAt, expiresAt },
+  }));
+  const { current, foreignTarget } = found;
+  return { current, foreignTarget, channels, releases: releases.reverse() };
 }
 
 function viewOf(release: StoredRelease, catalog: Catalog | null, found: Releases): ReleaseView {
@@ -56,6 +74,7 @@ function viewOf(release: StoredRelease, catalog: Catalog | null, found: Releases
     isLastGood: lastGood(found) === id,
     isRolledBack: rolledBack(found).includes(id),
     isBeingRemoved: found.ledger.removing.includes(id),
+    channels: [...found.channels].filter(([, led]) => led === id).map(([name]) => name),
     bundle: bundle === undefined ? null : { path: bundle.source.path, created: bundle.created },
     outputs: catalog === null ? null : catalog.outputs.length,
     bytes: catalog === null ? null : catalog.outputs.reduce((sum, { size }) => sum + size, 0),

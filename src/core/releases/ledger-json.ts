@@ -1,6 +1,8 @@
+import { isChannelName } from '../channel-name.ts';
 import { asArrayOf, asInstant, asInteger, asObject, asString, Malformed } from '../catalog/parse-fields.ts';
 import { WaybillError } from '../errors.ts';
-import { emptyLedger, type Ledger, type Releases } from './ledger.ts';
+import { compareCodeUnits } from '../paths.ts';
+import { emptyLedger, type Channel, type Ledger, type Releases } from './ledger.ts';
 import { parseReleaseId, releaseAt, releaseKey, type ReleaseId } from './release.ts';
 
 export const ledgerVersion = 1;
@@ -23,13 +25,20 @@ export function serialiseReleases(
     })),
     rollbacks: ledger.rollbacks.map(({ to, from }) => ({ to, from: [...from] })),
     removing: [...ledger.removing],
+    channels: Object.fromEntries(
+      ledger.channels.map(({ name, id, setAt, expiresAt }) => [
+        name,
+        { release: releaseKey(id), set_at: setAt, expires_at: expiresAt },
+      ]),
+    ),
+    left_by_channels: ledger.leftByChannels.map(({ id, leftAt }) => ({ id, left_at: leftAt })),
   };
   return Buffer.from(`${JSON.stringify(document, null, 2)}\n`);
 }
 
 /**
  * Parses what `serialiseReleases` wrote. `place` names it in errors. Throws `state_conflict` if it is
- * anything else, or of a newer version. Pure.
+ * anything else, or of a newer version. The channels lead where the ledger says. Pure.
  */
 export function parseReleases(bytes: Uint8Array, place: string): Releases {
   try {
@@ -40,7 +49,9 @@ export function parseReleases(bytes: Uint8Array, place: string): Releases {
     const target = document['current'] ?? null;
     const pointer = target === null ? null : asString(target, 'current');
     const current = pointer === null ? null : releaseAt(pointer);
-    return { ledger: parseLedger(document), current, foreignTarget: current === null ? pointer : null };
+    const ledger = parseLedger(document);
+    const channels = new Map(ledger.channels.map(({ name, id }) => [name, id]));
+    return { ledger, current, foreignTarget: current === null ? pointer : null, channels };
   } catch (error) {
     const why = error instanceof Malformed || error instanceof SyntaxError ? error.message : 'is not UTF-8';
     throw new WaybillError('state_conflict', `${place} ${why}`, {
@@ -70,7 +81,26 @@ function parseLedger(document: Record<string, unknown>): Ledger {
       };
     }),
     removing: asArrayOf(document['removing'], 'removing', (id) => asReleaseId(id, '')),
+    channels: parseChannels(asObject(document['channels'] ?? {}, 'channels')),
+    leftByChannels: asArrayOf(document['left_by_channels'] ?? [], 'left_by_channels', (item) => {
+      const left = asObject(item, '');
+      return { id: asReleaseId(left['id'], 'id'), leftAt: asInstant(left['left_at'], 'left_at') };
+    }),
   };
+}
+
+function parseChannels(channels: Record<string, unknown>): Channel[] {
+  return Object.entries(channels)
+    .map(([name, value]) => {
+      const at = `channels.${name}`;
+      if (!isChannelName(name)) throw new Malformed(at, 'is not the name of a channel');
+      const channel = asObject(value, at);
+      const id = releaseAt(asString(channel['release'], `${at}.release`));
+      if (id === null) throw new Malformed(`${at}.release`, 'is not a release');
+      const setAt = asInstant(channel['set_at'], `${at}.set_at`);
+      return { name, id, setAt, expiresAt: asInstant(channel['expires_at'], `${at}.expires_at`) };
+    })
+    .sort((a, b) => compareCodeUnits(a.name, b.name));
 }
 
 function asReleaseId(value: unknown, at: string): ReleaseId {

@@ -1,3 +1,4 @@
+import { compareCodeUnits } from '../paths.ts';
 import type { ReleaseId } from './release.ts';
 
 /**
@@ -15,6 +16,20 @@ export interface Ledger {
   rollbacks: readonly Rollback[];
   /** Releases that are being removed, and can no longer become current. */
   removing: readonly ReleaseId[];
+  /** Sorted by name. One that is announced here is known, whether or not its pointer is there yet. */
+  channels: readonly Channel[];
+  /** Releases that a channel led to before, for as long as they are there. */
+  leftByChannels: readonly { id: ReleaseId; leftAt: string }[];
+}
+
+/** A second pointer beside the current one, for a time. */
+export interface Channel {
+  name: string;
+  /** What it leads to, or is about to. */
+  id: ReleaseId;
+  /** RFC 3339, UTC: when it was set last, and when its time is over. */
+  setAt: string;
+  expiresAt: string;
 }
 
 export interface Activation {
@@ -39,12 +54,22 @@ export interface Releases {
   current: ReleaseId | null;
   /** What the pointer names instead of a release; null if it names one, or there is none. */
   foreignTarget: string | null;
+  /** What the pointers of the channels name, by channel; those that name no release are not in it. */
+  channels: ReadonlyMap<string, ReleaseId>;
 }
 
-export const emptyLedger: Ledger = { history: [], rollbacks: [], removing: [] };
+export const emptyLedger: Ledger = {
+  ...{ history: [], rollbacks: [], removing: [] },
+  ...{ channels: [], leftByChannels: [] },
+};
+
+export const noReleases: Releases = {
+  ...{ ledger: emptyLedger, current: null, foreignTarget: null },
+  channels: new Map<string, ReleaseId>(),
+};
 
 /** The releases that were rolled back and do not become current by themselves. Pure. */
-export function rolledBack({ ledger, current }: Releases): ReleaseId[] {
+export function rolledBack({ ledger, current }: Pick<Releases, 'ledger' | 'current'>): ReleaseId[] {
   return effective({ ledger, current }).flatMap(({ from }) => [...from]);
 }
 
@@ -81,10 +106,10 @@ export function beforeSwitch(
   return { ...ledger, history, rollbacks: rollback === null ? rollbacks : [...rollbacks, rollback] };
 }
 
-/** Once no release is current any more: the bundle path is taken down. Pure. */
+/** Once no pointer leads to a release any more: the bundle path is taken down. Pure. */
 export function leaving({ ledger, current }: Releases, now: string): Ledger {
   const history = ledger.history.map((one) => (one.id === current ? { ...one, leftAt: now } : one));
-  return { ...ledger, history, rollbacks: [] };
+  return { ...ledger, history, rollbacks: [], channels: [] };
 }
 
 /** The rollback that a switch from the current release to `to` is. Pure. */
@@ -112,7 +137,47 @@ export function forgetting(ledger: Ledger, ids: readonly ReleaseId[]): Ledger {
     ...ledger,
     history: ledger.history.filter(({ id }) => !gone.has(id)),
     removing: ledger.removing.filter((id) => !gone.has(id)),
+    leftByChannels: ledger.leftByChannels.filter(({ id }) => !gone.has(id)),
   };
+}
+
+/** The ledger for a channel that is about to lead to another release, or to stay for longer. Pure. */
+export function withChannel(releases: Releases, channel: Channel): Ledger {
+  const { ledger } = releases;
+  const others = ledger.channels.filter(({ name }) => name !== channel.name);
+  const channels = [...others, channel].sort((a, b) => compareCodeUnits(a.name, b.name));
+  const left = ledTo(releases, [channel.name]).filter((id) => id !== channel.id);
+  return { ...ledger, channels, leftByChannels: leftSince(ledger, left, channel.setAt) };
+}
+
+/** Once these channels are gone. Pure. */
+export function withoutChannels(releases: Releases, names: readonly string[], now: string): Ledger {
+  const { ledger } = releases;
+  const channels = ledger.channels.filter(({ name }) => !names.includes(name));
+  return { ...ledger, channels, leftByChannels: leftSince(ledger, ledTo(releases, names), now) };
+}
+
+/** The channels whose time is over. Pure. */
+export function expiredChannels({ ledger }: Pick<Releases, 'ledger'>, now: Date): string[] {
+  const isOver = ({ expiresAt }: Channel): boolean => Date.parse(expiresAt) <= now.getTime();
+  return ledger.channels.filter(isOver).map(({ name }) => name);
+}
+
+/** What readers of these channels have, or are about to have; of all channels by default. Pure. */
+export function ledTo({ ledger, channels }: Releases, names?: readonly string[]): ReleaseId[] {
+  const isMeant = (name: string): boolean => names?.includes(name) ?? true;
+  const announced = ledger.channels.filter(({ name }) => isMeant(name)).map(({ id }) => id);
+  const seen = [...channels].filter(([name]) => isMeant(name)).map(([, id]) => id);
+  return [...new Set([...seen, ...announced])];
+}
+
+function leftSince(
+  { leftByChannels }: Ledger,
+  ids: readonly ReleaseId[],
+  leftAt: string,
+): Ledger['leftByChannels'] {
+  const others = leftByChannels.filter(({ id }) => !ids.includes(id));
+  return [...others, ...ids.map((id) => ({ id, leftAt }))];
 }
 
 function effective({ ledger, current }: Pick<Releases, 'ledger' | 'current'>): Rollback[] {

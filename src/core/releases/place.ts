@@ -9,6 +9,7 @@ import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
 import { describeReleases, type ReleasesView } from './describe.ts';
 import { parseReleaseId, releasePathOf, type ReleaseId } from './release.ts';
+import { readReleases } from './store.ts';
 import { releaseIds } from './stored-releases.ts';
 
 /*
@@ -29,7 +30,7 @@ export function destinationNamed({ id, destinations }: PipelineConfig, name: str
   const found = destinations.find((destination) => destination.id === name);
   if (found !== undefined) return found;
   const known = destinations.map((destination) => destination.id);
-  throw unknown('destination_not_found', `destination of the pipeline "${id}"`, name, known);
+  throw unknownName('destination_not_found', `destination of the pipeline "${id}"`, name, known);
 }
 
 /** Throws `no_releases` if the destination is published in place. */
@@ -38,6 +39,21 @@ export function requireReleasesLayout({ id, releases }: Pick<DestinationConfig, 
   throw new WaybillError('no_releases', `destination "${id}" is published in place: it has no releases`, {
     hint: '`layout: releases` on the destination keeps them from the next publication on',
   });
+}
+
+/**
+ * The destinations, of these, at which a channel can be published to. Throws `channel_not_found` with what
+ * was probably meant if there is none. Pure.
+ */
+export function destinationsWithChannel<T extends Pick<DestinationConfig, 'releases'>>(
+  destinations: readonly T[],
+  channel: string,
+): T[] {
+  const has = ({ releases }: T): boolean => releases?.channels.some(({ name }) => name === channel) === true;
+  const found = destinations.filter(has);
+  if (found.length > 0) return found;
+  const known = destinations.flatMap(({ releases }) => releases?.channels.map(({ name }) => name) ?? []);
+  throw unknownName('channel_not_found', 'channel', channel, [...new Set(known)].sort());
 }
 
 /** Opens the destination for as long as `work` takes. */
@@ -79,12 +95,19 @@ export async function placeOf(
   );
 }
 
-/** The release that was named. Throws `release_not_found` with what was probably meant. */
+/**
+ * The release that was named, by its id or by the channel that leads to it. Throws `release_not_found` with
+ * what was probably meant, or as `readReleases` does.
+ */
 export async function releaseNamed({ storage, destinationPath }: Place, name: string): Promise<ReleaseId> {
   const id = parseReleaseId(name);
   const known = await releaseIds(storage);
   if (id !== undefined && known.includes(id)) return id;
-  throw unknown('release_not_found', `release of "${destinationPath}"`, name, [...known].reverse());
+  const { channels } = await readReleases(storage);
+  const led = channels.get(name);
+  if (led !== undefined) return led;
+  const names = [...channels.keys(), ...[...known].reverse()];
+  throw unknownName('release_not_found', `release or channel of "${destinationPath}"`, name, names);
 }
 
 export interface ListedPath extends ReleasesView {
@@ -108,25 +131,37 @@ export async function listReleases(
 }
 
 /** The bundle paths that have releases, sorted; one recursive listing. */
-async function pathsWithReleases(root: Storage): Promise<string[]> {
+export async function pathsWithReleases(root: Storage): Promise<string[]> {
   const paths = (await managedPaths(root)).flatMap((path) => releasePathOf(path)?.bundlePath ?? []);
   return [...new Set(paths)];
 }
 
-function placeAt(root: Storage, destinationPath: string): Place {
+/** Of which nobody has said that there are releases. */
+export function placeAt(root: Storage, destinationPath: string): Place {
   return { destinationPath, storage: within(root, parseBundlePath(destinationPath)) };
 }
 
 const mostNamed = 20;
 
-function unknown(code: ErrorCode, what: string, name: string, known: readonly string[]): WaybillError {
+const noneYet: Partial<Record<ErrorCode, string>> = {
+  channel_not_found:
+    '`releases.channels` of a destination with layout: releases makes one; then publish to it',
+};
+
+/** With what was probably meant, and what is known. Pure. */
+export function unknownName(
+  code: ErrorCode,
+  what: string,
+  name: string,
+  known: readonly string[],
+): WaybillError {
   const meant = nearest(name, known);
   const guess = meant === undefined ? '' : `did you mean "${meant}"? `;
   const more = known.length > mostNamed ? `, and ${known.length - mostNamed} more` : '';
   return new WaybillError(code, `there is no ${what} named "${name}"`, {
     hint:
       known.length === 0
-        ? 'there is none yet'
+        ? (noneYet[code] ?? 'there is none yet')
         : `${guess}known: ${known.slice(0, mostNamed).join(', ')}${more}`,
   });
 }

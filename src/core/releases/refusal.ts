@@ -36,6 +36,11 @@ function told(refusal: SwitchRefusal): { message: string; hint: string } {
         message: `another release became current before ${refusal.id} could`,
         hint: 'run again to look at it as it is now',
       };
+    case 'name_taken':
+      return {
+        message: `"${refusal.name}" is there, and is no pointer that waybill made for the channel of this name`,
+        hint: 'look at it and move it away, or give the channel another name',
+      };
     case 'not_found':
       return { message: `there is no release ${refusal.id}`, hint: others };
     case 'unfinished':

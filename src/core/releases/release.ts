@@ -25,6 +25,11 @@ export type ReleasedOutput = Omit<OutputRecord, 'updatedAt'>;
 const idForm = /^\d{8}T\d{6}Z-[0-9a-f]{8}$/;
 const releasePathForm = /^(?:(.+)\/)?releases\/([^/]+)$/;
 
+/** Where readers of a channel of this name follow it; on object stores it is in the one pointer. Pure. */
+export function channelLinkKey(name: string): Key {
+  return joinKey('', name);
+}
+
 /** Undefined if the text is no id of a release. Pure. */
 export function parseReleaseId(text: string): ReleaseId | undefined {
   return idForm.test(text) ? (text as ReleaseId) : undefined;
@@ -61,10 +66,11 @@ export function releasePathOf(path: string): { bundlePath: string; id: ReleaseId
   return id === undefined ? null : { bundlePath: above ?? '.', id };
 }
 
-/** Whether a key within a bundle path is the pointer, a release, or of a release. Pure. */
-export function isOfReleases(key: string): boolean {
-  const [first, second = ''] = key.split('/');
-  if (first !== releasesKey) return first === currentLinkKey || key === currentObjectKey;
+/** Whether a key within a bundle path is a pointer, a release, or of a release. Pure. */
+export function isOfReleases(key: string, channels: readonly string[] = []): boolean {
+  const [first = '', second = ''] = key.split('/');
+  if (first !== releasesKey)
+    return first === currentLinkKey || key === currentObjectKey || channels.includes(first);
   return parseReleaseId(second) !== undefined;
 }
 

@@ -1,4 +1,4 @@
-import { lastGood, type Releases } from './ledger.ts';
+import { expiredChannels, lastGood, ledTo, type Releases } from './ledger.ts';
 import type { ReleaseId } from './release.ts';
 
 /** One release as it is found in storage. */
@@ -23,9 +23,10 @@ export interface RetentionRule {
 
 /**
  * The releases to remove, sorted: what is beyond the newest `keep` and has lingered, and what was begun and
- * abandoned. Never the current one, the one that a rollback would go to, one that is being written, or one
- * that nobody can read. Nothing at all if the pointer names something else than a release: nobody knows then
- * what readers see. Pure.
+ * abandoned. Never the current one, the one that a rollback would go to, one that a channel leads to, one
+ * that is being written, or one that nobody can read. What has no channel any more, and was never current, is
+ * not among those that are kept. Nothing at all if the pointer names something else than a release: nobody
+ * knows then what readers see. Pure.
  */
 export function retired(
   releases: Releases,
@@ -34,12 +35,16 @@ export function retired(
   now: Date,
 ): ReleaseId[] {
   if (releases.foreignTarget !== null) return [];
-  const leftAt = new Map(releases.ledger.history.map((each) => [each.id, each.leftAt]));
+  const { history, leftByChannels } = releases.ledger;
+  const leftAt = new Map(history.map((each) => [each.id, each.leftAt]));
+  const channelLeftAt = new Map(leftByChannels.map((each) => [each.id, each.leftAt]));
   const lastUse = ({ id, writtenAt }: StoredRelease): string =>
-    [leftAt.get(id) ?? '', writtenAt ?? ''].sort().at(-1) ?? '';
-  const protectedIds = new Set<ReleaseId | null>([releases.current, lastGood(releases)]);
+    [leftAt.get(id) ?? '', channelLeftAt.get(id) ?? '', writtenAt ?? ''].sort().at(-1) ?? '';
+  const inUse = [releases.current, ...ledTo(releases)];
+  const protectedIds = new Set<ReleaseId | null>([...inUse, lastGood(releases)]);
+  const wasPreview = (id: ReleaseId): boolean => channelLeftAt.has(id) && !leftAt.has(id);
   const complete = stored
-    .filter(({ id, state }) => state === 'complete' && id !== releases.current)
+    .filter(({ id, state }) => state === 'complete' && !inUse.includes(id) && !wasPreview(id))
     .sort((a, b) => compare(lastUse(b), lastUse(a)) || compare(b.id, a.id));
   for (const { id } of complete.slice(0, keep)) protectedIds.add(id);
   return stored
@@ -54,10 +59,12 @@ export function retired(
 
 /** Whether something may be retired, as far as the ledger alone tells: no release is looked at. Pure. */
 export function isRetirementDue(releases: Releases, rule: RetentionRule, now: Date): boolean {
-  const { history, removing } = releases.ledger;
-  if (removing.length > 0) return true;
-  const known = history.map(({ id, activatedAt }): StoredRelease => ({
-    ...{ id, state: 'complete', writtenAt: activatedAt },
+  const { history, leftByChannels, removing } = releases.ledger;
+  if (removing.length > 0 || expiredChannels(releases, now).length > 0) return true;
+  const writtenAt = new Map(history.map(({ id, activatedAt }) => [id, activatedAt]));
+  for (const { id } of leftByChannels) if (!writtenAt.has(id)) writtenAt.set(id, '');
+  const known = Array.from(writtenAt, ([id, at]): StoredRelease => ({
+    ...{ id, state: 'complete', writtenAt: at },
   }));
   return retired(releases, known, rule, now).length > 0;
 }

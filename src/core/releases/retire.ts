@@ -1,7 +1,8 @@
 import { destinationBusy, type LeaseTimes } from '../lease/lease.ts';
 import { sweepAbandoned, withLease } from '../lease/with-lease.ts';
 import type { Storage } from '../storage/storage.ts';
-import { announcing, forgetting, type Releases } from './ledger.ts';
+import { removeExpiredChannels } from './channels.ts';
+import { announcing, expiredChannels, forgetting, withoutChannels, type Releases } from './ledger.ts';
 import type { ReleaseId } from './release.ts';
 import { retired, type RetentionRule } from './retention.ts';
 import { changeReleases, readReleases, type ReleasesContext } from './store.ts';
@@ -19,36 +20,63 @@ export interface RetireOptions {
   leaseTimes?: LeaseTimes;
 }
 
+/** Names of channels, and ids of releases; sorted. */
+export interface Retired {
+  channels: string[];
+  releases: ReleaseId[];
+}
+
 /**
- * Removes the releases that the rule retires, and returns their ids. Each is announced in the ledger before
- * anything of it goes, so that it cannot become current from then on, and is forgotten once it is gone: after
- * a kill, the next call finishes it. Throws as `changeReleases` does, or what `remove` throws.
+ * Removes the channels whose time is over, and the releases that the rule retires. Each release is announced
+ * in the ledger before anything of it goes, so that it cannot become current from then on, and is forgotten
+ * once it is gone: after a kill, the next call finishes it. Throws as `changeReleases` does, or what `remove`
+ * throws.
  */
 export async function retireReleases(
   context: ReleasesContext,
   storage: Storage,
   { rule, remove, dryRun, leaseTimes }: RetireOptions,
-): Promise<ReleaseId[]> {
+): Promise<Retired> {
   const { clock } = context;
   const { stored, empty } = await surveyReleases(storage);
-  const found = await readReleases(storage);
+  const { found, channels } = await withoutExpired(context, storage, { dryRun, leaseTimes });
   const wanted = retired(found, stored, rule, clock.now());
-  if (dryRun) return [...announcing(found.ledger, wanted).removing];
+  if (dryRun) return { channels, releases: [...announcing(found.ledger, wanted).removing] };
   for (const id of empty) await sweepUnbegun(context, releaseIn(storage, id));
   // Killed between the commit of a release and the switch to it: nobody comes back there, either.
   for (const { id } of stored) await sweepAbandoned(context, releaseIn(storage, id), { kind: 'absent' });
   if (wanted.length === 0 && found.ledger.removing.length === 0) {
     // A call that was killed after its last change may have left its lock.
     await sweepAbandoned(context, storage, { kind: 'absent' });
-    return [];
+    return { channels, releases: [] };
   }
   const stillWanted = (releases: Releases): ReleaseId[] =>
     // Another process may have switched to one of them since; one that is new since is not looked at.
     retired(releases, stored, rule, clock.now());
-  return removeAll(context, storage, stillWanted, {
+  const releases = await removeAll(context, storage, stillWanted, {
     remove,
     ...(leaseTimes === undefined ? {} : { leaseTimes }),
   });
+  return { channels, releases };
+}
+
+/** What there is once the channels whose time is over are gone, and their names. */
+async function withoutExpired(
+  context: ReleasesContext,
+  storage: Storage,
+  { dryRun, leaseTimes }: { dryRun: boolean; leaseTimes: LeaseTimes | undefined },
+): Promise<{ found: Releases; channels: string[] }> {
+  const found = await readReleases(storage);
+  const now = context.clock.now();
+  const channels = expiredChannels(found, now);
+  if (channels.length === 0) return { found, channels };
+  if (!dryRun) {
+    await removeExpiredChannels(context, storage, leaseTimes);
+    return { found: await readReleases(storage), channels };
+  }
+  const ledger = withoutChannels(found, channels, now.toISOString());
+  const pointers = new Map([...found.channels].filter(([name]) => !channels.includes(name)));
+  return { found: { ...found, ledger, channels: pointers }, channels };
 }
 
 /**

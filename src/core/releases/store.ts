@@ -8,9 +8,16 @@ import { reservedPrefix } from '../reserved-names.ts';
 import { bytesBody, readAll } from '../storage/body.ts';
 import { joinKey, type Key } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
-import { emptyLedger, type Ledger, type Releases } from './ledger.ts';
+import { noReleases, type Ledger, type Releases } from './ledger.ts';
 import { maxLedgerBytes, parseReleases, serialiseReleases } from './ledger-json.ts';
-import { currentLinkKey, currentObjectKey, releaseAt, releaseKey, type ReleaseId } from './release.ts';
+import {
+  channelLinkKey,
+  currentLinkKey,
+  currentObjectKey,
+  releaseAt,
+  releaseKey,
+  type ReleaseId,
+} from './release.ts';
 import { releaseIds } from './stored-releases.ts';
 
 /*
@@ -28,8 +35,16 @@ export type ReleasesContext = Pick<CoreContext, 'clock' | 'log' | 'signal'>;
 export interface ReleasesChange<T> {
   /** What is told of it. */
   result: T;
-  /** What becomes of pointer and ledger, and no pointer with null; null if nothing changes. */
-  next: { ledger: Ledger; current: ReleaseId | null } | null;
+  /** What becomes of pointers and ledger; null if nothing changes. */
+  next: NextReleases | null;
+}
+
+export interface NextReleases {
+  ledger: Ledger;
+  /** No pointer with null. */
+  current: ReleaseId | null;
+  /** The channels whose pointers change, and where they lead then; none with null. None change by default. */
+  channels?: ReadonlyMap<string, ReleaseId | null>;
 }
 
 /** Another process may change the object between reading and writing it; then so many times anew. */
@@ -65,10 +80,14 @@ export async function readReleases(storage: Storage): Promise<Releases> {
   if (storage.facts.rename === 'none') return (await readObject(storage)).releases;
   const target = await storage.readLink(currentLinkKey);
   const bytes = await readIfThere(storage, ledgerKey);
-  const { ledger } =
-    bytes === null ? { ledger: emptyLedger } : parseReleases(bytes, placeOf(storage, ledgerKey));
+  const { ledger } = bytes === null ? noReleases : parseReleases(bytes, placeOf(storage, ledgerKey));
   const current = target === null ? null : releaseAt(target);
-  return { ledger, current, foreignTarget: current === null ? target : null };
+  const channels = new Map<string, ReleaseId>();
+  for (const { name } of ledger.channels) {
+    const id = releaseAt((await storage.readLink(channelLinkKey(name))) ?? '');
+    if (id !== null) channels.set(name, id);
+  }
+  return { ledger, current, foreignTarget: current === null ? target : null, channels };
 }
 
 /**
@@ -119,10 +138,13 @@ async function changeFiles(
   storage: Storage,
   lease: Lease,
   found: Releases,
-  { ledger, current }: { ledger: Ledger; current: ReleaseId | null },
+  { ledger, current, channels = new Map<string, null>() }: NextReleases,
   updatedAt: string,
 ): Promise<void> {
   const held = whileHeld(storage, lease);
+  // A pointer that no ledger knows of would stay for good.
+  for (const [name, id] of channels)
+    if (id === null && found.channels.has(name)) await setLink(held, lease, channelLinkKey(name), null);
   if (ledger !== found.ledger) {
     const bytes = serialiseReleases(ledger, { updatedAt });
     const write = async (): Promise<void> => {
@@ -130,21 +152,19 @@ async function changeFiles(
     };
     await settleWrite(storage, write, async () => isStored(storage, ledgerKey, bytes));
   }
-  if (current === found.current) return;
+  if (current !== found.current) await setLink(held, lease, currentLinkKey, current);
+  for (const [name, id] of channels)
+    if (id !== null && found.channels.get(name) !== id) await setLink(held, lease, channelLinkKey(name), id);
+}
+
+/** Readers see it change in one step; it is removed with null. */
+async function setLink(held: Storage, lease: Lease, key: Key, id: ReleaseId | null): Promise<void> {
+  const target = id === null ? null : releaseKey(id);
   await lease.fence();
-  if (current === null) {
-    await settleWrite(
-      storage,
-      async () => held.remove(currentLinkKey),
-      async () => (await storage.readLink(currentLinkKey)) === null,
-    );
-    return;
-  }
-  const target = releaseKey(current);
   await settleWrite(
-    storage,
-    async () => held.replaceLink(currentLinkKey, target),
-    async () => (await storage.readLink(currentLinkKey)) === target,
+    held,
+    async () => (target === null ? held.remove(key) : held.replaceLink(key, target)),
+    async () => (await held.readLink(key)) === target,
   );
 }
 
@@ -181,8 +201,7 @@ async function changeObject<T>(
 async function readObject(storage: Storage): Promise<{ releases: Releases; version: string | null }> {
   const version = (await storage.stat(currentObjectKey))?.version ?? null;
   const bytes = version === null ? null : await readIfThere(storage, currentObjectKey);
-  if (bytes === null)
-    return { releases: { ledger: emptyLedger, current: null, foreignTarget: null }, version: null };
+  if (bytes === null) return { releases: noReleases, version: null };
   return { releases: parseReleases(bytes, placeOf(storage, currentObjectKey)), version };
 }
 

@@ -38,6 +38,8 @@ export type SwitchRefusal =
   | { why: 'rolled_back'; id: ReleaseId }
   | { why: 'being_removed'; id: ReleaseId }
   | { why: 'overtaken'; id: ReleaseId }
+  /** Something that waybill did not make has the place of a channel's pointer. */
+  | { why: 'name_taken'; name: string }
   | (Unusable & { id: ReleaseId });
 
 /**

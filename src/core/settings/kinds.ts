@@ -237,6 +237,17 @@ export function map<T = unknown>(keys: Record<string, joi.Schema>): joi.ObjectSc
   return expects(schema, expected).error(tellKnownKeys(known));
 }
 
+/** A map whose keys are names that people choose; `names` says what a name may be. */
+export function mapOf(names: { form: RegExp; expected: string }, values: joi.Schema): joi.ObjectSchema {
+  const schema = joi.object().pattern(names.form, values);
+  return expects(schema, `a map by name, each ${names.expected}`).error((reports) => {
+    for (const report of reports)
+      if (report.code === 'object.unknown')
+        (report.local as Record<string, unknown>)['expectedKey'] = names.expected;
+    return reports;
+  });
+}
+
 /** Joi reports an unknown key without the known ones, which "did you mean" needs. */
 function tellKnownKeys(known: string[]): joi.ValidationErrorFunction {
   return (reports) => {

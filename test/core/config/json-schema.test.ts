@@ -67,6 +67,7 @@ t.test('every setting is described to people, in the reference and in the comple
     'nws',
     'intervals',
     'releases',
+    'channels',
   ];
   for (const [name, setting] of settings(schema)) {
     t.match(setting['description'], /^[A-Z].{15,}[.)]$/, `${name} has a sentence`);

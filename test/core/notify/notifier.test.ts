@@ -37,6 +37,7 @@ function resultOf(over: Partial<ActionResult> = {}): ActionResult {
     unkept: [],
     outputs: [{ path: 'a.txt', kind: 'file', digest, size: 1, url: 'https://x/a.txt' }],
     release: null,
+    channel: null,
     outputsWritten: 1,
     outputsLinked: 0,
     outputsKept: 4,

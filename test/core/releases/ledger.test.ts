@@ -5,14 +5,17 @@ import { parseReleases, serialiseReleases } from '../../../src/core/releases/led
 import {
   announcing,
   beforeSwitch,
-  emptyLedger,
   forgetting,
   lastGood,
   leaving,
   resumed,
   rollbackTo,
+  withChannel,
+  withoutChannels,
   rolledBack,
+  ledTo,
   type Ledger,
+  noReleases,
   type Releases,
 } from '../../../src/core/releases/ledger.ts';
 import type { ReleaseId } from '../../../src/core/releases/release.ts';
@@ -20,7 +23,7 @@ import { isRetirementDue, retired, type StoredRelease } from '../../../src/core/
 
 const idOf = (n: number): ReleaseId => `202611${10 + n}T100000Z-0000000${n}` as ReleaseId;
 const [a, b, c] = [idOf(0), idOf(1), idOf(2)] as const;
-const start: Releases = { ledger: emptyLedger, current: null, foreignTarget: null };
+const start = noReleases;
 const at = (minute: number): string => new Date(Date.UTC(2026, 10, 20, 0, minute)).toISOString();
 
 function switched(releases: Releases, to: ReleaseId, minute: number): Releases {
@@ -72,19 +75,32 @@ t.test('a rollback that is killed before the pointer follows leaves the earlier 
 const releaseIds = Array.from({ length: 8 }, (_, n) => idOf(n));
 const anyId = fc.constantFrom(...releaseIds);
 const step = fc.record({
-  kind: fc.constantFrom('switch', 'back', 'killed', 'resume', 'announce'),
+  kind: fc.constantFrom('switch', 'back', 'killed', 'resume', 'announce', 'lead', 'lead, killed', 'drop'),
   id: anyId,
+  name: fc.constantFrom('beta', 'preview'),
 });
+type Step = typeof step extends fc.Arbitrary<infer T> ? T : never;
 
 /** What some actions of publishers and operators leave, kills between ledger and pointer among them. */
-function after(steps: readonly { kind: string; id: ReleaseId }[]): Releases {
+function after(steps: readonly Step[]): Releases {
   let releases = start;
-  for (const [minute, { kind, id }] of steps.entries()) {
+  for (const [minute, { kind, id, name }] of steps.entries()) {
     const { ledger, current } = releases;
-    if (kind === 'resume') releases = { ...releases, ledger: resumed(ledger) };
+    if (kind === 'drop')
+      releases = {
+        ...{ ...releases, ledger: withoutChannels(releases, [name], at(minute)) },
+        channels: new Map([...releases.channels].filter(([other]) => other !== name)),
+      };
+    else if (kind === 'resume') releases = { ...releases, ledger: resumed(ledger) };
     else if (id === current || ledger.removing.includes(id)) continue;
-    else if (kind === 'announce') {
-      if (lastGood(releases) !== id) releases = { ...releases, ledger: announcing(ledger, [id]) };
+    else if (kind.startsWith('lead')) {
+      const channel = { name, id, setAt: at(minute), expiresAt: at(minute + 5) };
+      const channels = new Map(releases.channels);
+      if (kind === 'lead') channels.set(name, id);
+      releases = { ...releases, ledger: withChannel(releases, channel), channels };
+    } else if (kind === 'announce') {
+      if (lastGood(releases) !== id && !ledTo(releases).includes(id))
+        releases = { ...releases, ledger: announcing(ledger, [id]) };
     } else if (kind === 'switch') releases = switched(releases, id, minute);
     else if (kind === 'back') releases = wentBack(releases, id, minute);
     else releases = { ...releases, ledger: beforeSwitch(releases, id, at(minute), null) };
@@ -97,7 +113,8 @@ t.test('the ledger that is written is the one that is read', async (t) => {
     fc.property(fc.array(step, { maxLength: 20 }), (steps) => {
       const { ledger, current } = after(steps);
       const bytes = serialiseReleases(ledger, { updatedAt: at(0), current });
-      t.same(parseReleases(bytes, 'x'), { ledger, current, foreignTarget: null });
+      const channels = new Map(ledger.channels.map(({ name, id }) => [name, id]));
+      t.same(parseReleases(bytes, 'x'), { ledger, current, foreignTarget: null, channels });
     }),
     { seed, numRuns: 200 },
   );
@@ -127,16 +144,22 @@ t.test('retention never removes what is current, last good, being written or unr
         removed += goes.length;
         const byId = new Map(unique.map((each) => [each.id, each]));
         const left = new Map(releases.ledger.history.map((each) => [each.id, each.leftAt]));
+        const leftByChannels = new Map(releases.ledger.leftByChannels.map((each) => [each.id, each.leftAt]));
+        const inUse = new Set<ReleaseId | null>([releases.current, ...ledTo(releases)]);
         for (const id of goes) {
           t.not(id, releases.current);
           t.not(id, lastGood(releases));
+          t.notOk(ledTo(releases).includes(id), 'no channel leads to it');
           t.ok(['complete', 'abandoned'].includes(byId.get(id)?.state ?? ''));
-          for (const used of [byId.get(id)?.writtenAt, left.get(id)])
+          for (const used of [byId.get(id)?.writtenAt, left.get(id), leftByChannels.get(id)])
             if (used != null) t.ok(now.getTime() - Date.parse(used) >= lingerMs, 'it has lingered');
         }
         const isKept = ({ id, state }: StoredRelease): boolean =>
-          state === 'complete' && id !== releases.current && !goes.includes(id);
-        const complete = unique.filter(({ id, state }) => state === 'complete' && id !== releases.current);
+          state === 'complete' && !inUse.has(id) && !goes.includes(id);
+        const wasPreview = (id: ReleaseId): boolean => leftByChannels.has(id) && !left.has(id);
+        const complete = unique.filter(
+          ({ id, state }) => state === 'complete' && !inUse.has(id) && !wasPreview(id),
+        );
         t.ok(unique.filter(isKept).length >= Math.min(keep, complete.length), 'so many stay');
       },
     ),
@@ -176,7 +199,7 @@ t.test('what was removed is forgotten', async (t) => {
 });
 
 t.test('a ledger that is none is told, with its place', async (t) => {
-  const good = serialiseReleases(emptyLedger, { updatedAt: at(0) }).toString();
+  const good = serialiseReleases(noReleases.ledger, { updatedAt: at(0) }).toString();
   for (const [text, message] of [
     ['', /"site" /],
     ['[]', /is not an object/],

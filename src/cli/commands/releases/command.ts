@@ -18,12 +18,12 @@ export function releasesCommand(): Command {
     'the releases of a bundle path, the newest first, and which of them readers have',
   ).action(async (options: ReleasesOptions) => exitWith((await import('./list.ts')).showReleases(options)));
   add(group, 'show', 'what is in one release, and whether all of it is there')
-    .argument('<release>', 'id of the release')
+    .argument('<release>', 'id of the release, or a channel')
     .action(async (id: string, options: ReleasesOptions) =>
       exitWith((await import('./show.ts')).showRelease(id, options)),
     );
   add(group, 'diff', 'what changes for readers from one release to another')
-    .argument('<from>', 'id of a release')
+    .argument('<from>', 'id of a release, or a channel')
     .argument('[to]', 'id of another; without it, the current one')
     .action(async (from: string, to: string | undefined, options: ReleasesOptions) =>
       exitWith((await import('./diff.ts')).diffReleases(from, to, options)),
@@ -43,7 +43,7 @@ to), 2 usage, configuration or secrets.`,
       exitWith((await import('./switch.ts')).rollBackRelease(options)),
     );
   add(group, 'promote', 'give readers any release, and let what was rolled back come back')
-    .argument('<release>', 'id of the release')
+    .argument('<release>', 'id of the release, or a channel')
     .addOption(dryRunOption())
     .action(async (id: string, options: SwitchOptions) =>
       exitWith((await import('./switch.ts')).promoteRelease(id, options)),
@@ -53,6 +53,20 @@ to), 2 usage, configuration or secrets.`,
     .action(async (options: SwitchOptions) =>
       exitWith((await import('./switch.ts')).resumeReleases(options)),
     );
+  add(group, 'drop', 'remove a channel before its time is over')
+    .argument('<channel>', 'name of the channel')
+    .addOption(dryRunOption())
+    .action(async (channel: string, options: SwitchOptions) =>
+      exitWith((await import('./switch.ts')).dropChannel(channel, options)),
+    );
+  add(group, 'tidy', 'remove channels whose time is over, and releases beyond those that are kept')
+    .addOption(dryRunOption())
+    .addHelpText(
+      'after',
+      `
+Every publication does that at its own bundle path; where none comes any more, run it from cron.`,
+    )
+    .action(async (options: SwitchOptions) => exitWith((await import('./tidy.ts')).tidyReleases(options)));
   return group;
 }
 

@@ -36,10 +36,12 @@ export function setUpFor({ config, pipeline, verbose }: ReleasesOptions): {
 
 function print(paths: readonly ListedPath[], output: Output): void {
   const { style } = output;
-  for (const { destinationPath, releases, foreignTarget } of paths) {
+  for (const { destinationPath, releases, foreignTarget, channels } of paths) {
     output.data(`${style.bold(`target=${destinationPath}`)}  ${plural(releases.length, 'release')}`);
     if (foreignTarget !== null)
       output.data(`  ${style.red(`the pointer leads to "${foreignTarget}", which is no release`)}`);
+    for (const { name, release, expiresAt } of channels)
+      output.data(`  channel ${style.cyan(name)} → ${release ?? 'nothing'}, until ${expiresAt}`);
     for (const line of columns(
       releases.map((release) => row(release, output)),
       '  ',
@@ -64,6 +66,7 @@ function row(release: ReleaseView, { style }: Output): string[] {
 function standing(release: ReleaseView): string[] {
   return [
     ...(release.isCurrent ? ['current'] : []),
+    ...release.channels.map((name) => `channel ${name}`),
     ...(release.isLastGood ? ['a rollback goes here'] : []),
     ...(release.isRolledBack ? ['rolled back'] : []),
     ...(release.isBeingRemoved ? ['being removed'] : []),

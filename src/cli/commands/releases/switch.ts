@@ -26,6 +26,11 @@ export async function resumeReleases(options: SwitchOptions): Promise<number> {
   return change(options, { verb: 'resume' });
 }
 
+/** `waybill releases drop`. */
+export async function dropChannel(channel: string, options: SwitchOptions): Promise<number> {
+  return change(options, { verb: 'drop', channel });
+}
+
 interface Outcome extends Switched {
   destinationPath: string;
   error: ErrorRecord | null;
@@ -45,7 +50,7 @@ async function change(options: SwitchOptions, request: SwitchRequest): Promise<n
       output.json('release-switch', { action: verb, dryRun, ...about, ...outcome, isChanged, warnings });
     else {
       for (const warning of warnings) output.warn(warning);
-      print(verb, outcome, dryRun, output);
+      print(request, outcome, dryRun, output);
     }
     return outcome.error === null ? 0 : 1;
   });
@@ -82,10 +87,10 @@ async function outcomeOf(destinationPath: string, work: () => Promise<Switched>)
   }
 }
 
-const done = { rollback: 'rolled back', promote: 'promoted', resume: 'resumed' } as const;
+const done = { rollback: 'rolled back', promote: 'promoted', resume: 'resumed', drop: 'dropped' } as const;
 
 function print(
-  verb: SwitchRequest['verb'],
+  request: SwitchRequest,
   { destinationPath, from, to, error }: Outcome,
   dryRun: boolean,
   { data, style }: Output,
@@ -95,12 +100,19 @@ function print(
     if (error.hint !== null) data(`${style.cyan('next:')} ${error.hint}`);
     return;
   }
+  const { verb } = request;
   const where = `target=${destinationPath}`;
   const head = dryRun ? 'dry run' : done[verb];
   const end = dryRun ? '; nothing was changed' : '';
   if (verb === 'resume') {
     const comes = dryRun ? 'could come' : 'comes';
     data(`${style.green(head)}  ${where}: what was rolled back ${comes} back with the next run${end}`);
+    return;
+  }
+  if (request.verb === 'drop') {
+    data(
+      `${style.green(head)}  ${where}: channel ${request.channel}, which led to ${from ?? 'nothing'}${end}`,
+    );
     return;
   }
   if (from === to) {

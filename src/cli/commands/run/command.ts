@@ -13,6 +13,10 @@ export function runCommand(): Command {
       'replace unmanaged content and unusable states: deletes everything below the destination bundle path',
     )
     .option('--allow-removals', 'remove more published outputs than limits.max_removed allows')
+    .option(
+      '--channel <name>',
+      'publish to this channel of the destinations that have it; others, and what is current, stay as they are',
+    )
     .option('--out <file>', 'with --dry-run: write the plan to this file')
     .option('--plan <file>', 'carry out this plan, exactly; refused if anything changed since (plan_stale)')
     .addOption(formatOption())

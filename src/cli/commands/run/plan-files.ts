@@ -11,13 +11,20 @@ import type { RunOptions } from './run-options.ts';
 
 /** Throws `usage` for options that contradict each other: a plan says itself what is to be done. */
 export function refuseContradictions(options: RunOptions): void {
-  const { plan, out, dryRun, force, allowRemovals, pipeline, destination } = options;
+  const { plan, out, dryRun, force, allowRemovals, channel, pipeline, destination } = options;
   if (out !== undefined && !dryRun)
     throw new WaybillError('usage', '--out needs --dry-run beside it', {
       hint: 'write the plan with --dry-run --out FILE; carry it out with --plan FILE',
     });
   if (plan === undefined) return;
-  const given = Object.entries({ out, force, 'allow-removals': allowRemovals, pipeline, destination })
+  const given = Object.entries({
+    out,
+    force,
+    'allow-removals': allowRemovals,
+    channel,
+    pipeline,
+    destination,
+  })
     .filter(([, value]) => value !== undefined && value !== false)
     .map(([name]) => `--${name}`);
   if (given.length > 0)
@@ -58,6 +65,7 @@ export async function writePlan(
     })),
     force: options.force,
     allow_removals: options.allowRemovals === true,
+    channel: options.channel ?? null,
     configuration: configurationDigest(chosen),
     decisions: decisions.all(),
   });

@@ -6,6 +6,8 @@ export interface RunOptions extends ConfiguredOptions {
   dryRun: boolean;
   force: boolean;
   allowRemovals?: boolean;
+  /** The channel to publish to. */
+  channel?: string;
   /** Where the plan of a dry run is written. */
   out?: string;
   /** The plan that is carried out. */

@@ -59,10 +59,11 @@ interface Task {
 /** What the options ask for; the plan of a dry run is written if all of it could be carried out. */
 async function runAsked(task: Task, output: Output): Promise<RunResult> {
   const { chosen, options } = task;
-  const { dryRun, force, allowRemovals = false, out } = options;
-  if (out === undefined) return runAll(task, { dryRun, force, allowRemovals });
+  const { dryRun, force, allowRemovals = false, channel, out } = options;
+  const asked = { dryRun, force, allowRemovals, ...(channel === undefined ? {} : { channel }) };
+  if (out === undefined) return runAll(task, asked);
   const decisions = new Decisions();
-  const result = await runAll(task, { dryRun, force, allowRemovals, ...recording(decisions) });
+  const result = await runAll(task, { ...asked, ...recording(decisions) });
   if (!allSucceeded(result.pipelines) || task.setUp.context.signal?.aborted === true)
     return { ...result, warnings: [...result.warnings, planNotWritten] };
   const { digest } = await writePlan(out, { chosen, decisions, options });
@@ -76,7 +77,11 @@ async function runAsked(task: Task, output: Output): Promise<RunResult> {
  * written.
  */
 async function runPlanned(task: Task, plan: PlanFile): Promise<RunResult> {
-  const asked = { force: plan.force, allowRemovals: plan.allow_removals };
+  const { channel } = plan;
+  const asked = {
+    ...{ force: plan.force, allowRemovals: plan.allow_removals },
+    ...(channel === null ? {} : { channel }),
+  };
   const made = new Decisions();
   const checked = await runAll(task, { ...asked, dryRun: true, ...recording(made) });
   if (task.setUp.context.signal?.aborted === true) return checked;
@@ -101,7 +106,7 @@ function recording(decisions: Decisions): OnDecision {
   };
 }
 
-interface Asked extends OnDecision {
+interface Asked extends OnDecision, Pick<PublishRequest, 'channel'> {
   dryRun: boolean;
   force: boolean;
   allowRemovals: boolean;

@@ -37,7 +37,7 @@ export function schemaFaults(error: joi.ValidationError | undefined): Fault[] {
 }
 
 function faultOf({ type, path, context = {}, message: expected }: joi.ValidationErrorItem): Fault {
-  if (type === 'object.unknown') return unknownKey(path, context['known'] as string[]);
+  if (type === 'object.unknown') return unknownKey(path, context);
   if (type === 'object.and') {
     const [missing = ''] = context['missing'] as string[];
     const [present = ''] = context['present'] as string[];
@@ -77,10 +77,15 @@ function faultOf({ type, path, context = {}, message: expected }: joi.Validation
   };
 }
 
-function unknownKey(path: KeyPath, known: string[]): Fault {
+function unknownKey(path: KeyPath, { known, expectedKey }: Record<string, unknown>): Fault {
   const key = String(path.at(-1));
+  if (typeof expectedKey === 'string') {
+    const message = `"${key}" is no name that can be used here; expected ${expectedKey}`;
+    return { severity: 'error', code: 'invalid_value', path, part: 'key', message };
+  }
+  const keys = known as string[];
   const reason = Object.hasOwn(refused, key) ? refused[key] : undefined;
-  const guess = didYouMean(key, known) || `; the keys here are ${known.join(', ')}`;
+  const guess = didYouMean(key, keys) || `; the keys here are ${keys.join(', ')}`;
   const message = reason ?? `unknown key${guess}`;
   return { severity: 'error', code: 'unknown_key', path, part: 'key', message };
 }

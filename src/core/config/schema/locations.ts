@@ -12,11 +12,13 @@ import {
   id,
   integer,
   map,
+  mapOf,
   size,
   text,
   variants,
 } from '../../settings/kinds.ts';
 import { allBackends, type AnyBackend } from '../../storage/backends.ts';
+import { channelForm } from '../../channel-name.ts';
 import type { DestinationDocument, SourceDocument } from '../document.ts';
 
 /** Sources and destinations: what each backend declares, and what they have in common. */
@@ -57,7 +59,16 @@ const sourceId = text('a name on one line', 'text')
   )
   .example('maps');
 
-export const initialReleases = { keep: 5, linger: '10m', current_in_url: false } as const;
+export const initialReleases: NonNullable<DestinationDocument['releases']> = {
+  ...{ keep: 5, linger: '10m', current_in_url: false },
+  channels: {},
+};
+
+const channelNames = {
+  form: channelForm,
+  expected:
+    'up to 63 lower-case letters, digits and hyphens, a letter or digit at both ends, and not "current" or "releases"',
+};
 
 const releases = map({
   keep: integer(0, 1_000)
@@ -74,6 +85,18 @@ const releases = map({
     .default(initialReleases.current_in_url)
     .description(
       'Whether the URLs of outputs have current/ after the bundle path: true if the server serves the destination as it is, false if it leads each bundle path to its current release by itself.',
+    ),
+  channels: mapOf(
+    channelNames,
+    map({
+      ttl: duration({ atLeast: '1m', atMost: '366d' })
+        .default('7d')
+        .description('How long a channel stays after something was published to it.'),
+    }),
+  )
+    .default(initialReleases.channels)
+    .description(
+      'Pointers beside the current one, by name: what is published to one (run --channel) is seen by those who follow it, and by nobody else.',
     ),
 }).description('With layout: releases, what is kept of them.');
 

@@ -6,6 +6,7 @@ import { isSameBytes, readState, requireCatalog, type StoredState } from '../../
 import type { CoreContext } from '../../context.ts';
 import { isContention } from '../../lease/lease.ts';
 import { withLease } from '../../lease/with-lease.ts';
+import { resumed } from '../../releases/ledger.ts';
 import { releaseIdOf, releaseKey, type ReleaseId } from '../../releases/release.ts';
 import { requireReleases } from '../../releases/store.ts';
 import { activate } from '../../releases/switch.ts';
@@ -59,11 +60,15 @@ export async function adoptInPlace(
 }
 
 /** What a publication comes to is decided as if that were done already. */
-function onceCurrent({ releases, stored, base }: Standing, current: ReleaseId, catalog: Catalog): Standing {
+function onceCurrent(standing: Standing, current: ReleaseId, catalog: Catalog): Standing {
+  const { releases, channel, pointer, stored } = standing;
   return {
-    releases: { ...releases, current },
+    ...standing,
+    // As the switch leaves it: without a pointer, nothing is held back.
+    releases: { ...releases, ledger: resumed(releases.ledger), current },
+    pointer: channel === null ? current : pointer,
+    shown: current,
     stored: { ...stored, state: { kind: 'valid', catalog } },
-    base,
   };
 }
 

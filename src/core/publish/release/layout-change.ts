@@ -16,7 +16,7 @@ export function layoutReason(from: Layout): Reason {
 
 /** The same outputs in another layout are a change, though every byte is as it was. */
 export function asLayoutChange(result: ActionResult, from: Layout): ActionResult {
-  if (result.action !== 'skip_same' || result.reason?.code === 'rolled_back') return result;
+  if (result.action !== 'skip_same') return result;
   return { ...result, action: 'replace_catalog', reason: layoutReason(from) };
 }
 

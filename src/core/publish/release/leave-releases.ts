@@ -1,6 +1,6 @@
 import type { BundlePublication } from '../bundle-publication.ts';
 import { describeBundlePath } from '../../bundle-path.ts';
-import { isSameBytes, readState, stateKey, type StoredState } from '../../catalog/store.ts';
+import { readState, type StoredState } from '../../catalog/store.ts';
 import type { CoreContext } from '../../context.ts';
 import { hasCode, WaybillError } from '../../errors.ts';
 import { isContention } from '../../lease/lease.ts';
@@ -14,14 +14,14 @@ import {
   releaseKey,
   type ReleaseId,
 } from '../../releases/release.ts';
+import type { Releases } from '../../releases/ledger.ts';
 import { readReleases } from '../../releases/store.ts';
 import { releaseIn } from '../../releases/stored-releases.ts';
-import { versionConflict } from '../../storage/errors.ts';
 import { joinKey } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { apply } from '../apply/apply.ts';
 import { refuseObstructed } from '../apply/preflight.ts';
-import { decideOnLatest, decider, dependsOnStrays, type DecideOn } from '../decide-on-state.ts';
+import { decideOnLatest, decider, type DecideOn } from '../decide-on-state.ts';
 import { changesDestination, type Plan, type PlannedOutput } from '../plan.ts';
 import type { PublishRequest } from '../publish-request.ts';
 import { adoptable, type Adoptable } from './adoption.ts';
@@ -29,6 +29,8 @@ import { adoptable, type Adoptable } from './adoption.ts';
 /** What readers have of a bundle path that is to be published in place from now on. */
 export interface LeftReleases {
   current: ReleaseId;
+  /** The names of the channels, whose pointers lie beside the current one. */
+  channels: readonly string[];
   /** Rooted at the current release. */
   storage: Storage;
   /** Its catalog, which is valid. */
@@ -49,11 +51,13 @@ export async function releasesToLeave(
   storage: Storage,
   destinationPath: string,
 ): Promise<LeftReleases | null> {
-  const current = await currentOf(storage);
-  if (current === null) return null;
+  const found = await findReleases(storage);
+  if (found?.current == null) return null;
+  const { current } = found;
+  const channels = found.ledger.channels.map(({ name }) => name);
   const release = releaseIn(storage, current);
   const stored = await readState(release);
-  if (stored.state.kind === 'valid') return { current, storage: release, stored };
+  if (stored.state.kind === 'valid') return { current, channels, storage: release, stored };
   throw new WaybillError(
     'state_conflict',
     `${describeBundlePath(destinationPath)} is published with \`layout: releases\`, and the catalog of its current release ${current} cannot be read`,
@@ -64,13 +68,17 @@ export async function releasesToLeave(
 }
 
 /** A pointer or ledger that cannot be read is somebody's content. */
-async function currentOf(storage: Storage): Promise<ReleaseId | null> {
+async function findReleases(storage: Storage): Promise<Releases | null> {
   try {
-    return (await readReleases(storage)).current;
+    return await readReleases(storage);
   } catch (error) {
     if (hasCode(error, 'state_conflict')) return null;
     throw error;
   }
+}
+
+async function currentOf(storage: Storage): Promise<ReleaseId | null> {
+  return (await findReleases(storage))?.current ?? null;
 }
 
 /** The publication in place of what readers have. */
@@ -101,9 +109,9 @@ export async function planMove(
   const adopted = await adoptable(left.storage, state.catalog, owner, {
     ...{ destinationPath, otherwise: { source, created } },
   });
-  refusePointerPaths(destinationPath, [...adopted.content, ...planned]);
+  refusePointerPaths(destinationPath, [...adopted.content, ...planned], left.channels);
   const decideOn = decider(
-    { storage: withoutReleases(storage), root },
+    { storage: withoutReleases(storage, left.channels), root },
     destination,
     {
       ...{ owner, bundle: adopted.bundle, workflow: 'replacement', force, destinationPath },
@@ -142,9 +150,6 @@ export async function carryOutMove(
   const underLease = async (lease: Lease): Promise<boolean> => {
     if (!isUnpublished(lease.found) || (await currentOf(storage)) !== left.current) return false;
     const plan = await decideOn(lease.found);
-    lease.check();
-    if (dependsOnStrays(plan) && !isSameBytes((await readState(storage)).raw, lease.found.raw))
-      throw versionConflict(storage, stateKey);
     if (!changesDestination(plan.action)) return false;
     await refuseObstructed(storage, plan, { stateBytes: lease.found.raw?.size ?? 0, isUnderLease: true });
     const { clock, log, signal } = context;
@@ -174,17 +179,22 @@ export function isUnpublished({ state }: StoredState): boolean {
 }
 
 /** For whoever looks at a bundle path without its releases. */
-function withoutReleases(storage: Storage): Storage {
+function withoutReleases(storage: Storage, channels: readonly string[]): Storage {
   return {
     ...storage,
     async *list(directory, options) {
-      for await (const entry of storage.list(directory, options)) if (!isOfReleases(entry.key)) yield entry;
+      for await (const entry of storage.list(directory, options))
+        if (!isOfReleases(entry.key, channels)) yield entry;
     },
   };
 }
 
-function refusePointerPaths(destinationPath: string, outputs: readonly PlannedOutput[]): void {
-  const taken = outputs.find(({ path }) => isOfReleases(path));
+function refusePointerPaths(
+  destinationPath: string,
+  outputs: readonly PlannedOutput[],
+  channels: readonly string[],
+): void {
+  const taken = outputs.find(({ path }) => isOfReleases(path, channels));
   if (taken === undefined) return;
   throw new WaybillError(
     'state_conflict',

@@ -62,10 +62,14 @@ export async function planRelease(
   const release = changesDestination(decided.action) ? await contentOf(standing, decided) : null;
   const heldBack = release === null ? null : await heldBackAs(storage, standing, release.id, input);
   const plan = heldBack === null ? decided : unchanged(decided, heldBack);
-  refuseUnwanted(plan, stored, destination, { force: input.force, allowRemovals });
+  const guards = standing.pointer === standing.shown ? destination : noGuards;
+  refuseUnwanted(plan, stored, guards, { force: input.force, allowRemovals });
   onDecided?.({ plan, planned: input.planned, stored });
   return { plan, release: heldBack === null ? release : null, heldBack };
 }
+
+/** Nobody loses anything, nor gets an older bundle, by a channel that led nowhere. */
+const noGuards = { stale: 'publish', limits: { maxRemoved: null } } as const;
 
 async function decideAgainst(
   storage: Storage,
@@ -126,13 +130,13 @@ function emptied(plan: Plan): Plan {
 }
 
 async function contentOf(
-  { releases: { current }, stored: { state }, base }: Standing,
+  { shown, stored: { state }, base }: Standing,
   { bundle, writes, kept, untouched, destinationPath }: Plan,
 ): Promise<PlannedRelease> {
   const carried = base === null ? [] : asPlanned(base, untouched);
-  if (base !== null && current !== null) {
+  if (base !== null && shown !== null) {
     const [missing] = (await damagedIn(base, carried)).keys();
-    if (missing !== undefined) throw notCarried(destinationPath, current, missing);
+    if (missing !== undefined) throw notCarried(destinationPath, shown, missing);
   }
   const content = [...writes, ...kept, ...carried].sort((a, b) => compareCodeUnits(a.path, b.path));
   const unvouched = announcedPaths(state.kind === 'valid' ? state.catalog.pending : null);
@@ -147,12 +151,12 @@ async function damagedIn(
   return damagedAmong(release, outputs, release.facts.localRoot === null);
 }
 
-function notCarried(destinationPath: string, current: ReleaseId, path: string): WaybillError {
+function notCarried(destinationPath: string, shown: ReleaseId, path: string): WaybillError {
   const where = destinationPath === '.' ? '' : `${destinationPath}/`;
   return new WaybillError(
     'state_conflict',
-    `"${path}" of the current release ${current} is missing or damaged, and an additive publication carries it over`,
-    { hint: `\`waybill verify --repair\` writes it again; look at ${where}releases/${current}` },
+    `"${path}" of release ${shown}, which readers have, is missing or damaged, and an additive publication carries it over`,
+    { hint: `\`waybill verify --repair\` writes it again; look at ${where}releases/${shown}` },
   );
 }
 
@@ -162,10 +166,11 @@ function notCarried(destinationPath: string, current: ReleaseId, path: string): 
  */
 async function heldBackAs(
   storage: Storage,
-  { releases }: Standing,
+  { releases, channel }: Standing,
   id: ReleaseId,
   { owner, bundle, planned }: Omit<DecisionInput, 'observed'>,
 ): Promise<ReleaseId | null> {
+  if (channel !== null) return null;
   for (const held of rolledBack(releases)) {
     if (held === id) return held;
     const { state } = await readState(releaseIn(storage, held));

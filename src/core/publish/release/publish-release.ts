@@ -1,7 +1,6 @@
-import { abortedIfStopped, type BundlePublication } from '../bundle-publication.ts';
+import { abortedIfStopped } from '../bundle-publication.ts';
 import { pathWithin } from '../../bundle-path.ts';
 import { publishedBy } from '../../catalog/published-bundles.ts';
-import type { ReleasesConfig } from '../../config/config.ts';
 import type { CoreContext } from '../../context.ts';
 import { destinationBusy } from '../../lease/lease.ts';
 import { sweepAbandoned } from '../../lease/with-lease.ts';
@@ -9,7 +8,6 @@ import { releaseKey, type ReleaseId } from '../../releases/release.ts';
 import { isRetirementDue } from '../../releases/retention.ts';
 import { requireReleases } from '../../releases/store.ts';
 import { releaseIn } from '../../releases/stored-releases.ts';
-import { activate } from '../../releases/switch.ts';
 import { parseBundlePath } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { within } from '../../storage/wrappers/within.ts';
@@ -23,21 +21,19 @@ import type { ActionResult } from '../results/result.ts';
 import { adoptInPlace, carryOutAdoption } from './adopt-in-place.ts';
 import { fillRelease, unlikeCurrent, type Filling } from './fill-release.ts';
 import { asLayoutChange, layoutWarning } from './layout-change.ts';
+import { asChannelSet, lead } from './lead.ts';
 import { planRelease, type PlannedRelease, type ReleasePlan } from './plan-release.ts';
 import { releaseResult, releasedBy } from './release-result.ts';
+import type { ReleasePublication } from './release-publication.ts';
 import { lookAtReleases, type Standing } from './standing.ts';
 import { retireAfterwards, retireOld, type Tidying } from './tidy-releases.ts';
-
-/** One bundle, and the bundle path whose current release it is to become. */
-export interface ReleasePublication extends BundlePublication {
-  rule: ReleasesConfig;
-}
 
 /** Others may be at work on the bundle path, too; then this starts over, so many times. */
 const maxRounds = 10;
 
 /**
- * Publishes one bundle as a release, which becomes the current one in one step once it is complete; or, in a
+ * Publishes one bundle as a release, which becomes the current one, or that of a channel, in one step once it
+ * is complete; or, in a
  * dry run, reports which release that would be. `root` is rooted at the destination root. After a kill at any
  * moment readers have the former release or this one, and the next run finishes it. What was published in
  * place becomes a release of its own first, so that one can go back to it. Never throws: a failure is in the
@@ -49,14 +45,14 @@ export async function publishRelease(
   publication: ReleasePublication,
   request: PublishRequest,
 ): Promise<ActionResult> {
-  const { destination, destinationPath } = publication;
+  const { destination, destinationPath, channel } = publication;
   let selected: Selected = { ...publication, confirmedFor: null };
   let hasAdopted = false;
   let planned: readonly PlannedOutput[] = [];
   try {
     const storage = within(root, parseBundlePath(destinationPath));
     for (let round = 1; round <= maxRounds; round += 1) {
-      const found = await lookAtReleases(storage, destinationPath);
+      const found = await lookAtReleases(storage, destinationPath, channel?.name ?? null);
       const adopted = await adoptInPlace(context, storage, found, selected, request);
       const standing = adopted?.standing ?? found;
       selected = await upToDate(selected, standing);
@@ -75,13 +71,15 @@ export async function publishRelease(
       }
       const result = await carryOut(context, storage, { selected, planned, standing, decided }, request);
       if (result === null) continue;
-      return hasAdopted || adopted !== null ? toldAsAdopted(result, selected, request) : result;
+      const told = { ...result, channel: channel?.name ?? null };
+      return hasAdopted || adopted !== null ? toldAsAdopted(told, selected, request) : told;
     }
     throw destinationBusy(storage, null);
   } catch (error) {
     const { path } = selected.bundle;
     context.log.error({ err: error, destination: destination.id, bundle: path }, 'publication failed');
-    return failedResult(path, destinationPath, planned, abortedIfStopped(error, context.signal));
+    const failed = failedResult(path, destinationPath, planned, abortedIfStopped(error, context.signal));
+    return { ...failed, channel: channel?.name ?? null };
   }
 }
 
@@ -96,17 +94,17 @@ function toldAsAdopted(
 }
 
 interface Selected extends ReleasePublication {
-  /** The release that was current when the bundle was selected again; null if it was not. */
+  /** The release that readers had when the bundle was selected again; null if it was not. */
   confirmedFor: ReleaseId | null;
 }
 
 /** As in place: what was selected as the newest may have been overtaken since. */
-async function upToDate(selected: Selected, { releases, stored }: Standing): Promise<Selected> {
+async function upToDate(selected: Selected, { shown, stored }: Standing): Promise<Selected> {
   const { selectAgain, bundle, owner, confirmedFor } = selected;
-  if (selectAgain === undefined || releases.current === confirmedFor) return selected;
+  if (selectAgain === undefined || shown === confirmedFor) return selected;
   const { identity: source, created } = bundle;
   if (!isOvertaken({ source, created }, publishedBy(stored.state, owner))) return selected;
-  return { ...selected, bundle: await selectAgain(), confirmedFor: releases.current };
+  return { ...selected, bundle: await selectAgain(), confirmedFor: shown };
 }
 
 async function outputsOf(
@@ -142,30 +140,33 @@ async function carryOut(
   request: PublishRequest,
 ): Promise<ActionResult | null> {
   const { plan, release, heldBack } = decided;
-  const { current } = standing.releases;
+  const { pointer, shown } = standing;
   const { path } = selected.bundle;
+  const { channel } = selected;
   const tidying = tidyingOf(selected, request);
+  const leadTo = async (id: ReleaseId): ReturnType<typeof lead> =>
+    lead(context, storage, selected, standing, id, request.leaseTimes);
   if (release === null) {
     const isSame = plan.action === 'skip_same';
     if (isSame && !request.dryRun) await sweep(context, storage, standing, tidying);
     const applied = isSame && heldBack === null && !request.dryRun ? allKept(planned) : null;
-    return releaseResult(path, plan, planned, { applied, release: heldBack ?? (isSame ? current : null) });
+    const same = releaseResult(path, plan, planned, {
+      ...{ applied, release: heldBack ?? (isSame ? shown : null) },
+    });
+    if (!isSame || channel === null || shown === null) return same;
+    // Its time begins anew with each publication.
+    if (!request.dryRun && (await leadTo(shown)) !== 'led') return null;
+    return pointer === null ? asChannelSet(same, channel.name, shown) : same;
   }
   if (request.dryRun) {
     await refuseUnmakeable(storage, release);
     return releaseResult(path, plan, planned, { applied: null, release: release.id });
   }
   await requireReleases(storage);
-  const filled = await fillRelease(context, storage, fillingOf(selected, decided, release, current), request);
-  const { leaseTimes } = request;
-  const switched = await activate(context, storage, release.id, {
-    ...{ dryRun: false, from: current },
-    ...(leaseTimes === undefined ? {} : { leaseTimes }),
-  });
-  if (switched.outcome === 'refused') {
-    if (switched.refusal.why === 'being_removed') await retireOld(context, storage, tidying);
-    return null;
-  }
+  const filled = await fillRelease(context, storage, fillingOf(selected, decided, release, shown), request);
+  const led = await leadTo(release.id);
+  if (led === 'being_removed') await retireOld(context, storage, tidying);
+  if (led !== 'led') return null;
   await retireAfterwards(context, storage, tidying);
   return releaseResult(path, plan, planned, {
     applied: releasedBy(filled, planned, plan),
@@ -177,10 +178,10 @@ function fillingOf(
   { destination, destinationPath }: Selected,
   { plan }: ReleasePlan,
   release: PlannedRelease,
-  current: ReleaseId | null,
+  shown: ReleaseId | null,
 ): Filling {
   const into = pathWithin(destinationPath, releaseKey(release.id));
-  const base = current === null ? null : releaseKey(current);
+  const base = shown === null ? null : releaseKey(shown);
   return { release, plan, base, destinationPath: into, destination };
 }
 
@@ -198,11 +199,10 @@ function tidyingOf({ rule, destination }: Selected, { leaseTimes }: PublishReque
 async function sweep(
   context: CoreContext,
   storage: Storage,
-  { releases, stored }: Standing,
+  { releases, shown, stored }: Standing,
   tidying: Tidying,
 ): Promise<void> {
-  if (releases.current !== null)
-    await sweepAbandoned(context, releaseIn(storage, releases.current), stored.state);
+  if (shown !== null) await sweepAbandoned(context, releaseIn(storage, shown), stored.state);
   if (isRetirementDue(releases, tidying.rule, context.clock.now()))
     await retireAfterwards(context, storage, tidying);
   else await sweepAbandoned(context, storage, { kind: 'absent' });

@@ -3,7 +3,7 @@ import type { OutputRecord } from '../../catalog/catalog.ts';
 import { readState, type StoredState } from '../../catalog/store.ts';
 import { WaybillError } from '../../errors.ts';
 import type { Releases } from '../../releases/ledger.ts';
-import { currentLinkKey } from '../../releases/release.ts';
+import { currentLinkKey, type ReleaseId } from '../../releases/release.ts';
 import { readReleases } from '../../releases/store.ts';
 import { releaseIn } from '../../releases/stored-releases.ts';
 import type { Storage } from '../../storage/storage.ts';
@@ -11,37 +11,54 @@ import type { Storage } from '../../storage/storage.ts';
 /** What readers have at a bundle path, and what is remembered of it. */
 export interface Standing {
   releases: Releases;
-  /** The catalog of the current release, or that in place if there is none; absent if there is neither. */
+  /** The channel whose readers are meant; null for those who follow the current release. */
+  channel: string | null;
+  /** What the pointer names that they follow. */
+  pointer: ReleaseId | null;
+  /**
+   * What readers have; those of a channel that leads nowhere yet have what others have. Null if there is no
+   * release.
+   */
+  shown: ReleaseId | null;
+  /** The catalog of that release, or that in place if there is none; absent if there is neither. */
   stored: StoredState;
   /** Rooted at what it records; null if it is absent. */
   base: Storage | null;
 }
 
 /** Whether the bundle path is published in place, which a publication has to adopt first. Pure. */
-export function isInPlace({ releases, base }: Standing): boolean {
-  return releases.current === null && base !== null;
+export function isInPlace({ shown, base }: Standing): boolean {
+  return shown === null && base !== null;
 }
 
 /**
- * What readers have at the bundle path that `storage` is rooted at: pointer, ledger and one catalog. Throws
+ * What readers have at the bundle path that `storage` is rooted at: pointers, ledger and one catalog. With a
+ * channel, those who follow that. Throws
  * `unmanaged_content` if the pointer is none of ours, `state_conflict` if the bundle path is published in
  * place with a catalog that cannot be adopted or the ledger is broken, or the storage's own error.
  */
-export async function lookAtReleases(storage: Storage, destinationPath: string): Promise<Standing> {
+export async function lookAtReleases(
+  storage: Storage,
+  destinationPath: string,
+  channel: string | null,
+): Promise<Standing> {
   const releases = await readReleases(storage);
   const { current, foreignTarget } = releases;
+  const pointer = channel === null ? current : (releases.channels.get(channel) ?? null);
+  const shown = pointer ?? current;
+  const found = { releases, channel, pointer };
   const where = describeBundlePath(destinationPath);
   if (foreignTarget !== null) throw foreignPointer(where, `leads to "${foreignTarget}", which is no release`);
-  if (current !== null) {
-    const base = releaseIn(storage, current);
-    return { releases, stored: await readState(base), base };
+  if (shown !== null) {
+    const base = releaseIn(storage, shown);
+    return { ...found, shown, stored: await readState(base), base };
   }
   const stored = await readState(storage);
-  const found = storage.facts.rename === 'none' ? undefined : await storage.stat(currentLinkKey);
-  if (found !== undefined) throw blocked(where, stored);
-  if (stored.state.kind === 'absent') return { releases, stored, base: null };
+  const inTheWay = storage.facts.rename === 'none' ? undefined : await storage.stat(currentLinkKey);
+  if (inTheWay !== undefined) throw blocked(where, stored);
+  if (stored.state.kind === 'absent') return { ...found, shown, stored, base: null };
   if (stored.state.kind !== 'valid') throw unadoptable(where);
-  return { releases, stored, base: storage };
+  return { ...found, shown, stored, base: storage };
 }
 
 function foreignPointer(where: string, what: string): WaybillError {

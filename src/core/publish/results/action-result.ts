@@ -27,6 +27,7 @@ export function plannedResult(
     unkept: plan.unkept,
     outputs: outputsOf(planned),
     release: null,
+    channel: null,
     ...nothingApplied,
     ...applied,
     error: refusal(plan),
@@ -49,6 +50,7 @@ export function failedResult(
     unkept: [],
     outputs: outputsOf(planned),
     release: null,
+    channel: null,
     ...nothingApplied,
     error: errorRecord(error),
   };

@@ -41,6 +41,7 @@ export function publicationOccurrence(
     data: {
       ...about,
       release: result.release,
+      channel: result.channel,
       counts: {
         outputs: result.outputs.length,
         outputs_written: result.outputsWritten,

@@ -22,6 +22,8 @@ export interface ActionResult {
    * back. Null in place, and where none was planned.
    */
   release: string | null;
+  /** The channel that leads to it, or would; null for the current release, and in place. */
+  channel: string | null;
   /**
    * What was done; all 0 in a dry run, after a failure, and where a rollback holds the outputs back. Written,
    * linked and kept outputs together are all planned ones.

@@ -18,8 +18,8 @@ import { removeRelease } from './remove-release.ts';
 import type { UnpublishReport, UnpublishRequest } from './unpublish-request.ts';
 
 /**
- * Takes down a bundle path that is published as releases: first the pointer, so that readers have nothing any
- * more, then every release, whole, and then the ledger. After a kill the next unpublishing finishes it; a
+ * Takes down a bundle path that is published as releases: first the pointers, so that readers have nothing
+ * any more, then every release, whole, and then the ledger. After a kill the next unpublishing finishes it; a
  * publication may come before that, and is the first one again. `storage` is rooted at the bundle path. Null
  * if there are no releases.
  *
@@ -34,7 +34,9 @@ export async function unpublishReleases(
 ): Promise<UnpublishReport | null> {
   const releases = await readReleases(storage);
   const ids = await releaseIds(storage);
-  if (ids.length === 0 && releases.current === null && releases.ledger.history.length === 0) return null;
+  const { history, channels } = releases.ledger;
+  const isEmpty = ids.length + history.length + channels.length === 0;
+  if (isEmpty && releases.current === null) return null;
   const report = await decideOn(storage, releases, ids, request);
   if (request.dryRun) return report;
   const { leaseTimes } = request;
@@ -44,9 +46,11 @@ export async function unpublishReleases(
     storage,
     async (found) => {
       if (found.current !== current) throw destinationBusy(storage, null);
-      const now = context.clock.now().toISOString();
-      const next = current === null ? null : { ledger: leaving(found, now), current: null };
-      return { result: null, next };
+      const names = found.ledger.channels.map(({ name }) => name);
+      if (current === null && names.length === 0) return { result: null, next: null };
+      const ledger = leaving(found, context.clock.now().toISOString());
+      const pointers = new Map(names.map((name) => [name, null]));
+      return { result: null, next: { ledger, current: null, channels: pointers } };
     },
     leaseTimes,
   );

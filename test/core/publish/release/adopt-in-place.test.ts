@@ -2,14 +2,20 @@ import t from 'tap';
 import type { SourceBundle } from '../../../../src/core/bundle/source-bundle.ts';
 import { readState } from '../../../../src/core/catalog/store.ts';
 import type { DestinationConfig } from '../../../../src/core/config/config.ts';
+import { WaybillError } from '../../../../src/core/errors.ts';
 import type { Finding } from '../../../../src/core/finding.ts';
+import type { Clock } from '../../../../src/core/clock.ts';
 import type { Owner } from '../../../../src/core/identity.ts';
+import { defaultLeaseTimes, type LeaseTimes } from '../../../../src/core/lease/lease.ts';
+import { lockText } from '../../../../src/core/lease/lock-file.ts';
+import { newHolder, retire as die } from '../../../../src/core/lease/this-holder.ts';
 import { publishBundle } from '../../../../src/core/publish/publish-bundle.ts';
 import type { Decided, PublishRequest } from '../../../../src/core/publish/publish-request.ts';
 import { publishRelease } from '../../../../src/core/publish/release/publish-release.ts';
 import type { ActionResult } from '../../../../src/core/publish/results/result.ts';
 import { lastGood } from '../../../../src/core/releases/ledger.ts';
 import { releaseKey, type ReleaseId } from '../../../../src/core/releases/release.ts';
+import { readReleases } from '../../../../src/core/releases/store.ts';
 import { releaseIn } from '../../../../src/core/releases/stored-releases.ts';
 import { rollBack } from '../../../../src/core/releases/switch.ts';
 import { listedKey } from '../../../../src/core/storage/key.ts';
@@ -39,13 +45,14 @@ import { withFaults, type FaultLog } from '../../../faults/with-faults.ts';
 /** A bundle path that is published in place, and of which the configuration says releases from now on. */
 
 const flavours = ['files', 'objects'] as const;
-const rule = { keep: 9, lingerMs: 0, currentInUrl: false };
+const rule = { keep: 9, lingerMs: 0, currentInUrl: false, channels: [] };
 
 interface Asked {
   bundle?: SourceBundle;
   as?: Owner;
   destination?: Partial<DestinationConfig>;
   request?: Partial<PublishRequest>;
+  clock?: Clock;
 }
 
 async function inPlace(root: Storage, n: number, asked: Asked = {}): Promise<ActionResult> {
@@ -68,13 +75,16 @@ interface Told extends ActionResult {
 }
 
 async function release(root: Storage, n: number, asked: Asked = {}): Promise<Told> {
-  const { bundle = bundleFor(n), as = owner, request } = asked;
+  const { bundle = bundleFor(n), as = owner, request, clock = testClock() } = asked;
   const warnings: Finding[] = [];
   const destination = { ...destinationOf('replacement'), releases: rule, ...asked.destination };
   const result = await publishRelease(
-    contextWith(testClock()),
+    contextWith(clock),
     root,
-    { ...{ bundle, owner: as, destination, destinationPath: site, rule }, warn: (one) => warnings.push(one) },
+    {
+      ...{ bundle, owner: as, destination, destinationPath: site, rule, channel: null },
+      warn: (one) => warnings.push(one),
+    },
     { dryRun: false, force: false, ...request },
   );
   return { ...result, warnings };
@@ -283,7 +293,7 @@ t.test('a newest bundle that was overtaken in place is selected again', async (t
     contextWith(testClock()),
     root,
     {
-      ...{ bundle: bundleFor(1), owner, destinationPath: site, rule },
+      ...{ bundle: bundleFor(1), owner, destinationPath: site, rule, channel: null },
       destination: { ...destinationOf('replacement'), releases: rule, stale: 'refuse' },
       selectAgain: async () => bundleFor(4),
     },
@@ -335,4 +345,257 @@ t.test('a release is made beside the files in place by links', async (t) => {
       .sort(),
   );
   t.ok((await snapshot(root)).has(`site/${releaseKey(await releaseIdFor(0))}/index.html`));
+});
+
+/** Does `work` once, after the first change that makes it due. */
+function once(inner: Storage, isDue: () => Promise<boolean>, work: () => Promise<unknown>): Storage {
+  let isOver = false;
+  const afterwards = async <T>(result: T): Promise<T> => {
+    if (isOver || !(await isDue())) return result;
+    isOver = true;
+    await work();
+    return result;
+  };
+  return {
+    ...inner,
+    write: async (key, body, options) => afterwards(await inner.write(key, body, options)),
+    rename: async (moves) => {
+      await inner.rename(moves);
+      await afterwards(null);
+    },
+    replaceLink: async (key, target) => {
+      await inner.replaceLink(key, target);
+      await afterwards(null);
+    },
+    remove: async (key, options) => {
+      await inner.remove(key, options);
+      await afterwards(null);
+    },
+  };
+}
+
+/** Before anybody is led to it. */
+function onceWhole(inner: Storage, id: ReleaseId, work: () => Promise<unknown>): Storage {
+  const isWhole = async (): Promise<boolean> => {
+    const { state } = await readState(releaseIn(siteOf(inner), id));
+    const lock = listedKey(`site/${releaseKey(id)}/.publisher.lock`);
+    const isHeld = (await inner.stat(lock)) !== undefined;
+    return state.kind === 'valid' && state.catalog.pending === null && !isHeld;
+  };
+  return once(inner, isWhole, work);
+}
+
+async function interrupted(flavour: 'files' | 'objects'): Promise<Storage> {
+  const root = memoryStorage({ flavour });
+  await inPlace(root, 0);
+  const log: FaultLog = { operations: [], fired: false, mutations: 0 };
+  const clean = memoryStorage({ flavour });
+  await inPlace(clean, 0);
+  await inPlace(withFaults(clean, null, log), 1);
+  const at = log.operations.findLastIndex((name) => /^(write|rename .*) \S*\.publisher\.json$/.test(name));
+  const fault = { kind: 'crash', at: at + 1, code: 'storage_transient' } as const;
+  await inPlace(withFaults(root, fault, { operations: [], fired: false, mutations: 0 }), 1);
+  return root;
+}
+
+for (const flavour of flavours) {
+  t.test(`${flavour}: published in place at the last moment, it begins again`, async (t) => {
+    const inner = memoryStorage({ flavour });
+    await inPlace(inner, 0);
+    const root = onceWhole(inner, await releaseIdFor(0), async () => inPlace(inner, 1));
+    const done = await release(root, 2);
+    t.same([done.error, done.release, done.warnings], [null, await releaseIdFor(2), changed('has changed')]);
+    t.equal(lastGood(await lookAtReleases(inner)), await releaseIdFor(1));
+  });
+
+  t.test(`${flavour}: released by somebody else at the last moment, the change is told there`, async (t) => {
+    const inner = memoryStorage({ flavour });
+    await inPlace(inner, 0);
+    const root = onceWhole(inner, await releaseIdFor(0), async () => release(inner, 7));
+    const done = await release(root, 2);
+    t.same([done.error, done.release, done.warnings], [null, await releaseIdFor(2), []]);
+    t.equal(lastGood(await lookAtReleases(inner)), await releaseIdFor(7));
+  });
+
+  t.test(`${flavour}: taken over by another owner, it is refused, and no change told`, async (t) => {
+    const inner = memoryStorage({ flavour });
+    await inPlace(inner, 0);
+    const isLed = async (): Promise<boolean> => (await readReleases(siteOf(inner))).current !== null;
+    const root = once(inner, isLed, async () =>
+      release(inner, 5, { as: otherOwner, request: { force: true } }),
+    );
+    const done = await release(root, 2);
+    t.same([done.action, done.reason?.code], ['fail_unmanaged', 'release_of_other_owner']);
+    t.same(done.warnings, []);
+  });
+
+  t.test(`${flavour}: what keeps the release from being made is told, and nothing is switched`, async (t) => {
+    const inner = memoryStorage({ flavour });
+    await inPlace(inner, 0);
+    const before = await inPlaceNow(inner);
+    const root: Storage = {
+      ...inner,
+      duplicate: async () => null,
+      async write(key, body, options) {
+        if (/index\.html$|\.publisher\.tmp\//.test(key))
+          throw new WaybillError('storage_permanent', 'no room');
+        return inner.write(key, body, options);
+      },
+    };
+    const { error, warnings } = await release(root, 1);
+    t.same([error?.code, error?.message, warnings], ['storage_permanent', 'no room', []]);
+    t.equal((await lookAtReleases(inner)).current, null);
+    t.same(await inPlaceNow(inner), before);
+  });
+
+  t.test(`${flavour}: what was allowed is allowed in the release that follows, too`, async (t) => {
+    const limits = { ...destinationOf('replacement').limits, maxRemoved: { count: 0 } };
+    const root = memoryStorage({ flavour });
+    await inPlace(root, 0);
+    const done = await release(root, 1, { destination: { limits }, request: { allowRemovals: true } });
+    t.same([done.error, done.outputsRemoved], [null, 1]);
+  });
+
+  t.test(`${flavour}: a dry run looks for what is in the way of both releases`, async (t) => {
+    const inner = memoryStorage({ flavour });
+    await inPlace(inner, 0);
+    const changes: [string[], number | null][] = [];
+    const root: Storage = {
+      ...inner,
+      async obstacleTo(change) {
+        changes.push([[...change.writes].sort(), change.bytes]);
+        return inner.obstacleTo(change);
+      },
+    };
+    await release(root, 1, { request: { dryRun: true } });
+    const [adopted, next] = await Promise.all([0, 1].map(releaseIdFor));
+    const added = Object.entries(filesOf(1)).filter(
+      ([name]) => !(name in filesOf(0)) || /index|app/.test(name),
+    );
+    const keys = added.map(([name]) => `site/${releaseKey(next!)}/${name}`).sort();
+    t.same(changes, [
+      [[], 0],
+      [keys, added.reduce((sum, [, text]) => sum + text.length, 0)],
+    ]);
+    changes.length = 0;
+    const blocked: Storage = {
+      ...root,
+      async obstacleTo(change) {
+        const isIn = change.writes.some((key) => key.includes(adopted!));
+        return isIn || change.writes.length === 0
+          ? new WaybillError('storage_permanent', 'in the way')
+          : null;
+      },
+    };
+    const refused = await release(blocked, 1, { request: { dryRun: true } });
+    t.equal(refused.error?.message, 'in the way');
+  });
+
+  t.test(`${flavour}: where the pointer was lost, nothing is held back`, async (t) => {
+    const root = memoryStorage({ flavour });
+    await release(root, 0);
+    await release(root, 1);
+    await rollBack(contextWith(testClock()), siteOf(root), null, { dryRun: false });
+    await inPlace(root, 0);
+    const pointer = listedKey(flavour === 'files' ? 'site/current' : 'site/current.json');
+    if (flavour === 'files') await root.remove(pointer);
+    else {
+      const text = (await snapshot(root)).get(pointer)!;
+      await put(root, pointer, text.replace(/"current": "[^"]*"/, '"current": null'));
+    }
+    for (const dryRun of [true, false]) {
+      const done = await release(root, 1, { request: { dryRun } });
+      t.same([done.action, done.release, done.error], ['replace_catalog', await releaseIdFor(1), null]);
+    }
+  });
+}
+
+t.test('the lease is taken to settle what was interrupted, and for nothing else', async (t) => {
+  const taken = async (root: Storage, dryRun: boolean): Promise<number> => {
+    let count = 0;
+    let changes = 0;
+    const watched: Storage = {
+      ...root,
+      async write(key, body, options) {
+        changes += 1;
+        if (key === 'site/.publisher.lock') count += 1;
+        return root.write(key, body, options);
+      },
+    };
+    t.equal((await release(watched, 1, { request: { dryRun } })).error, null);
+    if (dryRun) t.equal(changes, 0, 'a dry run writes nothing, not even a lock');
+    return count;
+  };
+  const whole = async (): Promise<Storage> => {
+    const root = memoryStorage({ flavour: 'files' });
+    await inPlace(root, 0);
+    return root;
+  };
+  // One for each of the two switches.
+  t.equal(await taken(await whole(), false), 2);
+  t.equal(await taken(await interrupted('files'), false), 3);
+  t.equal(await taken(await whole(), true), 0);
+  t.equal(await taken(await interrupted('files'), true), 0);
+});
+
+t.test('a dry run tells what the run finds out under the lease', async (t) => {
+  for (const flavour of flavours) {
+    const planned = await release(await interrupted(flavour), 1, { request: { dryRun: true } });
+    const done = await release(await interrupted(flavour), 1);
+    for (const key of ['action', 'reason', 'changes', 'release'] as const)
+      t.same(done[key], planned[key], key);
+    const next = await release(await interrupted(flavour), 2, { request: { dryRun: true } });
+    t.same(next.changes, (await release(await interrupted(flavour), 2)).changes);
+  }
+});
+
+t.test(
+  'how long each step of the adoption waits for a lease that nobody renews is what was asked for',
+  async (t) => {
+    const leaseTimes: LeaseTimes = { ...defaultLeaseTimes, staleAfterMs: 100_000 };
+    const steps: [string, string, () => Promise<Storage>][] = [
+      [
+        'filling',
+        `site/${releaseKey(await releaseIdFor(0))}`,
+        async () => {
+          const root = memoryStorage({ flavour: 'files' });
+          await inPlace(root, 0);
+          return root;
+        },
+      ],
+      [
+        'switching',
+        'site',
+        async () => {
+          const root = memoryStorage({ flavour: 'files' });
+          await inPlace(root, 0);
+          return root;
+        },
+      ],
+      ['settling', 'site', async () => interrupted('files')],
+    ];
+    for (const [step, place, make] of steps) {
+      const root = await make();
+      const holder = newHolder();
+      const clock = testClock();
+      await put(root, `${place}/.publisher.lock`, lockText(holder, 0));
+      const { error } = await release(root, 1, { clock, request: { leaseTimes } });
+      die(holder);
+      t.equal(error, null, step);
+      const waited = clock.monotonic();
+      t.ok(waited >= 100_000 && waited < 119_000, `${step} waited ${waited} ms`);
+    }
+  },
+);
+
+t.test('a file that somebody has put in the place of the pointer is not taken for an output', async (t) => {
+  const root = memoryStorage({ flavour: 'files' });
+  await inPlace(root, 0);
+  await put(root, 'site/current', 'mine');
+  t.same((await release(root, 1)).error?.code, 'unmanaged_content');
+  const taken = memoryStorage({ flavour: 'files' });
+  const [file] = bundleFor(5).files;
+  const files = ['current/page.html', 'index.html'].map((path) => ({ ...file!, path: path as never }));
+  await inPlace(taken, 5, { bundle: { ...bundleFor(5), files } });
+  t.same((await release(taken, 1)).error?.code, 'state_conflict');
 });

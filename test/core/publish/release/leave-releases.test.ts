@@ -1,14 +1,18 @@
 import t from 'tap';
 import type { SourceBundle } from '../../../../src/core/bundle/source-bundle.ts';
 import type { DestinationConfig } from '../../../../src/core/config/config.ts';
+import { readState } from '../../../../src/core/catalog/store.ts';
+import { digestOf } from '../../../../src/core/digest.ts';
+import { WaybillError } from '../../../../src/core/errors.ts';
 import type { Finding } from '../../../../src/core/finding.ts';
 import type { Owner } from '../../../../src/core/identity.ts';
 import { publishBundle } from '../../../../src/core/publish/publish-bundle.ts';
 import type { Decided, PublishRequest } from '../../../../src/core/publish/publish-request.ts';
-import type { ActionResult } from '../../../../src/core/publish/results/result.ts';
+import type { ActionResult, Progress } from '../../../../src/core/publish/results/result.ts';
 import { isOfReleases, releaseKey } from '../../../../src/core/releases/release.ts';
 import { ledgerKey } from '../../../../src/core/releases/store.ts';
 import { rollBack } from '../../../../src/core/releases/switch.ts';
+import { listedKey } from '../../../../src/core/storage/key.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';
 import { within } from '../../../../src/core/storage/wrappers/within.ts';
 import { memoryStorage } from '../../../support/memory-storage.ts';
@@ -44,6 +48,7 @@ interface Asked {
   destination?: Partial<DestinationConfig>;
   request?: Partial<PublishRequest>;
   selectAgain?: () => Promise<SourceBundle>;
+  signal?: AbortSignal;
 }
 
 interface Told extends ActionResult {
@@ -51,10 +56,10 @@ interface Told extends ActionResult {
 }
 
 async function inPlace(root: Storage, n: number, asked: Asked = {}): Promise<Told> {
-  const { bundle = bundleFor(n), as = owner, at = site, destination, request, ...more } = asked;
+  const { bundle = bundleFor(n), as = owner, at = site, destination, request, signal, ...more } = asked;
   const warnings: Finding[] = [];
   const result = await publishBundle(
-    contextWith(testClock()),
+    { ...contextWith(testClock()), ...(signal === undefined ? {} : { signal }) },
     root,
     {
       ...{ bundle, owner: as, destination: { ...destinationOf('replacement'), ...destination } },
@@ -296,3 +301,298 @@ t.test('at the destination root, and told as such', async (t) => {
     /have it served from the destination root itself, .* --layout releases \.`/,
   );
 });
+
+/** Does `work` once, after the first change that makes it due. */
+function once(
+  inner: Storage,
+  isDue: (key: string) => Promise<boolean>,
+  work: () => Promise<unknown>,
+): Storage {
+  let isOver = false;
+  const afterwards = async <T>(key: string, result: T): Promise<T> => {
+    const isNow: boolean = !isOver && (await isDue(key));
+    if (!isNow) return result;
+    isOver = true;
+    await work();
+    return result;
+  };
+  return {
+    ...inner,
+    write: async (key, body, options) => afterwards(key, await inner.write(key, body, options)),
+    rename: async (moves) => {
+      await inner.rename(moves);
+      await afterwards('', null);
+    },
+    remove: async (key, options) => {
+      await inner.remove(key, options);
+      await afterwards(key, null);
+    },
+  };
+}
+
+/** The lease or, on an object store, the intent of the move. */
+const isBegun = async (key: string): Promise<boolean> => key.startsWith('site/.publisher');
+
+for (const flavour of flavours) {
+  const isMoved = (root: Storage) => async (): Promise<boolean> => {
+    const { state } = await readState(siteOf(root));
+    const isHeld = (await root.stat(listedKey('site/.publisher.lock'))) !== undefined;
+    return state.kind === 'valid' && state.catalog.pending === null && !isHeld;
+  };
+
+  t.test(`${flavour}: the plan is told once, as it was decided first`, async (t) => {
+    for (const dryRun of [true, false]) {
+      const root = await published(flavour, 0);
+      const told: Progress[] = [];
+      const decided: Decided[] = [];
+      await inPlace(root, 1, {
+        request: {
+          ...{ dryRun, onProgress: (one) => void told.push(one), onDecided: (one) => void decided.push(one) },
+        },
+      });
+      const planned = told.filter(({ type }) => type === 'planned');
+      const bytes = 'page 1'.length + 'script 1'.length + '1'.length;
+      t.same(planned, [
+        {
+          ...{ type: 'planned', destinationId: 'web', destinationPath: site, action: 'replace_catalog' },
+          ...{ outputs: 3, bytes },
+        },
+      ]);
+      t.equal(decided.length, 1);
+    }
+  });
+
+  t.test(`${flavour}: in the rounds that follow, the plan is not told again`, async (t) => {
+    const inner = await published(flavour, 0, 1);
+    const told: Progress[] = [];
+    const root = once(inner, isBegun, async () => publishAsRelease(inner, 2));
+    const { error } = await inPlace(root, 3, { request: { onProgress: (one) => void told.push(one) } });
+    t.equal(error, null);
+    t.equal(told.filter(({ type }) => type === 'planned').length, 1);
+  });
+
+  t.test(`${flavour}: published in place by somebody else meanwhile, the change is told there`, async (t) => {
+    const inner = await published(flavour, 0);
+    let others: Told | undefined;
+    let isFirst = true;
+    const root: Storage = {
+      ...inner,
+      async *list(directory, options) {
+        // Before the lease of the move.
+        if (isFirst) {
+          isFirst = false;
+          others = await inPlace(inner, 1);
+        }
+        yield* inner.list(directory, options);
+      },
+    };
+    const done = await inPlace(root, 2);
+    t.same([others?.error, others?.warnings], [null, changed('has changed')]);
+    t.same([done.error, done.warnings], [null, []]);
+    t.same(await inPlaceNow(inner), sorted(filesOf(2)));
+  });
+
+  t.test(`${flavour}: what was allowed is allowed once it is in place, too`, async (t) => {
+    const limits = { ...destinationOf('replacement').limits, maxRemoved: { count: 0 } };
+    const root = await published(flavour, 0);
+    const done = await inPlace(root, 1, { destination: { limits }, request: { allowRemovals: true } });
+    t.same([done.error, done.outputsRemoved], [null, 1]);
+  });
+
+  t.test(`${flavour}: what cannot be published after it is refused before anything is moved`, async (t) => {
+    const root = await published(flavour, 0);
+    const id = await releaseIdFor(0);
+    await put(root, `site/${releaseKey(id)}/only-1.txt`, 'mine');
+    const before = await snapshot(root);
+    for (const dryRun of [true, false]) {
+      const { action, error, warnings } = await inPlace(root, 1, { request: { dryRun } });
+      t.same([action, error?.code, warnings], ['fail_unmanaged', 'unmanaged_content', []]);
+    }
+    t.same(await snapshot(root), before);
+  });
+
+  t.test(`${flavour}: a dry run looks for what is in the way of all of it`, async (t) => {
+    const inner = await published(flavour, 0);
+    const looked: object[] = [];
+    const obstacle = new WaybillError('storage_permanent', 'in the way');
+    const root: Storage = {
+      ...inner,
+      async obstacleTo({ writes, removes, bytes }) {
+        looked.push({ writes: [...writes].sort(), removes, bytes });
+        return obstacle;
+      },
+    };
+    const planned = await inPlace(root, 1, { request: { dryRun: true } });
+    t.same([planned.error?.message, planned.warnings], ['in the way', []]);
+    const moved = Object.keys(filesOf(0));
+    const added = Object.keys(filesOf(1)).filter((name) => !name.endsWith('style.css'));
+    const bytes = added.reduce((sum, name) => sum + filesOf(1)[name]!.length, 0);
+    const keys = [...moved, ...added].map((name) => `site/${name}`).sort();
+    t.same(looked, [{ writes: keys, removes: [], bytes }]);
+    await put(inner, 'site/.publisher.tmp/x/y', 'staged');
+    await inPlace(root, 1, { request: { dryRun: true } });
+    t.same(looked[1], { ...looked[0], bytes: flavour === 'files' ? null : bytes });
+    const before = await snapshot(inner);
+    looked.length = 0;
+    const refused = await inPlace(root, 1);
+    t.same([refused.error?.message, refused.warnings], ['in the way', []]);
+    const whole = moved.reduce((sum, name) => sum + filesOf(0)[name]!.length, 0);
+    t.same(looked, [{ writes: moved.map((name) => `site/${name}`).sort(), removes: [], bytes: whole }]);
+    const after = await snapshot(inner);
+    for (const [name, text] of before) if (!name.includes('.publisher')) t.equal(after.get(name), text);
+    t.same(await inPlaceNow(inner), {});
+  });
+
+  t.test(`${flavour}: a ledger that cannot be read is somebody’s, and a failure is none`, async (t) => {
+    const broken = memoryStorage({ flavour });
+    const pointer = flavour === 'files' ? 'site/.publisher.releases.json' : 'site/current.json';
+    await put(broken, pointer, '{');
+    const { action, error } = await inPlace(broken, 0);
+    t.same(
+      [action, error?.code],
+      flavour === 'files' ? ['publish_new', undefined] : ['fail_unmanaged', 'unmanaged_content'],
+    );
+    const inner = await published(flavour, 0);
+    const away = async (): Promise<never> => {
+      throw new WaybillError('storage_permanent', 'no answer');
+    };
+    const root: Storage = {
+      ...inner,
+      readLink: away,
+      stat: async (key) => (key.endsWith('current.json') ? away() : inner.stat(key)),
+    };
+    t.equal((await inPlace(root, 1)).error?.message, 'no answer');
+    t.same(await inPlaceNow(inner), {});
+  });
+
+  t.test(`${flavour}: what keeps it from being moved is told, and all is as it was`, async (t) => {
+    const inner = await published(flavour, 0);
+    const root: Storage = {
+      ...inner,
+      duplicate: async () => null,
+      async write(key, body, options) {
+        if (/index\.html$|\.publisher\.tmp\//.test(key))
+          throw new WaybillError('storage_permanent', 'no room');
+        return inner.write(key, body, options);
+      },
+    };
+    const { error, warnings } = await inPlace(root, 1);
+    t.same([error?.code, error?.message, warnings], ['storage_permanent', 'no room', []]);
+    t.same(await inPlaceNow(inner), {});
+  });
+
+  t.test(`${flavour}: stopped in the middle, nothing of it is in place`, async (t) => {
+    const inner = await published(flavour, 0);
+    const stop = new AbortController();
+    const root: Storage = {
+      ...inner,
+      async duplicate(from, to) {
+        stop.abort(new Error('stopped'));
+        return inner.duplicate(from, to);
+      },
+    };
+    const { error, warnings } = await inPlace(root, 1, { signal: stop.signal });
+    t.same([error?.code, warnings], ['aborted', []]);
+    t.same(await inPlaceNow(inner), {});
+  });
+
+  t.test(`${flavour}: somebody’s file that comes after the decision is not overwritten`, async (t) => {
+    const inner = await published(flavour, 0);
+    let isFirst = true;
+    const root: Storage = {
+      ...inner,
+      async *list(directory, options) {
+        yield* inner.list(directory, options);
+        if (isFirst) await put(inner, 'site/index.html', 'mine');
+        isFirst = false;
+      },
+    };
+    const { action, warnings } = await inPlace(root, 1);
+    t.same([action, warnings], ['fail_unmanaged', []]);
+    t.same(await inPlaceNow(inner), { 'index.html': 'mine' });
+    t.equal((await readState(siteOf(inner))).state.kind, 'absent', 'and not recorded as published');
+  });
+
+  t.test(`${flavour}: refused once it is in place, no change is told`, async (t) => {
+    const inner = await published(flavour, 0);
+    const root = once(inner, isMoved(inner), async () => put(inner, 'site/only-1.txt', 'mine'));
+    const { action, warnings } = await inPlace(root, 1);
+    t.same([action, warnings], ['fail_unmanaged', []]);
+    t.same(await inPlaceNow(inner), sorted({ ...filesOf(0), 'only-1.txt': 'mine' }));
+  });
+
+  t.test(`${flavour}: what an interrupted first publication left in place goes with it`, async (t) => {
+    const root = await published(flavour, 0);
+    const bytes = Buffer.from('5');
+    const record = { path: 'only-5.txt', digest: digestOf(bytes), size: 1 };
+    const catalog = JSON.parse(
+      (await snapshot(root)).get(`site/${releaseKey(await releaseIdFor(0))}/.publisher.json`)!,
+    ) as { outputs: object[] };
+    const pending = {
+      ...{ attempt_id: '0'.repeat(32), owner: { pipeline_id: 'maps', destination_id: 'web' } },
+      ...{ action: 'publish_new', started_at: '2026-11-20T00:00:00.000Z', holder: null, renewals: 0 },
+      ...{ outputs: [{ ...catalog.outputs[0], ...record }], removes: [] },
+    };
+    const left = { ...catalog, generation: 0, bundles: [], outputs: [], pending };
+    await put(root, 'site/.publisher.json', JSON.stringify(left));
+    await put(root, 'site/only-5.txt', '5');
+    const limits = { ...destinationOf('replacement').limits, maxRemoved: { count: 0 } };
+    const done = await inPlace(root, 0, { destination: { limits } });
+    t.equal(done.error?.message, undefined);
+    t.same([done.error, done.warnings], [null, changed('has changed')]);
+    t.same(await inPlaceNow(root), sorted(filesOf(0)));
+  });
+
+  t.test(`${flavour}: what is published in place already is not moved once more`, async (t) => {
+    const root = await published(flavour, 0);
+    await inPlace(root, 1);
+    const file = 'site/.publisher.json';
+    const catalog = JSON.parse((await snapshot(root)).get(file)!) as { outputs: unknown[] };
+    const pending = {
+      ...{ attempt_id: '0'.repeat(32), owner: { pipeline_id: 'maps', destination_id: 'web' } },
+      ...{ action: 'replace_catalog', started_at: '2026-11-20T00:00:00.000Z', holder: null, renewals: 0 },
+      ...{ outputs: [], removes: [] },
+    };
+    await put(root, file, JSON.stringify({ ...catalog, pending }));
+    const done = await inPlace(root, 2);
+    t.same([done.error, done.warnings], [null, []], 'interrupted');
+    const emptied = JSON.parse((await snapshot(root)).get(file)!) as object;
+    for (const name of Object.keys(filesOf(2))) await root.remove(listedKey(`site/${name}`));
+    await put(root, file, JSON.stringify({ ...emptied, outputs: [], bundles: [] }));
+    const again = await inPlace(root, 3);
+    t.same([again.error, again.warnings, again.outputsWritten], [null, [], 4], 'or emptied');
+  });
+
+  t.test(
+    `${flavour}: a bundle that an older waybill did not record is taken for the one that is`,
+    async (t) => {
+      const root = await published(flavour, 0);
+      const file = `site/${releaseKey(await releaseIdFor(0))}/.publisher.json`;
+      const catalog = JSON.parse((await snapshot(root)).get(file)!) as object;
+      await put(root, file, JSON.stringify({ ...catalog, bundles: [] }));
+      const recorded: unknown[] = [];
+      const look = async (): Promise<void> => {
+        const { state } = await readState(siteOf(root));
+        if (state.kind === 'valid') recorded.push(...state.catalog.bundles.map(({ created }) => created));
+      };
+      t.equal((await inPlace(once(root, isMoved(root), look), 1)).error, null);
+      t.same(recorded, [bundleFor(1).created]);
+    },
+  );
+
+  t.test(`${flavour}: the pointer of a channel is none of what lies there`, async (t) => {
+    const root = await published(flavour, 0);
+    await publishAsRelease(root, 1, { channel: { name: 'preview', ttlMs: 3_600_000 } });
+    const done = await inPlace(root, 2);
+    t.same([done.error, done.warnings], [null, changed('has changed')]);
+    const { current, channels } = await lookAtReleases(root);
+    t.same([current, channels.get('preview')], [await releaseIdFor(0), await releaseIdFor(1)]);
+    const taken = await published(flavour, 0);
+    await publishAsRelease(taken, 1, { channel: { name: 'preview', ttlMs: 3_600_000 } });
+    const bundle = { ...bundleOf({ 'preview/x': 'x' }, 'site'), created: bundleFor(2).created };
+    t.match(
+      (await inPlace(taken, 2, { bundle })).error?.message,
+      /the output "preview\/x" would take the place/,
+    );
+  });
+}

@@ -423,14 +423,22 @@ t.test('the newest bundle is asked for again when another run was quicker', asyn
   const { destinationOf } = await import('../../../faults/world.ts');
   const root = memoryStorage({ flavour: 'files' });
   await publishAsRelease(root, 2);
-  const rule = { keep: 9, lingerMs: 0, currentInUrl: true };
+  const rule = { keep: 9, lingerMs: 0, currentInUrl: true, channels: [] };
   const destination = { ...destinationOf('replacement'), releases: rule };
   let asked = 0;
   const selectAgain = async (): Promise<ReturnType<typeof bundleFor>> => {
     asked += 1;
     return bundleFor(3);
   };
-  const publication = { bundle: bundleFor(1), owner, destination, destinationPath: site, rule, selectAgain };
+  const publication = {
+    bundle: bundleFor(1),
+    owner,
+    destination,
+    destinationPath: site,
+    rule,
+    channel: null,
+    selectAgain,
+  };
   t.match(await publishRelease(context, root, publication, { dryRun: false, force: false }), { error: null });
   t.equal(asked, 1);
   t.same(await asRead(root), sorted(filesOf(3)));

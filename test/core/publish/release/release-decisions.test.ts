@@ -62,12 +62,12 @@ async function publish(
   n: number,
   { bundle = bundleFor(n), as = owner, at = site, keep = 9, ...more }: Asked = {},
 ): Promise<ActionResult> {
-  const rule = { keep, lingerMs: 0, currentInUrl: false };
+  const rule = { keep, lingerMs: 0, currentInUrl: false, channels: [] };
   const destination = { ...destinationOf('replacement'), releases: rule, ...more.destination };
   return publishRelease(
     { ...contextWith(testClock()), ...more.context },
     root,
-    { bundle, owner: as, destination, destinationPath: at, rule },
+    { bundle, owner: as, destination, destinationPath: at, rule, channel: null },
     { dryRun: false, force: false, ...more.request },
   );
 }
@@ -144,7 +144,9 @@ for (const flavour of flavours) {
     await siteOf(root).removeTree(releaseKey(id));
     const result = await publish(root, 1);
     t.same([result.action, result.reason?.code, result.release], ['skip_same', 'rolled_back', id]);
-    t.equal((await lookAtReleases(root)).current, await releaseIdFor(0));
+    const first = await releaseIdFor(0);
+    const { current, stored } = await lookAtReleases(root);
+    t.same([current, stored], [first, [first]], 'and is not written again');
   });
 
   t.test(`${flavour}: more than may be removed goes where removals are allowed`, async (t) => {
@@ -193,7 +195,7 @@ for (const flavour of flavours) {
           [
             'error',
             'state_conflict',
-            `"only-0.txt" of the current release ${release} is missing or damaged, and an additive publication carries it over`,
+            `"only-0.txt" of release ${release}, which readers have, is missing or damaged, and an additive publication carries it over`,
             `\`waybill verify --repair\` writes it again; look at ${where}releases/${release}`,
           ],
         );

@@ -11,7 +11,7 @@ import { newer, oldest, Stand } from '../stand.ts';
 
 /** Releases as a whole run publishes them: what the pipeline hands on to them, and what it tells. */
 
-const rule = { keep: 9, lingerMs: 0, currentInUrl: false };
+const rule = { keep: 9, lingerMs: 0, currentInUrl: false, channels: [] };
 const latest = '2026-11-22T00:00:00.000Z';
 
 async function unpublish({ web }: Stand, layout: Layout): Promise<void> {

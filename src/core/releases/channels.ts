@@ -1,0 +1,118 @@
+import type { LeaseTimes } from '../lease/lease.ts';
+import type { Storage } from '../storage/storage.ts';
+import { expiredChannels, withChannel, withoutChannels, type Releases } from './ledger.ts';
+import { channelLinkKey, releaseAt, type ReleaseId } from './release.ts';
+import { changeReleases, type ReleasesContext } from './store.ts';
+import { unusable } from './stored-releases.ts';
+import type { SwitchRefusal } from './switch.ts';
+
+/*
+ * Channels: named pointers beside the current one, each for a time. A release that one leads to is kept for
+ * that long, and does not become what a rollback goes to.
+ */
+
+export interface ChannelSwitch {
+  name: string;
+  to: ReleaseId;
+  /** What the channel led to when this was decided; null for nothing. */
+  from: ReleaseId | null;
+  /** How long from now on, in milliseconds. */
+  ttlMs: number;
+}
+
+/**
+ * Leads a channel to a release that was just published, or lets it stay there for the whole of its time
+ * again; null once that is done. Refuses if the channel was led elsewhere meanwhile, if the release is not
+ * whole or is being removed, or if something that waybill did not make has the place of the pointer. Throws
+ * as `changeReleases` does.
+ */
+export async function setChannel(
+  context: ReleasesContext,
+  storage: Storage,
+  { name, to, from, ttlMs }: ChannelSwitch,
+  times?: LeaseTimes,
+): Promise<SwitchRefusal | null> {
+  return changeReleases(
+    context,
+    storage,
+    async (releases) => {
+      const refusal = await refusalOf(storage, releases, { name, to, from });
+      if (refusal !== null) return { result: refusal, next: null };
+      const now = context.clock.now();
+      const expiresAt = new Date(now.getTime() + ttlMs).toISOString();
+      const ledger = withChannel(releases, { name, id: to, setAt: now.toISOString(), expiresAt });
+      return {
+        result: null,
+        next: { ledger, current: releases.current, channels: new Map([[name, to]]) },
+      };
+    },
+    times,
+  );
+}
+
+async function refusalOf(
+  storage: Storage,
+  releases: Releases,
+  { name, to, from }: Omit<ChannelSwitch, 'ttlMs'>,
+): Promise<SwitchRefusal | null> {
+  const found = releases.channels.get(name) ?? null;
+  if (found !== from && found !== to) return { why: 'overtaken', id: to };
+  if (releases.ledger.removing.includes(to)) return { why: 'being_removed', id: to };
+  const obstacle = await unusable(storage, to);
+  if (obstacle !== null) return { ...obstacle, id: to };
+  const isTaken = found === null && !(await isFree(storage, name));
+  return isTaken ? { why: 'name_taken', name } : null;
+}
+
+/** On object stores a channel has no place of its own. */
+async function isFree(storage: Storage, name: string): Promise<boolean> {
+  if (storage.facts.rename === 'none') return true;
+  const key = channelLinkKey(name);
+  const target = await storage.readLink(key);
+  if (target !== null) return releaseAt(target) !== null;
+  return (await storage.stat(key)) === undefined;
+}
+
+/**
+ * Removes the channels whose time is over, their pointers first, and returns their names. Throws as
+ * `changeReleases` does.
+ */
+export async function removeExpiredChannels(
+  context: ReleasesContext,
+  storage: Storage,
+  times?: LeaseTimes,
+): Promise<string[]> {
+  return removing(context, storage, (releases) => expiredChannels(releases, context.clock.now()), times);
+}
+
+/** Removes a channel before its time is over; false if there is none. Throws as `changeReleases` does. */
+export async function removeChannel(
+  context: ReleasesContext,
+  storage: Storage,
+  name: string,
+  times?: LeaseTimes,
+): Promise<boolean> {
+  const named = ({ ledger: { channels } }: Releases): string[] =>
+    channels.filter((channel) => channel.name === name).map((channel) => channel.name);
+  return (await removing(context, storage, named, times)).length > 0;
+}
+
+async function removing(
+  context: ReleasesContext,
+  storage: Storage,
+  select: (releases: Releases) => string[],
+  times: LeaseTimes | undefined,
+): Promise<string[]> {
+  return changeReleases(
+    context,
+    storage,
+    async (releases) => {
+      const names = select(releases);
+      if (names.length === 0) return { result: names, next: null };
+      const ledger = withoutChannels(releases, names, context.clock.now().toISOString());
+      const channels = new Map(names.map((name) => [name, null]));
+      return { result: names, next: { ledger, current: releases.current, channels } };
+    },
+    times,
+  );
+}

@@ -1,0 +1,308 @@
+import t from 'tap';
+import type { ActionResult } from '../../../../src/core/publish/results/result.ts';
+import { removeChannel } from '../../../../src/core/releases/channels.ts';
+import { lastGood } from '../../../../src/core/releases/ledger.ts';
+import { releaseKey, type ReleaseId } from '../../../../src/core/releases/release.ts';
+import { releaseIn } from '../../../../src/core/releases/stored-releases.ts';
+import { promote, rollBack } from '../../../../src/core/releases/switch.ts';
+import { listedKey } from '../../../../src/core/storage/key.ts';
+import type { Storage } from '../../../../src/core/storage/storage.ts';
+import { instant } from '../../../support/instant.ts';
+import { memoryStorage } from '../../../support/memory-storage.ts';
+import {
+  bundleFor,
+  filesOf,
+  litterBelow,
+  lookAtReleases,
+  publishAsRelease,
+  publishInPlace,
+  releaseIdFor,
+  retire,
+  siteOf,
+  takeDown,
+  type ReleasePublicationOptions,
+} from '../../../faults/release-world.ts';
+import { contextWith, destinationOf, put, snapshot, testClock } from '../../../faults/world.ts';
+
+/** Pointers beside the current one, each for a time. */
+
+const flavours = ['files', 'objects'] as const;
+const hour = 3_600_000;
+const preview = { name: 'preview', ttlMs: hour };
+
+async function toPreview(
+  root: Storage,
+  n: number,
+  options: ReleasePublicationOptions = {},
+): Promise<ActionResult> {
+  return publishAsRelease(root, n, { channel: preview, ...options });
+}
+
+async function published(flavour: 'files' | 'objects', ...releases: number[]): Promise<Storage> {
+  const root = memoryStorage({ flavour });
+  for (const n of releases) await publishAsRelease(root, n);
+  return root;
+}
+
+async function previewOf(root: Storage): Promise<ReleaseId | null> {
+  return (await lookAtReleases(root)).channels.get('preview') ?? null;
+}
+
+async function filesIn(root: Storage, id: ReleaseId | null): Promise<Record<string, string> | null> {
+  if (id === null) return null;
+  const files = [...(await snapshot(releaseIn(siteOf(root), id)))];
+  return Object.fromEntries(files.filter(([name]) => !name.includes('.publisher')));
+}
+
+for (const flavour of flavours) {
+  t.test(`${flavour}: those who follow a channel have its release, and nobody else`, async (t) => {
+    const root = await published(flavour, 0);
+    const before = await snapshot(root);
+    const planned = await toPreview(root, 1, { dryRun: true });
+    t.same(await snapshot(root), before, 'a dry run changes nothing');
+    const done = await toPreview(root, 1);
+    const [current, shown] = [await releaseIdFor(0), await releaseIdFor(1)];
+    for (const { action, error, release, channel, changes } of [planned, done])
+      t.same(
+        [action, error, release, channel, changes],
+        ['replace_catalog', null, shown, 'preview', done.changes],
+      );
+    t.same([done.outputsWritten, done.outputsLinked], [3, 1], 'what is the same comes from the current one');
+    const look = await lookAtReleases(root);
+    t.same([look.current, look.wrong, await previewOf(root)], [current, [], shown]);
+    t.same(await filesIn(root, shown), filesOf(1));
+    if (flavour === 'files') t.equal((await snapshot(root)).get('site/preview'), `→ ${releaseKey(shown)}`);
+    t.same(await litterBelow(root), []);
+
+    const next = await toPreview(root, 2);
+    t.same([next.outputsWritten, next.outputsLinked, next.outputsRemoved], [3, 1, 1]);
+    t.same([(await lookAtReleases(root)).current, await previewOf(root)], [current, await releaseIdFor(2)]);
+  });
+
+  t.test(`${flavour}: the bundle of a channel becomes current without a byte`, async (t) => {
+    const root = await published(flavour, 0);
+    await toPreview(root, 1);
+    const { outputsWritten, outputsLinked, error, release, channel } = await publishAsRelease(root, 1);
+    t.same(
+      [outputsWritten, outputsLinked, error, release, channel],
+      [0, 0, null, await releaseIdFor(1), null],
+    );
+    t.same([(await lookAtReleases(root)).current, await previewOf(root)], [release, release]);
+    await toPreview(root, 2);
+    await promote(contextWith(testClock()), siteOf(root), await releaseIdFor(2), { dryRun: false });
+    t.equal((await lookAtReleases(root)).current, await releaseIdFor(2));
+  });
+
+  t.test(`${flavour}: a channel may lead to what is current, and is told to do so`, async (t) => {
+    const root = await published(flavour, 0);
+    const id = await releaseIdFor(0);
+    const planned = await toPreview(root, 0, { dryRun: true });
+    t.equal(await previewOf(root), null);
+    const done = await toPreview(root, 0);
+    const reason = {
+      code: 'channel_set',
+      message: `channel "preview" leads to release ${id}, which readers have already`,
+    };
+    for (const { action, reason: why, release, changes } of [planned, done])
+      t.same([action, why, release, changes], ['replace_catalog', reason, id, []]);
+    t.same([done.outputsKept, done.outputsWritten], [4, 0]);
+    t.equal(await previewOf(root), id);
+    const again = await toPreview(root, 0);
+    t.same([again.action, again.release, again.channel], ['skip_same', id, 'preview']);
+  });
+
+  t.test(`${flavour}: there may be a channel before there is a current release`, async (t) => {
+    const root = memoryStorage({ flavour });
+    const { action, error } = await toPreview(root, 0);
+    t.same([action, error], ['publish_new', null]);
+    const look = await lookAtReleases(root);
+    t.same([look.current, await previewOf(root), lastGood(look)], [null, await releaseIdFor(0), null]);
+    const first = await publishAsRelease(root, 1);
+    t.same([first.action, first.error], ['publish_new', null], 'the others had nothing');
+    t.equal(await previewOf(root), await releaseIdFor(0));
+  });
+
+  t.test(`${flavour}: each publication begins its time anew, and then it is gone`, async (t) => {
+    const root = await published(flavour, 0);
+    const clock = testClock();
+    const wait = async (ms: number): Promise<void> => clock.sleep(ms);
+    const expiry = async (): Promise<string | undefined> =>
+      (await lookAtReleases(root)).ledger.channels[0]?.expiresAt;
+    await toPreview(root, 1, { clock });
+    t.equal(await expiry(), new Date(clock.now().getTime() + hour).toISOString());
+    await wait(hour / 2);
+    t.equal((await toPreview(root, 1, { clock })).action, 'skip_same');
+    t.equal(await expiry(), new Date(clock.now().getTime() + hour).toISOString());
+    await wait(hour - 1);
+    t.equal((await publishAsRelease(root, 0, { clock })).action, 'skip_same');
+    t.equal(await previewOf(root), await releaseIdFor(1), 'not before');
+    await wait(1);
+    t.equal((await publishAsRelease(root, 0, { clock, dryRun: true })).action, 'skip_same');
+    t.equal(await previewOf(root), await releaseIdFor(1), 'not by a dry run');
+    t.equal((await publishAsRelease(root, 0, { clock })).action, 'skip_same');
+    const look = await lookAtReleases(root);
+    t.same([await previewOf(root), look.ledger.channels], [null, []]);
+    t.same(look.stored, [await releaseIdFor(0)], 'and its release with it');
+    t.notOk((await snapshot(root)).has('site/preview'));
+    t.same(await litterBelow(root), []);
+  });
+
+  t.test(`${flavour}: what a channel leads to is kept, and takes no place of others`, async (t) => {
+    const root = await published(flavour, 0, 1);
+    await toPreview(root, 5);
+    for (const n of [2, 3]) await publishAsRelease(root, n, { keep: 1 });
+    const ids = async (...ns: number[]): Promise<ReleaseId[]> => Promise.all(ns.map(releaseIdFor));
+    t.same((await lookAtReleases(root)).stored, await ids(2, 3, 5));
+    await toPreview(root, 6, { keep: 1 });
+    t.same((await lookAtReleases(root)).stored, await ids(2, 3, 6), 'what it led to before goes');
+    await retire(root, 0);
+    t.same((await lookAtReleases(root)).stored, await ids(2, 3, 6));
+    t.equal(lastGood(await lookAtReleases(root)), (await ids(2))[0]);
+  });
+
+  t.test(`${flavour}: who reads what a channel led to has the time that lingers`, async (t) => {
+    const root = await published(flavour, 0);
+    const clock = testClock();
+    await toPreview(root, 1, { clock, lingerMs: 600_000 });
+    await clock.sleep(hour / 2);
+    await toPreview(root, 2, { clock, lingerMs: 600_000 });
+    await clock.sleep(599_999);
+    await publishAsRelease(root, 0, { clock, lingerMs: 600_000 });
+    t.ok((await lookAtReleases(root)).stored.includes(await releaseIdFor(1)));
+    await clock.sleep(1);
+    await publishAsRelease(root, 0, { clock, lingerMs: 600_000 });
+    const { stored, ledger } = await lookAtReleases(root);
+    t.same([stored, ledger.leftByChannels], [[await releaseIdFor(0), await releaseIdFor(2)], []]);
+  });
+
+  t.test(`${flavour}: what was rolled back can be looked at in a channel`, async (t) => {
+    const root = await published(flavour, 0, 1);
+    await rollBack(contextWith(testClock()), siteOf(root), null, { dryRun: false });
+    const { action, error, reason } = await toPreview(root, 1);
+    t.same([action, error, reason?.code], ['replace_catalog', null, 'outputs_differ']);
+    const look = await lookAtReleases(root);
+    t.same([look.current, await previewOf(root)], [await releaseIdFor(0), await releaseIdFor(1)]);
+    t.equal((await publishAsRelease(root, 1)).reason?.code, 'rolled_back', 'and stays back');
+  });
+
+  t.test(`${flavour}: guards hold for what a channel has, and not before it has anything`, async (t) => {
+    const root = await published(flavour, 5);
+    const limits = { ...destinationOf('replacement').limits, maxRemoved: { count: 0 } };
+    const more = { stale: 'refuse', limits } as const;
+    t.equal((await toPreview(root, 3, { more })).error, null, 'older than what is current, and lacks a file');
+    t.equal((await toPreview(root, 2, { more })).error?.code, 'stale_bundle');
+    t.equal((await toPreview(root, 4, { more })).error?.code, 'too_many_removals');
+    t.equal(await previewOf(root), await releaseIdFor(3));
+  });
+
+  t.test(`${flavour}: removed before its time, and with the bundle path`, async (t) => {
+    const root = await published(flavour, 0);
+    await toPreview(root, 1);
+    const context = contextWith(testClock());
+    t.equal(await removeChannel(context, siteOf(root), 'other'), false);
+    t.equal(await removeChannel(context, siteOf(root), 'preview'), true);
+    t.equal(await previewOf(root), null);
+    t.equal(await removeChannel(context, siteOf(root), 'preview'), false);
+    await toPreview(root, 2);
+    t.equal(await takeDown(root), true);
+    const left = [...(await snapshot(root)).keys()];
+    t.same(left, flavour === 'files' ? [] : ['site/current.json']);
+    t.same((await lookAtReleases(root)).ledger.channels, []);
+  });
+
+  t.test(`${flavour}: taken down, too, where nothing is current`, async (t) => {
+    const root = memoryStorage({ flavour });
+    await toPreview(root, 0);
+    t.equal(await takeDown(root), true);
+    const left = [...(await snapshot(root)).keys()];
+    t.same(left, flavour === 'files' ? [] : ['site/current.json']);
+  });
+
+  t.test(`${flavour}: what is published in place is adopted first, and stays what others have`, async (t) => {
+    const root = memoryStorage({ flavour });
+    await publishInPlace(root, 0);
+    const { error, release } = await toPreview(root, 1);
+    t.same([error, release], [null, await releaseIdFor(1)]);
+    const look = await lookAtReleases(root);
+    t.same([look.current, await previewOf(root)], [await releaseIdFor(0), await releaseIdFor(1)]);
+  });
+
+  t.test(`${flavour}: led elsewhere meanwhile, it is decided anew`, async (t) => {
+    const inner = await published(flavour, 0);
+    await toPreview(inner, 1);
+    let isFirst = true;
+    const into = `site/${releaseKey(await releaseIdFor(3))}`;
+    const root: Storage = {
+      ...inner,
+      async write(key, body, options) {
+        const written = await inner.write(key, body, options);
+        if (isFirst && key.startsWith(into)) {
+          isFirst = false;
+          await toPreview(inner, 2);
+        }
+        return written;
+      },
+    };
+    const { error, outputsRemoved, changes } = await toPreview(root, 3);
+    t.same([error, outputsRemoved], [null, 1]);
+    t.ok(
+      changes.some(({ path, fate }) => path === 'only-2.txt' && fate === 'remove'),
+      'beside the one in between',
+    );
+    t.equal(await previewOf(inner), await releaseIdFor(3));
+  });
+
+  t.test(`${flavour}: each channel has a time of its own`, async (t) => {
+    const root = await published(flavour, 0);
+    const clock = testClock();
+    await toPreview(root, 1, { clock });
+    await toPreview(root, 2, { clock, channel: { name: 'beta', ttlMs: 2 * hour } });
+    await clock.sleep(hour);
+    await publishAsRelease(root, 0, { clock });
+    const { channels, stored } = await lookAtReleases(root);
+    t.same([...channels], [['beta', await releaseIdFor(2)]]);
+    t.same(stored, [await releaseIdFor(0), await releaseIdFor(2)]);
+  });
+}
+
+t.test('what somebody else has put in the place of a pointer is named, and stays', async (t) => {
+  for (const make of [
+    async (root: Storage) => put(root, 'site/preview', 'mine'),
+    async (root: Storage) => put(root, 'site/preview/index.html', 'mine'),
+    async (root: Storage) => root.replaceLink(listedKey('site/preview'), listedKey('elsewhere')),
+  ]) {
+    const root = await published('files', 0);
+    await make(root);
+    const before = await snapshot(root);
+    const { error } = await toPreview(root, 1);
+    t.same(
+      [error?.code, error?.message, error?.hint],
+      [
+        'release_unusable',
+        '"site": "preview" is there, and is no pointer that waybill made for the channel of this name; readers have what they had',
+        'look at it and move it away, or give the channel another name',
+      ],
+    );
+    const after = await snapshot(root);
+    for (const [name, text] of before) if (!name.includes('.publisher')) t.equal(after.get(name), text, name);
+  }
+});
+
+t.test('a pointer that somebody led elsewhere is not removed with its channel', async (t) => {
+  const root = await published('files', 0);
+  const clock = testClock();
+  await toPreview(root, 1, { clock });
+  await root.replaceLink(listedKey('site/preview'), listedKey('elsewhere'));
+  await clock.sleep(hour);
+  await publishAsRelease(root, 0, { clock });
+  t.equal((await snapshot(root)).get('site/preview'), '→ elsewhere');
+  t.same((await lookAtReleases(root)).ledger.channels, []);
+});
+
+t.test('a newest bundle that is older than what the channel has is selected again', async (t) => {
+  const root = await published('files', 0);
+  await toPreview(root, 3);
+  const bundle = { ...bundleFor(2), created: instant('2026-11-11T00:00:00Z') };
+  const { error, release } = await toPreview(root, 2, { bundle, selectAgain: async () => bundleFor(4) });
+  t.same([error, release], [null, await releaseIdFor(4)]);
+});
