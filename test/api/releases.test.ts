@@ -122,14 +122,20 @@ const post = (body?: object): RequestInit => ({
 for (const [name, world] of Object.entries(worlds))
   t.test(`${name}: listed, promoted, rolled back, and asked for again`, async (t) => {
     const { at, page, publish, run, ask } = await start(t, world);
-    t.match(await ask(releases), { status: 200, body: { paths: [] } }, 'nothing yet');
+    t.match(await ask(releases), { status: 200, body: { paths: { length: 0 } } }, 'nothing yet');
     t.match(await ask(`${releases}/x/activate`, post()), { status: 404, body: { code: 'not_published' } });
     const [first, second] = [await publish(1), await publish(2)];
 
     t.match(await ask(releases, { token: tokens.reads }), {
       status: 200,
       body: {
-        ...{ schema_version: 1, kind: 'releases', pipeline_id: 'maps', destination_id: 'site', warnings: [] },
+        ...{
+          schema_version: 1,
+          kind: 'releases',
+          pipeline_id: 'maps',
+          destination_id: 'site',
+          warnings: { length: 0 },
+        },
         paths: [
           {
             ...{ destination_path: 'b', current: second, foreign_target: null },
@@ -141,7 +147,7 @@ for (const [name, world] of Object.entries(worlds))
         ],
       },
     });
-    t.match(await ask(`${releases}?path=none`), { body: { paths: [{ releases: [] }] } });
+    t.match(await ask(`${releases}?path=none`), { body: { paths: [{ releases: { length: 0 } }] } });
 
     const dry = await ask(`${releases}/${first}/activate?dry_run=true`, post({ rollback: true }));
     const done = { kind: 'release-switch', destination_path: 'b', from: second, to: first, is_changed: true };

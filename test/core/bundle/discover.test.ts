@@ -122,7 +122,7 @@ t.test('a complete bundle is loaded without reading its files', async (t) => {
     identity: { ...source, path: 'm' },
     path: 'm',
     name: 'n',
-    warnings: [],
+    warnings: { length: 0 },
   });
   t.same(
     bundle.files.map(({ path, size, digest }) => [path, size, digest]),

@@ -86,7 +86,7 @@ t.test('a tar and a tar.gz are staged, in chunks of any size, and open as the sa
       const bundle = await openStagedBundle(directory, 'maps', 'session-42');
       t.match(bundle, {
         identity: { backend: 'http_upload', id: 'maps', path: 'session-42' },
-        warnings: [],
+        warnings: { length: 0 },
       });
       t.same(
         bundle.files.map(({ path, size, digest }) => ({ path, size, digest })),

@@ -120,8 +120,8 @@ t.test('a prune over the limit removes nothing, tells what it had decided, and n
     const maxRemoved = { percent: 40 };
     const report = await prune(context, storage, { owner, policy, maxRemoved, dryRun });
     t.match(report, {
-      removed: [],
-      errors: [],
+      removed: { length: 0 },
+      errors: { length: 0 },
       refused: {
         code: 'too_many_removals',
         message: /^the destination: 1 of 2 published outputs would be removed.*allows 40%, which is 0/,

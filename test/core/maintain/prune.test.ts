@@ -80,7 +80,11 @@ for (const flavour of ['files', 'objects'] as const)
     `${flavour}: the intent names what goes before anything does, and the commit what is left`,
     async (t) => {
       const { storage, steps } = telling(await published(flavour));
-      t.match(await pruned(storage), { removed: [{ path: 'b' }, { path: 'c' }], errors: [], refused: null });
+      t.match(await pruned(storage), {
+        removed: [{ path: 'b' }, { path: 'c' }],
+        errors: { length: 0 },
+        refused: null,
+      });
       t.equal(steps.length, 4);
       t.match(steps, [
         {
@@ -88,7 +92,7 @@ for (const flavour of ['files', 'objects'] as const)
           catalog: {
             generation: 1,
             outputs: { length: 3 },
-            pending: { action: 'prune', owner, outputs: [], removes: ['b', 'c'] },
+            pending: { action: 'prune', owner, outputs: { length: 0 }, removes: ['b', 'c'] },
           },
         },
         'bundle/b',
@@ -119,7 +123,10 @@ t.test('the clock of the storage matters only where something goes by its age', 
   const byAge = (olderThanMs: number) => ({ enabled: true, keepLatest: null, olderThanMs });
   const root = await published();
   const behind = { ...root, facts: { ...root.facts, clockOffsetMs: -1_000_000 } };
-  t.match(await prune(context, behind, { ...options, policy: byAge(1_000) }), { refused: null, removed: [] });
+  t.match(await prune(context, behind, { ...options, policy: byAge(1_000) }), {
+    refused: null,
+    removed: { length: 0 },
+  });
   const later = { ...testClock(), now: () => new Date('2026-11-21T00:00:00Z') };
   t.match(await prune(contextWith(later), behind, { ...options, policy: byAge(1_000) }), {
     refused: { code: 'clock_ahead' },
@@ -151,7 +158,7 @@ t.test('an attempt that did not finish is settled, whether or not something is p
     t.match(await stateOf(root), { catalog: { pending: { action: 'upsert_additive' } } });
     const swept: string[] = [];
     const { storage } = telling(root, async (key) => void swept.push(key));
-    t.match(await pruned(storage), { errors: [] });
+    t.match(await pruned(storage), { errors: { length: 0 } });
     t.match(await stateOf(root), { catalog: { pending: null, outputs: paths.map((path) => ({ path })) } });
     t.ok(swept.includes('bundle/z'), 'parts of a file that was never finished are swept');
   }
@@ -226,7 +233,7 @@ t.test('after a failure the state says what is left; what cannot be known stays 
     t.match(left, {
       catalog: { pending: isKnown ? null : { action: 'prune', removes: ['b', 'c'], holder: null } },
     });
-    t.match(await pruned(root), { removed: [{ path: 'c' }], errors: [] }, 'the next one ends it');
+    t.match(await pruned(root), { removed: [{ path: 'c' }], errors: { length: 0 } }, 'the next one ends it');
     t.match(await stateOf(root), { catalog: { outputs: [{ path: 'a' }], pending: null } });
   }
 });

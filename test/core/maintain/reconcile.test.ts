@@ -55,7 +55,11 @@ for (const flavour of ['files', 'objects'] as const) {
     });
     t.match(first, { destinationPath: '.', unmanaged: ['stray'] });
     t.equal(first?.missing.length, 3);
-    t.match(second, { destinationPath: `session-1/${bundlePath}`, missing: [], unmanaged: [] });
+    t.match(second, {
+      destinationPath: `session-1/${bundlePath}`,
+      missing: { length: 0 },
+      unmanaged: { length: 0 },
+    });
     t.same(more, []);
   });
 }

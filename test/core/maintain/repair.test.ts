@@ -151,7 +151,7 @@ t.test('outputs of others, and bundle paths with an unfinished attempt, are left
   await put(web, 'bundle/theirs.txt', 'T');
   t.match(await mend(), [
     {
-      repaired: [],
+      repaired: { length: 0 },
       unrepaired: [{ path: 'theirs.txt', reason: 'it belongs to other/web; repair it there' }],
     },
   ]);
@@ -172,7 +172,9 @@ t.test('outputs of others, and bundle paths with an unfinished attempt, are left
       }),
   };
   await publishTo(dying, { files: { 'theirs.txt': 'tt' }, as: otherOwner });
-  t.match(await mend(), [{ repaired: [], error: { code: 'state_conflict', message: /did not finish/ } }]);
+  t.match(await mend(), [
+    { repaired: { length: 0 }, error: { code: 'state_conflict', message: /did not finish/ } },
+  ]);
   t.equal((await snapshot(web)).get('bundle/a.txt'), 'A');
 });
 
@@ -191,7 +193,7 @@ t.test('a write that fails leaves what was there, and is told', async (t) => {
     { pipeline, destination, root: full, dryRun: false },
     await verify(web, { concurrency: 2 }),
   );
-  t.match(reports, [{ repaired: [], error: { message: 'no space' } }]);
+  t.match(reports, [{ repaired: { length: 0 }, error: { message: 'no space' } }]);
   t.same(reports[0]?.repaired, []);
   t.same((await snapshot(web)).get('bundle/b.txt'), damaged.get('bundle/b.txt'));
   t.match(await mend(), [{ repaired: { length: 4 }, error: null }], 'and can be repaired later');
@@ -261,7 +263,7 @@ t.test('a repair that was suspended past its lease while it read its source writ
   };
   const [report] = await repair(context, { pipeline, destination, root: web, dryRun: false }, await check());
   t.equal(suspendedMs, 200_000, 'it was suspended under its lease');
-  t.match(report, { repaired: [], error: { code: 'lease_lost' } });
+  t.match(report, { repaired: { length: 0 }, error: { code: 'lease_lost' } });
   const published = (files: ReadonlyMap<string, string>): [string, string][] =>
     [...files].filter(([name]) => !name.includes('.publisher'));
   t.same(published(await snapshot(web)), published(damaged));
@@ -277,7 +279,7 @@ t.test('what bytes are taken from is only read, opened when it is needed, and cl
   await put(web, 'bundle/a.txt', 'A');
   await put(web, 'bundle/b.txt', 'B');
   const uploads = { source: { backend: 'http_upload' } } as unknown as PipelineConfig;
-  t.match(await mend(false, uploads), [{ repaired: { length: 2 }, unrepaired: [] }]);
+  t.match(await mend(false, uploads), [{ repaired: { length: 2 }, unrepaired: { length: 0 } }]);
   t.same(opened, [['/mirror', readOnly]], 'once for both, and never the destination itself');
   t.same(closed, ['/mirror']);
 });
@@ -292,15 +294,15 @@ t.test('nothing of it is written by a repair that finds no bytes, or is stopped'
     return state.kind === 'valid' ? state.catalog.generation : 0;
   };
   const before = await generation();
-  t.match(await mend(), [{ repaired: [], unrepaired: [{ path: 'a.txt' }], error: null }]);
+  t.match(await mend(), [{ repaired: { length: 0 }, unrepaired: [{ path: 'a.txt' }], error: null }]);
   t.equal(await generation(), before, 'no attempt was made');
   await put(places['/mirror']!, 'bundle/a.txt', 'a');
   const stopped = AbortSignal.abort(new Error('SIGTERM'));
   t.match(await mend(false, { signal: stopped }), [
-    { repaired: [], unrepaired: [], error: { retryable: false } },
+    { repaired: { length: 0 }, unrepaired: { length: 0 }, error: { retryable: false } },
   ]);
   t.equal((await snapshot(web)).get('bundle/a.txt'), 'A');
-  t.match(await mend(), [{ repaired: [{ path: 'a.txt' }], unrepaired: [], error: null }]);
+  t.match(await mend(), [{ repaired: [{ path: 'a.txt' }], unrepaired: { length: 0 }, error: null }]);
   t.equal(await generation(), before + 1);
 });
 
@@ -321,7 +323,11 @@ t.test(
     };
     for (const state of ['nonsense', JSON.stringify({ ...announced, pending })]) {
       await put(mirror, 'bundle/.publisher.json', state);
-      t.match(await mend(), [{ repaired: [], unrepaired: [{ path: 'a.txt' }] }], state.slice(0, 20));
+      t.match(
+        await mend(),
+        [{ repaired: { length: 0 }, unrepaired: [{ path: 'a.txt' }] }],
+        state.slice(0, 20),
+      );
     }
     await put(mirror, 'bundle/.publisher.json', text);
     t.match(await mend(), [{ repaired: [{ path: 'a.txt', from: 'destination "mirror"' }] }]);
@@ -373,7 +379,7 @@ t.test('if all of it was published again, no attempt is made', async (t) => {
   };
   const context = { ...contextWith(testClock()), openStorage: async () => source };
   const [report] = await repair(context, { pipeline, destination, root: web, dryRun: false }, verified);
-  t.match(report, { repaired: [], unrepaired: [{ path: 'a.txt' }], error: null });
+  t.match(report, { repaired: { length: 0 }, unrepaired: [{ path: 'a.txt' }], error: null });
   t.match(await stateOf(web), { catalog: { generation } });
 });
 
@@ -398,7 +404,7 @@ t.test('stopped in the midst of it, a repair leaves everything as it was', async
     { pipeline, destination, root: dying, dryRun: false },
     await check(),
   );
-  t.match(report, { repaired: [], error: {} });
+  t.match(report, { repaired: { length: 0 }, error: {} });
   t.match((await snapshot(web)).get('bundle/b.txt'), 'B');
 });
 

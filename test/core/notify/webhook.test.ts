@@ -94,7 +94,7 @@ t.test('a receiver that asks for an hour is left alone', async (t) => {
     delivered: false,
     tries: 1,
     reason: /asked to wait 3600 s/,
-    pauses: [],
+    pauses: { length: 0 },
   });
 });
 

@@ -113,7 +113,7 @@ for (const kind of worldKinds)
     const web = await newWorld(kind, t).open();
     const stand = new Stand(web, { orphans: 'remove' });
     await stand.add('new', 'old/x');
-    t.match(await stand.run(), { status: 'ok', destinations: [{ orphans: [] }] });
+    t.match(await stand.run(), { status: 'ok', destinations: [{ orphans: { length: 0 } }] });
     await publishTo(web, { files: { 'theirs.txt': 't' }, as: otherOwner });
     await put(web, 'old/x/mine.txt', 'unmanaged');
     await stand.drop('old/x');
@@ -188,7 +188,7 @@ t.test('what another source, another pipeline or another path published is no or
   await stand.run({}, 'elsewhere');
   await stand.drop('old/x');
   const result = await stand.run();
-  t.match(result, { status: 'ok', destinations: [{ orphans: [] }] });
+  t.match(result, { status: 'ok', destinations: [{ orphans: { length: 0 } }] });
   t.ok((await snapshot(web)).has('old/x/a.txt'));
   t.same(orphansOf(await stand.run({}, 'elsewhere')), [{ ...gone, action: 'unpublish' }], 'that source’s is');
 });
@@ -272,10 +272,12 @@ t.test(
       };
     };
     meanwhile(async () => stand.drop('new'));
-    t.match(await stand.run(), { destinations: [{ error: { code: 'too_many_removals' }, orphans: [] }] });
+    t.match(await stand.run(), {
+      destinations: [{ error: { code: 'too_many_removals' }, orphans: { length: 0 } }],
+    });
     await stand.add('new');
     meanwhile(async () => stand.add('old/x'));
-    t.match(await stand.run(), { status: 'ok', destinations: [{ orphans: [] }] });
+    t.match(await stand.run(), { status: 'ok', destinations: [{ orphans: { length: 0 } }] });
     t.ok((await snapshot(web)).has('old/x/a.txt'));
   },
 );
@@ -291,7 +293,7 @@ t.test('limits.max_removed counts over the destination', async (t) => {
   for (const dryRun of [true, false])
     t.match(await stand.run({ dryRun }), {
       status: 'failed',
-      destinations: [{ orphans: [], error: { code: 'too_many_removals', message } }],
+      destinations: [{ orphans: { length: 0 }, error: { code: 'too_many_removals', message } }],
     });
   await stand.add('c');
   t.match(
@@ -473,7 +475,7 @@ t.test('a destination that failed, or a run that was stopped, looks for no orpha
     '/source',
     stop.signal,
   );
-  t.match(stopped, { status: 'ok', destinations: [{ orphans: [], error: null }] });
+  t.match(stopped, { status: 'ok', destinations: [{ orphans: { length: 0 }, error: null }] });
   t.equal(stand.opened.length, 2, 'source and destination, once each');
   let opened = 0;
   Object.defineProperty(stand.places, '/web', {
@@ -482,7 +484,9 @@ t.test('a destination that failed, or a run that was stopped, looks for no orpha
       throw new WaybillError('storage_denied', 'no');
     },
   });
-  t.match(await stand.run(), { destinations: [{ orphans: [], error: { code: 'storage_denied' } }] });
+  t.match(await stand.run(), {
+    destinations: [{ orphans: { length: 0 }, error: { code: 'storage_denied' } }],
+  });
   t.equal(opened, 1);
   t.ok((await snapshot(web)).has('old/x/a.txt'));
 });

@@ -150,7 +150,7 @@ t.test('an invalid bundle is counted, excludes itself, and is told of', async (t
   await put(stand.source, 'b/manifest.json', '{');
   const result = await stand.run();
   t.match(result, {
-    ...{ status: 'failed', bundles: 2, error: null, warnings: [] },
+    ...{ status: 'failed', bundles: 2, error: null, warnings: { length: 0 } },
     invalidBundles: [{ bundle: 'b', error: { code: 'invalid_bundle' } }],
     destinations: [{ status: 'ok', actions: [{ bundle: 'a', action: 'publish_new' }] }],
   });
@@ -249,7 +249,7 @@ for (const [created, name] of [
       ]);
       t.equal(destinations[0]?.warnings.length, 1, 'that of the first selection does not stand beside it');
       t.equal((await snapshot(stand.web)).get('which.txt'), name);
-      t.match(stand.events, [], 'the other run has told of it');
+      t.match(stand.events, { length: 0 }, 'the other run has told of it');
       t.equal(stand.progress.filter(({ type }) => type === 'planned').length, 1);
     },
   );

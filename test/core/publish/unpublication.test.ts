@@ -43,7 +43,7 @@ const both = [record('b'), record('a'), record('theirs', otherOwner)];
 t.test('the outputs of the owner go, sorted; those of others stay, and say whose they are', (t) => {
   t.match(unpublication(catalogOf(both), owner, 'bundle'), {
     ...{ owner, destinationPath: 'bundle', action: 'unpublish', bundle: null, clears: false },
-    ...{ removes: ['a', 'b'], writes: [], kept: [], staying: [otherOwner] },
+    ...{ removes: ['a', 'b'], writes: { length: 0 }, kept: { length: 0 }, staying: [otherOwner] },
     records: [{ path: 'b' }, { path: 'a' }],
     untouched: [{ path: 'theirs' }],
   });

@@ -114,7 +114,7 @@ t.test('a catalog whose last output was pruned is nobody’s, and goes', async (
     pending: null,
   };
   await put(root, 'bundle/.publisher.json', JSON.stringify(empty));
-  t.match(await remove(root), { outputs: [], staying: [], bundle: null });
+  t.match(await remove(root), { outputs: { length: 0 }, staying: { length: 0 }, bundle: null });
   t.same([...(await snapshot(root)).keys()], []);
 });
 
@@ -173,7 +173,7 @@ t.test('limits.max_removed holds, but not twice for what was interrupted', async
   const state = await stateOf(root);
   t.match(state, {
     kind: 'valid',
-    catalog: { pending: { action: 'unpublish', outputs: [], removes: ['a.txt', 'b.txt'] } },
+    catalog: { pending: { action: 'unpublish', outputs: { length: 0 }, removes: ['a.txt', 'b.txt'] } },
   });
   t.match(await remove(root, { maxRemoved: { count: 0 } }), { outputs: ['a.txt', 'b.txt'] });
   t.same([...(await snapshot(root)).keys()], []);
@@ -188,7 +188,7 @@ t.test('what a publication that was killed wrote goes, too', async (t) => {
   });
   const left = await snapshot(root);
   t.ok(left.has('bundle/a.txt'), 'it wrote something');
-  t.match(await stateOf(root), { catalog: { outputs: [], pending: { action: 'publish_new' } } });
+  t.match(await stateOf(root), { catalog: { outputs: { length: 0 }, pending: { action: 'publish_new' } } });
   t.match(await remove(root), { outputs: ['a.txt', 'b.txt'] });
   t.same([...(await snapshot(root)).keys()], []);
 });

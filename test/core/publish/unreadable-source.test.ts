@@ -60,7 +60,7 @@ t.test('a bundle that cannot be read fails the destinations that selected it, an
   t.match(result, {
     status: 'failed',
     bundles: 2,
-    invalidBundles: [],
+    invalidBundles: { length: 0 },
     error: null,
     destinations: [
       { destinationId: 'web', status: 'failed', error: { code: 'storage_transient' } },
@@ -86,8 +86,20 @@ t.test('a source that does not open fails every destination, and none is touched
     status: 'failed',
     error: { code: 'storage_transient' },
     destinations: [
-      { destinationId: 'web', location: '/web', status: 'failed', actions: [], error: result.error },
-      { destinationId: 'root', location: '/root', status: 'failed', actions: [], error: result.error },
+      {
+        destinationId: 'web',
+        location: '/web',
+        status: 'failed',
+        actions: { length: 0 },
+        error: result.error,
+      },
+      {
+        destinationId: 'root',
+        location: '/root',
+        status: 'failed',
+        actions: { length: 0 },
+        error: result.error,
+      },
     ],
   });
   t.equal(countActions([result]).failed_destinations, 2);

@@ -176,7 +176,11 @@ for (const flavour of flavours) {
     const before = await snapshot(root);
     for (const dryRun of [true, false]) {
       const refused = await inPlace(root, 1, { request: { dryRun } });
-      t.match(refused, { action: 'fail_unmanaged', reason: { code: 'content_unmanaged' }, warnings: [] });
+      t.match(refused, {
+        action: 'fail_unmanaged',
+        reason: { code: 'content_unmanaged' },
+        warnings: { length: 0 },
+      });
       t.equal(refused.error?.code, 'unmanaged_content');
     }
     t.same(await snapshot(root), before);

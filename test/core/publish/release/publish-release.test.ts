@@ -242,7 +242,11 @@ for (const kind of kinds) {
       await old.remove(listedKey('index.html'));
       const request = { owner, dryRun: false, allOwners: true };
       const [found] = await reconcile(context, root, request);
-      t.match(found, { missing: [{ path: 'index.html', repaired: false }], unmanaged: [], error: null });
+      t.match(found, {
+        missing: [{ path: 'index.html', repaired: false }],
+        unmanaged: { length: 0 },
+        error: null,
+      });
       t.equal((await reconcile(context, root, request)).length, 2, 'the pointer is not unmanaged');
       t.match(await rollBack(context, siteOf(root), null, how), {
         refusal: { why: 'damaged', path: 'index.html', others: 0 },
@@ -263,7 +267,7 @@ for (const kind of kinds) {
     const before = await snapshot(root);
     const ids = await Promise.all([0, 1].map(releaseIdFor));
     const report = await unpublish(context, root, request);
-    t.match(report, { releases: ids, staying: [], outputs: Object.keys(filesOf(1)).sort() });
+    t.match(report, { releases: ids, staying: { length: 0 }, outputs: Object.keys(filesOf(1)).sort() });
     t.same(await snapshot(root), before, 'a dry run');
     await t.rejects(unpublish(context, root, { ...request, owner: otherOwner }), { code: 'not_owned' });
     await t.rejects(

@@ -169,7 +169,7 @@ t.test('a hazard without any risk is an outlook without areas', async (t) => {
     ] as unknown as Tree;
   });
   t.match(recognise(text, 'day1otlk_torn.nolyr.geojson').records, [
-    { family: 'outlook', run: { day: 1 }, areas: [] },
+    { family: 'outlook', run: { day: 1 }, areas: { length: 0 } },
   ]);
 });
 

@@ -101,7 +101,7 @@ async function places(t: Test, target: Target): Promise<void> {
     t.match(await rows('stations'), [{ station_id: 'KNYC', state: null }]);
     const states =
       'station_id,name,latitude_deg,longitude_deg,state\nKNYC,Central Park,40.7833,-73.9667,NY\n';
-    t.match(await feed('stations.csv', states), { outcome: 'loaded', rows: 1, leftOut: [] });
+    t.match(await feed('stations.csv', states), { outcome: 'loaded', rows: 1, leftOut: { length: 0 } });
     t.match(await rows('stations'), [
       { station_id: 'KNYC', name: 'Central Park', elevation_m: Number, state: 'NY' },
     ]);
@@ -112,7 +112,7 @@ async function places(t: Test, target: Target): Promise<void> {
   await t.test('names of grid cells stay when their forecasts come', async (t) => {
     const table =
       'location_id,name,latitude_deg,longitude_deg,state\n"OKX/33,35",Jersey City,40.7145,-74.013,NJ\n';
-    t.match(await feed('cells.csv', table), { outcome: 'loaded', leftOut: [] });
+    t.match(await feed('cells.csv', table), { outcome: 'loaded', leftOut: { length: 0 } });
     await feed('OKX_33_35_hourly.json', read('forecast_hourly/OKX_33_35_hourly_20260120.json'));
     t.match(await rows('locations'), [{ location_id: 'OKX/33,35', name: 'Jersey City', state: 'NJ' }]);
   });
