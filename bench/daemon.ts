@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 
-export const token = 'the-token-of-the-bench';
+export const token = 'the-token-of-the-benchmarks';
 
 /** One process that answers. */
 export interface ApiProcess {

@@ -116,11 +116,15 @@ pipelines:
     destinations: [{id: web, backend: local, path: ./copy}]
 `,
   );
-  const served = await serve({ configFile, log: silentLog, env: { TOKEN: 'secret-of-ci', HOME: root } });
+  const served = await serve({
+    configFile,
+    log: silentLog,
+    env: { TOKEN: 'secret-of-ci-and-of-nobody', HOME: root },
+  });
   t.teardown(() => served.close());
   const response = await fetch(`${served.url}v1/pipelines/maps/upload`, {
     method: 'POST',
-    headers: { authorization: 'Bearer secret-of-ci', 'content-type': 'application/x-tar' },
+    headers: { authorization: 'Bearer secret-of-ci-and-of-nobody', 'content-type': 'application/x-tar' },
     body: bundleTar({ 'index.html': 'x' }, { name: 'session-1' }),
   });
   const run = new URL(response.headers.get('location') ?? '', served.url);

@@ -83,7 +83,8 @@ export function printError(error: WaybillError, options: { color: boolean; json:
 function isTold(message: string, { code, file, message: found }: Finding): boolean {
   const [, name] = code === 'secret_missing' ? (/^the secret (\S+), /.exec(found) ?? []) : [];
   if (name !== undefined) return message.includes(` ${name} (needed by `);
-  return file !== null && message.includes(`${JSON.stringify(file)}: ${found}`);
+  if (file === null) return message.startsWith(found);
+  return message.includes(`${JSON.stringify(file)}: ${found}`);
 }
 
 /** Rows in columns as wide as their widest cell; the last is not padded. */

@@ -10,7 +10,7 @@ import { program } from '../cli/process.ts';
 
 /** The built daemon: events of uploads, and the lines of its log. */
 
-const token = 'token-of-the-producer';
+const token = 'token-of-the-only-producer';
 
 interface Daemon {
   url: string;

@@ -48,14 +48,14 @@ import { emptyReader } from './weather-reader-stub.ts';
 
 /** `maps` and `docs` take uploads; the token of `docs` may also start `files`. */
 export const tokens = {
-  maps: 'token-of-maps',
-  docs: 'token-of-docs',
+  maps: 'token-of-the-pipeline-maps',
+  docs: 'token-of-the-pipeline-docs',
   metrics: 'token-of-metrics',
   admin: 'token-of-admin',
   /** These are for all pipelines. */
-  expired: 'token-that-has-expired',
-  reader: 'token-that-may-read-only',
-  writer: 'token-that-may-not-read',
+  expired: 'token-that-has-expired-by-now',
+  reader: 'token-that-may-only-be-read-with',
+  writer: 'token-that-may-not-read-it',
 };
 
 export interface Api {

@@ -37,7 +37,12 @@ const worlds: Record<string, World> = {
   },
 };
 
-const tokens = { all: 'may-do-all', reads: 'may-only-read', other: 'of-another-pipeline', admin: 'of-admin' };
+const tokens = {
+  all: 'a-token-that-may-do-all-of-it',
+  reads: 'a-token-that-may-only-read',
+  other: 'a-token-of-another-pipeline',
+  admin: 'of-admin',
+};
 
 interface Place {
   at: (...names: string[]) => string;

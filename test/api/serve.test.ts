@@ -21,7 +21,7 @@ import type { RunRecord } from '../../src/workers/run-record.ts';
 import { document, waybill } from '../cli/process.ts';
 import { stagedIn } from '../support/staged.ts';
 
-const token = 'the-token-of-ci';
+const token = 'the-token-of-ci-on-this-host';
 
 function temporaryDirectory(t: Test): string {
   const directory = mkdtempSync(path.join(tmpdir(), 'waybill-serve-'));

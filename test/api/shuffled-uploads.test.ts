@@ -40,7 +40,11 @@ pipelines:
     destinations: [{id: web, backend: local, path: ./public, mapping: fixed}]
 `,
   );
-  const served = await serve({ configFile, log: silentLog, env: { TOKEN_CI: 'secret', HOME: root } });
+  const served = await serve({
+    configFile,
+    log: silentLog,
+    env: { TOKEN_CI: 'a-secret-of-this-test-alone', HOME: root },
+  });
   t.teardown(() => served.close());
 
   const versions = Array.from({ length: uploads }, (_, index) => index);
@@ -53,7 +57,7 @@ pipelines:
     versions.map(async (version) => {
       const response = await fetch(`${served.url}v1/pipelines/site/upload`, {
         method: 'POST',
-        headers: { authorization: 'Bearer secret', 'content-type': 'application/x-tar' },
+        headers: { authorization: 'Bearer a-secret-of-this-test-alone', 'content-type': 'application/x-tar' },
         body: archive(version),
       });
       t.equal(response.status, 202);

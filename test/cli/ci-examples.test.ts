@@ -13,7 +13,7 @@ import type { Ended } from './process.ts';
  */
 
 const isWhole = process.env['CI'] === 'true';
-const token = 'token-of-producers';
+const token = 'a-token-of-all-producers';
 const config = [
   'upload_tokens: [{id: ci, value_env: TOKEN_CI, pipelines: [site, blocked], scopes: [upload, read]}]',
   'server: {http: {listen: "127.0.0.1:0"}, staging: {directory: ./staging}}',

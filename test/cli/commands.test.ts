@@ -423,7 +423,7 @@ t.test('serve: an upload by curl is published, and SIGTERM ends it', async (t) =
   ]);
   const child = spawn(process.execPath, [program, 'serve', '-c', 'c.yml'], {
     cwd: place,
-    env: { PATH: process.env['PATH'], TOKEN_CI: 'canary-token' },
+    env: { PATH: process.env['PATH'], TOKEN_CI: 'canary-token-of-this-test' },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   t.teardown(() => child.kill('SIGKILL'));
@@ -442,7 +442,7 @@ t.test('serve: an upload by curl is published, and SIGTERM ends it', async (t) =
       '--data-binary',
       '@bundle.tar.gz',
       '-H',
-      'Authorization: Bearer canary-token',
+      'Authorization: Bearer canary-token-of-this-test',
       '-H',
       'Content-Type: application/gzip',
       `${url}v1/pipelines/maps/upload`,
@@ -465,5 +465,5 @@ t.test('serve: an upload by curl is published, and SIGTERM ends it', async (t) =
   child.kill('SIGTERM');
   const [code] = (await once(child, 'exit')) as [number];
   t.equal(code, 0);
-  t.notMatch(logged, 'canary-token');
+  t.notMatch(logged, 'canary-token-of-this-test');
 });

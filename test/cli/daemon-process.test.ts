@@ -154,7 +154,7 @@ pipelines:
   const child = spawn(process.execPath, [program, 'serve', '-c', 'waybill.yaml'], {
     cwd: root,
     stdio: ['ignore', 'ignore', full],
-    env: { PATH: process.env['PATH'], TOKEN_CI: 'the-token-of-ci' },
+    env: { PATH: process.env['PATH'], TOKEN_CI: 'the-token-of-ci-on-this-host' },
   });
   t.teardown(() => child.kill('SIGKILL'));
   const ended = once(child, 'exit');

@@ -8,7 +8,7 @@ import { startCuttingProxy } from '../services/cutting-proxy.ts';
 import { startDaemon } from './daemon.ts';
 import { program, waybill } from './process.ts';
 
-const token = 'token-of-producers';
+const token = 'a-token-of-all-producers';
 const size = 20 << 20;
 
 t.test('a push that is killed in the middle is gone on with by the next one', async (t) => {

@@ -5,7 +5,7 @@ import t from 'tap';
 import { startDaemon } from './daemon.ts';
 import { document, manifest, waybill, type Ended } from './process.ts';
 
-const token = 'token-of-producers';
+const token = 'a-token-of-all-producers';
 const config = [
   'upload_tokens: [{id: ci, value_env: TOKEN_CI, pipelines: [site]}]',
   'server: {http: {listen: "127.0.0.1:0"}, staging: {directory: ./staging}}',

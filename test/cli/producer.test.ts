@@ -94,7 +94,7 @@ t.test('pack: what is wrong is named, and no archive is written', (t) => {
   t.end();
 });
 
-const token = 'token-of-producers';
+const token = 'a-token-of-all-producers';
 const config = [
   'upload_tokens: [{id: ci, value_env: TOKEN_CI, pipelines: [site, blocked]}]',
   'server: {http: {listen: "127.0.0.1:0", queue_size: 1000}, staging: {directory: ./staging}}',

@@ -69,7 +69,7 @@ interface Daemon {
   logging: LogControl;
 }
 
-const secrets = { TOKEN_CI: 'the-token-of-ci', TOKEN_ADMIN: adminToken };
+const secrets = { TOKEN_CI: 'the-token-of-ci-on-this-host', TOKEN_ADMIN: adminToken };
 
 async function start(t: Test, settings: Settings, env: Record<string, string> = {}): Promise<Daemon> {
   const root = t.testdir({ secrets });
@@ -101,7 +101,7 @@ function upload(
   served: Served,
   pipeline: string,
   name: string,
-  token = 'the-token-of-ci',
+  token = 'the-token-of-ci-on-this-host',
 ): Promise<Response> {
   return fetch(`${served.url}v1/pipelines/${pipeline}/upload`, {
     method: 'POST',
@@ -131,7 +131,7 @@ t.test('a reload takes over tokens, pipelines, notifiers, secrets and the log', 
     body: { added: [], changed: [], removed: [], restart_needed: [], warnings: [] },
   });
 
-  writeFileSync(path.join(root, 'secrets/TOKEN_NEXT'), 'the-next-token\n');
+  writeFileSync(path.join(root, 'secrets/TOKEN_NEXT'), 'the-next-token-of-this-test\n');
   writeFileSync(path.join(root, 'secrets/TOKEN_ADMIN'), 'the-next-operator');
   write({
     pipelines: { maps: 'mirror', docs: 'public-docs' },
@@ -165,8 +165,8 @@ t.test('a reload takes over tokens, pipelines, notifiers, secrets and the log', 
   );
   const logged = lines.length;
   t.equal((await upload(served, 'maps', 'one')).status, 401, 'the token is gone');
-  t.match(await published(served, 'docs', 'two', 'the-next-token'), { status: 'succeeded' });
-  t.match(await published(served, 'maps', 'three', 'the-next-token'), { status: 'succeeded' });
+  t.match(await published(served, 'docs', 'two', 'the-next-token-of-this-test'), { status: 'succeeded' });
+  t.match(await published(served, 'maps', 'three', 'the-next-token-of-this-test'), { status: 'succeeded' });
   t.ok(existsSync(path.join(root, 'public-docs/two/data.bin')));
   t.ok(existsSync(path.join(root, 'mirror/three/data.bin')));
   t.notOk(existsSync(path.join(root, 'public')));
@@ -215,8 +215,8 @@ t.test('a reload with errors changes nothing, and tells all of them', async (t) 
     t.match(String(missing.body['detail']), new RegExp(name));
   t.equal((missing.body['findings'] as unknown[]).length, 3);
 
-  writeFileSync(path.join(root, 'secrets/TOKEN_A'), 'one-value');
-  writeFileSync(path.join(root, 'secrets/TOKEN_B'), 'one-value');
+  writeFileSync(path.join(root, 'secrets/TOKEN_A'), 'one-value-for-both-tokens');
+  writeFileSync(path.join(root, 'secrets/TOKEN_B'), 'one-value-for-both-tokens');
   writeFileSync(path.join(root, 'secrets/HOOK'), `whsec_${Buffer.alloc(32, 'x').toString('base64')}`);
   t.match(await reload(served), { status: 422, body: { detail: /have the same value/ } });
 
@@ -306,7 +306,7 @@ pipelines: [{id: nightly, source: {backend: local, path: ./in}, ${schedule}
     );
   mkdirSync(path.join(root, 'in'));
   const next = async (): Promise<unknown> => {
-    const headers = { authorization: 'Bearer the-token-of-ci' };
+    const headers = { authorization: 'Bearer the-token-of-ci-on-this-host' };
     const answer = await fetch(`${served.url}v1/pipelines`, { headers });
     return ((await answer.json()) as { pipelines: unknown[] }).pipelines;
   };
@@ -386,7 +386,7 @@ t.test('waybill reload asks the daemon, and its exit code says what came of it',
     ['daemon_unreachable', /it answered 200, and not as a daemon does/, strange, adminToken],
     ['not_found', /^there is nothing under this path/, `${served.url}base`, adminToken],
     ['unauthorized', /^the bearer token is not known/, served.url, 'guess'],
-    ['forbidden', /^this needs the admin token/, served.url, 'the-token-of-ci'],
+    ['forbidden', /^this needs the admin token/, served.url, 'the-token-of-ci-on-this-host'],
     ['usage', /takes any free port/, undefined, adminToken],
     ['usage', /^--url ftp:\/\/x: this is not the URL/, 'ftp://x', adminToken],
     ['secrets_invalid', /holds the SHA-256 of the token/, served.url, digest],

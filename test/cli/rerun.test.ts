@@ -4,7 +4,7 @@ import t from 'tap';
 import { startDaemon } from './daemon.ts';
 import { document, waybill, type Ended } from './process.ts';
 
-const token = 'token-of-producers';
+const token = 'a-token-of-all-producers';
 const config = [
   'upload_tokens:',
   '  - {id: ci, value_env: TOKEN_CI, pipelines: [site]}',
@@ -24,8 +24,8 @@ t.test('runs rerun: what failed is published from what the daemon has, once it w
   });
   const { url } = await startDaemon(t, place, {
     TOKEN_CI: token,
-    TOKEN_UPLOADER: 'token-of-uploader',
-    TOKEN_OTHER: 'token-of-another',
+    TOKEN_UPLOADER: 'token-of-the-one-uploader',
+    TOKEN_OTHER: 'token-of-another-uploader',
   });
   const run = (args: string[], value = token): Ended =>
     waybill([...args, '--to', url], { cwd: place, env: { WAYBILL_TOKEN: value } });
@@ -76,11 +76,11 @@ t.test('runs rerun: what failed is published from what the daemon has, once it w
     stderr: /no such run.*\nnext {3}waybill runs list --to/,
   });
   t.match(run(['runs', 'rerun', failed], 'wrong'), { status: 2, stderr: /next {3}.*WAYBILL_TOKEN/ });
-  t.match(run(['runs', 'rerun', failed], 'token-of-another'), {
+  t.match(run(['runs', 'rerun', failed], 'token-of-another-uploader'), {
     status: 2,
     stderr: /waybill pipelines --to/,
   });
-  t.match(run(['runs', 'rerun', failed], 'token-of-uploader'), { status: 2, stderr: /scope/ });
+  t.match(run(['runs', 'rerun', failed], 'token-of-the-one-uploader'), { status: 2, stderr: /scope/ });
   t.match(run(['runs', 'rerun', failed, '--timeout', 'soon']), { status: 2, stderr: /--timeout "soon"/ });
   t.match(waybill(['runs', 'rerun', failed, '--to', url], { cwd: place }), {
     status: 2,
@@ -94,7 +94,11 @@ t.test('runs rerun --no-wait ends once the new run is taken', async (t) => {
     web: { n: { 'diary.txt': 'not yours' } },
     site: { 'index.html': '<p>' },
   });
-  const { url } = await startDaemon(t, place, { TOKEN_CI: token, TOKEN_UPLOADER: 'u', TOKEN_OTHER: 'o' });
+  const { url } = await startDaemon(t, place, {
+    TOKEN_CI: token,
+    TOKEN_UPLOADER: 'u'.repeat(24),
+    TOKEN_OTHER: 'o'.repeat(24),
+  });
   const run = (args: string[]): Ended =>
     waybill([...args, '--to', url], { cwd: place, env: { WAYBILL_TOKEN: token } });
   const pushed = run(['push', 'site', '-p', 'site', '--name', 'n', '--format', 'json']);

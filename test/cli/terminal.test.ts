@@ -83,7 +83,7 @@ t.test('a progress bar on a terminal while work goes on, and none is left behind
   t.equal(seen.lastIndexOf(`${escape}[?7l`) < seen.lastIndexOf(`${escape}[?7h`), true, 'lines wrap again');
 });
 
-const token = 'token-of-producers';
+const token = 'a-token-of-all-producers';
 const size = 16 << 20;
 
 /** A daemon behind a line that takes about a second for the site beside it. */

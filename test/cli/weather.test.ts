@@ -162,7 +162,7 @@ pipelines:
 `,
   });
   const started = start(t, place, [waybill, 'serve', '--config', 'config.yml'], {
-    UPLOAD_TOKEN: 'a-token-of-the-test',
+    UPLOAD_TOKEN: 'a-token-of-the-test-alone',
   });
   const url = await listening(started);
   t.match(url, /\/api\/$/);

@@ -16,7 +16,7 @@ import { freePort } from '../services/free-port.ts';
 
 /** Uploads in several requests: a real daemon, lines that break, processes that end, and odd servers. */
 
-const token = 'the-token-of-ci';
+const token = 'the-token-of-ci-on-this-host';
 const chunkBytes = 64 << 10;
 const size = 3 << 20;
 const quick = {

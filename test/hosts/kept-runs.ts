@@ -41,7 +41,7 @@ export async function allFinished({ url }: Daemon, { pipelines: ids }: Place): P
   for (;;) {
     const pages = await Promise.all(
       ids.map(async (id) => {
-        const headers = { authorization: 'Bearer the-token-of-ci' };
+        const headers = { authorization: 'Bearer the-token-of-ci-on-this-host' };
         const response = await fetch(`${url}v1/pipelines/${id}/runs?limit=500`, { headers });
         return ((await response.json()) as { runs: RunRecord[] }).runs.toReversed();
       }),

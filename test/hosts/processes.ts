@@ -9,7 +9,7 @@ import type { RunRecord } from '../../src/workers/run-record.ts';
 import { program } from '../cli/process.ts';
 import { bundleTar } from '../fixtures/tar.ts';
 
-export const token = 'the-token-of-ci';
+export const token = 'the-token-of-ci-on-this-host';
 export const adminToken = 'the-token-of-the-operator';
 
 export interface Place {

@@ -16,7 +16,7 @@ import { startRedis } from '../services/redis.ts';
 
 /** `push` of a large archive as docs/operations.md sets proxies up, with lines that are cut before them. */
 
-const token = 'the-token-of-ci';
+const token = 'the-token-of-ci-on-this-host';
 const size = 24 << 20;
 const chunkBytes = 2 << 20;
 const cuts = 8;

@@ -22,16 +22,18 @@ import { resolveAdminToken } from '../../api/queue-board/admin-auth.ts';
 import { boardPage } from '../../api/queue-board/board-page.ts';
 import { summariesOf } from '../../api/runs/pipelines-route.ts';
 import { measuredStage } from '../../api/upload/measured-stage.ts';
+import { requireStrongTokens } from '../../core/config/weak-tokens.ts';
 import type { UploadPipeline } from '../../api/upload/ports.ts';
 import type { Pulse } from '../../api/weather/pulse.ts';
 import type { WeatherService } from '../../api/weather/service.ts';
 import type { Foundation, ProgramNotifier } from './bootstrap.ts';
 
 /**
- * Who may call, and about which pipelines. Throws `secrets_invalid` if a token is missing, is unusable, or
- * equals another.
+ * Who may call, and about which pipelines. Throws `secrets_invalid` if a token is missing, is too short or
+ * unusable, or equals another.
  */
 export function resolveAccess({ config, secrets }: Pick<Foundation, 'config' | 'secrets'>): ApiAccess {
+  requireStrongTokens(config.uploadTokens, secrets);
   return {
     tokens: resolveTokens(config.uploadTokens, secrets),
     metricsToken: metricsToken(config, secrets),

@@ -54,6 +54,22 @@ export const inEnvironment = (servers: Servers): Mistake[] => [
     remedy: 'UTF-8',
   },
   {
+    name: 'a short token',
+    args: serve,
+    config: uploads(),
+    env: { TOKEN: 'short' },
+    textOnly: true,
+    place: 'TOKEN',
+    remedy: '24',
+  },
+  {
+    name: 'a short token, checked',
+    config: uploads(),
+    env: { TOKEN: 'short' },
+    place: 'TOKEN',
+    remedy: '24',
+  },
+  {
     name: 'a digest of a token that is none',
     args: serve,
     config: uploads(),

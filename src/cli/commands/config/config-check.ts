@@ -4,6 +4,7 @@ import type { Config } from '../../../core/config/config.ts';
 import { loadConfig } from '../../../core/config/load.ts';
 import { loadSecrets } from '../../../core/secrets.ts';
 import { referencedSecrets } from '../../../core/config/secret-references.ts';
+import { requireStrongTokens } from '../../../core/config/weak-tokens.ts';
 import { WaybillError } from '../../../core/errors.ts';
 import { finding, type Finding } from '../../../core/finding.ts';
 import type { ConfiguredOptions } from '../../options.ts';
@@ -47,6 +48,7 @@ interface Checked {
 async function check(file: string): Promise<Checked> {
   const { config, warnings } = await loadConfig(file, { home: homedir() });
   const secrets = await loadSecrets({ directory: config.secrets.directory, env: process.env });
+  requireStrongTokens(config.uploadTokens, secrets);
   const missing = referencedSecrets(config, everything)
     .filter(({ name }) => secrets.get(name) === undefined)
     .map(({ name, neededBy }) =>
