@@ -128,7 +128,13 @@ t.test('a reload takes over tokens, pipelines, notifiers, secrets and the log', 
   const began = await metric(served, succeededAt);
   t.match(await reload(served), {
     status: 200,
-    body: { added: [], changed: [], removed: [], restart_needed: [], warnings: [] },
+    body: {
+      added: { length: 0 },
+      changed: { length: 0 },
+      removed: { length: 0 },
+      restart_needed: { length: 0 },
+      warnings: { length: 0 },
+    },
   });
 
   writeFileSync(path.join(root, 'secrets/TOKEN_NEXT'), 'the-next-token-of-this-test\n');
@@ -156,7 +162,7 @@ t.test('a reload takes over tokens, pipelines, notifiers, secrets and the log', 
   t.match(
     lines.find(({ message }) => message === 'configuration reloaded' && message),
     {
-      fields: { added: [] },
+      fields: { added: { length: 0 } },
     },
   );
   t.match(
@@ -223,7 +229,7 @@ t.test('a reload with errors changes nothing, and tells all of them', async (t) 
   t.match(await published(served, 'maps', 'one'), { status: 'succeeded' });
   t.ok(existsSync(path.join(root, 'public/one/data.bin')), 'all as before');
   write({ pipelines: { maps: 'public' } });
-  t.match(await reload(served), { status: 200, body: { changed: [], removed: [] } });
+  t.match(await reload(served), { status: 200, body: { changed: { length: 0 }, removed: { length: 0 } } });
   t.equal(await metric(served, successful), 1);
 });
 
