@@ -33,6 +33,7 @@ const commands = [
   ['notify', 'redeliver'],
   ['config', 'check'],
   ['config', 'schema'],
+  ['completion'],
 ];
 
 /** The reference part of `docs/cli.md`: what each command's own --help says. */

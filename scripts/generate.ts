@@ -13,6 +13,7 @@ import { withCliReference } from './cli-reference.ts';
 import { configReference, withReference } from './config-reference.ts';
 import { errorReference } from './error-reference.ts';
 import { hostileArchiveReference } from './hostile-archives.ts';
+import { manPages } from './man-pages.ts';
 
 interface Generated {
   /** Relative to the root of the project. */
@@ -36,6 +37,7 @@ const generated: Generated[] = [
   unit('waybill-worker', 'worker'),
   unit('waybill-weather', 'weather'),
   unit('waybill-weather-feed', 'weather feed'),
+  ...manPages().map(({ name, text }) => ({ file: `man/${name}`, make: () => text })),
   { file: 'docs/cli.md', make: () => withCliReference(read('docs/cli.md') ?? '') },
 ];
 

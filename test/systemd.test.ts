@@ -90,7 +90,8 @@ t.test('users and directories are made as systemd makes them', async (t) => {
 });
 
 t.test('no call of a daemon that publishes is one that the units forbid', async (t) => {
-  await ensureInstalled('systemd', 'strace');
+  await ensureInstalled('systemd');
+  await ensureInstalled('strace');
   const place = t.testdir({ talk: { 'page.html': 'x' } });
   waybill(['init', 'uploads', '-o', 'c.yml'], { cwd: place });
   const file = path.join(place, 'c.yml');

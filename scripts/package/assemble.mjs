@@ -13,7 +13,7 @@ import { withoutDeadLinks } from './links.mjs';
 /** Beside the program; directories with all that is in them. */
 const shipped = [
   ...['CHANGELOG.md', 'LICENSE', 'README.md', 'SECURITY.md'],
-  ...['deploy', 'docs', 'examples/ci', 'examples/config', 'schemas', 'templates'],
+  ...['deploy', 'docs', 'examples/ci', 'examples/config', 'man', 'schemas', 'templates'],
 ];
 /** The machine code of a build is of no use to another Node.js, and maps and images to nobody who runs it. */
 const leftOut = /\.(map|cache|png)$|\.tsbuildinfo/;
@@ -42,6 +42,8 @@ export async function assemble(directory) {
     writeFileSync(path.join(directory, file), withoutDeadLinks(file, text, has));
   }
   const kept = Object.fromEntries(Object.entries(manifest).filter(([key]) => keptKeys.includes(key)));
+  // npm puts them where man looks for them.
+  kept.man = files.filter((file) => /^man\/.*\.1$/.test(file)).map((file) => `./${file}`);
   writeJson(path.join(directory, 'package.json'), kept);
   writeJson(path.join(directory, 'npm-shrinkwrap.json'), shrinkwrap(kept));
 }

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
+import { completionCommand } from './commands/completion/command.ts';
 import { configCommand } from './commands/config/command.ts';
 import { initCommand } from './commands/init/command.ts';
 import { inspectCommand } from './commands/inspect/command.ts';
@@ -76,6 +77,7 @@ Data goes to stdout; diagnostics and progress go to stderr.`,
     sceneMapCommand,
   ])
     program.addCommand(add());
+  program.addCommand(completionCommand(() => program));
   for (const group of program.commands)
     for (const each of [group, ...group.commands]) each.copyInheritedSettings(program);
   return program;

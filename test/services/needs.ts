@@ -11,10 +11,12 @@ export const needs = {
   // A browser without windows needs half as many packages as one with.
   chromium: { programs: ['chromium'], packages: ['chromium-headless-shell'] },
   curl: { programs: ['curl'], packages: ['curl'] },
+  fish: { programs: ['fish'], packages: ['fish'] },
   loopDisk: {
     programs: ['mkfs.ext4', 'fsfreeze', 'unshare', 'nsenter'],
     packages: ['e2fsprogs', 'util-linux'],
   },
+  mandoc: { programs: ['mandoc'], packages: ['mandoc'] },
   mount: { programs: ['mount', 'umount'], packages: ['mount'] },
   network: { programs: ['ip'], packages: ['iproute2'] },
   nginx: { programs: ['nginx'], packages: ['nginx-light'] },
@@ -39,6 +41,7 @@ export const needs = {
     packages: ['openssh-server', 'openssh-client'],
   },
   xmllint: { programs: ['xmllint'], packages: ['libxml2-utils'] },
+  zsh: { programs: ['zsh'], packages: ['zsh'] },
 } as const satisfies Record<string, Need>;
 
 export interface Need {
