@@ -55,7 +55,11 @@ export interface Client {
     options?: PushOptions & BundleOptions,
   ): Promise<PushOutcome>;
   /** What publishing the bundle would do. */
-  plan(pipeline: string, bundle: string | Upload, options?: BundleOptions): Promise<Plan>;
+  plan(
+    pipeline: string,
+    bundle: string | Upload,
+    options?: BundleOptions & Pick<PushOptions, 'channel'>,
+  ): Promise<Plan>;
   pipelines(): Promise<Pipeline[]>;
   runs: {
     /** Newest first, at most `limit` (100). */
@@ -84,6 +88,7 @@ export function connect(options: ConnectionOptions): Client {
         connection,
         pipeline,
         typeof bundle === 'string' ? await prepareUpload(bundle, packing) : bundle,
+        packing,
       ),
     pipelines: () => listPipelines(connection),
     runs: {

@@ -7,11 +7,16 @@ import { headersOf, uploadBundle, uploadPath, type UploadOptions } from './uploa
 import type { Upload } from './upload/upload.ts';
 
 /** What publishing the bundle would do, as the daemon decides it now; nothing is published or kept. */
-export async function tryBundle(connection: Connection, pipelineId: string, upload: Upload): Promise<Plan> {
+export async function tryBundle(
+  connection: Connection,
+  pipelineId: string,
+  upload: Upload,
+  { channel }: Pick<UploadOptions, 'channel'> = {},
+): Promise<Plan> {
   const { body } = await connection.askJson({
     method: 'POST',
     path: uploadPath(pipelineId),
-    query: { dry_run: 'true' },
+    query: { dry_run: 'true', ...(channel === undefined ? {} : { channel }) },
     headers: headersOf(upload),
     body: upload.open,
   });
@@ -27,6 +32,16 @@ export interface PushOptions extends WaitOptions, UploadOptions {
   /** False: returns as soon as the daemon has taken the bundle. */
   wait?: boolean;
   onAccepted?: (accepted: AcceptedRun) => void;
+}
+
+/** The same bundle is another upload for each channel. Pure. */
+function forChannel(upload: Upload, { channel }: Pick<UploadOptions, 'channel'>): Upload {
+  if (channel === undefined) return upload;
+  const idempotencyKey = `${upload.idempotencyKey}.${channel}`;
+  const { parts } = upload;
+  if (parts === undefined) return { ...upload, idempotencyKey };
+  const only: typeof parts.only = (digests) => ({ ...parts.only(digests), idempotencyKey });
+  return { ...upload, idempotencyKey, parts: { ...parts, only } };
 }
 
 /** A daemon whose queue is in memory may forget a run once when it is restarted, and hardly more often. */
@@ -45,7 +60,7 @@ export async function pushUpload(
 ): Promise<PushOutcome> {
   const { wait = true, onAccepted } = options;
   for (let uploads = 1; ; uploads += 1) {
-    const accepted = await uploadBundle(connection, pipelineId, upload, options);
+    const accepted = await uploadBundle(connection, pipelineId, forChannel(upload, options), options);
     onAccepted?.(accepted);
     if (!wait) return { ...accepted, run: null };
     try {

@@ -1,3 +1,4 @@
+import { channelForm, isChannelName } from './channel-name.ts';
 import { dateOf, parseInstant } from './instant.ts';
 import { parseRelativePath } from './paths.ts';
 
@@ -179,6 +180,17 @@ export function flag(absent: boolean, about: About): Parameter<boolean> {
     absent,
     expected: 'true or false',
     parse: (text) => (text === 'true' ? true : text === 'false' ? false : undefined),
+  };
+}
+
+/** The name of a channel of releases; null if absent. */
+export function channelName(about: About): Parameter<string | null> {
+  return {
+    ...about,
+    schema: { type: 'string', pattern: channelForm.source },
+    absent: null,
+    expected: 'the name of a channel, such as preview',
+    parse: (text) => (isChannelName(text) ? text : undefined),
   };
 }
 

@@ -18,6 +18,8 @@ interface Common extends TraceContext {
    * committed since then is told to the notifiers as this run's.
    */
   begunAt?: string;
+  /** The channel that is published to; without it, what is current. */
+  channel?: string;
 }
 
 /** One bundle that was uploaded. */

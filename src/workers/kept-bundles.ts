@@ -75,8 +75,12 @@ export function jobAgain<Job extends PublishJob>(job: Job, { runId, trace }: New
 }
 
 /** The job as it is once its bundle belongs to another run, or is gone. Pure. */
-export function withoutBundle({ runId, pipelineId, rerunOf }: PublishJob): PublishJob {
-  return { runId, pipelineId, staged: null, ...(rerunOf === undefined ? {} : { rerunOf }) };
+export function withoutBundle({ runId, pipelineId, rerunOf, channel }: PublishJob): PublishJob {
+  const more = {
+    ...(rerunOf === undefined ? {} : { rerunOf }),
+    ...(channel === undefined ? {} : { channel }),
+  };
+  return { runId, pipelineId, staged: null, ...more };
 }
 
 /**

@@ -1,6 +1,7 @@
 import type { Config } from '../core/config/config.ts';
 import type { CoreContext } from '../core/context.ts';
 import { errorRecord, hasCode, WaybillError } from '../core/errors.ts';
+import type { TidiedPath } from '../core/publish/release/tidy-releases.ts';
 import {
   atDestination,
   destinationNamed,
@@ -13,10 +14,11 @@ import { switchAt, type Switched } from '../core/releases/switch-at.ts';
 import type { TraceContext } from '../core/tracing/trace-context.ts';
 
 /**
- * What a client of the API asks about the releases of a destination. Plain data: it goes to a thread, since a
- * catalog may have half a million outputs.
+ * What a client of the API, or the daemon itself, asks about the releases of a destination. Plain data: it
+ * goes to a thread, since a catalog may have half a million outputs.
  */
-export type ReleasesRequest = Asked & ({ kind: 'list' } | ({ kind: 'activate' } & Activation));
+export type ReleasesRequest = Asked &
+  ({ kind: 'list' } | { kind: 'tidy' } | ({ kind: 'activate' } & Activation));
 
 interface Asked extends TraceContext {
   /** Names the request in the log, where runs have their id. */
@@ -35,7 +37,9 @@ export interface Activation {
 }
 
 export type ReleasesAnswer =
-  { kind: 'list'; paths: ListedPath[] } | ({ kind: 'activate'; destinationPath: string } & Switched);
+  | { kind: 'list'; paths: ListedPath[] }
+  | { kind: 'tidy'; paths: TidiedPath[] }
+  | ({ kind: 'activate'; destinationPath: string } & Switched);
 
 /**
  * Looks at or changes the releases of a destination, as the command line does it. Throws
@@ -55,11 +59,18 @@ export async function answerReleases(
   const destination = destinationNamed(pipeline, destinationId);
   requireReleasesLayout(destination);
   const named = path ?? undefined;
-  const readOnly = request.kind === 'list' || request.dryRun;
+  const readOnly = request.kind === 'list' || (request.kind === 'activate' && request.dryRun);
   try {
     return await atDestination(context, destination, { readOnly }, async (root) => {
       if (request.kind === 'list')
         return { kind: 'list', paths: await listReleases(root, destination, named) };
+      if (request.kind === 'tidy') {
+        const { tidyDestination } = await import('../core/publish/release/tidy-releases.ts');
+        return {
+          kind: 'tidy',
+          paths: await tidyDestination(context, root, destination, { dryRun: false, path }),
+        };
+      }
       const place = await placeOf(root, destination, named);
       const switched = await switchAt(context, { pipelineId, destinationId }, place, request, request);
       return { kind: 'activate', destinationPath: place.destinationPath, ...switched };

@@ -28,6 +28,8 @@ export interface RunRecord {
   pipeline_id: string;
   /** The run that this one repeats; null if it repeats none. */
   rerun_of: string | null;
+  /** The channel that it publishes to; null for what is current, and in place. */
+  channel: string | null;
   /** Whether it can be run again: it has ended, and nothing that this takes is gone or was used for it. */
   rerunnable: boolean;
   status: RunStatus;

@@ -28,6 +28,7 @@ export function acceptedRun(job: PublishJob, at: Date): RunRecord {
     run_id: job.runId,
     pipeline_id: job.pipelineId,
     rerun_of: job.rerunOf ?? null,
+    channel: job.channel ?? null,
     rerunnable: false,
     status: 'accepted',
     triggered_by: triggeredBy(job),

@@ -4,9 +4,6 @@ import type { TraceContext } from '../core/tracing/trace-context.ts';
 import type { AcceptedRun, AdmissionRequest, JobQueue } from './queue.ts';
 import { newRunId } from './run-id.ts';
 
-// Starting a run carries no data, so whoever uses a key again repeats the request.
-const sameRequest = digestOf('{}');
-
 /**
  * Queues a run of a pipeline that has a source of its own, for whatever asks for it: a request, a schedule.
  * With an idempotency key the run is started once, however many callers ask; the others get its record with
@@ -19,14 +16,18 @@ const sameRequest = digestOf('{}');
  */
 export async function startRun(
   { queue, clock }: { queue: JobQueue; clock: Clock },
-  request: AdmissionRequest,
+  request: AdmissionRequest & { channel?: string | null },
   trace: TraceContext = {},
 ): Promise<AcceptedRun> {
-  const { pipelineId } = request;
-  const admission = await queue.reserve(request);
+  const { channel = null, ...wanted } = request;
+  const { pipelineId } = wanted;
+  const admission = await queue.reserve(wanted);
   try {
     const runId = newRunId(pipelineId, clock.now());
-    return await admission.accept({ runId, pipelineId, staged: null, ...trace }, sameRequest);
+    const to = channel === null ? {} : { channel };
+    // All that the request says: whoever uses a key again has to say the same.
+    const said = digestOf(JSON.stringify(to));
+    return await admission.accept({ runId, pipelineId, staged: null, ...to, ...trace }, said);
   } finally {
     await admission.release();
   }

@@ -201,10 +201,12 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
       pipelines: new Set(),
       ...unlimited,
     },
-    uploadPipelines: new Map(['maps', 'docs'].map((id) => [id, { id, ...limits }])),
+    uploadPipelines: new Map(
+      ['maps', 'docs'].map((id) => [id, { id, ...limits, channels: id === 'maps' ? ['preview'] : [] }]),
+    ),
     pipelineIds: pipelines,
     notifierIds: new Set(['hook']),
-    sourcePipelines: new Set(['files']),
+    sourcePipelines: new Map([['files', ['preview']]]),
     pipelines: [...pipelines].map((id) => ({
       pipeline_id: id,
       source: { backend: id === 'files' ? 'local' : 'http_upload' },

@@ -87,9 +87,12 @@ const get =
   ({ origin }) =>
     fetch(origin + path, init);
 const start =
-  (pipeline = 'files', { token = tokens.docs, headers = {}, body = null as string | null } = {}): Call =>
+  (
+    pipeline = 'files',
+    { token = tokens.docs, headers = {}, body = null as string | null, query = '' } = {},
+  ): Call =>
   ({ origin }) =>
-    fetch(`${origin}/v1/pipelines/${pipeline}/runs`, {
+    fetch(`${origin}/v1/pipelines/${pipeline}/runs${query}`, {
       method: 'POST',
       headers: { authorization: `Bearer ${token}`, ...headers },
       body,
@@ -250,6 +253,7 @@ const ofUploads = (send: typeof upload, head: string): Record<string, Provocatio
     200: ({ origin }) => send(origin, { query: '?dry_run=true' }),
     202: ({ origin }) => send(origin),
     invalid_request: ({ origin }) => send(origin, { query: '?dry_run=perhaps' }),
+    channel_not_found: ({ origin }) => send(origin, { query: '?channel=none' }),
     unauthorized: ({ origin }) => send(origin, { token: 'guess' }),
     pipeline_not_found: ({ origin }) => send(origin, { pipeline: 'files', token: tokens.docs }),
     forbidden: ({ origin }) => send(origin, { token: tokens.docs }),
@@ -437,6 +441,7 @@ const ofResumables: Record<string, Record<string, Provocation>> = {
     201: begun(),
     ...ofCallers(begun),
     invalid_request: begun({ headers: { 'upload-length': 'many' } }),
+    channel_not_found: begun({}, 'maps', '?channel=none'),
     invalid_idempotency_key: begun({ headers: { 'idempotency-key': '' } }),
     unsupported_tus_version: begun(oldVersion),
     shutting_down: drained(begun()),
@@ -733,6 +738,7 @@ const provocations: Record<string, Record<string, Provocation>> = {
     token_expired: start('files', { token: tokens.expired }),
     insufficient_scope: start('files', { token: tokens.reader }),
     pipeline_takes_uploads: start('docs'),
+    channel_not_found: start('files', { query: '?channel=none' }),
     invalid_idempotency_key: start('files', { headers: { 'idempotency-key': '' } }),
     unsupported_media_type: start('files', { headers: { 'content-type': 'text/plain' }, body: '{}' }),
     invalid_request: start('files', {

@@ -50,6 +50,10 @@ const order: Defect[] = [
     apply: (request) => void (request.path += '?dry_run=perhaps'),
   },
   {
+    ...{ status: 404, code: 'channel_not_found', spoils: 'query' },
+    apply: (request) => void (request.path += '?channel=none'),
+  },
+  {
     ...{ status: 400, code: 'invalid_idempotency_key', spoils: 'key' },
     apply: ({ headers }) => void (headers['Idempotency-Key'] = 'k'.repeat(256)),
   },
@@ -118,6 +122,6 @@ for (const { path, type } of routes)
           if (first.header !== undefined) t.match(answer.replaceAll('\r', ''), first.header, what);
           pairs += 1;
         }
-      t.equal(pairs, 75);
+      t.equal(pairs, 87);
       t.same(await free.staged(), []);
     });

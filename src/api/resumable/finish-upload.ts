@@ -61,7 +61,7 @@ async function hand(
         partial: upload.partial,
         keeps: true,
       });
-      return accept(ports, pipeline, admission, staged, trace);
+      return accept(ports, pipeline, admission, staged, upload.channel, trace);
     });
     return { runId: accepted.record.run_id, position: accepted.position, replayed: accepted.replayed };
   } finally {

@@ -8,6 +8,7 @@ import { queryParameters } from '../http/query-parameters.ts';
 import { requestContext } from '../http/request/request-context.ts';
 import type { Route } from '../http/route.ts';
 import { idempotencyKeyParameter, idempotencyOf, rerunFailed } from '../runs/idempotency-key.ts';
+import { channelQuery, requireChannel } from '../runs/channel-query.ts';
 import { partialOf, partialParameter } from '../upload/partial-header.ts';
 import { admitCaller, callOf, isSpoken, refuseNothing, requireVersion } from './admit.ts';
 import type { ResumablePorts } from './ports.ts';
@@ -41,7 +42,7 @@ export const expiresHeader: Header = {
   schema: { type: 'string' },
 };
 
-const createQuery = queryParameters({ rerun_failed: rerunFailed });
+const createQuery = queryParameters({ rerun_failed: rerunFailed, channel: channelQuery });
 
 const created: ResponseObject = {
   description: 'The upload is there, and nothing of it has come.',
@@ -95,6 +96,7 @@ export const createUploadRoute: Route<ResumablePorts> = {
   problems: [
     ...callerProblems,
     'invalid_request',
+    'channel_not_found',
     'invalid_idempotency_key',
     'unsupported_tus_version',
     'shutting_down',
@@ -115,6 +117,8 @@ function create(ports: ResumablePorts): RequestHandler<{ pipelineId: string }> {
   return async (req, res) => {
     const { token, pipeline } = admitCaller(req, res, ports);
     const query = createQuery.read(req.url);
+    const { channel } = query;
+    if (channel !== null) requireChannel(pipeline, channel);
     const asked = idempotencyOf(req, { caller: token.id, rerunFailed: query.rerun_failed });
     requireVersion(req, res);
     refuseNothing(req);
@@ -123,6 +127,7 @@ function create(ports: ResumablePorts): RequestHandler<{ pipelineId: string }> {
       caller: token.id,
       key: asked.idempotency?.key ?? null,
       rerunFailed: query.rerun_failed,
+      channel,
       length: null,
       partial: partialOf(req),
       mostBytes: pipeline.maxUploadSize,

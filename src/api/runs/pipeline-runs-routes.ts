@@ -13,13 +13,14 @@ import type { RunPorts } from './ports.ts';
 import { listProblems, pageParameters } from './run-pages.ts';
 import { bodyCheck } from '../http/body-check.ts';
 import { queryParameters } from '../http/query-parameters.ts';
+import { channelQuery, requireChannel } from './channel-query.ts';
 import { requestContext } from '../http/request/request-context.ts';
 import type { Route } from '../http/route.ts';
 import { readSmallJson } from './small-json-body.ts';
 
 /*
- * A run takes no options yet. `force` will never be one: it can delete what waybill does not manage, so only
- * someone at the machine may use it, for one invocation.
+ * `force` will never be an option: it can delete what waybill does not manage, so only someone at the machine
+ * may use it, for one invocation.
  */
 const runRequest: JsonSchema = { type: 'object', additionalProperties: false, properties: {} };
 const checkRunRequest = bodyCheck(
@@ -27,7 +28,7 @@ const checkRunRequest = bodyCheck(
   'send no body or {}; to force or to try without writing, call `waybill run` on the command line',
 );
 
-const startQuery = queryParameters({ rerun_failed: rerunFailed });
+const startQuery = queryParameters({ rerun_failed: rerunFailed, channel: channelQuery });
 
 /** Starts a run of a pipeline that has a source of its own; same queue and same records as for uploads. */
 export const startRunRoute: Route<RunPorts> = {
@@ -53,6 +54,7 @@ export const startRunRoute: Route<RunPorts> = {
     'token_expired',
     'insufficient_scope',
     'pipeline_takes_uploads',
+    'channel_not_found',
     'invalid_idempotency_key',
     'unsupported_media_type',
     'invalid_request',
@@ -69,16 +71,23 @@ function handleStartRun(ports: RunPorts): RequestHandler<{ pipelineId: string }>
   return async (req, res) => {
     const { pipelineId } = req.params;
     const token = tokenFor(pipelineId, 'run', ports, req, res);
-    if (!ports.configured.get().sourcePipelines.has(pipelineId)) {
+    const channels = ports.configured.get().sourcePipelines.get(pipelineId);
+    if (channels === undefined) {
       throw new WaybillError('pipeline_takes_uploads', `the pipeline "${pipelineId}" has no source to read`, {
         hint: `upload a bundle to it: POST v1/pipelines/${pipelineId}/upload`,
       });
     }
     const query = startQuery.read(req.url);
+    const { channel } = query;
+    if (channel !== null) requireChannel({ id: pipelineId, channels }, channel);
     const idempotency = idempotencyOf(req, { caller: token.id, rerunFailed: query.rerun_failed });
     const body = await readSmallJson(req, res, ports);
     if (body !== undefined) checkRunRequest(body);
-    const accepted = await startRun(ports, { pipelineId, ...idempotency }, requestContext(req).trace);
+    const accepted = await startRun(
+      ports,
+      { pipelineId, channel, ...idempotency },
+      requestContext(req).trace,
+    );
     sendAccepted(req, res, ports.http.basePath, accepted);
   };
 }

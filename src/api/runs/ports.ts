@@ -10,8 +10,8 @@ export interface RunAccess {
   tokens: readonly Token[];
   /** Ids of all pipelines: those that take uploads, and those that have a source of their own. */
   pipelineIds: ReadonlySet<string>;
-  /** Ids of the pipelines that have a source of their own; operators may start their runs. */
-  sourcePipelines: ReadonlySet<string>;
+  /** The pipelines that have a source of their own, with their channels; operators may start their runs. */
+  sourcePipelines: ReadonlyMap<string, readonly string[]>;
   /** Null if none is configured. */
   adminToken: Token | null;
 }

@@ -1,3 +1,4 @@
+import { digestOf, type Digest } from '../../core/digest.ts';
 import type { TraceContext } from '../../core/tracing/trace-context.ts';
 import type { Admission, AcceptedRun } from '../../workers/queue.ts';
 import { newRunId } from '../../workers/run-id.ts';
@@ -18,13 +19,20 @@ export async function accept(
   pipeline: Pick<UploadPipeline, 'id'>,
   admission: Admission,
   staged: StagedUpload,
+  channel: string | null,
   trace: TraceContext,
 ): Promise<Accepted> {
   const runId = newRunId(pipeline.id, ports.clock.now());
   const { directory, bundlePath, bytes } = staged;
-  const job = { runId, pipelineId: pipeline.id, staged: directory, bundlePath, bytes, ...trace };
-  const accepted = await admission.accept(job, staged.contentDigest);
+  const to = channel === null ? {} : { channel };
+  const job = { runId, pipelineId: pipeline.id, staged: directory, bundlePath, bytes, ...to, ...trace };
+  const accepted = await admission.accept(job, digestFor(staged, channel));
   return { isKept: !accepted.replayed, accepted };
+}
+
+/** What a key stands for: the same bundle for another channel is another request. */
+function digestFor({ contentDigest }: StagedUpload, channel: string | null): Digest {
+  return channel === null ? contentDigest : digestOf(`${contentDigest}\n${channel}`);
 }
 
 /**

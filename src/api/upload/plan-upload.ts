@@ -24,13 +24,14 @@ export async function planUpload(
   req: IncomingMessage,
   res: ServerResponse,
   { plan, stopping }: Pick<UploadPorts, 'plan' | 'stopping'>,
-  { pipeline, staged }: { pipeline: UploadPipeline; staged: StagedUpload },
+  { pipeline, staged, channel }: { pipeline: UploadPipeline; staged: StagedUpload; channel: string | null },
 ): Promise<RunResult> {
   return untilLeft(res, stopping, async (signal) => {
     const { directory, bundlePath } = staged;
     // There is no run; the log has the lines of the thread under the id of the request.
     const runId = `dry-run.${requestContext(req).id}`;
-    return plan({ runId, pipelineId: pipeline.id, staged: directory, bundlePath }, signal);
+    const to = channel === null ? {} : { channel };
+    return plan({ runId, pipelineId: pipeline.id, staged: directory, bundlePath, ...to }, signal);
   });
 }
 

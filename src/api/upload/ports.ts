@@ -38,6 +38,8 @@ export interface UploadPipeline {
   maxUploadSize: number;
   maxFiles: number;
   sceneMaps: PipelineConfig['sceneMaps'];
+  /** The channels that some destination has. */
+  channels: readonly string[];
 }
 
 /** `stageUpload` of the core. */

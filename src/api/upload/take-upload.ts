@@ -14,6 +14,7 @@ import type { StagedUpload, UploadPipeline, UploadPorts } from './ports.ts';
 import { queryParameters } from '../http/query-parameters.ts';
 import { withBody } from '../http/request/request-body.ts';
 import { requestContext } from '../http/request/request-context.ts';
+import { channelQuery, requireChannel } from '../runs/channel-query.ts';
 import { partialOf } from './partial-header.ts';
 import { planUpload, sendPlan } from './plan-upload.ts';
 
@@ -36,11 +37,13 @@ export const uploadQuery = queryParameters({
       'Receives and validates the upload like any other, and answers what publishing it would do. Nothing is published or kept, there is no run, and the Idempotency-Key is not used.',
   }),
   rerun_failed: rerunFailed,
+  channel: channelQuery,
 });
 
 /** The error codes of every kind of upload. */
 export const uploadProblems: readonly ErrorCode[] = [
   'pipeline_not_found',
+  'channel_not_found',
   'forbidden',
   'token_expired',
   'insufficient_scope',
@@ -69,13 +72,13 @@ export const uploadProblems: readonly ErrorCode[] = [
  */
 export function takeUpload(ports: UploadPorts, form: UploadForm): RequestHandler<{ pipelineId: string }> {
   return async (req, res) => {
-    const { pipeline, admission, isDryRun, ...body } = await admit(ports, form, req, res);
+    const { pipeline, admission, isDryRun, channel, ...body } = await admit(ports, form, req, res);
     try {
       const outcome = await withStagingDirectory<Outcome>(ports, async (directory) => {
         if (req.headers.expect !== undefined) res.writeContinue();
         const staged = await receive(ports, pipeline, directory, { req, ...body, keeps: !isDryRun });
-        if (!isDryRun) return accept(ports, pipeline, admission, staged, requestContext(req).trace);
-        return { isKept: false, plan: await planUpload(req, res, ports, { pipeline, staged }) };
+        if (!isDryRun) return accept(ports, pipeline, admission, staged, channel, requestContext(req).trace);
+        return { isKept: false, plan: await planUpload(req, res, ports, { pipeline, staged, channel }) };
       });
       if ('plan' in outcome) sendPlan(res, outcome.plan);
       else sendAccepted(req, res, ports.http.basePath, outcome.accepted);
@@ -93,6 +96,7 @@ interface Admitted {
   archive: ReturnType<UploadForm['archive']>;
   partial: Digest | null;
   isDryRun: boolean;
+  channel: string | null;
 }
 
 /** Makes every check that needs no body, and finally reserves the slot in the queue. */
@@ -104,7 +108,8 @@ async function admit(
 ): Promise<Admitted> {
   const { token, pipeline } = authorizeUpload(req, res, ports);
   const query = uploadQuery.read(req.url ?? '');
-  const isDryRun = query.dry_run;
+  const { dry_run: isDryRun, channel } = query;
+  if (channel !== null) requireChannel(pipeline, channel);
   if (isDryRun) requestContext(req).fields['dry_run'] = true;
   const asked = idempotencyOf(req, { caller: token.id, rerunFailed: query.rerun_failed });
   const partial = partialOf(req);
@@ -117,7 +122,7 @@ async function admit(
       await admission.release();
       throw error;
     }
-    return { pipeline, admission, archive, partial, isDryRun };
+    return { pipeline, admission, archive, partial, isDryRun, channel };
   } catch (error) {
     // The queue checks "full" and "in progress" in one step; the documented order has the length in between.
     if (hasCode(error, 'idempotency_in_progress')) checkLength(form, req, pipeline);

@@ -1,4 +1,4 @@
-import type { Config } from '../../core/config/config.ts';
+import type { Config, PipelineConfig } from '../../core/config/config.ts';
 import { errorRecord } from '../../core/errors.ts';
 import { runFailure } from '../../core/publish/results/occurrences.ts';
 import type { Tracer } from '../../core/tracing/span.ts';
@@ -111,17 +111,28 @@ export function apiPorts(foundation: Foundation, parts: ApiParts): ApiPorts {
 /** The pipelines that take uploads, by id. */
 export function uploadPipelines(config: Config): Map<string, UploadPipeline> {
   const pipelines = new Map<string, UploadPipeline>();
-  for (const { id, source, sceneMaps } of config.pipelines) {
-    if (source.backend === 'http_upload')
-      pipelines.set(id, { id, maxUploadSize: source.maxUploadSize, maxFiles: source.maxFiles, sceneMaps });
+  for (const pipeline of config.pipelines) {
+    const { id, source, sceneMaps } = pipeline;
+    if (source.backend !== 'http_upload') continue;
+    const { maxUploadSize, maxFiles } = source;
+    pipelines.set(id, { id, maxUploadSize, maxFiles, sceneMaps, channels: channelsOf(pipeline) });
   }
   return pipelines;
 }
 
-function sourcePipelines(config: Config): Set<string> {
-  return new Set(
-    config.pipelines.filter(({ source }) => source.backend !== 'http_upload').map(({ id }) => id),
+/** Those that have a source of their own, with their channels. */
+function sourcePipelines(config: Config): Map<string, readonly string[]> {
+  return new Map(
+    config.pipelines
+      .filter(({ source }) => source.backend !== 'http_upload')
+      .map((pipeline) => [pipeline.id, channelsOf(pipeline)]),
   );
+}
+
+/** Of all its destinations, sorted. */
+function channelsOf({ destinations }: PipelineConfig): string[] {
+  const names = destinations.flatMap(({ releases }) => releases?.channels.map(({ name }) => name) ?? []);
+  return [...new Set(names)].sort();
 }
 
 /** The token that `/metrics` requires, or null. Throws `secrets_invalid` if it is missing. */

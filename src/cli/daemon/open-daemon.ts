@@ -13,6 +13,7 @@ import type { QueueStore } from '../../workers/embedded/queue-store.ts';
 import { listen, type HttpServer } from '../../api/http/listen.ts';
 import { newReadiness, type Readiness } from '../../api/health/readiness.ts';
 import { createScheduler, type Scheduler } from '../../workers/schedule/scheduler.ts';
+import { startTidying, type Tidying } from '../../workers/tidying.ts';
 import { contentBounds } from '../../workers/content/content-bounds.ts';
 import { openContentStore, type ContentStore } from '../../workers/content/content-store.ts';
 import { openPartialUploads, type PartialUploads } from '../../workers/partial/partial-uploads.ts';
@@ -59,6 +60,8 @@ export interface Daemon {
   partialUploads: PartialUploads;
   content: ContentStore;
   scheduler: Scheduler;
+  /** Null if this process publishes nothing. */
+  tidying: Tidying | null;
   streams: Streams;
   readiness: Readiness;
   shutdown: Shutdown;
@@ -137,6 +140,10 @@ export async function openDaemon(
     ...(metrics === null ? {} : { observer: metrics.schedules }),
   });
   onFailure(() => scheduler.close());
+  const tidying = workers
+    ? startTidying({ ...foundation, ...coordinator, pipelines: config.pipelines })
+    : null;
+  if (tidying !== null) onFailure(() => tidying.close());
   const lag = watchLoopLag({ ...foundation, record: (seconds) => metrics?.loopLag(seconds) });
   onFailure(async () => lag.cancel());
   const { driver } = config.server.queue;
@@ -163,7 +170,9 @@ export async function openDaemon(
     metrics === null || !workers ? null : findLastSuccesses(foundation, coordinator.queue, metrics.runs);
   if (search !== null) onFailure(() => search.close());
   metrics?.configRead({ succeeded: true, at: foundation.clock.now() });
-  const parts = { foundation, configured, metrics, notifier, coordinator, partialUploads, scheduler, search };
+  const parts = {
+    ...{ foundation, configured, metrics, notifier, coordinator, partialUploads, scheduler, tidying, search },
+  };
   const reloader = reloaderOf(parts, options.onReload);
   return {
     ...parts,
@@ -186,11 +195,11 @@ export async function openDaemon(
 function reloaderOf(
   parts: Pick<
     Daemon,
-    'foundation' | 'configured' | 'metrics' | 'notifier' | 'coordinator' | 'scheduler' | 'search'
+    'foundation' | 'configured' | 'metrics' | 'notifier' | 'coordinator' | 'scheduler' | 'tidying' | 'search'
   >,
   onReload: DaemonOptions['onReload'],
 ): Reloader {
-  const { foundation, configured, metrics, notifier, coordinator, scheduler, search } = parts;
+  const { foundation, configured, metrics, notifier, coordinator, scheduler, tidying, search } = parts;
   const take: ReloaderOptions['take'] = async (next) => {
     const access = resolveAccess(next);
     const notifiers = await notifier.prepare(next);
@@ -198,6 +207,7 @@ function reloaderOf(
     configured.replace(access);
     notifiers.replace();
     scheduler.update(next.config.pipelines);
+    tidying?.update(next.config.pipelines);
     expectMetrics(metrics, next.config);
     search?.extend(next);
     foundation.logging.set(next.config.log);

@@ -63,6 +63,7 @@ async function stop(daemon: Daemon): Promise<{ unfinished: string[] }> {
   await daemon.reloader.close();
   await scheduler.close();
   await daemon.search?.close();
+  await daemon.tidying?.close();
   const { unfinished } = await coordinator.queue.close(shutdownTimeoutMs);
   shutdown.uploads.abort(
     new WaybillError('shutting_down', 'the daemon stopped before the upload was whole', {

@@ -31,6 +31,10 @@ export interface RunRecord {
    */
   rerun_of: string | null;
   /**
+   * The channel that it publishes to; null for what is current, and where destinations are published in place.
+   */
+  channel: string | null;
+  /**
    * Whether it can be run again: it has ended, and nothing that this takes is gone or was used for it.
    */
   rerunnable: boolean;

@@ -71,7 +71,12 @@ export async function createUpload(
     size,
     fingerprint,
     partial = null,
-  }: Pick<Upload, 'size'> & { fingerprint: string | null; partial?: string | null },
+    channel,
+  }: Pick<Upload, 'size'> & {
+    fingerprint: string | null;
+    partial?: string | null;
+    channel?: string | undefined;
+  },
 ): Promise<RemoteUpload> {
   const metadata = (value: string): string =>
     `${fingerprintName} ${Buffer.from(value, 'utf8').toString('base64')}`;
@@ -79,7 +84,7 @@ export async function createUpload(
   const answer = await requests.ask({
     ...ask,
     method: 'POST',
-    query: { rerun_failed: 'true' },
+    query: { rerun_failed: 'true', ...(channel === undefined ? {} : { channel }) },
     headers: {
       ...ask.headers,
       ...(size === undefined ? { 'upload-defer-length': '1' } : { 'upload-length': String(size) }),

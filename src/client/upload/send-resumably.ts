@@ -52,6 +52,7 @@ export interface ResumableOptions {
   isPatient: boolean;
   /** Of the manifest of an archive that leaves files out; null: it is whole. */
   partial?: string | null;
+  channel?: string | undefined;
 }
 
 /**
@@ -64,7 +65,7 @@ export async function sendResumably(
   connection: Connection,
   pipelineId: string,
   upload: Upload,
-  { chunkBytes, isPatient, partial = null }: ResumableOptions,
+  { chunkBytes, isPatient, partial = null, channel }: ResumableOptions,
 ): Promise<AcceptedRun> {
   const place = { pipelineId, key: upload.idempotencyKey };
   const pieces = piecesOf(upload);
@@ -75,7 +76,7 @@ export async function sendResumably(
   try {
     for (let beginnings = 1; ; beginnings += 1) {
       const begun = await begin(connection, place, {
-        ...{ size: upload.size, fingerprint, isPatient, partial },
+        ...{ size: upload.size, fingerprint, isPatient, partial, channel },
       });
       if ('runId' in begun) return begun;
       const sending = new Sending(connection, place, begun, { reader, onSent });
@@ -102,12 +103,14 @@ async function begin(
     fingerprint,
     isPatient,
     partial,
+    channel,
     ...upload
   }: {
     size: number | undefined;
     fingerprint: string | null;
     isPatient: boolean;
     partial: string | null;
+    channel: string | undefined;
   },
 ): Promise<RemoteUpload | AcceptedRun> {
   return connection.patiently(async (requests) => {
@@ -119,6 +122,7 @@ async function begin(
         (await createUpload(requests, place, {
           fingerprint,
           partial,
+          channel,
           ...(size === undefined ? {} : { size }),
         }))
       );

@@ -14,6 +14,8 @@ export interface UploadOptions {
   resumable?: Resumable;
   /** Of an upload in several requests: what one of them may have, and as much memory. 8 MiB by default. */
   chunkBytes?: number;
+  /** Publishes to this channel of the destinations that have it; without it, for everybody. */
+  channel?: string;
   /** Sends every file, also those that the daemon has. */
   whole?: boolean;
   /** Called where only some of the files are sent. */
@@ -61,14 +63,16 @@ async function sendArchive(
   connection: Connection,
   pipelineId: string,
   upload: Upload,
-  { resumable = 'auto', chunkBytes = defaultChunkBytes, onPlain }: UploadOptions,
+  { resumable = 'auto', chunkBytes = defaultChunkBytes, channel, onPlain }: UploadOptions,
   partial: string | null,
 ): Promise<AcceptedRun> {
   const isLarge = (upload.size ?? upload.pieces?.readBytes ?? 0) > largeBytes;
   const isPatient = resumable === 'always';
   if (isPatient || (resumable === 'auto' && isLarge)) {
     try {
-      return await sendResumably(connection, pipelineId, upload, { chunkBytes, isPatient, partial });
+      return await sendResumably(connection, pipelineId, upload, {
+        ...{ chunkBytes, isPatient, partial, channel },
+      });
     } catch (error) {
       if (!(error instanceof NotResumable)) throw error;
       if (isPatient) throw error.reason;
@@ -78,7 +82,7 @@ async function sendArchive(
   const answer = await connection.askJson({
     method: 'POST',
     path: uploadPath(pipelineId),
-    query: { rerun_failed: 'true' },
+    query: { rerun_failed: 'true', ...(channel === undefined ? {} : { channel }) },
     headers: {
       ...headersOf(upload),
       'idempotency-key': upload.idempotencyKey,

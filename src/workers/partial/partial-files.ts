@@ -11,9 +11,11 @@ import type { NewPartialUpload, PartialOutcome, PartialUpload } from './partial-
 const recordForm = /^([0-9a-z]{24})\.json$/;
 const ownForm = /^[0-9a-z]{24}\.(json|json\.new|bytes)$/;
 
-interface Recorded extends Omit<NewPartialUpload, 'partial'> {
+interface Recorded extends Omit<NewPartialUpload, 'partial' | 'channel'> {
   /** Left out: an earlier version wrote the record, and knew no such archives. */
   partial?: NewPartialUpload['partial'];
+  /** As `partial`. */
+  channel?: NewPartialUpload['channel'];
   /** 1; whoever reads another one refuses it. */
   version: number;
   outcome: PartialOutcome | null;
@@ -22,9 +24,9 @@ interface Recorded extends Omit<NewPartialUpload, 'partial'> {
 }
 
 function recordOf(upload: PartialUpload): Recorded {
-  const { pipelineId, caller, key, rerunFailed, length, partial, mostBytes, metadata } = upload;
+  const { pipelineId, caller, key, rerunFailed, channel, length, partial, mostBytes, metadata } = upload;
   const { outcome, touchedAt } = upload;
-  const known = { pipelineId, caller, key, rerunFailed, length, partial, mostBytes, metadata };
+  const known = { pipelineId, caller, key, rerunFailed, channel, length, partial, mostBytes, metadata };
   return { version: 1, ...known, outcome, writtenAt: touchedAt.toISOString() };
 }
 
@@ -63,9 +65,10 @@ export function partialFiles(directory: string): PartialFiles {
         version,
         writtenAt,
         partial = null,
+        channel = null,
         ...others
       } = JSON.parse(await readFile(of(id, 'json'), 'utf8')) as Recorded;
-      const record = { ...others, partial };
+      const record = { ...others, partial, channel };
       if (version !== 1) return null;
       const written = new Date(writtenAt);
       if (record.outcome !== null) return { ...record, id, received: 0, touchedAt: written };

@@ -20,6 +20,8 @@ export interface NewPartialUpload {
   key: string | null;
   /** Whether a failed run of that key is to be repeated. */
   rerunFailed: boolean;
+  /** The channel that it is published to; null for what is current. */
+  channel: string | null;
   /** Of the archive, in bytes; null until it is declared. */
   length: number | null;
   /** Of the manifest of an archive that may leave out files that are kept; null: it is whole. */

@@ -7,7 +7,13 @@ export function recordOf(text: string): RunRecord {
 }
 
 type LaterField =
-  'rerun_of' | 'rerunnable' | 'triggered_by' | 'trace_id' | 'failed_deliveries' | 'failed_deliveries_omitted';
+  | 'rerun_of'
+  | 'channel'
+  | 'rerunnable'
+  | 'triggered_by'
+  | 'trace_id'
+  | 'failed_deliveries'
+  | 'failed_deliveries_omitted';
 
 /** As earlier versions wrote it, without the fields that came later. */
 export type EarlierRecord = Omit<RunRecord, LaterField> & Partial<Pick<RunRecord, LaterField>>;
@@ -15,7 +21,7 @@ export type EarlierRecord = Omit<RunRecord, LaterField> & Partial<Pick<RunRecord
 export function withLaterFields(record: EarlierRecord): RunRecord {
   const triggeredBy = { kind: 'request' as const, tick: null };
   return {
-    ...{ rerun_of: null, rerunnable: false, triggered_by: triggeredBy, trace_id: null },
+    ...{ rerun_of: null, channel: null, rerunnable: false, triggered_by: triggeredBy, trace_id: null },
     ...noFailedDeliveries,
     ...record,
   };

@@ -13,7 +13,7 @@ import type { JobProgress, JobResult, PublishJob, StagedArchive, StagedJob } fro
  * Publishes one staged bundle, or what the pipeline's source holds, to every destination of its pipeline;
  * with `dryRun` it decides what that would do, and changes nothing. A failed destination is in the result,
  * not thrown. Throws `pipeline_not_found` or `config_invalid` if this process has another configuration than
- * the one that accepted the job, and what reading the bundle throws.
+ * the one that accepted the job, `channel_not_found` likewise, and what reading the bundle throws.
  */
 export async function processJob(
   job: PublishJob,
@@ -25,7 +25,8 @@ export async function processJob(
   if (job.staged !== null && job.archive !== undefined) await fetchArchive(job.archive, job, config, context);
   const resumed = job.begunAt === undefined ? {} : { tellsSince: job.begunAt };
   const trace = traceOf(job);
-  const request = { dryRun, force: false, runId: job.runId, onProgress, trace, ...resumed };
+  const channel = job.channel === undefined ? {} : { channel: job.channel };
+  const request = { dryRun, force: false, runId: job.runId, onProgress, trace, ...resumed, ...channel };
   const published =
     job.staged === null
       ? await publishPipeline(context, pipeline, request)

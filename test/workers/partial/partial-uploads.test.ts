@@ -14,6 +14,7 @@ const wanted: NewPartialUpload = {
   caller: 'ci',
   key: null,
   rerunFailed: false,
+  channel: null,
   partial: null,
   length: 4,
   mostBytes: 50,

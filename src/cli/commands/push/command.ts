@@ -13,6 +13,10 @@ export function pushCommand(): Command {
     withRemoteOptions(command)
       .option('--no-wait', 'end once the daemon has taken the bundle')
       .option('--timeout <duration>', 'how long to wait for the run, like 10m (default: until it ends)')
+      .option(
+        '--channel <name>',
+        'publish to this channel of the destinations that have it, for those who follow it',
+      )
       .option('--again', 'publish once more what the daemon remembers to have published')
       .addOption(
         new Option('--resumable <when>', 'send the archive in several requests, and go on after a cut')

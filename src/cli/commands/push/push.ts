@@ -26,6 +26,7 @@ export interface PushFlags extends Omit<CommonOptions, 'verbose'>, BundleFlags, 
   resumable: Resumable;
   chunkSize?: string;
   whole?: boolean;
+  channel?: string;
 }
 
 /** `waybill push`: exit code 0 if the run succeeded or was not waited for, 1 if it failed. */
@@ -49,6 +50,7 @@ export async function push(bundle: string, flags: PushFlags): Promise<number> {
             ...(chunkBytes === undefined ? {} : { chunkBytes }),
             ...(timeoutMs === undefined ? {} : { timeoutMs }),
             ...(flags.whole === true ? { whole: true } : {}),
+            ...channelOf(flags),
             onPart({ files, bytes, ofFiles }) {
               bars.stop();
               output.note(
@@ -84,6 +86,10 @@ async function prepared(bundle: string, flags: PushFlags, bars: Bars): Promise<P
   return { ...upload, ...withBars(upload, bars) };
 }
 
+function channelOf({ channel }: PushFlags): { channel?: string } {
+  return channel === undefined ? {} : { channel };
+}
+
 const [leastChunk, mostChunk] = [64 << 10, 1 << 30];
 
 /** Undefined: the client's own choice. Throws `usage`. */
@@ -99,10 +105,10 @@ function chunkBytesOf({ chunkSize }: PushFlags): number | undefined {
 async function planned(
   client: Client,
   upload: PreparedUpload,
-  { pipeline }: PushFlags,
+  flags: PushFlags,
   output: Output,
 ): Promise<number> {
-  const plan = await client.plan(pipeline, upload);
+  const plan = await client.plan(flags.pipeline, upload, channelOf(flags));
   if (output.isJson) process.stdout.write(`${JSON.stringify(plan, null, 2)}\n`);
   else printPlan(plan, output);
   return planFails(plan) ? 1 : 0;

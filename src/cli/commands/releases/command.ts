@@ -64,7 +64,7 @@ to), 2 usage, configuration or secrets.`,
     .addHelpText(
       'after',
       `
-Every publication does that at its own bundle path; where none comes any more, run it from cron.`,
+Every publication does that at its own bundle path, and "waybill serve" at those of all channels.`,
     )
     .action(async (options: SwitchOptions) => exitWith((await import('./tidy.ts')).tidyReleases(options)));
   return group;

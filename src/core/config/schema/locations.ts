@@ -96,7 +96,7 @@ const releases = map({
   )
     .default(initialReleases.channels)
     .description(
-      'Pointers beside the current one, by name: what is published to one (run --channel) is seen by those who follow it, and by nobody else.',
+      'Pointers beside the current one, by name: what is published to one (run --channel, push --channel) is seen by those who follow it, and by nobody else.',
     ),
 }).description('With layout: releases, what is kept of them.');
 
