@@ -1,6 +1,8 @@
 import type { Test } from 'tap';
+import { setChannel } from '../../src/core/releases/channels.ts';
 import { isOfReleases, type ReleaseId } from '../../src/core/releases/release.ts';
 import { activate, promote, resume, rollBack, type SwitchResult } from '../../src/core/releases/switch.ts';
+import { listedKey } from '../../src/core/storage/key.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
 import { sampleOf, share } from '../support/sampling.ts';
 import { eachPoint } from './each-point.ts';
@@ -52,11 +54,14 @@ interface ReleaseScenario {
   inPlace?: number;
   /** What is published in place in the end, beside the releases. */
   endsInPlace?: Files;
+  /** What the channel may lead to after a fault, and leads to in the end. */
+  preview?: { between: readonly (number | null)[]; end: number | null };
   /** What is done at the end may be left to the next run without a failure. */
   retiresLater?: boolean;
 }
 
 const id = (ids: readonly ReleaseId[], n: number): ReleaseId => ids[n] as ReleaseId;
+const channel = { name: 'preview', ttlMs: 3_600_000 };
 
 export const releaseScenarios: readonly ReleaseScenario[] = [
   {
@@ -128,6 +133,32 @@ export const releaseScenarios: readonly ReleaseScenario[] = [
     endsInPlace: { ...filesOf(1), ...filesOf(2) },
   },
   {
+    ...{ name: 'a first publication to a channel', published: 1, activated: 1 },
+    work: async (root) => (await publishAsRelease(root, 1, { channel })).error === null,
+    ...{ between: [0], current: 0, held: [], stored: [0, 1], preview: { between: [null, 1], end: 1 } },
+  },
+  {
+    ...{ name: 'a channel is led to another release', published: 1, activated: 1 },
+    prepare: async (root) => publishAsRelease(root, 1, { channel }),
+    work: async (root) => (await publishAsRelease(root, 2, { channel, keep: 0 })).error === null,
+    ...{ between: [0], current: 0, held: [], stored: [0, 2], preview: { between: [1, 2], end: 2 } },
+    retiresLater: true,
+  },
+  {
+    ...{ name: 'the time of a channel is over', published: 2, activated: 1 },
+    prepare: async (root, ids) =>
+      setChannel(context(), siteOf(root), { name: 'preview', to: id(ids, 1), from: null, ttlMs: 0 }),
+    work: async (root) => (await retire(root, 9)).length >= 0,
+    ...{ between: [0], current: 0, held: [], stored: [0], preview: { between: [1, null], end: null } },
+  },
+  {
+    ...{ name: 'a bundle path with a channel is taken down', published: 1, activated: 1 },
+    prepare: async (root) => publishAsRelease(root, 1, { channel }),
+    work: async (root) => takeDown(root),
+    ...{ between: [0, null], current: null, held: [], stored: [] },
+    preview: { between: [1, null], end: null },
+  },
+  {
     ...{ name: 'a bundle path is taken down', published: 3, activated: 2 },
     work: async (root) => takeDown(root),
     ...{ between: [1, null], current: null, held: [], stored: [] },
@@ -190,6 +221,9 @@ async function walk(
   if (!scenario.between.includes(numberOf(between.current, ids)))
     wrong.push(`after the fault, ${String(numberOf(between.current, ids))} is current`);
   wrong.push(...(await missingInPlace(world, scenario)).map((what) => `after the fault, ${what}`));
+  const shown = previewOf(between, ids);
+  if (scenario.preview !== undefined && !scenario.preview.between.includes(shown))
+    wrong.push(`after the fault, the channel leads to ${String(shown)}`);
   for (const n of scenario.heldBetween ?? [])
     if (!between.rolledBack.includes(id(ids, n))) wrong.push(`after the fault, ${n} may come back by itself`);
   if (done && scenario.retiresLater !== true)
@@ -236,7 +270,19 @@ async function shortfalls(
 ): Promise<string[]> {
   const look = await lookAtReleases(root);
   const left = (await litterBelow(root)).map((key) => `${key} is left`);
-  return [...look.wrong, ...left, ...differences(look, scenario, ids)];
+  return [...look.wrong, ...left, ...differences(look, scenario, ids), ...(await lostPointers(root, look))];
+}
+
+/** A pointer that the ledger does not name would stay for good. */
+async function lostPointers(root: Storage, { ledger }: ReleasesLook): Promise<string[]> {
+  if (root.facts.rename === 'none' || ledger.channels.length > 0) return [];
+  return (await siteOf(root).readLink(listedKey('preview'))) === null
+    ? []
+    : ['the pointer of a channel is left'];
+}
+
+function previewOf({ channels }: ReleasesLook, ids: readonly ReleaseId[]): number | null {
+  return numberOf(channels.get('preview') ?? null, ids);
 }
 
 function differences(look: ReleasesLook, scenario: ReleaseScenario, ids: readonly ReleaseId[]): string[] {
@@ -248,6 +294,9 @@ function differences(look: ReleasesLook, scenario: ReleaseScenario, ids: readonl
       .join();
   if (numberOf(look.current, ids) !== scenario.current)
     wrong.push(`${String(numberOf(look.current, ids))} is current`);
+  const shown = previewOf(look, ids);
+  if (scenario.preview !== undefined && shown !== scenario.preview.end)
+    wrong.push(`the channel leads to ${String(shown)}`);
   if (numbers(look.rolledBack) !== scenario.held.join())
     wrong.push(`held back are ${numbers(look.rolledBack)}`);
   if (numbers(look.stored) !== scenario.stored.join()) wrong.push(`there are ${numbers(look.stored)}`);

@@ -137,12 +137,12 @@ export interface ReleasesLook extends Releases {
 export async function lookAtReleases(root: Storage): Promise<ReleasesLook> {
   const storage = siteOf(root);
   const releases = await readReleases(storage);
-  const { current, ledger } = releases;
+  const { current, ledger, channels } = releases;
   const wrong: string[] = [];
-  if (current !== null) {
-    const obstacle = await unusable(storage, current);
-    if (obstacle !== null) wrong.push(`the current release is ${JSON.stringify(obstacle)}`);
-    if (ledger.removing.includes(current)) wrong.push('the current release is being removed');
+  for (const shown of new Set([...(current === null ? [] : [current]), ...channels.values()])) {
+    const obstacle = await unusable(storage, shown);
+    if (obstacle !== null) wrong.push(`what readers have is ${JSON.stringify(obstacle)}`);
+    if (ledger.removing.includes(shown)) wrong.push('what readers have is being removed');
   }
   const stored = (await surveyReleases(storage)).stored.map(({ id }) => id);
   return { ...releases, stored, rolledBack: rolledBack(releases), wrong };
