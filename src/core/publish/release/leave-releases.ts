@@ -110,15 +110,10 @@ export async function planMove(
     ...{ destinationPath, otherwise: { source, created } },
   });
   refusePointerPaths(destinationPath, [...adopted.content, ...planned], left.channels);
-  const decideOn = decider(
-    { storage: withoutReleases(storage, left.channels), root },
-    destination,
-    {
-      ...{ owner, bundle: adopted.bundle, workflow: 'replacement', force, destinationPath },
-      planned: adopted.content,
-    },
-    { allowRemovals: true },
-  );
+  const decideOn = decider({ storage: withoutReleases(storage, left.channels), root }, destination, {
+    ...{ owner, bundle: adopted.bundle, workflow: 'replacement', force, destinationPath },
+    planned: adopted.content,
+  });
   const plan = await decideOnLatest(storage, await readState(storage), decideOn);
   return { adopted, left, decideOn, plan };
 }

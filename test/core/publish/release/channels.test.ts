@@ -227,6 +227,19 @@ for (const flavour of flavours) {
     t.same([look.current, await previewOf(root)], [await releaseIdFor(0), await releaseIdFor(1)]);
   });
 
+  t.test(
+    `${flavour}: guards are none of a first publication to a channel, whatever was adopted`,
+    async (t) => {
+      const limits = { ...destinationOf('replacement').limits, maxRemoved: { count: 0 } };
+      for (const dryRun of [true, false]) {
+        const root = memoryStorage({ flavour });
+        await publishInPlace(root, 5);
+        const { error } = await toPreview(root, 3, { dryRun, more: { stale: 'refuse', limits } });
+        t.equal(error, null);
+      }
+    },
+  );
+
   t.test(`${flavour}: led elsewhere meanwhile, it is decided anew`, async (t) => {
     const inner = await published(flavour, 0);
     await toPreview(inner, 1);

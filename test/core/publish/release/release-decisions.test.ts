@@ -247,8 +247,16 @@ for (const flavour of flavours) {
       },
     };
     await put(root, catalog, JSON.stringify({ ...state, pending }));
-    const { outputsLinked, error } = await publish(root, 1, additive);
-    t.same([outputsLinked, error], [0, null]);
+    const duplicated: string[] = [];
+    const watched: Storage = {
+      ...root,
+      async duplicate(from, to) {
+        duplicated.push(from);
+        return root.duplicate(from, to);
+      },
+    };
+    const { outputsLinked, error } = await publish(watched, 1, additive);
+    t.same([outputsLinked, error, duplicated], [0, null, []]);
     const { current } = await readReleases(siteOf(root));
     const files = await snapshot(releaseIn(siteOf(root), current!));
     t.same([files.get('only-0.txt'), files.get('assets/style.css')], ['0', 'the same in each']);
