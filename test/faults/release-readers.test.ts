@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import http from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import t, { type Test } from 'tap';
@@ -243,4 +244,22 @@ t.test('nginx and Caddy follow the pointer as the page says', async (t) => {
         t.same([answer.status, await answer.text()], [200, String(n)], `${url}/${name}`);
       }
   }
+
+  const channel = { name: 'beta', ttlMs: 3_600_000 };
+  const { error } = await publishAsRelease(root, 4, { ...linger, bundle: generation(4), channel });
+  t.equal(error, null);
+  const previews = await startNginx(t, { server: inner(blocksOf('nginx', at)[3] ?? '') });
+  for (const name of names)
+    t.same(await getFrom(previews, 'beta.preview.example.org', name), [200, '4'], 'by the host of a channel');
+  t.equal((await getFrom(previews, 'gamma.preview.example.org', 'index.html'))[0], 404);
+  t.equal(await (await fetch(`${nginx}/index.html`)).text(), '3', 'which others do not see');
 });
+
+/** As a browser asks that knows the server by this name: status and body. */
+async function getFrom(port: number, host: string, name: string): Promise<[number | undefined, string]> {
+  const request = http.get({ port, path: `/${name}`, headers: { host } });
+  const [answer] = (await once(request, 'response')) as [http.IncomingMessage];
+  let body = '';
+  for await (const chunk of answer) body += String(chunk);
+  return [answer.statusCode, body];
+}
