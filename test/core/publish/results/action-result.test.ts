@@ -17,7 +17,17 @@ t.test('a result tells the plan, its outputs, and what was done of it', async (t
   const changes = [{ path: 'a', fate: 'add', why: 'not_recorded' } as const];
   const plan = { ...planOf('upsert_additive'), changes, unkept: ['b'] };
   const { action, reason, destinationPath, unkept } = plan;
-  const told = { bundle: 'src', destinationPath, action, reason, changes, unkept, outputs, release: null };
+  const told = {
+    bundle: 'src',
+    destinationPath,
+    action,
+    reason,
+    changes,
+    unkept,
+    outputs,
+    release: null,
+    channel: null,
+  };
   t.same(plannedResult('src', plan, planned, null), { ...told, ...nothing, error: null });
   const applied = {
     ...{ outputsWritten: 1, outputsLinked: 6, outputsKept: 2, outputsRemoved: 3 },
@@ -48,7 +58,7 @@ t.test('a failure has done nothing that is known', async (t) => {
   const error = new WaybillError('storage_full', 'no space');
   t.same(failedResult('src', 'dst', planned, error), {
     ...{ bundle: 'src', destinationPath: 'dst', action: 'error', reason: null, changes: [], unkept: [] },
-    ...{ outputs, release: null, ...nothing, error: errorRecord(error) },
+    ...{ outputs, release: null, channel: null, ...nothing, error: errorRecord(error) },
   });
 });
 
