@@ -287,7 +287,8 @@ t.test('what somebody else has put in the place of a pointer is named, and stays
     const root = await published('files', 0);
     await make(root);
     const before = await snapshot(root);
-    const { error } = await toPreview(root, 1);
+    const { error, channel } = await toPreview(root, 1);
+    t.equal(channel, 'preview');
     t.same(
       [error?.code, error?.message, error?.hint],
       [

@@ -1,4 +1,5 @@
 import t from 'tap';
+import { readReleases } from '../../../../src/core/releases/store.ts';
 import { surveyReleases } from '../../../../src/core/releases/stored-releases.ts';
 import type { Decided } from '../../../../src/core/publish/publish-request.ts';
 import { listedKey } from '../../../../src/core/storage/key.ts';
@@ -59,6 +60,26 @@ for (const flavour of ['files', 'objects'] as const) {
     }
     const { stored } = await surveyReleases(within(stand.web, listedKey('site')));
     t.equal(stored.length, 2, 'the current one and the last good one');
+  });
+
+  t.test(`${flavour}: the channel that was asked for is led to it, for its own time`, async (t) => {
+    const stand = new Stand();
+    stand.web = memoryStorage({ flavour });
+    await stand.add('site', { 'index.html': 'page' });
+    const channels = [
+      { name: 'alpha', ttlMs: 1_000 },
+      { name: 'beta', ttlMs: 2_000 },
+    ];
+    const releases = { ...rule, channels };
+    t.match(await stand.run({ releases, request: { channel: 'beta' } }), { status: 'ok' });
+    const site = within(stand.web, listedKey('site'));
+    const { current, ledger } = await readReleases(site);
+    const [only, ...others] = ledger.channels;
+    t.same([current, only?.name, others], [null, 'beta', []]);
+    t.equal(Date.parse(only!.expiresAt) - Date.parse(only!.setAt), 2_000);
+    await t.rejects(stand.run({ releases, request: { channel: 'gamma' } }), { code: 'channel_not_found' });
+    t.match(await stand.run({ releases }), { status: 'ok' });
+    t.not((await readReleases(site)).current, null);
   });
 
   t.test(`${flavour}: URLs lead below current if readers come that way`, async (t) => {

@@ -2,6 +2,7 @@ import t from 'tap';
 import type { ChannelConfig, DestinationConfig } from '../../../../src/core/config/config.ts';
 import { publishRelease } from '../../../../src/core/publish/release/publish-release.ts';
 import { tidyDestination } from '../../../../src/core/publish/release/tidy-releases.ts';
+import { releaseKey } from '../../../../src/core/releases/release.ts';
 import { readReleases } from '../../../../src/core/releases/store.ts';
 import { releaseIds } from '../../../../src/core/releases/stored-releases.ts';
 import { listedKey } from '../../../../src/core/storage/key.ts';
@@ -116,6 +117,12 @@ for (const flavour of ['files', 'objects'] as const) {
     t.same(await tidy(root, { later: hour, more }), [
       { destinationPath: '.', channels: ['preview'], releases },
     ]);
+  });
+
+  t.test(`${flavour}: what the ledger has to be due and is not there is not told`, async (t) => {
+    const root = await world(flavour);
+    await within(root, listedKey('three')).removeTree(releaseKey(await releaseIdFor(0)));
+    t.same(await tidy(root, {}), []);
   });
 
   t.test(`${flavour}: a destination without releases has nothing to tidy`, async (t) => {
