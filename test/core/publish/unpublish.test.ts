@@ -296,3 +296,21 @@ t.test('nobody need listen, and many bundle paths are named in part', async (t) 
   const request = { owner, destinationPath: bundlePath, maxRemoved: null, dryRun: false, concurrency: 1 };
   t.match(await unpublish(silent, root, request), { outputs: ['a.txt'] });
 });
+
+t.test('taken down by somebody else before the lease, there is nothing any more', async (t) => {
+  const inner = memoryStorage({ flavour: 'files' });
+  await publishTo(inner, { files: { 'a.txt': 'a' } });
+  let isFirst = true;
+  const root: Storage = {
+    ...inner,
+    async write(key, body, options) {
+      if (isFirst) {
+        isFirst = false;
+        await remove(inner);
+      }
+      return inner.write(key, body, options);
+    },
+  };
+  await t.rejects(remove(root), { code: 'not_published' });
+  t.same([...(await snapshot(inner)).keys()], []);
+});
