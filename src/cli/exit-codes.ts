@@ -7,6 +7,8 @@ export const exitCodes: Record<ErrorCode, 1 | 2> = {
   config_invalid: 2,
   secrets_invalid: 2,
   reload_refused: 2,
+  form_expired: 2,
+  too_many_logins: 1,
   notifier_not_found: 2,
   redelivery_running: 1,
   bundle_not_found: 1,

@@ -29,6 +29,16 @@ export const errorTable = {
       'The configuration was to be read again, and the file or a secret is not right. Everything stays as it was.',
   },
 
+  // the console
+  form_expired: {
+    retryable: false,
+    about: 'A form of the console does not belong to the session, or came from another site.',
+  },
+  too_many_logins: {
+    retryable: true,
+    about: 'Too many attempts to log in to the console have failed.',
+  },
+
   // events
   notifier_not_found: { retryable: false, about: 'No notifier of this id is configured.' },
   redelivery_running: {

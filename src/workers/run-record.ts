@@ -1,5 +1,5 @@
 import type { ErrorRecord } from '../core/errors.ts';
-import type { Action } from '../core/publish/plan.ts';
+import type { Action, PlannedChange, Reason } from '../core/publish/plan.ts';
 import type { Counters } from '../core/publish/results/result.ts';
 
 export const runStatuses = ['accepted', 'queued', 'running', 'succeeded', 'failed'] as const;
@@ -94,6 +94,8 @@ export interface RunWarning {
 export interface RunDestination {
   destination_id: string;
   action: Action | 'error';
+  /** Why this action; null if there was none to decide. */
+  reason: Reason | null;
   destination_path: string | null;
   /** The release that was published; of a `skip_same` the current one. Null in place, and after a failure. */
   release: string | null;
@@ -106,5 +108,9 @@ export interface RunDestination {
   bytes_written: number;
   bytes_linked: number;
   bytes_kept: number;
+  /** The first paths that do not stay as they were, and why; also of a publication that failed. */
+  changes: PlannedChange[];
+  /** How many more there are. */
+  changes_omitted: number;
   error: ErrorRecord | null;
 }

@@ -1,12 +1,13 @@
 import { errorRecord, type ErrorRecord } from '../core/errors.ts';
-import type { ActionResult, DestinationResult, Progress, RunResult } from '../core/publish/results/result.ts';
+import type { Progress, RunResult } from '../core/publish/results/result.ts';
 import type { PublishJob } from './job.ts';
 import { describeFinding, type Finding } from '../core/finding.ts';
 import { publicError, withoutPaths } from '../core/public-error.ts';
 import { traceFields } from '../core/tracing/traceparent.ts';
+import { destinationOfAction, destinationsOfResult } from './records/destination-of.ts';
 import { noFailedDeliveries } from './records/failed-deliveries.ts';
 import { cancelled } from './refusals.ts';
-import type { RunDestination, RunProgress, RunRecord, RunWarning, TriggeredBy } from './run-record.ts';
+import type { RunProgress, RunRecord, RunWarning, TriggeredBy } from './run-record.ts';
 
 /*
  * The life of a run's record:
@@ -198,44 +199,4 @@ export function cancelledRun(record: RunRecord, result: RunResult | null, at: Da
 /** Whether the run has ended because somebody cancelled it. */
 export function isCancelled({ status, error }: RunRecord): boolean {
   return status === 'failed' && error?.code === 'cancelled';
-}
-
-function destinationsOfResult(destination: DestinationResult): RunDestination[] {
-  const rows = destination.actions.map((action) => destinationOfAction(destination.destinationId, action));
-  if (destination.error === null) return rows;
-  const error = publicError(destination.error);
-  return [
-    ...rows,
-    {
-      destination_id: destination.destinationId,
-      action: 'error',
-      destination_path: null,
-      release: null,
-      outputs_written: 0,
-      outputs_linked: 0,
-      outputs_kept: 0,
-      outputs_removed: 0,
-      bytes_written: 0,
-      bytes_linked: 0,
-      bytes_kept: 0,
-      error,
-    },
-  ];
-}
-
-function destinationOfAction(destinationId: string, result: ActionResult): RunDestination {
-  return {
-    destination_id: destinationId,
-    action: result.action,
-    destination_path: result.destinationPath,
-    release: result.release,
-    outputs_written: result.outputsWritten,
-    outputs_linked: result.outputsLinked,
-    outputs_kept: result.outputsKept,
-    outputs_removed: result.outputsRemoved,
-    bytes_written: result.bytesWritten,
-    bytes_linked: result.bytesLinked,
-    bytes_kept: result.bytesKept,
-    error: result.error === null ? null : publicError(result.error),
-  };
 }

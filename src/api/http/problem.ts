@@ -16,6 +16,8 @@ export const statusOf: Record<ErrorCode, number> = {
   config_invalid: 500,
   secrets_invalid: 500,
   reload_refused: 422,
+  form_expired: 403,
+  too_many_logins: 429,
   notifier_not_found: 404,
   redelivery_running: 409,
 
@@ -133,6 +135,7 @@ export function isConcealed(code: ErrorCode): boolean {
 /** `Retry-After` in seconds, for errors that pass by themselves and do not say when. */
 export const retryAfterSeconds: Partial<Record<ErrorCode, number>> = {
   shutting_down: 30,
+  too_many_logins: 60,
   queue_full: 10,
   pipeline_full: 10,
   partial_uploads_full: 60,

@@ -96,6 +96,13 @@ export interface RunRecordDestination {
     | 'fail_conflict'
     | 'error';
   /**
+   * Why this action: a stable code, and a sentence for people. Null where there was nothing to decide.
+   */
+  reason: {
+    code: string;
+    message: string;
+  } | null;
+  /**
    * Relative to the destination root; `.` for the root.
    */
   destination_path: string | null;
@@ -116,6 +123,18 @@ export interface RunRecordDestination {
   bytes_written: RunRecordCount;
   bytes_linked: RunRecordCount;
   bytes_kept: RunRecordCount;
+  /**
+   * The first paths that do not stay as they were: what becomes of each, and why. Also of a publication that failed.
+   */
+  changes: {
+    path: string;
+    fate: 'add' | 'change' | 'refresh' | 'remove';
+    why: string;
+  }[];
+  /**
+   * How many more there are.
+   */
+  changes_omitted: number;
   error: null | RunRecordError;
 }
 export interface RunRecordError {
@@ -222,6 +241,8 @@ export interface Problem {
    */
   code:
     | 'reload_refused'
+    | 'form_expired'
+    | 'too_many_logins'
     | 'notifier_not_found'
     | 'redelivery_running'
     | 'invalid_bundle'
@@ -330,6 +351,8 @@ export interface HealthCheck {
    */
   code?:
     | 'reload_refused'
+    | 'form_expired'
+    | 'too_many_logins'
     | 'notifier_not_found'
     | 'redelivery_running'
     | 'invalid_bundle'

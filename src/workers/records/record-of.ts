@@ -1,4 +1,4 @@
-import type { RunRecord } from '../run-record.ts';
+import type { RunDestination, RunRecord } from '../run-record.ts';
 import { noFailedDeliveries } from './failed-deliveries.ts';
 
 /** A record as it stands in Redis, written by waybill alone. */
@@ -15,8 +15,13 @@ type LaterField =
   | 'failed_deliveries'
   | 'failed_deliveries_omitted';
 
+type LaterOfDestination = 'reason' | 'changes' | 'changes_omitted';
+type EarlierDestination = Omit<RunDestination, LaterOfDestination> &
+  Partial<Pick<RunDestination, LaterOfDestination>>;
+
 /** As earlier versions wrote it, without the fields that came later. */
-export type EarlierRecord = Omit<RunRecord, LaterField> & Partial<Pick<RunRecord, LaterField>>;
+export type EarlierRecord = Omit<RunRecord, LaterField | 'destinations'> &
+  Partial<Pick<RunRecord, LaterField>> & { destinations: EarlierDestination[] };
 
 export function withLaterFields(record: EarlierRecord): RunRecord {
   const triggeredBy = { kind: 'request' as const, tick: null };
@@ -24,5 +29,8 @@ export function withLaterFields(record: EarlierRecord): RunRecord {
     ...{ rerun_of: null, channel: null, rerunnable: false, triggered_by: triggeredBy, trace_id: null },
     ...noFailedDeliveries,
     ...record,
+    destinations: record.destinations.map((one) => ({ ...noChanges, ...one })),
   };
 }
+
+const noChanges = { reason: null, changes: [], changes_omitted: 0 };
