@@ -133,14 +133,20 @@ export function findToken<T extends KnownToken>(header: string | undefined, toke
       hint: 'send `Authorization: Bearer <token>`',
     });
   }
-  const hash = sha256(sent);
-  let found: T | undefined;
-  for (const token of tokens) if (timingSafeEqual(token.hash, hash)) found = token;
+  const found = tokenOfValue(sent, tokens);
   if (found === undefined) {
     throw new WaybillError('unauthorized', 'the bearer token is not known', {
       hint: 'check the token that this daemon was configured with',
     });
   }
+  return found;
+}
+
+/** The token of this value; undefined if none has it. Compares every token, also after a match. */
+export function tokenOfValue<T extends KnownToken>(value: string, tokens: readonly T[]): T | undefined {
+  const hash = sha256(value);
+  let found: T | undefined;
+  for (const token of tokens) if (timingSafeEqual(token.hash, hash)) found = token;
   return found;
 }
 

@@ -37,6 +37,29 @@ export function authorizePipeline<P>(
   const known = adminToken === null ? tokens : [...tokens, adminToken];
   const token = challenge(req, res, () => authenticate(req.headers.authorization, known, clock));
   fields['token_id'] = token.id;
+  const pipeline = permitPipeline(res, token, { adminToken, id, scope, find, unknown });
+  fields['pipeline_id'] = id;
+  return { token, pipeline };
+}
+
+/** The same for whoever has shown the token before. Throws as `authorizePipeline`, but for `unauthorized`. */
+export function permitPipeline<P>(
+  res: ServerResponse,
+  token: Token,
+  {
+    adminToken,
+    id,
+    scope,
+    find,
+    unknown = 'there is no such pipeline',
+  }: {
+    adminToken: Token | null;
+    id: string;
+    scope: Scope;
+    find: (id: string) => P | undefined;
+    unknown?: string;
+  },
+): P {
   const pipeline = find(id);
   if (pipeline === undefined)
     throw new WaybillError('pipeline_not_found', unknown, { hint: 'check the pipeline id in the path' });
@@ -46,8 +69,7 @@ export function authorizePipeline<P>(
     });
   }
   requireScope(token, scope, res);
-  fields['pipeline_id'] = id;
-  return { token, pipeline };
+  return pipeline;
 }
 
 /** Who a request may come from that concerns the daemon as a whole. */
@@ -89,7 +111,8 @@ function callerOf(req: IncomingMessage, res: ServerResponse, { tokens, adminToke
   return token;
 }
 
-function requireAdminToken(token: Token, { adminToken }: OperatorAccess): void {
+/** Throws `forbidden` for any other token than that of whoever runs the daemon. */
+export function requireAdminToken(token: Token, { adminToken }: Pick<OperatorAccess, 'adminToken'>): void {
   if (token === adminToken) return;
   throw new WaybillError('forbidden', 'this needs the admin token', {
     hint:

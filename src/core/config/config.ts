@@ -73,6 +73,8 @@ export interface ServerConfig {
     /** Of the environment variable that holds the token; null: no token is asked for. */
     tokenEnv: string | null;
   };
+  /** The pages for operators: how long a session lasts, and the variable that holds what seals it. */
+  console: { enabled: boolean; sessionMs: number; sessionKeyEnv: string | null };
   /** How long bundles of failed runs stay staged, so that the runs can be repeated. */
   rerun: { keepMs: number; mostBundles: number; mostBytes: number };
   /** Partial uploads: how many, with how many bytes together, and how long after the last of them. */

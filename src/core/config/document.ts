@@ -31,6 +31,7 @@ export interface ConfigDocument {
       cors?: { origins: string[] };
     };
     metrics: { enabled: boolean; token_env?: string };
+    console: { enabled: boolean; session: string; session_key_env?: string };
     resumable: { max_uploads: number; max_bytes?: string | number; retention: string };
     rerun: { keep_for?: string; max_bundles?: number; max_bytes?: string | number };
     worker: { listen?: string };

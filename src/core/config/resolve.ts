@@ -68,10 +68,8 @@ function resolveTracing(tracing: ConfigDocument['tracing']): Config['tracing'] {
   };
 }
 
-function resolveServer(
-  { http, metrics, rerun, resumable, worker, staging, queue, admin_token_env }: ConfigDocument['server'],
-  base: PathBase,
-): ServerConfig {
+function resolveServer(server: ConfigDocument['server'], base: PathBase): ServerConfig {
+  const { http, metrics, rerun, resumable, worker, staging, queue, admin_token_env } = server;
   return {
     http: {
       ...accepted(parseListen(http.listen)),
@@ -90,6 +88,7 @@ function resolveServer(
       cors: http.cors ?? null,
     },
     metrics: { enabled: metrics.enabled, tokenEnv: metrics.token_env ?? null },
+    console: resolveConsole(server.console),
     rerun: {
       // No record, and no bundle with it, is kept longer than this; and no disk holds so much.
       keepMs: resolveDuration(rerun.keep_for ?? '366d'),
@@ -106,6 +105,14 @@ function resolveServer(
     adminTokenEnv: admin_token_env ?? null,
     ...resolveQueue(queue, staging, base),
   };
+}
+
+function resolveConsole({
+  enabled,
+  session,
+  session_key_env,
+}: ConfigDocument['server']['console']): ServerConfig['console'] {
+  return { enabled, sessionMs: resolveDuration(session), sessionKeyEnv: session_key_env ?? null };
 }
 
 /**

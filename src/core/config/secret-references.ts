@@ -51,6 +51,9 @@ export function referencedSecrets(config: Config, options: ReferenceOptions = {}
   const { enabled, tokenEnv } = config.server.metrics;
   if (uploadTokens && enabled && tokenEnv !== null)
     references.push({ name: tokenEnv, neededBy: 'server.metrics' });
+  const { enabled: hasConsole, sessionKeyEnv } = config.server.console;
+  if (uploadTokens && hasConsole && sessionKeyEnv !== null)
+    references.push({ name: sessionKeyEnv, neededBy: 'server.console' });
   if (queue && config.server.queue.driver === 'bullmq')
     references.push({ name: config.server.queue.redisUrlEnv, neededBy: 'server.queue' });
   if (queue && config.server.staging.shared !== null)

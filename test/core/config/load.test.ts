@@ -62,6 +62,7 @@ t.test('the smallest configuration gets every default', async (t) => {
         cors: null,
       },
       metrics: { enabled: true, tokenEnv: null },
+      console: { enabled: true, sessionMs: 43_200_000, sessionKeyEnv: null },
       adminTokenEnv: null,
       staging: {
         directory: '/etc/waybill/staging',

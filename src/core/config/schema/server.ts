@@ -1,3 +1,4 @@
+import { consoleSchema } from './console.ts';
 import { metricsSchema } from './metrics.ts';
 import { queueSchema } from './queue.ts';
 import { defaultKeep, stagingSchema } from './staging.ts';
@@ -137,6 +138,7 @@ const worker = map({
 export const serverSchema = map({
   http: http.default(),
   metrics: metricsSchema.default(),
+  console: consoleSchema.default(),
   rerun: rerun.default(),
   resumable: resumable.default(),
   worker: worker.default(),
@@ -148,7 +150,7 @@ export const serverSchema = map({
     .description('Where accepted uploads wait: in this process, or in Redis.'),
   admin_token_env: environmentName()
     .description(
-      'Environment variable, or file in secrets.directory, that holds the token of whoever runs the daemon: to pause and resume pipelines, and for admin/queues, the board of the queues in bullmq mode. Without it there is neither.',
+      'Environment variable, or file in secrets.directory, that holds the token of whoever runs the daemon: to pause and resume pipelines, to act on all of them in the console, and for admin/queues, the board of the queues in bullmq mode. Without it there is neither.',
     )
     .example('WAYBILL_ADMIN_TOKEN'),
 }).description('The daemon (waybill serve).');
