@@ -24,7 +24,7 @@ export interface SessionOptions {
 /** Who is logged in, by the cookie of the request. */
 export interface Sessions {
   begin(req: Request, res: Response, token: Token): Promise<void>;
-  /** Null for whoever is not logged in, or not any more: its token is gone, is another one, or has expired. */
+  /** Null for whoever is not logged in, or not any more: the token is gone, another one, or has expired. */
   find(req: Request): Promise<Visitor | null>;
   /** Of this browser, and of whoever has a copy of its cookie on this host. */
   end(req: Request, res: Response, visitor: Visitor): void;
