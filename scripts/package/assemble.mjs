@@ -66,7 +66,8 @@ async function programFiles({ bin, exports }) {
   const loaded = Object.keys(metafile.inputs);
   const commands = filesBelow('dist/bundle').filter((file) => /\.cjs$/.test(file));
   const read = filesBelow('dist').filter((file) => data.test(file));
-  return [...new Set([...loaded, ...commands, ...read, ...types.flatMap(declarationsFrom)])].sort();
+  const pages = filesBelow('dist/pages');
+  return [...new Set([...loaded, ...commands, ...read, ...pages, ...types.flatMap(declarationsFrom)])].sort();
 }
 
 /** A declaration file, and those that it imports. */

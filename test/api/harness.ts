@@ -10,6 +10,8 @@ import { createBodyMemory } from '../../src/api/http/request/body-in-memory.ts';
 import { createStreams } from '../../src/api/live/streams.ts';
 import { measuredStage } from '../../src/api/upload/measured-stage.ts';
 import { listen } from '../../src/api/http/listen.ts';
+import { problemPage } from '../../src/api/pages/problem-page.ts';
+import { siteOf } from '../../src/api/site-of.ts';
 import { createMetrics } from '../../src/api/metrics/metrics.ts';
 import type { ApiAccess, ApiPorts } from '../../src/api/ports.ts';
 import type { StageUpload } from '../../src/api/upload/ports.ts';
@@ -245,6 +247,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     http,
     clock,
     log,
+    problemPage: problemPage(siteOf({ http })),
     logging: logControl(),
     configured,
     reload: async () => ({ added: [], changed: [], removed: [], restartNeeded: [], warnings: [] }),

@@ -6,7 +6,7 @@ import type { Log } from '../../core/log.ts';
 import type { LogControl } from '../../core/log-control.ts';
 import type { Tracer } from '../../core/tracing/span.ts';
 import { crossOrigin } from './answer/cross-origin.ts';
-import { sendProblem } from './problem.ts';
+import { sendProblem, type ProblemPage, type ProblemPorts } from './problem.ts';
 import { dropUnreadBody } from './request/drain-request.ts';
 import { refusedHead } from './request/refused-head.ts';
 import { requestLog } from './request-log.ts';
@@ -22,6 +22,8 @@ export interface HttpPorts {
   logging: Pick<LogControl, 'requests'>;
   /** Makes the spans of requests; without it nothing is traced. */
   tracer?: Tracer;
+  /** Makes pages of refusals; without it people get JSON, too. */
+  problemPage?: ProblemPage;
 }
 
 /**
@@ -45,7 +47,7 @@ export function createHttpApp<Ports extends HttpPorts>(
     app.use(handler);
   app.use(ports.http.basePath, createRouter(routes, ports));
   app.use(noSuchRoute);
-  app.use(answerError(ports.clock));
+  app.use(answerError(ports));
   return app;
 }
 
@@ -74,13 +76,13 @@ const noSuchRoute: RequestHandler = () => {
 };
 
 /** Express recognizes an error handler by its four arguments. */
-function answerError(clock: Clock): ErrorRequestHandler {
+function answerError(ports: ProblemPorts): ErrorRequestHandler {
   return (error: unknown, req, res, next) => {
     // Percent-encoding in the path that cannot be decoded; the router throws before it reaches any route.
     const thrown =
       error instanceof URIError
         ? new WaybillError('not_found', 'the path is not valid percent-encoding')
         : error;
-    sendProblem(req, res, thrown, clock).catch(next);
+    sendProblem(req, res, thrown, ports).catch(next);
   };
 }

@@ -2,9 +2,10 @@ import { STATUS_CODES, type IncomingMessage, type ServerResponse } from 'node:ht
 import { asWaybillError, errorTable, type ErrorCode, type WaybillError } from '../../core/errors.ts';
 import type { Clock } from '../../core/clock.ts';
 import { withoutPaths } from '../../core/public-error.ts';
+import { prefersPage } from './answer/negotiate.ts';
 import { problemBody, problemMediaTypes, type Problem } from './answer/problem-document.ts';
 import { endAfterDrain, hasPendingBody } from './request/drain-request.ts';
-import { requestContext } from './request/request-context.ts';
+import { requestContext, type ProblemForm } from './request/request-context.ts';
 
 /**
  * The status of every code. A code with status 500 is no business of the client's and is answered as
@@ -174,8 +175,19 @@ export function problemOf(error: WaybillError, requestId: string): Problem {
   };
 }
 
+/** Makes a page of a problem, and the headers that the page needs. */
+export type ProblemPage = (problem: Problem) => { html: string; headers: Readonly<Record<string, string>> };
+
+/** What refusals are made with. */
+export interface ProblemPorts {
+  clock: Clock;
+  /** Without it people get JSON, too. */
+  problemPage?: ProblemPage;
+}
+
 /**
- * Answers a request with a problem document, in the form that its route has chosen. If the client is still
+ * Answers a request with a problem document, in the form that its route has chosen; without one it is a page
+ * for whoever takes HTML rather than JSON, and JSON for everybody else. If the client is still
  * sending, the answer goes out at once and the connection closes after a bounded drain of the body: closing
  * it with unread bytes would make the client's system discard the answer.
  */
@@ -183,7 +195,7 @@ export async function sendProblem(
   req: IncomingMessage,
   res: ServerResponse,
   thrown: unknown,
-  clock: Clock,
+  { clock, problemPage }: ProblemPorts,
 ): Promise<void> {
   const context = requestContext(req);
   const error = asWaybillError(thrown);
@@ -198,14 +210,29 @@ export async function sendProblem(
   const problem = { ...problemOf(error, context.id), ...context.problemMembers };
   const retryAfter = error.retryAfterSeconds ?? retryAfterSeconds[problem.code];
   if (retryAfter !== undefined) res.setHeader('Retry-After', retryAfter);
-  const form = context.problemForm ?? 'json';
-  const body = problemBody(problem, form);
+  const form = context.problemForm ?? (prefersPage(req.headers.accept) ? 'html' : 'json');
+  if (context.problemForm !== undefined || problemPage !== undefined) res.appendHeader('Vary', 'Accept');
+  const body = putOn(res, problem, form, problemPage);
   res.statusCode = problem.status;
-  res.setHeader('Content-Type', problemMediaTypes[form]);
-  if (context.problemForm !== undefined) res.appendHeader('Vary', 'Accept');
-  res.setHeader('Content-Length', body.length);
   if (hasPendingBody(req)) await endAfterDrain(req, res, body, clock);
   else res.end(body);
+}
+
+/** Sets the headers that belong to the body; returns that. */
+function putOn(
+  res: ServerResponse,
+  problem: Problem,
+  form: ProblemForm,
+  problemPage: ProblemPage | undefined,
+): Buffer {
+  const isPage = form === 'html' && problemPage !== undefined;
+  const made = isPage ? problemPage(problem) : null;
+  const written = form === 'html' ? 'json' : form;
+  const body = made === null ? problemBody(problem, written) : Buffer.from(made.html);
+  res.setHeader('Content-Type', problemMediaTypes[isPage ? 'html' : written]);
+  res.setHeader('Content-Length', body.length);
+  for (const [name, value] of Object.entries(made?.headers ?? {})) res.setHeader(name, value);
+  return body;
 }
 
 /** Refusals whose cause is the operator's business and is not told to the client. */

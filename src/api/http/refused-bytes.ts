@@ -90,7 +90,7 @@ function refuse(
   else if (hasLeft || exchange.res.writableFinished) socket.destroy();
   else {
     const { req, res } = exchange;
-    if (!res.headersSent) void sendProblem(req, res, error, ports.clock);
+    if (!res.headersSent) void sendProblem(req, res, error, ports);
     // Whoever reads the body waits for more of it.
     res.once('close', () => req.destroy());
     // Whole answers are written at once; what the client still sends is drained for a while.

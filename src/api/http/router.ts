@@ -2,14 +2,22 @@ import express, { type RequestHandler, type Router } from 'express';
 import { WaybillError } from '../../core/errors.ts';
 import { requestContext } from './request/request-context.ts';
 import { requestSpan } from './request/request-span.ts';
-import type { Route } from './route.ts';
+import type { Handler, Route } from './route.ts';
 import type { Tracer } from '../../core/tracing/span.ts';
+
+/** What of a route is served; the rest of it describes that. `Served` is what it may know of the others. */
+export interface ServedRoute<Ports, Served> extends Pick<
+  Route<Ports>,
+  'method' | 'path' | 'isPresent' | 'isProbe' | 'isTraced' | 'problemForm'
+> {
+  handle: (ports: Ports, served: readonly Served[]) => Handler | readonly Handler[];
+}
 
 /**
  * Serves the routes that are present. A path that exists answers every other method with 405 and `Allow`.
  */
-export function createRouter<Ports extends { tracer?: Tracer }>(
-  routes: readonly Route<Ports>[],
+export function createRouter<Ports extends { tracer?: Tracer }, R extends ServedRoute<Ports, R>>(
+  routes: readonly R[],
   ports: Ports,
 ): Router {
   const router = express.Router({ strict: true, caseSensitive: true });

@@ -45,7 +45,7 @@ export function withDirectReads(
     requestContext(req).problemForm = problemFormOf(req.url ?? '/', req.headers.accept);
     setCommonHeaders(req, res);
     const answer = (): void => {
-      sendProblem(req, res, thrown, clock).catch(() => res.destroy());
+      sendProblem(req, res, thrown, ports).catch(() => res.destroy());
     };
     if (cors === null) answer();
     else cors(req, res, answer);

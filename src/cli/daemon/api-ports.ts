@@ -19,7 +19,9 @@ import type { Readiness } from '../../api/health/readiness.ts';
 import type { Metrics } from '../../api/metrics/metrics.ts';
 import type { ApiAccess, ApiPorts } from '../../api/ports.ts';
 import { resolveAdminToken } from '../../api/queue-board/admin-auth.ts';
+import { problemPage } from '../../api/pages/problem-page.ts';
 import { boardPage } from '../../api/queue-board/board-page.ts';
+import { siteOf } from '../../api/site-of.ts';
 import { summariesOf } from '../../api/runs/pipelines-route.ts';
 import { measuredStage } from '../../api/upload/measured-stage.ts';
 import { requireStrongTokens } from '../../core/config/weak-tokens.ts';
@@ -105,6 +107,7 @@ export function apiPorts(foundation: Foundation, parts: ApiParts): ApiPorts {
     streams,
     draining,
     board: board(coordinator, configured, config),
+    problemPage: problemPage(siteOf({ http: config.server.http })),
   };
 }
 

@@ -63,14 +63,27 @@ const problemForms: readonly { form: ProblemForm; mediaType: string }[] = [
 ];
 
 /**
+ * Whether an Accept takes HTML rather than JSON, as that of a browser does that opens an address. With no
+ * Accept, or one that takes anything, it does not. Pure.
+ */
+export function prefersPage(accept: string | undefined): boolean {
+  if (accept === undefined || !/text\/html/i.test(accept)) return false;
+  const json = ['application/problem+json', 'application/json; charset=utf-8'];
+  return new Negotiator({ headers: { accept } }).mediaType([...json, pageType]) === pageType;
+}
+
+const pageType = 'text/html; charset=utf-8';
+
+/**
  * The form of a refusal: that of the answer that was asked for, if problem documents have it, else JSON. So a
- * client of GeoJSON or CSV, which have no form for errors, gets JSON, as from api.weather.gov and PostgREST.
- * Pure.
+ * client of GeoJSON or CSV, which have no form for errors, gets JSON, as from api.weather.gov and PostgREST;
+ * and a browser that named no format gets a page. Pure.
  */
 export function negotiateProblem(format: string | null, accept: string | undefined): ProblemForm {
   if (format === 'xml' || format === 'text') return format;
   const isKnown = format !== null && ['json', 'geojson', 'csv'].includes(format);
-  if (isKnown || accept === undefined || isBrowser(accept)) return 'json';
+  if (isKnown || accept === undefined) return 'json';
+  if (isBrowser(accept)) return 'html';
   const types = problemForms.map(({ mediaType }) => mediaType);
   const [best] = new Negotiator({ headers: { accept } }).mediaTypes(types);
   return problemForms.find(({ mediaType }) => mediaType === best)?.form ?? 'json';

@@ -28,16 +28,20 @@ export const problemMediaTypes: Readonly<Record<ProblemForm, string>> = {
   json: 'application/problem+json',
   xml: 'application/problem+xml; charset=utf-8',
   text: 'text/plain; charset=utf-8',
+  html: 'text/html; charset=utf-8',
 };
 
-const writers: Readonly<Record<ProblemForm, (problem: Problem) => string>> = {
+/** The forms that hold a problem alone; a page also has what all pages have, and is made by them. */
+export type DocumentForm = Exclude<ProblemForm, 'html'>;
+
+const writers: Readonly<Record<DocumentForm, (problem: Problem) => string>> = {
   json: (problem) => JSON.stringify(problem),
   xml: xmlOf,
   text: textOf,
 };
 
 /** The bytes of a problem document in one of its forms. Pure. */
-export function problemBody(problem: Problem, form: ProblemForm): Buffer {
+export function problemBody(problem: Problem, form: DocumentForm): Buffer {
   return Buffer.from(writers[form](problem));
 }
 

@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { TraceContext } from '../../../core/tracing/trace-context.ts';
 
-/** The forms of a problem document. RFC 9457 defines two of them; text is for people. */
-export type ProblemForm = 'json' | 'xml' | 'text';
+/** The forms of a problem document. RFC 9457 defines two of them; text and HTML are for people. */
+export type ProblemForm = 'json' | 'xml' | 'text' | 'html';
 
 /** What accompanies a request through everything that handles it. */
 export interface RequestContext {
@@ -20,7 +20,7 @@ export interface RequestContext {
   route?: string;
   /** Whether the route is a probe, which is hardly worth a line. */
   isProbe?: boolean;
-  /** The form of a refusal; undefined: JSON, whatever the client accepts. */
+  /** The form of a refusal; undefined: a page for whoever takes HTML rather than JSON, else JSON. */
   problemForm?: ProblemForm;
   /** What a refusal tells beside what every problem document has. */
   problemMembers?: Readonly<Record<string, unknown>>;

@@ -1,0 +1,78 @@
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+
+/**
+ * A stylesheet or a script of the pages, as `NAME.css` or `NAME.js`; names are of a-z, 0-9 and `-`. The
+ * stylesheet is `templates/styles/NAME.css`, or what the build makes of the styles that a script imports. The
+ * script is what the build makes of `src/pages/NAME.ts`. `waybill.css` has the tokens and the components.
+ */
+export interface Asset {
+  /** With the digest of its bytes, so that it may be kept for ever: `waybill.0123456789abcdef.css`. */
+  fileName: string;
+  mediaType: string;
+  body: Buffer;
+}
+
+const mediaTypes: Readonly<Record<string, string>> = {
+  css: 'text/css; charset=utf-8',
+  js: 'text/javascript; charset=utf-8',
+};
+const parts: Readonly<Record<string, readonly string[]>> = {
+  'waybill.css': ['tokens.css', 'components.css'],
+};
+const stylesDirectory = new URL('../../../templates/styles/', import.meta.url);
+/** Beside the program, whether that runs as it was built or from its sources. */
+const builtDirectory = new URL('../../../dist/pages/', import.meta.url);
+const known = new Map<string, Asset>();
+
+/** The asset of a name that the program knows. Throws if it is not there: the build makes scripts. */
+export function assetNamed(name: string): Asset {
+  const asset = findAsset(name);
+  if (asset === undefined)
+    throw new Error(
+      `there is no ${name}, neither in templates/styles nor in ${fileURLToPath(builtDirectory)}`,
+    );
+  return asset;
+}
+
+/**
+ * The asset of a file name that somebody asks for; undefined if there is none, or none with these bytes.
+ *
+ * @param fileName untrusted
+ */
+export function assetOfFile(fileName: string): Asset | undefined {
+  const [, name, extension] = /^([a-z0-9-]+)\.[0-9a-f]{16}\.(css|js)$/.exec(fileName) ?? [];
+  if (name === undefined || extension === undefined) return undefined;
+  const asset = findAsset(`${name}.${extension}`);
+  return asset?.fileName === fileName ? asset : undefined;
+}
+
+function findAsset(name: string): Asset | undefined {
+  const kept = known.get(name);
+  if (kept !== undefined) return kept;
+  const body = bodyOf(name);
+  if (body === undefined) return undefined;
+  const [stem = '', extension = ''] = name.split('.');
+  const hash = createHash('sha256').update(body).digest('hex').slice(0, 16);
+  const asset = { fileName: `${stem}.${hash}.${extension}`, mediaType: mediaTypes[extension] ?? '', body };
+  known.set(name, asset);
+  return asset;
+}
+
+function bodyOf(name: string): Buffer | undefined {
+  const files = parts[name];
+  if (files !== undefined)
+    return Buffer.concat(files.map((file) => readFileSync(new URL(file, stylesDirectory))));
+  const own = name.endsWith('.css') ? readIfThere(new URL(name, stylesDirectory)) : undefined;
+  return own ?? readIfThere(new URL(name, builtDirectory));
+}
+
+function readIfThere(file: URL): Buffer | undefined {
+  try {
+    return readFileSync(file);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
+}

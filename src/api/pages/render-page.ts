@@ -1,0 +1,72 @@
+import { assetNamed } from './assets.ts';
+import type { Site } from './site.ts';
+import { renderTemplate } from './templates.ts';
+
+/** One page: what it is called, what is in it, and what it needs beside the kit. */
+export interface Page {
+  /** Of the document, without the name of the product; the template has the heading itself. */
+  title: string;
+  /** Makes what is in `main`; below `templates`, without its extension: `console/run`. */
+  template: string;
+  /** What the template knows as `page`, with `base`, the base path, added to it. */
+  view: Readonly<Record<string, unknown>>;
+  /** The entry of the navigation that the page belongs to. */
+  nav?: string;
+  /** The way to this page, this page last and without `href`. */
+  crumbs?: readonly Crumb[];
+  /** Stylesheets beside that of the kit: `console` for `templates/styles/console.css`. */
+  styles?: readonly string[];
+  /** Scripts: `console` for `src/pages/console.ts`. The page has to be of use without them. */
+  scripts?: readonly string[];
+  /** As wide as the window, for what has many columns. */
+  isWide?: boolean;
+  /** Who is signed in; the head then has a form that signs out. */
+  account?: Account;
+  /**
+   * When the values that it shows were read; RFC 3339 in UTC. With it comes the script `times`, which tells
+   * every `<time>` in the reader's own time zone, too.
+   */
+  madeAt?: string;
+}
+
+export interface Crumb {
+  label: string;
+  /** The whole path, as it goes into a link. */
+  href?: string;
+}
+
+export interface Account {
+  name: string;
+  /** The whole path that `POST` signs out at, with `csrf` in its form. */
+  signOut: string;
+  csrf: string;
+}
+
+/** The whole document, in the frame that all pages share. */
+export function renderPage(site: Site, page: Page): string {
+  const { title, template, view, nav, crumbs = [], styles = [], scripts = [] } = page;
+  const hrefs = (names: readonly string[], extension: string): string[] =>
+    names.map((name) => assetHref(site, `${name}.${extension}`));
+  return renderTemplate('pages/shell', {
+    title,
+    base: site.basePath,
+    version: site.version,
+    nav: site.nav.map(({ id, label, path }) => ({
+      label,
+      href: `${site.basePath}${path}`,
+      isCurrent: id === nav,
+    })),
+    crumbs,
+    styles: hrefs(['waybill', ...styles], 'css'),
+    scripts: hrefs(page.madeAt === undefined ? scripts : ['times', ...scripts], 'js'),
+    isWide: page.isWide ?? false,
+    account: page.account ?? null,
+    madeAt: page.madeAt ?? null,
+    main: renderTemplate(template, { ...view, base: site.basePath }),
+  });
+}
+
+/** The path of an asset: of `console.css` or `console.js`. Throws if there is none. */
+export function assetHref({ basePath }: Pick<Site, 'basePath'>, name: string): string {
+  return `${basePath}assets/${assetNamed(name).fileName}`;
+}

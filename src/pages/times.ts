@@ -1,0 +1,13 @@
+/*
+ * Pages tell times in UTC, as logs and catalogs do. Whoever points at one is told it in the time zone of the
+ * browser, too.
+ */
+const format = new Intl.DateTimeFormat(undefined, { dateStyle: 'full', timeStyle: 'long' });
+
+document.addEventListener('pointerover', ({ target }) => {
+  if (!(target instanceof HTMLTimeElement) || target.title !== '') return;
+  const moment = new Date(target.dateTime);
+  if (!Number.isNaN(moment.getTime())) target.title = format.format(moment);
+});
+
+export {};

@@ -1,0 +1,17 @@
+import type { Test } from 'tap';
+import { startApi } from '../api/harness.ts';
+import type { PageSet } from './page-sets.ts';
+
+/** Landing page, problem pages and the reference of the API. */
+export const kitPages: PageSet = {
+  name: 'kit',
+  start: async (t) => {
+    const { origin } = await startApi(t as Test, { http: { basePath: '/waybill/' } });
+    return `${origin}/waybill/`;
+  },
+  pages: [
+    { name: 'landing', path: '', inDocs: true },
+    { name: 'problem', path: 'nowhere', status: 404, inDocs: true },
+    { name: 'problem-of-a-parameter', path: 'runs/none', status: 404 },
+  ],
+};

@@ -1,0 +1,32 @@
+import type { Test } from 'tap';
+import type { Page } from 'playwright-core';
+import { kitPages } from './kit-pages.ts';
+
+/** What a set of pages is served by lives as long as the test, or the script that makes pictures. */
+export type Lifetime = Pick<Test, 'teardown'>;
+
+/** Pages that one server shows. */
+export interface PageSet {
+  name: string;
+  /** Starts the server; returns its base URL, which ends with `/`. */
+  start: (t: Lifetime) => Promise<string>;
+  /** What a visitor does before the first page, for instance to sign in. */
+  enter?: (page: Page, base: string) => Promise<void>;
+  pages: readonly ShownPage[];
+}
+
+export interface ShownPage {
+  /** Of the picture: `console-run` in `docs/images`; without `inDocs` none is kept. */
+  name: string;
+  /** Below the base URL. */
+  path: string;
+  /** The status that it is answered with; 200 where nothing is said. */
+  status?: number;
+  /** Brings it to the state that is looked at: opens what is folded, waits for what comes later. */
+  prepare?: (page: Page) => Promise<void>;
+  /** Whether a picture of it belongs to the documentation. */
+  inDocs?: true;
+}
+
+/** Every page that a person sees. `every-page.test.ts` and `scripts/page-pictures.ts` go over all of them. */
+export const pageSets: readonly PageSet[] = [kitPages];
