@@ -28,9 +28,9 @@ export function publicFinding(finding: Finding): Finding {
 }
 
 // A quoted path may contain spaces; a bare one ends at the first. A slash inside a word, a URL or a relative
-// path does not begin a path.
+// path does not begin a path, and what comes after a method of HTTP is asked for over HTTP.
 const quotedPath = /(["'`])(?:\/|~\/|[A-Za-z]:\\)[^"'`]*\1/g;
-const barePath = /(?<![\w:/.~%-])(?:\/|~\/)[^\s"'`,;:)\]}]+/g;
+const barePath = /(?<![\w:/.~%-]|\b(?:GET|HEAD|POST|PATCH|DELETE) )(?:\/|~\/)[^\s"'`,;:)\]}]+/g;
 
 /** The text with every absolute path replaced by `<path>`. */
 export function withoutPaths(text: string): string {

@@ -14,6 +14,8 @@ t.test('paths of the machine are taken out, all else stays', async (t) => {
     ['(/var/lib/waybill/staging/upload-1/x)', '(<path>)'],
     ['maps/scenes.json is not recorded', 'maps/scenes.json is not recorded'],
     ['GET https://s3.example.org/maps/a.json', 'GET https://s3.example.org/maps/a.json'],
+    ['GET /openapi.json lists the parameters', 'GET /openapi.json lists the parameters'],
+    ['TARGET /srv/www', 'TARGET <path>'],
     ['application/json and 1/2', 'application/json and 1/2'],
     ['"C:\\Users\\me\\x" is taken', '"<path>" is taken'],
   ];
