@@ -54,12 +54,13 @@ export function sendWithEtag(req: IncomingMessage, res: ServerResponse, answer: 
   const cors = before.length === 0 ? [] : crossOriginHeaders(res);
   for (const name of before) res.removeHeader(name);
   const context = requestContext(req);
-  const { validators, all } = rawHeaders(answer, vary);
+  const { validators, all, encoding } = rawHeaders(answer, vary);
   const isCurrent = isUpToDate(req, answer);
   const own = isCurrent ? validators : all;
   res.writeHead(isCurrent ? 304 : 200, ['X-Request-Id', context.id, ...cors, ...own]);
   context.sent = isCurrent || req.method === 'HEAD' ? 0 : answer.bytes;
-  res.end(context.sent === 0 ? undefined : answer.body);
+  if (context.sent === 0) res.end();
+  else res.end(answer.body, encoding);
 }
 
 interface RawHeaders {
@@ -69,6 +70,8 @@ interface RawHeaders {
   validators: string[];
   /** What 200 has. */
   all: string[];
+  /** Of the body, if that is text. Where both make the same bytes `latin1` does in a third of the time. */
+  encoding: 'latin1' | 'utf8';
 }
 
 const known = new WeakMap<TaggedAnswer, RawHeaders>();
@@ -90,6 +93,7 @@ function makeHeaders(answer: TaggedAnswer, vary: string | null): RawHeaders {
   const encoding = coding === null ? [] : ['Content-Encoding', coding];
   return {
     vary,
+    encoding: answer.body.length === bytes ? 'latin1' : 'utf8',
     validators,
     all: [...validators, 'Content-Type', mediaType, ...encoding, 'Content-Length', String(bytes)],
   };
