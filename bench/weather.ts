@@ -130,7 +130,7 @@ function ratios(what: string, ours: Measured, theirs: Measured, aim: number): bo
 
 /** Else one of them would be measured at less work. */
 async function mustAnswerAlike(served: readonly Served[]): Promise<void> {
-  for (const station of ['K0001', 'K0007', 'K1234', 'K2000', 'K9999']) {
+  for (const station of ['K0001', 'K0007', 'K1234', 'K2000']) {
     const bodies = await Promise.all(
       served.map(async ({ url }) => (await fetch(`${url}/observations?station=${station}`)).text()),
     );

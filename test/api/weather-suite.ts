@@ -32,7 +32,7 @@ const reads: [string, string, string][] = [
   ['observation-knyc-us', '2026-01-20T18:00:00Z', '/observations?station=knyc&units=us'],
   ['observation-two-phenomena', '2026-03-04T23:00:00Z', '/observations?station=KBFI'],
   ['observation-all-null', '2024-03-14T18:00:00Z', '/observations?station=PHNL'],
-  ['observation-none', '2026-01-20T18:00:00Z', '/observations?station=KXYZ'],
+  ['observation-none', '2026-01-20T18:00:00Z', '/observations?station=KEMP'],
   ['current', '2026-01-20T18:10:00Z', '/current-conditions?station=KNYC&maxAge=360'],
   ['current-us', '2026-01-20T18:10:00Z', '/current-conditions?station=KNYC&maxAge=360&units=us'],
   ['alerts', '2025-12-15T20:54:00Z', '/alerts'],

@@ -98,6 +98,8 @@ t.test('each parameter is held to its range', async (t) => {
     '/forecasts/narrative?radius=3',
     '/observations/history',
     '/observations/history?station=KNYC,KLGA',
+    '/observations?station=KZZZ',
+    '/current-conditions?station=KNYC,KZZZ&maxAge=360',
     '/observations/history?station=KZZZ',
     '/observations/history?station=KNYC&limit=10001',
     '/observations/history?station=KNYC&start=2026-02-30T00:00:00Z',
@@ -143,6 +145,63 @@ t.test('a refused place says what was expected, with an example and what was pro
   t.match(await messageOf('/observations?radius=10'), /^radius needs "point" beside it$/);
 });
 
+t.test(
+  'a refusal names the parameter, what was expected and an example, in the form asked for',
+  async (t) => {
+    const range = (start: string, end: string): string =>
+      `/observations/history?station=KNYC&start=${start}&end=${end}`;
+    const refused: [path: string, pointer: string, code: string, said: RegExp][] = [
+      ['/observations?station=KZZZ', 'station', 'unknown_station', /such as KNYC; unknown: KZZZ/],
+      ['/observations?station=KNYC,KZZZ', 'station', 'unknown_station', /such as KNYC; unknown: KZZZ/],
+      ['/observations/history?station=KZZZ', 'station', 'unknown_station', /such as KNYC; unknown: KZZZ/],
+      ['/current-conditions?station=KZZZ', 'station', 'unknown_station', /such as KNYC; unknown: KZZZ/],
+      ['/stations?near=91,0', 'near', 'invalid_value', /latitude \(-90 to 90\).* such as 40\.78,-73\.97/],
+      [
+        '/alerts?point=-73.97,40.78',
+        'point',
+        'invalid_value',
+        /swapped: 40\.78,-73\.97 is in the United States/,
+      ],
+      [
+        '/alerts?bbox=-74,41,-73,40',
+        'bbox',
+        'invalid_value',
+        /such as .*south \(41\) lies above its north \(40\)/,
+      ],
+      [
+        range('2026-01-20T18:00:00Z', '2026-01-19T18:00:00Z'),
+        'end',
+        'conflicting_parameters',
+        /come after .*start.* \(2026-01-20T18:00:00Z\), such as 2027-01-21T18:00:00Z/,
+      ],
+      [
+        range('2024-01-20T18:00:00Z', '2026-01-19T18:00:00Z'),
+        'end',
+        'conflicting_parameters',
+        /up to 366 days after .*, such as 2025-01-20T18:00:00Z/,
+      ],
+    ];
+    for (const [path, pointer, what, said] of refused)
+      for (const format of ['json', 'xml', 'text', ...(path.startsWith('/stations') ? [] : ['geojson'])]) {
+        const response = await fetch(`${url}${path}&format=${format}`);
+        const body = await response.text();
+        const type = response.headers.get('content-type')?.split(';', 1)[0];
+        t.equal(response.status, 400, `${path} ${format}`);
+        t.match(body, said, `${path} ${format}`);
+        if (format === 'json' || format === 'geojson') {
+          const { findings = [] } = JSON.parse(body) as Problem;
+          t.same(
+            [type, findings.map((one) => [one.pointer, one.code])],
+            ['application/problem+json', [[pointer, what]]],
+          );
+        } else if (format === 'xml') {
+          t.same([type, await xmllint(body)], ['application/problem+xml', ''], 'well-formed');
+          t.match(body, `<pointer>${pointer}</pointer>`);
+        } else t.same([type, body.split('\n', 1)[0]], ['text/plain', '400 Bad Request: invalid_parameter']);
+      }
+  },
+);
+
 t.test('an alert that is not there is 404', async (t) => {
   const response = await fetch(`${url}/alerts/urn%3Anone`);
   t.same([response.status, (await problemOf(response)).code], [404, 'alert_not_found']);
@@ -184,7 +243,7 @@ t.test('edges of ranges, lists and letter case are taken', async (t) => {
   for (const path of [
     '/observations?',
     '/observations?station=KNYC&&',
-    '/current-conditions?station=knyc,klga,KNYC&maxAge=360',
+    '/current-conditions?station=knyc,kmsp,KNYC&maxAge=360',
     '/alerts?severity=SEVERE,minor&event=flash%20flood+warning&limit=500',
     '/forecasts/hourly?location=okx%2F33%2C35&hours=168',
     '/convective-outlooks?day=8&select=effective&geometry=false&hazard=hail,wind',
@@ -199,8 +258,8 @@ t.test('edges of ranges, lists and letter case are taken', async (t) => {
     '/forecasts/hourly?start=2026-01-20T18:00:00Z&end=2026-01-27T18:00:00Z',
   ])
     t.equal((await fetch(url + path)).status, 200, path);
-  const unknown = await fetch(`${url}/observations?station=KZZZ`);
-  t.same([unknown.status, await unknown.json()], [200, { data: null }]);
+  const silent = await fetch(`${url}/observations?station=KEMP`);
+  t.same([silent.status, await silent.json()], [200, { data: null }], 'a station that has reported nothing');
 });
 
 t.test('a form that is not offered is 406 and told what is', async (t) => {
@@ -269,7 +328,7 @@ t.test('a refusal comes in the form that was asked for', async (t) => {
 t.test('answers tell how long they serve and how to ask again', async (t) => {
   const cases: [string, number, boolean][] = [
     ['/observations?station=KNYC', 60, true],
-    ['/observations?station=KZZZ', 15, false],
+    ['/observations?station=KEMP', 15, false],
     ['/current-conditions?station=KNYC&maxAge=360', 60, false],
     ['/alerts', 15, false],
     ['/forecasts/hourly', 300, false],

@@ -1,4 +1,5 @@
 import { choice, identifier, type Rule } from '../parameters.ts';
+import { instant } from './instant.ts';
 
 /** The parameters that several families take. */
 
@@ -21,9 +22,14 @@ export function rangeRule(mostMs: number): Rule {
   const most = hours > 500 ? `${hours / 24} days` : `${hours} hours`;
   return (_given, { start, end }) => {
     if (!(start instanceof Date) || !(end instanceof Date)) return null;
-    if (end <= start) return { name: 'end', message: `must come after "start" (${start.toISOString()})` };
+    const latest = instant(new Date(start.getTime() + mostMs));
+    if (end <= start)
+      return { name: 'end', message: `must come after "start" (${instant(start)}), such as ${latest}` };
     return end.getTime() - start.getTime() <= mostMs
       ? null
-      : { name: 'end', message: `may be up to ${most} after "start": ask for less at once` };
+      : {
+          name: 'end',
+          message: `may be up to ${most} after "start": ask for less at once, such as ${latest}`,
+        };
   };
 }

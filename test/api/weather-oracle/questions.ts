@@ -107,7 +107,7 @@ const observations: Ask = ({ tables, draw, now }) => {
     return { path, parameters: { units }, expected: oneObservation(tables, row, units) };
   }
   if (kind === 1) {
-    const id = draw.random() < 0.1 ? 'NONE' : anyId(draw, tables.stations, 'station_id');
+    const id = anyId(draw, tables.stations, 'station_id');
     const parameters = { station: inAnyCase(draw, id), units };
     return { path, parameters, expected: oneObservation(tables, newestOf(id), units) };
   }

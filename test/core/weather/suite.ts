@@ -153,7 +153,10 @@ export async function readerSuite(t: Test, driver: Driver): Promise<void> {
         'no binary noise',
       );
       t.equal((await newestOf(reader, { station: [], units })).data?.station.id, 'PABR', 'the newest of any');
-      t.equal((await newestOf(reader, { station: ['XXXX'], units })).data, null);
+      await t.rejects(newestOf(reader, { station: ['XXXX'], units }), {
+        code: 'invalid_parameter',
+        message: /"station" must name .* unknown: XXXX/,
+      });
     }),
   );
 

@@ -30,6 +30,7 @@ import { converterOf, observationUnits, type Converter } from '../units.ts';
 import {
   cleanedObservation,
   observationRows,
+  requireStations,
   selectObservations,
   stationsHaving,
 } from './observation-tables.ts';
@@ -117,10 +118,10 @@ async function readConditions(
       if (newest === undefined) return { near, stations, rows: [] };
       stations.push(newest.stationId);
     }
-    const rows = await selectObservations(
-      queries,
-      and(inArray(observationRows.stationId, stations), inWindow),
-    );
+    const [rows] = await Promise.all([
+      selectObservations(queries, and(inArray(observationRows.stationId, stations), inWindow)),
+      requireStations(queries, query.station),
+    ]);
     return { near, stations, rows };
   });
   const notes = newNotes();

@@ -94,7 +94,7 @@ async function readHistory(
   const { start, end } = rangeOf(query, now);
   const notes = newNotes();
   return database.snapshot(async (queries) => {
-    await requireStations(queries, [query.station]);
+    await requireStations(queries, [query.station], { isNeeded: true });
     const rows = await selectObservations(
       queries,
       and(

@@ -98,8 +98,16 @@ export async function stationsHaving(
   return new Set(rows.map(({ stationId }) => stationId));
 }
 
-/** Throws `invalid_parameter` for stations that are not in the table. */
-export async function requireStations(queries: Queries, asked: readonly string[]): Promise<void> {
+/**
+ * Throws `invalid_parameter` for stations that are not in the table. In one that is still empty none is
+ * unknown, but where `isNeeded`: there the answer is made of the station.
+ */
+export async function requireStations(
+  queries: Queries,
+  asked: readonly string[],
+  { isNeeded = false }: { isNeeded?: boolean } = {},
+): Promise<void> {
+  if (asked.length === 0) return;
   const rows = await queries
     .select({ stationId: stations.stationId })
     .from(stations)
@@ -107,9 +115,14 @@ export async function requireStations(queries: Queries, asked: readonly string[]
   const known = new Set(rows.map(({ stationId }) => stationId));
   const unknown = asked.filter((station) => !known.has(station));
   if (unknown.length === 0) return;
-  const message = `must name stations that are known here, such as those of /stations; unknown: ${unknown.join(', ')}`;
+  if (
+    !isNeeded &&
+    (await queries.select({ stationId: stations.stationId }).from(stations).limit(1)).length === 0
+  )
+    return;
+  const message = `must name stations that GET /stations lists, such as KNYC; unknown: ${unknown.join(', ')}`;
   throw new WaybillError('invalid_parameter', `"station" ${message}`, {
-    hint: 'GET /stations?q=… finds a station by name, ?near=… by place',
+    hint: 'GET /stations?q=NAME finds a station by its name, GET /stations?near=40.78,-73.97 by its place',
     findings: [finding('error', 'unknown_station', message, { pointer: 'station' })],
   });
 }

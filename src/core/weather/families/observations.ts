@@ -101,6 +101,8 @@ async function readNewest(
 ): Promise<Reading<ObservationData>> {
   const notes = newNotes();
   const row = await database.one((queries) => newestClean(queries, station, clock.now(), notes.note));
+  // Only then: what has an observation is in the table.
+  if (row === null && station !== null) await database.one((queries) => requireStations(queries, [station]));
   if (row === null) return noReading(notes);
   const data = observationData(row, convert);
   return reading({ data, lastModified: row.receivedAt, asOf: row.observedAt }, notes);
