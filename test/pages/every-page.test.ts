@@ -5,8 +5,8 @@ import { startChromium } from '../services/chromium.ts';
 import { pageSets, type PageSet, type ShownPage } from './page-sets.ts';
 
 /*
- * What holds for every page that a person sees, at the widths of a phone, a tablet, a laptop and a desk, light
- * and dark: axe finds nothing, nothing is wider than the window, nothing is written to the console, and
+ * What holds for every page that a person sees, at the widths of a phone, a tablet, a laptop and a desk,
+ * light and dark: axe finds nothing, nothing is wider than the window, nothing is written to the console, and
  * nothing is asked of another host.
  */
 
