@@ -1,4 +1,5 @@
-import type { Express } from 'express';
+import type { Express, RequestHandler } from 'express';
+import { consolePages } from './console/console.ts';
 import { createHttpApp } from './http/app.ts';
 import { recordRequests } from './metrics/record-request.ts';
 import { assetsPage } from './pages/assets-page.ts';
@@ -10,9 +11,20 @@ import { siteOf } from './site-of.ts';
 
 /** The daemon's HTTP application: all routes, request metrics, and the pages. */
 export function createApp(ports: ApiPorts): Express {
-  const { clock, metrics, board = null } = ports;
+  const { clock, metrics } = ports;
   return createHttpApp(routes, ports, {
     observers: metrics === null ? [] : [recordRequests(metrics, clock)],
-    pages: [landingPage(siteOf(ports)), servePages([assetsPage], ports), ...(board === null ? [] : [board])],
+    pages: pagesOf(ports),
   });
+}
+
+function pagesOf(ports: ApiPorts): RequestHandler[] {
+  const { board = null, console: settings = null } = ports;
+  const site = siteOf(ports);
+  return [
+    landingPage(site),
+    servePages([assetsPage], ports),
+    ...(settings === null ? [] : [consolePages({ ...ports, hasBoard: board !== null }, settings, site)]),
+    ...(board === null ? [] : [board]),
+  ];
 }

@@ -1,5 +1,6 @@
 import type { RequestHandler } from 'express';
 import type { Current } from '../core/current.ts';
+import type { ConsolePorts, ConsoleSettings } from './console/ports.ts';
 import type { HealthPorts } from './health/health-route.ts';
 import type { HttpPorts } from './http/app.ts';
 import type { Metrics } from './metrics/metrics.ts';
@@ -32,11 +33,14 @@ export interface ApiPorts
     ReleasesPorts,
     ReloadPorts,
     UndeliveredPorts,
+    Pick<ConsolePorts, 'look'>,
     MetricsPorts,
     HealthPorts,
     WeatherPorts {
   configured: Current<ApiAccess>;
   metrics: Metrics | null;
+  /** Null: there is no console. */
+  console?: ConsoleSettings | null;
   /** Serves the queue board under its own path; null if the queue has no board. */
   board?: RequestHandler | null;
 }

@@ -2,7 +2,8 @@ import type { BaseAdapter } from '@bull-board/api/baseAdapter';
 import type { Breathe } from '../core/breath.ts';
 import type { Config } from '../core/config/config.ts';
 import type { RunResult } from '../core/publish/results/result.ts';
-import type { StagedJob } from './job.ts';
+import type { PublishJob } from './job.ts';
+import type { LookAnswer, LookRequest } from './look-request.ts';
 import type { JobQueue } from './queue.ts';
 import type { ReleasesAnswer, ReleasesRequest } from './releases-request.ts';
 import type { RunObserver } from './run-observer.ts';
@@ -23,15 +24,19 @@ export interface Coordinator {
   readonly checks: readonly HealthCheck[];
   threads(): ThreadStats;
   /**
-   * Decides on a thread what publishing a bundle that is staged on this machine would do, without changing
-   * anything. Throws as `WorkerPool.process`.
+   * Decides on a thread what publishing a bundle that is staged on this machine would do, or what the source
+   * of a pipeline holds, without changing anything. Throws as `WorkerPool.process`.
    */
-  plan(job: StagedJob, signal: AbortSignal): Promise<RunResult>;
+  plan(job: PublishJob, signal: AbortSignal): Promise<RunResult>;
   /**
    * Looks at the releases of a destination on a thread of this process, or switches between them, whatever
    * the queue. Throws as `ReleasesPool.ask`.
    */
   releases(request: ReleasesRequest, signal: AbortSignal): Promise<ReleasesAnswer>;
+  /**
+   * Reads what is published at a destination on a thread of this process. Throws as `LooksPool.ask`.
+   */
+  look(request: LookRequest, signal: AbortSignal): Promise<LookAnswer>;
   /** Begins to publish. */
   start(): Promise<void>;
   /**

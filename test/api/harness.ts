@@ -247,7 +247,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     http,
     clock,
     log,
-    problemPage: problemPage(siteOf({ http })),
+    problemPage: problemPage(siteOf({ http, console: {} })),
     logging: logControl(),
     configured,
     reload: async () => ({ added: [], changed: [], removed: [], restartNeeded: [], warnings: [] }),
@@ -271,6 +271,8 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     },
     plan: async () => planned,
     releases: async (request) => answered(request),
+    look: async () => ({ kind: 'catalog', paths: [], pathsOmitted: 0, catalog: null }),
+    console: { sessionMs: 3_600_000, sessionKey: 'of-the-tests-and-long-enough-for-them' },
     room: settings.room ?? (async () => undefined),
     content,
     stage: measuredStage(

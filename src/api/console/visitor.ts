@@ -1,18 +1,8 @@
 import type { Response } from 'express';
 import type { Scope } from '../../core/config/scopes.ts';
-import type { Token } from '../http/auth.ts';
 import { permitPipeline } from '../runs/pipeline-access.ts';
 import type { PipelineAccess, PipelineSummary } from '../runs/pipelines-route.ts';
-import type { Session } from './session/session-seal.ts';
-
-/** Somebody who is logged in. */
-export interface Visitor {
-  /** As it is configured now. */
-  token: Token;
-  /** It is the token of `server.admin_token_env`. */
-  isAdmin: boolean;
-  session: Session;
-}
+import type { Visitor } from './session/sessions.ts';
 
 /**
  * What somebody may want with a pipeline: the scope that it takes, and whether the admin token has it on

@@ -1,4 +1,5 @@
 import type { RequestHandler } from 'express';
+import type { Cancellation } from '../../workers/queue.ts';
 import { jsonContent, pipelineIdParameter, runIdParameter } from '../http/json-content.ts';
 import type { Route } from '../http/route.ts';
 import type { RunPorts } from './ports.ts';
@@ -28,11 +29,20 @@ export const cancelRunRoute: Route<RunPorts> = {
 
 function cancelRun(ports: RunPorts): RequestHandler<RunParams> {
   return async (req, res) => {
-    const { pipelineId, runId } = req.params;
     await authorizeRun(req, res, ports, 'cancel');
-    const { outcome, record } = await ports.queue.cancel(runId);
-    if (outcome === 'forgotten') ports.onCancelled({ pipelineId, runId });
-    if (outcome !== 'repeated') ports.log.info({ run_id: runId, pipeline_id: pipelineId }, 'run cancelled');
+    const { outcome, record } = await cancelFor(req.params, ports);
     res.status(outcome === 'stopping' ? 202 : 200).json(record);
   };
+}
+
+/** Cancels a run for somebody who may, and tells whoever has to know. Throws as `JobQueue.cancel`. */
+export async function cancelFor(
+  { pipelineId, runId }: RunParams,
+  { queue, onCancelled, log }: Pick<RunPorts, 'queue' | 'onCancelled' | 'log'>,
+): Promise<Cancellation> {
+  const cancellation = await queue.cancel(runId);
+  const { outcome } = cancellation;
+  if (outcome === 'forgotten') onCancelled({ pipelineId, runId });
+  if (outcome !== 'repeated') log.info({ run_id: runId, pipeline_id: pipelineId }, 'run cancelled');
+  return cancellation;
 }

@@ -27,6 +27,8 @@ export interface PausePorts extends HttpPorts, MemoryBodyPorts {
 }
 
 const mostChars = 200;
+/** What a reason may be: one line. */
+export const pauseReason = { mostChars, pattern: '^[^\\u0000-\\u001f\\u007f]*$' };
 const pauseRequest: JsonSchema = {
   type: 'object',
   additionalProperties: false,
@@ -36,7 +38,7 @@ const pauseRequest: JsonSchema = {
       type: ['string', 'null'],
       minLength: 1,
       maxLength: mostChars,
-      pattern: '^[^\\u0000-\\u001f\\u007f]*$',
+      pattern: pauseReason.pattern,
     },
   },
 };
@@ -80,9 +82,7 @@ export const pausePipelineRoute: Route<PausePorts> = {
   handle: (ports) =>
     steer(ports, checkPauseRequest, async (pipelineId, body) => {
       const { reason = null } = (body ?? {}) as { reason?: string | null };
-      const paused = await ports.queue.pause(pipelineId, reason);
-      ports.log.info({ pipeline_id: pipelineId, reason }, 'pipeline paused');
-      return paused;
+      return pausePipeline(pipelineId, reason, ports);
     }),
 };
 
@@ -107,11 +107,30 @@ export const resumePipelineRoute: Route<PausePorts> = {
   problems,
   handle: (ports) =>
     steer({ ...ports, isKnown: isPaused }, checkEmpty, async (pipelineId) => {
-      const wasPaused = await ports.queue.resume(pipelineId);
-      if (wasPaused) ports.log.info({ pipeline_id: pipelineId }, 'pipeline resumed');
+      await resumePipeline(pipelineId, ports);
       return null;
     }),
 };
+
+/** For somebody who may. Throws `queue_unavailable`. */
+export async function pausePipeline(
+  pipelineId: string,
+  reason: string | null,
+  { queue, log }: Pick<PausePorts, 'queue' | 'log'>,
+): Promise<Pause> {
+  const paused = await queue.pause(pipelineId, reason);
+  log.info({ pipeline_id: pipelineId, reason }, 'pipeline paused');
+  return paused;
+}
+
+/** For somebody who may. Throws `queue_unavailable`. */
+export async function resumePipeline(
+  pipelineId: string,
+  { queue, log }: Pick<PausePorts, 'queue' | 'log'>,
+): Promise<void> {
+  const wasPaused = await queue.resume(pipelineId);
+  if (wasPaused) log.info({ pipeline_id: pipelineId }, 'pipeline resumed');
+}
 
 /** Whether a pipeline that is not configured waits to be resumed. */
 async function isPaused(pipelineId: string, { queue }: PausePorts): Promise<boolean> {

@@ -3,6 +3,8 @@ import type { Config, DestinationConfig } from '../../core/config/config.ts';
 import type { ScheduleConfig } from '../../core/schedule/timetable.ts';
 import type { Current } from '../../core/current.ts';
 import type { Layout } from '../../core/releases/release.ts';
+import type { LastSuccess, Pause } from '../../workers/queue.ts';
+import type { RunRecord } from '../../workers/run-record.ts';
 import { jsonContent, schemaRef } from '../http/json-content.ts';
 import type { JsonSchema } from '../http/openapi-types.ts';
 import type { Route } from '../http/route.ts';
@@ -176,18 +178,35 @@ function listPipelines(ports: PipelinePorts): RequestHandler {
   return async (req, res) => {
     const allowed = new Set(pipelinesOf(tokenOfCaller(req, res, ports), [], ports));
     const shown = ports.configured.get().pipelines.filter(({ pipeline_id }) => allowed.has(pipeline_id));
-    const ids = shown.map(({ pipeline_id }) => pipeline_id);
-    const [overviews, pauses] = await Promise.all([ports.queue.overview(ids), ports.queue.pauses()]);
-    res.json({
-      pipelines: shown.map((summary, index) => ({
-        ...summary,
-        next_run: ports.nextRunOf(summary.pipeline_id)?.toISOString() ?? null,
-        waiting: overviews[index]?.waiting ?? 0,
-        paused: pauses.get(summary.pipeline_id) ?? null,
-        running: overviews[index]?.running ?? null,
-        last_run: overviews[index]?.lastRun ?? null,
-        last_success: overviews[index]?.lastSuccess ?? null,
-      })),
-    });
+    res.json({ pipelines: await pipelineStates(shown, ports) });
   };
+}
+
+/** A pipeline, and how it stands: one of `GET /v1/pipelines`. */
+export interface PipelineState extends PipelineSummary {
+  /** RFC 3339 in UTC. */
+  next_run: string | null;
+  waiting: number;
+  paused: Pause | null;
+  running: string | null;
+  last_run: RunRecord | null;
+  last_success: LastSuccess | null;
+}
+
+/** How these pipelines stand, in their order. Throws `queue_unavailable`. */
+export async function pipelineStates(
+  pipelines: readonly PipelineSummary[],
+  { queue, nextRunOf }: Pick<PipelinePorts, 'queue' | 'nextRunOf'>,
+): Promise<PipelineState[]> {
+  const ids = pipelines.map(({ pipeline_id }) => pipeline_id);
+  const [overviews, pauses] = await Promise.all([queue.overview(ids), queue.pauses()]);
+  return pipelines.map((summary, index) => ({
+    ...summary,
+    next_run: nextRunOf(summary.pipeline_id)?.toISOString() ?? null,
+    waiting: overviews[index]?.waiting ?? 0,
+    paused: pauses.get(summary.pipeline_id) ?? null,
+    running: overviews[index]?.running ?? null,
+    last_run: overviews[index]?.lastRun ?? null,
+    last_success: overviews[index]?.lastSuccess ?? null,
+  }));
 }

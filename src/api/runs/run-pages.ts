@@ -53,7 +53,8 @@ const sinceParameter: Parameter<Date | null> = {
   },
 };
 
-const allQuery = queryParameters({
+/** What the retained runs of several pipelines are searched by. */
+export const searchParameters = {
   ...pageParameters,
   pipeline: pipelinesParameter,
   since: sinceParameter,
@@ -62,7 +63,8 @@ const allQuery = queryParameters({
       'Only runs in whose record every one of these words occurs, in any case: in ids, status, actions, paths, errors and warnings.',
     example: 'unmanaged',
   }),
-});
+};
+const allQuery = queryParameters(searchParameters);
 
 /** What the retained runs of all pipelines are asked by. */
 export interface RunSearch {

@@ -4,7 +4,7 @@ import type { Digest } from '../../core/digest.ts';
 import type { RunResult } from '../../core/publish/results/result.ts';
 import type { StagingArea } from '../../workers/coordinator.ts';
 import type { ContentStore } from '../../workers/content/content-store.ts';
-import type { StagedJob } from '../../workers/job.ts';
+import type { PublishJob } from '../../workers/job.ts';
 import type { JobQueue } from '../../workers/queue.ts';
 import type { Token } from '../http/auth.ts';
 import type { HttpPorts } from '../http/app.ts';
@@ -28,8 +28,8 @@ export interface UploadPorts extends HttpPorts, BodyPorts {
   stage: StageUpload;
   /** Files of earlier uploads. */
   content: Pick<ContentStore, 'isOn' | 'missing'>;
-  /** What publishing a staged bundle would do; nothing is changed. */
-  plan: (job: StagedJob, signal: AbortSignal) => Promise<RunResult>;
+  /** What publishing a staged bundle, or what a source holds, would do; nothing is changed. */
+  plan: (job: PublishJob, signal: AbortSignal) => Promise<RunResult>;
 }
 
 export interface UploadPipeline {

@@ -29,6 +29,12 @@ export interface UploadForm {
    * read, if the headers already show that the body cannot contain one.
    */
   archive: (req: IncomingMessage) => (body: AsyncIterable<Uint8Array>) => AsyncIterable<Uint8Array>;
+  /** Who may upload it; by default whoever sends a token that may. */
+  authorize?: typeof authorizeUpload;
+  /** How a new run is answered; by default with JSON. */
+  sendAccepted?: typeof sendAccepted;
+  /** How a dry run is answered; by default with JSON. */
+  sendPlan?: (res: ServerResponse, plan: RunResult, req: IncomingMessage) => void | Promise<void>;
 }
 
 export const uploadQuery = queryParameters({
@@ -80,8 +86,8 @@ export function takeUpload(ports: UploadPorts, form: UploadForm): RequestHandler
         if (!isDryRun) return accept(ports, pipeline, admission, staged, channel, requestContext(req).trace);
         return { isKept: false, plan: await planUpload(req, res, ports, { pipeline, staged, channel }) };
       });
-      if ('plan' in outcome) sendPlan(res, outcome.plan);
-      else sendAccepted(req, res, ports.http.basePath, outcome.accepted);
+      if ('plan' in outcome) await (form.sendPlan ?? sendPlan)(res, outcome.plan, req);
+      else (form.sendAccepted ?? sendAccepted)(req, res, ports.http.basePath, outcome.accepted);
     } catch (error) {
       throw stagingFailure(error);
     } finally {
@@ -106,7 +112,7 @@ async function admit(
   req: IncomingMessage & { params: { pipelineId: string } },
   res: ServerResponse,
 ): Promise<Admitted> {
-  const { token, pipeline } = authorizeUpload(req, res, ports);
+  const { token, pipeline } = (form.authorize ?? authorizeUpload)(req, res, ports);
   const query = uploadQuery.read(req.url ?? '');
   const { dry_run: isDryRun, channel } = query;
   if (channel !== null) requireChannel(pipeline, channel);

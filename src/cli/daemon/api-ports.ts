@@ -1,5 +1,6 @@
+import { randomBytes } from 'node:crypto';
 import type { Config, PipelineConfig } from '../../core/config/config.ts';
-import { errorRecord } from '../../core/errors.ts';
+import { errorRecord, WaybillError } from '../../core/errors.ts';
 import { runFailure } from '../../core/publish/results/occurrences.ts';
 import type { Tracer } from '../../core/tracing/span.ts';
 import type { Secrets } from '../../core/secrets.ts';
@@ -15,6 +16,7 @@ import type { ReloadReport } from '../../core/config/reload.ts';
 import { resolveToken, resolveTokens, type KnownToken } from '../../api/http/auth.ts';
 import { createBodyMemory } from '../../api/http/request/body-in-memory.ts';
 import type { Streams } from '../../api/live/streams.ts';
+import type { ConsoleSettings } from '../../api/console/ports.ts';
 import type { Readiness } from '../../api/health/readiness.ts';
 import type { Metrics } from '../../api/metrics/metrics.ts';
 import type { ApiAccess, ApiPorts } from '../../api/ports.ts';
@@ -75,6 +77,7 @@ export function apiPorts(foundation: Foundation, parts: ApiParts): ApiPorts {
   const { configured, reload, metrics, notifier, coordinator, weather, weatherPulse, readiness } = parts;
   const { stopping, draining, streams } = parts;
   const stage = stageWithContent(parts.content, foundation.breathe);
+  const settings = consoleSettings(config, foundation.secrets);
   return {
     http: config.server.http,
     clock,
@@ -98,6 +101,8 @@ export function apiPorts(foundation: Foundation, parts: ApiParts): ApiPorts {
     stage: metrics === null ? stage : measuredStage(stage, metrics),
     plan: (job, signal) => coordinator.plan(job, signal),
     releases: (request, signal) => coordinator.releases(request, signal),
+    look: (request, signal) => coordinator.look(request, signal),
+    console: settings,
     metrics,
     weather,
     weatherPulse,
@@ -107,8 +112,20 @@ export function apiPorts(foundation: Foundation, parts: ApiParts): ApiPorts {
     streams,
     draining,
     board: board(coordinator, configured, config),
-    problemPage: problemPage(siteOf({ http: config.server.http })),
+    problemPage: problemPage(siteOf({ http: config.server.http, console: settings })),
   };
+}
+
+/** Throws `secrets_invalid` if the session key is too short to be none that could be guessed. */
+export function consoleSettings({ server }: Config, secrets: Secrets): ConsoleSettings | null {
+  const { enabled, sessionMs, sessionKeyEnv } = server.console;
+  if (!enabled) return null;
+  if (sessionKeyEnv === null) return { sessionMs, sessionKey: randomBytes(32) };
+  const sessionKey = secrets.require(sessionKeyEnv, 'server.console');
+  if (sessionKey.length >= 32) return { sessionMs, sessionKey };
+  throw new WaybillError('secrets_invalid', `the value of ${sessionKeyEnv} has fewer than 32 characters`, {
+    hint: 'use a random one, for example the output of `openssl rand -hex 32`',
+  });
 }
 
 /** The pipelines that take uploads, by id. */

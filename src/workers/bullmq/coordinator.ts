@@ -10,7 +10,7 @@ import { maxWaitingOf } from '../max-waiting.ts';
 import { runSettings } from '../run-settings.ts';
 import { tracedRuns, tracedWaits } from '../run-trace.ts';
 import type { PublishJob } from '../job.ts';
-import { planningPool, publishingPool, releasesPool } from '../threads/publishing-pool.ts';
+import { looksPool, planningPool, publishingPool, releasesPool } from '../threads/publishing-pool.ts';
 import type { JobProcessor } from '../queue.ts';
 import { openScratch } from './scratch-directory.ts';
 import { openSharedStaging } from './shared-staging.ts';
@@ -87,6 +87,7 @@ export async function createBullmqCoordinator(
   const pool = publishingPool({ ...options, notify, settings: runs });
   const planner = planningPool({ ...options, settings: runs });
   const releases = releasesPool({ ...options, settings: runs });
+  const looks = looksPool({ ...options, settings: runs });
   const process: JobProcessor = async (job: PublishJob, context) => {
     if (job.staged === null) return pool.process(job, context);
     const directory = await scratched.create();
@@ -114,6 +115,7 @@ export async function createBullmqCoordinator(
     threads: pool.stats,
     plan: async (job, signal) => (await planner.process(job, { signal, onProgress: () => undefined })).run,
     releases: (request, signal) => releases.ask(request, signal),
+    look: (request, signal) => looks.ask(request, signal),
     start: () => queue.start(tracedRuns(process, tracer), tracedWaits(observer, tracer)),
     adopt: async (next) => {
       const before = runs.get();
@@ -126,7 +128,7 @@ export async function createBullmqCoordinator(
     },
     close: async (timeoutMs) => {
       const answer = await queue.close(timeoutMs);
-      await Promise.all([pool.close(), planner.close(), releases.close()]);
+      await Promise.all([pool, planner, releases, looks].map((one) => one.close()));
       await Promise.all([scratch.close(), shared.close()]);
       return answer;
     },

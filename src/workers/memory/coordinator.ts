@@ -15,7 +15,7 @@ import { maxWaitingOf } from '../max-waiting.ts';
 import { runSettings } from '../run-settings.ts';
 import { tracedRuns, tracedWaits } from '../run-trace.ts';
 import { sweepUploadDirectories, uploadDirectories, uploadDirectoryOf } from '../staged-directories.ts';
-import { planningPool, publishingPool, releasesPool } from '../threads/publishing-pool.ts';
+import { looksPool, planningPool, publishingPool, releasesPool } from '../threads/publishing-pool.ts';
 import { noJournal, type Journal } from './journal.ts';
 import { memoryQueue, type MemoryQueue } from './queue.ts';
 
@@ -64,6 +64,7 @@ export function createCoordinator(options: CoordinatorOptions, keeping: Keeping 
   });
   const planner = planningPool({ ...options, settings: runs });
   const releases = releasesPool({ ...options, settings: runs });
+  const looks = looksPool({ ...options, settings: runs });
   return {
     queue,
     staging,
@@ -78,11 +79,12 @@ export function createCoordinator(options: CoordinatorOptions, keeping: Keeping 
     threads: pool.stats,
     plan: async (job, signal) => (await planner.process(job, { signal, onProgress: () => undefined })).run,
     releases: (request, signal) => releases.ask(request, signal),
+    look: (request, signal) => looks.ask(request, signal),
     start: () => queue.start(tracedRuns(pool.process, tracer), tracedWaits(observer, tracer)),
     adopt: async (next) => runs.adopt(next),
     close: async (timeoutMs) => {
       const answer = await queue.close(timeoutMs);
-      await Promise.all([pool.close(), planner.close(), releases.close()]);
+      await Promise.all([pool, planner, releases, looks].map((one) => one.close()));
       const kept = journal.outlives ? stagedOf(queue.jobs(), settings.directory) : new Set<string>();
       await sweepUploadDirectories(settings.directory, kept);
       return answer;

@@ -1,15 +1,15 @@
 import type { Clock } from '../../core/clock.ts';
 import type { Log } from '../../core/log.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
-import { WaybillError } from '../../core/errors.ts';
 import type { FinishedSpan } from '../../core/tracing/span.ts';
 import { noTracing, type Tracing } from '../../core/tracing/open-tracing.ts';
 import type { TraceContext } from '../../core/tracing/trace-context.ts';
 import type { RunSettings } from '../run-settings.ts';
+import type { LookAnswer, LookRequest } from '../look-request.ts';
 import type { ReleasesAnswer, ReleasesRequest } from '../releases-request.ts';
-import { threadPool, workerPool, type WorkerPool, type WorkerPoolOptions } from './pool.ts';
+import { answeringPool, type AnsweringPool } from './answering-pool.ts';
+import { workerPool, type WorkerPool, type WorkerPoolOptions } from './pool.ts';
 import type { ThreadData } from './publish-task.ts';
-import type { ReleasesOutcome } from './releases-task.ts';
 
 export interface PublishingPoolOptions {
   settings: RunSettings;
@@ -50,43 +50,22 @@ export function planningPool(options: PublishingPoolOptions): WorkerPool {
   return workerPool(poolOptions(alone, { dryRun: true }));
 }
 
-export interface ReleasesPool {
-  /**
-   * Answers on a thread. Throws `server_busy` if too many wait for one, and as `answerReleases` and
-   * `ThreadPool.process` do.
-   */
-  ask(request: ReleasesRequest, signal: AbortSignal): Promise<ReleasesAnswer>;
-  close(): Promise<void>;
-}
-
-const releasesThreads = 2;
-const mostReleasesRequests = 32;
+/** Throws as `AnsweringPool.ask` and `answerReleases`. */
+export type ReleasesPool = AnsweringPool<ReleasesRequest, ReleasesAnswer>;
 
 /** The threads that look at releases and switch between them: apart from all others, as a dry run is. */
 export function releasesPool(options: PublishingPoolOptions): ReleasesPool {
-  const pool = threadPool<ReleasesRequest, ReleasesOutcome>(
-    { ...poolOptions({ ...options, tracing: noTracing }, { dryRun: false }), threads: releasesThreads },
-    'releases',
-  );
-  let asked = 0;
-  return {
-    async ask(request, signal) {
-      if (asked >= mostReleasesRequests)
-        throw new WaybillError('server_busy', 'too many requests about releases are being answered', {
-          hint: 'ask again later',
-        });
-      asked += 1;
-      try {
-        const outcome = await pool.process(request, { signal, onProgress: () => undefined });
-        if ('answer' in outcome) return outcome.answer;
-        const { code, message, hint } = outcome.refused;
-        throw new WaybillError(code, message, hint === null ? {} : { hint });
-      } finally {
-        asked -= 1;
-      }
-    },
-    close: () => pool.close(),
-  };
+  const own = poolOptions({ ...options, tracing: noTracing }, { dryRun: false });
+  return answeringPool(own, 'releases', 'releases');
+}
+
+/** Throws as `AnsweringPool.ask` and `answerLook`. */
+export type LooksPool = AnsweringPool<LookRequest, LookAnswer>;
+
+/** The threads that read catalogs for whoever looks at a destination, and notify nobody. */
+export function looksPool(options: PublishingPoolOptions): LooksPool {
+  const alone = { ...options, notify: () => undefined, tracing: noTracing };
+  return answeringPool(poolOptions(alone, { dryRun: true }), 'looks', 'catalogs');
 }
 
 function poolOptions(options: PublishingPoolOptions, { dryRun }: { dryRun: boolean }): WorkerPoolOptions {

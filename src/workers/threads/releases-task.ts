@@ -1,11 +1,11 @@
 import { systemClock } from '../../core/clock.ts';
-import { errorRecord, WaybillError, type ErrorRecord } from '../../core/errors.ts';
+import { errorRecord, WaybillError } from '../../core/errors.ts';
 import { answerReleases, type ReleasesAnswer, type ReleasesRequest } from '../releases-request.ts';
+import type { AnswerOutcome } from './answering-pool.ts';
 import { threadContext, type ThreadData } from './publish-task.ts';
 import { answerTask, type ThreadOutcome, type ThreadTask } from './thread-channel.ts';
 
-/** What was refused is an answer too: whoever asked is told, and the log need not say that a task failed. */
-export type ReleasesOutcome = { answer: ReleasesAnswer } | { refused: ErrorRecord };
+type ReleasesOutcome = AnswerOutcome<ReleasesAnswer>;
 
 /** The body of a thread that looks at releases and changes which of them is current. */
 export function releasesTask({

@@ -5,9 +5,17 @@ import type { Clock } from '../../../core/clock.ts';
 import type { Current } from '../../../core/current.ts';
 import { isExpired, type Token } from '../../http/auth.ts';
 import type { OperatorAccess } from '../../runs/pipeline-access.ts';
-import type { Visitor } from '../visitor.ts';
 import { forgottenSessions } from './forgotten-sessions.ts';
-import type { SessionSeal } from './session-seal.ts';
+import type { Session, SessionSeal } from './session-seal.ts';
+
+/** Somebody who is logged in. */
+export interface Visitor {
+  /** As it is configured now. */
+  token: Token;
+  /** It is the token of `server.admin_token_env`. */
+  isAdmin: boolean;
+  session: Session;
+}
 
 export interface SessionPorts {
   http: { basePath: string };

@@ -1,0 +1,42 @@
+import type { RequestHandler } from 'express';
+import { servePages, type PageRoute } from '../pages/page-route.ts';
+import type { Site } from '../pages/site.ts';
+import { pauseAction, resumeAction, startAction } from './actions/pipeline-actions.ts';
+import { cancelAction, rerunAction } from './actions/run-actions.ts';
+import { eventsPage } from './pages/events-page.ts';
+import { overviewPage } from './pages/overview-page.ts';
+import { pipelinePage } from './pages/pipeline-page.ts';
+import { runPage } from './pages/run-page.ts';
+import { runsPage } from './pages/runs-page.ts';
+import type { ConsoleParts, ConsolePorts, ConsoleSettings } from './ports.ts';
+import { createLoginLimit } from './session/login-limit.ts';
+import { loginAction, loginPage, logoutAction } from './pages/login-pages.ts';
+import { sessionSeal } from './session/session-seal.ts';
+import { createSessions } from './session/sessions.ts';
+
+/** Every address of the console. */
+export const consoleRoutes: readonly PageRoute<ConsoleParts>[] = [
+  loginPage,
+  loginAction,
+  logoutAction,
+  overviewPage,
+  runsPage,
+  runPage,
+  cancelAction,
+  rerunAction,
+  pipelinePage,
+  startAction,
+  pauseAction,
+  resumeAction,
+  eventsPage,
+];
+
+/** The console at `console` below the base path, for whoever logs in with a token. */
+export function consolePages(
+  ports: ConsolePorts,
+  { sessionMs, sessionKey }: ConsoleSettings,
+  site: Site,
+): RequestHandler {
+  const sessions = createSessions(ports, { seal: sessionSeal(sessionKey), lifetimeMs: sessionMs });
+  return servePages(consoleRoutes, { ...ports, site, sessions, loginLimit: createLoginLimit() });
+}

@@ -1,0 +1,57 @@
+import { queryParameters } from '../../http/query-parameters.ts';
+import { streamRuns, type Followed } from '../../live/run-stream.ts';
+import type { PageRoute } from '../../pages/page-route.ts';
+import { pipelinesParameter } from '../../runs/run-pages.ts';
+import { freeText } from '../../../core/parameters.ts';
+import { paths } from '../paths.ts';
+import type { ConsoleParts } from '../ports.ts';
+import { requireVisitor } from '../visit.ts';
+import { permit, seenBy } from '../visitor.ts';
+import type { Request, Response } from 'express';
+import type { Handler } from '../../http/route.ts';
+
+const query = queryParameters({
+  pipeline: pipelinesParameter,
+  run: freeText(255, { description: 'Only this run.' }),
+});
+
+/**
+ * Tells an open page that runs have changed; the page then asks for itself again. The stream is that of
+ * `GET /v1/events`, for a session instead of a token, and ends with it.
+ */
+export const eventsPage: PageRoute<ConsoleParts> = {
+  method: 'get',
+  path: `/${paths.events()}`,
+  handle: (parts) =>
+    (async (req: Request, res: Response) => {
+      const visitor = await requireVisitor(req, parts);
+      const access = parts.configured.get();
+      const { pipeline, run } = query.read(req.url);
+      for (const id of pipeline) permit(res, visitor, 'read', id, access);
+      const wanted = new Set(
+        pipeline.length > 0 ? pipeline : seenBy(visitor, access).map(({ pipeline_id: id }) => id),
+      );
+      const followed: Followed = {
+        wants: ({ pipeline_id: id, run_id: runId }) => wanted.has(id) && (run === null || run === runId),
+        // The page has just been made of what there is.
+        snapshot: async () => ({ runs: [], next: null }),
+        isLast: () => false,
+        isOver: false,
+        refusal: () => {
+          const refusal = parts.sessions.refusalOf(visitor);
+          if (refusal !== null) return refusal;
+          const seen = new Set(
+            seenBy(currentOf(visitor), parts.configured.get()).map(({ pipeline_id: id }) => id),
+          );
+          return [...wanted].every((id) => seen.has(id)) ? null : 'token_revoked';
+        },
+      };
+      await streamRuns(req, res, followed, parts);
+
+      /** The token with the pipelines that a reload has given it. */
+      function currentOf(before: typeof visitor): typeof visitor {
+        const token = parts.configured.get().tokens.find(({ hash }) => hash.equals(before.token.hash));
+        return token === undefined ? before : { ...before, token };
+      }
+    }) as Handler,
+};

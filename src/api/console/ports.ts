@@ -1,0 +1,46 @@
+import type { RunResult } from '../../core/publish/results/result.ts';
+import type { PublishJob } from '../../workers/job.ts';
+import type { LookAnswer, LookRequest } from '../../workers/look-request.ts';
+import type { Current } from '../../core/current.ts';
+import type { LivePorts } from '../live/live-routes.ts';
+import type { NotifierAccess, UndeliveredPorts } from '../notifiers/undelivered-routes.ts';
+import type { Site } from '../pages/site.ts';
+import type { ReleasesPorts } from '../releases/ports.ts';
+import type { ReloadPorts } from '../reload/reload-route.ts';
+import type { PipelineAccess, PipelinePorts } from '../runs/pipelines-route.ts';
+import type { UploadAccess, UploadPorts } from '../upload/ports.ts';
+import type { LoginLimit } from './session/login-limit.ts';
+import type { Sessions } from './session/sessions.ts';
+
+/** What visitors are judged by, and what a reload replaces. */
+export interface ConsoleAccess extends PipelineAccess, UploadAccess, NotifierAccess {}
+
+/** What the console shows and does comes from what the API has. */
+export interface ConsolePorts
+  extends LivePorts, PipelinePorts, ReleasesPorts, ReloadPorts, UndeliveredPorts, UploadPorts {
+  http: UploadPorts['http'];
+  log: LivePorts['log'];
+  clock: LivePorts['clock'];
+  configured: Current<ConsoleAccess>;
+  draining: AbortSignal;
+  stopping: AbortSignal;
+  plan: (job: PublishJob, signal: AbortSignal) => Promise<RunResult>;
+  /** Reads catalogs of destinations off the event loop; throws as `Coordinator.look`. */
+  look: (request: LookRequest, signal: AbortSignal) => Promise<LookAnswer>;
+  /** Whether there is a board of the queues. */
+  hasBoard: boolean;
+}
+
+/** The same with what belongs to the console alone. */
+export interface ConsoleParts extends ConsolePorts {
+  site: Site;
+  sessions: Sessions;
+  loginLimit: LoginLimit;
+}
+
+/** What the configuration says of the console; null in `ApiPorts` if it is off. */
+export interface ConsoleSettings {
+  sessionMs: number;
+  /** Seals sessions. */
+  sessionKey: string | Uint8Array;
+}

@@ -1,0 +1,154 @@
+import type { ErrorRecord } from '../../../core/errors.ts';
+import { describeFinding } from '../../../core/finding.ts';
+import type { FailedDelivery, RunDestination, RunRecord, RunWarning } from '../../../workers/run-record.ts';
+import { runTimeline, type RunTimeline } from '../plots/run-timeline.ts';
+import {
+  actionMark,
+  durationOf,
+  durationText,
+  momentOf,
+  momentOrNull,
+  plural,
+  sizeText,
+  statusMark,
+  type Mark,
+  type Moment,
+} from '../words.ts';
+
+export interface RunView {
+  id: string;
+  pipelineId: string;
+  status: Mark;
+  isOver: boolean;
+  trigger: string;
+  channel: string | null;
+  rerunOf: string | null;
+  traceId: string | null;
+  accepted: Moment;
+  finished: Moment | null;
+  duration: string | null;
+  waited: string | null;
+  timeline: RunTimeline;
+  progress: { stage: string; done: number; total: number; text: string } | null;
+  error: ErrorView | null;
+  destinations: DestinationRow[];
+  warnings: RunWarning[];
+  deliveries: (FailedDelivery & { updated: Moment })[];
+  deliveriesOmitted: number;
+}
+
+export interface ErrorView extends Pick<ErrorRecord, 'code' | 'message' | 'hint' | 'retryable'> {
+  findings: string[];
+}
+
+export interface DestinationRow {
+  id: string;
+  mark: Mark;
+  reason: string | null;
+  path: string | null;
+  release: string | null;
+  counts: string;
+  changes: { path: string; fate: string; why: string }[];
+  changesOmitted: number;
+  error: ErrorView | null;
+}
+
+const stages = {
+  preparing: 'looking at bundle and destinations',
+  writing: 'writing',
+  committing: 'putting in place',
+};
+const triggers = {
+  upload: 'an upload',
+  request: 'somebody who started it',
+  schedule: 'the schedule',
+  watch: 'a change of the source',
+};
+
+/**
+ * A run, with a row for each destination of the configuration from the beginning, so that nothing moves when
+ * one of them is done. Pure.
+ */
+export function runView(run: RunRecord, destinationIds: readonly string[], now: Date): RunView {
+  const duration = durationOf(run, now);
+  const begun = run.started_at ?? run.finished_at;
+  return {
+    id: run.run_id,
+    pipelineId: run.pipeline_id,
+    status: statusMark(run),
+    isOver: run.finished_at !== null,
+    trigger: triggers[run.triggered_by.kind],
+    channel: run.channel,
+    rerunOf: run.rerun_of,
+    traceId: run.trace_id,
+    accepted: momentOf(run.accepted_at),
+    finished: momentOrNull(run.finished_at),
+    duration: duration === null ? null : durationText(duration),
+    waited: begun === null ? null : durationText(Date.parse(begun) - Date.parse(run.accepted_at)),
+    timeline: runTimeline(run, now),
+    progress: progressOf(run),
+    error: run.error === null ? null : errorView(run.error),
+    destinations: rowsOf(run, destinationIds),
+    warnings: run.warnings,
+    deliveries: run.failed_deliveries.map((one) => ({ ...one, updated: momentOf(one.updated_at) })),
+    deliveriesOmitted: run.failed_deliveries_omitted,
+  };
+}
+
+export function errorView({ code, message, hint, retryable, findings }: ErrorRecord): ErrorView {
+  return { code, message, hint, retryable, findings: findings.map(describeFinding) };
+}
+
+function progressOf({ progress }: RunRecord): RunView['progress'] {
+  if (progress === null) return null;
+  const { stage, outputs_done, outputs_total, bytes_done, bytes_total } = progress;
+  return {
+    stage: stages[stage],
+    // What is written has no bytes where every output is empty.
+    done: bytes_total === 0 ? outputs_done : Math.min(bytes_done, bytes_total),
+    total: Math.max(1, bytes_total === 0 ? outputs_total : bytes_total),
+    text: `${outputs_done} of ${plural(outputs_total, 'output')}, ${sizeText(bytes_done)} of ${sizeText(bytes_total)}`,
+  };
+}
+
+function rowsOf(run: RunRecord, destinationIds: readonly string[]): DestinationRow[] {
+  const rows = run.destinations.map(rowOf);
+  const seen = new Set(rows.map(({ id }) => id));
+  const isOver = run.finished_at !== null;
+  const mark: Mark = isOver
+    ? { label: 'not reached', tone: 'neutral', symbol: '·' }
+    : { label: run.status === 'running' ? 'working' : 'waiting', tone: 'waiting', symbol: '…' };
+  const others = destinationIds.filter((id) => !seen.has(id)).map((id) => ({ ...emptyRow, id, mark }));
+  return [...rows, ...others];
+}
+
+const emptyRow: Omit<DestinationRow, 'id' | 'mark'> = {
+  ...{ reason: null, path: null, release: null, counts: '', changes: [], changesOmitted: 0, error: null },
+};
+
+function rowOf(one: RunDestination): DestinationRow {
+  return {
+    id: one.destination_id,
+    mark: actionMark(one),
+    reason: one.reason?.message ?? null,
+    path: one.destination_path,
+    release: one.release,
+    counts: countsOf(one),
+    changes: one.changes,
+    changesOmitted: one.changes_omitted,
+    error: one.error === null ? null : errorView(one.error),
+  };
+}
+
+function countsOf(one: RunDestination): string {
+  const parts: [number, string][] = [
+    [one.outputs_written, `written (${sizeText(one.bytes_written)})`],
+    [one.outputs_linked, 'linked'],
+    [one.outputs_kept, 'kept'],
+    [one.outputs_removed, 'removed'],
+  ];
+  return parts
+    .filter(([count]) => count > 0)
+    .map(([count, word]) => `${count} ${word}`)
+    .join(', ');
+}

@@ -1,0 +1,67 @@
+import type { Request, Response } from 'express';
+import { WaybillError } from '../../core/errors.ts';
+import { requestContext } from '../http/request/request-context.ts';
+import type { Handler } from '../http/route.ts';
+import type { ConsoleAccess, ConsoleParts } from './ports.ts';
+import { readForm, requireOwnSite, requireCsrf, type Form } from './form.ts';
+import { loginPath } from './paths.ts';
+import type { Visitor } from './session/sessions.ts';
+
+/** One request of somebody who is logged in. */
+export interface Visit<Params = Record<string, never>> {
+  req: Request<Params>;
+  res: Response;
+  visitor: Visitor;
+  /** By which the whole request is judged. */
+  access: ConsoleAccess;
+  parts: ConsoleParts;
+}
+
+/** Serves a page to whoever is logged in; everybody else is led to the login, and comes back afterwards. */
+export function page<Params>(
+  parts: ConsoleParts,
+  show: (visit: Visit<Params>) => Promise<void> | void,
+): Handler {
+  const handler = async (req: Request<Params>, res: Response): Promise<void> => {
+    const visitor = await visitorOf(req as Request, parts);
+    if (visitor === null) {
+      res.redirect(303, loginPath(parts.http.basePath, req.originalUrl));
+      return;
+    }
+    await show({ req, res, visitor, access: parts.configured.get(), parts });
+  };
+  return handler as Handler;
+}
+
+/**
+ * Does what a form asks for. It has to come from a page of this session: the cookie alone, which a browser
+ * sends with whatever asks for it, does nothing.
+ */
+export function action<Params>(
+  parts: ConsoleParts,
+  act: (visit: Visit<Params>, form: Form) => Promise<void>,
+): Handler {
+  const handler = async (req: Request<Params>, res: Response): Promise<void> => {
+    requireOwnSite(req);
+    const visitor = await requireVisitor(req as Request, parts);
+    const form = await readForm(req, res, parts);
+    requireCsrf(visitor, form.get('csrf'));
+    await act({ req, res, visitor, access: parts.configured.get(), parts }, form);
+  };
+  return handler as Handler;
+}
+
+/** Throws `unauthorized` for whoever is not logged in. */
+export async function requireVisitor(req: Request, parts: ConsoleParts): Promise<Visitor> {
+  const visitor = await visitorOf(req, parts);
+  if (visitor !== null) return visitor;
+  throw new WaybillError('unauthorized', 'nobody is logged in, or not any more', {
+    hint: 'log in, and do it again',
+  });
+}
+
+async function visitorOf(req: Request, { sessions }: ConsoleParts): Promise<Visitor | null> {
+  const visitor = await sessions.find(req);
+  if (visitor !== null) requestContext(req).fields['token_id'] = visitor.token.id;
+  return visitor;
+}

@@ -1,0 +1,106 @@
+import type { RunDestination, RunRecord, RunStatus } from '../../workers/run-record.ts';
+import { formatSize } from '../../core/settings/units.ts';
+
+/*
+ * How the console says what records hold: a word, a tone and a symbol for each state, so that nothing is told
+ * by its colour alone; times, ages, durations and sizes for people. Pure.
+ */
+
+export type Tone = 'success' | 'failure' | 'running' | 'waiting' | 'warning' | 'neutral';
+
+export interface Mark {
+  label: string;
+  tone: Tone;
+  symbol: string;
+}
+
+const statuses: Record<RunStatus, Mark> = {
+  accepted: { label: 'accepted', tone: 'waiting', symbol: '…' },
+  queued: { label: 'queued', tone: 'waiting', symbol: '…' },
+  running: { label: 'running', tone: 'running', symbol: '▸' },
+  succeeded: { label: 'succeeded', tone: 'success', symbol: '✓' },
+  failed: { label: 'failed', tone: 'failure', symbol: '✕' },
+};
+
+const actions: Record<RunDestination['action'], Mark> = {
+  publish_new: { label: 'published new', tone: 'success', symbol: '+' },
+  upsert_additive: { label: 'updated', tone: 'success', symbol: '↑' },
+  replace_catalog: { label: 'replaced', tone: 'success', symbol: '⇄' },
+  force_replace: { label: 'forced', tone: 'warning', symbol: '!' },
+  skip_same: { label: 'same', tone: 'neutral', symbol: '=' },
+  fail_unmanaged: { label: 'unmanaged', tone: 'failure', symbol: '✕' },
+  fail_conflict: { label: 'conflict', tone: 'failure', symbol: '✕' },
+  error: { label: 'error', tone: 'failure', symbol: '✕' },
+};
+
+export function statusMark({ status, error }: Pick<RunRecord, 'status' | 'error'>): Mark {
+  if (error?.code === 'cancelled') return { label: 'cancelled', tone: 'warning', symbol: '◼' };
+  return statuses[status];
+}
+
+/** An action that failed is a failure, whatever was planned. */
+export function actionMark({ action, error }: Pick<RunDestination, 'action' | 'error'>): Mark {
+  const mark = actions[action];
+  return error === null || mark.tone === 'failure' ? mark : { ...mark, tone: 'failure', symbol: '✕' };
+}
+
+/** `20 Nov 2026, 02:04:34 UTC`, with the machine's form beside it. */
+export interface Moment {
+  iso: string;
+  text: string;
+}
+
+export function momentOf(iso: string): Moment {
+  const at = new Date(iso);
+  const date = at.toLocaleDateString('en-GB', {
+    ...{ day: 'numeric', month: 'short', year: 'numeric', timeZone: 'UTC' },
+  });
+  return { iso, text: `${date}, ${at.toISOString().slice(11, 19)} UTC` };
+}
+
+export function momentOrNull(iso: string | null): Moment | null {
+  return iso === null ? null : momentOf(iso);
+}
+
+const minute = 60_000;
+const units: readonly [string, number][] = [
+  ['d', 24 * 60 * minute],
+  ['h', 60 * minute],
+  ['min', minute],
+];
+
+/** `3 h ago`; what is less than a minute old is `just now`, since pages do not count seconds. */
+export function ageText(iso: string, now: Date): string {
+  const ms = now.getTime() - Date.parse(iso);
+  const [name, size] = units.find(([, unit]) => Math.abs(ms) >= unit) ?? ['', 0];
+  if (name === '') return ms >= 0 ? 'just now' : 'in a moment';
+  const count = Math.floor(Math.abs(ms) / size);
+  return ms >= 0 ? `${count} ${name} ago` : `in ${count} ${name}`;
+}
+
+/** `120 ms`, `1.2 s`, `3 min 4 s`, `2 h 5 min`. */
+export function durationText(ms: number): string {
+  if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
+  if (ms < minute) return `${(ms / 1000).toFixed(1)} s`;
+  const seconds = Math.round(ms / 1000);
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+  return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
+}
+
+export function sizeText(bytes: number): string {
+  return formatSize(bytes);
+}
+
+/** Milliseconds from the start of the run to its end, or to now; null if it has not begun. */
+export function durationOf(
+  { started_at: start, finished_at: end }: Pick<RunRecord, 'started_at' | 'finished_at'>,
+  now: Date,
+): number | null {
+  if (start === null) return null;
+  return (end === null ? now.getTime() : Date.parse(end)) - Date.parse(start);
+}
+
+/** `1 run`, `2 runs`. */
+export function plural(count: number, noun: string): string {
+  return `${count.toLocaleString('en-GB')} ${noun}${count === 1 ? '' : 's'}`;
+}

@@ -1,0 +1,127 @@
+import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import * as tar from 'tar';
+import type { Page } from 'playwright-core';
+import { serve, type Served } from '../../src/cli/daemon/serve.ts';
+import { silentLog } from '../../src/core/log.ts';
+import type { RunRecord } from '../../src/workers/run-record.ts';
+import type { Lifetime } from './page-sets.ts';
+
+/** `operator` has every pipeline but `secret`, `guest` has `library` and may only read. */
+export const consoleTokens = {
+  operator: 'the-token-of-the-operator-of-all',
+  guest: 'the-token-of-a-guest-who-may-read',
+  admin: 'the-token-of-whoever-runs-the-daemon',
+};
+
+export interface ConsoleDaemon {
+  served: Served;
+  /** Ends with `/`. */
+  base: string;
+  /** Where everything is. */
+  root: string;
+  /** Uploads a bundle to `maps`; resolves with the record once the run is over. */
+  publish: (files: Record<string, string>, options?: PublishOptions) => Promise<RunRecord>;
+  follow: (runId: string) => Promise<RunRecord>;
+}
+
+interface PublishOptions {
+  name?: string;
+  created?: string;
+  pipeline?: string;
+}
+
+function configuration(queue: string): string {
+  return `
+upload_tokens:
+  - {id: operator, value_env: T_OPERATOR, pipelines: [maps, library, blocked]}
+  - {id: guest, value_env: T_GUEST, pipelines: [library], scopes: [read]}
+server:
+  http: {listen: "127.0.0.1:0"}
+  admin_token_env: T_ADMIN
+  staging: {directory: ./staging}
+  queue: ${queue}
+pipelines:
+  - id: maps
+    source: {backend: http_upload, max_upload_size: 50MiB}
+    destinations:
+      - {id: web, backend: local, path: ./public/web, mapping: preserve_relative, public_base_url: https://maps.example.org/}
+      - {id: site, backend: local, path: ./public/site, mapping: fixed, layout: releases}
+  - id: library
+    source: {backend: local, path: ./library}
+    schedule: "@daily"
+    destinations: [{id: shelf, backend: local, path: ./public/shelf}]
+  - id: blocked
+    source: {backend: local, path: ./library}
+    destinations: [{id: full, backend: local, path: ./public/full, mapping: fixed}]
+  - id: secret
+    source: {backend: http_upload}
+    destinations: [{id: vault, backend: local, path: ./public/vault}]
+`;
+}
+
+/** A daemon with something published, and one pipeline whose destination holds what nobody manages. */
+export async function startConsole(t: Lifetime, queue = '{driver: memory}'): Promise<ConsoleDaemon> {
+  const root = mkdtempSync(path.join(tmpdir(), 'waybill-console-'));
+  const configFile = path.join(root, 'waybill.yml');
+  for (const place of ['web', 'site', 'shelf', 'full', 'vault'])
+    mkdirSync(path.join(root, 'public', place), { recursive: true });
+  cpSync('examples/demo/bundles', path.join(root, 'library'), { recursive: true });
+  writeFileSync(path.join(root, 'public/full/index.html'), 'somebody else put this here');
+  writeFileSync(configFile, configuration(queue));
+  const { operator, guest, admin } = consoleTokens;
+  const env = { T_OPERATOR: operator, T_GUEST: guest, T_ADMIN: admin, HOME: root };
+  const served = await serve({ configFile, log: silentLog, env });
+  t.teardown(async () => {
+    await served.close();
+    rmSync(root, { recursive: true, force: true });
+  });
+  const base = served.url;
+  const follow = async (runId: string): Promise<RunRecord> => {
+    for (;;) {
+      const record = (await (await fetch(`${base}runs/${runId}?wait=30`)).json()) as RunRecord;
+      if (record.finished_at !== null) return record;
+    }
+  };
+  const publish: ConsoleDaemon['publish'] = async (files, options = {}) => {
+    const { name = 'session-1', created = '2026-11-20T01:02:03Z', pipeline = 'maps' } = options;
+    const response = await fetch(`${base}v1/pipelines/${pipeline}/upload`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${operator}`, 'content-type': 'application/x-tar' },
+      body: new Uint8Array(await packed(root, files, { name, created })),
+    });
+    if (response.status !== 202) throw new Error(await response.text());
+    return follow(((await response.json()) as { run_id: string }).run_id);
+  };
+  return { served, base, root, publish, follow };
+}
+
+/** A tar of these files and a manifest that lists them. */
+export async function packed(
+  root: string,
+  files: Record<string, string>,
+  { name, created }: { name: string; created: string },
+): Promise<Buffer> {
+  const directory = mkdtempSync(path.join(root, 'bundle-'));
+  const manifest = { schema_version: 1, name, created, files: Object.keys(files) };
+  for (const [file, text] of Object.entries({ ...files, 'manifest.json': JSON.stringify(manifest) })) {
+    mkdirSync(path.dirname(path.join(directory, file)), { recursive: true });
+    writeFileSync(path.join(directory, file), text);
+  }
+  const chunks: Buffer[] = [];
+  for await (const chunk of tar.create({ cwd: directory, portable: true }, [
+    'manifest.json',
+    ...Object.keys(files),
+  ]))
+    chunks.push(chunk);
+  return Buffer.concat(chunks);
+}
+
+/** As a person does it: opens the console, is asked for a token, and gets in. */
+export async function logIn(page: Page, base: string, token: string = consoleTokens.operator): Promise<void> {
+  await page.goto(`${base}console`);
+  await page.getByLabel('Token').fill(token);
+  await page.getByRole('button', { name: 'Log in' }).click();
+  await page.waitForURL(`${base}console`);
+}
