@@ -40,6 +40,11 @@ export const errorTable = {
   },
 
   // events
+  unreachable: {
+    retryable: true,
+    about:
+      'What the configuration names (a notifier, a collector of spans) cannot be reached, or not written to.',
+  },
   notifier_not_found: { retryable: false, about: 'No notifier of this id is configured.' },
   redelivery_running: {
     retryable: true,

@@ -18,16 +18,21 @@ export interface LoadOptions {
   home: string;
 }
 
+/** A valid configuration. */
+export interface Loaded {
+  config: Config;
+  warnings: Finding[];
+  /** Where a setting stands in the file; of one that is left to its default, what is around it. */
+  locate: (setting: KeyPath) => { pointer: string; line: number; column: number };
+}
+
 /**
  * Reads and checks a configuration file. Throws `config_unreadable` if the file cannot be read and
  * `config_invalid` with everything that is wrong in it (and the warnings) as findings, in the order of the
  * file. A finding's `pointer` is the key's path, like `pipelines[0].destinations[1].path`. No finding repeats
  * a value that may be a secret.
  */
-export async function loadConfig(
-  file: string,
-  options: LoadOptions,
-): Promise<{ config: Config; warnings: Finding[] }> {
+export async function loadConfig(file: string, options: LoadOptions): Promise<Loaded> {
   const bytes = await readFile(file);
   if (bytes === undefined)
     throw invalid(file, [problem(file, `the file is larger than ${maxBytes / 1024 / 1024} MiB`)]);
@@ -38,11 +43,7 @@ export async function loadConfig(
  * `loadConfig` without the file system: judges the bytes of `file`, against whose directory relative paths
  * are resolved.
  */
-export function parseConfig(
-  bytes: Uint8Array,
-  file: string,
-  { home }: LoadOptions,
-): { config: Config; warnings: Finding[] } {
+export function parseConfig(bytes: Uint8Array, file: string, { home }: LoadOptions): Loaded {
   const read = readYaml(bytes);
   if (!read.ok)
     throw invalid(
@@ -66,7 +67,11 @@ export function parseConfig(
 
   if (value === undefined || findings.some(({ severity }) => severity === 'error'))
     throw invalid(file, findings);
-  return { config: resolveConfig(value, { file: absolute, home }), warnings: findings };
+  return {
+    config: resolveConfig(value, { file: absolute, home }),
+    warnings: findings,
+    locate: (setting) => ({ pointer: keyPath(setting), ...yaml.locate(setting, 'value') }),
+  };
 }
 
 function validate(document: unknown): {

@@ -31,6 +31,12 @@ export interface SinkKind<
   secrets(settings: Resolved): string[];
   /** Loads the sink; nothing is connected to yet. Throws `secrets_invalid`. */
   open(settings: Resolved, context: SinkContext): Promise<Sink>;
+  /**
+   * Whether its events would arrive, as far as can be told without sending one and without leaving anything
+   * behind: returns what was found, as half a sentence. Throws `secrets_invalid`, and
+   * `unreachable` with what to do.
+   */
+  reach(settings: Resolved, context: SinkContext & { signal: AbortSignal }): Promise<string>;
 }
 
 export interface SinkContext {

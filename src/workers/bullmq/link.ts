@@ -26,6 +26,8 @@ export interface LinkOptions {
   urlEnv: string;
   log: Log;
   clock: Clock;
+  /** How long Redis may be away at first, in milliseconds; ten seconds unless given. */
+  withinMs?: number;
 }
 
 const firstConnectionMs = 10_000;
@@ -38,12 +40,18 @@ const passing =
 
 /**
  * Connects, and checks that this Redis keeps its data. Throws `secrets_invalid` if the URL is malformed,
- * `queue_unavailable` if nothing answers within ten seconds, and `config_invalid` if Redis would evict data.
+ * `queue_unavailable` if nothing answers in time, and `config_invalid` if Redis would evict data.
  *
  * A call fails at once while the connection is down, and is not repeated if the connection breaks before the
  * answer: the caller knows what is safe to repeat.
  */
-export async function linkRedis({ url, urlEnv, log, clock }: LinkOptions): Promise<RedisLink> {
+export async function linkRedis({
+  url,
+  urlEnv,
+  log,
+  clock,
+  withinMs = firstConnectionMs,
+}: LinkOptions): Promise<RedisLink> {
   checkUrl(url, urlEnv);
   const open = (): Redis =>
     new Redis(url, {
@@ -107,7 +115,7 @@ export async function linkRedis({ url, urlEnv, log, clock }: LinkOptions): Promi
     close,
   };
   try {
-    await connected(redis, clock, () => lastFailure, urlEnv);
+    await connected(redis, clock, withinMs, () => lastFailure, urlEnv);
     await checkServer(link, log);
   } catch (error) {
     close();
@@ -148,11 +156,12 @@ function checkUrl(url: string, urlEnv: string): void {
 async function connected(
   redis: Redis,
   clock: Clock,
+  withinMs: number,
   lastFailure: () => string,
   urlEnv: string,
 ): Promise<void> {
   const ready = new Promise<boolean>((resolve) => {
-    const timeout = clock.timeout(firstConnectionMs, () => resolve(false));
+    const timeout = clock.timeout(withinMs, () => resolve(false));
     redis.once('ready', () => {
       timeout.cancel();
       resolve(true);

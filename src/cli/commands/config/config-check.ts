@@ -1,29 +1,32 @@
 import { homedir } from 'node:os';
 import path from 'node:path';
 import type { Config } from '../../../core/config/config.ts';
-import { loadConfig } from '../../../core/config/load.ts';
-import { loadSecrets } from '../../../core/secrets.ts';
+import { loadConfig, type Loaded } from '../../../core/config/load.ts';
+import { loadSecrets, type Secrets } from '../../../core/secrets.ts';
 import { referencedSecrets } from '../../../core/config/secret-references.ts';
 import { requireStrongTokens } from '../../../core/config/weak-tokens.ts';
 import { WaybillError } from '../../../core/errors.ts';
 import { finding, type Finding } from '../../../core/finding.ts';
 import type { ConfiguredOptions } from '../../options.ts';
 import { exitCodes } from '../../exit-codes.ts';
+import type { Tried } from './probe/trial.ts';
 import { lookAround } from './surroundings.ts';
 import { makeOutput, plural, printError, type Output } from '../../output.ts';
 
-export type CheckOptions = Pick<ConfiguredOptions, 'config' | 'format' | 'color'>;
+export type CheckOptions = Pick<ConfiguredOptions, 'config' | 'format' | 'color'> & { probe: boolean };
 
 /**
  * `waybill config check`: everything that is wrong is told, in the file, in the secrets directory and around
  * it, and is an error (exit code 2). What may be otherwise on the machine that the daemon runs on, such as
- * secrets and sources that are missing here, is a warning.
+ * secrets and sources that are missing here, is a warning. With `probe` all that the file names is tried, and
+ * what fails is an error (exit code 1).
  */
 export async function checkConfig(options: CheckOptions): Promise<number> {
   const output = makeOutput({ json: options.format === 'json', color: options.color });
   try {
-    report(output, await check(options.config));
-    return 0;
+    const checked = await check(options.config, options.probe);
+    await report(output, checked, options.config);
+    return checked.probes?.some((each) => each.error !== null) === true ? 1 : 0;
   } catch (error) {
     if (!output.isJson || !(error instanceof WaybillError)) throw error;
     const findings = error.findings.length > 0 ? error.findings : [asFinding(error, options.config)];
@@ -33,6 +36,7 @@ export async function checkConfig(options: CheckOptions): Promise<number> {
       pipelines: [],
       errors: findings.filter(({ severity }) => severity === 'error'),
       warnings: findings.filter(({ severity }) => severity === 'warning'),
+      probes: null,
       next: error.hint ?? null,
     });
     printError(error, { color: options.color, json: false });
@@ -43,32 +47,45 @@ export async function checkConfig(options: CheckOptions): Promise<number> {
 interface Checked {
   config: Config;
   warnings: Finding[];
+  /** Null: nothing was tried. */
+  probes: Tried[] | null;
 }
 
-async function check(file: string): Promise<Checked> {
-  const { config, warnings } = await loadConfig(file, { home: homedir() });
+async function check(file: string, probe: boolean): Promise<Checked> {
+  const loaded = await loadConfig(file, { home: homedir() });
+  const { config } = loaded;
   const secrets = await loadSecrets({ directory: config.secrets.directory, env: process.env });
   requireStrongTokens(config.uploadTokens, secrets);
+  const probes = probe ? await probesOf(loaded, secrets) : null;
+  const isTold = (name: string): boolean =>
+    probes?.some(({ error }) => error?.message.includes(` ${name}`) === true) === true;
   const missing = referencedSecrets(config, everything)
-    .filter(({ name }) => secrets.get(name) === undefined)
+    .filter(({ name }) => secrets.get(name) === undefined && !isTold(name))
     .map(({ name, neededBy }) =>
       finding('warning', 'secret_missing', `${name} is not set here; ${neededBy} needs it`),
     );
-  return {
-    config,
-    warnings: [...warnings, ...secrets.warnings, ...missing, ...(await lookAround(config, file))],
-  };
+  // What was tried needs no guess.
+  const seen = probe ? [] : await lookAround(loaded, file);
+  return { config, warnings: [...loaded.warnings, ...secrets.warnings, ...missing, ...seen], probes };
 }
 
-function report(output: Output, { config, warnings }: Checked): void {
+async function probesOf(loaded: Loaded, secrets: Secrets): Promise<Tried[]> {
+  const { probeConfiguration } = await import('./probe/probe-configuration.ts');
+  return probeConfiguration(loaded, secrets);
+}
+
+async function report(output: Output, { config, warnings, probes }: Checked, given: string): Promise<void> {
   const { file } = config;
   if (output.isJson) {
     const pipelines = config.pipelines.map(({ id }) => id);
-    output.json('config-check', { valid: true, file, pipelines, errors: [], warnings, next: null });
+    output.json('config-check', { valid: true, file, pipelines, errors: [], warnings, probes, next: null });
     return;
   }
   for (const warning of warnings) output.warn(warning);
   output.data(`${output.style.green('valid')}  ${file}  ${plural(config.pipelines.length, 'pipeline')}`);
+  if (probes === null) return;
+  const { printTried } = await import('./probe/probe-configuration.ts');
+  printTried(probes, given, output);
 }
 
 function asFinding({ code, message }: WaybillError, file: string): Finding {

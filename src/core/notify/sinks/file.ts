@@ -1,5 +1,7 @@
-import { constants } from 'node:fs';
-import { open } from 'node:fs/promises';
+import { constants, existsSync } from 'node:fs';
+import { access, open, stat } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { WaybillError } from '../../errors.ts';
 import { resolvePath } from '../../settings/values.ts';
 import type { SinkKind } from '../sink-kind.ts';
 import type { Sink } from '../sink.ts';
@@ -24,7 +26,30 @@ export const fileKind: SinkKind<'file', FileSettings, FileSettings> = {
   resolve: ({ path }, base) => ({ kind: 'file', path: resolvePath(path, base) }),
   secrets: () => [],
   open: async ({ path }) => fileSink(path),
+  reach: async ({ path }) => reachFile(path),
 };
+
+/** Whether the file can be opened for appending or, where it is not there, made. */
+async function reachFile(path: string): Promise<string> {
+  const isThere = existsSync(path);
+  const place = isThere ? path : dirname(path);
+  try {
+    await access(place, isThere ? constants.W_OK : constants.W_OK | constants.X_OK);
+  } catch (cause) {
+    const code = cause instanceof Error && 'code' in cause ? String(cause.code) : 'unknown error';
+    throw new WaybillError('unreachable', `"${place}" cannot be written (${code})`, {
+      hint:
+        code === 'ENOENT'
+          ? `make the directory: mkdir -p ${place}`
+          : 'let the user that waybill runs as write there',
+      cause,
+    });
+  }
+  if (!isThere) return 'is not there, and can be made';
+  if ((await stat(path)).isDirectory())
+    throw new WaybillError('unreachable', `"${path}" is a directory`, { hint: 'name a file in it' });
+  return 'may be written';
+}
 
 /** What passes by itself: a full disk, too many files open, a network file system that is away. */
 const passing = new Set([

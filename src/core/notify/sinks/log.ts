@@ -15,6 +15,7 @@ export const logKind: SinkKind<'log', LogSettings, LogSettings> = {
   resolve: () => ({ kind: 'log' }),
   secrets: () => [],
   open: async (_settings, { log }) => logSink(log),
+  reach: async () => 'goes to the log',
 };
 
 /** Events as lines of the log, at level info, whole under the key `event`. */

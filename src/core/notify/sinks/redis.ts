@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis';
 import { WaybillError } from '../../errors.ts';
 import { resolveDuration } from '../../settings/values.ts';
-import { timeoutSetting, type SinkKind } from '../sink-kind.ts';
+import { timeoutSetting, type SinkContext, type SinkKind } from '../sink-kind.ts';
 import type { Sink } from '../sink.ts';
 
 interface RedisDocument {
@@ -41,17 +41,30 @@ export const redisKind: SinkKind<'redis', RedisDocument, RedisSettings> = {
     timeoutMs: resolveDuration(timeout),
   }),
   secrets: ({ redisUrlEnv }) => [redisUrlEnv],
-  open: async ({ redisUrlEnv, channel, timeoutMs }, { secrets, neededBy }) => {
-    const url = secrets.require(redisUrlEnv, neededBy);
-    if (!URL.canParse(url) || !/^rediss?:$/.test(new URL(url).protocol))
-      throw new WaybillError(
-        'secrets_invalid',
-        `the secret ${redisUrlEnv}, needed by ${neededBy}, is not a URL of Redis`,
-        { hint: 'it looks like redis://user:password@host:6379/0, or rediss:// for TLS' },
-      );
-    return redisSink({ url, channel, timeoutMs });
+  open: async (settings, context) => redisSink({ ...settings, url: urlOf(settings, context) }),
+  reach: async (settings, context) => {
+    const client = await connect(urlOf(settings, context), settings.timeoutMs, () => undefined).catch(
+      (error: unknown) => {
+        throw new WaybillError('unreachable', reasonOf(error).reason, {
+          hint: `start Redis, or correct the URL in ${settings.redisUrlEnv}`,
+          cause: error,
+        });
+      },
+    );
+    client.disconnect();
+    return 'reached, and logged in to';
   },
 };
+
+function urlOf({ redisUrlEnv }: RedisSettings, { secrets, neededBy }: SinkContext): string {
+  const url = secrets.require(redisUrlEnv, neededBy);
+  if (URL.canParse(url) && /^rediss?:$/.test(new URL(url).protocol)) return url;
+  throw new WaybillError(
+    'secrets_invalid',
+    `the secret ${redisUrlEnv}, needed by ${neededBy}, is not a URL of Redis`,
+    { hint: 'it looks like redis://user:password@host:6379/0, or rediss:// for TLS' },
+  );
+}
 
 /** Events as messages on a channel of Redis: who does not listen just then does not get them. */
 export function redisSink({
@@ -68,20 +81,9 @@ export function redisSink({
   const connection = async (): Promise<Redis> => {
     if (connected?.status === 'ready') return connected;
     connected?.disconnect();
-    const { Redis: Client } = await import('ioredis');
-    // Trying again is the delivery's affair.
-    const client = new Client(url, {
-      lazyConnect: true,
-      enableOfflineQueue: false,
-      maxRetriesPerRequest: 0,
-      retryStrategy: () => null,
-      connectTimeout: timeoutMs,
-    });
-    // What connects or publishes reports the reason; an error event without a listener ends the process.
-    client.on('error', (error: unknown) => (lastError = error));
-    connected = client;
-    await client.connect();
-    return client;
+    connected = undefined;
+    connected = await connect(url, timeoutMs, (error) => (lastError = error));
+    return connected;
   };
   return {
     concurrency: 1,
@@ -97,6 +99,32 @@ export function redisSink({
     },
     close: async () => connected?.disconnect(),
   };
+}
+
+/** Throws the first error of the connection; later ones go to `onError`. */
+async function connect(url: string, timeoutMs: number, onError: (error: unknown) => void): Promise<Redis> {
+  const { Redis: Client } = await import('ioredis');
+  // Trying again is the delivery's affair.
+  const client = new Client(url, {
+    lazyConnect: true,
+    enableOfflineQueue: false,
+    maxRetriesPerRequest: 0,
+    retryStrategy: () => null,
+    connectTimeout: timeoutMs,
+  });
+  let first: unknown;
+  // What connects or publishes reports the reason; an error event without a listener ends the process.
+  client.on('error', (error: unknown) => {
+    first ??= error;
+    onError(error);
+  });
+  try {
+    await client.connect();
+    return client;
+  } catch (error) {
+    client.disconnect();
+    throw first ?? error;
+  }
 }
 
 // Whole messages and the errors themselves may hold the password.

@@ -3,6 +3,8 @@ import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { isIP, type LookupFunction } from 'node:net';
 import type { Clock } from '../../clock.ts';
+import { WaybillError } from '../../errors.ts';
+import { reachServer } from '../../reach-server.ts';
 import { parseRetryAfter } from '../../retry-after.ts';
 import { refusedAddress } from '../address-policy.ts';
 import { signedHeaders, type SigningKey } from '../signature.ts';
@@ -61,6 +63,25 @@ export function webhookSink(options: WebhookOptions): Sink {
     },
     close: async () => agent.destroy(),
   };
+}
+
+/** Connects to the host of a webhook and hangs up. Throws `unreachable`. */
+export async function reachWebhook(
+  { url, allowAddresses }: Pick<WebhookOptions, 'url' | 'allowAddresses'>,
+  signal: AbortSignal,
+): Promise<string> {
+  const target = new URL(url);
+  try {
+    await reachServer(target, { signal, lookup: guarded(systemLookup, allowAddresses) });
+    return `connected to ${target.origin}; nothing was sent (waybill notify test sends an event)`;
+  } catch (error) {
+    signal.throwIfAborted();
+    const { reason } = notThere(error instanceof Error ? error : new Error(String(error)));
+    throw new WaybillError('unreachable', `${target.origin}: ${reason}`, {
+      hint: 'start the receiver, or correct the URL; a private certificate authority goes into NODE_EXTRA_CA_CERTS',
+      cause: error,
+    });
+  }
 }
 
 class RefusedAddress extends Error {

@@ -50,6 +50,11 @@ export const webhookKind: SinkKind<'webhook', WebhookDocument, WebhookSettings> 
   }),
   secrets: ({ secretEnv }) => [secretEnv],
   open,
+  reach: async (settings, { signal, ...context }) => {
+    await (await open(settings, context)).close();
+    const { reachWebhook } = await import('./webhook-sender.ts');
+    return reachWebhook(settings, signal);
+  },
 };
 
 function settings(kinds: Kinds): Settings {

@@ -53,6 +53,33 @@ export function createTextRenderer(baseDir: string): TextRenderer {
   };
 }
 
+/**
+ * Reads and compiles the templates of these names, without rendering any. Returns those that are missing.
+ * Throws `template_error` for the first that cannot be read or compiled.
+ */
+export async function missingTemplates(baseDir: string, names: readonly string[]): Promise<string[]> {
+  const missing: string[] = [];
+  for (const name of names) {
+    const file = join(baseDir, `${name}.txt.tmpl`);
+    try {
+      compile(await readFile(file, 'utf8'), file);
+    } catch (cause) {
+      if (cause instanceof Error && 'code' in cause && cause.code === 'ENOENT') missing.push(name);
+      else
+        throw new WaybillError('template_error', `${file}: ${firstLine(cause)}`, {
+          hint: 'mend the template; docs/weather.md says what it is given',
+          cause,
+        });
+    }
+  }
+  return missing;
+}
+
+function firstLine(thrown: unknown): string {
+  const [line = ''] = (thrown instanceof Error ? thrown.message : String(thrown)).split('\n');
+  return line;
+}
+
 function compile(source: string, filename: string): (locals: object) => string {
   // Text is not HTML: nothing is escaped. The options are fixed, so that no request reaches them.
   const escape = (value: string | number | boolean | null | undefined): string => String(value ?? '');

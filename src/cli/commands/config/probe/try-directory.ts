@@ -1,0 +1,92 @@
+import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs';
+import path from 'node:path';
+import { WaybillError } from '../../../../core/errors.ts';
+import { formatSize } from '../../../../core/settings/units.ts';
+import { requireMakeableRoot } from '../../../../core/storage/local/root.ts';
+import { describeOwner, whoTries } from './owner.ts';
+
+/** Errors of this machine begin with it, and need not: the path says where it is. */
+const label = 'here';
+
+/**
+ * Whether files can be made in a directory, which need not be there yet. Nothing is written. Returns what was
+ * found. Throws `storage_*` errors that name the first component at fault, and whose it is.
+ *
+ * @param leastRoom bytes that have to be free
+ */
+export function tryWritableDirectory(directory: string, { leastRoom = 0 } = {}): string {
+  const there = nearestExisting(directory);
+  try {
+    requireMakeableRoot({ label }, directory, { makes: true });
+    if (there === directory) accessSync(directory, constants.W_OK | constants.X_OK);
+  } catch (error) {
+    throw ofWhom(denied(error, directory), there);
+  }
+  const { bavail, bsize, type } = statfsSync(there);
+  const free = bavail * bsize;
+  if (free < leastRoom)
+    throw new WaybillError(
+      'insufficient_storage',
+      `${there} has ${formatSize(free)} free, and ${formatSize(leastRoom)} are needed`,
+      { hint: 'make room on that disk' },
+    );
+  const room = `${formatSize(free)} free${type === memoryFileSystem ? ', in memory' : ''}`;
+  if (there === directory) return `may be written; ${describeOwner(there)}; ${room}`;
+  return `is not there, and can be made: ${there} ${describeOwner(there)}; ${room}`;
+}
+
+/** `f_type` of tmpfs: what is there is gone with a restart of the machine. */
+const memoryFileSystem = 0x01021994;
+
+/** Whether a directory is there and can be listed. As above. */
+export function tryReadableDirectory(directory: string): string {
+  const there = nearestExisting(directory);
+  if (there !== directory)
+    throw new WaybillError('storage_not_found', `${directory} is not there`, {
+      hint: `make it (mkdir -p ${directory}), or correct the path`,
+    });
+  if (!statSync(directory).isDirectory())
+    throw new WaybillError('storage_permanent', `${directory} is not a directory`, {
+      hint: 'name a directory: move the file away, or correct the path',
+    });
+  try {
+    accessSync(directory, constants.R_OK | constants.X_OK);
+  } catch (cause) {
+    const what = `${directory} may not be read by ${whoTries()}`;
+    throw ofWhom(
+      new WaybillError('storage_denied', `${label}: ${what}`, {
+        hint: `let ${whoTries()}, or whoever the daemon runs as, read it`,
+        cause,
+      }),
+      there,
+    );
+  }
+  return `may be read; ${describeOwner(directory)}`;
+}
+
+/** The place itself, or the nearest directory above it that exists. */
+function nearestExisting(place: string): string {
+  for (let each = place; ; each = path.dirname(each)) if (existsSync(each) || each === '/') return each;
+}
+
+function denied(error: unknown, place: string): unknown {
+  if (error instanceof WaybillError) return error;
+  const code = (error as NodeJS.ErrnoException).code;
+  const what =
+    code === 'EROFS'
+      ? `${place} is on a file system that is mounted read-only`
+      : `${place} may not be written by ${whoTries()}`;
+  const hint =
+    code === 'EROFS'
+      ? 'mount it for writing, or name another place; under systemd, add it to ReadWritePaths='
+      : `let ${whoTries()}, or whoever the daemon runs as, write there`;
+  return new WaybillError('storage_denied', `${label}: ${what}`, { hint, cause: error });
+}
+
+/** Says of whom the place is, where that is what decides. */
+function ofWhom(error: unknown, there: string): unknown {
+  if (!(error instanceof WaybillError)) return error;
+  const { code, hint = 'correct the path' } = error;
+  const owner = code === 'storage_denied' ? `: ${there} ${describeOwner(there)}` : '';
+  return new WaybillError(code, `${error.message.slice(label.length + 2)}${owner}`, { hint, cause: error });
+}

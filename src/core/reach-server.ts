@@ -1,0 +1,40 @@
+import { connect as connectPlain, isIP, type LookupFunction, type Socket } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+import { onAbort } from './on-abort.ts';
+
+/**
+ * Connects to the server of a URL (http, https, redis, rediss), with TLS where the URL says so, and hangs up.
+ * Nothing is asked of it. Throws the error of the connection, such as ECONNREFUSED or that of a certificate,
+ * or the reason of the signal.
+ */
+export async function reachServer(
+  url: URL,
+  { signal, lookup }: { signal: AbortSignal; lookup?: LookupFunction },
+): Promise<void> {
+  const isTls = url.protocol === 'https:' || url.protocol === 'rediss:';
+  const host = url.hostname.replace(/^\[|\]$/g, '');
+  const port = url.port === '' ? (defaultPorts[url.protocol] ?? 80) : Number(url.port);
+  const options = { host, port, ...(lookup === undefined ? {} : { lookup }) };
+  return new Promise((resolve, reject) => {
+    const socket: Socket = isTls
+      ? connectTls({ ...options, ...(isIP(host) === 0 ? { servername: host } : {}) })
+      : connectPlain(options);
+    const release = onAbort(signal, () => socket.destroy(signal.reason as Error));
+    socket
+      .once(isTls ? 'secureConnect' : 'connect', () => {
+        resolve();
+        socket.end();
+      })
+      // Also after it was met: a server may find it rude that it is asked nothing.
+      .on('error', reject)
+      .on('close', release)
+      .resume();
+  });
+}
+
+const defaultPorts: Readonly<Record<string, number>> = {
+  'http:': 80,
+  'https:': 443,
+  'redis:': 6379,
+  'rediss:': 6379,
+};
