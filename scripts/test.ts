@@ -22,6 +22,7 @@ import { availableParallelism } from 'node:os';
 import path from 'node:path';
 import { installMissing, missingPackages, MissingService } from '../test/services/debian.ts';
 import { needsOf, type NeedName } from '../test/services/needs.ts';
+import { forgetFoundRows, foundTables } from './matrices/matrices.ts';
 import { bundle } from './test/bundle.ts';
 import { closureOf } from './test/closure.ts';
 import { report, type Progress } from './test/report.ts';
@@ -47,6 +48,7 @@ chmodSync(workspace, 0o755);
 mkdirSync('.tap', { recursive: true });
 const bundles = mkdtempSync('.tap/bundles-');
 const done: FileResult[] = [];
+forgetFoundRows();
 const removeWorkspaces = (): void => {
   for (const directory of [workspace, memory, bundles])
     if (directory !== undefined) rmSync(directory, { recursive: true, force: true });
@@ -122,6 +124,7 @@ function conclude(ended: readonly FileResult[]): number {
     for (const { name, detail } of skipped) console.log(`SKIPPED  ${file} › ${name}: ${detail}`);
   console.log('');
   for (const line of results.flatMap(({ told }) => told).sort()) console.log(line);
+  for (const table of foundTables()) console.log(`\n${table}\n`);
   console.log(`seed ${seed}: WAYBILL_TEST_SEED=${seed} npm test draws the same samples`);
   saveTimes(results);
   console.log(`\n${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`);

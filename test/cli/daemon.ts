@@ -11,14 +11,18 @@ export interface Daemon {
   process: ChildProcess;
 }
 
-/** Starts `waybill serve -c c.yml`, of this build or `file`, in `place`, and resolves when it listens. */
+/**
+ * Starts `waybill serve -c c.yml`, of this build or `file`, in `place`, on this Node.js or `node`, and
+ * resolves when it listens.
+ */
 export async function startDaemon(
   t: Pick<Test, 'teardown'>,
   place: string,
   env: Record<string, string>,
   file = program,
+  node = process.execPath,
 ): Promise<Daemon> {
-  const child = spawn(process.execPath, [file, 'serve', '-c', 'c.yml'], {
+  const child = spawn(node, [file, 'serve', '-c', 'c.yml'], {
     cwd: place,
     env: { PATH: process.env['PATH'], ...env },
     stdio: ['ignore', 'ignore', 'pipe'],

@@ -1,0 +1,134 @@
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+
+/** What the tests tried on something that we did not make, e.g. one release of Node.js. */
+export interface MatrixRow {
+  /** What was tried, by which the row is known, e.g. `20` or `OpenSSH`. */
+  readonly subject: string;
+  /** The version that was tried, e.g. `20.19.0`. It may differ from machine to machine. */
+  readonly version: string;
+  /** What was found, by the heading of its column, e.g. `{upload: 'yes', 'scene map': 'yes'}`. */
+  readonly found: Readonly<Record<string, string>>;
+}
+
+interface Matrix {
+  /** The heading of the column of subjects. */
+  readonly subjects: string;
+  /** The page that shows it, between two lines `<!-- matrix NAME -->` and `<!-- end of matrix -->`. */
+  readonly page: string;
+}
+
+export const matrices = {
+  'node-releases': { subjects: 'Node.js', page: 'docs/servers.md' },
+  's3-servers': { subjects: 'S3 server', page: 'docs/servers.md' },
+  'sftp-servers': { subjects: 'SFTP server', page: 'docs/servers.md' },
+} as const satisfies Record<string, Matrix>;
+
+export type MatrixName = keyof typeof matrices;
+
+/** What the tests of this clone found last, a file a row: test files run side by side. */
+const foundIn = '.tap/matrices';
+/** What the pages show. Nobody edits it: `npm run generate` writes it from what was found. */
+const keptIn = 'test/matrices';
+
+const names = Object.keys(matrices) as MatrixName[];
+const bySubject = new Intl.Collator('en', { numeric: true });
+
+/** Rows of what was found or kept, by subject; none if there are none. */
+export function foundRows(name: MatrixName): MatrixRow[] {
+  const directory = path.join(foundIn, name);
+  const rows = filesOf(directory).map((file) => readJson(path.join(directory, file)) as MatrixRow);
+  return sorted(rows);
+}
+
+export function keptRows(name: MatrixName): MatrixRow[] {
+  return filesOf(keptIn).includes(`${name}.json`)
+    ? (readJson(path.join(keptIn, `${name}.json`)) as MatrixRow[])
+    : [];
+}
+
+export function writeFoundRow(name: MatrixName, row: MatrixRow): void {
+  const directory = path.join(foundIn, name);
+  mkdirSync(directory, { recursive: true });
+  writeFileSync(path.join(directory, `${encodeURIComponent(row.subject)}.json`), JSON.stringify(row));
+}
+
+/** Before tests run, so that what they find is theirs. */
+export function forgetFoundRows(): void {
+  rmSync(foundIn, { recursive: true, force: true });
+}
+
+/** The kept rows with those found since in their place, as the text of the file that keeps them. */
+export function keepFoundRows(): { file: string; text: string }[] {
+  return names.flatMap((name) => {
+    const found = foundRows(name);
+    const subjects = new Set(found.map(({ subject }) => subject));
+    const rows = [...keptRows(name).filter(({ subject }) => !subjects.has(subject)), ...found];
+    if (rows.length === 0) return [];
+    return [{ file: `${keptIn}/${name}.json`, text: `${JSON.stringify(sorted(rows), null, 2)}\n` }];
+  });
+}
+
+/** A table in Markdown, aligned as prettier does, which is also how it is printed. */
+export function matrixTable(name: MatrixName, rows: readonly MatrixRow[]): string {
+  const columns = [...new Set(rows.flatMap(({ found }) => Object.keys(found)))];
+  const cells = [
+    [matrices[name].subjects, 'tried with', ...columns],
+    ...rows.map(({ subject, version, found }) => [
+      subject,
+      version,
+      ...columns.map((key) => found[key] ?? '–'),
+    ]),
+  ].map((line) => line.map((cell) => cell.replaceAll('|', '\\|')));
+  const widths = (cells[0] ?? []).map((_, column) =>
+    Math.max(3, ...cells.map((line) => (line[column] ?? '').length)),
+  );
+  const line = (texts: readonly string[]): string =>
+    `| ${texts.map((text, column) => text.padEnd(widths[column] ?? 0)).join(' | ')} |`;
+  const [head = [], ...body] = cells;
+  return [line(head), line(widths.map((width) => '-'.repeat(width))), ...body.map(line)].join('\n');
+}
+
+/** The page with the tables that belong on it made anew from what is kept. */
+export function withMatrices(page: string, text: string): string {
+  const end = '<!-- end of matrix -->';
+  return names
+    .filter((name) => matrices[name].page === page && keptRows(name).length > 0)
+    .reduce((all, name) => {
+      const begin = `<!-- matrix ${name} -->`;
+      const [before, rest] = all.split(begin);
+      const at = rest?.indexOf(end) ?? -1;
+      if (rest === undefined || at === -1) throw new Error(`${page} lacks the lines ${begin} and ${end}`);
+      return `${before}${begin}\n\n${matrixTable(name, keptRows(name))}\n\n${rest.slice(at)}`;
+    }, text);
+}
+
+/** Pages that have tables of what was tried. */
+export function matrixPages(): string[] {
+  return [...new Set(names.filter((name) => keptRows(name).length > 0).map((name) => matrices[name].page))];
+}
+
+/** The tables of what the tests found, to be printed at their end; empty if they tried nothing. */
+export function foundTables(): string[] {
+  return names.flatMap((name) => {
+    const rows = foundRows(name);
+    return rows.length === 0 ? [] : [matrixTable(name, rows)];
+  });
+}
+
+function sorted(rows: readonly MatrixRow[]): MatrixRow[] {
+  return rows.toSorted((a, b) => bySubject.compare(a.subject, b.subject));
+}
+
+function filesOf(directory: string): string[] {
+  try {
+    return readdirSync(directory).filter((name) => name.endsWith('.json'));
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return [];
+    throw error;
+  }
+}
+
+function readJson(file: string): unknown {
+  return JSON.parse(readFileSync(file, 'utf8'));
+}
