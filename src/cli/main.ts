@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+import './refuse-platform.ts';
 import { CommanderError } from 'commander';
 import { asWaybillError, type WaybillError } from '../core/errors.ts';
 import { exitCodes } from './exit-codes.ts';

@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+import './refuse-platform.ts';
 import { parseArgs } from 'node:util';
 import { singleDashConfig } from './single-dash-config.ts';
 

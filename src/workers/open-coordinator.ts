@@ -46,8 +46,21 @@ export async function openConfiguredStore({
 }: Pick<CoordinatorOptions, 'config' | 'clock' | 'log'> & OnDropped): Promise<QueueStore | null> {
   const { queue, staging } = config.server;
   if (queue.driver !== 'embedded') return null;
-  const { openQueueStore } = await import('./embedded/queue-store.ts');
+  const { openQueueStore } = await import('./embedded/queue-store.ts').catch((error: unknown) => {
+    throw withoutLmdb(error);
+  });
   return openQueueStore({ directory: queue.directory, staging: staging.directory, clock, log, onDropped });
+}
+
+/** LMDB comes as machine code, and not for each platform that has Node.js. */
+function withoutLmdb(error: unknown): unknown {
+  const { message } = error instanceof Error ? error : { message: '' };
+  const [, platform, arch] = /No native build was found for platform=(\S+) arch=(\S+)/.exec(message) ?? [];
+  if (platform === undefined) return error;
+  return new WaybillError('queue_unusable', `there is no embedded queue on ${platform} ${arch}`, {
+    cause: error,
+    hint: 'install waybill with optional packages and for the platform that it runs on, or set server.queue to {driver: memory} or {driver: bullmq, …}',
+  });
 }
 
 interface OnDropped {

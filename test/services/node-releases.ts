@@ -10,7 +10,7 @@ export const nodeReleases = ['20.19.0', '22.23.3', '24.21.0', '26.9.0'] as const
 const cache = path.resolve('node_modules/.cache/node-releases');
 
 /** The program of a release of Node.js, from npm's package of it, which is installed where it is missing. */
-export async function nodeProgram(release: (typeof nodeReleases)[number]): Promise<string> {
+export async function nodeProgram(release: string): Promise<string> {
   const name = `node-${process.platform}-${process.arch}`;
   const place = path.join(cache, release);
   const program = path.join(place, 'node_modules', name, 'bin/node');
