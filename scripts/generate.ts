@@ -6,7 +6,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { openApiDocument } from '../src/api/openapi/document.ts';
 import { routes } from '../src/api/routes.ts';
-import { serviceUnit, type UnitSettings } from '../src/cli/commands/init/unit.ts';
+import { serviceUnit, socketUnit, type UnitSettings } from '../src/cli/commands/init/unit.ts';
 import { configJsonSchema } from '../src/core/config/json-schema.ts';
 import { apiTypes } from './api-types.ts';
 import { withCliReference } from './cli-reference.ts';
@@ -38,6 +38,7 @@ const generated: Generated[] = [
   unit('waybill-worker', 'worker'),
   unit('waybill-weather', 'weather'),
   unit('waybill-weather-feed', 'weather feed'),
+  { file: 'deploy/systemd/waybill.socket', make: () => socketUnit('127.0.0.1:8080') },
   ...manPages().map(({ name, text }) => ({ file: `man/${name}`, make: () => text })),
   { file: 'docs/cli.md', make: () => withCliReference(read('docs/cli.md') ?? '') },
 ];

@@ -50,6 +50,25 @@ t.test('systemd takes every line of them', async (t) => {
   }
 });
 
+t.test('the socket goes with the daemon, at the address of its configuration', async (t) => {
+  await ensureInstalled('systemd');
+  const place = t.testdir({ waybill: '#!/bin/sh\n' });
+  chmodSync(path.join(place, 'waybill'), 0o755);
+  const service = readFileSync('deploy/systemd/waybill.service', 'utf8');
+  writeFileSync(
+    path.join(place, 'waybill.service'),
+    service.replace('ExecStart=waybill ', `ExecStart=${place}/waybill `),
+  );
+  const socket = readFileSync('deploy/systemd/waybill.socket', 'utf8');
+  writeFileSync(path.join(place, 'waybill.socket'), socket);
+  const verify = ['verify', '--man=no', '--recursive-errors=yes'];
+  const { stdout, stderr } = await analyze(...verify, path.join(place, 'waybill.socket'));
+  t.equal(stdout + stderr, '');
+  const [, address = ''] = /^ListenStream=(.*)$/m.exec(socket) ?? [];
+  waybill(['init', 'uploads', '-o', 'c.yml'], { cwd: place });
+  t.match(readFileSync(path.join(place, 'c.yml'), 'utf8'), `listen: ${address} `);
+});
+
 t.test('their exposure is at most 2.5 of 10', async (t) => {
   await ensureInstalled('systemd');
   for (const unit of allUnits(t)) {

@@ -10,8 +10,13 @@ export const needs = {
   caddy: { programs: ['caddy'], packages: ['caddy'] },
   // A browser without windows needs half as many packages as one with.
   chromium: { programs: ['chromium'], packages: ['chromium-headless-shell'] },
+  cleanRoot: {
+    programs: ['mmdebstrap', 'unshare', 'nsenter', 'chroot', 'tar'],
+    packages: ['mmdebstrap', 'util-linux', 'coreutils', 'tar'],
+  },
   curl: { programs: ['curl'], packages: ['curl'] },
   fish: { programs: ['fish'], packages: ['fish'] },
+  kubectl: { programs: ['kubectl'], packages: ['kubernetes-client'] },
   loopDisk: {
     programs: ['mkfs.ext4', 'fsfreeze', 'unshare', 'nsenter'],
     packages: ['e2fsprogs', 'util-linux'],
@@ -31,7 +36,13 @@ export const needs = {
   rclone: { programs: ['rclone'], packages: ['rclone'] },
   redis: { programs: ['redis-server', 'redis-cli'], packages: ['redis-server', 'redis-tools'] },
   systemd: {
-    programs: ['systemd-notify', 'systemd-analyze', 'systemd-sysusers', 'systemd-tmpfiles'],
+    programs: [
+      'systemd-notify',
+      'systemd-analyze',
+      'systemd-sysusers',
+      'systemd-tmpfiles',
+      'systemd-socket-activate',
+    ],
     packages: ['systemd'],
   },
   script: { programs: ['script'], packages: ['bsdutils'] },

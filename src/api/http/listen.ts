@@ -27,6 +27,8 @@ export interface ListenOptions {
   setting?: string;
   host: string;
   port: number;
+  /** The file descriptor of a socket that somebody else has bound, taken instead of `host` and `port`. */
+  inherited?: number | null;
   maxConnections: number;
   uploadTimeoutMs: number;
   /** How long the head of a request may take; by default 30 s. */
@@ -48,10 +50,11 @@ const requestGraceMs = 60_000;
 const refusalLogMs = 60_000;
 
 /**
- * Listens on `host` and `port`. A connection that has not sent the head of a request within
- * `headersTimeoutMs` is closed; one above `maxConnections` is closed at once, with a warning at most once a
- * minute. Every request reaches `listener`, also one that HTTP refuses by its head: the application holds it
- * to `refusedHead`. Throws `config_invalid` if the address cannot be bound.
+ * Listens on `host` and `port`, or on the socket that was inherited. A connection that has not sent the head
+ * of a request within `headersTimeoutMs` is closed; one above `maxConnections` is closed at once, with a
+ * warning at most once a minute. Every request reaches `listener`, also one that HTTP refuses by its head:
+ * the application holds it to `refusedHead`. Throws `config_invalid` if the address cannot be bound, or the
+ * socket does not serve.
  */
 export async function listen(
   listener: RequestListener,
@@ -59,7 +62,7 @@ export async function listen(
   ports: RefusalPorts,
 ): Promise<HttpServer> {
   const { clock, log } = ports;
-  const { host, port, uploadTimeoutMs, setting = 'server.http.listen' } = options;
+  const { uploadTimeoutMs } = options;
   const { headersTimeoutMs: headersTimeout = usualHeadersMs } = options;
   const server = http.createServer({
     headersTimeout,
@@ -73,20 +76,7 @@ export async function listen(
   for (const event of ['request', 'checkContinue', 'checkExpectation']) server.on(event, handle);
   server.on('connection', options.onAccepted ?? (() => undefined));
   const connections = limitConnections(server, options.maxConnections, clock, log);
-  try {
-    server.listen(port, host);
-    await once(server, 'listening');
-  } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause);
-    throw new WaybillError('config_invalid', `${setting}: cannot listen on ${host}:${port}: ${why}`, {
-      cause,
-      hint:
-        cause instanceof Error && 'code' in cause && cause.code === 'EADDRNOTAVAIL'
-          ? 'name an address of this machine; 0.0.0.0 and [::] are all of them'
-          : 'choose a free port of this machine, or stop what has it',
-    });
-  }
-  const bound = server.address() as AddressInfo;
+  const bound = await bind(server, options);
   return {
     origin: `http://${bound.family === 'IPv6' ? `[${bound.address}]` : bound.address}:${bound.port}`,
     connections,
@@ -98,6 +88,36 @@ export async function listen(
       timer.cancel();
     },
   };
+}
+
+async function bind(server: Server, options: ListenOptions): Promise<AddressInfo> {
+  const { host, port, inherited = null, setting = 'server.http.listen' } = options;
+  try {
+    if (inherited === null) server.listen(port, host);
+    else server.listen({ fd: inherited });
+    await once(server, 'listening');
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    if (inherited !== null) throw unusable(`cannot listen on it: ${why}`, cause);
+    throw new WaybillError('config_invalid', `${setting}: cannot listen on ${host}:${port}: ${why}`, {
+      cause,
+      hint:
+        cause instanceof Error && 'code' in cause && cause.code === 'EADDRNOTAVAIL'
+          ? 'name an address of this machine; 0.0.0.0 and [::] are all of them'
+          : 'choose a free port of this machine, or stop what has it',
+    });
+  }
+  const bound = server.address();
+  if (bound !== null && typeof bound !== 'string') return bound;
+  server.close();
+  throw unusable('it is no TCP socket');
+}
+
+function unusable(why: string, cause?: unknown): WaybillError {
+  return new WaybillError('config_invalid', `the socket that systemd passes on cannot be used: ${why}`, {
+    cause,
+    hint: 'in the .socket unit: ListenStream= with an address and a port, and no Accept=yes',
+  });
 }
 
 /** Notes in the context of each connection's first request when it was accepted. */

@@ -21,6 +21,7 @@ import { createStreams, type Streams } from '../../api/live/streams.ts';
 import { createMetrics, type Metrics } from '../../api/metrics/metrics.ts';
 import { expectMetrics, metricsOptions } from './metrics-options.ts';
 import type { OpenedWeather } from '../../api/weather/open-weather.ts';
+import { inheritedSocket } from '../inherited-socket.ts';
 import { newEntrance, type Entrance } from './entrance.ts';
 import { findLastSuccesses, type Search } from './last-successes.ts';
 import { watchLoopLag } from './loop-lag.ts';
@@ -100,7 +101,8 @@ export async function openDaemon(
   // before it removes anything.
   const entrance = newEntrance();
   const { onAccepted } = foundation;
-  const http = { ...config.server.http, onAccepted };
+  const inherited = inheritedSocket(options.env, process.pid);
+  const http = { ...config.server.http, onAccepted, inherited };
   const server = await listen(entrance.listener, http, { ...foundation, metrics });
   onFailure(() => server.close());
   const weather = await openConfiguredWeather(foundation, metrics);

@@ -5,6 +5,7 @@ import { listen } from '../../api/http/listen.ts';
 import { withDirectReads } from '../../api/weather/direct-reads.ts';
 import { openWeather, requireDatabaseSecrets } from '../../api/weather/open-weather.ts';
 import { readerRoutes } from '../../api/weather/reader-routes.ts';
+import { inheritedSocket } from '../inherited-socket.ts';
 import { bootstrap, runOnce, type ProgramOptions } from './bootstrap.ts';
 
 export interface ServedWeather {
@@ -28,7 +29,9 @@ export async function serveWeather(options: ProgramOptions): Promise<ServedWeath
     const { http } = config.server;
     const server = await inContext('build app', () => {
       const ports = { http, clock, log, logging, metrics: null, weather: weather.service };
-      return listen(withDirectReads(createHttpApp(readerRoutes, ports), ports), http, ports);
+      const inherited = inheritedSocket(options.env, process.pid);
+      const app = withDirectReads(createHttpApp(readerRoutes, ports), ports);
+      return listen(app, { ...http, inherited }, ports);
     });
     const url = `${server.origin}${http.basePath}`;
     log.info({ url, database: config.databases[0]?.name }, 'listening');

@@ -92,6 +92,29 @@ WantedBy=multi-user.target
 `;
 }
 
+/**
+ * A unit in which systemd itself listens for the daemon: connections that come while that is started again
+ * wait instead of being refused.
+ */
+export function socketUnit(address: string): string {
+  return `# docs/operations.md says how it is installed.
+[Unit]
+Description=waybill: the address of its HTTP API
+
+[Socket]
+# In place of server.http.listen; keep the two the same, since waybill reload reads the latter.
+ListenStream=${address}
+NoDelay=yes
+# How many wait while the daemon is started again.
+Backlog=4096
+
+[Install]
+WantedBy=sockets.target
+# Schedules, watches and kept runs do not wait for the first request.
+Also=waybill.service
+`;
+}
+
 /** Only the daemon and the worker speak to systemd. */
 function lifeOf(program: UnitSettings['program']): string {
   if (program !== 'serve' && program !== 'worker') return 'Type=exec';

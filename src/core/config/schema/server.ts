@@ -31,7 +31,7 @@ const http = map({
   listen: listen()
     .default('127.0.0.1:8080')
     .description(
-      'Address and port of the HTTP API, an IPv6 address in brackets. Port 0 takes any free one. TLS and rate limits belong in a proxy before it.',
+      'Address and port of the HTTP API, an IPv6 address in brackets. Port 0 takes any free one. TLS and rate limits belong in a proxy before it. A socket that systemd passes on is taken instead.',
     ),
   base_path: basePath()
     .default('/')
