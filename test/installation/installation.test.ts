@@ -1,0 +1,132 @@
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { copyFileSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import t from 'tap';
+import { systemClock } from '../../src/core/clock.ts';
+import { packWaybill } from '../cli/packed.ts';
+import { certificatesOfRoot, makeCleanRoot } from '../services/clean-root.ts';
+import { freePort } from '../services/free-port.ts';
+import { startNpmRegistry } from '../services/npm-registry.ts';
+
+/*
+ * The installation page, block by block as it is pasted, in a Debian where nothing else is. What cannot be
+ * there: systemd, of which `systemctl.sh` starts the units; the package in npm's registry, which is here one
+ * on loopback; the two names, which lead to this machine, with certificates of Caddy's own authority; and the
+ * ports, which other tests may have.
+ */
+
+const page = readFileSync('docs/installation.md', 'utf8');
+const section = /^## On Debian 13$(.*?)^## /ms.exec(page)?.[1] ?? '';
+const blocks = [...section.matchAll(/^```sh\n(.*?)^```$/gms)].map(([, text = '']) => text);
+
+const names = ['publish.example.org', 'www.example.org'];
+const [port, https, http] = [await freePort(), await freePort(), await freePort()];
+const root = await makeCleanRoot(t, 'trixie');
+const inRoot = (file: string): string => path.join(root.directory, file);
+const registry = await startNpmRegistry(t, packWaybill(t.testdir({})));
+const authority = '/var/lib/caddy/.local/share/caddy/pki/authorities/local/root.crt';
+
+/** Options of Caddy that stand before the sites of a Caddyfile. */
+const caddyOptions = `{
+	admin off
+	https_port ${https}
+	http_port ${http}
+	local_certs
+	skip_install_trust
+}
+`;
+
+function asHere(block: string): string {
+  return block
+    .replaceAll('8080', String(port))
+    .replace(/(waybill init .*)\n/, `$1\nsed -i s/8080/${port}/ waybill.yml\n`)
+
+    .replace(/(<<'CADDY'\n)/, `$1${caddyOptions}`)
+    .replaceAll(/https:\/\/((?:publish|www)\.example\.org)/g, `https://$1:${https}`);
+}
+
+async function paste(block: string): Promise<string> {
+  const trusted = existsSync(inRoot(authority)) ? authority : certificatesOfRoot;
+  const env = {
+    ...{
+      PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
+      HOME: '/root',
+      LC_ALL: 'C.UTF-8',
+    },
+    ...{ DEBIAN_FRONTEND: 'noninteractive', npm_config_registry: registry },
+    ...{ npm_config_cafile: certificatesOfRoot, npm_config_update_notifier: 'false', no_proxy: '127.0.0.1' },
+    ...{ CURL_CA_BUNDLE: trusted, NODE_EXTRA_CA_CERTS: trusted },
+  };
+  const [command = '', ...through] = root.through;
+  const script = `cd /root\n${asHere(block)}`;
+  const child = spawn(command, [...through, 'bash', '-e', '-o', 'pipefail', '-c', script], {
+    env,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let output = '';
+  for (const stream of [child.stdout, child.stderr])
+    stream.on('data', (chunk: Buffer) => {
+      output += chunk.toString();
+      // Silence would end the test, and apt takes its time.
+      t.comment(chunk.toString().split('\n', 1)[0] ?? '');
+    });
+  const [code] = (await once(child, 'exit')) as [number];
+  t.equal(code, 0, `${block}\n${output}${logs()}`);
+  return output;
+}
+
+function logs(): string {
+  return ['waybill', 'caddy']
+    .map((unit) => inRoot(`var/log/${unit}.log`))
+    .filter((file) => existsSync(file))
+    .map((file) => `\n${path.basename(file)}:\n${readFileSync(file, 'utf8').slice(-3000)}`)
+    .join('');
+}
+
+/** Of systemd, which waits for a unit of Type=notify. */
+async function untilCaddyListens(): Promise<void> {
+  for (;;) {
+    const socket = connect(https, '127.0.0.1');
+    const isThere = await new Promise<boolean>((resolve) =>
+      socket.once('connect', () => resolve(true)).once('error', () => resolve(false)),
+    );
+    socket.destroy();
+    if (isThere && existsSync(inRoot(authority))) return;
+    await systemClock.sleep(100);
+  }
+}
+
+t.test('from nothing to a published page over TLS, to another version, and to nothing', async (t) => {
+  copyFileSync('test/installation/systemctl.sh', inRoot('usr/local/sbin/systemctl'));
+  await promisify(execFile)('chmod', ['755', inRoot('usr/local/sbin/systemctl')]);
+  writeFileSync(inRoot('etc/hosts'), `127.0.0.1 localhost ${names.join(' ')}\n`);
+  const before = namedWaybill();
+  const seen: string[] = [];
+  for (const block of blocks) {
+    const output = await paste(block);
+    seen.push(output);
+    if (block.includes('systemctl restart caddy')) await untilCaddyListens();
+    if (block.includes('systemctl enable --now waybill')) t.match(output, '"status":"ok"');
+    if (block.includes('waybill push')) t.match(output, '<h1>It works.</h1>');
+    if (block.includes('--version')) t.match(output, /^\d+\.\d+\.\d+$|^v20\.19/m);
+  }
+  t.ok(blocks.length >= 10, `${blocks.length} blocks`);
+  t.same(
+    namedWaybill().filter((file) => !before.includes(file)),
+    [],
+    'nothing of it is left',
+  );
+  t.notMatch(readFileSync(inRoot('etc/passwd'), 'utf8'), 'waybill');
+});
+
+/** Files that are called after it, but for what npm keeps of all packages. */
+function namedWaybill(): string[] {
+  return ['etc', 'usr', 'var', 'root', 'opt', 'srv'].flatMap((top) =>
+    readdirSync(inRoot(top), { recursive: true, encoding: 'utf8' })
+      .map((name) => path.join(top, name))
+      .filter((name) => name.includes('waybill') && !/^root\/\.npm|^var\/log\/waybill\.log$/.test(name)),
+  );
+}
