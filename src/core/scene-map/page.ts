@@ -4,6 +4,7 @@ import ejs from 'ejs';
 import type { Finding } from '../finding.ts';
 import type { Scene, SceneMap } from './generated/schema-types.ts';
 import { confidences, modes, sceneMapStats, segmentsOf } from './stats.ts';
+import { timelineOf } from './timeline.ts';
 
 export interface PageOptions {
   /** What the check found; shown at the head of the page and at each scene it concerns. */
@@ -28,12 +29,17 @@ let compiled: ejs.TemplateFunction | undefined;
 let baseStyle: string | undefined;
 
 function template(): ejs.TemplateFunction {
-  compiled ??= ejs.compile(read('scene-map.ejs'), { strict: true, localsName: 'page', rmWhitespace: true });
+  compiled ??= ejs.compile(read('pages/scene-map.ejs'), {
+    strict: true,
+    localsName: 'page',
+    rmWhitespace: true,
+  });
   return compiled;
 }
 
+/** @param name below `templates` */
 function read(name: string): string {
-  return readFileSync(new URL(`../../../templates/pages/${name}`, import.meta.url), 'utf8');
+  return readFileSync(new URL(`../../../templates/${name}`, import.meta.url), 'utf8');
 }
 
 function pageView(map: SceneMap, { findings = [], documentHref }: PageOptions): PageView {
@@ -41,7 +47,7 @@ function pageView(map: SceneMap, { findings = [], documentHref }: PageOptions): 
   const offered = stats.participants.slice(0, maxParticipantFilters);
   const numbers = new Map(offered.map(({ name }, index) => [name, index]));
   const byScene = groupByScene(findings);
-  baseStyle ??= read('scene-map.css');
+  baseStyle ??= read('styles/tokens.css') + read('pages/scene-map.css');
   const style = baseStyle + offered.map((_, index) => participantRule(index)).join('');
   return {
     style,
@@ -55,7 +61,7 @@ function pageView(map: SceneMap, { findings = [], documentHref }: PageOptions): 
     moreParticipants: stats.participants.length - offered.length,
     caveats: map.boundary_caveats.map(clean),
     findings: findings.map((one) => ({ ...one, message: clean(one.message), scene: sceneOf(one) })),
-    timeline: timeline(map, numbers),
+    timeline: timelineOf(map, (scene) => classesOf(scene, numbers)),
     scenes: map.scenes.map((scene, index) => sceneView(scene, index, numbers, byScene.get(index) ?? [])),
   };
 }
@@ -96,58 +102,6 @@ function classesOf(scene: Scene, numbers: ReadonlyMap<string, number>): string {
     scene.main_participants.map((name) => numbers.get(name)).filter((number) => number !== undefined),
   );
   return [scene.primary_mode.toLowerCase(), ...[...people].map((number) => `p${number}`)].join(' ');
-}
-
-const width = 1000;
-const thinnest = 0.5;
-const laneHeight = 30;
-const barHeights = { High: 24, Medium: 15, Low: 7 } as const;
-
-interface Timeline {
-  width: number;
-  height: number;
-  laneHeight: number;
-  first: number;
-  middle: number;
-  last: number;
-  bars: { number: number; x: string; y: number; width: string; height: number; classes: string }[];
-}
-
-/**
- * Bars to scale along the scope; the lane shows the mode and the height the confidence. What lies outside the
- * scope is cut off at its edge, so that one far id does not press all others into a line.
- */
-function timeline(map: SceneMap, numbers: ReadonlyMap<string, number>): Timeline {
-  const { first_segment_id: from, last_segment_id: to } = map.session_scope;
-  const first = Math.min(from, to);
-  const last = Math.max(from, to);
-  const scale = width / (last - first + 1);
-  const bars = map.scenes.map((scene, index) => {
-    const left = clamp((scene.start_segment_id - first) * scale);
-    const right = clamp((scene.end_segment_id - first + 1) * scale);
-    const height = barHeights[scene.boundary_confidence];
-    return {
-      number: index + 1,
-      x: Math.min(left, width - thinnest).toFixed(3),
-      y: (modes.indexOf(scene.primary_mode) + 1) * laneHeight - 3 - height,
-      width: Math.max(right - left, thinnest).toFixed(3),
-      height,
-      classes: classesOf(scene, numbers),
-    };
-  });
-  return {
-    width,
-    height: laneHeight * modes.length,
-    laneHeight,
-    first,
-    middle: Math.round((first + last) / 2),
-    last,
-    bars,
-  };
-}
-
-function clamp(x: number): number {
-  return Math.min(Math.max(x, 0), width);
 }
 
 function groupByScene(findings: readonly Finding[]): Map<number, Finding[]> {

@@ -169,6 +169,41 @@ t.test('the index escapes everything, needs nothing from outside, and links only
   t.match(page, 'href="./42.tar.gz"');
 });
 
+t.test(
+  'the index leads with the scene map and the whole, and shows pictures that are not large',
+  async (t) => {
+    const bundle = await bundleOf(
+      {
+        'm.json': sceneMapText,
+        'a.png': 'x',
+        'B.JPG': 'y',
+        'large.png': Buffer.alloc(9 << 20),
+        'a.txt': 'z',
+      },
+      { files: [{ path: 'm.json', kind: 'scene_map' }, 'a.png', 'B.JPG', 'large.png', 'a.txt'] },
+    );
+    const outputs = { ...everything, sceneMapPage: true };
+    const page = (await bytesOf(find(await planOutputs(bundle, options(outputs)), 'index.html'))).toString();
+    const order = [
+      'href="./m.html"',
+      'Scene map',
+      'Download all',
+      'src="./B.JPG"',
+      'src="./a.png"',
+      '>a.txt<',
+    ];
+    const places = order.map((text) => page.indexOf(text));
+    t.notOk(places.includes(-1), places.join());
+    t.same(
+      places,
+      [...places].sort((a, b) => a - b),
+    );
+    t.notMatch(page, 'src="./large.png"');
+    t.match(page, '20 November 2026, 01:02 UTC');
+    t.match(page, 'datetime="2026-11-20T01:02:03.000Z"');
+  },
+);
+
 t.test('a generated output never takes the place of a listed file', async (t) => {
   for (const [name, outputs, file, message] of [
     [

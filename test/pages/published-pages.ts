@@ -1,0 +1,78 @@
+import { readFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { planOutputs } from '../../src/core/publish/outputs.ts';
+import { bundleOf, bytesOf, everything, options } from '../support/outputs.ts';
+import type { Lifetime, PageSet } from './page-sets.ts';
+
+const types: Readonly<Record<string, string>> = {
+  html: 'text/html; charset=utf-8',
+  json: 'application/json',
+  svg: 'image/svg+xml',
+};
+
+/** A picture that can be told from the others. */
+function pictureOf(hue: number): string {
+  const hills = `<path d="M0 150 Q100 ${60 + (hue % 60)} 200 150 T400 120 V300 H0Z" fill="hsl(${hue} 45% 40%)"/>`;
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 400 300"><rect width="400" height="300" fill="hsl(${hue} 60% 85%)"/>${hills}</svg>`;
+}
+
+async function publishedFiles(): Promise<Map<string, Buffer>> {
+  const example = await readFile('examples/scene-maps/session-42-findings.json');
+  const files = {
+    'maps/session-42.json': example,
+    'notes/readme.txt': 'What happened on the stair, told twice.\n'.repeat(40),
+    'notes/a-rather-long-name-of-a-file-that-has-to-fit-into-the-width-of-a-telephone.txt': 'x'.repeat(3000),
+    'pictures/harbour.svg': pictureOf(200),
+    'pictures/stair.svg': pictureOf(20),
+    'pictures/the-drowned-library.svg': pictureOf(280),
+    'sound/introduction.opus': 'x'.repeat(200_000),
+  };
+  const listed = Object.keys(files).map((path) =>
+    path === 'maps/session-42.json' ? { path, kind: 'scene_map' } : path,
+  );
+  const bundle = await bundleOf(files, { name: 'session-42', files: listed });
+  const outputs = { ...everything, sceneMapPage: true };
+  const planned = await planOutputs(bundle, options(outputs));
+  return new Map(
+    await Promise.all(planned.map(async (one) => [one.path, await bytesOf(one)] as [string, Buffer])),
+  );
+}
+
+async function serveFiles(t: Lifetime, files: ReadonlyMap<string, Buffer>): Promise<string> {
+  const server = createServer((req, res) => {
+    const name = decodeURIComponent(req.url ?? '/').slice(1);
+    const body = files.get(name);
+    const type = types[name.split('.').at(-1) ?? ''] ?? 'application/octet-stream';
+    res.writeHead(body === undefined ? 404 : 200, { 'Content-Type': type }).end(body);
+  });
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+  t.teardown(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+}
+
+/** The pages that are published with a bundle, as a web server hands them out. */
+export const publishedPages: PageSet = {
+  name: 'published',
+  start: async (t) => serveFiles(t, await publishedFiles()),
+  pages: [
+    { name: 'index', path: 'index.html', inDocs: true },
+    {
+      name: 'index-with-digests',
+      path: 'index.html',
+      prepare: (page) => page.getByLabel('Show digests').check(),
+    },
+    { name: 'scene-map', path: 'maps/session-42.html', inDocs: true },
+    {
+      name: 'scene-map-with-filters',
+      path: 'maps/session-42.html',
+      prepare: async (page) => {
+        await page.getByText('Filters', { exact: true }).click();
+        await page.locator('#m-combat').uncheck();
+      },
+    },
+  ],
+};
