@@ -4,6 +4,8 @@ export interface Log {
   info(fields: object, message: string): void;
   warn(fields: object, message: string): void;
   error(fields: object, message: string): void;
+  /** Whether lines of the level are shown at all; left out: they may be. */
+  isLevelEnabled?(level: 'debug'): boolean;
 }
 
 const nothing = (): void => undefined;

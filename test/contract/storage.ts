@@ -5,7 +5,7 @@ import { hasCode, type ErrorCode } from '../../src/core/errors.ts';
 import { digestOf } from '../../src/core/digest.ts';
 import { bytesBody, readAll } from '../../src/core/storage/body.ts';
 import { listedKey as key, type Key } from '../../src/core/storage/key.ts';
-import type { Body, Entry, Kept, Storage } from '../../src/core/storage/storage.ts';
+import type { Body, Entry, Kept, Move, Storage } from '../../src/core/storage/storage.ts';
 import { sampleOf, share } from '../support/sampling.ts';
 
 /**
@@ -273,6 +273,50 @@ export async function storageContract(
     );
     t.equal((await names(storage, 'out')).length, 100);
     t.equal(await get(storage, 'out/3/94'), '94');
+  });
+
+  const stageTree = async (storage: Storage, files: Record<string, string>): Promise<void> => {
+    for (const [name, text] of Object.entries(files))
+      await storage.write(key(`.publisher.tmp/1/tree/${name}`), bytesBody(text), { mode: 'scratch' });
+  };
+  const moveOf = (to: string): Move => ({
+    from: key('.publisher.tmp/1/tree'),
+    to: key(to),
+    isDirectory: true,
+  });
+
+  scenario('rename of a directory: with all that it holds', async (t, storage) => {
+    if (!storage.facts.movesDirectories) return;
+    await stageTree(storage, { one: '1', 'deep/er/two': '2' });
+    await storage.rename([moveOf('made/here')]);
+    t.same(await names(storage, 'made'), ['made/here/deep/er/two', 'made/here/one']);
+    t.equal(await get(storage, 'made/here/deep/er/two'), '2');
+    t.same(await names(storage, '.publisher.tmp/1'), []);
+    await rejectsWith(t, storage.rename([moveOf('else')]), 'storage_not_found');
+    await stageTree(storage, { again: '3' });
+    await storage.rename([moveOf('else')]);
+    t.equal(await get(storage, 'else/again'), '3', 'the same names can be staged again');
+  });
+
+  scenario('rename of a directory to one that is there: among what that holds', async (t, storage) => {
+    if (!storage.facts.movesDirectories) return;
+    for (const name of ['here/own', 'here/deep/own', 'here/deep/two']) await put(storage, name, 'old');
+    await stageTree(storage, { one: '1', 'deep/two': '2', 'deep/new/three': '3' });
+    await storage.rename([moveOf('here')]);
+    const expected = ['here/deep/new/three', 'here/deep/own', 'here/deep/two', 'here/one', 'here/own'];
+    t.same(await names(storage, 'here'), expected);
+    t.equal(await get(storage, 'here/deep/two'), '2');
+    t.equal(await get(storage, 'here/deep/own'), 'old');
+    t.same(await names(storage, '.publisher.tmp/1'), []);
+  });
+
+  scenario('rename of a directory to a file: refused, and the file stays', async (t, storage) => {
+    if (!storage.facts.movesDirectories) return;
+    await put(storage, 'taken', 'a file');
+    await stageTree(storage, { one: '1' });
+    await rejectsWith(t, storage.rename([moveOf('taken')]), 'storage_permanent');
+    t.equal(await get(storage, 'taken'), 'a file');
+    t.equal(await get(storage, '.publisher.tmp/1/tree/one'), '1');
   });
 
   const aside = (name: string): Key => key(`.publisher.tmp/1/kept-${name}`);

@@ -35,6 +35,11 @@ import { sampleOf, share } from '../support/sampling.ts';
  */
 
 const v1: Files = { 'a.txt': 'a1', 'dir/c.txt': 'c1' };
+/** Directories that move whole, with the assets or with the pages, and one that holds both. */
+const site: Files = {
+  ...{ 'index.html': 'home', 'both/page.html': 'p', 'both/style.css': 's', 'both/deep/er/map.json': 'm' },
+  ...{ 'assets/app.js': 'j', 'assets/img/one.png': '1', 'pages/about.html': 'a' },
+};
 const v2: Files = { 'a.txt': 'a2', 'new/d.txt': 'd2' };
 /** One file of `v1` differs, the other one is kept. */
 const partly: Files = { ...v1, 'a.txt': 'a2' };
@@ -210,6 +215,18 @@ export const scenarios: readonly Scenario[] = [
     },
     outcome: v2,
     untouched: beside,
+  },
+  {
+    action: 'publish of new directories beside those that are there',
+    async prepare(root) {
+      await putAll(root, beside);
+      await publishTo(root, { files: v1 });
+      await putAll(root, guests);
+    },
+    work: (root) => succeeds(publishTo(root, { files: { ...v1, ...site } })),
+    rerun: (root) => succeeds(publishTo(root, { files: { ...v1, ...site } })),
+    outcome: { ...v1, ...site },
+    untouched: { ...beside, ...guests },
   },
   {
     action: 'legacy state published over',

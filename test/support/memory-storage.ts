@@ -69,6 +69,7 @@ export function memoryStorage(options: MemoryOptions): Storage {
       rename: flavour === 'files' ? 'atomic' : 'none',
       conditionalWrites: async () => honoured,
       keepsHeaders: flavour === 'objects',
+      movesDirectories: flavour === 'files',
       replacesLinks: flavour === 'files',
       largestKeptBytes: options.largestKeptBytes ?? null,
       localRoot: null,
@@ -130,8 +131,12 @@ export function memoryStorage(options: MemoryOptions): Storage {
     async rename(moves: readonly Move[]): Promise<void> {
       if (flavour === 'objects')
         throw new WaybillError('storage_permanent', `${storage.label}: has no rename`);
-      for (const { from, to, aside } of moves) {
+      for (const { from, to, aside, isDirectory } of moves) {
         refuseReadOnly(to);
+        if (isDirectory === true) {
+          moveDirectory(from, to);
+          continue;
+        }
         const file = disk.get(from);
         if (file === undefined) throw notFound(storage, from);
         refuseTreeConflict(to);
@@ -229,6 +234,17 @@ export function memoryStorage(options: MemoryOptions): Storage {
 
   function refuseReadOnly(key: Key): void {
     if (options.readOnly === true) throw readOnly(storage, key);
+  }
+
+  function moveDirectory(from: Key, to: Key): void {
+    const below = [...disk.keys()].filter((name) => name.startsWith(`${from}/`));
+    if (below.length === 0) throw notFound(storage, from);
+    for (const name of below) {
+      const target = listedKey(to + name.slice(from.length));
+      refuseTreeConflict(target);
+      disk.set(target, disk.get(name) as MemoryFile);
+      disk.delete(name);
+    }
   }
 
   /** A file system has no file where a directory is, and no directory where a file is. */

@@ -56,7 +56,8 @@ export interface Storage {
 
   /**
    * Moves files in the given order, each replacing the file at its new key (in one step if `facts.rename` is
-   * `atomic`), or a directory that holds nothing.
+   * `atomic`), or a directory that holds nothing. With `isDirectory` a directory moves with all that it
+   * holds, in one step if nothing is at its new key; otherwise what it holds moves one by one.
    *
    * The content of every `from` is durable before the first name changes. The changed names are durable
    * before a later rename or removal changes anything, and once `sync` returns; they are not flushed more
@@ -142,6 +143,8 @@ export interface StorageFacts {
    * renamed and are written in place as a whole.
    */
   rename: 'atomic' | 'replace_in_steps' | 'none';
+  /** Whether `rename` moves directories. */
+  movesDirectories: boolean;
   /**
    * Which conditions `write` honours. This is a function because an object store can only find out by writing
    * a probe object, which it does on the first call. Throws `storage_denied` if that is necessary and the
@@ -206,6 +209,8 @@ export interface UnreadableName {
 export interface Move {
   from: Key;
   to: Key;
+  /** `from` is a directory of files that were written as `scratch`. Needs `facts.movesDirectories`. */
+  isDirectory?: true;
   /**
    * Where the replaced file goes, for one that was kept by `move`. A reader may briefly find nothing at `to`
    * then. What is at `aside` already stays.

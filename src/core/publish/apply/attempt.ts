@@ -9,7 +9,7 @@ import { recordedIn, type PathSet } from '../decision/recorded-as.ts';
 import type { PlannedOutput, Work } from '../plan.ts';
 import type { AttemptOptions } from './attempt-options.ts';
 import { SavedFiles } from './saved-files.ts';
-import { inVisibleOrder } from './visible-order.ts';
+import { layOutStaging, missingDirectories, type StagedLayout, type StagedMove } from './staged-layout.ts';
 
 /**
  * The changes of one attempt to the files at its destination. Remembers what it has done, which is all that
@@ -20,6 +20,8 @@ export class Attempt {
   readonly #options: AttemptOptions;
   readonly #saved: SavedFiles;
   readonly #abort: AbortSignal;
+  /** Until something is staged, every output on its own. */
+  #layout: StagedLayout<PlannedOutput>;
   /** Keys whose files may have been written or removed. */
   readonly #written = new Set<Key>();
   readonly #removed = new Set<Key>();
@@ -32,6 +34,7 @@ export class Attempt {
     this.#plan = plan;
     this.#options = options;
     this.#saved = new SavedFiles(options);
+    this.#layout = layOutStaging(plan.writes, new Set());
     const { lease, signal } = options;
     this.#abort = signal === undefined ? lease.signal : AbortSignal.any([lease.signal, signal]);
   }
@@ -39,10 +42,14 @@ export class Attempt {
   /** Writes and verifies every output in staging. Does nothing on storages that cannot rename. */
   async stage(): Promise<void> {
     const { storage, concurrency } = this.#options;
+    const { writes } = this.#plan;
     if (storage.facts.rename === 'none') return;
-    await inParallel(this.#plan.writes.entries(), concurrency, async ([index, output]) => {
+    if (storage.facts.movesDirectories)
+      this.#layout = layOutStaging(writes, await missingDirectories(storage, writes));
+    await inParallel(writes.keys(), concurrency, async (index) => {
       this.#throwIfOver();
-      await this.#write(this.#stagedKey(index), output, 'scratch');
+      const staged = this.#stagedKey(this.#layout.stagedName(index));
+      await this.#write(staged, writes[index] as PlannedOutput, 'scratch');
     });
   }
 
@@ -59,8 +66,7 @@ export class Attempt {
    */
   async putInPlace(): Promise<void> {
     const { storage, concurrency } = this.#options;
-    const indices = new Map(this.#plan.writes.map((output, index) => [output, index]));
-    for (const group of inVisibleOrder(this.#plan.writes))
+    for (const group of this.#layout.groups)
       if (storage.facts.rename === 'none')
         await inParallel(group, concurrency, async (output) => {
           this.#throwIfOver();
@@ -68,13 +74,17 @@ export class Attempt {
           this.#written.add(key);
           await this.#changing(async () => this.#write(key, output, 'replace'), key);
         });
-      else
-        for (const some of batchesOf(group)) {
-          const moves = some.map((output) => this.#move(indices.get(output) ?? -1, keyOf(output.path)));
-          this.#options.lease.check();
-          for (const { to } of moves) this.#written.add(to);
-          await this.#changing(async () => storage.rename(moves));
-        }
+      else await this.#moveInPlace(group);
+  }
+
+  async #moveInPlace(group: readonly PlannedOutput[]): Promise<void> {
+    const { storage, lease } = this.#options;
+    for (const some of batchesOf(group)) {
+      const moves = Array.from(this.#layout.movesOf(some), (move) => this.#move(move));
+      lease.check();
+      for (const { path } of some) this.#written.add(keyOf(path));
+      await this.#changing(async () => storage.rename(moves));
+    }
   }
 
   async remove(removes: readonly Key[]): Promise<void> {
@@ -184,8 +194,9 @@ export class Attempt {
     onOutput?.(output.path);
   }
 
-  #move(index: number, to: Key): Move {
-    const from = this.#stagedKey(index);
+  #move({ from: staged, to, isDirectory }: StagedMove): Move {
+    const from = this.#stagedKey(staged);
+    if (isDirectory) return { from, to, isDirectory };
     const aside = this.#saved.movesTo(to);
     return aside === undefined ? { from, to } : { from, to, aside };
   }
@@ -195,8 +206,8 @@ export class Attempt {
     this.#abort.throwIfAborted();
   }
 
-  #stagedKey(index: number): Key {
-    return joinKey(stagingOf(this.#options.lease.attemptId), `output-${index}`);
+  #stagedKey(name: string): Key {
+    return joinKey(stagingOf(this.#options.lease.attemptId), name);
   }
 }
 

@@ -27,6 +27,8 @@ export interface LocalDirectories {
    * Forgets that `directory` and those below it exist; they are looked for again when they are next needed.
    */
   forgetBelow(directory: Key): void;
+  /** The same for all: directories were moved. */
+  forgetAll(): void;
   /** Removes the kept directories that are still empty. */
   close(): void;
 }
@@ -65,6 +67,8 @@ export function localDirectories(
       for (const each of known)
         if (each === absolute || each.startsWith(absolute + path.sep)) known.delete(each);
     },
+
+    forgetAll: () => known.clear(),
 
     close() {
       for (const directory of kept) removeEmpty(directory);

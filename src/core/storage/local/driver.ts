@@ -53,6 +53,7 @@ export async function localStorage(
       rename: 'atomic',
       conditionalWrites: async () => 'create',
       keepsHeaders: false,
+      movesDirectories: true,
       replacesLinks: true,
       largestKeptBytes: null,
       localRoot: base,

@@ -1,8 +1,8 @@
-import { lstatSync, renameSync } from 'node:fs';
+import { lstatSync, readdirSync, renameSync, rmdirSync } from 'node:fs';
 import path from 'node:path';
 import { setImmediate as breathe } from 'node:timers/promises';
 import { notFound } from '../errors.ts';
-import type { Key } from '../key.ts';
+import { joinKey, type Key } from '../key.ts';
 import type { Move, Storage } from '../storage.ts';
 import type { LocalDirectories } from './directories.ts';
 import { entriesPerBreath } from './entries.ts';
@@ -43,24 +43,27 @@ export function localNames(
     flush,
 
     async rename(moves, allow) {
-      const sources = moves.map(({ from }) => at(from));
       try {
-        await makeDurable(sources.filter((source) => unsynced.delete(source)));
+        await makeSourcesDurable(moves);
         await flush();
       } catch (error) {
         throw localFailure(storage, moves[0]?.from ?? '', error);
       }
-      for (const [index, { from, to, aside }] of moves.entries()) {
+      let count = 0;
+      for (const move of moves) {
+        const { from, to, aside } = move;
         allow(to);
         try {
           if (aside !== undefined) await moveAside(to, aside);
-          await directories.withParent(to, async () => replaceBy(sources[index] as string, to));
+          if (move.isDirectory === true) await moveDirectory(at(from), to);
+          else await moveFile(at(from), to);
         } catch (error) {
           throw isAbsent(error) ? notFound(storage, from, error) : localFailure(storage, to, error);
         }
-        changed.add(path.dirname(at(to)));
-        if ((index + 1) % entriesPerBreath === 0) await breathe();
+        count += 1;
+        if (count % entriesPerBreath === 0) await breathe();
       }
+      if (moves.some(({ isDirectory }) => isDirectory)) directories.forgetAll();
     },
 
     clear() {
@@ -74,6 +77,66 @@ export function localNames(
     const flushed = [...changed];
     changed.clear();
     await syncDirectories(flushed);
+  }
+
+  /** Of a directory that moves, the files in it and the names that lead to them. */
+  async function makeSourcesDurable(moves: readonly Move[]): Promise<void> {
+    const files: string[] = [];
+    const trees = new Set<string>();
+    for (const { from, isDirectory } of moves)
+      if (isDirectory === true) trees.add(at(from));
+      else if (unsynced.delete(at(from))) files.push(at(from));
+    const names = new Set<string>();
+    if (trees.size > 0) {
+      for (const file of unsynced)
+        if (namesLeadingTo(path.dirname(file), trees, names)) {
+          files.push(file);
+          unsynced.delete(file);
+        }
+      for (const directory of changed) namesLeadingTo(directory, trees, names);
+    }
+    for (const directory of names) changed.delete(directory);
+    await makeDurable(files, names);
+  }
+
+  /** Whether a directory is one of these trees or lies below one; then adds it and those between to `names`. */
+  function namesLeadingTo(directory: string, trees: ReadonlySet<string>, names: Set<string>): boolean {
+    if (names.has(directory)) return true;
+    const isTop = trees.has(directory);
+    const parent = path.dirname(directory);
+    if (!isTop && (parent === directory || !namesLeadingTo(parent, trees, names))) return false;
+    names.add(directory);
+    return true;
+  }
+
+  async function moveFile(source: string, to: Key): Promise<void> {
+    await directories.withParent(to, async () => replaceBy(source, to));
+    changed.add(path.dirname(at(to)));
+  }
+
+  /** Somebody else may have made a directory there since it was looked for; its rights stay as they are. */
+  async function moveDirectory(source: string, to: Key): Promise<void> {
+    if (await hasMovedWhole(source, to)) {
+      changed.add(path.dirname(at(to)));
+      return;
+    }
+    for (const entry of readdirSync(source, { withFileTypes: true })) {
+      const [from, target] = [path.join(source, entry.name), joinKey(to, entry.name)];
+      await (entry.isDirectory() ? moveDirectory(from, target) : moveFile(from, target));
+    }
+    rmdirSync(source);
+  }
+
+  async function hasMovedWhole(source: string, to: Key): Promise<boolean> {
+    if (lstatSync(at(to), { throwIfNoEntry: false }) !== undefined) return false;
+    try {
+      await directories.withParent(to, async () => renameSync(source, at(to)));
+      return true;
+    } catch (error) {
+      const isTaken = ['EEXIST', 'ENOTEMPTY', 'ENOTDIR'].includes(errnoOf(error) ?? '');
+      if (!isTaken || lstatSync(at(to), { throwIfNoEntry: false }) === undefined) throw error;
+      return false;
+    }
   }
 
   /** A directory that holds nothing is replaced like a file. */

@@ -6,7 +6,7 @@ import { noRoom, notADirectory, otherFileSystem } from '../errors.ts';
 import { nameOf, parentOf, type Key } from '../key.ts';
 import { linkAbove } from './links.ts';
 import type { Change, Storage } from '../storage.ts';
-import { isAbsent, localFailure } from './errors.ts';
+import { isAbsent, localFailure, unlessAbsent } from './errors.ts';
 
 const keysPerBreath = 1024;
 /** Some file systems allow fewer than the usual 255 bytes for a name, but none fewer than this. */
@@ -26,6 +26,11 @@ const countsBytes = new Set([
 /** Those of them that have a fixed number of inodes. */
 const countsInodes = new Set([0xef53, 0x01021994]);
 
+/** Those of them that take every name of up to 255 bytes, and paths of up to 4,096. */
+const takesEveryName = new Set([0xef53, 0x58465342, 0x01021994]);
+/** A path with fewer UTF-16 code units has at most three times as many bytes. */
+const shortPathUnits = 1_000;
+
 /** As `Storage.obstacleTo`. The root is not looked at: that was done when the storage was opened. */
 export async function localObstacle(
   storage: Pick<Storage, 'label'>,
@@ -33,7 +38,8 @@ export async function localObstacle(
   { writes, removes, from, bytes }: Change,
 ): Promise<WaybillError | null> {
   const start = deepestExisting(at, from);
-  const seen = new Look(storage, at, from, start.stats);
+  const fileSystem = unlessAbsent(() => statfsSync(at(start.directory)).type);
+  const seen = new Look(storage, at, from, start.stats, takesEveryName.has(fileSystem ?? 0));
   const atStart = seen.notWritable(start.directory);
   if (atStart !== null) return atStart;
   let count = 0;
@@ -58,6 +64,8 @@ class Look {
   /** The file system of the staging directory; undefined if nothing exists yet. */
   readonly #device: number | undefined;
   readonly #mounts: ReadonlySet<string>;
+  /** Whether only long names and paths can be refused where the files are staged. */
+  readonly #takesEveryName: boolean;
   /** By directory: what is wrong with it; null if nothing is, undefined if it does not exist. */
   readonly #directories = new Map<string, WaybillError | null | undefined>();
   readonly #writable = new Map<string, WaybillError | null>();
@@ -67,12 +75,14 @@ class Look {
     at: (key: Key | '') => string,
     from: Key | '',
     start: Stats | undefined,
+    takesEveryName: boolean,
   ) {
     this.#storage = storage;
     this.#at = at;
     this.#from = from;
     this.#device = start?.dev;
     this.#mounts = mountPoints();
+    this.#takesEveryName = takesEveryName;
   }
 
   /** The file may be gone, and so may be what it lay in. */
@@ -129,6 +139,8 @@ class Look {
 
   /** Asks the file system about the whole path, and about each long name where it would be made. */
   #nameRefused(key: Key, deepest: Key | ''): WaybillError | null {
+    const isShort = key.length <= shortNameBytes / 3 && this.#at(key).length <= shortPathUnits;
+    if (isShort && this.#takesEveryName) return null;
     const names = key.split('/').filter((name) => Buffer.byteLength(name) > shortNameBytes);
     const paths = names.map((name) => `${this.#at(deepest)}/${name}`);
     for (const path of [this.#at(key), ...paths])

@@ -17,21 +17,25 @@ const run = promisify(execFile);
 const fsyncInPool = promisify(fsync);
 const syncs = slowCallDetector({ slowMs: 20 });
 
-/** Makes the content of all these files durable. Throws system errors as Node.js reports them. */
-export async function makeDurable(files: readonly string[]): Promise<void> {
-  const [first] = files;
+/**
+ * Makes the content of all these files durable, and the names in these directories, which are on the file
+ * system of the files. Throws system errors as Node.js reports them.
+ */
+export async function makeDurable(
+  files: readonly string[],
+  directories: Iterable<string> = [],
+): Promise<void> {
+  const named = [...directories];
+  const first = files[0] === undefined ? named[0] : path.dirname(files[0]);
   if (first === undefined) return;
-  if (files.length >= manyFiles && (await syncFileSystem(path.dirname(first)))) return;
+  if (files.length + named.length >= manyFiles && (await syncFileSystem(first))) return;
   await pMap(files, syncFile, { concurrency: syncsAtOnce });
+  await pMap(named, syncDirectory, { concurrency: syncsAtOnce });
 }
 
 /** Makes the names in these directories durable. Throws system errors as Node.js reports them. */
 export async function syncDirectories(directories: Iterable<string>): Promise<void> {
-  const all = [...directories];
-  const [first] = all;
-  if (first === undefined) return;
-  if (all.length >= manyFiles && (await syncFileSystem(first))) return;
-  await pMap(all, syncDirectory, { concurrency: syncsAtOnce });
+  await makeDurable([], directories);
 }
 
 /**

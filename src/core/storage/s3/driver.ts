@@ -87,6 +87,7 @@ export async function s3Storage(location: S3Location, options: S3StorageOptions)
       rename: 'none',
       conditionalWrites: async () => (await conditional.conditions()).honoured,
       keepsHeaders: true,
+      movesDirectories: false,
       replacesLinks: false,
       largestKeptBytes: largestCopyBytes,
       localRoot: null,

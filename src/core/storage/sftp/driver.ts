@@ -83,6 +83,7 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
       rename: replaces ? 'atomic' : 'replace_in_steps',
       conditionalWrites: async () => 'create',
       keepsHeaders: false,
+      movesDirectories: false,
       replacesLinks: replaces,
       largestKeptBytes: null,
       localRoot: null,

@@ -9,6 +9,7 @@ import type { Storage } from '../storage.ts';
  */
 export function withLog(storage: Storage, log: Log, clock: Clock): Storage {
   const logged = async <T>(operation: string, fields: object, work: () => Promise<T>): Promise<T> => {
+    if (log.isLevelEnabled?.('debug') === false) return work();
     const started = clock.monotonic();
     const milliseconds = (): number => Math.round(clock.monotonic() - started);
     try {

@@ -14,10 +14,11 @@ export function within(whole: Storage, directory: Key | ''): Storage {
     ...entry,
     key: listedKey(entry.key.slice(directory.length + 1)),
   });
-  const outerMove = ({ from, to, aside }: Move): Move => ({
-    from: outer(from),
-    to: outer(to),
-    ...(aside === undefined ? {} : { aside: outer(aside) }),
+  const outerMove = (move: Move): Move => ({
+    ...move,
+    from: outer(move.from),
+    to: outer(move.to),
+    ...(move.aside === undefined ? {} : { aside: outer(move.aside) }),
   });
   return {
     label: `${whole.label}, ${directory}`,

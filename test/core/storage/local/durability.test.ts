@@ -64,6 +64,25 @@ pipelines:
   }
   t.ok(isBetween(`sync ${site}`, commit, below.indexOf('remove .publisher.lock')), 'and the commit at last');
 
+  asked.length = 0;
+  const added = { 'a.txt': '2', 'deep/b.txt': '2', 'new/c.txt': '3', 'new/er/d.txt': '3' };
+  t.match(await publish('three', added), { replace_catalog: 1, failed_destinations: 0 });
+  const third = asked.filter((line) => line.includes(site)).map((line) => line.replaceAll(`${site}/`, ''));
+  const move = third.find((line) => / new$/.test(line)) as string;
+  const [, staged] = move.split(' ') as [string, string];
+  for (const name of ['c.txt', 'er/d.txt', 'er'])
+    t.ok(third.slice(0, third.indexOf(move)).includes(`sync ${staged}/${name}`), `${name} before: ${move}`);
+  t.ok(third.slice(0, third.indexOf(move)).includes(`sync ${staged}`), `all names in it before: ${move}`);
+  const commits = third.findLastIndex((line) => line.endsWith(' .publisher.json'));
+  t.ok(
+    third.slice(third.indexOf(move), commits).includes(`sync ${site}`),
+    'the name of a directory that was moved whole, before the commit says so',
+  );
+  t.notOk(
+    third.some((line) => line.startsWith('rename ') && line.includes('c.txt')),
+    'in one step',
+  );
+
   async function publish(name: string, files: Record<string, string>): Promise<object> {
     const { config } = parseConfig(Buffer.from(yaml), path.join(root, 'waybill.yaml'), { home: root });
     const secrets = await loadSecrets({ directory: null, env: {} });
