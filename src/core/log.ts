@@ -1,3 +1,6 @@
+/** The levels of lines that the core writes. */
+export type LineLevel = 'debug' | 'info' | 'warn' | 'error';
+
 /** What the core needs of a logger; pino's `Logger` is one as it stands. */
 export interface Log {
   debug(fields: object, message: string): void;

@@ -2,7 +2,7 @@ import type { MessagePort } from 'node:worker_threads';
 import type { Clock, Timer } from '../../core/clock.ts';
 import type { Config } from '../../core/config/config.ts';
 import { errorRecord, WaybillError, type ErrorCode, type ErrorRecord } from '../../core/errors.ts';
-import type { Log } from '../../core/log.ts';
+import type { LineLevel, Log } from '../../core/log.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
 import { noTracer, type FinishedSpan, type Tracer } from '../../core/tracing/span.ts';
 import { traceOf, type TraceContext } from '../../core/tracing/trace-context.ts';
@@ -50,7 +50,7 @@ export type FromThread =
   /** `trace`: the span in which it happened. */
   | { type: 'occurrence'; occurrence: Occurrence; trace: TraceContext }
   | { type: 'span'; span: FinishedSpan }
-  | { type: 'log'; level: keyof Log; fields: object; message: string };
+  | { type: 'log'; level: LineLevel; fields: object; message: string };
 
 /** Whether what a thread sent is one of its messages. */
 export function isFromThread(message: unknown): message is FromThread {
@@ -119,13 +119,14 @@ export async function answerTask<Job extends ThreadJob, Result>(
     (progress) => post({ type: 'progress', progress }),
     progressEveryMs,
   );
-  const line = (level: keyof Log) => (fields: object, message: string) =>
+  const line = (level: LineLevel) => (fields: object, message: string) =>
     post({ type: 'log', level, fields: plainFields(fields), message });
   const log: Log = {
     debug: verbose ? line('debug') : () => undefined,
     info: line('info'),
     warn: line('warn'),
     error: line('error'),
+    isLevelEnabled: () => verbose,
   };
   const signs = clock.every(signOfLifeMs, () => post({ type: 'alive' }));
   try {
