@@ -1,5 +1,5 @@
-import type joi from 'joi';
 import joiToJson from 'joi-to-json';
+import { joiSchema } from '../settings/joi-schema.ts';
 import { configSchema } from './schema/schema.ts';
 
 export type JsonSchema = Record<string, unknown>;
@@ -20,7 +20,7 @@ const bothOrNone = (schema: JsonSchema, { peers }: { peers: string[] }): void =>
  */
 export function configJsonSchema(): JsonSchema {
   const converted: unknown = parse(
-    configSchema as joi.Schema,
+    joiSchema(configSchema),
     'json',
     {},
     { logicalOpParser: { and: bothOrNone } },

@@ -1,4 +1,3 @@
-import type joi from 'joi';
 import type { Place } from '../storage/backend.ts';
 import { backendOf } from '../storage/backends.ts';
 import type { SourceConfig } from './config.ts';
@@ -6,7 +5,7 @@ import { resolveSource } from './resolve.ts';
 import { layoutFaults } from './layout-relations.ts';
 import { scheduleFaults } from './schedule-relations.ts';
 import { destinationSchema, sourceSchema } from './schema/locations.ts';
-import { validationOptions } from './schema/schema.ts';
+import { accept } from '../settings/accept.ts';
 import { isRemoteStaging, thisMachine } from './schema/staging.ts';
 import { didYouMean, type Fault } from './schema/findings.ts';
 import { pathFaults } from './path-relations.ts';
@@ -127,12 +126,12 @@ function uploadsWithoutToken(pipelines: Item[], tokens: Item[]): Fault[] {
 }
 
 function locationFaults(pipeline: Item, base: PathBase): Fault[] {
-  const source = isMap(pipeline.value) ? sound(sourceSchema, pipeline.value['source']) : undefined;
+  const source = isMap(pipeline.value) ? accept(sourceSchema, pipeline.value['source'])?.value : undefined;
   const sourcePlace = source === undefined ? undefined : placeOf(resolveSource(source, base));
   const earlier = new Map<string, number>();
   return itemsOf(pipeline.value, ['destinations'], pipeline.path).flatMap(
     ({ value, path }, index): Fault[] => {
-      const destination = sound(destinationSchema, value);
+      const destination = accept(destinationSchema, value)?.value;
       if (destination === undefined) return [];
       const backend = backendOf(destination);
       const location = backend.resolveDestination(destination, base);
@@ -235,13 +234,6 @@ function overlap(a: Place, b: Place): boolean {
   const inside = (inner: string, outer: string): boolean =>
     inner === outer || inner.startsWith(outer.endsWith('/') ? outer : `${outer}/`);
   return a.container === b.container && (inside(a.root, b.root) || inside(b.root, a.root));
-}
-
-/** The part with its defaults if the schema accepts it. */
-function sound<T>(schema: joi.Schema<T>, value: unknown): T | undefined {
-  if (value === undefined) return undefined;
-  const result = schema.validate(value, { ...validationOptions, abortEarly: true });
-  return result.error === undefined ? result.value : undefined;
 }
 
 function itemsOf(value: unknown, [key]: [string], path: KeyPath = []): Item[] {

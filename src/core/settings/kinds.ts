@@ -1,4 +1,3 @@
-import joi from 'joi';
 import { parseInstant } from '../instant.ts';
 import {
   amountPattern,
@@ -8,6 +7,15 @@ import {
   parseSize,
   sizePattern,
 } from './units.ts';
+import {
+  Setting,
+  type Form,
+  type MapForm,
+  type NumberForm,
+  type Refusal,
+  type Settings,
+  type TextForm,
+} from './setting.ts';
 import {
   checkPath,
   checkRemotePath,
@@ -24,26 +32,22 @@ import {
 } from './values.ts';
 
 /**
- * The kinds of values that settings have. Each says in one phrase what it expects: the phrase is the schema's
- * message for every failure (`*`), and `config/schema/findings.ts` builds the sentence around it. A check
- * that knows better adds `reason`.
+ * The kinds of values that settings have. Each says in one phrase what it expects: every failure tells it,
+ * and `config/schema/findings.ts` builds the sentence around it. A check that knows better adds `reason`.
  */
 
 // The `title` is the kind of text, for editors and for the type column of the reference.
-export function expects<S extends joi.Schema>(schema: S, expected: string, title?: string): S {
-  // As its label, which `validationOptions` makes the message of every failure: a message of its own costs
-  // joi thirty times as much to take in.
-  const labelled = schema.label(expected);
-  return (title === undefined ? labelled : labelled.meta({ title })) as S;
+function expects<T>(form: Form, expected: string, title?: string): Setting<T> {
+  return new Setting<T>(form, title === undefined ? { expected } : { expected, title });
 }
 
 /** What the kinds expect whose values are numbers, with or without a unit, or true or false. */
 const numeric = new Set<string>();
 
 /** The same as `expects`, of a kind whose values are numbers or nearly: no secret belongs in their place. */
-function expectsNumber<S extends joi.Schema>(schema: S, expected: string, title?: string): S {
+function expectsNumber(form: Form, expected: string, title?: string): Setting {
   numeric.add(expected);
-  return expects(schema, expected, title);
+  return expects(form, expected, title);
 }
 
 /** Whether a number is what a setting expects, by the phrase of its kind. */
@@ -51,16 +55,16 @@ export function isNumeric(expected: string): boolean {
   return numeric.has(expected);
 }
 
-/** Schemas cannot change: one serves all settings of its kind, and is made when the first of them asks. */
-function shared<Given extends readonly unknown[], S extends joi.Schema>(
-  make: (...given: Given) => S,
-): (...given: Given) => S {
-  const made = new Map<string, S>();
+/** Settings cannot change: one serves all of its kind, and is made when the first of them asks. */
+function shared<Given extends readonly unknown[]>(
+  make: (...given: Given) => Setting,
+): (...given: Given) => Setting {
+  const made = new Map<string, Setting>();
   return (...given) => {
     const key = JSON.stringify(given);
-    const schema = made.get(key) ?? make(...given);
-    made.set(key, schema);
-    return schema;
+    const setting = made.get(key) ?? make(...given);
+    made.set(key, setting);
+    return setting;
   };
 }
 
@@ -68,24 +72,20 @@ function shared<Given extends readonly unknown[], S extends joi.Schema>(
 // log lines or headers.
 const singleLine = /^[^\u0000-\u001f\u007f-\u009f\u2028\u2029]{1,4096}$/;
 
-export function text(
-  expected: string,
-  title: string,
-  check?: (value: string) => Verdict<unknown>,
-): joi.StringSchema {
-  const schema = joi.string().pattern(singleLine);
-  return expects(check === undefined ? schema : schema.custom(checked(check)), expected, title);
+export function text(expected: string, title: string, check?: (value: string) => Verdict<unknown>): Setting {
+  const form: TextForm = { kind: 'text', pattern: singleLine };
+  return expects(check === undefined ? form : { ...form, check: checked(check) }, expected, title);
 }
 
-function checked(check: (value: string) => Verdict<unknown>): joi.CustomValidator<string> {
-  return (value, helpers) => {
+function checked(check: (value: string) => Verdict<unknown>): (value: string) => Refusal | null {
+  return (value) => {
     const verdict = check(value);
-    return verdict.ok ? value : helpers.error('waybill.reason', { reason: verdict.reason });
+    return verdict.ok ? null : { reason: verdict.reason };
   };
 }
 
-export function matching(pattern: RegExp, expected: string, title?: string): joi.StringSchema {
-  return expects(joi.string().pattern(pattern), expected, title);
+export function matching(pattern: RegExp, expected: string, title?: string): Setting {
+  return expects({ kind: 'text', pattern }, expected, title);
 }
 
 export const id = shared(() =>
@@ -114,7 +114,7 @@ export const remotePath = shared(() =>
 );
 export const prefix = shared(() =>
   expects(
-    joi.string().allow('').custom(checked(parsePrefix)),
+    { kind: 'text', pattern: null, mayBeEmpty: true, check: checked(parsePrefix) },
     'a prefix of keys such as live/ or maps/live/',
     'prefix',
   ),
@@ -157,30 +157,31 @@ function is(test: (value: string) => boolean, reason: string): (value: string) =
   return (value) => (test(value) ? { ok: true, value } : { ok: false, reason });
 }
 
-export const boolean = shared(() => expectsNumber(joi.boolean(), 'true or false'));
+export const boolean = shared(() => expectsNumber({ kind: 'boolean' }, 'true or false'));
 
 export const integer = shared((min: number, max: number) =>
-  expectsNumber(joi.number().integer().min(min).max(max), `a whole number from ${min} to ${max}`),
+  expectsNumber({ kind: 'number', isWhole: true, min, max }, `a whole number from ${min} to ${max}`),
+);
+
+export const ratio = shared(() =>
+  expects({ kind: 'number', isWhole: false, min: 0, max: 1 }, 'a number from 0 to 1'),
 );
 
 export const choice = shared((...values: string[]) => {
   const expected = values.length === 1 ? `"${values.join()}"` : `one of ${values.join(', ')}`;
-  return expects(joi.string().valid(...values), expected);
+  return expects({ kind: 'choice', values }, expected);
 });
 
 export const duration = shared(({ atLeast, atMost }: { atLeast: string; atMost: string }) => {
   const [min = 0, max = 0] = [parseDuration(atLeast), parseDuration(atMost)];
-  const schema = joi
-    .string()
-    .pattern(new RegExp(durationPattern))
-    .custom((value: string, helpers) => {
-      const ms = parseDuration(value);
-      if (ms === undefined) return helpers.error('waybill.reason', {});
-      if (ms < min) return helpers.error('waybill.reason', { reason: `it is less than ${atLeast}` });
-      return ms > max ? helpers.error('waybill.reason', { reason: `it is more than ${atMost}` }) : value;
-    });
+  const check = (value: string): Refusal | null => {
+    const ms = parseDuration(value);
+    if (ms === undefined) return {};
+    if (ms < min) return { reason: `it is less than ${atLeast}` };
+    return ms > max ? { reason: `it is more than ${atMost}` } : null;
+  };
   return expectsNumber(
-    schema,
+    { kind: 'text', pattern: new RegExp(durationPattern), check },
     'a duration: a whole number with a unit, such as 500ms, 30s, 15m, 24h or 7d',
     `duration, ${atLeast} to ${atMost}`,
   );
@@ -192,84 +193,69 @@ export const instant = shared(() =>
 );
 
 /** Bytes, as a number or with a unit. */
-export const size = shared(({ atLeast }: { atLeast: number }) => {
-  const withUnit = joi
-    .string()
-    .pattern(new RegExp(sizePattern))
-    .custom((value: string, helpers) =>
-      (parseSize(value) ?? -1) >= atLeast ? value : helpers.error('waybill.reason', {}),
-    );
-  return expectsNumber(
-    joi.alternatives().try(withUnit, joi.number().integer().min(atLeast)),
+export const size = shared(({ atLeast }: { atLeast: number }) =>
+  expectsNumber(
+    textOrWhole(sizePattern, (value) => (parseSize(value) ?? -1) >= atLeast, { min: atLeast, max: null }),
     'a size such as 512MiB, 2GB or 10KiB, or a whole number of bytes',
     'size',
-  );
-});
+  ),
+);
 
 /** A count, or a share in per cent. */
-export const amount = shared(() => {
-  const text = joi
-    .string()
-    .pattern(new RegExp(amountPattern))
-    .custom((value: string, helpers) =>
-      parseAmount(value) === undefined ? helpers.error('waybill.reason', {}) : value,
-    );
-  return expectsNumber(
-    joi.alternatives().try(text, joi.number().integer().min(0).max(999_999_999)),
+export const amount = shared(() =>
+  expectsNumber(
+    textOrWhole(amountPattern, (value) => parseAmount(value) !== undefined, { min: 0, max: 999_999_999 }),
     'a number such as 100, or a share such as 20%',
     'number or share',
-  );
-});
+  ),
+);
 
-export function list(
-  items: joi.Schema,
-  { min, expected }: { min: number; expected: string },
-): joi.ArraySchema {
-  const schema = joi.array().items(items);
-  return expects(min === 0 ? schema : schema.min(min), expected);
+function textOrWhole(
+  pattern: string,
+  isOne: (value: string) => boolean,
+  range: Pick<NumberForm, 'min' | 'max'>,
+): Form {
+  const check = (value: string): Refusal | null => (isOne(value) ? null : {});
+  const text: TextForm = { kind: 'text', pattern: new RegExp(pattern), check };
+  return { kind: 'either', forms: [text, { kind: 'number', isWhole: true, ...range }] };
+}
+
+export function list(items: Setting, { min, expected }: { min: number; expected: string }): Setting {
+  return expects({ kind: 'list', items, min }, expected);
 }
 
 /** A map with these keys and no others; `T` is what it looks like once it was accepted. */
-export function map<T = unknown>(keys: Record<string, joi.Schema>): joi.ObjectSchema<T> {
+export function map<T = unknown>(
+  keys: Settings,
+  { setTogether = [], check }: Partial<Pick<MapForm, 'setTogether' | 'check'>> = {},
+): Setting<T> {
   const known = Object.keys(keys);
-  const schema = joi.object<T>(keys);
   const expected = `a map with the ${known.length === 1 ? 'key' : 'keys'} ${known.join(', ')}`;
-  return expects(schema, expected).error(tellKnownKeys(known));
+  const form: MapForm = { kind: 'map', keys, setTogether };
+  return expects<T>(check === undefined ? form : { ...form, check }, expected);
 }
 
 /** A map whose keys are names that people choose; `names` says what a name may be. */
-export function mapOf(names: { form: RegExp; expected: string }, values: joi.Schema): joi.ObjectSchema {
-  const schema = joi.object().pattern(names.form, values);
-  return expects(schema, `a map by name, each ${names.expected}`).error((reports) => {
-    for (const report of reports)
-      if (report.code === 'object.unknown')
-        (report.local as Record<string, unknown>)['expectedKey'] = names.expected;
-    return reports;
-  });
-}
-
-/** Joi reports an unknown key without the known ones, which "did you mean" needs. */
-function tellKnownKeys(known: string[]): joi.ValidationErrorFunction {
-  return (reports) => {
-    for (const report of reports)
-      if (report.code === 'object.unknown') (report.local as Record<string, unknown>)['known'] ??= known;
-    return reports;
-  };
+export function mapOf(names: { form: RegExp; expected: string }, values: Setting): Setting {
+  return expects({ kind: 'map by name', names, values }, `a map by name, each ${names.expected}`);
 }
 
 /** A map whose keys depend on the value of one of them. */
 export function variants<T = unknown>(
   discriminator: string,
   what: string,
-  maps: Record<string, joi.Schema>,
-): joi.AlternativesSchema<T> {
+  maps: Readonly<Record<string, Setting>>,
+): Setting<T> {
   const names = Object.keys(maps);
   const expected = `${what}: a map with the key ${discriminator} (one of ${names.join(', ')}) and what belongs to it`;
-  // Where the discriminator itself is wrong it is the only finding: nothing can be said of the rest.
-  const undecided = expects(joi.object({ [discriminator]: choice(...names).required() }).unknown(), expected);
-  const cases = Object.entries(maps).map(([name, then]) => ({ is: name, then }));
-  return expects(
-    joi.alternatives<T>().conditional(`.${discriminator}`, { switch: cases, otherwise: undecided }),
-    expected,
-  );
+  return expects<T>({ kind: 'variants', discriminator, maps, otherwise: null }, expected);
+}
+
+/** The same, but that a map of none of these is judged by `otherwise`. */
+export function variantsOr(
+  discriminator: string,
+  maps: Readonly<Record<string, Setting>>,
+  { otherwise, expected }: { otherwise: Setting; expected: string },
+): Setting {
+  return expects({ kind: 'variants', discriminator, maps, otherwise }, expected);
 }

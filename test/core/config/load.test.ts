@@ -3,7 +3,8 @@ import { homedir } from 'node:os';
 import { join, relative } from 'node:path';
 import t from 'tap';
 import { WaybillError } from '../../../src/core/errors.ts';
-import { keyPath, loadConfig } from '../../../src/core/config/load.ts';
+import { keyPath } from '../../../src/core/config/accepted-config.ts';
+import { loadConfig } from '../../../src/core/config/load.ts';
 import { complaintsOf, findingsOf, parse, withDestination, withHttp } from './parse.ts';
 
 const minimal = withDestination('backend: local, path: ./out');

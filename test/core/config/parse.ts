@@ -1,6 +1,6 @@
 import { hasCode, WaybillError } from '../../../src/core/errors.ts';
 import type { Config } from '../../../src/core/config/config.ts';
-import { parseConfig } from '../../../src/core/config/load.ts';
+import { parseConfig } from '../../../src/core/config/judge-config.ts';
 import { describeFinding, type Finding } from '../../../src/core/finding.ts';
 
 /** The configuration of a YAML text, as if it stood in /etc/waybill/c.yml. */

@@ -1,6 +1,6 @@
 import path from 'node:path';
 import { systemClock } from '../../../src/core/clock.ts';
-import { parseConfig } from '../../../src/core/config/load.ts';
+import { parseConfig } from '../../../src/core/config/judge-config.ts';
 import { silentLog } from '../../../src/core/log.ts';
 import type { Occurrence } from '../../../src/core/notify/event.ts';
 import { publishBundles } from '../../../src/core/publish/publish.ts';

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import t, { type Test } from 'tap';
-import { parseConfig } from '../../../src/core/config/load.ts';
+import { parseConfig } from '../../../src/core/config/judge-config.ts';
 import { digestOf } from '../../../src/core/digest.ts';
 import type { Config } from '../../../src/core/config/config.ts';
 import { silentLog, type Log } from '../../../src/core/log.ts';

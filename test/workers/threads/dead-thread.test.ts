@@ -7,7 +7,7 @@ import { stageUpload } from '../../../src/core/bundle/staging.ts';
 import { newHolder, isKnownDead } from '../../../src/core/lease/this-holder.ts';
 import type { Holder } from '../../../src/core/catalog/catalog.ts';
 import { systemClock } from '../../../src/core/clock.ts';
-import { parseConfig } from '../../../src/core/config/load.ts';
+import { parseConfig } from '../../../src/core/config/judge-config.ts';
 import { silentLog } from '../../../src/core/log.ts';
 import { prepareStaging } from '../../../src/workers/memory/coordinator.ts';
 import type { JobResult, PublishJob } from '../../../src/workers/job.ts';

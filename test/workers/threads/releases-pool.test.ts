@@ -1,6 +1,6 @@
 import t from 'tap';
 import { systemClock } from '../../../src/core/clock.ts';
-import { parseConfig } from '../../../src/core/config/load.ts';
+import { parseConfig } from '../../../src/core/config/judge-config.ts';
 import { WaybillError } from '../../../src/core/errors.ts';
 import { silentLog } from '../../../src/core/log.ts';
 import type { ReleasesRequest } from '../../../src/workers/releases-request.ts';

@@ -1,7 +1,8 @@
 import { homedir } from 'node:os';
 import path from 'node:path';
 import type { Config } from '../../../core/config/config.ts';
-import { loadConfig, type Loaded } from '../../../core/config/load.ts';
+import type { Loaded } from '../../../core/config/accepted-config.ts';
+import { loadConfig } from '../../../core/config/load.ts';
 import { loadSecrets, type Secrets } from '../../../core/secrets.ts';
 import { referencedSecrets } from '../../../core/config/secret-references.ts';
 import { requireStrongTokens } from '../../../core/config/weak-tokens.ts';

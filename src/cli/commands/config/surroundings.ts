@@ -1,6 +1,6 @@
 import { stat } from 'node:fs/promises';
 import type { Config } from '../../../core/config/config.ts';
-import type { Loaded } from '../../../core/config/load.ts';
+import type { Loaded } from '../../../core/config/accepted-config.ts';
 import type { KeyPath } from '../../../core/config/yaml-text.ts';
 import { finding, type Finding } from '../../../core/finding.ts';
 import { openToOthers } from '../../../core/storage/sftp/key-file.ts';

@@ -4,7 +4,10 @@ import { print, type SceneMapIo } from './io.ts';
 import type { ValidateFlags } from './validate.ts';
 
 const processIo: SceneMapIo = {
-  stdin: process.stdin,
+  // Opening it takes as long as printing the help, of whatever command.
+  get stdin() {
+    return process.stdin;
+  },
   stdout: process.stdout,
   stderr: process.stderr,
   setExitCode: (code) => (process.exitCode = code),

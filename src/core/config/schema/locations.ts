@@ -1,7 +1,6 @@
-import type joi from 'joi';
 import * as kinds from '../../settings/kinds.ts';
 import { maxListedFiles } from '../../bundle/limits.ts';
-import type { Settings } from '../../settings/declare.ts';
+import type { Setting, Settings } from '../../settings/setting.ts';
 import {
   amount,
   baseUrl,
@@ -23,28 +22,32 @@ import type { DestinationDocument, SourceDocument } from '../document.ts';
 
 /** Sources and destinations: what each backend declares, and what they have in common. */
 
-const prune = map({
-  enabled: boolean()
-    .default(false)
-    .description('Allows waybill prune on this destination. Nothing is ever pruned by a publication itself.'),
-  keep_latest: integer(0, 1_000_000_000)
-    .description('How many of the newest managed outputs always stay.')
-    .example(20),
-  older_than: duration({ atLeast: '0s', atMost: '36500d' })
-    .description('Only outputs that were published longer ago than this are pruned.')
-    .example('90d'),
-})
-  .custom((value: { enabled: boolean; keep_latest?: number; older_than?: string }, helpers) =>
-    value.enabled && value.keep_latest === undefined && value.older_than === undefined
-      ? helpers.error('waybill.reason', {
-          reason: 'pruning is enabled and nothing says what stays',
-          expected: 'keep_latest, older_than or both beside "enabled: true"',
-        })
-      : value,
-  )
-  .description(
-    'What waybill prune may remove. With both limits the newest keep_latest stay, whatever their age.',
-  );
+const prune = map(
+  {
+    enabled: boolean()
+      .default(false)
+      .description(
+        'Allows waybill prune on this destination. Nothing is ever pruned by a publication itself.',
+      ),
+    keep_latest: integer(0, 1_000_000_000)
+      .description('How many of the newest managed outputs always stay.')
+      .example(20),
+    older_than: duration({ atLeast: '0s', atMost: '36500d' })
+      .description('Only outputs that were published longer ago than this are pruned.')
+      .example('90d'),
+  },
+  {
+    check: ({ enabled, keep_latest, older_than }: DestinationDocument['retention']['prune']) =>
+      enabled && keep_latest === undefined && older_than === undefined
+        ? {
+            reason: 'pruning is enabled and nothing says what stays',
+            expected: 'keep_latest, older_than or both beside "enabled: true"',
+          }
+        : null,
+  },
+).description(
+  'What waybill prune may remove. With both limits the newest keep_latest stay, whatever their age.',
+);
 
 const destinationId = id()
   .required()
@@ -182,18 +185,14 @@ export const destinationSchema = variants<DestinationDocument>(
 );
 
 /** The map of a location, with these settings before and after those of the backend. */
-export function locationMap(
-  backend: AnyBackend,
-  before: Settings = {},
-  after: Settings = {},
-): joi.ObjectSchema {
+export function locationMap(backend: AnyBackend, before: Settings = {}, after: Settings = {}): Setting {
   const name = choice(backend.name).required().description(backend.summary);
-  const schema = map({ ...before, backend: name, ...backend.settings(kinds), ...after });
-  return backend.setTogether.reduce((with_, keys) => with_.and(...keys), schema);
+  const { setTogether } = backend;
+  return map({ ...before, backend: name, ...backend.settings(kinds), ...after }, { setTogether });
 }
 
-function byBackend(schemaOf: (backend: AnyBackend) => joi.Schema): Record<string, joi.Schema> {
-  return Object.fromEntries(allBackends.map((backend) => [backend.name, schemaOf(backend)]));
+function byBackend(settingOf: (backend: AnyBackend) => Setting): Settings {
+  return Object.fromEntries(allBackends.map((backend) => [backend.name, settingOf(backend)]));
 }
 
 /** `8, and 32 where …`. */

@@ -1,5 +1,5 @@
-import type joi from 'joi';
 import * as kinds from '../../settings/kinds.ts';
+import type { Setting } from '../../settings/setting.ts';
 import { choice, id, list, map, variants } from '../../settings/kinds.ts';
 import { subscribableTypes } from '../../notify/event.ts';
 import { allSinkKinds, type AnySinkKind, type SinkDocument } from '../../notify/sink-kinds.ts';
@@ -22,13 +22,11 @@ const common = {
 export const notifierSchema = variants<NotifierDocument>(
   'kind',
   'a notifier',
-  Object.fromEntries(allSinkKinds.map((sink) => [sink.kind, schemaOf(sink)])),
+  Object.fromEntries(allSinkKinds.map((sink) => [sink.kind, settingOf(sink)])),
 );
 
-function schemaOf(sink: AnySinkKind): joi.Schema {
+function settingOf(sink: AnySinkKind): Setting {
   const kind = choice(sink.kind).required().description(sink.summary);
-  return map({ ...common, kind, ...sink.settings(kinds) }).custom((value: SinkDocument, helpers) => {
-    const fault = sink.fault(value);
-    return fault === null ? value : helpers.error('waybill.reason', fault);
-  });
+  const check = (value: SinkDocument): ReturnType<AnySinkKind['fault']> => sink.fault(value);
+  return map({ ...common, kind, ...sink.settings(kinds) }, { check });
 }

@@ -1,4 +1,3 @@
-import type joi from 'joi';
 import type { ConfigDocument } from '../document.ts';
 import { scopes } from '../scopes.ts';
 import { notifierSchema } from './notifiers.ts';
@@ -101,14 +100,3 @@ export const configSchema = map<ConfigDocument>({
 }).description(
   'Configuration of waybill. Unknown keys are refused. Durations: 500ms 30s 15m 24h 7d. Sizes: 512MiB 2GB 10KiB or whole bytes.',
 );
-
-/**
- * Nothing is converted (`"8080"` is no number), and everything that is wrong is reported at once. The message
- * of every failure is the label of the schema that failed, which says what was expected there.
- */
-export const validationOptions: joi.ValidationOptions = {
-  abortEarly: false,
-  convert: false,
-  messages: { '*': '{#label}' },
-  errors: { wrap: { label: false } },
-};

@@ -1,5 +1,4 @@
-import joi from 'joi';
-import { choice, duration, expects, map, path, size } from '../../settings/kinds.ts';
+import { choice, duration, map, path, size, variantsOr } from '../../settings/kinds.ts';
 import { resolvePath, type PathBase } from '../../settings/values.ts';
 import { allBackends, backendOf, type SourceLocation } from '../../storage/backends.ts';
 import type { StagingDocument } from '../document.ts';
@@ -41,15 +40,15 @@ const directory = map({
     ),
 });
 
-export const stagingSchema: joi.AlternativesSchema = expects(
-  joi.alternatives().conditional('.backend', {
-    switch: remote.map((backend) => ({
-      is: backend.name,
-      then: locationMap(backend).append({ keep: keep.default() }),
-    })),
+export const stagingSchema = variantsOr(
+  'backend',
+  Object.fromEntries(
+    remote.map((backend) => [backend.name, locationMap(backend, {}, { keep: keep.default() })]),
+  ),
+  {
     otherwise: directory,
-  }),
-  `a map with the key directory, or with backend: ${remote.map(({ name }) => name).join(' or ')} and what belongs to it`,
+    expected: `a map with the key directory, or with backend: ${remote.map(({ name }) => name).join(' or ')} and what belongs to it`,
+  },
 );
 
 /** Whether the value of `server.staging.backend` is one that only a queue of several hosts can use. */

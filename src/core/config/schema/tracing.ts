@@ -1,5 +1,4 @@
-import joi from 'joi';
-import { endpoint, environmentName, expects, map, text } from '../../settings/kinds.ts';
+import { endpoint, environmentName, map, ratio, text } from '../../settings/kinds.ts';
 
 /** `tracing`. */
 export const tracingSchema = map({
@@ -18,7 +17,7 @@ export const tracingSchema = map({
       'Name of the service in its spans. Left out: as OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES say, else waybill.',
     )
     .example('waybill-maps'),
-  sample_ratio: expects(joi.number().min(0).max(1), 'a number from 0 to 1')
+  sample_ratio: ratio()
     .description(
       'Share of the traces that begin here and are recorded. A trace that a client has begun is recorded if the client says so. Left out: as OTEL_TRACES_SAMPLER says, else 1.',
     )

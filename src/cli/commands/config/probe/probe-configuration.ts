@@ -1,4 +1,4 @@
-import type { Loaded } from '../../../../core/config/load.ts';
+import type { Loaded } from '../../../../core/config/accepted-config.ts';
 import { systemClock } from '../../../../core/clock.ts';
 import type { CoreContext } from '../../../../core/context.ts';
 import { silentLog } from '../../../../core/log.ts';

@@ -1,5 +1,5 @@
 import type { Clock } from '../../../../core/clock.ts';
-import type { Loaded } from '../../../../core/config/load.ts';
+import type { Loaded } from '../../../../core/config/accepted-config.ts';
 import type { KeyPath } from '../../../../core/config/yaml-text.ts';
 import { asWaybillError, errorRecord, WaybillError, type ErrorRecord } from '../../../../core/errors.ts';
 import { inParallel } from '../../../../core/parallel.ts';

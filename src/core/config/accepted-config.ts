@@ -1,0 +1,66 @@
+import { dirname, resolve } from 'node:path';
+import { finding, type Finding } from '../finding.ts';
+import { accept } from '../settings/accept.ts';
+import type { Config } from './config.ts';
+import { relationFaults } from './relations.ts';
+import { resolveConfig } from './resolve.ts';
+import type { Fault } from './schema/findings.ts';
+import { configSchema } from './schema/schema.ts';
+import { readYaml, type KeyPath, type YamlText } from './yaml-text.ts';
+
+export interface LoadOptions {
+  /** Home directory, absolute: what `~/` stands for. */
+  home: string;
+}
+
+/** A valid configuration. */
+export interface Loaded {
+  config: Config;
+  warnings: Finding[];
+  /** Where a setting stands in the file; of one that is left to its default, what is around it. */
+  locate: (setting: KeyPath) => { pointer: string; line: number; column: number };
+}
+
+/**
+ * The configuration in the bytes of `file`, against whose directory relative paths are resolved; null if
+ * something is wrong with it, of which `judgeConfig` knows all. Pure.
+ */
+export function acceptedConfig(bytes: Uint8Array, file: string, { home }: LoadOptions): Loaded | null {
+  const read = readYaml(bytes);
+  if (!read.ok || read.yaml.problems.length > 0) return null;
+  const { yaml } = read;
+  const document = accept(configSchema, yaml.value);
+  if (document === null) return null;
+  const absolute = resolve(file);
+  const faults = relationFaults(yaml.value, { directory: dirname(absolute), home });
+  if (faults.some(({ severity }) => severity === 'error')) return null;
+  const config = resolveConfig(document.value, { file: absolute, home });
+  return { config, warnings: findingsOf(faults, yaml, file), locate: locatorIn(yaml) };
+}
+
+export function locatorIn(yaml: YamlText): Loaded['locate'] {
+  return (setting) => ({ pointer: keyPath(setting), ...yaml.locate(setting, 'value') });
+}
+
+/** With their places in the file. */
+export function findingsOf(faults: readonly Fault[], yaml: YamlText, file: string): Finding[] {
+  return inOrder(
+    faults.map(({ severity, code, path, at = path, part, message }) =>
+      finding(severity, code, message, { file, pointer: keyPath(path), ...yaml.locate(at, part) }),
+    ),
+  );
+}
+
+/** In the order of the file. */
+export function inOrder(findings: readonly Finding[]): Finding[] {
+  return findings.toSorted((a, b) => (a.line ?? 0) - (b.line ?? 0) || (a.column ?? 0) - (b.column ?? 0));
+}
+
+/** `pipelines[0].destinations[1].path`; the document itself is ''. */
+export function keyPath(path: KeyPath): string {
+  return path.reduce<string>((text, step) => {
+    if (typeof step === 'number') return `${text}[${step}]`;
+    if (!/^[A-Za-z0-9_-]{1,64}$/.test(step)) return `${text}[${JSON.stringify(step.slice(0, 64))}]`;
+    return text === '' ? step : `${text}.${step}`;
+  }, '');
+}
