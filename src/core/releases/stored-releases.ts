@@ -2,7 +2,8 @@ import type { Catalog, CatalogState } from '../catalog/catalog.ts';
 import { readState } from '../catalog/store.ts';
 import { isKnownDead } from '../lease/this-holder.ts';
 import { nameOf } from '../storage/key.ts';
-import type { EntryType, Storage } from '../storage/storage.ts';
+import { sizesOf } from '../storage/sizes.ts';
+import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
 import { parseReleaseId, releaseKey, releasesKey, type ReleaseId } from './release.ts';
 import type { StoredRelease } from './retention.ts';
@@ -58,8 +59,8 @@ export type Unusable =
   | { why: 'damaged'; path: string; others: number };
 
 /**
- * Whether all of a release is there, by names and sizes: one listing, so that a rollback reads no payload.
- * Null if it is. Throws the storage's own error.
+ * Whether all of a release is there, by names and sizes, so that a rollback reads no payload. Null if it is.
+ * Throws the storage's own error.
  */
 export async function unusable(storage: Storage, id: ReleaseId): Promise<Unusable | null> {
   const release = releaseIn(storage, id);
@@ -78,15 +79,9 @@ export function releaseIn(storage: Storage, id: ReleaseId): Storage {
 
 /** In the order of the catalog. */
 async function damagedIn(release: Storage, { outputs }: Catalog): Promise<string[]> {
-  const found = new Map<string, { type: EntryType; size: number }>();
-  for await (const { key, type, size } of release.list('', { recursive: true }))
-    found.set(key, { type, size });
-  return outputs
-    .filter(({ path, size }) => {
-      const there = found.get(path);
-      return there?.type !== 'file' || there.size !== size;
-    })
-    .map(({ path }) => path);
+  const paths = outputs.map(({ path }) => path);
+  const found = await sizesOf(release, paths);
+  return outputs.filter(({ path, size }) => found.get(path) !== size).map(({ path }) => path);
 }
 
 function standing(state: CatalogState): Pick<StoredRelease, 'state' | 'writtenAt'> {

@@ -1,4 +1,3 @@
-import { execFile } from 'node:child_process';
 import { closeSync, fsync, fsyncSync, openSync } from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
@@ -13,7 +12,6 @@ import { slowCallDetector } from './slow-call-detector.ts';
  */
 const manyFiles = 32;
 const syncsAtOnce = 4;
-const run = promisify(execFile);
 const fsyncInPool = promisify(fsync);
 const syncs = slowCallDetector({ slowMs: 20 });
 
@@ -43,7 +41,9 @@ export async function syncDirectories(directories: Iterable<string>): Promise<vo
  */
 async function syncFileSystem(directory: string): Promise<boolean> {
   if (process.platform !== 'linux') return false;
-  return run('sync', ['--file-system', directory]).then(
+  // Loading it takes longer than most commands that sync one file, or none.
+  const { execFile } = await import('node:child_process');
+  return promisify(execFile)('sync', ['--file-system', directory]).then(
     () => true,
     () => false,
   );

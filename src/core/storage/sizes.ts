@@ -1,0 +1,48 @@
+import { lstatSync } from 'node:fs';
+import { setImmediate as breathe } from 'node:timers/promises';
+import type { RelativePath } from '../paths.ts';
+import { keyOf } from './key.ts';
+import type { Storage } from './storage.ts';
+
+/** A loop that does not wait lets timers run after so many files, above all the lease's. */
+const filesPerBreath = 2048;
+
+/**
+ * The sizes, in bytes, of those of these files that are there, by path; links are no files. On this machine
+ * each is asked for, past the storage: a system call takes a tenth of what its wrappers do. Elsewhere one
+ * listing tells all. Throws the storage's own error.
+ */
+export async function sizesOf(
+  storage: Storage,
+  paths: readonly RelativePath[],
+): Promise<ReadonlyMap<string, number>> {
+  const { localRoot } = storage.facts;
+  return localRoot === null ? listed(storage) : askedFor(storage, localRoot, paths);
+}
+
+async function listed(storage: Storage): Promise<ReadonlyMap<string, number>> {
+  const sizes = new Map<string, number>();
+  for await (const { key, type, size } of storage.list('', { recursive: true }))
+    if (type === 'file') sizes.set(key, size);
+  return sizes;
+}
+
+async function askedFor(
+  storage: Storage,
+  root: string,
+  paths: readonly RelativePath[],
+): Promise<ReadonlyMap<string, number>> {
+  const sizes = new Map<string, number>();
+  for (const [index, path] of paths.entries()) {
+    if (index % filesPerBreath === filesPerBreath - 1) await breathe();
+    try {
+      const found = lstatSync(`${root}/${path}`, { throwIfNoEntry: false });
+      if (found?.isFile() === true) sizes.set(path, found.size);
+    } catch {
+      // The storage knows what is only absent, what to try again, and what to say of the rest.
+      const found = await storage.stat(keyOf(path));
+      if (found?.type === 'file') sizes.set(path, found.size);
+    }
+  }
+  return sizes;
+}

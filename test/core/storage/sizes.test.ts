@@ -1,0 +1,54 @@
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import t from 'tap';
+import type { RelativePath } from '../../../src/core/paths.ts';
+import { listedKey } from '../../../src/core/storage/key.ts';
+import { localStorage } from '../../../src/core/storage/local/driver.ts';
+import { sizesOf } from '../../../src/core/storage/sizes.ts';
+import { within } from '../../../src/core/storage/wrappers/within.ts';
+
+/** The same whether files are asked for one by one or listed. */
+
+const wanted = [
+  'a.txt',
+  'deep/b.txt',
+  'empty',
+  'missing',
+  'deep',
+  'link',
+  'a.txt/below',
+  'x'.repeat(200),
+].map((name) => listedKey(name) as string as RelativePath);
+
+t.test('files, and nothing else, with their sizes', async (t) => {
+  const root = mkdtempSync(path.join(tmpdir(), 'waybill-sizes-'));
+  t.teardown(() => rmSync(root, { recursive: true, force: true }));
+  mkdirSync(path.join(root, 'site/deep'), { recursive: true });
+  for (const [name, text] of Object.entries({
+    'a.txt': 'abc',
+    'deep/b.txt': 'de',
+    empty: '',
+    'not-asked': 'x',
+  }))
+    writeFileSync(path.join(root, 'site', name), text);
+  symlinkSync('a.txt', path.join(root, 'site/link'));
+  const expected = { 'a.txt': 3, 'deep/b.txt': 2, empty: 0 };
+
+  const here = within(await localStorage(root), listedKey('site'));
+  t.same(Object.fromEntries(await sizesOf(here, wanted)), expected);
+
+  const elsewhere = { ...here, facts: { ...here.facts, localRoot: null } };
+  const listed = await sizesOf(elsewhere, wanted);
+  t.same(Object.fromEntries(wanted.map((name) => [name, listed.get(name)])), {
+    ...Object.fromEntries(wanted.map((name) => [name, undefined])),
+    ...expected,
+  });
+});
+
+t.test('what cannot be looked at is the failure of the storage', async (t) => {
+  const root = mkdtempSync(path.join(tmpdir(), 'waybill-sizes-'));
+  t.teardown(() => rmSync(root, { recursive: true, force: true }));
+  const name = 'x'.repeat(300) as RelativePath;
+  await t.rejects(sizesOf(await localStorage(root), [name]), { code: 'storage_permanent' });
+});
