@@ -1,9 +1,10 @@
 /*
  * Starting the command line is mostly finding, reading and compiling hundreds of small files. This puts what
- * its commands need (our own code and the packages that they all load) into three, and keeps beside each the
+ * its commands need (our own code and the packages that they all load) into five, and keeps beside each the
  * machine code that V8 makes of it: `start` with names, flags and help, `publish` with what a publication
- * loads, and `others`. Everything else stays as it is: packages of node_modules, loaded when they are needed,
- * and the long-running programs, which `programs.mjs` bundles.
+ * loads, `releases` and `judge` with what it takes beside that to go back and to tell what is wrong with a
+ * configuration, and `others`. Everything else stays as it is: packages of node_modules, loaded when they are
+ * needed, and the long-running programs, which `programs.mjs` bundles.
  */
 import { chmodSync, copyFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -67,12 +68,15 @@ rmSync('dist/cli/main.js.map', { force: true });
 
 const { text, needs } = await split();
 const starting = needs('main.js');
-const others = [...text.keys()].filter((name) => !starting.has(name));
-await write({ start: starting, others }, []);
+const rest = [...text.keys()].filter((name) => !starting.has(name));
+await write({ start: starting, others: rest }, []);
 const loaded = keepMachineCode(program);
-const isLoaded = (name) => loaded.parts.includes(`./${name}`);
-const publish = others.filter(isLoaded);
-await write({ start: starting, publish, others: others.filter((name) => !isLoaded(name)) }, loaded.builtins);
+const groups = { publish: [], releases: [], judge: [], others: [] };
+for (const name of rest) {
+  const group = Object.keys(loaded).find((each) => loaded[each].parts.includes(`./${name}`));
+  groups[group ?? 'others'].push(name);
+}
+await write({ start: starting, ...groups }, loaded.publish.builtins);
 keepMachineCode(program);
 
 /** All code in parts, each of what the same commands need, and which parts one needs at once. */

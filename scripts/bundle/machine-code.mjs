@@ -4,37 +4,61 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 
-const config = `pipelines:
-  - {id: p, source: {backend: local, path: ./source}, destinations: [{id: d, backend: local, path: ./public}]}
+/** @param {string} more */
+const configOf = (more) => `pipelines:
+  - id: p
+    source: {backend: local, path: ./source}
+    destinations: [{id: d, backend: local, mapping: fixed, workflow: replacement, ${more}}]
 `;
+const configs = {
+  'in-place.yml': configOf('path: ./public'),
+  'releases.yml': configOf('path: ./releases, layout: releases'),
+  'wrong.yml': configOf('path: ./public, layuot: releases'),
+};
 const first = { 'a/readme.txt': 'hello', 'a/page.html': '<p>', 'b/picture.png': 'x' };
 const second = { ...first, 'a/readme.txt': 'hello again' };
 
 /**
- * Lets the new program print its help, publish, publish once more with one file changed, and once more with
- * nothing to do. It keeps what V8 has compiled for all of them beside what it was compiled from.
+ * Lets the new program do what it is to be quick at: print its help, publish, publish once more with one file
+ * changed, and once more with nothing to do; the same as releases, and back from one; and tell what is wrong
+ * with a configuration. It keeps what V8 has compiled for all of them beside what it was compiled from.
  *
  * @param {string} program
- * @returns {{ parts: string[], builtins: string[] }} what the last one has loaded, and of Node.js's own
+ * @returns {Record<'publish' | 'releases' | 'judge', { parts: string[], builtins: string[] }>} what was
+ *   loaded for them, and of Node.js's own
  */
 export function keepMachineCode(program) {
   const directory = mkdtempSync(path.join(tmpdir(), 'waybill-build-'));
   const list = path.join(directory, 'parts.json');
-  const run = (...args) => {
+  const inside = (name) => path.join(directory, name);
+  const run = (expected, ...args) => {
     const env = { ...process.env, WAYBILL_BUILD_KEEP: list };
     const { status, stderr } = spawnSync(process.execPath, [program, ...args], { env, encoding: 'utf8' });
     // V8 tells on stderr of a flag that it does not know, and goes on.
-    if (status !== 0 || stderr.includes('unrecognized flag'))
+    if (status !== expected || stderr.includes('unrecognized flag'))
       throw new Error(`the new program failed at ${args.join(' ')}:\n${stderr}`);
+    return JSON.parse(readFileSync(list, 'utf8'));
+  };
+  const publishEach = (name) => {
+    let loaded;
+    for (const files of [first, second, second]) {
+      writeBundle(inside('source'), files);
+      loaded = run(0, 'run', '--config', inside(name));
+    }
+    return loaded;
   };
   try {
-    writeFileSync(path.join(directory, 'config.yml'), config);
-    run('--help');
-    for (const files of [first, second, second]) {
-      writeBundle(path.join(directory, 'source'), files);
-      run('run', '--config', path.join(directory, 'config.yml'));
-    }
-    return JSON.parse(readFileSync(list, 'utf8'));
+    for (const [name, text] of Object.entries(configs)) writeFileSync(inside(name), text);
+    run(0, '--help');
+    run(0, 'completion', 'bash');
+    const publish = publishEach('in-place.yml');
+    publishEach('releases.yml');
+    const releases = [];
+    for (const verb of ['list', 'rollback', 'resume'])
+      releases.push(run(0, 'releases', verb, '--config', inside('releases.yml'), '--pipeline', 'p'));
+    const parts = [...new Set(releases.flatMap((loaded) => loaded.parts))];
+    const judge = run(2, 'run', '--config', inside('wrong.yml'));
+    return { publish, releases: { parts, builtins: releases[0].builtins }, judge };
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }

@@ -11,7 +11,9 @@ const vm = require('node:vm');
 /** Files of `scripts/bundle/commands.mjs`, each loaded when the first of its parts is asked for. */
 const parts = new Map();
 const modules = new Map();
+/** Each with whether the optimizing compiler was postponed before it was loaded. */
 const scripts = new Map();
+let isPostponed = false;
 const { placeOf, builtins, v8OfBuild } = load('start');
 
 // The build's own way in: the functions that have run by the end are the ones worth keeping.
@@ -37,13 +39,13 @@ async function importPart(name) {
 }
 
 function load(name) {
-  if (name === 'publish') postponeOptimizing();
+  if (name !== 'start' && name !== 'others') postponeOptimizing();
   const file = `${__dirname}/${name}.cjs`;
   const script = new vm.Script(readFileSync(file, 'utf8'), {
     filename: file,
     cachedData: readIfThere(keptOf(file)),
   });
-  scripts.set(file, script);
+  scripts.set(file, { script, isPostponed });
   const loaded = script.runInThisContext();
   for (const [part, run] of Object.entries(loaded.parts)) parts.set(part, run);
   return loaded;
@@ -55,18 +57,18 @@ function load(name) {
  * the flags that it was kept with: what Node.js has of its own modules has to be loaded before.
  */
 function postponeOptimizing() {
-  if (process.versions.v8 !== v8OfBuild) return;
+  if (isPostponed || process.versions.v8 !== v8OfBuild) return;
+  isPostponed = true;
   for (const name of builtins) require(name);
   require('node:v8').setFlagsFromString('--interrupt-budget=4000000');
 }
 
-/** `start` is loaded before the flag is set, and so is kept by a command that loads nothing else. */
+/** What was loaded before the flag was set is kept by a command that does not set it. */
 function keepMachineCode() {
   const { writeFileSync } = require('node:fs');
   const { builtinModules } = require('node:module');
-  const [start, ...others] = scripts;
-  for (const [file, script] of others.length === 0 ? [start] : others)
-    writeFileSync(keptOf(file), script.createCachedData());
+  for (const [file, loaded] of scripts)
+    if (loaded.isPostponed === isPostponed) writeFileSync(keptOf(file), loaded.script.createCachedData());
   const native = process.moduleLoadList.map((name) => name.replace(/^NativeModule /, ''));
   const loaded = {
     parts: [...modules.keys()],
