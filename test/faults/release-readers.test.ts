@@ -17,6 +17,7 @@ import { startNginx } from '../services/nginx.ts';
 import { noSecrets, sftpLocationOf, startSshd } from '../services/sshd.ts';
 import { instant } from '../support/instant.ts';
 import { howMany } from '../support/sampling.ts';
+import { directoryReader, webReader } from './reader-programs.ts';
 import { publishAsRelease, site, siteOf } from './release-world.ts';
 import { bundleOf, contextWith, destinationOf, owner, testClock } from './world.ts';
 
@@ -32,6 +33,8 @@ interface Seen {
   mixed: number;
   missing: number;
   generations: number;
+  /** How long generations went out. */
+  seconds: number;
 }
 
 /** A directory that web servers can read, too. */
@@ -61,45 +64,32 @@ async function publishInPlace(root: Storage, n: number): Promise<void> {
   if (error !== null) throw new Error(`${error.code}: ${error.message}`);
 }
 
-/** Reads what `current` leads to, or the directory itself, as often as it can, until its stdin ends. */
-const readerProgram = `
-const fs = require('node:fs'), path = require('node:path');
-const [directory, layout, ...names] = process.argv.slice(1);
-const seen = { reads: 0, mixed: 0, missing: 0 }, generations = new Set();
-let isOver = false;
-process.stdin.on('end', () => (isOver = true)).resume();
-function read() {
-  try {
-    const base = layout === 'releases' ? path.join(directory, fs.readlinkSync(path.join(directory, 'current'))) : directory;
-    const found = new Set(names.map((name) => fs.readFileSync(path.join(base, name), 'utf8')));
-    seen.reads += 1;
-    if (found.size > 1) seen.mixed += 1;
-    for (const each of found) generations.add(each);
-  } catch (error) {
-    if (error.code !== 'ENOENT') throw error;
-    seen.missing += 1;
-  }
-}
-(function turn() {
-  for (let n = 0; n < 50; n += 1) read();
-  if (isOver) console.log(JSON.stringify({ ...seen, generations: generations.size }));
-  else setImmediate(turn);
-})();
-`;
-
-async function seenInDirectory(
-  directory: string,
-  layout: 'releases' | 'in_place',
+/** What so many processes see together, each of which reads as often as it can while `work` goes on. */
+async function seenByProcesses(
+  processes: number,
+  program: readonly string[],
   work: () => Promise<void>,
 ): Promise<Seen> {
-  const reader = spawn(process.execPath, ['-e', readerProgram, directory, layout, ...names], {
-    stdio: ['pipe', 'pipe', 'inherit'],
+  const readers = Array.from({ length: processes }, () => {
+    const reader = spawn(process.execPath, ['-e', ...program], { stdio: ['pipe', 'pipe', 'inherit'] });
+    let told = '';
+    reader.stdout.on('data', (chunk: Buffer) => (told += chunk.toString()));
+    const ended = once(reader, 'close').then(() => JSON.parse(told) as Omit<Seen, 'seconds'>);
+    return { reader, ended };
   });
-  let told = '';
-  reader.stdout.on('data', (chunk: Buffer) => (told += chunk.toString()));
-  await work().finally(() => reader.stdin.end());
-  await once(reader, 'close');
-  return JSON.parse(told) as Seen;
+  const seconds = await secondsOf(work).finally(() => {
+    for (const { reader } of readers) reader.stdin.end();
+  });
+  const all = await Promise.all(readers.map(({ ended }) => ended));
+  const sum = (key: 'reads' | 'mixed' | 'missing'): number => all.reduce((sum, each) => sum + each[key], 0);
+  const generations = Math.max(...all.map((each) => each.generations));
+  return { reads: sum('reads'), mixed: sum('mixed'), missing: sum('missing'), generations, seconds };
+}
+
+async function secondsOf(work: () => Promise<void>): Promise<number> {
+  const started = performance.now();
+  await work();
+  return (performance.now() - started) / 1_000;
 }
 
 /** Reads by `read`, which gives the generation of each file, or null for what is not found. */
@@ -121,24 +111,28 @@ async function seenBy(
     }
   };
   const loops = Array.from({ length: readers }, loop);
-  await work().finally(() => (isOver = true));
+  const seconds = await secondsOf(work).finally(() => (isOver = true));
   await Promise.all(loops);
-  return { ...seen, generations: found.size };
+  return { ...seen, generations: found.size, seconds };
 }
 
 async function publishAll(publish: (n: number) => Promise<void>): Promise<void> {
   for (let n = 1; n <= generations; n += 1) await publish(n);
 }
 
-function tell(t: Test, how: string, { reads, generations: seen }: Seen): void {
-  t.comment(`told: ${reads} reads ${how}, of ${seen} generations`);
+function tell(t: Test, how: string, { reads, mixed, missing, generations: seen, seconds }: Seen): void {
+  const rate = Math.round(reads / seconds);
+  t.comment(
+    `told: ${reads} reads of ${names.length} files ${how} (${rate} a second), of ${seen} of ${generations} generations: ${mixed} mixed, ${missing} not found`,
+  );
 }
 
 t.test('through the file system: no mixture, and nothing is missing', async (t) => {
   const directory = publicDirectory(t);
   const root = await localStorage(directory);
   await publishGeneration(root, 0);
-  const seen = await seenInDirectory(path.join(directory, site), 'releases', async () =>
+  const program = [directoryReader, path.join(directory, site), 'releases', ...names];
+  const seen = await seenByProcesses(1, program, async () =>
     publishAll(async (n) => publishGeneration(root, n)),
   );
   t.match(seen, { mixed: 0, missing: 0 });
@@ -150,36 +144,43 @@ t.test('the same readers see mixtures where it is published in place', async (t)
   const directory = publicDirectory(t);
   const root = await localStorage(directory);
   await publishInPlace(root, 0);
-  const seen = await seenInDirectory(path.join(directory, site), 'in_place', async () =>
+  const program = [directoryReader, path.join(directory, site), 'in_place', ...names];
+  const seen = await seenByProcesses(1, program, async () =>
     publishAll(async (n) => publishInPlace(root, n)),
   );
   t.ok(seen.mixed > 0, `${seen.mixed} of ${seen.reads} reads`);
+  tell(t, 'in place through the file system', seen);
 });
+
+/** Connections are kept for as long as the test takes. */
+const kept = 'keepalive_requests 1000000000;';
 
 t.test('through nginx, with the release that the page came from', async (t) => {
   const directory = publicDirectory(t);
   const root = await localStorage(directory);
   await publishGeneration(root, 0);
-  const port = await startNginx(t, {
-    server: inner(blocksOf('nginx', `${directory}/${site}`)[1] ?? ''),
-  });
-  const get = async (url: string): Promise<Response> => fetch(`http://127.0.0.1:${port}/${url}`);
-  const text = async (answer: Response): Promise<string | null> => {
-    const body = await answer.text();
-    return answer.status === 200 ? body : null;
-  };
-  const read = async (): Promise<(string | null)[]> => {
-    const [page = '', ...others] = names;
-    const answer = await get(page);
-    const release = path.basename(answer.headers.get('x-release') ?? '');
-    const first = await text(answer);
-    const rest = others.map(async (name) => text(await get(`releases/${release}/${name}`)));
-    return [first, ...(await Promise.all(rest))];
-  };
-  const seen = await seenBy(read, 8, async () => publishAll(async (n) => publishGeneration(root, n)));
+  const asOnThePage = inner(blocksOf('nginx', `${directory}/${site}`)[1] ?? '');
+  const port = await startNginx(t, { server: `${asOnThePage}\n${kept}` });
+  const program = [webReader, String(port), 'releases', '8', ...names];
+  const seen = await seenByProcesses(2, program, async () =>
+    publishAll(async (n) => publishGeneration(root, n)),
+  );
   t.match(seen, { mixed: 0, missing: 0 });
   t.ok(seen.generations > 2, `${seen.reads} reads of ${seen.generations} generations`);
   tell(t, 'through nginx', seen);
+});
+
+t.test('the same readers see mixtures through nginx where it is published in place', async (t) => {
+  const directory = publicDirectory(t);
+  const root = await localStorage(directory);
+  await publishInPlace(root, 0);
+  const port = await startNginx(t, { server: `root ${directory}/${site};\n${kept}` });
+  const program = [webReader, String(port), 'in_place', '8', ...names];
+  const seen = await seenByProcesses(2, program, async () =>
+    publishAll(async (n) => publishInPlace(root, n)),
+  );
+  t.ok(seen.mixed > 0, `${seen.mixed} of ${seen.reads} reads`);
+  tell(t, 'in place through nginx', seen);
 });
 
 t.test('over SFTP: no mixture, and nothing is missing', async (t) => {
@@ -194,9 +195,13 @@ t.test('over SFTP: no mixture, and nothing is missing', async (t) => {
     t.teardown(() => storage.close());
     return storage;
   };
-  const [root, readers] = [await open(), siteOf(await open())];
+  const root = await open();
+  const connections = [siteOf(await open()), siteOf(await open()), siteOf(await open())];
   await publishGeneration(root, 0);
+  let turn = 0;
   const read = async (): Promise<(string | null)[]> => {
+    turn += 1;
+    const readers = connections[turn % connections.length] ?? siteOf(root);
     const target = listedKey((await readers.readLink(listedKey('current'))) ?? 'nowhere');
     const file = async (name: string): Promise<string | null> =>
       readAll(readers, joinKey(target, name), 100).then(
@@ -205,7 +210,7 @@ t.test('over SFTP: no mixture, and nothing is missing', async (t) => {
       );
     return Promise.all(names.map(file));
   };
-  const seen = await seenBy(read, 8, async () => publishAll(async (n) => publishGeneration(root, n)));
+  const seen = await seenBy(read, 6, async () => publishAll(async (n) => publishGeneration(root, n)));
   t.match(seen, { mixed: 0, missing: 0 });
   t.ok(seen.generations > 2, `${seen.reads} reads of ${seen.generations} generations`);
   tell(t, 'over SFTP', seen);
