@@ -3,11 +3,17 @@ import { servePages, type PageRoute } from '../pages/page-route.ts';
 import type { Site } from '../pages/site.ts';
 import { pauseAction, resumeAction, startAction } from './actions/pipeline-actions.ts';
 import { cancelAction, rerunAction } from './actions/run-actions.ts';
+import { adminPage, redeliverAction, reloadAction } from './pages/admin-page.ts';
+import { destinationPage, verifyAction } from './pages/destination-page.ts';
 import { eventsPage } from './pages/events-page.ts';
 import { overviewPage } from './pages/overview-page.ts';
 import { pipelinePage } from './pages/pipeline-page.ts';
+import { planAction, planPage, runPlanAction } from './pages/plan-page.ts';
+import { activateAction, releasesPage } from './pages/releases-page.ts';
 import { runPage } from './pages/run-page.ts';
 import { runsPage } from './pages/runs-page.ts';
+import { trendsPage } from './pages/trends-page.ts';
+import { uploadAction, uploadPage } from './pages/upload-page.ts';
 import type { ConsoleParts, ConsolePorts, ConsoleSettings } from './ports.ts';
 import { createLoginLimit } from './session/login-limit.ts';
 import { loginAction, loginPage, logoutAction } from './pages/login-pages.ts';
@@ -28,6 +34,19 @@ export const consoleRoutes: readonly PageRoute<ConsoleParts>[] = [
   startAction,
   pauseAction,
   resumeAction,
+  trendsPage,
+  planPage,
+  planAction,
+  runPlanAction,
+  uploadPage,
+  uploadAction,
+  destinationPage,
+  verifyAction,
+  releasesPage,
+  activateAction,
+  adminPage,
+  reloadAction,
+  redeliverAction,
   eventsPage,
 ];
 

@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http';
 import type { Request, Response } from 'express';
 import { WaybillError } from '../../core/errors.ts';
 import { requestContext } from '../http/request/request-context.ts';
@@ -23,7 +24,7 @@ export function page<Params>(
   show: (visit: Visit<Params>) => Promise<void> | void,
 ): Handler {
   const handler = async (req: Request<Params>, res: Response): Promise<void> => {
-    const visitor = await visitorOf(req as Request, parts);
+    const visitor = await visitorOf(req, parts);
     if (visitor === null) {
       res.redirect(303, loginPath(parts.http.basePath, req.originalUrl));
       return;
@@ -43,7 +44,7 @@ export function action<Params>(
 ): Handler {
   const handler = async (req: Request<Params>, res: Response): Promise<void> => {
     requireOwnSite(req);
-    const visitor = await requireVisitor(req as Request, parts);
+    const visitor = await requireVisitor(req, parts);
     const form = await readForm(req, res, parts);
     requireCsrf(visitor, form.get('csrf'));
     await act({ req, res, visitor, access: parts.configured.get(), parts }, form);
@@ -52,7 +53,7 @@ export function action<Params>(
 }
 
 /** Throws `unauthorized` for whoever is not logged in. */
-export async function requireVisitor(req: Request, parts: ConsoleParts): Promise<Visitor> {
+export async function requireVisitor(req: IncomingMessage, parts: ConsoleParts): Promise<Visitor> {
   const visitor = await visitorOf(req, parts);
   if (visitor !== null) return visitor;
   throw new WaybillError('unauthorized', 'nobody is logged in, or not any more', {
@@ -60,7 +61,7 @@ export async function requireVisitor(req: Request, parts: ConsoleParts): Promise
   });
 }
 
-async function visitorOf(req: Request, { sessions }: ConsoleParts): Promise<Visitor | null> {
+async function visitorOf(req: IncomingMessage, { sessions }: ConsoleParts): Promise<Visitor | null> {
   const visitor = await sessions.find(req);
   if (visitor !== null) requestContext(req).fields['token_id'] = visitor.token.id;
   return visitor;

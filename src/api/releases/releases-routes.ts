@@ -22,7 +22,7 @@ import type { ReleasesPorts } from './ports.ts';
  * destination itself, whatever the queue is; no run takes part.
  */
 
-interface PlaceParams {
+export interface PlaceParams {
   pipelineId: string;
   destinationId: string;
 }
@@ -132,7 +132,7 @@ function list(ports: ReleasesPorts): RequestHandler<PlaceParams> {
   return async (req, res) => {
     authorize(req, res, ports, 'read');
     const { path } = listQuery.read(req.url);
-    const answer = await ask(req, res, ports, { kind: 'list', path });
+    const answer = await askReleases(req, res, ports, { kind: 'list', path });
     if (answer.kind === 'list') send(res, 'releases', { ...about(req), paths: answer.paths, warnings: [] });
   };
 }
@@ -146,7 +146,7 @@ function activate(ports: ReleasesPorts): RequestHandler<PlaceParams & { releaseI
     const { rollback = false } = (body ?? {}) as { rollback?: boolean };
     const { releaseId: release } = req.params;
     const verb = rollback ? 'rollback' : 'promote';
-    const answer = await ask(req, res, ports, { kind: 'activate', path, release, verb, dryRun });
+    const answer = await askReleases(req, res, ports, { kind: 'activate', path, release, verb, dryRun });
     if (answer.kind !== 'activate') return;
     const { from, to, destinationPath } = answer;
     const isChanged = from !== to;
@@ -179,7 +179,8 @@ type Asked = ReleasesRequest extends infer R
     : never
   : never;
 
-async function ask(
+/** Asks a thread for somebody who may. Throws what it refuses with, without paths of this machine. */
+export async function askReleases(
   req: Request<PlaceParams>,
   res: Response,
   { releases, stopping }: ReleasesPorts,
@@ -193,7 +194,7 @@ async function ask(
 }
 
 /** Messages of the core may name the place of a destination on this machine. */
-function disclosed(thrown: unknown): WaybillError {
+export function disclosed(thrown: unknown): WaybillError {
   const error = asWaybillError(thrown);
   const { code, message, hint, cause } = error;
   if (isConcealed(code)) return error;

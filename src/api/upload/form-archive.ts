@@ -1,9 +1,19 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import busboy from 'busboy';
-import { WaybillError } from '../../core/errors.ts';
+import { asWaybillError, WaybillError } from '../../core/errors.ts';
 
 /** The name of the one file in the form. */
 export const formPart = 'bundle';
+
+/** The fields that a form may have before its file. */
+export interface FormFields {
+  names: readonly string[];
+  /** Called with them when the file begins; what it throws is what the form is refused with. */
+  check: (fields: ReadonlyMap<string, string>) => void;
+}
+
+const noFields: FormFields = { names: [], check: () => undefined };
+const mostFieldChars = 500;
 
 /**
  * The bytes of the file `bundle` of a `multipart/form-data` body (RFC 7578), as they come. Throws
@@ -12,25 +22,33 @@ export const formPart = 'bundle';
  */
 export function formArchive(
   headers: IncomingHttpHeaders,
+  { names, check }: FormFields = noFields,
 ): (body: AsyncIterable<Uint8Array>) => AsyncIterable<Uint8Array> {
-  const parser = openParser(headers);
+  const parser = openParser(headers, names.length);
   return async function* archive(body) {
     // What the parser has found in the chunk that it was given last.
     const found: Uint8Array[] = [];
     const files: string[] = [];
     let refusal: WaybillError | undefined;
     const refuse = (message: string): void => void (refusal ??= invalid(message));
+    const fields = new Map<string, string>();
     parser.on('file', (given, file) => {
       const name = nameOf(given);
       if (name !== formPart) refuse(`the form has the file "${name}"`);
       else if (files.length > 0) refuse(`the form has a second file "${formPart}"`);
       files.push(name);
+      try {
+        check(fields);
+      } catch (error) {
+        refusal ??= asWaybillError(error);
+      }
       file.on('data', (chunk: Uint8Array) => found.push(chunk));
       file.on('error', () => refuse('the form ends within its file'));
     });
-    parser.on('field', (given) => {
+    parser.on('field', (given, value) => {
       const name = nameOf(given);
-      if (name === formPart) refuse(`"${formPart}" of the form is text and not a file`);
+      if (names.includes(name) && files.length === 0) fields.set(name, value);
+      else if (name === formPart) refuse(`"${formPart}" of the form is text and not a file`);
       else refuse(`the form has the field "${name}"`);
     });
     parser.on('error', (error: Error) => refuse(`the form cannot be read: ${error.message}`));
@@ -60,10 +78,13 @@ function nameOf(given: string | undefined): string {
   return (given ?? '').slice(0, 80);
 }
 
-function openParser(headers: IncomingHttpHeaders): busboy.Busboy {
+function openParser(headers: IncomingHttpHeaders, fields: number): busboy.Busboy {
   try {
     // One field too many and one file too many are enough to refuse the form.
-    return busboy({ headers, limits: { files: 2, fields: 1, fieldSize: 0, headerPairs: 20 } });
+    return busboy({
+      headers,
+      limits: { files: 2, fields: fields + 1, fieldSize: fields === 0 ? 0 : mostFieldChars, headerPairs: 20 },
+    });
   } catch (cause) {
     throw new WaybillError('unsupported_media_type', 'the Content-Type names no boundary of the form', {
       cause,

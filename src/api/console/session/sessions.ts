@@ -31,11 +31,11 @@ export interface SessionOptions {
 
 /** Who is logged in, by the cookie of the request. */
 export interface Sessions {
-  begin(req: Request, res: Response, token: Token): Promise<void>;
+  begin(req: Pick<Request, 'secure'>, res: Response, token: Token): Promise<void>;
   /** Null for whoever is not logged in, or not any more: the token is gone, another one, or has expired. */
-  find(req: Request): Promise<Visitor | null>;
+  find(req: Pick<Request, 'headers'>): Promise<Visitor | null>;
   /** Of this browser, and of whoever has a copy of its cookie on this host. */
-  end(req: Request, res: Response, visitor: Visitor): void;
+  end(req: Pick<Request, 'secure'>, res: Response, visitor: Visitor): void;
   /** Why a visitor of before is none any more; null if it still is one. */
   refusalOf(visitor: Visitor): 'token_expired' | 'token_revoked' | null;
 }
@@ -46,7 +46,7 @@ export function createSessions(ports: SessionPorts, { seal, lifetimeMs }: Sessio
   const { http, clock, configured } = ports;
   const forgotten = forgottenSessions(clock);
   // Express knows by the trusted proxies whether the browser speaks TLS.
-  const attributes = ({ secure }: Request): object => ({
+  const attributes = ({ secure }: Pick<Request, 'secure'>): object => ({
     httpOnly: true,
     sameSite: 'strict',
     secure,

@@ -1,0 +1,97 @@
+import { WaybillError } from '../../../core/errors.ts';
+import { bundlePath, freeText } from '../../../core/parameters.ts';
+import { queryParameters } from '../../http/query-parameters.ts';
+import type { PageRoute } from '../../pages/page-route.ts';
+import type { PlaceParams } from '../../releases/releases-routes.ts';
+import type { DestinationSummary } from '../../runs/pipelines-route.ts';
+import { look } from '../look.ts';
+import { paths } from '../paths.ts';
+import type { ConsoleParts } from '../ports.ts';
+import { show } from '../show.ts';
+import { catalogView } from '../views/destination-view.ts';
+import { action, page, type Visit } from '../visit.ts';
+import { may, permit, type Deed } from '../visitor.ts';
+import { sizeText } from '../words.ts';
+
+const limit = 100;
+const longestPath = 1024;
+const query = queryParameters({
+  path: bundlePath({ description: 'The bundle path; `.` for the root.', example: '.' }),
+  prefix: freeText(longestPath, { description: 'Only outputs whose paths begin so.' }),
+  after: freeText(longestPath, { description: 'Only outputs after this path.' }),
+  done: freeText(40, { description: 'What was done.' }),
+});
+
+/** What is published at a destination, read from it now. */
+export const destinationPage: PageRoute<ConsoleParts> = {
+  method: 'get',
+  path: '/console/pipelines/{pipeline_id}/destinations/{destination_id}',
+  handle: (parts) =>
+    page<PlaceParams>(parts, async (visit) => {
+      const { pipelineId, destination } = placeOf(visit, 'read');
+      const asked = query.read(visit.req.url);
+      const prefix = asked.prefix ?? '';
+      const answer = await look(visit, {
+        kind: 'catalog',
+        path: asked.path,
+        prefix,
+        after: asked.after,
+        limit,
+      });
+      if (answer.kind !== 'catalog') return;
+      const id = destination.destination_id;
+      const here = paths.destination(pipelineId, id);
+      show(visit, {
+        title: `${id} of ${pipelineId}`,
+        template: 'destination',
+        crumbs: [{ label: pipelineId, path: paths.pipeline(pipelineId) }, { label: id }],
+        view: {
+          ...catalogView(answer, prefix, parts.clock.now()),
+          ...{ id, destination, here, prefix },
+          at: (path: string, more: Record<string, string> = {}) =>
+            `${here}?${new URLSearchParams({ path, ...more }).toString()}`,
+          releasesPath: destination.layout === 'releases' ? paths.releases(pipelineId, id) : null,
+          mayVerify: may(visit.visitor, 'verify', pipelineId),
+        },
+      });
+    }),
+};
+
+/** Reads every published byte again. It changes nothing, so that the answer is the page itself. */
+export const verifyAction: PageRoute<ConsoleParts> = {
+  method: 'post',
+  path: '/console/pipelines/{pipeline_id}/destinations/{destination_id}/verify',
+  handle: (parts) =>
+    action<PlaceParams>(parts, async (visit, form) => {
+      const { pipelineId, destination } = placeOf(visit, 'verify');
+      const { path } = query.read(`?${new URLSearchParams({ path: form.get('path') ?? '.' }).toString()}`);
+      const answer = await look(visit, { kind: 'verify', path });
+      if (answer.kind !== 'verify') return;
+      const id = destination.destination_id;
+      show(visit, {
+        title: `Verification of ${id}`,
+        template: 'verify',
+        crumbs: [
+          { label: pipelineId, path: paths.pipeline(pipelineId) },
+          { label: id, path: paths.destination(pipelineId, id) },
+          { label: 'Verification' },
+        ],
+        view: {
+          reports: answer.reports.map((one) => ({ ...one, sizeText: sizeText(one.bytes), at: path ?? '.' })),
+        },
+      });
+    }),
+};
+
+/** Throws `destination_not_found`, and as `permit`. */
+export function placeOf(
+  { req, res, visitor, access }: Visit<PlaceParams>,
+  deed: Deed,
+): { pipelineId: string; destination: DestinationSummary } {
+  const pipeline = permit(res, visitor, deed, req.params.pipelineId, access);
+  const destination = pipeline.destinations.find((one) => one.destination_id === req.params.destinationId);
+  if (destination !== undefined) return { pipelineId: pipeline.pipeline_id, destination };
+  throw new WaybillError('destination_not_found', 'the pipeline has no such destination', {
+    hint: 'the page of the pipeline lists them',
+  });
+}

@@ -1,0 +1,80 @@
+import { WaybillError } from '../../../core/errors.ts';
+import type { RunResult } from '../../../core/publish/results/result.ts';
+import { requestContext } from '../../http/request/request-context.ts';
+import { untilLeft } from '../../http/request/until-left.ts';
+import type { PageRoute } from '../../pages/page-route.ts';
+import { startFrom } from '../actions/pipeline-actions.ts';
+import { goTo } from '../actions/run-actions.ts';
+import { withFlash } from '../flash.ts';
+import { paths } from '../paths.ts';
+import type { ConsoleParts } from '../ports.ts';
+import { show } from '../show.ts';
+import { planView } from '../views/plan-view.ts';
+import { action, page, type Visit } from '../visit.ts';
+import { may, permit } from '../visitor.ts';
+
+interface PipelineParams {
+  pipelineId: string;
+}
+
+const path = '/console/pipelines/{pipeline_id}/plan';
+
+/** Before it is asked for: a plan reads source and destinations, which a link does not. */
+export const planPage: PageRoute<ConsoleParts> = {
+  method: 'get',
+  path,
+  handle: (parts) => page<PipelineParams>(parts, (visit) => showPlan(visit, null)),
+};
+
+/** Decides what a run would do now. Changes nothing, so that the answer is the page itself. */
+export const planAction: PageRoute<ConsoleParts> = {
+  method: 'post',
+  path,
+  handle: (parts) => action<PipelineParams>(parts, async (visit) => showPlan(visit, await plan(visit))),
+};
+
+/** Starts a run if it would still do what the page shows; otherwise shows what it would do now. */
+export const runPlanAction: PageRoute<ConsoleParts> = {
+  method: 'post',
+  path: `${path}/run`,
+  handle: (parts) =>
+    action<PipelineParams>(parts, async (visit, form) => {
+      const planned = await plan(visit);
+      if (planView(planned).digest !== form.get('plan')) showPlan(visit, planned, true);
+      else goTo(visit, withFlash(paths.run(await startFrom(visit, form)), 'started'));
+    }),
+};
+
+async function plan(visit: Visit<PipelineParams>): Promise<RunResult> {
+  const { req, res, parts } = visit;
+  const pipelineId = permitPlan(visit);
+  const runId = `dry-run.${requestContext(req).id}`;
+  return untilLeft(res, parts.stopping, (signal) => parts.plan({ runId, pipelineId, staged: null }, signal));
+}
+
+/** Throws `pipeline_takes_uploads`, and as `permit`. */
+function permitPlan({ req, res, visitor, access }: Visit<PipelineParams>): string {
+  const { pipeline_id: id } = permit(res, visitor, 'plan', req.params.pipelineId, access);
+  if (access.sourcePipelines.has(id)) return id;
+  throw new WaybillError('pipeline_takes_uploads', `the pipeline "${id}" has no source to read`, {
+    hint: 'upload a bundle, with "Only plan it"',
+  });
+}
+
+function showPlan(visit: Visit<PipelineParams>, planned: RunResult | null, isChanged = false): void {
+  const id = permitPlan(visit);
+  show(visit, {
+    title: `Plan of ${id}`,
+    template: 'plan',
+    crumbs: [{ label: id, path: paths.pipeline(id) }, { label: 'Plan' }],
+    view: {
+      plan: planned === null ? null : planView(planned),
+      path: paths.plan(id),
+      mayStart: may(visit.visitor, 'start', id),
+      isUpload: false,
+    },
+    ...(isChanged
+      ? { flash: 'The plan is another one by now, so nothing was started. This is the new one.' }
+      : {}),
+  });
+}

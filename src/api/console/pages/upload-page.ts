@@ -1,0 +1,120 @@
+import type { Request, RequestHandler, Response } from 'express';
+import { asWaybillError, WaybillError } from '../../../core/errors.ts';
+import { sendAccepted } from '../../runs/accepted-response.ts';
+import { prefersPage } from '../../http/answer/negotiate.ts';
+import { problemOf } from '../../http/problem.ts';
+import { requestContext } from '../../http/request/request-context.ts';
+import type { Handler } from '../../http/route.ts';
+import type { PageRoute } from '../../pages/page-route.ts';
+import { formArchive } from '../../upload/form-archive.ts';
+import { sendPlan } from '../../upload/plan-upload.ts';
+import { takeUpload } from '../../upload/take-upload.ts';
+import { withFlash } from '../flash.ts';
+import { requireCsrf, requireOwnSite } from '../form.ts';
+import { paths } from '../paths.ts';
+import type { ConsoleParts } from '../ports.ts';
+import { show } from '../show.ts';
+import { planView } from '../views/plan-view.ts';
+import { page, requireVisitor, type Visit } from '../visit.ts';
+import { permit } from '../visitor.ts';
+import { sizeText } from '../words.ts';
+
+interface PipelineParams {
+  pipelineId: string;
+}
+
+const path = '/console/pipelines/{pipeline_id}/upload';
+const envelopeBytes = 64 * 1024;
+
+export const uploadPage: PageRoute<ConsoleParts> = {
+  method: 'get',
+  path,
+  handle: (parts) => page<PipelineParams>(parts, (visit) => showUpload(visit)),
+};
+
+/**
+ * Takes the archive as `POST /v1/pipelines/{pipeline_id}/upload/form` does, for a session instead of a token.
+ * A script that asks for JSON gets what that route answers; a form without script gets pages.
+ */
+export const uploadAction: PageRoute<ConsoleParts> = {
+  method: 'post',
+  path,
+  handle: (parts) =>
+    (async (req: Request<PipelineParams>, res: Response, next) => {
+      requireOwnSite(req);
+      const visitor = await requireVisitor(req, parts);
+      const access = parts.configured.get();
+      const visit: Visit<PipelineParams> = { req, res, visitor, access, parts };
+      const isPage = prefersPage(req.headers.accept);
+      const take = takeUpload(parts, {
+        mediaTypes: ['multipart/form-data'],
+        envelopeBytes,
+        archive: ({ headers }) =>
+          formArchive(headers, {
+            names: ['csrf'],
+            check: (fields) => requireCsrf(visitor, fields.get('csrf')),
+          }),
+        authorize: () => {
+          const id = req.params.pipelineId;
+          const { pipeline_id: pipelineId } = permit(res, visitor, 'upload', id, access);
+          const pipeline = access.uploadPipelines.get(pipelineId);
+          if (pipeline !== undefined) return { token: visitor.token, pipeline };
+          throw takesNone();
+        },
+        ...(isPage
+          ? {
+              sendAccepted: (_req, _res, basePath, { record, replayed }) => {
+                requestContext(req).fields['run_id'] = record.run_id;
+                const to = withFlash(paths.run(record.run_id), replayed ? 'replayed' : 'uploaded');
+                res.redirect(303, `${basePath}${to}`);
+              },
+              sendPlan: (_res, plan) => showUpload(visit, { plan: planView(plan) }),
+            }
+          : { sendAccepted, sendPlan }),
+      });
+      try {
+        await (take as RequestHandler<PipelineParams>)(req, res, next);
+      } catch (thrown) {
+        const error = asWaybillError(thrown);
+        if (!isPage || error.findings.length === 0) throw thrown;
+        const problem = problemOf(error, requestContext(req).id);
+        requestContext(req).fields['code'] = error.code;
+        showUpload(visit, { problem, status: problem.status });
+      }
+    }) as RequestHandler<PipelineParams> as Handler,
+};
+
+function showUpload(
+  visit: Visit<PipelineParams>,
+  {
+    plan = null,
+    problem = null,
+    status = 200,
+  }: { plan?: object | null; problem?: object | null; status?: number } = {},
+): void {
+  const { req, res, visitor, access } = visit;
+  const { pipeline_id: id } = permit(res, visitor, 'upload', req.params.pipelineId, access);
+  const pipeline = access.uploadPipelines.get(id);
+  if (pipeline === undefined) throw takesNone();
+  show(visit, {
+    title: `Upload to ${id}`,
+    template: 'upload',
+    crumbs: [{ label: id, path: paths.pipeline(id) }, { label: 'Upload' }],
+    scripts: ['console-upload'],
+    status,
+    view: {
+      ...{ id, plan, problem },
+      path: paths.upload(id),
+      runsPath: paths.runs(),
+      channels: pipeline.channels,
+      mostFiles: pipeline.maxFiles,
+      most: sizeText(pipeline.maxUploadSize),
+    },
+  });
+}
+
+function takesNone(): WaybillError {
+  return new WaybillError('pipeline_not_found', 'the pipeline takes no uploads', {
+    hint: 'start a run of what its source holds',
+  });
+}

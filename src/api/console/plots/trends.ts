@@ -1,0 +1,112 @@
+import { scaleLinear, scaleUtc } from 'd3-scale';
+import { area, line } from 'd3-shape';
+import type { RunRecord } from '../../../workers/run-record.ts';
+import { durationText, sizeText } from '../words.ts';
+
+/** A plot over time, in units of its view box. */
+export interface Plot {
+  id: string;
+  title: string;
+  about: string;
+  width: number;
+  height: number;
+  /** SVG paths; empty without data. */
+  area: string;
+  line: string;
+  ticks: { x: number; label: string }[];
+  levels: { y: number; label: string }[];
+}
+
+interface Point {
+  at: number;
+  value: number;
+}
+
+const [width, height] = [720, 180];
+const margin = { top: 8, right: 12, bottom: 22, left: 72 };
+/** So many points are told apart at this width; more are put together. */
+const mostPoints = 120;
+
+/** Durations, failures, bytes, waiting times and the growth of what is published. Pure. */
+export function trendsOf(runs: readonly RunRecord[]): Plot[] {
+  const oldestFirst = [...runs].reverse();
+  const ended = oldestFirst.filter((run) => run.finished_at !== null);
+  const points = (valueOf: (run: RunRecord) => number, of = ended): Point[] =>
+    of.map((run) => ({ at: Date.parse(run.accepted_at), value: valueOf(run) }));
+  const begun = ended.filter(({ started_at: at }) => at !== null);
+  return [
+    plotOf('durations', 'How long runs took', points(tookMs, begun), largest, durationText),
+    plotOf('failures', 'Failed runs', points(failed), sum, String),
+    plotOf('bytes', 'Bytes written', points(written), sum, sizeText),
+    plotOf('queue', 'How long runs waited', points(waitedMs, begun), largest, durationText),
+    plotOf('growth', 'Bytes of what is published', growth(ended), last, sizeText),
+  ];
+}
+
+const tookMs = (run: RunRecord): number =>
+  Date.parse(run.finished_at ?? '') - Date.parse(run.started_at ?? '');
+const waitedMs = (run: RunRecord): number => Date.parse(run.started_at ?? '') - Date.parse(run.accepted_at);
+const failed = ({ status }: RunRecord): number => (status === 'failed' ? 1 : 0);
+const written = ({ destinations }: RunRecord): number =>
+  destinations.reduce((total, one) => total + one.bytes_written, 0);
+const largest = (values: readonly number[]): number => Math.max(...values);
+const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
+const last = (values: readonly number[]): number => values.at(-1) ?? 0;
+
+/** What the runs have put at each bundle path, added up: the size of all that they publish, after each. */
+function growth(runs: readonly RunRecord[]): Point[] {
+  const sizes = new Map<string, number>();
+  let total = 0;
+  return runs.map((run) => {
+    for (const one of run.destinations) {
+      const size = one.bytes_written + one.bytes_linked + one.bytes_kept;
+      if (one.error !== null || size === 0) continue;
+      const place = JSON.stringify([one.destination_id, one.destination_path]);
+      total += size - (sizes.get(place) ?? 0);
+      sizes.set(place, size);
+    }
+    return { at: Date.parse(run.accepted_at), value: total };
+  });
+}
+
+function plotOf(
+  id: string,
+  title: string,
+  points: readonly Point[],
+  together: (values: readonly number[]) => number,
+  text: (value: number) => string,
+): Plot {
+  const shown = condensed(points, together);
+  const values = shown.map(({ value }) => value);
+  const most = Math.max(1, ...values);
+  const x = scaleUtc(
+    [new Date(shown[0]?.at ?? 0), new Date(shown.at(-1)?.at ?? 1)],
+    [margin.left, width - margin.right],
+  );
+  const y = scaleLinear([0, most], [height - margin.bottom, margin.top]);
+  const format = x.tickFormat(5);
+  const across = (point: Point): number => round(x(new Date(point.at)));
+  return {
+    ...{ id, title, width, height },
+    about: values.length === 0 ? 'no run has ended yet' : `at most ${text(most)}, last ${text(last(values))}`,
+    area: area<Point>(across, height - margin.bottom, ({ value }) => round(y(value)))(shown) ?? '',
+    line: line<Point>(across, ({ value }) => round(y(value)))(shown) ?? '',
+    ticks: shown.length < 2 ? [] : x.ticks(5).map((at) => ({ x: round(x(at)), label: format(at) })),
+    levels: [0, most / 2, most].map((value) => ({ y: round(y(value)), label: text(value) })),
+  };
+}
+
+function condensed(points: readonly Point[], together: (values: readonly number[]) => number): Point[] {
+  const size = Math.max(1, Math.ceil(points.length / mostPoints));
+  const groups = Array.from({ length: Math.ceil(points.length / size) }, (_, index) =>
+    points.slice(index * size, (index + 1) * size),
+  );
+  return groups.map((group) => ({
+    at: group.at(-1)?.at ?? 0,
+    value: together(group.map(({ value }) => value)),
+  }));
+}
+
+function round(value: number): number {
+  return Math.round(value * 10) / 10;
+}

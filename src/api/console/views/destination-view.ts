@@ -1,0 +1,88 @@
+import type { ListedPath } from '../../../core/releases/place.ts';
+import type { CatalogPage, CatalogView, OutputLine } from '../../../workers/look-request.ts';
+import { ageText, momentOf, momentOrNull, plural, sizeText, type Moment } from '../words.ts';
+
+/** One page of what is published at a bundle path, with the directories that lead to its outputs. */
+export interface CatalogPageView {
+  paths: string[];
+  pathsOmitted: number;
+  catalog:
+    | (Omit<CatalogView, 'outputs' | 'bytes'> & {
+        updated: Moment & { age: string };
+        about: string;
+        outputs: (OutputLine & { sizeText: string; short: string; updated: Moment })[];
+        directories: { prefix: string; label: string }[];
+      })
+    | null;
+}
+
+const digestChars = 'sha256:'.length + 12;
+
+/** Pure. */
+export function catalogView(
+  { paths, pathsOmitted, catalog }: CatalogPage,
+  prefix: string,
+  now: Date,
+): CatalogPageView {
+  if (catalog === null) return { paths, pathsOmitted, catalog: null };
+  const { outputs, bytes, ...rest } = catalog;
+  return {
+    ...{ paths, pathsOmitted },
+    catalog: {
+      ...rest,
+      updated: { ...momentOf(catalog.updatedAt), age: ageText(catalog.updatedAt, now) },
+      about: `${plural(catalog.total, 'output')}, ${sizeText(bytes)}`,
+      outputs: outputs.map((one) => ({
+        ...one,
+        sizeText: sizeText(one.size),
+        short: one.digest.slice(0, digestChars),
+        updated: momentOf(one.updatedAt),
+      })),
+      directories: directoriesOf(outputs, prefix),
+    },
+  };
+}
+
+/** The ways down from the prefix that the outputs of this page show, and the way up. */
+function directoriesOf(outputs: readonly OutputLine[], prefix: string): { prefix: string; label: string }[] {
+  const below = outputs.flatMap(({ path }) => {
+    const end = path.indexOf('/', prefix.length);
+    return end === -1 ? [] : [path.slice(0, end + 1)];
+  });
+  const up = prefix.replace(/[^/]*\/?$/, '');
+  const down = [...new Set(below)].map((one) => ({ prefix: one, label: one }));
+  return prefix === '' ? down : [{ prefix: up, label: '..' }, ...down];
+}
+
+export interface ReleaseRow {
+  id: string;
+  state: string;
+  notes: string[];
+  isCurrent: boolean;
+  outputs: string;
+  bundle: string;
+  active: Moment | null;
+  /** The one before it, to compare with. */
+  before: string | null;
+}
+
+/** The releases of a bundle path, the newest first. Pure. */
+export function releaseRows({ releases }: Pick<ListedPath, 'releases'>): ReleaseRow[] {
+  return releases.map((one, index) => ({
+    id: one.id,
+    state: one.state,
+    isCurrent: one.isCurrent,
+    notes: [
+      ...(one.isCurrent ? ['current'] : []),
+      ...(one.isLastGood ? ['last good'] : []),
+      ...(one.isRolledBack ? ['rolled back'] : []),
+      ...(one.isBeingRemoved ? ['being removed'] : []),
+      ...one.channels.map((name) => `channel ${name}`),
+    ],
+    outputs:
+      one.outputs === null ? 'unreadable' : `${plural(one.outputs, 'output')}, ${sizeText(one.bytes ?? 0)}`,
+    bundle: one.bundle === null ? '–' : one.bundle.path,
+    active: momentOrNull(one.activatedAt),
+    before: releases[index + 1]?.id ?? null,
+  }));
+}

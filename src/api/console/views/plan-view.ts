@@ -1,0 +1,80 @@
+import { createHash } from 'node:crypto';
+import { publicResult } from '../../../core/publish/results/public-result.ts';
+import type { RunResult } from '../../../core/publish/results/result.ts';
+import { actionMark, plural, sizeText, type Mark } from '../words.ts';
+import { errorView, type ErrorView } from './run-view.ts';
+
+/** What a dry run has decided. */
+export interface PlanView {
+  rows: {
+    destinationId: string;
+    bundle: string;
+    path: string;
+    mark: Mark;
+    reason: string | null;
+    counts: string;
+    changes: { path: string; fate: string; why: string }[];
+    changesOmitted: number;
+    error: ErrorView | null;
+  }[];
+  errors: ErrorView[];
+  warnings: string[];
+  /** Tells this plan from another. */
+  digest: string;
+}
+
+const mostChanges = 200;
+
+/** Pure. */
+export function planView(planned: RunResult): PlanView {
+  const result = publicResult(planned);
+  const rows = result.pipelines.flatMap(({ destinations }) =>
+    destinations.flatMap(({ destinationId, actions }) =>
+      actions.map((one) => {
+        const changes = one.changes.filter(({ fate }) => fate !== 'keep');
+        const size = one.outputs.reduce((sum, output) => sum + output.size, 0);
+        return {
+          ...{ destinationId, bundle: one.bundle, path: one.destinationPath },
+          mark: actionMark(one),
+          reason: one.reason?.message ?? null,
+          counts: `${plural(one.outputs.length, 'output')}, ${sizeText(size)}; ${plural(changes.length, 'change')}`,
+          changes: changes.slice(0, mostChanges),
+          changesOmitted: Math.max(0, changes.length - mostChanges),
+          error: one.error === null ? null : errorView(one.error),
+        };
+      }),
+    ),
+  );
+  const errors = result.pipelines.flatMap(({ error, invalidBundles, destinations }) => [
+    ...(error === null ? [] : [error]),
+    ...invalidBundles.map((one) => one.error),
+    ...destinations.flatMap((one) => (one.error === null ? [] : [one.error])),
+  ]);
+  const warnings = result.pipelines.flatMap((one) => [
+    ...one.warnings,
+    ...one.destinations.flatMap((destination) => destination.warnings),
+  ]);
+  return {
+    rows,
+    errors: errors.map(errorView),
+    warnings: warnings.map(({ message }) => message),
+    digest: digestOfPlan(planned),
+  };
+}
+
+/** The same for two plans that do the same with the same bytes. */
+function digestOfPlan({ pipelines }: RunResult): string {
+  const decided = pipelines.flatMap(({ destinations, error }) => [
+    error?.code ?? null,
+    ...destinations.flatMap(({ destinationId, actions }) =>
+      actions.map((one) => [
+        destinationId,
+        one.bundle,
+        one.action,
+        one.changes,
+        one.outputs.map(({ digest }) => digest),
+      ]),
+    ),
+  ]);
+  return createHash('sha256').update(JSON.stringify(decided)).digest('base64url');
+}

@@ -1,0 +1,61 @@
+import { createTarDecoder, packTar, type TarEntry } from 'modern-tar';
+
+export interface NamedFile {
+  /** Relative to the bundle. */
+  path: string;
+  file: File;
+}
+
+export interface Packed {
+  body: Blob;
+  /** The text of the manifest, to show what is wrong with it; null if there is none to be seen. */
+  manifest: string | null;
+}
+
+const manifestName = 'manifest.json';
+const mostManifestBytes = 16 * 1024 * 1024;
+
+/** An archive of these files; without a manifest it gets one that lists all of them. */
+export async function packFiles(files: readonly NamedFile[]): Promise<Packed> {
+  const given = files.find(({ path }) => path === manifestName);
+  const manifest = given === undefined ? manifestOf(files) : await given.file.text();
+  const others = files.filter(({ path }) => path !== manifestName);
+  const entries: TarEntry[] = [entryOf(manifestName, new TextEncoder().encode(manifest))];
+  for (const { path, file } of others) entries.push(entryOf(path, new Uint8Array(await file.arrayBuffer())));
+  const packed = await packTar(entries);
+  return { body: new Blob([new Uint8Array(packed)], { type: 'application/x-tar' }), manifest };
+}
+
+function entryOf(name: string, body: Uint8Array): TarEntry {
+  return { header: { name, size: body.length, type: 'file' }, body };
+}
+
+function manifestOf(files: readonly NamedFile[]): string {
+  const listed = files.map(({ path, file }) => ({ path: path.normalize('NFC'), size: file.size }));
+  const created = new Date().toISOString();
+  return `${JSON.stringify({ schema_version: 1, created, files: listed }, null, 2)}\n`;
+}
+
+/** The text of the manifest in an archive; null if it cannot be found, which the daemon will say better. */
+export async function findManifest(file: Blob): Promise<string | null> {
+  try {
+    const [first, second] = new Uint8Array(await file.slice(0, 2).arrayBuffer());
+    const isGzip = first === 0x1f && second === 0x8b;
+    const bytes = isGzip ? file.stream().pipeThrough(new DecompressionStream('gzip')) : file.stream();
+    const entries = bytes.pipeThrough(createTarDecoder()).getReader();
+    for (;;) {
+      const { done, value } = await entries.read();
+      if (done) return null;
+      const { header, body } = value;
+      if (header.name.replace(/^\.\//, '') !== manifestName || header.size > mostManifestBytes) {
+        await body.cancel();
+        continue;
+      }
+      const text = await new Response(body).text();
+      await entries.cancel();
+      return text;
+    }
+  } catch {
+    return null;
+  }
+}

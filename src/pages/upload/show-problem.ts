@@ -1,0 +1,99 @@
+/** What the daemon says of a refused upload. */
+export interface Problem {
+  detail: string;
+  code?: string;
+  findings?: readonly Finding[];
+}
+
+interface Finding {
+  message: string;
+  file: string | null;
+  pointer: string | null;
+  line: number | null;
+  column: number | null;
+}
+
+const around = 3;
+
+/** Shows everything that is wrong, and each of it at its place in the manifest. Text stays text. */
+export function showProblem(
+  place: HTMLElement,
+  { detail, code, findings = [] }: Problem,
+  manifest: string | null,
+): void {
+  const notice = element('div', 'notice failure');
+  notice.append(element('strong', '', detail));
+  if (code !== undefined) notice.append(element('code', 'small', code));
+  const list = element('ul', 'findings');
+  for (const one of findings) {
+    const item = element('li', '');
+    const where = [one.file, one.line, one.column]
+      .filter((part) => part !== null)
+      .join(':');
+    if (where !== '') item.append(element('span', 'place', where), element('br', ''));
+    item.append(one.message);
+    list.append(item);
+  }
+  notice.append(list);
+  place.replaceChildren(notice);
+  if (manifest !== null) place.append(manifestWith(manifest, findings));
+  notice.tabIndex = -1;
+  notice.focus();
+}
+
+/** The lines around each finding. */
+function manifestWith(manifest: string, findings: readonly Finding[]): HTMLElement {
+  const lines = manifest.split('\n');
+  const located = findings
+    .map((one) => ({ ...one, at: one.line ?? lineOf(manifest, one.pointer) }))
+    .filter(({ at }) => at !== null);
+  const shown = new Set(
+    located.flatMap(({ at }) =>
+      Array.from({ length: 2 * around + 1 }, (_, step) => (at ?? 0) - around + step),
+    ),
+  );
+  const box = element('div', 'manifest');
+  box.tabIndex = 0;
+  box.setAttribute('role', 'region');
+  box.setAttribute('aria-label', 'The manifest');
+  let last = 0;
+  for (const [index, text] of lines.entries()) {
+    const number = index + 1;
+    if (!shown.has(number)) continue;
+    if (last !== 0 && number !== last + 1) box.append(element('div', 'number', '⋮'));
+    last = number;
+    const here = located.filter(({ at }) => at === number);
+    const line = element('div', here.length > 0 ? 'wrong' : '');
+    line.append(element('span', 'number', String(number)), text);
+    for (const one of here) line.append(element('span', 'says', one.message));
+    box.append(line);
+  }
+  return box;
+}
+
+/** Where the value of a JSON Pointer begins, by its last name that the text has; null if there is none. */
+function lineOf(manifest: string, pointer: string | null): number | null {
+  const match = /^\/files\/(\d+)/.exec(pointer ?? '');
+  if (match === null) return null;
+  const { files } = safely(manifest);
+  const file = files?.[Number(match[1])];
+  const path = typeof file === 'string' ? file : file?.path;
+  if (path === undefined) return null;
+  const at = manifest.indexOf(JSON.stringify(path));
+  return at === -1 ? null : manifest.slice(0, at).split('\n').length;
+}
+
+function safely(manifest: string): { files?: (string | { path?: string })[] } {
+  try {
+    return JSON.parse(manifest) as { files?: (string | { path?: string })[] };
+  } catch {
+    return {};
+  }
+}
+
+function element(name: string, classes: string, text = ''): HTMLElement {
+  const made = document.createElement(name);
+  if (classes !== '') made.className = classes;
+  made.textContent = text;
+  return made;
+}
