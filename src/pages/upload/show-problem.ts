@@ -27,9 +27,7 @@ export function showProblem(
   const list = element('ul', 'findings');
   for (const one of findings) {
     const item = element('li', '');
-    const where = [one.file, one.line, one.column]
-      .filter((part) => part !== null)
-      .join(':');
+    const where = [one.file, one.line, one.column].filter((part) => part !== null).join(':');
     if (where !== '') item.append(element('span', 'place', where), element('br', ''));
     item.append(one.message);
     list.append(item);
