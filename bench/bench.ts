@@ -1,8 +1,10 @@
 /**
- * `npm run bench -- NAME…`: measures waybill beside what a user would pick instead, both in one run, turn by
- * turn; prints medians and ratios. A machine's noise moves the seconds, so quote the ratios.
+ * `npm run bench [-- NAME…]`: measures waybill beside what a user would pick instead, both in one run, turn
+ * by turn; prints medians and ratios. A machine's noise moves the seconds, so quote the ratios. Without a
+ * name it measures what is promised of speed, and prints all goals once more at the end.
  */
 import { local } from './local.ts';
+import { printGoals } from './measure.ts';
 
 const benches: Record<string, () => Promise<boolean>> = {
   local,
@@ -23,12 +25,17 @@ const benches: Record<string, () => Promise<boolean>> = {
   },
 };
 
-const names = process.argv.slice(2);
+/** Local copies, start, SFTP and uploads. */
+const promised = ['local', 'sftp', 'upload'];
+
+const asked = process.argv.slice(2);
+const names = asked.length === 0 ? promised : asked;
 const unknown = names.filter((name) => !(name in benches));
-if (unknown.length > 0 || names.length === 0) {
-  console.error(`usage: npm run bench -- NAME…   (one or more of: ${Object.keys(benches).join(', ')})`);
+if (unknown.length > 0) {
+  console.error(`usage: npm run bench -- [NAME…]   (one or more of: ${Object.keys(benches).join(', ')})`);
   process.exit(2);
 }
 let reached = true;
 for (const name of names) reached = (await benches[name]!()) && reached;
+if (asked.length === 0) printGoals();
 process.exit(reached ? 0 : 1);

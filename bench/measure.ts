@@ -125,8 +125,22 @@ export function print(title: string, summaries: readonly Summary[]): void {
     );
 }
 
+const goals: { text: string; reached: boolean }[] = [];
+
 /** Prints one goal and whether it was reached. */
 export function goal(text: string, reached: boolean): boolean {
-  console.log(`  ${reached ? 'reached    ' : 'NOT reached'}  ${text}`);
+  goals.push({ text, reached });
+  printGoal(text, reached);
   return reached;
+}
+
+/** All goals of this run once more. */
+export function printGoals(): void {
+  const { length } = goals.filter(({ reached }) => reached);
+  console.log(`\n${length} of ${goals.length} goals reached`);
+  for (const { text, reached } of goals) printGoal(text, reached);
+}
+
+function printGoal(text: string, reached: boolean): void {
+  console.log(`  ${reached ? 'reached    ' : 'NOT reached'}  ${text}`);
 }
