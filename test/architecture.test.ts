@@ -71,7 +71,7 @@ const homes: Record<string, string> = {
   'd3-[^/]+': 'src/(api/console/plots|api/weather|pages|core/weather)/.+',
   idiomorph: 'src/pages/.+',
   'modern-tar': 'src/pages/.+',
-  ejs: 'src/(core/(generate|scene-map|weather/render)/.+|api/(openapi/api-page|pages/templates)\\.ts)',
+  ejs: 'src/(core/(generate|scene-map|weather/render)/.+|api/pages/templates\\.ts)',
   'fast-xml-builder': 'src/core/xml\\.ts',
   '@turf/rewind': 'src/core/weather/render/map-geometry\\.ts',
   '@turf/bbox-clip': 'src/core/weather/render/map-geometry\\.ts',

@@ -11,6 +11,15 @@ export const kitPages: PageSet = {
   },
   pages: [
     { name: 'landing', path: '', inDocs: true },
+    { name: 'api', path: 'docs', inDocs: true },
+    {
+      name: 'api-opened',
+      path: 'docs#listRuns',
+      prepare: async (page) => {
+        await page.locator('#listRuns form').waitFor();
+        await page.locator('#uploadBundle > summary').click();
+      },
+    },
     { name: 'problem', path: 'nowhere', status: 404, inDocs: true },
     { name: 'problem-of-a-parameter', path: 'runs/none', status: 404 },
   ],

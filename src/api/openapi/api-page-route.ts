@@ -1,18 +1,18 @@
-import { createHash } from 'node:crypto';
-import { renderApiPage } from './api-page.ts';
-import { openApiDocument } from './document.ts';
-import type { HttpPorts } from '../http/app.ts';
 import type { Route } from '../http/route.ts';
-import { sendWithEtag, taggedAnswer, type TaggedAnswer } from '../http/answer/send-with-etag.ts';
+import type { TaggedAnswer } from '../http/answer/send-with-etag.ts';
+import { publicPage, sendPublic } from '../pages/send-page.ts';
+import { siteOf } from '../site-of.ts';
+import { apiPage } from './api-page.ts';
+import { openApiDocument } from './document.ts';
 
 /** The OpenAPI document for people. */
-export const apiPageRoute: Route<Pick<HttpPorts, 'http'>> = {
+export const apiPageRoute: Route<Parameters<typeof siteOf>[0]> = {
   method: 'get',
   path: '/docs',
   operationId: 'getApiPage',
   tag: 'daemon',
   summary: 'This document as a page',
-  description: 'HTML without script and without anything from outside. Needs no token.',
+  description: 'HTML with nothing from outside, of use without script. Needs no token.',
   access: 'open',
   responses: {
     200: {
@@ -23,22 +23,12 @@ export const apiPageRoute: Route<Pick<HttpPorts, 'http'>> = {
     304: { description: 'The page is as it was.' },
   },
   problems: [],
-  handle: ({ http }, served) => {
+  handle: (ports, served) => {
     let answer: TaggedAnswer | undefined;
     return (req, res) => {
-      answer ??= pageAnswer(renderApiPage(openApiDocument(served, http.basePath)));
-      sendWithEtag(req, res, answer);
+      const page = (): TaggedAnswer =>
+        publicPage(siteOf(ports), apiPage(openApiDocument(served, ports.http.basePath)));
+      return sendPublic(req, res, (answer ??= page()));
     };
   },
 };
-
-/** Its policy: nothing but the page's own style may load, and no other site may frame it. */
-function pageAnswer({ html, style }: { html: string; style: string }): TaggedAnswer {
-  const hash = createHash('sha256').update(style).digest('base64');
-  return taggedAnswer('text/html; charset=utf-8', html, {
-    headers: {
-      'Cache-Control': 'no-cache',
-      'Content-Security-Policy': `default-src 'none'; style-src 'sha256-${hash}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
-    },
-  });
-}

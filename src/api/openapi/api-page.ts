@@ -1,28 +1,26 @@
-import { readFileSync } from 'node:fs';
-import ejs from 'ejs';
 import type { JsonSchema, MediaType, OpenApiDocument, Operation } from '../http/openapi-types.ts';
+import type { Page } from '../pages/render-page.ts';
+import { curlExample } from './curl-example.ts';
 
-/** A page that shows an OpenAPI document, and the style in it, which a content policy has to allow. */
-export function renderApiPage(document: OpenApiDocument): { html: string; style: string } {
-  const template = ejs.compile(read('api.ejs'), { strict: true, localsName: 'page', rmWhitespace: true });
-  const style = read('api.css');
-  return { html: template(pageView(document, style)), style };
+/** An OpenAPI document as a page: its contents in view, and each request folded, with its `curl`. Pure. */
+export function apiPage(document: OpenApiDocument): Page {
+  return {
+    title: 'HTTP API',
+    template: 'pages/api',
+    nav: 'docs',
+    styles: ['api'],
+    scripts: ['docs'],
+    view: pageView(document),
+  };
 }
 
-function read(name: string): string {
-  return readFileSync(new URL(`../../../templates/pages/${name}`, import.meta.url), 'utf8');
-}
-
-function pageView({ info, servers, tags, paths, components }: OpenApiDocument, style: string): ejs.Data {
+function pageView({ info, servers, tags, paths, components }: OpenApiDocument): Page['view'] {
   const operations = Object.entries(paths).flatMap(([path, item]) =>
     Object.entries(item).map(([method, operation]) => operationView(path, method, operation)),
   );
   return {
-    style,
-    title: info.title,
-    version: info.version,
     about: paragraphs(info.description),
-    base: servers[0]?.url ?? '/',
+    server: servers[0]?.url ?? '/',
     tags: tags.map(({ name, description }) => ({
       name,
       id: `tag-${name.replaceAll(' ', '-')}`,
@@ -44,6 +42,7 @@ function operationView(path: string, method: string, operation: Operation): Oper
     tag: tags[0] ?? '',
     method: method.toUpperCase(),
     path,
+    curl: curlExample(path, method, operation),
     summary,
     about: paragraphs(description ?? ''),
     access: security.length === 0 ? null : security.length === 1 ? 'needs a token' : 'may need a token',

@@ -1,0 +1,106 @@
+/*
+ * The reference of the API with script: a link to what is folded opens it, and requests that only read can be
+ * tried. The token stays in the field, and goes nowhere but into the request.
+ */
+
+const base = new URL('.', document.baseURI);
+
+function openTarget(): void {
+  const target = document.getElementById(location.hash.slice(1));
+  if (!(target instanceof HTMLDetailsElement)) return;
+  target.open = true;
+  target.scrollIntoView();
+}
+
+/** The form of a request: a field for each parameter, and one for the token. */
+function formOf(operation: HTMLElement): HTMLFormElement {
+  const form = document.createElement('form');
+  form.className = 'stack tight';
+  const heading = document.createElement('h3');
+  heading.textContent = 'Try it';
+  form.append(heading);
+  for (const { dataset } of operation.querySelectorAll<HTMLElement>('tr[data-name]'))
+    form.append(fieldOf(operation, dataset['name'] ?? '', dataset['in'] ?? ''));
+  form.append(fieldOf(operation, 'token', 'token'));
+  const send = document.createElement('button');
+  send.className = 'button primary';
+  send.textContent = 'Send';
+  const actions = document.createElement('p');
+  actions.append(send);
+  form.append(actions);
+  return form;
+}
+
+function fieldOf(operation: HTMLElement, name: string, place: string): HTMLElement {
+  const field = document.createElement('div');
+  field.className = 'field';
+  const label = document.createElement('label');
+  const input = document.createElement('input');
+  input.id = `${operation.id}-${place}-${name}`;
+  input.className = 'input';
+  input.dataset['name'] = name;
+  input.dataset['in'] = place;
+  input.type = place === 'token' ? 'password' : 'text';
+  input.autocomplete = 'off';
+  label.htmlFor = input.id;
+  label.textContent = place === 'token' ? 'Token' : `${name} (${place})`;
+  field.append(label, input);
+  return field;
+}
+
+function requestOf(path: string, inputs: Iterable<HTMLInputElement>): Request {
+  const headers = new Headers({ Accept: 'application/json' });
+  const query = new URLSearchParams();
+  let filled = path.slice(1);
+  for (const { dataset, value } of inputs) {
+    const name = dataset['name'] ?? '';
+    if (dataset['in'] === 'path') filled = filled.replace(`{${name}}`, encodeURIComponent(value));
+    else if (value === '') continue;
+    else if (dataset['in'] === 'query') query.append(name, value);
+    else if (dataset['in'] === 'token') headers.set('Authorization', `Bearer ${value}`);
+    else headers.set(name, value);
+  }
+  const url = new URL(filled, base);
+  url.search = query.toString();
+  return new Request(url, { headers, credentials: 'omit' });
+}
+
+async function answerOf(request: Request): Promise<string> {
+  const response = await fetch(request);
+  const text = await response.text();
+  const isJson = /[/+]json/.test(response.headers.get('Content-Type') ?? '');
+  const shown = isJson ? JSON.stringify(JSON.parse(text), null, 2) : text;
+  return `${response.status} ${response.statusText}\n\n${shown}`;
+}
+
+function addForm(operation: HTMLElement): void {
+  const form = formOf(operation);
+  const answer = document.createElement('pre');
+  Object.assign(answer, { className: 'code tried', tabIndex: 0, hidden: true });
+  answer.setAttribute('role', 'status');
+  answer.setAttribute('aria-label', 'Answer');
+  form.append(answer);
+  form.addEventListener('submit', (event) => {
+    event.preventDefault();
+    answer.hidden = false;
+    answer.textContent = '…';
+    Promise.resolve()
+      .then(() => answerOf(requestOf(operation.dataset['path'] ?? '', form.querySelectorAll('input'))))
+      .then(
+        (text) => (answer.textContent = text),
+        (error: unknown) => (answer.textContent = `No answer: ${String(error)}`),
+      );
+  });
+  operation.querySelector('.body')?.append(form);
+}
+
+// Streams have no end to show.
+const readable = [...document.querySelectorAll<HTMLElement>('.operation[data-method="GET"]')].filter(
+  ({ dataset }) => !dataset['path']?.endsWith('/events'),
+);
+for (const operation of readable)
+  operation.addEventListener('toggle', () => addForm(operation), { once: true });
+addEventListener('hashchange', openTarget);
+openTarget();
+
+export {};
