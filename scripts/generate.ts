@@ -15,6 +15,7 @@ import { errorReference } from './error-reference.ts';
 import { hostileArchiveReference } from './hostile-archives.ts';
 import { keepFoundRows, matrixPages, withMatrices } from './matrices/matrices.ts';
 import { manPages } from './man-pages.ts';
+import { stateOutlines } from './state-outlines.ts';
 
 interface Generated {
   /** Relative to the root of the project. */
@@ -31,6 +32,7 @@ const generated: Generated[] = [
     make: () => withReference(read('docs/configuration.md') ?? '', configReference(configJsonSchema())),
   },
   { file: 'docs/errors.md', make: errorReference },
+  { file: 'templates/weather-pages/states.json', make: stateOutlines },
   { file: 'docs/hostile-archives.md', make: hostileArchiveReference },
   { file: 'schemas/openapi.json', make: () => json(openApiDocument(routes, '/')) },
   { file: 'src/client/generated/api-types.ts', make: () => apiTypes(openApiDocument(routes, '/')) },

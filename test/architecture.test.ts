@@ -81,6 +81,7 @@ const homes: Record<string, string> = {
   kdbush: 'src/core/weather/places/place-index\\.ts',
   geokdbush: 'src/core/weather/places/place-index\\.ts',
   flatbush: 'src/core/weather/places/outlines\\.ts',
+  'd3-geo': 'src/api/weather/pages/projection\\.ts',
   'csv-parse': 'src/core/(weather/feed/documents/place-tables|scene-map/transcript)\\.ts',
   'csv-stringify': 'src/core/weather/render/csv\\.ts',
   negotiator: 'src/api/http/answer/negotiate\\.ts',

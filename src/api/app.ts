@@ -8,6 +8,7 @@ import { servePages } from './pages/page-route.ts';
 import type { ApiPorts } from './ports.ts';
 import { routes } from './routes.ts';
 import { siteOf } from './site-of.ts';
+import { weatherPages } from './weather/pages/weather-pages.ts';
 
 /** The daemon's HTTP application: all routes, request metrics, and the pages. */
 export function createApp(ports: ApiPorts): Express {
@@ -23,7 +24,7 @@ function pagesOf(ports: ApiPorts): RequestHandler[] {
   const site = siteOf(ports);
   return [
     landingPage(site),
-    servePages([assetsPage], ports),
+    servePages([assetsPage, ...weatherPages(siteOf)], ports),
     ...(settings === null ? [] : [consolePages({ ...ports, hasBoard: board !== null }, settings, site)]),
     ...(board === null ? [] : [board]),
   ];

@@ -11,6 +11,12 @@ const parts: readonly NavEntry[] = [
     about: 'Pipelines, their runs and destinations, live: to follow, and to act on.',
   },
   {
+    id: 'weather',
+    label: 'Weather',
+    path: 'weather/',
+    about: 'A map of stations, alerts and outlooks, and what each station says.',
+  },
+  {
     id: 'docs',
     label: 'API',
     path: 'docs',
@@ -18,8 +24,14 @@ const parts: readonly NavEntry[] = [
   },
 ];
 
-/** What all pages of this daemon have in common. */
-export function siteOf({ http, console }: Pick<HttpPorts, 'http'> & { console?: object | null }): Site {
-  const nav = parts.filter(({ id }) => id !== 'console' || console != null);
+interface SiteParts extends Pick<HttpPorts, 'http'> {
+  console?: object | null;
+  weather?: object | null;
+}
+
+/** What all pages of this daemon have in common; the weather only where a database is configured. */
+export function siteOf({ http, console, weather }: SiteParts): Site {
+  const has: Readonly<Record<string, boolean>> = { console: console != null, weather: weather != null };
+  const nav = parts.filter(({ id }) => has[id] ?? true);
   return { basePath: http.basePath, version: productVersion(), nav };
 }

@@ -2,9 +2,8 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { resolve } from 'node:path';
 import type { Test } from 'tap';
-import { createHttpApp, type HttpPorts } from '../../src/api/http/app.ts';
-import { withDirectReads } from '../../src/api/weather/direct-reads.ts';
-import { readerRoutes } from '../../src/api/weather/reader-routes.ts';
+import type { HttpPorts } from '../../src/api/http/app.ts';
+import { createReaderApp } from '../../src/api/reader-app.ts';
 import type { WeatherMetrics } from '../../src/api/metrics/weather-metrics.ts';
 import type { WeatherPorts } from '../../src/api/weather/ports.ts';
 import { newWeatherObserver } from '../../src/api/weather/weather-observer.ts';
@@ -69,7 +68,7 @@ export function weatherPorts(settings: WeatherHarness): WeatherPorts & HttpPorts
 /** The weather routes alone on a free port, over a reader of the caller's; ended by the teardown. */
 export async function startWeather(t: Test, settings: WeatherHarness): Promise<string> {
   const ports = weatherPorts(settings);
-  const server = createServer(withDirectReads(createHttpApp(readerRoutes, ports), ports));
+  const server = createServer(createReaderApp(ports));
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
   t.teardown(() => {
     server.closeAllConnections();

@@ -8,7 +8,13 @@ import type { WeatherReader } from '../../src/core/weather/reader.ts';
  */
 export function readerThat(read: () => Promise<Reading<object>>): WeatherReader {
   const reads = Object.fromEntries(familyNames.map((name) => [name, read]));
-  return { ...reads, probe: () => Promise.resolve(), close: () => Promise.resolve() } as WeatherReader;
+  return {
+    ...reads,
+    zoneOutlines: () => Promise.resolve(new Map()),
+    newestObservations: () => Promise.resolve(new Map()),
+    probe: () => Promise.resolve(),
+    close: () => Promise.resolve(),
+  } as unknown as WeatherReader;
 }
 
 export const emptyReader = readerThat(() => Promise.resolve({ data: null, lastModified: null }));

@@ -2,6 +2,7 @@ import type { Test } from 'tap';
 import type { Page } from 'playwright-core';
 import { kitPages } from './kit-pages.ts';
 import { publishedPages } from './published-pages.ts';
+import { weatherPages } from './weather-pages.ts';
 
 /** What a set of pages is served by lives as long as the test, or the script that makes pictures. */
 export type Lifetime = Pick<Test, 'teardown'>;
@@ -30,4 +31,4 @@ export interface ShownPage {
 }
 
 /** Every page that a person sees. `every-page.test.ts` and `scripts/page-pictures.ts` go over all of them. */
-export const pageSets: readonly PageSet[] = [kitPages, publishedPages];
+export const pageSets: readonly PageSet[] = [kitPages, publishedPages, weatherPages];

@@ -1,7 +1,9 @@
 import type { Clock } from '../../core/clock.ts';
 import { weatherFamilies, type FamilyName } from '../../core/weather/families.ts';
-import type { Reading, WeatherFamily } from '../../core/weather/family.ts';
-import { readFamily, type WeatherReader } from '../../core/weather/reader.ts';
+import type { Reading, ResolvedPlace, WeatherFamily } from '../../core/weather/family.ts';
+import type { NewestObservations } from '../../core/weather/families/newest-observations.ts';
+import type { ZoneOutlines } from '../../core/weather/places/zone-outlines.ts';
+import { readFamily, type QueryOf, type RecordOf, type WeatherReader } from '../../core/weather/reader.ts';
 import { renderCsv } from '../../core/weather/render/csv.ts';
 import { renderGeoJson } from '../../core/weather/render/geojson.ts';
 import { renderJson } from '../../core/weather/render/json.ts';
@@ -34,6 +36,21 @@ export interface WeatherService {
   answer(endpoint: WeatherEndpoint, request: WeatherRequest): Promise<WeatherAnswer>;
   /** The answer to exactly this request, if it is still cached. */
   hot(request: WeatherRequest): WeatherAnswer | undefined;
+  /** A record as it is, and whether it is stale, for what makes pages of several. Throws as `answer` does. */
+  record<Name extends FamilyName>(family: Name, query: QueryOf<Name>): Promise<CurrentRecord<Name>>;
+  /** The outlines of zones, by their UGC codes. */
+  zoneOutlines: ZoneOutlines;
+  /** The newest observations of many stations. */
+  newestObservations: NewestObservations;
+}
+
+/** What was read of a family, as of now. */
+export interface CurrentRecord<Name extends FamilyName> {
+  data: RecordOf<Name> | null;
+  stale: boolean;
+  /** When it was measured, issued or fetched; null if that is not known. */
+  asOf: Date | null;
+  resolved: ResolvedPlace | null;
 }
 
 export interface ServiceParts {
@@ -76,6 +93,14 @@ export function createWeatherService(parts: ServiceParts): WeatherService {
       return answer;
     },
     hot: (request) => (cacheMs > 0 ? byRequest.get(requestKey(request), clock.monotonic()) : undefined),
+    async record(family, query) {
+      const { reading, stale } = await readNow(family, query, parts);
+      const { data, asOf = null, resolved = null } = reading;
+      // The reader answers for a family with its own record.
+      return { data: data as RecordOf<typeof family> | null, stale, asOf, resolved };
+    },
+    zoneOutlines: (ugcs) => parts.reader.zoneOutlines(ugcs),
+    newestObservations: (stations, since) => parts.reader.newestObservations(stations, since),
   };
 }
 
@@ -97,21 +122,38 @@ interface Asked {
   dates: Dates;
 }
 
-async function answerOf(
-  { key, endpoint, query, as: { format, mediaType }, dates }: Asked,
-  { reader, text, clock, settings, observer }: ServiceParts,
-): Promise<WeatherAnswer> {
-  const { family } = endpoint;
+interface ReadNow {
+  reading: Reading<object>;
+  /** Milliseconds since the epoch; null: it does not grow stale. */
+  staleAt: number | null;
+  stale: boolean;
+  now: Date;
+}
+
+/** Reads a family, and tells the observer what became of it. */
+async function readNow(
+  family: FamilyName,
+  query: object,
+  { reader, clock, settings, observer }: Pick<ServiceParts, 'reader' | 'clock' | 'settings' | 'observer'>,
+): Promise<ReadNow> {
   const reading = await readFamily(reader, family, query);
-  const { data, rejected = [], resolved } = reading;
   const now = clock.now();
   const staleAfterMs: Partial<Record<FamilyName, number>> = settings.staleAfterMs;
   const staleAt = staleAtOf(reading, staleAfterMs[family] ?? Infinity);
   const stale = isStale(staleAt, now);
-  observer.answered(family, { stale, asOf: reading.asOf ?? null, rejected });
+  observer.answered(family, { stale, asOf: reading.asOf ?? null, rejected: reading.rejected ?? [] });
+  return { reading, staleAt, stale, now };
+}
+
+async function answerOf(
+  { key, endpoint, query, as: { format, mediaType }, dates }: Asked,
+  parts: ServiceParts,
+): Promise<WeatherAnswer> {
+  const { reading, staleAt, stale, now } = await readNow(endpoint.family, query, parts);
+  const { data, rejected = [], resolved } = reading;
   const meta = asOfMeta({ stale, asOf: reading.asOf, rejected, resolved });
   const request = { endpoint: endpoint.path, parameters: query };
-  const rendered = await render(format, { data, meta, endpoint, request }, text);
+  const rendered = await render(format, { data, meta, endpoint, request }, parts.text);
   const maxAge = data === null ? maxAgeWithoutData : endpoint.maxAgeSeconds;
   const headers = {
     'Cache-Control': `public, max-age=${maxAge}`,

@@ -1,10 +1,8 @@
 import { releasedOnFailure } from '../../core/lifecycle.ts';
 import { inContext } from '../../core/weather/open-reader.ts';
-import { createHttpApp } from '../../api/http/app.ts';
 import { listen } from '../../api/http/listen.ts';
-import { withDirectReads } from '../../api/weather/direct-reads.ts';
 import { openWeather, requireDatabaseSecrets } from '../../api/weather/open-weather.ts';
-import { readerRoutes } from '../../api/weather/reader-routes.ts';
+import { createReaderApp } from '../../api/reader-app.ts';
 import { inheritedSocket } from '../inherited-socket.ts';
 import { bootstrap, runOnce, type ProgramOptions } from './bootstrap.ts';
 
@@ -30,8 +28,7 @@ export async function serveWeather(options: ProgramOptions): Promise<ServedWeath
     const server = await inContext('build app', () => {
       const ports = { http, clock, log, logging, metrics: null, weather: weather.service };
       const inherited = inheritedSocket(options.env, process.pid);
-      const app = withDirectReads(createHttpApp(readerRoutes, ports), ports);
-      return listen(app, { ...http, inherited }, ports);
+      return listen(createReaderApp(ports), { ...http, inherited }, ports);
     });
     const url = `${server.origin}${http.basePath}`;
     log.info({ url, database: config.databases[0]?.name }, 'listening');

@@ -1,7 +1,9 @@
 import { familyNames, weatherFamilies, type FamilyName } from './families.ts';
 import type { WeatherDatabase } from './database/database.ts';
 import type { Reading, WeatherFamily, WeatherSource } from './family.ts';
+import { openNewestObservations, type NewestObservations } from './families/newest-observations.ts';
 import { openPlaceLists } from './places/place-lists.ts';
+import { openZoneOutlines, type ZoneOutlines } from './places/zone-outlines.ts';
 
 type Families = typeof weatherFamilies;
 
@@ -16,6 +18,8 @@ export type QueryOf<Name extends FamilyName> = Partial<Parameters<Families[Name]
 export type WeatherReader = {
   [Name in FamilyName]: (query: QueryOf<Name>) => ReturnType<Families[Name]['read']>;
 } & {
+  zoneOutlines: ZoneOutlines;
+  newestObservations: NewestObservations;
   /** Asks the database that is read for a sign of life. */
   probe(): Promise<void>;
   /** Closes every database that was opened; throws the first failure after trying all. */
@@ -37,11 +41,16 @@ export function createReader(
     return [name, (query: object) => weatherFamilies[name].read(own, { ...absent, ...query } as never)];
   });
   return {
-    ...(Object.fromEntries(reads) as Omit<WeatherReader, 'close' | 'probe'>),
+    ...(Object.fromEntries(reads) as Pick<WeatherReader, FamilyName>),
+    zoneOutlines: openZoneOutlines(shareOf(source.database, 'places')),
+    newestObservations: openNewestObservations(shareOf(source.database, 'observations'), source.clock),
     probe: () => source.database.probe(),
     close,
   };
 }
+
+/** The record of a family. */
+export type RecordOf<Name extends FamilyName> = NonNullable<Awaited<ReturnType<WeatherReader[Name]>>['data']>;
 
 /** Reads a family that is known by its name only, with a query that was parsed by its own parameters. */
 export function readFamily(reader: WeatherReader, name: FamilyName, query: object): Promise<Reading<object>> {

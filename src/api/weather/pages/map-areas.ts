@@ -1,0 +1,57 @@
+import type { AlertData } from '../../../core/weather/families/alerts/alert-queries.ts';
+import type { ConvectiveOutlookData } from '../../../core/weather/families/convective-outlooks.ts';
+import { alertColour, alertRank, outlookColour } from './colours.ts';
+import { outlinePath } from './projection.ts';
+import type { ZoneShapes } from './zone-shapes.ts';
+
+/** What is drawn in one colour, and its line in the legend. */
+export interface MapArea {
+  label: string;
+  colour: string;
+  /** Data of an SVG path; empty where nothing of it is on the map. */
+  shape: string;
+  /** How many alerts; null for what is not counted. */
+  count: number | null;
+}
+
+/** Alerts by their event, those that take precedence last, so that they lie on top. */
+export async function alertAreas(
+  alerts: readonly AlertData[],
+  zoneShapes: ZoneShapes,
+  least: number,
+): Promise<MapArea[]> {
+  const zones = await zoneShapes(
+    alerts.flatMap(({ geometry, zones }) => (geometry === null ? zones : [])),
+    least,
+  );
+  const byEvent = new Map<string, { shapes: Set<string>; count: number }>();
+  for (const { event, geometry, zones: ugcs } of alerts) {
+    const area = byEvent.get(event) ?? { shapes: new Set(), count: 0 };
+    byEvent.set(event, area);
+    area.count += 1;
+    if (geometry === null) for (const ugc of ugcs) area.shapes.add(zones.get(ugc) ?? '');
+    else area.shapes.add(outlinePath(geometry, least));
+  }
+  return [...byEvent]
+    .sort(([a], [b]) => alertRank(b) - alertRank(a) || b.localeCompare(a))
+    .map(([event, { shapes, count }]) => ({
+      label: event,
+      colour: alertColour(event),
+      shape: [...shapes].join(''),
+      count,
+    }));
+}
+
+/** The categories of an outlook, from the least. */
+export function outlookAreas({ areas }: ConvectiveOutlookData, least: number): MapArea[] {
+  return areas
+    .filter(
+      ({ hazard, kind }) => (hazard === 'categorical' || hazard === 'any_severe') && kind !== 'intensity',
+    )
+    .map(({ label, labelText, fill, geometry }) => ({
+      label: labelText ?? label,
+      colour: outlookColour({ label, fill }),
+      shape: geometry === null ? '' : outlinePath(geometry, least),
+      count: null,
+    }));
+}

@@ -1,0 +1,70 @@
+import type { PlaceData } from '../../../core/weather/families/places.ts';
+import type { AlertsData } from '../../../core/weather/families/alerts/alerts.ts';
+import type { Page } from '../../pages/render-page.ts';
+import type { WeatherService } from '../service.ts';
+import { alertAreas, outlookAreas, type MapArea } from './map-areas.ts';
+import { mapView } from './map-view.ts';
+import type { MapQuery } from './map-query.ts';
+import { observed, spread, type MapStation } from './map-stations.ts';
+import { dataOf, sectionOf, type Section } from './section.ts';
+import { frameOf, states, wholeCountry, type MapFrame, type StateOutline } from './states.ts';
+import type { ZoneShapes } from './zone-shapes.ts';
+
+/** All that the page of the map tells. */
+export interface MapContent {
+  query: MapQuery;
+  now: Date;
+  state: StateOutline | null;
+  frame: MapFrame;
+  /** All of the country or of the state. */
+  stations: readonly PlaceData[];
+  shown: readonly MapStation[];
+  /** Null where no name was looked for. */
+  found: readonly PlaceData[] | null;
+  alerts: Section<AlertsData>;
+  /** When the outlook was issued, and what it is called; null where alerts are shown. */
+  outlook: Section<{ day: number; issuedAt: string; validFrom: string; validUntil: string }> | null;
+  areas: readonly MapArea[];
+}
+
+/** Every place at once: they are few, and in memory. */
+const mostPlaces = 100_000;
+const mostFound = 50;
+const mostAlerts = 500;
+
+/** Throws what the reader throws where there is nothing to make a map of: the stations. */
+export async function mapPage(
+  parts: { weather: WeatherService; zoneShapes: ZoneShapes; base: string },
+  query: MapQuery,
+  now: Date,
+): Promise<Page> {
+  const { weather, zoneShapes, base } = parts;
+  const state = states().find(({ code }) => code === query.state) ?? null;
+  const frame = state === null ? wholeCountry : frameOf(state);
+  // On the screen of a desk, about a pixel.
+  const least = (frame.width / wholeCountry.width) * 1.2;
+  const { data: listed } = await weather.record('stations', { state: query.state, limit: mostPlaces });
+  const stations = listed?.stations ?? [];
+  const found =
+    query.q === null
+      ? null
+      : ((await weather.record('stations', { q: query.q, limit: mostFound })).data?.stations ?? []);
+  const shown = await observed(weather, spread(stations, frame), now);
+  const alerts = await sectionOf(weather, 'alerts', { area: query.state, limit: mostAlerts });
+  const outlook =
+    query.day === null
+      ? null
+      : await sectionOf(weather, 'convectiveOutlooks', {
+          day: query.day,
+          select: 'effective',
+          hazard: ['categorical', 'any_severe'],
+        });
+  const drawn = outlook === null ? null : dataOf(outlook);
+  const areas =
+    outlook === null
+      ? await alertAreas(dataOf(alerts)?.alerts ?? [], zoneShapes, least)
+      : drawn === null
+        ? []
+        : outlookAreas(drawn, least);
+  return mapView({ query, now, state, frame, stations, shown, found, alerts, outlook, areas }, base);
+}

@@ -1,0 +1,55 @@
+import { wholeNumber, type Parameter } from '../../../core/parameters.ts';
+import { unitsParameter } from '../../../core/weather/parameters.ts';
+import { searchParameter, stateParameter } from '../../../core/weather/places/place-parameters.ts';
+import { queryParameters } from '../../http/query-parameters.ts';
+import type { UnitSystem } from '../../../core/weather/units.ts';
+
+/** What the map is asked for. */
+export interface MapQuery {
+  /** Two letters; null: the whole country. */
+  state: string | null;
+  /** Words of a station's name; null: none is looked for. */
+  q: string | null;
+  /** The day of an outlook; null: alerts. */
+  day: number | null;
+  units: UnitSystem;
+}
+
+/** A form also sends what was left empty. */
+function orEmpty<T>(parameter: Parameter<T>): Parameter<T> {
+  const { absent, parse } = parameter;
+  return { ...parameter, parse: (text) => (text.trim() === '' ? absent : parse(text)) };
+}
+
+const day = wholeNumber(1, 8, 1, { description: 'Day of the outlook that is shown instead of alerts.' });
+const own = {
+  state: orEmpty(stateParameter),
+  q: orEmpty(searchParameter),
+  day: { ...day, absent: null } as Parameter<number | null>,
+  // Most of who looks at this map thinks in these.
+  units: { ...unitsParameter, absent: 'us' } as Parameter<UnitSystem>,
+};
+const map = queryParameters(own, { code: 'invalid_parameter' });
+const station = queryParameters({ units: own.units }, { code: 'invalid_parameter' });
+
+/** Throws `invalid_parameter`. */
+export function mapQuery(url: string): MapQuery {
+  return map.read(url);
+}
+
+/** Throws `invalid_parameter`. */
+export function stationQuery(url: string): { units: UnitSystem } {
+  return station.read(url);
+}
+
+/** The map's query, changed, as it goes into a link: `?state=NY`; empty for the plain map. Pure. */
+export function queryText(query: Partial<MapQuery>): string {
+  const { state = null, q = null, day = null, units = 'us' } = query;
+  const parameters = new URLSearchParams();
+  if (state !== null) parameters.set('state', state);
+  if (q !== null) parameters.set('q', q);
+  if (day !== null) parameters.set('day', String(day));
+  if (units !== 'us') parameters.set('units', units);
+  const text = parameters.toString();
+  return text === '' ? '' : `?${text}`;
+}

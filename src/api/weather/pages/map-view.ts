@@ -1,0 +1,190 @@
+import type { AlertData } from '../../../core/weather/families/alerts/alert-queries.ts';
+import type { PlaceData } from '../../../core/weather/families/places.ts';
+import { converterOf } from '../../../core/weather/units.ts';
+import type { Page } from '../../pages/render-page.ts';
+import { alertColour, alertRank, temperatureColour } from './colours.ts';
+import type { MapContent } from './map-page.ts';
+import { queryText, type MapQuery } from './map-query.ts';
+import type { MapStation } from './map-stations.ts';
+import { dataOf } from './section.ts';
+import { overlaps, states, wholeCountry } from './states.ts';
+import { ageOf, moment, quantity, skyOf, temperatureUnit, unknown } from './words.ts';
+
+/** What the template of the map is given. Pure. */
+export function mapView(content: MapContent, base: string): Page {
+  const { query, now, state, frame, areas, found, stations } = content;
+  const here = `${base}weather/`;
+  const where = state?.name ?? 'United States';
+  const scale = frame.width / wholeCountry.width;
+  const title = `Weather: ${where}`;
+  return {
+    title,
+    template: 'weather-pages/map',
+    nav: 'weather',
+    styles: ['weather'],
+    isWide: true,
+    madeAt: now.toISOString(),
+    crumbs:
+      state === null
+        ? []
+        : [
+            { label: 'Weather', href: `${here}${queryText({ ...query, state: null })}` },
+            { label: state.name },
+          ],
+    view: {
+      where,
+      here,
+      state: query.state,
+      q: query.q,
+      day: query.day,
+      units: query.units,
+      states: states().map(({ code, name }) => ({ code, name })),
+      tabs: tabsOf(query, here),
+      otherUnits: otherUnits(query, here),
+      notices: noticesOf(content),
+      frame: `${frame.left} ${frame.top} ${frame.width} ${frame.height}`,
+      scale,
+      fontSize: Number((11.5 * scale).toFixed(2)),
+      lift: Number((4 * scale).toFixed(2)),
+      land: states()
+        .filter(({ box }) => state === null || overlaps(frame, box))
+        .map(({ code, name, coarse, fine }) => ({
+          name,
+          isChosen: code === state?.code,
+          shape: state === null ? coarse : fine,
+          href: `${here}${queryText({ ...query, state: code, q: null })}`,
+        })),
+      areas: areas.filter(({ shape }) => shape !== ''),
+      legend: [...areas].reverse(),
+      dots: content.shown.map((each) => dotOf(each, query, here)),
+      total: stations.length,
+      found: found?.map((place) => lineOf(place, { query, here, now })) ?? null,
+      listed: state === null ? null : stations.map((place) => lineOf(place, { query, here, now })),
+      alerts: query.day === null ? alertsOf(dataOf(content.alerts)?.alerts ?? [], query) : null,
+      outlook: outlookOf(content),
+    },
+  };
+}
+
+function tabsOf(query: MapQuery, here: string): { label: string; href: string; isCurrent: boolean }[] {
+  const tab = (label: string, day: number | null) => ({
+    label,
+    href: `${here}${queryText({ ...query, q: null, day })}`,
+    isCurrent: query.day === day,
+  });
+  return [tab('Alerts', null), tab('Severe storms today', 1), tab('Tomorrow', 2), tab('Day 3', 3)];
+}
+
+function otherUnits(query: MapQuery, here: string): { label: string; href: string } {
+  const units = query.units === 'us' ? 'si' : 'us';
+  return { label: `Show ${temperatureUnit(units)}`, href: `${here}${queryText({ ...query, units })}` };
+}
+
+interface Notice {
+  status: 'warning' | 'failure' | 'neutral';
+  text: string;
+}
+
+/** What is not as it should be, and that there is nothing to be told of where that is certain. */
+function noticesOf({ alerts, outlook, now, query, shown, stations }: MapContent): Notice[] {
+  const notices: Notice[] = [];
+  const section = outlook ?? alerts;
+  const what = outlook === null ? 'Alerts' : 'The outlook';
+  if (section.kind === 'refused') notices.push({ status: 'failure', text: `${what}: ${section.why}` });
+  else if (section.data === null)
+    notices.push({
+      status: 'warning',
+      text:
+        outlook === null
+          ? 'No poll of alerts is known, so that nothing can be said of them.'
+          : 'No outlook is known for this day.',
+    });
+  else if (section.stale && section.asOf !== null)
+    notices.push({
+      status: 'warning',
+      text: `${what} shown here are stale: they are ${ageOf(section.asOf, now)} old. Look elsewhere for what holds now.`,
+    });
+  else if (alerts.kind === 'read' && outlook === null && alerts.data?.total === 0)
+    notices.push({
+      status: 'neutral',
+      text: `No alert is in force${query.state === null ? '' : ' here'}.`,
+    });
+  const total = dataOf(alerts)?.total ?? 0;
+  const told = dataOf(alerts)?.alerts.length ?? 0;
+  if (outlook === null && total > told)
+    notices.push({ status: 'warning', text: `Shown are the ${told} most severe of ${total} alerts.` });
+  if (stations.length === 0) notices.push({ status: 'neutral', text: 'No weather station is known here.' });
+  else if (shown.length === 0)
+    notices.push({
+      status: 'warning',
+      text: 'No station has reported in the last three hours: there is no present weather to show.',
+    });
+  return notices;
+}
+
+function dotOf({ place, at, observation }: MapStation, query: MapQuery, here: string) {
+  const celsius = observation?.temperature ?? null;
+  const converted = celsius === null ? null : converterOf(query.units).temperature(celsius);
+  const temperature =
+    converted === null
+      ? unknown
+      : quantity(Math.round(converted), converterOf(query.units).units.temperature);
+  const sky = observation === null ? null : skyOf(observation);
+  return {
+    x: Number(at[0].toFixed(1)),
+    y: Number(at[1].toFixed(1)),
+    colour: celsius === null ? '#d5dae0' : temperatureColour(celsius),
+    figure: converted === null ? '' : String(Math.round(converted)).replace('-', '−'),
+    title: [place.name ?? place.id, temperature, sky].filter((part) => part !== null).join(', '),
+    href: stationHref(place.id, query, here),
+  };
+}
+
+function lineOf(place: PlaceData, { query, here, now }: { query: MapQuery; here: string; now: Date }) {
+  const { id, name, state, newestAt } = place;
+  return {
+    id,
+    name: name ?? id,
+    state,
+    href: stationHref(id, query, here),
+    age: newestAt === null ? 'has reported nothing' : `${ageOf(new Date(newestAt), now)} ago`,
+  };
+}
+
+export function stationHref(id: string, { units }: Pick<MapQuery, 'units'>, here: string): string {
+  return `${here}stations/${encodeURIComponent(id)}${queryText({ units })}`;
+}
+
+const mostTold = 100;
+
+/** The most urgent first. */
+function alertsOf(alerts: readonly AlertData[], { state }: MapQuery): object[] {
+  const sorted = [...alerts].sort((a, b) => alertRank(a.event) - alertRank(b.event));
+  // The whole country would be pages of it.
+  return sorted.slice(0, state === null ? 25 : mostTold).map(alertLine);
+}
+
+/** An alert as a page tells it. */
+export function alertLine(alert: AlertData) {
+  const { event, severity, headline, areaDescription, description, instruction } = alert;
+  return {
+    event,
+    severity,
+    colour: alertColour(event),
+    headline,
+    area: areaDescription,
+    description,
+    instruction,
+    until: alert.endsAt ?? alert.expiresAt,
+    untilText: moment(alert.endsAt ?? alert.expiresAt, 'UTC'),
+    sender: alert.senderName,
+  };
+}
+
+function outlookOf({ outlook, query }: MapContent): { text: string } | null {
+  const data = outlook === null ? null : dataOf(outlook);
+  if (data === null) return null;
+  return {
+    text: `Convective outlook of the Storm Prediction Center for day ${query.day}, issued ${moment(data.issuedAt, 'UTC')}, from ${moment(data.validFrom, 'UTC')} to ${moment(data.validUntil, 'UTC')}.`,
+  };
+}

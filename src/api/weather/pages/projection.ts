@@ -1,0 +1,48 @@
+import { geoAlbersUsa } from 'd3-geo';
+import type { Geometry } from '../../../core/weather/geometry.ts';
+
+/** A point of the map, in pixels of a picture that is 975 wide and 610 high. */
+export type Point = readonly [x: number, y: number];
+
+export const mapSize = { width: 975, height: 610 };
+
+// As in the outlines of the states (`scripts/state-outlines.ts`).
+const albers = geoAlbersUsa().scale(1300).translate([487.5, 305]);
+
+/** Where a place lies on the map; null: outside of it, as the islands of the Pacific but Hawaii. Pure. */
+export function projected(longitude: number, latitude: number): Point | null {
+  return albers([longitude, latitude]);
+}
+
+/**
+ * The outline of a polygon or multipolygon as the data of an SVG path, without points that are nearer than
+ * `least` pixels to the one before; empty where nothing of it is on the map. Corners are joined by straight
+ * lines, which is what counties and warnings are drawn with. Pure.
+ *
+ * @param geometry GeoJSON that passed `geometryCheck`
+ */
+export function outlinePath(geometry: Geometry, least: number): string {
+  const { type, coordinates } = geometry as { type: string; coordinates: unknown };
+  if (type === 'Polygon') return ringsPath(coordinates as Rings, least);
+  if (type !== 'MultiPolygon') return '';
+  return (coordinates as Rings[]).map((rings) => ringsPath(rings, least)).join('');
+}
+
+type Rings = readonly (readonly (readonly number[])[])[];
+
+function ringsPath(rings: Rings, least: number): string {
+  const digits = least < 0.5 ? 2 : 1;
+  let path = '';
+  for (const ring of rings) {
+    const kept: Point[] = [];
+    for (const [longitude = 0, latitude = 0] of ring) {
+      const point = projected(longitude, latitude);
+      const last = kept.at(-1);
+      if (point === null) continue;
+      if (last === undefined || Math.hypot(point[0] - last[0], point[1] - last[1]) >= least) kept.push(point);
+    }
+    if (kept.length > 2)
+      path += `M${kept.map(([x, y]) => `${Number(x.toFixed(digits))},${Number(y.toFixed(digits))}`).join('L')}Z`;
+  }
+  return path;
+}

@@ -1,0 +1,230 @@
+import type { AlertsData } from '../../../core/weather/families/alerts/alerts.ts';
+import type { ConvectiveOutlookData } from '../../../core/weather/families/convective-outlooks.ts';
+import type { CurrentConditionsData } from '../../../core/weather/families/current-conditions.ts';
+import type { ForecastDiscussionData } from '../../../core/weather/families/forecast-discussions.ts';
+import type { HourlyForecastData } from '../../../core/weather/families/hourly-forecasts.ts';
+import type { NarrativeForecastData } from '../../../core/weather/families/narrative-forecasts.ts';
+import type { ObservationsData } from '../../../core/weather/families/observations.ts';
+import type { PlaceData } from '../../../core/weather/families/places.ts';
+import type { WeatherStoriesData } from '../../../core/weather/families/weather-stories.ts';
+import type { ObservationData } from '../../../core/weather/observation-record.ts';
+import type { UnitSystem } from '../../../core/weather/units.ts';
+import { textHelpers } from '../../../core/weather/render/text-helpers.ts';
+import type { Page } from '../../pages/render-page.ts';
+import { outlookColour } from './colours.ts';
+import { queryText } from './map-query.ts';
+import { alertLine } from './map-view.ts';
+import { meteogram } from './meteogram.ts';
+import { dataOf, type Section } from './section.ts';
+import { states } from './states.ts';
+import { ageOf, moment, quantity, skyOf, temperatureUnit, windOf } from './words.ts';
+
+export interface StationContent {
+  place: PlaceData;
+  now: Date;
+  units: UnitSystem;
+  conditions: Section<CurrentConditionsData>;
+  newest: Section<ObservationData | ObservationsData>;
+  alerts: Section<AlertsData>;
+  hourly: Section<HourlyForecastData>;
+  narrative: Section<NarrativeForecastData>;
+  outlooks: readonly Section<ConvectiveOutlookData>[];
+  /** Null: no forecast says of which office. */
+  discussion: Section<ForecastDiscussionData> | null;
+  stories: Section<WeatherStoriesData> | null;
+}
+
+/** What the template of a station is given. Pure. */
+export function stationView(content: StationContent, base: string): Page {
+  const { place, now, units, alerts, hourly, narrative, discussion } = content;
+  const here = `${base}weather/`;
+  const name = place.name ?? place.id;
+  const state = states().find(({ code }) => code === place.state);
+  const forecast = dataOf(hourly);
+  const other = units === 'us' ? 'si' : 'us';
+  return {
+    title: `${name}: weather`,
+    template: 'weather-pages/station',
+    nav: 'weather',
+    styles: ['weather'],
+    madeAt: now.toISOString(),
+    crumbs: [
+      { label: 'Weather', href: `${here}${queryText({ units })}` },
+      ...(state === undefined
+        ? []
+        : [{ label: state.name, href: `${here}${queryText({ units, state: state.code })}` }]),
+      { label: name },
+    ],
+    view: {
+      id: place.id,
+      name,
+      where: [
+        state?.name ?? place.state,
+        `${place.latitude.toFixed(2)}, ${place.longitude.toFixed(2)}`,
+      ].filter((part) => part !== null),
+      otherUnits: {
+        label: `Show ${temperatureUnit(other)}`,
+        href: `${here}stations/${encodeURIComponent(place.id)}${queryText({ units: other })}`,
+      },
+      present: presentOf(content),
+      alerts: alertsOf(alerts, now),
+      risks: risksOf(content.outlooks),
+      hourly: {
+        notice: noticeOf(hourly, 'hourly forecast', now),
+        picture: forecast === null ? null : meteogram(forecast),
+        zone: forecast === null ? null : zoneOf(forecast),
+        unit: forecast === null ? '' : temperatureUnit(units),
+        windUnit: forecast?.units.windSpeed ?? '',
+        rows: (forecast?.periods ?? []).map((period) => hourOf(period, forecast)),
+        place: forecast?.location ?? null,
+      },
+      narrative: {
+        notice: noticeOf(narrative, 'forecast', now),
+        periods: (dataOf(narrative)?.periods ?? []).map(
+          ({ name, startsAt, detailedForecast, shortForecast }) => ({
+            name: name ?? moment(startsAt, dataOf(narrative)?.timeZone ?? null),
+            text: detailedForecast ?? shortForecast ?? '',
+          }),
+        ),
+      },
+      discussion: discussionOf(discussion, place, now),
+      stories: (content.stories === null ? [] : (dataOf(content.stories)?.stories ?? [])).map(
+        ({ title, description }) => ({ title, description }),
+      ),
+    },
+  };
+}
+
+interface Notice {
+  status: 'warning' | 'failure' | 'neutral';
+  text: string;
+}
+
+function noticeOf(section: Section<object>, what: string, now: Date): Notice | null {
+  if (section.kind === 'refused') return { status: 'failure', text: section.why };
+  if (section.data === null) return { status: 'neutral', text: `There is no ${what} for this place.` };
+  if (!section.stale || section.asOf === null) return null;
+  return { status: 'warning', text: `This ${what} is stale: it is ${ageOf(section.asOf, now)} old.` };
+}
+
+/** The present if there is one, else the newest that the station has reported, which is said to be that. */
+function presentOf({ conditions, newest, place, now }: StationContent) {
+  const current = dataOf(conditions);
+  const found = dataOf(newest);
+  const last = found === null || 'observations' in found ? null : found;
+  const shown = current ?? last;
+  if (shown === null) {
+    const refused = conditions.kind === 'refused' ? conditions : newest.kind === 'refused' ? newest : null;
+    const notice: Notice =
+      refused === null
+        ? { status: 'neutral', text: 'This station has reported nothing.' }
+        : { status: 'failure', text: refused.why };
+    return { notice, values: null };
+  }
+  const observedAt = new Date(shown.observedAt);
+  const isStale = current === null || (conditions.kind === 'read' && conditions.stale);
+  const notice: Notice | null = isStale
+    ? {
+        status: 'warning',
+        text: `This is stale: the station reported last ${ageOf(observedAt, now)} ago. It says nothing of the present.`,
+      }
+    : null;
+  const { units } = shown;
+  const feelsLike = current?.feelsLike ?? null;
+  return {
+    notice,
+    values: {
+      temperature: quantity(shown.temperature, units.temperature),
+      sky: skyOf(shown),
+      observedAt: shown.observedAt,
+      observedText: moment(shown.observedAt, place.timeZone),
+      age: ageOf(observedAt, now),
+      facts: [
+        ['Feels like', quantity(feelsLike, units.temperature)],
+        ['Dew point', quantity(shown.dewpoint, units.temperature)],
+        ['Humidity', quantity(shown.relativeHumidity, units.relativeHumidity)],
+        ['Wind', windOf(shown, units.windSpeed)],
+        ['Pressure', quantity(shown.altimeter ?? shown.seaLevelPressure, units.pressure)],
+        ['Visibility', quantity(shown.visibility, units.visibility)],
+        ['Rain in the last hour', quantity(shown.precipitation1h, units.precipitation)],
+        [
+          'Clouds',
+          shown.clouds
+            .map(
+              ({ amount, base }) => `${amount}${base === null ? '' : ` ${quantity(base, units.cloudBase)}`}`,
+            )
+            .join(', '),
+        ],
+      ].filter(([, value]) => value !== '' && value !== '–'),
+    },
+  };
+}
+
+function alertsOf(section: Section<AlertsData>, now: Date): { notice: Notice | null; list: object[] } {
+  const data = dataOf(section);
+  const notice = noticeOf(section, 'list of alerts', now);
+  const list = (data?.alerts ?? []).map(alertLine);
+  if (data === null || notice !== null || list.length > 0) return { notice, list };
+  const unplaced = data.unplaced ?? 0;
+  return {
+    notice:
+      unplaced > 0
+        ? { status: 'warning', text: `Of ${unplaced} alerts it is not known whether they hold here.` }
+        : { status: 'neutral', text: 'No alert is in force here.' },
+    list,
+  };
+}
+
+function risksOf(sections: readonly Section<ConvectiveOutlookData>[]): object[] {
+  return sections.flatMap((section) => {
+    const data = dataOf(section);
+    if (data === null || (section.kind === 'read' && section.stale)) return [];
+    const of = (hazard: string) => data.risk?.find((each) => each.hazard === hazard);
+    const category = of('categorical');
+    const label = category?.category ?? null;
+    const chances = ['tornado', 'wind', 'hail', 'any_severe'].flatMap((hazard) => {
+      const probability = of(hazard)?.probability ?? null;
+      return probability === null ? [] : [`${hazard.replace('_', ' ')} ${probability}%`];
+    });
+    return [
+      {
+        day: `Day ${data.day}`,
+        text: category?.categoryText ?? label ?? 'No thunderstorms expected',
+        colour: label === null ? null : outlookColour({ label, fill: null }),
+        chances: chances.join(', '),
+      },
+    ];
+  });
+}
+
+function zoneOf({ periods, timeZone }: HourlyForecastData): string {
+  return (
+    moment(periods[0]?.startsAt ?? null, timeZone)
+      .split(' ')
+      .at(-1) ?? 'UTC'
+  );
+}
+
+function hourOf(period: HourlyForecastData['periods'][number], data: HourlyForecastData | null) {
+  const units = data?.units;
+  return {
+    time: textHelpers.time(period.startsAt, data?.timeZone ?? null, 'short'),
+    temperature: quantity(period.temperature, units?.temperature ?? ''),
+    precipitation: quantity(period.precipitationProbability, '%'),
+    wind: [period.windDirection ?? '', quantity(period.windSpeedMax, units?.windSpeed ?? '', 0)]
+      .join(' ')
+      .trim(),
+    sky: period.shortForecast ?? '',
+  };
+}
+
+function discussionOf(section: Section<ForecastDiscussionData> | null, place: PlaceData, now: Date) {
+  const data = section === null ? null : dataOf(section);
+  if (section === null || data === null) return null;
+  return {
+    office: data.office,
+    issued: moment(data.issuedAt, place.timeZone),
+    notice: noticeOf(section, 'discussion', now),
+    text: data.text.trim(),
+  };
+}

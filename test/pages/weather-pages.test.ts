@@ -1,0 +1,125 @@
+import t from 'tap';
+import { startChromium } from '../services/chromium.ts';
+import { startWeatherPages } from './weather-pages.ts';
+import { hostile } from './weather-world.ts';
+
+const base = await startWeatherPages(t);
+
+async function pageAt(path: string): Promise<string> {
+  const response = await fetch(base + path, { headers: { accept: 'text/html' } });
+  t.equal(response.status, 200, path);
+  return response.text();
+}
+
+t.test('what alerts, names and texts say is never markup', async (t) => {
+  for (const path of [
+    'weather/',
+    'weather/?state=NY&q=script',
+    'weather/stations/KNYC',
+    'weather/stations/KALB',
+  ]) {
+    const html = await pageAt(path);
+    t.notMatch(html, /<script(?! type="module" src=)|<img/i, path);
+    t.match(html, /&lt;script&gt;alert/, `${path} tells them`);
+  }
+  const browser = await startChromium();
+  t.teardown(() => browser.close());
+  const page = await browser.newPage();
+  const said: string[] = [];
+  page.on('dialog', (dialog) => {
+    said.push(dialog.message());
+    void dialog.dismiss();
+  });
+  await page.goto(`${base}weather/stations/KALB`);
+  t.equal(await page.locator('h1').textContent(), hostile, 'a name is text');
+  t.equal(await page.locator('main :is(script, img)').count(), 0);
+  t.same(said, []);
+});
+
+t.test('without script everything is there, and a map leads to a state and on to a station', async (t) => {
+  const browser = await startChromium();
+  t.teardown(() => browser.close());
+  const context = await browser.newContext({ javaScriptEnabled: false });
+  const page = await context.newPage();
+  await page.goto(base);
+  t.equal(page.url(), `${base}weather/`, 'a browser that comes to the base path is led to the map');
+  await page.getByLabel('State').selectOption('NY');
+  await page.getByRole('button', { name: 'Show' }).click();
+  t.match(page.url(), /\?state=NY$/);
+  await page.getByRole('link', { name: 'New York City, Central Park' }).last().click();
+  t.match(await page.locator('.now').textContent(), /28\.\d.°F/);
+  t.match(
+    await page.getByRole('img').getAttribute('aria-label'),
+    /^The next 48 hours: .*°F to .*°F, chance of/,
+  );
+  t.match(await page.locator('#words ~ dl').textContent(), /Tonight/);
+  await page.getByRole('link', { name: 'Show °C' }).click();
+  t.match(await page.locator('.now').textContent(), /−1\.\d.°C/);
+  await page.goto(`${base}weather/`);
+  await page.getByRole('searchbox', { name: 'Station' }).fill('buff');
+  await page.getByRole('button', { name: 'Find' }).click();
+  t.ok(await page.getByRole('link', { name: 'Buffalo' }).first().isVisible());
+});
+
+t.test(
+  'alerts lie where their outlines or those of their zones are, in the colours of the service',
+  async (t) => {
+    const html = await pageAt('weather/');
+    for (const [event, colour] of [
+      ['Tornado Warning', '#ff0000'],
+      ['Winter Storm Warning', '#ff69b4'],
+      ['Wind Advisory', '#d2b48c'],
+    ])
+      t.match(html, new RegExp(`d="M[^"]+Z" fill="${colour}" stroke="${colour}"><title>${event}<`), event);
+    const outlook = await pageAt('weather/?day=1');
+    for (const [name, colour] of [
+      ['General Thunderstorms Risk', '#C1E9C1'],
+      ['Slight Risk', '#FFE066'],
+    ])
+      t.match(outlook, new RegExp(`d="M[^"]+Z" fill="${colour}" stroke="${colour}"><title>${name}<`), name);
+    t.match(await pageAt('weather/?state=NY'), /Winter Storm Warning/);
+    t.notMatch(await pageAt('weather/?state=NY'), /Tornado Warning/, 'a state has its own');
+  },
+);
+
+t.test('stale data is said to be stale, and never that there is no alert', async (t) => {
+  t.match(await pageAt('weather/stations/KOLD'), /stale: the station reported last 3 days ago/);
+  const later = await startWeatherPages(t, '2026-01-23T18:20:00Z');
+  const map = await (await fetch(`${later}weather/`)).text();
+  t.match(map, /Alerts shown here are stale: they are 3 days old/);
+  t.match(map, /No station has reported in the last three hours/);
+  t.notMatch(map, /No alert is in force/);
+  const station = await (await fetch(`${later}weather/stations/KNYC`)).text();
+  t.match(station, /stale: the station reported last 3 days ago/);
+  t.match(station, /This hourly forecast is stale: it is 3 days old/);
+  t.notMatch(station, /No alert is in force/);
+});
+
+t.test('what is asked wrongly is a page that says so', async (t) => {
+  for (const [path, status, said] of [
+    ['weather/?state=New+York', 400, /two letters of a state, such as NY/],
+    ['weather/?day=9', 400, /day/],
+    ['weather/stations/KZZZ', 404, /no weather station of this name/],
+    ['weather/stations/%3Cb%3E', 404, /no weather station of this name/],
+  ] as const) {
+    const response = await fetch(base + path, { headers: { accept: 'text/html' } });
+    t.equal(response.status, status, path);
+    t.match(response.headers.get('content-type'), 'text/html');
+    t.match(await response.text(), said, path);
+  }
+  const post = await fetch(`${base}weather/`, { method: 'POST' });
+  t.equal(post.status, 405);
+  const plain = await fetch(`${base}weather`, { redirect: 'manual' });
+  t.same([plain.status, plain.headers.get('location')], [308, '/weather/']);
+});
+
+t.test('a page is light, and not sent again to who has it', async (t) => {
+  const response = await fetch(`${base}weather/`, { headers: { 'accept-encoding': 'gzip' } });
+  const html = await response.text();
+  t.ok(html.length < 200_000, `${html.length} characters`);
+  const etag = response.headers.get('etag') ?? '';
+  const again = await fetch(`${base}weather/`, {
+    headers: { 'accept-encoding': 'gzip', 'if-none-match': etag },
+  });
+  t.equal(again.status, 304);
+});

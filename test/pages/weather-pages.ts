@@ -1,0 +1,42 @@
+import type { Test } from 'tap';
+import { createTables } from '../../src/core/weather/feed/tables/create-tables.ts';
+import { startWeather } from '../api/weather-harness.ts';
+import { sharedPglite } from '../core/weather/shared-pglite.ts';
+import { clockAt } from '../core/weather/suite.ts';
+import type { Lifetime, PageSet } from './page-sets.ts';
+import { weatherWorld, worldNow } from './weather-world.ts';
+
+const hourMs = 60 * 60_000;
+
+/** The reader alone over a made-up afternoon; returns its URL, with a slash at its end. */
+export async function startWeatherPages(t: Lifetime, now = worldNow): Promise<string> {
+  const shared = await sharedPglite();
+  t.teardown(() => shared.close());
+  const target = await shared.openTarget();
+  await createTables(target);
+  await target.run(weatherWorld);
+  const clock = clockAt(now);
+  const reader = await shared.openReader(clock);
+  return `${await startWeather(t as Test, { reader, clock, staleAfterMs: 6 * hourMs })}/`;
+}
+
+/** The map of the weather and the pages of stations. */
+export const weatherPages: PageSet = {
+  name: 'weather',
+  start: (t) => startWeatherPages(t),
+  pages: [
+    { name: 'weather-map', path: 'weather/', inDocs: true },
+    { name: 'weather-state', path: 'weather/?state=NY&q=new&units=si' },
+    { name: 'weather-outlook', path: 'weather/?day=1' },
+    {
+      name: 'weather-station',
+      path: 'weather/stations/KNYC',
+      inDocs: true,
+      prepare: async (page) => {
+        await page.evaluate("document.querySelectorAll('details').forEach((each) => (each.open = true))");
+      },
+    },
+    { name: 'weather-silent-station', path: 'weather/stations/KOLD' },
+    { name: 'weather-unknown-station', path: 'weather/stations/KZZZ', status: 404 },
+  ],
+};

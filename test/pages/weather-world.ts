@@ -1,0 +1,123 @@
+/*
+ * A country of stations with the weather of one afternoon, as a feeder would write it: temperatures that fall
+ * to the north, alerts by polygon and by zone, an outlook, forecasts; and texts that would be markup if
+ * anything let them.
+ */
+
+export const worldNow = '2026-01-20T18:20:00Z';
+export const hostile = `<script>alert('x')</script><img src=x onerror=alert(1)>"'&lt;`;
+
+const text = (value: string): string => `'${value.replaceAll("'", "''")}'`;
+
+const polygon = (west: number, south: number, east: number, north: number): string =>
+  JSON.stringify({
+    type: 'Polygon',
+    coordinates: [
+      [
+        [west, south],
+        [east, south],
+        [east, north],
+        [west, north],
+        [west, south],
+      ],
+    ],
+  });
+
+interface Alert {
+  event: string;
+  severity: string;
+  /** Null: by its zone. */
+  geometry: string | null;
+  zone: string;
+}
+
+const alerts: readonly Alert[] = [
+  { event: 'Winter Storm Warning', severity: 'Severe', geometry: null, zone: 'NYZ072' },
+  { event: 'Tornado Warning', severity: 'Extreme', geometry: polygon(-90, 32, -88, 33.5), zone: 'MSZ001' },
+  { event: 'Wind Advisory', severity: 'Moderate', geometry: polygon(-105, 38, -100, 43), zone: 'COZ001' },
+  { event: hostile, severity: 'Minor', geometry: polygon(-120, 36, -116, 40), zone: 'NVZ001' },
+];
+
+function alertRows(): string {
+  return alerts
+    .map(
+      ({ event, severity, geometry, zone }, index) => `
+      insert into alerts (alert_id, sent_at, effective_at, expires_at, ends_at, status, message_type, category, severity,
+        certainty, urgency, event, office, sender_name, headline, description, instruction, area_desc, geometry)
+      values ('urn:${index}', '2026-01-20T17:00Z', '2026-01-20T17:00Z', '2026-01-21T03:00Z', '2026-01-21T06:00Z', 'Actual', 'Alert',
+        'Met', '${severity}', 'Likely', 'Expected', ${text(event)}, 'OKX', 'NWS Upton NY',
+        ${text(`${event} until 1 AM`)}, ${text(`* WHAT...${event}.\n\n* WHERE...Here and ${hostile}.`)}, 'Stay at home.',
+        ${text(`New York; ${hostile}`)}, ${geometry === null ? 'null' : text(geometry)});
+      insert into alert_areas (alert_id, ugc) values ('urn:${index}', '${zone}');
+      insert into alert_run_members select max(run_id), 'urn:${index}' from alert_runs;`,
+    )
+    .join('\n');
+}
+
+const categories: readonly [label: string, name: string, fill: string, shape: string][] = [
+  ['TSTM', 'General Thunderstorms Risk', '#C1E9C1', polygon(-100, 27, -78, 39)],
+  ['MRGL', 'Marginal Risk', '#66A366', polygon(-97, 29, -82, 37)],
+  ['SLGT', 'Slight Risk', '#FFE066', polygon(-94, 30, -86, 35)],
+];
+
+function outlookRows(): string {
+  const areas = categories.map(
+    ([label, name, fill, shape], index) =>
+      `insert into outlooks (run_id, hazard, label, kind, rank, label_text, stroke, fill, geometry)
+       select max(run_id), 'categorical', '${label}', 'category', ${index + 2}, '${name}', '#333333', '${fill}', '${shape}' from outlook_runs;`,
+  );
+  return `insert into outlook_runs (day, issued_at, valid_from, valid_until)
+    values (1, '2026-01-20T16:30Z', '2026-01-20T16:30Z', '2026-01-21T12:00Z');
+    ${areas.join('\n')}`;
+}
+
+const observation = `station_id, observed_at, received_at, text_description, raw_message, temperature_c, dewpoint_c,
+  relative_humidity_pct, wind_direction_deg, wind_speed_kmh, wind_gust_kmh, altimeter_pa, visibility_m`;
+
+/** SQL that fills the tables of the contract. */
+export const weatherWorld = `
+  insert into stations
+    select 'K' || chr(65 + (n / 26) % 26) || chr(65 + n % 26) || 'X', 'Field number ' || n, 26.5 + (n % 11) * 2.1, -122 + (n / 11) * 2.4,
+      100 + n, 'America/Chicago', case when n % 11 = 2 then 'TX' else 'KS' end from generate_series(0, 230) n;
+  -- What lies in the sea is no field.
+  delete from stations where latitude_deg < 34 and (longitude_deg < -115 or longitude_deg > -82 or latitude_deg < 29);
+  delete from stations where latitude_deg < 42 and longitude_deg > -76 or latitude_deg > 44 and longitude_deg > -84;
+  insert into stations values
+    ('KNYC', 'New York City, Central Park', 40.78, -73.97, 27, 'America/New_York', 'NY'),
+    ('KALB', ${text(hostile)}, 42.75, -73.80, 90, 'America/New_York', 'NY'),
+    ('KBUF', 'Buffalo', 42.94, -78.73, 218, 'America/New_York', 'NY'),
+    ('KSYR', 'Syracuse', 43.11, -76.10, 125, 'America/New_York', 'NY'),
+    ('KOLD', 'Long Silent Field', 44.5, -75.0, 125, 'America/New_York', 'NY'),
+    ('PANC', 'Anchorage', 61.17, -150.03, 40, 'America/Anchorage', 'AK'),
+    ('PHNL', 'Honolulu', 21.33, -157.93, 4, 'Pacific/Honolulu', 'HI'),
+    ('PGUM', 'Guam', 13.48, 144.8, 77, 'Pacific/Guam', 'GU');
+  insert into observations (${observation})
+    select station_id, case when station_id = 'KOLD' then '2026-01-17T18:00Z' else '2026-01-20T17:51Z' end::timestamptz,
+      '2026-01-20T18:00Z', 'Mostly Cloudy', 'METAR', 45 - latitude_deg * 1.15, 38 - latitude_deg * 1.15, 71,
+      230, 22, 41, 101320, 16093 from stations;
+  insert into observation_clouds (station_id, observed_at, position, amount, base_m)
+    select station_id, observed_at, 1, 'BKN', 914.4 from observations where station_id = 'KNYC';
+  insert into zones (ugc, name, geometry) values ('NYZ072', 'New York', '${polygon(-75.2, 40.4, -73.2, 42.4)}');
+  insert into alert_runs (fetched_at) values ('2026-01-20T18:19Z');
+  ${alertRows()}
+  ${outlookRows()}
+  insert into locations values ('OKX/33,35', 'Manhattan', 40.77, -73.98, 'America/New_York', 'NY');
+  insert into forecast_runs (kind, location_id, office, grid_x, grid_y, time_zone, generated_at, updated_at, valid_from, valid_until)
+    select kind, 'OKX/33,35', 'OKX', 33, 35, 'America/New_York', '2026-01-20T18:00Z', '2026-01-20T18:00Z', '2026-01-20T18:00Z', '2026-01-27T18:00Z'
+    from unnest(array['hourly', 'narrative']) kind;
+  insert into forecast_periods (run_id, number, starts_at, ends_at, is_daytime, temperature_c, dewpoint_c, precipitation_probability_pct,
+      wind_speed_max_kmh, wind_direction, short_forecast)
+    select run_id, n + 1, '2026-01-20T18:00Z'::timestamptz + n * interval '1 hour', '2026-01-20T19:00Z'::timestamptz + n * interval '1 hour',
+      (n + 13) % 24 between 7 and 17, 2 + 6 * sin((n - 3) * 0.2618), -4 + 2 * sin(n * 0.2), greatest(0, round(60 * sin(n * 0.15))),
+      10 + n % 7 * 3, 'NNW', 'Chance Snow ' || ${text(hostile)} from forecast_runs, generate_series(0, 95) n where kind = 'hourly';
+  insert into forecast_periods (run_id, number, starts_at, ends_at, name, is_daytime, temperature_c, short_forecast, detailed_forecast)
+    select run_id, n + 1, '2026-01-20T18:00Z'::timestamptz + n * interval '12 hours', '2026-01-21T06:00Z'::timestamptz + n * interval '12 hours',
+      (array['This Afternoon', 'Tonight', 'Wednesday', 'Wednesday Night', 'Thursday', 'Thursday Night'])[n + 1], n % 2 = 0, 3, 'Snow',
+      'Snow, mainly after 4 pm. Cloudy, with a high near 35. North wind around 12 mph, with gusts as high as 25 mph. ' || ${text(hostile)}
+    from forecast_runs, generate_series(0, 5) n where kind = 'narrative';
+  insert into forecast_discussions (product_id, office, issued_at, raw_text)
+    values ('afd', 'OKX', '2026-01-20T17:30Z', ${text(`Area Forecast Discussion\nNational Weather Service New York NY\n\n.SYNOPSIS...\nLow pressure passes to the south.\n${hostile}`)});
+  insert into weather_story_runs (office, fetched_at) values ('OKX', '2026-01-20T17:00Z');
+  insert into weather_stories (run_id, position, title, description, starts_at, ends_at)
+    select run_id, 1, 'Snow tonight', 'Two to four inches. ' || ${text(hostile)}, '2026-01-20T12:00Z', '2026-01-21T12:00Z' from weather_story_runs;
+`;
