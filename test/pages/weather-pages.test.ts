@@ -69,13 +69,13 @@ t.test(
       ['Tornado Warning', '#ff0000'],
       ['Winter Storm Warning', '#ff69b4'],
       ['Wind Advisory', '#d2b48c'],
-    ])
+    ] as const)
       t.match(html, new RegExp(`d="M[^"]+Z" fill="${colour}" stroke="${colour}"><title>${event}<`), event);
     const outlook = await pageAt('weather/?day=1');
     for (const [name, colour] of [
       ['General Thunderstorms Risk', '#C1E9C1'],
       ['Slight Risk', '#FFE066'],
-    ])
+    ] as const)
       t.match(outlook, new RegExp(`d="M[^"]+Z" fill="${colour}" stroke="${colour}"><title>${name}<`), name);
     t.match(await pageAt('weather/?state=NY'), /Winter Storm Warning/);
     t.notMatch(await pageAt('weather/?state=NY'), /Tornado Warning/, 'a state has its own');

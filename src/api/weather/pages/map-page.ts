@@ -1,31 +1,12 @@
-import type { PlaceData } from '../../../core/weather/families/places.ts';
-import type { AlertsData } from '../../../core/weather/families/alerts/alerts.ts';
 import type { Page } from '../../pages/render-page.ts';
 import type { WeatherService } from '../service.ts';
-import { alertAreas, outlookAreas, type MapArea } from './map-areas.ts';
+import { alertAreas, outlookAreas } from './map-areas.ts';
 import { mapView } from './map-view.ts';
 import type { MapQuery } from './map-query.ts';
-import { observed, spread, type MapStation } from './map-stations.ts';
-import { dataOf, sectionOf, type Section } from './section.ts';
-import { frameOf, states, wholeCountry, type MapFrame, type StateOutline } from './states.ts';
+import { observed, spread } from './map-stations.ts';
+import { dataOf, sectionOf } from './section.ts';
+import { frameOf, states, wholeCountry } from './states.ts';
 import type { ZoneShapes } from './zone-shapes.ts';
-
-/** All that the page of the map tells. */
-export interface MapContent {
-  query: MapQuery;
-  now: Date;
-  state: StateOutline | null;
-  frame: MapFrame;
-  /** All of the country or of the state. */
-  stations: readonly PlaceData[];
-  shown: readonly MapStation[];
-  /** Null where no name was looked for. */
-  found: readonly PlaceData[] | null;
-  alerts: Section<AlertsData>;
-  /** When the outlook was issued, and what it is called; null where alerts are shown. */
-  outlook: Section<{ day: number; issuedAt: string; validFrom: string; validUntil: string }> | null;
-  areas: readonly MapArea[];
-}
 
 /** Every place at once: they are few, and in memory. */
 const mostPlaces = 100_000;

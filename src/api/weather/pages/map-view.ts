@@ -3,7 +3,7 @@ import type { PlaceData } from '../../../core/weather/families/places.ts';
 import { converterOf } from '../../../core/weather/units.ts';
 import type { Page } from '../../pages/render-page.ts';
 import { alertColour, alertRank, temperatureColour } from './colours.ts';
-import type { MapContent } from './map-page.ts';
+import type { MapContent } from './map-content.ts';
 import { queryText, type MapQuery } from './map-query.ts';
 import type { MapStation } from './map-stations.ts';
 import { dataOf } from './section.ts';
