@@ -89,7 +89,7 @@ const homes: Record<string, string> = {
   'fast-xml-parser': 'src/core/weather/feed/documents/.+',
   'prom-client': 'src/api/metrics/.+',
   '@opentelemetry/[^/]+': 'src/core/tracing/open-telemetry\\.ts',
-  tsx: 'src/workers/threads/thread-from-source\\.mjs',
+  tsx: 'src/workers/(threads|disk)/.+-from-source\\.mjs',
 };
 
 const layers = ['core', 'workers', 'api', 'cli'];

@@ -4,6 +4,7 @@ export const programEntries = [
   'cli/commands/weather/feed',
   'cli/commands/weather/weather',
   'cli/commands/worker/worker',
+  'workers/disk/disk-thread',
   'workers/embedded/file-reader',
   'workers/threads/thread',
 ];

@@ -48,6 +48,7 @@ const ownRequire = `import { createRequire as requireOfBundle } from 'node:modul
  */
 const programs: Readonly<Record<string, string>> = {
   'examples/demo/demo.ts': 'examples/demo/demo.ts',
+  'src/workers/disk/disk-thread-from-source.mjs': 'src/workers/disk/disk-thread.ts',
   'src/workers/embedded/file-reader.ts': 'src/workers/embedded/file-reader.ts',
   'src/workers/threads/thread-from-source.mjs': 'src/workers/threads/thread.ts',
   'test/faults/publisher-process.ts': 'test/faults/publisher-process.ts',

@@ -1,5 +1,6 @@
 import type { BaseAdapter } from '@bull-board/api/baseAdapter';
 import type { Breathe } from '../core/breath.ts';
+import type { Disk } from '../core/disk/disk.ts';
 import type { Config } from '../core/config/config.ts';
 import type { RunResult } from '../core/publish/results/result.ts';
 import type { PublishJob } from './job.ts';
@@ -67,6 +68,8 @@ export interface CoordinatorOptions extends Omit<PublishingPoolOptions, 'setting
   config: Config;
   /** Asked before upload directories are made and removed; by default nobody else needs the event loop. */
   breathe?: Breathe;
+  /** That of upload directories; by default it is waited for by everybody. */
+  disk?: Disk;
   /** Notified of each run that a thread begins and ends. */
   observer?: RunObserver;
   /** Resolves once what was given to `notify` until now is kept beyond this process, or cannot be. */

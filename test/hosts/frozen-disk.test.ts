@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../src/core/clock.ts';
@@ -13,7 +13,8 @@ import {
   type Accepted,
   type Daemon,
 } from './kept-runs.ts';
-import { bundle, follow, launchApi, layOut, upload, type Place } from './processes.ts';
+import { stagedIn } from '../support/staged.ts';
+import { bundle, follow, launchApi, layOut, token, upload, type Place } from './processes.ts';
 
 t.setTimeout(300_000);
 
@@ -47,6 +48,71 @@ t.test('a frozen disk refuses uploads, and holds up neither the others nor what 
   const again = await untilAccepted(() => daemon.url, { name: 'frozen', pipeline: 'p1' });
   t.match(await follow(daemon.url, again), { status: 'succeeded' });
   while ((await fetch(`${daemon.url}healthz`)).status !== 200) await systemClock.sleep(50);
+  t.equal(await daemon.kill('SIGTERM'), 0);
+});
+
+t.test('a frozen disk of staging stops nobody but those who need it, and loses nothing', async (t) => {
+  const staging = '{directory: ./disk/staging}';
+  const place = layOut(t, { embedded: './disk/queue', staging, notifiers });
+  const disk = await diskAt(t, place, 'disk');
+  const daemon = await launchApi(t, place, ['serve'], disk.through);
+  const before = await untilAccepted(() => daemon.url, { name: 'before', pipeline: 'p1' });
+  t.match(await follow(daemon.url, before), { status: 'succeeded' });
+
+  const archive = bundle('half', 200_000);
+  const half = new TransformStream<Uint8Array, Uint8Array>();
+  const writer = half.writable.getWriter();
+  const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/x-tar' };
+  const inFlight = fetch(`${daemon.url}v1/pipelines/p1/upload`, {
+    method: 'POST',
+    headers: { ...headers, 'idempotency-key': 'half' },
+    body: half.readable,
+    duplex: 'half',
+  });
+  await writer.write(archive.subarray(0, 100_000));
+  const received = async (): Promise<boolean> =>
+    readdirSync(disk.seen(path.join(place.root, 'disk/staging')), { recursive: true }).some((name) =>
+      String(name).endsWith('data.bin'),
+    );
+  while (!(await received())) await systemClock.sleep(20);
+
+  await disk.freeze();
+  const sent = writer.write(archive.subarray(100_000)).then(() => writer.close());
+  const names = ['one', 'two', 'three', 'four', 'five', 'six', 'seven', 'eight'];
+  const others = names.map((name) =>
+    upload(daemon.url, 'p1', bundle(name, 100_000), { 'idempotency-key': name }),
+  );
+  // One after the other. A process that waits for the disk would never answer.
+  const whileFrozen = AbortSignal.timeout(60_000);
+  for (let look = 0; look < 20; look += 1) {
+    t.equal((await fetch(`${daemon.url}livez`, { signal: whileFrozen })).status, 200, 'the process turns');
+    t.match(await follow(daemon.url, before), { status: 'succeeded' }, 'and tells what it knows');
+    await systemClock.sleep(50);
+  }
+  const refusals = await Promise.all([inFlight, ...others]);
+  for (const refused of refusals) {
+    t.equal(refused.status, 503);
+    t.match(await refused.json(), { code: 'staging_unavailable', retryable: true });
+    t.ok(Number(refused.headers.get('retry-after')) > 0);
+  }
+  await sent.catch(() => undefined);
+  const health = await fetch(`${daemon.url}healthz`);
+  t.match([health.status, await health.json()], [503, { retryable: true }]);
+  t.equal((await upload(daemon.url, 'p1', bundle('late'))).status, 503, 'nobody waits for it again');
+  t.equal((await fetch(`${daemon.url}livez`)).status, 200);
+
+  await disk.thaw();
+  const all = ['half', ...names, 'late'];
+  const runs = await Promise.all(
+    all.map((name) => untilAccepted(() => daemon.url, { name, pipeline: 'p1' })),
+  );
+  for (const run of runs) t.match(await follow(daemon.url, run), { status: 'succeeded' });
+  while ((await fetch(`${daemon.url}healthz`)).status !== 200) await systemClock.sleep(50);
+  t.equal(
+    stagedIn(disk.seen(path.join(place.root, 'disk/staging'))).length,
+    runs.length + 1,
+    'nothing is staged of those that were refused',
+  );
   t.equal(await daemon.kill('SIGTERM'), 0);
 });
 

@@ -5,6 +5,7 @@ import { runFailure } from '../../core/publish/results/occurrences.ts';
 import type { Tracer } from '../../core/tracing/span.ts';
 import type { Secrets } from '../../core/secrets.ts';
 import type { Coordinator } from '../../workers/coordinator.ts';
+import type { OpenedDisk } from '../../workers/disk/open-disk.ts';
 import type { ContentStore } from '../../workers/content/content-store.ts';
 import { roomForUploads } from '../../workers/content/room-for-uploads.ts';
 import { stageWithContent } from '../../workers/content/stage-with-content.ts';
@@ -60,6 +61,7 @@ export interface ApiParts {
   coordinator: Coordinator;
   partialUploads: PartialUploads;
   content: ContentStore;
+  stagingDisk: OpenedDisk;
   scheduler: Pick<Scheduler, 'nextRun'>;
   weather: WeatherService | null;
   weatherPulse: Pulse | null;
@@ -76,7 +78,8 @@ export function apiPorts(foundation: Foundation, parts: ApiParts): ApiPorts {
   const { config, clock, log, logging } = foundation;
   const { configured, reload, metrics, notifier, coordinator, weather, weatherPulse, readiness } = parts;
   const { stopping, draining, streams } = parts;
-  const stage = stageWithContent(parts.content, foundation.breathe);
+  const { disk, requireAnswers } = parts.stagingDisk;
+  const stage = stageWithContent(parts.content, { breathe: foundation.breathe, disk });
   const settings = consoleSettings(config, foundation.secrets);
   return {
     http: config.server.http,
@@ -95,7 +98,10 @@ export function apiPorts(foundation: Foundation, parts: ApiParts): ApiPorts {
     },
     queueDriver: config.server.queue.driver,
     staging: coordinator.staging,
-    room: roomForUploads({ directory: config.server.staging.directory, clock, content: parts.content }),
+    room: roomForUploads({
+      directory: config.server.staging.directory,
+      ...{ clock, content: parts.content, requireAnswers },
+    }),
     partialUploads: parts.partialUploads,
     content: parts.content,
     stage: metrics === null ? stage : measuredStage(stage, metrics),

@@ -15,6 +15,7 @@ import { newReadiness, type Readiness } from '../../api/health/readiness.ts';
 import { createScheduler, type Scheduler } from '../../workers/schedule/scheduler.ts';
 import { startTidying, type Tidying } from '../../workers/tidying.ts';
 import { contentBounds } from '../../workers/content/content-bounds.ts';
+import { openDisk, type OpenedDisk } from '../../workers/disk/open-disk.ts';
 import { openContentStore, type ContentStore } from '../../workers/content/content-store.ts';
 import { openPartialUploads, type PartialUploads } from '../../workers/partial/partial-uploads.ts';
 import { createStreams, type Streams } from '../../api/live/streams.ts';
@@ -60,6 +61,7 @@ export interface Daemon {
   coordinator: Coordinator;
   partialUploads: PartialUploads;
   content: ContentStore;
+  stagingDisk: OpenedDisk;
   scheduler: Scheduler;
   /** Null if this process publishes nothing. */
   tidying: Tidying | null;
@@ -107,8 +109,12 @@ export async function openDaemon(
   onFailure(() => server.close());
   const weather = await openConfiguredWeather(foundation, metrics);
   if (weather !== null) onFailure(() => weather.close());
+  const stagingDisk = openDisk(foundation);
+  onFailure(() => stagingDisk.close(0));
+  const { disk } = stagingDisk;
   const coordinator = await openCoordinator({
     ...foundation,
+    disk,
     store,
     verbose: () => foundation.logging.shows('debug'),
     tracing,
@@ -128,6 +134,7 @@ export async function openDaemon(
   onFailure(() => partialUploads.close());
   const content = await openContentStore({
     ...foundation,
+    disk,
     staging: config.server.staging.directory,
     ...contentBounds(
       config.server.staging.keep,
@@ -182,6 +189,7 @@ export async function openDaemon(
     events,
     store,
     content,
+    stagingDisk,
     server,
     entrance,
     weather,

@@ -74,6 +74,7 @@ async function stop(daemon: Daemon): Promise<{ unfinished: string[] }> {
   await coordinator.close(shutdownTimeoutMs);
   await daemon.partialUploads.close();
   await daemon.content.close();
+  await daemon.stagingDisk.close(shutdownTimeoutMs);
   await weather
     ?.close()
     .catch((error: unknown) => log.error({ err: error }, 'closing the weather databases failed'));

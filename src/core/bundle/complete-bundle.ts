@@ -39,7 +39,7 @@ export async function completeBundle(
     if (extraction.files.has(name) || digest === null) continue;
     if ((looked += 1) % filesAtOnce === 0) await breathe();
     signal.throwIfAborted();
-    extraction.take(name);
+    await extraction.take(name);
     const size = await content.place(digest, path.join(directory, name), signal);
     if (size === null) {
       lacking.push(notKept(name, index));

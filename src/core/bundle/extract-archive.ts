@@ -1,8 +1,8 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { open } from 'node:fs/promises';
 import path from 'node:path';
 import { breathless, type Breathe } from '../breath.ts';
 import { finishDigest, startDigest, type Digest } from '../digest.ts';
+import { waitingDisk, type Disk } from '../disk/disk.ts';
+import { writeBehind, type WriteBehind } from '../disk/write-behind.ts';
 import { WaybillError } from '../errors.ts';
 import { finding } from '../finding.ts';
 import { invalidBundle } from './invalid-bundle.ts';
@@ -11,7 +11,6 @@ import { maxPathSegments } from './limits.ts';
 import { manifestName } from './manifest.ts';
 import { ancestorsOf, parseRelativePath, type RelativePath } from '../paths.ts';
 import { foldedPath } from '../case-folding.ts';
-import { errnoOf } from '../storage/local/errors.ts';
 import { quoted, readTar, type TarEntry } from '../archive/tar-reader.ts';
 
 export interface ArchiveLimits {
@@ -29,6 +28,7 @@ export interface ExtractRequest {
   limits: ArchiveLimits;
   /** Asked before each file; by default nobody else needs the event loop. */
   breathe?: Breathe;
+  disk?: Disk;
 }
 
 /** What is on disk below the directory, hashed while it was written. */
@@ -40,13 +40,10 @@ export interface Extraction {
    * Makes room for one more file, which the archive did not hold: its directories are there then. Throws as
    * for a file of the archive.
    */
-  take(path: RelativePath): void;
+  take(path: RelativePath): void | Promise<void>;
 }
 
-/**
- * Up to this size a file is written by one synchronous call, which is far quicker than four through the
- * thread pool.
- */
+/** Up to this size a file is written by one call. */
 const smallFileBytes = 1 << 16;
 
 /**
@@ -57,12 +54,18 @@ const smallFileBytes = 1 << 16;
  * until then stays: the caller owns the directory.
  */
 export async function extractArchive(request: ExtractRequest): Promise<Extraction> {
-  const { input, directory, limits, breathe = breathless } = request;
+  const { input, directory, limits, breathe = breathless, disk = waitingDisk } = request;
   const tree = pathTree(limits);
   const made = new Set<string>();
-  const take = (file: RelativePath): void => {
+  const writes = writeBehind();
+  const makeParents = (file: RelativePath): Promise<void> | undefined => {
+    const parents = parentsToMake(file, made).map((parent) => path.join(directory, parent));
+    return parents.length === 0 ? undefined : writes.add(0, disk.makeDirectories(parents));
+  };
+  const take = async (file: RelativePath): Promise<void> => {
     tree.addFile(file);
-    makeParents(directory, file, made);
+    await makeParents(file);
+    await writes.done();
   };
   const extraction: Extraction = { files: new Map(), bytes: 0, take };
   for await (const entry of readTar(decompress(limited(input, limits.maxUploadSize)))) {
@@ -76,11 +79,12 @@ export async function extractArchive(request: ExtractRequest): Promise<Extractio
     extraction.bytes += entry.size;
     if (extraction.bytes > limits.maxUploadSize)
       throw tooLarge('what the archive holds', limits.maxUploadSize);
-    makeParents(directory, entryPath, made);
+    await makeParents(entryPath);
     await breathe();
-    const digest = await writeEntry(entry, path.join(directory, entryPath));
+    const digest = await writeEntry(entry, path.join(directory, entryPath), { disk, writes });
     extraction.files.set(entryPath, { size: entry.size, digest });
   }
+  await writes.done();
   if (!extraction.files.has(manifestName as RelativePath)) throw manifestMissing(extraction.files.keys());
   return extraction;
 }
@@ -154,38 +158,37 @@ function pathTree({ maxFiles }: ArchiveLimits): {
   };
 }
 
-function makeParents(root: string, file: string, made: Set<string>): void {
+/** The directories above a file that were not made before, from the top; they are noted in `made`. */
+function parentsToMake(file: string, made: Set<string>): string[] {
   // Nearly every file lies beside one whose parents exist already; look only once for those.
-  if (made.has(path.posix.dirname(file))) return;
-  for (const directory of ancestorsOf(file)) {
-    if (made.has(directory)) continue;
-    try {
-      mkdirSync(path.join(root, directory), { mode: 0o700 });
-    } catch (error) {
-      // Two directories that differ only in case are one on a file system that folds case.
-      if (errnoOf(error) !== 'EEXIST') throw error;
-    }
-    made.add(directory);
-  }
+  if (made.has(path.posix.dirname(file))) return [];
+  const parents = [...ancestorsOf(file)].filter((directory) => !made.has(directory));
+  for (const parent of parents) made.add(parent);
+  return parents;
 }
 
-async function writeEntry(entry: TarEntry, file: string): Promise<Digest> {
+async function writeEntry(
+  entry: TarEntry,
+  file: string,
+  { disk, writes }: { disk: Disk; writes: WriteBehind },
+): Promise<Digest> {
   const hash = startDigest();
   if (entry.size <= smallFileBytes) {
     const chunks: Buffer[] = [];
     for await (const chunk of entry.read()) chunks.push(chunk);
     const bytes = Buffer.concat(chunks);
-    writeFileSync(file, bytes, { flag: 'wx', mode: 0o600 });
+    await writes.add(bytes.byteLength, disk.writeFile(file, bytes));
     return finishDigest(hash.update(bytes));
   }
-  const handle = await open(file, 'wx', 0o600);
+  await writes.add(0, disk.beginFile(file));
   try {
     for await (const chunk of entry.read()) {
+      const appended = disk.appendToFile(file, chunk);
       hash.update(chunk);
-      for (let done = 0; done < chunk.byteLength;) done += (await handle.write(chunk, done)).bytesWritten;
+      await writes.add(chunk.byteLength, appended);
     }
   } finally {
-    await handle.close();
+    void writes.add(0, disk.endFile(file));
   }
   return finishDigest(hash);
 }

@@ -1,8 +1,8 @@
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { rm } from 'node:fs/promises';
+import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { breathless, type Breathe } from '../breath.ts';
 import { digestOf, parseDigest, type Digest } from '../digest.ts';
+import { waitingDisk, type Disk } from '../disk/disk.ts';
 import { asWaybillError, WaybillError } from '../errors.ts';
 import { finding, type Finding } from '../finding.ts';
 import { inParallel } from '../parallel.ts';
@@ -62,6 +62,8 @@ export interface StageRequest {
   content?: BundleContent;
   /** Asked between two pieces of work; by default nobody else needs the event loop. */
   breathe?: Breathe;
+  /** That of `directory`; by default it is waited for by everybody. */
+  disk?: Disk;
 }
 
 export interface StagedBundle {
@@ -85,7 +87,7 @@ export async function stageUpload(request: StageRequest): Promise<StagedBundle> 
   try {
     return await stage(request);
   } catch (error) {
-    await rm(request.directory, { recursive: true, force: true });
+    await (request.disk ?? waitingDisk).remove(request.directory);
     throw request.signal.aborted ? stopReason(request.signal) : stagingFailure(error);
   }
 }
@@ -127,15 +129,16 @@ export function stagingFailure(error: unknown): unknown {
 }
 
 async function stage(request: StageRequest): Promise<StagedBundle> {
-  const { directory, limits, signal, sceneMaps, partial = null, content, breathe = breathless } = request;
+  const { directory, limits, signal, sceneMaps, partial = null, content } = request;
+  const { breathe = breathless, disk = waitingDisk } = request;
   await breathe();
   signal.throwIfAborted();
   const files = path.join(directory, filesName);
-  // Synchronous, as with small files: what is done with these bytes takes far longer than reading them.
-  mkdirSync(files, { recursive: true, mode: 0o700 });
+  await disk.makeDirectory(files);
   const input = abortable(request.input, signal);
-  const extraction = await extractArchive({ input, directory: files, limits, breathe });
+  const extraction = await extractArchive({ input, directory: files, limits, breathe, disk });
   await breathe();
+  // Synchronous: what is done with these bytes takes far longer than reading what was just written.
   const manifestBytes = readFileSync(path.join(files, manifestName));
   if (partial !== null) checkPartialManifest(manifestBytes, partial);
   const { manifest, findings } = parseManifest(manifestBytes, manifestName);
@@ -167,10 +170,8 @@ async function stage(request: StageRequest): Promise<StagedBundle> {
   if (lacking.length > 0) throw filesMissing(lacking);
   await breathe();
   const measured = manifest.files.map((file) => extraction.files.get(file.path) as FileFacts);
-  writeFileSync(path.join(directory, factsName), JSON.stringify({ files: measured, warnings: findings }), {
-    flag: 'wx',
-    mode: 0o600,
-  });
+  const facts = JSON.stringify({ files: measured, warnings: findings });
+  await disk.writeFile(path.join(directory, factsName), Buffer.from(facts));
   signal.throwIfAborted();
   return {
     directory,

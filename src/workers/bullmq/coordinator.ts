@@ -41,7 +41,7 @@ export async function createBullmqCoordinator(
   const url = secrets.require(settings.redisUrlEnv, 'server.queue');
   const shared = await openSharedStaging(staging.shared, storageOpener({ clock, log, secrets }));
   const scratch = await openScratch(staging.directory, clock);
-  const scratched = uploadDirectories(scratch.directory, options.breathe ?? breathless);
+  const scratched = uploadDirectories(scratch.directory, options.breathe ?? breathless, options.disk);
   const unshare = async (job: PublishJob): Promise<void> => {
     if (job.staged !== null && job.archive !== undefined) await shared.remove(job.archive.name);
   };

@@ -1,17 +1,9 @@
-import {
-  constants,
-  copyFileSync,
-  linkSync,
-  lstatSync,
-  mkdirSync,
-  readFileSync,
-  rmSync,
-  unlinkSync,
-} from 'node:fs';
+import { lstatSync, readFileSync } from 'node:fs';
 import { open, readdir, rmdir } from 'node:fs/promises';
 import path from 'node:path';
 import { setImmediate as breathe } from 'node:timers/promises';
 import { digestOf, finishDigest, hexOf, parseDigest, startDigest, type Digest } from '../../core/digest.ts';
+import { waitingDisk, type Disk } from '../../core/disk/disk.ts';
 import { errnoOf } from '../../core/storage/local/errors.ts';
 
 /*
@@ -31,23 +23,25 @@ export interface FoundFile {
   usedAt: number;
 }
 
-/** The files below one directory, which belongs to this process. */
+/**
+ * The files below one directory, which belongs to this process. What is done to the disk is done in the order
+ * in which it was asked for.
+ */
 export interface ContentFiles {
   /** All of them, those of least use first; removes directories that are empty. */
   read(): Promise<FoundFile[]>;
   /** Makes `file` a kept one. Throws the system's error. */
-  link(pipelineId: string, digest: Digest, file: string): void;
+  link(pipelineId: string, digest: Digest, file: string): Promise<void>;
   /** Makes a kept file also `file`. False if it is not there, or cannot be. Throws where the disk is full. */
-  place(pipelineId: string, digest: Digest, file: string): boolean;
+  place(pipelineId: string, digest: Digest, file: string): Promise<boolean>;
   /** Throws the system's error. */
-  remove(pipelineId: string, digest: Digest): void;
+  remove(pipelineId: string, digest: Digest): Promise<void>;
 }
 
 /** Files are looked at without waiting for anything: now and then, others get their turn. */
 const lookedAtOnce = 512;
 
-export function contentFiles(directory: string): ContentFiles {
-  const made = new Set<string>();
+export function contentFiles(directory: string, disk: Disk = waitingDisk): ContentFiles {
   const placeOf = (pipelineId: string, digest: Digest): string => {
     const hex = hexOf(digest);
     return path.join(directory, pipelineId, hex.slice(0, 2), hex);
@@ -77,42 +71,9 @@ export function contentFiles(directory: string): ContentFiles {
           if (found.push(file) % lookedAtOnce === 0) await breathe();
       return found.sort((a, b) => a.usedAt - b.usedAt);
     },
-    link: (pipelineId, digest, file) => {
-      const kept = placeOf(pipelineId, digest);
-      const parent = path.dirname(kept);
-      const make = (): void => {
-        if (!made.has(parent)) mkdirSync(parent, { recursive: true, mode: 0o700 });
-        made.add(parent);
-        linkSync(file, kept);
-      };
-      try {
-        make();
-      } catch (error) {
-        const code = errnoOf(error);
-        if (code !== 'EEXIST' && code !== 'ENOENT') throw error;
-        // Somebody has tidied up, or something is in the way that is not known to be kept.
-        made.delete(parent);
-        rmSync(kept, { recursive: true, force: true });
-        make();
-      }
-    },
-    place: (pipelineId, digest, file) => {
-      const kept = placeOf(pipelineId, digest);
-      // A file has only so many names.
-      return (
-        attempt(() => linkSync(kept, file)) ||
-        attempt(() => copyFileSync(kept, file, constants.COPYFILE_EXCL))
-      );
-    },
-    remove: (pipelineId, digest) => {
-      const kept = placeOf(pipelineId, digest);
-      try {
-        unlinkSync(kept);
-      } catch (error) {
-        // A directory in its place, too.
-        if (errnoOf(error) !== 'ENOENT') rmSync(kept, { recursive: true, force: true });
-      }
-    },
+    link: (pipelineId, digest, file) => disk.linkInPlace(file, placeOf(pipelineId, digest)),
+    place: (pipelineId, digest, file) => disk.linkOrCopy(placeOf(pipelineId, digest), file),
+    remove: (pipelineId, digest) => disk.remove(placeOf(pipelineId, digest)),
   };
 }
 
@@ -123,18 +84,6 @@ async function directoriesIn(place: string, form = /./): Promise<string[]> {
 
 async function removeIfEmpty(place: string): Promise<void> {
   await rmdir(place).catch(() => undefined);
-}
-
-/** False for a system's error, but for a full disk, which is thrown. */
-function attempt(work: () => void): boolean {
-  try {
-    work();
-    return true;
-  } catch (error) {
-    const code = errnoOf(error);
-    if (code === undefined || code === 'ENOSPC' || code === 'EDQUOT') throw error;
-    return false;
-  }
 }
 
 /** Up to this size a file is read in one call without waiting, which is far quicker. */

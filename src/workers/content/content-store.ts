@@ -1,7 +1,8 @@
 import { setImmediate as breathe } from 'node:timers/promises';
-import { rm } from 'node:fs/promises';
 import type { BundleContent, KeptFile } from '../../core/bundle/bundle-content.ts';
 import { breathless, type Breathe } from '../../core/breath.ts';
+import { waitingDisk, type Disk } from '../../core/disk/disk.ts';
+import { writeBehind } from '../../core/disk/write-behind.ts';
 import type { Clock } from '../../core/clock.ts';
 import type { Digest } from '../../core/digest.ts';
 import type { Log } from '../../core/log.ts';
@@ -37,6 +38,8 @@ export interface ContentOptions extends ContentBounds {
   shortage?: (directory: string) => Promise<number>;
   /** Asked before each file that is kept; by default nobody else needs the event loop. */
   breathe?: Breathe;
+  /** That of `staging`; by default it is waited for by everybody. */
+  disk?: Disk;
 }
 
 /** The directory below staging. */
@@ -79,8 +82,8 @@ class LinkedContent implements ContentStore {
     try {
       const [first, ...others] = await claimLeft(this.#request);
       for (const other of others) {
-        const files = contentFiles(other.directory);
-        for (const { pipelineId, digest } of await files.read()) files.remove(pipelineId, digest);
+        const files = contentFiles(other.directory, this.#disk);
+        for (const { pipelineId, digest } of await files.read()) await files.remove(pipelineId, digest);
         await files.read(); // Of directories that are empty now.
         await other.release();
       }
@@ -128,6 +131,10 @@ class LinkedContent implements ContentStore {
     return { parent: staging, name: directoryName, clock };
   }
 
+  get #disk(): Disk {
+    return this.#options.disk ?? waitingDisk;
+  }
+
   #now(): number {
     return this.#options.clock.now().getTime();
   }
@@ -142,12 +149,12 @@ class LinkedContent implements ContentStore {
 
   /** Of a directory that is this process's now: what is in it counts. */
   async #read(claimed: ClaimedDirectory): Promise<Opened> {
-    const files = contentFiles(claimed.directory);
+    const files = contentFiles(claimed.directory, this.#disk);
     try {
       for (const file of await files.read()) {
         const { pipelineId, digest, usedAt } = file;
         const gone = this.#keptOf(pipelineId).add(file, usedAt, this.#options.mostBytes(pipelineId));
-        this.#remove(files, pipelineId, gone ?? [digest]);
+        await this.#remove(files, pipelineId, gone ?? [digest]);
       }
       return { ...claimed, files };
     } catch (error) {
@@ -168,50 +175,55 @@ class LinkedContent implements ContentStore {
   ): Promise<number | null> {
     if (this.#opened === null || this.#pipelines.get(pipelineId)?.has(digest) !== true) return null;
     const { files } = this.#opened;
-    if (files.place(pipelineId, digest, file)) {
+    if (await files.place(pipelineId, digest, file)) {
       const found = await measureFile(file, signal);
       if (found?.digest === digest) {
         this.#pipelines.get(pipelineId)?.use(digest, this.#now());
         return found.size;
       }
-      await rm(file, { force: true });
+      await this.#disk.remove(file);
       const { log } = this.#options;
       log.warn({ pipeline_id: pipelineId, digest }, 'a kept file was damaged, and is not kept any more');
     }
     this.#pipelines.get(pipelineId)?.drop(digest);
-    this.#remove(files, pipelineId, [digest]);
+    await this.#remove(files, pipelineId, [digest]);
     return null;
   }
 
-  /** Throws the system's error: what keeps one file from being kept does so with the others. */
+  /** Throws the system's error, and asks for no more then: the same would keep the others from being kept. */
   async #keep(pipelineId: string, added: Iterable<KeptFile>): Promise<void> {
     const { files } = await this.#claim();
     const { breathe: asked = breathless } = this.#options;
+    const links = writeBehind();
     for (const file of added) {
       await asked();
       const kept = this.#keptOf(pipelineId);
       if (kept.use(file.digest, this.#now())) continue;
-      // First what goes: at no moment is there more than there may be.
+      // First what goes, which the disk then does first: at no moment is there more than there may be.
       const gone = kept.add(file, this.#now(), this.#options.mostBytes(pipelineId));
       if (gone === null) continue;
-      this.#remove(files, pipelineId, gone);
-      try {
-        files.link(pipelineId, file.digest, file.file);
-      } catch (error) {
+      void this.#remove(files, pipelineId, gone);
+      const link = files.link(pipelineId, file.digest, file.file).catch((error: unknown) => {
         kept.drop(file.digest);
+        // A disk that has not answered in time may make the link after all.
+        void this.#remove(files, pipelineId, [file.digest]);
         throw error;
-      }
+      });
+      await links.add(0, link);
     }
+    await links.done();
     await this.#makeRoom();
   }
 
-  #remove(files: ContentFiles, pipelineId: string, digests: Iterable<Digest>): void {
-    for (const digest of digests)
-      try {
-        files.remove(pipelineId, digest);
-      } catch (error) {
-        this.#options.log.error({ err: error }, 'a kept file could not be removed');
-      }
+  /** Never rejects. */
+  async #remove(files: ContentFiles, pipelineId: string, digests: Iterable<Digest>): Promise<void> {
+    const { log } = this.#options;
+    const removals = [...digests].map((digest) =>
+      files
+        .remove(pipelineId, digest)
+        .catch((error: unknown) => log.error({ err: error }, 'a kept file could not be removed')),
+    );
+    await Promise.all(removals);
   }
 
   async #sweep(): Promise<void> {
@@ -225,7 +237,7 @@ class LinkedContent implements ContentStore {
     for (;;) {
       const kept = this.#pipelines.get(pipelineId);
       if (kept === undefined || this.#opened === null) return;
-      this.#remove(this.#opened.files, pipelineId, kept.expire(oldest, { files: filesAtOnce }));
+      await this.#remove(this.#opened.files, pipelineId, kept.expire(oldest, { files: filesAtOnce }));
       if (kept.size === 0) this.#pipelines.delete(pipelineId);
       if (kept.oldest > oldest || kept.size === 0) return;
       await breathe();
@@ -248,7 +260,7 @@ class LinkedContent implements ContentStore {
       const [pipelineId, kept] = first;
       const before = kept.bytes;
       const until = second?.[1].oldest ?? Infinity;
-      this.#remove(files, pipelineId, kept.expire(until, { files: filesAtOnce, bytes: lacking }));
+      await this.#remove(files, pipelineId, kept.expire(until, { files: filesAtOnce, bytes: lacking }));
       lacking -= before - kept.bytes;
       await breathe();
     }

@@ -15,12 +15,15 @@ export function roomForUploads({
   directory,
   clock,
   content,
+  requireAnswers = () => undefined,
 }: {
   directory: string;
   clock: Clock;
   content: Pick<ContentStore, 'clear'>;
+  /** Throws if the disk does not answer: nobody waits for it then. */
+  requireAnswers?: () => void;
 }): () => Promise<void> {
-  return provedAtMost(clock, lookEveryMs, async () => {
+  const proved = provedAtMost(clock, lookEveryMs, async () => {
     try {
       await proveRoom(directory);
     } catch (error) {
@@ -29,4 +32,8 @@ export function roomForUploads({
       await proveRoom(directory);
     }
   });
+  return async () => {
+    requireAnswers();
+    await proved();
+  };
 }

@@ -1,4 +1,5 @@
 import { breathless, type Breathe } from '../../core/breath.ts';
+import { waitingDisk, type Disk } from '../../core/disk/disk.ts';
 import { stageUpload, type StagedBundle, type StageRequest } from '../../core/bundle/staging.ts';
 import { hasCode } from '../../core/errors.ts';
 import type { ContentStore } from './content-store.ts';
@@ -9,11 +10,14 @@ import type { ContentStore } from './content-store.ts';
  */
 export function stageWithContent(
   content: ContentStore,
-  breathe: Breathe = breathless,
-): (request: Omit<StageRequest, 'content' | 'breathe'> & { keeps: boolean }) => Promise<StagedBundle> {
+  { breathe = breathless, disk = waitingDisk }: { breathe?: Breathe; disk?: Disk } = {},
+): (
+  request: Omit<StageRequest, 'content' | 'breathe' | 'disk'> & { keeps: boolean },
+) => Promise<StagedBundle> {
   return async ({ keeps, ...request }) => {
     try {
-      return await stageUpload({ ...request, breathe, content: content.of(request.pipelineId, { keeps }) });
+      const kept = content.of(request.pipelineId, { keeps });
+      return await stageUpload({ ...request, breathe, disk, content: kept });
     } catch (error) {
       if (hasCode(error, 'insufficient_storage')) await content.clear();
       throw error;

@@ -37,7 +37,7 @@ export function createCoordinator(options: CoordinatorOptions, keeping: Keeping 
   const { http, staging: settings } = config.server;
   const { journal } = keeping;
   const runs = runSettings(config);
-  const staging = uploadDirectories(settings.directory, options.breathe ?? breathless);
+  const staging = uploadDirectories(settings.directory, options.breathe ?? breathless, options.disk);
   const discard = async (job: PublishJob): Promise<void> => {
     if (job.staged !== null) await staging.discard(job.staged);
   };

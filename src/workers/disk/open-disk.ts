@@ -1,0 +1,198 @@
+import { Worker } from 'node:worker_threads';
+import type { Clock, Timer } from '../../core/clock.ts';
+import { diskOf, type Disk, type DiskCallName } from '../../core/disk/disk.ts';
+import { WaybillError } from '../../core/errors.ts';
+import type { Log } from '../../core/log.ts';
+import type { Answer, DiskRequest, Outcome } from './disk-messages.ts';
+
+export interface OpenedDisk {
+  disk: Disk;
+  /** Throws `staging_unavailable` while the disk does not answer. */
+  requireAnswers(): void;
+  /** Ends the thread, once all calls are made, or `withinMs` milliseconds have passed. */
+  close(withinMs: number): Promise<void>;
+}
+
+export interface DiskOptions {
+  clock: Clock;
+  log: Log;
+  /** How long one call may take until the disk is taken for one that does not answer, in milliseconds. */
+  patienceMs?: number;
+  /** Another thread, for tests. */
+  file?: URL;
+}
+
+interface Asked extends DiskRequest {
+  resolve: (value: unknown) => void;
+  reject: (error: Error) => void;
+}
+
+const defaultPatienceMs = 10_000;
+/** What the thread gets at a time. */
+const mostCalls = 64;
+
+/** The thread's module beside this file, compiled or from source. */
+const diskThread = new URL(
+  import.meta.url.endsWith('.ts') ? './disk-thread-from-source.mjs' : './disk-thread.js',
+  import.meta.url,
+);
+
+/**
+ * A disk whose calls are made by a thread, so that a disk that does not answer (frozen, or of a network that
+ * is away) stops nobody but those who need it. Some calls are under way at a time, and those that come
+ * meanwhile are the next. If one has taken longer than `patienceMs`, all that wait are refused with
+ * `staging_unavailable`, and so is whoever comes, until the disk answers again. What was under way may be done
+ * then all the same. Removals are done in any case: while the disk does not answer they resolve at once. A
+ * thread that breaks is replaced.
+ */
+export function openDisk(options: DiskOptions): OpenedDisk {
+  const thread = new DiskThread(options);
+  return {
+    disk: diskOf((name, args) => thread.ask(name, args)),
+    requireAnswers: () => thread.requireAnswers(),
+    close: (withinMs) => thread.close(withinMs),
+  };
+}
+
+class DiskThread {
+  readonly #options: DiskOptions;
+  #worker: Worker | null = null;
+  /** Calls that the thread has. */
+  #underWay: Asked[] = [];
+  #waiting: Asked[] = [];
+  #patience: Timer | null = null;
+  #isSilent = false;
+  #isClosed = false;
+  #onIdle: () => void = () => undefined;
+
+  constructor(options: DiskOptions) {
+    this.#options = options;
+  }
+
+  ask(name: DiskCallName, args: readonly unknown[]): Promise<unknown> {
+    if (this.#isClosed) return Promise.reject(new Error('the disk was closed'));
+    if (this.#isSilent && !isTidying(name)) return Promise.reject(this.#unanswered());
+    return new Promise((resolve, reject) => {
+      // A view of bytes would be sent with all the memory that it is a part of; and whoever asked may use
+      // that again.
+      const own = args.map((arg) => (arg instanceof Uint8Array ? new Uint8Array(arg) : arg));
+      const asked: Asked = { name, args: own, resolve, reject };
+      if (this.#isSilent) this.#release(asked);
+      this.#waiting.push(asked);
+      if (this.#underWay.length === 0) this.#send();
+    });
+  }
+
+  requireAnswers(): void {
+    if (this.#isSilent) throw this.#unanswered();
+  }
+
+  async close(withinMs: number): Promise<void> {
+    if (this.#isClosed) return;
+    if (this.#underWay.length > 0)
+      await new Promise<void>((resolve) => {
+        const timer = this.#options.clock.timeout(withinMs, resolve);
+        this.#onIdle = () => {
+          timer.cancel();
+          resolve();
+        };
+      });
+    this.#isClosed = true;
+    this.#patience?.cancel();
+    // A thread that waits for a disk cannot be ended: not to be waited for.
+    const ended = this.#worker?.terminate();
+    if (this.#underWay.length === 0) await ended;
+  }
+
+  #send(): void {
+    const { clock, patienceMs = defaultPatienceMs } = this.#options;
+    this.#underWay = this.#waiting.splice(0, mostCalls);
+    const worker = (this.#worker ??= this.#start());
+    const requests = this.#underWay.map(({ name, args }): DiskRequest => ({ name, args }));
+    const bytes = requests.flatMap(({ args }) => args.filter((arg) => arg instanceof Uint8Array));
+    worker.ref();
+    worker.postMessage(
+      requests,
+      bytes.map(({ buffer }) => buffer as ArrayBuffer),
+    );
+    this.#patience = clock.timeout(patienceMs, () => this.#fallSilent(), { unref: true });
+  }
+
+  #start(): Worker {
+    const { log, file = diskThread } = this.#options;
+    const worker = new Worker(file);
+    worker.on('message', (answer: Answer) => this.#onAnswer(answer));
+    worker.on('error', (error) => {
+      log.error({ err: error }, 'the thread of the staging disk broke');
+      if (this.#worker !== worker) return;
+      this.#worker = null;
+      const cause = error instanceof Error ? error : new Error(String(error));
+      this.#settle(this.#underWay.splice(0).map((asked) => () => asked.reject(cause)));
+    });
+    return worker;
+  }
+
+  #onAnswer(answer: Answer): void {
+    const { log } = this.#options;
+    if (this.#isSilent) log.info({}, 'the staging disk answers again');
+    this.#isSilent = false;
+    const answered = this.#underWay.splice(0, answer.length);
+    this.#settle(answered.map((asked, index) => () => settle(asked, answer[index])));
+  }
+
+  /** Settles calls that have ended, and begins the next ones. */
+  #settle(ended: readonly (() => void)[]): void {
+    const { clock, patienceMs = defaultPatienceMs } = this.#options;
+    this.#patience?.cancel();
+    if (this.#underWay.length > 0)
+      this.#patience = clock.timeout(patienceMs, () => this.#fallSilent(), { unref: true });
+    else if (this.#waiting.length > 0) this.#send();
+    else {
+      this.#worker?.unref();
+      this.#onIdle();
+    }
+    for (const end of ended) end();
+  }
+
+  #fallSilent(): void {
+    const { log } = this.#options;
+    const error = this.#unanswered();
+    log.error({ err: error }, 'the staging disk does not answer');
+    this.#isSilent = true;
+    const refused = [...this.#underWay, ...this.#waiting];
+    this.#waiting = this.#waiting.filter(({ name }) => isTidying(name));
+    for (const asked of refused) {
+      if (!isTidying(asked.name)) asked.reject(error);
+      this.#release(asked);
+    }
+  }
+
+  /** Lets whoever asked go on without an answer. */
+  #release(asked: Asked): void {
+    const { log } = this.#options;
+    asked.resolve(undefined);
+    asked.resolve = () => undefined;
+    asked.reject = (error) => {
+      if (isTidying(asked.name)) log.error({ err: error }, 'what was staged could not be removed');
+    };
+  }
+
+  #unanswered(): WaybillError {
+    const { patienceMs = defaultPatienceMs } = this.#options;
+    return new WaybillError(
+      'staging_unavailable',
+      `uploads cannot be staged: the disk has not answered for ${patienceMs / 1000} s`,
+      { hint: 'try again later; the log of the daemon has the details' },
+    );
+  }
+}
+
+/** Whether a call is made however late it is: nobody needs its result, and it leaves less than there was. */
+function isTidying(name: DiskCallName): boolean {
+  return name === 'remove' || name === 'endFile';
+}
+
+function settle({ resolve, reject }: Asked, outcome: Outcome | undefined): void {
+  if (outcome?.error === undefined) resolve(outcome?.value);
+  else reject(Object.assign(new Error(outcome.error.message), outcome.error));
+}

@@ -1,0 +1,119 @@
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import t, { type Test } from 'tap';
+import { systemClock } from '../../../src/core/clock.ts';
+import { waitingDisk } from '../../../src/core/disk/disk.ts';
+import { silentLog } from '../../../src/core/log.ts';
+import { openDisk, type DiskOptions, type OpenedDisk } from '../../../src/workers/disk/open-disk.ts';
+
+const slowThread = new URL('../../fixtures/workers/slow-disk.mjs', import.meta.url);
+
+function opened(t: Test, options: Partial<DiskOptions> = {}): OpenedDisk & { directory: string } {
+  const one = openDisk({ clock: systemClock, log: silentLog, ...options });
+  t.teardown(() => one.close(10_000));
+  return { ...one, directory: t.testdir() };
+}
+
+for (const kind of ['a thread', 'the caller'] as const)
+  t.test(`${kind} writes, links and removes as asked, in that order`, async (t) => {
+    const { disk: threaded, directory } = opened(t);
+    const disk = kind === 'a thread' ? threaded : waitingDisk;
+    const at = (...names: string[]): string => path.join(directory, ...names);
+    const bytes = Buffer.from('text');
+    const calls = [
+      disk.makeDirectory(at('gone', 'one')),
+      disk.makeDirectories([at('gone'), at('gone', 'one', 'two')]),
+      disk.writeFile(at('gone', 'one', 'small'), bytes),
+      disk.beginFile(at('gone', 'large')),
+      disk.appendToFile(at('gone', 'large'), bytes),
+      disk.appendToFile(at('gone', 'large'), Buffer.alloc(100_000, 'x')),
+      disk.endFile(at('gone', 'large')),
+      disk.linkInPlace(at('gone', 'large'), at('kept', 'shard', 'name')),
+      disk.linkInPlace(at('gone', 'one', 'small'), at('kept', 'shard', 'name')),
+      disk.remove(at('gone', 'large')),
+      disk.remove(at('not there')),
+    ];
+    bytes.fill('?');
+    await Promise.all(calls);
+    t.equal(readFileSync(at('kept/shard/name'), 'utf8'), 'text', 'the bytes as they were when asked');
+    t.equal(await disk.linkOrCopy(at('kept/shard/name'), at('again')), true);
+    t.equal(await disk.linkOrCopy(at('kept/shard/gone'), at('never')), false);
+    t.same(readdirSync(at('gone'), { recursive: true }).sort(), ['one', 'one/small', 'one/two']);
+    await disk.remove(at('gone'));
+    t.same(readdirSync(directory).sort(), ['again', 'kept']);
+    await t.rejects(disk.writeFile(at('again'), bytes), {
+      code: 'EEXIST',
+      syscall: 'open',
+      path: at('again'),
+    });
+    await t.rejects(disk.writeFile(at('nowhere', 'file'), bytes), { code: 'ENOENT' });
+    await t.rejects(disk.appendToFile(at('again'), bytes), /not begun/);
+    t.equal(readFileSync(at('again'), 'utf8'), 'text');
+  });
+
+t.test(
+  'a disk that does not answer refuses who waits and who comes, and removes what it made late',
+  async (t) => {
+    const { disk, directory, requireAnswers } = opened(t, { file: slowThread, patienceMs: 300 });
+    const at = (name: string): string => path.join(directory, name);
+    await disk.makeDirectory(at('before'));
+    writeFileSync(at('frozen'), '');
+    const waiting = [disk.makeDirectory(at('first')), disk.makeDirectory(at('second'))];
+    const removal = disk.remove(at('before'));
+    const refusal = { code: 'staging_unavailable', message: /has not answered/ };
+    for (const one of waiting) await t.rejects(one, refusal);
+    await removal;
+    t.ok(existsSync(at('before')), 'nobody waits for a removal');
+    t.throws(requireAnswers, refusal);
+    await t.rejects(disk.makeDirectory(at('third')), refusal);
+    const last = disk.remove(at('first'));
+    await last;
+    t.ok(existsSync(at('frozen')), 'all of that while it did not answer');
+    rmSync(at('frozen'));
+    for (;;)
+      try {
+        requireAnswers();
+        break;
+      } catch {
+        await systemClock.sleep(5);
+      }
+    await disk.makeDirectory(at('after'));
+    const journal = readFileSync(at('journal'), 'utf8').trim().split('\n');
+    t.same(journal, [
+      'makeDirectory before',
+      'makeDirectory first',
+      'remove before',
+      'remove first',
+      'makeDirectory after',
+    ]);
+    t.notOk(existsSync(at('first')));
+    t.ok(existsSync(at('after')));
+  },
+);
+
+t.test('a thread that breaks fails what it had, and is replaced', async (t) => {
+  const { disk, directory } = opened(t, { file: slowThread });
+  const broken = disk.makeDirectory(path.join(directory, 'broken'));
+  const next = disk.makeDirectory(path.join(directory, 'next'));
+  await t.rejects(broken, /the thread breaks/);
+  await next;
+  t.ok(existsSync(path.join(directory, 'next')));
+});
+
+t.test('closing waits for what is under way, for so long', async (t) => {
+  const { disk, directory, close } = opened(t, { file: slowThread });
+  mkdirSync(path.join(directory, 'one'));
+  const removal = disk.remove(path.join(directory, 'one'));
+  await close(60_000);
+  await removal;
+  t.notOk(existsSync(path.join(directory, 'one')));
+  await t.rejects(disk.makeDirectory(path.join(directory, 'late')), /was closed/);
+
+  const frozen = opened(t, { file: slowThread });
+  writeFileSync(path.join(frozen.directory, 'frozen'), '');
+  const stuck = frozen.disk.remove(path.join(frozen.directory, 'x'));
+  await frozen.close(50);
+  rmSync(path.join(frozen.directory, 'frozen'));
+  void stuck;
+  t.pass('though the disk has not answered');
+});
