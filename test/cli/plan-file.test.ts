@@ -154,7 +154,7 @@ t.test('the orphans that go are in the plan, and no others go', async (t) => {
       action: 'unpublish',
       reason: 'orphan',
       changes: [{ path: 'x.txt', fate: 'remove', why: 'orphan' }],
-      outputs: [],
+      outputs: { length: 0 },
     },
     { destination_path: 'two', action: 'skip_same' },
   ]);

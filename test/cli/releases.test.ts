@@ -279,7 +279,7 @@ t.test('a channel: published to, listed, promoted, dropped, and gone when its ti
         channels: [{ name: 'preview', release: shown }],
         releases: [
           { id: shown, channels: ['preview'], is_current: false },
-          { id: first, channels: [] },
+          { id: first, channels: { length: 0 } },
         ],
       },
     ],
@@ -312,7 +312,10 @@ t.test('a channel: published to, listed, promoted, dropped, and gone when its ti
   );
   writeFileSync(ledger, past);
   const due = document(t, run('releases', 'tidy', ...named, '--dry-run', '--format', 'json'));
-  t.match(due, { dry_run: true, paths: [{ destination_path: '.', channels: ['preview'], releases: [] }] });
+  t.match(due, {
+    dry_run: true,
+    paths: [{ destination_path: '.', channels: ['preview'], releases: { length: 0 } }],
+  });
   t.ok(existsSync(at('site', 'preview')));
   t.match(run('releases', 'tidy', ...named), { status: 0, stdout: /target=\.: channel preview/ });
   t.notOk(existsSync(at('site', 'preview')));

@@ -95,10 +95,8 @@ t.test('a source that cannot be read fails every destination with its own error,
       ...{ pipelineId: 'maps', status: 'failed', error },
       destinations: [{ destinationId: 'web', location: '/destination', ...unread, error }],
     });
-    t.match(
-      stand.events,
-      dryRun ? [] : [{ data: { pipeline_id: 'maps', destination_id: null, run_id: 'r1' } }],
-    );
+    const told = { data: { pipeline_id: 'maps', destination_id: null, run_id: 'r1' } };
+    t.match(stand.events, dryRun ? { length: 0 } : [told]);
     t.equal(stand.events.length, dryRun ? 0 : 1);
   }
 });

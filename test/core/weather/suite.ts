@@ -389,7 +389,7 @@ export async function readerSuite(t: Test, driver: Driver): Promise<void> {
         t.match((await reader.convectiveOutlooks(query)).data, {
           issuedAt: '2026-05-17T16:30:00Z',
           validFrom: '2026-05-17T16:30:00Z',
-          areas: [],
+          areas: { length: 0 },
         });
       });
     },
