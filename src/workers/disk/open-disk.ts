@@ -8,9 +8,9 @@ import type { Answer, DiskRequest, Outcome } from './disk-messages.ts';
 export interface OpenedDisk {
   disk: Disk;
   /** Throws `staging_unavailable` while the disk does not answer. */
-  requireAnswers(): void;
+  readonly requireAnswers: () => void;
   /** Ends the thread, once all calls are made, or `withinMs` milliseconds have passed. */
-  close(withinMs: number): Promise<void>;
+  readonly close: (withinMs: number) => Promise<void>;
 }
 
 export interface DiskOptions {
@@ -41,8 +41,8 @@ const diskThread = new URL(
  * A disk whose calls are made by a thread, so that a disk that does not answer (frozen, or of a network that
  * is away) stops nobody but those who need it. Some calls are under way at a time, and those that come
  * meanwhile are the next. If one has taken longer than `patienceMs`, all that wait are refused with
- * `staging_unavailable`, and so is whoever comes, until the disk answers again. What was under way may be done
- * then all the same. Removals are done in any case: while the disk does not answer they resolve at once. A
+ * `staging_unavailable`, and so is whoever comes, until the disk answers again. What was under way may be
+ * done then all the same. Removals are done in any case: while the disk does not answer they resolve at once. A
  * thread that breaks is replaced.
  */
 export function openDisk(options: DiskOptions): OpenedDisk {
