@@ -72,6 +72,6 @@ export interface CoordinatorOptions extends Omit<PublishingPoolOptions, 'setting
   disk?: Disk;
   /** Notified of each run that a thread begins and ends. */
   observer?: RunObserver;
-  /** Resolves once what was given to `notify` until now is kept beyond this process, or cannot be. */
-  told?: () => Promise<void>;
+  /** As `EventKeeping.told`. */
+  told?: (redis?: string) => Promise<void>;
 }

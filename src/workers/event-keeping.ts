@@ -9,8 +9,11 @@ export interface EventKeeping {
   readonly outbox: Outbox;
   /** What was given up; every host sees that of all. */
   readonly undelivered: UndeliveredEvents;
-  /** Resolves once what was told until now is kept beyond this process, or cannot be. Never rejects. */
-  told(): Promise<void>;
+  /**
+   * Resolves once what was told until now is kept beyond this process, or cannot be; where there are several
+   * Redis, what belongs to the one of this name. Never rejects.
+   */
+  told(redis?: string): Promise<void>;
   /** Notes in the record of its run what became of a delivery. Never throws; it may take a moment. */
   note(runId: string, note: DeliveryNote): void;
   /** The queue, once it is open: the records are there. */

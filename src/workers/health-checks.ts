@@ -1,4 +1,4 @@
-import type { ErrorCode } from '../core/errors.ts';
+import type { ErrorCode, WaybillError } from '../core/errors.ts';
 import type { JobQueue } from './queue.ts';
 import { proveRoom, proveStaging, provedAtMost } from './staging-check.ts';
 import type { Clock } from '../core/clock.ts';
@@ -12,6 +12,8 @@ export interface HealthCheck {
   remedy: string;
   /** Throws an error that may be shown to anybody. May be called often. */
   prove(): Promise<void>;
+  /** What is missing though uploads are taken; asked where nothing was thrown. Null if nothing is. */
+  lacking?(): Promise<WaybillError | null>;
 }
 
 const checkEveryMs = 1_000;

@@ -86,9 +86,15 @@ export async function openEvents({
   const { queue } = config.server;
   if (queue.driver !== 'bullmq') return eventsOfOneProcess(store, onDropped);
   const { bullmqEvents } = await import('./bullmq/events/open-events.ts');
-  const { redisUrlEnv: urlEnv, prefix, workerTimeoutMs: hostLifeMs } = queue;
-  const url = secrets.require(urlEnv, 'server.queue');
-  return bullmqEvents({ clock, log, url, urlEnv, prefix, hostLifeMs, onDropped });
+  const { redisUrlEnvs, prefix, workerTimeoutMs: hostLifeMs } = queue;
+  const openOne = (urlEnv: string): Promise<EventKeeping> => {
+    const url = secrets.require(urlEnv, 'server.queue');
+    return bullmqEvents({ clock, log, url, urlEnv, prefix, hostLifeMs, onDropped });
+  };
+  const [first = '', ...others] = redisUrlEnvs;
+  if (others.length === 0) return openOne(first);
+  const { shardedEvents } = await import('./bullmq/shards/sharded-events.ts');
+  return shardedEvents({ clock, log, names: redisUrlEnvs, open: openOne });
 }
 
 /**

@@ -10,8 +10,9 @@ import type { RunWatch } from './records/run-watch.ts';
 import type { Triggers } from './trigger.ts';
 
 /**
- * Holds accepted uploads until their turn comes, and the record of every run. Two implementations, that of
- * one process (with a journal or without) and BullMQ, pass one contract suite (`test/contract/queue.ts`).
+ * Holds accepted uploads until their turn comes, and the record of every run. Three implementations, that of
+ * one process (with a journal or without), BullMQ, and several of that, pass one contract suite
+ * (`test/contract/queue.ts`).
  *
  * The life of an upload: `reserve` takes a slot before a byte of the body is read. The API stages and
  * validates, then either `accept`s (the run record exists from then on, in the order accepted → queued →
@@ -19,8 +20,9 @@ import type { Triggers } from './trigger.ts';
  * other job of the pipeline runs; jobs of one pipeline start in the order of acceptance.
  *
  * Every call but `untilFinished`, `watch`, `drain` and `close` throws `queue_unavailable` while the server
- * behind the queue is away. `accept` throws that and `insufficient_storage` while the disk of the queue keeps
- * nothing.
+ * behind the queue is away; over several servers, each call about a pipeline or run whose server is away, and
+ * what tells of all pipelines leaves out those. `accept` throws that and `insufficient_storage` while the disk
+ * of the queue keeps nothing.
  */
 export interface JobQueue {
   /**
@@ -53,9 +55,9 @@ export interface JobQueue {
 
   /**
    * Since when the first run in line of each of these pipelines waits, in their order: RFC 3339 in UTC, null
-   * where none waits.
+   * where none waits, undefined where nobody can say.
    */
-  waitingSince(pipelineIds: readonly string[]): Promise<(string | null)[]>;
+  waitingSince(pipelineIds: readonly string[]): Promise<(string | null | undefined)[]>;
 
   /**
    * Follows the records of all runs, on whichever host they change. `onChange` is called soon after a change,
@@ -153,6 +155,8 @@ export interface PipelineOverview {
   lastRun: RunRecord | null;
   /** The run that succeeded last, even if its record is retained no longer; null if none is known. */
   lastSuccess: LastSuccess | null;
+  /** The server behind the queue of this pipeline is away, and all of this may be otherwise. */
+  isAway?: true;
 }
 
 export interface LastSuccess {

@@ -22,6 +22,8 @@ export interface Place {
 export interface PlaceSettings {
   /** Left out: the queue is in memory, or on this disk. */
   redisUrl?: string;
+  /** Several Redis, by the names of their variables. */
+  redisUrls?: Readonly<Record<string, string>>;
   /** The directory of an embedded queue. */
   embedded?: string;
   pipelines?: number;
@@ -69,12 +71,14 @@ ${pipelines
   .join('\n')}
 `;
   writeFileSync(config, yaml);
-  const redis = settings.redisUrl === undefined ? {} : { REDIS_URL: settings.redisUrl };
+  const redis = settings.redisUrl === undefined ? settings.redisUrls : { REDIS_URL: settings.redisUrl };
   const env = { TOKEN_CI: token, TOKEN_ADMIN: adminToken, ...redis, ...settings.env };
   return { root, config, env, pipelines };
 }
 
-function queueOf({ redisUrl, embedded, queue = '' }: PlaceSettings): string {
+function queueOf({ redisUrl, redisUrls, embedded, queue = '' }: PlaceSettings): string {
+  if (redisUrls !== undefined)
+    return `{driver: bullmq, redis_url_envs: [${Object.keys(redisUrls).join(', ')}], worker_timeout: 3s${queue}}`;
   if (redisUrl !== undefined) return `{driver: bullmq, redis_url_env: REDIS_URL, worker_timeout: 3s${queue}}`;
   return embedded === undefined ? '{driver: memory}' : `{driver: embedded, directory: ${embedded}}`;
 }

@@ -69,7 +69,7 @@ export function newReadiness({ clock, log, checks, isDraining, weatherPulse }: R
       const found = await Promise.all(probes.map((probe) => probe()));
       const reports = found.map(report);
       if (weatherPulse !== null) reports.push(report(weatherFound(weatherPulse.isUp())));
-      return { checks: reports, failure: found.find(({ error }) => error !== null)?.error ?? null };
+      return { checks: reports, failure: found.find(isFailure)?.error ?? null };
     },
   };
 }
@@ -80,24 +80,32 @@ export function newReadiness({ clock, log, checks, isDraining, weatherPulse }: R
  */
 function probeOf(check: HealthCheck, clock: Clock): () => Promise<Found> {
   const { name, silent, remedy } = check;
-  let running: Promise<WaybillError | null> | undefined;
+  let running: Promise<Pick<Found, 'error' | 'isHarmless'>> | undefined;
   return async () => {
     running ??= check
       .prove()
-      .then(() => null, asWaybillError)
+      .then(async () => (await check.lacking?.()) ?? null)
+      .then(
+        (error) => ({ error, isHarmless: true }),
+        (error: unknown) => ({ error: asWaybillError(error) }),
+      )
       .finally(() => (running = undefined));
     const look = running;
-    const error = await new Promise<WaybillError | null>((resolve) => {
+    const outcome = await new Promise<Awaited<typeof look>>((resolve) => {
       const late = clock.timeout(deadlineMs, () =>
-        resolve(new WaybillError(silent, `no answer within ${deadlineMs / 1000} s`)),
+        resolve({ error: new WaybillError(silent, `no answer within ${deadlineMs / 1000} s`) }),
       );
-      void look.then((outcome) => {
+      void look.then((found) => {
         late.cancel();
-        resolve(outcome);
+        resolve(found);
       });
     });
-    return { name, error, remedy };
+    return { name, remedy, ...outcome };
   };
+}
+
+function isFailure({ error, isHarmless }: Found): boolean {
+  return error !== null && isHarmless !== true;
 }
 
 function weatherFound(isUp: boolean): Found {

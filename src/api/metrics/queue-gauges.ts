@@ -45,7 +45,7 @@ export function observeQueue(
       for (const [index, pipeline] of pipelineIds.entries()) {
         const since = waiting?.[index];
         const age = typeof since === 'string' ? (now - Date.parse(since)) / 1000 : 0;
-        if (waiting !== null) this.set({ pipeline }, Math.max(age, 0));
+        if (since !== undefined) this.set({ pipeline }, Math.max(age, 0));
       }
     },
   });

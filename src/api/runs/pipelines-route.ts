@@ -143,6 +143,11 @@ const pipelineList: JsonSchema = {
             description: 'Record of the run that was accepted last, if it is retained.',
             anyOf: [schemaRef('RunRecord'), { type: 'null' }],
           },
+          away: {
+            description:
+              'Of several Redis, that of this pipeline does not answer: its runs wait, and what is told of them may be otherwise.',
+            const: true,
+          },
           last_success: {
             description: 'The run that succeeded last.',
             type: ['object', 'null'],
@@ -191,6 +196,8 @@ export interface PipelineState extends PipelineSummary {
   running: string | null;
   last_run: RunRecord | null;
   last_success: LastSuccess | null;
+  /** Of several Redis, that of the pipeline does not answer. */
+  away?: true;
 }
 
 /** How these pipelines stand, in their order. Throws `queue_unavailable`. */
@@ -208,5 +215,6 @@ export async function pipelineStates(
     running: overviews[index]?.running ?? null,
     last_run: overviews[index]?.lastRun ?? null,
     last_success: overviews[index]?.lastSuccess ?? null,
+    ...(overviews[index]?.isAway === true ? { away: true as const } : {}),
   }));
 }

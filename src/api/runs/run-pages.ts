@@ -12,14 +12,16 @@ import type { Route } from '../http/route.ts';
 import type { RunPorts } from './ports.ts';
 
 const longestId = 255;
+/** A run in each of several Redis. */
+const longestPlace = 4096;
 
 /** The parameters of every list of runs. */
 export const pageParameters = {
   limit: wholeNumber(1, 500, 50, { description: 'Runs on one page.' }),
   status: choice(runStatuses, null, { description: 'Only runs of this status.' }),
-  before: freeText(longestId, {
+  before: freeText(longestPlace, {
     description:
-      'Only runs that were accepted before this one. A page begun so does not shift when runs are added.',
+      'Only runs that were accepted before this one. A page begun so does not shift when runs are added. The link to the next page has the place after this one, which over several Redis is more than the id of a run.',
     example: 'maps.20261120T020434Z.k3f9q2ab7x',
   }),
 };

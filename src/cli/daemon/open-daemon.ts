@@ -119,7 +119,7 @@ export async function openDaemon(
     verbose: () => foundation.logging.shows('debug'),
     tracing,
     notify: (occurrence, trace) => notifier.notify(occurrence, trace),
-    told: () => events.told(),
+    told: (redis) => events.told(redis),
     ...(metrics === null ? {} : { observer: metrics.runs }),
   });
   onFailure(async () => {

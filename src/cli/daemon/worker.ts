@@ -104,7 +104,7 @@ async function openWorker(
     verbose: () => foundation.logging.shows('debug'),
     tracing,
     notify: (occurrence, trace) => notifier.notify(occurrence, trace),
-    told: () => events.told(),
+    told: (redis) => events.told(redis),
     ...(metrics === null ? {} : { observer: metrics.runs }),
   });
   onFailure(async () => {

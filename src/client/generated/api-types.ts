@@ -690,6 +690,10 @@ export interface PipelineList {
      */
     last_run: RunRecord | null;
     /**
+     * Of several Redis, that of this pipeline does not answer: its runs wait, and what is told of them may be otherwise.
+     */
+    away?: true;
+    /**
      * The run that succeeded last.
      */
     last_success: {

@@ -101,7 +101,8 @@ export interface ServerConfig {
 
 export interface BullmqConfig {
   driver: 'bullmq';
-  redisUrlEnv: string;
+  /** Of each Redis, in the order of the configuration; at least one. */
+  redisUrlEnvs: readonly string[];
   prefix: string;
   workerTimeoutMs: number;
 }

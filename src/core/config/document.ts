@@ -63,7 +63,9 @@ export type StagingDocument = (
 
 export interface BullmqDocument {
   driver: 'bullmq';
-  redis_url_env: string;
+  /** Exactly one of the two is there. */
+  redis_url_env?: string;
+  redis_url_envs?: string[];
   prefix: string;
   worker_timeout: string;
   scratch_directory: string;

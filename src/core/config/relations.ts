@@ -3,6 +3,7 @@ import { backendOf } from '../storage/backends.ts';
 import type { SourceConfig } from './config.ts';
 import { resolveSource } from './resolve.ts';
 import { layoutFaults } from './layout-relations.ts';
+import { queueFaults } from './queue-relations.ts';
 import { scheduleFaults } from './schedule-relations.ts';
 import { destinationSchema, sourceSchema } from './schema/locations.ts';
 import { accept } from '../settings/accept.ts';
@@ -40,6 +41,7 @@ export function relationFaults(document: unknown, base: PathBase): Fault[] {
     ...pipelines.flatMap(({ value, path }) => scheduleFaults(value, path)),
     ...uploadsWithoutToken(pipelines, tokens),
     ...stagingFaults(document, base),
+    ...queueFaults(queueOf(document)),
     ...pathFaults(document),
     ...(isMap(document) && isEmptyList(document['pipelines'] ?? []) && databases.length === 0
       ? [noPipelines]
@@ -184,10 +186,15 @@ function orphanFaults({ value: pipeline, path }: Item): Fault[] {
  * A queue of one process has no other hosts that staging could be shared with; a queue in Redis has. What the
  * queue has of its own on this machine is apart from what is staged.
  */
+function queueOf(document: unknown): Readonly<Record<string, unknown>> {
+  const server = isMap(document) ? document['server'] : undefined;
+  return isMap(server) && isMap(server['queue']) ? server['queue'] : {};
+}
+
 function stagingFaults(document: unknown, base: PathBase): Fault[] {
   const server = isMap(document) ? document['server'] : undefined;
   const staging = isMap(server) && isMap(server['staging']) ? server['staging'] : {};
-  const queue = isMap(server) && isMap(server['queue']) ? server['queue'] : {};
+  const queue = queueOf(document);
   const backend = textOf(staging, 'backend') ?? thisMachine;
   const driver = textOf(queue, 'driver') ?? 'memory';
   if (driver !== 'bullmq' && isRemoteStaging(backend))

@@ -135,7 +135,7 @@ function resolveQueue(
       staging: { directory: resolvePath(queue.scratch_directory, base), shared: location, keep },
       queue: {
         driver: 'bullmq',
-        redisUrlEnv: queue.redis_url_env,
+        redisUrlEnvs: queue.redis_url_envs ?? [queue.redis_url_env ?? ''],
         prefix: queue.prefix,
         workerTimeoutMs: resolveDuration(queue.worker_timeout),
       },

@@ -55,7 +55,7 @@ export function referencedSecrets(config: Config, options: ReferenceOptions = {}
   if (uploadTokens && hasConsole && sessionKeyEnv !== null)
     references.push({ name: sessionKeyEnv, neededBy: 'server.console' });
   if (queue && config.server.queue.driver === 'bullmq')
-    references.push({ name: config.server.queue.redisUrlEnv, neededBy: 'server.queue' });
+    for (const name of config.server.queue.redisUrlEnvs) references.push({ name, neededBy: 'server.queue' });
   if (queue && config.server.staging.shared !== null)
     references.push(...locationSecrets(config.server.staging.shared, 'server.staging'));
   if (queue && uploadTokens && config.server.adminTokenEnv !== null)

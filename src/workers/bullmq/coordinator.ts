@@ -4,7 +4,7 @@ import { WaybillError } from '../../core/errors.ts';
 import { noTracing } from '../../core/tracing/open-tracing.ts';
 import { storageOpener } from '../../core/storage/open-storage.ts';
 import { boardQueues } from './board-queues.ts';
-import { bullmqQueue } from './queue.ts';
+import { openBullmq, redisUrls } from './open-queue.ts';
 import type { Coordinator, CoordinatorOptions } from '../coordinator.ts';
 import { maxWaitingOf } from '../max-waiting.ts';
 import { runSettings } from '../run-settings.ts';
@@ -15,7 +15,7 @@ import type { JobProcessor } from '../queue.ts';
 import { openScratch } from './scratch-directory.ts';
 import { openSharedStaging } from './shared-staging.ts';
 import { uploadDirectories } from '../staged-directories.ts';
-import { queueCheck, stagingChecks, type HealthCheck } from '../health-checks.ts';
+import { stagingChecks, type HealthCheck } from '../health-checks.ts';
 import { provedAtMost } from '../staging-check.ts';
 
 // It may be far away, and every request to it may cost money.
@@ -38,17 +38,17 @@ export async function createBullmqCoordinator(
   if (settings.driver !== 'bullmq' || staging.shared === null)
     throw new WaybillError('internal_error', 'the coordinator of several hosts needs the bullmq driver');
   const runs = runSettings(config);
-  const url = secrets.require(settings.redisUrlEnv, 'server.queue');
+  const urls = redisUrls(settings.redisUrlEnvs, secrets);
   const shared = await openSharedStaging(staging.shared, storageOpener({ clock, log, secrets }));
   const scratch = await openScratch(staging.directory, clock);
   const scratched = uploadDirectories(scratch.directory, options.breathe ?? breathless, options.disk);
   const unshare = async (job: PublishJob): Promise<void> => {
     if (job.staged !== null && job.archive !== undefined) await shared.remove(job.archive.name);
   };
-  const queue = await bullmqQueue({
+  const { queue, check } = await openBullmq(urls, {
+    prefix: settings.prefix,
     clock,
     log,
-    redis: { url, urlEnv: settings.redisUrlEnv, prefix: settings.prefix },
     pipelineIds: config.pipelines.map(({ id }) => id),
     queueSize: http.queueSize,
     maxWaitingOf: maxWaitingOf(runs),
@@ -67,7 +67,7 @@ export async function createBullmqCoordinator(
     onExpire: unshare,
     discard: unshare,
     keep: config.server.rerun,
-    ...(options.told === undefined ? {} : { told: options.told }),
+    told: async (redis) => options.told?.(redis),
   }).catch(async (error: unknown) => {
     await Promise.all([scratch.close(), shared.close()]);
     throw error;
@@ -104,13 +104,7 @@ export async function createBullmqCoordinator(
   return {
     queue,
     board: () => boardQueues(queue.queues.values()),
-    checks: [
-      queueCheck(queue, {
-        remedy: 'see that Redis runs, has room and is reached from this host; the log has what it answered',
-      }),
-      ...stagingChecks(scratch.directory, clock),
-      sharedCheck,
-    ],
+    checks: [check, ...stagingChecks(scratch.directory, clock), sharedCheck],
     staging: scratched,
     threads: pool.stats,
     plan: async (job, signal) => (await planner.process(job, { signal, onProgress: () => undefined })).run,

@@ -9,6 +9,7 @@ import { attempt, type Outcome } from './attempt.ts';
 import type { RedisLink } from './link.ts';
 import type { PipelineQueues, Ticket } from './pipelines.ts';
 import { progressSaver } from './progress.ts';
+import type { RunSlots } from './run-slots.ts';
 import type { RunStore } from './store.ts';
 import type { PublishJob } from '../job.ts';
 import type { JobProcessor } from '../queue.ts';
@@ -31,7 +32,10 @@ export interface DispatcherOptions {
   pipelines: PipelineQueues;
   clock: Clock;
   log: Log;
-  maxConcurrency: number;
+  /** Shared with other queues of this process. */
+  slots: RunSlots;
+  /** Whether runs of the pipeline may begin here now; asked before each. */
+  mayBegin: (pipelineId: string) => Promise<boolean>;
   retentionMs: number;
   workerTimeoutMs: number;
   /** Notifies every host that the pipeline may have a job. */
@@ -73,7 +77,7 @@ interface Running {
 const longestRetryMs = 2_000;
 
 /**
- * Takes jobs while this host runs fewer than `maxConcurrency`, and runs them.
+ * Takes jobs while this process has a free slot, and runs them.
  *
  * `candidates` are the pipelines that may have a job: one is added by a message of the host that added or
  * ended a job of it, and all of them every second, in case a message was lost. Asking for a job is one call,
@@ -87,7 +91,7 @@ const longestRetryMs = 2_000;
  * two apart.
  */
 export function dispatcher(options: DispatcherOptions): Dispatcher {
-  const { store, pipelines, clock, log, observer } = options;
+  const { store, pipelines, clock, log, observer, slots } = options;
   const candidates = new Set<string>();
   const running = new Map<string, Running>();
   const interrupted: string[] = [];
@@ -95,16 +99,24 @@ export function dispatcher(options: DispatcherOptions): Dispatcher {
   const abandoned = new AbortController();
   let pumping: Promise<void> | undefined;
   let stopped = false;
+  let isFull = false;
 
   async function pump(): Promise<void> {
-    while (!stopped && running.size < options.maxConcurrency) {
-      const pipelineId = [...candidates].find((id) => !running.has(id));
-      if (pipelineId === undefined) return;
+    isFull = false;
+    for (let pipelineId = nextCandidate(); pipelineId !== undefined; pipelineId = nextCandidate()) {
+      if (stopped) return;
+      isFull = !slots.take();
+      if (isFull) return;
       candidates.delete(pipelineId);
-      if (await store.isPaused(pipelineId)) continue;
-      const token = randomUUID();
-      const job = await pipelines.next(pipelineId, token);
-      if (job !== undefined) begin(pipelineId, job, token);
+      let job: Job<Ticket> | undefined;
+      try {
+        if ((await store.isPaused(pipelineId)) || !(await options.mayBegin(pipelineId))) continue;
+        const token = randomUUID();
+        job = await pipelines.next(pipelineId, token);
+        if (job !== undefined) begin(pipelineId, job, token);
+      } finally {
+        if (job === undefined) slots.release();
+      }
     }
   }
 
@@ -115,13 +127,17 @@ export function dispatcher(options: DispatcherOptions): Dispatcher {
       .finally(() => {
         pumping = undefined;
         // A candidate may have been added after the pump looked for the last time.
-        if (
-          !stopped &&
-          running.size < options.maxConcurrency &&
-          [...candidates].some((id) => !running.has(id))
-        )
-          void clock.sleep(100).then(() => [...candidates].slice(0, 1).forEach(consider));
+        if (!stopped && !isFull && nextCandidate() !== undefined) void clock.sleep(100).then(considerNext);
       });
+  }
+
+  function nextCandidate(): string | undefined {
+    return [...candidates].find((id) => !running.has(id));
+  }
+
+  function considerNext(): void {
+    const pipelineId = nextCandidate();
+    if (!stopped && pipelineId !== undefined) consider(pipelineId);
   }
 
   function begin(pipelineId: string, job: Job<Ticket>, token: string): void {
@@ -146,6 +162,7 @@ export function dispatcher(options: DispatcherOptions): Dispatcher {
       .finally(() => {
         heartbeat.cancel();
         running.delete(pipelineId);
+        slots.release();
         options.wake(pipelineId);
         consider(pipelineId);
       });
@@ -237,6 +254,7 @@ export function dispatcher(options: DispatcherOptions): Dispatcher {
     await pumping;
     await Promise.all([...running.values()].map(({ done }) => done));
   };
+  slots.onFree(considerNext);
   options.link.redis.on('ready', () => [...running.values()].forEach(({ beat }) => beat()));
 
   return {

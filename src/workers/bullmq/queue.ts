@@ -8,10 +8,12 @@ import { finishPoll } from './finish-poll.ts';
 import { linkRedis } from './link.ts';
 import { pipelineQueues } from './pipelines.ts';
 import { runFeed } from './records/run-feed.ts';
-import { runStore } from './store.ts';
+import { runSlots, type RunSlots } from './run-slots.ts';
+import { runStore, scopeKey } from './store.ts';
 import { bullmqTriggers } from './triggers.ts';
 import type { PublishJob } from '../job.ts';
-import type { JobQueue } from '../queue.ts';
+import type { AdmissionRequest, JobQueue } from '../queue.ts';
+import type { PipelineMarks } from './records/pipeline-marks.ts';
 import { isRerunnable, type KeepLimits } from '../kept-bundles.ts';
 import { runFinished, runUnknown } from '../refusals.ts';
 import { unobserved } from '../run-observer.ts';
@@ -28,6 +30,10 @@ export interface BullmqQueueOptions {
   maxWaitingOf?: (pipelineId: string) => number | null;
   /** Jobs at once on this host. */
   maxConcurrency: number;
+  /** Those of this process, if it has other queues, too; else as many as `maxConcurrency` says. */
+  slots?: RunSlots;
+  /** Whether runs of the pipeline may begin here now, asked before each; by default they may. */
+  mayBegin?: (pipelineId: string) => Promise<boolean>;
   /** How long a finished run is kept, in milliseconds. */
   retentionMs: number;
   /**
@@ -73,6 +79,12 @@ export interface BullmqQueue extends JobQueue {
    * is published. Throws `queue_unavailable`.
    */
   addPipelines(pipelineIds: readonly string[]): Promise<void>;
+  /** Whether a run was accepted here with the key of the request. Throws `queue_unavailable`. */
+  isUsed(request: AdmissionRequest): Promise<boolean>;
+  /** Names that were noted here for a pipeline, for as long as Redis has its data. */
+  readonly marks: PipelineMarks;
+  /** Whether Redis answers. */
+  isUp(): boolean;
 }
 
 const tickMs = 1_000;
@@ -184,6 +196,9 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
       await within(clock, openWithinMs, pipelines.add(pipelineIds));
       for (const id of pipelineIds) dispatch?.consider(id);
     },
+    isUsed: (request) => store.isUsed(scopeKey(request.pipelineId, request.idempotency)),
+    marks: store.marks,
+    isUp: () => link.upForMs() > 0,
     reserve: (request) => admission.reserve(request),
     find: (runId) => store.find(runId),
     untilFinished: (runId, signal) => finishes.wait(runId, signal),
@@ -202,8 +217,21 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
     },
     pauses: () => store.pauses(),
     start: async (process, observer = unobserved) => {
-      const { told = async () => undefined } = options;
-      const of = { ...options, told, discard, link, store, pipelines, wake, process, observer };
+      const { told = async () => undefined, mayBegin = async () => true } = options;
+      const slots = options.slots ?? runSlots(options.maxConcurrency);
+      const of = {
+        ...options,
+        told,
+        mayBegin,
+        slots,
+        discard,
+        link,
+        store,
+        pipelines,
+        wake,
+        process,
+        observer,
+      };
       const started = dispatcher(of);
       dispatch = started;
       const subscriber = link.another();

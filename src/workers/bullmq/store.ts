@@ -4,6 +4,7 @@ import type { RedisLink } from './link.ts';
 import { recordOf } from '../records/record-of.ts';
 import type { DeliveryNote } from '../records/failed-deliveries.ts';
 import { deliveryNotes } from './records/delivery-notes.ts';
+import { pipelineMarks, type PipelineMarks } from './records/pipeline-marks.ts';
 import { rerunStore, type RerunStore } from './records/rerun-store.ts';
 import { runReads, type RunReads } from './records/run-reads.ts';
 import { defineScripts, type RunScript } from './scripts.ts';
@@ -42,6 +43,9 @@ export interface RunStore extends SteeringStore, TriggerStore, RerunStore, RunRe
     digest: Digest,
     staged: string | null,
   ): Promise<Replay | { outcome: 'ok'; position: number } | { outcome: 'busy' | 'swept' }>;
+  /** Whether a run was accepted with the key; false for ''. */
+  isUsed(key: string): Promise<boolean>;
+  readonly marks: PipelineMarks;
   /** Run ids of accepted runs that may not have reached BullMQ, in the order of acceptance. */
   outbox(pipelineId: string): Promise<string[]>;
   /** The pipelines whose outbox is not empty. */
@@ -184,6 +188,9 @@ export function runStore(link: RedisLink, prefix: string, slotLifeMs: number): R
       if (outcome === 'ok') return { outcome, position: Number(rest[0]) };
       return outcome === 'busy' || outcome === 'swept' ? { outcome } : replayOf(outcome, ...rest);
     },
+    isUsed: async (key) =>
+      key !== '' && ((await link.ask(() => redis.get(at(`key:${key}`)))) ?? '').startsWith('u '),
+    marks: pipelineMarks(link, at('cleared')),
     outbox: (pipelineId) => link.ask(() => redis.zrange(at(`outbox:${pipelineId}`), '0', '-1')),
     outboxes: () => link.ask(() => redis.smembers(at('outboxes'))),
     handedOver: async (pipeline, runIds) => {

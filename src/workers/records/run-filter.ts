@@ -5,6 +5,8 @@ export interface RunFilter {
   status?: RunStatus | null;
   /** Only runs that were accepted at this time or later. */
   since?: Date | null;
+  /** Only runs that were accepted at this time or earlier. */
+  notAfter?: Date | null;
   /**
    * Only runs that each word of this text occurs in, in any case: in their id, pipeline or status, or in an
    * id, action, path, error or warning of the record.
@@ -16,9 +18,10 @@ export interface RunFilter {
 const mostSkewMs = 60_000;
 
 /** Whether a run is wanted. Pure. */
-export function isWanted(record: Readonly<RunRecord>, { status, since, text }: RunFilter): boolean {
+export function isWanted(record: Readonly<RunRecord>, { status, since, notAfter, text }: RunFilter): boolean {
   if (status && record.status !== status) return false;
   if (since && Date.parse(record.accepted_at) < since.getTime()) return false;
+  if (notAfter && Date.parse(record.accepted_at) > notAfter.getTime()) return false;
   return !text || hasWords(record, text);
 }
 

@@ -1,4 +1,13 @@
-import { choice, duration, environmentName, map, matching, path, variants } from '../../settings/kinds.ts';
+import {
+  choice,
+  duration,
+  environmentName,
+  list,
+  map,
+  matching,
+  path,
+  variants,
+} from '../../settings/kinds.ts';
 
 /** `server.queue`. */
 export const queueSchema = variants('driver', 'where accepted uploads wait', {
@@ -24,9 +33,18 @@ export const queueSchema = variants('driver', 'where accepted uploads wait', {
       .required()
       .description('In Redis, for more than one host: runs, queue and idempotency keys survive restarts.'),
     redis_url_env: environmentName()
-      .required()
-      .description('Environment variable, or file in secrets.directory, that holds the URL of Redis.')
+      .description(
+        'Environment variable, or file in secrets.directory, that holds the URL of Redis. Required, unless there are several (redis_url_envs).',
+      )
       .example('WAYBILL_REDIS_URL'),
+    redis_url_envs: list(environmentName(), {
+      min: 1,
+      expected: 'a list of at least one name of an environment variable',
+    })
+      .description(
+        'Instead of redis_url_env: the variables with the URLs of several Redis, among which the pipelines are divided by these names. The names must be the same in all processes; one that is added takes over its share of the pipelines.',
+      )
+      .example(['WAYBILL_REDIS_URL_A', 'WAYBILL_REDIS_URL_B']),
     prefix: matching(/^[A-Za-z0-9_.:{}-]{1,64}$/, 'a name of letters, digits, dots, colons, braces, _ and -')
       .default('waybill')
       .description('Begins every key in Redis, so that several installations can share one.'),

@@ -47,6 +47,8 @@
     undelivered-seq    counts the events that were given up
     redelivering:<notifier>
                        who sends them again; expires if that one dies
+    cleared            hash: pipeline → names of other Redis, with spaces between, that were seen to have no run
+                       of it that has not ended, once its runs were accepted here
     horizon            the newest revision of a run that was deleted
     key:<hash>         an Idempotency-Key: `s <slot>` while its upload is staged, then `u <digest> <run id>`
 

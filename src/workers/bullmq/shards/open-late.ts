@@ -1,0 +1,77 @@
+import type { Clock } from '../../../core/clock.ts';
+import { hasCode } from '../../../core/errors.ts';
+import type { Log } from '../../../core/log.ts';
+
+/** Something that is opened as soon as it can be, which may be later than the process begins. */
+export interface Late<T> {
+  /** Null as long as it is not open. */
+  get(): T | null;
+  /** Called once it is open; at once if it is. */
+  onOpen(use: (opened: T) => void): void;
+  /** Resolves once the first attempt has ended. Rejects if it failed for good. */
+  readonly tried: Promise<void>;
+  /** Tries no more, and waits for an attempt that is under way. What is open stays open. */
+  stop(): Promise<void>;
+}
+
+const pauseMs = 1_000;
+
+/**
+ * Opens it, again and again while what is behind it is away (`queue_unavailable`). Anything else that goes
+ * wrong at the first attempt is for the caller; later it is logged, and tried again.
+ */
+export function openLate<T>(
+  open: () => Promise<T>,
+  { clock, log, what }: { clock: Clock; log: Log; what: string },
+): Late<T> {
+  const stopping = new AbortController();
+  const uses = new Set<(opened: T) => void>();
+  let opened: T | null = null;
+  const attempt = async (): Promise<void> => {
+    opened = await open();
+    for (const use of uses) use(opened);
+    uses.clear();
+  };
+  const first = attempt();
+  const goOn = async (): Promise<void> => {
+    try {
+      await first;
+      return;
+    } catch (error) {
+      if (!hasCode(error, 'queue_unavailable')) return;
+      log.warn(
+        { redis: what, err: error },
+        'this redis is away; its pipelines wait for it, the others do not',
+      );
+    }
+    let told = '';
+    while (!stopping.signal.aborted && opened === null) {
+      await clock.sleep(pauseMs, stopping.signal).catch(() => undefined);
+      if (stopping.signal.aborted) return;
+      await attempt().then(
+        () => log.info({ redis: what }, 'this redis answers now'),
+        (error: unknown) => {
+          const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+          if (code !== 'queue_unavailable' && code !== told)
+            log.error({ redis: what, err: error }, 'this redis cannot be used');
+          told = code;
+        },
+      );
+    }
+  };
+  const going = goOn();
+  return {
+    get: () => opened,
+    onOpen: (use) => {
+      if (opened === null) uses.add(use);
+      else use(opened);
+    },
+    tried: first.catch((error: unknown) => {
+      if (!hasCode(error, 'queue_unavailable')) throw error;
+    }),
+    stop: async () => {
+      stopping.abort();
+      await going;
+    },
+  };
+}

@@ -1,0 +1,138 @@
+import type { Clock } from '../../../core/clock.ts';
+import type { Log } from '../../../core/log.ts';
+import { hasCode } from '../../../core/errors.ts';
+import { pipelineOfEvent, type Event } from '../../../core/notify/event.ts';
+import type { LeftEvent, Outbox } from '../../../core/notify/outbox.ts';
+import type { Claim, UndeliveredEvents } from '../../../core/notify/undelivered.ts';
+import type { EventKeeping } from '../../event-keeping.ts';
+import type { DeliveryNote } from '../../records/failed-deliveries.ts';
+import { openLate, type Late } from './open-late.ts';
+import { shardMap } from './shard-map.ts';
+import type { ShardedQueue } from './sharded-queue.ts';
+import { away } from './shards.ts';
+
+export interface ShardedEventsOptions {
+  clock: Clock;
+  log: Log;
+  names: readonly string[];
+  /** Opens what keeps the events of one Redis. */
+  open: (name: string) => Promise<EventKeeping>;
+}
+
+/**
+ * Events are kept where the run is that they tell of, so that one step in Redis sees both; those of no run
+ * where their pipeline lives. Throws what opening throws if no Redis answers, or one cannot be used.
+ */
+export async function shardedEvents({
+  names,
+  open,
+  ...context
+}: ShardedEventsOptions): Promise<EventKeeping> {
+  const map = shardMap(names);
+  const lates = new Map(
+    names.map((name): [string, Late<EventKeeping>] => [
+      name,
+      openLate(() => open(name), { ...context, what: `${name} (events)` }),
+    ]),
+  );
+  const opened = (): EventKeeping[] => [...lates.values()].flatMap((late) => late.get() ?? []);
+  const close = async (): Promise<void> => {
+    await Promise.all([...lates.values()].map((late) => late.stop()));
+    await Promise.all(opened().map((one) => one.close()));
+  };
+  const tried = await Promise.allSettled([...lates.values()].map(({ tried }) => tried));
+  const failed = tried.find((one) => one.status === 'rejected');
+  if (failed !== undefined || opened().length === 0) {
+    await close();
+    throw failed === undefined ? away(names) : failed.reason;
+  }
+
+  let queue: Pick<ShardedQueue, 'redisOf'> = {
+    redisOf: (_runId, pipelineId) => names[map.ownerOf(pipelineId ?? '')] ?? '',
+  };
+  const homeOf = (event: Event): Late<EventKeeping> => {
+    const runId = 'run_id' in event.data ? (event.data.run_id ?? null) : null;
+    return lates.get(queue.redisOf(runId, pipelineOfEvent(event))) as Late<EventKeeping>;
+  };
+  const outbox: Outbox = {
+    outlives: true,
+    open: (take: (left: LeftEvent) => void) => {
+      for (const late of lates.values()) late.onOpen((one) => one.outbox.open(take));
+    },
+    keep: (traced, ...told) => homeOf(traced.event).onOpen((one) => one.outbox.keep(traced, ...told)),
+  };
+  return {
+    outbox,
+    undelivered: undeliveredOver(names, [...lates.values()], homeOf),
+    told: async (name) => {
+      await (name === undefined ? undefined : lates.get(name)?.get()?.told());
+    },
+    note: (runId: string, note: DeliveryNote) =>
+      lates.get(queue.redisOf(runId, null))?.onOpen((one) => one.note(runId, note)),
+    attach: (attached) => {
+      if ('redisOf' in attached) queue = attached as ShardedQueue;
+    },
+    close,
+  };
+}
+
+/** What was given up, over all Redis; one that is away tells nothing. */
+function undeliveredOver(
+  names: readonly string[],
+  lates: readonly Late<EventKeeping>[],
+  homeOf: (event: Event) => Late<EventKeeping>,
+): UndeliveredEvents {
+  const each = async <T>(ask: (events: UndeliveredEvents) => Promise<T>): Promise<T[]> => {
+    const answers = await Promise.all(
+      lates.map(async (late) => {
+        const one = late.get();
+        if (one === null) return [];
+        return ask(one.undelivered).then(
+          (answer) => [answer],
+          (error: unknown) => {
+            if (hasCode(error, 'queue_unavailable')) return [];
+            throw error;
+          },
+        );
+      }),
+    );
+    const found = answers.flat();
+    if (found.length === 0) throw away(names);
+    return found;
+  };
+  return {
+    keep: (notifierId, undelivered) =>
+      new Promise((resolve) =>
+        homeOf(undelivered.event).onOpen(
+          (one) => void one.undelivered.keep(notifierId, undelivered).then(resolve),
+        ),
+      ),
+    list: async (notifierId) => {
+      const all = (await each((events) => events.list(notifierId))).flat();
+      // Each is in order; those of one millisecond stay as they are.
+      return all.toSorted((a, b) => Date.parse(a.event.timestamp) - Date.parse(b.event.timestamp));
+    },
+    remove: async (notifierId, eventId) => {
+      await each((events) => events.remove(notifierId, eventId));
+    },
+    counts: async () => {
+      const total = new Map<string, number>();
+      for (const counts of await each((events) => events.counts()))
+        for (const [id, count] of counts) total.set(id, (total.get(id) ?? 0) + count);
+      return total;
+    },
+    claim: async (notifierId) => {
+      const claims: Claim[] = [];
+      const release = async (): Promise<void> => {
+        await Promise.all(claims.map((claim) => claim.release()));
+      };
+      try {
+        await each(async (events) => void claims.push(await events.claim(notifierId)));
+        return { release };
+      } catch (error) {
+        await release();
+        throw error;
+      }
+    },
+  };
+}

@@ -1,0 +1,178 @@
+import type { Clock } from '../../../core/clock.ts';
+import { hasCode } from '../../../core/errors.ts';
+import type { JobQueue, PipelineOverview, RunQuery } from '../../queue.ts';
+import type { RunPage } from '../../records/page-of-runs.ts';
+import { pageGone } from '../../refusals.ts';
+import type { RunRecord } from '../../run-record.ts';
+import type { BullmqQueue } from '../queue.ts';
+import { mergedPage, placeOf, placeText, type Place } from './merged-pages.ts';
+import { pipelineOfRun } from './shard-map.ts';
+import { away, type Shards } from './shards.ts';
+
+/** Where a run is, and its record. */
+export interface Located {
+  queue: BullmqQueue;
+  record: RunRecord;
+}
+
+export interface ShardedReads extends Pick<
+  JobQueue,
+  'find' | 'untilFinished' | 'list' | 'overview' | 'waitingSince' | 'depth' | 'kept' | 'pauses'
+> {
+  /** Undefined if no Redis knows the run. Throws `queue_unavailable` if one that may know it is away. */
+  locate(runId: string): Promise<Located | undefined>;
+}
+
+const askEveryMs = 500;
+
+/** What is read over all shards. What counts or lists over all pipelines leaves out what is away. */
+export function shardedReads(shards: Shards, clock: Clock): ShardedReads {
+  const { map, at, up, former } = shards;
+
+  const locate = async (runId: string): Promise<Located | undefined> => {
+    const home = map.ownerOf(pipelineOfRun(runId));
+    const record = await at(home).find(runId);
+    if (record !== undefined) return { queue: at(home), record };
+    const answering = up();
+    for (const shard of answering) {
+      if (shard === home) continue;
+      const found = await at(shard).find(runId);
+      if (found !== undefined) return { queue: at(shard), record: found };
+    }
+    const silent = map.names.filter((_, shard) => !answering.includes(shard));
+    if (silent.length > 0) throw away(silent.slice(0, 1));
+    return undefined;
+  };
+
+  /** Of each shard that answers. Throws `queue_unavailable` if none does. */
+  const ofAll = async <T>(ask: (queue: BullmqQueue) => Promise<T>): Promise<T[]> => {
+    const answers = await Promise.allSettled(map.names.map(async (_, shard) => ask(at(shard))));
+    const found = answers.flatMap((answer) => (answer.status === 'fulfilled' ? [answer.value] : []));
+    const defect = answers.find(
+      (answer) => answer.status === 'rejected' && !hasCode(answer.reason, 'queue_unavailable'),
+    );
+    if (defect?.status === 'rejected') throw defect.reason;
+    if (found.length === 0) throw away(map.names);
+    return found;
+  };
+
+  /** By the shards that have, or had, any of the pipelines: which. */
+  const byShard = (pipelineIds: readonly string[]): Map<number, string[]> => {
+    const asked = new Map<number, string[]>();
+    for (const id of pipelineIds)
+      for (const shard of [map.ownerOf(id), ...former(id)])
+        asked.set(shard, [...(asked.get(shard) ?? []), id]);
+    return asked;
+  };
+
+  return {
+    locate,
+    find: async (runId) => (await locate(runId))?.record,
+    untilFinished: async (runId, signal) => {
+      while (!signal.aborted)
+        try {
+          const found = await locate(runId);
+          return await found?.queue.untilFinished(runId, signal);
+        } catch (error) {
+          if (!hasCode(error, 'queue_unavailable')) throw error;
+          await clock.sleep(askEveryMs, signal).catch(() => undefined);
+        }
+    },
+    list: (pipelineIds, query) => listOver(map.names.length, byShard(pipelineIds), query, { at, locate }),
+    overview: async (pipelineIds) => {
+      const found = new Map<string, PipelineOverview>();
+      for (const [shard, ids] of byShard(pipelineIds)) {
+        const answer = await unlessAway(async () => at(shard).overview(ids));
+        for (const [index, id] of ids.entries()) {
+          const isHome = map.ownerOf(id) === shard;
+          const one = answer?.[index] ?? { ...nothing, ...(isHome ? { isAway: true as const } : {}) };
+          const before = found.get(id);
+          found.set(id, before === undefined ? one : together(before, one));
+        }
+      }
+      return pipelineIds.map((id) => found.get(id) ?? nothing);
+    },
+    waitingSince: async (pipelineIds) => {
+      const found = new Map<string, string | null | undefined>();
+      for (const [shard, ids] of byShard(pipelineIds)) {
+        const answer = await unlessAway(async () => at(shard).waitingSince(ids));
+        for (const [index, id] of ids.entries()) {
+          const [since, before] = [answer?.[index], found.get(id)];
+          if (map.ownerOf(id) === shard || typeof since === 'string')
+            found.set(id, typeof before === 'string' && (since ?? before) >= before ? before : since);
+        }
+      }
+      return pipelineIds.map((id) => found.get(id));
+    },
+    depth: async () => sums(await ofAll((queue) => queue.depth())),
+    kept: async () => sums(await ofAll((queue) => queue.kept())),
+    pauses: async () => new Map((await ofAll((queue) => queue.pauses())).flatMap((one) => [...one])),
+  };
+
+  async function unlessAway<T>(ask: () => Promise<T>): Promise<T | undefined> {
+    try {
+      return await ask();
+    } catch (error) {
+      if (hasCode(error, 'queue_unavailable')) return undefined;
+      throw error;
+    }
+  }
+}
+
+const nothing: PipelineOverview = { waiting: 0, running: null, lastRun: null, lastSuccess: null };
+
+/** How a pipeline stands that has runs on two Redis. */
+function together(one: PipelineOverview, other: PipelineOverview): PipelineOverview {
+  const isLater = (a: string | undefined, b: string | undefined): boolean => (a ?? '') > (b ?? '');
+  return {
+    waiting: one.waiting + other.waiting,
+    running: one.running ?? other.running,
+    lastRun: isLater(other.lastRun?.accepted_at, one.lastRun?.accepted_at) ? other.lastRun : one.lastRun,
+    lastSuccess: isLater(other.lastSuccess?.finished_at, one.lastSuccess?.finished_at)
+      ? other.lastSuccess
+      : one.lastSuccess,
+    ...(one.isAway === true || other.isAway === true ? { isAway: true } : {}),
+  };
+}
+
+function sums<T extends object>(all: readonly T[]): T {
+  const total: Record<string, number> = {};
+  for (const one of all)
+    for (const [key, value] of Object.entries(one) as [string, number][])
+      total[key] = (total[key] ?? 0) + value;
+  return total as T;
+}
+
+/**
+ * A page of runs of all shards that have any of the pipelines. `before` is a place in all of their lists, or
+ * the id of a run, from which on each list is read by time.
+ */
+async function listOver(
+  shards: number,
+  asked: ReadonlyMap<number, readonly string[]>,
+  { before = null, ...query }: RunQuery,
+  { at, locate }: Pick<Shards, 'at'> & Pick<ShardedReads, 'locate'>,
+): Promise<RunPage> {
+  const [only] = asked.size === 1 ? [...asked] : [];
+  const known = before === null ? null : placeOf(before, shards);
+  if (only !== undefined && known === null)
+    return at(only[0]).list(only[1], { ...query, ...(before === null ? {} : { before }) });
+  const first = before === null || known !== null ? undefined : await locate(before);
+  if (before !== null && known === null && first === undefined) throw pageGone();
+  const notAfter = first === undefined ? null : new Date(first.record.accepted_at);
+  const place: Place =
+    known ?? Array.from({ length: shards }, (_, shard) => (asked.has(shard) ? null : 'end'));
+  const pages = await Promise.all(
+    place.map(async (one, shard): Promise<RunPage> => {
+      const ids = asked.get(shard);
+      if (one === 'end' || ids === undefined) return { runs: [], next: null };
+      if (one !== null) return at(shard).list(ids, { ...query, before: one.before });
+      if (first === undefined || before === null) return at(shard).list(ids, query);
+      return first.queue === at(shard)
+        ? at(shard).list(ids, { ...query, before })
+        : at(shard).list(ids, { ...query, notAfter });
+    }),
+  );
+  const merged = mergedPage(pages, place, query.limit);
+  return { runs: merged.runs, next: placeText(merged.place) };
+}

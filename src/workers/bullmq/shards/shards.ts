@@ -1,0 +1,136 @@
+import type { Clock } from '../../../core/clock.ts';
+import { WaybillError } from '../../../core/errors.ts';
+import type { Log } from '../../../core/log.ts';
+import type { BullmqQueue } from '../queue.ts';
+import { openLate, type Late } from './open-late.ts';
+import { shardMap, type ShardMap } from './shard-map.ts';
+
+/**
+ * The queues of several Redis, each open as soon as its Redis answers, and what each still has of pipelines
+ * that live elsewhere: those that lived there before the names changed.
+ */
+export interface Shards {
+  readonly map: ShardMap;
+  /** Throws `queue_unavailable`, with its name, as long as it is not open. */
+  readonly at: (shard: number) => BullmqQueue;
+  /** Where runs of the pipeline are accepted. Throws as `at`. */
+  readonly owner: (pipelineId: string) => BullmqQueue;
+  /** Those whose Redis answers, as far as that is known. */
+  readonly up: () => number[];
+  /** The shards beside its owner that answer and have runs of the pipeline, ended or not. */
+  readonly former: (pipelineId: string) => number[];
+  /** Calls `use` with each, once it is open. */
+  readonly onOpen: (use: (queue: BullmqQueue, shard: number) => void) => void;
+  /** Pipelines that are new in the configuration. Throws `queue_unavailable`. */
+  readonly add: (pipelineIds: readonly string[]) => Promise<void>;
+  /** Tries to open no more, and resolves with those that are open. */
+  readonly stop: () => Promise<BullmqQueue[]>;
+}
+
+export interface ShardsOptions {
+  clock: Clock;
+  log: Log;
+  names: readonly string[];
+  pipelineIds: readonly string[];
+  /** Opens the queue of a shard for these pipelines. */
+  open: (shard: number, pipelineIds: readonly string[]) => Promise<BullmqQueue>;
+}
+
+/** Throws what opening throws if no Redis answers, or one that answers cannot be used. */
+export async function openShards(options: ShardsOptions): Promise<Shards> {
+  const { clock, log, names } = options;
+  const map = shardMap(names);
+  const known = new Set(options.pipelineIds);
+  const formerOf = new Map<string, Set<number>>();
+
+  const ownedBy = (shard: number): string[] => [...known].filter((id) => map.ownerOf(id) === shard);
+
+  /** What lived here and lives elsewhere now: what waits of it is run here, before all that follows. */
+  const findFormer = async (queue: BullmqQueue, shard: number, ids: readonly string[]): Promise<void> => {
+    const foreign = ids.filter((id) => map.ownerOf(id) !== shard);
+    if (foreign.length === 0) return;
+    const overviews = await queue.overview(foreign);
+    const left = overviews.flatMap((one, index) =>
+      one.waiting > 0 || one.running !== null ? [foreign[index] as string] : [],
+    );
+    if (left.length > 0) {
+      await queue.addPipelines(left);
+      log.info(
+        { redis: names[shard], pipelines: left },
+        'runs of pipelines that have moved are finished here',
+      );
+    }
+    for (const [index, { waiting, lastRun }] of overviews.entries())
+      if (waiting > 0 || lastRun !== null) {
+        const id = foreign[index] as string;
+        formerOf.set(id, (formerOf.get(id) ?? new Set()).add(shard));
+      }
+  };
+
+  const lates: Late<BullmqQueue>[] = names.map((name, shard) =>
+    openLate(
+      async () => {
+        const queue = await options.open(shard, ownedBy(shard));
+        try {
+          await findFormer(queue, shard, [...known]);
+          return queue;
+        } catch (error) {
+          await queue.close(0);
+          throw error;
+        }
+      },
+      { clock, log, what: name },
+    ),
+  );
+  const opened = (): BullmqQueue[] => lates.flatMap((late) => late.get() ?? []);
+  const stop = async (): Promise<BullmqQueue[]> => {
+    await Promise.all(lates.map((late) => late.stop()));
+    return opened();
+  };
+  const tried = await Promise.allSettled(lates.map(({ tried }) => tried));
+  const failed = tried.find((one) => one.status === 'rejected');
+  if (failed !== undefined || opened().length === 0) {
+    for (const queue of await stop()) await queue.close(0);
+    throw failed === undefined ? away(names) : failed.reason;
+  }
+
+  const at = (shard: number): BullmqQueue => {
+    const queue = lates[shard]?.get();
+    if (queue === null || queue === undefined) throw away([names[shard] ?? '']);
+    return queue;
+  };
+  const isUp = (shard: number): boolean => lates[shard]?.get()?.isUp() === true;
+  return {
+    map,
+    at,
+    owner: (pipelineId) => at(map.ownerOf(pipelineId)),
+    up: () => [...names.keys()].filter(isUp),
+    former: (pipelineId) => [...(formerOf.get(pipelineId) ?? [])].filter(isUp),
+    onOpen: (use) => {
+      for (const [shard, late] of lates.entries()) late.onOpen((queue) => use(queue, shard));
+    },
+    add: async (pipelineIds) => {
+      const fresh = pipelineIds.filter((id) => !known.has(id));
+      for (const [shard, late] of lates.entries()) {
+        const queue = late.get();
+        // One that opens later takes them with all others.
+        if (queue === null) continue;
+        const owned = fresh.filter((id) => map.ownerOf(id) === shard);
+        if (owned.length > 0) await queue.addPipelines(owned);
+        if (isUp(shard)) await findFormer(queue, shard, fresh);
+      }
+      for (const id of fresh) known.add(id);
+    },
+    stop,
+  };
+}
+
+/** @param names Of the Redis that cannot be reached. */
+export function away(names: readonly string[]): WaybillError {
+  const those = names.length === 1 ? 'the Redis' : 'none of the Redis';
+  return new WaybillError(
+    'queue_unavailable',
+    `${those} of ${names.join(', ')} ${names.length === 1 ? 'does not answer' : 'answers'}`,
+    { hint: 'try again shortly' },
+  );
+}
