@@ -33,7 +33,7 @@ export interface ChangePlace {
 /** Changes that one page looks at, wanted or not. */
 const mostExamined = 1_000;
 
-const cursorForm = /^([\da-z]{8,32})-(\d{1,15})$/;
+const cursorForm = /^([\da-z]{8,32})-(0|[1-9]\d{0,14})$/;
 
 export function cursorOf({ epoch, revision }: ChangePlace): string {
   return `${epoch}-${revision}`;

@@ -1,10 +1,10 @@
 import type { Shards } from './shards.ts';
 
 /**
- * Whether runs of a pipeline may begin where it lives now: not before the last one has ended wherever it lived
- * before, so that the order of acceptance holds, and one at a time. Nothing of it is accepted there any more,
- * so that what was seen once holds for good, and is noted for all hosts and starts: a Redis that is away later
- * stops no other.
+ * Whether runs of a pipeline may begin where it lives now: not before the last one has ended wherever it
+ * lived before, so that the order of acceptance holds, and one at a time. Nothing of it is accepted there any
+ * more, so that what was seen once holds for good, and is noted for all hosts and starts: a Redis that is
+ * away later stops no other.
  */
 export function clearance(shards: () => Shards): (shard: number, pipelineId: string) => Promise<boolean> {
   const cleared = new Set<string>();

@@ -7,7 +7,7 @@ import type { Claim, UndeliveredEvents } from '../../../core/notify/undelivered.
 import type { EventKeeping } from '../../event-keeping.ts';
 import type { DeliveryNote } from '../../records/failed-deliveries.ts';
 import { openLate, type Late } from './open-late.ts';
-import { shardMap } from './shard-map.ts';
+import { pipelineOfRun, shardMap } from './shard-map.ts';
 import type { ShardedQueue } from './sharded-queue.ts';
 import { away } from './shards.ts';
 
@@ -47,12 +47,14 @@ export async function shardedEvents({
     throw failed === undefined ? away(names) : failed.reason;
   }
 
-  let queue: Pick<ShardedQueue, 'redisOf'> = {
-    redisOf: (_runId, pipelineId) => names[map.ownerOf(pipelineId ?? '')] ?? '',
-  };
+  /** Null until the queue is open, too. */
+  let queue: Pick<ShardedQueue, 'redisOf' | 'noteDelivery'> | null = null;
+  let noting: Promise<void> = Promise.resolve();
+  const redisOf = (runId: string | null, pipelineId: string | null): string =>
+    queue?.redisOf(runId, pipelineId) ?? names[map.ownerOf(pipelineId ?? pipelineOfRun(runId ?? ''))] ?? '';
   const homeOf = (event: Event): Late<EventKeeping> => {
     const runId = 'run_id' in event.data ? (event.data.run_id ?? null) : null;
-    return lates.get(queue.redisOf(runId, pipelineOfEvent(event))) as Late<EventKeeping>;
+    return lates.get(redisOf(runId, pipelineOfEvent(event))) as Late<EventKeeping>;
   };
   const outbox: Outbox = {
     outlives: true,
@@ -67,12 +69,29 @@ export async function shardedEvents({
     told: async (name) => {
       await (name === undefined ? undefined : lates.get(name)?.get()?.told());
     },
-    note: (runId: string, note: DeliveryNote) =>
-      lates.get(queue.redisOf(runId, null))?.onOpen((one) => one.note(runId, note)),
+    note: (runId: string, note: DeliveryNote) => {
+      const attached = queue;
+      if (attached === null) {
+        lates.get(redisOf(runId, null))?.onOpen((one) => one.note(runId, note));
+        return;
+      }
+      // Also where its pipeline lived before. One after another: the order in which it happened.
+      noting = noting
+        .then(() => attached.noteDelivery(runId, note))
+        .catch((error: unknown) =>
+          context.log.warn(
+            { run_id: runId, event_id: note.eventId, err: error },
+            'what became of a delivery could not be noted in its run',
+          ),
+        );
+    },
     attach: (attached) => {
       if ('redisOf' in attached) queue = attached as ShardedQueue;
     },
-    close,
+    close: async () => {
+      await noting;
+      await close();
+    },
   };
 }
 
@@ -101,12 +120,12 @@ function undeliveredOver(
     return found;
   };
   return {
-    keep: (notifierId, undelivered) =>
-      new Promise((resolve) =>
-        homeOf(undelivered.event).onOpen(
-          (one) => void one.undelivered.keep(notifierId, undelivered).then(resolve),
-        ),
-      ),
+    // Wherever it is, it is found. It stays in its outbox until then, which must not wait for another Redis.
+    keep: async (notifierId, undelivered) => {
+      const home =
+        homeOf(undelivered.event).get() ?? lates.map((late) => late.get()).find((one) => one !== null);
+      await home?.undelivered.keep(notifierId, undelivered);
+    },
     list: async (notifierId) => {
       const all = (await each((events) => events.list(notifierId))).flat();
       // Each is in order; those of one millisecond stay as they are.
