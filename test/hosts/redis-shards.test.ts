@@ -18,6 +18,12 @@ const first = ['REDIS_A', 'REDIS_B', 'REDIS_C'];
 const added = 'REDIS_D';
 const events = '[bundle.published, bundle.publish_failed]';
 
+function newGate(): { promise: Promise<void>; resolve: () => void } {
+  let resolve: () => void = () => undefined;
+  const promise = new Promise<void>((opened) => (resolve = opened));
+  return { promise, resolve };
+}
+
 interface Processes {
   apis: Daemon[];
   workers: Launched[];
@@ -60,7 +66,7 @@ t.test(
     const accepted: Accepted[] = [];
     let tries = 0;
     const urlOf = (): string => now.apis[(tries += 1) % now.apis.length]?.url ?? '';
-    const gates = Array.from({ length: 3 }, () => Promise.withResolvers<void>());
+    const gates = Array.from({ length: 3 }, newGate);
     const producers = place.pipelines.map(async (pipeline) => {
       for (let index = 0; index < uploads; index += 1) {
         if (index > 0) await gates[Math.min(2, Math.floor((index * 3) / uploads))]?.promise;
@@ -122,7 +128,7 @@ t.test(
     all.push(...now.workers);
     await Promise.all(producers);
 
-    const records = await allOver(now, place, accepted.length);
+    const records = await allOver(now, accepted.length);
     const byId = new Map(records.map((record) => [record.run_id, record]));
     t.equal(records.length, accepted.length, 'one run for each upload, whatever was tried how often');
     t.equal(accepted.length, pipelines * uploads);
@@ -160,7 +166,7 @@ t.test(
 );
 
 /** The records of all runs as the list of all pipelines has them, page by page, once all are over. */
-async function allOver({ apis }: Processes, place: Place, count: number): Promise<RunRecord[]> {
+async function allOver({ apis }: Processes, count: number): Promise<RunRecord[]> {
   for (;;) {
     const records: RunRecord[] = [];
     let next: string | null = '/v1/runs?limit=100';
