@@ -48,7 +48,7 @@ t.test(
     t.teardown(() => Promise.all([...servers.values()].map((server) => server.close())));
     const urls = Object.fromEntries([...servers].map(([name, { url }]) => [name, url]));
     const notifiers = `[{id: journal, kind: file, path: ./events.jsonl, events: ${events}}]`;
-    const place = layOut(t, { redisUrls: urls, pipelines, notifiers, http: 'queue_size: 1000' });
+    const place = layOut(t, { redisUrls: urls, pipelines, notifiers });
     const withNames = (some: readonly string[]): void =>
       writeFileSync(
         place.config,

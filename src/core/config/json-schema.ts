@@ -14,6 +14,10 @@ const bothOrNone = (schema: JsonSchema, { peers }: { peers: string[] }): void =>
   );
 };
 
+const exactlyOne = (schema: JsonSchema, { peers }: { peers: string[] }): void => {
+  schema['oneOf'] = peers.map((name) => ({ required: [name] }));
+};
+
 /**
  * The JSON Schema (draft-07, which editors know best) of the configuration file, made from the schema that
  * `loadConfig` uses.
@@ -23,7 +27,7 @@ export function configJsonSchema(): JsonSchema {
     joiSchema(configSchema),
     'json',
     {},
-    { logicalOpParser: { and: bothOrNone } },
+    { logicalOpParser: { and: bothOrNone, xor: exactlyOne } },
   );
   return {
     $schema: 'http://json-schema.org/draft-07/schema#',

@@ -3,7 +3,6 @@ import { backendOf } from '../storage/backends.ts';
 import type { SourceConfig } from './config.ts';
 import { resolveSource } from './resolve.ts';
 import { layoutFaults } from './layout-relations.ts';
-import { queueFaults } from './queue-relations.ts';
 import { scheduleFaults } from './schedule-relations.ts';
 import { destinationSchema, sourceSchema } from './schema/locations.ts';
 import { accept } from '../settings/accept.ts';
@@ -41,7 +40,6 @@ export function relationFaults(document: unknown, base: PathBase): Fault[] {
     ...pipelines.flatMap(({ value, path }) => scheduleFaults(value, path)),
     ...uploadsWithoutToken(pipelines, tokens),
     ...stagingFaults(document, base),
-    ...queueFaults(queueOf(document)),
     ...pathFaults(document),
     ...(isMap(document) && isEmptyList(document['pipelines'] ?? []) && databases.length === 0
       ? [noPipelines]

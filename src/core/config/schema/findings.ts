@@ -51,6 +51,7 @@ function faultOf({ type, path, context = {}, message: expected }: joi.Validation
       message,
     };
   }
+  if (type === 'object.missing' || type === 'object.xor') return notExactlyOne(path, context);
   if (type === 'any.required')
     return {
       severity: 'error',
@@ -74,6 +75,28 @@ function faultOf({ type, path, context = {}, message: expected }: joi.Validation
     path,
     part: 'value',
     message: `${found}; expected ${wanted}${guess}`,
+  };
+}
+
+/** Of some keys one has to be there, and no other. */
+function notExactlyOne(path: KeyPath, context: Record<string, unknown>): Fault {
+  const peers = context['peers'] as string[];
+  const [first = '', second] = (context['present'] as string[] | undefined) ?? [];
+  if (second === undefined)
+    return {
+      severity: 'error',
+      code: 'missing_key',
+      path: [...path, peers[0] ?? ''],
+      at: path,
+      part: 'value',
+      message: `is missing; expected it, or ${peers.slice(1).join(' or ')} in its place`,
+    };
+  return {
+    severity: 'error',
+    code: 'invalid_value',
+    path: [...path, second],
+    part: 'key',
+    message: `cannot stand beside ${first}; expected one of the two`,
   };
 }
 

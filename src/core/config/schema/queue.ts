@@ -39,8 +39,9 @@ export const queueSchema = variants('driver', 'where accepted uploads wait', {
       .example('WAYBILL_REDIS_URL'),
     redis_url_envs: list(environmentName(), {
       min: 1,
-      expected: 'a list of at least one name of an environment variable',
+      expected: 'a list of names of environment variables, each once',
     })
+      .unique()
       .description(
         'Instead of redis_url_env: the variables with the URLs of several Redis, among which the pipelines are divided by these names. The names must be the same in all processes; one that is added takes over its share of the pipelines.',
       )
@@ -58,5 +59,5 @@ export const queueSchema = variants('driver', 'where accepted uploads wait', {
       .description(
         'Directory of this machine, not shared: bundles are extracted here while they are received and while they are published. It needs room for the uploads that are being received and max_concurrency bundles.',
       ),
-  }),
+  }).xor('redis_url_env', 'redis_url_envs'),
 });
