@@ -15,7 +15,8 @@ const bothOrNone = (schema: JsonSchema, { peers }: { peers: string[] }): void =>
 };
 
 const exactlyOne = (schema: JsonSchema, { peers }: { peers: string[] }): void => {
-  schema['oneOf'] = peers.map((name) => ({ required: [name] }));
+  const properties = schema['properties'] as JsonSchema;
+  schema['oneOf'] = peers.map((name) => ({ required: [name], properties: { [name]: properties[name] } }));
 };
 
 /**

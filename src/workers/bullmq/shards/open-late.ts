@@ -8,13 +8,15 @@ export interface Late<T> {
   get(): T | null;
   /** Called once it is open; at once if it is. */
   onOpen(use: (opened: T) => void): void;
-  /** Resolves once the first attempt has ended. Rejects if it failed for good. */
+  /** Resolves once it is open, or was tried for some seconds. Rejects if the first attempt failed for good. */
   readonly tried: Promise<void>;
   /** Tries no more, and waits for an attempt that is under way. What is open stays open. */
   stop(): Promise<void>;
 }
 
 const pauseMs = 1_000;
+/** As long as a first connection is waited for (`link.ts`): a machine that is busy answers late. */
+const patienceMs = 10_000;
 
 /**
  * Opens it, again and again while what is behind it is away (`queue_unavailable`). Anything else that goes
@@ -32,7 +34,17 @@ export function openLate<T>(
     for (const use of uses) use(opened);
     uses.clear();
   };
-  const first = attempt();
+  const begun = clock.monotonic();
+  const first = (async (): Promise<void> => {
+    for (;;)
+      try {
+        return await attempt();
+      } catch (error) {
+        const isPassing = hasCode(error, 'queue_unavailable') && !stopping.signal.aborted;
+        if (!isPassing || clock.monotonic() - begun >= patienceMs) throw error;
+        await clock.sleep(pauseMs, stopping.signal).catch(() => undefined);
+      }
+  })();
   const goOn = async (): Promise<void> => {
     try {
       await first;
