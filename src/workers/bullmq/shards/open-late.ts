@@ -8,7 +8,7 @@ export interface Late<T> {
   get(): T | null;
   /** Called once it is open; at once if it is. */
   onOpen(use: (opened: T) => void): void;
-  /** Resolves once it is open, or was tried for some seconds. Rejects if the first attempt failed for good. */
+  /** Resolves once it is open, or was tried for seconds. Rejects if the first attempt failed for good. */
   readonly tried: Promise<void>;
   /** Tries no more, and waits for an attempt that is under way. What is open stays open. */
   stop(): Promise<void>;
