@@ -31,6 +31,7 @@ export function trialsOf(config: Config, context: CoreContext): Trial[] {
 }
 
 /** Where staging of this machine is configured, beside staging that hosts share and without. */
+const ofRedis = ['server', 'queue'] as const;
 const inQueue = ['queue', 'scratch_directory'] as const;
 const inStaging = ['staging', 'directory'] as const;
 
@@ -57,11 +58,15 @@ function ofServer({ pipelines, server, secrets }: Config, context: CoreContext):
     trials.push(destinationAt(['server', 'staging'], staging.shared, context));
   if (queue.driver === 'embedded') trials.push(directory(['server', 'queue', 'directory'], queue.directory));
   if (queue.driver === 'bullmq')
-    trials.push({
-      path: ['server', 'queue', 'redis_url_env'],
-      subject: `Redis (${queue.redisUrlEnv})`,
-      run: () => tryQueue(context, queue),
-    });
+    for (const [index, urlEnv] of queue.redisUrlEnvs.entries())
+      trials.push({
+        path:
+          queue.redisUrlEnvs.length === 1
+            ? [...ofRedis, 'redis_url_env']
+            : [...ofRedis, 'redis_url_envs', index],
+        subject: `Redis (${urlEnv})`,
+        run: () => tryQueue(context, urlEnv),
+      });
   return trials;
 }
 

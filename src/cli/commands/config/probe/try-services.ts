@@ -1,5 +1,4 @@
 import type { CoreContext } from '../../../../core/context.ts';
-import type { BullmqConfig } from '../../../../core/config/config.ts';
 import { WaybillError } from '../../../../core/errors.ts';
 import { silentLog } from '../../../../core/log.ts';
 import { sinkKindOf, type NotifierConfig } from '../../../../core/notify/sink-kinds.ts';
@@ -10,11 +9,8 @@ import { tryReadableDirectory } from './try-directory.ts';
 /** Of a server that is up and near, with much to spare. */
 const answerWithinMs = 5_000;
 
-/** The Redis of the queue: reached, logged in to, and asked whether it keeps what it is given. */
-export async function tryQueue(
-  { clock, secrets }: CoreContext,
-  { redisUrlEnv }: BullmqConfig,
-): Promise<string> {
+/** A Redis of the queue: reached, logged in to, and asked whether it keeps what it is given. */
+export async function tryQueue({ clock, secrets }: CoreContext, redisUrlEnv: string): Promise<string> {
   const url = secrets.require(redisUrlEnv, 'server.queue');
   const doubts: string[] = [];
   const log = { ...silentLog, warn: (_: object, message: string) => void doubts.push(message) };
