@@ -63,13 +63,14 @@ function isNumber({ isWhole, min, max }: NumberForm, value: unknown): boolean {
   return (!isWhole || Number.isInteger(value)) && value >= min && (max === null || value <= max);
 }
 
-function judgeList({ items, min }: Extract<Form, { kind: 'list' }>, value: unknown): Judged {
+function judgeList({ items, min, isUnique }: Extract<Form, { kind: 'list' }>, value: unknown): Judged {
   if (!Array.isArray(value) || value.length < min) return refused;
+  if (isUnique === true && new Set(value).size < value.length) return refused;
   const judged = value.map((item: unknown) => (item === undefined ? refused : judge(items, item)));
   return judged.includes(refused) ? refused : judged;
 }
 
-function judgeMap({ keys, setTogether, check }: MapForm, value: Record<string, unknown>): Judged {
+function judgeMap({ keys, setTogether, oneOf, check }: MapForm, value: Record<string, unknown>): Judged {
   if (!Object.keys(value).every((key) => Object.hasOwn(keys, key))) return refused;
   const accepted = { ...value };
   for (const [key, setting] of Object.entries(keys)) {
@@ -79,7 +80,9 @@ function judgeMap({ keys, setTogether, check }: MapForm, value: Record<string, u
   }
   const isTorn = (group: readonly string[]): boolean =>
     new Set(group.map((key) => accepted[key] === undefined)).size > 1;
-  if (setTogether.some(isTorn)) return refused;
+  const isOne = (group: readonly string[]): boolean =>
+    group.filter((key) => accepted[key] !== undefined).length === 1;
+  if (setTogether.some(isTorn) || !oneOf.every(isOne)) return refused;
   return (check?.(accepted as never) ?? null) === null ? accepted : refused;
 }
 

@@ -47,7 +47,8 @@ function bareSchema(form: Form, expected: string): joi.Schema {
       return joi.alternatives().try(...form.forms.map((each) => bareSchema(each, expected)));
     case 'list': {
       const list = joi.array().items(joiSchema(form.items));
-      return form.min === 0 ? list : list.min(form.min);
+      const long = form.min === 0 ? list : list.min(form.min);
+      return form.isUnique === true ? long.unique() : long;
     }
     case 'map':
       return mapSchema(form);
@@ -64,10 +65,11 @@ function textSchema({ pattern, mayBeEmpty, check }: TextForm): joi.Schema {
   return check === undefined ? matching : matching.custom(refusedBy(check));
 }
 
-function mapSchema({ keys, setTogether, check }: MapForm): joi.Schema {
+function mapSchema({ keys, setTogether, oneOf, check }: MapForm): joi.Schema {
   const schemas = Object.entries(keys).map(([key, setting]) => [key, joiSchema(setting)]);
   const map = joi.object(Object.fromEntries(schemas) as joi.SchemaMap);
-  const whole = setTogether.reduce((with_, group) => with_.and(...group), map);
+  const together = setTogether.reduce((with_, group) => with_.and(...group), map);
+  const whole = oneOf.reduce((with_, group) => with_.xor(...group), together);
   return check === undefined ? whole : whole.custom(refusedBy(check as (value: unknown) => Refusal | null));
 }
 

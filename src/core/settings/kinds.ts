@@ -220,18 +220,21 @@ function textOrWhole(
   return { kind: 'either', forms: [text, { kind: 'number', isWhole: true, ...range }] };
 }
 
-export function list(items: Setting, { min, expected }: { min: number; expected: string }): Setting {
-  return expects({ kind: 'list', items, min }, expected);
+export function list(
+  items: Setting,
+  { min, expected, isUnique = false }: { min: number; expected: string; isUnique?: boolean },
+): Setting {
+  return expects({ kind: 'list', items, min, isUnique }, expected);
 }
 
 /** A map with these keys and no others; `T` is what it looks like once it was accepted. */
 export function map<T = unknown>(
   keys: Settings,
-  { setTogether = [], check }: Partial<Pick<MapForm, 'setTogether' | 'check'>> = {},
+  { setTogether = [], oneOf = [], check }: Partial<Pick<MapForm, 'setTogether' | 'oneOf' | 'check'>> = {},
 ): Setting<T> {
   const known = Object.keys(keys);
   const expected = `a map with the ${known.length === 1 ? 'key' : 'keys'} ${known.join(', ')}`;
-  const form: MapForm = { kind: 'map', keys, setTogether };
+  const form: MapForm = { kind: 'map', keys, setTogether, oneOf };
   return expects<T>(check === undefined ? form : { ...form, check }, expected);
 }
 

@@ -62,7 +62,7 @@ export type Form =
   | NumberForm
   | { kind: 'choice'; values: readonly string[] }
   | { kind: 'either'; forms: readonly (TextForm | NumberForm)[] }
-  | { kind: 'list'; items: Setting; min: number }
+  | { kind: 'list'; items: Setting; min: number; isUnique?: boolean }
   | MapForm
   | { kind: 'map by name'; names: { form: RegExp; expected: string }; values: Setting }
   | {
@@ -95,6 +95,8 @@ export interface MapForm {
   keys: Settings;
   /** Groups of keys that are set together or not at all. */
   setTogether: readonly (readonly string[])[];
+  /** Groups of keys of which exactly one is set. */
+  oneOf: readonly (readonly string[])[];
   /** What is wrong with the accepted values taken together. */
   check?: (value: never) => Refusal | null;
 }
