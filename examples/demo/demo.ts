@@ -31,6 +31,7 @@ import {
   type PackedBundle,
   type RunRecord,
 } from './producer.ts';
+import { keepProducing } from './live.ts';
 import { feedWeather, weatherReads } from './weather.ts';
 
 const bundles = path.join(import.meta.dirname, 'bundles');
@@ -80,7 +81,7 @@ async function demo({ isOnce }: { isOnce: boolean }): Promise<number> {
       onRelease(async () => {
         await served.close();
       });
-      introduce(directory, served.url, web.origin, configFile);
+      introduce({ directory, daemon: served.url, token, web: web.origin, configFile });
 
       const runUrl = await uploadBundle(directory, served.url, token);
       const uploaded = await showRun(runUrl);
@@ -96,9 +97,13 @@ async function demo({ isOnce }: { isOnce: boolean }): Promise<number> {
       conclude(isPublished);
       if (isOnce) return isPublished ? 0 : 1;
 
+      const url = `${served.url}v1/pipelines/uploads/upload`;
+      const bundle = path.join(bundles, 'session-42');
+      const producing = keepProducing({ bundle, directory, url, token }, stop.signal);
       tell('', `${style.bold('Ctrl-C')} ends the demo; what it published stays in ${directory}`);
       await once(stop.signal, 'abort');
       tell('', 'stopping');
+      await producing;
       return isPublished ? 0 : 1;
     });
   } catch (error) {
@@ -129,7 +134,7 @@ async function startDaemon(
 function configuration(port: number, web: string): string {
   return `# Made by "npm run demo". Paths are relative to this file.
 upload_tokens:
-  - { id: producer, value_env: WAYBILL_TOKEN_DEMO, pipelines: [uploads] }
+  - { id: producer, value_env: WAYBILL_TOKEN_DEMO, pipelines: [uploads, library] }
 
 databases: # the weather that the daemon serves; an example feeder has filled it
   - { name: samples, driver: pglite, directory: ./weather }
@@ -159,9 +164,17 @@ pipelines:
 `;
 }
 
-function introduce(directory: string, daemon: string, web: string, configFile: string): void {
+function introduce({
+  directory,
+  daemon,
+  token,
+  web,
+  configFile,
+}: Pick<Whereabouts, 'directory' | 'daemon' | 'token' | 'web' | 'configFile'>): void {
   tell(style.bold('waybill demo'), '');
   table([
+    ['console', `${daemon}console`, 'the first thing to look at'],
+    ['token', token, 'to log in with'],
     ['directory', directory, 'fresh, and everything is in it'],
     ['configuration', path.relative(directory, configFile), ''],
     ['daemon', daemon, 'takes uploads'],

@@ -81,6 +81,8 @@ export interface ApiSettings {
   /** By default the system's. */
   clock?: Clock;
   http?: Partial<ApiPorts['http']>;
+  /** Null: there is no console. */
+  console?: null;
   stage?: StageUpload;
   draining?: boolean;
   maxUploadSize?: number;
@@ -272,7 +274,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     plan: async () => planned,
     releases: async (request) => answered(request),
     look: async () => ({ kind: 'catalog', paths: [], pathsOmitted: 0, catalog: null }),
-    console: { sessionMs: 3_600_000, sessionKey: 'of-the-tests-and-long-enough-for-them' },
+    console: settings.console === null ? null : consoleSettings,
     room: settings.room ?? (async () => undefined),
     content,
     stage: measuredStage(
@@ -339,6 +341,8 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     lines,
   };
 }
+
+const consoleSettings = { sessionMs: 3_600_000, sessionKey: 'of-the-tests-and-long-enough-for-them' };
 
 const pipelines = new Set(['maps', 'docs', 'files']);
 const unlimited = { scopes: new Set(scopes), expiresAt: null };

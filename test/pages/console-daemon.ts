@@ -23,7 +23,15 @@ export interface ConsoleDaemon {
   root: string;
   /** Uploads a bundle to `maps`; resolves with the record once the run is over. */
   publish: (files: Record<string, string>, options?: PublishOptions) => Promise<RunRecord>;
+  /** Uploads one; resolves with the id of its run. */
+  accept: (files: Record<string, string>, options?: PublishOptions) => Promise<string>;
+  /** A tar of these files and a manifest. */
+  archive: (files: Record<string, string>, created: string) => Promise<Buffer>;
+  /** Starts a run of what a source holds; resolves with the record once the run is over. */
+  start: (pipelineId: string) => Promise<RunRecord>;
   follow: (runId: string) => Promise<RunRecord>;
+  /** Lets no run of `maps` begin while `work` is done, and until `letGo` is called. */
+  held: (work: () => Promise<string>) => Promise<{ runId: string; letGo: () => Promise<void> }>;
 }
 
 interface PublishOptions {
@@ -84,17 +92,30 @@ export async function startConsole(t: Lifetime, queue = '{driver: memory}'): Pro
       if (record.finished_at !== null) return record;
     }
   };
-  const publish: ConsoleDaemon['publish'] = async (files, options = {}) => {
-    const { name = 'session-1', created = '2026-11-20T01:02:03Z', pipeline = 'maps' } = options;
-    const response = await fetch(`${base}v1/pipelines/${pipeline}/upload`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${operator}`, 'content-type': 'application/x-tar' },
-      body: new Uint8Array(await packed(root, files, { name, created })),
-    });
-    if (response.status !== 202) throw new Error(await response.text());
-    return follow(((await response.json()) as { run_id: string }).run_id);
+  const post = async (path: string, token: string, init: RequestInit = {}): Promise<{ run_id: string }> => {
+    const headers = { authorization: `Bearer ${token}`, ...(init.headers as Record<string, string>) };
+    const response = await fetch(`${base}v1/pipelines/${path}`, { ...init, method: 'POST', headers });
+    if (!response.ok) throw new Error(await response.text());
+    return (await response.json()) as { run_id: string };
   };
-  return { served, base, root, publish, follow };
+  const accept: ConsoleDaemon['accept'] = async (files, options = {}) => {
+    const { name = 'session-1', created = '2026-11-20T01:02:03Z', pipeline = 'maps' } = options;
+    const init = {
+      headers: { 'content-type': 'application/x-tar' },
+      body: new Uint8Array(await packed(root, files, { name, created })),
+    };
+    return (await post(`${pipeline}/upload`, operator, init)).run_id;
+  };
+  return {
+    ...{ served, base, root, accept, follow },
+    publish: async (files, options) => follow(await accept(files, options)),
+    archive: (files, created) => packed(root, files, { name: 'session-1', created }),
+    start: async (pipelineId) => follow((await post(`${pipelineId}/runs`, operator)).run_id),
+    held: async (work) => {
+      await post('maps/pause', admin);
+      return { runId: await work(), letGo: async () => void (await post('maps/resume', admin)) };
+    },
+  };
 }
 
 /** A tar of these files and a manifest that lists them. */

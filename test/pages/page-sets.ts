@@ -1,3 +1,4 @@
+import { adminPages, consolePages, loginPages } from './console-pages.ts';
 import type { Test } from 'tap';
 import type { Page } from 'playwright-core';
 import { kitPages } from './kit-pages.ts';
@@ -31,4 +32,11 @@ export interface ShownPage {
 }
 
 /** Every page that a person sees. `every-page.test.ts` and `scripts/page-pictures.ts` go over all of them. */
-export const pageSets: readonly PageSet[] = [kitPages, publishedPages, weatherPages];
+export const pageSets: readonly PageSet[] = [
+  kitPages,
+  publishedPages,
+  weatherPages,
+  consolePages,
+  adminPages,
+  loginPages,
+];

@@ -1,0 +1,222 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import fc from 'fast-check';
+import t from 'tap';
+import { afterLogin } from '../../../src/api/console/paths.ts';
+import { createLoginLimit } from '../../../src/api/console/session/login-limit.ts';
+import { sessionSeal } from '../../../src/api/console/session/session-seal.ts';
+import { startApi, tokens, type Api } from '../harness.ts';
+
+const session = {
+  id: 'one',
+  tokenId: 'ci',
+  fingerprint: 'of-its-value',
+  csrf: 'of-its-forms',
+  expiresAt: new Date('2026-11-20T12:00:00Z'),
+};
+const before = new Date('2026-11-20T11:00:00Z');
+
+t.test('a session is opened by whoever has the secret, until it is over', async (t) => {
+  const seal = sessionSeal('a-secret-that-two-hosts-have-together');
+  const sealed = await seal.seal(session);
+  t.notMatch(sealed, /of-its-forms|ci/, 'nobody reads it');
+  t.same(await sessionSeal('a-secret-that-two-hosts-have-together').open(sealed, before), session);
+  t.equal(await sessionSeal('another-secret').open(sealed, before), null);
+  t.equal(await seal.open(sealed, session.expiresAt), null);
+  for (const text of ['', 'x', `${sealed}x`, sealed.slice(0, -4)])
+    t.equal(await seal.open(text, before), null);
+});
+
+t.test('failed attempts are bounded for a network, and for all together', async (t) => {
+  const limit = createLoginLimit({ perClient: 2, inAll: 3, windowSeconds: 60 });
+  for (const client of ['2001:db8::1', '2001:db8::2']) {
+    await limit.check(client);
+    await limit.failed(client);
+  }
+  await t.rejects(limit.check('2001:db8::3'), { code: 'too_many_logins' });
+  await limit.check('192.0.2.1');
+  await limit.failed('192.0.2.1');
+  await t.rejects(limit.check('192.0.2.2'), { code: 'too_many_logins' });
+});
+
+t.test('after the login nobody is led anywhere but to the console', (t) => {
+  const home = '/waybill/console';
+  for (const next of [`${home}/runs?q=x`, `${home}/pipelines/maps`])
+    t.equal(afterLogin('/waybill/', next), next);
+  const hostile = fc.oneof(
+    fc.string(),
+    fc.webUrl(),
+    fc.constantFrom(
+      '//evil.example',
+      `${home}\\@evil.example`,
+      `${home}@evil.example`,
+      '/waybill/consolex',
+      'javascript:alert(1)',
+    ),
+  );
+  fc.assert(
+    fc.property(hostile, (next) => {
+      const to = afterLogin('/waybill/', next);
+      return new URL(to, 'http://here.example').origin === 'http://here.example' && to.startsWith(home);
+    }),
+  );
+  t.equal(afterLogin('/waybill/', `${home}x`), home);
+  t.equal(afterLogin('/waybill/', null), home);
+  t.end();
+});
+
+const formType = { 'content-type': 'application/x-www-form-urlencoded' };
+
+async function post(
+  api: Api,
+  path: string,
+  form: Record<string, string>,
+  headers: object = {},
+): Promise<Response> {
+  return fetch(`${api.origin}/${path}`, {
+    method: 'POST',
+    redirect: 'manual',
+    headers: { ...formType, ...headers },
+    body: new URLSearchParams(form),
+  });
+}
+
+async function logIn(api: Api, token: string): Promise<{ cookie: string; csrf: string; attributes: string }> {
+  const response = await post(api, 'console/login', { token });
+  const attributes = response.headers.get('set-cookie') ?? '';
+  const cookie = attributes.split(';')[0] ?? '';
+  const page = await (await fetch(`${api.origin}/console`, { headers: { cookie } })).text();
+  return { cookie, attributes, csrf: /name="csrf" value="([^"]+)"/.exec(page)?.[1] ?? '' };
+}
+
+t.test('the cookie is kept from scripts and other sites, and Secure behind TLS', async (t) => {
+  const api = await startApi(t, { http: { trustedProxies: ['loopback'], basePath: '/' } });
+  const { attributes } = await logIn(api, tokens.maps);
+  t.match(attributes, /HttpOnly/);
+  t.match(attributes, /SameSite=Strict/);
+  t.match(attributes, /Path=\//);
+  t.notMatch(attributes, /Secure/);
+  const tls = await post(api, 'console/login', { token: tokens.maps }, { 'x-forwarded-proto': 'https' });
+  t.match(tls.headers.get('set-cookie'), /Secure/);
+  const wrong = await post(api, 'console/login', { token: 'wrong' });
+  t.equal(wrong.status, 401);
+  t.equal(wrong.headers.get('set-cookie'), null);
+  t.equal((await post(api, 'console/login', { token: tokens.expired })).status, 401);
+  t.equal(
+    (await post(api, 'console/login', { token: tokens.maps }, { 'sec-fetch-site': 'cross-site' })).status,
+    403,
+  );
+});
+
+t.test('too many attempts are answered with 429 and Retry-After, even the right one', async (t) => {
+  const api = await startApi(t);
+  for (let attempt = 0; attempt < 10; attempt++)
+    t.equal((await post(api, 'console/login', { token: `wrong-${attempt}` })).status, 401);
+  const refused = await post(api, 'console/login', { token: tokens.maps });
+  t.equal(refused.status, 429);
+  t.ok(Number(refused.headers.get('retry-after')) > 0);
+});
+
+t.test('an action without the token of the session does nothing', async (t) => {
+  const api = await startApi(t);
+  const { cookie, csrf } = await logIn(api, tokens.admin);
+  const path = 'console/pipelines/maps/pause';
+  t.equal((await post(api, path, { csrf })).status, 401, 'nobody is logged in');
+  t.equal((await post(api, path, {}, { cookie })).status, 403);
+  t.equal((await post(api, path, { csrf: 'x'.repeat(csrf.length) }, { cookie })).status, 403);
+  t.equal((await post(api, path, { csrf }, { cookie, 'sec-fetch-site': 'cross-site' })).status, 403);
+  t.equal((await api.ports.queue.pauses()).size, 0);
+  const done = await post(api, path, { csrf, reason: 'for now' }, { cookie });
+  t.equal(done.status, 303);
+  t.match(await api.ports.queue.pauses(), new Map([['maps', { reason: 'for now' }]]));
+  t.equal((await post(api, 'console/pipelines/maps/resume', { csrf }, { cookie })).status, 303);
+  t.equal((await api.ports.queue.pauses()).size, 0);
+});
+
+t.test('a session ends with its token, and with the logout', async (t) => {
+  const api = await startApi(t);
+  const { cookie, csrf } = await logIn(api, tokens.maps);
+  const status = async (): Promise<number> =>
+    (await fetch(`${api.origin}/console`, { headers: { cookie }, redirect: 'manual' })).status;
+  t.equal(await status(), 200);
+  const [token] = api.ports.configured.get().tokens;
+  if (token === undefined) throw new TypeError('there are tokens');
+  const { hash } = token;
+  api.reconfigure((access) => ({ ...access, tokens: access.tokens.filter(({ id }) => id !== 'ci') }));
+  t.equal(await status(), 303, 'the token is gone');
+  api.reconfigure((access) => ({ ...access, tokens: [{ ...token, hash: Buffer.alloc(32, 7) }] }));
+  t.equal(await status(), 303, 'another value');
+  api.reconfigure((access) => ({ ...access, tokens: [{ ...token, hash, expiresAt: new Date(0) }] }));
+  t.equal(await status(), 303, 'expired');
+  api.reconfigure((access) => ({ ...access, tokens: [token] }));
+  t.equal(await status(), 200);
+  t.equal((await post(api, 'console/logout', { csrf }, { cookie })).status, 303);
+  t.equal(await status(), 303, 'a copy of the cookie is of no use');
+});
+
+t.test('a token sees its pipelines alone, on every page, by every action and in the events', async (t) => {
+  const api = await startApi(t);
+  const foreign = await api.ports.queue.reserve({ pipelineId: 'docs' });
+  const runId = 'docs.20261120T020434Z.k3f9q2ab7x';
+  await foreign.accept({ runId, pipelineId: 'docs', staged: null }, 'sha256:00' as never);
+  const { cookie, csrf } = await logIn(api, tokens.maps);
+  const get = (path: string): Promise<Response> =>
+    fetch(`${api.origin}/${path}`, { headers: { cookie, accept: 'text/html' }, redirect: 'manual' });
+  for (const path of ['console', 'console/runs'])
+    t.notMatch(await (await get(path)).text(), /docs\.2026|>files</, path);
+  const refused = [
+    `console/runs/${runId}`,
+    'console/runs?pipeline=docs',
+    'console/pipelines/docs',
+    'console/pipelines/docs/trends',
+    'console/pipelines/docs/upload',
+    'console/pipelines/files/plan',
+    'console/pipelines/docs/destinations/web',
+    'console/pipelines/docs/destinations/web/releases',
+    'console/events?pipeline=docs',
+    'console/admin',
+  ];
+  for (const path of refused) t.equal((await get(path)).status, 403, path);
+  const actions = [
+    `console/runs/${runId}/cancel`,
+    `console/runs/${runId}/rerun`,
+    'console/pipelines/files/start',
+    'console/pipelines/files/plan',
+    'console/pipelines/maps/pause',
+    'console/pipelines/docs/destinations/web/verify',
+    'console/pipelines/docs/destinations/web/releases/x/activate',
+    'console/admin/reload',
+    'console/admin/notifiers/hook/redeliver',
+  ];
+  for (const path of actions) t.equal((await post(api, path, { csrf }, { cookie })).status, 403, path);
+  const leave = new AbortController();
+  const events = await fetch(`${api.origin}/console/events`, { headers: { cookie }, signal: leave.signal });
+  const reader = (events.body as ReadableStream<Uint8Array>).getReader();
+  const first = Buffer.from((await reader.read()).value ?? []).toString();
+  t.match(first, /event: snapshot/);
+  t.notMatch(first, /docs\./);
+  await api.ports.queue.cancel(runId);
+  const own = await api.ports.queue.reserve({ pipelineId: 'maps' });
+  await own.accept({ runId: 'maps.1', pipelineId: 'maps', staged: null }, 'sha256:00' as never);
+  const next = Buffer.from((await reader.read()).value ?? []).toString();
+  t.match(next, /maps\.1/);
+  t.notMatch(next, /docs\./);
+  leave.abort();
+  await sleep(0);
+});
+
+t.test('a path that leads out of the destination is refused', async (t) => {
+  const api = await startApi(t);
+  const { cookie } = await logIn(api, tokens.maps);
+  for (const path of ['../etc', 'a/../../b', '/etc', 'a\\b', 'a/./b', '%2e%2e/x', 'a/\u0000'])
+    for (const page of ['web', 'web/releases']) {
+      const url = `${api.origin}/console/pipelines/maps/destinations/${page}?${new URLSearchParams({ path }).toString()}`;
+      const { status } = await fetch(url, { headers: { cookie } });
+      t.ok(path.startsWith('%') || status === 400, `${page} ${path}: ${status}`);
+    }
+});
+
+t.test('without the setting there is no console', async (t) => {
+  const api = await startApi(t, { console: null });
+  t.equal((await fetch(`${api.origin}/console`)).status, 404);
+  t.equal((await fetch(`${api.origin}/console/login`)).status, 404);
+});

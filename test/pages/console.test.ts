@@ -1,0 +1,205 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import type { Browser, BrowserContext, Page } from 'playwright-core';
+import t, { type Test } from 'tap';
+import { startChromium } from '../services/chromium.ts';
+import { logIn, startConsole, type ConsoleDaemon } from './console-daemon.ts';
+
+let browser: Browser;
+let daemon: ConsoleDaemon;
+t.setTimeout(300_000);
+t.before(async () => {
+  browser = await startChromium();
+  daemon = await startConsole(t);
+  await daemon.publish({ 'index.html': 'first' }, { created: '2026-11-20T01:02:03Z' });
+});
+t.teardown(() => browser.close());
+
+async function open(t: Test, options: Parameters<Browser['newContext']>[0] = {}): Promise<Page> {
+  const context: BrowserContext = await browser.newContext(options);
+  t.teardown(() => context.close());
+  const page = await context.newPage();
+  await logIn(page, daemon.base);
+  return page;
+}
+
+/** Presses Tab until the element of this name has the focus. */
+async function tabTo(page: Page, name: RegExp): Promise<void> {
+  for (let step = 0; step < 60; step++) {
+    await page.keyboard.press('Tab');
+    const focused = await page.evaluate(
+      'document.activeElement.getAttribute("aria-label") ?? document.activeElement.innerText ?? ""',
+    );
+    if (name.test(String(focused))) return;
+  }
+  throw new Error(`nothing named ${name.source} is reached by the keyboard`);
+}
+
+t.test('keyboard alone, from the login to a rerun', async (t) => {
+  const context = await browser.newContext();
+  t.teardown(() => context.close());
+  const page = await context.newPage();
+  await page.goto(`${daemon.base}console`);
+  // The field has the focus already.
+  await page.keyboard.type('the-token-of-the-operator-of-all');
+  await page.keyboard.press('Enter');
+  await page.waitForURL(`${daemon.base}console`);
+  await tabTo(page, /^maps$/);
+  await page.keyboard.press('Enter');
+  await page.waitForURL(/pipelines\/maps/);
+  await tabTo(page, /^maps\.\d/);
+  await page.keyboard.press('Enter');
+  await page.waitForURL(/console\/runs\//);
+  const before = page.url();
+  await tabTo(page, /^Run again$/);
+  await page.keyboard.press('Enter');
+  await page.waitForURL((url) => url.href !== before && url.searchParams.get('done') === 'rerun');
+  t.match(await page.getByRole('status').first().innerText(), /repeated/);
+});
+
+t.test('from a failed run on the overview to its reason and hint it is two clicks', async (t) => {
+  await daemon.start('blocked');
+  const page = await open(t);
+  await page.getByRole('link', { name: 'blocked' }).click();
+  await page.getByRole('link', { name: 'The last run failed' }).click();
+  const text = await page.locator('main').innerText();
+  t.match(text, /not managed by waybill/);
+  t.match(text, /What to do:[^]*look at what is there/);
+});
+
+t.test('a live run moves on the page within a second, and nothing jumps', async (t) => {
+  const page = await open(t, { viewport: { width: 1280, height: 900 } });
+  await page.goto(`${daemon.base}console/pipelines/maps`);
+  await page.evaluate(`
+    window.shifts = 0;
+    new PerformanceObserver((list) => {
+      for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.shifts += entry.value;
+    }).observe({ type: 'layout-shift', buffered: true });
+  `);
+  const runs = page.locator('#grid td.cell a');
+  const before = await runs.count();
+  const record = await daemon.publish({ 'index.html': 'live' }, { created: '2026-11-21T01:02:03Z' });
+  // It is seen soon: the time is of the browser, which waits for nothing else.
+  await page.locator(`#grid a[href$="${record.run_id}"]`).waitFor({ timeout: 5_000 });
+  t.equal(await runs.count(), before + 1);
+  await page.goto(`${daemon.base}console/runs/${record.run_id}`);
+  t.ok(Number(await page.evaluate('window.shifts ?? 0')) < 0.02);
+});
+
+t.test('a waiting run becomes a done one on its own page without a jump', async (t) => {
+  const page = await open(t, { viewport: { width: 1280, height: 900 } });
+  const held = await daemon.held(async () => daemon.accept({ 'index.html': 'held' }));
+  await page.goto(`${daemon.base}console/runs/${held.runId}`);
+  await page.evaluate(`
+    window.shifts = 0;
+    new PerformanceObserver((list) => {
+      for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.shifts += entry.value;
+    }).observe({ type: 'layout-shift', buffered: false });
+  `);
+  await held.letGo();
+  await page.locator('#head').getByText('succeeded').waitFor({ timeout: 10_000 });
+  t.ok(Number(await page.evaluate('window.shifts')) < 0.02, String(await page.evaluate('window.shifts')));
+});
+
+t.test('without script everything is there, and every action is a form', async (t) => {
+  const page = await open(t, { javaScriptEnabled: false });
+  await page.goto(`${daemon.base}console/pipelines/library`);
+  await page.getByRole('button', { name: 'Start a run' }).click();
+  await page.waitForURL(/done=started/);
+  await daemon.follow(new URL(page.url()).pathname.split('/').at(-1) ?? '');
+  await page.reload();
+  t.match(await page.locator('main').innerText(), /succeeded[^]*published new/);
+  await page.getByRole('button', { name: 'Run again' }).click();
+  await page.waitForURL(/done=rerun/);
+  await page.goto(`${daemon.base}console/pipelines/library/plan`);
+  await page.getByRole('button', { name: 'Make a plan' }).click();
+  t.match(await page.locator('main').innerText(), /shelf/);
+  await page.getByRole('button', { name: 'Run it as planned' }).click();
+  await page.waitForURL(/done=started/);
+  await page.goto(`${daemon.base}console/pipelines/maps/upload`);
+  const archive = await daemon.archive({ 'index.html': 'by a form' }, '2026-11-22T01:02:03Z');
+  const file = { name: 'bundle.tar', mimeType: 'application/x-tar', buffer: archive };
+  await page.getByLabel('A bundle as tar or tar.gz').setInputFiles(file);
+  await page.getByRole('button', { name: 'Only plan it' }).click();
+  t.match(await page.locator('main').innerText(), /What publishing it would do[^]*web/);
+  await page.getByLabel('A bundle as tar or tar.gz').setInputFiles(file);
+  await page.getByRole('button', { name: 'Upload' }).click();
+  await page.waitForURL(/done=uploaded/);
+  await daemon.follow(new URL(page.url()).pathname.split('/').at(-1) ?? '');
+  await page.goto(`${daemon.base}console/pipelines/maps/destinations/web`);
+  t.match(await page.locator('main').innerText(), /index\.html/);
+  await page.getByRole('button', { name: 'Verify the bytes' }).click();
+  t.match(await page.locator('main').innerText(), /clean/);
+  await page.goto(`${daemon.base}console/pipelines/maps/destinations/site/releases`);
+  await page
+    .getByRole('button', { name: /^Roll back to/ })
+    .first()
+    .click();
+  await page.waitForURL(/done=rolled_back/);
+  t.match(await page.locator('main').innerText(), /Rolled back: readers have this release now/);
+});
+
+/** A drop of a directory, as the browser hands it to the page. */
+async function dropDirectory(page: Page, files: Record<string, string>): Promise<void> {
+  await page.evaluate(
+    `((files) => {
+      const entryOf = (path, text) => ({
+        isDirectory: false, name: path, file: (done) => done(new File([text], path)),
+      });
+      const directory = {
+        isDirectory: true, name: 'bundle',
+        createReader: () => {
+          const batches = [Object.entries(files).map(([path, text]) => entryOf(path, text)), []];
+          return { readEntries: (done) => done(batches.shift()) };
+        },
+      };
+      const event = new Event('drop', { bubbles: true, cancelable: true });
+      Object.defineProperty(event, 'dataTransfer', { value: { items: [{ webkitGetAsEntry: () => directory }] } });
+      document.querySelector('#drop').dispatchEvent(event);
+    })(${JSON.stringify(files)})`,
+  );
+}
+
+t.test('a directory that is dropped ends published', async (t) => {
+  const page = await open(t);
+  await page.goto(`${daemon.base}console/pipelines/maps/upload`);
+  const manifest = { schema_version: 1, name: 'dropped', created: '2026-11-23T01:02:03Z', files: ['a.txt'] };
+  await dropDirectory(page, { 'a.txt': 'from a browser', 'manifest.json': JSON.stringify(manifest) });
+  await page.waitForURL(/done=uploaded/);
+  await page.locator('#head').getByText('succeeded').waitFor();
+  t.equal(readFileSync(path.join(daemon.root, 'public/web/dropped/a.txt'), 'utf8'), 'from a browser');
+});
+
+t.test('a directory without a manifest gets one', async (t) => {
+  const page = await open(t);
+  await page.goto(`${daemon.base}console/pipelines/maps/upload`);
+  await dropDirectory(page, { 'alone.txt': 'no manifest' });
+  await page.waitForURL(/done=uploaded/);
+  await page.locator('#head').getByText('succeeded').waitFor();
+  t.pass();
+});
+
+t.test('three mistakes of a bundle are shown, each at its place in the manifest', async (t) => {
+  const page = await open(t);
+  await page.goto(`${daemon.base}console/pipelines/maps/upload`);
+  const manifest = {
+    schema_version: 1,
+    created: '2026-11-23T01:02:03Z',
+    files: [
+      { path: 'a.txt', size: 5 },
+      { path: 'missing.txt' },
+      { path: 'b.txt', digest: `sha256:${'0'.repeat(64)}` },
+    ],
+  };
+  const files = { 'a.txt': 'wrong size', 'b.txt': 'b', 'manifest.json': JSON.stringify(manifest, null, 2) };
+  await dropDirectory(page, files);
+  const wrong = page.locator('.manifest .wrong');
+  await wrong.first().waitFor();
+  const lines = await wrong.allInnerTexts();
+  for (const name of ['a.txt', 'missing.txt', 'b.txt'])
+    t.ok(
+      lines.some((line) => line.includes(name)),
+      `${name}: ${lines.join(' | ')}`,
+    );
+  t.equal(await page.locator('#upload-findings .findings li').count(), 3);
+});
