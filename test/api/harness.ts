@@ -83,6 +83,8 @@ export interface ApiSettings {
   http?: Partial<ApiPorts['http']>;
   /** Null: there is no console. */
   console?: null;
+  /** Instead of those of this harness. */
+  ports?: Partial<ApiPorts>;
   stage?: StageUpload;
   draining?: boolean;
   maxUploadSize?: number;
@@ -297,6 +299,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
       weatherPulse: { isUp: () => settings.weatherIsUp ?? true },
     }),
   };
+  Object.assign(ports, settings.ports);
   // As in the daemon, which listens before it can answer.
   const entrance = newEntrance();
   const server = await listen(

@@ -113,7 +113,12 @@ export async function startConsole(t: Lifetime, queue = '{driver: memory}'): Pro
     start: async (pipelineId) => follow((await post(`${pipelineId}/runs`, operator)).run_id),
     held: async (work) => {
       await post('maps/pause', admin);
-      return { runId: await work(), letGo: async () => void (await post('maps/resume', admin)) };
+      return {
+        runId: await work(),
+        letGo: async () => {
+          await post('maps/resume', admin);
+        },
+      };
     },
   };
 }
