@@ -17,6 +17,7 @@ const benches: Record<string, () => Promise<boolean>> = {
   upload: async () => (await import('./upload.ts')).upload(),
   push: async () => (await import('./push.ts')).push(),
   subscribers: async () => (await import('./subscribers.ts')).followed(),
+  console: async () => (await import('./console.ts')).consolePages(),
   health: async () => (await import('./health.ts')).health(),
   soak: async () => (await import('./soak.ts')).soak(),
   'scene-map': async () => {
