@@ -16,22 +16,18 @@ import { startNpmRegistry } from './services/npm-registry.ts';
 
 const run = promisify(execFile);
 const token = 'a-token-of-this-test-alone';
-const place = t.testdir({ prefix: {}, 'c.yml': configuration() });
+const place = t.testdir({ prefix: {} });
 const prefix = path.join(place, 'prefix');
 const installed = path.join(prefix, 'node_modules', 'waybill');
 const tarball = packWaybill(place);
 const registry = await startNpmRegistry(t, tarball);
 
-function configuration(): string {
-  return `
-upload_tokens: [{ id: ci, value_env: TOKEN_CI, pipelines: [site] }]
-server: { http: { listen: "127.0.0.1:0" }, staging: { directory: ./staging } }
+/** What `waybill init` has written, with weather and scene maps, on a port that is free. */
+function completed(text: string): string {
+  return `${text
+    .replace('127.0.0.1:8080', '127.0.0.1:0')
+    .replace('index: true', 'index: true\n          scene_map_page: true')}
 databases: [{ name: embedded, driver: pglite, directory: ./database }]
-pipelines:
-  - id: site
-    source: { backend: http_upload }
-    destinations:
-      - { id: web, backend: local, path: ./web, outputs: { checksums: true, index: true, scene_map_page: true } }
 `;
 }
 
@@ -55,7 +51,7 @@ function leadsIn(file: string, target: string): boolean {
 const bin = path.join(prefix, 'node_modules', '.bin', 'waybill');
 const env = { PATH: process.env['PATH'] ?? '', HOME: place };
 const waybill = async (...args: string[]): Promise<string> =>
-  (await run(bin, args, { cwd: place, env: { ...env, WAYBILL_TOKEN: token, TOKEN_CI: token } })).stdout;
+  (await run(bin, args, { cwd: place, env: { ...env, WAYBILL_TOKEN: token } })).stdout;
 
 t.test('npm takes every package in the version that this one was tested with', async (t) => {
   await npm('install', 'waybill');
@@ -106,19 +102,23 @@ t.test('it has what its users need, and nothing else', async (t) => {
 
 t.test('it publishes, serves weather in three formats, and shows a scene map', async (t) => {
   t.match(await waybill('--version'), /^\d+\.\d+\.\d+/);
+  await waybill('init', 'uploads', '--out', 'c.yml');
+  const file = path.join(place, 'c.yml');
+  t.match(await waybill('config', 'check', '--config', 'c.yml'), 'valid');
+  writeFileSync(file, completed(readFileSync(file, 'utf8')));
   cpSync('test/fixtures/weather', path.join(place, 'records'), { recursive: true });
   await waybill('weather', 'feed', '--config', 'c.yml', '--create-tables', 'records');
-  const { url, process: daemon } = await startDaemon(t, place, { ...env, TOKEN_CI: token }, bin);
+  const { url, process: daemon } = await startDaemon(t, place, { ...env, WAYBILL_TOKEN: token }, bin);
   const site = path.join(place, 'site');
   mkdirSync(site);
   cpSync('examples/scene-maps/session-42.json', path.join(site, 'scene-map.json'));
   const files = [{ path: 'scene-map.json', kind: 'scene_map' }, { path: 'page.html' }];
   writeFileSync(path.join(site, 'manifest.json'), manifest(files, '2026-11-20T01:02:03Z', { name: 'n' }));
   writeFileSync(path.join(site, 'page.html'), '<p>page</p>');
-  await waybill('push', 'site', '--to', url, '--pipeline', 'site');
-  t.equal(readFileSync(path.join(place, 'web/n/page.html'), 'utf8'), '<p>page</p>');
-  t.match(readFileSync(path.join(place, 'web/n/index.html'), 'utf8'), /page\.html/);
-  t.match(readFileSync(path.join(place, 'web/n/scene-map.html'), 'utf8'), /<!doctype html>/i);
+  await waybill('push', 'site', '--to', url, '--pipeline', 'uploads');
+  t.equal(readFileSync(path.join(place, 'public/n/page.html'), 'utf8'), '<p>page</p>');
+  t.match(readFileSync(path.join(place, 'public/n/index.html'), 'utf8'), /page\.html/);
+  t.match(readFileSync(path.join(place, 'public/n/scene-map.html'), 'utf8'), /<!doctype html>/i);
   for (const [format, start] of [
     ['json', /^\{/],
     ['xml', /^<\?xml/],

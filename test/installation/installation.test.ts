@@ -4,7 +4,7 @@ import { copyFileSync, existsSync, readdirSync, readFileSync, writeFileSync } fr
 import { connect } from 'node:net';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { systemClock } from '../../src/core/clock.ts';
 import { packWaybill } from '../cli/packed.ts';
 import { certificatesOfRoot, makeCleanRoot } from '../services/clean-root.ts';
@@ -48,7 +48,8 @@ function asHere(block: string): string {
     .replaceAll(/https:\/\/((?:publish|www)\.example\.org)/g, `https://$1:${https}`);
 }
 
-async function paste(block: string): Promise<string> {
+/** Throws with all that was said if the block fails: those after it build on it. */
+async function paste(t: Test, block: string): Promise<string> {
   const trusted = existsSync(inRoot(authority)) ? authority : certificatesOfRoot;
   const env = {
     ...{
@@ -74,7 +75,7 @@ async function paste(block: string): Promise<string> {
       t.comment(chunk.toString().split('\n', 1)[0] ?? '');
     });
   const [code] = (await once(child, 'exit')) as [number];
-  t.equal(code, 0, `${block}\n${output}${logs()}`);
+  if (code !== 0) throw new Error(`exit code ${code} of\n${block}\n${output}${logs()}`);
   return output;
 }
 
@@ -104,10 +105,8 @@ t.test('from nothing to a published page over TLS, to another version, and to no
   await promisify(execFile)('chmod', ['755', inRoot('usr/local/sbin/systemctl')]);
   writeFileSync(inRoot('etc/hosts'), `127.0.0.1 localhost ${names.join(' ')}\n`);
   const before = namedWaybill();
-  const seen: string[] = [];
   for (const block of blocks) {
-    const output = await paste(block);
-    seen.push(output);
+    const output = await paste(t, block);
     if (block.includes('systemctl restart caddy')) await untilCaddyListens();
     if (block.includes('systemctl enable --now waybill')) t.match(output, '"status":"ok"');
     if (block.includes('waybill push')) t.match(output, '<h1>It works.</h1>');

@@ -1,10 +1,10 @@
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import type { Test } from 'tap';
+import { memoryDirectory } from '../support/memory-directory.ts';
 import { ensureInstalled, MissingService, pathOf } from './debian.ts';
 
 const run = promisify(execFile);
@@ -38,10 +38,10 @@ cat > /dev/null
  * is removed with the test. Only root may do that.
  */
 export async function makeCleanRoot(t: Pick<Test, 'teardown'>, release: 'trixie'): Promise<CleanRoot> {
-  await ensureInstalled('cleanRoot');
   if (process.getuid?.() !== 0) throw new MissingService('a clean root is for root alone to make');
-  const archive = await archiveOf(release);
-  const directory = mkdtempSync(path.join(tmpdir(), 'waybill-root-'));
+  const archive = await archiveOfRoot(release);
+  // In memory: dpkg waits for the disk after each file that it writes.
+  const directory = mkdtempSync(path.join(memoryDirectory(), 'waybill-root-'));
   t.teardown(() => rmSync(directory, { recursive: true, force: true, maxRetries: 10 }));
   await run('tar', ['-C', directory, '-xf', archive]);
   copyFileSync('/etc/resolv.conf', path.join(directory, 'etc/resolv.conf'));
@@ -60,7 +60,9 @@ export async function makeCleanRoot(t: Pick<Test, 'teardown'>, release: 'trixie'
   return { directory, through: ['nsenter', '--target', first, '--mount', '--pid', 'chroot', directory] };
 }
 
-async function archiveOf(release: string): Promise<string> {
+/** Its files, as an archive that is made when it is first asked for. */
+export async function archiveOfRoot(release: 'trixie'): Promise<string> {
+  await ensureInstalled('cleanRoot');
   const archive = path.join(cache, `${release}.tar`);
   if (existsSync(archive)) return archive;
   mkdirSync(cache, { recursive: true });

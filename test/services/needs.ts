@@ -7,6 +7,7 @@ import { readFileSync } from 'node:fs';
  * apt.
  */
 export const needs = {
+  buildah: { programs: ['buildah'], packages: ['buildah'] },
   caddy: { programs: ['caddy'], packages: ['caddy'] },
   // A browser without windows needs half as many packages as one with.
   chromium: { programs: ['chromium'], packages: ['chromium-headless-shell'] },
