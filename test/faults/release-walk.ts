@@ -22,7 +22,7 @@ import {
   siteOf,
   type ReleasesLook,
 } from './release-world.ts';
-import { contextWith, retrying, stateOf, testClock, type Files, type World } from './world.ts';
+import { contextWith, lookInto, retrying, stateOf, testClock, type Files, type World } from './world.ts';
 
 /**
  * Every fault at every storage operation of what is done with releases: after each, readers see the old
@@ -216,7 +216,7 @@ async function walk(
   const done = await scenario.work(withFaults(await world.open(), fault, log), ids).catch(() => false);
   const wrong: string[] = [];
   if (!log.fired) wrong.push('the fault never fired');
-  const between = await lookAtReleases(await world.open());
+  const between = await lookAtReleases(await lookInto(world));
   wrong.push(...between.wrong.map((what) => `after the fault, ${what}`));
   if (!scenario.between.includes(numberOf(between.current, ids)))
     wrong.push(`after the fault, ${String(numberOf(between.current, ids))} is current`);
@@ -230,7 +230,7 @@ async function walk(
     wrong.push(...differences(between, scenario, ids).map((what) => `it was said to be done: ${what}`));
   if (!(await scenario.work(retrying(await world.open(), 2), ids))) wrong.push('the rerun was refused');
   wrong.push(...(await missingInPlace(world, scenario)), ...(await wrongInPlace(world, scenario)));
-  return [...wrong, ...(await shortfalls(await world.open(), scenario, ids))];
+  return [...wrong, ...(await shortfalls(await lookInto(world), scenario, ids))];
 }
 
 async function missingInPlace(world: World, { inPlace }: ReleaseScenario): Promise<string[]> {
@@ -253,7 +253,7 @@ async function wrongInPlace(world: World, { endsInPlace }: ReleaseScenario): Pro
       wrong.push(`${name} is in place`);
   for (const [name, text] of Object.entries(endsInPlace))
     if (found.get(name) !== text) wrong.push(`${name} in place is ${String(found.get(name))}`);
-  const state = await stateOf(await world.open(), site);
+  const state = await stateOf(await lookInto(world), site);
   const recorded =
     state.kind === 'valid' ? state.catalog.outputs.map(({ path }) => path as string).sort() : [];
   if (recorded.join() !== Object.keys(endsInPlace).sort().join())

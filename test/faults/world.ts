@@ -39,6 +39,8 @@ import { memoryDirectory } from '../support/memory-directory.ts';
 export interface World {
   name: string;
   open(): Promise<Storage>;
+  /** The same, to be looked at and not changed, by the shortest way that there is: what is seen is the same. */
+  look?(): Promise<Storage>;
   /** Every file with its text, past the storage: what is seen of a world is not what is tested. */
   files(): Promise<ReadonlyMap<string, string>>;
   /** Another destination with the same files, without publishing them again. */
@@ -86,6 +88,11 @@ function memoryWorld(kind: Exclude<WorldKind, 'local'>, disk: MemoryDisk): World
   };
 }
 
+/** To be looked at and not changed. */
+export async function lookInto(world: World): Promise<Storage> {
+  return world.look?.() ?? world.open();
+}
+
 /** A world in a directory of this machine, whatever storage leads there. `another` makes an empty one. */
 export function directoryWorld(
   directory: string,
@@ -96,6 +103,7 @@ export function directoryWorld(
     name: 'local',
     directory,
     open,
+    look: async () => localStorage(directory, { readOnly: true }),
     files: async () => new Map(existsSync(directory) ? filesBelow(directory, '') : []),
     async fork() {
       const forked = another();
