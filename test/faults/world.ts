@@ -39,7 +39,7 @@ import { memoryDirectory } from '../support/memory-directory.ts';
 export interface World {
   name: string;
   open(): Promise<Storage>;
-  /** The same, to be looked at and not changed, by the shortest way that there is: what is seen is the same. */
+  /** The same, to be looked at and not changed, by the shortest way that there is. */
   look?(): Promise<Storage>;
   /** Every file with its text, past the storage: what is seen of a world is not what is tested. */
   files(): Promise<ReadonlyMap<string, string>>;
