@@ -6,6 +6,7 @@
  * configuration, and `others`. Everything else stays as it is: packages of node_modules, loaded when they are
  * needed, and the long-running programs, which `programs.mjs` bundles.
  */
+import { spawnSync } from 'node:child_process';
 import { chmodSync, copyFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { build, transform } from 'esbuild';
@@ -116,13 +117,22 @@ async function write(files, builtins) {
   const places = Object.entries(files).flatMap(([file, names]) =>
     [...names].map((name) => [`./${name}`, file]),
   );
-  const known = { placeOf: Object.fromEntries(places), builtins, v8OfBuild: process.versions.v8 };
+  const known = {
+    placeOf: Object.fromEntries(places),
+    builtins,
+    v8OfBuild: canPostpone() ? process.versions.v8 : null,
+  };
   for (const [file, names] of Object.entries(files)) {
     const parts = await Promise.all([...names].map(asFunction));
     const more = file === 'start' ? `...${JSON.stringify(known)},` : '';
     rmSync(`${directory}/${file}.cjs.${process.version}-${process.arch}.cache`, { force: true });
     writeFileSync(`${directory}/${file}.cjs`, `({${more}parts:{\n${parts.join(',\n')}\n}})`);
   }
+}
+
+/** Whether this V8 knows the flag that `start.cjs` sets: later ones have no such budget. */
+function canPostpone() {
+  return spawnSync(process.execPath, ['--interrupt-budget=4000000', '--version']).status === 0;
 }
 
 async function asFunction(name) {
