@@ -1,9 +1,8 @@
-import { execFile, spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFileSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, copyFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import path from 'node:path';
-import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../src/core/clock.ts';
 import { packWaybill } from '../cli/packed.ts';
@@ -102,7 +101,7 @@ async function untilCaddyListens(): Promise<void> {
 
 t.test('from nothing to a published page over TLS, to another version, and to nothing', async (t) => {
   copyFileSync('test/installation/systemctl.sh', inRoot('usr/local/sbin/systemctl'));
-  await promisify(execFile)('chmod', ['755', inRoot('usr/local/sbin/systemctl')]);
+  chmodSync(inRoot('usr/local/sbin/systemctl'), 0o755);
   writeFileSync(inRoot('etc/hosts'), `127.0.0.1 localhost ${names.join(' ')}\n`);
   const before = namedWaybill();
   for (const block of blocks) {
@@ -121,11 +120,11 @@ t.test('from nothing to a published page over TLS, to another version, and to no
   t.notMatch(readFileSync(inRoot('etc/passwd'), 'utf8'), 'waybill');
 });
 
-/** Files that are called after it, but for what npm keeps of all packages. */
+/** Files that are called after it, but for what npm keeps of all packages, and the log of the script. */
 function namedWaybill(): string[] {
-  return ['etc', 'usr', 'var', 'root', 'opt', 'srv'].flatMap((top) =>
-    readdirSync(inRoot(top), { recursive: true, encoding: 'utf8' })
-      .map((name) => path.join(top, name))
-      .filter((name) => name.includes('waybill') && !/^root\/\.npm|^var\/log\/waybill\.log$/.test(name)),
-  );
+  const args = [root.directory, '-xdev', '-name', '*waybill*', '-not', '-path', '*/.npm/*'];
+  const found = execFileSync('find', args, { encoding: 'utf8' }).trim().split('\n');
+  return found
+    .map((file) => path.relative(root.directory, file))
+    .filter((file) => !/^(?:$|var\/log\/)/.test(file));
 }
