@@ -9,17 +9,6 @@ import { tryReadableDirectory } from './try-directory.ts';
 /** Of a server that is up and near, with much to spare. */
 const answerWithinMs = 5_000;
 
-/** A Redis of the queue: reached, logged in to, and asked whether it keeps what it is given. */
-export async function tryQueue({ clock, secrets }: CoreContext, redisUrlEnv: string): Promise<string> {
-  const url = secrets.require(redisUrlEnv, 'server.queue');
-  const doubts: string[] = [];
-  const log = { ...silentLog, warn: (_: object, message: string) => void doubts.push(message) };
-  const { linkRedis } = await import('../../../../workers/bullmq/link.ts');
-  const link = await linkRedis({ url, urlEnv: redisUrlEnv, log, clock, withinMs: answerWithinMs });
-  link.close();
-  return ['reached, and logged in to', ...doubts].join('; ');
-}
-
 /** A weather database: opened and asked one question. An embedded one is opened by one process at a time. */
 export async function tryDatabase({ secrets }: CoreContext, database: DatabaseConfig): Promise<string> {
   if (database.driver === 'pglite') return tryReadableDirectory(database.directory);
