@@ -19,7 +19,7 @@ export const statusOf: Record<ErrorCode, number> = {
   reload_refused: 422,
   form_expired: 403,
   too_many_logins: 429,
-  unreachable: 503,
+  unreachable: 500,
   notifier_not_found: 404,
   redelivery_running: 409,
 
