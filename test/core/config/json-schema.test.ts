@@ -62,6 +62,7 @@ t.test('every setting is described to people, in the reference and in the comple
     'weather',
     'stale_after',
     'cors',
+    'console',
     'feed',
     'watch',
     'nws',
