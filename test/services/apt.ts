@@ -74,6 +74,16 @@ fi
 "$@"
 `;
 
+/** Where this machine gets Debian's packages from. Throws where its apt knows no place of Debian's. */
+export function debianMirror(): string {
+  const format = '$(ORIGIN) $(REPO_URI)';
+  const { stdout } = spawnSync('apt-get', ['indextargets', '--format', format], { encoding: 'utf8' });
+  const mirrors = stdout.split('\n').flatMap((line) => /^Debian (\S+\/debian\/?)$/.exec(line)?.[1] ?? []);
+  const [mirror] = mirrors;
+  if (mirror === undefined) throw new Error('apt of this machine knows no mirror of Debian');
+  return mirror;
+}
+
 interface Outcome {
   code: number | 'late';
   output: string;

@@ -15,6 +15,10 @@ export const needs = {
     programs: ['mmdebstrap', 'unshare', 'nsenter', 'chroot', 'tar'],
     packages: ['mmdebstrap', 'util-linux', 'coreutils', 'tar'],
   },
+  dropbear: {
+    programs: ['dropbear', 'dropbearkey'],
+    packages: ['dropbear-bin', 'openssh-sftp-server'],
+  },
   curl: { programs: ['curl'], packages: ['curl'] },
   fish: { programs: ['fish'], packages: ['fish'] },
   kubectl: { programs: ['kubectl'], packages: ['kubernetes-client'] },

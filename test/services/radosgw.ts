@@ -91,10 +91,17 @@ function using(t: Ending, { port, endpoint, user }: RadosgwAccess): Radosgw {
  * Starts a server, to be restarted at will, and ends it with the test; what is not installed is installed.
  *
  * @param within the directory in which it has its own
+ * @param through what its programs are started through, if not those of this machine are; it is given that
+ *   directory
  */
-export async function startOwnRadosgw(t: Ending, within = memoryDirectory()): Promise<OwnRadosgw> {
-  await ensureInstalled('radosgw');
+export async function startOwnRadosgw(
+  t: Ending,
+  within = memoryDirectory(),
+  through?: (directory: string) => string[],
+): Promise<OwnRadosgw> {
+  if (through === undefined) await ensureInstalled('radosgw');
   const directory = mkdtempSync(path.join(within, 'waybill-radosgw-'));
+  const before = through?.(directory) ?? [];
   const children: ChildProcess[] = [];
   const endAll = (): void => children.forEach((child) => void child.kill('SIGKILL'));
   process.once('exit', endAll);
@@ -106,11 +113,14 @@ export async function startOwnRadosgw(t: Ending, within = memoryDirectory()): Pr
 
   const conf = path.join(directory, 'ceph.conf');
   const env = { ...process.env, CEPH_CONF: conf };
-  const call = async (program: string, ...args: string[]): Promise<string> =>
-    (await run(program, args, { env, maxBuffer: 1 << 26 })).stdout;
+  const call = async (...command: string[]): Promise<string> => {
+    const [program = '', ...args] = [...before, ...command];
+    return (await run(program, args, { env, maxBuffer: 1 << 26 })).stdout;
+  };
   const start = (program: string, ...args: string[]): ChildProcess => {
     const log = openSync(path.join(directory, 'output.log'), 'a');
-    const child = spawn(program, ['-f', ...args], { env, stdio: ['ignore', log, log] });
+    const [first = '', ...others] = [...before, program, '-f', ...args];
+    const child = spawn(first, others, { env, stdio: ['ignore', log, log] });
     closeSync(log);
     children.push(child);
     return child;
@@ -174,7 +184,7 @@ async function layOut(
   port: number,
   monPort: number,
   monPort2: number,
-  call: (program: string, ...args: string[]) => Promise<string>,
+  call: (...command: string[]) => Promise<string>,
 ): Promise<void> {
   for (const name of ['mon', 'osd', 'rgw', 'run', 'log']) mkdirSync(path.join(directory, name));
   writeFileSync(path.join(directory, 'keyring'), '');

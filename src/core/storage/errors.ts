@@ -40,7 +40,7 @@ export function noLinks(storage: Labelled, cause?: unknown): WaybillError {
   return new WaybillError(
     'storage_permanent',
     `${storage.label}: symbolic links cannot be replaced there in one step`,
-    { cause },
+    { hint: 'releases need that: set layout: in_place for this destination', cause },
   );
 }
 

@@ -40,7 +40,11 @@ export function answerOf(error: unknown): number | null {
  */
 export function isAbsent(error: unknown): boolean {
   const answer = answerOf(error);
-  return answer === code.noSuchFile || answer === code.noSuchPath || answer === code.notADirectory;
+  if (answer === code.noSuchFile || answer === code.noSuchPath || answer === code.notADirectory) return true;
+  // Version 3 has no code for it, and ProFTPD says it in words.
+  return (
+    answer === code.generalFailure && error instanceof Error && /\bnot a directory$/i.test(error.message)
+  );
 }
 
 /** Whether the server may mean that the name is taken: version 3 only knows "failure". Pure. */

@@ -9,14 +9,21 @@ import type { SftpRoot } from './root.ts';
  */
 export type HardLink = (from: Key, to: Key) => Promise<boolean>;
 
-export function sftpHardLinks({ at, ask }: SftpRoot, directories: SftpDirectories): HardLink {
+export function sftpHardLinks(root: SftpRoot, directories: SftpDirectories): HardLink {
+  const { at, ask } = root;
   let hasLinks = true;
+  /** Some servers (rclone) say that they have made one, and have not: the first is looked for. */
+  let isProven = false;
+  // It may be another server by then.
+  root.onReconnect(() => ([hasLinks, isProven] = [true, false]));
   return async (from, to) => {
     if (!hasLinks) return false;
     await directories.create(parentOf(to));
     try {
       await ask((sftp, done) => sftp.ext_openssh_hardlink(at(from), at(to), done));
-      return true;
+      isProven ||= (await root.lstat(to)) !== undefined;
+      hasLinks = isProven;
+      return isProven;
     } catch (error) {
       if (error instanceof ConnectionLost) throw error;
       // A server that does not offer the extension is not even asked, so there is no answer then.

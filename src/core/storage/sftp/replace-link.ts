@@ -79,6 +79,9 @@ export function sftpLinker(root: SftpRoot, directories: SftpDirectories, names: 
       isSwapped ??= findOut(scratch);
       isSwapped.catch(() => (isSwapped = undefined));
       await ((await isSwapped) ? symlink(at(scratch), target) : symlink(target, at(scratch)));
+      // ProFTPD makes targets absolute, and then follows the link where it is asked about it.
+      const made = await ask<string>((sftp, done) => sftp.readlink(at(scratch), done));
+      if (made !== target) throw noLinks(root, new Error(`the server made a link to "${made}"`));
     } catch (error) {
       throw isUnsupported(error) && !(error instanceof WaybillError) ? noLinks(root, error) : error;
     }

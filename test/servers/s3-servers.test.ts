@@ -1,0 +1,83 @@
+import t, { type Test } from 'tap';
+import { systemClock } from '../../src/core/clock.ts';
+import { silentLog } from '../../src/core/log.ts';
+import { bytesBody } from '../../src/core/storage/body.ts';
+import { listedKey } from '../../src/core/storage/key.ts';
+import { s3Storage } from '../../src/core/storage/s3/driver.ts';
+import { storageContract } from '../contract/storage.ts';
+import type { ForeignS3, StartS3 } from '../services/foreign/foreign-s3.ts';
+import { startMoto } from '../services/foreign/moto.ts';
+import { startNewerRadosgw } from '../services/foreign/newer-radosgw.ts';
+import { startS3rver } from '../services/foreign/s3rver.ts';
+import { startSwift } from '../services/foreign/swift.ts';
+import { locationOf, secretsOf } from '../services/radosgw.ts';
+import { recordMatrix } from '../support/matrix.ts';
+import { cells, publicationRefused, publishThere } from './shared.ts';
+
+/** S3 servers of other makes: what each can do, that it is found out, and that publishing there holds. */
+
+const servers: StartS3[] = [startNewerRadosgw, startSwift, startMoto];
+let prefixes = 0;
+
+await Promise.all(
+  servers.map(async (start) => {
+    const server = await start(t);
+    await t.test(server.make, async (t) => {
+      const at = `backend: s3, bucket: ${server.bucket}, prefix: live/, endpoint: "${server.endpoint}", access_key_id_env: KEY, secret_access_key_env: SECRET`;
+      const env = { KEY: server.user.accessKeyId, SECRET: server.user.secretAccessKey };
+      const found = await publishThere(t, {
+        settings: at,
+        env,
+        stranger: { settings: at, env: { ...env, SECRET: 'not-the-secret-0123456789' } },
+      });
+      await t.test('the storage contract', async (t) => contract(t, server));
+      recordMatrix(t, 's3-servers', {
+        subject: server.make,
+        version: server.version,
+        found: cells(t, found, []),
+      });
+    });
+  }),
+);
+
+async function contract(t: Test, server: ForeignS3): Promise<void> {
+  const options = { clock: systemClock, log: silentLog, secrets: secretsOf(server.user), pageSize: 90 };
+  await storageContract(
+    t,
+    async () => {
+      prefixes += 1;
+      const location = locationOf(server.endpoint, server.bucket, `contract-${prefixes}/`);
+      return { open: async () => s3Storage(location, options), page: 90 };
+    },
+    { variantOf: server.make },
+  );
+}
+
+t.test(
+  's3rver, which fails to list a page of several keys, is refused, and nothing is published',
+  async (t) => {
+    const server = await startS3rver(t);
+    const { endpoint, bucket, user } = server;
+    const settings = `backend: s3, bucket: ${bucket}, prefix: live/, endpoint: "${endpoint}", access_key_id_env: KEY, secret_access_key_env: SECRET`;
+    const env = { KEY: user.accessKeyId, SECRET: user.secretAccessKey };
+    const secrets = secretsOf(user);
+    const storage = await s3Storage(locationOf(endpoint, bucket, 'live/'), {
+      clock: systemClock,
+      log: silentLog,
+      secrets,
+    });
+    for (const name of ['a', 'b']) await storage.write(listedKey(name), bytesBody(name), { mode: 'replace' });
+    const { status, said } = await publicationRefused(t, { settings, env });
+    t.equal(status, 1);
+    t.match(said, /InternalError, status 500/, 'what the server answers is told');
+    const left: string[] = [];
+    for (const name of ['a', 'b', 'readme.txt', 'manifest.json', '.publisher.json'])
+      if ((await storage.stat(listedKey(name))) !== undefined) left.push(name);
+    t.same(left, ['a', 'b'], 'nothing came to what was there');
+    recordMatrix(t, 's3-servers', {
+      subject: server.make,
+      version: server.version,
+      found: { 'publish, verify, prune': t.passing() ? 'refused' : 'no' },
+    });
+  },
+);

@@ -1,0 +1,50 @@
+import { execFile } from 'node:child_process';
+import { mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import type { Test } from 'tap';
+import { makeKeys, type SftpServer } from '../sshd.ts';
+
+/** An SFTP server of some make, that serves a directory of this machine. */
+export interface ForeignSftp extends Pick<
+  SftpServer,
+  'host' | 'port' | 'user' | 'clientKeyFile' | 'knownHostsFile'
+> {
+  make: string;
+  version: string;
+  /** A key that it does not know. */
+  strangerKeyFile: string;
+  /** Scenarios of the storage contract that do not hold there. */
+  lacks: readonly string[];
+  /** Requests that it bears at a time. */
+  maxRequests: number;
+  /** The directory as it is here, empty at first. */
+  root: string;
+  /** The same, as clients have to name it. */
+  seenAs: string;
+}
+
+export type StartSftp = (t: Pick<Test, 'teardown'>) => Promise<ForeignSftp>;
+
+export interface Keys extends Awaited<ReturnType<typeof makeKeys>> {
+  directory: string;
+  authorizedKeysFile: string;
+  strangerKeyFile: string;
+  at: (name: string) => string;
+}
+
+/** A directory for a server, with keys of its one client. */
+export async function placeOf(make: string): Promise<Keys> {
+  const directory = mkdtempSync(path.join(tmpdir(), `waybill-${make}-`));
+  const keys = await makeKeys(directory);
+  const at = (name: string): string => path.join(directory, name);
+  const strangerKeyFile = await rsaKey(at('stranger_rsa'));
+  return { ...keys, directory, authorizedKeysFile: at('authorized_keys'), strangerKeyFile, at };
+}
+
+/** A key of the client of a kind that servers read without further packages. */
+export async function rsaKey(file: string): Promise<string> {
+  await promisify(execFile)('ssh-keygen', ['-q', '-t', 'rsa', '-b', '2048', '-N', '', '-f', file]);
+  return file;
+}

@@ -1,0 +1,20 @@
+import { memoryDirectory } from '../../support/memory-directory.ts';
+import { startOwnRadosgw } from '../radosgw.ts';
+import { firstLineOf, type StartS3 } from './foreign-s3.ts';
+import { newerDebian } from './newer-debian.ts';
+
+/** Ceph's gateway, of a release four years newer than that of Debian 12. */
+export const startNewerRadosgw: StartS3 = async (t) => {
+  const { through } = await newerDebian();
+  const within = memoryDirectory();
+  const server = await startOwnRadosgw(t, within, through);
+  const told = await firstLineOf([...through(within), 'radosgw', '--version']);
+  const [, version = ''] = /version (\d+\.\d+)/.exec(told) ?? [];
+  return {
+    make: 'Ceph radosgw',
+    version,
+    endpoint: server.endpoint,
+    user: server.user,
+    bucket: await server.newBucket(),
+  };
+};

@@ -1,0 +1,37 @@
+import { ensureInstalled } from '../debian.ts';
+import { freePort } from '../free-port.ts';
+import { firstLineOf } from './foreign-s3.ts';
+import { placeOf, type StartSftp } from './foreign-sftp.ts';
+import { startServer } from './server-process.ts';
+
+/** `rclone serve sftp`, of a directory of this machine. */
+export const startRcloneSftp: StartSftp = async (t) => {
+  await ensureInstalled('rclone');
+  const place = await placeOf('rclone');
+  const port = await freePort();
+  const options = ['--config', '', '--addr', `127.0.0.1:${port}`, '--vfs-cache-mode', 'writes'];
+  const keys = ['--authorized-keys', place.authorizedKeysFile, '--key', place.at('host_key')];
+  const cache = ['--cache-dir', place.at('cache')];
+  await startServer(t, ['rclone', 'serve', 'sftp', place.root, ...options, ...keys, ...cache], {
+    port,
+    directory: place.directory,
+  });
+  const [, version = ''] = /v(\d+\.\d+)/.exec(await firstLineOf(['rclone', '--version'])) ?? [];
+  const { root, clientKeyFile, knownHostsFile } = place;
+  return {
+    make: 'rclone serve sftp',
+    version,
+    ...{ host: '127.0.0.1', port, user: 'publisher', root, seenAs: '/', clientKeyFile, knownHostsFile },
+    // With more, files that are renamed one after another get lost.
+    lacks: [
+      // It looks for the new name, and then renames.
+      'exclusive creation is won once by twenty contenders',
+      // It says that it made a link, and has not; publishing releases there is refused.
+      'a link is made, read, replaced and removed, and what it leads to stays',
+      'a link replaces nothing else than a link',
+      'whoever reads a link while it is replaced sees a whole target',
+    ],
+    maxRequests: 1,
+    strangerKeyFile: place.strangerKeyFile,
+  };
+};
