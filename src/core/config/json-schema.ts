@@ -32,6 +32,7 @@ export function configJsonSchema(): JsonSchema {
   );
   return {
     $schema: 'http://json-schema.org/draft-07/schema#',
+    $id: 'urn:waybill:config',
     title: 'waybill configuration',
     ...(mend(converted) as JsonSchema),
   };
@@ -60,9 +61,37 @@ function mend(node: unknown): unknown {
       mended[key] =
         key === 'default' || key === 'examples' || key === 'enum' || key === 'const' ? value : mend(value);
   }
+  const message = messageOf(mended['title']);
+  // VS Code and yaml-language-server say it in place of the pattern, which explains nothing.
+  if (message !== undefined && 'pattern' in mended) mended['patternErrorMessage'] = message;
   return mended;
 }
 
+/** Of a title such as `duration, 1s to 24h`. */
+function messageOf(title: unknown): string | undefined {
+  if (typeof title !== 'string') return undefined;
+  const [kind = '', bounds] = title.split(', ');
+  const message = messages[kind];
+  return message === undefined || bounds === undefined ? message : `${message}; here from ${bounds}`;
+}
+
+/** What a text of each kind looks like, by its title: for people whose text does not match the pattern. */
+const messages: Readonly<Record<string, string>> = {
+  duration: 'expected a duration: a whole number with a unit, such as 500ms, 30s, 15m, 24h or 7d',
+  size: 'expected a size such as 512MiB, 2GB or 10KiB, or a whole number of bytes',
+  'number or share': 'expected a whole number, or a share such as 20%',
+  id: 'expected an id of at most 64 lower-case letters, digits, _ and -, beginning with a letter or digit',
+  'variable name':
+    'expected the name of an environment variable (letters, digits, _), never the secret itself',
+  path: 'expected the path of a file or directory, on one line',
+  'remote path': 'expected a path on the server, on one line',
+  prefix: 'expected the beginning of keys, on one line',
+  URL: 'expected an absolute URL, on one line',
+  'URL path': 'expected a path such as /waybill/',
+  host: 'expected the name or address of a host, without a port',
+  'host:port': 'expected host:port such as 127.0.0.1:8080 or [::1]:8080',
+  text: 'expected text on one line, without control characters',
+};
 /** `.default()` of a map means "the defaults of its keys", which JSON Schema has no word for. */
 function isDeepDefault(value: unknown): boolean {
   return typeof value === 'object' && value !== null && 'special' in value;

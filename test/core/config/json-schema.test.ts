@@ -7,7 +7,13 @@ import { configJsonSchema, type JsonSchema } from '../../../src/core/config/json
 import { findingsOf, parse, withDestination, withHttp } from './parse.ts';
 
 const schema = configJsonSchema();
-const validate = new Ajv({ strict: true, allErrors: true }).compile(schema);
+const validate = new Ajv({
+  strict: true,
+  allErrors: true,
+  verbose: true,
+  // Of editors, who show it in place of the pattern.
+  keywords: ['patternErrorMessage'],
+}).compile(schema);
 const accepts = (text: string): boolean => validate(parseYaml(text));
 
 /** Every setting's schema, by its name. */
@@ -22,6 +28,27 @@ function* settings(node: unknown): Generator<[name: string, schema: JsonSchema]>
 
 t.test('the schema in the repository is up to date', async (t) => {
   t.same(JSON.parse(readFileSync('schemas/config.schema.json', 'utf8')), schema, 'run "npm run generate"');
+});
+
+t.test('an editor says what a value looks like, and not the pattern that it does not match', async (t) => {
+  const said = (text: string): unknown[] => {
+    validate(parseYaml(text));
+    return (validate.errors ?? [])
+      .filter(({ keyword }) => keyword === 'pattern')
+      .map(({ parentSchema }) => (parentSchema as JsonSchema)['patternErrorMessage']);
+  };
+  t.match(said(withHttp('upload_timeout: 30x')), [
+    /whole number with a unit, such as 500ms.*; here from 1s to/,
+  ]);
+  t.match(said('pipelines: [{id: Maps}]'), [/lower-case letters/]);
+  for (const [name, { pattern, title, patternErrorMessage }] of settings(schema))
+    if (
+      pattern !== undefined &&
+      typeof title === 'string' &&
+      /^(duration|size|id|path|variable name)/.test(title)
+    )
+      t.type(patternErrorMessage, 'string', name);
+  t.equal(schema['$id'], 'urn:waybill:config');
 });
 
 t.test('the reference in the documentation is up to date', async (t) => {
