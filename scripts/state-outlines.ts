@@ -20,7 +20,7 @@ const codes: Readonly<Record<string, string>> = {
   ...{ '54': 'WV', '55': 'WI', '56': 'WY' },
 };
 
-/** In pixels of the map: steps of a coordinate, and what is too near to the point before to be told from it. */
+/** In pixels of the map: steps of a coordinate, and what is too near to the point before to be another. */
 const coarse = { step: 1, least: 1.5 };
 const fine = { step: 0.1, least: 0.2 };
 

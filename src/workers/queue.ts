@@ -21,8 +21,8 @@ import type { Triggers } from './trigger.ts';
  *
  * Every call but `untilFinished`, `watch`, `drain` and `close` throws `queue_unavailable` while the server
  * behind the queue is away; over several servers, each call about a pipeline or run whose server is away, and
- * what tells of all pipelines leaves out those. `accept` throws that and `insufficient_storage` while the disk
- * of the queue keeps nothing.
+ * what tells of all pipelines leaves out those. `accept` throws that and `insufficient_storage` while the
+ * disk of the queue keeps nothing.
  */
 export interface JobQueue {
   /**

@@ -21,7 +21,10 @@ export const diskCallNames = Object.keys(calls) as DiskCallName[];
 
 /** A disk whose calls are made by `ask`. */
 export function diskOf(ask: (name: DiskCallName, args: readonly unknown[]) => Promise<unknown>): Disk {
-  const entries = diskCallNames.map((name) => [name, (...args: unknown[]) => ask(name, args)]);
+  const entries = diskCallNames.map((name): [string, unknown] => [
+    name,
+    (...args: unknown[]) => ask(name, args),
+  ]);
   return Object.fromEntries(entries) as unknown as Disk;
 }
 

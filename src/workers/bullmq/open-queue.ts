@@ -34,7 +34,9 @@ function severalCheck(queue: Pick<ShardedQueue, 'away'>, count: number): HealthC
     name: 'queue',
     silent: 'queue_unavailable',
     remedy,
-    prove: async () => void (await queue.away()),
+    prove: async () => {
+      await queue.away();
+    },
     lacking: async () => {
       const away = await queue.away();
       if (away.length === 0) return null;

@@ -42,8 +42,8 @@ const diskThread = new URL(
  * is away) stops nobody but those who need it. Some calls are under way at a time, and those that come
  * meanwhile are the next. If one has taken longer than `patienceMs`, all that wait are refused with
  * `staging_unavailable`, and so is whoever comes, until the disk answers again. What was under way may be
- * done then all the same. Removals are done in any case: while the disk does not answer they resolve at once. A
- * thread that breaks is replaced.
+ * done then all the same. Removals are done in any case: while the disk does not answer they resolve at once.
+ * A thread that breaks is replaced.
  */
 export function openDisk(options: DiskOptions): OpenedDisk {
   const thread = new DiskThread(options);

@@ -36,9 +36,9 @@ export interface Applied {
  * 3. Stage: write and verify every output that is not kept, if the storage can rename.
  * 4. Save: keep every file that will be replaced or removed, so that it can be put back.
  * 5. Fence: make sure that the lease is still ours. Then rename the staged files and new directories into
- *    place (or write them in place if the storage cannot rename), assets before pages, and remove what the plan
- *    omits. If a directory becomes a file, or a file a directory, what is in the way is removed first: by then,
- *    everything that replaces it is staged.
+ *    place (or write them in place if the storage cannot rename), assets before pages, and remove what the
+ *    plan omits. If a directory becomes a file, or a file a directory, what is in the way is removed first:
+ *    by then, everything that replaces it is staged.
  * 6. Commit: write the state with the records of what was written and kept, and without the intent. If the
  *    last output of the bundle path was unpublished, the state is removed instead.
  *

@@ -99,7 +99,7 @@ export function localNames(
     await makeDurable(files, names);
   }
 
-  /** Whether a directory is one of these trees or lies below one; then adds it and those between to `names`. */
+  /** Whether a directory is one of these trees or lies below one; then adds it and those between. */
   function namesLeadingTo(directory: string, trees: ReadonlySet<string>, names: Set<string>): boolean {
     if (names.has(directory)) return true;
     const isTop = trees.has(directory);

@@ -38,7 +38,8 @@ export function openLate<T>(
   const first = (async (): Promise<void> => {
     for (;;)
       try {
-        return await attempt();
+        await attempt();
+        return;
       } catch (error) {
         const isPassing = hasCode(error, 'queue_unavailable') && !stopping.signal.aborted;
         if (!isPassing || clock.monotonic() - begun >= patienceMs) throw error;
@@ -58,8 +59,11 @@ export function openLate<T>(
     }
     let told = '';
     while (!stopping.signal.aborted && opened === null) {
-      await clock.sleep(pauseMs, stopping.signal).catch(() => undefined);
-      if (stopping.signal.aborted) return;
+      const isTime = await clock.sleep(pauseMs, stopping.signal).then(
+        () => true,
+        () => false,
+      );
+      if (!isTime) return;
       await attempt().then(
         () => log.info({ redis: what }, 'this redis answers now'),
         (error: unknown) => {

@@ -44,13 +44,14 @@ export async function shardedQueue(options: ShardedQueueOptions): Promise<Sharde
   const { clock, log, redis, told } = options;
   const names = [...redis.urls.keys()];
   const slots = runSlots(options.maxConcurrency);
-  let opened: Shards | undefined;
+  /** Empty until all are open. */
+  const late: { shards?: Shards } = {};
   const shards = (): Shards => {
-    if (opened === undefined) throw away(names);
-    return opened;
+    if (late.shards === undefined) throw away(names);
+    return late.shards;
   };
   const mayBegin = clearance(shards);
-  opened = await openShards({
+  const opened = await openShards({
     clock,
     log,
     names,
@@ -68,11 +69,12 @@ export async function shardedQueue(options: ShardedQueueOptions): Promise<Sharde
       });
     },
   });
-  const open = opened;
-  await movePauses(open);
+  late.shards = opened;
+  await movePauses(opened);
   // One that answers later may know of others.
-  open.onOpen(
-    () => void movePauses(open).catch((error: unknown) => log.error({ err: error }, 'a pause was not moved')),
+  opened.onOpen(
+    () =>
+      void movePauses(opened).catch((error: unknown) => log.error({ err: error }, 'a pause was not moved')),
   );
   return queueOver(opened, clock);
 }

@@ -132,8 +132,8 @@ t.test('a Redis that is away stops its own pipelines, also from the start on', a
   await queue.start(async () => runResult('ok'));
   const kept = await submit(queue, at(1));
   await until(async () => (await queue.find(kept.run_id))?.finished_at != null);
-  await servers[1]!.stop('SIGKILL');
-  t.teardown(() => servers[1]!.start().catch(() => undefined));
+  await servers[1].stop('SIGKILL');
+  t.teardown(() => servers[1].start().catch(() => undefined));
   const unavailable = { code: 'queue_unavailable' };
   for (const one of [queue, await open(t)]) {
     if (one !== queue) await one.start(async () => runResult('ok'));
@@ -157,7 +157,7 @@ t.test('a Redis that is away stops its own pipelines, also from the start on', a
     );
     t.match(await one.depth(), { queued: 0 });
   }
-  await servers[1]!.start();
+  await servers[1].start();
   await until(async () => (await queue.away()).length === 0);
   t.match(await queue.find(kept.run_id), { status: 'succeeded' });
   const { run_id: again } = await submit(queue, at(1));
@@ -227,7 +227,7 @@ t.test(
       outcome: 'known',
     });
     await t.rejects(queue.rerun(ended.run_id, newRunId(moved, new Date())), { code: 'bundle_gone' });
-    t.match(await servers[2]!.cli('HGET', `sharded-${opened}:cleared`, moved), names[from]);
+    t.match(await servers[2].cli('HGET', `sharded-${opened}:cleared`, moved), names[from]);
     t.match(await queue.rerun(all[3] as string, newRunId(moved, new Date())), { replayed: false });
   },
 );
