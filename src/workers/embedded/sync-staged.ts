@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs';
 import path from 'node:path';
 import { setImmediate as breathe } from 'node:timers/promises';
-import { makeDurable, syncDirectories } from '../../core/storage/local/sync.ts';
+import { makeDurable } from '../../core/storage/local/sync.ts';
 import { uploadDirectoryOf } from '../staged-directories.ts';
 
 /** After so many uploads the event loop gets its turn. */
@@ -40,6 +40,5 @@ async function syncAll(staging: string, uploads: readonly string[]): Promise<voi
     for (const entry of readdirSync(upload, { recursive: true, withFileTypes: true }))
       (entry.isDirectory() ? directories : files).push(path.join(entry.parentPath, entry.name));
   }
-  await makeDurable(files);
-  await syncDirectories(directories);
+  await makeDurable(files, directories);
 }

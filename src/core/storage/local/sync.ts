@@ -4,11 +4,12 @@ import { promisify } from 'node:util';
 import { isMainThread } from 'node:worker_threads';
 import pMap from 'p-map';
 import { errnoOf } from './errors.ts';
+import { syncFileSystem } from './file-system-sync.ts';
 import { slowCallDetector } from './slow-call-detector.ts';
 
 /**
- * From this many files on, one `syncfs` of their file system (`sync --file-system` of coreutils, as Node.js
- * has no such call) replaces an fsync per file: on ext4, 5,000 files of 8 KiB take some 60 ms instead of 800.
+ * From this many files on, one `syncfs` of their file system replaces an fsync per file: on ext4, 5,000 files
+ * of 8 KiB take some 60 ms instead of 800.
  */
 const manyFiles = 32;
 const syncsAtOnce = 4;
@@ -34,19 +35,6 @@ export async function makeDurable(
 /** Makes the names in these directories durable. Throws system errors as Node.js reports them. */
 export async function syncDirectories(directories: Iterable<string>): Promise<void> {
   await makeDurable([], directories);
-}
-
-/**
- * False if the program is missing or fails. The caller then syncs each file, which reports real I/O errors.
- */
-async function syncFileSystem(directory: string): Promise<boolean> {
-  if (process.platform !== 'linux') return false;
-  // Loading it takes longer than most commands that sync one file, or none.
-  const { execFile } = await import('node:child_process');
-  return promisify(execFile)('sync', ['--file-system', directory]).then(
-    () => true,
-    () => false,
-  );
 }
 
 async function syncFile(file: string): Promise<void> {
