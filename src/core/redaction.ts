@@ -1,3 +1,5 @@
+import { escapeRegExp } from './escape-reg-exp.ts';
+
 /** Keeps known secrets out of text that is logged or shown, whatever error or library put them there. */
 export interface Redaction {
   /** Values shorter than six characters are ignored. */
@@ -44,8 +46,4 @@ function decodeOrKeep(text: string): string {
   } catch {
     return text;
   }
-}
-
-function escapeRegExp(text: string): string {
-  return text.replaceAll(/[\\^$.*+?()[\]{}|/-]/g, '\\$&');
 }

@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer';
-import { parseDigest } from '../../digest.ts';
+import type { Digest } from '../../digest.ts';
+import { escapeRegExp } from '../../escape-reg-exp.ts';
 import { isPlainPath } from '../../paths.ts';
 import type { OutputRecord } from '../catalog.ts';
 import { Malformed } from '../parse-fields.ts';
@@ -7,20 +8,21 @@ import { recordParser, type SourceBackends } from '../parse-record.ts';
 import { beforeSize, recordEnd, recordMiddle, recordStart, recordToJson } from '../record-json.ts';
 
 /*
- * Bytes are compared as characters, one for each byte (latin1): comparing parts of strings takes a tenth of
- * what comparing parts of buffers does, of which there are several for each of half a million records.
+ * Bytes are matched as characters, one for each byte (latin1), by one expression for all of a record: a
+ * catalog has up to half a million of them.
  */
-const opening = asCharacters(`${recordStart}"`);
-const afterDigest = asCharacters(`"${beforeSize}`);
-const digestBytes = 'sha256:'.length + 64;
-const [quote, zero, nine, nought] = [0x22, 0x30, 0x39, 'null}'] as const;
+const path = '([\\x20\\x21\\x23-\\x5b\\x5d-\\x7e]+)';
+const digest = '(sha256:[0-9a-f]{64})';
 /** Longer numbers may not be exact. */
-const mostDigits = 15;
-/** So many shared texts are remembered: records are sorted by path, so that neighbours are alike. */
+const size = '(0|[1-9][0-9]{0,14})';
+const url = '(?:null|"([\\x21\\x23-\\x5b\\x5d-\\x7e]+)")';
+/** So many sorts of record are remembered: they are sorted by path, so that neighbours are alike. */
 const remembered = 8;
 
-/** A text that was read before, and what it says. */
-type Shared<K extends keyof OutputRecord> = Pick<OutputRecord, K> & { text: string };
+/** What records have in common that are alike: what they say, and the form of their lines. */
+interface Sort extends Pick<OutputRecord, 'owner' | 'source' | 'kind' | 'updatedAt' | 'generated'> {
+  form: RegExp;
+}
 
 /**
  * Reads records of one list, each from the bytes of a line that is exactly what `recordToJson` writes of it.
@@ -29,8 +31,8 @@ type Shared<K extends keyof OutputRecord> = Pick<OutputRecord, K> & { text: stri
  */
 export class RecordReader {
   readonly #parse: (value: unknown) => OutputRecord;
-  readonly #middles: Shared<'owner' | 'source' | 'kind'>[] = [];
-  readonly #ends: Shared<'updatedAt' | 'generated'>[] = [];
+  /** The first is that of the last record. */
+  readonly #sorts: Sort[] = [];
   /** What was read last, and its characters: there are many records in it. */
   #bytes: Buffer | null = null;
   #characters = '';
@@ -44,31 +46,17 @@ export class RecordReader {
     return this.#readAlike(bytes, from, to) ?? this.#readAny(bytes, from, to);
   }
 
-  /** Null for a line that has something for the first time, or a text that JSON escapes. */
+  /** Null for a line of a sort that is new, or with a text that JSON escapes. */
   #readAlike(bytes: Buffer, from: number, to: number): OutputRecord | null {
     const all = this.#charactersOf(bytes);
-    if (!isAt(opening, all, from, to)) return null;
-    const pathAt = from + opening.length;
-    const pathEnd = all.indexOf('"', pathAt);
-    if (pathEnd === -1) return null;
-    const middle = this.#middles.find((known) => isAt(known.text, all, pathEnd, to));
-    if (middle === undefined) return null;
-    const digestAt = pathEnd + middle.text.length;
-    const digestEnd = digestAt + digestBytes;
-    if (!isAt(afterDigest, all, digestEnd, to)) return null;
-    const sizeAt = digestEnd + afterDigest.length;
-    const sizeEnd = endOfNumber(bytes, sizeAt);
-    const end = this.#ends.find((known) => isAt(known.text, all, sizeEnd, to));
-    if (sizeEnd === sizeAt || end === undefined) return null;
-    // Copies: parts of a string keep all of it in memory.
-    const path = bytes.toString('latin1', pathAt, pathEnd);
-    const digest = parseDigest(bytes.toString('latin1', digestAt, digestEnd));
-    const url = urlIn(bytes, all, { at: sizeEnd + end.text.length, to });
-    if (!isPlainPath(path) || digest === undefined || url === undefined) return null;
-    const { owner, source, kind } = middle;
-    const { updatedAt, generated } = end;
-    const size = Number(bytes.toString('latin1', sizeAt, sizeEnd));
-    return { path, owner, source, kind, digest, size, updatedAt, generated, url };
+    for (const [index, sort] of this.#sorts.entries()) {
+      sort.form.lastIndex = from;
+      const found = sort.form.exec(all);
+      if (found === null || sort.form.lastIndex !== to) continue;
+      if (index > 0) this.#sorts.unshift(...this.#sorts.splice(index, 1));
+      return recordOf(sort, found);
+    }
+    return null;
   }
 
   #readAny(bytes: Buffer, from: number, to: number): OutputRecord | null {
@@ -76,9 +64,16 @@ export class RecordReader {
     const text = bytes.toString('utf8', from, to);
     const record = this.#parsed(text);
     if (record === null || recordToJson(record) !== text) return null;
-    remember(this.#middles, { ...record, text: asCharacters(`"${recordMiddle(record)}`) });
-    remember(this.#ends, { ...record, text: asCharacters(recordEnd(record)) });
+    this.#remember(record);
     return record;
+  }
+
+  #remember(record: OutputRecord): void {
+    const form = formOf(record);
+    if (this.#sorts.some((known) => known.form.source === form.source)) return;
+    if (this.#sorts.length === remembered) this.#sorts.pop();
+    const { owner, source, kind, updatedAt, generated } = record;
+    this.#sorts.unshift({ owner, source, kind, updatedAt, generated, form });
   }
 
   #charactersOf(bytes: Buffer): string {
@@ -99,40 +94,40 @@ export class RecordReader {
   }
 }
 
-function asCharacters(text: string): string {
-  return Buffer.from(text).toString('latin1');
+/** Matches from `lastIndex` on what `recordToJson` writes of records that are like this one. */
+function formOf(record: OutputRecord): RegExp {
+  const parts = [
+    literally(`${recordStart}"`),
+    path,
+    literally(`"${recordMiddle(record)}`),
+    digest,
+    literally(`"${beforeSize}`),
+    size,
+    literally(recordEnd(record)),
+    url,
+    '\\}',
+  ];
+  return new RegExp(parts.join(''), 'y');
 }
 
-/** Whether `text` stands at `at`, and ends by `to`. */
-function isAt(text: string, all: string, at: number, to: number): boolean {
-  return at + text.length <= to && all.startsWith(text, at);
+/** Null where the form alone does not say that it is right. */
+function recordOf(sort: Sort, found: RegExpExecArray): OutputRecord | null {
+  const [, path = '', digest = '', size, url] = found;
+  if (!isPlainPath(path) || (url !== undefined && !URL.canParse(url))) return null;
+  const { owner, source, kind, updatedAt, generated } = sort;
+  return {
+    path,
+    owner,
+    source,
+    kind,
+    digest: digest as Digest,
+    size: Number(size),
+    updatedAt,
+    generated,
+    url: url ?? null,
+  };
 }
 
-/** The end of a whole number as JSON writes it; `at` if there is none, or one that may not be exact. */
-function endOfNumber(bytes: Buffer, at: number): number {
-  let end = at;
-  for (let digit = bytes[end] ?? 0; digit >= zero && digit <= nine; digit = bytes[end] ?? 0) end += 1;
-  const isLong = end - at > mostDigits;
-  const isPadded = end - at > 1 && bytes[at] === zero;
-  return isLong || isPadded ? at : end;
-}
-
-/** The URL from `at` to the end of the record; undefined if there is none that is plainly one. */
-function urlIn(
-  bytes: Buffer,
-  all: string,
-  { at, to }: { at: number; to: number },
-): string | null | undefined {
-  if (to - at === nought.length && isAt(nought, all, at, to)) return null;
-  const text = bytes.toString('latin1', at + 1, to - 2);
-  const isQuoted = bytes[at] === quote && bytes[to - 2] === quote && bytes[to - 1] === 0x7d;
-  return isQuoted && plainText.test(text) && URL.canParse(text) ? text : undefined;
-}
-
-const plainText = /^[\x21\x23-\x5b\x5d-\x7e]+$/;
-
-function remember<T extends { text: string }>(known: T[], next: T): void {
-  if (known.some(({ text }) => text === next.text)) return;
-  if (known.length === remembered) known.pop();
-  known.unshift(next);
+function literally(text: string): string {
+  return escapeRegExp(Buffer.from(text).toString('latin1'));
 }
