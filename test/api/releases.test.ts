@@ -1,10 +1,12 @@
 import { mkdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t, { type Test } from 'tap';
+import { GetObjectCommand } from '@aws-sdk/client-s3';
 import { serve, type Served } from '../../src/cli/daemon/serve.ts';
 import { silentLog } from '../../src/core/log.ts';
 import type { RunRecord } from '../../src/workers/run-record.ts';
 import { manifest } from '../cli/process.ts';
+import { startRadosgw } from '../services/radosgw.ts';
 import { startRedis } from '../services/redis.ts';
 import { startSshd } from '../services/sshd.ts';
 
@@ -13,29 +15,70 @@ import { startSshd } from '../services/sshd.ts';
 const redis = await startRedis();
 t.teardown(() => redis.close());
 const sshd = await startSshd(t);
+const radosgw = await startRadosgw(t);
+const bucket = await radosgw.newBucket();
 
-/** How the destination is reached, and where its files are. */
+/** How the destination is reached, and by its readers. */
 interface World {
   destination: string;
-  directory: (base: string) => string;
+  readers: (base: string) => Readers;
   /** A line of `server`. */
   queue: string;
 }
 
+interface Readers {
+  /** The id of the release that `current`, or a channel, leads to. */
+  release: (bundle: string, pointer: string) => Promise<string>;
+  /** The page of the bundle `b` there. */
+  page: (pointer: string) => Promise<string>;
+}
+
 const sftp = `backend: sftp, host: ${sshd.host}, port: ${sshd.port}, user: ${sshd.user}, path: "${sshd.root}/out", ssh_key_file: "${sshd.clientKeyFile}", known_hosts_file: "${sshd.knownHostsFile}"`;
 const local = 'backend: local, path: ./out';
-const here = (base: string): string => path.join(base, 'out');
-const worlds: Record<string, World> = {
-  'local, queue in memory': { destination: local, directory: here, queue: 'queue: {driver: memory}' },
-  'SFTP, embedded queue': {
-    ...{ destination: sftp, directory: () => path.join(sshd.root, 'out') },
-    queue: 'queue: {driver: embedded, directory: ./queue}',
-  },
-  'local, queue in Redis': {
-    ...{ destination: local, directory: here },
-    queue: 'queue: {driver: bullmq, redis_url_env: REDIS, prefix: releases}',
-  },
+const s3 = `backend: s3, endpoint: "${radosgw.endpoint}", bucket: ${bucket}, prefix: out, access_key_id_env: S3_KEY, secret_access_key_env: S3_SECRET`;
+const queues = {
+  memory: 'queue: {driver: memory}',
+  embedded: 'queue: {driver: embedded, directory: ./queue}',
+  redis: 'queue: {driver: bullmq, redis_url_env: REDIS, prefix: releases}',
 };
+const here = (base: string): Readers => inDirectory(path.join(base, 'out'));
+const worlds: Record<string, World> = {
+  'local, queue in memory': { destination: local, readers: here, queue: queues.memory },
+  'SFTP, embedded queue': {
+    ...{ destination: sftp, readers: () => inDirectory(path.join(sshd.root, 'out')) },
+    queue: queues.embedded,
+  },
+  'S3, queue in memory': { destination: s3, readers: inBucket, queue: queues.memory },
+  'local, queue in Redis': { destination: local, readers: here, queue: queues.redis },
+};
+
+/** Links are followed, as a web server does. */
+function inDirectory(directory: string): Readers {
+  return {
+    release: async (bundle, pointer) => path.basename(readlinkSync(path.join(directory, bundle, pointer))),
+    page: async (pointer) => readFileSync(path.join(directory, 'b', pointer, 'index.html'), 'utf8'),
+  };
+}
+
+/** `current.json` is followed, as `docs/releases.md` shows. */
+function inBucket(): Readers {
+  const client = radosgw.client();
+  const read = async (key: string): Promise<string> => {
+    const { Body: body } = await client.send(new GetObjectCommand({ Bucket: bucket, Key: `out/${key}` }));
+    return body?.transformToString() ?? '';
+  };
+  const directoryOf = async (bundle: string, pointer: string): Promise<string> => {
+    const { current, channels } = JSON.parse(await read(`${bundle}/current.json`)) as {
+      current: string;
+      channels: Record<string, { release: string }>;
+    };
+    return pointer === 'current' ? current : (channels[pointer]?.release ?? 'nowhere');
+  };
+  return {
+    release: async (bundle, pointer) => path.posix.basename(await directoryOf(bundle, pointer)),
+    page: async (pointer) => read(`b/${await directoryOf('b', pointer)}/index.html`),
+  };
+}
 
 const tokens = {
   all: 'a-token-that-may-do-all-of-it',
@@ -46,11 +89,11 @@ const tokens = {
 
 interface Place {
   at: (...names: string[]) => string;
-  /** What readers are given. */
-  page: () => string;
+  /** What readers are given, or those of a channel. */
+  page: (pointer?: string) => Promise<string>;
   /** Puts the n-th bundle into the source, publishes it, and gives the id of its release. */
-  publish: (n: number, bundle?: string) => Promise<string>;
-  run: () => Promise<RunRecord>;
+  publish: (n: number, to?: { bundle?: string; channel?: string }) => Promise<string>;
+  run: (query?: string) => Promise<RunRecord>;
   ask: (rest: string, init?: RequestInit & { token?: string }) => Promise<Answer>;
 }
 
@@ -60,7 +103,7 @@ interface Answer {
   body: Record<string, unknown>;
 }
 
-async function start(t: Test, { destination, directory, queue }: World): Promise<Place> {
+async function start(t: Test, { destination, readers, queue }: World): Promise<Place> {
   const base = t.testdir({ source: {} });
   const at = (...names: string[]): string => path.join(base, ...names);
   writeFileSync(
@@ -79,7 +122,7 @@ pipelines:
   - id: maps
     source: {backend: local, path: ./source}
     destinations:
-      - {id: site, ${destination}, workflow: replacement, layout: releases}
+      - {id: site, ${destination}, workflow: replacement, layout: releases, releases: {channels: {preview: {ttl: 7d}}}}
       - {id: plain, backend: local, path: ./plain}
   - {id: others, source: {backend: local, path: ./source}, destinations: [{id: web, backend: local, path: ./web}]}
 `,
@@ -88,7 +131,10 @@ pipelines:
   const served: Served = await serve({
     configFile: at('c.yml'),
     log: silentLog,
-    env: { ...env, HOME: base, REDIS: redis.url },
+    env: {
+      ...{ ...env, HOME: base, REDIS: redis.url },
+      ...{ S3_KEY: radosgw.user.accessKeyId, S3_SECRET: radosgw.user.secretAccessKey },
+    },
   });
   t.teardown(() => served.close());
   const ask: Place['ask'] = async (rest, { token = tokens.all, ...init } = {}) => {
@@ -99,21 +145,23 @@ pipelines:
     const { status, headers } = response;
     return { status, headers, body: (await response.json()) as Answer['body'] };
   };
-  const run = async (): Promise<RunRecord> => {
-    const { body } = await ask('maps/runs', { method: 'POST' });
+  const run = async (query = ''): Promise<RunRecord> => {
+    const { body } = await ask(`maps/runs${query}`, { method: 'POST' });
     return (await (await fetch(`${served.url}runs/${String(body['run_id'])}?wait=60`)).json()) as RunRecord;
   };
-  const page = (): string => readFileSync(path.join(directory(base), 'b', 'current', 'index.html'), 'utf8');
+  const { page, release } = readers(base);
   return {
-    ...{ at, ask, run, page },
-    async publish(n, bundle = 'b') {
+    ...{ at, ask, run },
+    page: (pointer = 'current') => page(pointer),
+    async publish(n, { bundle = 'b', channel } = {}) {
       rmSync(at('source', bundle), { recursive: true, force: true });
       mkdirSync(at('source', bundle), { recursive: true });
       const listed = manifest(['index.html'], `2026-11-2${n}T00:00:00Z`);
       writeFileSync(at('source', bundle, 'manifest.json'), listed);
       writeFileSync(at('source', bundle, 'index.html'), `version ${n}`);
-      t.match(await run(), { status: 'succeeded' });
-      return path.basename(readlinkSync(path.join(directory(base), bundle, 'current')));
+      const query = channel === undefined ? '' : `?channel=${channel}`;
+      t.match(await run(query), { status: 'succeeded', channel: channel ?? null });
+      return release(bundle, channel ?? 'current');
     },
   };
 }
@@ -157,31 +205,40 @@ for (const [name, world] of Object.entries(worlds))
     const dry = await ask(`${releases}/${first}/activate?dry_run=true`, post({ rollback: true }));
     const done = { kind: 'release-switch', destination_path: 'b', from: second, to: first, is_changed: true };
     t.match(dry, { status: 200, body: { ...done, dry_run: true, action: 'rollback' } });
-    t.equal(page(), 'version 2', 'a dry run changes nothing');
+    t.equal(await page(), 'version 2', 'a dry run changes nothing');
     const back = await ask(`${releases}/${first}/activate`, post({ rollback: true }));
     t.match(back, { status: 200, body: { ...done, dry_run: false, action: 'rollback', error: null } });
-    t.equal(page(), 'version 1');
+    t.equal(await page(), 'version 1');
     const again = await ask(`${releases}/${first}/activate?path=b`, post({ rollback: true }));
     t.match(again, { status: 200, body: { from: first, to: first, is_changed: false } });
     t.match(await run(), { destinations: [{ action: 'skip_same', release: second }, {}] });
-    t.equal(page(), 'version 1', 'it does not come back by itself');
+    t.equal(await page(), 'version 1', 'it does not come back by itself');
 
     const forward = await ask(`${releases}/${second}/activate`, { ...post(), token: tokens.admin });
     t.match(forward, { status: 200, body: { action: 'promote', from: first, to: second } });
-    t.equal(page(), 'version 2');
+    t.equal(await page(), 'version 2');
+
+    const third = await publish(3, { channel: 'preview' });
+    t.same([await page('preview'), await page()], ['version 3', 'version 2'], 'each has its own');
+    const looked = await ask(releases);
+    t.match(looked.body, { paths: [{ current: second, channels: [{ name: 'preview', release: third }] }] });
+    const given = await ask(`${releases}/${third}/activate`, post());
+    t.match(given, { status: 200, body: { from: second, to: third } });
+    t.equal(await page(), 'version 3', 'what was looked at is given to all');
 
     const events = (): { type: string; data: object }[] =>
       readFileSync(at('events.jsonl'), 'utf8')
         .split('\n')
         .filter((line) => line !== '')
         .map((line) => JSON.parse(line) as { type: string; data: object });
-    while (events().length < 2) await new Promise((resolve) => setTimeout(resolve, 20));
+    while (events().length < 3) await new Promise((resolve) => setTimeout(resolve, 20));
     const about = { pipeline_id: 'maps', destination_id: 'site', destination_path: 'b' };
     t.same(
       events().map(({ type, data }) => ({ type, data })),
       [
         { type: 'release.rolled_back', data: { ...about, release: first, previous: second } },
         { type: 'release.activated', data: { ...about, release: second, previous: first } },
+        { type: 'release.activated', data: { ...about, release: third, previous: second } },
       ],
       'one for each switch, and none for what changed nothing',
     );
@@ -209,7 +266,7 @@ t.test('what cannot be done is told, with what was probably meant', async (t) =>
   t.match(reader, { status: 403, body: { code: 'insufficient_scope' } });
   t.match(reader.headers.get('www-authenticate'), /scope="releases"/);
 
-  await publish(3, 'c');
+  await publish(3, { bundle: 'c' });
   await refused(`${releases}/${first}/activate`, 400, 'bundle_path_needed', /--path b \| c/);
   const paths = [{ destination_path: 'b' }, { destination_path: 'c' }];
   t.match(await ask(releases), { status: 200, body: { paths } });
@@ -220,5 +277,5 @@ t.test('what cannot be done is told, with what was probably meant', async (t) =>
   writeFileSync(at('out', 'b', '.publisher.releases.json'), 'edited');
   await refused(releases, 409, 'state_conflict', /was it edited/);
   await refused(`${releases}/${second}/activate?path=b`, 409, 'state_conflict');
-  t.equal(page(), 'version 2', 'readers have what they had');
+  t.equal(await page(), 'version 2', 'readers have what they had');
 });
