@@ -2,6 +2,7 @@ import type { Config } from '../core/config/config.ts';
 import type { CoreContext } from '../core/context.ts';
 import { errorRecord, hasCode, WaybillError } from '../core/errors.ts';
 import type { TidiedPath } from '../core/publish/release/tidy-releases.ts';
+import type { RootIndex } from '../core/publish/root-index/planned-files.ts';
 import {
   atDestination,
   destinationNamed,
@@ -9,8 +10,10 @@ import {
   placeOf,
   requireReleasesLayout,
   type ListedPath,
+  type Place,
 } from '../core/releases/place.ts';
 import { switchAt, type Switched } from '../core/releases/switch-at.ts';
+import type { Storage } from '../core/storage/storage.ts';
 import type { TraceContext } from '../core/tracing/trace-context.ts';
 
 /**
@@ -72,12 +75,27 @@ export async function answerReleases(
         };
       }
       const place = await placeOf(root, destination, named);
-      const switched = await switchAt(context, { pipelineId, destinationId }, place, request, request);
+      const owner = { pipelineId, destinationId };
+      const switched = await switchAt(context, owner, place, request, request);
+      if (destination.rootIndex) await refreshIndex(context, root, { owner, destination }, place, request);
       return { kind: 'activate', destinationPath: place.destinationPath, ...switched };
     });
   } catch (error) {
     throw isPassing(error) ? unavailable(destinationId, error) : error;
   }
+}
+
+/** What fails here is only told to the log: readers have the other release already. */
+async function refreshIndex(
+  context: CoreContext,
+  root: Storage,
+  index: RootIndex,
+  { destinationPath }: Place,
+  { dryRun }: Activation,
+): Promise<void> {
+  const { refreshIfListed } = await import('../core/publish/root-index/root-index.ts');
+  for (const { message } of await refreshIfListed(context, root, index, [destinationPath], { dryRun }))
+    context.log.warn({ destination: index.destination.id, destinationPath }, message);
 }
 
 /** A switch may be asked for again: what is current already stays so. */

@@ -205,6 +205,7 @@ export function destinationOf(workflow: 'additive' | 'replacement', id = 'web'):
     publicBaseUrl: null,
     cacheControl: null,
     outputs: { checksums: false, archive: false, index: false, sceneMapPage: false },
+    rootIndex: false,
     releases: null,
     prune: { enabled: true, keepLatest: 1, olderThanMs: null },
     limits: { maxRemoved: null },

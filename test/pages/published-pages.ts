@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { rootIndexFiles } from '../../src/core/generate/root-index/root-index.ts';
 import { planOutputs } from '../../src/core/publish/outputs.ts';
 import { bundleOf, bytesOf, everything, options } from '../support/outputs.ts';
 import type { Lifetime, PageSet } from './page-sets.ts';
@@ -34,9 +35,28 @@ async function publishedFiles(): Promise<Map<string, Buffer>> {
   const bundle = await bundleOf(files, { name: 'session-42', files: listed });
   const outputs = { ...everything, sceneMapPage: true };
   const planned = await planOutputs(bundle, options(outputs));
-  return new Map(
-    await Promise.all(planned.map(async (one) => [one.path, await bytesOf(one)] as [string, Buffer])),
-  );
+  return new Map([
+    ...(await Promise.all(planned.map(async (one) => [one.path, await bytesOf(one)] as [string, Buffer]))),
+    ...(await rootFiles()),
+  ]);
+}
+
+/** As at the root of a destination; here below `root/`, beside the bundle. */
+async function rootFiles(): Promise<[string, Buffer][]> {
+  const paths = [
+    'session-42',
+    'session-41',
+    'winter/the-drowned-library-and-what-was-found-on-its-stair',
+    'a',
+  ];
+  const bundles = paths.map((path, index) => ({
+    ...{ path, outputs: 12 - index, bytes: 4_000_000 >> (index * 3), page: `${path}/index.html` },
+    created: `2026-11-${20 - index}T01:02:03.000Z`,
+    published: `2026-11-${20 - index}T02:04:34.334Z`,
+    sceneMap: index % 2 === 0 ? `${path}/maps/scenes.html` : null,
+  }));
+  const files = await rootIndexFiles({ title: 'maps', identity: ['maps', 'web'], baseUrl: null, bundles });
+  return files.map(({ path, text }) => [`root/${path}`, Buffer.from(text)]);
 }
 
 async function serveFiles(t: Lifetime, files: ReadonlyMap<string, Buffer>): Promise<string> {
@@ -65,6 +85,7 @@ export const publishedPages: PageSet = {
       path: 'index.html',
       prepare: (page) => page.getByLabel('Show digests').check(),
     },
+    { name: 'root-index', path: 'root/index.html', inDocs: true },
     { name: 'scene-map', path: 'maps/session-42.html', inDocs: true },
     {
       name: 'scene-map-with-filters',

@@ -143,6 +143,8 @@ export interface DestinationConfig {
   publicBaseUrl: string | null;
   cacheControl: string | null;
   outputs: GeneratedOutputs;
+  /** Whether the root gets a page and feeds of the newest bundles; never with `fixed`. */
+  rootIndex: boolean;
   /** Null: published in place. */
   releases: ReleasesConfig | null;
   prune: PrunePolicy;

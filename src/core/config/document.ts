@@ -100,7 +100,13 @@ export type DestinationDocument = DestinationLocationDocument & {
   orphans: 'keep' | 'report' | 'remove';
   public_base_url?: string;
   cache_control?: string;
-  outputs: { checksums: boolean; archive: boolean; index: boolean; scene_map_page: boolean };
+  outputs: {
+    checksums: boolean;
+    archive: boolean;
+    index: boolean;
+    scene_map_page: boolean;
+    root_index: boolean;
+  };
   layout: 'in_place' | 'releases';
   releases?: {
     keep: number;

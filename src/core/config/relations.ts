@@ -34,6 +34,7 @@ export function relationFaults(document: unknown, base: PathBase): Fault[] {
     ...notifierFaults(notifiers, pipelines),
     ...pipelines.flatMap((pipeline) => locationFaults(pipeline, base)),
     ...pipelines.flatMap(orphanFaults),
+    ...pipelines.flatMap(rootIndexFaults),
     ...pipelines.flatMap(({ value, path }) =>
       itemsOf(value, ['destinations'], path).flatMap((item) => layoutFaults(item.value, item.path)),
     ),
@@ -177,6 +178,17 @@ function orphanFaults({ value: pipeline, path }: Item): Fault[] {
       ? 'an http_upload source cannot be listed'
       : 'mapping fixed publishes one bundle only';
     return [fault('invalid_value', [...at, 'orphans'], `${why}, so there are no orphans; expected keep`)];
+  });
+}
+
+/** With `fixed` the root is a bundle path. */
+function rootIndexFaults({ value: pipeline, path }: Item): Fault[] {
+  return itemsOf(pipeline, ['destinations'], path).flatMap(({ value, path: at }): Fault[] => {
+    const outputs = isMap(value) ? value['outputs'] : undefined;
+    if (!isMap(outputs) || outputs['root_index'] !== true || textOf(value, 'mapping') !== 'fixed') return [];
+    const message =
+      'mapping fixed publishes one bundle, at the root itself; expected false, or mapping: preserve_relative';
+    return [fault('invalid_value', [...at, 'outputs', 'root_index'], message)];
   });
 }
 

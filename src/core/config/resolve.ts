@@ -214,6 +214,7 @@ function resolveDestination(
       index: outputs.index,
       sceneMapPage: outputs.scene_map_page,
     },
+    rootIndex: outputs.root_index,
     releases: resolveReleases(destination),
     prune: {
       enabled: prune.enabled,

@@ -2,6 +2,7 @@ import type { Catalog, OutputRecord } from '../catalog/catalog.ts';
 import type { Owner } from '../identity.ts';
 import { intentOf, type Lease } from '../lease/lease.ts';
 import { bundlesOf } from '../catalog/published-bundles.ts';
+import { isOfRootIndex } from '../catalog/root-index-records.ts';
 import { settleInterrupted, sweepUnfinished } from '../catalog/settle-interrupted.ts';
 import { readState, requireCatalog } from '../catalog/store.ts';
 import { whileHeld } from '../lease/while-held.ts';
@@ -64,7 +65,8 @@ export async function prune(
     const destinationPath = reportedPath(path);
     try {
       const { outputs } = requireCatalog((await readState(within(root, path))).state);
-      for (const record of outputs) candidates.push({ destinationPath, record });
+      // What lists the bundles is made anew with each of them.
+      for (const record of outputs) if (!isOfRootIndex(record)) candidates.push({ destinationPath, record });
       readable.push(destinationPath);
     } catch (error) {
       report.errors.push({ destinationPath, error: errorRecord(error) });

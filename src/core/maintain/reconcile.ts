@@ -10,7 +10,7 @@ import { errorRecord, type ErrorRecord } from '../errors.ts';
 import { noReleases } from '../releases/ledger.ts';
 import { currentLinkKey, currentObjectKey, releasePathOf } from '../releases/release.ts';
 import { readReleases } from '../releases/store.ts';
-import { nameOf, parentOf, parseBundlePath, type Key } from '../storage/key.ts';
+import { listedKey, nameOf, parentOf, parseBundlePath, type Key } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
 import { reportedPath, requireManagedSurvey, surveyDestination } from '../catalog/managed-paths.ts';
@@ -51,11 +51,14 @@ export async function reconcile(
 ): Promise<ReconcileReport[]> {
   const { paths, files, strays } = await requireManagedSurvey(root);
   const reports: ReconcileReport[] = [];
+  // Where the root is managed itself, what lies below no other bundle path counts as its content.
+  const atRoot = files.get('') ?? new Set<string>();
+  const pointers = await pointersAmong(root, [...strays, ...[...atRoot].map(listedKey)], paths);
+  for (const pointer of pointers) atRoot.delete(pointer);
   for (const path of paths)
     reports.push(
       await reconcilePath(context, within(root, path), path, files.get(path) ?? new Set(), options),
     );
-  const pointers = await pointersAmong(root, strays, paths);
   const unmanaged = strays.filter((key) => !pointers.has(key));
   if (unmanaged.length > 0)
     reports.unshift({ destinationPath: reportedPath(''), missing: [], unmanaged, error: null });

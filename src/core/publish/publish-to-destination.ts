@@ -1,5 +1,6 @@
 import { asAborted, type BundlePublication } from './bundle-publication.ts';
 import type { SourceBundle } from '../bundle/source-bundle.ts';
+import type { CatalogState } from '../catalog/catalog.ts';
 import { isCommittedSince } from '../catalog/published-bundles.ts';
 import type { ChannelConfig, DestinationConfig, ReleasesConfig } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
@@ -13,6 +14,7 @@ import type { Storage } from '../storage/storage.ts';
 import type { MappedBundle } from './selection/mapping.ts';
 import { destinationFailure, publicationOccurrence } from './results/occurrences.ts';
 import { publishBundle } from './publish-bundle.ts';
+import type { PublishedPath } from './root-index/list-published.ts';
 import { destinationSpan, endSpan } from './destination-span.ts';
 import type { Decided, PublishRequest } from './publish-request.ts';
 import type { ActionResult, DestinationResult } from './results/result.ts';
@@ -91,6 +93,7 @@ async function publishAll(
 ): Promise<void> {
   if (bundles.length === 0) return;
   const { dryRun } = request;
+  const decided: PublishedPath[] = [];
   await withReleasers(async (onRelease) => {
     const storage = await context.openStorage(shared.destination.location, { readOnly: dryRun, dryRun });
     onRelease(() => storage.close());
@@ -102,11 +105,13 @@ async function publishAll(
         request,
       );
       add(published);
+      decided.push({ destinationPath, action: published.action, state: published.state });
       if (context.signal?.aborted !== true || index === bundles.length - 1) continue;
       // Where nothing says so yet, it has to be told that the others were left.
       if (published.action.error === null) throw asAborted(context.signal.reason);
       return;
     }
+    await listAtRoot(context, storage, shared, decided, request);
   });
 }
 
@@ -116,6 +121,23 @@ interface Published {
   action: ActionResult;
   /** Whether this very run had committed before what needs no change now. */
   isOwn: boolean;
+  /** That was decided on last. */
+  state: CatalogState | null;
+}
+
+/** The index of the root is loaded only if a destination has one. */
+async function listAtRoot(
+  context: CoreContext,
+  storage: Storage,
+  { owner, destination, warn }: Omit<BundlePublication, 'bundle' | 'destinationPath'>,
+  decided: readonly PublishedPath[],
+  { dryRun, channel, leaseTimes }: PublishRequest,
+): Promise<void> {
+  // What is published to a channel is not what readers find.
+  if (!destination.rootIndex || dryRun || channel !== undefined) return;
+  const { listPublished } = await import('./root-index/list-published.ts');
+  const warning = await listPublished(context, storage, { owner, destination }, decided, { leaseTimes });
+  if (warning !== null) warn?.(warning);
 }
 
 async function publishSelected(
@@ -127,25 +149,24 @@ async function publishSelected(
   const { selectAgain, owner } = publication;
   let { bundle } = publication;
   let isOwn = false;
+  let state: CatalogState | null = null;
   const following =
     selectAgain === undefined ? {} : { selectAgain: async () => (bundle = await selectAgain()) };
   const { tellsSince } = request;
-  const watching =
-    tellsSince === undefined
-      ? {}
-      : {
-          onDecided: (decided: Decided): void => {
-            isOwn = isCommittedSince(decided.stored.state, owner, tellsSince);
-            request.onDecided?.(decided);
-          },
-        };
+  const watching = {
+    onDecided: (decided: Decided): void => {
+      ({ state } = decided.stored);
+      if (tellsSince !== undefined) isOwn = isCommittedSince(state, owner, tellsSince);
+      request.onDecided?.(decided);
+    },
+  };
   const action = await publishThere(
     context,
     storage,
     { ...publication, ...following },
     { ...request, ...watching },
   );
-  return { bundle, action, isOwn };
+  return { bundle, action, isOwn, state };
 }
 
 /** What publishes releases is loaded only if a destination keeps any. */

@@ -1,6 +1,7 @@
 import type { ErrorCode } from '../../../core/errors.ts';
 import { describeFinding, type Finding } from '../../../core/finding.ts';
-import { writeXml, xmlText, type XmlNode } from '../../../core/xml.ts';
+import { xmlText } from '../../../core/xml-text.ts';
+import { writeXml, type XmlNode } from '../../../core/xml.ts';
 import type { ProblemForm } from '../request/request-context.ts';
 
 /**

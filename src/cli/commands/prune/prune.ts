@@ -1,6 +1,8 @@
 import { WaybillError } from '../../../core/errors.ts';
+import type { Finding } from '../../../core/finding.ts';
 import { withReleasers } from '../../../core/lifecycle.ts';
 import { prune, type PruneReport } from '../../../core/maintain/prune.ts';
+import { refreshIfListed } from '../../../core/publish/root-index/root-index.ts';
 import type { DestinationOptions } from '../../options.ts';
 import { columns, makeOutput, plural, type Output } from '../../output.ts';
 import { destinationOf, pipelineOf, setUp } from '../../set-up.ts';
@@ -39,12 +41,8 @@ async function pruneNow(
     notifies: true,
     verbose: options.verbose,
   });
-  const {
-    location,
-    limits,
-    prune: policy,
-    releases,
-  } = destinationOf(pipelineOf(prepared.config, options.pipeline), options.destination);
+  const destination = destinationOf(pipelineOf(prepared.config, options.pipeline), options.destination);
+  const { location, limits, prune: policy, releases } = destination;
   if (releases !== null)
     throw new WaybillError(
       'prune_disabled',
@@ -53,6 +51,7 @@ async function pruneNow(
     );
   const maxRemoved = options.allowRemovals === true ? null : limits.maxRemoved;
   const owner = { pipelineId: options.pipeline, destinationId: options.destination };
+  const found: Finding[] = [];
   const notified = await withNotifier(
     prepared,
     { dryRun, pipelineIds: [options.pipeline] },
@@ -60,11 +59,15 @@ async function pruneNow(
       withReleasers(async (onRelease) => {
         const storage = await context.openStorage(location, { readOnly: dryRun, dryRun });
         onRelease(() => storage.close());
-        return prune(context, storage, { owner, policy, maxRemoved, dryRun });
+        const pruned = await prune(context, storage, { owner, policy, maxRemoved, dryRun });
+        const paths = new Set(pruned.removed.map(({ destinationPath }) => destinationPath));
+        const index = { owner, destination };
+        found.push(...(await refreshIfListed(context, storage, index, paths, { dryRun })));
+        return pruned;
       }),
   );
   const report = notified.result;
-  const warnings = [...prepared.warnings, ...notified.warnings];
+  const warnings = [...prepared.warnings, ...found, ...notified.warnings];
   if (output.isJson) {
     const decisions = report.decisions.map(({ destinationPath, record, prune: goes, reason }) => ({
       destinationPath,

@@ -1,5 +1,6 @@
 import { withReleasers } from '../../../core/lifecycle.ts';
 import { reconcile, type ReconcileReport } from '../../../core/maintain/reconcile.ts';
+import { rebuildRootIndex } from '../../../core/publish/root-index/root-index.ts';
 import { releasePathOf } from '../../../core/releases/release.ts';
 import type { DestinationOptions } from '../../options.ts';
 import { makeOutput, plural, type Output } from '../../output.ts';
@@ -22,7 +23,8 @@ async function repair(options: ReconcileOptions, output: Output, signal: AbortSi
     pipelineIds: [options.pipeline],
     verbose: options.verbose,
   });
-  const { location } = destinationOf(pipelineOf(config, options.pipeline), options.destination);
+  const destination = destinationOf(pipelineOf(config, options.pipeline), options.destination);
+  const { location, rootIndex } = destination;
   const paths = await withReleasers(async (onRelease) => {
     const storage = await context.openStorage(location, {
       readOnly: options.dryRun,
@@ -30,7 +32,12 @@ async function repair(options: ReconcileOptions, output: Output, signal: AbortSi
     });
     onRelease(() => storage.close());
     const owner = { pipelineId: options.pipeline, destinationId: options.destination };
-    return reconcile(context, storage, { owner, dryRun: options.dryRun, allOwners: options.allOwners });
+    const { dryRun, allOwners } = options;
+    const reports = await reconcile(context, storage, { owner, dryRun, allOwners });
+    if (!rootIndex || dryRun) return reports;
+    const warning = await rebuildRootIndex(context, storage, { owner, destination });
+    if (warning !== null) warnings.push(warning);
+    return reports;
   });
   if (output.isJson)
     output.json('reconcile-state', {

@@ -1,5 +1,6 @@
 import { errorRecord, WaybillError, type ErrorRecord } from '../../../core/errors.ts';
 import type { Finding } from '../../../core/finding.ts';
+import { refreshIfListed } from '../../../core/publish/root-index/root-index.ts';
 import { atDestination, placeOf } from '../../../core/releases/place.ts';
 import { switchAt, type Switched, type SwitchRequest } from '../../../core/releases/switch-at.ts';
 import { exitCodes } from '../../exit-codes.ts';
@@ -64,6 +65,7 @@ async function carryOut(
   const destination = releasesDestination(prepared, options);
   const { dryRun, pipeline } = options;
   const owner = { pipelineId: pipeline, destinationId: destination.id };
+  const found: Finding[] = [];
   const { result, warnings } = await withNotifier(
     prepared,
     { dryRun, pipelineIds: [pipeline] },
@@ -71,10 +73,15 @@ async function carryOut(
       atDestination(context, destination, { readOnly: dryRun }, async (root) => {
         const place = await placeOf(root, destination, pathOf(options));
         const { destinationPath } = place;
-        return outcomeOf(destinationPath, async () => switchAt(context, owner, place, request, { dryRun }));
+        return outcomeOf(destinationPath, async () => {
+          const switched = await switchAt(context, owner, place, request, { dryRun });
+          const index = { owner, destination };
+          found.push(...(await refreshIfListed(context, root, index, [destinationPath], { dryRun })));
+          return switched;
+        });
       }),
   );
-  return { outcome: result, warnings: [...prepared.warnings, ...warnings] };
+  return { outcome: result, warnings: [...prepared.warnings, ...found, ...warnings] };
 }
 
 /** What is refused or fails is an outcome; bad input is thrown. */

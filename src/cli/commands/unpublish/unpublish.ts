@@ -2,8 +2,8 @@ import type { DestinationConfig } from '../../../core/config/config.ts';
 import { errorRecord, WaybillError, type ErrorRecord } from '../../../core/errors.ts';
 import type { Finding } from '../../../core/finding.ts';
 import { withReleasers } from '../../../core/lifecycle.ts';
+import { unpublishListed } from '../../../core/publish/root-index/unpublish-listed.ts';
 import type { UnpublishReport } from '../../../core/publish/unpublish/unpublish-request.ts';
-import { unpublish } from '../../../core/publish/unpublish/unpublish.ts';
 import type { Layout } from '../../../core/releases/release.ts';
 import { formatSize } from '../../../core/settings/units.ts';
 import { exitCodes } from '../../exit-codes.ts';
@@ -67,10 +67,12 @@ async function unpublishNow(
 async function attempt(
   prepared: SetUp,
   destinationPath: string,
-  { id: destinationId, location, limits, fileConcurrency: concurrency }: DestinationConfig,
+  destination: DestinationConfig,
   { pipeline: pipelineId, layout, dryRun, allowRemovals }: UnpublishOptions,
 ): Promise<{ outcome: UnpublishReport | WaybillError; warnings: Finding[] }> {
+  const { id: destinationId, location, limits, fileConcurrency: concurrency } = destination;
   const owner = { pipelineId, destinationId };
+  const found: Finding[] = [];
   const maxRemoved = allowRemovals ? null : limits.maxRemoved;
   const { result, warnings } = await withNotifier(
     prepared,
@@ -79,16 +81,17 @@ async function attempt(
       withReleasers(async (onRelease) => {
         const root = await context.openStorage(location, { readOnly: dryRun, dryRun });
         onRelease(() => root.close());
-        return unpublish(context, root, {
+        const request = {
           ...{ owner, destinationPath, maxRemoved, dryRun, concurrency },
           ...(layout === undefined ? {} : { layout }),
-        });
+        };
+        return unpublishListed(context, root, destination, request, (warning) => void found.push(warning));
       }).catch((error: unknown) => {
         if (error instanceof WaybillError && exitCodes[error.code] === 1) return error;
         throw error;
       }),
   );
-  return { outcome: result, warnings: [...prepared.warnings, ...warnings] };
+  return { outcome: result, warnings: [...prepared.warnings, ...found, ...warnings] };
 }
 
 function told(report: UnpublishReport | null): object {

@@ -141,6 +141,11 @@ const destination = {
     archive: boolean().default(false).description('Adds a reproducible tar.gz of the bundle.'),
     index: boolean().default(false).description('Adds an HTML page that lists the files.'),
     scene_map_page: boolean().default(false).description('Adds an HTML page for each scene map.'),
+    root_index: boolean()
+      .default(false)
+      .description(
+        'Keeps index.html, feed.xml (Atom) and feed.json at the root of the destination, which list the newest bundles of this pipeline. It needs mapping preserve_relative.',
+      ),
   })
     .default()
     .description('Generated outputs that are published beside the files of the bundle.'),

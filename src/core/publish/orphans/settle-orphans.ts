@@ -7,7 +7,7 @@ import type { Storage } from '../../storage/storage.ts';
 import type { PublishRequest } from '../publish-request.ts';
 import { refuseRemovals } from '../refusals/removal-limit.ts';
 import type { DestinationResult, OrphanResult } from '../results/result.ts';
-import { unpublish } from '../unpublish/unpublish.ts';
+import { unpublishListed } from '../root-index/unpublish-listed.ts';
 import { findOrphans, type FoundOrphans, type Orphan } from './find-orphans.ts';
 import { heldPaths, isFromSource, isHeld, type PublishedFrom, type SourceListing } from './orphan.ts';
 
@@ -117,7 +117,7 @@ async function remove(
 ): Promise<OrphanResult | null> {
   const { destinationPath, layout, generation, updatedAt } = orphan;
   try {
-    const { outputs, bytes } = await unpublish(context, root, {
+    const { outputs, bytes } = await unpublishListed(context, root, destination, {
       ...{ owner: from.owner, destinationPath, layout, dryRun },
       concurrency: destination.fileConcurrency,
       // Counted over the destination already.

@@ -1,4 +1,5 @@
-import { writeXml, xmlText, type XmlNode } from '../../xml.ts';
+import { xmlText } from '../../xml-text.ts';
+import { writeXml, type XmlNode } from '../../xml.ts';
 import type { AnswerMeta } from './meta.ts';
 
 const schemaInstance = 'http://www.w3.org/2001/XMLSchema-instance';

@@ -1,0 +1,86 @@
+import type { Catalog } from '../../catalog/catalog.ts';
+import { recordedPaths } from '../../catalog/recorded-paths.ts';
+import { isOfRootIndex } from '../../catalog/root-index-records.ts';
+import type { StoredState } from '../../catalog/store.ts';
+import { digestOf } from '../../digest.ts';
+import { hasCode } from '../../errors.ts';
+import { bundlesInFeed } from '../../generate/root-index/json-feed.ts';
+import type { ListedBundle } from '../../generate/root-index/listed-bundle.ts';
+import { sameOwner } from '../../identity.ts';
+import type { RelativePath } from '../../paths.ts';
+import { readAll } from '../../storage/body.ts';
+import { keyOf } from '../../storage/key.ts';
+import type { Storage } from '../../storage/storage.ts';
+import { listingName, rootFileNames, type RootIndex } from './planned-files.ts';
+
+/** What was found at a root. */
+export interface RootStanding {
+  stored: StoredState;
+  /** Null if there is none. */
+  catalog: Catalog | null;
+  /**
+   * What the index lists; null where nothing vouches for it: there is none yet, an attempt was interrupted,
+   * or a file of it is missing or another.
+   */
+  listed: readonly ListedBundle[] | null;
+  /** Why there cannot be an index; null if there can. */
+  obstacle: string | null;
+}
+
+/** Reads, and takes no lease. `storage` is rooted at the destination. Throws the storage's own error. */
+export async function standingOf(
+  storage: Storage,
+  stored: StoredState,
+  index: RootIndex,
+): Promise<RootStanding> {
+  const { state } = stored;
+  if (state.kind !== 'absent' && state.kind !== 'valid')
+    return { stored, catalog: null, listed: null, obstacle: `the catalog there is ${state.kind}` };
+  const catalog = state.kind === 'valid' ? state.catalog : null;
+  const obstacle =
+    (catalog === null ? null : claimIn(catalog, index)) ?? (await foreignFile(storage, stored));
+  const listed = obstacle === null && catalog !== null ? await vouchedListing(storage, catalog) : null;
+  return { stored, catalog, listed, obstacle };
+}
+
+/** Pure. */
+function claimIn({ outputs, pending }: Catalog, { owner }: RootIndex): string | null {
+  const names = new Set<string>(rootFileNames);
+  for (const record of [...outputs, ...(pending?.outputs ?? [])]) {
+    const isOwn = sameOwner(record.owner, owner);
+    if (isOwn && !isOfRootIndex(record)) return 'a bundle is published at the root itself';
+    if (!isOwn && names.has(record.path)) {
+      const { pipelineId, destinationId } = record.owner;
+      return `"${record.path}" there is of ${pipelineId}/${destinationId}`;
+    }
+  }
+  return null;
+}
+
+async function foreignFile(storage: Storage, { state }: StoredState): Promise<string | null> {
+  const known = recordedPaths(state);
+  for (const name of rootFileNames)
+    if (!known.has(name) && (await storage.stat(keyOf(name as string as RelativePath))) !== undefined)
+      return `there is a file "${name}" which no record names`;
+  return null;
+}
+
+/** What is read is believed only if it is what the catalog recorded, byte for byte. */
+async function vouchedListing(
+  storage: Storage,
+  { outputs, pending }: Catalog,
+): Promise<ListedBundle[] | null> {
+  if (pending !== null) return null;
+  const own = outputs.filter(isOfRootIndex);
+  if (own.length !== rootFileNames.length) return null;
+  for (const { path, size } of own) if ((await storage.stat(keyOf(path)))?.size !== size) return null;
+  const feed = own.find(({ path }) => path === listingName);
+  if (feed === undefined) return null;
+  try {
+    const bytes = await readAll(storage, keyOf(feed.path), feed.size);
+    return digestOf(bytes) === feed.digest ? bundlesInFeed(bytes.toString('utf8')) : null;
+  } catch (error) {
+    if (hasCode(error, 'storage_not_found')) return null;
+    throw error;
+  }
+}

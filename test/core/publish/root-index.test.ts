@@ -1,0 +1,383 @@
+import t, { type Test } from 'tap';
+import { bundlesInFeed } from '../../../src/core/generate/root-index/json-feed.ts';
+import { mostListed, type ListedBundle } from '../../../src/core/generate/root-index/listed-bundle.ts';
+import { prune } from '../../../src/core/maintain/prune.ts';
+import { reconcile } from '../../../src/core/maintain/reconcile.ts';
+import { verify } from '../../../src/core/maintain/verify.ts';
+import { rebuildRootIndex, refreshIfListed } from '../../../src/core/publish/root-index/root-index.ts';
+import { unpublishListed } from '../../../src/core/publish/root-index/unpublish-listed.ts';
+import type { DestinationConfig } from '../../../src/core/config/config.ts';
+import { placeAt } from '../../../src/core/releases/place.ts';
+import { switchAt } from '../../../src/core/releases/switch-at.ts';
+import { listedKey } from '../../../src/core/storage/key.ts';
+import type { Storage } from '../../../src/core/storage/storage.ts';
+import { eachPoint } from '../../faults/each-point.ts';
+import { distinctKinds, withFaults, type Fault, type FaultLog } from '../../faults/with-faults.ts';
+import {
+  contextWith,
+  destinationOf,
+  newWorld,
+  owner,
+  put,
+  snapshot,
+  stateOf,
+  testClock,
+  untruths,
+  worldKinds,
+  type World,
+} from '../../faults/world.ts';
+import { share, sampleOf } from '../../support/sampling.ts';
+import { memoryStorage } from '../../support/memory-storage.ts';
+import { Stand, type Settings } from './stand.ts';
+
+/*
+ * The index of a root says what its bundles' catalogs say, whatever happens; nothing that it lists is ever
+ * missing; and what is not its own is not touched.
+ */
+
+const settings = { rootIndex: true, publicBaseUrl: 'https://maps.example.org/' } satisfies Settings;
+const names = ['feed.json', 'feed.xml', 'index.html'];
+
+async function standAt(web: Storage, ...bundles: string[]): Promise<Stand> {
+  const stand = new Stand();
+  stand.web = web;
+  for (const name of bundles) await stand.add(name, { 'a.txt': `of ${name}`, 'index.html': name });
+  return stand;
+}
+
+async function drop(stand: Stand, name: string): Promise<void> {
+  for (const file of ['manifest.json', 'a.txt', 'index.html'])
+    await stand.source.remove(listedKey(`${name}/${file}`));
+}
+
+function listedIn(files: ReadonlyMap<string, string>): readonly ListedBundle[] {
+  const feed = files.get('feed.json');
+  return feed === undefined ? [] : (bundlesInFeed(feed) ?? []);
+}
+
+function pathsIn(files: ReadonlyMap<string, string>): string[] {
+  return listedIn(files).map(({ path }) => path);
+}
+
+/** What readers would be led to and not find. */
+function deadIn(files: ReadonlyMap<string, string>): string[] {
+  return listedIn(files).flatMap(({ page }) => (files.has(page) ? [] : [page]));
+}
+
+/** Of the root alone. */
+function litterIn(files: ReadonlyMap<string, string>): string[] {
+  return [...files.keys()].filter((name) => /^\.publisher(?!\.json$)/.test(name));
+}
+
+function destination(more: Partial<DestinationConfig> = {}): DestinationConfig {
+  return { ...destinationOf('replacement'), ...settings, ...more };
+}
+
+for (const kind of worldKinds)
+  t.test(`${kind}: the newest bundles are listed, and a second run writes nothing`, async (t) => {
+    const web = await newWorld(kind, t).open();
+    const stand = await standAt(web, 'one', 'two/deep');
+    t.match(await stand.run(settings), { status: 'ok', destinations: [{ warnings: { length: 0 } }] });
+    const files = await snapshot(web);
+    t.strictSame(pathsIn(files).toSorted(), ['one', 'two/deep']);
+    t.match(files.get('index.html'), 'href="./two/deep/index.html"');
+    t.match(files.get('feed.xml'), 'href="https://maps.example.org/two/deep/index.html"');
+    t.match(await stateOf(web, ''), { kind: 'valid', catalog: { generation: 1, outputs: { length: 3 } } });
+    t.strictSame(litterIn(files), []);
+
+    const log: FaultLog = { operations: [], fired: false, mutations: 0 };
+    stand.web = withFaults(web, null, log);
+    t.equal((await stand.run(settings)).status, 'ok');
+    t.equal(log.mutations, 0, 'nothing to do');
+    stand.web = web;
+    await stand.add('three', { 'a.txt': '3' });
+    await stand.run(settings);
+    const now = await snapshot(web);
+    t.strictSame(pathsIn(now).toSorted(), ['one', 'three', 'two/deep']);
+    t.match(now.get('index.html'), 'href="./three/a.txt"', 'without a page, the first file');
+    t.match(await verify(web, { concurrency: 1 }), { length: 4 }, 'verified as any other bundle path');
+  });
+
+interface Walked {
+  /** Prepares the destination, and returns what the faults are thrown at. */
+  prepare: (web: Storage) => Promise<Stand>;
+  settings: Settings;
+  paths: string[];
+}
+
+const walks: Record<string, Walked> = {
+  'the first index': {
+    prepare: (web) => standAt(web, 'one', 'two'),
+    settings,
+    paths: ['one', 'two'],
+  },
+  'one more bundle': {
+    prepare: async (web) => {
+      const stand = await standAt(web, 'one');
+      await stand.run(settings);
+      await stand.add('two', { 'index.html': '2' });
+      return stand;
+    },
+    settings,
+    paths: ['one', 'two'],
+  },
+  'an orphan goes': {
+    prepare: async (web) => {
+      const stand = await standAt(web, 'one', 'two');
+      await stand.run(settings);
+      await drop(stand, 'two');
+      return stand;
+    },
+    settings: { ...settings, orphans: 'remove' },
+    paths: ['one'],
+  },
+  'other layout': {
+    prepare: async (web) => {
+      const stand = await standAt(web, 'one');
+      await stand.run(settings);
+      return stand;
+    },
+    settings: { ...settings, publicBaseUrl: 'https://elsewhere.example.org/' },
+    paths: ['one'],
+  },
+};
+
+async function faultAt(t: Test, world: World, walked: Walked, fault: Fault, what: string): Promise<void> {
+  const open = await world.open();
+  const stand = await walked.prepare(open);
+  const log: FaultLog = { operations: [], fired: false, mutations: 0 };
+  stand.web = withFaults(open, fault, log);
+  await stand.run(walked.settings);
+  if (!log.fired) return void t.fail(`${what}: the fault never fired`);
+  t.strictSame(
+    deadIn((await world.files()) as Map<string, string>),
+    [],
+    `${what}: nothing listed is missing`,
+  );
+  stand.web = await world.open();
+  const rerun = await stand.run(walked.settings);
+  const files = (await world.files()) as Map<string, string>;
+  const isWhole =
+    rerun.status === 'ok' &&
+    deadIn(files).length === 0 &&
+    litterIn(files).length === 0 &&
+    (await untruths(stand.web, '')).length === 0 &&
+    names.every((name) => files.has(name)) &&
+    JSON.stringify(pathsIn(files).toSorted()) === JSON.stringify(walked.paths);
+  if (!isWhole) t.fail(what, { rerun, listed: pathsIn(files), litter: litterIn(files) });
+}
+
+for (const kind of worldKinds)
+  for (const [name, walked] of Object.entries(walks))
+    t.test(`${kind}: ${name}, with every fault at every operation`, async (t) => {
+      const counted = newWorld(kind, t);
+      const open = await counted.open();
+      const stand = await walked.prepare(open);
+      const log: FaultLog = { operations: [], fired: false, mutations: 0 };
+      stand.web = withFaults(open, null, log);
+      t.equal((await stand.run(walked.settings)).status, 'ok');
+      const points = log.operations.flatMap((operation, index) =>
+        distinctKinds(operation).map((kind) => ({ operation, kind, at: index + 1 })),
+      );
+      t.ok(points.length > 40);
+      const chosen = sampleOf(points, 40, `${kind}, ${name}`);
+      await eachPoint(t, chosen, 1, async ({ operation, kind: fault, at }) => {
+        const code = 'storage_transient';
+        await faultAt(
+          t,
+          newWorld(kind, t),
+          walked,
+          { kind: fault, at, code },
+          `${fault} at ${at}, ${operation}`,
+        );
+      });
+      t.comment(`${share(chosen.length, points.length)} faults`);
+    });
+
+t.test('what is at the root and of others stays as it is', async (t) => {
+  const web = memoryStorage({ flavour: 'files' });
+  await put(web, 'index.html', 'mine');
+  const stand = await standAt(web, 'one');
+  const result = await stand.run(settings);
+  t.match(result, {
+    status: 'ok',
+    destinations: [
+      { warnings: [{ code: 'root_index_refused', message: /"index.html" which no record names/ }] },
+    ],
+  });
+  const files = await snapshot(web);
+  t.equal(files.get('index.html'), 'mine');
+  t.notOk(files.has('feed.xml'));
+  t.ok(files.has('one/a.txt'), 'the bundle is published');
+});
+
+t.test('a second owner at the same root gets none', async (t) => {
+  const web = memoryStorage({ flavour: 'files' });
+  await (await standAt(web, 'one')).run(settings);
+  const before = await snapshot(web);
+  const result = await (await standAt(web, 'theirs')).run({ ...settings, id: 'other' });
+  t.match(result.destinations[0]?.warnings, [{ code: 'root_index_refused', message: /of maps\/web/ }]);
+  for (const name of names) t.equal((await snapshot(web)).get(name), before.get(name), name);
+});
+
+t.test('a bundle at the root is no place for an index', async (t) => {
+  const web = memoryStorage({ flavour: 'files' });
+  const stand = new Stand();
+  stand.web = web;
+  await put(stand.source, 'a.txt', 'a');
+  await put(
+    stand.source,
+    'manifest.json',
+    JSON.stringify({ created: '2026-11-20T00:00:00Z', files: ['a.txt'] }),
+  );
+  const result = await stand.run(settings);
+  t.match(result.destinations[0]?.warnings, [{ code: 'root_index_refused', message: /at the root itself/ }]);
+  t.strictSame([...(await snapshot(web)).keys()].toSorted(), ['.publisher.json', 'a.txt']);
+});
+
+t.test('a dry run writes nothing, and neither does a destination that asked for none', async (t) => {
+  const web = memoryStorage({ flavour: 'files' });
+  const stand = await standAt(web, 'one');
+  await stand.run({ ...settings, request: { dryRun: true } });
+  t.equal((await snapshot(web)).size, 0);
+  await stand.run();
+  t.notOk((await snapshot(web)).has('index.html'));
+});
+
+t.test('a file of the index that is gone or another is mended by the next run', async (t) => {
+  const web = memoryStorage({ flavour: 'files' });
+  const stand = await standAt(web, 'one', 'two');
+  await stand.run(settings);
+  const before = await snapshot(web);
+  for (const name of names) {
+    await web.remove(listedKey(name));
+    await stand.run(settings);
+    t.equal((await snapshot(web)).get(name), before.get(name), name);
+  }
+  await put(web, 'feed.json', before.get('feed.json')?.replace('one', 'wrong') ?? '');
+  await stand.run(settings);
+  t.strictSame(pathsIn(await snapshot(web)), ['one', 'two'], 'what no record vouches for is not believed');
+});
+
+t.test('what is unpublished is not listed, and with the last nothing is left', async (t) => {
+  const web = memoryStorage({ flavour: 'files' });
+  await (await standAt(web, 'one', 'two')).run(settings);
+  const context = contextWith(testClock());
+  const request = { owner, maxRemoved: null, concurrency: 1, dryRun: false };
+  await unpublishListed(context, web, destination(), { ...request, destinationPath: 'one', dryRun: true });
+  t.strictSame(pathsIn(await snapshot(web)), ['one', 'two'], 'a dry run');
+  await unpublishListed(context, web, destination(), { ...request, destinationPath: 'one' });
+  t.strictSame(pathsIn(await snapshot(web)), ['two']);
+  await t.rejects(unpublishListed(context, web, destination(), { ...request, destinationPath: 'one' }), {
+    code: 'not_published',
+  });
+  const refused = { ...request, maxRemoved: 1, destinationPath: 'two' } as never;
+  await t.rejects(unpublishListed(context, web, destination(), refused));
+  t.strictSame(pathsIn(await snapshot(web)), ['two'], 'what stays is listed');
+  await unpublishListed(context, web, destination(), { ...request, destinationPath: 'two' });
+  t.strictSame([...(await snapshot(web)).keys()], []);
+});
+
+t.test('switched off, the index goes by unpublishing the root', async (t) => {
+  const web = memoryStorage({ flavour: 'files' });
+  await (await standAt(web, 'one')).run(settings);
+  const request = { owner, maxRemoved: null, concurrency: 1, dryRun: false, destinationPath: '.' };
+  await unpublishListed(contextWith(testClock()), web, destination({ rootIndex: false }), request);
+  t.strictSame([...(await snapshot(web)).keys()].toSorted(), [
+    'one/.publisher.json',
+    'one/a.txt',
+    'one/index.html',
+  ]);
+});
+
+t.test('prune leaves the index, which then says what is left', async (t) => {
+  const web = memoryStorage({ flavour: 'files' });
+  await (await standAt(web, 'one', 'two')).run(settings);
+  const context = contextWith(testClock());
+  const policy = { enabled: true, keepLatest: 1, olderThanMs: null };
+  const { removed } = await prune(context, web, { owner, policy, maxRemoved: null, dryRun: false });
+  t.equal(removed.length, 3, 'of four files of bundles');
+  const paths = removed.map(({ destinationPath }) => destinationPath);
+  t.strictSame(
+    await refreshIfListed(context, web, { owner, destination: destination() }, paths, { dryRun: false }),
+    [],
+  );
+  t.match(listedIn(await snapshot(web)), [{ path: 'one', outputs: 1, page: 'one/a.txt' }]);
+});
+
+t.test('with releases it leads to the current one, and follows a rollback', async (t) => {
+  const web = memoryStorage({ flavour: 'files' });
+  const releases = { keep: 5, lingerMs: 0, currentInUrl: true, channels: [] };
+  const more = { ...settings, releases };
+  const stand = await standAt(web, 'one');
+  await stand.run(more);
+  t.match(listedIn(await snapshot(web)), [{ path: 'one', outputs: 2, page: 'one/current/index.html' }]);
+  await stand.add('one', { 'a.txt': 'other', 'index.html': 'one', 'more.txt': 'm' }, '2026-11-22T00:00:00Z');
+  await stand.run(more);
+  t.match(listedIn(await snapshot(web)), [{ outputs: 3, created: '2026-11-22T00:00:00.000Z' }]);
+  const context = contextWith(testClock());
+  await switchAt(context, owner, placeAt(web, 'one'), { verb: 'rollback' }, { dryRun: false });
+  const index = { owner, destination: destination({ releases }) };
+  await refreshIfListed(context, web, index, ['one'], { dryRun: false });
+  t.match(listedIn(await snapshot(web)), [{ outputs: 2, created: '2026-11-20T00:00:00.000Z' }]);
+  const reports = await reconcile(context, web, { owner, dryRun: true, allOwners: false });
+  t.strictSame(
+    reports.flatMap(({ unmanaged, missing }) => [...unmanaged, ...missing]),
+    [],
+    'the pointer is not taken for content of the root',
+  );
+  await stand.run(more);
+  t.match(listedIn(await snapshot(web)), [{ outputs: 2 }], 'what is held back is not announced');
+});
+
+t.test('a list that was full and loses one gets the next', async (t) => {
+  const web = memoryStorage({ flavour: 'files' });
+  const bundles = Array.from({ length: mostListed + 2 }, (_, index) => `b${String(index).padStart(3, '0')}`);
+  await (await standAt(web, ...bundles)).run(settings);
+  t.strictSame(pathsIn(await snapshot(web)), bundles.slice(0, mostListed));
+  const request = { owner, maxRemoved: null, concurrency: 1, dryRun: false, destinationPath: 'b001' };
+  await unpublishListed(contextWith(testClock()), web, destination(), request);
+  t.strictSame(
+    pathsIn(await snapshot(web)),
+    bundles.slice(0, mostListed + 1).filter((name) => name !== 'b001'),
+  );
+});
+
+t.test('of two updates at once nothing is lost', async (t) => {
+  for (const kind of ['memory files', 'memory objects'] as const) {
+    const world = newWorld(kind, t);
+    const bundles = ['a', 'b', 'c', 'd', 'e', 'f'];
+    await (await standAt(await world.open(), 'first')).run(settings);
+    const stands = await Promise.all(bundles.map(async (name) => standAt(await world.open(), name)));
+    const results = await Promise.all(stands.map((stand) => stand.run(settings)));
+    t.strictSame(
+      results.map(({ status }) => status),
+      bundles.map(() => 'ok'),
+    );
+    t.strictSame(
+      pathsIn((await world.files()) as Map<string, string>).toSorted(),
+      [...bundles, 'first'],
+      kind,
+    );
+  }
+});
+
+t.test('reconciling makes it anew of all that is there', async (t) => {
+  const web = memoryStorage({ flavour: 'files' });
+  const stand = await standAt(web, 'one', 'two');
+  await stand.run();
+  t.notOk((await snapshot(web)).has('feed.xml'));
+  await rebuildRootIndex(contextWith(testClock()), web, { owner, destination: destination() });
+  t.strictSame(pathsIn(await snapshot(web)), ['one', 'two']);
+});
+
+t.test('names are text, and never markup', async (t) => {
+  const web = memoryStorage({ flavour: 'files' });
+  const hostile = `<script>alert(1)</script> & "q"`;
+  await (await standAt(web, hostile.replaceAll('/', '_'))).run({ ...settings, publicBaseUrl: null });
+  const files = await snapshot(web);
+  for (const name of ['index.html', 'feed.xml']) {
+    t.notMatch(files.get(name), '<script>', name);
+    t.match(files.get(name), '&lt;script&gt;', name);
+  }
+});

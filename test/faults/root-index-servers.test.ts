@@ -1,0 +1,51 @@
+import t, { type Test } from 'tap';
+import { bundlesInFeed } from '../../src/core/generate/root-index/json-feed.ts';
+import { unpublishListed } from '../../src/core/publish/root-index/unpublish-listed.ts';
+import type { Storage } from '../../src/core/storage/storage.ts';
+import { Stand } from '../core/publish/stand.ts';
+import { startRadosgw } from '../services/radosgw.ts';
+import { startSshd } from '../services/sshd.ts';
+import { s3Worlds, sftpWorlds } from './server-worlds.ts';
+import type { WorldFactory } from './walk.ts';
+import { contextWith, destinationOf, owner, snapshot, testClock } from './world.ts';
+import { withFaults, type FaultLog } from './with-faults.ts';
+
+/* The index of a root on real servers: it comes, stays as nothing changes, and goes with the last bundle. */
+
+async function comesAndGoes(t: Test, newWorld: WorldFactory): Promise<void> {
+  const world = await newWorld(t);
+  const web: Storage = await world.open();
+  const stand = new Stand();
+  stand.web = web;
+  for (const name of ['one', 'two']) await stand.add(name, { 'index.html': name });
+  const listed = async (): Promise<string[]> =>
+    (bundlesInFeed((await snapshot(web)).get('feed.json') ?? '') ?? []).map(({ path }) => path).sort();
+  t.match(await stand.run({ rootIndex: true }), { status: 'ok', destinations: [{ warnings: [] }] });
+  t.strictSame(await listed(), ['one', 'two']);
+  await stand.add('three', { 'a.txt': '3' });
+  await stand.run({ rootIndex: true });
+  t.strictSame(await listed(), ['one', 'three', 'two']);
+
+  const log: FaultLog = { operations: [], fired: false, mutations: 0 };
+  stand.web = withFaults(web, null, log);
+  t.equal((await stand.run({ rootIndex: true })).status, 'ok');
+  t.strictSame(
+    log.operations.filter((operation) => /^write (?!\.publisher)/.test(operation)),
+    [],
+    'nothing is written again',
+  );
+  const destination = { ...destinationOf('replacement'), rootIndex: true };
+  const request = { owner, maxRemoved: null, concurrency: 1, dryRun: false };
+  for (const destinationPath of ['one', 'two', 'three']) {
+    await unpublishListed(contextWith(testClock()), web, destination, { ...request, destinationPath });
+    t.notOk((await listed()).includes(destinationPath), destinationPath);
+  }
+  t.strictSame([...(await snapshot(web)).keys()], [], 'nothing is left');
+}
+
+t.test('S3', async (t) => {
+  const server = await startRadosgw(t);
+  await comesAndGoes(t, await s3Worlds(t, server, { bucket: await server.newBucket() }));
+});
+
+t.test('SFTP', async (t) => comesAndGoes(t, await sftpWorlds(t, await startSshd(t))));
