@@ -1,40 +1,23 @@
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import type { Command } from 'commander';
+import { makeProgram } from '../src/cli/program.ts';
 import { bundlePrograms } from './support/bundle-programs.ts';
 
-const commands = [
-  ['init'],
-  ['run'],
-  ['validate'],
-  ['inspect'],
-  ['verify'],
-  ['reconcile-state'],
-  ['prune'],
-  ['unpublish'],
-  ['releases', 'list'],
-  ['releases', 'show'],
-  ['releases', 'diff'],
-  ['releases', 'rollback'],
-  ['releases', 'promote'],
-  ['releases', 'resume'],
-  ['pack'],
-  ['push'],
-  ['runs', 'list'],
-  ['runs', 'show'],
-  ['runs', 'follow'],
-  ['runs', 'cancel'],
-  ['runs', 'rerun'],
-  ['pipelines'],
-  ['serve'],
-  ['reload'],
-  ['weather', 'feed'],
-  ['notify', 'test'],
-  ['notify', 'undelivered'],
-  ['notify', 'redeliver'],
-  ['config', 'check'],
-  ['config', 'schema'],
-  ['completion'],
-];
+/** Each command that does something by itself, as words. Groups such as `runs` only have others below. */
+function commandsOf(command: Command): string[][] {
+  const isProgram = command.parent === null;
+  const below = command
+    .createHelp()
+    .visibleCommands(command)
+    .filter((each) => each.name() !== 'help');
+  const acts = !isProgram && (below.length === 0 || command.options.length > 0);
+  return [...(acts ? [wordsOf(command)] : []), ...below.flatMap(commandsOf)];
+}
+
+function wordsOf(command: Command): string[] {
+  return command.parent === null ? [] : [...wordsOf(command.parent), command.name()];
+}
 
 /** The reference part of `docs/cli.md`: what each command's own --help says. */
 export async function cliReference(): Promise<string> {
@@ -44,7 +27,7 @@ export async function cliReference(): Promise<string> {
   try {
     const main = 'src/cli/main.ts';
     const program = (await bundlePrograms([main], directory))(main);
-    return commands
+    return commandsOf(makeProgram())
       .map((command) => `### \`waybill ${command.join(' ')}\`\n\n\`\`\`\n${help(program, command)}\`\`\`\n`)
       .join('\n');
   } finally {

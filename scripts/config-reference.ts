@@ -16,13 +16,92 @@ export async function withReference(page: string, reference: string): Promise<st
 }
 
 export function configReference(schema: JsonSchema): string {
-  const sections: string[] = [];
+  const repeated = repeatedKinds(schema);
+  const sections: Sections = Object.assign([], { repeated });
   describeMap('', schema, sections);
+  for (const { heading, about, settings } of repeated.values()) {
+    sections.push(`### ${heading}\n\n${about}`);
+    describeTable(settings, sections);
+  }
   return sections.join('\n\n');
 }
 
+/** The sections so far, which refer to what several kinds of several maps have in common. */
+type Sections = string[] & { readonly repeated: ReadonlyMap<string, Repeated> };
+
+/** Settings that a kind has wherever it can stand, such as a directory of an SFTP server: told once. */
+interface Repeated {
+  heading: string;
+  about: string;
+  settings: JsonSchema;
+}
+
+/** By `backend: sftp`. A kind that has a single setting in common with others is told where it stands. */
+function repeatedKinds(schema: JsonSchema): Map<string, Repeated> {
+  const variants = new Map<string, JsonSchema[]>();
+  for (const variant of variantsIn(schema)) {
+    const kind = kindOf(variant);
+    if (kind !== undefined) variants.set(kind, [...(variants.get(kind) ?? []), variant]);
+  }
+  const repeated = new Map<string, Repeated>();
+  for (const [kind, all] of variants) {
+    const [first = {}] = all;
+    const names = propertiesOf(first)
+      .filter(({ schema: setting }) => !('const' in setting))
+      .map(({ name }) => name)
+      .filter((name) => all.every((variant) => isSameIn(name, variant, first)));
+    if (all.length < 2 || names.length < 2) continue;
+    repeated.set(kind, {
+      heading: `Any place with \`${kind}\``,
+      about: String(discriminatorOf(first)?.schema['description']),
+      settings: pick(first, (name) => names.includes(name)),
+    });
+  }
+  return repeated;
+}
+
+/** All choices of maps that are told apart by one setting. */
+function variantsIn(schema: JsonSchema): JsonSchema[] {
+  return propertiesOf(schema).flatMap(({ inner }) => {
+    const variants = (inner?.['anyOf'] ?? []) as JsonSchema[];
+    return [...variants, ...[inner ?? {}, ...variants].flatMap(variantsIn)];
+  });
+}
+
+function discriminatorOf(variant: JsonSchema): Setting | undefined {
+  return propertiesOf(variant).find(({ schema: setting }) => 'const' in setting);
+}
+
+function kindOf(variant: JsonSchema): string | undefined {
+  const found = discriminatorOf(variant);
+  return found && `${found.name}: ${String(found.schema['const'])}`;
+}
+
+function isSameIn(name: string, a: JsonSchema, b: JsonSchema): boolean {
+  const needs = (schema: JsonSchema): boolean => ((schema['required'] ?? []) as string[]).includes(name);
+  return sameSetting(name, a, b) && needs(a) === needs(b);
+}
+
+/** A map with some of its settings alone. */
+function pick(source: JsonSchema, wanted: (name: string) => boolean): JsonSchema {
+  return {
+    ...source,
+    properties: Object.fromEntries(
+      Object.entries(source['properties'] as JsonSchema).filter(([name]) => wanted(name)),
+    ),
+  };
+}
+
+/** As the pages are shown on the web: the place of a heading. */
+function anchorOf(heading: string): string {
+  return heading
+    .toLowerCase()
+    .replaceAll(/[^\w\- ]/g, '')
+    .replaceAll(' ', '-');
+}
+
 /** A table of the map's own values, then a section for each map, list of maps or choice of maps within. */
-function describeMap(path: string, schema: JsonSchema, sections: string[]): void {
+function describeMap(path: string, schema: JsonSchema, sections: Sections): void {
   const settings = propertiesOf(schema);
   const leaves = settings.filter(({ inner }) => inner === undefined);
   if (path !== '') sections.push([`### \`${path}\``, schema['description']].filter(Boolean).join('\n\n'));
@@ -36,7 +115,7 @@ function describeMap(path: string, schema: JsonSchema, sections: string[]): void
   }
 }
 
-function describeVariants(path: string, schema: JsonSchema, sections: string[]): void {
+function describeVariants(path: string, schema: JsonSchema, sections: Sections): void {
   const variants = schema['anyOf'] as JsonSchema[];
   const [first = {}] = variants;
   const discriminator = propertiesOf(first).find(({ schema: setting }) => 'const' in setting)?.name ?? '';
@@ -57,16 +136,14 @@ function describeVariants(path: string, schema: JsonSchema, sections: string[]):
   sections.push(
     `\`${discriminator}\` ${fallback === undefined ? '(required)' : `(default: \`${fallback}\`)`} is one of ${kinds.map(({ kind }) => `\`${kind}\``).join(', ')}.`,
   );
-  const pick = (source: JsonSchema, wanted: (name: string) => boolean): JsonSchema => ({
-    ...source,
-    properties: Object.fromEntries(
-      Object.entries(source['properties'] as JsonSchema).filter(([name]) => wanted(name)),
-    ),
-  });
   for (const { variant, kind } of kinds) {
-    const own = pick(variant, (name) => name !== discriminator && !shared.includes(name));
-    const about = propertiesOf(variant).find(({ name }) => name === discriminator)?.schema['description'];
-    sections.push(`#### \`${path}\` with \`${discriminator}: ${kind}\`\n\n${String(about)}`);
+    const repeated = sections.repeated.get(`${discriminator}: ${kind}`);
+    const elsewhere = new Set([discriminator, ...shared, ...Object.keys(propertiesIn(repeated?.settings))]);
+    const own = pick(variant, (name) => !elsewhere.has(name));
+    const about = String(discriminatorOf(variant)?.schema['description']);
+    const link = repeated && `Its settings: [${repeated.heading}](#${anchorOf(repeated.heading)}).`;
+    const heading = `#### \`${path}\` with \`${discriminator}: ${kind}\``;
+    sections.push([heading, [about, link].filter((text) => text !== undefined).join(' ')].join('\n\n'));
     describeTable(own, sections);
   }
   if (shared.length === 0) return;
@@ -78,12 +155,12 @@ function describeVariants(path: string, schema: JsonSchema, sections: string[]):
   );
 }
 
-function describeTable(schema: JsonSchema, sections: string[]): void {
+function describeTable(schema: JsonSchema, sections: Sections): void {
   const settings = propertiesOf(schema);
   if (settings.length > 0) sections.push(table(settings, schema));
 }
 
-function describeMapBody(path: string, schema: JsonSchema, sections: string[]): void {
+function describeMapBody(path: string, schema: JsonSchema, sections: Sections): void {
   describeTable(
     {
       ...schema,
@@ -123,6 +200,10 @@ function propertiesOf(schema: JsonSchema): Setting[] {
       (inner['anyOf'] as JsonSchema[] | undefined)?.some((item) => item['properties'] !== undefined);
     return { name, schema: setting, inner: isMap ? inner : undefined, listed };
   });
+}
+
+function propertiesIn(schema: JsonSchema | undefined): JsonSchema {
+  return (schema?.['properties'] ?? {}) as JsonSchema;
 }
 
 function sameSetting(name: string, a: JsonSchema, b: JsonSchema): boolean {
