@@ -1,10 +1,12 @@
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import type { Test } from 'tap';
 import { memoryDirectory } from '../support/memory-directory.ts';
+import { debianMirror } from './apt.ts';
+import { cached, madeOnce } from './cache.ts';
 import { ensureInstalled, MissingService, pathOf } from './debian.ts';
 
 const run = promisify(execFile);
@@ -21,7 +23,6 @@ export interface CleanRoot {
 const packages = ['ca-certificates', 'systemd'];
 /** The bundle of certificates that this machine trusts, as the root has it too. */
 export const certificatesOfRoot = '/etc/certificates-of-this-machine.crt';
-const cache = path.resolve('node_modules/.cache/clean-roots');
 
 /*
  * Mounts and processes are in namespaces of their own: when the keeper ends, and it does with the test at the
@@ -60,31 +61,20 @@ export async function makeCleanRoot(t: Pick<Test, 'teardown'>, release: 'trixie'
   return { directory, through: ['nsenter', '--target', first, '--mount', '--pid', 'chroot', directory] };
 }
 
-/** Its files, as an archive that is made when it is first asked for. */
+/** Its files, as an archive that is made when it is first asked for, in half a minute. */
 export async function archiveOfRoot(release: 'trixie'): Promise<string> {
   await ensureInstalled('cleanRoot');
-  const archive = path.join(cache, `${release}.tar`);
-  if (existsSync(archive)) return archive;
-  mkdirSync(cache, { recursive: true });
-  const made = path.join(cache, `${release}.${process.pid}.tar`);
-  const options = ['--variant=minbase', '--mode=root', `--include=${packages.join(',')}`];
-  try {
-    await run(pathOf('mmdebstrap') ?? '', [...options, release, made, mirror()], { maxBuffer: 64 << 20 });
-    renameSync(made, archive);
-  } catch (cause) {
-    throw new MissingService(`Debian ${release} cannot be unpacked here`, { cause });
-  } finally {
-    rmSync(made, { force: true });
-  }
-  return archive;
-}
-
-/** Of Debian's packages, as apt on this machine uses it. */
-function mirror(): string {
-  for (const file of ['/etc/apt/sources.list.d/debian.sources', '/etc/apt/sources.list']) {
-    const text = existsSync(file) ? readFileSync(file, 'utf8') : '';
-    const [, url] = /^(?:URIs:|deb(?: \[[^\]]*\])?) *(\S+)/m.exec(text) ?? [];
-    if (url !== undefined) return url;
-  }
-  throw new MissingService('apt on this machine names no mirror of Debian');
+  return madeOnce(cached(`${release}.tar`), async (made) => {
+    const options = [
+      // Where a clock is ahead of a mirror; what is signed is checked all the same.
+      '--aptopt=Acquire::Check-Valid-Until "false"',
+      ...['--variant=minbase', '--mode=root', '--format=tar', `--include=${packages.join(',')}`],
+    ];
+    try {
+      const mmdebstrap = pathOf('mmdebstrap') ?? '';
+      await run(mmdebstrap, [...options, release, made, debianMirror()], { maxBuffer: 64 << 20 });
+    } catch (cause) {
+      throw new MissingService(`Debian ${release} cannot be unpacked here`, { cause });
+    }
+  });
 }

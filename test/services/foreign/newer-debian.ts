@@ -1,11 +1,10 @@
-import { execFile, spawn } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { homedir } from 'node:os';
+import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { debianMirror } from '../apt.ts';
+import { cached, madeOnce } from '../cache.ts';
 import { ensureInstalled, MissingService } from '../debian.ts';
 
 /** What the tests start of a Debian that is newer than the one they run on. */
@@ -31,12 +30,8 @@ export interface NewerDebian {
   root: string;
 }
 
-const cache = path.join(process.env['XDG_CACHE_HOME'] ?? path.join(homedir(), '.cache'), 'waybill-tests');
 /** Another list of packages is another directory. */
-const place = path.join(
-  cache,
-  `${release}-${createHash('sha256').update(packages.join()).digest('hex').slice(0, 12)}`,
-);
+const place = cached(`${release}-${createHash('sha256').update(packages.join()).digest('hex').slice(0, 12)}`);
 
 /**
  * The root, which is made once (a minute or two, 1 GB) and then kept in the user's cache. Throws
@@ -47,8 +42,7 @@ export async function newerDebian(): Promise<NewerDebian> {
   await ensureInstalled('mount');
   if (process.getuid?.() !== 0)
     throw new MissingService('only root may start programs in a root of their own');
-  mkdirSync(cache, { recursive: true });
-  if (!existsSync(place)) await inTurn(make);
+  await madeOnce(place, make);
   const enter =
     'mount --rbind /dev "$1/dev" && mount --rbind /proc "$1/proc" && mkdir -p "$1$2" && mount --bind "$2" "$1$2" && root=$1 && shift 2 && exec chroot "$root" "$@"';
   return {
@@ -66,47 +60,27 @@ const files = {
   hosts: '127.0.0.1 localhost\n',
 };
 
-/** By a lock that two test files take in turns; the second finds what the first has made. */
-async function inTurn(work: () => Promise<void>): Promise<void> {
-  const lock = spawn('flock', [`${place}.lock`, 'sh', '-c', 'echo locked; exec cat'], {
-    stdio: ['pipe', 'pipe', 'inherit'],
-  });
-  const ended = once(lock, 'close');
-  await once(lock.stdout, 'data');
-  try {
-    if (!existsSync(place)) await work();
-  } finally {
-    lock.stdin.end();
-    await ended;
-  }
-}
-
-async function make(): Promise<void> {
-  const made = mkdtempSync(`${place}.new-`);
-  const root = path.join(made, 'root');
+async function make(root: string): Promise<void> {
   const options = [
     // Where a clock is ahead of a mirror; what is signed is checked all the same.
     ...['--aptopt=Acquire::Check-Valid-Until "false"', '--aptopt=APT::Install-Recommends "false"'],
-    ...['--variant=extract', '--mode=root', `--include=${packages.join()}`],
+    ...['--variant=extract', '--mode=root', '--format=directory', `--include=${packages.join()}`],
   ];
   try {
     await promisify(execFile)('mmdebstrap', [...options, release, root, debianMirror()], {
       maxBuffer: 1 << 26,
       timeout: 10 * 60_000,
     });
-    // What the packages' own scripts would make.
-    for (const name of ['bin', 'sbin', 'lib', 'lib64'])
-      if (!existsSync(path.join(root, name))) symlinkSync(`usr/${name}`, path.join(root, name));
-    symlinkSync('dash', path.join(root, 'usr/bin/sh'));
-    for (const name of ['proc', 'root', 'run', 'tmp']) mkdirSync(path.join(root, name), { recursive: true });
-    for (const [name, text] of Object.entries(files)) writeFileSync(path.join(root, 'etc', name), text);
-    renameSync(root, place);
   } catch (cause) {
     const [last] = /^E: .*$/m.exec(String((cause as { stderr?: unknown }).stderr ?? cause)) ?? [
       String(cause),
     ];
     throw new MissingService(`a root with packages of Debian ${release} cannot be made: ${last}`, { cause });
-  } finally {
-    rmSync(made, { recursive: true, force: true });
   }
+  // What the packages' own scripts would make.
+  for (const name of ['bin', 'sbin', 'lib', 'lib64'])
+    if (!existsSync(path.join(root, name))) symlinkSync(`usr/${name}`, path.join(root, name));
+  symlinkSync('dash', path.join(root, 'usr/bin/sh'));
+  for (const name of ['proc', 'root', 'run', 'tmp']) mkdirSync(path.join(root, name), { recursive: true });
+  for (const [name, text] of Object.entries(files)) writeFileSync(path.join(root, 'etc', name), text);
 }

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { freePort } from '../free-port.ts';
 import { withBucket, type StartS3 } from './foreign-s3.ts';
-import { npmPackage } from './npm-package.ts';
+import { npmPackage } from '../npm-package.ts';
 import { startServer } from './server-process.ts';
 
 const version = '3.7.1';

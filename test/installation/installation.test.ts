@@ -41,8 +41,7 @@ const caddyOptions = `{
 function asHere(block: string): string {
   return block
     .replaceAll('8080', String(port))
-    .replace(/(waybill init .*)\n/, `$1\nsed -i s/8080/${port}/ waybill.yml\n`)
-
+    .replace(/(waybill init .*)\n/, `$1\nsed -i s/8080/${port}/ /etc/waybill/waybill.yml\n`)
     .replace(/(<<'CADDY'\n)/, `$1${caddyOptions}`)
     .replaceAll(/https:\/\/((?:publish|www)\.example\.org)/g, `https://$1:${https}`);
 }
@@ -60,6 +59,7 @@ async function paste(t: Test, block: string): Promise<string> {
     ...{ npm_config_cafile: certificatesOfRoot, npm_config_update_notifier: 'false', no_proxy: '127.0.0.1' },
     ...{ CURL_CA_BUNDLE: trusted, NODE_EXTRA_CA_CERTS: trusted },
   };
+  const begun = systemClock.monotonic();
   const [command = '', ...through] = root.through;
   const script = `cd /root\n${asHere(block)}`;
   const child = spawn(command, [...through, 'bash', '-e', '-o', 'pipefail', '-c', script], {
@@ -68,12 +68,13 @@ async function paste(t: Test, block: string): Promise<string> {
   });
   let output = '';
   for (const stream of [child.stdout, child.stderr])
-    stream.on('data', (chunk: Buffer) => {
-      output += chunk.toString();
-      // Silence would end the test, and apt takes its time.
-      t.comment(chunk.toString().split('\n', 1)[0] ?? '');
-    });
-  const [code] = (await once(child, 'exit')) as [number];
+    stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
+  // Silence would end the test, and apt takes its time. What it says is not for tap to read.
+  const told = setInterval(
+    () => t.comment(`${Math.round((systemClock.monotonic() - begun) / 1000)} s`),
+    30_000,
+  );
+  const [code] = (await once(child, 'close').finally(() => clearInterval(told))) as [number];
   if (code !== 0) throw new Error(`exit code ${code} of\n${block}\n${output}${logs()}`);
   return output;
 }

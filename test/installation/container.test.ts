@@ -93,7 +93,7 @@ t.test('it takes an upload, publishes it, and writes nowhere else', async (t) =>
   t.equal(daemon.exitCode, null, said);
   const [, ...health] = config.Healthcheck.Test;
   await t.resolves(run(...inside(health)), 'its health check passes');
-  const push = [program, 'push', 'talk', '--to', url, '--pipeline', 'uploads'];
+  const push = [program, 'push', 'talk', '--name', 'talk', '--to', url, '--pipeline', 'uploads'];
   await run(process.execPath, push, { cwd: place, env: { ...process.env, WAYBILL_TOKEN: token } });
   t.equal(readFileSync(path.join(place, 'state/public/talk/page.html'), 'utf8'), 'x');
   for (const file of ['/app/x', '/etc/waybill/x', '/usr/local/bin/x', '/x'])
