@@ -11,6 +11,7 @@ import {
   notInArray,
   sql,
   type SQL,
+  type SQLWrapper,
 } from 'drizzle-orm';
 import type { Queries } from '../../database/database.ts';
 import type { Geometry } from '../../geometry.ts';
@@ -140,40 +141,73 @@ const same = sql<string[]>`(select coalesce(json_agg(distinct code order by code
 const wholeAlert = { ...columns, zones, same, references };
 
 /** Whether the row says until when it holds: what has no end that can be is no alert. */
-const hasEnd = sql`(${saneInstant(alertRows.expiresAt)}) is not null`;
+const hasEnd = sql<boolean>`(${saneInstant(alertRows.expiresAt)}) is not null`;
 
+/**
+ * Those of a page, and how many there are in all. They are found, counted and put in order by a few narrow
+ * columns: to do that with whole messages, texts and outlines among them, writes all of them to a temporary
+ * file for each answer, which is 100 MB where there are a hundred thousand.
+ */
 function inForce(queries: Queries, query: InForceQuery, only?: SQL) {
-  return queries
-    .select({
-      ...wholeAlert,
-      total: sql<number>`(count(*) filter (where ${hasEnd}) over ())::int`,
-      endless: sql<number>`(count(*) filter (where ${not(hasEnd)}) over ())::int`,
-    })
-    .from(alertRunMembers)
-    .innerJoin(alertRows, eq(alertRows.alertId, alertRunMembers.alertId))
-    .where(
-      and(
-        eq(alertRunMembers.runId, query.runId),
-        eq(alertRows.status, 'Actual'),
-        notInArray(alertRows.messageType, ['Cancel', 'Ack', 'Error']),
-        gt(
-          // An alert whose ends are no instants comes along, so that it is noted.
-          sql`coalesce(${saneInstant(alertRows.endsAt)}, ${saneInstant(alertRows.expiresAt)}, 'infinity')`,
-          sql`${query.now.toISOString()}::timestamptz`,
+  const found = queries.$with('found').as(
+    queries
+      .select({
+        id: sql<string>`${alertRows.alertId}`.as('id'),
+        hasEnd: hasEnd.as('has_end'),
+        severityRank: severityRank.as('severity_rank'),
+        sentAt: sql`${alertRows.sentAt}`.as('sent_at'),
+      })
+      .from(alertRunMembers)
+      .innerJoin(alertRows, eq(alertRows.alertId, alertRunMembers.alertId))
+      .where(
+        and(
+          eq(alertRunMembers.runId, query.runId),
+          eq(alertRows.status, 'Actual'),
+          notInArray(alertRows.messageType, ['Cancel', 'Ack', 'Error']),
+          gt(
+            // An alert whose ends are no instants comes along, so that it is noted.
+            sql`coalesce(${saneInstant(alertRows.endsAt)}, ${saneInstant(alertRows.expiresAt)}, 'infinity')`,
+            sql`${query.now.toISOString()}::timestamptz`,
+          ),
+          only,
+          within(queries, query),
+          query.severity.length === 0 ? undefined : inArray(alertRows.severity, [...query.severity]),
+          query.event.length === 0
+            ? undefined
+            : inArray(
+                sql`lower(${alertRows.event})`,
+                query.event.map((event) => event.toLowerCase()),
+              ),
         ),
-        only,
-        within(queries, query),
-        query.severity.length === 0 ? undefined : inArray(alertRows.severity, [...query.severity]),
-        query.event.length === 0
-          ? undefined
-          : inArray(
-              sql`lower(${alertRows.event})`,
-              query.event.map((event) => event.toLowerCase()),
-            ),
       ),
-    )
-    .orderBy(desc(hasEnd), severityRank, desc(alertRows.sentAt), asc(alertRows.alertId))
-    .limit(query.limit);
+  );
+  const total = sql<number>`(select count(*) from ${found} where ${found.hasEnd})::int`;
+  const endless = sql<number>`(select count(*) from ${found} where ${not(found.hasEnd)})::int`;
+  // Within, so that every statement of the reader begins with SELECT.
+  const page = queries
+    .with(found)
+    .select({
+      id: found.id,
+      hasEnd: found.hasEnd,
+      severityRank: found.severityRank,
+      sentAt: found.sentAt,
+      total: total.as('total'),
+      endless: endless.as('endless'),
+    })
+    .from(found)
+    .orderBy(...inOrder(found))
+    .limit(query.limit)
+    .as('page');
+  return queries
+    .select({ ...wholeAlert, total: page.total, endless: page.endless })
+    .from(page)
+    .innerJoin(alertRows, eq(alertRows.alertId, page.id))
+    .orderBy(...inOrder(page));
+}
+
+/** The worst first, then the newest; what has no end that can be comes last. */
+function inOrder(of: Record<'id' | 'hasEnd' | 'severityRank' | 'sentAt', SQLWrapper>): SQL[] {
+  return [desc(of.hasEnd), asc(of.severityRank), desc(of.sentAt), asc(of.id)];
 }
 
 /** One alert, whether it is in force or not; null if it is not there, or cannot be. */
