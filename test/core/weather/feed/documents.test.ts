@@ -88,6 +88,9 @@ t.test('a broken document is told with what is wrong in it and where', async (t)
       ),
       /^the geometry of the area CIG1 is no polygon with closed rings$/,
     ],
+    ['a web page', '<!-- down --><!DOCTYPE html><html><body>Maintenance</body></html>', /^it is a web page/],
+    ['a web page without a type', '\n<HTML lang="en"></HTML>', /^it is a web page/],
+    ['nothing', ' \n', /^it is empty$/],
     ['arrays without end', '['.repeat(200_000), /^it is no JSON|^it is not of the form/],
   ];
   for (const [name, text, reason] of cases) t.match(reasonFor(text, 'day1otlk_torn.json'), reason, name);
@@ -103,6 +106,8 @@ t.test('what is of no use to the reader is told from what is broken', async (t) 
   ])
     t.throws(() => recognise(readFileSync(`${samples}/${file}`, 'utf8'), file), NothingToLoad, file);
   t.throws(() => recognise('{', 'x.json'), SyntaxError);
+  t.throws(() => recognise('The service is down.', 'x.txt'), NothingToLoad, 'a file of something else');
+  t.throws(() => recognise('The service is down.', 'x', new Date()), BrokenDocument, 'an answer is JSON');
 });
 
 t.test('of a list, what is broken is left out and named, and the others stay', async (t) => {

@@ -98,6 +98,7 @@ t.test('what trying again does not mend is told at once', async (t) => {
       refusing(404, { 'content-type': 'application/problem+json' }, problem),
       /^the server answered 404: Invalid Station$/,
     ],
+    ['403', refusing(403), /^the server answered 403 \(does user_agent of weather\.feed\.nws name whom /],
     ['a redirect', refusing(301, { location: 'http://127.0.0.1:1/' }), /^the server answered 301$/],
     ['a large answer', refusing(200, {}, 'x'.repeat(10_001)), /^the answer is larger than 10000 bytes/],
     [
@@ -128,6 +129,7 @@ t.test('a server that does not answer is given up, and its address named by no o
   const url = `http://127.0.0.1:${(silent.address() as AddressInfo).port}/`;
   await t.rejects(get(url, null), { message: 'no answer within 20 ms' });
   await t.rejects(get('http://127.0.0.1:1/', null), { message: /cannot be reached/ });
+  await t.rejects(get('http://nowhere.invalid/', null), { message: /^the name of the server is not known/ });
 });
 
 t.test('no more requests than allowed are under way at once, and none after the end', async (t) => {

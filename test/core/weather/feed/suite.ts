@@ -205,6 +205,23 @@ export async function feedSuite(t: Test, open: () => Promise<Target>): Promise<v
     );
   });
 
+  await t.test('a web page in place of the data has failed, and is not remembered', async (t) => {
+    await emptied(target);
+    const [morning] = dayOfChanges();
+    const documents = new Map(morning!.documents);
+    documents.set(paths.knyc, '<!DOCTYPE html><html><body>Maintenance</body></html>');
+    server.show({ at: morning!.at, documents });
+    t.match(
+      (await feedFrom(target, server.url)).filter(({ outcome }) => outcome === 'failed'),
+      [{ place: `${server.url}${paths.knyc}`, reason: 'it is a web page (HTML), not data' }],
+    );
+    server.show(morning!);
+    t.match(
+      (await feedFrom(target, server.url)).filter(({ outcome }) => outcome === 'loaded'),
+      [{ place: `${server.url}${paths.knyc}` }],
+    );
+  });
+
   await t.test('what the database refuses is left out, and the rest of the list stays', async (t) => {
     const sample = JSON.parse(read('observations/KNYC_latest_20260120.json')) as { properties: object };
     const wet = structuredClone(sample);

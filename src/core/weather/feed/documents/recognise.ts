@@ -1,5 +1,5 @@
 import { alertsOf, capOf } from './alerts.ts';
-import { NothingToLoad, readEach } from './faults.ts';
+import { BrokenDocument, NothingToLoad, readEach } from './faults.ts';
 import { forecastOf } from './forecasts.ts';
 import { observationOf } from './observations.ts';
 import { outlookOf } from './outlooks.ts';
@@ -44,6 +44,11 @@ function recordsOf(text: string, reading: Reading): Loadable[] {
   if (/^(<\?xml[^>]*>\s*)?<alert\s/.test(start)) return [capOf(text)];
   if (start.includes('<graphicasts>')) return [graphicastsOf(text)];
   if (isPlaceTable(start)) return [placeTableOf(text, reading.leftOut)];
+  if (start === '') throw new BrokenDocument('it is empty');
+  // What a proxy or a server under repair says in place of the data.
+  if (/^(<!--[^]*?-->\s*)*<(!doctype\s+)?html\b/i.test(start))
+    throw new BrokenDocument('it is a web page (HTML), not data');
+  if (reading.isPoll) throw new BrokenDocument('it is no JSON, which the service answers with');
   return textProductsOf(null, text);
 }
 

@@ -94,8 +94,10 @@ async function refusal(response: Response, clock: Clock): Promise<RequestFailed>
     ? parseRetryAfter(headers.get('retry-after') ?? undefined, clock.now())
     : undefined;
   const said = await problemOf(response);
+  // So the service refuses who does not say whom to write to, or asks too much.
+  const hint = status === 403 ? ' (does user_agent of weather.feed.nws name whom to write to?)' : '';
   return new RequestFailed(
-    `the server answered ${status}${said === '' ? '' : `: ${said}`}`,
+    `the server answered ${status}${said === '' ? '' : `: ${said}`}${hint}`,
     retry,
     retryAfterMs,
   );
@@ -142,5 +144,7 @@ function reasonOf(error: unknown): string {
   const { cause } = error;
   if (!(cause instanceof Error)) return error.message;
   const code = 'code' in cause && typeof cause.code === 'string' ? cause.code : '';
+  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN')
+    return `the name of the server is not known, or no name server answers (${code})`;
   return `the server cannot be reached, or broke off (${code === '' ? cause.message : code})`;
 }
