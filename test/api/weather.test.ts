@@ -291,7 +291,7 @@ t.test('a refusal comes in the form that was asked for', async (t) => {
     ['', 'text/xml;q=0.5, application/json;q=0.2', xml],
     ['', 'text/plain', text],
     ['', 'application/geo+json, text/plain;q=0.9', json],
-    ['', 'text/html,application/xml;q=0.9,*/*;q=0.8', json],
+    ['', 'text/html,application/xml;q=0.9,*/*;q=0.8', 'text/html; charset=utf-8'],
     ['', 'image/png', json],
   ];
   for (const [query, accept, type] of matrix) {
@@ -700,6 +700,10 @@ t.test('a bad record is named once in the log, counted once, and told with every
 t.test('the reader alone serves the document and the page that its refusals name', async (t) => {
   const response = await fetch(`${url}/openapi.json`);
   t.equal(response.status, 200);
-  t.match(await response.json(), { paths: { '/alerts': { get: {} } } });
+  const document: unknown = await response.json();
+  t.match(document, {
+    info: { description: /^Serves the latest weather records/ },
+    paths: { '/alerts': { get: {} } },
+  });
   t.match(await (await fetch(`${url}/docs`)).text(), '/current-conditions');
 });

@@ -14,9 +14,9 @@ import type {
   ResponseObject,
 } from '../http/openapi-types.ts';
 
-const description = `Publishes bundles that producers push, and tells what became of them.
-
-Paths are relative to \`server.http.base_path\`. \`HEAD\` is answered wherever \`GET\` is. Every refusal is a problem document (RFC 9457); besides
+const publishes = 'Publishes bundles that producers push, and tells what became of them.';
+const readsWeather = 'Serves the latest weather records of a database.';
+const rules = `Paths are relative to \`server.http.base_path\`. \`HEAD\` is answered wherever \`GET\` is. Every refusal is a problem document (RFC 9457); besides
 those listed, a path that is none is answered 404 \`not_found\`, and another method 405 \`method_not_allowed\` with \`Allow\`. On every path, what is not valid HTTP is answered 400 \`malformed_request\`,
 408 \`request_timeout\`, 417 \`expectation_failed\`, 431 \`headers_too_large\` or 501 \`unsupported_transfer_coding\`.
 
@@ -50,7 +50,8 @@ export function openApiDocument(routes: readonly Route<never>[], basePath: strin
     info: {
       title: 'waybill',
       version: productVersion(),
-      description,
+      // The weather reader alone publishes nothing.
+      description: `${used.has('runs') ? publishes : readsWeather}\n\n${rules}`,
       license: { name: 'MIT', identifier: 'MIT' },
     },
     servers: [{ url: basePath === '/' ? '/' : basePath.slice(0, -1) }],

@@ -14,13 +14,13 @@ function num(value: number | null | undefined, unit = '', digits?: number): stri
 }
 
 /**
- * An instant in a time zone: `full` Tue 20 Jan 2026 12:51 EST, `row` Tue 20 Jan 12:51 EST, `short` Tue 12:51,
- * `hour` 12:51.
+ * An instant in a time zone: `full` Tue 20 Jan 2026 12:51 EST, `row` Tue 20 Jan 12:51 EST, `date` Tue 20 Jan
+ * 2026, `short` Tue 12:51, `hour` 12:51.
  */
 function time(
   instant: string | null | undefined,
   timeZone: string | null = 'UTC',
-  style: 'full' | 'row' | 'short' | 'hour' = 'full',
+  style: 'full' | 'row' | 'date' | 'short' | 'hour' = 'full',
 ): string {
   if (instant === null || instant === undefined) return unknown;
   const parts = Object.fromEntries(
@@ -33,7 +33,8 @@ function time(
   if (style === 'short') return `${parts['weekday']} ${hour}`;
   if (style === 'row')
     return `${parts['weekday']} ${parts['day']} ${parts['month']} ${hour} ${parts['timeZoneName']}`;
-  return `${parts['weekday']} ${parts['day']} ${parts['month']} ${parts['year']} ${hour} ${parts['timeZoneName']}`;
+  const date = `${parts['weekday']} ${parts['day']} ${parts['month']} ${parts['year']}`;
+  return style === 'date' ? date : `${date} ${hour} ${parts['timeZoneName']}`;
 }
 
 /** One of 16 points of the compass for degrees. */

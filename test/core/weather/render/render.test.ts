@@ -98,6 +98,7 @@ t.test('the hour that happens twice is told by its zone', (t) => {
   t.equal(time('2026-11-01T05:15:00Z', 'America/New_York'), 'Sun 01 Nov 2026 01:15 EDT');
   t.equal(time('2026-11-01T06:15:00Z', 'America/New_York'), 'Sun 01 Nov 2026 01:15 EST');
   t.equal(time('2026-01-20T00:05:00Z', 'UTC', 'hour'), '00:05');
+  t.equal(time('2026-01-20T00:05:00Z', 'America/New_York', 'date'), 'Mon 19 Jan 2026');
   t.end();
 });
 

@@ -51,6 +51,26 @@ t.test('a row of a table is one line, wherever it is and whatever its time zone 
     }
 });
 
+t.test('a list of places says the year of what is older than half of one', async (t) => {
+  for (const [template, name] of tables.slice(3)) {
+    const told = async (newestAge: number): Promise<string[]> =>
+      linesOf(template, name, { newestAt: '2024-03-14T12:53:00Z', newestAge, timeZone: 'Pacific/Honolulu' });
+    t.ok(
+      (await told(259_201)).some((line) => line.endsWith(' Thu 14 Mar 2024')),
+      template,
+    );
+    t.ok(
+      (await told(259_200)).some((line) => line.endsWith(' Thu 14 Mar 02:53 HST')),
+      template,
+    );
+  }
+});
+
+t.test('a forecast of which no hour is asked for says so', async (t) => {
+  const lines = await linesOf('hourly_forecasts', 'hourly', { periods: [] });
+  t.match(lines.filter(Boolean).at(-1), /^No hour of this forecast is in this time\.$/);
+});
+
 t.test('no column overflows, and each has one number of decimals', async (t) => {
   const period = { shortForecast: 'Chance Showers And Thunderstorms then Slight Chance Freezing Drizzle' };
   const wind = {
