@@ -3,6 +3,7 @@
  * by turn; prints medians and ratios. A machine's noise moves the seconds, so quote the ratios. Without a
  * name it measures what is promised of speed, and prints all goals once more at the end.
  */
+import { MissingService } from '../test/services/debian.ts';
 import { local } from './local.ts';
 import { printGoals } from './measure.ts';
 
@@ -37,6 +38,13 @@ if (unknown.length > 0) {
   process.exit(2);
 }
 let reached = true;
-for (const name of names) reached = (await benches[name]!()) && reached;
+try {
+  for (const name of names) reached = (await benches[name]!()) && reached;
+} catch (error) {
+  if (!(error instanceof MissingService)) throw error;
+  // Its message is one line that says what to install, and how.
+  console.error(`bench: ${error.message}`);
+  process.exit(1);
+}
 if (asked.length === 0) printGoals();
 process.exit(reached ? 0 : 1);

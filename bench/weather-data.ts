@@ -31,10 +31,14 @@ export async function fillObservations(target: Target, rows: number, from = 0): 
   );
 }
 
-/** One poll of so many alerts, each with a polygon of 24 corners somewhere over the country. */
+/**
+ * One poll of so many alerts, in place of what is there, each with a polygon of 24 corners somewhere over the
+ * country.
+ */
 export async function fillAlerts(target: Target, alerts: number): Promise<void> {
   await target.run(
-    `insert into alerts (alert_id, sent_at, effective_at, expires_at, status, message_type, category, severity, certainty, urgency, event, area_desc, geometry)
+    `truncate alerts, alert_runs cascade;
+     insert into alerts (alert_id, sent_at, effective_at, expires_at, status, message_type, category, severity, certainty, urgency, event, area_desc, geometry)
      select 'urn:bench:' || n, now(), now(), now() + interval '30 days', 'Actual', 'Alert', 'Met', 'Severe', 'Likely', 'Expected',
        'Flood Warning', 'Somewhere', jsonb_build_object('type', 'Polygon', 'coordinates', jsonb_build_array((
          select jsonb_agg(jsonb_build_array(round((-124 + (n * 7919::bigint % 57000) / 1000.0 + 0.3 * cos(c * pi() / 12))::numeric, 4),

@@ -7,6 +7,8 @@ export interface Measured {
   p99Ms: number;
   /** Processor time of the server, in all its threads, for one request. */
   cpuMicroseconds: number;
+  /** That of the database's processes that were named. */
+  databaseMicroseconds: number;
 }
 
 export interface Load {
@@ -15,18 +17,23 @@ export interface Load {
   pid: number;
   clients: number;
   seconds: number;
+  /** The processes of the database whose time is told, too. */
+  databasePids?: readonly number[];
   /** A Lua script that chooses the requests; null: `url` alone. */
   script?: string | null;
 }
 
 /** Asks a server as fast as it answers, by wrk. Throws where any answer is an error. */
-export function load({ url, pid, clients, seconds, script = null }: Load): Measured {
+export function load({ url, pid, clients, seconds, databasePids = [], script = null }: Load): Measured {
   const options = ['-t1', `-c${clients}`, `-d${seconds}s`, '--latency'];
+  const inDatabase = (): number => databasePids.reduce((sum, each) => sum + cpuSeconds(each), 0);
   const before = cpuSeconds(pid);
+  const databaseBefore = inDatabase();
   const told = execFileSync('wrk', [...options, ...(script === null ? [] : ['-s', script]), url], {
     encoding: 'utf8',
   });
   const used = cpuSeconds(pid) - before;
+  const usedInDatabase = inDatabase() - databaseBefore;
   if (/Non-2xx|Socket errors/.test(told)) throw new Error(told);
   const milliseconds = (percent: string): number => {
     const [, value = 'NaN', unit = ''] = new RegExp(`${percent}%\\s+([\\d.]+)(us|ms|s)`).exec(told) ?? [];
@@ -38,6 +45,7 @@ export function load({ url, pid, clients, seconds, script = null }: Load): Measu
     p50Ms: milliseconds('50'),
     p99Ms: milliseconds('99'),
     cpuMicroseconds: (used * 1e6) / requests,
+    databaseMicroseconds: (usedInDatabase * 1e6) / requests,
   };
 }
 
@@ -57,13 +65,16 @@ export function medianOf(measured: readonly Measured[]): Measured {
     p50Ms: middle((one) => one.p50Ms),
     p99Ms: middle((one) => one.p99Ms),
     cpuMicroseconds: middle((one) => one.cpuMicroseconds),
+    databaseMicroseconds: middle((one) => one.databaseMicroseconds),
   };
 }
 
-export function tell(name: string, { perSecond, p50Ms, p99Ms, cpuMicroseconds }: Measured): void {
+export function tell(name: string, measured: Measured): void {
+  const { perSecond, p50Ms, p99Ms, cpuMicroseconds, databaseMicroseconds } = measured;
   const columns = [
     `${Math.round(perSecond)}/s`.padStart(9),
     `${cpuMicroseconds.toFixed(0)} µs CPU`.padStart(11),
+    ...(databaseMicroseconds > 0 ? [`+ ${databaseMicroseconds.toFixed(0)} µs in the database`] : []),
     `p50 ${p50Ms.toFixed(2)} ms`.padStart(13),
     `p99 ${p99Ms.toFixed(2)} ms`.padStart(14),
   ];
