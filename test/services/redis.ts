@@ -36,6 +36,7 @@ export async function startRedis(
   const auth = password === undefined ? [] : ['--requirepass', password];
   let child: ChildProcess | undefined;
   const start = async (): Promise<void> => {
+    if (child !== undefined) return;
     const base = [
       '--port',
       String(port),
@@ -58,7 +59,10 @@ export async function startRedis(
         log += chunk.toString();
         if (log.includes('Ready to accept connections')) resolve();
       });
-      started.once('exit', () => reject(new Error(`redis-server ended:\n${log}`)));
+      started.once('exit', () => {
+        if (child === started) child = undefined;
+        reject(new Error(`redis-server ended:\n${log}`));
+      });
     });
   };
   const stop = async (signal: NodeJS.Signals = 'SIGTERM'): Promise<void> => {

@@ -1,4 +1,5 @@
 import { Queue, Worker, type Job } from 'bullmq';
+import pMap from 'p-map';
 import type { Log } from '../../core/log.ts';
 import { plain, type RedisLink } from './link.ts';
 import type { JobLock, RunStore } from './store.ts';
@@ -47,6 +48,11 @@ export interface PipelineQueuesOptions {
   workerTimeoutMs: number;
 }
 
+/**
+ * All at once, hundreds of queues keep the loop from the answers for longer than a call may take: Redis would
+ * seem to be away.
+ */
+const openedAtOnce = 8;
 const keptForBoard = 1000;
 const keptEvents = 1000;
 
@@ -85,7 +91,8 @@ export async function pipelineQueues(options: PipelineQueuesOptions): Promise<Pi
     workers.set(id, worker);
   };
   const add = async (pipelineIds: readonly string[]): Promise<void> => {
-    await Promise.all(pipelineIds.filter((id) => !queues.has(id)).map(open));
+    const missing = pipelineIds.filter((id) => !queues.has(id));
+    await pMap(missing, open, { concurrency: openedAtOnce });
   };
   await add(options.pipelineIds);
 
