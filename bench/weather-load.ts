@@ -25,7 +25,8 @@ export interface Load {
 
 /** Asks a server as fast as it answers, by wrk. Throws where any answer is an error. */
 export function load({ url, pid, clients, seconds, databasePids = [], script = null }: Load): Measured {
-  const options = ['-t1', `-c${clients}`, `-d${seconds}s`, '--latency'];
+  // A read among a hundred thousand alerts may take longer than the two seconds that wrk waits by itself.
+  const options = ['-t1', `-c${clients}`, `-d${seconds}s`, '--timeout', '30s', '--latency'];
   const inDatabase = (): number => databasePids.reduce((sum, each) => sum + cpuSeconds(each), 0);
   const before = cpuSeconds(pid);
   const databaseBefore = inDatabase();

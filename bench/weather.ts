@@ -2,8 +2,8 @@
  * The built weather reader beside what one would write instead (`weather-rivals.mjs`), over one database,
  * turn by turn: distinct stations against distinct stations and one against one, with answers that are the
  * same byte for byte, by requests and by the processor time of a request, which noise leaves alone. pgbench
- * says what the database gives at most. Needs wrk and pgbench, which it installs from Debian where it may,
- * and `npm run build` before.
+ * says what the database gives at most. Needs wrk (Debian's package of that name), PostgreSQL with
+ * pgbench, which it installs where it may, and `npm run build` before.
  *
  * Environment: BENCH_SECONDS of each turn (5), BENCH_ROUNDS (3), BENCH_ROWS for the cost of a read among so
  * many observations (10000000; else it is left out), BENCH_POLYGONS for that of alerts with so many polygons
@@ -17,7 +17,7 @@ import { createTables } from '../src/core/weather/feed/tables/create-tables.ts';
 import { lookUp } from '../src/core/weather/feed/tables/load.ts';
 import { openServer } from '../src/core/weather/feed/tables/open-server.ts';
 import type { Target } from '../src/core/weather/feed/tables/target.ts';
-import { ensureInstalled } from '../test/services/debian.ts';
+import { MissingService, pathOf } from '../test/services/debian.ts';
 import { startPostgres } from '../test/services/postgres.ts';
 import { goal } from './measure.ts';
 import { fillAlerts, fillObservations, fillStations, stations } from './weather-data.ts';
@@ -36,7 +36,11 @@ const anyStation = `request = function() return wrk.format('GET', string.format(
 
 /** True where every aim was reached. */
 export async function weather(): Promise<boolean> {
-  await ensureInstalled('wrk');
+  // No test uses it, so that it is none of their needs.
+  if (pathOf('wrk') === undefined)
+    throw new MissingService(
+      'missing wrk, which asks the servers; run `apt-get install --no-install-recommends wrk` as root',
+    );
   const server = await startPostgres();
   const directory = mkdtempSync(path.join(tmpdir(), 'waybill-bench-'));
   const url = server.url('weather_reader');

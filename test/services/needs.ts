@@ -56,8 +56,6 @@ export const needs = {
     programs: ['sshd', 'ssh-keygen', 'ssh-agent', 'ssh-add', 'sftp'],
     packages: ['openssh-server', 'openssh-client'],
   },
-  // Only `npm run bench -- weather` uses it.
-  wrk: { programs: ['wrk'], packages: ['wrk'] },
   xmllint: { programs: ['xmllint'], packages: ['libxml2-utils'] },
   zsh: { programs: ['zsh'], packages: ['zsh'] },
 } as const satisfies Record<string, Need>;
