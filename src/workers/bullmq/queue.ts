@@ -6,6 +6,7 @@ import { admissions } from './admission.ts';
 import { dispatcher, type Dispatcher } from './dispatcher.ts';
 import { finishPoll } from './finish-poll.ts';
 import { linkRedis } from './link.ts';
+import { joinProcesses } from './membership.ts';
 import { pipelineQueues } from './pipelines.ts';
 import { runFeed } from './records/run-feed.ts';
 import { runSlots, type RunSlots } from './run-slots.ts';
@@ -22,7 +23,8 @@ import { cancelledRun, isCancelled } from '../run-transitions.ts';
 export interface BullmqQueueOptions {
   clock: Clock;
   log: Log;
-  redis: { url: string; urlEnv: string; prefix: string };
+  /** `among`: the names of all Redis, if the pipelines are divided among several. */
+  redis: { url: string; urlEnv: string; prefix: string; among?: readonly string[] };
   pipelineIds: readonly string[];
   /** Limit of uploads that are being received or wait for their turn, on all hosts together. */
   queueSize: number;
@@ -113,10 +115,17 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
   const { url, urlEnv, prefix } = options.redis;
   const link = await linkRedis({ url, urlEnv, log, clock });
   const store = runStore(link, prefix, workerTimeoutMs);
-  const pipelines = await pipelineQueues({ ...options, prefix, link, store }).catch((error: unknown) => {
+  const closing = (error: unknown): never => {
     link.close();
     throw error;
-  });
+  };
+  const membership = await joinProcesses(store, clock, options.redis.among ?? []).catch(closing);
+  const pipelines = await pipelineQueues({ ...options, prefix, link, store }).catch(
+    async (error: unknown) => {
+      await membership.leave();
+      return closing(error);
+    },
+  );
   const channel = `${prefix}:wake`;
   const wake = (pipelineId: string): void =>
     void link.redis.publish(channel, pipelineId).catch(() => undefined);
@@ -149,6 +158,7 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
   let lastRescue = 0;
   const housekeeping = async (): Promise<void> => {
     if (link.upForMs() === 0) return;
+    await membership.renew();
     for (const pipelineId of await store.outboxes()) await handOver(pipelineId);
     if (dispatch !== undefined && isRescueDue()) await pipelines.rescue();
     for (const id of pipelines.queues.keys()) dispatch?.consider(id);
@@ -183,10 +193,11 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
     stopTicking.abort();
     await Promise.all([ticking, finishes.close(), feed.close()]);
     await pipelines.close();
+    await membership.leave();
     link.close();
     return { unfinished };
   };
-  let closing: Promise<{ unfinished: string[] }> | undefined;
+  let closed: Promise<{ unfinished: string[] }> | undefined;
 
   return {
     queues: pipelines.queues,
@@ -267,7 +278,7 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
     noteDelivery: (runId, note) => store.noteDelivery(runId, note),
     isInterrupted: (runId) => dispatch?.isInterrupted(runId) ?? false,
     drain: () => admission.drain(),
-    close: (timeoutMs) => (closing ??= shutDown(timeoutMs)),
+    close: (timeoutMs) => (closed ??= shutDown(timeoutMs)),
   };
 }
 

@@ -47,6 +47,7 @@ export const scripts = {
   depth: { file: 'runs/depth', args: [] },
   pace: { file: 'runs/pace', args: ['pipeline'] },
   pause: { file: 'pipelines/pause', args: ['pipeline', 'since', 'reason'] },
+  join: { file: 'processes/join', args: ['process', 'names', 'lifeMs'] },
   expired: { file: 'runs/expired', args: ['most'] },
   forget: { file: 'runs/forget', args: ['runId'] },
   tellEvent: { file: 'events/tell', args: ['host', 'lifeMs', 'runId', 'event', 'call'] },

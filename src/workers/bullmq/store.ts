@@ -4,6 +4,7 @@ import type { RedisLink } from './link.ts';
 import { recordOf } from '../records/record-of.ts';
 import type { DeliveryNote } from '../records/failed-deliveries.ts';
 import { deliveryNotes } from './records/delivery-notes.ts';
+import { processStore, type ProcessStore } from './records/process-store.ts';
 import { pipelineMarks, type PipelineMarks } from './records/pipeline-marks.ts';
 import { rerunStore, type RerunStore } from './records/rerun-store.ts';
 import { runReads, type RunReads } from './records/run-reads.ts';
@@ -19,7 +20,7 @@ import type { RunRecord } from '../run-record.ts';
  * The state that all hosts share. Each call is one step in Redis, and throws `queue_unavailable` if Redis is
  * away.
  */
-export interface RunStore extends SteeringStore, TriggerStore, RerunStore, RunReads {
+export interface RunStore extends SteeringStore, TriggerStore, RerunStore, RunReads, ProcessStore {
   /** As `JobQueue.noteDelivery`. */
   noteDelivery(runId: string, note: DeliveryNote): Promise<void>;
   /**
@@ -144,6 +145,7 @@ export function runStore(link: RedisLink, prefix: string, slotLifeMs: number): R
     ...triggerStore(link, run, at),
     ...runReads(run),
     ...rerunStore(link, run, at),
+    ...processStore(link, run, at),
     noteDelivery: deliveryNotes(link, run, at),
     reserve: async ({ id, pipelineId, key, rerunFailed }, { queueSize, maxWaiting }) =>
       (await run('reserve', {

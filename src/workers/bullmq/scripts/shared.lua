@@ -49,6 +49,8 @@
                        who sends them again; expires if that one dies
     cleared            hash: pipeline → names of other Redis, with spaces between, that were seen to have no run
                        of it that has not ended, once its runs were accepted here
+    processes          sorted set of `<process> <names of the Redis that it divides the pipelines among>` by the
+                       time at which the process counts as dead
     horizon            the newest revision of a run that was deleted
     key:<hash>         an Idempotency-Key: `s <slot>` while its upload is staged, then `u <digest> <run id>`
 

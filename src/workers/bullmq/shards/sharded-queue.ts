@@ -37,8 +37,7 @@ export interface ShardedQueue extends Omit<BullmqQueue, 'isUsed' | 'marks' | 'is
  *
  * When a name is added, some pipelines live on its Redis from then on. Their records are found where they
  * are, runs that wait are finished there, and what is accepted on the new one begins after them
- * (`clearance`). All processes must have the same names: with others, two of them would accept runs of one
- * pipeline at two places.
+ * (`clearance`). All processes must have the same names, which each Redis sees to (`joinProcesses`).
  */
 export async function shardedQueue(options: ShardedQueueOptions): Promise<ShardedQueue> {
   const { clock, log, redis, told } = options;
@@ -58,7 +57,7 @@ export async function shardedQueue(options: ShardedQueueOptions): Promise<Sharde
     pipelineIds: options.pipelineIds,
     open: (shard, pipelineIds) => {
       const name = names[shard] ?? '';
-      const one = { url: redis.urls.get(name) ?? '', urlEnv: name, prefix: redis.prefix };
+      const one = { url: redis.urls.get(name) ?? '', urlEnv: name, prefix: redis.prefix, among: names };
       return bullmqQueue({
         ...options,
         redis: one,

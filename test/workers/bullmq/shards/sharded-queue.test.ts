@@ -8,6 +8,8 @@ import {
   type ShardedQueue,
   type ShardedQueueOptions,
 } from '../../../../src/workers/bullmq/shards/sharded-queue.ts';
+import type { PublishJob } from '../../../../src/workers/job.ts';
+import { bullmqQueue } from '../../../../src/workers/bullmq/queue.ts';
 import type { RunRecord } from '../../../../src/workers/run-record.ts';
 import { newRunId } from '../../../../src/workers/run-id.ts';
 import { queueContract, runResult } from '../../../contract/queue.ts';
@@ -163,6 +165,55 @@ t.test('a Redis that is away stops its own pipelines, also from the start on', a
   const { run_id: again } = await submit(queue, at(1));
   await until(async () => (await queue.find(again))?.status === 'succeeded');
 });
+
+t.test(
+  'processes that divide the pipelines otherwise keep each other out, until they are gone',
+  async (t) => {
+    opened += 1;
+    const first = await open(t, { shards: 2 });
+    const second = await open(t, { shards: 2 });
+    await t.rejects(open(t, { shards: 3 }), {
+      code: 'config_invalid',
+      message:
+        /another process that runs divides the pipelines among A10, B10, and this one among A10, B10, C10/,
+      hint: /stop all of them/,
+    });
+    const prefix = `sharded-${opened}`;
+    t.equal(
+      await servers[0].cli('ZCARD', `${prefix}:processes`),
+      '2',
+      'the one that is refused leaves nothing',
+    );
+    await first.close(0);
+    await second.close(0);
+    t.equal(await servers[0].cli('ZCARD', `${prefix}:processes`), '0');
+    // A process that was killed has left its entry, which ends by itself.
+    const [seconds] = (await servers[0].cli('TIME')).split('\n');
+    await servers[0].cli(
+      'ZADD',
+      `${prefix}:processes`,
+      `${Number(seconds) * 1000 + 3_000}`,
+      'killed A10 B10',
+    );
+    await open(t, { shards: 3 });
+    await systemClock.sleep(11_000);
+    t.equal(await servers[0].cli('ZCARD', `${prefix}:processes`), '1', 'one that lives stays');
+    const alone = {
+      clock: systemClock,
+      log: silentLog,
+      pipelineIds: contractIds,
+      queueSize: 1,
+      maxConcurrency: 1,
+    };
+    const redis = { url: servers[0].url, urlEnv: 'A10', prefix };
+    const times = { retentionMs: 60_000, workerTimeoutMs: 5_000 };
+    const shared = { share: async (job: PublishJob) => job, remove: async () => undefined };
+    await t.rejects(bullmqQueue({ ...alone, ...times, redis, shared, onExpire: async () => undefined }), {
+      code: 'config_invalid',
+      message: /and this one among this Redis alone/,
+    });
+  },
+);
 
 t.test('no Redis at all is no start', async (t) => {
   const urls = new Map([
