@@ -14,6 +14,7 @@ import { configReference, withReference } from './config-reference.ts';
 import { errorReference } from './error-reference.ts';
 import { hostileArchiveReference } from './hostile-archives.ts';
 import { keepFoundRows, matrixPages, withMatrices } from './matrices/matrices.ts';
+import { limitsReference } from './limits-reference.ts';
 import { manPages } from './man-pages.ts';
 import { stateOutlines } from './state-outlines.ts';
 
@@ -32,6 +33,7 @@ const generated: Generated[] = [
     make: () => withReference(read('docs/configuration.md') ?? '', configReference(configJsonSchema())),
   },
   { file: 'docs/errors.md', make: errorReference },
+  { file: 'docs/limits.md', make: limitsReference },
   { file: 'templates/weather-pages/states.json', make: stateOutlines },
   { file: 'docs/hostile-archives.md', make: hostileArchiveReference },
   { file: 'schemas/openapi.json', make: () => json(openApiDocument(routes, '/')) },

@@ -9,8 +9,8 @@ declare const relativePathBrand: unique symbol;
 /** A path that passed `parseRelativePath`: relative, POSIX, NFC, of safe segments. */
 export type RelativePath = string & { readonly [relativePathBrand]: true };
 
-const maxSegmentBytes = 255;
-const maxPathBytes = 1024;
+export const maxSegmentBytes = 255;
+export const maxPathBytes = 1024;
 // C0, DEL and C1 controls, and the line and paragraph separators that terminals and logs would break at.
 const controlCharacters = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/u;
 

@@ -31,7 +31,7 @@ export interface SecretsOptions {
   env: Readonly<Record<string, string | undefined>>;
 }
 
-const maxFileBytes = 64 * 1024;
+export const maxSecretBytes = 64 * 1024;
 const fileNameForm = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
 /**
@@ -154,11 +154,11 @@ async function readSecretFile(file: string): Promise<{ value: string } | { reaso
     const handle = await open(file, constants.O_RDONLY | constants.O_NONBLOCK);
     try {
       if (!(await handle.stat()).isFile()) return { reason: 'is not a file' };
-      const buffer = Buffer.alloc(maxFileBytes + 1);
+      const buffer = Buffer.alloc(maxSecretBytes + 1);
       let size = 0;
       for (let count = -1; count !== 0 && size < buffer.length; size += count)
         count = (await handle.read(buffer, size, buffer.length - size, null)).bytesRead;
-      if (size > maxFileBytes) return { reason: `is larger than ${maxFileBytes / 1024} KiB` };
+      if (size > maxSecretBytes) return { reason: `is larger than ${maxSecretBytes / 1024} KiB` };
       return { value: decode(buffer.subarray(0, size)).replace(/\r?\n$/, '') };
     } finally {
       await handle.close();

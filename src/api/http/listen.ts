@@ -37,7 +37,7 @@ export interface ListenOptions {
   onAccepted?: () => void;
 }
 
-const usualHeadersMs = 30_000;
+export const usualHeadersMs = 30_000;
 // How often Node.js looks for requests that take too long.
 const mostCheckMs = 5_000;
 // Longer than the 60 s for which proxies commonly keep an idle connection, so that we never close one that

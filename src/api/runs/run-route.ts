@@ -8,7 +8,7 @@ import type { RunPorts } from './ports.ts';
 import type { Route } from '../http/route.ts';
 import { sendWithEtag, taggedAnswer } from '../http/answer/send-with-etag.ts';
 
-const mostSeconds = 60;
+export const mostSeconds = 60;
 
 const showQuery = queryParameters({
   wait: wholeNumber(0, mostSeconds, 0, {

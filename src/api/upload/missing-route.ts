@@ -15,7 +15,7 @@ export interface MissingPorts extends Pick<UploadPorts, 'configured' | 'content'
 }
 
 /** Less than a manifest may have in an archive, as it is held in memory. 50,000 files take about 10 MiB. */
-const maxRequestBytes = 16 * 1024 * 1024;
+export const maxMissingBytes = 16 * 1024 * 1024;
 
 const mediaTypes = ['application/json'];
 
@@ -61,7 +61,7 @@ function tellMissing(ports: MissingPorts): RequestHandler<{ pipelineId: string }
   return async (req, res) => {
     const { pipeline } = authorizeUpload(req, res, ports);
     checkMediaType(mediaTypes, req, res);
-    const bytes = await readBody(req, res, ports, { mostBytes: maxRequestBytes, tooLong });
+    const bytes = await readBody(req, res, ports, { mostBytes: maxMissingBytes, tooLong });
     const { manifest, findings } = parseManifest(bytes, manifestName);
     if (manifest === null) throw invalidBundle('the manifest', findings);
     if (manifest.files.length > pipeline.maxFiles) throw tooMany(manifest.files.length, pipeline.maxFiles);
@@ -76,7 +76,7 @@ function tellMissing(ports: MissingPorts): RequestHandler<{ pipelineId: string }
 function tooLong(): WaybillError {
   return new WaybillError(
     'upload_too_large',
-    `a manifest of at most ${maxRequestBytes} bytes is compared here`,
+    `a manifest of at most ${maxMissingBytes} bytes is compared here`,
     {
       hint: 'upload the bundle as a whole',
     },

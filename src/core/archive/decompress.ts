@@ -5,8 +5,8 @@ import { pipeThrough } from './pipe-through.ts';
 /**
  * An honest archive may compress well at its start; before this many bytes came out, the ratio says nothing.
  */
-const ratioMattersAfter = 16 * 2 ** 20;
-const maxExpansion = 200;
+export const ratioMattersAfter = 16 * 2 ** 20;
+export const maxExpansion = 200;
 const sniffedBytes = 6;
 
 const otherFormats: [magic: number[], name: string][] = [

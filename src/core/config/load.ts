@@ -2,7 +2,7 @@ import { open } from 'node:fs/promises';
 import { WaybillError } from '../errors.ts';
 import { acceptedConfig, type Loaded, type LoadOptions } from './accepted-config.ts';
 
-const maxBytes = 4 * 1024 * 1024;
+export const maxConfigBytes = 4 * 1024 * 1024;
 const chunkBytes = 64 * 1024;
 
 /**
@@ -17,7 +17,7 @@ export async function loadConfig(file: string, options: LoadOptions): Promise<Lo
   if (accepted !== null) return accepted;
   // What can say what is wrong with one takes longer to load than to read any that is right.
   const { judgeConfig, tooLarge } = await import('./judge-config.ts');
-  if (bytes === undefined) throw tooLarge(file, maxBytes);
+  if (bytes === undefined) throw tooLarge(file, maxConfigBytes);
   return judgeConfig(bytes, file, options);
 }
 
@@ -33,7 +33,7 @@ async function readFile(file: string): Promise<Uint8Array | undefined> {
         const { bytesRead } = await handle.read(chunk, 0, chunkBytes);
         if (bytesRead === 0) return Buffer.concat(chunks);
         size += bytesRead;
-        if (size > maxBytes) return undefined;
+        if (size > maxConfigBytes) return undefined;
         chunks.push(chunk.subarray(0, bytesRead));
       }
     } finally {

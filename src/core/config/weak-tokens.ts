@@ -4,7 +4,7 @@ import type { Secrets } from '../secrets.ts';
 import type { UploadTokenConfig } from './config.ts';
 
 /** Who can guess a token may publish; shorter ones are words. `openssl rand -base64 18` makes as many. */
-const leastCharacters = 24;
+export const leastCharacters = 24;
 
 /**
  * One for each upload token whose value is too short to be kept from guessing. Of one that is `sha256:` of

@@ -11,7 +11,7 @@ import type { BundleFacts, EventData, Occurrence, OutputFacts } from '../../noti
  */
 
 // Webhook bodies should stay below 20 kB (Standard Webhooks); the other fields take a few kilobytes at most.
-const maxListBytes = 16 * 1024;
+export const maxListBytes = 16 * 1024;
 const maxTextChars = 1_000;
 
 /**
