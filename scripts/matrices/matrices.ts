@@ -61,7 +61,8 @@ export function forgetFoundRows(): void {
 /** The kept rows with those found since in their place, as the text of the file that keeps them. */
 export function keepFoundRows(): { file: string; text: string }[] {
   return names.flatMap((name) => {
-    const found = foundRows(name);
+    // Of what could not be tried nothing was found out.
+    const found = foundRows(name).filter((row) => Object.keys(row.found).length > 0);
     const subjects = new Set(found.map(({ subject }) => subject));
     const rows = [...keptRows(name).filter(({ subject }) => !subjects.has(subject)), ...found];
     if (rows.length === 0) return [];

@@ -2,7 +2,10 @@ import { execFile } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { Test } from 'tap';
+import type { MatrixName } from '../../scripts/matrices/matrices.ts';
 import { program, type Ended } from '../cli/process.ts';
+import { MissingService } from '../services/debian.ts';
+import { recordNotInstalled } from '../support/matrix.ts';
 
 /** What a server of some make was found to be able to do, as cells of a table. */
 export interface Found {
@@ -22,6 +25,34 @@ export interface Destination {
   env: Record<string, string>;
   /** The same with a key that the server does not know. */
   stranger: { settings: string; env: Record<string, string> };
+}
+
+type Start<T> = (t: Pick<Test, 'teardown'>) => Promise<T>;
+
+/**
+ * Starts all of them at once, and gives each to the test that asks for it. The row of one that cannot be
+ * installed says so; its test alone is skipped, and in CI fails.
+ */
+export function startAll<N extends string, T>(
+  t: Pick<Test, 'teardown'>,
+  matrix: MatrixName,
+  servers: Readonly<Record<N, Start<T>>>,
+): Record<N, () => Promise<T>> {
+  const starts = Object.entries<Start<T>>(servers).map(([name, start]) => {
+    const starting = start(t);
+    // Told by the test that asks for it.
+    starting.catch(() => undefined);
+    const started = async (): Promise<T> => {
+      try {
+        return await starting;
+      } catch (error) {
+        if (error instanceof MissingService) recordNotInstalled(matrix, name);
+        throw error;
+      }
+    };
+    return [name, started];
+  });
+  return Object.fromEntries(starts) as Record<N, () => Promise<T>>;
 }
 
 /**

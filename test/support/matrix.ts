@@ -17,3 +17,8 @@ export function recordMatrix(t: Pick<Test, 'same'>, name: MatrixName, row: Matri
   const kept = keptRows(name).find(({ subject }) => subject === row.subject);
   t.same(row.found, kept?.found, `${row.subject} is as the page says, or else: npm run generate`);
 }
+
+/** Records that a subject could not be tried here: `npm test` prints that, and no page keeps it. */
+export function recordNotInstalled(name: MatrixName, subject: string): void {
+  writeFoundRow(name, { subject, version: 'not installed here', found: {} });
+}

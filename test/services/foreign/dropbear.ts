@@ -14,7 +14,7 @@ const run = promisify(execFile);
 export const startDropbear: StartSftp = async (t) => {
   await ensureInstalled('dropbear');
   await ensureInstalled('mount');
-  const place = await placeOf('dropbear');
+  const place = await placeOf(t, 'dropbear');
   const port = await freePort();
   const user = userInfo();
   await run('dropbearkey', ['-t', 'ed25519', '-f', place.at('dropbear_key')]);
@@ -31,7 +31,6 @@ export const startDropbear: StartSftp = async (t) => {
   const [, version = ''] = /v(\d+\.\d+)/.exec(await firstLineOf(['dropbear', '-V'])) ?? [];
   const { root, clientKeyFile, knownHostsFile } = place;
   return {
-    make: 'Dropbear (sftp-server)',
     version,
     ...{ host: '127.0.0.1', port, user: user.username, root, seenAs: root, clientKeyFile, knownHostsFile },
     lacks: [],

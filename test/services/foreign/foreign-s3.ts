@@ -6,11 +6,12 @@ import type { S3User } from '../radosgw.ts';
 
 /** An S3 server of some make, with a bucket that is empty at first. */
 export interface ForeignS3 {
-  make: string;
   version: string;
   endpoint: string;
   user: S3User;
   bucket: string;
+  /** Scenarios of the storage contract that do not hold there. */
+  lacks?: readonly string[];
 }
 
 export type StartS3 = (t: Pick<Test, 'teardown'>) => Promise<ForeignS3>;

@@ -1,17 +1,15 @@
 import { execFile } from 'node:child_process';
-import { mkdtempSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import type { Test } from 'tap';
 import { makeKeys, type SftpServer } from '../sshd.ts';
+import { ownDirectory } from './server-process.ts';
 
 /** An SFTP server of some make, that serves a directory of this machine. */
 export interface ForeignSftp extends Pick<
   SftpServer,
   'host' | 'port' | 'user' | 'clientKeyFile' | 'knownHostsFile'
 > {
-  make: string;
   version: string;
   /** A key that it does not know. */
   strangerKeyFile: string;
@@ -35,8 +33,8 @@ export interface Keys extends Awaited<ReturnType<typeof makeKeys>> {
 }
 
 /** A directory for a server, with keys of its one client. */
-export async function placeOf(make: string): Promise<Keys> {
-  const directory = mkdtempSync(path.join(tmpdir(), `waybill-${make}-`));
+export async function placeOf(t: Pick<Test, 'teardown'>, name: string): Promise<Keys> {
+  const directory = ownDirectory(t, name);
   const keys = await makeKeys(directory);
   const at = (name: string): string => path.join(directory, name);
   const strangerKeyFile = await rsaKey(at('stranger_rsa'));

@@ -11,7 +11,7 @@ const jars = ['sshd-common', 'sshd-core', 'sshd-sftp', 'slf4j-api', 'slf4j-nop',
 /** Apache MINA SSHD with its SFTP subsystem, in a program that does no more than start it. */
 export const startMinaSshd: StartSftp = async (t) => {
   const { through, root } = await newerDebian();
-  const place = await placeOf('mina');
+  const place = await placeOf(t, 'mina');
   const before = through(place.directory);
   const port = await freePort();
   copyFileSync(source, place.at('MinaServer.java'));
@@ -33,7 +33,6 @@ export const startMinaSshd: StartSftp = async (t) => {
     (name) => /^sshd-core-(.*)\.jar$/.exec(name)?.[1] ?? [],
   );
   return {
-    make: 'Apache MINA SSHD',
     version,
     ...{ host: '127.0.0.1', port, user: 'publisher', root: place.root, seenAs: '/' },
     knownHostsFile: place.knownHostsFile,

@@ -1,20 +1,17 @@
-import { mkdtempSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
 import { freePort } from '../free-port.ts';
 import { firstLineOf, withBucket, type StartS3 } from './foreign-s3.ts';
 import { newerDebian } from './newer-debian.ts';
-import { startServer } from './server-process.ts';
+import { ownDirectory, startServer } from './server-process.ts';
 
 /** The server with which programs in Python are tested. It keeps everything in memory. */
 export const startMoto: StartS3 = async (t) => {
   const { through } = await newerDebian();
-  const directory = mkdtempSync(path.join(tmpdir(), 'waybill-moto-'));
+  const directory = ownDirectory(t, 'moto');
   const before = through(directory);
   const port = await freePort();
   const command = [...before, 'python3', '-m', 'moto.server', '-H', '127.0.0.1', '-p', String(port)];
   await startServer(t, command, { port, directory });
   const version = await firstLineOf([...before, 'python3', '-c', 'import moto; print(moto.__version__)']);
   const user = { id: 'test', accessKeyId: 'ANYKEY', secretAccessKey: 'any-secret' };
-  return withBucket({ make: 'moto', version, endpoint: `http://127.0.0.1:${port}`, user });
+  return withBucket({ version, endpoint: `http://127.0.0.1:${port}`, user });
 };

@@ -11,7 +11,6 @@ export const startNewerRadosgw: StartS3 = async (t) => {
   const told = await firstLineOf([...through(within), 'radosgw', '--version']);
   const [, version = ''] = /version (\d+\.\d+)/.exec(told) ?? [];
   return {
-    make: 'Ceph radosgw',
     version,
     endpoint: server.endpoint,
     user: server.user,

@@ -13,7 +13,7 @@ const run = promisify(execFile);
 /** ProFTPD with its `mod_sftp`. */
 export const startProftpd: StartSftp = async (t) => {
   const { through } = await newerDebian();
-  const place = await placeOf('proftpd');
+  const place = await placeOf(t, 'proftpd');
   const before = through(place.directory);
   const port = await freePort();
   const { username } = userInfo();
@@ -44,7 +44,6 @@ export const startProftpd: StartSftp = async (t) => {
     /(\d+\.\d+\.\d+)/.exec(await firstLineOf([...before, 'proftpd', '--version'])) ?? [];
   const { root, knownHostsFile } = place;
   return {
-    make: 'ProFTPD (mod_sftp)',
     version,
     ...{ host: '127.0.0.1', port, user: username, root, seenAs: root, clientKeyFile: key, knownHostsFile },
     // It makes targets of links absolute; publishing releases there is refused.

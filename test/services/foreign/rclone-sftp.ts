@@ -7,7 +7,7 @@ import { startServer } from './server-process.ts';
 /** `rclone serve sftp`, of a directory of this machine. */
 export const startRcloneSftp: StartSftp = async (t) => {
   await ensureInstalled('rclone');
-  const place = await placeOf('rclone');
+  const place = await placeOf(t, 'rclone');
   const port = await freePort();
   const options = ['--config', '', '--addr', `127.0.0.1:${port}`, '--vfs-cache-mode', 'writes'];
   const keys = ['--authorized-keys', place.authorizedKeysFile, '--key', place.at('host_key')];
@@ -19,7 +19,6 @@ export const startRcloneSftp: StartSftp = async (t) => {
   const [, version = ''] = /v(\d+\.\d+)/.exec(await firstLineOf(['rclone', '--version'])) ?? [];
   const { root, clientKeyFile, knownHostsFile } = place;
   return {
-    make: 'rclone serve sftp',
     version,
     ...{ host: '127.0.0.1', port, user: 'publisher', root, seenAs: '/', clientKeyFile, knownHostsFile },
     // With more, files that are renamed one after another get lost.

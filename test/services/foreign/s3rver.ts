@@ -1,17 +1,16 @@
-import { mkdirSync, mkdtempSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync } from 'node:fs';
 import path from 'node:path';
 import { freePort } from '../free-port.ts';
 import { withBucket, type StartS3 } from './foreign-s3.ts';
 import { npmPackage } from '../npm-package.ts';
-import { startServer } from './server-process.ts';
+import { ownDirectory, startServer } from './server-process.ts';
 
 const version = '3.7.1';
 
 /** The server with which programs in Node.js are tested; its bytes are files of a directory. */
 export const startS3rver: StartS3 = async (t) => {
   const place = await npmPackage('s3rver', version);
-  const directory = mkdtempSync(path.join(tmpdir(), 'waybill-s3rver-'));
+  const directory = ownDirectory(t, 's3rver');
   const port = await freePort();
   const data = path.join(directory, 'data');
   mkdirSync(data);
@@ -19,5 +18,5 @@ export const startS3rver: StartS3 = async (t) => {
   const program = path.join(place, 'bin/s3rver.js');
   await startServer(t, [process.execPath, program, ...options], { port, directory });
   const user = { id: 'S3RVER', accessKeyId: 'S3RVER', secretAccessKey: 'S3RVER' };
-  return withBucket({ make: 's3rver', version, endpoint: `http://127.0.0.1:${port}`, user });
+  return withBucket({ version, endpoint: `http://127.0.0.1:${port}`, user });
 };

@@ -1,13 +1,22 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, openSync, readFileSync } from 'node:fs';
+import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Test } from 'tap';
+
+/** A directory for servers of this name, which is removed when they have ended: make it before them. */
+export function ownDirectory(t: Pick<Test, 'teardown'>, name: string): string {
+  const directory = mkdtempSync(path.join(tmpdir(), `waybill-${name}-`));
+  t.teardown(() => rmSync(directory, { recursive: true, force: true, maxRetries: 5 }));
+  return directory;
+}
 
 /**
  * Starts a server in the foreground, waits until its port takes connections, and ends it, with all that it
  * started, when the test does. What it writes goes to `server.log` in the directory, and is told if it ends.
+ * Where the test is killed the kernel ends it, and `npm test` whatever the server had started.
  */
 export async function startServer(
   t: Pick<Test, 'teardown'>,
@@ -17,9 +26,13 @@ export async function startServer(
   const file = path.join(directory, 'server.log');
   const log = openSync(file, 'a');
   const [program = '', ...args] = command;
-  const child = spawn(program, args, {
+  const child = spawn('setpriv', ['--pdeathsig', 'KILL', program, ...args], {
     cwd: directory,
-    env: { PATH: process.env['PATH'] ?? '', HOME: directory, LANG: 'C.UTF-8', LC_ALL: 'C.UTF-8', ...env },
+    env: {
+      ...{ PATH: process.env['PATH'] ?? '', HOME: directory, LANG: 'C.UTF-8', LC_ALL: 'C.UTF-8' },
+      ...{ WAYBILL_TEST_FILE: process.env['WAYBILL_TEST_FILE'] ?? '' },
+      ...env,
+    },
     stdio: ['ignore', log, log],
     detached: true,
   });

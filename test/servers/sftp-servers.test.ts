@@ -7,47 +7,50 @@ import { storageOpener } from '../../src/core/storage/open-storage.ts';
 import type { SftpLocation } from '../../src/core/storage/sftp/location.ts';
 import { storageContract } from '../contract/storage.ts';
 import { startDropbear } from '../services/foreign/dropbear.ts';
-import type { ForeignSftp, StartSftp } from '../services/foreign/foreign-sftp.ts';
+import type { ForeignSftp } from '../services/foreign/foreign-sftp.ts';
 import { startMinaSshd } from '../services/foreign/mina-sshd.ts';
 import { startProftpd } from '../services/foreign/proftpd.ts';
 import { startRcloneSftp } from '../services/foreign/rclone-sftp.ts';
 import { noSecrets } from '../services/sshd.ts';
 import { recordMatrix } from '../support/matrix.ts';
-import { cells, publishThere } from './shared.ts';
+import { cells, publishThere, startAll } from './shared.ts';
 
 /** SFTP servers of other makes: what each can do, that it is found out, and that publishing there holds. */
 
-const servers: StartSftp[] = [startProftpd, startDropbear, startMinaSshd, startRcloneSftp];
 let places = 0;
 const openStorage = storageOpener(
   { clock: systemClock, log: silentLog, secrets: noSecrets },
   { retries: 20, baseMs: 50, capMs: 500 },
 );
 
-await Promise.all(
-  servers.map(async (start) => {
-    const server = await start(t);
-    await t.test(server.make, async (t) => {
-      mkdirSync(path.join(server.root, 'live/releases'), { recursive: true });
-      const { host, port, user, clientKeyFile, strangerKeyFile, knownHostsFile } = server;
-      const at = (key: string): string =>
-        `backend: sftp, host: ${host}, port: ${port}, user: ${user}, path: "${path.posix.join(server.seenAs, 'live')}", ssh_key_file: "${key}", known_hosts_file: "${knownHostsFile}", max_requests: ${server.maxRequests}`;
-      const found = await publishThere(t, {
-        settings: at(clientKeyFile),
-        env: {},
-        stranger: { settings: at(strangerKeyFile), env: {} },
-      });
-      await t.test('the storage contract', async (t) => contract(t, server));
-      recordMatrix(t, 'sftp-servers', {
-        subject: server.make,
-        version: server.version,
-        found: cells(t, found, server.lacks),
-      });
-    });
-  }),
-);
+const made = startAll(t, 'sftp-servers', {
+  'Apache MINA SSHD': startMinaSshd,
+  'Dropbear (sftp-server)': startDropbear,
+  'ProFTPD (mod_sftp)': startProftpd,
+  'rclone serve sftp': startRcloneSftp,
+});
 
-async function contract(t: Test, server: ForeignSftp): Promise<void> {
+for (const [name, start] of Object.entries(made))
+  t.test(name, async (t) => {
+    const server = await start();
+    mkdirSync(path.join(server.root, 'live/releases'), { recursive: true });
+    const { host, port, user, clientKeyFile, strangerKeyFile, knownHostsFile } = server;
+    const at = (key: string): string =>
+      `backend: sftp, host: ${host}, port: ${port}, user: ${user}, path: "${path.posix.join(server.seenAs, 'live')}", ssh_key_file: "${key}", known_hosts_file: "${knownHostsFile}", max_requests: ${server.maxRequests}`;
+    const found = await publishThere(t, {
+      settings: at(clientKeyFile),
+      env: {},
+      stranger: { settings: at(strangerKeyFile), env: {} },
+    });
+    await t.test('the storage contract', async (t) => contract(t, name, server));
+    recordMatrix(t, 'sftp-servers', {
+      subject: name,
+      version: server.version,
+      found: cells(t, found, server.lacks),
+    });
+  });
+
+async function contract(t: Test, name: string, server: ForeignSftp): Promise<void> {
   await storageContract(
     t,
     async () => {
@@ -73,6 +76,6 @@ async function contract(t: Test, server: ForeignSftp): Promise<void> {
         page: 90,
       };
     },
-    { variantOf: server.make, lacks: server.lacks },
+    { variantOf: name, lacks: server.lacks },
   );
 }
