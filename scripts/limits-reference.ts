@@ -43,11 +43,15 @@ const fixed: Readonly<Record<string, readonly Row[]>> = {
     ['`Idempotency-Key`', '255 characters', answered('invalid_idempotency_key')],
     ['a body of JSON', bytes(mostJsonBytes), answered('invalid_request')],
     ['a manifest that is compared (`/missing`)', bytes(maxMissingBytes), answered('upload_too_large')],
-    ['a scene map to `/v1/scene-maps/validate`', bytes(maxSceneMapRequestBytes), answered('upload_too_large')],
+    [
+      'a scene map to `/v1/scene-maps/validate`',
+      bytes(maxSceneMapRequestBytes),
+      answered('upload_too_large'),
+    ],
     ['`GET /runs/{run_id}?wait=`', `${mostSeconds} s`, answered('invalid_parameter')],
   ],
   'Configuration and secrets': [
-    ['the configuration', bytes(maxConfigBytes), '`config_unreadable`'],
+    ['the configuration', bytes(maxConfigBytes), '`config_invalid`'],
     ['a file of `secrets.directory`', bytes(maxSecretBytes), '`secrets_invalid`'],
     ['an upload token', `at least ${leastCharacters} characters`, '`weak_token`'],
   ],
