@@ -15,6 +15,7 @@ const benches: Record<string, () => Promise<boolean>> = {
   incremental: async () => (await import('./incremental.ts')).incremental(),
   releases: async () => (await import('./releases.ts')).releases(),
   catalog: async () => (await import('./catalog.ts')).catalog(),
+  scale: async () => (await import('./scale.ts')).scale(),
   upload: async () => (await import('./upload.ts')).upload(),
   push: async () => (await import('./push.ts')).push(),
   subscribers: async () => (await import('./subscribers.ts')).followed(),

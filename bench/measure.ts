@@ -27,7 +27,7 @@ json.dump({'seconds': seconds, 'cpuSeconds': used.ru_utime + used.ru_stime, 'pea
  * More certificates, where the machine has some for all, are read at each start of Node.js: 80 ms that say
  * nothing of the program, and make starts look alike.
  */
-const environment = { ...process.env, NODE_EXTRA_CA_CERTS: undefined };
+const environment = (): NodeJS.ProcessEnv => ({ ...process.env, NODE_EXTRA_CA_CERTS: undefined });
 
 /**
  * Runs a command to its end and measures it as a whole, as the operating system accounts for it. Throws where
@@ -40,7 +40,7 @@ export function measure(command: readonly string[]): Sample {
     const result = spawnSync('python3', ['-c', rusage, report, ...command], {
       stdio: ['ignore', 'inherit', 'pipe'],
       encoding: 'utf8',
-      env: environment,
+      env: environment(),
     });
     if (result.error) throw result.error;
     return sampleIn(report, command, result.stderr);
@@ -59,7 +59,7 @@ export async function measureBeside(
     const report = path.join(directory, 'report.json');
     const child = spawn('python3', ['-c', rusage, report, ...command], {
       stdio: ['ignore', 'inherit', 'pipe'],
-      env: { ...environment, ...env },
+      env: { ...environment(), ...env },
     });
     let said = '';
     child.stderr.on('data', (chunk: Buffer) => (said += chunk.toString()));
