@@ -63,7 +63,7 @@ export async function makeCleanRoot(t: Pick<Test, 'teardown'>, release: 'trixie'
 
 /** Its files, as an archive that is made when it is first asked for, in half a minute. */
 export async function archiveOfRoot(release: 'trixie'): Promise<string> {
-  await ensureInstalled('cleanRoot');
+  await ensureInstalled('cleanRoot', 'namespaces');
   return madeOnce(cached(`${release}.tar`), async (made) => {
     const options = [
       // Where a clock is ahead of a mirror; what is signed is checked all the same.

@@ -50,7 +50,7 @@ export async function mountLoopDisk(
   { directory, mebibytes }: { directory: string; mebibytes: number },
 ): Promise<LoopDisk> {
   await ensureInstalled('mount');
-  await ensureInstalled('loopDisk');
+  await ensureInstalled('loopDisk', 'namespaces');
   const image = `${directory}.img`;
   writeFileSync(image, '');
   truncateSync(image, mebibytes * 2 ** 20);

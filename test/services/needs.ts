@@ -12,8 +12,8 @@ export const needs = {
   // A browser without windows needs half as many packages as one with.
   chromium: { programs: ['chromium'], packages: ['chromium-headless-shell'] },
   cleanRoot: {
-    programs: ['mmdebstrap', 'unshare', 'nsenter', 'chroot', 'tar'],
-    packages: ['mmdebstrap', 'util-linux', 'coreutils', 'tar'],
+    programs: ['mmdebstrap', 'chroot', 'tar'],
+    packages: ['mmdebstrap', 'coreutils', 'tar'],
   },
   dropbear: {
     programs: ['dropbear', 'dropbearkey'],
@@ -23,11 +23,12 @@ export const needs = {
   fish: { programs: ['fish'], packages: ['fish'] },
   kubectl: { programs: ['kubectl'], packages: ['kubernetes-client'] },
   loopDisk: {
-    programs: ['mkfs.ext4', 'fsfreeze', 'unshare', 'nsenter'],
-    packages: ['e2fsprogs', 'util-linux'],
+    programs: ['mkfs.ext4'],
+    packages: ['e2fsprogs'],
   },
   mandoc: { programs: ['mandoc'], packages: ['mandoc'] },
   mount: { programs: ['mount', 'umount'], packages: ['mount'] },
+  namespaces: { programs: ['unshare', 'nsenter', 'fsfreeze'], packages: ['util-linux'] },
   network: { programs: ['ip'], packages: ['iproute2'] },
   nginx: { programs: ['nginx'], packages: ['nginx-light'] },
   openssl: { programs: ['openssl'], packages: ['openssl'] },
@@ -69,8 +70,9 @@ export type NeedName = keyof typeof needs;
 
 /** The needs that these source files name, sorted. */
 export function needsOf(files: readonly string[]): NeedName[] {
-  const named = files.flatMap((file) => [
-    ...readFileSync(file, 'utf8').matchAll(/\bensureInstalled\('([^']*)'\)/g),
+  const calls = files.flatMap((file) => [
+    ...readFileSync(file, 'utf8').matchAll(/\bensureInstalled\(([^)]*)\)/g),
   ]);
+  const named = calls.flatMap(([, names = '']) => [...names.matchAll(/'([^']*)'/g)]);
   return [...new Set(named.map(([, name]) => name as NeedName))].sort();
 }

@@ -38,7 +38,7 @@ const place = cached(`${release}-${createHash('sha256').update(packages.join()).
  * `MissingService` where that is not possible.
  */
 export async function newerDebian(): Promise<NewerDebian> {
-  await ensureInstalled('cleanRoot');
+  await ensureInstalled('cleanRoot', 'namespaces');
   await ensureInstalled('mount');
   if (process.getuid?.() !== 0)
     throw new MissingService('only root may start programs in a root of their own');
