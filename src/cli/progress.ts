@@ -40,9 +40,14 @@ export function progressBar(isWanted: boolean): ProgressBar {
   let done = 0;
   let bar: { update: () => void; stop: () => void } | null = null;
   let isStopped = false;
-  const show = systemClock.timeout(quickMs, () => {
+  let isShown = false;
+  let isLong = false;
+  const show = (): void => {
+    // Work may take long before anything is known of it: the bar comes with the first that is.
+    if (!isLong || isShown || isStopped || total + done === 0) return;
+    isShown = true;
     void import('cli-progress').then(({ default: { SingleBar, Presets } }) => {
-      if (isStopped || total + done === 0) return;
+      if (isStopped) return;
       const format =
         total === 0 ? '{done} read, {duration_formatted}' : '{bar} {percentage}%  {done} of {all}  {left}';
       const single = new SingleBar(
@@ -64,11 +69,19 @@ export function progressBar(isWanted: boolean): ProgressBar {
         stop: () => single.stop(),
       };
     });
+  };
+  const update = (): void => {
+    show();
+    bar?.update();
+  };
+  const quick = systemClock.timeout(quickMs, () => {
+    isLong = true;
+    show();
   });
   // Restores the cursor and line wrapping of the terminal however the process ends.
   const stop = (): void => {
     isStopped = true;
-    show.cancel();
+    quick.cancel();
     process.off('exit', stop);
     bar?.stop();
     bar = null;
@@ -76,11 +89,11 @@ export function progressBar(isWanted: boolean): ProgressBar {
   process.on('exit', stop);
   const onBytes = (count: number): void => {
     done += count;
-    bar?.update();
+    update();
   };
   const expect = (bytes: number): void => {
     total += bytes;
-    bar?.update();
+    update();
   };
   return {
     expect,

@@ -54,24 +54,33 @@ export interface DigestedBundle extends SourceBundle {
 
 const completed = new WeakMap<SourceBundle, Promise<DigestedBundle>>();
 
+/** Told of reading that takes as long as writing does, and is done before it is known what to write. */
+export interface Reading {
+  /** So many bytes are to be read. */
+  expect: (bytes: number) => void;
+  onBytes: (count: number) => void;
+}
+
 /**
  * The bundle with every digest known: files whose manifest declares none are read, once however many
- * destinations ask. Throws `body_mismatch` if a file does not have the size it was listed with.
+ * destinations ask, of which the first is told. Throws `body_mismatch` if a file does not have the size it
+ * was listed with.
  */
-export function withDigests(bundle: SourceBundle, concurrency = filesAtOnce): Promise<DigestedBundle> {
+export function withDigests(bundle: SourceBundle, reading?: Reading): Promise<DigestedBundle> {
   const known = completed.get(bundle);
   if (known !== undefined) return known;
-  const completing = complete(bundle, concurrency);
+  const completing = complete(bundle, reading);
   completed.set(bundle, completing);
   completing.catch(() => completed.delete(bundle));
   return completing;
 }
 
-async function complete(bundle: SourceBundle, concurrency: number): Promise<DigestedBundle> {
+async function complete(bundle: SourceBundle, reading: Reading | undefined): Promise<DigestedBundle> {
   const files = [...bundle.files];
   const missing = [...files.entries()].filter(([, { digest }]) => digest === null);
-  await inParallel(missing, concurrency, async ([index, file]) => {
-    const found = await measure(file.body.open());
+  reading?.expect(missing.reduce((sum, [, { size }]) => sum + size, 0));
+  await inParallel(missing, filesAtOnce, async ([index, file]) => {
+    const found = await measure(file.body.open(), reading?.onBytes);
     checkBody(file.path, found, { size: file.size });
     files[index] = { ...file, digest: found.digest };
   });

@@ -2,7 +2,7 @@ import mime from 'mime';
 import { invalidBundle } from '../bundle/invalid-bundle.ts';
 import { compareCodeUnits, findCollisions } from '../paths.ts';
 import type { SourceBundle } from '../bundle/source-bundle.ts';
-import { withDigests, type DigestedFile } from '../bundle/validate-bundle.ts';
+import { withDigests, type DigestedFile, type Reading } from '../bundle/validate-bundle.ts';
 import type { GeneratedMetadata, OutputRecord } from '../catalog/catalog.ts';
 import type { Owner } from '../identity.ts';
 import type { DestinationConfig } from '../config/config.ts';
@@ -21,6 +21,8 @@ export interface OutputsOptions {
    * inputs is not generated again for the plan.
    */
   recorded: readonly OutputRecord[];
+  /** Told of what is read of files without a declared digest. */
+  reading?: Reading | undefined;
 }
 
 /**
@@ -30,7 +32,7 @@ export interface OutputsOptions {
  * of a listed file, `body_mismatch` if a file differs from the manifest, or the source's own error.
  */
 export async function planOutputs(bundle: SourceBundle, options: OutputsOptions): Promise<PlannedOutput[]> {
-  const digested = await withDigests(bundle);
+  const digested = await withDigests(bundle, options.reading);
   const metadata = sharedMetadata(options.destination.cacheControl);
   const planned = digested.files.map((file) => plannedFile(digested, file, metadata, options));
   const recorded = new Map<string, OutputRecord>();

@@ -52,7 +52,7 @@ export async function publishBundle(
       const stored = await readState(storage);
       const left = isUnpublished(stored) ? await releasesToLeave(storage, destinationPath) : null;
       current = await upToDate(current, left?.stored ?? stored);
-      planned = await outputsFor(current, left?.stored ?? stored);
+      planned = await outputsFor(current, left?.stored ?? stored, request);
       const input = inputFor(current, planned, request);
       if (left !== null) {
         const found = { storage, root, left, isFirst: round === 1 };
@@ -159,9 +159,10 @@ function toldAsLeft(
 async function outputsFor(
   { bundle, owner, destination, destinationPath }: BundlePublication,
   { state }: StoredState,
+  { reading }: PublishRequest,
 ): Promise<PlannedOutput[]> {
   const recorded = state.kind === 'valid' ? state.catalog.outputs : [];
-  return planOutputs(bundle, { owner, destination, destinationPath, recorded });
+  return planOutputs(bundle, { owner, destination, destinationPath, recorded, reading });
 }
 
 function inputFor(

@@ -1,3 +1,4 @@
+import type { Reading } from '../bundle/validate-bundle.ts';
 import type { LeaseTimes } from '../lease/lease.ts';
 import type { StoredState } from '../catalog/store.ts';
 import type { TraceContext } from '../tracing/trace-context.ts';
@@ -36,6 +37,8 @@ export interface PublishRequest {
   /** As `onDecided`, of each orphan that is to be removed; what it throws leaves the orphan as it is. */
   onOrphan?: (decided: DecidedOrphan) => void;
   onProgress?: (progress: Progress) => void;
+  /** Told of what is read before it is known what to write: files without a declared digest. */
+  reading?: Reading;
   /** The span of the run: those of its destinations belong to it. */
   trace?: TraceContext;
   /** The run of the upload that is published; for events. */

@@ -119,11 +119,13 @@ async function runAll(
   const pipelines: PipelineResult[] = [];
   for (const { pipeline, destinations } of chosen) {
     if (context.signal?.aborted === true) break;
-    const bar = progressBar(options.format === 'text' && !asked.dryRun);
+    const bar = progressBar(options.format === 'text');
     try {
-      const { onProgress } = bar;
+      // What a dry run plans to write never comes; what it reads does.
+      const onProgress = asked.dryRun ? {} : { onProgress: bar.onProgress };
       const destinationIds = destinations.map(({ id }) => id);
-      pipelines.push(await publishTraced(context, pipeline, { ...asked, onProgress, destinationIds }));
+      const request = { ...asked, ...onProgress, reading: bar, destinationIds };
+      pipelines.push(await publishTraced(context, pipeline, request));
     } finally {
       bar.stop();
     }

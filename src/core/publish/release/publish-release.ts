@@ -56,7 +56,7 @@ export async function publishRelease(
       const adopted = await adoptInPlace(context, storage, found, selected, request);
       const standing = adopted?.standing ?? found;
       selected = await upToDate(selected, standing);
-      planned = await outputsOf(selected, standing);
+      planned = await outputsOf(selected, standing, request);
       const input = inputFor(selected, planned, request);
       // Once that is adopted which it was decided on, it comes to the same.
       const asked = hasAdopted ? { allowRemovals: request.allowRemovals ?? false } : request;
@@ -110,10 +110,11 @@ async function upToDate(selected: Selected, { shown, stored }: Standing): Promis
 async function outputsOf(
   { bundle, owner, destination, destinationPath, rule }: Selected,
   { stored: { state } }: Standing,
+  { reading }: PublishRequest,
 ): Promise<PlannedOutput[]> {
   const recorded = state.kind === 'valid' ? state.catalog.outputs : [];
   const readAt = rule.currentInUrl ? pathWithin(destinationPath, 'current') : destinationPath;
-  return planOutputs(bundle, { owner, destination, destinationPath: readAt, recorded });
+  return planOutputs(bundle, { owner, destination, destinationPath: readAt, recorded, reading });
 }
 
 function inputFor(
