@@ -47,7 +47,6 @@ const homes: Record<string, string> = {
   bullmq: 'src/workers/bullmq/.+',
   ioredis: 'src/(workers/bullmq/.+|core/notify/sinks/redis\\.ts)',
   lmdb: 'src/workers/embedded/lmdb-file\\.ts',
-  '@bull-board/[^/]+': 'src/(workers/(coordinator|bullmq/board-queues)|api/queue-board/queue-board)\\.ts',
   postgres: 'src/core/weather/(database|feed/tables)/.+',
   '@electric-sql/pglite': 'src/core/weather/(database|feed/tables)/.+',
   'drizzle-orm': 'src/core/weather/.+',

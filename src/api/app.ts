@@ -20,12 +20,11 @@ export function createApp(ports: ApiPorts): Express {
 }
 
 function pagesOf(ports: ApiPorts): RequestHandler[] {
-  const { board = null, console: settings = null } = ports;
+  const { console: settings = null } = ports;
   const site = siteOf(ports);
   return [
     landingPage(site),
     servePages([assetsPage, ...weatherPages(siteOf)], ports),
-    ...(settings === null ? [] : [consolePages({ ...ports, hasBoard: board !== null }, settings, site)]),
-    ...(board === null ? [] : [board]),
+    ...(settings === null ? [] : [consolePages(ports, settings, site)]),
   ];
 }

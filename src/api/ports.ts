@@ -1,4 +1,3 @@
-import type { RequestHandler } from 'express';
 import type { Current } from '../core/current.ts';
 import type { ConsolePorts, ConsoleSettings } from './console/ports.ts';
 import type { HealthPorts } from './health/health-route.ts';
@@ -41,6 +40,4 @@ export interface ApiPorts
   metrics: Metrics | null;
   /** Null: there is no console. */
   console?: ConsoleSettings | null;
-  /** Serves the queue board under its own path; null if the queue has no board. */
-  board?: RequestHandler | null;
 }

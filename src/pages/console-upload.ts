@@ -17,6 +17,8 @@ function begin(form: HTMLFormElement): void {
   const directory = form.querySelector<HTMLInputElement>('#directory');
   if (state === null || findings === null || drop === null || archive === null || directory === null) return;
   for (const part of form.querySelectorAll<HTMLElement>('[data-with-script]')) part.hidden = false;
+  for (const part of form.querySelectorAll<HTMLElement>('[data-without-script]')) part.hidden = true;
+  chooseChannel(form);
   const tell = (text: string): void => void (state.textContent = text);
   const begun = (files: NamedFile[]): void =>
     void upload(form, files, { tell, findings }).catch((error: unknown) => tell(String(error)));
@@ -46,6 +48,24 @@ function begin(form: HTMLFormElement): void {
       return;
     event.preventDefault();
     begun([{ path: file.name, file }]);
+  });
+}
+
+/** The channel stands in the address, where the daemon reads it before the body. */
+function chooseChannel(form: HTMLFormElement): void {
+  const channel = form.querySelector<HTMLSelectElement>('#channel');
+  const plan = form.querySelector<HTMLButtonElement>('#plan');
+  channel?.addEventListener('change', () => {
+    for (const [place, name] of [
+      [form, 'action'],
+      [plan, 'formAction'],
+    ] as const) {
+      if (place === null) continue;
+      const address = new URL((place as unknown as Record<string, string>)[name] ?? '', location.href);
+      if (channel.value === '') address.searchParams.delete('channel');
+      else address.searchParams.set('channel', channel.value);
+      place.setAttribute(name.toLowerCase(), address.href);
+    }
   });
 }
 

@@ -1,4 +1,3 @@
-import type { BaseAdapter } from '@bull-board/api/baseAdapter';
 import type { Breathe } from '../core/breath.ts';
 import type { Disk } from '../core/disk/disk.ts';
 import type { Config } from '../core/config/config.ts';
@@ -19,8 +18,6 @@ import type { ThreadStats } from './threads/pool.ts';
 export interface Coordinator {
   readonly queue: JobQueue;
   readonly staging: StagingArea;
-  /** The queues for Bull Board, as they are now; null if the queue is in memory, which has no board. */
-  readonly board: (() => BoardQueues) | null;
   /** What has to hold for uploads to be taken and published. */
   readonly checks: readonly HealthCheck[];
   threads(): ThreadStats;
@@ -60,8 +57,6 @@ export interface StagingArea {
   /** Removes the directory that `create` made; `staged` is that directory or lies in it. */
   discard(staged: string): Promise<void>;
 }
-
-export type BoardQueues = readonly BaseAdapter[];
 
 export interface CoordinatorOptions extends Omit<PublishingPoolOptions, 'settings'> {
   /** As it is at the start. */

@@ -70,6 +70,8 @@ export interface CatalogView {
   total: number;
   bytes: number;
   outputs: OutputLine[];
+  /** What readers open: the pages of scene maps, and the index. */
+  pages: OutputLine[];
   /** After which the next page begins; null on the last one. */
   next: string | null;
 }
@@ -121,7 +123,8 @@ async function catalogPage(
   layout: 'in_place' | 'releases',
 ): Promise<CatalogPage> {
   const paths = bundlePathsAmong(await managedPaths(root));
-  const asked = path ?? paths[0];
+  // At the root there is often but the index of the others.
+  const asked = path ?? paths.find((one) => one !== '.') ?? paths[0];
   const named = { kind: 'catalog' as const, paths: paths.slice(0, mostPaths) };
   const pathsOmitted = Math.max(0, paths.length - mostPaths);
   if (asked === undefined) return { ...named, pathsOmitted, catalog: null };
@@ -133,7 +136,20 @@ async function catalogPage(
   const catalog = requireCatalog(state);
   const { generation, updatedAt, pending } = catalog;
   const about = { destinationPath: asked, release, generation, updatedAt, isInterrupted: pending !== null };
-  return { ...named, pathsOmitted, catalog: { ...about, ...pageOf(catalog.outputs, question) } };
+  return {
+    ...named,
+    pathsOmitted,
+    catalog: { ...about, ...pageOf(catalog.outputs, question), pages: pagesAmong(catalog.outputs) },
+  };
+}
+
+const mostPages = 5;
+
+/** Pure. */
+function pagesAmong(outputs: readonly OutputRecord[]): OutputLine[] {
+  const sceneMaps = outputs.filter(({ kind }) => kind === 'scene_map_page');
+  const index = outputs.filter(({ path }) => path === 'index.html');
+  return [...sceneMaps.slice(0, mostPages), ...index].map(lineOf);
 }
 
 /** Of outputs that are sorted by path. Pure. */

@@ -4,6 +4,7 @@ import path from 'node:path';
 import * as tar from 'tar';
 import type { Page } from 'playwright-core';
 import { serve, type Served } from '../../src/cli/daemon/serve.ts';
+import { work } from '../../src/cli/daemon/worker.ts';
 import { silentLog } from '../../src/core/log.ts';
 import type { RunRecord } from '../../src/workers/run-record.ts';
 import type { Lifetime } from './page-sets.ts';
@@ -30,6 +31,8 @@ export interface ConsoleDaemon {
   /** Starts a run of what a source holds; resolves with the record once the run is over. */
   start: (pipelineId: string) => Promise<RunRecord>;
   follow: (runId: string) => Promise<RunRecord>;
+  /** Starts a worker of the same configuration. */
+  work: () => Promise<{ close: () => Promise<unknown> }>;
   /** Lets no run of `maps` begin while `work` is done, and until `letGo` is called. */
   held: (work: () => Promise<string>) => Promise<{ runId: string; letGo: () => Promise<void> }>;
 }
@@ -38,6 +41,8 @@ interface PublishOptions {
   name?: string;
   created?: string;
   pipeline?: string;
+  /** Of files that are something in particular. */
+  kinds?: Record<string, string>;
 }
 
 function configuration(queue: string): string {
@@ -54,12 +59,14 @@ pipelines:
   - id: maps
     source: {backend: http_upload, max_upload_size: 50MiB}
     destinations:
-      - {id: web, backend: local, path: ./public/web, mapping: preserve_relative, public_base_url: https://maps.example.org/}
-      - {id: site, backend: local, path: ./public/site, mapping: fixed, layout: releases}
+      - {id: web, backend: local, path: ./public/web, mapping: preserve_relative, public_base_url: https://maps.example.org/, outputs: {scene_map_page: true}}
+      - {id: site, backend: local, path: ./public/site, mapping: fixed, layout: releases, releases: {channels: {preview: {}}}}
   - id: library
     source: {backend: local, path: ./library}
     schedule: "@daily"
-    destinations: [{id: shelf, backend: local, path: ./public/shelf}]
+    destinations:
+      - {id: shelf, backend: local, path: ./public/shelf}
+      - {id: draft, backend: local, path: ./public/draft, layout: releases, releases: {channels: {preview: {}}}}
   - id: blocked
     source: {backend: local, path: ./library}
     destinations: [{id: full, backend: local, path: ./public/full, mapping: fixed}]
@@ -70,16 +77,20 @@ pipelines:
 }
 
 /** A daemon with something published, and one pipeline whose destination holds what nobody manages. */
-export async function startConsole(t: Lifetime, queue = '{driver: memory}'): Promise<ConsoleDaemon> {
+export async function startConsole(
+  t: Lifetime,
+  queue = '{driver: memory}',
+  more: Record<string, string> = {},
+): Promise<ConsoleDaemon> {
   const root = mkdtempSync(path.join(tmpdir(), 'waybill-console-'));
   const configFile = path.join(root, 'waybill.yml');
-  for (const place of ['web', 'site', 'shelf', 'full', 'vault'])
+  for (const place of ['web', 'site', 'shelf', 'draft', 'full', 'vault'])
     mkdirSync(path.join(root, 'public', place), { recursive: true });
   cpSync('examples/demo/bundles', path.join(root, 'library'), { recursive: true });
   writeFileSync(path.join(root, 'public/full/index.html'), 'somebody else put this here');
   writeFileSync(configFile, configuration(queue));
   const { operator, guest, admin } = consoleTokens;
-  const env = { T_OPERATOR: operator, T_GUEST: guest, T_ADMIN: admin, HOME: root };
+  const env = { T_OPERATOR: operator, T_GUEST: guest, T_ADMIN: admin, HOME: root, ...more };
   const served = await serve({ configFile, log: silentLog, env });
   t.teardown(async () => {
     await served.close();
@@ -99,15 +110,16 @@ export async function startConsole(t: Lifetime, queue = '{driver: memory}'): Pro
     return (await response.json()) as { run_id: string };
   };
   const accept: ConsoleDaemon['accept'] = async (files, options = {}) => {
-    const { name = 'session-1', created = '2026-11-20T01:02:03Z', pipeline = 'maps' } = options;
+    const { name = 'session-1', created = '2026-11-20T01:02:03Z', pipeline = 'maps', kinds } = options;
     const init = {
       headers: { 'content-type': 'application/x-tar' },
-      body: new Uint8Array(await packed(root, files, { name, created })),
+      body: new Uint8Array(await packed(root, files, { name, created, kinds })),
     };
     return (await post(`${pipeline}/upload`, operator, init)).run_id;
   };
   return {
     ...{ served, base, root, accept, follow },
+    work: () => work({ configFile, log: silentLog, env }),
     publish: async (files, options) => follow(await accept(files, options)),
     archive: (files, created) => packed(root, files, { name: 'session-1', created }),
     start: async (pipelineId) => follow((await post(`${pipelineId}/runs`, operator)).run_id),
@@ -127,10 +139,13 @@ export async function startConsole(t: Lifetime, queue = '{driver: memory}'): Pro
 export async function packed(
   root: string,
   files: Record<string, string>,
-  { name, created }: { name: string; created: string },
+  { name, created, kinds = {} }: { name: string; created: string; kinds?: PublishOptions['kinds'] },
 ): Promise<Buffer> {
   const directory = mkdtempSync(path.join(root, 'bundle-'));
-  const manifest = { schema_version: 1, name, created, files: Object.keys(files) };
+  const listed = Object.keys(files).map((path) =>
+    kinds[path] === undefined ? path : { path, kind: kinds[path] },
+  );
+  const manifest = { schema_version: 1, name, created, files: listed };
   for (const [file, text] of Object.entries({ ...files, 'manifest.json': JSON.stringify(manifest) })) {
     mkdirSync(path.dirname(path.join(directory, file)), { recursive: true });
     writeFileSync(path.join(directory, file), text);

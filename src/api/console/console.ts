@@ -3,8 +3,8 @@ import { servePages, type PageRoute } from '../pages/page-route.ts';
 import type { Site } from '../pages/site.ts';
 import { pauseAction, resumeAction, startAction } from './actions/pipeline-actions.ts';
 import { cancelAction, rerunAction } from './actions/run-actions.ts';
-import { adminPage, redeliverAction, reloadAction } from './pages/admin-page.ts';
-import { destinationPage, verifyAction } from './pages/destination-page.ts';
+import { adminPage, formerBoard, redeliverAction, reloadAction } from './pages/admin-page.ts';
+import { destinationPage, openPage, verifyAction } from './pages/destination-page.ts';
 import { eventsPage } from './pages/events-page.ts';
 import { overviewPage } from './pages/overview-page.ts';
 import { pipelinePage } from './pages/pipeline-page.ts';
@@ -41,10 +41,12 @@ export const consoleRoutes: readonly PageRoute<ConsoleParts>[] = [
   uploadPage,
   uploadAction,
   destinationPage,
+  openPage,
   verifyAction,
   releasesPage,
   activateAction,
   adminPage,
+  formerBoard,
   reloadAction,
   redeliverAction,
   eventsPage,

@@ -11,6 +11,8 @@ export const paths = {
   upload: (id: string) => `console/pipelines/${part(id)}/upload`,
   destination: (id: string, destination: string) =>
     `console/pipelines/${part(id)}/destinations/${part(destination)}`,
+  open: (id: string, destination: string) =>
+    `console/pipelines/${part(id)}/destinations/${part(destination)}/open`,
   releases: (id: string, destination: string) =>
     `console/pipelines/${part(id)}/destinations/${part(destination)}/releases`,
   admin: () => 'console/admin',

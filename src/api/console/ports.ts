@@ -27,8 +27,6 @@ export interface ConsolePorts
   plan: (job: PublishJob, signal: AbortSignal) => Promise<RunResult>;
   /** Reads catalogs of destinations off the event loop; throws as `Coordinator.look`. */
   look: (request: LookRequest, signal: AbortSignal) => Promise<LookAnswer>;
-  /** Whether there is a board of the queues. */
-  hasBoard: boolean;
 }
 
 /** The same with what belongs to the console alone. */

@@ -24,11 +24,14 @@ export interface ConsolePage {
 }
 
 /** Answers with a page for the visitor, in the frame of all pages. */
-export function show<Params>({ req, res, visitor, parts }: Visit<Params>, page: ConsolePage): void {
+export function show<Params>(visit: Visit<Params>, page: ConsolePage): void {
+  const { req, res, visitor, parts, refusal = null } = visit;
   const { site, clock, http } = parts;
   const { basePath } = http;
-  const { title, template, view, crumbs = [], follows, isMoving = false, isWide = false } = page;
-  const events = follows === undefined ? null : eventsPath(basePath, follows);
+  const { title, template, view, crumbs = [], follows, isWide = false } = page;
+  // What was refused has the address of its form, from which nothing can be loaded again.
+  const events = follows === undefined || refusal !== null ? null : eventsPath(basePath, follows);
+  const isMoving = page.isMoving === true && refusal === null;
   sendPage(
     res,
     site,
@@ -46,17 +49,18 @@ export function show<Params>({ req, res, visitor, parts }: Visit<Params>, page: 
         csrf: visitor.session.csrf,
       },
       madeAt: clock.now().toISOString(),
+      isMoving,
       view: {
         ...view,
         title,
         csrf: visitor.session.csrf,
         flash: page.flash ?? flashOf(req.originalUrl),
         events,
-        isMoving,
+        refusal,
         isAdmin: visitor.isAdmin,
       },
     },
-    { status: page.status ?? 200 },
+    { status: refusal?.status ?? page.status ?? 200 },
   );
 
   function crumbsOf(): Crumb[] {

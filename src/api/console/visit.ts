@@ -1,6 +1,9 @@
 import type { IncomingMessage } from 'node:http';
 import type { Request, Response } from 'express';
-import { WaybillError } from '../../core/errors.ts';
+import { asWaybillError, WaybillError } from '../../core/errors.ts';
+import { prefersPage } from '../http/answer/negotiate.ts';
+import type { Problem } from '../http/answer/problem-document.ts';
+import { problemOf, retryAfterSeconds } from '../http/problem.ts';
 import { requestContext } from '../http/request/request-context.ts';
 import type { Handler } from '../http/route.ts';
 import type { ConsoleAccess, ConsoleParts } from './ports.ts';
@@ -16,6 +19,8 @@ export interface Visit<Params = Record<string, never>> {
   /** By which the whole request is judged. */
   access: ConsoleAccess;
   parts: ConsoleParts;
+  /** Why what the visitor asked for was not done; the page that it was asked on then says so. */
+  refusal?: Problem;
 }
 
 /** Serves a page to whoever is logged in; everybody else is led to the login, and comes back afterwards. */
@@ -36,20 +41,45 @@ export function page<Params>(
 
 /**
  * Does what a form asks for. It has to come from a page of this session: the cookie alone, which a browser
- * sends with whatever asks for it, does nothing.
+ * sends with whatever asks for it, does nothing. What is refused is told on the page that `again` shows,
+ * which is the one with the form; if that cannot be shown either, or nobody wants a page, it is thrown.
  */
 export function action<Params>(
   parts: ConsoleParts,
   act: (visit: Visit<Params>, form: Form) => Promise<void>,
+  again?: (visit: Visit<Params>) => Promise<void> | void,
 ): Handler {
   const handler = async (req: Request<Params>, res: Response): Promise<void> => {
     requireOwnSite(req);
     const visitor = await requireVisitor(req, parts);
     const form = await readForm(req, res, parts);
     requireCsrf(visitor, form.get('csrf'));
-    await act({ req, res, visitor, access: parts.configured.get(), parts }, form);
+    const visit: Visit<Params> = { req, res, visitor, access: parts.configured.get(), parts };
+    try {
+      await act(visit, form);
+    } catch (thrown) {
+      if (again === undefined || res.headersSent || !prefersPage(req.headers.accept)) throw thrown;
+      await tellRefusal(visit, asWaybillError(thrown), again);
+    }
   };
   return handler as Handler;
+}
+
+async function tellRefusal<Params>(
+  visit: Visit<Params>,
+  error: WaybillError,
+  again: (visit: Visit<Params>) => Promise<void> | void,
+): Promise<void> {
+  const context = requestContext(visit.req);
+  const refusal = problemOf(error, context.id);
+  // A defect is logged, and told, as everywhere.
+  if (refusal.status === 500) throw error;
+  const retryAfter = error.retryAfterSeconds ?? retryAfterSeconds[error.code];
+  if (retryAfter !== undefined) visit.res.setHeader('Retry-After', retryAfter);
+  await Promise.resolve(again({ ...visit, refusal })).catch(() => {
+    throw error;
+  });
+  context.fields['code'] = refusal.code;
 }
 
 /** Throws `unauthorized` for whoever is not logged in. */

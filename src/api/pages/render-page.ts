@@ -27,6 +27,8 @@ export interface Page {
    * every `<time>` in the reader's own time zone, too.
    */
   madeAt?: string;
+  /** Whether it changes by itself soon: without script it is loaded again every few seconds. */
+  isMoving?: boolean;
 }
 
 export interface Crumb {
@@ -62,6 +64,7 @@ export function renderPage(site: Site, page: Page): string {
     isWide: page.isWide ?? false,
     account: page.account ?? null,
     madeAt: page.madeAt ?? null,
+    isMoving: page.isMoving ?? false,
     main: renderTemplate(template, { ...view, base: site.basePath }),
   });
 }

@@ -21,9 +21,8 @@ import type { ConsoleSettings } from '../../api/console/ports.ts';
 import type { Readiness } from '../../api/health/readiness.ts';
 import type { Metrics } from '../../api/metrics/metrics.ts';
 import type { ApiAccess, ApiPorts } from '../../api/ports.ts';
-import { resolveAdminToken } from '../../api/queue-board/admin-auth.ts';
+import { resolveAdminToken } from '../../api/http/admin-token.ts';
 import { problemPage } from '../../api/pages/problem-page.ts';
-import { boardPage } from '../../api/queue-board/board-page.ts';
 import { siteOf } from '../../api/site-of.ts';
 import { summariesOf } from '../../api/runs/pipelines-route.ts';
 import { measuredStage } from '../../api/upload/measured-stage.ts';
@@ -117,7 +116,6 @@ export function apiPorts(foundation: Foundation, parts: ApiParts): ApiPorts {
     bodyMemory: createBodyMemory(config.server.http.maxBodyMemory),
     streams,
     draining,
-    board: board(coordinator, configured, config),
     problemPage: problemPage(siteOf({ http: config.server.http, console: settings })),
   };
 }
@@ -166,12 +164,4 @@ export function metricsToken({ server }: Config, secrets: Secrets): KnownToken |
   const { enabled, tokenEnv } = server.metrics;
   if (!enabled || tokenEnv === null) return null;
   return resolveToken({ id: 'metrics', valueEnv: tokenEnv }, 'server.metrics', secrets);
-}
-
-function board(
-  { board: queues }: Coordinator,
-  configured: Current<ApiAccess>,
-  { server }: Config,
-): NonNullable<ApiPorts['board']> | null {
-  return queues === null ? null : boardPage({ queues, configured, basePath: server.http.basePath });
 }

@@ -83,7 +83,7 @@ export interface ServerConfig {
     /** Where `waybill worker` answers probes and Prometheus; null: nowhere. */
     listen: { host: string; port: number } | null;
   };
-  /** Variable that holds the token for the board of the queues; null if there is none. */
+  /** Variable that holds the token of whoever runs the daemon; null if there is none. */
   adminTokenEnv: string | null;
   staging: {
     /** Of this machine: where uploads are received and, by workers of other hosts' uploads, extracted. */

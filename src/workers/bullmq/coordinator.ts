@@ -3,7 +3,6 @@ import type { Secrets } from '../../core/secrets.ts';
 import { WaybillError } from '../../core/errors.ts';
 import { noTracing } from '../../core/tracing/open-tracing.ts';
 import { storageOpener } from '../../core/storage/open-storage.ts';
-import { boardQueues } from './board-queues.ts';
 import { openBullmq, redisUrls } from './open-queue.ts';
 import type { Coordinator, CoordinatorOptions } from '../coordinator.ts';
 import { maxWaitingOf } from '../max-waiting.ts';
@@ -103,7 +102,6 @@ export async function createBullmqCoordinator(
   };
   return {
     queue,
-    board: () => boardQueues(queue.queues.values()),
     checks: [check, ...stagingChecks(scratch.directory, clock), sharedCheck],
     staging: scratched,
     threads: pool.stats,

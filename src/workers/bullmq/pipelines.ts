@@ -6,7 +6,7 @@ import type { JobLock, RunStore } from './store.ts';
 import { publicError } from '../../core/public-error.ts';
 import type { RunRecord } from '../run-record.ts';
 
-/** What BullMQ knows of a run: enough to find it on the board. The run itself is in the store. */
+/** What BullMQ knows of a run: enough to find it in Redis. The run itself is in the store. */
 export interface Ticket {
   run_id: string;
 }

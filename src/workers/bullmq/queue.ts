@@ -74,7 +74,7 @@ export interface SharedBundles {
 export interface BullmqQueue extends JobQueue {
   /** Whether the run is being broken off on this host, so that another one does it again. */
   isInterrupted(runId: string): boolean;
-  /** BullMQ's queues, for its board. */
+  /** BullMQ's queues, by pipeline. */
   queues: ReadonlyMap<string, Queue>;
   /**
    * From now on this host takes runs of these pipelines, too. None is ever left out again: what was accepted

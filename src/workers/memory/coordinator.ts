@@ -68,7 +68,6 @@ export function createCoordinator(options: CoordinatorOptions, keeping: Keeping 
   return {
     queue,
     staging,
-    board: null,
     checks: [
       queueCheck(queue, {
         remedy: 'see that the disk of server.queue.directory has room and can be written',

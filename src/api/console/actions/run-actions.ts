@@ -6,37 +6,43 @@ import { findRun } from '../../runs/find-run.ts';
 import { withFlash } from '../flash.ts';
 import { paths } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
+import { showRun, type RunParams } from '../pages/run-page.ts';
+import { goTo } from '../go-to.ts';
 import { action, type Visit } from '../visit.ts';
 import { permit, type Deed } from '../visitor.ts';
-
-interface RunParams {
-  runId: string;
-}
 
 export const cancelAction: PageRoute<ConsoleParts> = {
   method: 'post',
   path: '/console/runs/{run_id}/cancel',
   handle: (parts) =>
-    action<RunParams>(parts, async (visit) => {
-      const { runId } = visit.req.params;
-      const pipelineId = await permitRun(visit, 'cancel');
-      await cancelFor({ pipelineId, runId }, parts);
-      goTo(visit, withFlash(paths.run(runId), 'cancelled'));
-    }),
+    action<RunParams>(
+      parts,
+      async (visit) => {
+        const { runId } = visit.req.params;
+        const pipelineId = await permitRun(visit, 'cancel');
+        await cancelFor({ pipelineId, runId }, parts);
+        goTo(visit, withFlash(paths.run(runId), 'cancelled'));
+      },
+      showRun,
+    ),
 };
 
 export const rerunAction: PageRoute<ConsoleParts> = {
   method: 'post',
   path: '/console/runs/{run_id}/rerun',
   handle: (parts) =>
-    action<RunParams>(parts, async (visit) => {
-      const { runId } = visit.req.params;
-      const pipelineId = await permitRun(visit, 'rerun');
-      const { trace } = requestContext(visit.req);
-      const next = newRunId(pipelineId, parts.clock.now());
-      const { record } = await parts.queue.rerun(runId, next, trace);
-      goTo(visit, withFlash(paths.run(record.run_id), 'rerun'));
-    }),
+    action<RunParams>(
+      parts,
+      async (visit) => {
+        const { runId } = visit.req.params;
+        const pipelineId = await permitRun(visit, 'rerun');
+        const { trace } = requestContext(visit.req);
+        const next = newRunId(pipelineId, parts.clock.now());
+        const { record } = await parts.queue.rerun(runId, next, trace);
+        goTo(visit, withFlash(paths.run(record.run_id), 'rerun'));
+      },
+      showRun,
+    ),
 };
 
 /** The pipeline of the run of the path. Throws `run_not_found` and as `permit`. */
@@ -47,9 +53,4 @@ async function permitRun(visit: Visit<RunParams>, deed: Deed): Promise<string> {
   permit(res, visitor, deed, record.pipeline_id, access);
   Object.assign(requestContext(req).fields, { run_id: runId, pipeline_id: record.pipeline_id });
   return record.pipeline_id;
-}
-
-/** To a page of the console: what was done is not done again when the page is loaded again. */
-export function goTo<Params>({ res, parts }: Visit<Params>, path: string): void {
-  res.redirect(303, `${parts.http.basePath}${path}`);
 }

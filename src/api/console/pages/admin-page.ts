@@ -1,12 +1,17 @@
+import type { Request, Response } from 'express';
+import type { Handler } from '../../http/route.ts';
 import type { PageRoute } from '../../pages/page-route.ts';
 import { requireAdminToken } from '../../runs/pipeline-access.ts';
-import { goTo } from '../actions/run-actions.ts';
+import { pipelineStates } from '../../runs/pipelines-route.ts';
+import { goTo } from '../go-to.ts';
 import { withFlash } from '../flash.ts';
 import { paths } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { show } from '../show.ts';
-import { action, page } from '../visit.ts';
-import { momentOf } from '../words.ts';
+import { stateMark } from '../views/overview-view.ts';
+import { action, page, type Visit } from '../visit.ts';
+import { seenBy } from '../visitor.ts';
+import { ageText, momentOf, type Mark } from '../words.ts';
 
 const mostEvents = 50;
 
@@ -14,62 +19,107 @@ const mostEvents = 50;
 export const adminPage: PageRoute<ConsoleParts> = {
   method: 'get',
   path: `/${paths.admin()}`,
-  handle: (parts) =>
-    page(parts, async (visit) => {
-      const { visitor, access } = visit;
-      requireAdminToken(visitor.token, access);
-      const { queue, notifier, hasBoard } = parts;
-      const notifiers = await Promise.all(
-        [...access.notifierIds].map(async (id) => {
-          const events = (await notifier.undelivered(id)) ?? [];
-          return {
-            id,
-            count: events.length,
-            events: events.slice(0, mostEvents).map(({ event, tries, reason, givenUpAt }) => ({
-              ...{ type: event.type, tries, reason, givenUp: momentOf(givenUpAt) },
-            })),
-          };
-        }),
-      );
-      const pauses = [...(await queue.pauses())].map(([id, { since, reason }]) => ({
-        ...{ id, reason, since: momentOf(since), href: paths.pipeline(id) },
-      }));
-      show(visit, {
-        title: 'Daemon',
-        template: 'admin',
-        crumbs: [{ label: 'Daemon' }],
-        view: {
-          path: paths.admin(),
-          notifiers,
-          pauses,
-          hasBoard,
-          depth: await queue.depth(),
-          kept: await queue.kept(),
-        },
-      });
+  handle: (parts) => page(parts, showAdmin),
+};
+
+async function showAdmin(visit: Visit<unknown>): Promise<void> {
+  const { visitor, access, parts } = visit;
+  requireAdminToken(visitor.token, access);
+  const { queue, notifier } = parts;
+  const notifiers = await Promise.all(
+    [...access.notifierIds].map(async (id) => {
+      const events = (await notifier.undelivered(id)) ?? [];
+      return {
+        id,
+        count: events.length,
+        events: events.slice(0, mostEvents).map(({ event, tries, reason, givenUpAt }) => ({
+          ...{ type: event.type, tries, reason, givenUp: momentOf(givenUpAt) },
+        })),
+      };
     }),
+  );
+  const pauses = [...(await queue.pauses())].map(([id, { since, reason }]) => ({
+    ...{ id, reason, since: momentOf(since), href: paths.pipeline(id) },
+  }));
+  show(visit, {
+    title: 'Daemon',
+    template: 'admin',
+    crumbs: [{ label: 'Daemon' }],
+    view: {
+      path: paths.admin(),
+      notifiers,
+      pauses,
+      queues: await queuesOf(visit),
+      depth: await queue.depth(),
+      kept: await queue.kept(),
+    },
+  });
+}
+
+interface QueueRow {
+  id: string;
+  href: string;
+  state: Mark;
+  waiting: number;
+  /** For how long the first in line has waited; null if none waits. */
+  since: string | null;
+  running: { id: string; href: string } | null;
+}
+
+/** What waits and runs of each pipeline, on all hosts together. */
+async function queuesOf({ visitor, access, parts }: Visit<unknown>): Promise<QueueRow[]> {
+  const { queue, clock } = parts;
+  const states = await pipelineStates(seenBy(visitor, access), parts);
+  const since = await queue.waitingSince(states.map(({ pipeline_id: id }) => id));
+  return states.map((state, index) => {
+    const first = since[index] ?? null;
+    return {
+      id: state.pipeline_id,
+      href: paths.pipeline(state.pipeline_id),
+      state: stateMark(state),
+      waiting: state.waiting,
+      since: first === null ? null : ageText(first, clock.now()),
+      running: state.running === null ? null : { id: state.running, href: paths.run(state.running) },
+    };
+  });
+}
+
+/** Where a board of the queues was before there was a console. */
+export const formerBoard: PageRoute<ConsoleParts> = {
+  method: 'get',
+  path: '/admin/queues',
+  handle: ({ http }) =>
+    ((_req: Request, res: Response) => res.redirect(308, `${http.basePath}${paths.admin()}`)) as Handler,
 };
 
 export const reloadAction: PageRoute<ConsoleParts> = {
   method: 'post',
   path: `/${paths.admin()}/reload`,
   handle: (parts) =>
-    action(parts, async (visit) => {
-      requireAdminToken(visit.visitor.token, visit.access);
-      await parts.reload();
-      goTo(visit, withFlash(paths.admin(), 'reloaded'));
-    }),
+    action(
+      parts,
+      async (visit) => {
+        requireAdminToken(visit.visitor.token, visit.access);
+        await parts.reload();
+        goTo(visit, withFlash(paths.admin(), 'reloaded'));
+      },
+      showAdmin,
+    ),
 };
 
 export const redeliverAction: PageRoute<ConsoleParts> = {
   method: 'post',
   path: `/${paths.admin()}/notifiers/{notifier_id}/redeliver`,
   handle: (parts) =>
-    action<{ notifierId: string }>(parts, async (visit) => {
-      requireAdminToken(visit.visitor.token, visit.access);
-      const { notifierId } = visit.req.params;
-      const { delivered, left, ended } = await parts.notifier.redeliver(notifierId, parts.draining);
-      parts.log.info({ notifier: notifierId, delivered, left, ended }, 'undelivered events sent again');
-      goTo(visit, withFlash(paths.admin(), 'redelivered'));
-    }),
+    action<{ notifierId: string }>(
+      parts,
+      async (visit) => {
+        requireAdminToken(visit.visitor.token, visit.access);
+        const { notifierId } = visit.req.params;
+        const { delivered, left, ended } = await parts.notifier.redeliver(notifierId, parts.draining);
+        parts.log.info({ notifier: notifierId, delivered, left, ended }, 'undelivered events sent again');
+        goTo(visit, withFlash(paths.admin(), 'redelivered'));
+      },
+      showAdmin,
+    ),
 };

@@ -8,7 +8,7 @@ import { look } from '../look.ts';
 import { paths } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { show } from '../show.ts';
-import { catalogView } from '../views/destination-view.ts';
+import { catalogView, openable } from '../views/destination-view.ts';
 import { action, page, type Visit } from '../visit.ts';
 import { may, permit, type Deed } from '../visitor.ts';
 import { sizeText } from '../words.ts';
@@ -26,34 +26,55 @@ const query = queryParameters({
 export const destinationPage: PageRoute<ConsoleParts> = {
   method: 'get',
   path: '/console/pipelines/{pipeline_id}/destinations/{destination_id}',
+  handle: (parts) => page<PlaceParams>(parts, showDestination),
+};
+
+async function showDestination(visit: Visit<PlaceParams>): Promise<void> {
+  const { pipelineId, destination } = placeOf(visit, 'read');
+  const asked = query.read(visit.refusal === undefined ? visit.req.url : '?');
+  const prefix = asked.prefix ?? '';
+  const answer = await look(visit, {
+    kind: 'catalog',
+    path: asked.path,
+    prefix,
+    after: asked.after,
+    limit,
+  });
+  if (answer.kind !== 'catalog') return;
+  const id = destination.destination_id;
+  const here = paths.destination(pipelineId, id);
+  show(visit, {
+    title: `${id} of ${pipelineId}`,
+    template: 'destination',
+    crumbs: [{ label: pipelineId, path: paths.pipeline(pipelineId) }, { label: id }],
+    view: {
+      ...catalogView(answer, prefix, visit.parts.clock.now()),
+      ...{ id, destination, here, prefix },
+      at: (path: string, more: Record<string, string> = {}) =>
+        `${here}?${new URLSearchParams({ path, ...more }).toString()}`,
+      releasesPath: destination.layout === 'releases' ? paths.releases(pipelineId, id) : null,
+      mayVerify: may(visit.visitor, 'verify', pipelineId),
+    },
+  });
+}
+
+/**
+ * Leads to what readers find at a bundle path: the page of its scene map, else its index. Where nobody knows
+ * their address, to the catalog.
+ */
+export const openPage: PageRoute<ConsoleParts> = {
+  method: 'get',
+  path: '/console/pipelines/{pipeline_id}/destinations/{destination_id}/open',
   handle: (parts) =>
     page<PlaceParams>(parts, async (visit) => {
       const { pipelineId, destination } = placeOf(visit, 'read');
-      const asked = query.read(visit.req.url);
-      const prefix = asked.prefix ?? '';
-      const answer = await look(visit, {
-        kind: 'catalog',
-        path: asked.path,
-        prefix,
-        after: asked.after,
-        limit,
-      });
+      const { path } = query.read(visit.req.url);
+      const answer = await look(visit, { kind: 'catalog', path, prefix: '', after: null, limit: 1 });
       if (answer.kind !== 'catalog') return;
-      const id = destination.destination_id;
-      const here = paths.destination(pipelineId, id);
-      show(visit, {
-        title: `${id} of ${pipelineId}`,
-        template: 'destination',
-        crumbs: [{ label: pipelineId, path: paths.pipeline(pipelineId) }, { label: id }],
-        view: {
-          ...catalogView(answer, prefix, parts.clock.now()),
-          ...{ id, destination, here, prefix },
-          at: (path: string, more: Record<string, string> = {}) =>
-            `${here}?${new URLSearchParams({ path, ...more }).toString()}`,
-          releasesPath: destination.layout === 'releases' ? paths.releases(pipelineId, id) : null,
-          mayVerify: may(visit.visitor, 'verify', pipelineId),
-        },
-      });
+      const [first] = openable(answer.catalog?.pages ?? []);
+      const here = paths.destination(pipelineId, destination.destination_id);
+      const search = path === null ? '' : `?${new URLSearchParams({ path }).toString()}`;
+      visit.res.redirect(303, first?.url ?? `${parts.http.basePath}${here}${search}`);
     }),
 };
 
@@ -62,25 +83,33 @@ export const verifyAction: PageRoute<ConsoleParts> = {
   method: 'post',
   path: '/console/pipelines/{pipeline_id}/destinations/{destination_id}/verify',
   handle: (parts) =>
-    action<PlaceParams>(parts, async (visit, form) => {
-      const { pipelineId, destination } = placeOf(visit, 'verify');
-      const { path } = query.read(`?${new URLSearchParams({ path: form.get('path') ?? '.' }).toString()}`);
-      const answer = await look(visit, { kind: 'verify', path });
-      if (answer.kind !== 'verify') return;
-      const id = destination.destination_id;
-      show(visit, {
-        title: `Verification of ${id}`,
-        template: 'verify',
-        crumbs: [
-          { label: pipelineId, path: paths.pipeline(pipelineId) },
-          { label: id, path: paths.destination(pipelineId, id) },
-          { label: 'Verification' },
-        ],
-        view: {
-          reports: answer.reports.map((one) => ({ ...one, sizeText: sizeText(one.bytes), at: path ?? '.' })),
-        },
-      });
-    }),
+    action<PlaceParams>(
+      parts,
+      async (visit, form) => {
+        const { pipelineId, destination } = placeOf(visit, 'verify');
+        const { path } = query.read(`?${new URLSearchParams({ path: form.get('path') ?? '.' }).toString()}`);
+        const answer = await look(visit, { kind: 'verify', path });
+        if (answer.kind !== 'verify') return;
+        const id = destination.destination_id;
+        show(visit, {
+          title: `Verification of ${id}`,
+          template: 'verify',
+          crumbs: [
+            { label: pipelineId, path: paths.pipeline(pipelineId) },
+            { label: id, path: paths.destination(pipelineId, id) },
+            { label: 'Verification' },
+          ],
+          view: {
+            reports: answer.reports.map((one) => ({
+              ...one,
+              sizeText: sizeText(one.bytes),
+              at: path ?? '.',
+            })),
+          },
+        });
+      },
+      showDestination,
+    ),
 };
 
 /** Throws `destination_not_found`, and as `permit`. */

@@ -3,19 +3,15 @@ import type { RunResult } from '../../../core/publish/results/result.ts';
 import { requestContext } from '../../http/request/request-context.ts';
 import { untilLeft } from '../../http/request/until-left.ts';
 import type { PageRoute } from '../../pages/page-route.ts';
-import { startFrom } from '../actions/pipeline-actions.ts';
-import { goTo } from '../actions/run-actions.ts';
+import { goTo } from '../go-to.ts';
 import { withFlash } from '../flash.ts';
 import { paths } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { show } from '../show.ts';
+import { channelOf, startFrom, type PipelineParams } from '../start-from.ts';
 import { planView } from '../views/plan-view.ts';
 import { action, page, type Visit } from '../visit.ts';
 import { may, permit } from '../visitor.ts';
-
-interface PipelineParams {
-  pipelineId: string;
-}
 
 const path = '/console/pipelines/{pipeline_id}/plan';
 
@@ -30,7 +26,15 @@ export const planPage: PageRoute<ConsoleParts> = {
 export const planAction: PageRoute<ConsoleParts> = {
   method: 'post',
   path,
-  handle: (parts) => action<PipelineParams>(parts, async (visit) => showPlan(visit, await plan(visit))),
+  handle: (parts) =>
+    action<PipelineParams>(
+      parts,
+      async (visit, form) => {
+        const channel = channelOf(visit, form);
+        showPlan(visit, await plan(visit, channel), { channel });
+      },
+      (visit) => showPlan(visit, null),
+    ),
 };
 
 /** Starts a run if it would still do what the page shows; otherwise shows what it would do now. */
@@ -38,18 +42,25 @@ export const runPlanAction: PageRoute<ConsoleParts> = {
   method: 'post',
   path: `${path}/run`,
   handle: (parts) =>
-    action<PipelineParams>(parts, async (visit, form) => {
-      const planned = await plan(visit);
-      if (planView(planned).digest !== form.get('plan')) showPlan(visit, planned, true);
-      else goTo(visit, withFlash(paths.run(await startFrom(visit, form)), 'started'));
-    }),
+    action<PipelineParams>(
+      parts,
+      async (visit, form) => {
+        const channel = channelOf(visit, form);
+        const planned = await plan(visit, channel);
+        if (planView(planned).digest !== form.get('plan'))
+          showPlan(visit, planned, { channel, isChanged: true });
+        else goTo(visit, withFlash(paths.run(await startFrom(visit, form)), 'started'));
+      },
+      (visit) => showPlan(visit, null),
+    ),
 };
 
-async function plan(visit: Visit<PipelineParams>): Promise<RunResult> {
+async function plan(visit: Visit<PipelineParams>, channel: string | null): Promise<RunResult> {
   const { req, res, parts } = visit;
   const pipelineId = permitPlan(visit);
   const runId = `dry-run.${requestContext(req).id}`;
-  return untilLeft(res, parts.stopping, (signal) => parts.plan({ runId, pipelineId, staged: null }, signal));
+  const job = { runId, pipelineId, staged: null, ...(channel === null ? {} : { channel }) };
+  return untilLeft(res, parts.stopping, (signal) => parts.plan(job, signal));
 }
 
 /** Throws `pipeline_takes_uploads`, and as `permit`. */
@@ -61,7 +72,11 @@ function permitPlan({ req, res, visitor, access }: Visit<PipelineParams>): strin
   });
 }
 
-function showPlan(visit: Visit<PipelineParams>, planned: RunResult | null, isChanged = false): void {
+function showPlan(
+  visit: Visit<PipelineParams>,
+  planned: RunResult | null,
+  { channel = null, isChanged = false }: { channel?: string | null; isChanged?: boolean } = {},
+): void {
   const id = permitPlan(visit);
   show(visit, {
     title: `Plan of ${id}`,
@@ -71,6 +86,8 @@ function showPlan(visit: Visit<PipelineParams>, planned: RunResult | null, isCha
       plan: planned === null ? null : planView(planned),
       path: paths.plan(id),
       mayStart: may(visit.visitor, 'start', id),
+      channels: visit.access.sourcePipelines.get(id) ?? [],
+      channel,
       isUpload: false,
     },
     ...(isChanged

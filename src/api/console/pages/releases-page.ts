@@ -3,14 +3,14 @@ import { bundlePath, freeText } from '../../../core/parameters.ts';
 import { queryParameters } from '../../http/query-parameters.ts';
 import type { PageRoute } from '../../pages/page-route.ts';
 import { askReleases, type PlaceParams } from '../../releases/releases-routes.ts';
-import { goTo } from '../actions/run-actions.ts';
+import { goTo } from '../go-to.ts';
 import { withFlash } from '../flash.ts';
 import { look } from '../look.ts';
 import { paths } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { show } from '../show.ts';
 import { releaseRows } from '../views/destination-view.ts';
-import { action, page } from '../visit.ts';
+import { action, page, type Visit } from '../visit.ts';
 import { may } from '../visitor.ts';
 import { placeOf } from './destination-page.ts';
 
@@ -25,56 +25,64 @@ const query = queryParameters({
 export const releasesPage: PageRoute<ConsoleParts> = {
   method: 'get',
   path: '/console/pipelines/{pipeline_id}/destinations/{destination_id}/releases',
-  handle: (parts) =>
-    page<PlaceParams>(parts, async (visit) => {
-      const { pipelineId, destination } = placeOf(visit, 'read');
-      const { path, from, to } = query.read(visit.req.url);
-      const answer = await askReleases(visit.req, visit.res, parts, { kind: 'list', path });
-      if (answer.kind !== 'list') return;
-      const compared =
-        from === null || to === null ? null : await look(visit, { kind: 'compare', path, from, to });
-      const id = destination.destination_id;
-      const here = paths.releases(pipelineId, id);
-      show(visit, {
-        title: `Releases of ${id}`,
-        template: 'releases',
-        crumbs: [
-          { label: pipelineId, path: paths.pipeline(pipelineId) },
-          { label: id, path: paths.destination(pipelineId, id) },
-          { label: 'Releases' },
-        ],
-        view: {
-          places: answer.paths.map((one) => ({ path: one.destinationPath, rows: releaseRows(one) })),
-          compared: compared?.kind === 'compare' ? { ...compared, from, to } : null,
-          here,
-          comparePath: (at: string, before: string, after: string) =>
-            `${here}?${new URLSearchParams({ path: at, from: before, to: after }).toString()}`,
-          mayActivate: may(visit.visitor, 'releases', pipelineId),
-        },
-      });
-    }),
+  handle: (parts) => page<PlaceParams>(parts, showReleases),
 };
+
+async function showReleases(visit: Visit<PlaceParams>): Promise<void> {
+  const { pipelineId, destination } = placeOf(visit, 'read');
+  const { path, from, to } = query.read(visit.refusal === undefined ? visit.req.url : '?');
+  const answer = await askReleases(visit.req, visit.res, visit.parts, { kind: 'list', path });
+  if (answer.kind !== 'list') return;
+  const compared =
+    from === null || to === null ? null : await look(visit, { kind: 'compare', path, from, to });
+  const id = destination.destination_id;
+  const here = paths.releases(pipelineId, id);
+  show(visit, {
+    title: `Releases of ${id}`,
+    template: 'releases',
+    crumbs: [
+      { label: pipelineId, path: paths.pipeline(pipelineId) },
+      { label: id, path: paths.destination(pipelineId, id) },
+      { label: 'Releases' },
+    ],
+    view: {
+      places: answer.paths.map((one) => ({ path: one.destinationPath, rows: releaseRows(one) })),
+      compared: compared?.kind === 'compare' ? { ...compared, from, to } : null,
+      here,
+      comparePath: (at: string, before: string, after: string) =>
+        `${here}?${new URLSearchParams({ path: at, from: before, to: after }).toString()}`,
+      mayActivate: may(visit.visitor, 'releases', pipelineId),
+    },
+  });
+}
 
 /** Gives readers a release: one step, and no byte is moved. */
 export const activateAction: PageRoute<ConsoleParts> = {
   method: 'post',
   path: '/console/pipelines/{pipeline_id}/destinations/{destination_id}/releases/{release_id}/activate',
   handle: (parts) =>
-    action<PlaceParams & { releaseId: string }>(parts, async (visit, form) => {
-      const { req, res } = visit;
-      const { pipelineId, destination } = placeOf(visit, 'releases');
-      const verb = form.get('verb');
-      if (verb !== 'promote' && verb !== 'rollback')
-        throw new WaybillError('invalid_request', 'the form does not say whether to promote or to roll back');
-      const { path } = query.read(`?${new URLSearchParams({ path: form.get('path') ?? '.' }).toString()}`);
-      const asked = { kind: 'activate', path, release: req.params.releaseId, verb, dryRun: false } as const;
-      const answer = await askReleases(req, res, parts, asked);
-      if (answer.kind === 'activate' && answer.from !== answer.to)
-        parts.log.info(
-          { pipeline_id: pipelineId, destination_id: destination.destination_id, to: answer.to },
-          verb === 'promote' ? 'release promoted' : 'release rolled back to',
-        );
-      const here = paths.releases(pipelineId, destination.destination_id);
-      goTo(visit, withFlash(here, verb === 'promote' ? 'promoted' : 'rolled_back'));
-    }),
+    action<PlaceParams & { releaseId: string }>(
+      parts,
+      async (visit, form) => {
+        const { req, res } = visit;
+        const { pipelineId, destination } = placeOf(visit, 'releases');
+        const verb = form.get('verb');
+        if (verb !== 'promote' && verb !== 'rollback')
+          throw new WaybillError(
+            'invalid_request',
+            'the form does not say whether to promote or to roll back',
+          );
+        const { path } = query.read(`?${new URLSearchParams({ path: form.get('path') ?? '.' }).toString()}`);
+        const asked = { kind: 'activate', path, release: req.params.releaseId, verb, dryRun: false } as const;
+        const answer = await askReleases(req, res, parts, asked);
+        if (answer.kind === 'activate' && answer.from !== answer.to)
+          parts.log.info(
+            { pipeline_id: pipelineId, destination_id: destination.destination_id, to: answer.to },
+            verb === 'promote' ? 'release promoted' : 'release rolled back to',
+          );
+        const here = paths.releases(pipelineId, destination.destination_id);
+        goTo(visit, withFlash(here, verb === 'promote' ? 'promoted' : 'rolled_back'));
+      },
+      showReleases,
+    ),
 };

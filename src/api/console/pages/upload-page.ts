@@ -76,10 +76,11 @@ export const uploadAction: PageRoute<ConsoleParts> = {
         await (take as RequestHandler<PipelineParams>)(req, res, next);
       } catch (thrown) {
         const error = asWaybillError(thrown);
-        if (!isPage || error.findings.length === 0) throw thrown;
         const problem = problemOf(error, requestContext(req).id);
-        requestContext(req).fields['code'] = error.code;
+        // What is not whole, or not of this session, has no page that it could be told on.
+        if (!isPage || problem.status === 500 || error.code === 'form_expired') throw thrown;
         showUpload(visit, { problem, status: problem.status });
+        requestContext(req).fields['code'] = error.code;
       }
     }) as RequestHandler<PipelineParams> as Handler,
 };

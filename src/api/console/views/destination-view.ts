@@ -7,7 +7,8 @@ export interface CatalogPageView {
   paths: string[];
   pathsOmitted: number;
   catalog:
-    | (Omit<CatalogView, 'outputs' | 'bytes'> & {
+    | (Omit<CatalogView, 'outputs' | 'bytes' | 'pages'> & {
+        pages: { url: string; label: string }[];
         updated: Moment & { age: string };
         about: string;
         outputs: (OutputLine & { sizeText: string; short: string; updated: Moment })[];
@@ -25,7 +26,7 @@ export function catalogView(
   now: Date,
 ): CatalogPageView {
   if (catalog === null) return { paths, pathsOmitted, catalog: null };
-  const { outputs, bytes, ...rest } = catalog;
+  const { outputs, bytes, pages, ...rest } = catalog;
   return {
     ...{ paths, pathsOmitted },
     catalog: {
@@ -38,9 +39,20 @@ export function catalogView(
         short: one.digest.slice(0, digestChars),
         updated: momentOf(one.updatedAt),
       })),
+      pages: openable(pages).map(({ url, path, kind }) => ({
+        url,
+        label: kind === 'scene_map_page' ? `Scene map ${path}` : `Page ${path}`,
+      })),
       directories: directoriesOf(outputs, prefix),
     },
   };
+}
+
+/** Those that a browser may be led to: what a catalog says may be anything. Pure. */
+export function openable(pages: readonly OutputLine[]): (OutputLine & { url: string })[] {
+  return pages.flatMap((one) =>
+    one.url !== null && /^https?:/.test(one.url) ? [{ ...one, url: one.url }] : [],
+  );
 }
 
 /** The ways down from the prefix that the outputs of this page show, and the way up. */

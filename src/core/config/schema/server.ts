@@ -150,7 +150,7 @@ export const serverSchema = map({
     .description('Where accepted uploads wait: in this process, or in Redis.'),
   admin_token_env: environmentName()
     .description(
-      'Environment variable, or file in secrets.directory, that holds the token of whoever runs the daemon: to pause and resume pipelines, to act on all of them in the console, and for admin/queues, the board of the queues in bullmq mode. Without it there is neither.',
+      'Environment variable, or file in secrets.directory, that holds the token of whoever runs the daemon: to pause and resume pipelines, and to act on all of them in the console. Without it nobody can.',
     )
     .example('WAYBILL_ADMIN_TOKEN'),
 }).description('The daemon (waybill serve).');

@@ -1,4 +1,3 @@
-import type { Queue } from 'bullmq';
 import type { Clock } from '../../../core/clock.ts';
 import { hasCode } from '../../../core/errors.ts';
 import type { JobProcessor } from '../../queue.ts';
@@ -23,7 +22,7 @@ export interface ShardedQueueOptions extends Omit<
   told?: (redis: string) => Promise<void>;
 }
 
-export interface ShardedQueue extends Omit<BullmqQueue, 'isUsed' | 'marks' | 'isUp'> {
+export interface ShardedQueue extends Omit<BullmqQueue, 'isUsed' | 'marks' | 'isUp' | 'queues'> {
   /** The name of the Redis that has the run, as far as this process knows. */
   redisOf(runId: string | null, pipelineId: string | null): string;
   /** The names of those that do not answer. Throws `queue_unavailable` if none does. */
@@ -147,9 +146,6 @@ function queueOver(shards: Shards, clock: Clock): ShardedQueue {
     close: (timeoutMs) => (closing ??= shutDown(timeoutMs)),
     isInterrupted: (runId) => up().some((shard) => at(shard).isInterrupted(runId)),
     addPipelines: (pipelineIds) => shards.add(pipelineIds),
-    get queues() {
-      return boardOf(shards);
-    },
     redisOf: (runId, pipelineId) => {
       const pipeline = pipelineId ?? (runId === null ? '' : pipelineOfRun(runId));
       return map.names[elsewhere.get(runId ?? '') ?? map.ownerOf(pipeline)] ?? '';
@@ -161,16 +157,6 @@ function queueOver(shards: Shards, clock: Clock): ShardedQueue {
       return lacking;
     },
   };
-}
-
-/** Each pipeline's queue where it lives, as far as that is open. */
-function boardOf({ map, at }: Shards): Map<string, Queue> {
-  const queues = new Map<string, Queue>();
-  for (const shard of map.names.keys())
-    ifOpen(() => {
-      for (const [id, queue] of at(shard).queues) if (map.ownerOf(id) === shard) queues.set(id, queue);
-    });
-  return queues;
 }
 
 function ifOpen(work: () => void): void {
