@@ -41,7 +41,8 @@ t.test('keyboard alone, from the login to a rerun', async (t) => {
   t.teardown(() => context.close());
   const page = await context.newPage();
   await page.goto(`${daemon.base}console`);
-  // The field has the focus already.
+  // The field has the focus by itself.
+  await page.locator('input:focus').waitFor();
   await page.keyboard.type('the-token-of-the-operator-of-all');
   await page.keyboard.press('Enter');
   await page.waitForURL(`${daemon.base}console`);
