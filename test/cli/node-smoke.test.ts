@@ -1,4 +1,4 @@
-import { execFile } from 'node:child_process';
+import { execFile, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -23,7 +23,7 @@ const sftp = await startSshd(t);
 for (const release of nodeReleases)
   t.test(`Node.js ${release}`, async (t) => {
     const node = await nodeProgram(release);
-    const attempts = await attemptsOn(t, release, node);
+    const { attempts, stop } = await attemptsOn(t, release, node);
     const found: Record<string, string> = {};
     for (const [what, attempt] of Object.entries(attempts))
       found[what] = await attempt().then(
@@ -33,15 +33,19 @@ for (const release of nodeReleases)
           return 'no';
         },
       );
+    t.equal(await stop(), 0, 'the daemon ends when it is told to');
     recordMatrix(t, 'node-releases', { subject: release.replace(/\..*/, ''), version: release, found });
   });
 
-/** What is tried, by its column, in this order; each fails unless all of it was seen to work. */
+/**
+ * What is tried, by its column, in this order; each fails unless all of it was seen to work. `stop` ends the
+ * daemon that the upload started, and resolves with its exit code.
+ */
 async function attemptsOn(
   t: Test,
   release: string,
   node: string,
-): Promise<Record<string, () => Promise<void>>> {
+): Promise<{ attempts: Record<string, () => Promise<void>>; stop: () => Promise<number | null> }> {
   const bucket = await s3.newBucket();
   const place = t.testdir({ site: {}, 'c.yml': configuration(bucket, release) });
   const env = {
@@ -52,7 +56,8 @@ async function attemptsOn(
     run(node, [bundled, ...args], { cwd: place, env });
   layOutSite(path.join(place, 'site'));
   let url = '';
-  return {
+  let daemon: ChildProcess | undefined;
+  const attempts = {
     demo: async () => {
       const { stdout } = await run(node, ['--import=tsx', 'examples/demo/demo.ts', '--once'], {
         env: { ...process.env, NODE_OPTIONS: '', TMPDIR: place },
@@ -63,13 +68,7 @@ async function attemptsOn(
       expectText(t, (await run(node, ['--version'])).stdout, new RegExp(`^v${release}$`, 'm'));
       cpSync('test/fixtures/weather', path.join(place, 'records'), { recursive: true });
       await waybill('weather', 'feed', '--config', 'c.yml', '--create-tables', 'records');
-      const daemon = await startDaemon(t, place, env, bundled, node);
-      url = daemon.url;
-      t.teardown(async () => {
-        daemon.process.kill('SIGTERM');
-        if (daemon.process.exitCode === null) await once(daemon.process, 'exit');
-        t.equal(daemon.process.exitCode, 0, 'it ends when it is told to');
-      });
+      ({ url, process: daemon } = await startDaemon(t, place, env, bundled, node));
       await waybill('push', 'site', '--to', url, '--pipeline', 'site');
       expectText(t, readFileSync(path.join(place, 'web/n/page.html'), 'utf8'), /^<p>page<\/p>$/);
       await waybill('verify', '--config', 'c.yml');
@@ -96,6 +95,12 @@ async function attemptsOn(
     'scene map': async () =>
       expectText(t, readFileSync(path.join(place, 'web/n/scene-map.html'), 'utf8'), /<!doctype html>/i),
   };
+  const stop = async (): Promise<number | null> => {
+    daemon?.kill('SIGTERM');
+    if (daemon?.exitCode === null) await once(daemon, 'exit');
+    return daemon?.exitCode ?? null;
+  };
+  return { attempts, stop };
 }
 
 function expectText(t: Test, text: string, pattern: RegExp): void {
