@@ -205,7 +205,11 @@ t.test('a creation whose answer is lost is never told as another’s', async (t)
   // Finer than any answer is long, so that some cuts fall into that of the request that creates: close to the
   // end, because only the tidying up follows, which may or may not be done by the time the caller goes on.
   const step = 24;
-  for (let cutAt = 0; cutAt < total + 10 * step; cutAt += step) await create(cutAt);
+  // Where a cut falls is up to what the server sends together: on a busy machine all may miss that answer.
+  for (const offset of [0, 8, 16]) {
+    if (outcomes.includes('unknown')) break;
+    for (let cutAt = offset; cutAt < total + 10 * step; cutAt += step) await create(cutAt);
+  }
   t.same(wrong, []);
   t.ok(outcomes.includes('unknown'), 'there are cuts after which only reading back could tell');
   t.ok(outcomes.includes('created'));
