@@ -31,12 +31,12 @@ export interface ShownPage {
   inDocs?: true;
 }
 
-/** Every page that a person sees. `every-page.test.ts` and `scripts/page-pictures.ts` go over all of them. */
-export const pageSets: readonly PageSet[] = [
-  kitPages,
-  publishedPages,
-  weatherPages,
-  consolePages,
-  adminPages,
-  loginPages,
-];
+/** Every page that a person sees, by the file of tests that looks at it (`every-console-page.test.ts`). */
+export const pagesOf = {
+  published: [kitPages, publishedPages],
+  weather: [weatherPages],
+  console: [consolePages, adminPages, loginPages],
+} as const satisfies Record<string, readonly PageSet[]>;
+
+/** All of them, for `scripts/page-pictures.ts`. */
+export const pageSets: readonly PageSet[] = Object.values(pagesOf).flat();

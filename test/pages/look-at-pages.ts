@@ -2,7 +2,7 @@ import { createRequire } from 'node:module';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import t, { type Test } from 'tap';
 import { startChromium } from '../services/chromium.ts';
-import { pageSets, type PageSet, type ShownPage } from './page-sets.ts';
+import type { PageSet, ShownPage } from './page-sets.ts';
 
 /*
  * What holds for every page that a person sees, at the widths of a phone, a tablet, a laptop and a desk,
@@ -13,13 +13,22 @@ import { pageSets, type PageSet, type ShownPage } from './page-sets.ts';
 const axeFile = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
 const widths = [360, 768, 1280, 1920];
 const schemes = ['light', 'dark'] as const;
-t.setTimeout(600_000);
 
 let browser: Browser;
-t.before(async () => {
-  browser = await startChromium();
-});
-t.teardown(() => browser.close());
+
+/** Looks at all of them, one after another; a file of tests does nothing else. */
+export function lookAtPages(sets: readonly PageSet[]): void {
+  t.setTimeout(1_200_000);
+  t.before(async () => {
+    browser = await startChromium();
+  });
+  t.teardown(() => browser.close());
+  for (const set of sets)
+    t.test(set.name, async (t) => {
+      const base = await set.start(t);
+      for (const shown of set.pages) await t.test(shown.name, (t) => look(t, set, base, shown));
+    });
+}
 
 async function newContext(t: Test, options: Parameters<Browser['newContext']>[0]): Promise<BrowserContext> {
   const context = await browser.newContext(options);
@@ -83,11 +92,4 @@ async function violationsOf(
   );
   await page.close();
   return found;
-}
-
-for (const set of pageSets) {
-  t.test(set.name, async (t) => {
-    const base = await set.start(t);
-    for (const shown of set.pages) await t.test(shown.name, (t) => look(t, set, base, shown));
-  });
 }

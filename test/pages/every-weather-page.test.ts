@@ -1,0 +1,4 @@
+import { lookAtPages } from './look-at-pages.ts';
+import { pagesOf } from './page-sets.ts';
+
+lookAtPages(pagesOf.weather);
