@@ -116,9 +116,6 @@ function conclude(ended: readonly FileResult[]): number {
     results.reduce((all, one) => all + count(one), 0);
   const [passed, failed] = [sum(({ passed }) => passed), sum(({ failures }) => failures.length)];
   const skipped = sum(({ skipped }) => skipped.length);
-  if (failed > 0) console.log('\nfailed, each with its details where its file ended:');
-  for (const { file, failures } of results)
-    for (const { name } of failures) console.log(`FAILED  ${file} › ${name}`);
   if (skipped > 0) console.log('');
   for (const { file, skipped } of results)
     for (const { name, detail } of skipped) console.log(`SKIPPED  ${file} › ${name}: ${detail}`);
@@ -127,6 +124,10 @@ function conclude(ended: readonly FileResult[]): number {
   for (const table of foundTables()) console.log(`\n${table}\n`);
   console.log(`seed ${seed}: WAYBILL_TEST_SEED=${seed} npm test draws the same samples`);
   saveTimes(results);
+  // Last, since a CI may keep no more than the end of what was printed.
+  if (failed > 0) console.log('\nfailed, each with its details where its file ended:');
+  for (const { file, failures } of results)
+    for (const { name } of failures) console.log(`FAILED  ${file} › ${name}`);
   console.log(`\n${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`);
   if (passed === 0) fail('no test ran');
   if (skipped > 0 && isCi) fail('a test was skipped, which CI does not allow');
