@@ -33,7 +33,9 @@ export interface LocalDirectories {
   close(): void;
 }
 
-const mostAttempts = 5;
+const mostAttempts = 50;
+/** From this attempt on, a failure despite an existing directory is taken for a missing file. */
+const attemptsBeforeLooking = 10;
 
 export function localDirectories(
   storage: Pick<Storage, 'label'>,
@@ -50,9 +52,11 @@ export function localDirectories(
           create(parentOf(key));
           return await work();
         } catch (error) {
-          const wasRemoved =
-            isAbsent(error) && lstatSync(path.dirname(at(key)), { throwIfNoEntry: false }) === undefined;
-          if (!wasRemoved || attempt === mostAttempts) throw error;
+          if (!isAbsent(error) || attempt === mostAttempts) throw error;
+          // The directory may exist again because other processes create and remove it all the time. If it
+          // still exists after several attempts, it is something else that is missing.
+          const isThere = lstatSync(path.dirname(at(key)), { throwIfNoEntry: false }) !== undefined;
+          if (isThere && attempt >= attemptsBeforeLooking) throw error;
           known.clear();
         }
       }

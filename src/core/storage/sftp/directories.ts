@@ -40,8 +40,8 @@ export function sftpDirectories(root: SftpRoot): SftpDirectories {
 
     async withParent(key, work) {
       for (let attempt = 1; ; attempt += 1) {
-        await create(parentOf(key));
         try {
+          await create(parentOf(key));
           return await work();
         } catch (error) {
           if (!isAbsent(error) || attempt === mostAttempts) throw error;

@@ -1,5 +1,7 @@
+import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { Worker } from 'node:worker_threads';
 import t from 'tap';
 import { bytesBody, storedBody } from '../../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
@@ -157,4 +159,34 @@ t.test('a root that is a file is told as such, also to who creates exclusively',
   await rejectsWith(t, localStorage(root), 'storage_permanent');
   for (const mode of ['create', 'replace', 'scratch'] as const)
     await rejectsWith(t, storage.write(key('bundle/x'), bytesBody('x'), { mode }), 'storage_permanent');
+});
+
+t.test('writers of other processes come and go in the same directory, and no write fails', async (t) => {
+  const root = t.testdir();
+  const storage = await localStorage(root);
+  // Makes the staging directory, uses it and removes it, as another writer does, in a thread of its own.
+  const neighbour = new Worker(
+    `const { mkdirSync, rmdirSync, unlinkSync, writeFileSync } = require('node:fs');
+    const { workerData: { directory}, parentPort } = require('node:worker_threads');
+    const quietly = (work) => { try { work(); } catch {} };
+    for (let turn = 0; ; turn += 1) {
+      quietly(() => mkdirSync(directory));
+      quietly(() => writeFileSync(directory + '/theirs', ''));
+      quietly(() => unlinkSync(directory + '/theirs'));
+      quietly(() => rmdirSync(directory));
+      if (turn === 0) parentPort.postMessage('at work');
+    }`,
+    { eval: true, workerData: { directory: path.join(root, '.publisher.tmp') } },
+  );
+  await once(neighbour, 'message');
+  const failed: unknown[] = [];
+  for (let index = 0; index < 2000; index += 1)
+    await storage
+      .write(key(`f${index % 50}`), bytesBody('x'), { mode: 'replace' })
+      .catch((error: unknown) => {
+        failed.push(error);
+      });
+  await neighbour.terminate();
+  t.same(failed.map(String), []);
+  t.equal(readdirSync(root).filter((name) => name.startsWith('f')).length, 50);
 });
