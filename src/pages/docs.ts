@@ -1,6 +1,8 @@
+import { bodyField, type BodyField } from './docs/body-field.ts';
+
 /*
- * The reference of the API with script: a link to what is folded opens it, and requests that only read can be
- * tried. The token stays in the field, and goes nowhere but into the request.
+ * The reference of the API with script: a link to what is folded opens it, and requests can be tried. The
+ * token stays in the field, and goes nowhere but into the request.
  */
 
 const base = new URL('.', document.baseURI);
@@ -12,8 +14,8 @@ function openTarget(): void {
   target.scrollIntoView();
 }
 
-/** The form of a request: a field for each parameter, and one for the token. */
-function formOf(operation: HTMLElement): HTMLFormElement {
+/** The form of a request: a field for each parameter, one for the token, and its body. */
+function formOf(operation: HTMLElement, body: BodyField | undefined): HTMLFormElement {
   const form = document.createElement('form');
   form.className = 'stack tight';
   const heading = document.createElement('h3');
@@ -22,6 +24,7 @@ function formOf(operation: HTMLElement): HTMLFormElement {
   for (const { dataset } of operation.querySelectorAll<HTMLElement>('tr[data-name]'))
     form.append(fieldOf(operation, dataset['name'] ?? '', dataset['in'] ?? ''));
   form.append(fieldOf(operation, 'token', 'token'));
+  if (body !== undefined) form.append(body.element);
   const send = document.createElement('button');
   send.className = 'button primary';
   send.textContent = 'Send';
@@ -48,33 +51,39 @@ function fieldOf(operation: HTMLElement, name: string, place: string): HTMLEleme
   return field;
 }
 
-function requestOf(path: string, inputs: Iterable<HTMLInputElement>): Request {
+function requestOf(operation: HTMLElement, form: HTMLFormElement, body: BodyField | undefined): Request {
   const headers = new Headers({ Accept: 'application/json' });
   const query = new URLSearchParams();
-  let filled = path.slice(1);
-  for (const { dataset, value } of inputs) {
+  let filled = (operation.dataset['path'] ?? '').slice(1);
+  for (const { dataset, value } of form.querySelectorAll<HTMLInputElement>('input[data-in]')) {
     const name = dataset['name'] ?? '';
-    if (dataset['in'] === 'path') filled = filled.replace(`{${name}}`, encodeURIComponent(value));
+    if (dataset['in'] === 'path') filled = filled.replace(`{${name}}`, () => encodeURIComponent(value));
     else if (value === '') continue;
     else if (dataset['in'] === 'query') query.append(name, value);
     else if (dataset['in'] === 'token') headers.set('Authorization', `Bearer ${value}`);
     else headers.set(name, value);
   }
+  const { type, content } = body?.read() ?? {};
+  if (type !== undefined) headers.set('Content-Type', type);
   const url = new URL(filled, base);
   url.search = query.toString();
-  return new Request(url, { headers, credentials: 'omit' });
+  const { method = 'GET' } = operation.dataset;
+  return new Request(url, { method, headers, body: content ?? null, credentials: 'omit', cache: 'no-store' });
 }
 
+/** As it would stand on the wire: status, headers, and the body. */
 async function answerOf(request: Request): Promise<string> {
   const response = await fetch(request);
   const text = await response.text();
   const isJson = /[/+]json/.test(response.headers.get('Content-Type') ?? '');
   const shown = isJson ? JSON.stringify(JSON.parse(text), null, 2) : text;
-  return `${response.status} ${response.statusText}\n\n${shown}`;
+  const headers = [...response.headers].map(([name, value]) => `${name}: ${value}`);
+  return [`${response.status} ${response.statusText}`, ...headers, '', shown].join('\n');
 }
 
 function addForm(operation: HTMLElement): void {
-  const form = formOf(operation);
+  const body = bodyField(operation);
+  const form = formOf(operation, body);
   const answer = document.createElement('pre');
   Object.assign(answer, { className: 'code tried', tabIndex: 0, hidden: true });
   answer.setAttribute('role', 'status');
@@ -85,7 +94,7 @@ function addForm(operation: HTMLElement): void {
     answer.hidden = false;
     answer.textContent = '…';
     Promise.resolve()
-      .then(() => answerOf(requestOf(operation.dataset['path'] ?? '', form.querySelectorAll('input'))))
+      .then(() => answerOf(requestOf(operation, form, body)))
       .then(
         (text) => (answer.textContent = text),
         (error: unknown) => (answer.textContent = `No answer: ${String(error)}`),
@@ -95,12 +104,10 @@ function addForm(operation: HTMLElement): void {
 }
 
 // Streams have no end to show.
-const readable = [...document.querySelectorAll<HTMLElement>('.operation[data-method="GET"]')].filter(
+const finite = [...document.querySelectorAll<HTMLElement>('.operation')].filter(
   ({ dataset }) => !dataset['path']?.endsWith('/events'),
 );
-for (const operation of readable)
+for (const operation of finite)
   operation.addEventListener('toggle', () => addForm(operation), { once: true });
 addEventListener('hashchange', openTarget);
 openTarget();
-
-export {};

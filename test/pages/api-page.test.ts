@@ -1,3 +1,5 @@
+import { readFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
 import type { Browser, Page } from 'playwright-core';
 import t from 'tap';
 import { apiPage } from '../../src/api/openapi/api-page.ts';
@@ -38,18 +40,79 @@ t.test('without script everything can be read, folded at first, with its content
   );
 });
 
-t.test('a request that reads is tried in the page, and shows what it answers', async (t) => {
-  const page = await open({}, '#listRuns');
-  await page.locator('#listRuns').getByLabel('pipeline_id (path)').fill('maps');
-  await page.locator('#listRuns').getByLabel('Token').fill(tokens.maps);
-  await page.locator('#listRuns').getByRole('button', { name: 'Send' }).click();
-  const answer = page.locator('#listRuns').getByLabel('Answer', { exact: true });
-  await answer.getByText('"runs"').waitFor();
-  t.match(await answer.textContent(), /^200 OK/);
-  await page.locator('#listRuns').getByLabel('Token').fill('not-a-token-of-anybody');
-  await page.locator('#listRuns').getByRole('button', { name: 'Send' }).click();
-  await answer.getByText('unauthorized').waitFor();
-  t.match(await answer.textContent(), /^401/);
+t.test(
+  'a request that reads is tried in the page, and shows status, headers and body of what it answers',
+  async (t) => {
+    const page = await open({}, '#listRuns');
+    await page.locator('#listRuns').getByLabel('pipeline_id (path)').fill('maps');
+    await page.locator('#listRuns').getByLabel('Token').fill(tokens.maps);
+    await page.locator('#listRuns').getByRole('button', { name: 'Send' }).click();
+    const answer = page.locator('#listRuns').getByLabel('Answer', { exact: true });
+    await answer.getByText('"runs"').waitFor();
+    t.match(await answer.textContent(), /^200 OK\n(.+\n)*x-request-id: .+\n(.+\n)*\n\{/);
+    await page.locator('#listRuns').getByLabel('Token').fill('not-a-token-of-anybody');
+    await page.locator('#listRuns').getByRole('button', { name: 'Send' }).click();
+    await answer.getByText('unauthorized').waitFor();
+    t.match(await answer.textContent(), /^401/);
+  },
+);
+
+t.test(
+  'a request with a body is tried: JSON that is typed, and files, as they are or in a form',
+  async (t) => {
+    const page = await open({}, '#validateSceneMap');
+    const validate = page.locator('#validateSceneMap');
+    await validate.getByLabel('Body', { exact: true }).fill('{"scenes": 7}');
+    await validate.getByRole('button', { name: 'Send' }).click();
+    const answer = validate.getByLabel('Answer', { exact: true });
+    await answer.getByText('"findings"').waitFor();
+    t.match(await answer.textContent(), '"/scenes"');
+
+    await validate.getByLabel('Content-Type').selectOption('multipart/form-data');
+    t.equal(await validate.getByLabel('Body', { exact: true }).count(), 0);
+    await validate.getByLabel('file', { exact: true }).setInputFiles({
+      ...{ name: 'map.json', mimeType: 'application/json' },
+      buffer: await readFile('examples/scene-maps/session-42-findings.json'),
+    });
+    await validate.getByRole('button', { name: 'Send' }).click();
+    await answer.getByText('"valid": true').waitFor();
+    t.match(await answer.textContent(), /^200 OK/);
+
+    await page.goto(`${url}#uploadBundle`);
+    const upload = page.locator('#uploadBundle');
+    await upload.getByLabel('pipeline_id (path)').fill('maps');
+    await upload.getByLabel('Token').fill(tokens.maps);
+    const seen = page.waitForRequest((request) => request.url().endsWith('/pipelines/maps/upload'));
+    await upload.getByLabel('Content-Type').selectOption('application/gzip');
+    await upload
+      .getByLabel('Body', { exact: true })
+      .setInputFiles({ name: 'a.tar.gz', mimeType: '', buffer: Buffer.from('no archive') });
+    await upload.getByRole('button', { name: 'Send' }).click();
+    t.equal(await (await seen).headerValue('content-type'), 'application/gzip');
+    const status = (await (await seen).response())?.status() ?? 0;
+    const refusal = upload.getByLabel('Answer', { exact: true });
+    await refusal.getByText('x-request-id').waitFor();
+    t.match(await refusal.textContent(), new RegExp(`^${status} `));
+  },
+);
+
+t.test('every request that ends can be tried, and axe has nothing against any form', async (t) => {
+  const page = await open({ viewport: { width: 360, height: 900 } });
+  await page.evaluate('for (const each of document.querySelectorAll(".operation")) each.open = true');
+  for (const { operationId, path } of routes)
+    t.equal(
+      await page.locator(`#${operationId}`).getByRole('button', { name: 'Send' }).count(),
+      path.endsWith('/events') ? 0 : 1,
+      operationId,
+    );
+  t.equal(await page.evaluate('document.documentElement.scrollWidth'), 360);
+  await page.evaluate(
+    `${await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')};undefined`,
+  );
+  const found = await page.evaluate(
+    'axe.run("form").then(({ violations }) => violations.map(({ id }) => id))',
+  );
+  t.same(found, []);
 });
 
 t.test('every route is there, with its parameters and answers, and its links lead somewhere', async (t) => {

@@ -53,7 +53,7 @@ function operationView(path: string, method: string, operation: Operation): Oper
       about: inlines(about),
       form: formOf(schema),
     })),
-    body: requestBody && { about: inlines(requestBody.description), media: mediaView(requestBody.content) },
+    body: requestBody && { about: inlines(requestBody.description), media: bodyView(requestBody.content) },
     responses: Object.entries(responses).map(([status, response]) => ({
       status,
       about: paragraphs(response.description),
@@ -69,6 +69,16 @@ function mediaView(content: Record<string, MediaType>): object[] {
     const name = typeof ref === 'string' ? (ref.split('/').at(-1) ?? null) : null;
     return { type, name };
   });
+}
+
+/** Of a body, also what a form for it needs: its example, and the parts of a form. */
+function bodyView(content: Record<string, MediaType>): object[] {
+  const media = Object.values(content);
+  return mediaView(content).map((view, index) => ({
+    ...view,
+    example: JSON.stringify(media[index]?.example ?? {}, null, 2),
+    parts: Object.keys(media[index]?.schema?.['properties'] ?? {}).join(' '),
+  }));
 }
 
 /** A parameter's schema in a few words: `integer, minimum 1, maximum 500, default 50`. */
