@@ -89,10 +89,10 @@ t.test(
       .setInputFiles({ name: 'a.tar.gz', mimeType: '', buffer: Buffer.from('no archive') });
     await upload.getByRole('button', { name: 'Send' }).click();
     t.equal(await (await seen).headerValue('content-type'), 'application/gzip');
-    const status = (await (await seen).response())?.status() ?? 0;
-    const refusal = upload.getByLabel('Answer', { exact: true });
-    await refusal.getByText('x-request-id').waitFor();
-    t.match(await refusal.textContent(), new RegExp(`^${status} `));
+    const accepted = upload.getByLabel('Answer', { exact: true });
+    await accepted.getByText('x-request-id').waitFor();
+    // The bundle is staged by a stand-in, which takes any bytes.
+    t.match(await accepted.textContent(), /^202 Accepted/);
   },
 );
 
