@@ -80,9 +80,10 @@ const longestRetryMs = 2_000;
  * Takes jobs while this process has a free slot, and runs them.
  *
  * `candidates` are the pipelines that may have a job: one is added by a message of the host that added or
- * ended a job of it, and all of them every second, in case a message was lost. Asking for a job is one call,
- * which returns a locked job or nothing (none waits, or another host runs one of this pipeline). Pipelines
- * that are paused are not asked for; whether one is when a run begins is decided where the run is taken.
+ * ended a job of it, and every second all in which one waits, in case a message was lost. Asking for a job is
+ * one call, which returns a locked job or nothing (none waits, or another host runs one of this pipeline).
+ * Pipelines that are paused are not asked for; whether one is when a run begins is decided where the run is
+ * taken.
  *
  * A heartbeat keeps the lock on a job that was taken. While Redis is away the run goes on: its lock may
  * expire, but nobody can take the job either, and when Redis is back the job is locked again before any host

@@ -23,6 +23,8 @@ export interface PipelineQueues {
    * also if several hosts do it at once.
    */
   handOver(pipelineId: string): Promise<void>;
+  /** The pipelines in which a job waits, in one question for all. */
+  waiting(): Promise<string[]>;
   /** Locks the pipeline's next job and resolves with it; undefined if none waits or one is active. */
   next(pipelineId: string, token: string): Promise<Job<Ticket> | undefined>;
   /** Puts jobs whose worker has died back at the head of their queues. */
@@ -122,6 +124,16 @@ export async function pipelineQueues(options: PipelineQueuesOptions): Promise<Pi
       }));
       await link.ask(() => queue.addBulk(jobs));
       await store.handedOver(pipelineId, runIds);
+    },
+    waiting: async () => {
+      const ids = [...queues.keys()];
+      const lengths = await link.ask(async () => {
+        const asked = link.redis.pipeline();
+        for (const id of ids) asked.llen(`${prefix}:${id}:wait`);
+        return asked.exec();
+      });
+      // An error in place of a length: asking for the job itself will tell.
+      return ids.filter((_, index) => lengths?.[index]?.[1] !== 0);
     },
     next: (pipelineId, token) =>
       link.ask(async () => workers.get(pipelineId)?.getNextJob(token, { block: false })),

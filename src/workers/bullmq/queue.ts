@@ -161,7 +161,7 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
     await membership.renew();
     for (const pipelineId of await store.outboxes()) await handOver(pipelineId);
     if (dispatch !== undefined && isRescueDue()) await pipelines.rescue();
-    for (const id of pipelines.queues.keys()) dispatch?.consider(id);
+    if (dispatch !== undefined) for (const id of await pipelines.waiting()) dispatch.consider(id);
     for (const id of await store.cancelled(dispatch?.runIds() ?? [])) dispatch?.cancel(id);
     for (const job of await store.overkept(keep, sweepLimit)) await discard(job);
     for (const { runId, job } of await store.expired(sweepLimit)) {

@@ -451,3 +451,24 @@ t.test(
     }
   },
 );
+
+t.test('a worker that was not told of a run finds it within a second or two', async (t) => {
+  const [api, worker] = [await openHost('untold'), await openHost('untold')];
+  const other = new Redis(redis.url);
+  await worker.start(async () => runResult('ok'));
+  // Messages are lost while nobody listens; each connection comes back a moment after it was cut.
+  const cutting = systemClock.every(
+    10,
+    () => void other.call('CLIENT', 'KILL', 'TYPE', 'pubsub').catch(() => undefined),
+  );
+  t.teardown(async () => {
+    cutting.cancel();
+    other.disconnect();
+    await Promise.all([api.close(0), worker.close(0)]);
+  });
+  await systemClock.sleep(100);
+  const admission = await api.reserve({ pipelineId: 'maps' });
+  await admission.accept({ runId: 'maps.1', pipelineId: 'maps', staged: null }, digestOf('{}'));
+  await api.untilFinished('maps.1', AbortSignal.timeout(20_000));
+  t.match(await api.find('maps.1'), { status: 'succeeded' });
+});
