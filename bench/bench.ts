@@ -17,6 +17,8 @@ const benches: Record<string, () => Promise<boolean>> = {
   catalog: async () => (await import('./catalog.ts')).catalog(),
   scale: async () => (await import('./scale.ts')).scale(),
   upload: async () => (await import('./upload.ts')).upload(),
+  simulate: async () => (await import('./simulate.ts')).simulation(),
+  relative: async () => (await import('./relative.ts')).relative(),
   push: async () => (await import('./push.ts')).push(),
   subscribers: async () => (await import('./subscribers.ts')).followed(),
   console: async () => (await import('./console.ts')).consolePages(),

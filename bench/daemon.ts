@@ -20,6 +20,8 @@ export interface ApiProcess {
 export interface Daemon extends ApiProcess {
   /** Further APIs of the same queue. */
   others: readonly ApiProcess[];
+  /** Starts further processes that only publish, and resolves with their IDs once they do. */
+  addWorkers(count: number): Promise<number[]>;
   /** Ends it by SIGTERM and waits. */
   stop(): Promise<void>;
   /** The same by SIGKILL, whatever it was doing. */
@@ -33,15 +35,21 @@ export interface DaemonOptions {
   port?: number;
   /** Inside `server.http`. */
   http?: string;
-  /**
-   * Redis of the queue, how many `waybill worker` processes publish then, and how many APIs there are (1).
-   * Left out: the queue is that of the daemon.
-   */
-  shared?: { redisUrl: string; workers: number; apis?: number };
+  /** Left out: the queue is that of the daemon. */
+  shared?: SharedQueue;
   /** The queue is on the disk, below `root`. */
   embedded?: boolean;
   /** Arguments for node, before the program. */
   nodeArguments?: readonly string[];
+}
+
+export interface SharedQueue {
+  /** Several: the pipelines are divided among them. */
+  redisUrls: readonly string[];
+  /** How many `waybill worker` processes publish. */
+  workers: number | 'the APIs do';
+  /** How many APIs there are (1). */
+  apis?: number;
 }
 
 /**
@@ -60,6 +68,8 @@ export async function startDaemon({
   if (!existsSync('dist/cli/main.js')) throw new Error('build first: npm run build');
   mkdirSync(root, { recursive: true });
   const ids = Array.from({ length: pipelines }, (_, index) => `p${index}`);
+  const redisEnvs = (shared?.redisUrls ?? []).map((_, index) => `REDIS_URL_${index}`);
+  const redis = Object.fromEntries(redisEnvs.map((name, index) => [name, shared?.redisUrls[index]]));
   const config = path.join(root, 'waybill.yaml');
   writeFileSync(
     config,
@@ -67,7 +77,7 @@ export async function startDaemon({
 server:
   http: {listen: "127.0.0.1:${port}", ${http}}
   staging: {directory: ./staging}
-  queue: ${shared !== undefined ? '{driver: bullmq, redis_url_env: REDIS_URL}' : embedded ? '{driver: embedded, directory: ./queue}' : '{driver: memory}'}
+  queue: ${shared !== undefined ? `{driver: bullmq, redis_url_envs: [${redisEnvs.join(', ')}]}` : embedded ? '{driver: embedded, directory: ./queue}' : '{driver: memory}'}
 pipelines:
 ${ids
   .map(
@@ -84,24 +94,32 @@ ${ids
       [...nodeArguments, path.resolve('dist/cli/main.js'), ...args, '--config', config],
       {
         cwd: root,
-        env: { ...process.env, BENCH_TOKEN: token, REDIS_URL: shared?.redisUrl },
+        env: { ...process.env, BENCH_TOKEN: token, ...redis },
         stdio: ['ignore', 'ignore', 'pipe'],
       },
     );
   const apis =
     shared === undefined
       ? [start('serve')]
-      : Array.from({ length: shared.apis ?? 1 }, () => start('serve', '--no-workers'));
-  const workers = Array.from({ length: shared?.workers ?? 0 }, () => start('worker'));
+      : Array.from({ length: shared.apis ?? 1 }, () =>
+          shared.workers === 'the APIs do' ? start('serve') : start('serve', '--no-workers'),
+        );
+  const workers: ChildProcess[] = [];
+  const addWorkers = async (count: number): Promise<number[]> => {
+    const added = Array.from({ length: count }, () => start('worker'));
+    workers.push(...added);
+    await Promise.all(added.map((worker) => told(worker, /"msg":"working"/)));
+    return added.map(({ pid }) => pid!);
+  };
   const [first, ...others] = await Promise.all(apis.map(answering));
-  await Promise.all(workers.map((worker) => told(worker, /"msg":"working"/)));
+  if (typeof shared?.workers === 'number') await addWorkers(shared.workers);
   const end = async (signal: NodeJS.Signals): Promise<void> => {
     for (const each of [...apis, ...workers]) {
       each.kill(signal);
       if (each.exitCode === null && each.signalCode === null) await once(each, 'close');
     }
   };
-  return { ...first!, others, stop: () => end('SIGTERM'), kill: () => end('SIGKILL') };
+  return { ...first!, others, addWorkers, stop: () => end('SIGTERM'), kill: () => end('SIGKILL') };
 }
 
 /** When it listens. */

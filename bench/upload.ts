@@ -21,7 +21,7 @@ import { acceptance } from './acceptance.ts';
 import { writeBundle } from './bundle-files.ts';
 import { finished, inParallel, send, type Run } from './client.ts';
 import { startRedis } from '../test/services/redis.ts';
-import { startDaemon, token, type Daemon, type DaemonOptions } from './daemon.ts';
+import { startDaemon, token, type Daemon, type SharedQueue } from './daemon.ts';
 import { compare, goal, print } from './measure.ts';
 
 const mib = Number(process.env['BENCH_MIB'] ?? 1024);
@@ -136,13 +136,13 @@ async function shared(root: string): Promise<boolean> {
   const redis = await startRedis();
   try {
     console.log('\nthe queue in Redis, two workers');
-    return await tiny(root, 400, { redisUrl: redis.url, workers: 2 });
+    return await tiny(root, 400, { redisUrls: [redis.url], workers: 2 });
   } finally {
     await redis.close();
   }
 }
 
-async function tiny(root: string, aim: number, queue?: DaemonOptions['shared']): Promise<boolean> {
+async function tiny(root: string, aim: number, queue?: SharedQueue & { workers: number }): Promise<boolean> {
   const pipelines = 20;
   // ext4 without a journal passes over inodes that were freed in the last minute, one by one, whenever it
   // makes a new one: what the bench itself removed before would be measured.

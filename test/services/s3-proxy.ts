@@ -40,7 +40,7 @@ export interface S3Proxy {
  * A proxy in front of a real S3 server. Signatures stay good: the host of the request is passed on, and what
  * is changed is sent anew with the tests' own keys.
  */
-export async function startS3Proxy(t: Test, upstreamServer: Radosgw): Promise<S3Proxy> {
+export async function startS3Proxy(t: Pick<Test, 'teardown'>, upstreamServer: Radosgw): Promise<S3Proxy> {
   const upstream = new http.Agent({ keepAlive: true });
   const { port } = upstreamServer;
   const own = upstreamServer.client();

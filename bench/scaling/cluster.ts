@@ -1,0 +1,122 @@
+/** Real processes and real Redis: what the simulation is held against, and where its costs come from. */
+import { startRedis, type RedisService } from '../../test/services/redis.ts';
+import { bundleTar } from '../../test/fixtures/tar.ts';
+import { inParallel, send } from '../client.ts';
+import { startDaemon, token, type Daemon, type SharedQueue } from '../daemon.ts';
+
+export interface Cluster extends Daemon {
+  redis: readonly RedisService[];
+  /** Of all APIs. */
+  urls: readonly string[];
+  apiPids: readonly number[];
+  pipelines: number;
+  close(): Promise<void>;
+}
+
+export interface ClusterOptions {
+  root: string;
+  pipelines: number;
+  shards: number;
+  apis: number;
+  workers: SharedQueue['workers'];
+  /** Runs at once in each process that publishes. */
+  concurrency: number;
+}
+
+export async function startCluster(options: ClusterOptions): Promise<Cluster> {
+  const { root, pipelines, shards, apis, workers, concurrency } = options;
+  const redis = await Promise.all(Array.from({ length: shards }, () => startRedis()));
+  const closeRedis = async (): Promise<void> => {
+    await Promise.all(redis.map((one) => one.close()));
+  };
+  try {
+    const daemon = await startDaemon({
+      root,
+      pipelines,
+      http: `queue_size: 100000, max_streams: 2000, max_connections: 4000, max_concurrency: ${concurrency}`,
+      shared: { redisUrls: redis.map(({ url }) => url), apis, workers },
+    });
+    const processes = [daemon, ...daemon.others];
+    return {
+      ...daemon,
+      redis,
+      pipelines,
+      urls: processes.map(({ url }) => url),
+      apiPids: processes.map(({ pid }) => pid),
+      close: async () => {
+        await daemon.stop();
+        await closeRedis();
+      },
+    };
+  } catch (error) {
+    await closeRedis();
+    throw error;
+  }
+}
+
+/** An upload as a client sees it; its run in milliseconds since the epoch. */
+export interface Upload {
+  acceptedMs: number;
+  location: string;
+  begun: number;
+}
+
+let bundles = 0;
+
+/** Uploads so many small bundles, over all APIs and pipelines in turn, each client one at a time. */
+export async function uploadAll(cluster: Cluster, count: number, clients: number): Promise<Upload[]> {
+  const uploads: Upload[] = [];
+  await inParallel(count, clients, async (index) => {
+    const begun = Date.now();
+    const since = performance.now();
+    const url = cluster.urls[index % cluster.urls.length]!;
+    const location = await send(url, `p${index % cluster.pipelines}`, smallBundle());
+    uploads[index] = { begun, acceptedMs: performance.now() - since, location };
+  });
+  return uploads;
+}
+
+/** Two small files. */
+export function smallBundle(): Buffer {
+  const index = (bundles += 1);
+  const content = { 'index.html': `<p>${index}</p>`, 'data.json': `{"n": ${index}}` };
+  return bundleTar(content, { name: `session-${index}` });
+}
+
+/** How many runs wait or are published, by the metrics of one API. */
+export async function depthOf(cluster: Cluster): Promise<number> {
+  const text = await (await fetch(`${cluster.urls[0]}metrics`)).text();
+  return [...text.matchAll(/^waybill_queue_depth\{state="(?:queued|running)"\} (\d+)/gm)].reduce(
+    (sum, [, depth]) => sum + Number(depth),
+    0,
+  );
+}
+
+/** Asks seldom: the answers cost the API, too. */
+export async function untilDepth(cluster: Cluster, most: number): Promise<void> {
+  while ((await depthOf(cluster)) > most) await new Promise((resolve) => setTimeout(resolve, 250));
+}
+
+export interface Times {
+  /** From the upload's first byte to the beginning of the run. */
+  waitedMs: number;
+  ranMs: number;
+  /** Since the epoch. */
+  finished: number;
+}
+
+/** When the runs of uploads began and ended, by their records. Throws where one did not succeed. */
+export async function timesOf(cluster: Cluster, uploads: readonly Upload[]): Promise<Times[]> {
+  const times: Times[] = [];
+  await inParallel(uploads.length, 16, async (index) => {
+    const { location, begun } = uploads[index]!;
+    const response = await fetch(new URL(location, cluster.urls[0]), {
+      headers: { authorization: `Bearer ${token}` },
+    });
+    const run = (await response.json()) as { status: string; started_at: string; finished_at: string };
+    if (run.status !== 'succeeded') throw new Error(`${location}: ${JSON.stringify(run)}`);
+    const [started, finished] = [Date.parse(run.started_at), Date.parse(run.finished_at)];
+    times[index] = { waitedMs: started - begun, ranMs: finished - started, finished };
+  });
+  return times;
+}

@@ -1,0 +1,219 @@
+/** What each thing that waybill does costs, as it is measured, for the simulation and what a load takes. */
+import http from 'node:http';
+import { cpus } from 'node:os';
+import path from 'node:path';
+import { inParallel } from '../client.ts';
+import { token } from '../daemon.ts';
+import { smallBundle, startCluster, timesOf, untilDepth, uploadAll, type Cluster } from './cluster.ts';
+import { requestsToS3, weatherReads, type WeatherRead } from './other-costs.ts';
+import { residentKiB, usageOf, usedFor, type Usage } from './usage.ts';
+
+/** All times in milliseconds. */
+export interface Costs {
+  /** On what, and with what. */
+  measured: { date: string; processor: string; node: string };
+  /** One of two small files, until its 202, in the API. */
+  upload: Usage;
+  /** Its publication to a local directory, in the worker. */
+  run: Usage;
+  /** What each further worker does for a run of another. */
+  otherWorker: Usage;
+  /** `GET /v1/runs/{run_id}`. */
+  poll: Usage;
+  /** A change of a run, for each who follows it. */
+  event: Usage;
+  /** A stream that is open, in the API. */
+  subscriberKiB: number;
+  /** What a worker does in a second without work: for itself, and for each pipeline. */
+  idle: { process: Usage; pipeline: Usage };
+  /** Of the weather reader: an answer that it kept, and one that it reads. `databaseMs`: in PostgreSQL. */
+  weather: { kept: WeatherRead; read: WeatherRead };
+  /** Of a publication to S3 with two small files: new, and with nothing to do. */
+  s3Requests: { created: number; unchanged: number };
+  /** Bytes on the network, but for those of Redis. */
+  bytes: { upload: number; poll: number; event: number; weather: number };
+  /** Of a client of the bench, for an upload. */
+  clientMs: number;
+  /** One upload at a time, sorted: until its 202, until its run begins, and that run. */
+  unhurried: { acceptedMs: number[]; waitedMs: number[]; ranMs: number[] };
+}
+
+const uploads = Number(process.env['BENCH_UPLOADS'] ?? 2000);
+const polls = 4000;
+const few = 20;
+const many = 220;
+const clients = 32;
+
+export async function measureCosts(root: string): Promise<Costs> {
+  const { idle, ...queue } = await ofQueue(path.join(root, 'few'));
+  const pipeline = usedFor(idle, await idleWith(path.join(root, 'many'), many), many - few);
+  const weather = await weatherReads(path.join(root, 'weather'));
+  return {
+    measured: {
+      date: new Date().toISOString().slice(0, 10),
+      processor: cpus()[0]?.model.trim() ?? 'unknown',
+      node: process.versions.node,
+    },
+    ...queue,
+    bytes: { ...queue.bytes, weather: weather.bytes },
+    idle: { process: without(idle, pipeline, few), pipeline },
+    weather,
+    s3Requests: await requestsToS3(path.join(root, 's3')),
+  };
+}
+
+async function ofQueue(root: string) {
+  const cluster = await startCluster({
+    ...{ root, pipelines: few, shards: 1, apis: 1 },
+    ...{ workers: 0, concurrency: 2 },
+  });
+  try {
+    const { apiPids: apis, redis } = cluster;
+    const used = async (pids: readonly number[], count: number, work: () => Promise<unknown>) => {
+      const before = await usageOf(pids, redis);
+      await work();
+      return usedFor(before, await usageOf(pids, redis), count);
+    };
+    // Code is compiled before it counts.
+    await uploadAll(cluster, uploads / 2, clients);
+    const before = process.cpuUsage();
+    const upload = await used(apis, uploads, () => uploadAll(cluster, uploads, clients));
+    const own = process.cpuUsage(before);
+    const clientMs = (own.user + own.system) / 1000 / uploads;
+
+    const workers = await cluster.addWorkers(1);
+    await untilDepth(cluster, uploads);
+    const run = await used(workers, uploads, () => untilDepth(cluster, 0));
+    const idle = await used(workers, idleSeconds, () => pause(idleSeconds));
+
+    const sequential = await uploadAll(cluster, 200, 1);
+    await untilDepth(cluster, 0);
+    const times = await timesOf(cluster, sequential);
+    const unhurried = {
+      acceptedMs: sorted(sequential.map(({ acceptedMs }) => acceptedMs)),
+      waitedMs: sorted(times.map(({ waitedMs }) => waitedMs)),
+      ranMs: sorted(times.map(({ ranMs }) => ranMs)),
+    };
+
+    const location = new URL(sequential[0]!.location, cluster.urls[0]).href;
+    await ask(location, polls / 4);
+    let pollBytes = 0;
+    const poll = await used(apis, polls, async () => (pollBytes = await ask(location, polls)));
+
+    const both = async (pids: readonly number[]): Promise<Usage> => {
+      await uploadAll(cluster, uploads / 4, clients);
+      await untilDepth(cluster, 0);
+      return used(pids, uploads / 2, async () => {
+        await uploadAll(cluster, uploads / 2, clients);
+        await untilDepth(cluster, 0);
+      });
+    };
+    const alone = await both(workers);
+    const followed = await ofFollowers(cluster);
+    const together = await both([...workers, ...(await cluster.addWorkers(1))]);
+    const otherWorker = usedFor(alone, together, 1);
+    const { event, subscriberKiB } = followed;
+    const bytes = {
+      upload: smallBundle().length + headBytes,
+      poll: pollBytes / polls + headBytes,
+      event: followed.bytes,
+    };
+    return { upload, run, otherWorker, poll, event, subscriberKiB, idle, unhurried, clientMs, bytes };
+  } finally {
+    await cluster.close();
+  }
+}
+
+const idleSeconds = 10;
+/** Of a request and its answer, about. */
+const headBytes = 900;
+
+async function idleWith(root: string, pipelines: number): Promise<Usage> {
+  const options = { root, pipelines, shards: 1, apis: 1, workers: 0, concurrency: 2 } as const;
+  const cluster = await startCluster(options);
+  try {
+    const pids = await cluster.addWorkers(1);
+    await pause(5);
+    const before = await usageOf(pids, cluster.redis);
+    await pause(idleSeconds);
+    return usedFor(before, await usageOf(pids, cluster.redis), idleSeconds);
+  } finally {
+    await cluster.close();
+  }
+}
+
+/** Asks so many times; the bytes of all answers without their heads. */
+async function ask(url: string, count: number): Promise<number> {
+  let bytes = 0;
+  await inParallel(count, clients, async () => {
+    const answer = await fetch(url, { headers: { authorization: `Bearer ${token}` } });
+    bytes += (await answer.arrayBuffer()).byteLength;
+  });
+  return bytes;
+}
+
+/** Streams that are open, and what a change costs for each: the same uploads with them and without. */
+async function ofFollowers(
+  cluster: Cluster,
+): Promise<{ event: Usage; subscriberKiB: number; bytes: number }> {
+  const [pid] = cluster.apiPids as [number];
+  const followers = 200;
+  const runs = 100;
+  const used = async (): Promise<Usage> => {
+    const before = await usageOf([pid], cluster.redis);
+    await uploadAll(cluster, runs, 4);
+    await untilDepth(cluster, 0);
+    return usedFor(before, await usageOf([pid], cluster.redis), 1);
+  };
+  const alone = await used();
+  const before = residentKiB(pid);
+  let [events, bytes] = [0, 0];
+  const streams = await Promise.all(
+    Array.from({ length: followers }, () =>
+      follow(`${cluster.urls[0]}v1/events?limit=1`, (chunk) => {
+        bytes += chunk.length;
+        events += chunk.match(/^event: run$/gm)?.length ?? 0;
+      }),
+    ),
+  );
+  const subscriberKiB = (residentKiB(pid) - before) / followers;
+  [events, bytes] = [0, 0];
+  const followed = await used();
+  for (const stream of streams) stream.destroy();
+  if (events < followers * runs) throw new Error(`${events} changes of ${runs} runs came to ${followers}`);
+  return { event: usedFor(alone, followed, events), subscriberKiB, bytes: bytes / events };
+}
+
+/** Resolves with the request once its stream has begun. */
+function follow(url: string, onChunk: (chunk: string) => void): Promise<http.ClientRequest> {
+  return new Promise((resolve, reject) => {
+    const headers = { authorization: `Bearer ${token}` };
+    const request = http.get(url, { headers, agent: false }, (response) => {
+      response.setEncoding('utf8').on('data', (chunk: string) => {
+        onChunk(chunk);
+        resolve(request);
+      });
+    });
+    request.on('error', reject);
+  });
+}
+
+/** Without what so many pipelines cost. */
+function without(all: Usage, pipeline: Usage, count: number): Usage {
+  const of = (key: keyof Usage): number => Math.max(0, all[key] - pipeline[key] * count);
+  return {
+    mainMs: of('mainMs'),
+    otherMs: of('otherMs'),
+    redisMs: of('redisMs'),
+    redisCommands: of('redisCommands'),
+    redisBytes: of('redisBytes'),
+  };
+}
+
+function sorted(values: readonly number[]): number[] {
+  return values.map((value) => Math.round(value * 10) / 10).sort((a, b) => a - b);
+}
+
+function pause(seconds: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, seconds * 1000));
+}

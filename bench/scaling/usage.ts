@@ -1,0 +1,72 @@
+import { readFileSync } from 'node:fs';
+import type { RedisService } from '../../test/services/redis.ts';
+
+/** Processor time in milliseconds: of a process's main thread, and of its others. */
+export interface ThreadTimes {
+  mainMs: number;
+  otherMs: number;
+}
+
+/** Of a process so far, threads that have ended included (those to 10 ms). */
+export function threadTimes(pid: number): ThreadTimes {
+  // `/proc/PID/task/TID/schedstat` begins with nanoseconds on a processor.
+  const mainMs = Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, 'utf8').split(' ')[0]) / 1e6;
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    .replace(/^.*\) /s, '')
+    .split(' ');
+  const allMs = (Number(fields[11]) + Number(fields[12])) * 10;
+  return { mainMs, otherMs: Math.max(0, allMs - mainMs) };
+}
+
+/** What was used so far by processes that do the same, and by all Redis together. */
+export interface Usage extends ThreadTimes {
+  redisMs: number;
+  redisCommands: number;
+  /** In and out, and between them and everybody. */
+  redisBytes: number;
+}
+
+/** `pids`: of the processes whose time counts. */
+export async function usageOf(pids: readonly number[], redis: readonly RedisService[]): Promise<Usage> {
+  const times = pids.map(threadTimes);
+  const told = await Promise.all(redis.map(toldBy));
+  return {
+    mainMs: sum(times.map(({ mainMs }) => mainMs)),
+    otherMs: sum(times.map(({ otherMs }) => otherMs)),
+    redisMs: sum(told.map(({ ms }) => ms)),
+    redisCommands: sum(told.map(({ commands }) => commands)),
+    redisBytes: sum(told.map(({ bytes }) => bytes)),
+  };
+}
+
+/** What was used between two looks, for each of `count` things. */
+export function usedFor(before: Usage, after: Usage, count: number): Usage {
+  const of = (key: keyof Usage): number => Math.max(0, after[key] - before[key]) / count;
+  return {
+    mainMs: of('mainMs'),
+    otherMs: of('otherMs'),
+    redisMs: of('redisMs'),
+    redisCommands: of('redisCommands'),
+    redisBytes: of('redisBytes'),
+  };
+}
+
+async function toldBy(redis: RedisService): Promise<{ ms: number; commands: number; bytes: number }> {
+  const info = await redis.cli('info', 'everything');
+  const number = (name: string): number => Number(new RegExp(`^${name}:([\\d.]+)`, 'm').exec(info)?.[1]);
+  const { mainMs, otherMs } = threadTimes(number('process_id'));
+  return {
+    ms: mainMs + otherMs,
+    commands: number('total_commands_processed'),
+    bytes: number('total_net_input_bytes') + number('total_net_output_bytes'),
+  };
+}
+
+function sum(values: readonly number[]): number {
+  return values.reduce((all, one) => all + one, 0);
+}
+
+/** Resident memory of a process. */
+export function residentKiB(pid: number): number {
+  return Number(/^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]);
+}

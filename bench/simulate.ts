@@ -1,0 +1,39 @@
+/**
+ * What waybill costs, what hardware a load takes, and a simulation beside the real thing. It needs a machine
+ * that does nothing else: what is told apart by differences drowns in noise, and so does the comparison.
+ * Environment: BENCH_UPLOADS (2000) of each measurement.
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { goal } from './measure.ts';
+import { compareAll } from './scaling/compare.ts';
+import { measureCosts } from './scaling/costs.ts';
+import { comparisonTable, costTable, needsTable } from './scaling/tables.ts';
+
+const mostOff = 0.15;
+
+/** Whether the simulation is within 15 % of what happened. */
+export async function simulation(): Promise<boolean> {
+  const root = mkdtempSync(path.join(process.env['WAYBILL_BENCH_DIRECTORY'] ?? tmpdir(), 'waybill-bench-'));
+  try {
+    const costs = await measureCosts(root);
+    console.log(`\nwhat each costs\n\n${costTable(costs)}`);
+    console.log(`\nwhat a load takes\n\n${needsTable(costs)}`);
+    const compared = await compareAll(root, costs);
+    console.log(`\nsimulated beside real\n\n${comparisonTable(compared)}\n`);
+    return compared
+      .map(({ processes, shards, perSecond: { real, simulated } }) => {
+        const off = simulated / real - 1;
+        const what = `${processes} processes, ${shards} Redis: simulated throughput`;
+        return goal(`${what} ${percent(off)} (goal within 15 %)`, Math.abs(off) <= mostOff);
+      })
+      .every(Boolean);
+  } finally {
+    rmSync(root, { recursive: true, force: true });
+  }
+}
+
+function percent(share: number): string {
+  return `${share < 0 ? '-' : '+'}${Math.abs(share * 100).toFixed(0)} %`;
+}
