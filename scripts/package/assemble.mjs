@@ -25,8 +25,11 @@ const keptKeys = [
   ...['type', 'engines', 'os', 'exports', 'bin', 'dependencies', 'optionalDependencies', 'publishConfig'],
 ];
 
-/** Makes the package in `directory`, which must be empty. Needs the build; throws if it is not there. */
-export async function assemble(directory) {
+/**
+ * Makes the package in `directory`, which must be empty, with `more` keys in its manifest. Needs the build;
+ * throws if it is not there.
+ */
+export async function assemble(directory, more = {}) {
   if (!existsSync('dist/bundle/waybill.cjs')) throw new Error('build first: npm run build');
   const manifest = JSON.parse(readFileSync('package.json', 'utf8'));
   const files = [...(await programFiles(manifest)), ...shipped.flatMap(filesBelow)].filter(
@@ -44,7 +47,7 @@ export async function assemble(directory) {
   const kept = Object.fromEntries(Object.entries(manifest).filter(([key]) => keptKeys.includes(key)));
   // npm puts them where man looks for them.
   kept.man = files.filter((file) => /^man\/.*\.1$/.test(file)).map((file) => `./${file}`);
-  writeJson(path.join(directory, 'package.json'), kept);
+  writeJson(path.join(directory, 'package.json'), { ...kept, ...more });
   writeJson(path.join(directory, 'npm-shrinkwrap.json'), shrinkwrap(kept));
 }
 

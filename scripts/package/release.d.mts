@@ -1,5 +1,8 @@
+import type { ChosenRepository } from './repository.mjs';
+
 export interface Release {
-  manifest: { version: string; repository?: unknown; publishConfig?: { provenance?: boolean } };
+  manifest: { version: string; publishConfig?: { provenance?: boolean } };
+  repository: ChosenRepository;
   changelog: string;
   tags: readonly string[];
   changes: readonly string[];
