@@ -16,7 +16,7 @@ const shipped = [
   ...['deploy', 'docs', 'examples/ci', 'examples/config', 'man', 'schemas', 'templates'],
 ];
 /** The machine code of a build is of no use to another Node.js, and maps and images to nobody who runs it. */
-const leftOut = /\.(map|cache|png)$|\.tsbuildinfo/;
+const leftOut = /\.(map|cache)$|\.tsbuildinfo|^docs\/images\//;
 /** Files that modules read and do not import. */
 const data = /\.(gz|json|lua|sql)$/;
 /** What is a user's concern in the manifest; the rest is this repository's. */
