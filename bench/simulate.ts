@@ -18,7 +18,9 @@ export async function simulation(): Promise<boolean> {
   const root = mkdtempSync(path.join(process.env['WAYBILL_BENCH_DIRECTORY'] ?? tmpdir(), 'waybill-bench-'));
   try {
     const costs = await measureCosts(root);
-    console.log(`\nwhat each costs\n\n${costTable(costs)}`);
+    console.log(
+      `\nwhat each costs\n\n${costTable(costs)}\n\na stream that is open: ${costs.subscriberKiB.toFixed(0)} KiB`,
+    );
     console.log(`\nwhat a load takes\n\n${needsTable(costs)}`);
     const compared = await compareAll(root, costs);
     console.log(`\nsimulated beside real\n\n${comparisonTable(compared)}\n`);

@@ -1,17 +1,14 @@
 /** What each thing that waybill does costs, as it is measured, for the simulation and what a load takes. */
 import http from 'node:http';
-import { cpus } from 'node:os';
 import path from 'node:path';
 import { inParallel } from '../client.ts';
 import { token } from '../daemon.ts';
 import { smallBundle, startCluster, timesOf, untilDepth, uploadAll, type Cluster } from './cluster.ts';
 import { requestsToS3, weatherReads, type WeatherRead } from './other-costs.ts';
-import { residentKiB, usageOf, usedFor, type Usage } from './usage.ts';
+import { residentKiB, usageOf, usedFor, without, type Usage } from './usage.ts';
 
 /** All times in milliseconds. */
 export interface Costs {
-  /** On what, and with what. */
-  measured: { date: string; processor: string; node: string };
   /** One of two small files, until its 202, in the API. */
   upload: Usage;
   /** Its publication to a local directory, in the worker. */
@@ -34,8 +31,8 @@ export interface Costs {
   bytes: { upload: number; poll: number; event: number; weather: number };
   /** Of a client of the bench, for an upload. */
   clientMs: number;
-  /** One upload at a time, sorted: until its 202, until its run begins, and that run. */
-  unhurried: { acceptedMs: number[]; waitedMs: number[]; ranMs: number[] };
+  /** One upload at a time, sorted: until its 202, and its run. */
+  unhurried: { acceptedMs: number[]; ranMs: number[] };
 }
 
 const uploads = Number(process.env['BENCH_UPLOADS'] ?? 2000);
@@ -49,11 +46,6 @@ export async function measureCosts(root: string): Promise<Costs> {
   const pipeline = usedFor(idle, await idleWith(path.join(root, 'many'), many), many - few);
   const weather = await weatherReads(path.join(root, 'weather'));
   return {
-    measured: {
-      date: new Date().toISOString().slice(0, 10),
-      processor: cpus()[0]?.model.trim() ?? 'unknown',
-      node: process.versions.node,
-    },
     ...queue,
     bytes: { ...queue.bytes, weather: weather.bytes },
     idle: { process: without(idle, pipeline, few), pipeline },
@@ -91,7 +83,6 @@ async function ofQueue(root: string) {
     const times = await timesOf(cluster, sequential);
     const unhurried = {
       acceptedMs: sorted(sequential.map(({ acceptedMs }) => acceptedMs)),
-      waitedMs: sorted(times.map(({ waitedMs }) => waitedMs)),
       ranMs: sorted(times.map(({ ranMs }) => ranMs)),
     };
 
@@ -196,18 +187,6 @@ function follow(url: string, onChunk: (chunk: string) => void): Promise<http.Cli
     });
     request.on('error', reject);
   });
-}
-
-/** Without what so many pipelines cost. */
-function without(all: Usage, pipeline: Usage, count: number): Usage {
-  const of = (key: keyof Usage): number => Math.max(0, all[key] - pipeline[key] * count);
-  return {
-    mainMs: of('mainMs'),
-    otherMs: of('otherMs'),
-    redisMs: of('redisMs'),
-    redisCommands: of('redisCommands'),
-    redisBytes: of('redisBytes'),
-  };
 }
 
 function sorted(values: readonly number[]): number[] {

@@ -41,7 +41,15 @@ export async function usageOf(pids: readonly number[], redis: readonly RedisServ
 
 /** What was used between two looks, for each of `count` things. */
 export function usedFor(before: Usage, after: Usage, count: number): Usage {
-  const of = (key: keyof Usage): number => Math.max(0, after[key] - before[key]) / count;
+  return usageBy((key) => Math.max(0, after[key] - before[key]) / count);
+}
+
+/** Without what so many of one thing use. */
+export function without(all: Usage, one: Usage, count: number): Usage {
+  return usageBy((key) => Math.max(0, all[key] - one[key] * count));
+}
+
+function usageBy(of: (key: keyof Usage) => number): Usage {
   return {
     mainMs: of('mainMs'),
     otherMs: of('otherMs'),
