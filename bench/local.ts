@@ -28,7 +28,8 @@ export async function local(): Promise<boolean> {
   }
 }
 
-export const waybill = [process.execPath, 'dist/cli/main.js'];
+/** The file that is installed as `waybill`. */
+export const waybill = [process.execPath, 'dist/bundle/waybill.cjs'];
 const helpCommand = [...waybill, '--help'];
 
 interface Ratios {

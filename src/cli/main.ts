@@ -17,7 +17,7 @@ for (const stream of [process.stdout, process.stderr])
     process.exit(error.code === 'EPIPE' ? (process.exitCode ?? 0) : 1),
   );
 
-const program = makeProgram();
+const program = makeProgram(process.argv.slice(2));
 
 void main();
 

@@ -22,8 +22,37 @@ import { verifyCommand } from './commands/verify/command.ts';
 import { weatherCommand } from './commands/weather/command.ts';
 import { workerCommand } from './commands/worker/command.ts';
 
-/** All commands with their flags and help, which load what they need when they run. */
-export function makeProgram(): Command {
+/** By name, in the order of the help. Each loads what it needs when it runs. */
+const commands: Readonly<Record<string, () => Command>> = {
+  init: initCommand,
+  run: runCommand,
+  validate: validateCommand,
+  inspect: inspectCommand,
+  verify: verifyCommand,
+  'reconcile-state': reconcileStateCommand,
+  prune: pruneCommand,
+  unpublish: unpublishCommand,
+  releases: releasesCommand,
+  pack: packCommand,
+  push: pushCommand,
+  runs: runsCommand,
+  pipelines: pipelinesCommand,
+  serve: serveCommand,
+  weather: weatherCommand,
+  worker: workerCommand,
+  reload: reloadCommand,
+  notify: notifyCommand,
+  config: configCommand,
+  'scene-map': sceneMapCommand,
+};
+
+/**
+ * The program with all commands, their flags and help.
+ *
+ * @param argv The words after `waybill`. Where the first of them is the name of a command, the others are not
+ *   made: each start would pay for all their options.
+ */
+export function makeProgram(argv: readonly string[] = []): Command {
   const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
     version: string;
   };
@@ -54,30 +83,10 @@ Exit codes: 0 done, 1 something failed (a destination, a validation), 2 usage, c
 Data goes to stdout; diagnostics and progress go to stderr.`,
     );
 
-  for (const add of [
-    initCommand,
-    runCommand,
-    validateCommand,
-    inspectCommand,
-    verifyCommand,
-    reconcileStateCommand,
-    pruneCommand,
-    unpublishCommand,
-    releasesCommand,
-    packCommand,
-    pushCommand,
-    runsCommand,
-    pipelinesCommand,
-    serveCommand,
-    weatherCommand,
-    workerCommand,
-    reloadCommand,
-    notifyCommand,
-    configCommand,
-    sceneMapCommand,
-  ])
-    program.addCommand(add());
-  program.addCommand(completionCommand(() => program));
+  const [name = ''] = argv;
+  const asked = Object.hasOwn(commands, name) ? commands[name] : undefined;
+  for (const make of asked === undefined ? Object.values(commands) : [asked]) program.addCommand(make());
+  if (asked === undefined) program.addCommand(completionCommand(() => program));
   for (const group of program.commands)
     for (const each of [group, ...group.commands]) each.copyInheritedSettings(program);
   return program;
