@@ -1,6 +1,7 @@
 /** What each thing that waybill does costs, as it is measured, for the simulation and what a load takes. */
 import http from 'node:http';
 import path from 'node:path';
+import { Redis } from 'ioredis';
 import { inParallel } from '../client.ts';
 import { token } from '../daemon.ts';
 import { smallBundle, startCluster, timesOf, untilDepth, uploadAll, type Cluster } from './cluster.ts';
@@ -91,18 +92,8 @@ async function ofQueue(root: string) {
     let pollBytes = 0;
     const poll = await used(apis, polls, async () => (pollBytes = await ask(location, polls)));
 
-    const both = async (pids: readonly number[]): Promise<Usage> => {
-      await uploadAll(cluster, uploads / 4, clients);
-      await untilDepth(cluster, 0);
-      return used(pids, uploads / 2, async () => {
-        await uploadAll(cluster, uploads / 2, clients);
-        await untilDepth(cluster, 0);
-      });
-    };
-    const alone = await both(workers);
     const followed = await ofFollowers(cluster);
-    const together = await both([...workers, ...(await cluster.addWorkers(1))]);
-    const otherWorker = usedFor(alone, together, 1);
+    const otherWorker = await hearingOfRuns(cluster, workers, idle);
     const { event, subscriberKiB } = followed;
     const bytes = {
       upload: smallBundle().length + headBytes,
@@ -112,6 +103,32 @@ async function ofQueue(root: string) {
     return { upload, run, otherWorker, poll, event, subscriberKiB, idle, unhurried, clientMs, bytes };
   } finally {
     await cluster.close();
+  }
+}
+
+/**
+ * What a worker with a free place does for the run of another: it hears of a pipeline, and asks whether there
+ * is a job. That is once when the run is accepted and once when it has ended. The same message comes here
+ * with no run, so that nothing else is measured; Redis counts the sending, too.
+ */
+async function hearingOfRuns(cluster: Cluster, workers: readonly number[], idle: Usage): Promise<Usage> {
+  const redis = new Redis(cluster.redis[0]!.url);
+  try {
+    const tell = async (runs: number): Promise<void> => {
+      for (let index = 0; index < 2 * runs; index += 1) {
+        await redis.publish('waybill:wake', `p${index % cluster.pipelines}`);
+        // What comes while it looks already is one look with that before.
+        await pause(0.002);
+      }
+    };
+    await tell(uploads / 4);
+    const before = await usageOf(workers, cluster.redis);
+    const since = performance.now();
+    await tell(uploads);
+    const seconds = (performance.now() - since) / 1000;
+    return usedFor(before, without(await usageOf(workers, cluster.redis), idle, seconds), uploads);
+  } finally {
+    redis.disconnect();
   }
 }
 

@@ -115,15 +115,15 @@ export function simulate(shape: Shape, costs: Costs, seed = 'simulation'): Predi
   };
 
   /** What it does once a second, whatever comes. */
-  function* housekeeping(host: Host): Process {
+  function* housekeeping(host: Host, shard: Thread): Process {
     for (;;) {
       yield simulation.sleep(1000);
-      yield* useOf(host, shards[0]!, costs.idle.process);
-      yield* useOf(host, shards[0]!, costs.idle.pipeline, shape.pipelines);
+      yield* useOf(host, shard, costs.idle.process);
+      yield* useOf(host, shard, costs.idle.pipeline, shape.pipelines / shape.shards);
     }
   }
 
-  for (const host of hosts) simulation.start(housekeeping(host));
+  for (const host of hosts) for (const shard of shards) simulation.start(housekeeping(host, shard));
   for (let client = 0; client < shape.clients; client += 1) simulation.start(uploader());
   simulation.run(() => ended === shape.uploads);
   found.perSecond = (shape.uploads / simulation.now) * 1000;

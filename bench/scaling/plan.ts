@@ -42,53 +42,87 @@ export const loads: readonly Load[] = [
   { name: '10⁶ dashboards', runsPerSecond: 1e2, dashboards: 1e6 },
 ];
 
-export function needsOf({ runsPerSecond, dashboards }: Load, costs: Costs): Needs {
+export function needsOf(load: Load, costs: Costs): Needs {
+  const { runsPerSecond, dashboards } = load;
   const changes = dashboards * changesPerSecond;
-  const apiMainMs = runsPerSecond * costs.upload.mainMs + changes * costs.event.mainMs;
-  const apiMs = apiMainMs + runsPerSecond * costs.upload.otherMs + changes * costs.event.otherMs;
-  const apis = Math.ceil(Math.max(apiMainMs / 1000 / busy, dashboards / streamsPerApi, 1));
-
-  const ran = costs.unhurried.ranMs;
-  const ranMs = ran.reduce((sum, ms) => sum + ms, 0) / ran.length;
-  const pipelines = Math.ceil(Math.max(1, (runsPerSecond * ranMs) / 1000 / busy));
-  const workerMs = runsPerSecond * (costs.run.mainMs + costs.run.otherMs);
-  // A worker is a process whose threads fill four cores; what it does for the runs of others and for
-  // pipelines without work comes on top, in its main thread.
-  const workers = Math.ceil(Math.max(workerMs / 1000 / busy / 4, 1));
-  const lookingMs =
-    runsPerSecond * (workers - 1) * costs.otherWorker.redisMs +
-    workers * (costs.idle.process.redisMs + pipelines * costs.idle.pipeline.redisMs);
-  const redisMs = runsPerSecond * (costs.upload.redisMs + costs.run.redisMs) + lookingMs;
-  const shards = Math.ceil(redisMs / 1000 / busy);
-  // Its main thread has no more than one core for it.
-  const lookedFor =
-    runsPerSecond * (workers > 1 ? costs.otherWorker.mainMs : 0) +
-    costs.idle.process.mainMs +
-    pipelines * costs.idle.pipeline.mainMs;
-  const workerLookingMs = Math.min(1000, lookedFor);
-
   const reads = dashboards * readsPerSecond;
-  const weatherReaders = Math.ceil((reads * costs.weather.read.ms) / 1000 / busy);
-  const hosts = Math.ceil(
-    (apiMs + workerMs + workers * workerLookingMs + reads * costs.weather.read.ms) /
-      1000 /
-      busy /
-      coresPerHost,
-  );
+  const api = apisFor(load, changes, costs);
+  const queue = queueFor(runsPerSecond, costs);
+  const { workers, shards } = queue;
+  const readersMs = reads * costs.weather.read.ms;
+  const hosts = processesFor(api.ms + queue.workersMs + readersMs, coresPerHost);
+  const { bytes, s3Requests } = costs;
   const megabitsPerSecond =
-    ((runsPerSecond * costs.bytes.upload + changes * costs.bytes.event + reads * costs.bytes.weather) * 8) /
-    1e6;
-  const s3RequestsPerSecond = runsPerSecond * costs.s3Requests.created;
+    ((runsPerSecond * bytes.upload + changes * bytes.event + reads * bytes.weather) * 8) / 1e6;
   const firstLimit = limitOf(
     {
-      'workers, each of which hears of every run': lookedFor / 1000 / busy,
+      'workers, each of which hears of every run': queue.lookingMs / 1000 / busy,
       'the network of a host': megabitsPerSecond / hostMegabits / hosts,
     },
-    { 'the main thread of an API': apis, 'the processors of workers': workers, Redis: shards },
+    { 'the main thread of an API': api.processes, 'the processors of workers': workers, Redis: shards },
   );
   return {
-    ...{ apis, workers, shards, pipelines, hosts, weatherReaders },
-    ...{ megabitsPerSecond, s3RequestsPerSecond, lookingShare: lookingMs / redisMs, firstLimit },
+    ...{ apis: api.processes, workers, shards, hosts, firstLimit },
+    ...{ pipelines: pipelinesFor(runsPerSecond, costs), lookingShare: queue.lookingShare },
+    ...{ weatherReaders: processesFor(readersMs, 1), megabitsPerSecond },
+    s3RequestsPerSecond: runsPerSecond * s3Requests.created,
+  };
+}
+
+/** How many of so many cores are no busier than they may be, by the milliseconds of each second. */
+function processesFor(ms: number, cores: number): number {
+  return Math.ceil(ms / 1000 / busy / cores);
+}
+
+function apisFor(
+  { runsPerSecond, dashboards }: Load,
+  changes: number,
+  { upload, event }: Costs,
+): { processes: number; ms: number } {
+  const mainMs = runsPerSecond * upload.mainMs + changes * event.mainMs;
+  return {
+    processes: Math.max(processesFor(mainMs, 1), Math.ceil(dashboards / streamsPerApi), 1),
+    ms: mainMs + runsPerSecond * upload.otherMs + changes * event.otherMs,
+  };
+}
+
+/** Each has one run at a time. */
+function pipelinesFor(runsPerSecond: number, { unhurried: { ranMs } }: Costs): number {
+  const mean = ranMs.reduce((sum, ms) => sum + ms, 0) / ranMs.length;
+  return Math.max(1, processesFor(runsPerSecond * mean, 1));
+}
+
+/** `lookingMs`: what one worker does for the runs of others and for pipelines without work. */
+interface QueueNeeds {
+  workers: number;
+  shards: number;
+  workersMs: number;
+  lookingMs: number;
+  lookingShare: number;
+}
+
+function queueFor(runsPerSecond: number, costs: Costs): QueueNeeds {
+  const { upload, run, otherWorker, idle } = costs;
+  const pipelines = pipelinesFor(runsPerSecond, costs);
+  const runsMs = runsPerSecond * (run.mainMs + run.otherMs);
+  // A worker is a process whose threads fill four cores; the rest comes on top, in its main thread.
+  const workers = Math.max(1, processesFor(runsMs, 4));
+  const pipelinesMs = workers * pipelines * idle.pipeline.redisMs;
+  const hearingMs = runsPerSecond * (workers - 1) * otherWorker.redisMs;
+  const ownMs = runsPerSecond * (upload.redisMs + run.redisMs);
+  // Each worker asks each Redis, which takes its time from the others: one more for that may be needed.
+  const shardMs = workers * idle.process.redisMs;
+  const room = Math.max(1, 1000 * busy - shardMs);
+  const shards = Math.max(1, Math.ceil((ownMs + hearingMs + pipelinesMs) / room));
+  const lookingRedisMs = hearingMs + pipelinesMs + shards * shardMs;
+  const lookingMs =
+    (workers > 1 ? runsPerSecond * otherWorker.mainMs : 0) +
+    shards * idle.process.mainMs +
+    pipelines * idle.pipeline.mainMs;
+  return {
+    ...{ workers, shards, lookingMs, lookingShare: lookingRedisMs / (ownMs + lookingRedisMs) },
+    // A main thread has no more than one core for it.
+    workersMs: runsMs + workers * Math.min(1000, lookingMs),
   };
 }
 
