@@ -16,6 +16,7 @@ const benches: Record<string, () => Promise<boolean>> = {
   releases: async () => (await import('./releases.ts')).releases(),
   catalog: async () => (await import('./catalog.ts')).catalog(),
   scale: async () => (await import('./scale.ts')).scale(),
+  accept: async () => (await import('./accept.ts')).accept(),
   upload: async () => (await import('./upload.ts')).upload(),
   simulate: async () => (await import('./simulate.ts')).simulation(),
   relative: async () => (await import('./relative.ts')).relative(),
@@ -31,7 +32,7 @@ const benches: Record<string, () => Promise<boolean>> = {
 };
 
 /** Local copies, start, SFTP and uploads. */
-const promised = ['local', 'sftp', 'upload'];
+const promised = ['local', 'sftp', 'accept', 'upload'];
 
 const asked = process.argv.slice(2);
 const names = asked.length === 0 ? promised : asked;

@@ -12,10 +12,15 @@ import {
 import path from 'node:path';
 
 /**
- * Writes a bundle of `count` random files of `size` bytes, spread over fifty directories, with a manifest
- * that declares their digests.
+ * Writes a bundle of `count` files of `size` bytes, spread over fifty directories, with a manifest that
+ * declares their digests. What `fill` leaves of a chunk of the file with that index is random by default.
  */
-export function writeBundle(directory: string, count: number, size: number): void {
+export function writeBundle(
+  directory: string,
+  count: number,
+  size: number,
+  fill: (chunk: Buffer, index: number) => unknown = randomFillSync,
+): void {
   mkdirSync(directory, { recursive: true });
   const chunk = Buffer.allocUnsafe(Math.min(size, 1 << 20));
   const files = Array.from({ length: count }, (_, index) => {
@@ -24,7 +29,7 @@ export function writeBundle(directory: string, count: number, size: number): voi
     const hash = createHash('sha256');
     const file = openSync(path.join(directory, name), 'w');
     for (let written = 0; written < size; written += chunk.length) {
-      randomFillSync(chunk);
+      fill(chunk, index);
       hash.update(chunk);
       writeSync(file, chunk);
     }
