@@ -36,7 +36,7 @@ t.test('the same map gives the same bytes, which ask for nothing from outside', 
   t.match(html, /Content-Security-Policy" content="default-src 'none'; style-src 'sha256-[^']+'/);
   const page = await open(html);
   t.equal(
-    await page.evaluate('getComputedStyle(document.querySelector(".scenes")).listStyleType'),
+    await page.evaluate('getComputedStyle(document.querySelector(".group")).listStyleType'),
     'none',
     'the policy lets the style through',
   );

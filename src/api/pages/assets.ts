@@ -19,7 +19,7 @@ const mediaTypes: Readonly<Record<string, string>> = {
   js: 'text/javascript; charset=utf-8',
 };
 const parts: Readonly<Record<string, readonly string[]>> = {
-  'waybill.css': ['tokens.css', 'components.css'],
+  'waybill.css': ['tokens.css', 'base.css', 'components.css'],
 };
 const stylesDirectory = new URL('../../../templates/styles/', import.meta.url);
 /** Beside the program, whether that runs as it was built or from its sources. */

@@ -18,7 +18,7 @@ interface Source {
 
 async function readSource(): Promise<Source> {
   const [template, ...styles] = await Promise.all(
-    ['pages/index.ejs', 'styles/tokens.css', 'pages/index.css'].map((name) =>
+    ['pages/index.ejs', 'styles/tokens.css', 'styles/base.css', 'pages/index.css'].map((name) =>
       readFile(new URL(name, templates), 'utf8'),
     ),
   );

@@ -8,7 +8,7 @@ import { digestInputs, type GeneratedFile, type Generator } from './generator.ts
 /** An HTML page beside each scene map of the bundle: `maps/scenes.json` gets `maps/scenes.html`. */
 export const sceneMapPageGenerator: Generator = {
   name: 'scene_map_page',
-  version: 2,
+  version: 3,
   switchedBy: 'sceneMapPage',
   describe: async ({ bundle }) => bundle.files.filter(({ kind }) => kind === sceneMapKind).map(pageOf),
 };

@@ -47,7 +47,8 @@ function pageView(map: SceneMap, { findings = [], documentHref }: PageOptions): 
   const offered = stats.participants.slice(0, maxParticipantFilters);
   const numbers = new Map(offered.map(({ name }, index) => [name, index]));
   const byScene = groupByScene(findings);
-  baseStyle ??= read('styles/tokens.css') + read('pages/scene-map.css');
+  const scenes = map.scenes.map((scene, index) => sceneView(scene, index, numbers, byScene.get(index) ?? []));
+  baseStyle ??= ['styles/tokens.css', 'styles/base.css', 'pages/scene-map.css'].map(read).join('');
   const style = baseStyle + offered.map((_, index) => participantRule(index)).join('');
   return {
     style,
@@ -62,8 +63,18 @@ function pageView(map: SceneMap, { findings = [], documentHref }: PageOptions): 
     caveats: map.boundary_caveats.map(clean),
     findings: findings.map((one) => ({ ...one, message: clean(one.message), scene: sceneOf(one) })),
     timeline: timelineOf(map, (scene) => classesOf(scene, numbers)),
-    scenes: map.scenes.map((scene, index) => sceneView(scene, index, numbers, byScene.get(index) ?? [])),
+    scenes,
+    groups: groupsOf(scenes),
   };
+}
+
+/** So many are laid out together, or not at all. Even, so that two columns end alike. */
+const groupSize = 16;
+
+function groupsOf(scenes: readonly object[]): object[][] {
+  return Array.from({ length: Math.ceil(scenes.length / groupSize) }, (_, index) =>
+    scenes.slice(index * groupSize, (index + 1) * groupSize),
+  );
 }
 
 interface PageView extends Record<string, unknown> {

@@ -12,7 +12,7 @@ import { linkTo } from './links.ts';
 import type { ListedBundle } from './listed-bundle.ts';
 
 /** Raised whenever the code makes other bytes. */
-export const rootIndexVersion = 1;
+export const rootIndexVersion = 2;
 
 /** A file of the index of a root. */
 export interface RootFile {
@@ -38,7 +38,7 @@ async function readSource(): Promise<Source> {
   const [page = '', atom = '', ...styles] = await Promise.all(
     [
       ...['pages/root-index.ejs', 'pages/root-feed.ejs'],
-      ...['styles/tokens.css', 'pages/index.css', 'pages/root-index.css'],
+      ...['styles/tokens.css', 'styles/base.css', 'pages/index.css', 'pages/root-index.css'],
     ].map((name) => readFile(new URL(name, templates), 'utf8')),
   );
   return { page, atom, style: styles.join('') };
