@@ -31,6 +31,8 @@ export interface ConsoleDaemon {
   /** Starts a run of what a source holds; resolves with the record once the run is over. */
   start: (pipelineId: string) => Promise<RunRecord>;
   follow: (runId: string) => Promise<RunRecord>;
+  /** Lets no run of a pipeline begin, for a reason. */
+  pause: (pipelineId: string, reason: string) => Promise<void>;
   /** Starts a worker of the same configuration. */
   work: () => Promise<{ close: () => Promise<unknown> }>;
   /** Lets no run of `maps` begin while `work` is done, and until `letGo` is called. */
@@ -73,10 +75,15 @@ pipelines:
   - id: secret
     source: {backend: http_upload}
     destinations: [{id: vault, backend: local, path: ./public/vault}]
+notifiers:
+  - {id: journal, kind: file, path: ./journal/events.jsonl, events: [bundle.publish_failed], pipelines: [blocked]}
 `;
 }
 
-/** A daemon with something published, and one pipeline whose destination holds what nobody manages. */
+/**
+ * A daemon with something published, and one pipeline whose destination holds what nobody manages. Events of
+ * that one are given up, until somebody makes the directory `journal`.
+ */
 export async function startConsole(
   t: Lifetime,
   queue = '{driver: memory}',
@@ -122,6 +129,10 @@ export async function startConsole(
     work: () => work({ configFile, log: silentLog, env }),
     publish: async (files, options) => follow(await accept(files, options)),
     archive: (files, created) => packed(root, files, { name: 'session-1', created }),
+    pause: async (pipelineId, reason) => {
+      const headers = { 'content-type': 'application/json' };
+      await post(`${pipelineId}/pause`, admin, { headers, body: JSON.stringify({ reason }) });
+    },
     start: async (pipelineId) => follow((await post(`${pipelineId}/runs`, operator)).run_id),
     held: async (work) => {
       await post('maps/pause', admin);
@@ -135,7 +146,7 @@ export async function startConsole(
   };
 }
 
-/** A tar of these files and a manifest that lists them. */
+/** A tar of these files and a manifest that lists them, or theirs. */
 export async function packed(
   root: string,
   files: Record<string, string>,
@@ -146,14 +157,14 @@ export async function packed(
     kinds[path] === undefined ? path : { path, kind: kinds[path] },
   );
   const manifest = { schema_version: 1, name, created, files: listed };
-  for (const [file, text] of Object.entries({ ...files, 'manifest.json': JSON.stringify(manifest) })) {
+  for (const [file, text] of Object.entries({ 'manifest.json': JSON.stringify(manifest), ...files })) {
     mkdirSync(path.dirname(path.join(directory, file)), { recursive: true });
     writeFileSync(path.join(directory, file), text);
   }
   const chunks: Buffer[] = [];
   for await (const chunk of tar.create({ cwd: directory, portable: true }, [
     'manifest.json',
-    ...Object.keys(files),
+    ...Object.keys(files).filter((file) => file !== 'manifest.json'),
   ]))
     chunks.push(chunk);
   return Buffer.concat(chunks);

@@ -1,4 +1,7 @@
-import { consoleTokens, logIn, startConsole } from './console-daemon.ts';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { consoleTokens, logIn, packed, startConsole } from './console-daemon.ts';
 import type { PageSet } from './page-sets.ts';
 
 /** The console with runs that published, one that could not, a plan and releases. */
@@ -48,19 +51,119 @@ export const consolePages: PageSet = {
       },
     },
     { name: 'console-upload', path: 'console/pipelines/maps/upload', inDocs: true },
+    {
+      name: 'console-upload-findings',
+      isState: true,
+      path: 'console/pipelines/maps/upload',
+      refused: 422,
+      prepare: async (page) => {
+        await page.locator('#bundle').setInputFiles({
+          ...{ name: 'bundle.tar', mimeType: 'application/x-tar' },
+          buffer: await mistakenBundle(),
+        });
+        await page.getByRole('button', { name: 'Upload', exact: true }).click();
+        await page.locator('.manifest .wrong').first().waitFor();
+      },
+    },
+    {
+      name: 'console-verified',
+      path: 'console/pipelines/maps/destinations/web',
+      prepare: async (page) => {
+        await page.getByRole('button', { name: 'Verify the bytes' }).click();
+        await page.getByText('clean').first().waitFor();
+      },
+    },
+    {
+      name: 'console-releases-compared',
+      isState: true,
+      path: 'console/pipelines/maps/destinations/site/releases',
+      prepare: async (page) => {
+        await page.getByRole('link', { name: 'What changed' }).first().click();
+        await page.locator('#compared').waitFor();
+      },
+    },
     { name: 'console-trends', path: 'console/pipelines/maps/trends', inDocs: true },
     { name: 'console-denied', path: 'console/admin', status: 403 },
   ],
 };
 
+/** A bundle whose manifest lists a file that is not there. */
+async function mistakenBundle(): Promise<Buffer> {
+  const root = mkdtempSync(path.join(tmpdir(), 'waybill-mistaken-'));
+  const manifest = {
+    ...{ schema_version: 1, created: '2026-11-20T01:02:03Z' },
+    files: ['index.html', { path: 'maps/harbour.json', size: 5 }, 'notes/left-at-home.txt'],
+  };
+  try {
+    return await packed(
+      root,
+      { 'index.html': 'x', 'maps/harbour.json': '{}', 'manifest.json': JSON.stringify(manifest, null, 2) },
+      { name: 'mistaken', created: manifest.created },
+    );
+  } finally {
+    rmSync(root, { recursive: true });
+  }
+}
+
 /** What only whoever runs the daemon sees. */
 export const adminPages: PageSet = {
   name: 'console of the admin',
-  start: async (t) => (await startConsole(t)).base,
+  start: async (t) => {
+    const console = await startConsole(t);
+    await console.publish({ 'index.html': 'first' });
+    for (const pipeline of ['library', 'blocked']) await console.start(pipeline);
+    await console.pause('maps', 'the disk of the web server is exchanged');
+    await console.accept({ 'index.html': 'second' }, { created: '2026-11-21T01:02:03Z' });
+    return console.base;
+  },
   enter: (page, base) => logIn(page, base, consoleTokens.admin),
   pages: [
     { name: 'console-admin', path: 'console/admin', inDocs: true },
-    { name: 'console-admin-pipeline', path: 'console/pipelines/secret' },
+    { name: 'console-admin-overview', isState: true, path: 'console' },
+    { name: 'console-paused-pipeline', isState: true, path: 'console/pipelines/maps' },
+    { name: 'console-pipeline-without-runs', path: 'console/pipelines/secret' },
+    { name: 'console-trends-without-runs', isState: true, path: 'console/pipelines/secret/trends' },
+    {
+      name: 'console-destination-without-anything',
+      isState: true,
+      path: 'console/pipelines/secret/destinations/vault',
+    },
+  ],
+};
+
+/** Names that are long, or written from right to left, and nothing or very much of something. */
+export const oddPages: PageSet = {
+  name: 'console with odd names',
+  start: async (t) => {
+    const console = await startConsole(t);
+    const long = 'a-name-that-somebody-has-made-of-many-words-because-nobody-said-that-it-should-be-short';
+    const files = {
+      'ملاحظات/قصة-المدينة.txt': 'نص',
+      [`${long}/${long}.txt`]: 'x'.repeat(3_000_000),
+      'ЖУРНАЛ/第一章.txt': 'empty',
+      'empty.txt': '',
+    };
+    await console.publish(files, { name: long });
+    await console.publish(files, { name: 'قصة-المدينة', created: '2026-11-21T01:02:03Z' });
+    return console.base;
+  },
+  enter: (page, base) => logIn(page, base, consoleTokens.operator),
+  pages: [
+    {
+      name: 'console-odd-run',
+      isState: true,
+      path: 'console/runs',
+      prepare: async (page) => {
+        await page.locator('.runs tbody th a').first().click();
+        await page.locator('.steps').waitFor();
+      },
+    },
+    { name: 'console-odd-destination', isState: true, path: 'console/pipelines/maps/destinations/web' },
+    {
+      name: 'console-odd-releases',
+      isState: true,
+      path: 'console/pipelines/maps/destinations/site/releases',
+    },
   ],
 };
 

@@ -7,12 +7,25 @@ import type { PageSet, ShownPage } from './page-sets.ts';
 
 /*
  * What holds for every page that a person sees, at the widths of a phone, a tablet, a laptop and a desk,
- * light and dark: axe finds nothing, nothing is wider than the window, nothing is written to the console, and
- * nothing is asked of another host.
+ * light and dark, whichever of both it was loaded in: axe finds nothing, nothing is wider than the window,
+ * nothing is written to the console, nothing is asked of another host, and nothing keeps the colours of the
+ * other scheme.
  */
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-const widths = [360, 768, 1280, 1920];
+
+type Scheme = 'light' | 'dark';
+/** Each page is loaded once at each width, in this scheme, and then turned to the other one. */
+const loads: readonly [width: number, scheme: Scheme][] = [
+  [360, 'light'],
+  [768, 'dark'],
+  [1280, 'dark'],
+  [1920, 'light'],
+];
+/** Of a page that is shown once more, in another state. */
+const fewerLoads = loads.filter(([width]) => width === 360 || width === 1280);
+/** How much of a window may be bright in the dark, in parts of a hundred: text is. */
+const mostBright = 8;
 
 let browser: Browser;
 
@@ -34,11 +47,11 @@ export function lookAtPages(sets: readonly PageSet[]): void {
 }
 
 /** What a page wrote, threw, was refused or asked of somebody else, from now on. */
-function complaintsOf(page: Page, { origin }: URL, { status = 200 }: ShownPage): string[] {
+function complaintsOf(page: Page, { origin }: URL, { status, refused }: ShownPage): string[] {
   const complaints: string[] = [];
   page.on('console', (message) => {
-    // A browser also writes of the status of the page itself, which is as it should be.
-    const isStatus = status >= 400 && message.text().includes(`status of ${status}`);
+    // A browser also writes of the status of the page itself, or of what is refused on it, as it should be.
+    const isStatus = [status, refused].some((one) => message.text().includes(`status of ${one ?? 200}`));
     if (['error', 'warning'].includes(message.type()) && !isStatus) complaints.push(message.text());
   });
   page.on('pageerror', (error) => complaints.push(error.message));
@@ -50,34 +63,101 @@ function complaintsOf(page: Page, { origin }: URL, { status = 200 }: ShownPage):
   return complaints;
 }
 
-/**
- * Loads it once at each width, and turns the lights off on the page that is there. Only axe comes after the
- * last thing that a complaint could be about: it is put in by the debugger, which no policy keeps out.
- */
+/** Only axe comes after the last thing that a complaint could be about: no policy keeps a debugger out. */
 async function look(t: Test, context: BrowserContext, base: string, shown: ShownPage): Promise<void> {
-  for (const width of widths) {
-    const where = `${shown.name} at ${width}`;
+  const seen = new Map<Scheme, Set<string>>();
+  const wanted = shown.isState === true ? fewerLoads : loads;
+  for (const [width, first] of wanted) {
+    const where = `${shown.name} at ${width}, loaded ${first}`;
+    const other = first === 'light' ? 'dark' : 'light';
     const page = await context.newPage();
-    await page.emulateMedia({ colorScheme: 'light' });
+    await page.emulateMedia({ colorScheme: first });
     await page.setViewportSize({ width, height: 900 });
     const complaints = complaintsOf(page, new URL(base), shown);
     const response = await page.goto(`${base}${shown.path}`);
     t.equal(response?.status(), shown.status ?? 200, where);
+    t.same(await latecomers(page), [], `${where}: nothing is painted before its colours are known`);
     await shown.prepare?.(page);
-    t.equal(await page.evaluate('document.documentElement.scrollWidth'), width, `${where}, light: no wider`);
-    await page.emulateMedia({ colorScheme: 'dark' });
-    t.equal(await page.evaluate('document.documentElement.scrollWidth'), width, `${where}, dark: no wider`);
+    t.equal(await page.evaluate('document.documentElement.scrollWidth'), width, `${where}: no wider`);
+    if (first === 'dark') {
+      const bright = await brightPart(page);
+      t.ok(bright < mostBright, `${where}: ${bright} % is bright`);
+    }
+    const colours = [await coloursOf(page)];
+    await page.emulateMedia({ colorScheme: other });
+    t.equal(
+      await page.evaluate('document.documentElement.scrollWidth'),
+      width,
+      `${where}, ${other}: no wider`,
+    );
+    colours.push(await coloursOf(page));
+    for (const [index, scheme] of ([first, other] as const).entries()) {
+      const before = seen.get(scheme) ?? new Set();
+      const now = colours[index] ?? new Set();
+      seen.set(scheme, now);
+      // A page that is loaded in a scheme looks like one that was turned to it.
+      if (width === wanted.at(-1)?.[0])
+        t.same(differenceOf(now, before), [], `${where}, ${scheme}: the colours of before`);
+    }
     t.same(complaints, [], `${where}: no complaint`);
     await page.evaluate(`${axe};undefined`);
-    t.same(await violationsOf(page), [], `${where}, dark: axe`);
-    await page.emulateMedia({ colorScheme: 'light' });
-    t.same(await violationsOf(page), [], `${where}, light: axe`);
+    t.same(await violationsOf(page), [], `${where}, ${other}: axe`);
+    await page.emulateMedia({ colorScheme: first });
+    t.same(await violationsOf(page), [], `${where}, ${first}: axe`);
     await page.close();
   }
 }
 
+function differenceOf(now: ReadonlySet<string>, before: ReadonlySet<string>): string[] {
+  const only = (some: ReadonlySet<string>, others: ReadonlySet<string>, sign: string): string[] =>
+    [...some].filter((one) => !others.has(one)).map((one) => `${sign} ${one}`);
+  return [...only(before, now, '-'), ...only(now, before, '+')];
+}
+
+/** What would show a page in the colours of the browser first, and in its own only then. */
+async function latecomers(page: Page): Promise<unknown> {
+  return page.evaluate(`[
+    ...(document.querySelector('meta[name=color-scheme]')?.content === 'light dark' ? [] : ['no color-scheme']),
+    ...performance.getEntriesByType('resource')
+      .filter(({ name, renderBlockingStatus }) => name.endsWith('.css') && renderBlockingStatus !== 'blocking')
+      .map(({ name }) => name),
+    ...document.querySelectorAll('body :is(style, link[rel=stylesheet])'),
+  ]`);
+}
+
+/** Every colour that something of the page has, with what has it. */
+async function coloursOf(page: Page): Promise<Set<string>> {
+  const found = await page.evaluate<string[]>(`[...new Set(
+    [...document.querySelectorAll('html, body, body *')].map((one) => {
+      const { color, backgroundColor, backgroundImage, borderTopColor, fill, stroke } = getComputedStyle(one);
+      const name = one.tagName + '.' + (one.getAttribute('class') ?? '');
+      return [name, color, backgroundColor, backgroundImage, borderTopColor, fill, stroke].join(' ');
+    }),
+  )]`);
+  return new Set(found);
+}
+
+/** Of what the window shows, in parts of a hundred. Pictures of a bundle are as they are. */
+async function brightPart(page: Page): Promise<number> {
+  const png = await page.screenshot({ mask: [page.locator('img')], maskColor: '#000000' });
+  const counter = await page.context().newPage();
+  const part = await counter.evaluate<number>(`(async () => {
+    const picture = await createImageBitmap(await (await fetch('data:image/png;base64,${png.toString('base64')}')).blob());
+    const canvas = new OffscreenCanvas(picture.width, picture.height);
+    const context = canvas.getContext('2d');
+    context.drawImage(picture, 0, 0);
+    const { data } = context.getImageData(0, 0, picture.width, picture.height);
+    let bright = 0;
+    for (let at = 0; at < data.length; at += 4)
+      if (0.2126 * data[at] + 0.7152 * data[at + 1] + 0.0722 * data[at + 2] > 160) bright++;
+    return Math.round((1000 * bright) / (data.length / 4)) / 10;
+  })()`);
+  await counter.close();
+  return part;
+}
+
 async function violationsOf(page: Page): Promise<unknown> {
   return page.evaluate(
-    `axe.run().then(({violations}) => violations.map(({id, nodes}) => [id, nodes.map((node) => node.html)]))`,
+    `axe.run({ resultTypes: ['violations'] }).then(({violations}) => violations.map(({id, nodes}) => [id, nodes.map((node) => node.html)]))`,
   );
 }

@@ -1,4 +1,4 @@
-import { adminPages, consolePages, loginPages } from './console-pages.ts';
+import { adminPages, consolePages, loginPages, oddPages } from './console-pages.ts';
 import type { Test } from 'tap';
 import type { Page } from 'playwright-core';
 import { kitPages } from './kit-pages.ts';
@@ -25,6 +25,10 @@ export interface ShownPage {
   path: string;
   /** The status that it is answered with; 200 where nothing is said. */
   status?: number;
+  /** Another state of a page that there is already: it is looked at as a phone and a laptop show it. */
+  isState?: true;
+  /** The status with which something that it asks for later is refused. */
+  refused?: number;
   /** Brings it to the state that is looked at: opens what is folded, waits for what comes later. */
   prepare?: (page: Page) => Promise<void>;
   /** Whether a picture of it belongs to the documentation. */
@@ -35,7 +39,7 @@ export interface ShownPage {
 export const pagesOf = {
   published: [kitPages, publishedPages],
   weather: [weatherPages],
-  console: [consolePages, adminPages, loginPages],
+  console: [consolePages, adminPages, loginPages, oddPages],
 } as const satisfies Record<string, readonly PageSet[]>;
 
 /** All of them, for `scripts/page-pictures.ts`. */

@@ -15,7 +15,6 @@ const messages = {
   uploaded: 'The bundle is complete and valid, and its run is accepted.',
   redelivered: 'The undelivered events were sent again.',
   logged_out: 'You are logged out.',
-  plan_changed: 'The plan is another one by now, so nothing was started. This is the new plan.',
 } as const;
 export type Flash = keyof typeof messages;
 

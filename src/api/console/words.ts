@@ -100,6 +100,11 @@ export function durationOf(
   return (end === null ? now.getTime() : Date.parse(end)) - Date.parse(start);
 }
 
+/** `1 try`, `2 tries`. */
+export function triesText(tries: number): string {
+  return tries === 1 ? '1 try' : `${tries} tries`;
+}
+
 /** `1 run`, `2 runs`. */
 export function plural(count: number, noun: string): string {
   return `${count.toLocaleString('en-GB')} ${noun}${count === 1 ? '' : 's'}`;

@@ -22,7 +22,10 @@ export function showProblem(
   manifest: string | null,
 ): void {
   const notice = element('div', 'notice failure');
-  notice.append(element('strong', '', detail));
+  // Each finding is told below; all of them in a sentence would be told twice.
+  const count = findings.length;
+  const head = count === 0 ? detail : `Not accepted: ${count} ${count === 1 ? 'finding' : 'findings'}`;
+  notice.append(element('strong', '', head));
   if (code !== undefined) notice.append(element('code', 'small', code));
   const list = element('ul', 'findings');
   for (const one of findings) {

@@ -1,8 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
 import t from 'tap';
+import { consoleRoutes } from '../../../src/api/console/console.ts';
 import type { ApiPorts } from '../../../src/api/ports.ts';
 import type { ActionResult, RunResult } from '../../../src/core/publish/results/result.ts';
+import type { DeliveryNote } from '../../../src/workers/records/failed-deliveries.ts';
 import { runResult } from '../../contract/queue.ts';
 import { startApi, tokens } from '../harness.ts';
 
@@ -49,6 +51,14 @@ function resultOf(text: string): RunResult {
   };
 }
 
+/** Of a delivery that failed. */
+function noteOf(text: string): DeliveryNote {
+  return {
+    ...{ notifierId: 'hook', eventId: 'msg_1', eventType: text, status: 'retrying', tries: 1 },
+    ...{ isMore: false, reason: text, nextTryAt: null, at: new Date(0) },
+  };
+}
+
 function portsOf(text: () => string): Partial<ApiPorts> {
   const output = (): object => ({
     ...{ path: text(), kind: text(), digest: text(), size: 1, url: `javascript:${text()}` },
@@ -56,14 +66,29 @@ function portsOf(text: () => string): Partial<ApiPorts> {
   });
   return {
     plan: async () => resultOf(text()),
-    look: async () =>
-      ({
-        ...{ kind: 'catalog', paths: [text()], pathsOmitted: 0 },
+    look: async ({ kind }) => {
+      const [one] = [text()];
+      if (kind === 'compare')
+        return { kind, omitted: 1, added: [one], changed: [one], removed: [one], same: 1 };
+      const differing = [{ path: one, problem: one, expected: one, found: one }];
+      const error = { code: one, message: one, hint: one, retryable: true, findings: [] };
+      const counts = { verified: 1, skipped: 1, bytes: 1, interrupted: true };
+      if (kind === 'verify')
+        return { kind, reports: [{ destinationPath: one, ...counts, differing, error }] } as never;
+      return {
+        ...{ kind: 'catalog', paths: [one], pathsOmitted: 1 },
         catalog: {
-          ...{ destinationPath: text(), release: text(), generation: 1, updatedAt: '2026-11-20T01:02:03Z' },
-          ...{ isInterrupted: true, total: 1, bytes: 1, outputs: [output()], next: text() },
+          ...{ destinationPath: one, release: one, generation: 1, updatedAt: '2026-11-20T01:02:03Z' },
+          ...{ isInterrupted: true, total: 1, bytes: 1, outputs: [output()], next: one },
+          pages: [output(), { ...output(), url: `https://x.example/${one}` }],
         },
-      }) as never,
+      } as never;
+    },
+    notifier: {
+      undelivered: async () => [
+        { event: { type: text() }, tries: 1, reason: text(), givenUpAt: '2026-11-20T01:02:03Z' },
+      ],
+    } as never,
     releases: async () =>
       ({
         kind: 'list',
@@ -95,12 +120,17 @@ t.test('nothing that a bundle, a catalog or a request says is markup, on any pag
       headers: { 'content-type': 'application/x-www-form-urlencoded', accept: 'text/html', cookie },
       body: new URLSearchParams(form),
     });
-  const cookie =
-    ((await post('console/login', { token: tokens.docs })).headers.get('set-cookie') ?? '').split(';')[0] ??
-    '';
-  const get = async (path: string): Promise<string> =>
-    (await fetch(`${api.origin}/${path}`, { headers: { cookie, accept: 'text/html' } })).text();
-  const csrf = /name="csrf" value="([^"]+)"/.exec(await get('console'))?.[1] ?? '';
+  const cookieOf = async (token: string): Promise<string> =>
+    ((await post('console/login', { token })).headers.get('set-cookie') ?? '').split(';')[0] ?? '';
+  const [cookie, adminCookie] = [await cookieOf(tokens.docs), await cookieOf(tokens.admin)];
+  const get = async (path: string, as = cookie): Promise<string> => {
+    const headers = { cookie: as, accept: 'text/html' };
+    return (await fetch(`${api.origin}/${path}`, { headers, redirect: 'manual' })).text();
+  };
+  const csrfOf = async (as: string): Promise<string> =>
+    /name="csrf" value="([^"]+)"/.exec(await get('console', as))?.[1] ?? '';
+  const [csrf, adminCsrf] = [await csrfOf(cookie), await csrfOf(adminCookie)];
+  const visited = new Set<string>();
   let count = 0;
   await fc.assert(
     fc.asyncProperty(hostile, async (drawn) => {
@@ -109,27 +139,67 @@ t.test('nothing that a bundle, a catalog or a request says is markup, on any pag
       const admission = await queue.reserve({ pipelineId: 'docs' });
       await admission.accept({ runId, pipelineId: 'docs', staged: null }, 'sha256:00' as never);
       await queue.untilFinished(runId, AbortSignal.timeout(5_000));
-      const query = (name: string): string => new URLSearchParams({ [name]: text }).toString();
+      await queue.noteDelivery(runId, noteOf(text));
+      const query = (...names: string[]): string =>
+        new URLSearchParams(names.map((name): [string, string] => [name, text])).toString();
+      const place = 'console/pipelines/docs/destinations/web';
       const pages = [
         ...['console', 'console/runs', `console/runs?${query('q')}`, `console/runs/${runId}`],
         ...['console/pipelines/docs', 'console/pipelines/docs/trends', 'console/pipelines/docs/upload'],
-        ...['console/pipelines/docs/destinations/web', 'console/pipelines/docs/destinations/web/releases'],
-        `console/pipelines/docs/destinations/web?${query('prefix')}`,
+        ...['console/pipelines/files/plan', place, `${place}/open`, `${place}/releases`],
+        ...[`${place}?${query('prefix')}`, `${place}?${query('after')}`, `${place}?${query('path')}`],
+        ...[`${place}/releases?${query('from', 'to')}`, `${place}/releases?${query('path')}`],
         ...[`console?${query('done')}`, `console/runs/${encodeURIComponent(text)}`],
+        ...[`console/pipelines/${encodeURIComponent(text)}`, `console/runs?${query('pipeline')}`],
+        ...[`console/login?${query('next')}`, `console/login?${query('done')}`],
+        ...['', 'docs', `docs?${query('q')}`, encodeURIComponent(text), `runs/${encodeURIComponent(text)}`],
       ];
-      const bodies = await Promise.all(pages.map(async (path) => [path, await get(path)] as const));
-      bodies.push(['plan', await (await post('console/pipelines/files/plan', { csrf }, cookie)).text()]);
-      bodies.push(['login', await (await post('console/login', { token: text, next: text })).text()]);
+      const asAdmin = [
+        'console',
+        'console/pipelines/docs',
+        'console/admin',
+        `console/admin?${query('done')}`,
+      ];
+      for (const path of [...pages, ...asAdmin]) visited.add(path.split('?')[0] ?? '');
+      const form = { csrf, path: '.', reason: text };
+      const steer = (what: string): Promise<Response> =>
+        post(`console/pipelines/docs/${what}`, { ...form, csrf: adminCsrf }, adminCookie);
+      const paused = await steer('pause');
+      const bodies = await Promise.all([
+        ...pages.map(async (path) => [path, await get(path)] as const),
+        ...asAdmin.map(async (path) => [`${path} of the admin`, await get(path, adminCookie)] as const),
+      ]);
+      await steer('resume');
+      const answers: [string, Response][] = [
+        ['pause', paused],
+        ['plan', await post('console/pipelines/files/plan', form, cookie)],
+        ['refused start', await post('console/pipelines/files/start', { csrf, channel: text }, cookie)],
+        ['verify', await post(`${place}/verify`, form, cookie)],
+        ['refused verify', await post(`${place}/verify`, { csrf, path: text }, cookie)],
+        ['activate', await post(`${place}/releases/x/activate`, { csrf, verb: text }, cookie)],
+        ['login', await post('console/login', { token: text, next: text })],
+        ['expired form', await post('console/pipelines/docs/pause', { csrf: text }, cookie)],
+      ];
+      for (const [name, answer] of answers) bodies.push([name, await answer.text()]);
       // What is left of the text is the part that would act.
       const [acting = ''] = /<(script|img|svg|%)[^]*$|' onfocus[^]*$|&lt;b[^]*$/.exec(text) ?? [];
       for (const [path, body] of bodies)
         if (acting !== '' && body.includes(acting)) throw new Error(`${path} has ${JSON.stringify(acting)}`);
-      if (!bodies.some(([, body]) => /&lt;script|&lt;img|&lt;svg|&lt;%|&#39; onfocus|&amp;lt;b/.test(body)))
-        throw new Error('the text is on no page at all');
+      const escaped = /&lt;script|&lt;img|&lt;svg|&lt;%|&#39; onfocus|&amp;lt;b/;
+      const telling = bodies.filter(([, body]) => escaped.test(body)).map(([path]) => path);
+      for (const path of [`console/runs/${runId}`, place, `${place}/releases`, 'plan', 'verify'])
+        if (!telling.includes(path)) throw new Error(`the text is not on ${path}`);
+      if (!telling.includes('console/admin of the admin')) throw new Error('the text is not for the admin');
       await sleep(0);
     }),
     { numRuns: 15 },
   );
+  const reads = consoleRoutes.filter(({ method, path }) => method === 'get' && !path.endsWith('/events'));
+  for (const { path } of reads) {
+    const form = new RegExp(`^${path.slice(1).replace(/\{\w+\}/g, '[^/]+')}$`);
+    const isThere = path === '/admin/queues' || [...visited].some((one) => form.test(one));
+    t.ok(isThere, `${path} was looked at`);
+  }
 });
 
 t.test('ten thousand retained runs leave each page under 100 KiB', async (t) => {

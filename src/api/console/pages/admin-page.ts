@@ -11,7 +11,7 @@ import { show } from '../show.ts';
 import { stateMark } from '../views/overview-view.ts';
 import { action, page, type Visit } from '../visit.ts';
 import { seenBy } from '../visitor.ts';
-import { ageText, momentOf, type Mark } from '../words.ts';
+import { ageText, momentOf, triesText, type Mark } from '../words.ts';
 
 const mostEvents = 50;
 
@@ -33,7 +33,7 @@ async function showAdmin(visit: Visit<unknown>): Promise<void> {
         id,
         count: events.length,
         events: events.slice(0, mostEvents).map(({ event, tries, reason, givenUpAt }) => ({
-          ...{ type: event.type, tries, reason, givenUp: momentOf(givenUpAt) },
+          ...{ type: event.type, tries: triesText(tries), reason, givenUp: momentOf(givenUpAt) },
         })),
       };
     }),

@@ -1,22 +1,21 @@
-import { WaybillError } from '../../../core/errors.ts';
-import { bundlePath, freeText } from '../../../core/parameters.ts';
+import { freeText } from '../../../core/parameters.ts';
 import { queryParameters } from '../../http/query-parameters.ts';
 import type { PageRoute } from '../../pages/page-route.ts';
 import type { PlaceParams } from '../../releases/releases-routes.ts';
-import type { DestinationSummary } from '../../runs/pipelines-route.ts';
 import { look } from '../look.ts';
 import { paths } from '../paths.ts';
+import { crumbsTo, pathOf, pathParameter, placeOf, queryOf } from '../place.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { show } from '../show.ts';
 import { catalogView, openable } from '../views/destination-view.ts';
 import { action, page, type Visit } from '../visit.ts';
-import { may, permit, type Deed } from '../visitor.ts';
-import { sizeText } from '../words.ts';
+import { may } from '../visitor.ts';
+import { plural, sizeText } from '../words.ts';
 
 const limit = 100;
 const longestPath = 1024;
 const query = queryParameters({
-  path: bundlePath({ description: 'The bundle path; `.` for the root.', example: '.' }),
+  path: pathParameter,
   prefix: freeText(longestPath, { description: 'Only outputs whose paths begin so.' }),
   after: freeText(longestPath, { description: 'Only outputs after this path.' }),
   done: freeText(40, { description: 'What was done.' }),
@@ -31,7 +30,7 @@ export const destinationPage: PageRoute<ConsoleParts> = {
 
 async function showDestination(visit: Visit<PlaceParams>): Promise<void> {
   const { pipelineId, destination } = placeOf(visit, 'read');
-  const asked = query.read(visit.refusal === undefined ? visit.req.url : '?');
+  const asked = query.read(queryOf(visit));
   const prefix = asked.prefix ?? '';
   const answer = await look(visit, {
     kind: 'catalog',
@@ -46,7 +45,7 @@ async function showDestination(visit: Visit<PlaceParams>): Promise<void> {
   show(visit, {
     title: `${id} of ${pipelineId}`,
     template: 'destination',
-    crumbs: [{ label: pipelineId, path: paths.pipeline(pipelineId) }, { label: id }],
+    crumbs: crumbsTo(pipelineId, id, null),
     view: {
       ...catalogView(answer, prefix, visit.parts.clock.now()),
       ...{ id, destination, here, prefix },
@@ -87,21 +86,18 @@ export const verifyAction: PageRoute<ConsoleParts> = {
       parts,
       async (visit, form) => {
         const { pipelineId, destination } = placeOf(visit, 'verify');
-        const { path } = query.read(`?${new URLSearchParams({ path: form.get('path') ?? '.' }).toString()}`);
+        const path = pathOf(form);
         const answer = await look(visit, { kind: 'verify', path });
         if (answer.kind !== 'verify') return;
         const id = destination.destination_id;
         show(visit, {
           title: `Verification of ${id}`,
           template: 'verify',
-          crumbs: [
-            { label: pipelineId, path: paths.pipeline(pipelineId) },
-            { label: id, path: paths.destination(pipelineId, id) },
-            { label: 'Verification' },
-          ],
+          crumbs: crumbsTo(pipelineId, id, 'Verification'),
           view: {
             reports: answer.reports.map((one) => ({
               ...one,
+              outputsText: plural(one.verified, 'output'),
               sizeText: sizeText(one.bytes),
               at: path ?? '.',
             })),
@@ -111,16 +107,3 @@ export const verifyAction: PageRoute<ConsoleParts> = {
       showDestination,
     ),
 };
-
-/** Throws `destination_not_found`, and as `permit`. */
-export function placeOf(
-  { req, res, visitor, access }: Visit<PlaceParams>,
-  deed: Deed,
-): { pipelineId: string; destination: DestinationSummary } {
-  const pipeline = permit(res, visitor, deed, req.params.pipelineId, access);
-  const destination = pipeline.destinations.find((one) => one.destination_id === req.params.destinationId);
-  if (destination !== undefined) return { pipelineId: pipeline.pipeline_id, destination };
-  throw new WaybillError('destination_not_found', 'the pipeline has no such destination', {
-    hint: 'the page of the pipeline lists them',
-  });
-}

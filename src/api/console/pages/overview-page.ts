@@ -1,10 +1,10 @@
 import type { PageRoute } from '../../pages/page-route.ts';
-import { pipelineStates } from '../../runs/pipelines-route.ts';
+import { pipelineStates, type PipelineState } from '../../runs/pipelines-route.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { paths } from '../paths.ts';
 import { show } from '../show.ts';
 import { overviewView } from '../views/overview-view.ts';
-import { page } from '../visit.ts';
+import { page, type Visit } from '../visit.ts';
 import { may, seenBy } from '../visitor.ts';
 
 /** As many as the picture of a pipeline has bars for. */
@@ -33,9 +33,27 @@ export const overviewPage: PageRoute<ConsoleParts> = {
       show(visit, {
         title: 'Overview',
         template: 'overview',
-        view: { cards, depth: await queue.depth(), runsPath: paths.runs(), adminPath: paths.admin() },
+        view: {
+          cards,
+          depth: await depthFor(visit, states),
+          runsPath: paths.runs(),
+          adminPath: paths.admin(),
+        },
         follows: {},
         isMoving: states.some(({ running, waiting }) => running !== null || waiting > 0),
       });
     }),
 };
+
+/** How much is under way: for the admin on the whole daemon, for others of the pipelines that they see. */
+async function depthFor(
+  { visitor, parts }: Visit<unknown>,
+  states: readonly PipelineState[],
+): Promise<{ running: number; queued: number; reserved: number | null }> {
+  if (visitor.isAdmin) return parts.queue.depth();
+  return {
+    running: states.filter(({ running }) => running !== null).length,
+    queued: states.reduce((sum, { waiting }) => sum + waiting, 0),
+    reserved: null,
+  };
+}

@@ -1,5 +1,5 @@
 import { WaybillError } from '../../../core/errors.ts';
-import { bundlePath, freeText } from '../../../core/parameters.ts';
+import { freeText } from '../../../core/parameters.ts';
 import { queryParameters } from '../../http/query-parameters.ts';
 import type { PageRoute } from '../../pages/page-route.ts';
 import { askReleases, type PlaceParams } from '../../releases/releases-routes.ts';
@@ -7,15 +7,15 @@ import { goTo } from '../go-to.ts';
 import { withFlash } from '../flash.ts';
 import { look } from '../look.ts';
 import { paths } from '../paths.ts';
+import { crumbsTo, pathOf, pathParameter, placeOf, queryOf } from '../place.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { show } from '../show.ts';
 import { releaseRows } from '../views/destination-view.ts';
 import { action, page, type Visit } from '../visit.ts';
 import { may } from '../visitor.ts';
-import { placeOf } from './destination-page.ts';
 
 const query = queryParameters({
-  path: bundlePath({ description: 'The bundle path; `.` for the root.', example: '.' }),
+  path: pathParameter,
   from: freeText(200, { description: 'The release that is compared.' }),
   to: freeText(200, { description: 'What it is compared with.' }),
   done: freeText(40, { description: 'What was done.' }),
@@ -30,7 +30,7 @@ export const releasesPage: PageRoute<ConsoleParts> = {
 
 async function showReleases(visit: Visit<PlaceParams>): Promise<void> {
   const { pipelineId, destination } = placeOf(visit, 'read');
-  const { path, from, to } = query.read(visit.refusal === undefined ? visit.req.url : '?');
+  const { path, from, to } = query.read(queryOf(visit));
   const answer = await askReleases(visit.req, visit.res, visit.parts, { kind: 'list', path });
   if (answer.kind !== 'list') return;
   const compared =
@@ -40,11 +40,7 @@ async function showReleases(visit: Visit<PlaceParams>): Promise<void> {
   show(visit, {
     title: `Releases of ${id}`,
     template: 'releases',
-    crumbs: [
-      { label: pipelineId, path: paths.pipeline(pipelineId) },
-      { label: id, path: paths.destination(pipelineId, id) },
-      { label: 'Releases' },
-    ],
+    crumbs: crumbsTo(pipelineId, id, 'Releases'),
     view: {
       places: answer.paths.map((one) => ({ path: one.destinationPath, rows: releaseRows(one) })),
       compared: compared?.kind === 'compare' ? { ...compared, from, to } : null,
@@ -72,7 +68,7 @@ export const activateAction: PageRoute<ConsoleParts> = {
             'invalid_request',
             'the form does not say whether to promote or to roll back',
           );
-        const { path } = query.read(`?${new URLSearchParams({ path: form.get('path') ?? '.' }).toString()}`);
+        const path = pathOf(form);
         const asked = { kind: 'activate', path, release: req.params.releaseId, verb, dryRun: false } as const;
         const answer = await askReleases(req, res, parts, asked);
         if (answer.kind === 'activate' && answer.from !== answer.to)

@@ -4,6 +4,7 @@ import { trendsOf } from '../plots/trends.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { show } from '../show.ts';
 import { page } from '../visit.ts';
+import { plural } from '../words.ts';
 import { permit } from '../visitor.ts';
 
 /** Runs that the plots are made of: more cost the daemon more than they tell. */
@@ -22,7 +23,7 @@ export const trendsPage: PageRoute<ConsoleParts> = {
         title: `Trends of ${id}`,
         template: 'trends',
         crumbs: [{ label: id, path: paths.pipeline(id) }, { label: 'Trends' }],
-        view: { plots: trendsOf(runs), runs: runs.length, isAll: next === null },
+        view: { plots: trendsOf(runs), runs: plural(runs.length, 'retained run'), isAll: next === null },
         follows: { pipeline: id },
       });
     }),

@@ -17,7 +17,7 @@ import { show } from '../show.ts';
 import { planView } from '../views/plan-view.ts';
 import { page, requireVisitor, type Visit } from '../visit.ts';
 import { permit } from '../visitor.ts';
-import { sizeText } from '../words.ts';
+import { plural, sizeText } from '../words.ts';
 
 interface PipelineParams {
   pipelineId: string;
@@ -108,7 +108,7 @@ function showUpload(
       path: paths.upload(id),
       runsPath: paths.runs(),
       channels: pipeline.channels,
-      mostFiles: pipeline.maxFiles,
+      mostFiles: plural(pipeline.maxFiles, 'file'),
       most: sizeText(pipeline.maxUploadSize),
     },
   });

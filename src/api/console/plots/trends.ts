@@ -1,7 +1,7 @@
-import { scaleLinear, scaleUtc } from 'd3-scale';
+import { scaleLinear, scaleUtc, type ScaleTime } from 'd3-scale';
 import { area, line } from 'd3-shape';
 import type { RunRecord } from '../../../workers/run-record.ts';
-import { durationText, sizeText } from '../words.ts';
+import { durationText, momentOf, plural, sizeText } from '../words.ts';
 
 /** A plot over time, in units of its view box. */
 export interface Plot {
@@ -23,7 +23,7 @@ interface Point {
 }
 
 const [width, height] = [720, 180];
-const margin = { top: 8, right: 12, bottom: 22, left: 72 };
+const margin = { top: 8, right: 12, bottom: 28, left: 72 };
 /** So many points are told apart at this width; more are put together. */
 const mostPoints = 120;
 
@@ -35,11 +35,20 @@ export function trendsOf(runs: readonly RunRecord[]): Plot[] {
     of.map((run) => ({ at: Date.parse(run.accepted_at), value: valueOf(run) }));
   const begun = ended.filter(({ started_at: at }) => at !== null);
   return [
-    plotOf('durations', 'How long runs took', points(tookMs, begun), largest, durationText),
-    plotOf('failures', 'Failed runs', points(failed), sum, String),
-    plotOf('bytes', 'Bytes written', points(written), sum, sizeText),
-    plotOf('queue', 'How long runs waited', points(waitedMs, begun), largest, durationText),
-    plotOf('growth', 'Bytes of what is published', growth(ended), last, sizeText),
+    plotOf('durations', 'How long runs took', points(tookMs, begun), {
+      together: largest,
+      text: durationText,
+    }),
+    plotOf('failures', 'Failed runs', points(failed), {
+      ...{ together: sum, text: String, isWhole: true },
+      about: (values) => `${sum(values)} of ${plural(ended.length, 'run')}`,
+    }),
+    plotOf('bytes', 'Bytes written', points(written), { together: sum, text: sizeText }),
+    plotOf('queue', 'How long runs waited', points(waitedMs, begun), {
+      together: largest,
+      text: durationText,
+    }),
+    plotOf('growth', 'Bytes of what is published', growth(ended), { together: last, text: sizeText }),
   ];
 }
 
@@ -69,31 +78,60 @@ function growth(runs: readonly RunRecord[]): Point[] {
   });
 }
 
-function plotOf(
-  id: string,
-  title: string,
-  points: readonly Point[],
-  together: (values: readonly number[]) => number,
-  text: (value: number) => string,
-): Plot {
+interface PlotOptions {
+  /** The value of several points that have the room of one. */
+  together: (values: readonly number[]) => number;
+  text: (value: number) => string;
+  /** There is nothing between one and the next. */
+  isWhole?: boolean;
+  about?: (values: readonly number[]) => string;
+}
+
+function plotOf(id: string, title: string, points: readonly Point[], options: PlotOptions): Plot {
+  const { together, text, isWhole = false } = options;
+  const told = (values: readonly number[]): string =>
+    `at most ${text(largest(values))}, last ${text(last(values))}`;
+  const { about = told } = options;
   const shown = condensed(points, together);
   const values = shown.map(({ value }) => value);
   const most = Math.max(1, ...values);
+  const span = (shown.at(-1)?.at ?? 0) - (shown[0]?.at ?? 0);
+  const hasMiddle = most > 1 && !(isWhole && most % 2 === 1);
   const x = scaleUtc(
     [new Date(shown[0]?.at ?? 0), new Date(shown.at(-1)?.at ?? 1)],
     [margin.left, width - margin.right],
   );
   const y = scaleLinear([0, most], [height - margin.bottom, margin.top]);
-  const format = x.tickFormat(5);
   const across = (point: Point): number => round(x(new Date(point.at)));
   return {
     ...{ id, title, width, height },
-    about: values.length === 0 ? 'no run has ended yet' : `at most ${text(most)}, last ${text(last(values))}`,
+    about: values.length === 0 ? 'no run has ended yet' : about(values),
     area: area<Point>(across, height - margin.bottom, ({ value }) => round(y(value)))(shown) ?? '',
     line: line<Point>(across, ({ value }) => round(y(value)))(shown) ?? '',
-    ticks: shown.length < 2 ? [] : x.ticks(5).map((at) => ({ x: round(x(at)), label: format(at) })),
-    levels: [0, most / 2, most].map((value) => ({ y: round(y(value)), label: text(value) })),
+    ticks: shown.length < 2 ? [] : ticksOf(x, span),
+    levels: (hasMiddle ? [0, most / 2, most] : [0, most]).map((value) => ({
+      y: round(y(value)),
+      label: text(value),
+    })),
   };
+}
+
+/** So many times have room below a plot, also on a phone. */
+const mostTicks = 4;
+
+function ticksOf(x: ScaleTime<number, number>, spanMs: number): Plot['ticks'] {
+  const all = x.ticks(mostTicks).map((at) => ({ x: round(x(at)), label: tickText(at, spanMs) }));
+  const told = all.filter(({ label }, index) => label !== all[index - 1]?.label);
+  const step = Math.ceil(told.length / mostTicks);
+  return told.filter((_, index) => index % step === 0);
+}
+
+/** As exact as the span of the plot makes sense of, in UTC. */
+function tickText(at: Date, spanMs: number): string {
+  const iso = at.toISOString();
+  if (spanMs < 2 * 60_000) return iso.slice(11, 19);
+  if (spanMs < 36 * 3_600_000) return iso.slice(11, 16);
+  return momentOf(iso).text.slice(0, -'2026, 01:02:03 UTC'.length - 1);
 }
 
 function condensed(points: readonly Point[], together: (values: readonly number[]) => number): Point[] {

@@ -41,7 +41,7 @@ export function catalogView(
       })),
       pages: openable(pages).map(({ url, path, kind }) => ({
         url,
-        label: kind === 'scene_map_page' ? `Scene map ${path}` : `Page ${path}`,
+        label: kind === 'scene_map_page' ? `Scene map ${path}` : `Open ${path}`,
       })),
       directories: directoriesOf(outputs, prefix),
     },

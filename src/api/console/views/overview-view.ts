@@ -7,6 +7,8 @@ export interface PipelineCard {
   id: string;
   source: string;
   state: Mark;
+  /** Why no run of it begins, and that what is shown may be old; null if neither is so. */
+  standstill: string | null;
   pauseReason: string | null;
   lastSuccess: (Moment & { age: string; runId: string }) | null;
   nextRun: (Moment & { age: string }) | null;
@@ -26,6 +28,7 @@ export function overviewView(
     id: state.pipeline_id,
     source: sourceText(state.source.backend),
     state: stateMark(state),
+    standstill: standstillOf(state),
     pauseReason: state.paused?.reason ?? null,
     lastSuccess:
       state.last_success === null
@@ -46,13 +49,58 @@ export function overviewView(
 
 /** What a pipeline is doing, or what its last run came to. Pure. */
 export function stateMark({
+  away,
   paused,
   running,
   last_run: last,
-}: Pick<PipelineState, 'paused' | 'running' | 'last_run'>): Mark {
+}: Pick<PipelineState, 'away' | 'paused' | 'running' | 'last_run'>): Mark {
+  if (away === true) return { label: 'Redis is away', tone: 'warning', symbol: '!' };
   if (running !== null) return { label: 'running', tone: 'running', symbol: '▸' };
   if (paused !== null) return { label: 'paused', tone: 'warning', symbol: '❚❚' };
   return last === null ? { label: 'no runs yet', tone: 'neutral', symbol: '·' } : statusMark(last);
+}
+
+function standstillOf({ away, paused }: PipelineState): string | null {
+  if (away === true) return 'Its Redis does not answer: runs wait, and what is shown may be old.';
+  if (paused === null) return null;
+  return paused.reason === null ? 'Paused: no run of it begins.' : `Paused: ${paused.reason}`;
+}
+
+/** What is most to be known of a pipeline, in as much room whatever it is: pages do not jump. */
+export interface Standing extends Pick<Mark, 'tone'> {
+  heading: string;
+  /** The run that it is about; null if it is about none. */
+  runId: string | null;
+  text: string;
+  /** A run that failed, where something else is in front. */
+  failedRunId: string | null;
+}
+
+/** Pure. */
+export function standingOf(state: PipelineState, now: Date): Standing {
+  const { last_run: last, away, paused } = state;
+  const error = failureOf(last);
+  const still = standstillOf(state);
+  if (still !== null)
+    return {
+      ...{ tone: 'warning', heading: away === true ? 'Redis is away' : 'Paused', runId: null },
+      ...{ text: away === true ? still : (paused?.reason ?? 'No reason was given.') },
+      failedRunId: error?.runId ?? null,
+    };
+  const about = { runId: last?.run_id ?? null, failedRunId: null };
+  if (last === null)
+    return {
+      ...about,
+      tone: 'neutral',
+      heading: 'No run is retained',
+      text: 'There was none yet, or its record has expired.',
+    };
+  const since = `Accepted ${ageText(last.accepted_at, now)}.`;
+  if (last.finished_at === null)
+    return { ...about, tone: 'running', heading: 'A run is under way', text: since };
+  const { tone, label } = statusMark(last);
+  const outcome = label === 'cancelled' ? 'was cancelled' : label;
+  return { ...about, tone, heading: `The last run ${outcome}`, text: error?.message ?? since };
 }
 
 /** What a run failed with: of its own, or of the first destination that did. Pure. */

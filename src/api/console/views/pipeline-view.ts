@@ -1,12 +1,13 @@
 import type { RunRecord } from '../../../workers/run-record.ts';
 import type { PipelineState } from '../../runs/pipelines-route.ts';
 import { runBars, type RunBars } from '../plots/run-bars.ts';
-import { overviewView, type PipelineCard } from './overview-view.ts';
+import { overviewView, standingOf, type PipelineCard, type Standing } from './overview-view.ts';
 import { runGrid, type RunGrid } from './run-grid.ts';
 import { runLines, type RunLine } from './run-line-view.ts';
 import { actionMark, momentOf, type Mark, type Moment } from '../words.ts';
 
 export interface PipelineView extends PipelineCard {
+  standing: Standing;
   schedule: string | null;
   watch: boolean;
   hasSource: boolean;
@@ -37,6 +38,7 @@ export function pipelineView(state: PipelineState, runs: readonly RunRecord[], n
   const { schedule } = state;
   return {
     ...card,
+    standing: standingOf(state, now),
     schedule: schedule === null ? null : `${schedule.cron} (${schedule.timezone})`,
     watch: state.watch,
     hasSource: state.source.backend !== 'http_upload',

@@ -11,6 +11,7 @@ import {
   plural,
   sizeText,
   statusMark,
+  triesText,
   type Mark,
   type Moment,
 } from '../words.ts';
@@ -33,7 +34,7 @@ export interface RunView {
   error: ErrorView | null;
   destinations: DestinationRow[];
   warnings: RunWarning[];
-  deliveries: (FailedDelivery & { updated: Moment })[];
+  deliveries: (Omit<FailedDelivery, 'tries'> & { updated: Moment; tries: string })[];
   deliveriesOmitted: number;
 }
 
@@ -60,7 +61,7 @@ const stages = {
 };
 const triggers = {
   upload: 'an upload',
-  request: 'somebody who started it',
+  request: 'a request',
   schedule: 'the schedule',
   watch: 'a change of the source',
 };
@@ -90,7 +91,11 @@ export function runView(run: RunRecord, destinationIds: readonly string[], now: 
     error: run.error === null ? null : errorView(run.error),
     destinations: rowsOf(run, destinationIds),
     warnings: run.warnings,
-    deliveries: run.failed_deliveries.map((one) => ({ ...one, updated: momentOf(one.updated_at) })),
+    deliveries: run.failed_deliveries.map((one) => ({
+      ...one,
+      updated: momentOf(one.updated_at),
+      tries: triesText(one.tries),
+    })),
     deliveriesOmitted: run.failed_deliveries_omitted,
   };
 }

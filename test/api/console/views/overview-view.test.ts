@@ -1,0 +1,41 @@
+import t from 'tap';
+import { overviewView, standingOf } from '../../../../src/api/console/views/overview-view.ts';
+import type { PipelineState } from '../../../../src/api/runs/pipelines-route.ts';
+
+const state: PipelineState = {
+  ...{ pipeline_id: 'maps', source: { backend: 'http_upload' }, destinations: [], schedule: null },
+  ...{ watch: false, next_run: null, waiting: 0, paused: null, running: null },
+  ...{ last_run: null, last_success: null },
+};
+
+t.test('a pipeline whose Redis is away, or that is paused, is not told to be well', (t) => {
+  const standing = (more: Partial<PipelineState>): unknown => {
+    const [card] = overviewView([{ state: { ...state, ...more }, runs: [] }], new Date());
+    return [card?.state.label, card?.standstill];
+  };
+  const paused = { since: '2026-11-20T01:02:03Z', reason: null };
+  t.same(standing({}), ['no runs yet', null]);
+  t.match(standing({ away: true }), ['Redis is away', /does not answer/]);
+  t.match(standing({ away: true, paused }), ['Redis is away', /does not answer/]);
+  t.match(standing({ paused }), ['paused', /no run of it begins/]);
+  t.match(standing({ paused: { ...paused, reason: 'the disk' } }), ['paused', 'Paused: the disk']);
+  t.end();
+});
+
+t.test('what is most to be known of a pipeline leads to the run that it is about', (t) => {
+  const now = new Date('2026-11-20T01:04:03Z');
+  const accepted = { run_id: 'maps.1', accepted_at: '2026-11-20T01:02:03Z', error: null, destinations: [] };
+  const last = (more: object): PipelineState => ({ ...state, last_run: { ...accepted, ...more } as never });
+  const failure = { code: 'unmanaged_content', message: 'it is in the way' };
+  const failed = last({ status: 'failed', finished_at: '2026-11-20T01:03:03Z', error: failure });
+  t.match(standingOf(state, now), { tone: 'neutral', runId: null });
+  t.match(standingOf(last({ status: 'running', finished_at: null }), now), {
+    ...{ tone: 'running', heading: 'A run is under way', runId: 'maps.1', text: 'Accepted 2 min ago.' },
+  });
+  t.match(standingOf(failed, now), { tone: 'failure', runId: 'maps.1', text: 'it is in the way' });
+  const paused = { since: '2026-11-20T01:02:03Z', reason: 'the disk' };
+  t.match(standingOf({ ...failed, paused }, now), {
+    ...{ tone: 'warning', heading: 'Paused', runId: null, text: 'the disk', failedRunId: 'maps.1' },
+  });
+  t.end();
+});

@@ -1,0 +1,262 @@
+import { mkdirSync } from 'node:fs';
+import path from 'node:path';
+import type { Browser, Page, Request } from 'playwright-core';
+import t, { type Test } from 'tap';
+import { consoleRoutes } from '../../src/api/console/console.ts';
+import { startChromium } from '../services/chromium.ts';
+import { consoleTokens, logIn, startConsole, type ConsoleDaemon } from './console-daemon.ts';
+
+/*
+ * The console in a browser that runs no script: everything can be read, and every action is a form.
+ */
+
+let browser: Browser;
+let daemon: ConsoleDaemon;
+t.setTimeout(300_000);
+t.before(async () => {
+  browser = await startChromium();
+  daemon = await startConsole(t);
+  await daemon.publish({ 'index.html': 'first' }, { created: '2026-11-20T01:02:03Z' });
+});
+t.teardown(() => browser.close());
+
+/** Every page that it opens tells `seen` what its forms send. */
+async function open(
+  t: Test,
+  { token = consoleTokens.operator, seen = () => undefined }: OpenOptions = {},
+): Promise<Page> {
+  const context = await browser.newContext({ javaScriptEnabled: false });
+  t.teardown(() => context.close());
+  context.on('request', seen);
+  const page = await context.newPage();
+  await logIn(page, daemon.base, token);
+  return page;
+}
+
+interface OpenOptions {
+  token?: string;
+  seen?: (request: Request) => void;
+}
+
+const runOf = (page: Page): string => new URL(page.url()).pathname.split('/').at(-1) ?? '';
+const mainOf = (page: Page): Promise<string> => page.locator('main').innerText();
+
+t.test('without script every action that the console has is done by a form', async (t) => {
+  const done = new Set<string>();
+  const actions = consoleRoutes.filter(({ method }) => method === 'post');
+  const forms = actions.map(({ path }) => ({
+    path,
+    form: new RegExp(`^/${path.slice(1).replace(/\{\w+\}/g, '[^/]+')}$`),
+  }));
+  const seen = (request: Request): void => {
+    if (request.method() !== 'POST') return;
+    t.equal(request.resourceType(), 'document', 'no script asks');
+    for (const { path, form } of forms) if (form.test(new URL(request.url()).pathname)) done.add(path);
+  };
+  const page = await open(t, { seen });
+  const admin = await open(t, { seen, token: consoleTokens.admin });
+
+  // Runs of a source, and plans of them.
+  await page.goto(`${daemon.base}console/pipelines/library`);
+  await page.getByRole('button', { name: 'Start a run' }).click();
+  await page.waitForURL(/done=started/);
+  await daemon.follow(runOf(page));
+  await page.reload();
+  t.match(await mainOf(page), /succeeded[^]*published new/);
+  await page.getByRole('button', { name: 'Run again' }).click();
+  await page.waitForURL(/done=rerun/);
+  t.match(await daemon.follow(runOf(page)), { status: 'succeeded', rerun_of: /^library\./ });
+  await page.goto(`${daemon.base}console/pipelines/library/plan`);
+  await page.getByRole('button', { name: 'Make a plan' }).click();
+  t.match(await mainOf(page), /shelf/);
+  await page.getByRole('button', { name: 'Run it as planned' }).click();
+  await page.waitForURL(/done=started/);
+  t.match(await daemon.follow(runOf(page)), { status: 'succeeded' });
+
+  // An upload: only planned, taken, and held back to be cancelled.
+  const archive = await daemon.archive({ 'index.html': 'by a form' }, '2026-11-22T01:02:03Z');
+  const file = { name: 'bundle.tar', mimeType: 'application/x-tar', buffer: archive };
+  await page.goto(`${daemon.base}console/pipelines/maps/upload`);
+  await page.getByLabel('A bundle as tar or tar.gz').setInputFiles(file);
+  await page.getByRole('button', { name: 'Only plan it' }).click();
+  t.match(await mainOf(page), /What publishing it would do[^]*web/);
+  await page.getByLabel('A bundle as tar or tar.gz').setInputFiles(file);
+  await page.getByRole('button', { name: 'Upload', exact: true }).click();
+  await page.waitForURL(/done=uploaded/);
+  t.match(await daemon.follow(runOf(page)), { status: 'succeeded', error: null });
+  await admin.goto(`${daemon.base}console/pipelines/maps`);
+  await admin.getByLabel('Reason, shown to producers').fill('the disk is exchanged');
+  await admin.getByRole('button', { name: 'Pause the pipeline' }).click();
+  await admin.waitForURL(/done=paused/);
+  t.match(await mainOf(admin), /Paused\s+the disk is exchanged/);
+  const held = await daemon.accept({ 'index.html': 'held' }, { created: '2026-11-22T02:00:00Z' });
+  await page.goto(`${daemon.base}console/runs/${held}`);
+  await page.getByRole('button', { name: 'Cancel the run' }).click();
+  await page.waitForURL(/done=cancelled/);
+  t.match(await daemon.follow(held), { status: 'failed', error: { code: 'cancelled' } });
+  await admin.getByRole('button', { name: 'Resume the pipeline' }).click();
+  await admin.waitForURL(/done=resumed/);
+  t.match(
+    (await daemon.publish({ 'index.html': 'goes on' }, { created: '2026-11-22T03:00:00Z' })).status,
+    'succeeded',
+  );
+
+  // What is published: verified, and taken back and given again.
+  await page.goto(`${daemon.base}console/pipelines/maps/destinations/web`);
+  t.match(await mainOf(page), /index\.html/);
+  await page.getByRole('button', { name: 'Verify the bytes' }).click();
+  t.match(await mainOf(page), /clean/);
+  const releases = `${daemon.base}console/pipelines/maps/destinations/site/releases`;
+  await page.goto(releases);
+  const rows = page.locator('tbody tr');
+  const newest = (await rows.first().locator('th').innerText()).trim();
+  t.match(await rows.first().innerText(), /current/);
+  await page
+    .getByRole('button', { name: /^Roll back to/ })
+    .first()
+    .click();
+  await page.waitForURL(/done=rolled_back/);
+  t.match(await mainOf(page), /Rolled back: readers have this release now/);
+  await page.getByRole('button', { name: `Promote ${newest}` }).click();
+  await page.waitForURL(/done=promoted/);
+  t.match(await page.locator('tr', { hasText: newest }).innerText(), /current/);
+
+  // The daemon as a whole.
+  await daemon.start('blocked');
+  await admin.goto(`${daemon.base}console/admin`);
+  t.match(await mainOf(admin), /1 undelivered/);
+  mkdirSync(path.join(daemon.root, 'journal'));
+  await admin.getByRole('button', { name: 'Send again the events of journal' }).click();
+  await admin.waitForURL(/done=redelivered/);
+  t.match(await mainOf(admin), /0 undelivered/);
+  await admin.getByRole('button', { name: 'Read the configuration again' }).click();
+  await admin.waitForURL(/done=reloaded/);
+  t.match(await mainOf(admin), /The configuration of the file is in force/);
+
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.waitForURL(/done=logged_out/);
+  t.match(await mainOf(page), /You are logged out/);
+  t.same(
+    actions.map(({ path }) => path).filter((path) => !done.has(path)),
+    [],
+    'none was left out',
+  );
+});
+
+t.test('without script every page says what it says with script', async (t) => {
+  await daemon.start('blocked');
+  const page = await open(t, { token: consoleTokens.admin });
+  const withScript = await browser.newContext();
+  t.teardown(() => withScript.close());
+  const other = await withScript.newPage();
+  await logIn(other, daemon.base, consoleTokens.admin);
+  const { runs } = (await (
+    await fetch(`${daemon.base}v1/runs`, { headers: { authorization: `Bearer ${consoleTokens.operator}` } })
+  ).json()) as { runs: { run_id: string }[] };
+  const maps = 'console/pipelines/maps';
+  const paths = [
+    ...['console', 'console/runs', 'console/admin', maps, `${maps}/trends`],
+    ...[`${maps}/destinations/web`, `${maps}/destinations/site/releases`, 'docs', ''],
+    ...['console/pipelines/library', 'console/pipelines/secret', `console/runs/${runs[0]?.run_id}`],
+  ];
+  for (const path of paths) {
+    for (const one of [page, other]) t.equal((await one.goto(`${daemon.base}${path}`))?.status(), 200, path);
+    await other.waitForLoadState();
+    const [without, scripted] = await Promise.all([page, other].map(wordsOf));
+    t.ok((without?.length ?? 0) > 10, `${path} has text`);
+    t.same(scripted, without, path);
+  }
+});
+
+/** All that `main` holds, folded or not, but for how the connection is that only a script has. Ages pass. */
+async function wordsOf(page: Page): Promise<string[]> {
+  const text = await page.evaluate<string>(`(() => {
+    const main = document.querySelector('main').cloneNode(true);
+    main.querySelector('.live')?.remove();
+    return main.textContent;
+  })()`);
+  return text.replace(/just now|\d+ (s|min) ago/g, 'now').split(/\s+/);
+}
+
+t.test('what is refused is told on the page of the form', async (t) => {
+  const page = await open(t);
+  await daemon.start('library');
+  await page.goto(`${daemon.base}console/runs?pipeline=library`);
+  await page.locator('.runs tbody th a').first().click();
+  const answers: number[] = [];
+  page.on('response', (response) => {
+    if (response.request().method() === 'POST') answers.push(response.status());
+  });
+  // A form of a page that was open while the run ended.
+  const csrf = await page.locator('input[name=csrf]').first().inputValue();
+  const send = async (path: string, fields: Record<string, string>): Promise<string> => {
+    const response = await page.request.post(path, {
+      form: { csrf, ...fields },
+      headers: { accept: 'text/html' },
+    });
+    answers.push(response.status());
+    return response.text();
+  };
+  const cancelled = await send(`${page.url()}/cancel`, {});
+  t.match(cancelled, /Not done: [^<]*<[^]*<code>run_finished<\/code>[^]*Destinations/);
+  t.notMatch(cancelled, 'http-equiv="refresh"');
+  t.notMatch(cancelled, 'data-events', 'the address of a form is not followed');
+  const started = await send(`${daemon.base}console/pipelines/library/start`, { channel: 'nope' });
+  t.match(started, /Not done:[^]*channel_not_found[^]*Runs and destinations/);
+  const planned = await send(`${daemon.base}console/pipelines/library/plan`, { channel: 'nope' });
+  t.match(planned, /Not done:[^]*channel_not_found[^]*Make a plan/);
+  const site = `${daemon.base}console/pipelines/maps/destinations/site/releases`;
+  const activated = await send(`${site}/r-none/activate`, { verb: 'promote', path: '.' });
+  t.match(activated, /Not done:[^]*release_not_found[^]*Releases/);
+  t.strictSame(answers, [409, 404, 404, 404]);
+  const forged = await page.request.post(`${page.url()}/cancel`, {
+    form: { csrf: 'x' },
+    headers: { accept: 'text/html' },
+  });
+  t.match(await forged.text(), 'form_expired');
+  t.notMatch(await forged.text(), 'Not done', 'what is not of this session has no page');
+});
+
+t.test('a channel can be chosen where there is one', async (t) => {
+  const page = await open(t);
+  await page.goto(`${daemon.base}console/pipelines/library`);
+  await page.getByLabel('For').selectOption('channel preview');
+  await page.getByRole('button', { name: 'Start a run' }).click();
+  await page.waitForURL(/done=started/);
+  const id = new URL(page.url()).pathname.split('/').at(-1) ?? '';
+  t.match(await daemon.follow(id), { channel: 'preview', status: 'succeeded' });
+  await page.goto(`${daemon.base}console/pipelines/library/plan`);
+  await page.getByLabel('For').selectOption('channel preview');
+  await page.getByRole('button', { name: 'Make a plan' }).click();
+  t.match(await page.locator('main').innerText(), /draft/);
+  t.notMatch(await page.locator('main').innerText(), /shelf/);
+  await page.getByRole('button', { name: 'Run it as planned' }).click();
+  await page.waitForURL(/done=started/);
+  const planned = new URL(page.url()).pathname.split('/').at(-1) ?? '';
+  t.match(await daemon.follow(planned), { channel: 'preview' });
+  await page.goto(`${daemon.base}console/pipelines/maps/upload`);
+  const buffer = await daemon.archive({ 'index.html': 'for a preview' }, '2026-11-22T04:00:00Z');
+  const file = { name: 'bundle.tar', mimeType: 'application/x-tar', buffer };
+  await page.getByLabel('A bundle as tar or tar.gz').setInputFiles(file);
+  await page.getByRole('button', { name: 'Upload to channel preview' }).click();
+  await page.waitForURL(/done=uploaded/);
+  const uploaded = new URL(page.url()).pathname.split('/').at(-1) ?? '';
+  t.match(await daemon.follow(uploaded), { channel: 'preview', status: 'succeeded' });
+});
+
+t.test('without script a page is loaded again while its run is not over', async (t) => {
+  const page = await open(t);
+  const held = await daemon.held(async () =>
+    daemon.accept({ 'index.html': 'reloaded' }, { created: '2026-11-22T05:00:00Z' }),
+  );
+  for (const path of [`runs/${held.runId}`, 'pipelines/maps', '']) {
+    await page.goto(`${daemon.base}console/${path}`.replace(/\/$/, ''));
+    t.equal(await page.locator('meta[http-equiv=refresh]').count(), 1, path);
+  }
+  await page.goto(`${daemon.base}console/runs/${held.runId}`);
+  await held.letGo();
+  await daemon.follow(held.runId);
+  // Nobody does anything.
+  await page.locator('#head').getByText('succeeded').waitFor({ timeout: 20_000 });
+  t.equal(await page.locator('meta[http-equiv=refresh]').count(), 0, 'and then no more');
+});

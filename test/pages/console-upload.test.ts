@@ -1,0 +1,174 @@
+import { mkdirSync, mkdtempSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { gzipSync } from 'node:zlib';
+import type { Browser, Page } from 'playwright-core';
+import t, { type Test } from 'tap';
+import { startChromium } from '../services/chromium.ts';
+import { logIn, startConsole, type ConsoleDaemon } from './console-daemon.ts';
+
+let browser: Browser;
+let daemon: ConsoleDaemon;
+t.setTimeout(300_000);
+t.before(async () => {
+  browser = await startChromium();
+  daemon = await startConsole(t);
+});
+t.teardown(() => browser.close());
+
+type Files = Readonly<Record<string, string | Buffer>>;
+
+async function openUpload(t: Test): Promise<Page> {
+  const context = await browser.newContext();
+  t.teardown(() => context.close());
+  const page = await context.newPage();
+  await logIn(page, daemon.base);
+  await page.goto(`${daemon.base}console/pipelines/maps/upload`);
+  return page;
+}
+
+/** A directory of the machine that the browser runs on. */
+function directoryOf(files: Files): string {
+  const directory = mkdtempSync(path.join(daemon.root, 'dropped-'));
+  for (const [file, bytes] of Object.entries(files)) {
+    mkdirSync(path.dirname(path.join(directory, file)), { recursive: true });
+    writeFileSync(path.join(directory, file), bytes);
+  }
+  return directory;
+}
+
+/** Drags what is on disk over the page and lets go, as the system tells the browser of it. */
+async function drop(page: Page, ...files: string[]): Promise<void> {
+  const box = await page.locator('#drop').boundingBox();
+  if (box === null) throw new TypeError('there is nowhere to drop anything');
+  const at = { x: box.x + box.width / 2, y: box.y + box.height / 2 };
+  const session = await page.context().newCDPSession(page);
+  const data = { items: [], files, dragOperationsMask: 1 };
+  for (const type of ['dragEnter', 'dragOver', 'drop'] as const)
+    await session.send('Input.dispatchDragEvent', { type, ...at, data });
+}
+
+/** Waits for the run that the page leads to, and for its end. */
+async function published(page: Page): Promise<void> {
+  await page.waitForURL(/done=uploaded/);
+  await page.locator('#head').getByText('succeeded').waitFor();
+}
+
+/** What readers find below a path of the destination, by path. */
+function publishedAt(place: string): Map<string, Buffer> {
+  const root = path.join(daemon.root, 'public', place);
+  const found = readdirSync(root, { recursive: true, withFileTypes: true }).filter((one) => one.isFile());
+  return new Map(
+    found.map((one) => {
+      const file = path.join(one.parentPath, one.name);
+      return [path.relative(root, file), readFileSync(file)];
+    }),
+  );
+}
+
+/** Every byte there is, and names that are not of ASCII alone; more than a browser lists at once. */
+function oddFiles(): Files {
+  const bytes = Buffer.from(Array.from({ length: 70_000 }, (_, index) => (index * 7 + (index >> 8)) % 256));
+  const many = Array.from({ length: 130 }, (_, index) => [`many/file-${index}.txt`, `number ${index}\n`]);
+  return {
+    'pictures/deep/er/bytes.bin': bytes,
+    'empty.txt': '',
+    'notes/grüße an alle.txt': 'Grüße, 世界, \u202e and \r\n ends of lines',
+    ...(Object.fromEntries(many) as Files),
+  };
+}
+
+t.test('a directory that is dropped ends published, with the bytes that it has', async (t) => {
+  const files = oddFiles();
+  const manifest = {
+    ...{ schema_version: 1, name: 'dropped', created: '2026-11-23T01:02:03Z' },
+    files: Object.keys(files),
+  };
+  const page = await openUpload(t);
+  await drop(page, directoryOf({ ...files, 'manifest.json': JSON.stringify(manifest) }));
+  await published(page);
+  const found = publishedAt('web/dropped');
+  for (const [file, bytes] of Object.entries(files))
+    t.ok(found.get(file)?.equals(Buffer.from(bytes)), `${file} has its bytes`);
+  t.equal(Object.keys(files).length, 133);
+});
+
+t.test('a directory without a manifest gets one, and is published as it is', async (t) => {
+  const files = { 'index.html': 'alone', 'below/picture.bin': Buffer.from([0, 255, 10, 13]) };
+  const page = await openUpload(t);
+  await drop(page, directoryOf(files));
+  await published(page);
+  // It has no name: the root is where it goes.
+  const found = publishedAt('site');
+  for (const [file, bytes] of Object.entries(files))
+    t.ok(
+      [...found].some(([at, held]) => at.endsWith(file) && held.equals(Buffer.from(bytes))),
+      `${file} has its bytes`,
+    );
+});
+
+t.test('an archive that is dropped is sent as it is', async (t) => {
+  const files = { 'a.txt': 'of an archive\n'.repeat(999) };
+  const directory = directoryOf({
+    'bundle.tar.gz': gzipSync(await daemon.archive(files, new Date().toISOString())),
+  });
+  const page = await openUpload(t);
+  await drop(page, path.join(directory, 'bundle.tar.gz'));
+  await published(page);
+  t.equal(publishedAt('web/session-1').get('a.txt')?.toString(), files['a.txt']);
+});
+
+t.test('a channel that was chosen is that of what is dropped', async (t) => {
+  const page = await openUpload(t);
+  await page.getByLabel('For').selectOption('channel preview');
+  t.notOk(await page.getByRole('button', { name: 'Upload to channel preview' }).isVisible());
+  await drop(page, directoryOf({ 'index.html': 'dropped for a preview' }));
+  await page.waitForURL(/done=uploaded/);
+  const id = new URL(page.url()).pathname.split('/').at(-1) ?? '';
+  t.match(await daemon.follow(id), { channel: 'preview', status: 'succeeded' });
+});
+
+t.test('three mistakes of a bundle are shown, each at its place in the manifest', async (t) => {
+  const manifest = JSON.stringify(
+    {
+      ...{ schema_version: 1, name: 'mistaken', created: '2026-11-23T01:02:03Z' },
+      files: [
+        'fine.txt',
+        { path: 'a.txt', size: 5 },
+        { path: 'missing.txt' },
+        { path: 'b.txt', digest: `sha256:${'0'.repeat(64)}` },
+      ],
+    },
+    null,
+    2,
+  );
+  const files = { 'fine.txt': 'fine', 'a.txt': 'wrong size', 'b.txt': 'b', 'manifest.json': manifest };
+  const page = await openUpload(t);
+  await drop(page, directoryOf(files));
+  const wrong = page.locator('.manifest .wrong');
+  await wrong.first().waitFor();
+  const lines = manifest.split('\n');
+  const shown = await page.evaluate<{ number: number; text: string; says: string[] }[]>(`
+    [...document.querySelectorAll('.manifest .wrong')].map((one) => ({
+      number: Number(one.querySelector('.number').textContent),
+      text: one.childNodes[1].textContent,
+      says: [...one.querySelectorAll('.says')].map(({ textContent }) => textContent),
+    }))`);
+  t.comment(JSON.stringify(shown));
+  t.equal(shown.length, 3, 'three lines');
+  for (const [name, what] of [
+    ['a.txt', /size|bytes/],
+    ['missing.txt', /not in|missing|is not/],
+    ['b.txt', /digest/],
+  ] as const) {
+    const at = lines.findIndex((line) => line.includes(`"${name}"`));
+    const line = shown.find(({ number }) => number === at + 1);
+    t.equal(line?.text, lines[at], `${name}: the line of the manifest`);
+    t.equal(line?.says.length, 1, `${name}: one mistake`);
+    t.match(line?.says[0], what, `${name}: which`);
+  }
+  t.equal(await page.locator('#upload-findings .findings li').count(), 3);
+  t.same(
+    [...publishedAt('web').keys()].filter((file) => file.startsWith('mistaken')),
+    [],
+  );
+});
