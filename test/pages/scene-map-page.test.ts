@@ -168,3 +168,22 @@ t.test('a page of 2,000 scenes is whole, and a filter still answers', async (t) 
     'folded filters say that they hide something',
   );
 });
+
+t.test('of 2,000 scenes only those near the window are laid out, wherever it is', async (t) => {
+  const page = await open(renderSceneMapPage(soundMap(2_000)), { viewport: { width: 1280, height: 900 } });
+  const laidOut = (): Promise<string[]> =>
+    page.evaluate<string[]>(`[...document.querySelectorAll('.scene')]
+      .filter((scene) => scene.checkVisibility({ contentVisibilityAuto: true }))
+      .map(({ id }) => id)`);
+  const frame = (): Promise<void> =>
+    page.evaluate('new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))');
+  await frame();
+  const atTop = await laidOut();
+  t.ok(atTop.length > 0 && atTop.length < 200, `${atTop.length} at the top`);
+  await page.evaluate('document.querySelector("#scene-1000").scrollIntoView()');
+  await frame();
+  const inTheMiddle = await laidOut();
+  t.ok(inTheMiddle.includes('scene-1000'));
+  t.ok(inTheMiddle.length < 200, `${inTheMiddle.length} in the middle`);
+  t.notOk(inTheMiddle.includes('scene-1'), 'what was left is laid out no more');
+});

@@ -1,7 +1,7 @@
 import { scaleLinear, scaleUtc, type ScaleTime } from 'd3-scale';
 import { area, line } from 'd3-shape';
 import type { RunRecord } from '../../../workers/run-record.ts';
-import { durationText, momentOf, plural, sizeText } from '../words.ts';
+import { durationText, plural, sizeText } from '../words.ts';
 
 /** A plot over time, in units of its view box. */
 export interface Plot {
@@ -126,12 +126,14 @@ function ticksOf(x: ScaleTime<number, number>, spanMs: number): Plot['ticks'] {
   return told.filter((_, index) => index % step === 0);
 }
 
+const dayText = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' });
+
 /** As exact as the span of the plot makes sense of, in UTC. */
 function tickText(at: Date, spanMs: number): string {
   const iso = at.toISOString();
   if (spanMs < 2 * 60_000) return iso.slice(11, 19);
   if (spanMs < 36 * 3_600_000) return iso.slice(11, 16);
-  return momentOf(iso).text.slice(0, -'2026, 01:02:03 UTC'.length - 1);
+  return dayText.format(at);
 }
 
 function condensed(points: readonly Point[], together: (values: readonly number[]) => number): Point[] {
