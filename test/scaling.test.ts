@@ -3,6 +3,7 @@ import type { Costs } from '../bench/scaling/costs.ts';
 import { Places, Processors, Simulation, Thread, type Process } from '../bench/scaling/engine.ts';
 import { simulate } from '../bench/scaling/model.ts';
 import { loads, needsOf } from '../bench/scaling/plan.ts';
+import { needsTable } from '../bench/scaling/tables.ts';
 import type { Usage } from '../bench/scaling/usage.ts';
 import { generator } from './support/sampling.ts';
 
@@ -133,6 +134,10 @@ t.test('the plan counts what a load takes', async (t) => {
   const more = needsOf({ name: 'any', runsPerSecond: 1000, dashboards: 0 }, looking);
   t.equal(more.shards, 3);
   t.ok(Math.abs(more.lookingShare - 0.6 / 1.6) < 0.01, 'four workers look at 15 pipelines for 10 ms');
+  const asking = { ...costs, idle: { ...costs.idle, process: { ...nothing, redisMs: 200 } } };
+  const tooMany = needsOf({ name: 'any', runsPerSecond: 1000, dashboards: 0 }, asking);
+  t.match(tooMany, { shards: Infinity, lookingShare: 1 }, 'four workers ask each Redis for 800 ms');
+  t.match(needsTable(asking), /\| Redis \|.* no number \|/);
   let before = 0;
   for (const load of loads.slice(0, 4)) {
     const { hosts } = needsOf(load, costs);

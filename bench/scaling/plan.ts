@@ -11,6 +11,7 @@ export interface Load {
 export interface Needs {
   apis: number;
   workers: number;
+  /** Infinite: none is enough. */
   shards: number;
   /** Those with runs one after another, so that none waits for long. */
   pipelines: number;
@@ -110,9 +111,9 @@ function queueFor(runsPerSecond: number, costs: Costs): QueueNeeds {
   const pipelinesMs = workers * pipelines * idle.pipeline.redisMs;
   const hearingMs = runsPerSecond * (workers - 1) * otherWorker.redisMs;
   const ownMs = runsPerSecond * (upload.redisMs + run.redisMs);
-  // Each worker asks each Redis, which takes its time from the others: one more for that may be needed.
+  // Each worker asks each Redis: with too many of them, no number of Redis is enough.
   const shardMs = workers * idle.process.redisMs;
-  const room = Math.max(1, 1000 * busy - shardMs);
+  const room = Math.max(0, 1000 * busy - shardMs);
   const shards = Math.max(1, Math.ceil((ownMs + hearingMs + pipelinesMs) / room));
   const lookingRedisMs = hearingMs + pipelinesMs + shards * shardMs;
   const lookingMs =
@@ -120,7 +121,7 @@ function queueFor(runsPerSecond: number, costs: Costs): QueueNeeds {
     shards * idle.process.mainMs +
     pipelines * idle.pipeline.mainMs;
   return {
-    ...{ workers, shards, lookingMs, lookingShare: lookingRedisMs / (ownMs + lookingRedisMs) },
+    ...{ workers, shards, lookingMs, lookingShare: 1 - ownMs / (ownMs + lookingRedisMs) },
     // A main thread has no more than one core for it.
     workersMs: runsMs + workers * Math.min(1000, lookingMs),
   };

@@ -95,5 +95,5 @@ function kib(bytes: number): string {
 }
 
 function count(value: number): string {
-  return Math.ceil(value).toLocaleString('en');
+  return Number.isFinite(value) ? Math.ceil(value).toLocaleString('en') : 'no number';
 }
