@@ -19,7 +19,7 @@ export function writeBundle(
   directory: string,
   count: number,
   size: number,
-  fill: (chunk: Buffer, index: number) => unknown = randomFillSync,
+  fill: (chunk: Buffer, index: number) => unknown = (chunk) => randomFillSync(chunk),
 ): void {
   mkdirSync(directory, { recursive: true });
   const chunk = Buffer.allocUnsafe(Math.min(size, 1 << 20));
