@@ -10,12 +10,10 @@ import { mkdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { writeBundle } from './bundle-files.ts';
-import { startDaemon, token, type Daemon } from './daemon.ts';
+import { profiling, startDaemon, token, type Daemon } from './daemon.ts';
 import { compare, goal, print } from './measure.ts';
 
 const mib = Number(process.env['BENCH_MIB'] ?? 1024);
-const profile = process.env['BENCH_PROFILE'];
-const nodeArguments = profile === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${path.resolve(profile)}`];
 
 /** True where every aim was reached. */
 export async function accept(): Promise<boolean> {
@@ -31,7 +29,11 @@ export async function accept(): Promise<boolean> {
 async function large(root: string): Promise<boolean> {
   const archive = path.join(root, 'bundle.tar.gz');
   makeArchive(root, archive);
-  const daemon = await startDaemon({ root: path.join(root, 'daemon'), pipelines: 8, nodeArguments });
+  const daemon = await startDaemon({
+    root: path.join(root, 'daemon'),
+    pipelines: 8,
+    nodeArguments: profiling,
+  });
   try {
     const out = path.join(root, 'out');
     const shell = `gzip -dc ${archive} | tar -x -C ${out} && find ${out} -type f -print0 | xargs -0 sha256sum`;

@@ -13,7 +13,7 @@ import path from 'node:path';
 
 /**
  * Writes a bundle of `count` files of `size` bytes, spread over fifty directories, with a manifest that
- * declares their digests. What `fill` leaves of a chunk of the file with that index is random by default.
+ * declares their digests. `fill` fills each chunk of the file with that index: by default it is random.
  */
 export function writeBundle(
   directory: string,

@@ -6,6 +6,11 @@ import { createInterface } from 'node:readline';
 
 export const token = 'the-token-of-the-benchmarks';
 
+const profile = process.env['BENCH_PROFILE'];
+/** Arguments for node: BENCH_PROFILE names a directory for a CPU profile of the daemon. */
+export const profiling: readonly string[] =
+  profile === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${path.resolve(profile)}`];
+
 /** One process that answers. */
 export interface ApiProcess {
   url: string;

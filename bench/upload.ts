@@ -18,13 +18,11 @@ import { bundleTar, inChunks } from '../test/fixtures/tar.ts';
 import { acceptance } from './acceptance.ts';
 import { finished, inParallel, send, type Run } from './client.ts';
 import { startRedis } from '../test/services/redis.ts';
-import { startDaemon, type SharedQueue } from './daemon.ts';
+import { profiling, startDaemon, type SharedQueue } from './daemon.ts';
 import { goal } from './measure.ts';
 import { threadTimes, type ThreadTimes } from './scaling/usage.ts';
 
 const uploads = Number(process.env['BENCH_UPLOADS'] ?? 6000);
-const profile = process.env['BENCH_PROFILE'];
-const nodeArguments = profile === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${path.resolve(profile)}`];
 
 /** True where every aim was reached. */
 export async function upload(): Promise<boolean> {
@@ -70,7 +68,7 @@ async function tiny(root: string, name: string, aim: number, queue: Queue = {}):
   await new Promise((resolve) => setTimeout(resolve, 65_000));
   const { concurrency = 4, ...driver } = queue;
   const http = `queue_size: 100000, max_concurrency: ${concurrency}`;
-  const daemon = await startDaemon({ root, pipelines, http, nodeArguments, ...driver });
+  const daemon = await startDaemon({ root, pipelines, http, nodeArguments: profiling, ...driver });
   try {
     const archives = Array.from({ length: uploads }, (_, index) =>
       bundleTar(
