@@ -108,14 +108,15 @@ async function ofQueue(root: string) {
 
 /**
  * What a worker with a free place does for the run of another: it hears of a pipeline, and asks whether there
- * is a job. That is once when the run is accepted and once when it has ended. The same message comes here
- * with no run, so that nothing else is measured; Redis counts the sending, too.
+ * is a job. That is once, when the run is accepted (and again when the one before it in its pipeline has
+ * ended, if it had to wait). The same message comes here with no run, so that nothing else is measured;
+ * Redis counts the sending, too.
  */
 async function hearingOfRuns(cluster: Cluster, workers: readonly number[], idle: Usage): Promise<Usage> {
   const redis = new Redis(cluster.redis[0]!.url);
   try {
     const tell = async (runs: number): Promise<void> => {
-      for (let index = 0; index < 2 * runs; index += 1) {
+      for (let index = 0; index < runs; index += 1) {
         await redis.publish('waybill:wake', `p${index % cluster.pipelines}`);
         // What comes while it looks already is one look with that before.
         await pause(0.002);

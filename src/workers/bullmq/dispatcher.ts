@@ -79,11 +79,11 @@ const longestRetryMs = 2_000;
 /**
  * Takes jobs while this process has a free slot, and runs them.
  *
- * `candidates` are the pipelines that may have a job: one is added by a message of the host that added or
- * ended a job of it, and every second all in which one waits, in case a message was lost. Asking for a job is
- * one call, which returns a locked job or nothing (none waits, or another host runs one of this pipeline).
- * Pipelines that are paused are not asked for; whether one is when a run begins is decided where the run is
- * taken.
+ * `candidates` are the pipelines that may have a job: one is added by a message of the host that added a
+ * job of it, or ended one while another waited, and every second all in which one waits, in case a message
+ * was lost. Asking for a job is one call, which returns a locked job or nothing (none waits, or another
+ * host runs one of this pipeline). Pipelines that are paused are not asked for; whether one is when a run
+ * begins is decided where the run is taken.
  *
  * A heartbeat keeps the lock on a job that was taken. While Redis is away the run goes on: its lock may
  * expire, but nobody can take the job either, and when Redis is back the job is locked again before any host
@@ -164,10 +164,21 @@ export function dispatcher(options: DispatcherOptions): Dispatcher {
         heartbeat.cancel();
         running.delete(pipelineId);
         slots.release();
-        options.wake(pipelineId);
-        consider(pipelineId);
+        return lookForNext(pipelineId);
       });
     running.set(pipelineId, { runId, abort, done, beat });
+  }
+
+  /**
+   * After a run, for the next one of its pipeline. Where none waits, nobody needs to hear of it: whoever adds
+   * one later tells by itself. It is asked after the job has ended, so that none is overlooked that came
+   * while it was active.
+   */
+  async function lookForNext(pipelineId: string): Promise<void> {
+    // If Redis cannot say, everybody looks.
+    if (!(await pipelines.isWaiting(pipelineId).catch(() => true))) return;
+    options.wake(pipelineId);
+    consider(pipelineId);
   }
 
   /** Runs a locked job to its end, whatever Redis does in between. */

@@ -25,6 +25,8 @@ export interface PipelineQueues {
   handOver(pipelineId: string): Promise<void>;
   /** The pipelines in which a job waits, in one question for all. */
   waiting(): Promise<string[]>;
+  /** Whether a job waits in the pipeline, whether or not another is active. */
+  isWaiting(pipelineId: string): Promise<boolean>;
   /** Locks the pipeline's next job and resolves with it; undefined if none waits or one is active. */
   next(pipelineId: string, token: string): Promise<Job<Ticket> | undefined>;
   /** Puts jobs whose worker has died back at the head of their queues. */
@@ -135,6 +137,8 @@ export async function pipelineQueues(options: PipelineQueuesOptions): Promise<Pi
       // An error in place of a length: asking for the job itself will tell.
       return ids.filter((_, index) => lengths?.[index]?.[1] !== 0);
     },
+    isWaiting: async (pipelineId) =>
+      (await link.ask(() => link.redis.llen(`${prefix}:${pipelineId}:wait`))) > 0,
     next: (pipelineId, token) =>
       link.ask(async () => workers.get(pipelineId)?.getNextJob(token, { block: false })),
     rescue: async () => {

@@ -472,3 +472,38 @@ t.test('a worker that was not told of a run finds it within a second or two', as
   await api.untilFinished('maps.1', AbortSignal.timeout(20_000));
   t.match(await api.find('maps.1'), { status: 'succeeded' });
 });
+
+t.test('the hosts hear that a run ended only where another waits in its pipeline', async (t) => {
+  const [api, worker] = [await openHost('heard'), await openHost('heard')];
+  const listener = new Redis(redis.url);
+  t.teardown(async () => {
+    listener.disconnect();
+    await Promise.all([api.close(0), worker.close(0)]);
+  });
+  const heard: string[] = [];
+  listener.on('pmessage', (_pattern: string, _channel: string, pipelineId: string) => heard.push(pipelineId));
+  await listener.psubscribe('*heard*:wake');
+  let release: () => void = () => undefined;
+  const released = new Promise<void>((resolve) => (release = resolve));
+  const begun: string[] = [];
+  await worker.start(async ({ runId }) => {
+    begun.push(runId);
+    if (runId === 'maps.1') await released;
+    return runResult('ok');
+  });
+  await submit(api, 'maps.1');
+  await until(
+    () => begun,
+    (seen) => seen.includes('maps.1'),
+  );
+  await submit(api, 'maps.2');
+  await submit(api, 'docs.1');
+  await api.untilFinished('docs.1', never);
+  t.same([...heard].sort(), ['docs', 'maps', 'maps'], 'each is told of when it is added');
+  heard.length = 0;
+  release();
+  await api.untilFinished('maps.2', never);
+  await systemClock.sleep(200); // For a message that should not come.
+  t.same(heard, ['maps'], 'one ended while another waited');
+  t.same(begun, ['maps.1', 'docs.1', 'maps.2']);
+});
