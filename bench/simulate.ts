@@ -10,11 +10,13 @@ import { goal } from './measure.ts';
 import { compareAll } from './scaling/compare.ts';
 import { measureCosts } from './scaling/costs.ts';
 import { comparisonTable, costTable, needsTable } from './scaling/tables.ts';
+import { requireWrk } from './weather-load.ts';
 
 const mostOff = 0.15;
 
 /** Whether the simulation is within 15 % of what happened. */
 export async function simulation(): Promise<boolean> {
+  requireWrk();
   const root = mkdtempSync(path.join(process.env['WAYBILL_BENCH_DIRECTORY'] ?? tmpdir(), 'waybill-bench-'));
   try {
     const costs = await measureCosts(root);

@@ -1,5 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import { MissingService, pathOf } from '../test/services/debian.ts';
 
 export interface Measured {
   perSecond: number;
@@ -21,6 +22,14 @@ export interface Load {
   databasePids?: readonly number[];
   /** A Lua script that chooses the requests; null: `url` alone. */
   script?: string | null;
+}
+
+/** Throws `MissingService`. No test uses wrk, so that it is none of their needs. */
+export function requireWrk(): void {
+  if (pathOf('wrk') === undefined)
+    throw new MissingService(
+      'missing wrk, which asks the servers; run `apt-get install --no-install-recommends wrk` as root',
+    );
 }
 
 /** Asks a server as fast as it answers, by wrk. Throws where any answer is an error. */

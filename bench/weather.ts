@@ -17,12 +17,11 @@ import { createTables } from '../src/core/weather/feed/tables/create-tables.ts';
 import { lookUp } from '../src/core/weather/feed/tables/load.ts';
 import { openServer } from '../src/core/weather/feed/tables/open-server.ts';
 import type { Target } from '../src/core/weather/feed/tables/target.ts';
-import { MissingService, pathOf } from '../test/services/debian.ts';
 import { startPostgres } from '../test/services/postgres.ts';
 import { goal } from './measure.ts';
 import { fillAlerts, fillObservations, fillStations, stations } from './weather-data.ts';
 import { besideALock } from './weather-lock.ts';
-import { load, medianOf, tell, type Measured } from './weather-load.ts';
+import { load, medianOf, requireWrk, tell, type Measured } from './weather-load.ts';
 import { openServers, type Served, type Servers } from './weather-servers.ts';
 
 const seconds = Number(process.env['BENCH_SECONDS'] ?? 5);
@@ -36,11 +35,7 @@ const anyStation = `request = function() return wrk.format('GET', string.format(
 
 /** True where every aim was reached. */
 export async function weather(): Promise<boolean> {
-  // No test uses it, so that it is none of their needs.
-  if (pathOf('wrk') === undefined)
-    throw new MissingService(
-      'missing wrk, which asks the servers; run `apt-get install --no-install-recommends wrk` as root',
-    );
+  requireWrk();
   const server = await startPostgres();
   const directory = mkdtempSync(path.join(tmpdir(), 'waybill-bench-'));
   const url = server.url('weather_reader');
