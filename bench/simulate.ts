@@ -21,7 +21,7 @@ export async function simulation(): Promise<boolean> {
   try {
     const costs = await measureCosts(root);
     console.log(
-      `\nwhat each costs\n\n${costTable(costs)}\n\na stream that is open: ${costs.subscriberKiB.toFixed(0)} KiB`,
+      `\nwhat each costs\n\n${costTable(costs)}\n\na stream that is open: ${costs.subscriberKiB.toFixed(0)} KiB; of the kernel, for an upload and its run: ${costs.kernelMs.toFixed(1)} ms; between two runs in one place: ${costs.turnaroundMs.toFixed(1)} ms`,
     );
     console.log(`\nwhat a load takes\n\n${needsTable(costs)}`);
     const compared = await compareAll(root, costs);

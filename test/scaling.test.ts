@@ -90,6 +90,8 @@ const nothing: Usage = { mainMs: 0, otherMs: 0, redisMs: 0, redisCommands: 0, re
 const costs: Costs = {
   upload: { ...nothing, mainMs: 2 },
   run: { ...nothing, mainMs: 1, otherMs: 7, redisMs: 1 },
+  kernelMs: 0,
+  turnaroundMs: 0,
   otherWorker: nothing,
   poll: nothing,
   event: { ...nothing, mainMs: 0.05 },
@@ -119,6 +121,9 @@ t.test('what is the limit of an installation is that of the simulation', async (
   t.equal(rate({ cores: 1 }), 90, 'one core: 11 ms each');
   t.equal(rate({ pipelines: 1, processes: 4 }), 110, 'one pipeline: 9 ms each, one after another');
   t.ok([90, 100, 110].includes(rate({ concurrency: 1 })), 'one run at once, beside uploads');
+  const waits = { ...costs, turnaroundMs: 11 };
+  t.equal(rate({ pipelines: 1, processes: 4 }, waits), 50, 'and 11 ms until the next begins');
+  t.equal(rate({ cores: 1 }, { kernelMs: 9 }), 50, 'one core, with 9 ms of the kernel');
   const redis = { run: { ...nothing, redisMs: 10 } };
   t.equal(rate({}, redis), 100, 'one Redis');
   t.equal(rate({ shards: 2 }, redis), 200, 'two');

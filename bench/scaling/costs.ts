@@ -4,16 +4,33 @@ import path from 'node:path';
 import { Redis } from 'ioredis';
 import { inParallel } from '../client.ts';
 import { token } from '../daemon.ts';
-import { smallBundle, startCluster, timesOf, untilDepth, uploadAll, type Cluster } from './cluster.ts';
+import { busyCosts } from './busy-costs.ts';
+import {
+  smallBundle,
+  startCluster,
+  timesOf,
+  untilDepth,
+  uploadAll,
+  type Cluster,
+  type Times,
+  type Upload,
+} from './cluster.ts';
 import { requestsToS3, weatherReads, type WeatherRead } from './other-costs.ts';
-import { residentKiB, usageOf, usedFor, without, type Usage } from './usage.ts';
+import { residentKiB, residueOf, usageOf, usedFor, without, type Usage } from './usage.ts';
 
-/** All times in milliseconds. */
+/**
+ * All times in milliseconds. Those of processors for an upload and a run are what they cost while all
+ * processors are busy (`busy-costs.ts`); all else is measured with one thing going on at a time.
+ */
 export interface Costs {
   /** One of two small files, until its 202, in the API. */
   upload: Usage;
   /** Its publication to a local directory, in the worker. */
   run: Usage;
+  /** Of the kernel for both, for which no process is charged. */
+  kernelMs: number;
+  /** From the end of a run until the next one begins in its place. */
+  turnaroundMs: number;
   /** What each further worker does for a run of another. */
   otherWorker: Usage;
   /** `GET /v1/runs/{run_id}`. */
@@ -36,18 +53,33 @@ export interface Costs {
   unhurried: { acceptedMs: number[]; ranMs: number[] };
 }
 
+/** What the first part of the measurements finds, with one thing going on at a time. */
+type Alone = Omit<Costs, 'kernelMs' | 'weather' | 's3Requests' | 'bytes' | 'idle'> & {
+  /** Of a worker with few pipelines, in a second. */
+  idle: Usage;
+  bytes: Omit<Costs['bytes'], 'weather'>;
+};
+
 const uploads = Number(process.env['BENCH_UPLOADS'] ?? 2000);
 const polls = 4000;
 const few = 20;
 const many = 220;
 const clients = 32;
+/** Runs at once in a worker. */
+const concurrency = 2;
 
 export async function measureCosts(root: string): Promise<Costs> {
   const { idle, ...queue } = await ofQueue(path.join(root, 'few'));
+  const { otherWorker } = queue;
+  const size = { uploads, clients, pipelines: few };
+  const busy = await busyCosts(path.join(root, 'busy'), size, { idle, otherWorker });
   const pipeline = usedFor(idle, await idleWith(path.join(root, 'many'), many), many - few);
   const weather = await weatherReads(path.join(root, 'weather'));
   return {
     ...queue,
+    upload: { ...queue.upload, ...busy.upload },
+    run: { ...queue.run, ...busy.run },
+    kernelMs: busy.kernelMs,
     bytes: { ...queue.bytes, weather: weather.bytes },
     idle: { process: without(idle, pipeline, few), pipeline },
     weather,
@@ -55,10 +87,10 @@ export async function measureCosts(root: string): Promise<Costs> {
   };
 }
 
-async function ofQueue(root: string) {
+async function ofQueue(root: string): Promise<Alone> {
   const cluster = await startCluster({
     ...{ root, pipelines: few, shards: 1, apis: 1 },
-    ...{ workers: 0, concurrency: 2 },
+    ...{ workers: 0, concurrency },
   });
   try {
     const { apiPids: apis, redis } = cluster;
@@ -70,13 +102,19 @@ async function ofQueue(root: string) {
     // Code is compiled before it counts.
     await uploadAll(cluster, uploads / 2, clients);
     const before = process.cpuUsage();
-    const upload = await used(apis, uploads, () => uploadAll(cluster, uploads, clients));
+    let taken: Upload[] = [];
+    const upload = await used(
+      apis,
+      uploads,
+      async () => (taken = await uploadAll(cluster, uploads, clients)),
+    );
     const own = process.cpuUsage(before);
     const clientMs = (own.user + own.system) / 1000 / uploads;
 
     const workers = await cluster.addWorkers(1);
     await untilDepth(cluster, uploads);
     const run = await used(workers, uploads, () => untilDepth(cluster, 0));
+    const turnaroundMs = turnaround(await timesOf(cluster, taken));
     const idle = await used(workers, idleSeconds, () => pause(idleSeconds));
 
     const sequential = await uploadAll(cluster, 200, 1);
@@ -100,10 +138,33 @@ async function ofQueue(root: string) {
       poll: pollBytes / polls + headBytes,
       event: followed.bytes,
     };
-    return { upload, run, otherWorker, poll, event, subscriberKiB, idle, unhurried, clientMs, bytes };
+    return {
+      upload,
+      run,
+      turnaroundMs,
+      otherWorker,
+      poll,
+      event,
+      subscriberKiB,
+      idle,
+      unhurried,
+      clientMs,
+      bytes,
+    };
   } finally {
     await cluster.close();
   }
+}
+
+/**
+ * How long a place stood empty between two runs, on the average, by runs that all waited when the first of
+ * them began.
+ */
+function turnaround(runs: readonly Times[]): number {
+  const begun = Math.min(...runs.map(({ finished, ranMs }) => finished - ranMs));
+  const ended = Math.max(...runs.map(({ finished }) => finished));
+  const ranMs = runs.reduce((sum, run) => sum + run.ranMs, 0);
+  return residueOf((ended - begun) * concurrency, ranMs) / runs.length;
 }
 
 /**
@@ -138,7 +199,7 @@ const idleSeconds = 10;
 const headBytes = 900;
 
 async function idleWith(root: string, pipelines: number): Promise<Usage> {
-  const options = { root, pipelines, shards: 1, apis: 1, workers: 0, concurrency: 2 } as const;
+  const options = { root, pipelines, shards: 1, apis: 1, workers: 0, concurrency } as const;
   const cluster = await startCluster(options);
   try {
     const pids = await cluster.addWorkers(1);

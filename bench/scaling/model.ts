@@ -32,11 +32,11 @@ interface Host {
 }
 
 /**
- * An upload takes its client's thread, the main thread of one process and further threads for what it costs
- * there, then Redis, and then the time that is left of an unhurried one: disk and network. Its run waits
- * for its pipeline, which has one at a time, and for a place in any process, and takes the same of that
- * one. Every other process hears of it and looks. How much the costs of one vary is how its time varied
- * when nothing else was to do.
+ * An upload takes its client's thread, the main thread of one process and further threads for what it
+ * costs there, then Redis, and then the time that is left of an unhurried one: disk and network. Its run
+ * waits for its pipeline, which has one at a time, and for a place in any process, and takes the same of
+ * that one, and what the kernel does for both, before the next one has its place. Every other process with a place left hears of it and looks. How much the costs of one vary is
+ * how its time varied when nothing else was to do.
  */
 export function simulate(shape: Shape, costs: Costs, seed = 'simulation'): Predicted {
   const random = generator(seed);
@@ -54,8 +54,8 @@ export function simulate(shape: Shape, costs: Costs, seed = 'simulation'): Predi
   let [next, ended] = [0, 0];
 
   const draw = variation(random);
-  const acceptance = draw(costs.unhurried.acceptedMs, costs.upload, costs.clientMs);
-  const publication = draw(costs.unhurried.ranMs, costs.run, 0);
+  const acceptance = draw(costs.unhurried.acceptedMs, costs.upload, -costs.clientMs);
+  const publication = draw(costs.unhurried.ranMs, costs.run, costs.turnaroundMs);
 
   function* useOf(host: Host, shard: Thread, { mainMs, otherMs, redisMs }: Usage, factor = 1): Process {
     yield* host.main.work(mainMs * factor);
@@ -88,9 +88,11 @@ export function simulate(shape: Shape, costs: Costs, seed = 'simulation'): Predi
       });
     const host = taken!;
     found.waitedMs.push(simulation.now - begun);
-    for (const other of hosts) if (other !== host) simulation.start(useOf(other, shard, costs.otherWorker));
+    for (const other of hosts)
+      if (other !== host && other.free > 0) simulation.start(useOf(other, shard, costs.otherWorker));
     const { factor, restMs } = publication();
     yield* useOf(host, shard, costs.run, factor);
+    yield processors.work(costs.kernelMs);
     yield simulation.sleep(restMs);
     pipeline.giveBack();
     giveBackPlace(host);
@@ -134,7 +136,7 @@ export function simulate(shape: Shape, costs: Costs, seed = 'simulation'): Predi
 function variation(random: () => number) {
   return (unhurried: readonly number[], { mainMs, otherMs, redisMs }: Usage, moreMs: number) => {
     const mean = unhurried.reduce((sum, ms) => sum + ms, 0) / unhurried.length;
-    const restMs = Math.max(0, mean - mainMs - otherMs - redisMs - moreMs);
+    const restMs = Math.max(0, mean - mainMs - otherMs - redisMs + moreMs);
     return (): { factor: number; restMs: number } => {
       const factor = unhurried[Math.floor(random() * unhurried.length)]! / mean;
       return { factor, restMs: restMs * factor };

@@ -51,7 +51,8 @@ export function needsOf(load: Load, costs: Costs): Needs {
   const queue = queueFor(runsPerSecond, costs);
   const { workers, shards } = queue;
   const readersMs = reads * costs.weather.read.ms;
-  const hosts = processesFor(api.ms + queue.workersMs + readersMs, coresPerHost);
+  const kernelMs = runsPerSecond * costs.kernelMs;
+  const hosts = processesFor(api.ms + queue.workersMs + kernelMs + readersMs, coresPerHost);
   const { bytes, s3Requests } = costs;
   const megabitsPerSecond =
     ((runsPerSecond * bytes.upload + changes * bytes.event + reads * bytes.weather) * 8) / 1e6;

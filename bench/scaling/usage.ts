@@ -46,7 +46,12 @@ export function usedFor(before: Usage, after: Usage, count: number): Usage {
 
 /** Without what so many of one thing use. */
 export function without(all: Usage, one: Usage, count: number): Usage {
-  return usageBy((key) => Math.max(0, all[key] - one[key] * count));
+  return usageBy((key) => residueOf(all[key], one[key] * count));
+}
+
+/** What is left; noise may make a part greater than the whole. */
+export function residueOf(all: number, part: number): number {
+  return Math.max(0, all - part);
 }
 
 function usageBy(of: (key: keyof Usage) => number): Usage {
