@@ -107,17 +107,20 @@ export function compare(contenders: readonly Contender[], rounds = usualRounds):
       const sample = measure(command);
       if (round > 0) samples[index]!.push(sample);
     });
-  return contenders.map(({ name }, index) => {
-    const seconds = samples[index]!.map((sample) => sample.seconds).sort((a, b) => a - b);
-    return {
-      name,
-      seconds: median(seconds),
-      cpuSeconds: median(samples[index]!.map((sample) => sample.cpuSeconds).sort((a, b) => a - b)),
-      minimum: seconds[0]!,
-      maximum: seconds.at(-1)!,
-      peakMiB: Math.max(...samples[index]!.map(({ peakMiB }) => peakMiB)),
-    };
-  });
+  return contenders.map(({ name }, index) => summaryOf(name, samples[index]!));
+}
+
+/** Medians, and the greatest memory. */
+export function summaryOf(name: string, samples: readonly Sample[]): Summary {
+  const seconds = samples.map((sample) => sample.seconds).sort((a, b) => a - b);
+  return {
+    name,
+    seconds: median(seconds),
+    cpuSeconds: median(samples.map((sample) => sample.cpuSeconds).sort((a, b) => a - b)),
+    minimum: seconds[0]!,
+    maximum: seconds.at(-1)!,
+    peakMiB: Math.max(...samples.map(({ peakMiB }) => peakMiB)),
+  };
 }
 
 function median(sorted: readonly number[]): number {

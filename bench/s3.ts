@@ -4,7 +4,7 @@ import { remote, type RemotePlace } from './remote.ts';
 
 /** Local → S3, beside rclone on the same server. */
 export async function s3(): Promise<boolean> {
-  return onS3((place) => remote(place, { large: 1.3, small: 1.3, nothing: 5 }));
+  return onS3((place) => remote(place, { large: { least: 1.3 }, small: 1.3, nothing: 5 }));
 }
 
 /** Runs `work` on a bucket of its own: Ceph's gateway on this machine. */

@@ -1,15 +1,32 @@
 import { mkdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
+import { startDelayingProxy } from '../test/services/delaying-proxy.ts';
 import { startSshd } from '../test/services/sshd.ts';
+import { delayedLine } from './delayed-line.ts';
 import { remote, type RemotePlace } from './remote.ts';
 
 /** Local → SFTP, beside rclone on the same server. */
 export async function sftp(): Promise<boolean> {
-  return onSftp((place) => remote(place, { large: 1.0, small: 1.2, nothing: 2 }));
+  return onSftp(async (place, far) => {
+    const near = remote(place, { large: { least: 1.2, against: 'fastest' }, small: 1.2, nothing: 2 });
+    const line = await far();
+    const isFarFast = await delayedLine(line.place, roundTripMs, line.env, 1.2);
+    return near && isFarFast;
+  });
+}
+
+const roundTripMs = 50;
+
+/** The same server at the end of a long line, and what leads rclone there. */
+interface FarPlace {
+  place: RemotePlace;
+  env: Record<string, string>;
 }
 
 /** Runs `work` on a server of its own: OpenSSH on this machine. */
-export async function onSftp(work: (place: RemotePlace) => boolean): Promise<boolean> {
+export async function onSftp(
+  work: (place: RemotePlace, far: () => Promise<FarPlace>) => boolean | Promise<boolean>,
+): Promise<boolean> {
   const releases: (() => unknown)[] = [];
   try {
     const server = await startSshd({ teardown: (release) => void releases.push(release) });
@@ -21,7 +38,7 @@ export async function onSftp(work: (place: RemotePlace) => boolean): Promise<boo
       RCLONE_CONFIG_BENCH_USER: user,
       RCLONE_CONFIG_BENCH_KEY_FILE: clientKeyFile,
     });
-    return work({
+    const placeAt = (port: number): RemotePlace => ({
       name: 'SFTP',
       destination: (directory) =>
         `backend: sftp, host: ${host}, port: ${port}, user: ${user}, path: "${root}/${directory}", ssh_key_file: "${clientKeyFile}", known_hosts_file: "${server.knownHostsFile}"`,
@@ -35,6 +52,14 @@ export async function onSftp(work: (place: RemotePlace) => boolean): Promise<boo
         rmSync(path.join(root, directory), { recursive: true, force: true });
         mkdirSync(path.join(root, directory));
       },
+    });
+    return await work(placeAt(port), async () => {
+      const line = await startDelayingProxy(
+        { teardown: (release) => void releases.push(release) },
+        port,
+        roundTripMs,
+      );
+      return { place: placeAt(line.port), env: { RCLONE_CONFIG_BENCH_PORT: String(line.port) } };
     });
   } finally {
     for (const release of releases.reverse()) await release();

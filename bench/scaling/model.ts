@@ -35,8 +35,9 @@ interface Host {
  * An upload takes its client's thread, the main thread of one process and further threads for what it
  * costs there, then Redis, and then the time that is left of an unhurried one: disk and network. Its run
  * waits for its pipeline, which has one at a time, and for a place in any process, and takes the same of
- * that one, and what the kernel does for both, before the next one has its place. Every other process with a place left hears of it and looks. How much the costs of one vary is
- * how its time varied when nothing else was to do.
+ * that one, and what the kernel does for both, before the next one has its place. Every other process with
+ * a place left hears of it and looks. How much the costs of one vary is how its time varied when nothing
+ * else was to do.
  */
 export function simulate(shape: Shape, costs: Costs, seed = 'simulation'): Predicted {
   const random = generator(seed);

@@ -69,6 +69,7 @@ async function contract(t: Test, name: string, server: ForeignSftp): Promise<voi
         hostKeyPolicy: 'accept-new',
         knownHostsFile: server.knownHostsFile,
         maxRequests: server.maxRequests,
+        maxConnections: 4,
       };
       return {
         // Some take no more than a few clients at once that have not logged in yet.

@@ -120,6 +120,7 @@ export function sftpLocationOf(server: SftpServer, place: string): SftpLocation 
     hostKeyPolicy: 'accept-new',
     knownHostsFile: server.knownHostsFile,
     maxRequests: 64,
+    maxConnections: 4,
   };
 }
 

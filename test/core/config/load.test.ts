@@ -132,6 +132,7 @@ t.test('the complete example loads without a warning', async (t) => {
         port: 22,
         sshKeyFile: join(homedir(), '.ssh/id_ed25519'),
         maxRequests: 64,
+        maxConnections: 4,
       },
       mapping: 'fixed',
     },
@@ -164,6 +165,7 @@ t.test('SFTP and S3 settings have their own defaults', async (t) => {
     hostKeyPolicy: 'accept-new',
     knownHostsFile: '/home/me/.ssh/known_hosts',
     maxRequests: 64,
+    maxConnections: 4,
   });
   t.strictSame(plain, {
     backend: 's3',
@@ -419,6 +421,7 @@ t.test('each bad value is refused at its own key', async (t) => {
     [`${sftp}, host_key_policy: off`, '', /^$/],
     [`${sftp}, host_key_policy: none`, '.host_key_policy', /strict, accept-new, off/],
     [`${sftp}, max_requests: 0`, '.max_requests', /whole number/],
+    [`${sftp}, max_connections: 17`, '.max_connections', /whole number|at most|16/],
     ['backend: sftp, host: "h:22", user: u, path: /x', '.host', /without a port/],
     ['backend: sftp, host: 300.1.1.1, user: u, path: /x', '.host', /neither a name nor an address/],
     ['backend: sftp, host: h, user: "u@h", path: /x', '.user', /a user name/],

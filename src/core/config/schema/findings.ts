@@ -182,6 +182,7 @@ const shown = new Set([
   ...[
     'known_hosts_file',
     'max_requests',
+    'max_connections',
     'bucket',
     'prefix',
     'endpoint',

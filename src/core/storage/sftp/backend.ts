@@ -63,6 +63,11 @@ function settings({ host, integer, matching, remotePath, path, environmentName, 
     max_requests: integer(1, 1024)
       .default(64)
       .description('Requests in flight on one connection; 1 for servers that bear no more.'),
+    max_connections: integer(1, 16)
+      .default(4)
+      .description(
+        'Connections that a large file is written over where the line is long (10 ms there and back, or more); 1: never more than one.',
+      ),
   };
 }
 
@@ -81,6 +86,7 @@ function resolveSftp(document: SftpDocument, base: PathBase): SftpLocation {
     hostKeyPolicy: document.host_key_policy,
     knownHostsFile: resolvePath(document.known_hosts_file, base),
     maxRequests: document.max_requests,
+    maxConnections: document.max_connections,
   };
 }
 

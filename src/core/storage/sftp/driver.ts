@@ -9,6 +9,7 @@ import { scratchBeside } from '../scratch-key.ts';
 import { sftpDirectories } from './directories.ts';
 import { ConnectionLost, isAbsent, requestFailure } from './errors.ts';
 import { detectFullDisk } from './free-space.ts';
+import { furtherSessions } from './further-sessions.ts';
 import { sftpDuplicator } from './duplicate.ts';
 import { sftpHardLinks } from './hard-links.ts';
 import { sftpKeeper } from './keep.ts';
@@ -20,7 +21,7 @@ import { sftpLinker } from './replace-link.ts';
 import { requireMakeableRoot } from './root-directory.ts';
 import { openRoot, typeOf, type SftpRoot } from './root.ts';
 import { openSession } from './session.ts';
-import { readFile, writeFile } from './transfer.ts';
+import { readFile, writeFile, type Connections } from './transfer.ts';
 import type { Body, Entry, Move, Storage, WriteOptions, Written } from '../storage.ts';
 
 export interface SftpStorageOptions {
@@ -39,8 +40,9 @@ const requestsAtOnce = 64;
 const directoriesAtOnce = 8;
 
 /**
- * Opens a directory of an SFTP server, over one connection with the requests of many files in flight. If it
- * breaks, those requests fail with `storage_transient`, and the next call connects again.
+ * Opens a directory of an SFTP server, over one connection with the requests of many files in flight, and
+ * further ones for large files on a long line (`further-sessions.ts`). If it breaks, those requests fail
+ * with `storage_transient`, and the next call connects again.
  *
  * Opening connects, and throws `storage_denied` if the login or the host key is refused, `storage_transient`
  * if the server cannot be reached, `storage_not_found` if the directory is missing and `mustExist`, and
@@ -54,12 +56,11 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
   const { readOnly = false, mustExist = false, dryRun = false, answerWithinMs } = options;
   const { clock, log, secrets } = options;
   const label = describeSftp(location);
-  const root = await openRoot(label, location.path, () =>
-    openSession({
-      ...{ location, label, secrets, log, clock, remember: !dryRun },
-      ...(answerWithinMs === undefined ? {} : { answerWithinMs }),
-    }),
-  );
+  const session = {
+    ...{ location, label, secrets, log, clock, remember: !dryRun },
+    ...(answerWithinMs === undefined ? {} : { answerWithinMs }),
+  };
+  const root = await openRoot(label, location.path, () => openSession(session));
   try {
     if (mustExist) await requireDirectory(root);
     else await requireMakeableRoot(root);
@@ -68,6 +69,12 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
     throw requestFailure(label, '.', error);
   }
   const { at, replaces } = root;
+  const further = furtherSessions({
+    ...{ label, log, most: location.maxConnections },
+    connect: ({ hostKey }, signal) =>
+      openSession({ ...session, remember: false, expectedHostKey: hostKey, signal }),
+  });
+  const connections = async (): Promise<Connections> => ({ first: await root.connected(), further });
   const directories = sftpDirectories(root);
   const names = sftpNames(root, directories, { readOnly });
   const hardLink = sftpHardLinks(root, directories);
@@ -203,7 +210,7 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
 
     async close(): Promise<void> {
       written.clear();
-      await root.close();
+      await Promise.all([further.close(), root.close()]);
     },
   };
   return storage;
@@ -236,7 +243,7 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
 
   async function store(key: Key, body: Body, write: WriteOptions): Promise<Written> {
     return detectFullDisk(root, key, body.size, async () =>
-      directories.withParent(key, async () => writeFile(await root.connected(), key, at(key), body, write)),
+      directories.withParent(key, async () => writeFile(await connections(), key, at(key), body, write)),
     );
   }
 

@@ -11,6 +11,7 @@ export interface SftpDocument {
   host_key_policy: 'strict' | 'accept-new' | 'off';
   known_hosts_file: string;
   max_requests: number;
+  max_connections: number;
 }
 
 /** A directory of an SFTP server; paths of this machine are absolute. */
@@ -31,6 +32,8 @@ export interface SftpLocation {
   knownHostsFile: string;
   /** Requests in flight on one connection, 1 to 1024; 1 for servers that allow no more. */
   maxRequests: number;
+  /** Connections for one large file, 1 to 16; 1: never a further one. */
+  maxConnections: number;
 }
 
 export function describeSftp({ user, host, port, path }: SftpLocation): string {

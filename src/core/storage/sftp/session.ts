@@ -6,6 +6,7 @@ import type { Clock, Timer } from '../../clock.ts';
 import type { Secrets } from '../../secrets.ts';
 import { WaybillError } from '../../errors.ts';
 import type { Log } from '../../log.ts';
+import { onAbort } from '../../on-abort.ts';
 import { createSemaphore } from '../../semaphore.ts';
 import { authMethods } from './auth-methods.ts';
 import { ConnectionLost, connectFailure, isUnsupported } from './errors.ts';
@@ -21,6 +22,10 @@ export interface SftpSession {
   readonly home: string;
   /** Whether a rename replaces its target in one step. */
   readonly replaces: boolean;
+  /** How long the server took for the quickest of the first requests, in milliseconds. */
+  readonly roundTripMs: number;
+  /** The key that the server showed. */
+  readonly hostKey: Buffer;
   /**
    * Sends one request. Rejects with the server's answer (its `code` is a number), with `ConnectionLost`, or
    * with whatever `send` throws if the server does not support the request. The connection is dropped if no
@@ -38,6 +43,10 @@ export interface SessionOptions {
   clock: Clock;
   /** Whether new host keys are added to the known hosts file. */
   remember: boolean;
+  /** The only key that the server may show, accepted before; left out: what the policy accepts. */
+  expectedHostKey?: Buffer;
+  /** Ends what is still being opened. */
+  signal?: AbortSignal;
   /** How long a server may take to answer, in milliseconds; only tests pass their own. */
   answerWithinMs?: number;
 }
@@ -59,9 +68,11 @@ const ciphers = [
  * (the host is unknown, or does not offer SFTP) or `storage_transient` (it cannot be reached), with a hint.
  */
 export async function openSession(options: SessionOptions): Promise<SftpSession> {
-  const { location, label, clock, answerWithinMs = defaultAnswerMs } = options;
+  const { location, label, clock, answerWithinMs = defaultAnswerMs, expectedHostKey } = options;
   const authHandler = await authMethods(location, options);
-  const hostKey = await hostKeyCheck(location, options);
+  const hostKeys = await hostKeyCheck(location, options);
+  options.signal?.throwIfAborted();
+  let hostKey: Buffer = Buffer.alloc(0);
   let refusal: WaybillError | undefined;
   const client = new SftpClient(`waybill-${randomUUID()}`, { error: quiet, end: quiet, close: quiet });
   const pending = new Set<(error: Error) => void>();
@@ -77,6 +88,7 @@ export async function openSession(options: SessionOptions): Promise<SftpSession>
 
   let sftp: SFTPWrapper;
   const socket = net.connect({ host: location.host, port: location.port, noDelay: true });
+  const release = options.signal === undefined ? quiet : onAbort(options.signal, () => socket.destroy());
   try {
     sftp = await client.connect({
       sock: socket,
@@ -85,15 +97,20 @@ export async function openSession(options: SessionOptions): Promise<SftpSession>
       // Always installed, because without it any key is accepted, and answered through the callback, because
       // a promise counts as acceptance.
       hostVerifier: (key: Buffer, verify: (valid: boolean) => void) => {
-        hostKey.accept(key).then(
-          () => verify(true),
+        const accepted =
+          expectedHostKey === undefined ? hostKeys.accept(key) : requireKey(label, key, expectedHostKey);
+        accepted.then(
+          () => {
+            hostKey = key;
+            verify(true);
+          },
           (error: unknown) => {
             refusal = error instanceof WaybillError ? error : connectFailure(label, error);
             verify(false);
           },
         );
       },
-      algorithms: { serverHostKey: hostKey.algorithms as never, cipher: ciphers as never },
+      algorithms: { serverHostKey: hostKeys.algorithms as never, cipher: ciphers as never },
       readyTimeout: connectWithinMs,
       keepaliveInterval: 15_000,
       keepaliveCountMax: 4,
@@ -101,6 +118,8 @@ export async function openSession(options: SessionOptions): Promise<SftpSession>
   } catch (error) {
     await endOf(client, clock);
     throw refusal ?? connectFailure(label, error);
+  } finally {
+    release();
   }
 
   const slots = createSemaphore(location.maxRequests);
@@ -108,7 +127,7 @@ export async function openSession(options: SessionOptions): Promise<SftpSession>
     lose(`the server did not answer within ${answerWithinMs / 1000} s`);
     void endOf(client, clock);
   });
-  const session: Omit<SftpSession, 'home' | 'replaces'> = {
+  const session: Omit<SftpSession, 'home' | 'replaces' | 'roundTripMs' | 'hostKey'> = {
     isClosed: () => isClosed,
     async ask<T>(
       send: (sftp: SFTPWrapper, done: (error?: Error | null, value?: T) => void) => void,
@@ -146,12 +165,22 @@ export async function openSession(options: SessionOptions): Promise<SftpSession>
     },
   };
   try {
+    const since = clock.monotonic();
     const home = await session.ask<string>((sftp, done) => sftp.realpath('.', done));
-    return { ...session, home, replaces: await knowsReplacingRename(session) };
+    const answered = clock.monotonic();
+    const replaces = await knowsReplacingRename(session);
+    const roundTripMs = Math.min(answered - since, clock.monotonic() - answered);
+    return { ...session, home, replaces, roundTripMs, hostKey };
   } catch (error) {
     await session.close();
     throw connectFailure(label, error);
   }
+}
+
+/** Rejects with `storage_denied`. */
+async function requireKey(label: string, key: Buffer, expected: Buffer): Promise<void> {
+  if (!key.equals(expected))
+    throw new WaybillError('storage_denied', `${label}: another connection shows another host key`);
 }
 
 /**

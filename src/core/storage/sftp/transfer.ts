@@ -1,18 +1,31 @@
 import type { Stats } from 'ssh2';
-import { finishDigest, startDigest } from '../../digest.ts';
+import { finishDigest, startDigest, type Digest } from '../../digest.ts';
+import { WaybillError } from '../../errors.ts';
 import { checkBody } from '../body.ts';
 import { collect } from '../collect.ts';
 import type { Key } from '../key.ts';
 import { ConnectionLost } from './errors.ts';
+import { windowBytes, type FurtherSessions } from './further-sessions.ts';
 import type { SftpSession } from './session.ts';
+import { spreadFile, type Lane, type SpreadFile } from './spread-file.ts';
 import type { Body, WriteOptions, Written } from '../storage.ts';
 
 /** The bytes per request. If a server accepts fewer, ssh2 sends several requests. */
 const chunkBytes = 128 << 10;
-/** Requests in flight per file: 2 MiB, the window of OpenSSH. */
-const chunksAhead = 16;
+/** Requests in flight per file and connection: the window of OpenSSH. */
+const chunksAhead = windowBytes / chunkBytes;
 
-/** Streams the bytes of a file, reading several requests ahead. Rejects as `SftpSession.ask` does. */
+/** Over which connections a file is written: the first one, a large one over further ones, too. */
+export interface Connections {
+  first: SftpSession;
+  further: Pick<FurtherSessions, 'beside' | 'giveUp'>;
+}
+
+/**
+ * Streams the bytes of a file, reading several requests ahead. Rejects as `SftpSession.ask` does. Over one
+ * connection alone, however large it is: another one opens it by its name later, when another file may have
+ * taken that name, and the bytes would be of two.
+ */
 export async function* readFile(session: SftpSession, file: string): AsyncIterable<Uint8Array> {
   const handle = await session.ask<Buffer>((sftp, done) => sftp.open(file, 'r', done));
   try {
@@ -56,19 +69,20 @@ export async function* readFile(session: SftpSession, file: string): AsyncIterab
  * the reason of the signal, or as `SftpSession.ask` does.
  */
 export async function writeFile(
-  session: SftpSession,
+  connections: Connections,
   name: Key,
   file: string,
   body: Body,
   options: WriteOptions,
 ): Promise<Written> {
   options.signal?.throwIfAborted();
-  if (body.size > chunkBytes) return writeLarge(session, name, file, body, options);
+  if (body.size > chunkBytes) return writeLarge(connections, name, file, body, options);
+  const { first: session } = connections;
   const { bytes, ...read } = await collect(name, body, options);
   const handle = await createFile(session, file);
   // Sent without waiting for answers: servers process the requests for one file in order.
   const outcomes = await Promise.allSettled([
-    read.size === 0 ? undefined : writeChunk(session, handle, 0, bytes),
+    read.size === 0 ? undefined : writeChunk({ session, handle }, 0, bytes),
     syncFile(session, handle),
     sizeOf(session, handle),
     closeFile(session, handle),
@@ -82,56 +96,82 @@ export async function writeFile(
 }
 
 async function writeLarge(
-  session: SftpSession,
+  { first, further }: Connections,
   name: Key,
   file: string,
   body: Body,
   options: WriteOptions,
 ): Promise<Written> {
-  const handle = await createFile(session, file);
+  const handle = await createFile(first, file);
+  const lanes = spreadFile(
+    { session: first, handle },
+    // Without a sync, a server may do all the work when the file is closed, and not know of the others.
+    withSync.has(first) ? further.beside(first, body.size) : [],
+    // Without creating it: where a server does not see the file, it would be another one.
+    (session) => session.ask((sftp, done) => sftp.open(file, 'r+', done)),
+    chunksAhead,
+  );
   try {
-    const hash = startDigest();
-    const underWay = new Set<Promise<void>>();
-    const failures: unknown[] = [];
-    let size = 0;
-    try {
-      for await (const chunk of body.open()) {
-        options.signal?.throwIfAborted();
-        hash.update(chunk);
-        for (let at = 0; at < chunk.byteLength; at += chunkBytes) {
-          const piece = chunk.subarray(at, at + chunkBytes);
-          const writing = writeChunk(session, handle, size + at, piece)
-            .catch((error: unknown) => void failures.push(error))
-            .finally(() => underWay.delete(writing));
-          underWay.add(writing);
-          while (underWay.size >= chunksAhead) await Promise.race(underWay);
-          if (failures.length > 0) throw failures[0];
-        }
-        size += chunk.byteLength;
-        options.onBytes?.(chunk.byteLength);
-        if (size > body.size) break;
-      }
-    } finally {
-      await Promise.all(underWay);
-    }
-    if (failures.length > 0) throw failures[0];
-    const read = { size, digest: finishDigest(hash) };
+    const read = await writePieces(lanes, body, options);
     checkBody(name, read, { size: body.size, digest: options.digest });
-    const [, stored] = await Promise.all([syncFile(session, handle), sizeOf(session, handle)]);
-    requireSize(stored.size, size);
-    await closeFile(session, handle);
+    // Behind one address there may be several machines, and each has to hand on what it was sent. Only then
+    // is the size that the first one reports that of the whole.
+    await finishAll(await lanes.settle());
+    const [, stored] = await Promise.all([syncFile(first, handle), sizeOf(first, handle)]);
+    requireSize(stored.size, read.size);
+    await closeFile(first, handle);
     return { ...read, version: null };
   } catch (error) {
-    await closeFile(session, handle).catch(() => undefined);
+    await closeAll([{ session: first, handle }, ...(await lanes.settle())]);
+    const isOfServer = options.signal?.aborted !== true && !(error instanceof WaybillError);
+    if (isOfServer && lanes.isSpread()) further.giveUp(error);
     throw error;
   }
+}
+
+/**
+ * Sends each piece over whichever connection has room, and resolves when every one of them has been answered:
+ * one that was not would leave a hole, which the size does not show. So one that fails fails the whole, and
+ * what tries it again does so over the first one alone.
+ */
+async function writePieces(
+  lanes: SpreadFile,
+  body: Body,
+  options: WriteOptions,
+): Promise<{ size: number; digest: Digest }> {
+  const hash = startDigest();
+  const underWay = new Set<Promise<void>>();
+  const failures: unknown[] = [];
+  let size = 0;
+  try {
+    for await (const chunk of body.open()) {
+      options.signal?.throwIfAborted();
+      hash.update(chunk);
+      for (let at = 0; at < chunk.byteLength; at += chunkBytes) {
+        const [to, piece] = [size + at, chunk.subarray(at, at + chunkBytes)];
+        const { done } = await lanes.begin((lane) =>
+          writeChunk(lane, to, piece).catch((error: unknown) => void failures.push(error)),
+        );
+        const writing: Promise<void> = done.finally(() => underWay.delete(writing));
+        underWay.add(writing);
+        if (failures.length > 0) throw failures[0];
+      }
+      size += chunk.byteLength;
+      options.onBytes?.(chunk.byteLength);
+      if (size > body.size) break;
+    }
+  } finally {
+    await Promise.all(underWay);
+  }
+  if (failures.length > 0) throw failures[0];
+  return { size, digest: finishDigest(hash) };
 }
 
 function createFile(session: SftpSession, file: string): Promise<Buffer> {
   return session.ask((sftp, done) => sftp.open(file, 'w', { mode: 0o644 }, done));
 }
 
-function writeChunk(session: SftpSession, handle: Buffer, at: number, bytes: Uint8Array): Promise<void> {
+function writeChunk({ session, handle }: Lane, at: number, bytes: Uint8Array): Promise<void> {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   return session.ask((sftp, done) => sftp.write(handle, buffer, 0, buffer.length, at, done));
 }
@@ -158,6 +198,20 @@ export function closeFile(session: SftpSession, handle: Buffer): Promise<void> {
   return session.ask((sftp, done) => sftp.close(handle, done));
 }
 
+/** Syncs and closes each over its own connection. A handle is closed once: the server gives it out again. */
+async function finishAll(lanes: readonly Lane[]): Promise<void> {
+  const outcomes = await Promise.allSettled(
+    lanes.map(({ session, handle }) => syncFile(session, handle).finally(() => closeFile(session, handle))),
+  );
+  for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
+}
+
+/** After a failure, or where nothing was written: what cannot be closed goes with its connection. */
+async function closeAll(lanes: readonly Lane[]): Promise<void> {
+  await Promise.all(lanes.map(({ session, handle }) => closeFile(session, handle).catch(() => undefined)));
+}
+
+const withSync = new WeakSet<SftpSession>();
 const withoutSync = new WeakSet<SftpSession>();
 
 /** Makes an open file durable. Does nothing on servers that do not support the request. */
@@ -165,6 +219,7 @@ export async function syncFile(session: SftpSession, handle: Buffer): Promise<vo
   if (withoutSync.has(session)) return;
   try {
     await session.ask((sftp, done) => sftp.ext_openssh_fsync(handle, done));
+    withSync.add(session);
   } catch (error) {
     if (error instanceof Error && /does not support/i.test(error.message)) withoutSync.add(session);
     else throw error;

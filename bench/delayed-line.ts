@@ -1,0 +1,54 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { layOut, type RemotePlace } from './remote.ts';
+import { readAll } from './bundle-files.ts';
+import { waybill } from './local.ts';
+import { goal, measureBeside, print, summaryOf, type Sample } from './measure.ts';
+
+const mib = Number(process.env['BENCH_DELAYED_MIB'] ?? 256);
+const rounds = 3;
+
+/**
+ * One large file on a long line, beside rclone with its check of the hash and without. `env` leads rclone
+ * over the same line. The line is in this process, so that nothing may block it.
+ */
+export async function delayedLine(
+  place: RemotePlace,
+  roundTripMs: number,
+  env: Record<string, string>,
+  least: number,
+): Promise<boolean> {
+  const root = mkdtempSync(path.join(process.env['WAYBILL_BENCH_DIRECTORY'] ?? tmpdir(), 'waybill-bench-'));
+  try {
+    const { bundle, config } = layOut(place, root, 1, mib << 20);
+    const copy = ['rclone', 'copy', bundle, place.rclone('theirs')];
+    const contenders = [
+      { name: 'waybill run', command: [...waybill, 'run', '--config', config], directory: 'ours' },
+      { name: 'rclone copy', command: copy, directory: 'theirs' },
+      {
+        name: 'rclone copy, no hash check',
+        command: [...copy, '--sftp-disable-hashcheck'],
+        directory: 'theirs',
+      },
+    ];
+    const samples = contenders.map((): Sample[] => []);
+    for (let round = 0; round < rounds; round += 1)
+      for (const [index, { command, directory }] of contenders.entries()) {
+        place.clear(directory);
+        readAll(bundle);
+        samples[index]!.push(await measureBeside(command, env));
+      }
+    const summaries = contenders.map(({ name }, index) => summaryOf(name, samples[index]!));
+    const title = `one file of ${mib} MiB → ${place.name}, ${roundTripMs} ms there and back`;
+    print(title, summaries);
+    const [ours, , unchecked] = summaries;
+    const factor = unchecked!.seconds / ours!.seconds;
+    return goal(
+      `${title}: ${factor.toFixed(2)} × rclone copy without its check (goal ${least} ×)`,
+      factor >= least,
+    );
+  } finally {
+    rmSync(root, { recursive: true, force: true });
+  }
+}

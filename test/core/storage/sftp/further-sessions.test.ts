@@ -1,0 +1,262 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import t, { type Test } from 'tap';
+import { systemClock } from '../../../../src/core/clock.ts';
+import { digestOf } from '../../../../src/core/digest.ts';
+import { silentLog, type Log } from '../../../../src/core/log.ts';
+import { bytesBody } from '../../../../src/core/storage/body.ts';
+import { listedKey as key } from '../../../../src/core/storage/key.ts';
+import { sftpStorage } from '../../../../src/core/storage/sftp/driver.ts';
+import { connectionsFor } from '../../../../src/core/storage/sftp/further-sessions.ts';
+import type { SftpLocation } from '../../../../src/core/storage/sftp/location.ts';
+import type { Storage } from '../../../../src/core/storage/storage.ts';
+import { startPlainSftpServer } from '../../../services/plain-sftp-server.ts';
+import { startDelayingProxy, type DelayingProxy } from '../../../services/delaying-proxy.ts';
+import { noSecrets, sftpLocationOf, startSshd, type SftpServer } from '../../../services/sshd.ts';
+
+const mib = 1 << 20;
+const server = await startSshd(t);
+/** Worth three connections, and not a multiple of what one request has. */
+const large = patterned(72 * mib + 4321);
+const name = key('scratch');
+let places = 0;
+
+/** Bytes of which no two pieces are the same. */
+function patterned(size: number): Buffer {
+  const bytes = Buffer.allocUnsafe(size);
+  for (let at = 0; at + 4 <= size; at += 4) bytes.writeUInt32LE(at, at);
+  return bytes;
+}
+
+interface Line {
+  proxy: DelayingProxy;
+  storage: Storage;
+  told: string[];
+  file: string;
+}
+
+async function lineOf(
+  t: Test,
+  changes: Partial<SftpLocation> & { roundTripMs?: number; allowed?: number } = {},
+  to: SftpServer = server,
+): Promise<Line> {
+  const { roundTripMs = 40, allowed = Infinity, ...settings } = changes;
+  const proxy = await startDelayingProxy(t, to.port, roundTripMs);
+  proxy.allow(allowed);
+  places += 1;
+  const place = path.join(to.root, `place ${places}`);
+  const told: string[] = [];
+  const info: Log['info'] = (_fields, message) => {
+    if (message.startsWith('large')) told.push(message);
+  };
+  const storage = await sftpStorage(
+    { ...sftpLocationOf(to, place), port: proxy.port, ...settings },
+    { clock: systemClock, log: { ...silentLog, info }, secrets: noSecrets },
+  );
+  t.teardown(() => storage.close());
+  // As the lease of a publication is: whether the server syncs is known by then.
+  await write(storage, Buffer.from('small'));
+  return { proxy, storage, told, file: path.join(place, name) };
+}
+
+const write = (storage: Storage, bytes: Buffer) =>
+  storage.write(name, bytesBody(bytes), { mode: 'scratch', digest: digestOf(bytes) });
+
+t.test('a file is worth as many connections as carry more than they take to open', async (t) => {
+  for (const [size, roundTripMs, most, connections] of [
+    [0, 50, 4, 1],
+    [47 * mib, 50, 4, 1],
+    [48 * mib, 50, 4, 2],
+    [1024 * mib, 50, 4, 4],
+    [1024 * mib, 50, 16, 16],
+    [1024 * mib, 9, 16, 1],
+    [1024 * mib, 10, 1, 1],
+  ] as const)
+    t.equal(
+      connectionsFor(size, roundTripMs, most),
+      connections,
+      `${size} bytes, ${roundTripMs} ms, ${most}`,
+    );
+});
+
+t.test('a large file is written over several connections', async (t) => {
+  const { proxy, storage, file } = await lineOf(t);
+  t.equal(proxy.connections(), 1);
+  t.match(await write(storage, large), { size: large.length, digest: digestOf(large) });
+  t.equal(proxy.connections(), 3);
+  t.ok(readFileSync(file).equals(large), 'each byte is where it belongs');
+  const small = patterned(300_000);
+  await write(storage, small);
+  t.ok(readFileSync(file).equals(small), 'and nothing of it is left after a smaller one');
+  t.equal(proxy.connections(), 3, 'which serve what follows');
+  t.equal(proxy.open(), 3);
+  await storage.close();
+  while (proxy.open() > 0) await systemClock.sleep(20);
+});
+
+t.test('nobody opens more where they do not pay, or may not be', async (t) => {
+  const near = await lineOf(t, { roundTripMs: 0 });
+  await write(near.storage, large);
+  t.equal(near.proxy.connections(), 1, 'on a short line');
+  const one = await lineOf(t, { maxConnections: 1 });
+  await write(one.storage, large);
+  t.equal(one.proxy.connections(), 1, 'with `max_connections: 1`');
+});
+
+t.test('a server that allows one connection gets all over that one', async (t) => {
+  const { proxy, storage, told, file } = await lineOf(t, { allowed: 1 });
+  await write(storage, large);
+  t.ok(readFileSync(file).equals(large));
+  const tried = proxy.connections();
+  t.ok(tried > 1);
+  await write(storage, large);
+  t.equal(proxy.connections(), tried, 'and is not asked again');
+  t.same(told, ['large files go over one connection']);
+});
+
+t.test('what a lost connection had not written leaves no hole', async (t) => {
+  const { proxy, storage, file } = await lineOf(t);
+  proxy.cutAfter(2, 4 * mib);
+  await t.rejects(write(storage, large), { code: 'storage_transient' });
+  const opened = proxy.connections();
+  t.match(await write(storage, large), { size: large.length });
+  t.ok(readFileSync(file).equals(large), 'the next try writes all of it');
+  t.equal(proxy.connections(), opened, 'over the first connection');
+});
+
+t.test('nor does what was on its way when the last piece had been sent', async (t) => {
+  const { proxy, storage } = await lineOf(t);
+  const open = async function* (): AsyncIterable<Uint8Array> {
+    yield* inPieces(large);
+    proxy.cut(2);
+  };
+  await t.rejects(storage.write(name, { ...bytesBody(large), open }, { mode: 'scratch' }), {
+    code: 'storage_transient',
+  });
+  t.equal(proxy.connections(), 3);
+});
+
+t.test('what is read is one file, though another takes its name meanwhile', async (t) => {
+  const { proxy, storage, file } = await lineOf(t);
+  writeFileSync(file, large);
+  const other = Buffer.alloc(large.length, 1);
+  writeFileSync(`${file}-2`, other);
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of storage.read(name)) {
+    if (chunks.length === 0) renameSync(`${file}-2`, file);
+    chunks.push(chunk);
+  }
+  t.ok(Buffer.concat(chunks).equals(large));
+  t.ok(readFileSync(file).equals(other));
+  t.equal(proxy.connections(), 1);
+});
+
+t.test('a further connection shows the key of the first one', async (t) => {
+  const other = await startSshd(t);
+  const { proxy, storage, told, file } = await lineOf(t, { hostKeyPolicy: 'off' });
+  proxy.lead(other.port);
+  await write(storage, large);
+  t.ok(readFileSync(file).equals(large));
+  t.same(told, ['large files go over one connection']);
+});
+
+t.test('a server without sync gets all over one connection', async (t) => {
+  const plain = await startPlainSftpServer(t);
+  const { proxy, storage, file } = await lineOf(t, {}, plain);
+  await write(storage, large);
+  t.ok(readFileSync(file).equals(large));
+  t.equal(proxy.connections(), 1);
+});
+
+t.test('nobody waits for a connection that never comes, nor does the end', async (t) => {
+  const { proxy, storage, file } = await lineOf(t);
+  proxy.lead(null);
+  await write(storage, large);
+  t.ok(readFileSync(file).equals(large));
+  t.equal(proxy.connections(), 3);
+  const since = performance.now();
+  await storage.close();
+  t.ok(performance.now() - since < 10_000, 'a login may take 30 s');
+  while (proxy.open() > 0) await systemClock.sleep(20);
+});
+
+t.test('the first connection may break, too', async (t) => {
+  const { proxy, storage, file } = await lineOf(t);
+  proxy.cutAfter(0, 8 * mib);
+  await t.rejects(write(storage, large), { code: 'storage_transient' });
+  await write(storage, large);
+  t.ok(readFileSync(file).equals(large));
+});
+
+t.test('a body that ends early or is another one is refused, and a write can be given up', async (t) => {
+  const { proxy, storage, file } = await lineOf(t);
+  const digest = digestOf(Buffer.from('another'));
+  await t.rejects(storage.write(name, bytesBody(large), { mode: 'scratch', digest }), {
+    code: 'body_mismatch',
+  });
+  t.equal(proxy.connections(), 3);
+  const short = { ...bytesBody(large), size: large.length + 1 };
+  await t.rejects(storage.write(name, short, { mode: 'scratch' }), { code: 'body_mismatch' });
+  const enough = new AbortController();
+  let sent = 0;
+  const onBytes = (bytes: number): void => {
+    sent += bytes;
+    if (sent > 20 * mib) enough.abort(new Error('enough'));
+  };
+  const pieces = { ...bytesBody(large), open: () => inPieces(large) };
+  const given = { mode: 'scratch', signal: enough.signal, onBytes } as const;
+  await t.rejects(storage.write(name, pieces, given), /enough/);
+  t.ok(sent < large.length);
+  await storage.remove(name);
+  t.notOk(existsSync(file));
+});
+
+async function* inPieces(bytes: Buffer): AsyncIterable<Uint8Array> {
+  for (let at = 0; at < bytes.length; at += mib) yield bytes.subarray(at, at + mib);
+}
+
+t.test('a run that is killed in the middle of a file is made good by the next', async (t) => {
+  const home = t.testdir({ source: { bundle: {} } });
+  const bundle = path.join(home, 'source', 'bundle');
+  writeFileSync(path.join(bundle, 'video.bin'), large);
+  const files = [{ path: 'video.bin', size: large.length, digest: digestOf(large) }];
+  const manifest = { schema_version: 1, created: '2026-11-20T00:00:00Z', files };
+  writeFileSync(path.join(bundle, 'manifest.json'), JSON.stringify(manifest));
+  const place = path.join(server.root, 'killed');
+  const proxy = await startDelayingProxy(t, server.port, 40);
+  const config = path.join(home, 'config.yml');
+  const { host, user, clientKeyFile, knownHostsFile } = server;
+  const destination = `{id: out, backend: sftp, host: ${host}, port: ${proxy.port}, user: ${user}, path: "${place}", ssh_key_file: "${clientKeyFile}", known_hosts_file: "${knownHostsFile}"}`;
+  writeFileSync(
+    config,
+    `pipelines:\n  - id: maps\n    source: {backend: local, path: ./source}\n    destinations:\n      - ${destination}\n`,
+  );
+  const run = () =>
+    spawn(process.execPath, ['--import=tsx', 'src/cli/main.ts', 'run', '--config', config], {
+      stdio: ['ignore', 'ignore', 'pipe'],
+    });
+  const first = run();
+  while (proxy.connections() < 3) await systemClock.sleep(10);
+  await systemClock.sleep(500);
+  first.kill('SIGKILL');
+  await once(first, 'close');
+  const target = path.join(place, 'bundle', 'video.bin');
+  t.throws(() => readFileSync(target), { code: 'ENOENT' });
+  t.ok(allBelow(place).length > 0, 'it had begun');
+  const second = run();
+  let said = '';
+  second.stderr.on('data', (chunk: Buffer) => (said += chunk.toString()));
+  const [code] = (await once(second, 'close')) as [number];
+  t.equal(code, 0, said);
+  t.ok(readFileSync(target).equals(large));
+  t.same(
+    allBelow(place).filter((each) => /tmp|scratch|lock/.test(each)),
+    [],
+  );
+});
+
+function allBelow(directory: string): string[] {
+  return readdirSync(directory, { recursive: true }) as string[];
+}

@@ -1,0 +1,118 @@
+import { once } from 'node:events';
+import net from 'node:net';
+import type { Test } from 'tap';
+
+/**
+ * A TCP proxy in front of a server of the tests that is as far away as a server of another continent: what
+ * comes in passes on after half of the round trip, in order, and as much at a time as comes.
+ */
+export interface DelayingProxy {
+  port: number;
+  /** Connections that were made so far. */
+  connections(): number;
+  /** Connections that are open. */
+  open(): number;
+  /** Cuts the connection that was made as the `index`th, from 0, as soon as `bytes` bytes of it have come. */
+  cutAfter(index: number, bytes: number): void;
+  /** Cuts that connection now, with what is on its way. */
+  cut(index: number): void;
+  /** From now on new connections lead to that port of this machine; null: are accepted, and nothing comes. */
+  lead(port: number | null): void;
+  /** From now on a connection is cut at once if more than `count` are open already. */
+  allow(count: number): void;
+}
+
+export async function startDelayingProxy(
+  t: Pick<Test, 'teardown'>,
+  target: number,
+  roundTripMs: number,
+): Promise<DelayingProxy> {
+  const pairs = new Map<number, () => void>();
+  const cuts = new Map<number, number>();
+  let made = 0;
+  let allowed = Infinity;
+  let leadsTo: number | null = target;
+  const server = net.createServer({ noDelay: true }, (client) => {
+    const index = made;
+    made += 1;
+    if (pairs.size >= allowed) {
+      client.destroy();
+      return;
+    }
+    if (leadsTo === null) {
+      pairs.set(index, () => client.destroy());
+      client.on('error', () => undefined).on('close', () => pairs.delete(index));
+      // Or its end would not be noticed.
+      client.resume();
+      return;
+    }
+    const upstream = net.connect({ port: leadsTo, host: '127.0.0.1', noDelay: true });
+    const destroy = (): void => {
+      pairs.delete(index);
+      client.destroy();
+      upstream.destroy();
+    };
+    pairs.set(index, destroy);
+    let sent = 0;
+    const counted = (bytes: number): boolean => (sent += bytes) > (cuts.get(index) ?? Infinity);
+    forward(client, upstream, roundTripMs / 2, destroy, counted);
+    forward(upstream, client, roundTripMs / 2, destroy, () => false);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(async () => {
+    for (const destroy of [...pairs.values()]) destroy();
+    server.close();
+    await once(server, 'close');
+  });
+  return {
+    port: (server.address() as net.AddressInfo).port,
+    connections: () => made,
+    open: () => pairs.size,
+    cutAfter: (index, bytes) => void cuts.set(index, bytes),
+    cut: (index) => pairs.get(index)?.(),
+    lead(port) {
+      leadsTo = port;
+    },
+    allow(count) {
+      allowed = count;
+    },
+  };
+}
+
+/** Passes on each piece `ms` milliseconds after it came. One timer serves all that wait. */
+function forward(
+  from: net.Socket,
+  to: net.Socket,
+  ms: number,
+  destroy: () => void,
+  isCutAfter: (bytes: number) => boolean,
+): void {
+  const waiting: { due: number; bytes: Buffer | null }[] = [];
+  let timer: NodeJS.Timeout | undefined;
+  const pass = (): void => {
+    timer = undefined;
+    to.cork();
+    while (waiting.length > 0 && waiting[0]!.due <= performance.now()) {
+      const { bytes } = waiting.shift()!;
+      if (bytes === null) to.end();
+      else to.write(bytes);
+    }
+    to.uncork();
+    if (waiting.length > 0) timer = setTimeout(pass, waiting[0]!.due - performance.now());
+  };
+  const later = (bytes: Buffer | null): void => {
+    waiting.push({ due: performance.now() + ms, bytes });
+    timer ??= setTimeout(pass, ms);
+  };
+  from.on('data', (bytes: Buffer) => {
+    if (isCutAfter(bytes.length)) destroy();
+    else later(bytes);
+  });
+  from.on('end', () => later(null));
+  from.on('error', destroy);
+  from.on('close', () => {
+    clearTimeout(timer);
+    setTimeout(destroy, ms + 10).unref();
+  });
+}
