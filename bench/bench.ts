@@ -12,6 +12,7 @@ const benches: Record<string, () => Promise<boolean>> = {
   weather: async () => (await import('./weather.ts')).weather(),
   s3: async () => (await import('./s3.ts')).s3(),
   sftp: async () => (await import('./sftp.ts')).sftp(),
+  'sftp-large': async () => (await import('./sftp.ts')).sftpLarge(),
   incremental: async () => (await import('./incremental.ts')).incremental(),
   releases: async () => (await import('./releases.ts')).releases(),
   catalog: async () => (await import('./catalog.ts')).catalog(),
@@ -31,8 +32,8 @@ const benches: Record<string, () => Promise<boolean>> = {
   },
 };
 
-/** Local copies, start, SFTP and uploads. */
-const promised = ['local', 'sftp', 'accept', 'upload'];
+/** Local copies, start, a large file to SFTP, and uploads. */
+const promised = ['local', 'sftp-large', 'accept', 'upload'];
 
 const asked = process.argv.slice(2);
 const names = asked.length === 0 ? promised : asked;

@@ -34,16 +34,31 @@ export interface RemoteGoals {
 
 /** Local → server, beside `rclone copy`; and once more with nothing to do, beside `rclone sync`. */
 export function remote(place: RemotePlace, goals: RemoteGoals): boolean {
-  requireRclone();
-  const root = mkdtempSync(path.join(process.env['WAYBILL_BENCH_DIRECTORY'] ?? tmpdir(), 'waybill-bench-'));
-  try {
-    const large = publication(place, root, 'one file of 1 GiB', 1, 1 << 30, goals.large);
+  return inPlace((root) => {
+    const large = largeFile(place, root, goals.large);
     const small = publication(place, root, '5,000 files of 8 KiB', 5_000, 8 << 10, {
       least: goals.small,
       against: 'fastest',
     });
     const nothing = nothingToDo(place, root, 5_000, goals.nothing);
     return large && small && nothing;
+  });
+}
+
+/** The large file alone. */
+export function remoteLarge(place: RemotePlace, large: RemoteGoals['large']): boolean {
+  return inPlace((root) => largeFile(place, root, large));
+}
+
+function largeFile(place: RemotePlace, root: string, goal: RemoteGoals['large']): boolean {
+  return publication(place, root, 'one file of 1 GiB', 1, 1 << 30, goal);
+}
+
+function inPlace(work: (root: string) => boolean): boolean {
+  requireRclone();
+  const root = mkdtempSync(path.join(process.env['WAYBILL_BENCH_DIRECTORY'] ?? tmpdir(), 'waybill-bench-'));
+  try {
+    return work(root);
   } finally {
     rmSync(root, { recursive: true, force: true });
   }

@@ -15,7 +15,7 @@ const onServer = countsIn('BENCH_S3_FILES', [1_000, 5_000, 20_000]);
 
 /**
  * What one more file costs, in time and memory, with few files and with many: a new bundle of files of 1 KiB,
- * to a local directory and to S3. The start of the program is taken off.
+ * to a local directory and to S3. What a run with one file takes is taken off: it is once for all of them.
  *
  * Environment: BENCH_FILES and BENCH_S3_FILES, the numbers of files, with commas between;
  * WAYBILL_BENCH_ROUNDS (3).
@@ -52,15 +52,12 @@ function growth(
   counts: readonly number[],
   place: (count: number) => { config: string; before: () => void },
 ): boolean {
-  const contenders = counts.map((count): Contender => {
+  const contenders = [1, ...counts].map((count): Contender => {
     const { config, before } = place(count);
     const command = [...waybill, 'run', '--config', config];
-    return { name: `${count.toLocaleString('en')} files`, command, before };
+    return { name: count === 1 ? '1 file' : `${count.toLocaleString('en')} files`, command, before };
   });
-  const [start, ...found] = compare(
-    [{ name: 'waybill --help', command: [...waybill, '--help'] }, ...contenders],
-    rounds,
-  );
+  const [start, ...found] = compare(contenders, rounds);
   print(`${name}: publish files of ${size} bytes`, [start!, ...found]);
   const costs = found.map((one, index) => costOf(one, start!, counts[index]!));
   for (const [index, { microseconds, cpuMicroseconds, kib }] of costs.entries())
@@ -80,9 +77,9 @@ function growth(
 
 function costOf(one: Summary, start: Summary, count: number) {
   return {
-    microseconds: ((one.seconds - start.seconds) / count) * 1e6,
-    cpuMicroseconds: ((one.cpuSeconds - start.cpuSeconds) / count) * 1e6,
-    kib: ((one.peakMiB - start.peakMiB) / count) * 1024,
+    microseconds: ((one.seconds - start.seconds) / (count - 1)) * 1e6,
+    cpuMicroseconds: ((one.cpuSeconds - start.cpuSeconds) / (count - 1)) * 1e6,
+    kib: ((one.peakMiB - start.peakMiB) / (count - 1)) * 1024,
   };
 }
 
@@ -100,7 +97,7 @@ function layOut(root: string, count: number, destination: string): string {
 
 function countsIn(variable: string, usual: readonly number[]): readonly number[] {
   const counts = process.env[variable]?.split(',').map(Number) ?? usual;
-  if (counts.length < 2 || !counts.every((count) => Number.isSafeInteger(count) && count > 0))
+  if (counts.length < 2 || !counts.every((count) => Number.isSafeInteger(count) && count > 1))
     throw new Error(`${variable} is a list of two or more numbers of files: 1000,5000`);
   return counts;
 }

@@ -3,15 +3,26 @@ import path from 'node:path';
 import { startDelayingProxy } from '../test/services/delaying-proxy.ts';
 import { startSshd } from '../test/services/sshd.ts';
 import { delayedLine } from './delayed-line.ts';
-import { remote, type RemotePlace } from './remote.ts';
+import { remote, remoteLarge, type RemotePlace } from './remote.ts';
 
 /** Local → SFTP, beside rclone on the same server. */
 export async function sftp(): Promise<boolean> {
+  return onBoth((place) => remote(place, { large, small: 1.2, nothing: 2 }));
+}
+
+/** One large file alone, there and at the end of a long line. */
+export async function sftpLarge(): Promise<boolean> {
+  return onBoth((place) => remoteLarge(place, large));
+}
+
+const large = { least: 1.2, against: 'fastest' } as const;
+
+async function onBoth(near: (place: RemotePlace) => boolean): Promise<boolean> {
   return onSftp(async (place, far) => {
-    const near = remote(place, { large: { least: 1.2, against: 'fastest' }, small: 1.2, nothing: 2 });
+    const isNearFast = near(place);
     const line = await far();
-    const isFarFast = await delayedLine(line.place, roundTripMs, line.env, 1.2);
-    return near && isFarFast;
+    const isFarFast = await delayedLine(line.place, roundTripMs, line.env, large.least);
+    return isNearFast && isFarFast;
   });
 }
 
