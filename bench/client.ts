@@ -17,13 +17,15 @@ export interface Run {
   error: unknown;
 }
 
-/** Asks for a run until it is over. Throws where it failed. */
+/**
+ * A run once it is over. The daemon holds the answer until then: who asks again and again would measure those
+ * answers. Throws where it failed.
+ */
 export async function finished(url: string, location: string): Promise<Run> {
   for (;;) {
-    const run = JSON.parse((await call(new URL(location, url).href)).text) as Run;
+    const run = JSON.parse((await call(new URL(`${location}?wait=30`, url).href)).text) as Run;
     if (run.status === 'failed') throw new Error(JSON.stringify(run.error));
     if (run.status === 'succeeded') return run;
-    await new Promise((resolve) => setTimeout(resolve, 5));
   }
 }
 
