@@ -21,6 +21,7 @@ import { validateCommand } from './commands/validate/command.ts';
 import { verifyCommand } from './commands/verify/command.ts';
 import { weatherCommand } from './commands/weather/command.ts';
 import { workerCommand } from './commands/worker/command.ts';
+import { bearClosedReaders, columnsOf, writeNow } from './standard-streams.ts';
 
 /** By name, in the order of the help. Each loads what it needs when it runs. */
 const commands: Readonly<Record<string, () => Command>> = {
@@ -65,8 +66,17 @@ export function makeProgram(argv: readonly string[] = []): Command {
     .helpOption('-h, --help', 'print help')
     .option('--no-color', 'no colours, whatever the terminal')
     .configureHelp({ showGlobalOptions: true })
-    .configureOutput({ outputError: (text, write) => write(restyled(text)) })
+    .configureOutput({
+      writeOut: (text) => writeNow(1, text),
+      writeErr: (text) => writeNow(2, text),
+      outputError: (text, write) => write(restyled(text)),
+      getOutHelpWidth: () => columnsOf(1),
+      getErrHelpWidth: () => columnsOf(2),
+      getOutHasColors: () => false,
+      getErrHasColors: () => false,
+    })
     .hook('preAction', (_, command) => {
+      bearClosedReaders();
       command.setOptionValue('color', takesColour(program));
       // Here and not as defaults, so that the help does not list a default for every switch.
       for (const option of command.options)

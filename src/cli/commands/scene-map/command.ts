@@ -1,15 +1,19 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
 import type { TranscriptFlags } from './documents.ts';
-import { print, type SceneMapIo } from './io.ts';
+import type { SceneMapIo } from './io.ts';
 import type { ValidateFlags } from './validate.ts';
 
 const processIo: SceneMapIo = {
-  // Opening it takes as long as printing the help, of whatever command.
+  // Each takes as long to open as the help takes to print, of whatever command.
   get stdin() {
     return process.stdin;
   },
-  stdout: process.stdout,
-  stderr: process.stderr,
+  get stdout() {
+    return process.stdout;
+  },
+  get stderr() {
+    return process.stderr;
+  },
   setExitCode: (code) => (process.exitCode = code),
 };
 
@@ -39,6 +43,7 @@ export function sceneMapCommand(io: SceneMapIo = processIo): Command {
     .command('schema')
     .description('print the JSON Schema (2020-12)')
     .action(async () => {
+      const { print } = await import('./io.ts');
       const { sceneMapSchemaText } = await import('../../../core/scene-map/schema-file.ts');
       await print(io.stdout, sceneMapSchemaText());
     });

@@ -1,0 +1,56 @@
+import { fstatSync, statSync, writeSync } from 'node:fs';
+
+/** A descriptor that every program is started with. */
+export type StandardStream = 1 | 2;
+
+const streamOf = (descriptor: StandardStream): NodeJS.WriteStream =>
+  descriptor === 1 ? process.stdout : process.stderr;
+
+/**
+ * Writes a text without the stream that Node.js would make for it, with all of its networking: that takes
+ * longer than a help. What a full pipe that does not block refuses, the stream writes after all. A reader
+ * that closed the pipe is no failure; any other reason not to write ends the process with 1.
+ */
+export function writeNow(descriptor: StandardStream, text: string): void {
+  let rest = Buffer.from(text);
+  try {
+    while (rest.length > 0) rest = rest.subarray(writeSync(descriptor, rest));
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'EPIPE') return;
+    if (code !== 'EAGAIN') process.exit(1);
+    bearClosedReaders();
+    streamOf(descriptor).write(rest);
+  }
+}
+
+/** Columns of the terminal, or as many as people expect where it is none. */
+export function columnsOf(descriptor: StandardStream): number {
+  const stream = mayBeTerminal(descriptor) ? streamOf(descriptor) : null;
+  return stream?.isTTY === true ? stream.columns : 80;
+}
+
+let isBorne = false;
+
+/**
+ * A reader that closes a pipe early (`| head`) is no failure, and does not hide one. Anything else that an
+ * output cannot bear ends the process with 1.
+ */
+export function bearClosedReaders(): void {
+  if (isBorne) return;
+  isBorne = true;
+  for (const stream of [process.stdout, process.stderr])
+    stream.on('error', ({ code }: NodeJS.ErrnoException) =>
+      process.exit(code === 'EPIPE' ? (process.exitCode ?? 0) : 1),
+    );
+}
+
+/** Only its stream knows; but most that are none can be told from what the file system says. */
+function mayBeTerminal(descriptor: StandardStream): boolean {
+  try {
+    const stats = fstatSync(descriptor);
+    return stats.isCharacterDevice() && stats.rdev !== statSync('/dev/null').rdev;
+  } catch {
+    return false; // It was closed by whoever started this.
+  }
+}

@@ -1,0 +1,64 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, constants, openSync, readSync, writeSync } from 'node:fs';
+import path from 'node:path';
+import t from 'tap';
+import { program, waybill } from './process.ts';
+
+/** The help is written without the stream that Node.js makes of its output, and behaves as if it were. */
+
+const help = waybill(['--help']).stdout;
+const command = `"${process.execPath}" "${program}"`;
+
+t.test('a help that a full pipe refuses arrives once there is room', async (t) => {
+  const fifo = path.join(t.testdir(), 'pipe');
+  spawnSync('mkfifo', [fifo]);
+  const reader = openSync(fifo, constants.O_RDONLY | constants.O_NONBLOCK);
+  const pipe = openSync(fifo, constants.O_WRONLY | constants.O_NONBLOCK);
+  t.teardown(() => [reader, pipe].forEach((each) => closeSync(each)));
+  const filling = Buffer.alloc(4096, '.');
+  const filled = untilRefused(() => writeSync(pipe, filling));
+  const child = spawn(process.execPath, [program, '--help'], { stdio: ['ignore', pipe, 'inherit'] });
+  const ended = once(child, 'exit');
+  // It has met the full pipe, or the first look would find nothing of it.
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  t.equal(child.exitCode, null, 'it waits for room');
+  let text = '';
+  const room = Buffer.alloc(4096);
+  const look = setInterval(() => {
+    untilRefused(() => {
+      const read = readSync(reader, room);
+      text += room.toString('utf8', 0, read);
+      return read;
+    });
+  }, 5);
+  t.same(await ended, [0, null]);
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  clearInterval(look);
+  t.equal(text.slice(filled), help);
+});
+
+t.test('a reader that has closed the pipe is no failure of a help, a full disk is one', async (t) => {
+  const statusOf = (line: string): number | null =>
+    spawnSync('bash', ['-o', 'pipefail', '-c', line], { stdio: 'ignore' }).status;
+  t.equal(statusOf(`(sleep 0.3; exec ${command} --help) | true`), 0);
+  t.equal(statusOf(`${command} --help > /dev/full`), 1);
+  t.equal(statusOf(`${command} --help > /dev/null`), 0);
+  t.equal(statusOf(`${command} --help >&-`), 0, 'no output at all');
+});
+
+t.test('what is wrong with a command line stays so where nobody reads it', async (t) => {
+  const line = `(sleep 0.3; exec ${command} no-such-command) 2>&1 | true`;
+  t.equal(spawnSync('bash', ['-o', 'pipefail', '-c', line], { stdio: 'ignore' }).status, 2);
+});
+
+/** How many bytes `step` took or gave before there were no more. */
+function untilRefused(step: () => number): number {
+  for (let sum = 0; ;)
+    try {
+      sum += step();
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'EAGAIN') return sum;
+      throw error;
+    }
+}
