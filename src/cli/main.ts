@@ -5,7 +5,7 @@ import { asWaybillError, type WaybillError } from '../core/errors.ts';
 import { exitCodes } from './exit-codes.ts';
 import { makeProgram, takesColour } from './program.ts';
 import { singleDashConfig } from './single-dash-config.ts';
-import { bearClosedReaders } from './standard-streams.ts';
+import { tolerateBrokenPipes } from './standard-streams.ts';
 
 /**
  * The command line. Only commander is needed to print the help; each command loads what it needs when it
@@ -31,7 +31,7 @@ function argumentsOf(argv: readonly string[]): string[] {
 }
 
 async function report(failure: WaybillError, thrown: unknown): Promise<void> {
-  bearClosedReaders();
+  tolerateBrokenPipes();
   const { printError } = await import('./output.ts');
   printError(failure, { color: takesColour(program), json: asksForJson(process.argv) });
   if (failure.code === 'internal_error' && thrown instanceof Error)
@@ -43,7 +43,7 @@ async function report(failure: WaybillError, thrown: unknown): Promise<void> {
 async function reportUsage({ exitCode, message }: CommanderError): Promise<void> {
   process.exitCode = exitCode === 0 ? 0 : 2;
   if (exitCode === 0 || !message.startsWith('error: ') || !asksForJson(process.argv)) return;
-  bearClosedReaders();
+  tolerateBrokenPipes();
   const { printErrorDocument } = await import('./output.ts');
   const [what = '', guess] = message.slice('error: '.length).split('\n');
   const hint = guess?.replace(/^\((.*)\)$/, '$1') ?? 'waybill <command> --help shows what it takes';

@@ -21,7 +21,7 @@ import { validateCommand } from './commands/validate/command.ts';
 import { verifyCommand } from './commands/verify/command.ts';
 import { weatherCommand } from './commands/weather/command.ts';
 import { workerCommand } from './commands/worker/command.ts';
-import { bearClosedReaders, columnsOf, writeNow } from './standard-streams.ts';
+import { columnsOf, tolerateBrokenPipes, writeNow } from './standard-streams.ts';
 
 /** By name, in the order of the help. Each loads what it needs when it runs. */
 const commands: Readonly<Record<string, () => Command>> = {
@@ -72,11 +72,12 @@ export function makeProgram(argv: readonly string[] = []): Command {
       outputError: (text, write) => write(restyled(text)),
       getOutHelpWidth: () => columnsOf(1),
       getErrHelpWidth: () => columnsOf(2),
+      // The help has none, and to ask a stream makes it.
       getOutHasColors: () => false,
       getErrHasColors: () => false,
     })
     .hook('preAction', (_, command) => {
-      bearClosedReaders();
+      tolerateBrokenPipes();
       command.setOptionValue('color', takesColour(program));
       // Here and not as defaults, so that the help does not list a default for every switch.
       for (const option of command.options)

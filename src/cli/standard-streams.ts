@@ -19,7 +19,7 @@ export function writeNow(descriptor: StandardStream, text: string): void {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'EPIPE') return;
     if (code !== 'EAGAIN') process.exit(1);
-    bearClosedReaders();
+    tolerateBrokenPipes();
     streamOf(descriptor).write(rest);
   }
 }
@@ -30,19 +30,17 @@ export function columnsOf(descriptor: StandardStream): number {
   return stream?.isTTY === true ? stream.columns : 80;
 }
 
-let isBorne = false;
-
 /**
- * A reader that closes a pipe early (`| head`) is no failure, and does not hide one. Anything else that an
- * output cannot bear ends the process with 1.
+ * A reader that closes a pipe early (`| head`) is no failure, and does not hide one. Anything else that makes
+ * an output fail ends the process with 1.
  */
-export function bearClosedReaders(): void {
-  if (isBorne) return;
-  isBorne = true;
+export function tolerateBrokenPipes(): void {
   for (const stream of [process.stdout, process.stderr])
-    stream.on('error', ({ code }: NodeJS.ErrnoException) =>
-      process.exit(code === 'EPIPE' ? (process.exitCode ?? 0) : 1),
-    );
+    if (!stream.listeners('error').includes(endProcess)) stream.on('error', endProcess);
+}
+
+function endProcess({ code }: NodeJS.ErrnoException): never {
+  process.exit(code === 'EPIPE' ? (process.exitCode ?? 0) : 1);
 }
 
 /** Only its stream knows; but most that are none can be told from what the file system says. */

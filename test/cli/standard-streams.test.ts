@@ -20,21 +20,21 @@ t.test('a help that a full pipe refuses arrives once there is room', async (t) =
   const filled = untilRefused(() => writeSync(pipe, filling));
   const child = spawn(process.execPath, [program, '--help'], { stdio: ['ignore', pipe, 'inherit'] });
   const ended = once(child, 'exit');
-  // It has met the full pipe, or the first look would find nothing of it.
+  // Long enough to meet the full pipe.
   await new Promise((resolve) => setTimeout(resolve, 500));
   t.equal(child.exitCode, null, 'it waits for room');
   let text = '';
   const room = Buffer.alloc(4096);
-  const look = setInterval(() => {
+  const drain = (): number =>
     untilRefused(() => {
       const read = readSync(reader, room);
       text += room.toString('utf8', 0, read);
       return read;
     });
-  }, 5);
+  const draining = setInterval(drain, 5);
   t.same(await ended, [0, null]);
-  await new Promise((resolve) => setTimeout(resolve, 20));
-  clearInterval(look);
+  clearInterval(draining);
+  drain();
   t.equal(text.slice(filled), help);
 });
 
