@@ -18,7 +18,9 @@ t.test('a help that a full pipe refuses arrives once there is room', async (t) =
   t.teardown(() => [reader, pipe].forEach((each) => closeSync(each)));
   const filling = Buffer.alloc(4096, '.');
   const filled = untilRefused(() => writeSync(pipe, filling));
-  const child = spawn(process.execPath, [program, '--help'], { stdio: ['ignore', pipe, 'inherit'] });
+  // By a fourth descriptor: those of a child's first three are made to block.
+  const stdio = ['ignore', 'ignore', 'inherit', pipe] as const;
+  const child = spawn('bash', ['-c', `exec ${command} --help >&3`], { stdio: [...stdio] });
   const ended = once(child, 'exit');
   // Long enough to meet the full pipe.
   await new Promise((resolve) => setTimeout(resolve, 500));
