@@ -1,43 +1,47 @@
 /**
- * `npm test [FILE…]`: runs the test files side by side, one line each, and says at the end what failed, what
- * the tests say about themselves, and, as its last line, `N passed, N failed[, N skipped]`, which any CI can
- * read.
+ * The test runner. Its last line is `N passed, N failed[, N skipped]`, which any CI can read.
  *
- * With `CI` set, walks and storms are exhaustive and a skipped test fails the run: a service that is missing
- * there is a defect of the set-up. Without, they take a sample that `WAYBILL_TEST_SEED` chooses.
+ *     npm test [NAME…]                         all tests but the matrix, or these
+ *     npm run test:matrix [NAME…]              a Debian root, other releases of Node.js, foreign servers
+ *     npm run test:exhaustive [NAME…]          every case of every walk, one suite at a time
+ *
+ * A NAME is a file, a directory, or either without `test/` and `.test.ts`, e.g. `faults/s3-walk`.
+ *
+ *     --verbose    one line for each file, and the coverage that tests report
+ *     --resume     with test:exhaustive: skip suites that passed on these sources
+ *
+ * With `CI` set, a skipped test fails the run, the output is verbose, and `npm test` adds one matrix suite:
+ * the commit chooses it.
  */
-import { randomInt } from 'node:crypto';
-import {
-  chmodSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import path from 'node:path';
+import { parseArgs } from 'node:util';
 import { installMissing, missingPackages, MissingService } from '../test/services/debian.ts';
 import { needsOf, type NeedName } from '../test/services/needs.ts';
 import { forgetFoundRows, foundTables } from './matrices/matrices.ts';
 import { bundle } from './test/bundle.ts';
 import { closureOf } from './test/closure.ts';
-import { report, type Progress } from './test/report.ts';
-import { endAll, runFile, type FileResult } from './test/run-file.ts';
+import { exhaustiveResults } from './test/exhaustive.ts';
+import { endRun, markRun } from './test/leftovers.ts';
+import { mostExpensive, report, type Progress } from './test/report.ts';
+import { runFile, type FileResult } from './test/run-file.ts';
+import { SelectionError, selectFiles, type Mode } from './test/selection.ts';
 import { shareRadosgw } from './test/shared-radosgw.ts';
+import { seedOf, sourceVersion } from './test/source-version.ts';
 
 const timesFile = '.tap/times.json';
 const isCi = process.env['CI'] !== undefined && process.env['CI'] !== 'false';
-const seed = Number(process.env['WAYBILL_TEST_SEED'] ?? (isCi ? 20_261_120 : randomInt(1, 1_000_000)));
-const jobs = Number(process.env['WAYBILL_TEST_JOBS'] ?? availableParallelism() + 2);
+const { mode, names, isVerbose, isResumed } = readArguments();
+const version = sourceVersion();
+const seed = Number(process.env['WAYBILL_TEST_SEED'] ?? seedOf(version.commit));
+const jobs =
+  mode === 'exhaustive' ? 1 : Number(process.env['WAYBILL_TEST_JOBS'] ?? availableParallelism() + 2);
+const results = exhaustiveResults('.tap/exhaustive.json', version);
 
-const files = testFiles(process.argv.slice(2));
-if (files.length === 0) fail('no test file was found');
+const files = select();
 const needsOfFile = new Map(files.map((file) => [file, needsOf(closureOf(file))]));
-/** These wait until it is installed; the others need not. */
+/** Files whose packages are being installed. The other files do not wait for them. */
 const waiting = new Set(files.filter((file) => missingPackages(needsOfFile.get(file) ?? []).length > 0));
 
 const workspace = mkdtempSync('/tmp/waybill-test-');
@@ -48,35 +52,59 @@ chmodSync(workspace, 0o755);
 mkdirSync('.tap', { recursive: true });
 const bundles = mkdtempSync('.tap/bundles-');
 const done: FileResult[] = [];
+markRun(workspace);
 forgetFoundRows();
-const removeWorkspaces = (): void => {
-  for (const directory of [workspace, memory, bundles])
-    if (directory !== undefined) rmSync(directory, { recursive: true, force: true });
-};
-for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
-  process.once(signal, () => {
-    endAll();
-    removeWorkspaces();
-    console.log(`\ninterrupted when ${done.length} of ${files.length} files had ended`);
-    conclude(done);
-    process.exit(130);
-  });
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, interrupt);
 
 const env = {
   WAYBILL_TEST_SEED: String(seed),
-  // The version of Node.js is chosen by whoever runs the tests; the SDK need not say what it thinks of it.
+  ...(mode === 'exhaustive' ? { WAYBILL_TEST_EXHAUSTIVE: '1' } : {}),
+  // The user chose this version of Node.js. The warning of the SDK does not belong in the output of a test.
   AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true',
 };
 Object.assign(process.env, env);
+console.log(`${files.length} test files, ${jobs} at a time, seed ${seed}`);
 const bundleOfFile = await bundle(files, bundles);
 const radosgw = shareRadosgw(
   files.filter((file) => needsOfFile.get(file)?.includes('radosgw')),
   memory,
 );
 const installed = install([...new Set([...needsOfFile.values()].flat())]);
-await runAll(longestFirst(files), report(files.length, process.stdout));
+const progress = report(files.length, { stream: process.stdout, isVerbose });
+await runAll(longestFirst(files), progress);
 removeWorkspaces();
-process.exitCode = conclude(done);
+process.exitCode = conclude();
+
+function readArguments(): { mode: Mode; names: string[]; isVerbose: boolean; isResumed: boolean } {
+  const flag = { type: 'boolean', default: false } as const;
+  try {
+    const { values, positionals } = parseArgs({
+      options: { matrix: flag, exhaustive: flag, verbose: flag, resume: flag },
+      allowPositionals: true,
+    });
+    const mode = values.exhaustive ? 'exhaustive' : values.matrix ? 'matrix' : 'tests';
+    if (values.resume && mode !== 'exhaustive')
+      fail('--resume belongs to npm run test:exhaustive: npm run test:exhaustive -- --resume');
+    return { mode, names: positionals, isVerbose: values.verbose || isCi, isResumed: values.resume };
+  } catch (error) {
+    if (error instanceof TypeError) return fail(error.message);
+    throw error;
+  }
+}
+
+function select(): string[] {
+  try {
+    const selected = selectFiles({ mode, names, matrixTurn: isCi ? seed : undefined });
+    const remaining = isResumed ? selected.filter((file) => !results.hasPassed(file)) : selected;
+    if (remaining.length > 0) return remaining;
+    console.log(results.table());
+    console.log('every selected suite passed on these sources; without --resume they run again');
+    process.exit(0);
+  } catch (error) {
+    if (error instanceof SelectionError) return fail(error.message);
+    throw error;
+  }
+}
 
 async function runAll(queue: string[], progress: Progress): Promise<void> {
   let started = 0;
@@ -103,47 +131,68 @@ async function runAll(queue: string[], progress: Progress): Promise<void> {
       await radosgw.ended(file);
       progress.ended(result);
       done.push(result);
+      if (mode === 'exhaustive') results.record(result);
     }
   };
   await Promise.all(Array.from({ length: Math.min(jobs, queue.length) }, work));
   progress.close();
 }
 
-/** Prints what is worth seeing at the end; returns the exit code. */
-function conclude(ended: readonly FileResult[]): number {
-  const results = ended.toSorted((a, b) => (a.file < b.file ? -1 : 1));
-  const sum = (count: (result: FileResult) => number): number =>
-    results.reduce((all, one) => all + count(one), 0);
-  const [passed, failed] = [sum(({ passed }) => passed), sum(({ failures }) => failures.length)];
-  const skipped = sum(({ skipped }) => skipped.length);
-  if (skipped > 0) console.log('');
-  for (const { file, skipped } of results)
-    for (const { name, detail } of skipped) console.log(`SKIPPED  ${file} › ${name}: ${detail}`);
-  console.log('');
-  for (const line of results.flatMap(({ told }) => told).sort()) console.log(line);
-  for (const table of foundTables()) console.log(`\n${table}\n`);
-  console.log(`seed ${seed}: WAYBILL_TEST_SEED=${seed} npm test draws the same samples`);
-  saveTimes(results);
-  // Last, since a CI may keep no more than the end of what was printed.
-  if (failed > 0) console.log('\nfailed, each with its details where its file ended:');
-  for (const { file, failures } of results)
-    for (const { name } of failures) console.log(`FAILED  ${file} › ${name}`);
-  console.log(`\n${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`);
+/** Ends every process of this run at once, removes its directories, and reports what had ended. */
+function interrupt(): void {
+  progress.close();
+  console.log('\ninterrupted: ending all tests and the servers that they started');
+  const left = endRun(workspace);
+  removeWorkspaces();
+  summarize();
+  console.log(`interrupted after ${done.length} of ${files.length} files`);
+  if (left.length > 0) console.log(`these processes could not be ended:\n${left.join('\n')}`);
+  process.exit(130);
+}
+
+/** Prints the summary; returns the exit code. */
+function conclude(): number {
+  const { passed, failed, skipped } = summarize();
   if (passed === 0) fail('no test ran');
   if (skipped > 0 && isCi) fail('a test was skipped, which CI does not allow');
   return failed > 0 ? 1 : 0;
 }
 
-/** Installs what the chosen files need; returns why that was not possible, if so. */
+function summarize(): { passed: number; failed: number; skipped: number } {
+  const ended = done.toSorted((a, b) => (a.file < b.file ? -1 : 1));
+  const sum = (count: (result: FileResult) => number): number =>
+    ended.reduce((all, one) => all + count(one), 0);
+  const [passed, failed] = [sum(({ passed }) => passed), sum(({ failures }) => failures.length)];
+  const skipped = sum(({ skipped }) => skipped.length);
+  if (skipped > 0) console.log('');
+  for (const { file, skipped } of ended)
+    for (const { name, detail } of skipped) console.log(`SKIPPED  ${file} › ${name}: ${detail}`);
+  if (isVerbose) {
+    console.log(`\n${mostExpensive(ended)}\n`);
+    for (const line of ended.flatMap(({ told }) => told).sort()) console.log(line);
+  }
+  if (mode === 'exhaustive') console.log(`\n${results.table()}`);
+  for (const table of foundTables()) console.log(`\n${table}`);
+  saveTimes(ended);
+  console.log(`\nseed ${seed}; WAYBILL_TEST_SEED=${seed} npm test draws the same samples`);
+  // The list of failures comes last: a CI may keep only the end of the output.
+  if (failed > 0) console.log('\nfailed (the details were printed when each file ended):');
+  for (const { file, failures } of ended)
+    for (const { name } of failures) console.log(`FAILED  ${file} › ${name}`);
+  console.log(`\n${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`);
+  return { passed, failed, skipped };
+}
+
+/** Installs the Debian packages that the chosen files need; returns the reason if that is not possible. */
 async function install(names: readonly NeedName[]): Promise<string | undefined> {
   const packages = missingPackages(names);
   if (packages.length === 0) return undefined;
-  console.log(`installing ${packages.join(', ')}, which the tests need`);
-  let told = '';
+  console.log(`installing Debian packages for ${waiting.size} of them: ${packages.join(', ')}`);
+  let reported = '';
   const onLocked = (output: string): void => {
     const holder = /held by (process \d+ \([^)]*\))/.exec(output)?.[1] ?? 'another process';
-    if (told !== holder) console.log(`apt is in use by ${holder}; waiting for it`);
-    told = holder;
+    if (reported !== holder) console.log(`apt is in use by ${holder}; waiting for it`);
+    reported = holder;
   };
   try {
     await installMissing(names, { onLocked });
@@ -151,41 +200,30 @@ async function install(names: readonly NeedName[]): Promise<string | undefined> 
   } catch (error) {
     if (!(error instanceof MissingService)) throw error;
     if (isCi) {
-      endAll();
+      endRun(workspace);
       removeWorkspaces();
       fail(error.message);
     }
-    console.log(`${error.message}\nThe tests that need them are skipped.`);
+    console.log(`${error.message}\nThe tests that need these packages are skipped.`);
     return error.reason;
   }
 }
 
-/** Files and directories as they were given, or all there are. */
-function testFiles(given: readonly string[]): string[] {
-  const wanted = given.length === 0 ? ['test'] : given;
-  const found = wanted.flatMap((name) => {
-    if (!existsSync(name)) fail(`there is no ${name}`);
-    if (!statSync(name).isDirectory()) return [name];
-    const below = readdirSync(name, { recursive: true, encoding: 'utf8' });
-    return below.filter((each) => each.endsWith('.test.ts')).map((each) => path.join(name, each));
-  });
-  return [...new Set(found.map((name) => path.relative('.', path.resolve(name))))].sort();
+function removeWorkspaces(): void {
+  for (const directory of [workspace, memory, bundles])
+    if (directory !== undefined) rmSync(directory, { recursive: true, force: true, maxRetries: 5 });
 }
 
 /**
- * By how long they took last time. One of which that is not known counts by the servers that it starts, and
- * by whether it samples: where all its cases run, it would be at work alone when the others have ended.
+ * Orders files by their last duration. An unknown duration is estimated by the servers that the file starts:
+ * a long file that starts last would run alone at the end.
  */
 function longestFirst(names: readonly string[]): string[] {
   const times = readTimes();
   const weight = (name: string): number =>
     times[name] ??
-    5_000 + 20_000 * (needsOfFile.get(name)?.length ?? 0) + (isCi && isSampled(name) ? 200_000 : 0);
+    (name.startsWith('test/matrix/') ? 300_000 : 5_000) + 20_000 * (needsOfFile.get(name)?.length ?? 0);
   return names.toSorted((a, b) => weight(b) - weight(a));
-}
-
-function isSampled(name: string): boolean {
-  return closureOf(name).some((file) => file.endsWith('test/support/sampling.ts'));
 }
 
 function readTimes(): Record<string, number> {
@@ -197,12 +235,12 @@ function readTimes(): Record<string, number> {
 }
 
 function saveTimes(results: readonly FileResult[]): void {
-  mkdirSync(path.dirname(timesFile), { recursive: true });
+  if (mode === 'exhaustive') return;
   const times = Object.fromEntries(results.map(({ file, ms }) => [file, Math.round(ms)]));
   writeFileSync(timesFile, JSON.stringify({ ...readTimes(), ...times }));
 }
 
 function fail(message: string): never {
   console.error(`npm test: ${message}`);
-  process.exit(1);
+  process.exit(2);
 }

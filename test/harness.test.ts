@@ -1,11 +1,15 @@
-import { spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { bundle } from '../scripts/test/bundle.ts';
-import { quietDomains, runFile } from '../scripts/test/run-file.ts';
+import { exhaustiveResults } from '../scripts/test/exhaustive.ts';
+import { quietDomains, runFile, type FileResult } from '../scripts/test/run-file.ts';
+import { SelectionError, selectFiles } from '../scripts/test/selection.ts';
 import { watchSilence } from '../scripts/test/silence.ts';
+import { seedOf } from '../scripts/test/source-version.ts';
 import { emptyPatterns } from './support/empty-patterns.ts';
 
 t.test('an error that nothing awaits fails the test that it comes from', async (t) => {
@@ -83,4 +87,98 @@ t.test('no test expects an empty list in a way that any list fulfils', async (t)
     emptyPatterns('t.match(a, []);\nt.match(b, { c: [\n[]] }, "d");\nt.match([], { length: 0 });'),
     [1, 3],
   );
+});
+
+t.test('an interrupt ends the tests and the servers that they started, and says so', async (t) => {
+  const directory = t.testdir({});
+  const pidFile = path.join(directory, 'pid');
+  const run = spawn(
+    process.execPath,
+    ['--import=tsx', 'scripts/test.ts', 'test/fixtures/harness/waiting.ts'],
+    {
+      env: { ...process.env, SERVER_PID_FILE: pidFile },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    },
+  );
+  let output = '';
+  run.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()));
+  const serverPid = (): string => (existsSync(pidFile) ? readFileSync(pidFile, 'utf8') : '');
+  while (run.exitCode === null && serverPid() === '') await sleep(20);
+  t.ok(existsSync(`/proc/${serverPid()}`), 'the server runs');
+  run.kill('SIGINT');
+  await once(run, 'close');
+  t.equal(run.exitCode, 130);
+  t.match(output, /interrupted: ending all tests/);
+  t.match(output, /interrupted after 0 of 1 files/);
+  // A killed process remains as a zombie until its new parent collects it.
+  const state = (): string => {
+    try {
+      return readFileSync(`/proc/${serverPid()}/stat`, 'latin1').split(') ')[1]?.[0] ?? '';
+    } catch {
+      return 'gone';
+    }
+  };
+  t.match(state(), /^(?:Z|gone)$/, 'the server is gone');
+});
+
+t.test(
+  'a run has all tests but the matrix, and CI adds the matrix suite that the commit chooses',
+  async (t) => {
+    const all = selectFiles({ mode: 'tests', names: [], matrixTurn: undefined });
+    const matrix = selectFiles({ mode: 'matrix', names: [], matrixTurn: undefined });
+    t.ok(all.length > 100 && matrix.length > 3);
+    t.ok(all.every((file) => !file.startsWith('test/matrix/')));
+    const chosen = matrix.map((_, turn) =>
+      selectFiles({ mode: 'tests', names: [], matrixTurn: matrix.length * 7 + turn }).filter(
+        (file) => !all.includes(file),
+      ),
+    );
+    t.same(chosen.flat(), matrix, 'each suite has its turn');
+    const exhaustive = selectFiles({ mode: 'exhaustive', names: [], matrixTurn: undefined });
+    t.ok(exhaustive.includes('test/faults/s3-walk.test.ts') && exhaustive.length < all.length / 3);
+  },
+);
+
+t.test('a test is selected by its file, its directory or its short name', async (t) => {
+  const named = (name: string): string[] =>
+    selectFiles({ mode: 'tests', names: [name], matrixTurn: undefined });
+  t.same(named('test/core/paths.test.ts'), ['test/core/paths.test.ts']);
+  t.same(named('core/paths'), ['test/core/paths.test.ts']);
+  t.same(named('core/lease'), named('test/core/lease'));
+  t.ok(named('core/lease').length > 1);
+  t.throws(() => named('core/absent'), new SelectionError('no test file or directory is called core/absent'));
+  t.throws(() => named('test/fixtures'), new SelectionError('no test file is below test/fixtures'));
+});
+
+t.test('each commit has its own seed, and always the same one', async (t) => {
+  t.equal(seedOf('0000010aaaa'), 16);
+  t.not(seedOf('0123456789'), seedOf('1123456789'));
+});
+
+t.test('an exhaustive suite is resumed only if it passed on the same sources', async (t) => {
+  const file = path.join(t.testdir({}), 'results.json');
+  const result: FileResult = {
+    ...{
+      file: 'test/faults/a.test.ts',
+      passed: 7,
+      failures: [],
+      skipped: [],
+      stderr: '',
+      exit: '',
+      ms: 1500,
+    },
+    told: ['12 points walked', '3 kills'],
+  };
+  const results = exhaustiveResults(file, { commit: 'abc', label: 'abc' });
+  t.notOk(results.hasPassed(result.file));
+  results.record(result);
+  t.ok(results.hasPassed(result.file));
+  t.notOk(
+    exhaustiveResults(file, { commit: 'abc', label: 'abc+1f' }).hasPassed(result.file),
+    'other sources',
+  );
+  t.match(results.table(), /^faults\/a +abc +\S+Z +2 s +7 passed +12 points walked\n +3 kills$/m);
+  results.record({ ...result, failures: [{ name: 'x', detail: '' }] });
+  t.notOk(results.hasPassed(result.file), 'a failed suite runs again');
+  t.match(results.table(), /1 FAILED/);
 });

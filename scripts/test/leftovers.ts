@@ -1,56 +1,87 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** What a file has killed may take a moment to be gone. */
+/** How long a killed process may take to disappear, in milliseconds. */
 const graceMs = 5_000;
+/** Environment variable that every process of one test file inherits: the file's directory. */
+export const fileMark = 'WAYBILL_TEST_FILE';
+/** Environment variable that every process of one run inherits: the run's directory. */
+const runMark = 'WAYBILL_TEST_RUN';
 
 /**
- * Ends the processes that a test file has left behind, and returns their command lines: those of its session,
- * and those that have its directory in their environment. Finds none if the machine has no `/proc`.
+ * Kills the processes that a test file left behind, and returns their command lines: those of its session,
+ * and those that carry its directory in their environment. Finds none on a machine without `/proc`.
  */
 export async function endLeftovers(session: number, directory: string | undefined): Promise<string[]> {
-  let left = leftovers(session, directory);
+  const isLeft = (pid: number, ownSession: number): boolean =>
+    ownSession === session || (directory !== undefined && isMarked(pid, `${fileMark}=${directory}`));
+  let left = processes(isLeft);
   for (let waited = 0; left.length > 0 && waited < graceMs; waited += 50) {
     await sleep(50);
-    left = leftovers(session, directory);
+    left = processes(isLeft);
   }
-  for (const { pid } of left)
-    try {
-      process.kill(pid, 'SIGKILL');
-    } catch {
-      // It has ended in the meantime.
-    }
+  for (const { pid } of left) kill(pid);
   return left.map(({ pid, command }) => `${pid} ${command}`);
 }
 
-function leftovers(session: number, directory: string | undefined): { pid: number; command: string }[] {
+/** From now on every process that this one starts carries the mark of the run. */
+export function markRun(directory: string): void {
+  process.env[runMark] = directory;
+}
+
+/** The environment of a process that may outlive an interrupted run, such as a package installation. */
+export function withoutRunMark(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  return Object.fromEntries(Object.entries(env).filter(([name]) => name !== runMark));
+}
+
+/** Kills every process that carries the mark of the run; returns the command lines of those that remain. */
+export function endRun(directory: string): string[] {
+  const ofRun = (): { pid: number; command: string }[] =>
+    processes((pid) => isMarked(pid, `${runMark}=${directory}`));
+  // A process may start another one while it is being killed.
+  for (let round = 0; round < 20; round += 1) {
+    const left = ofRun();
+    if (left.length === 0) return [];
+    for (const { pid } of left) kill(pid);
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 50);
+  }
+  return ofRun().map(({ pid, command }) => `${pid} ${command}`);
+}
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // The process has ended in the meantime.
+  }
+}
+
+function isMarked(pid: number, mark: string): boolean {
+  return readFileSync(`/proc/${pid}/environ`, 'latin1').split('\0').includes(mark);
+}
+
+/** Living processes of this machine, other than this one, that the predicate accepts. */
+function processes(accepts: (pid: number, session: number) => boolean): { pid: number; command: string }[] {
   if (!existsSync('/proc/self/stat')) return [];
   return readdirSync('/proc')
     .map(Number)
     .filter((pid) => pid > 0 && pid !== process.pid)
     .flatMap((pid) => {
       try {
-        // After the name in parentheses: state, parent, group, session.
-        const [state, , , ownSession] = (
-          readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ').at(-1) ?? ''
-        ).split(' ');
-        if (state === 'Z') return [];
-        const isMarked = (): boolean =>
-          directory !== undefined &&
-          readFileSync(`/proc/${pid}/environ`, 'latin1')
-            .split('\0')
-            .includes(`WAYBILL_TEST_FILE=${directory}`);
-        if (Number(ownSession) !== session && !isMarked()) return [];
+        // The fields after the name in parentheses: state, parent, group, session.
+        const fields = readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ').at(-1) ?? '';
+        const [state, , , session] = fields.split(' ');
+        if (state === 'Z' || !accepts(pid, Number(session))) return [];
         const command = readFileSync(`/proc/${pid}/cmdline`, 'latin1').replaceAll('\0', ' ').trim();
         return [{ pid, command }];
       } catch {
-        // Not ours to read, or gone.
+        // Not readable by this user, or gone.
         return [];
       }
     });
 }
 
-/** What is left in the directories of a test file, the shared cache of tsx apart. */
+/** Entries that remain in the directories of a test file, apart from the shared cache of tsx. */
 export function leftDirectories(directories: readonly (string | undefined)[]): string[] {
   return directories.flatMap((directory) =>
     directory === undefined || !existsSync(directory)

@@ -6,22 +6,35 @@ export interface Progress {
   close: () => void;
 }
 
+/** How often a log that is not a terminal gets a line that the run is alive, in milliseconds. */
+const heartbeatMs = 60_000;
+
 /**
- * One line for each file that has ended, and below it what failed there: a log may be cut, or read before its
- * end. On a terminal also a line below all that says what is running.
+ * Prints the failures of each file when it ends: a log may be cut, or read before its end. Verbose output has
+ * one line for each file. Otherwise a terminal has a line below everything that names the running files, and
+ * another output one line a minute.
  */
-export function report(total: number, stream: NodeJS.WriteStream): Progress {
+export function report(
+  total: number,
+  { stream, isVerbose }: { stream: NodeJS.WriteStream; isVerbose: boolean },
+): Progress {
   const running = new Set<string>();
   let [ended, failed] = [0, 0];
+  const state = (): string => {
+    const failures = failed > 0 ? `, ${failed} failed` : '';
+    const names = [...running].map((file) => file.replace(/^test\//, '').replace(/\.test\.ts$/, ''));
+    return `[${ended} of ${total} files${failures}] ${names.join(', ')}`;
+  };
   const clear = (): void => {
     if (stream.isTTY) stream.write('\r\u001b[K');
   };
   const draw = (): void => {
-    if (!stream.isTTY || running.size === 0) return;
-    const failures = failed > 0 ? `, ${failed} failed` : '';
-    const names = [...running].map((file) => file.replace(/^test\//, '').replace(/\.test\.ts$/, ''));
-    stream.write(`[${ended} of ${total} files${failures}] ${names.join(', ')}`.slice(0, stream.columns - 1));
+    if (stream.isTTY && running.size > 0) stream.write(state().slice(0, stream.columns - 1));
   };
+  const heartbeat =
+    stream.isTTY || isVerbose
+      ? undefined
+      : setInterval(() => stream.write(`${state()}\n`), heartbeatMs).unref();
   return {
     started(file) {
       running.add(file);
@@ -31,32 +44,54 @@ export function report(total: number, stream: NodeJS.WriteStream): Progress {
     ended(result) {
       running.delete(result.file);
       ended += 1;
-      if (result.failures.length > 0) failed += 1;
+      const hasFailed = result.failures.length > 0;
+      if (hasFailed) failed += 1;
       clear();
-      stream.write(`${lineOf(result)}\n${failuresOf(result)}`);
+      if (hasFailed || isVerbose) stream.write(`${lineOf(result)}\n${failuresOf(result)}`);
       draw();
     },
-    close: clear,
+    close() {
+      clearInterval(heartbeat);
+      clear();
+    },
   };
+}
+
+/** The ten files that cost the most processor time, as a table. */
+export function mostExpensive(results: readonly FileResult[]): string {
+  const cost = ({ processorMs, ms }: FileResult): number => processorMs ?? ms;
+  const ten = results.toSorted((a, b) => cost(b) - cost(a)).slice(0, 10);
+  const total = results.reduce((sum, result) => sum + cost(result), 0);
+  return [
+    `processor time of all files: ${seconds(total).trim()}; the ten most expensive, with their duration:`,
+    ...ten.map((result) => `${seconds(cost(result))} ${seconds(result.ms)}  ${result.file}`),
+  ].join('\n');
 }
 
 function failuresOf({ failures, stderr, exit }: FileResult): string {
   if (failures.length === 0) return '';
-  const told = failures.map(({ name, detail }) => `${name}${detail === '' ? '' : `\n${indented(detail)}`}\n`);
-  if (stderr !== '') told.push(`what it wrote to stderr (${exit}):\n${indented(stderr)}\n`);
-  return told.map((what) => indented(what)).join('\n') + '\n';
+  const parts = failures.map(
+    ({ name, detail }) => `${name}${detail === '' ? '' : `\n${indented(detail)}`}\n`,
+  );
+  if (stderr !== '') parts.push(`stderr of the file (${exit}):\n${indented(stderr)}\n`);
+  return parts.map((part) => indented(part)).join('\n') + '\n';
 }
 
 function indented(text: string): string {
   return text.trimEnd().replaceAll(/^(?=.)/gm, '    ');
 }
 
-function lineOf({ file, passed, failures, skipped, ms }: FileResult): string {
+function lineOf({ file, passed, failures, skipped, ms, processorMs }: FileResult): string {
   const mark = failures.length > 0 ? 'FAIL' : passed === 0 && skipped.length > 0 ? 'skip' : 'ok  ';
+  const cpu = processorMs === null ? '' : ` ${seconds(processorMs)} cpu`;
   const counts = [
     `${passed} passed`,
     ...(failures.length > 0 ? [`${failures.length} failed`] : []),
     ...(skipped.length > 0 ? [`${skipped.length} skipped`] : []),
   ];
-  return `${mark}  ${file.padEnd(52)} ${counts.join(', ').padStart(14)} ${`${(ms / 1000).toFixed(1)} s`.padStart(9)}`;
+  return `${mark}  ${file.padEnd(52)} ${counts.join(', ').padStart(14)} ${seconds(ms)}${cpu}`;
+}
+
+function seconds(ms: number): string {
+  return `${(ms / 1000).toFixed(1)} s`.padStart(9);
 }

@@ -1,10 +1,10 @@
-import { spawn, type ChildProcess } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { mkdirSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { Parser, type Result } from 'tap-parser';
-import { endLeftovers, leftDirectories } from './leftovers.ts';
+import { endLeftovers, fileMark, leftDirectories } from './leftovers.ts';
 import {
   excerpt,
   firstPlace,
@@ -20,12 +20,15 @@ export interface FileResult {
   passed: number;
   failures: Finding[];
   skipped: Finding[];
-  /** What the tests say is worth seeing beside their number: comments that begin with `told:`. */
+  /** What the tests report about themselves, such as their coverage: comments that begin with `told:`. */
   told: string[];
   stderr: string;
   /** How it ended, e.g. `exit code 0` or `SIGKILL`. */
   exit: string;
+  /** Duration. */
   ms: number;
+  /** Processor time of the file and its child processes; null if it is unknown. */
+  processorMs: number | null;
 }
 
 /** An assertion, with what is to be read about it. */
@@ -42,15 +45,15 @@ export interface FileSettings {
   skipsMissing: boolean;
 }
 
-/** Loaded before each file. */
+/** Modules that are loaded before each file. */
 export const quietDomains = new URL('quiet-domains.mjs', import.meta.url).href;
+const processorTime = new URL('processor-time.mjs', import.meta.url).href;
 
-/** A file that has been silent for so long hangs. */
+/** A file that prints nothing for this long hangs, in milliseconds. */
 const silenceMs = 300_000;
-const running = new Set<ChildProcess>();
 
 /**
- * Runs a test file in a session of its own. A process or a directory that it leaves behind is a failure.
+ * Runs a test file in a session of its own. A process or directory that it leaves behind is a failure.
  *
  * @param program the bundle that Node.js runs in the file's place
  */
@@ -62,11 +65,21 @@ export async function runFile(
   const [disk, memory] = directories;
   for (const directory of directories) if (directory !== undefined) makeDirectory(directory);
   const result: FileResult = {
-    ...{ file, passed: 0, failures: [], skipped: [], told: [], stderr: '', exit: '', ms: 0 },
+    ...{
+      file,
+      passed: 0,
+      failures: [],
+      skipped: [],
+      told: [],
+      stderr: '',
+      exit: '',
+      ms: 0,
+      processorMs: null,
+    },
   };
   const fail = (name: string, detail: string): void => void result.failures.push({ name, detail });
   const started = performance.now();
-  const child = spawn(process.execPath, [`--import=${quietDomains}`, program], {
+  const child = spawn(process.execPath, [`--import=${quietDomains}`, `--import=${processorTime}`, program], {
     // Its own session: whatever it starts can be found and ended.
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -76,15 +89,14 @@ export async function runFile(
       TAP: '1',
       // Silence ends a file, and not that all of it takes long: how long depends on the machine and its load.
       TAP_TIMEOUT: '0',
-      ...(disk === undefined ? {} : { TMPDIR: disk, WAYBILL_TEST_FILE: disk }),
+      ...(disk === undefined ? {} : { TMPDIR: disk, [fileMark]: disk }),
       ...(memory === undefined ? {} : { WAYBILL_TEST_MEMORY: memory }),
     },
   });
-  running.add(child);
   const parser = newParser(result, skipsMissing);
   const silence = watchSilence(silenceMs, () => {
     fail('the whole file', `silent for ${silenceMs / 60_000} minutes, and killed`);
-    killSession(child);
+    killSession(child.pid as number);
   });
   let stdout = '';
   child.stdout.on('data', (chunk: Buffer) => {
@@ -98,12 +110,13 @@ export async function runFile(
   );
   silence.end();
   const left = await endLeftovers(child.pid as number, disk);
-  running.delete(child);
   if (!child.stdout.readableEnded) await new Promise((resolve) => child.once('close', resolve));
   parser.end();
   result.ms = performance.now() - started;
   result.stderr = withOriginalPlaces(result.stderr);
   result.exit = signal ?? `exit code ${code}`;
+  const [, processorMs] = /^# processor time: (\d+)$/m.exec(stdout.slice(-1000)) ?? [];
+  if (processorMs !== undefined) result.processorMs = Number(processorMs);
   result.told = [...stdout.matchAll(/^ *# told: (.*)$/gm)].map(([, what = '']) => what);
   if (left.length > 0) fail('what it leaves behind', `processes:\n${left.join('\n')}`);
   const leftFiles = leftDirectories(directories);
@@ -114,11 +127,6 @@ export async function runFile(
   if (result.passed + result.failures.length + result.skipped.length === 0)
     fail('the whole file', 'it tested nothing');
   return result;
-}
-
-/** Ends every file that is running, with all it has started. */
-export function endAll(): void {
-  for (const child of running) killSession(child);
 }
 
 function newParser(result: FileResult, skipsMissing: boolean): Parser {
@@ -178,9 +186,9 @@ function makeDirectory(directory: string): void {
   symlinkSync(path.join(tmpdir(), cache), path.join(directory, cache));
 }
 
-function killSession(child: ChildProcess): void {
+function killSession(session: number): void {
   try {
-    process.kill(-(child.pid as number), 'SIGKILL');
+    process.kill(-session, 'SIGKILL');
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
   }

@@ -1,6 +1,7 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { withoutRunMark } from '../../scripts/test/leftovers.ts';
 
 /** Times in milliseconds; tests of this file shorten them. */
 export interface AptSettings {
@@ -46,7 +47,7 @@ export async function aptInstall(
     // An old list may name files that the mirrors no longer have. A failure shows in what follows.
     { step: 'updating the package lists', args: ['update'], ms: networkMs },
     { step: 'downloading', args: ['install', '-y', '--download-only', ...packages], ms: networkMs },
-    // Killing dpkg would leave the machine with half a package: this one takes the time that it takes.
+    // No limit: a killed dpkg leaves half a package.
     { step: 'installing', args: ['install', '-y', ...packages], ms: undefined },
   ];
   let warnings = '';
@@ -119,7 +120,12 @@ async function inTurn(
 ): Promise<Outcome> {
   const wait = ['-w', String(lockMs / 1000), '-E', String(notOurTurn)];
   const child = spawn('flock', [...wait, lockFile, ...command], {
-    env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive', LC_ALL: 'C', ...env },
+    // An interrupted run ends a download, but not an installation: it would leave half a package.
+    env: {
+      ...(ms === undefined ? withoutRunMark(process.env) : process.env),
+      ...{ DEBIAN_FRONTEND: 'noninteractive', LC_ALL: 'C' },
+      ...env,
+    },
     stdio: ['ignore', 'pipe', 'pipe'],
     detached: true,
   });

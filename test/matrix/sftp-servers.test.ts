@@ -13,7 +13,7 @@ import { startProftpd } from '../services/foreign/proftpd.ts';
 import { startRcloneSftp } from '../services/foreign/rclone-sftp.ts';
 import { noSecrets } from '../services/sshd.ts';
 import { recordMatrix } from '../support/matrix.ts';
-import { cells, publishThere, startAll } from './shared.ts';
+import { cells, publishThere, startAll } from './foreign-servers.ts';
 
 /** SFTP servers of other makes: what each can do, that it is found out, and that publishing there holds. */
 

@@ -12,7 +12,7 @@ import { startS3rver } from '../services/foreign/s3rver.ts';
 import { startSwift } from '../services/foreign/swift.ts';
 import { locationOf, secretsOf } from '../services/radosgw.ts';
 import { recordMatrix } from '../support/matrix.ts';
-import { cells, publicationRefused, publishThere, startAll } from './shared.ts';
+import { cells, publicationRefused, publishThere, startAll } from './foreign-servers.ts';
 
 /** S3 servers of other makes: what each can do, that it is found out, and that publishing there holds. */
 

@@ -5,7 +5,7 @@ import t from 'tap';
 import { digestOf } from '../../src/core/digest.ts';
 import { noise } from '../fixtures/noise.ts';
 import { nodeProgram, nodeReleases } from '../services/node-releases.ts';
-import { program } from './process.ts';
+import { program } from '../cli/process.ts';
 
 /** What is made of the same files is the same on every Node.js, so that two hosts do not publish in turns. */
 

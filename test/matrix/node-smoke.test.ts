@@ -10,8 +10,8 @@ import { nodeProgram, nodeReleases } from '../services/node-releases.ts';
 import { startRadosgw } from '../services/radosgw.ts';
 import { startSshd } from '../services/sshd.ts';
 import { recordMatrix } from '../support/matrix.ts';
-import { startDaemon } from './daemon.ts';
-import { manifest } from './process.ts';
+import { startDaemon } from '../cli/daemon.ts';
+import { manifest } from '../cli/process.ts';
 
 /** The program as it is packaged, on each line of Node.js that it supports, with real servers. */
 

@@ -101,7 +101,7 @@ async function untilCaddyListens(): Promise<void> {
 }
 
 t.test('from nothing to a published page over TLS, to another version, and to nothing', async (t) => {
-  copyFileSync('test/installation/systemctl.sh', inRoot('usr/local/sbin/systemctl'));
+  copyFileSync('test/matrix/systemctl.sh', inRoot('usr/local/sbin/systemctl'));
   chmodSync(inRoot('usr/local/sbin/systemctl'), 0o755);
   writeFileSync(inRoot('etc/hosts'), `127.0.0.1 localhost ${names.join(' ')}\n`);
   const before = namedWaybill();

@@ -1,0 +1,81 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import type { FileResult } from './run-file.ts';
+import type { SourceVersion } from './source-version.ts';
+
+/** The last result of one suite in exhaustive mode. */
+interface SuiteResult {
+  sources: string;
+  /** RFC 3339, UTC. */
+  at: string;
+  seconds: number;
+  passed: number;
+  failed: number;
+  /** The coverage that the suite reported, e.g. `1330 fault points walked (S3)`. */
+  coverage: string[];
+}
+
+export interface ExhaustiveResults {
+  record(result: FileResult): void;
+  /** Whether the suite passed on the sources of this run. */
+  hasPassed(file: string): boolean;
+  /** The last result of every suite that ever ran here, as a table. */
+  table(): string;
+}
+
+/**
+ * Keeps the last result of each suite in a JSON file, so that an interrupted campaign can resume. A file that
+ * cannot be read counts as empty.
+ */
+export function exhaustiveResults(file: string, { label }: SourceVersion): ExhaustiveResults {
+  const read = (): Record<string, SuiteResult> => {
+    try {
+      return JSON.parse(readFileSync(file, 'utf8')) as Record<string, SuiteResult>;
+    } catch {
+      return {};
+    }
+  };
+  return {
+    record(result) {
+      const entry: SuiteResult = {
+        sources: label,
+        at: new Date().toISOString().replace(/\.\d+/, ''),
+        seconds: Math.round(result.ms / 1000),
+        passed: result.passed,
+        failed: result.failures.length,
+        coverage: result.told,
+      };
+      writeFileSync(file, JSON.stringify({ ...read(), [result.file]: entry }, null, 1));
+    },
+    hasPassed(name) {
+      const last = read()[name];
+      return last?.sources === label && last.failed === 0 && last.passed > 0;
+    },
+    table: () => tableOf(read()),
+  };
+}
+
+function tableOf(results: Readonly<Record<string, SuiteResult>>): string {
+  const suites = Object.entries(results).sort(([a], [b]) => (a < b ? -1 : 1));
+  if (suites.length === 0) return 'no suite has run in exhaustive mode here';
+  const rows = suites.flatMap(([file, { sources, at, seconds, passed, failed, coverage }]) => {
+    const suite = file.replace(/^test\//, '').replace(/\.test\.ts$/, '');
+    const result = failed > 0 ? `${failed} FAILED` : `${passed} passed`;
+    const [first = '', ...more] = coverage;
+    return [
+      [suite, sources, at, `${seconds} s`, result, first],
+      ...more.map((line) => ['', '', '', '', '', line]),
+    ];
+  });
+  const table = [['suite', 'sources', 'when', 'time', 'result', 'coverage'], ...rows];
+  const widths = (table[0] ?? []).map((_, column) =>
+    Math.max(...table.map((row) => (row[column] ?? '').length)),
+  );
+  return table
+    .map((row) =>
+      row
+        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+        .join('  ')
+        .trimEnd(),
+    )
+    .join('\n');
+}

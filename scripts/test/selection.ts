@@ -1,0 +1,52 @@
+import { existsSync, readdirSync, statSync } from 'node:fs';
+import path from 'node:path';
+import { closureOf } from './closure.ts';
+
+export type Mode = 'tests' | 'matrix' | 'exhaustive';
+
+/** A name that selects nothing. The message names it. */
+export class SelectionError extends Error {}
+
+const matrix = 'test/matrix/';
+const sampling = 'test/support/sampling.ts';
+
+/**
+ * Returns the test files of a run, sorted.
+ *
+ * @param names files and directories; `test/` and `.test.ts` may be omitted. Empty: all files of the mode.
+ * @param matrixTurn with `tests` and no names: adds the matrix suite that this number chooses
+ */
+export function selectFiles({
+  mode,
+  names,
+  matrixTurn,
+}: {
+  mode: Mode;
+  names: readonly string[];
+  matrixTurn: number | undefined;
+}): string[] {
+  if (names.length > 0) return [...new Set(names.flatMap(filesNamed))].sort();
+  const all = filesBelow('test');
+  const suites = all.filter((file) => file.startsWith(matrix));
+  const others = all.filter((file) => !file.startsWith(matrix));
+  if (mode === 'matrix') return suites;
+  if (mode === 'exhaustive') return others.filter((file) => closureOf(file).includes(sampling));
+  const turn = matrixTurn === undefined ? undefined : suites[matrixTurn % suites.length];
+  return turn === undefined ? others : [...others, turn].sort();
+}
+
+function filesNamed(name: string): string[] {
+  const candidates = [name, path.join('test', name), path.join('test', `${name}.test.ts`)];
+  const found = candidates.map((file) => path.relative('.', path.resolve(file))).find(existsSync);
+  if (found === undefined) throw new SelectionError(`no test file or directory is called ${name}`);
+  const files = statSync(found).isDirectory() ? filesBelow(found) : [found];
+  if (files.length === 0) throw new SelectionError(`no test file is below ${name}`);
+  return files;
+}
+
+function filesBelow(directory: string): string[] {
+  return readdirSync(directory, { recursive: true, encoding: 'utf8' })
+    .filter((file) => file.endsWith('.test.ts'))
+    .map((file) => path.join(directory, file))
+    .sort();
+}
