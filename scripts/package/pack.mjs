@@ -1,37 +1,65 @@
 /*
- * `npm run package [-- DIRECTORY]`: makes the tarball that npm publishes, and its software bill of materials
- * (CycloneDX), in DIRECTORY (here, unless told otherwise), and prints the tarball's name. `--release`: only
- * where the version is ready to be published; the package then names the repository of the clone, or the one
- * of `--repository URL`.
+ * `npm run package [-- DIRECTORY]`: packs the clone with `npm pack`, writes the software bill of materials
+ * (CycloneDX) next to the tarball in DIRECTORY (default: the current one), and prints the tarball's name.
+ *
+ * `--release` refuses unless the version is ready to be published, and adds the repository of the clone, or
+ * the one of `--repository URL`, to the packed manifest.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import process from 'node:process';
 import { parseArgs } from 'node:util';
-import { assemble, billOfMaterials } from './assemble.mjs';
 import { releaseProblems } from './release.mjs';
 import { chosenRepository, repositoryKeys } from './repository.mjs';
 
-const { target, isRelease, option } = given();
+const { target, isRelease, option } = readArguments();
 const manifest = JSON.parse(readFileSync('package.json', 'utf8'));
 const repository = chosenRepository({ option, manifest, origin: isRelease ? originOfClone() : undefined });
 if (isRelease) refuse('not ready to be published:', unready());
 else if (option !== undefined && repository.problem !== undefined) refuse('', [repository.problem]);
-const directory = mkdtempSync(path.join(tmpdir(), 'waybill-package-'));
+if (!existsSync('dist/bundle/waybill.cjs')) refuse('', ['the program is not built: npm run build']);
+const tarball = pack('.', target);
+const workspace = mkdtempSync(path.join(tmpdir(), 'waybill-package-'));
 try {
-  await assemble(directory, repository.address === undefined ? {} : repositoryKeys(repository.address));
-  const args = ['pack', '--ignore-scripts', '--json', '--pack-destination', path.resolve(target)];
-  const [{ filename }] = JSON.parse(execFileSync('npm', args, { cwd: directory, encoding: 'utf8' }));
-  const bill = path.join(target, filename.replace(/\.tgz$/, '.cdx.json'));
-  writeFileSync(bill, billOfMaterials(directory));
-  console.log(path.join(target, filename));
+  const unpacked = unpack(tarball, path.join(workspace, manifest.name));
+  if (repository.address !== undefined) {
+    addToManifest(unpacked, repositoryKeys(repository.address));
+    pack(unpacked, target);
+  }
+  writeFileSync(tarball.replace(/\.tgz$/, '.cdx.json'), billOfMaterials(unpacked));
 } finally {
-  rmSync(directory, { recursive: true, force: true });
+  rmSync(workspace, { recursive: true, force: true });
+}
+console.log(tarball);
+
+/** The build has run: its scripts would only run it again. */
+function pack(directory, destination) {
+  const args = ['pack', '--ignore-scripts', '--json', '--pack-destination', path.resolve(destination)];
+  const output = execFileSync('npm', args, { cwd: directory, encoding: 'utf8', maxBuffer: 64 << 20 });
+  return path.join(destination, JSON.parse(output)[0].filename);
 }
 
-function given() {
+function unpack(tarball, directory) {
+  mkdirSync(directory);
+  execFileSync('tar', ['-xzf', tarball, '--strip-components=1', '-C', directory]);
+  return directory;
+}
+
+function addToManifest(directory, keys) {
+  const file = path.join(directory, 'package.json');
+  const packed = JSON.parse(readFileSync(file, 'utf8'));
+  writeFileSync(file, `${JSON.stringify({ ...packed, ...keys }, null, 2)}\n`);
+}
+
+/** All packages that an installation brings along, as CycloneDX JSON. npm names the root by its directory. */
+function billOfMaterials(directory) {
+  const args = ['sbom', '--sbom-format', 'cyclonedx', '--omit', 'dev', '--package-lock-only'];
+  return execFileSync('npm', args, { cwd: directory, encoding: 'utf8', maxBuffer: 64 << 20 });
+}
+
+function readArguments() {
   const options = { release: { type: 'boolean', default: false }, repository: { type: 'string' } };
   try {
     const { values, positionals } = parseArgs({ options, allowPositionals: true });

@@ -1,5 +1,5 @@
 import process from 'node:process';
 
-// What lies in a clone is not the package: it lacks exact versions, and has maps, tests and tools.
-console.error('this publishes the clone; publish the package instead: npm run package, npm publish FILE.tgz');
+// `npm publish` in a clone skips the checks of a release, and the package would name no repository.
+console.error('publish the tarball of a release instead: npm run package -- --release, npm publish FILE.tgz');
 process.exitCode = 1;
