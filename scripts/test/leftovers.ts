@@ -34,10 +34,20 @@ export function withoutRunMark(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(env).filter(([name]) => name !== runMark));
 }
 
-/** Kills every process that carries the mark of the run; returns the command lines of those that remain. */
+/**
+ * Kills every process of a run: those that carry its mark, and those in a session of one of them, since a
+ * test may start a program with an environment of its own. Returns the command lines of those that remain.
+ */
 export function endRun(directory: string): string[] {
-  const ofRun = (): { pid: number; command: string }[] =>
-    processes((pid) => isMarked(pid, `${runMark}=${directory}`));
+  const sessions = new Set<number>();
+  const ofRun = (): { pid: number; command: string }[] => {
+    processes((pid, session) => {
+      const ours = session !== ownSession() && isMarked(pid, `${runMark}=${directory}`);
+      if (ours) sessions.add(session);
+      return false;
+    });
+    return processes((pid, session) => sessions.has(session) || isMarked(pid, `${runMark}=${directory}`));
+  };
   // A process may start another one while it is being killed.
   for (let round = 0; round < 20; round += 1) {
     const left = ofRun();
@@ -46,6 +56,10 @@ export function endRun(directory: string): string[] {
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 50);
   }
   return ofRun().map(({ pid, command }) => `${pid} ${command}`);
+}
+
+function ownSession(): number {
+  return Number(statFields(process.pid)[3]);
 }
 
 function kill(pid: number): void {
@@ -68,9 +82,7 @@ function processes(accepts: (pid: number, session: number) => boolean): { pid: n
     .filter((pid) => pid > 0 && pid !== process.pid)
     .flatMap((pid) => {
       try {
-        // The fields after the name in parentheses: state, parent, group, session.
-        const fields = readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ').at(-1) ?? '';
-        const [state, , , session] = fields.split(' ');
+        const [state, , , session] = statFields(pid);
         if (state === 'Z' || !accepts(pid, Number(session))) return [];
         const command = readFileSync(`/proc/${pid}/cmdline`, 'latin1').replaceAll('\0', ' ').trim();
         return [{ pid, command }];
@@ -79,6 +91,11 @@ function processes(accepts: (pid: number, session: number) => boolean): { pid: n
         return [];
       }
     });
+}
+
+/** What the kernel says of a process, after its name: state, parent, group, session, and more. */
+function statFields(pid: number): string[] {
+  return (readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ').at(-1) ?? '').split(' ');
 }
 
 /** Entries that remain in the directories of a test file, apart from the shared cache of tsx. */
