@@ -149,7 +149,7 @@ async function wrongAfter(world: World, walked: Walked, fault: Fault): Promise<s
   stand.web = withFaults(open, fault, log);
   await stand.run(walked.settings);
   const wrong = log.fired ? [] : ['the fault never fired'];
-  const dead = deadIn((await world.files()));
+  const dead = deadIn(await world.files());
   if (dead.length > 0) wrong.push(`listed and missing: ${dead.join()}`);
   stand.web = await world.open();
   const rerun = await stand.run(walked.settings);
